@@ -86,8 +86,8 @@ func equalWord(a, b string) bool {
 	return oka && okb && ma == mb
 }
 
-// number reads a whole number as the kernel's strtol with base 0 does: 0x is
-// hexadecimal, a leading 0 octal. Kernel files never print leading zeros.
+// number parses a whole number as the kernel's strtol with base 0 does: 0x is hexadecimal, a
+// leading 0 octal. Kernel files never print leading zeros.
 func number(s string) (int64, bool) {
 	if d := strings.TrimLeft(strings.ToLower(s), "+-"); strings.Contains(d, "_") || strings.HasPrefix(d, "0b") || strings.HasPrefix(d, "0o") {
 		return 0, false // accepted by strconv, not by the kernel
@@ -102,9 +102,9 @@ func number(s string) (int64, bool) {
 	return n, err == nil && (n != 0 || s[0] != '-')
 }
 
-// mask reads a bitmap as the kernel prints it (lib/bitmap "%*pb"):
-// comma-separated groups of eight hexadecimal digits. A word without a comma or
-// a full group is not a mask: "12" is a number, "full" a word.
+// mask parses a bitmap in the kernel's format (lib/bitmap "%*pb"): comma-separated groups of
+// eight hexadecimal digits. A word without a comma or a full group is not a mask: "12" is a
+// number, "full" a word.
 func mask(s string) (string, bool) {
 	s = strings.TrimPrefix(strings.ToLower(s), "0x")
 	if s == "" {

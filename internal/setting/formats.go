@@ -18,8 +18,8 @@ type comparisonInput struct {
 // fileFormat describes how the kernel parses writes to some of its files, and
 // how it prints their values.
 type fileFormat struct {
-	// files are patterns of path.Match. A pattern that begins with ".../" matches
-	// the end of a path, one that ends with "/..." everything below a directory.
+	// files are patterns of path.Match. A pattern that begins with ".../" matches the end of a
+	// path, one that ends with "/..." everything below a directory.
 	files []string
 	// prints limits the format to files whose current text satisfies it; nil for all.
 	prints func(read string) bool
@@ -28,9 +28,8 @@ type fileFormat struct {
 	compare        func(comparisonInput) Comparison
 }
 
-// fileFormats lists the files whose parser and printer are known. The first
-// match decides, so specific files stand before patterns. Function names are
-// those of Linux 6.12.
+// fileFormats lists the files whose parser and printer are known. The first match decides, so
+// specific files precede patterns. Function names are from Linux 6.12.
 var fileFormats = []fileFormat{
 	// Lists of ranges, CPU masks and CPU lists.
 	{files: []string{"/proc/sys/net/ipv4/ip_local_reserved_ports", "/proc/sys/kernel/watchdog_cpumask"},
@@ -96,7 +95,7 @@ var fileFormats = []fileFormat{
 	{files: []string{"/sys/..."}, prints: areNumbers, reader: "kstrtoul, kstrtoint and the like, base 0 or 10", writer: `sysfs_emit("%d")`, compare: compareDecimal},
 }
 
-// formatOf returns the format of a file whose text is read; nil if unknown.
+// formatOf returns the format of a file that reads as read, or nil if unknown.
 func formatOf(file, read string) *fileFormat {
 	for i := range fileFormats {
 		f := &fileFormats[i]

@@ -175,8 +175,8 @@ func compareMask(c comparisonInput) Comparison {
 	return comparison(ok && okRead && want == read)
 }
 
-// truth reads a boolean as lib/kstrtox.c kstrtobool does: by the first letter,
-// and "on" and "off" by the second.
+// truth parses a boolean as lib/kstrtox.c kstrtobool does: its first letter decides, and the
+// second for "on" and "off".
 func truth(s string) (on, ok bool) {
 	if s == "" {
 		return false, false

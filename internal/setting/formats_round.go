@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// compareRounded compares a number that the kernel rounds: the rounded number
-// is the same value. A leading 0 means octal in files of /proc/sys, and nothing
-// in those of disks (block/blk-sysfs.c queue_var_store, base 10).
+// compareRounded compares a number that the kernel rounds: the rounded number is the same
+// value. A leading 0 means octal in files of /proc/sys, and nothing in those of disks
+// (block/blk-sysfs.c queue_var_store, base 10).
 func compareRounded(round func(n, page int64) int64) func(comparisonInput) Comparison {
 	return func(c comparisonInput) Comparison {
 		text := strings.TrimSpace(c.want)

@@ -36,9 +36,8 @@ type Activator interface {
 	// Activation returns the reload or restart that a change of a resolved setting
 	// needs. ok is false if the program is not running, and on a copy.
 	Activation(context.Context, Setting) (a Activation, ok bool)
-	// Activate reloads or restarts the program and waits until it uses its values
-	// and answers as a healthy one does. The kind limits the wait. A restart also
-	// starts a stopped program.
+	// Activate reloads or restarts the program and waits until it uses its values and is
+	// healthy. The kind limits the wait. A restart also starts a stopped program.
 	Activate(context.Context, Activation) error
 }
 
@@ -114,11 +113,10 @@ type FileLister interface{ Files(Setting) []string }
 // ErrNotSettable is returned for a setting that must not be requested by name.
 var ErrNotSettable = &ui.Sentinel{Text: "fettle does not set this", Exits: ui.Refused}
 
-// RequestChecker is a kind that could reach more of a machine than its plug-in
-// does. CheckRequest rejects a resolved setting and value that a user, or a
-// plan from elsewhere, must not request by name. The error wraps ErrNotSettable
-// and says what is allowed. profileDirs are the profile directories. Undo and
-// recovery do not check: fettle wrote the journal.
+// RequestChecker is a kind that could reach more of a machine than its plug-in does.
+// CheckRequest rejects a resolved setting and value that a user, or an external plan, must not
+// request by name. The error wraps ErrNotSettable and describes what is allowed. profileDirs
+// are the profile directories. Undo and recovery do not check: fettle wrote the journal.
 type RequestChecker interface {
 	CheckRequest(s Setting, want Value, profileDirs []string) error
 }
@@ -138,8 +136,8 @@ type Irreversible interface {
 	WhyIrreversible(s Setting, now, want Value) (why string, ok bool)
 }
 
-// WhyIrreversible explains why a change cannot be undone; ok is false if it
-// can, or if nothing would be written.
+// WhyIrreversible explains why a change cannot be undone; ok is false if it can, or if nothing
+// would be written.
 func (k Kinds) WhyIrreversible(s Setting, now, want Value) (why string, ok bool) {
 	kind, isIrreversible := k[s.Kind].(Irreversible)
 	if !isIrreversible || k.Equal(s, now, want) {
@@ -156,15 +154,14 @@ type RebootCleaner interface {
 	CleanAfterReboot(ctx context.Context, s Setting, had Value) (did bool, err error)
 }
 
-// ValueChecker is a kind that knows for some settings which values the kernel rejects.
+// ValueChecker is a kind that can tell for some settings which values the kernel rejects.
 type ValueChecker interface {
-	// Rejects reports whether the kernel would reject want. why says which values
-	// it accepts.
+	// Rejects reports whether the kernel would reject want. why describes the accepted values.
 	Rejects(s Setting, want Value) (why string, refused bool)
 }
 
-// Rejects reports whether the kernel would reject want; refused is false if
-// that is unknown. why says which values it accepts.
+// Rejects reports whether the kernel would reject want; refused is false if that is unknown.
+// why describes the accepted values.
 func (k Kinds) Rejects(s Setting, want Value) (why string, refused bool) {
 	if r, ok := k[s.Kind].(ValueChecker); ok && !want.Absent && !want.Unknown {
 		return r.Rejects(s, want)
@@ -175,8 +172,8 @@ func (k Kinds) Rejects(s Setting, want Value) (why string, refused bool) {
 // Restorer is a kind some of whose settings may have had a value that cannot be
 // written directly.
 type Restorer interface {
-	// Restore puts back the previous value after a Write of it failed. It may temporarily
-	// write coupled settings, whose before-images are therefore recorded too.
+	// Restore restores the previous value after a Write of it failed. It may temporarily write
+	// coupled settings, whose before-images are therefore recorded too.
 	Restore(ctx context.Context, s Setting, had Value) error
 }
 
@@ -224,10 +221,10 @@ func Zero(v Value) bool {
 	return ok && n == 0
 }
 
-// Activation is the reload or restart by which a program takes its new values.
-// The zero value means that none is needed.
+// Activation is the reload or restart with which a program applies its new values. The zero
+// value means that none is needed.
 type Activation struct {
-	// Program is the program's name as its kind writes it: "postgresql@15-main.service".
+	// Program is the program's name in the form of its kind: "postgresql@15-main.service".
 	Program string
 	// Restart reports whether the program reads the value only when it starts.
 	// Otherwise a reload is enough.

@@ -26,9 +26,9 @@ const (
 	minUnknown  = math.MinInt64     // as min: unknown, or different between architectures
 )
 
-// The kernels that the table covers: Linux 4.19, 6.1.192 and 6.12.117 from
-// their source, 6.18 by experiment. Where they differ the table has the widest
-// range, because vendors backport changes. Newer kernels are not covered.
+// The kernels that the table covers: Linux 4.19, 6.1.192 and 6.12.117 from their source, 6.18
+// tested. If they differ, the table has the widest range, because vendors backport changes.
+// Newer kernels are not covered.
 var (
 	oldestRanged, newestRanged = [2]int{4, 18}, [2]int{6, 18}
 	since61                    = [2]int{6, 1}

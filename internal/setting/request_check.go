@@ -45,7 +45,7 @@ func (k dir) CheckRequest(s Setting, _ Value, _ []string) error {
 	return fmt.Errorf("%s: %w: use %s or %s/UNIT.d", s, ErrNotSettable, strings.Join(fileDirs, ", "), unitDir)
 }
 
-// real returns dirs with symbolic links resolved, as the names of settings are.
+// real returns dirs with symbolic links resolved, as in the names of settings.
 func (k file) real(dirs []string) []string {
 	out := slices.Clone(dirs)
 	for i, d := range dirs {

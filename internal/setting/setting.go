@@ -57,12 +57,12 @@ func Parse(text string) (Setting, error) {
 	}
 }
 
-// Value is the value of a setting, as the kernel or the file has it.
+// Value is the value of a setting in the kernel or the file.
 type Value struct {
 	Text   string
 	Absent bool // the setting does not exist; Text is empty
-	// Unknown reports whether the value could not be read. Text is then empty.
-	// Plans and verdicts use it; the journal never does.
+	// Unknown is true if the value could not be read. Text is then empty. Plans and verdicts
+	// use it; the journal never does.
 	Unknown bool
 	Attr    *host.Attr // owner and mode, for whole files only
 }
@@ -73,7 +73,7 @@ var Absent = Value{Absent: true}
 // Unknown is the value of a setting that could not be read.
 var Unknown = Value{Unknown: true}
 
-// IsZero makes omitzero leave out unknown values; null means absent.
+// IsZero makes omitzero omit unknown values; null means absent.
 func (v Value) IsZero() bool { return v.Unknown }
 
 // Text returns a present value.
@@ -149,12 +149,12 @@ func (v *Value) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Lifetime says how long a written value lasts, and so what remains to undo
-// after a reboot.
+// Lifetime describes how long a written value lasts, and therefore what remains to undo after a
+// reboot.
 type Lifetime string
 
-// The lifetimes. Runtime and held values are lost at a reboot. The others are
-// stored in files; the name says when the file takes effect.
+// The lifetimes. Runtime and held values are lost at a reboot. The others are stored in files;
+// the name tells when the file takes effect.
 const (
 	Runtime Lifetime = "runtime" // in the running kernel
 	Held    Lifetime = "held"    // while a descriptor is open
@@ -181,7 +181,7 @@ type Kind interface {
 	// Write writes the value once. Writing Absent removes the setting if the kind
 	// supports that.
 	Write(context.Context, Setting, Value) error
-	// Equal compares as the kernel prints: "4096 87380" equals "4096\t87380".
+	// Equal compares values as the kernel prints them: "4096 87380" equals "4096\t87380".
 	Equal(a, b Value) bool
 	// Coupled lists the settings that a write to this one changes too, so that
 	// their before-images are recorded.
@@ -287,8 +287,7 @@ func Kernel(h *host.Host) Kinds {
 	}
 }
 
-// Op says how a requested value relates to the present one (TuneD's assignment
-// modifiers).
+// Op relates a requested value to the present one (TuneD's assignment modifiers).
 type Op string
 
 // The modifiers: a plain value is set, ">N" only raises the value, "<N" only lowers it.

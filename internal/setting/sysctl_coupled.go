@@ -17,7 +17,7 @@ var sysctlPairs = map[string]pair{
 	"vm.overcommit_kbytes":      {counterpart: "vm.overcommit_ratio"},
 }
 
-// pair is one setting of such a pair.
+// pair is one setting of a pair in sysctlPairs.
 type pair struct {
 	counterpart string
 	refusesZero bool
@@ -52,9 +52,9 @@ func (k sysctl) Restore(ctx context.Context, s Setting, had Value) error {
 	return nil
 }
 
-// otherUnits are pairs of files of one variable in different units. Writing the
-// coarser one loses the precision of the finer one (net/core/neighbour.c,
-// net/ipv4/route.c, net/ipv6/route.c).
+// otherUnits maps each file of a variable to the file with a different unit. Writing the
+// coarser one loses the precision of the finer one (net/core/neighbour.c, net/ipv4/route.c,
+// net/ipv6/route.c).
 var otherUnits = map[string]string{
 	"base_reachable_time":    "base_reachable_time_ms",
 	"base_reachable_time_ms": "base_reachable_time",
@@ -119,7 +119,7 @@ func (k sysctl) coupledNet(dir []string) []Setting {
 			return k.present(sibling(dir, n-1, other))
 		}
 	case table == "neigh" && n == 5:
-		// neigh_copy_dflt_parms: devices that were never set individually follow.
+		// neigh_copy_dflt_parms: devices that were never set individually get the new value.
 		out := k.followers(dir)
 		if other, ok := otherUnits[param]; ok {
 			dir = sibling(dir, n-1, other)
@@ -160,8 +160,8 @@ func (k sysctl) present(dir []string) []Setting {
 	return []Setting{{"sysctl", SysctlName(p)}}
 }
 
-// followers returns the devices that have the same value as "default". The kernel does
-// not say which devices follow it; devices with another value do not.
+// followers returns the devices that have the same value as "default". The kernel does not show
+// which devices follow it; devices with another value do not.
 func (k sysctl) followers(dir []string) []Setting {
 	const device = 3 // net/ipv4/conf/DEVICE/...
 	shared, err := k.host.Files.ReadFile(procSys + strings.Join(dir, "/"))

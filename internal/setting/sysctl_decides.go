@@ -11,8 +11,8 @@ const (
 	nmiWatchdog  = "kernel.nmi_watchdog"
 )
 
-// aliases are sysctls that name the same variable, of which systemd-sysctl
-// writes both: net/ipv4/devinet.c, net/mptcp/ctrl.c (Linux 6.12 and 6.15).
+// aliases maps sysctls to the other name of the same variable, both of which systemd-sysctl
+// writes: net/ipv4/devinet.c, net/mptcp/ctrl.c (Linux 6.12 and 6.15).
 var aliases = map[string]alias{
 	"net.ipv4.ip_forward":          {other: "net.ipv4.conf.all.forwarding"},
 	"net.ipv4.conf.all.forwarding": {other: "net.ipv4.ip_forward"},
@@ -26,8 +26,8 @@ type alias struct {
 	values map[string]string
 }
 
-// unitFactors is the number of finer units in a coarser one, for the pairs in
-// otherUnits; 0 if it depends on the kernel build.
+// unitFactors maps the coarser unit of the pairs in otherUnits to its number of finer units; 0
+// if that depends on the kernel build.
 var unitFactors = map[string]int{"base_reachable_time": 1000, "retrans_time": 10, "gc_min_interval": 1000, "unres_qlen": 0}
 
 // Decides implements Decider. kernel.watchdog = 0 forces both detectors to 0, and it

@@ -58,9 +58,9 @@ type Unit struct {
 	reader *Reader
 }
 
-// Load reads a unit. The error is fs.ErrNotExist if the machine has no such
-// unit, and one of host.Unknown if a copy does not say. A copy without the
-// unit's own file may have drop-ins or a process: the unit is then Partial.
+// Load reads a unit. The error is fs.ErrNotExist if the machine has no such unit, and
+// host.Unknown applies to it if a copy does not record that. A copy without the unit's own file
+// may have drop-ins or a process: the unit is then Partial.
 func (r *Reader) Load(name string) (*Unit, error) {
 	u := &Unit{Name: name, reader: r}
 	fragment, err := r.fragment(name)
@@ -191,7 +191,7 @@ func (r *Reader) fragment(name string) (string, error) {
 	return "", fmt.Errorf("unit %s: %w", name, fs.ErrNotExist)
 }
 
-// template returns the template name of an instance, "" for other units.
+// template returns the template name of an instance, or "" for other units.
 func template(name string) string {
 	at := strings.Index(name, "@")
 	dot := strings.LastIndex(name, ".")
@@ -201,8 +201,7 @@ func template(name string) string {
 	return name[:at+1] + name[dot:]
 }
 
-// names returns all names of a unit: the requested one, that of its file, and
-// links to it.
+// names returns all names of a unit: the requested one, the one of its file, and links to it.
 func (r *Reader) names(name, fragment string) []string {
 	all := []string{name}
 	add := func(n string) {
@@ -232,7 +231,7 @@ func (r *Reader) names(name, fragment string) []string {
 	return all
 }
 
-// instantiate replaces a template name by the instance that like has.
+// instantiate replaces a template name by the instance that like names.
 func instantiate(name, like string) string {
 	before, after, ok := strings.Cut(name, "@.")
 	if !ok || template(like) == "" {
@@ -346,8 +345,8 @@ func (u *Unit) All(section, key string) []Value {
 	return out
 }
 
-// Enabled lists the units that match a pattern and start at boot, by the links
-// in *.wants and *.requires.
+// Enabled lists the units that match a pattern and start at boot, according to the links in
+// *.wants and *.requires.
 func (r *Reader) Enabled(pattern string) ([]string, error) {
 	var out []string
 	known := false

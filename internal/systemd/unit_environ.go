@@ -18,10 +18,9 @@ var directories = map[string]struct{ below, variable string }{
 	"LogsDirectory": {"/var/log", "LOGS_DIRECTORY"}, "ConfigurationDirectory": {"/etc", "CONFIGURATION_DIRECTORY"},
 }
 
-// Environment returns the environment of the unit's processes: Environment=,
-// then EnvironmentFile= in order, without UnsetEnvironment=. A file that cannot
-// be read may set any variable: unread names it, and env has only what follows
-// it; "" if all were read.
+// Environment returns the environment of the unit's processes: Environment=, then
+// EnvironmentFile= in order, without UnsetEnvironment=. A file that cannot be read may set any
+// variable: unread names it, and env has only what follows it. unread is "" if all were read.
 func (u *Unit) Environment() (env map[string]Value, unread string) {
 	env = map[string]Value{}
 	if u.Partial {
@@ -79,8 +78,8 @@ func (u *Unit) Environment() (env map[string]Value, unread string) {
 	return env, unread
 }
 
-// absent reports whether the machine certainly lacks the file. A copy does if
-// it has the directory's listing without the name.
+// absent reports whether the machine certainly lacks the file. A copy lacks it if it has the
+// directory's listing without the name.
 func (r *Reader) absent(file string, err error) bool {
 	if !host.Unknown(err) {
 		return errors.Is(err, fs.ErrNotExist)

@@ -156,8 +156,8 @@ func (u *Unit) slice() string {
 	return path.Join(append(parts, name)...)
 }
 
-// Running returns a limit of the unit's first process, by its name in /proc:
-// "Max open files". ok is false if the unit is not running.
+// Running returns a limit of the unit's first process, given its name in /proc: "Max open
+// files". ok is false if the unit is not running.
 func (u *Unit) Running(name string) (l Limit, ok bool, err error) {
 	pids, err := u.Processes()
 	if err != nil || len(pids) == 0 {
@@ -170,7 +170,7 @@ func (u *Unit) Running(name string) (l Limit, ok bool, err error) {
 	return l, err == nil, err
 }
 
-// LimitOf returns a limit of a process, by its name in /proc: "Max open files".
+// LimitOf returns a limit of a process, given its name in /proc: "Max open files".
 func LimitOf(h *host.Host, pid, name string) (Limit, error) {
 	p := "/proc/" + pid + "/limits"
 	text, err := h.Files.ReadFile(p)

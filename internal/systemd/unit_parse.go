@@ -17,7 +17,7 @@ type line struct {
 
 func (l line) at() string { return l.file + ":" + strconv.Itoa(l.number) }
 
-// maxLine is the longest line that systemd reads (LONG_LINE_MAX).
+// maxLine is the maximum length of a line in systemd (LONG_LINE_MAX).
 const maxLine = 1 << 20
 
 const blanks = " \t\r"

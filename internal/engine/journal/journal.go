@@ -16,10 +16,10 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// DefaultDir is where the journal of a machine is.
+// DefaultDir is the default state directory of a machine.
 const DefaultDir = "/var/lib/fettle"
 
-// ErrBusy is the error while another transaction is running (exit code 75).
+// ErrBusy is returned while another transaction is running (exit code 75).
 var ErrBusy = &ui.Sentinel{
 	Text: "another transaction is running", Exits: ui.Busy,
 	Hint: "fettle status shows what is running; wait until that has ended", Remedy: &ui.Remedy{},
@@ -42,22 +42,21 @@ type Journal struct {
 	fallocate func(fd int, mode uint32, off, length int64) error
 }
 
-// Options of Lock.
+// Options are the options of Lock.
 type Options struct {
-	// BootID is the present boot; runtime entries of others are closed.
+	// BootID identifies the present boot; runtime entries of other boots are closed.
 	BootID string
 	// At, if not nil, is called at each point at which a crash could leave something
 	// half done. Tests kill the process there.
 	At func(point string)
-	// RotateAt is the growth in bytes at which Rotate acts; 0 for the default.
+	// RotateAt is the growth in bytes from which Rotate acts; 0 for the default.
 	RotateAt int64
-	// Fallocate replaces fallocate(2) in tests of file systems that do not have it.
+	// Fallocate replaces fallocate(2) in tests of file systems without it.
 	Fallocate func(fd int, mode uint32, off, length int64) error
 }
 
-// Read returns the state without taking the lock. A journal that does not exist is empty.
-// The journal may belong to this user or to root; the error is fs.ErrPermission if this
-// user may not read it.
+// Read returns the state without taking the lock. A missing journal is empty. The journal may
+// belong to this user or to root. The error is fs.ErrPermission if this user may not read it.
 func Read(dir, bootID string) (*State, error) {
 	if _, err := checkDir(dir, readable); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -160,7 +159,7 @@ func (j *Journal) Close() error {
 // Dir returns the state directory.
 func (j *Journal) Dir() string { return j.dir }
 
-// append writes one record and makes it durable. After an error the journal is as before.
+// append writes one record durably. After an error the journal is as before.
 func (j *Journal) append(point string, r record) error {
 	r.Seq = j.State.Generation
 	line, err := r.encode()
@@ -186,8 +185,8 @@ func (j *Journal) append(point string, r record) error {
 	return nil
 }
 
-// add appends a record that adds to what can be undone, once there is space for it, for
-// the records expected to follow it (more, in bytes), and for the undo of everything live.
+// add appends a record that adds to what can be undone. First it reserves space for the record,
+// for those expected to follow it (more, in bytes), and for the undo of everything live.
 func (j *Journal) add(point string, r record, more int64) error {
 	r.Seq = j.State.Generation
 	line, err := r.encode()
@@ -200,8 +199,8 @@ func (j *Journal) add(point string, r record, more int64) error {
 	return j.append(point, r)
 }
 
-// Begin opens a transaction and fills in b.ID. It fails if the disk has no space for b.Room
-// and for the undo of everything live. An undo uses the space reserved for it.
+// Begin opens a transaction and sets b.ID. It fails if the disk has no space for b.Room and for
+// the undo of everything live. An undo uses the space reserved for it.
 func (j *Journal) Begin(b Begin) (*Tx, error) {
 	b.ID = j.State.nextID
 	r := record{Begin: &b}
@@ -221,8 +220,8 @@ func (j *Journal) Begin(b Begin) (*Tx, error) {
 	return j.State.Tx(b.ID), nil
 }
 
-// Stage records the before-images of the next writes and numbers them. None of the writes
-// may happen before it has returned.
+// Stage records the before-images of the next writes and numbers them. None of the writes may
+// happen before it returns.
 func (j *Journal) Stage(t *Tx, entries []Before) error {
 	var room int64
 	for i := range entries {
@@ -232,8 +231,8 @@ func (j *Journal) Stage(t *Tx, entries []Before) error {
 	return j.add("stage", record{Stage: &stage{ID: t.ID, Entries: entries}}, room)
 }
 
-// Commit closes a transaction. An undo or rollback uses the space reserved for it; others
-// leave that reserved.
+// Commit closes a transaction. An undo or rollback uses the space reserved for it; others keep
+// that reserved.
 func (j *Journal) Commit(c Commit) error {
 	if t := j.State.Tx(c.ID); t != nil && t.Kind != Undo && c.Result != ResultRolledBack {
 		return j.add("commit", record{Commit: &c}, 0)
@@ -246,13 +245,13 @@ func (j *Journal) Commit(c Commit) error {
 	return err
 }
 
-// Confirm makes a transaction on trial stay.
+// Confirm makes a transaction on trial permanent.
 func (j *Journal) Confirm(c Confirm) error {
 	return j.add("confirm", record{Confirm: &c}, 0)
 }
 
-// openOwn opens a file of the state directory: never through a link, and only a regular
-// file of this user.
+// openOwn opens a file of the state directory: only a regular file of this user, and not
+// through a link.
 func openOwn(path string, flags int, mode uint32) (*os.File, error) {
 	return open(path, flags, mode, own)
 }

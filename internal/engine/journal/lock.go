@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takes is how often the lock is tried if its holder cannot be found: it may have ended
+// takes is the number of attempts to lock if the holder cannot be found: it may have ended
 // meanwhile, and then the lock is free.
 const takes = 100
 
-// take locks the file and writes this process's number into it. ErrBusy names the process
-// that has locked it.
+// take locks the file and writes this process's id into it. ErrBusy names the process that has
+// locked it.
 func take(lock *os.File) error {
 	for n := 1; ; n++ {
 		err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
-			// For LastHolder, and for holder if /proc/locks does not tell.
+			// For LastHolder, and for holder if /proc/locks does not show it.
 			_ = lock.Truncate(0)
 			_, _ = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 			return nil
@@ -37,8 +37,8 @@ func take(lock *os.File) error {
 	}
 }
 
-// holder describes the process that has the lock, and reports whether it was found and
-// still runs.
+// holder describes the process that has the lock, and reports whether it was found and still
+// runs.
 func holder(lock *os.File) (string, bool) {
 	pid := lockedBy(lock)
 	if pid == 0 {
@@ -54,8 +54,8 @@ func holder(lock *os.File) (string, bool) {
 	return fmt.Sprintf("process %d", pid), err == nil // an ending process has no command line
 }
 
-// lockedBy returns the process that has the lock according to the kernel; 0 for none, or
-// for one of another PID namespace.
+// lockedBy returns the process that has the lock according to the kernel, or 0 for none or one
+// in another PID namespace.
 func lockedBy(lock *os.File) int {
 	st, err := lock.Stat()
 	if err != nil {
@@ -73,8 +73,8 @@ func lockedBy(lock *os.File) int {
 		if len(f) < 6 || f[1] != "FLOCK" || !strings.HasSuffix(f[5], inode) {
 			continue
 		}
-		// The device is the file system's, which on overlayfs and btrfs differs from
-		// that of its files.
+		// The device is the file system's, which differs from that of its files on overlayfs
+		// and btrfs.
 		if pid, err := strconv.Atoi(f[4]); err == nil && pid > 0 && (f[5] == device+inode || opened(pid, st)) {
 			return pid
 		}
@@ -112,8 +112,8 @@ func LastHolder(dir string) int {
 	return written(lock)
 }
 
-// Holder describes the process that has the lock; empty for none, or for one of another PID
-// namespace. It takes no lock, which would get in the way of others.
+// Holder describes the process that has the lock. It returns "" for none, or one in another PID
+// namespace. It takes no lock, which would block others.
 func Holder(dir string) string {
 	lock, err := openRead(filepath.Join(dir, "lock"))
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package journal keeps an append-only file of transactions, whose before-images are
-// durable before the first write, so that every value can be restored, also after kill -9
-// or a power cut.
+// Package journal keeps an append-only file of transactions, whose before-images are durable
+// before the first write, so that every value can be restored, even after kill -9 or a power
+// failure.
 package journal
 
 import (
@@ -43,21 +43,21 @@ type Begin struct {
 	// Note is the reason that the caller gave (--reason), at most MaxNote bytes
 	// and escaped.
 	Note string `json:"note,omitempty"`
-	// Caller is who requested it according to the kernel; null in older records.
+	// Caller is the caller according to the kernel; null in older records.
 	Caller *host.Caller `json:"caller,omitempty"`
-	// Planned is who made the saved plan that is applied; null without one.
+	// Planned records who saved the plan that is applied; null if it was not saved.
 	Planned *Planned `json:"planned,omitempty"`
-	// Selection is in force once this transaction is committed, in the form of package
-	// tune; null if the selection does not change.
+	// Selection is in force once this transaction is committed, in the format of package tune;
+	// null if the selection does not change.
 	Selection json.RawMessage `json:"selection,omitempty"`
-	// Supersedes names transactions that are undone together with this one from now on:
-	// the same selection before a reboot.
+	// Supersedes lists transactions that are undone together with this one from now on: the
+	// same selection before a reboot.
 	Supersedes []int `json:"supersedes,omitempty"`
 	// Undoes lists the transactions that an undo undoes.
 	Undoes []int `json:"undoes,omitempty"`
 	// Restore lists the entries that an undo has begun to restore, and those of later
-	// transactions that its writes may change as a side effect. From here on they count
-	// as ours whatever they read.
+	// transactions that its writes may change as a side effect. From then on they count as ours
+	// whatever their settings read.
 	Restore []Ref `json:"restore,omitempty"`
 	// Try is set for a trial, which is undone unless it is confirmed.
 	Try *Try `json:"try,omitempty"`
@@ -66,7 +66,7 @@ type Begin struct {
 	Room int64 `json:"-"`
 }
 
-// Planned is who made a saved plan and when, according to the plan.
+// Planned records who saved a plan and when, according to the plan.
 type Planned struct {
 	By   string    `json:"by"`
 	Time time.Time `json:"time"`
@@ -85,7 +85,7 @@ type Try struct {
 	Experiment bool `json:"experiment,omitempty"`
 }
 
-// Ref names one entry of one transaction.
+// Ref identifies one entry of one transaction.
 type Ref struct {
 	Tx int `json:"tx"`
 	N  int `json:"n"`
@@ -108,18 +108,18 @@ type Before struct {
 	// Releases marks a value that is restored because the new selection no longer sets
 	// it.
 	Releases bool `json:"releases,omitempty"`
-	// Outlives marks a setting that may leave something behind when its boot ends, which
-	// its undo has to clean up (setting.RebootCleaner).
+	// Outlives marks a setting that may leave effects when its boot ends, which its undo has to
+	// clean up (setting.RebootCleaner).
 	Outlives bool `json:"outlives,omitempty"`
-	// Varies are the values that dynamic tuning may write without a further record. Any
-	// of them counts as left by fettle.
+	// Varies are the values that dynamic tuning may write without another record. Any of them
+	// counts as left by fettle.
 	Varies []setting.Value `json:"varies,omitempty"`
 	// Activation is the program to reload or restart once the setting has its value, and
 	// again when it is restored.
 	Activation setting.Activation `json:"activation,omitzero"`
 }
 
-// Outcome is what a setting read after the transaction's last write.
+// Outcome is the value of a setting after the transaction's last write.
 type Outcome struct {
 	N       int           `json:"n"`
 	After   setting.Value `json:"after"`
@@ -134,13 +134,13 @@ type Commit struct {
 	Result   string    `json:"result"` // done, partial, rolled-back, incomplete
 	Outcomes []Outcome `json:"outcomes,omitempty"`
 	Undone   []Undone  `json:"undone,omitempty"` // by an undo
-	// Standing is what an undo has left in settings of later transactions.
+	// Standing holds the values that an undo left in settings of later transactions.
 	Standing []Standing `json:"standing,omitempty"`
 }
 
-// Standing is the value of a setting of a standing transaction after the undo of one below
-// it, whose writes changed the setting as a side effect: from then on that is what fettle
-// left there.
+// Standing is the value of a setting of a live transaction after the undo of an earlier one,
+// whose writes changed the setting as a side effect: from then on it counts as the value that
+// fettle left.
 type Standing struct {
 	Ref
 	After setting.Value `json:"after"`
@@ -167,7 +167,7 @@ func (s EntryState) known() bool {
 	return false
 }
 
-// Undone is what an undo did with one entry.
+// Undone is the result of an undo for one entry.
 type Undone struct {
 	Ref
 	State EntryState    `json:"state"`
@@ -175,17 +175,17 @@ type Undone struct {
 	Why   string        `json:"why,omitempty"`
 }
 
-// Confirm makes a transaction on trial stay.
+// Confirm makes a transaction on trial permanent.
 type Confirm struct {
 	ID   int       `json:"id"`
 	Time time.Time `json:"time"`
 	User string    `json:"user"`
-	// Note and Caller are as those of Begin.
+	// Note and Caller are as in Begin.
 	Note   string       `json:"note,omitempty"`
 	Caller *host.Caller `json:"caller,omitempty"`
 }
 
-// record is one line of the file; exactly one field besides Seq is set.
+// record is one line of the file; exactly one field in addition to Seq is set.
 type record struct {
 	Seq     int64    `json:"seq"`
 	Start   *start   `json:"start,omitempty"`
@@ -195,15 +195,15 @@ type record struct {
 	Confirm *Confirm `json:"confirm,omitempty"`
 }
 
-// start is the first record of a file: the numbers used in the files before it, and the
-// transactions of them that still stand. Its Seq continues theirs.
+// start is the first record of a file: the numbers used in earlier files, and their
+// transactions that are still live. Its Seq continues theirs.
 type start struct {
 	Version int       `json:"version"`
 	NextID  int       `json:"next_id"`
 	Carried []carried `json:"carried,omitempty"`
 }
 
-// carried is a transaction that still stood when the file with its records was rotated.
+// carried is a transaction that was still live when the file with its records was rotated.
 type carried struct {
 	Begin       Begin          `json:"begin"`
 	Commit      *Commit        `json:"commit"`
@@ -247,8 +247,8 @@ func (r record) encode() ([]byte, error) {
 
 var errTorn = errors.New("record damaged")
 
-// errNewer is the error of a valid record of an unknown kind. Ignoring it would mean to undo
-// less than was done.
+// errNewer is returned for a valid record of an unknown kind. Ignoring it would undo less than
+// was done.
 var errNewer = errors.New("written by a newer fettle, which has to undo it")
 
 func decode(line []byte) (record, error) {
@@ -270,11 +270,11 @@ func decode(line []byte) (record, error) {
 	return r, nil
 }
 
-// maxLegible is how many settings of a damaged record are named.
+// maxLegible is the maximum number of settings of a damaged record that are listed.
 const maxLegible = 50
 
-// legible lists the settings that a damaged record of before-images seems to name, for a
-// user who has to check them; "" for none. Nothing else of such a record is used.
+// legible lists the settings that a damaged record of before-images seems to name, for a user
+// who has to check them, or "". Nothing else of such a record is used.
 func legible(line []byte) string {
 	var names []string
 	more := 0

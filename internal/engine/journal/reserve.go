@@ -12,18 +12,18 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// The size of the records of an undo, in bytes: generous bounds for one entry and for one
-// transaction, and a margin for undos that are interrupted and repeated. Texts that exceed
-// them are left out if the disk is full.
+// Sizes of the records of an undo, in bytes: generous limits for one entry and for one
+// transaction, and a margin for undos that are interrupted and repeated. Longer texts are left
+// out if the disk is full.
 const (
 	undoEntryBytes = 1 << 10
 	undoTxBytes    = 4 << 10
 	undoMargin     = 32 << 10
-	// reserveStep rounds reservations up, so that few are made.
+	// reserveStep rounds reservations up, so that there are few.
 	reserveStep = 128 << 10
 )
 
-// undoRoom returns the bytes that the undo of everything live writes.
+// undoRoom returns the size of the records for the undo of everything live, in bytes.
 func (s *State) undoRoom() int64 {
 	room := int64(undoMargin)
 	for _, t := range s.Txs {
@@ -39,18 +39,18 @@ func (s *State) undoRoom() int64 {
 	return room
 }
 
-// Room estimates the bytes that one setting takes in the records of its transaction and of
-// its undo.
+// Room estimates the size of the records of one setting in its transaction and its undo, in
+// bytes.
 func Room(before, want setting.Value) int64 {
 	return 2*undoEntryBytes + 2*int64(len(before.Text)+len(want.Text))
 }
 
-// reserve ensures that this many bytes can be written after the last record even if the
-// disk fills up.
+// reserve ensures that the given number of bytes can be written after the last record even if
+// the disk fills up.
 //
-// It reserves blocks beyond the end of the file (fallocate(2)). If the file system cannot
-// (ext2, NFS before 4.2, some FUSE), it writes zeros, which records later overwrite;
-// readers treat them as an incomplete record.
+// It reserves blocks beyond the end of the file (fallocate(2)). If the file system does not
+// support that (ext2, NFS before 4.2, some FUSE), it writes zeros, which records later
+// overwrite; readers treat them as an incomplete record.
 func (j *Journal) reserve(bytes int64) error {
 	end := j.State.size + bytes
 	if end <= j.reserved {
@@ -107,8 +107,8 @@ func (j *Journal) fill(end int64) error {
 	return nil
 }
 
-// clearTail overwrites an incomplete record with zeros. It was never acknowledged, so
-// nothing was done after it. The file keeps its length: the space is for an undo.
+// clearTail overwrites an incomplete record with zeros. It was never acknowledged, so nothing
+// was done after it. The file keeps its length: the space is for an undo.
 func (j *Journal) clearTail() error {
 	st, err := j.file.Stat()
 	if err != nil || st.Size() <= j.State.size {
@@ -137,8 +137,8 @@ func zeroed(text []byte) bool { return len(bytes.Trim(text, "\x00")) == 0 }
 // isFull reports whether an error means that the disk or quota is full.
 func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// short returns the commit of an undo without what only the history shows, so that it fits
-// into the reserved space even if values found by the undo are larger than that.
+// short returns the commit of an undo without details for the history, so that it fits into the
+// reserved space even if the values that the undo found do not.
 func (c Commit) short() Commit {
 	undone := make([]Undone, len(c.Undone))
 	for i, u := range c.Undone {
@@ -152,8 +152,8 @@ func (c Commit) short() Commit {
 // bytes.
 const maxShortReason = 200
 
-// short returns the beginning of an undo without what only the history shows, so that it
-// fits into the reserved space whatever its command line and note are.
+// short returns the begin record of an undo without details for the history, so that it fits
+// into the reserved space whatever its command line and note are.
 func (b Begin) short() Begin {
 	b.Note, b.Planned = "", nil
 	if len(b.Reason) > maxShortReason {

@@ -16,18 +16,18 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// rotateAt is how much a file may grow, in bytes, before it is rotated: every command reads
-// all of it at its start, and 64 KiB take most of a millisecond.
+// rotateAt is the growth of a file, in bytes, at which it is rotated: every command reads the
+// whole file at its start, and 64 KiB take most of a millisecond.
 const rotateAt = 64 << 10
 
-// keptSwitches is how many switches of the selection can be undone individually after a
-// rotation. Older ones become part of the next one: a machine that is switched twice a day
+// keptSwitches is the number of switches of the selection that can be undone individually after
+// a rotation. Older ones are merged into the next one: a machine that is switched twice a day
 // for years must not read all of that at every start.
 const keptSwitches = 4
 
-// Rotate renames a file that has grown large to journal.N and begins a new one with what
-// still stands. History also reads the renamed files. Without space on the disk it does
-// nothing, and the file grows on.
+// Rotate renames a file that has grown large to journal.N and begins a new one with the live
+// transactions. History also reads the renamed files. Without space on the disk it does
+// nothing, and the file grows further.
 func (j *Journal) Rotate() error {
 	if j.State.size-j.State.base < j.rotateAt || len(j.State.Interrupted()) > 0 || len(j.State.Damage) > 0 {
 		return nil
@@ -52,8 +52,8 @@ func (j *Journal) Rotate() error {
 		}
 		return err
 	}
-	// The link keeps the old records under their new name before the rename replaces
-	// the file: there is a journal at every moment.
+	// The link keeps the old records under their new name before the rename replaces the file:
+	// a journal exists at every moment.
 	j.at("journal:rotate:link")
 	if err := os.Link(path, fmt.Sprintf("%s.%d", path, s.nextID-1)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -71,15 +71,15 @@ func (j *Journal) Rotate() error {
 	return j.open()
 }
 
-// begin writes the first record of a new file, with what stands, and reserves the space
-// that its undo needs.
+// begin writes the first record of a new file, with the live transactions, and reserves the
+// space that their undo needs.
 func (j *Journal) begin() error {
 	s := j.State
 	first := start{Version: 1, NextID: s.nextID}
 	for _, t := range s.Live() {
 		first.Carried = append(first.Carried, t.carry())
 	}
-	// The generation stays as it was: nothing has happened.
+	// The generation does not change, since nothing has happened.
 	line, err := record{Seq: s.Generation - 1, Start: &first}.encode()
 	if err != nil {
 		return err
@@ -95,9 +95,9 @@ func (j *Journal) begin() error {
 	return j.file.Sync()
 }
 
-// merge makes the oldest switches part of the next one, like the undo of a buried
-// transaction: later entries take over the before-images. A switch with a setting that no
-// later transaction has stays as it is.
+// merge merges the oldest switches into the next one, like the undo of a buried transaction:
+// later entries take over the before-images. It keeps a switch with a setting that no later
+// transaction has.
 func (s *State) merge() {
 	var switches []*Tx
 	for _, t := range s.Live() {
@@ -124,14 +124,14 @@ func (s *State) merge() {
 	}
 }
 
-// remains reports whether the entry of an ended boot may have left something behind.
+// remains reports whether the entry of an ended boot may have left effects.
 func (e *Entry) remains() bool { return e.Outlives && e.State == Closed }
 
 func (t *Tx) carry() carried {
 	c := carried{Begin: t.Begin, Confirmed: t.Confirmed, ConfirmedBy: t.ConfirmedBy, Superseded: t.Superseded, UndoneBy: t.undoneBy}
 	c.Begin.Restore, c.Begin.Undoes = nil, nil
 	if t.Commit != nil {
-		// What it did with each entry is in the entries.
+		// The entries already record what it did with each of them.
 		c.Commit = &Commit{ID: t.ID, Time: t.Commit.Time, Result: t.Commit.Result}
 	}
 	if !slices.ContainsFunc(t.Entries, func(e *Entry) bool { return e.IsLive() || e.remains() }) {
@@ -187,7 +187,7 @@ func (s *State) foldStart(first start, bootID string) error {
 	return nil
 }
 
-// closeAtBoot closes an entry of another boot that did not survive it.
+// closeAtBoot closes an entry of another boot whose value did not survive it.
 func (s *State) closeAtBoot(e *Entry, bootID string) {
 	if bootID != "" && e.Tx.BootID != bootID && !e.Lifetime.SurvivesBoot() {
 		e.State = Closed
@@ -230,8 +230,8 @@ func History(dir, bootID string) ([]*Tx, error) {
 	return slices.SortedFunc(maps.Values(all), func(a, b *Tx) int { return a.ID - b.ID }), nil
 }
 
-// addNext adds the transactions of the next file. One that stood at the end of the previous
-// file and is not in this one has become part of the next switch.
+// addNext adds the transactions of the next file. A transaction that was live at the end of the
+// previous file and is not in this one was merged into the next switch.
 func addNext(all map[int]*Tx, s *State) {
 	first := 0 // the first switch that was carried over
 	for _, t := range s.Txs {

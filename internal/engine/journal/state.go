@@ -14,11 +14,11 @@ type State struct {
 	Txs []*Tx // in the order in which they began
 	// Generation counts the records: it changes with every event.
 	Generation int64
-	// Damage lists what could not be read, except an incomplete last record.
+	// Damage lists unreadable records, except an incomplete last one.
 	Damage []string
-	// Torn is true if the last record is incomplete. After a crash while writing it,
-	// nothing was done after it; a truncated file looks the same, and what followed in it
-	// is not known.
+	// Torn is true if the last record is incomplete. After a crash during its write, nothing
+	// was done after it; a truncated file looks the same, but then the records that followed
+	// are unknown.
 	Torn bool
 
 	nextID int
@@ -32,9 +32,9 @@ type Tx struct {
 	Entries   []*Entry
 	Commit    *Commit // nil: interrupted, or in progress
 	Confirmed bool
-	// ConfirmedBy is who confirmed a trial; nil in older records.
+	// ConfirmedBy records who confirmed a trial; nil in older records.
 	ConfirmedBy *Confirm
-	// Superseded is the later transaction with which this one is undone, or 0.
+	// Superseded is the later transaction together with which this one is undone, or 0.
 	Superseded int
 
 	undoneBy int  // the undo of it, or 0
@@ -52,15 +52,15 @@ type Entry struct {
 	// Verdict and Why are set if the value is not as wanted.
 	Verdict, Why string
 	State        EntryState
-	// Undoing is true once an undo of it has begun: it counts as ours.
+	// Undoing is true once an undo of it has begun: the value counts as ours.
 	Undoing bool
 }
 
 // Ref returns the reference to the entry.
 func (e *Entry) Ref() Ref { return Ref{e.Tx.ID, e.N} }
 
-// LeftBy reports whether now is what this entry's transaction left. An interrupted entry
-// counts as ours whatever the setting reads.
+// LeftBy reports whether now is the value that this entry's transaction left. An interrupted
+// entry counts as ours whatever the setting reads.
 func (e *Entry) LeftBy(now setting.Value, equal func(a, b setting.Value) bool) bool {
 	return e.After == nil || equal(now, *e.After) || slices.ContainsFunc(e.Varies, func(v setting.Value) bool { return equal(now, v) })
 }
@@ -68,14 +68,14 @@ func (e *Entry) LeftBy(now setting.Value, equal func(a, b setting.Value) bool) b
 // IsLive reports whether the entry's value still has to be restored.
 func (e *Entry) IsLive() bool { return e.State == Live || e.State == Failed }
 
-// IsLive reports whether the transaction has not been undone: a value still has to be
-// restored, or its selection still stands.
+// IsLive reports whether the transaction has not been undone: a value still has to be restored,
+// or its selection is still recorded.
 func (t *Tx) IsLive() bool {
 	return slices.ContainsFunc(t.Entries, (*Entry).IsLive) ||
 		t.Kind != Undo && !t.RolledBack() && t.undoneBy == 0 && t.Superseded == 0
 }
 
-// UndoneBy returns the number of the undo of the transaction, or 0.
+// UndoneBy returns the number of the undo that undid the transaction, or 0.
 func (t *Tx) UndoneBy() int { return t.undoneBy }
 
 // RolledBack reports whether the transaction reverted its own writes.
@@ -107,7 +107,7 @@ func (s *State) all(ok func(*Tx) bool) []*Tx {
 	return out
 }
 
-// Tx returns the transaction of a number, or nil.
+// Tx returns the transaction with that number, or nil.
 func (s *State) Tx(id int) *Tx {
 	i, ok := slices.BinarySearchFunc(s.Txs, id, func(t *Tx, id int) int { return t.ID - id })
 	if !ok {
@@ -116,8 +116,8 @@ func (s *State) Tx(id int) *Tx {
 	return s.Txs[i]
 }
 
-// Ended reports whether a transaction does not stand any more and its records are in a
-// rotated file.
+// Ended reports whether a transaction is not live any more and its records are in a rotated
+// file.
 func (s *State) Ended(id int) bool { return id > 0 && id < s.nextID && s.Tx(id) == nil }
 
 // InForce returns the transaction whose selection is in force, or nil.
@@ -130,8 +130,8 @@ func (s *State) InForce() *Tx {
 	return nil
 }
 
-// Chains groups the live entries by setting, oldest first: the first before-image of a chain
-// is the value before fettle's first transaction, the last entry has fettle's present value.
+// Chains groups the live entries by setting, oldest first: the first before-image of a chain is
+// the value before fettle's first transaction, the last entry has fettle's present value.
 func (s *State) Chains() map[setting.Setting][]*Entry {
 	out := map[setting.Setting][]*Entry{}
 	for _, t := range s.Txs {
@@ -259,9 +259,9 @@ func (s *State) foldCommit(c *Commit) error {
 	return nil
 }
 
-// settle ends an entry. The next live entry of the same setting inherits the before-image,
-// so that the rest can be undone in any order; unless another program changed the setting
-// between the two, which the later one restores. An entry that could not be restored stays
+// settle ends an entry. The next live entry of the same setting inherits the before-image, so
+// that the rest can be undone in any order, unless another program changed the setting between
+// the two: then the later one restores that change. An entry that could not be restored stays
 // live until its boot ends.
 func (s *State) settle(e *Entry, state EntryState) {
 	e.Undoing = false

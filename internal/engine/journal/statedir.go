@@ -18,8 +18,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// ErrRefused is the error of a state directory that is not fettle's, or that another user
-// could have prepared.
+// ErrRefused is returned for a state directory that is not fettle's, or that another user could
+// have prepared.
 var ErrRefused = &ui.Sentinel{
 	Text: "refused", Exits: ui.Refused,
 	Remedy: &ui.Remedy{To: "to keep the state elsewhere", OwnState: true},
@@ -30,7 +30,7 @@ var ErrRefused = &ui.Sentinel{
 func own(uid uint32) bool      { return int(uid) == os.Geteuid() }
 func readable(uid uint32) bool { return uid == 0 || own(uid) }
 
-// checkDir refuses a state directory that another user could have prepared.
+// checkDir returns an error for a state directory that another user could have prepared.
 func checkDir(dir string, trusted func(uid uint32) bool) (fs.FileInfo, error) {
 	st, err := os.Lstat(dir)
 	if err != nil {
@@ -91,7 +91,7 @@ func Prepare(dir string) error {
 	return nil
 }
 
-// hasJournal reports whether a directory has a journal of fettle.
+// hasJournal reports whether a directory contains a journal of fettle.
 func hasJournal(dir string) bool {
 	f, err := openOwn(filepath.Join(dir, "journal"), unix.O_RDONLY, 0)
 	if err != nil {
@@ -108,7 +108,7 @@ func hasJournal(dir string) bool {
 // system.
 var ourNames = text.LazyRegexp(`^(?:journal(?:\..*)?|lock|accepted|daemon|experiment|runs|\.?writers(?:\.new)?|lost\+found)$`)
 
-// onlyOurs refuses a directory with files that are not fettle's.
+// onlyOurs returns an error for a directory with files that are not fettle's.
 func onlyOurs(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -122,11 +122,10 @@ func onlyOurs(dir string) error {
 	return nil
 }
 
-// kernelTrees have objects of the kernel and devices.
+// kernelTrees are the directories with kernel objects and devices.
 var kernelTrees = []string{"/proc", "/sys", "/dev"}
 
-// kernelSystems are file systems whose directories are objects of the kernel
-// (linux/magic.h).
+// kernelSystems are file systems whose directories are kernel objects (linux/magic.h).
 var kernelSystems = []int64{
 	unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.DEBUGFS_MAGIC,
 	unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC, unix.BPF_FS_MAGIC, unix.PSTOREFS_MAGIC, unix.EFIVARFS_MAGIC,
@@ -134,7 +133,7 @@ var kernelSystems = []int64{
 	unix.RDTGROUP_SUPER_MAGIC, 0x62656570, // configfs
 }
 
-// notKernels refuses a directory of the kernel, also behind links.
+// notKernels returns an error for a directory of the kernel, even behind links.
 func notKernels(dir string) error {
 	at, err := filepath.EvalSymlinks(dir)
 	for up := dir; err != nil && up != filepath.Dir(up); {

@@ -13,18 +13,18 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Files of settings are short, and those of a copy may be a stranger's. What is above
-// these bounds is not read, and said to be unknown.
+// Limits: files of settings are short, and those of a copy may come from strangers. A file
+// beyond these limits is not read, and its claims are reported as unknown.
 const (
-	// maxFile is the size of a file, in bytes; the rules of udev that name every
-	// scanner or music player there is have some hundred KiB.
+	// maxFile and maxUdevFile are sizes of a file, in bytes; udev rules that list every known
+	// scanner or music player have several hundred KiB.
 	maxFile, maxUdevFile = 256 << 10, 1 << 20
-	// maxPatterns is how many patterns the files of one source may have: each is compared
-	// with every path.
+	// maxPatterns is the maximum number of patterns in the files of one source: each is
+	// compared with every path.
 	maxPatterns = 256
-	// maxMatches is how many paths a pattern may match.
+	// maxMatches is the maximum number of paths that a pattern may match.
 	maxMatches = 4096
-	// maxProblems is how many lines of a file are reported individually.
+	// maxProblems is the number of lines of a file that are reported individually.
 	maxProblems = 5
 )
 
@@ -45,7 +45,7 @@ func (r *reader) problem(file string, line int, what string) {
 	r.problems = append(r.problems, Problem{file, line, what})
 }
 
-// fewer counts the lines of a file after the first few.
+// fewer replaces all but the first problems of each file by their number.
 func fewer(problems []Problem) []Problem {
 	var out []Problem
 	of := map[string]int{}
@@ -67,7 +67,7 @@ func fewer(problems []Problem) []Problem {
 	return out
 }
 
-// file reads a file that need not be there.
+// file reads a file that may be missing.
 func (r *reader) file(p string) (string, bool) {
 	b, err := r.host.Files.ReadFile(p)
 	if err != nil {
@@ -93,8 +93,8 @@ func (r *reader) unread(p, what string) {
 	}
 }
 
-// unreadable notes why a file or directory gave nothing. That it is not there
-// is an answer; that a copy does not hold it is not.
+// unreadable records the reason that a file or directory could not be read. A missing one has
+// no claims; the claims of one that a copy does not have are unknown.
 func (r *reader) unreadable(p string, err error) {
 	switch {
 	case host.Unknown(err):
@@ -115,7 +115,7 @@ func (r *reader) notRecorded(p string) {
 	}
 }
 
-// pattern counts n more patterns of the source; it returns false if there are too many, which
+// pattern counts n more patterns of the source. It returns false if there are too many, which
 // is reported once.
 func (r *reader) pattern(file string, n int) bool {
 	before := r.patterns
@@ -138,7 +138,7 @@ func (r *reader) next(c Claim, rank int) Claim {
 	return c
 }
 
-// add files a claim under the resolved identity of its setting.
+// add adds a claim under the resolved identity of its setting.
 func (r *reader) add(c Claim, rank int) {
 	id, err := r.claims.kinds.Resolve(c.Setting)
 	if err != nil {
@@ -150,7 +150,7 @@ func (r *reader) add(c Claim, rank int) {
 	r.claims.direct[id] = append(r.claims.direct[id], c)
 }
 
-// addPath adds a claim on each existing file below /proc/sys or /sys that matches a pattern,
+// addPath adds a claim for each existing file below /proc/sys or /sys that matches a pattern,
 // and ignores other paths. A path without wildcards need not exist.
 func (r *reader) addPath(c Claim, pattern string, rank int) {
 	paths := []string{pattern}
@@ -187,8 +187,8 @@ type confFile struct {
 	masked   bool   // a link to /dev/null: hides files of its name, holds nothing
 }
 
-// dropInDirs are the directories of one kind of drop-in file, the first one
-// going before the others (systemd's CONF_PATHS; kmod and udev have the same).
+// dropInDirs are the directories of one kind of drop-in file, in order of precedence (systemd's
+// CONF_PATHS; the same for kmod and udev).
 var dropInDirs = []struct {
 	dir   string
 	admin bool
@@ -197,9 +197,8 @@ var dropInDirs = []struct {
 }
 
 // confFiles lists the files of sub ("sysctl.d") with a suffix, as systemd does
-// (src/basic/conf-files.c): all directories together sorted by file name, one
-// name taken from the first directory that has it. Files hidden by another of
-// their name stand just before it, marked as shadowed.
+// (src/basic/conf-files.c): from all directories, sorted by file name; of files with the same
+// name the one in the first directory is used. The hidden ones precede it, marked as shadowed.
 func (r *reader) confFiles(sub, suffix string) []confFile {
 	type named struct {
 		name string
@@ -209,7 +208,7 @@ func (r *reader) confFiles(sub, suffix string) []confFile {
 	first := map[string]string{}
 	for _, d := range dropInDirs {
 		if d.dir == "/lib" {
-			// On a merged /usr it is /usr/lib again.
+			// On a merged /usr it is the same as /usr/lib.
 			if real, err := r.host.Files.Resolve("/lib"); err != nil || real != "/lib" {
 				continue
 			}
@@ -247,7 +246,7 @@ func (r *reader) confFiles(sub, suffix string) []confFile {
 		if c := strings.Compare(a.name, b.name); c != 0 {
 			return c
 		}
-		// The shadowed first.
+		// Shadowed files first.
 		switch {
 		case a.shadowed != "" && b.shadowed == "":
 			return -1
@@ -263,7 +262,7 @@ func (r *reader) confFiles(sub, suffix string) []confFile {
 	return out
 }
 
-// claim is the claim that a line of the file makes, without its setting.
+// claim returns a claim for a line of the file, without its setting.
 func (f confFile) claim(src Source, line int, text string) Claim {
 	c := Claim{Source: src, File: f.path, Via: f.via, Line: line, Text: text, Administrator: f.admin, Shadowed: f.shadowed}
 	if f.shadowed != "" {
@@ -272,5 +271,5 @@ func (f confFile) claim(src Source, line int, text string) Claim {
 	return c
 }
 
-// goPattern turns glob(7)'s negation [!a] into Go's [^a].
+// goPattern converts glob(7)'s negation [!a] to Go's [^a].
 func goPattern(p string) string { return strings.ReplaceAll(p, "[!", "[^") }

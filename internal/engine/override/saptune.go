@@ -8,17 +8,17 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// saptuneConfig names the notes that saptune applies (saptune 3, app/app.go).
+// saptuneConfig lists the notes that saptune applies (saptune 3, app/app.go).
 const saptuneConfig = "/etc/sysconfig/saptune"
 
-// saptuneNotes are the places of a note's definition, the first that has it.
+// saptuneNotes are the locations of a note's definition; the first existing one is used.
 var saptuneNotes = []struct{ dir, suffix string }{
 	{"/var/lib/saptune/working/notes/", ""}, {"/etc/saptune/extra/", ".conf"}, {"/etc/saptune/extra/", ""}, {"/usr/share/saptune/notes/", ""},
 }
 
-// readSaptune reads the notes that saptune's service applies, in the order of
-// NOTE_APPLY_ORDER, each with the administrator's override of it. Notes that come
-// with a solution are in that order too; saptune writes it.
+// readSaptune reads the notes that saptune's service applies, in the order of NOTE_APPLY_ORDER,
+// each with the administrator's override of it. saptune also adds the notes of a solution to
+// that order.
 func readSaptune(r *reader) {
 	text, ok := r.file(saptuneConfig)
 	if !ok {
@@ -93,7 +93,7 @@ func (r *reader) saptuneNote(note, void, condition string, rank int) {
 
 type saptunePlace struct{ path, value string }
 
-// saptunePlaces are the kernel's files that a parameter of a note writes (saptune 3,
+// saptunePlaces returns the kernel files that a parameter of a note writes (saptune 3,
 // sap/note/sect*.go).
 func saptunePlaces(section, key, value string) []saptunePlace {
 	one := func(p, v string) []saptunePlace { return []saptunePlace{{p, v}} }
@@ -144,7 +144,7 @@ type saptuneLine struct {
 
 var saptuneParam = text.LazyRegexp(`^([\w.+-]+)\s*([<=>]+)\s*["']*(.*?)["']*$`)
 
-// parseSaptune reads the text of a note (saptune 3, txtparser/ini.go).
+// parseSaptune parses the text of a note (saptune 3, txtparser/ini.go).
 func parseSaptune(text string) []saptuneLine {
 	var out []saptuneLine
 	section, tags := "", ""

@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// readSysfsutils reads sysfs.conf(5): "path/below/sys = value". The file comes
-// first, then sysfs.d in the order of names (sysfsutils' init script).
+// readSysfsutils reads sysfs.conf(5): "path/below/sys = value". The file comes first, then
+// sysfs.d in the order of names (sysfsutils' init script).
 func readSysfsutils(r *reader) {
 	files := []string{"/etc/sysfs.conf"}
 	if found, err := host.Glob(r.host.Files, "/etc/sysfs.d/*.conf"); err == nil {
@@ -42,8 +42,8 @@ func readSysfsutils(r *reader) {
 	}
 }
 
-// parseSysfsConf keeps assignments; "mode" and "owner" lines set no value. Keys
-// are paths below /sys.
+// parseSysfsConf returns the assignments; "mode" and "owner" lines set no value. Keys are paths
+// below /sys.
 func parseSysfsConf(text string) ([]sysctlLine, []Problem) {
 	var out []sysctlLine
 	var problems []Problem
@@ -68,8 +68,7 @@ func parseSysfsConf(text string) ([]sysctlLine, []Problem) {
 	return out, problems
 }
 
-// governorFiles are the shell-style files of the services that only set the
-// frequency governor.
+// governorFiles are the shell-style files of the services that set only the frequency governor.
 var governorFiles = []struct {
 	file, unit, initScript string
 }{
@@ -107,8 +106,8 @@ func readCpupower(r *reader) {
 
 var frequency = text.LazyRegexp(`^([0-9.]+)([kKmMgG]?)(?:[hH][zZ])?$`)
 
-// governorValues turns one variable into cpufreq attributes, frequencies in kHz
-// as sysfs has them and cpupower-frequency-set(1) reads them.
+// governorValues converts one variable to cpufreq attributes, with frequencies in kHz as in
+// sysfs and parsed like cpupower-frequency-set(1).
 func governorValues(key, value string) map[string]string {
 	out := map[string]string{}
 	set := func(attr, v string) {
@@ -156,7 +155,7 @@ func kiloHertz(s string) string {
 	return strings.TrimLeft(whole+fraction+strings.Repeat("0", zeros-len(fraction)), "0")
 }
 
-// parseShellVars reads NAME=value lines as a shell would, without expansion.
+// parseShellVars parses NAME=value lines as a shell does, without expansion.
 func parseShellVars(text string) []sysctlLine {
 	var out []sysctlLine
 	for n, raw := range systemdLines(text) {
@@ -177,9 +176,9 @@ func parseShellVars(text string) []sysctlLine {
 	return out
 }
 
-// kubeletTunables is what the kubelet writes when it starts, or checks under
-// protectKernelDefaults (pkg/kubelet/cm/container_manager_linux.go,
-// setupKernelTunables; values in k8s.io/component-helpers/node/util/sysctl).
+// kubeletTunables lists the sysctls that the kubelet writes when it starts, or checks under
+// protectKernelDefaults (pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables; values
+// in k8s.io/component-helpers/node/util/sysctl).
 var kubeletTunables = []struct{ name, value string }{
 	{"vm.overcommit_memory", "1"},
 	{"vm.panic_on_oom", "0"},
@@ -189,7 +188,7 @@ var kubeletTunables = []struct{ name, value string }{
 	{"kernel.keys.root_maxbytes", "25000000"},
 }
 
-// KubeletSysctls are the names of the sysctls that a kubelet sets.
+// KubeletSysctls returns the names of the sysctls that a kubelet sets.
 func KubeletSysctls() []string {
 	var names []string
 	for _, t := range kubeletTunables {
@@ -198,8 +197,8 @@ func KubeletSysctls() []string {
 	return names
 }
 
-// kubelets are the services that contain a kubelet, with the configuration that
-// they read when their command line names none, and its key.
+// kubelets lists the services that contain a kubelet, with the configuration that they read if
+// their command line names none, and its key.
 var kubelets = []struct{ unit, config, key string }{
 	{"kubelet.service", "/var/lib/kubelet/config.yaml", "protectKernelDefaults"},
 	{"k3s.service", "/etc/rancher/k3s/config.yaml", "protect-kernel-defaults"},
@@ -213,7 +212,7 @@ var (
 	protectFlag = text.LazyRegexp(`--protect-kernel-defaults(?:=(\w+))?`)
 )
 
-// readKubelet claims the sysctls that a kubelet owns.
+// readKubelet adds claims for the sysctls that a kubelet sets.
 func readKubelet(r *reader) {
 	for _, k := range kubelets {
 		unit := r.unitFile(k.unit)
@@ -260,8 +259,8 @@ func readKubelet(r *reader) {
 	}
 }
 
-// kubeletFiles are the drop-ins of the unit and the files of arguments that
-// kubeadm and the packages use.
+// kubeletFiles returns the drop-ins of the unit and the files of arguments that kubeadm and the
+// packages use.
 func (r *reader) kubeletFiles(unit string) []string {
 	var out []string
 	for _, d := range slices.Backward(unitDirs) {
@@ -279,7 +278,7 @@ func (r *reader) kubeletFiles(unit string) []string {
 	return out
 }
 
-// yamlBool finds a top-level boolean and its line.
+// yamlBool returns a top-level boolean and its line.
 func (r *reader) yamlBool(file, key string) (line int, text string, on, ok bool) {
 	b, found := r.file(file)
 	if !found {
@@ -306,11 +305,11 @@ func (r *reader) yamlBool(file, key string) (line int, text string, on, ok bool)
 	return k.Line, key + ": " + value.Value, on, true
 }
 
-// maxMerges is how deep mappings that merge others are followed.
+// maxMerges is the maximum depth of merged mappings.
 const maxMerges = 16
 
-// yamlKey finds a key of a mapping and its value: its own, or else that of the first
-// mapping merged into it that has it (yaml.org/type/merge.html).
+// yamlKey returns a key of a mapping and its value: its own, or otherwise from the first merged
+// mapping that has it (yaml.org/type/merge.html).
 func yamlKey(m *yaml.Node, key string, depth int) (k, value *yaml.Node) {
 	for m.Kind == yaml.AliasNode {
 		m = m.Alias

@@ -10,18 +10,18 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// sysctlOptions is systemd-sysctl's table of options (src/sysctl/sysctl.c): one
-// entry per key as normalised, in the order in which they will be written.
+// sysctlOptions is systemd-sysctl's table of options (src/sysctl/sysctl.c): one entry per
+// normalized key, in the order in which they will be written.
 type sysctlOptions struct {
 	explicit map[string]*option // by key without wildcards
 	patterns []sysctlPattern
 }
 
-// option is one key's entry.
+// option is the entry of one key.
 type option struct {
 	value string
-	// excluded: the last line was "-key" without a value. Nothing is written
-	// for the key, not even what a pattern wants.
+	// excluded is true if the last line was "-key" without a value. Nothing is written for the
+	// key, not even the value of a pattern.
 	excluded bool
 	rank     int
 	place    string // FILE:LINE of the last line
@@ -36,18 +36,17 @@ type sysctlPattern struct {
 
 const (
 	whenSysctl = "at boot by systemd-sysctl"
-	// /etc/sysctl.conf without a link to it in sysctl.d.
+	// whenSysctlConf is for /etc/sysctl.conf without a link to it in sysctl.d.
 	whenSysctlConf = "by sysctl -p and sysctl --system; systemd-sysctl itself does not read this file"
 )
 
 // readSysctl reads sysctl.d(5) as systemd-sysctl does: files sorted by name across the
-// directories; later lines replace earlier ones of the same key; explicit keys take
-// precedence over patterns in any order. /etc/sysctl.conf counts at the position of its link
-// in sysctl.d (99-sysctl.conf on Debian and RHEL), or last without a link.
+// directories; later lines replace earlier ones of the same key; explicit keys take precedence
+// over patterns in any order. /etc/sysctl.conf counts at the position of its link in sysctl.d
+// (99-sysctl.conf on Debian and RHEL), or last without a link.
 //
-// procps's sysctl --system reads the same files in the same order but reads
-// /etc/sysctl.conf again at the end, so that it wins over a file called zz.conf there, but
-// not at boot.
+// procps's sysctl --system reads the same files in the same order but reads /etc/sysctl.conf
+// again at the end, so that it overrides a file called zz.conf there, but not at boot.
 func readSysctl(r *reader) {
 	t := sysctlTable{reader: r, options: map[string]*option{}}
 	seen := map[string]bool{}
@@ -110,7 +109,7 @@ func (t *sysctlTable) file(f confFile, when string) {
 		tl := tableLine{sysctlLine: l, claim: c}
 		if f.shadowed == "" {
 			o := t.options[l.key]
-			// A line that repeats the value keeps the place of the first one.
+			// A line that repeats the value keeps the position of the first one.
 			if o == nil || o.value != l.value || o.excluded != l.exclude {
 				t.rank++
 				o = &option{value: l.value, excluded: l.exclude, rank: t.rank}
@@ -123,7 +122,7 @@ func (t *sysctlTable) file(f confFile, when string) {
 	}
 }
 
-// finish files the lines as claims, now that the last line of each key is known.
+// finish adds the lines as claims, once the last line of each key is known.
 func (t *sysctlTable) finish() {
 	out := &t.claims.sysctl
 	out.explicit = map[string]*option{}
@@ -147,8 +146,7 @@ func (t *sysctlTable) finish() {
 	}
 }
 
-// globs are the patterns that a key with wildcards stands for; none where there have
-// been too many.
+// globs returns the patterns of a key with wildcards, or none once there are too many.
 func (t *sysctlTable) globs(file, key string) []string {
 	if !t.pattern(file, 0) {
 		return nil
@@ -160,7 +158,7 @@ func (t *sysctlTable) globs(file, key string) []string {
 	return globs
 }
 
-// patternsFor returns the claims that patterns make on one sysctl.
+// patternsFor returns the claims of patterns on one sysctl.
 func (o *sysctlOptions) patternsFor(s setting.Setting) []Claim {
 	if len(o.patterns) == 0 {
 		return nil
@@ -198,7 +196,7 @@ func (p sysctlPattern) matches(key string) bool {
 	return false
 }
 
-// hiddenMismatch: glob(3)'s wildcards do not match a leading dot.
+// hiddenMismatch reports whether a leading dot prevents a match, as with glob(3)'s wildcards.
 func hiddenMismatch(pattern, key string) bool {
 	ps, ks := strings.Split(pattern, "/"), strings.Split(key, "/")
 	for i := range min(len(ps), len(ks)) {
@@ -209,12 +207,12 @@ func hiddenMismatch(pattern, key string) bool {
 	return false
 }
 
-// maxClaimed bounds the keys that Sysctls lists: the files of a copy are hostile
-// input, and a pattern may stand for thousands.
+// maxClaimed limits the keys that Sysctls lists: the files of a copy are hostile input, and a
+// pattern may match thousands.
 const maxClaimed = 4096
 
-// Sysctls lists the sysctls that a source claims with effect, by name. A pattern
-// stands for the keys that the machine has.
+// Sysctls lists the sysctls that a source claims with effect, by name. A pattern yields the
+// keys that exist on the machine.
 func (c *Claims) Sysctls(files host.Files) []setting.Setting {
 	found := map[setting.Setting]bool{}
 	for s, claims := range c.direct {

@@ -16,11 +16,11 @@ type sysctlLine struct {
 	exclude bool // "-key" without a value
 }
 
-// sysctlLineMax is the longest line that systemd reads (LONG_LINE_MAX), bytes.
+// sysctlLineMax is the maximum length of a line in systemd (LONG_LINE_MAX), in bytes.
 const sysctlLineMax = 1 << 20
 
-// parseSysctl reads the text of one file. There are no continuation lines and
-// no comments behind a value.
+// parseSysctl parses the text of one file. There are no continuation lines and no comments
+// after a value.
 func parseSysctl(text string) ([]sysctlLine, []Problem) {
 	var out []sysctlLine
 	var problems []Problem
@@ -36,7 +36,7 @@ func parseSysctl(text string) ([]sysctlLine, []Problem) {
 		key, value, assigned := strings.Cut(l, "=")
 		switch {
 		case strings.HasPrefix(l, "-"):
-			// With a value: a failed write is ignored.
+			// With a value, it means that a failed write is ignored.
 			key, s.exclude = key[1:], !assigned
 		case !assigned:
 			problems = append(problems, Problem{Line: n, What: fmt.Sprintf("not an assignment: %q (want key = value)", clip(l))})
@@ -57,7 +57,7 @@ func parseSysctl(text string) ([]sysctlLine, []Problem) {
 	return out, problems
 }
 
-// pathMax is the longest path that the kernel takes, in bytes (linux/limits.h).
+// pathMax is the maximum length of a path in the kernel, in bytes (linux/limits.h).
 const pathMax = 4096
 
 // spaces is systemd's WHITESPACE.
@@ -74,8 +74,8 @@ func badPath(p string) bool {
 	return false
 }
 
-// normalizeSysctl turns a key into a path below /proc/sys: the first separator
-// decides whether dots or slashes separate (sysctl.d(5)); empty components go.
+// normalizeSysctl converts a key to a path below /proc/sys: the first separator decides whether
+// dots or slashes separate (sysctl.d(5)); empty components are removed.
 func normalizeSysctl(key string) string {
 	if i := strings.IndexAny(key, "./"); i >= 0 && key[i] == '.' {
 		key = strings.Map(func(r rune) rune {
@@ -100,8 +100,8 @@ func normalizeSysctl(key string) string {
 
 func isPattern(key string) bool { return strings.ContainsAny(key, "*?[") }
 
-// systemdLines splits text as systemd's read_line does: a line ends at any
-// combination of different ones of LF, CR and NUL. Lines count from 1.
+// systemdLines splits text as systemd's read_line does: a line ends at any combination of
+// different characters of LF, CR and NUL. Lines count from 1.
 func systemdLines(text string) func(yield func(int, string) bool) {
 	isEnd := func(c byte) bool { return c == '\n' || c == '\r' || c == 0 }
 	return func(yield func(int, string) bool) {
@@ -123,8 +123,8 @@ func systemdLines(text string) func(yield func(int, string) bool) {
 	}
 }
 
-// expandBraces expands braces as glob(3) does with GLOB_BRACE, and converts patterns to
-// Go's. It ignores alternatives beyond 1024.
+// expandBraces expands braces as glob(3) does with GLOB_BRACE, and converts patterns to Go's.
+// It ignores alternatives beyond 1024.
 func expandBraces(p string) []string {
 	out := braces(p, 1024)
 	for i := range out {

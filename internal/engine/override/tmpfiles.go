@@ -11,11 +11,10 @@ import (
 
 const whenTmpfiles = "at boot by systemd-tmpfiles-setup, and whenever systemd-tmpfiles --create runs"
 
-// readTmpfiles reads the lines of tmpfiles.d(5) that write into /proc/sys or
-// /sys: w, w+, f, F (f+). Lines without wildcards that make files (f, F) are
-// worked through before all w lines. Of several lines for one path as written
-// the FIRST holds, except that w+ lines add to one another (src/tmpfiles/tmpfiles.c,
-// parse_line and item_compatible).
+// readTmpfiles reads the lines of tmpfiles.d(5) that write into /proc/sys or /sys: w, w+, f, F
+// (f+). Lines without wildcards that create files (f, F) are applied before all w lines. Of
+// several lines with the same path as written the FIRST is used, except that w+ lines are
+// combined (src/tmpfiles/tmpfiles.c, parse_line and item_compatible).
 func readTmpfiles(r *reader) {
 	type seen struct {
 		rank  int
@@ -78,8 +77,8 @@ type tmpfilesLine struct {
 	unknown     string // what in the value is known only when it is applied
 }
 
-// parseTmpfiles keeps the lines that write below /proc/sys or /sys. release
-// gives the kernel's release for %v.
+// parseTmpfiles returns the lines that write below /proc/sys or /sys. release returns the
+// kernel's release for %v.
 func parseTmpfiles(text string, release func() string) []tmpfilesLine {
 	var out []tmpfilesLine
 	for n, raw := range systemdLines(text) {
@@ -121,8 +120,7 @@ func parseTmpfiles(text string, release func() string) []tmpfilesLine {
 	return out
 }
 
-// tmpfilesFields takes up to n words off a line, with systemd's quoting, and
-// returns what is left.
+// tmpfilesFields splits up to n words off a line, with systemd's quoting, and returns the rest.
 func tmpfilesFields(l string, n int) (fields []string, rest string) {
 	for len(fields) < n {
 		l = strings.TrimLeft(l, spaces)
@@ -154,8 +152,8 @@ func tmpfilesFields(l string, n int) (fields []string, rest string) {
 	return fields, strings.TrimLeft(l, spaces)
 }
 
-// specifiers expands %% and %v (the kernel's release); others depend on the machine's
-// identity and are unknown.
+// specifiers expands %% and %v (the kernel's release). It returns false for others, which
+// depend on the machine's identity.
 func specifiers(s string, release func() string) (string, bool) {
 	if !strings.Contains(s, "%") {
 		return s, true
@@ -183,7 +181,7 @@ func specifiers(s string, release func() string) (string, bool) {
 	return b.String(), true
 }
 
-// cUnescape undoes C escapes (src/basic/escape.c cunescape).
+// cUnescape decodes C escapes (src/basic/escape.c cunescape).
 func cUnescape(s string) (string, bool) {
 	if !strings.Contains(s, `\`) {
 		return s, true

@@ -14,8 +14,8 @@ import (
 // Tuner is another program that tunes this machine.
 type Tuner struct {
 	Name string `json:"name"`
-	// Exclusive: tune and daemon refuse while it is in force (one tuner at a
-	// time); it holds the same settings and writes them again. See Conflicts.
+	// Exclusive is true if tune and daemon refuse to run while it is in force (one tuner at a
+	// time): it sets the same settings and writes them again. See Conflicts.
 	Exclusive bool   `json:"exclusive"`
 	Unit      string `json:"unit"`
 	Enabled   bool   `json:"enabled"` // starts at boot
@@ -27,33 +27,33 @@ type Tuner struct {
 	HandOver  string `json:"hand_over"` // the command that takes it out of force
 }
 
-// InForce is true if it acts now or will act at the next boot.
+// InForce reports whether it acts now or will act at the next boot.
 func (t Tuner) InForce() bool { return t.Running || t.Enabled }
 
-// tuner is what is known of one program.
+// tuner describes one known program.
 type tuner struct {
 	name, unit string
 	comm       string // of its process, at most 15 bytes (TASK_COMM_LEN); empty: it does not stay
 	exclusive  bool
-	// partly: exclusive only where fettle writes what it may set.
+	// partly is true if it is exclusive only when fettle writes what it may set.
 	partly   bool
 	files    []string // its own state: the first that exists says what is in force
 	init     string   // a System V script of old
 	sets     string
 	handOver string
-	// may are patterns of the kernel's files that it may write, beyond
-	// what its files name, * standing for any characters; nil for anything.
+	// may lists patterns of the kernel files that it may write, beyond those in its files; *
+	// matches any characters; nil for any file.
 	may []string
 }
 
-// energy are the files of energy preference, boost and the frequency governor.
+// energy lists the files of energy preference, boost and the frequency governor.
 var energy = []string{
 	"/sys/devices/system/cpu/cpu*/scaling_*", "/sys/devices/system/cpu/cpu*/energy_perf*", "/sys/devices/system/cpu/cpufreq/boost",
 	"/sys/devices/system/cpu/*_pstate/*", "/sys/firmware/acpi/platform_profile",
 }
 
-// tlpMay is what TLP may write for each device, or without a line in its files
-// (TLP 1.9, func.d).
+// tlpMay lists what TLP may write for each device, or without a line in its files (TLP 1.9,
+// func.d).
 var tlpMay = append([]string{
 	"/proc/sys/vm/laptop_mode", "/proc/sys/vm/dirty_*_centisecs", "/proc/sys/fs/xfs/*", "/proc/sys/kernel/nmi_watchdog",
 	"/sys/power/mem_sleep", "/sys/module/pcie_aspm/parameters/policy", "/sys/module/snd_*/parameters/power_save*",
@@ -113,22 +113,22 @@ var tuners = []tuner{
 	},
 }
 
-// Partial reports whether an exclusive tuner holds a few settings only: it is in the
-// way of a plan that writes one of them.
+// Partial reports whether an exclusive tuner sets only a few settings: it conflicts only with a
+// plan that writes one of these.
 func (t Tuner) Partial() bool {
 	return slices.ContainsFunc(tuners, func(k tuner) bool { return k.name == t.Name && k.partly })
 }
 
-// Conflicts reports whether nothing else may write these files of the kernel while the
-// tuner is in force: an exclusive one excludes every write, numad those of what it sets.
+// Conflicts reports whether nothing else may write these kernel files while the tuner is in
+// force: an exclusive one excludes every write, numad only writes of its own files.
 func (t Tuner) Conflicts(files []string) bool {
 	i := slices.IndexFunc(tuners, func(k tuner) bool { return k.name == t.Name })
 	return t.Exclusive && t.InForce() && (i < 0 || !tuners[i].partly || t.MaySet(files))
 }
 
-// MaySet reports whether the tuner may write one of the kernel's files through
-// which a setting can be written (setting.Kinds.KernelFiles). What the tuner's own files
-// name is not considered: those are claims.
+// MaySet reports whether the tuner may write one of the kernel files through which a setting
+// can be written (setting.Kinds.KernelFiles). Lines in the tuner's own files are not
+// considered: these are claims.
 func (t Tuner) MaySet(files []string) bool {
 	i := slices.IndexFunc(tuners, func(k tuner) bool { return k.name == t.Name })
 	if i < 0 {
@@ -142,8 +142,8 @@ func (t Tuner) MaySet(files []string) bool {
 	})
 }
 
-// wildcard matches text with a pattern whose only special character is *, which
-// stands for any characters, slashes too.
+// wildcard reports whether text matches a pattern whose only special character is *, which
+// matches any characters, including slashes.
 func wildcard(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	text, ok := strings.CutPrefix(text, parts[0])
@@ -157,8 +157,8 @@ func wildcard(pattern, text string) bool {
 	return ok && strings.HasSuffix(text, parts[len(parts)-1])
 }
 
-// Phase describes whether the tuner runs now, or is enabled and not running.
-// known is false where the processes of the machine are not known.
+// Phase describes whether the tuner runs now, or is enabled and not running. known is false if
+// the processes of the machine are not known.
 func (t Tuner) Phase(known bool) string {
 	switch {
 	case t.Running:
@@ -169,9 +169,9 @@ func (t Tuner) Phase(known bool) string {
 	return "is enabled"
 }
 
-// Tuners lists the other tuners that are enabled or running, the exclusive ones first. A
-// process counts if it runs as root and outside of containers. If processes could not be
-// listed (a copy has none), it returns an error with the list, in which Running is not known.
+// Tuners lists the other tuners that are enabled or running, exclusive ones first. A process
+// counts if it runs as root and outside of containers. If processes could not be listed (a copy
+// has none), it returns an error with the list, in which Running is not known.
 func Tuners(ctx context.Context, h *host.Host) ([]Tuner, error) {
 	r := &reader{host: h, claims: &Claims{}}
 	running, err := r.processes(ctx)
@@ -196,14 +196,14 @@ func Tuners(ctx context.Context, h *host.Host) ([]Tuner, error) {
 	return out, err
 }
 
-// ours: the unit's name is only an alias of fettle's own unit, which stands in
-// for TuneD's where the package is absent.
+// ours reports whether the unit's name is only an alias of fettle's own unit, which replaces
+// TuneD's if the package is absent.
 func (r *reader) ours(unit string) bool {
 	real, err := r.host.Files.Resolve(r.unitFile(unit))
 	return err == nil && strings.HasPrefix(path.Base(real), "fettle")
 }
 
-// stateOf is the profile in a state file: its first line, or Profile= of the
+// stateOf returns the profile in a state file: its first line, or Profile= in the
 // power-profiles daemon's.
 func stateOf(text string) string {
 	first := ""
@@ -219,8 +219,8 @@ func stateOf(text string) string {
 	return first
 }
 
-// rootOfMachine reports from /proc/PID/status whether the process is root's and has only one
-// PID (NSpid, since Linux 4.1): it is not in the PID namespace of a container.
+// rootOfMachine reports, from /proc/PID/status, whether the process belongs to root and has
+// only one PID (NSpid, since Linux 4.1): it is not in the PID namespace of a container.
 func rootOfMachine(status string) bool {
 	for line := range strings.Lines(status) {
 		switch f := strings.Fields(line); {
@@ -233,8 +233,8 @@ func rootOfMachine(status string) bool {
 	return true
 }
 
-// processes maps the names of root's processes in the machine's PID namespace
-// to the lowest PID that has each, for the names in the table.
+// processes maps the names of root's processes in the machine's PID namespace to their lowest
+// PIDs, for the names in the table.
 func (r *reader) processes(ctx context.Context) (map[string]int, error) {
 	wanted := map[string]bool{}
 	for _, t := range tuners {
@@ -273,8 +273,8 @@ func (r *reader) processes(ctx context.Context) (map[string]int, error) {
 	return out, nil
 }
 
-// processName is a process's name if it is one of the wanted: by comm, or for a
-// script that its interpreter was called with, by the script's name.
+// processName returns a process's name if it is one of the wanted ones: from comm, or for an
+// interpreter the name of the script.
 func (r *reader) processName(dir string, wanted map[string]bool) string {
 	b, err := r.host.Files.ReadFile(dir + "/comm")
 	if err != nil {

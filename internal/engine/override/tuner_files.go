@@ -9,8 +9,8 @@ import (
 )
 
 // readKtune reads what RHEL 6's ktune service applies (tuned 0.2.19, ktune/ktune.init): the
-// file of SYSCTL= in /etc/sysconfig/ktune, then /etc/ktune.d/*.conf with USE_KTUNE_D=yes,
-// then again the administrator's files of SYSCTL_POST=.
+// file of SYSCTL= in /etc/sysconfig/ktune, then /etc/ktune.d/*.conf with USE_KTUNE_D=yes, then
+// again the administrator's files of SYSCTL_POST=.
 func readKtune(r *reader) {
 	const sysconfig = "/etc/sysconfig/ktune"
 	text, ok := r.file(sysconfig)
@@ -72,8 +72,8 @@ func (r *reader) ktuneFile(file, when, void, condition string) {
 	}
 }
 
-// ppdConf maps the power profiles of the desktop to TuneD's, and ppdBase is the one
-// that was chosen (TuneD 2.28, tuned/ppd/config.py and controller.py).
+// ppdConf maps the power profiles of the desktop to TuneD's, and ppdBase is the chosen one
+// (TuneD 2.28, tuned/ppd/config.py and controller.py).
 const (
 	ppdConf = "/etc/tuned/ppd.conf"
 	ppdBase = "/etc/tuned/ppd_base_profile"
@@ -88,8 +88,8 @@ type PowerMapping struct {
 	Line    int    `json:"line"`
 }
 
-// PowerProfile is the mapping by which tuned-ppd chose one of TuneD's profiles; ok is
-// false where its files do not lead to that profile.
+// PowerProfile returns the mapping with which tuned-ppd chose one of TuneD's profiles. ok is
+// false if its files do not lead to that profile.
 func PowerProfile(h *host.Host, profile string) (m PowerMapping, ok bool) {
 	r := &reader{host: h, claims: &Claims{}}
 	base, found := r.file(ppdBase)
@@ -116,8 +116,8 @@ func PowerProfile(h *host.Host, profile string) (m PowerMapping, ok bool) {
 	return m, false
 }
 
-// tlpParameters are the parameters of TLP for fixed files (TLP 1.9, func.d). Its writes per
-// device of a bus are in tlpMay.
+// tlpParameters lists the parameters of TLP for fixed files (TLP 1.9, func.d). Its writes to
+// the devices of a bus are in tlpMay.
 var tlpParameters = []struct {
 	name  string
 	paths []string
@@ -165,7 +165,7 @@ func centiseconds(v string) string {
 	return strconv.Itoa(100 * n)
 }
 
-// tlpWhen are the endings of parameters that hold for one source of power.
+// tlpWhen lists the suffixes of parameters that apply to one source of power.
 var tlpWhen = []struct{ suffix, condition string }{
 	{"_ON_AC", "the machine is on external power (TLP's performance profile)"},
 	{"_ON_BAT", "the machine is on battery (TLP's balanced profile)"},
@@ -173,8 +173,8 @@ var tlpWhen = []struct{ suffix, condition string }{
 	{"", ""},
 }
 
-// readTLP reads TLP's parameters: its defaults, /etc/tlp.d in the order of names,
-// then /etc/tlp.conf; the last line of a parameter holds (TLP 1.9, tlp-readconfs).
+// readTLP reads TLP's parameters: its defaults, /etc/tlp.d in the order of names, then
+// /etc/tlp.conf; the last line of a parameter is used (TLP 1.9, tlp-readconfs).
 func readTLP(r *reader) {
 	files := []string{"/usr/share/tlp/defaults.conf"}
 	if found, err := host.Glob(r.host.Files, "/etc/tlp.d/*.conf"); err == nil {

@@ -12,18 +12,17 @@ import (
 
 const whenUdev = "when the device appears, at boot by systemd-udev-trigger"
 
-// udevFile is one file's rules, if any of them sets an attribute or a sysctl.
+// udevFile holds one file's rules, if any of them sets an attribute or a sysctl.
 type udevFile struct {
 	confFile
 	rules []udevRule
 }
 
-// readUdev works the rules through for every device that a rule with ATTR{x}=
-// or SYSCTL{x}= names by SUBSYSTEM or KERNEL. Conditions that files can answer
-// (KERNEL, SUBSYSTEM, ATTR, TEST, DRIVER, DEVTYPE, their forms for parents) are
-// decided; all others are handed on as the claim's Condition. Rules that name
-// neither subsystem nor kernel name act on any device and are left out, as is
-// what programs do that a rule runs.
+// readUdev evaluates the rules for every device that a rule with ATTR{x}= or SYSCTL{x}= selects
+// with SUBSYSTEM or KERNEL. Conditions that files can decide (KERNEL, SUBSYSTEM, ATTR, TEST,
+// DRIVER, DEVTYPE, and their forms for parents) are decided; all others become the claim's
+// Condition. It ignores rules without a subsystem or kernel name, which apply to any device,
+// and the effects of programs that a rule runs.
 func readUdev(r *reader) {
 	var files []udevFile
 	for _, f := range r.confFiles("udev/rules.d", ".rules") {
@@ -42,8 +41,8 @@ func readUdev(r *reader) {
 			files = append(files, udevFile{f, rules})
 		}
 	}
-	// What rules set, they have set by now: the value that a condition on it
-	// met at boot is gone.
+	// By now the rules have set their values, so the value that a condition was compared with
+	// at boot is gone.
 	changed := map[string]bool{}
 	for _, f := range files {
 		for _, rule := range f.rules {
@@ -62,14 +61,14 @@ func readUdev(r *reader) {
 	}
 }
 
-// acts: the rule sets something, for devices that it names.
+// acts reports whether the rule sets something, for devices that it selects.
 func (u udevRule) acts() bool {
 	return len(u.sets) > 0 && slices.ContainsFunc(u.matches, func(t udevToken) bool {
 		return t.op == "==" && (t.key == "SUBSYSTEM" || t.key == "KERNEL" || t.key == "SUBSYSTEMS")
 	})
 }
 
-// udevDevices lists the devices that the rules may mean.
+// udevDevices lists the devices that the rules may apply to.
 func (r *reader) udevDevices(files []udevFile) []*udevDevice {
 	want := map[string]bool{}
 	for _, f := range files {
@@ -120,8 +119,8 @@ func (r *reader) udevDevices(files []udevFile) []*udevDevice {
 	return out
 }
 
-// udevApply walks one file's rules for one device as udev does: GOTO skips to
-// its LABEL; one that may or may not be taken makes what it skips conditional.
+// udevApply evaluates one file's rules for one device as udev does: GOTO skips to its LABEL; an
+// undecided GOTO makes the rules that it skips conditional.
 func (r *reader) udevApply(f udevFile, dev *udevDevice) {
 	skipTo := ""
 	maybe := map[string]string{} // label to the condition under which it is skipped to
@@ -193,7 +192,7 @@ func (r *reader) udevSets(f udevFile, rule udevRule, dev *udevDevice, condition 
 	}
 }
 
-// udevRule is one rule: its conditions, then what it does.
+// udevRule is one rule: its conditions, then its assignments.
 type udevRule struct {
 	line    int
 	text    string
@@ -214,8 +213,8 @@ func (t udevToken) String() string {
 	return fmt.Sprintf("%s%s%s%q", t.key, attr, t.op, t.value)
 }
 
-// parseUdev reads the rules of one file (udev(7)): a backslash at the end of a
-// line joins the next one, comment lines may stand between.
+// parseUdev parses the rules of one file (udev(7)): a backslash at the end of a line joins the
+// next one, with comment lines in between ignored.
 func parseUdev(text string) ([]udevRule, []Problem) {
 	var out []udevRule
 	var problems []Problem
@@ -250,7 +249,7 @@ func parseUdev(text string) ([]udevRule, []Problem) {
 	return out, problems
 }
 
-// udevTokens splits one rule; the second result is what is wrong with it.
+// udevTokens splits one rule. The second result describes an error in it.
 func udevTokens(l string) ([]udevToken, string) {
 	var out []udevToken
 	for {
@@ -300,7 +299,7 @@ func udevTokens(l string) ([]udevToken, string) {
 	}
 }
 
-// closingQuote finds the quote that ends a value; \" does not.
+// closingQuote returns the position of the quote that ends a value, ignoring \".
 func closingQuote(s string, escaped bool) int {
 	for i := 0; i < len(s); i++ {
 		switch {

@@ -7,9 +7,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// paths returns the existing files that an attribute's path names: udev has one wildcard, an
-// asterisk for a whole directory, and uses the first match (src/udev/udev-rules.c
-// attr_subst_subdir).
+// paths returns the existing files for an attribute's path: udev has one wildcard, an asterisk
+// for a whole directory, and uses the first match (src/udev/udev-rules.c attr_subst_subdir).
 func (d *udevDevice) paths(p string) []string {
 	if !strings.Contains(p, "/*/") {
 		if _, err := d.host.Files.Lstat(p); err != nil {
@@ -24,7 +23,7 @@ func (d *udevDevice) paths(p string) []string {
 	return found[:1]
 }
 
-// udevDevice is one device as the rules see it.
+// udevDevice is one device with the attributes that rules use.
 type udevDevice struct {
 	host      *host.Host
 	subsystem string
@@ -44,7 +43,7 @@ func (d *udevDevice) path() string {
 	return d.real
 }
 
-// answer is yes, no, or cannot be known from files.
+// answer is yes, no, or undecidable from files.
 type answer int
 
 const (
@@ -60,8 +59,7 @@ func answerOf(b bool) answer {
 	return no
 }
 
-// match decides a rule's conditions; those that stay open are returned as
-// written.
+// match decides a rule's conditions. It returns undecided ones as written.
 func (d *udevDevice) match(rule udevRule) (answer, []string) {
 	var open []string
 	var parents []udevToken
@@ -102,7 +100,7 @@ func (d *udevDevice) match(rule udevRule) (answer, []string) {
 func (d *udevDevice) matchOne(t udevToken) answer {
 	switch t.key {
 	case "ACTION":
-		// At boot every device is added; a change event may come or not.
+		// At boot every device is added; a change event is possible.
 		if udevMatch(t, "add") == yes {
 			return yes
 		}
@@ -116,7 +114,7 @@ func (d *udevDevice) matchOne(t udevToken) answer {
 		if a := udevMatch(t, d.kernel); a == yes || d.subsystem != "net" || t.op != "==" {
 			return a
 		}
-		// The rules see a network device before it is renamed.
+		// The rules run before a network device is renamed.
 		for _, old := range []string{"eth", "wlan", "wwan", "usb", "ib"} {
 			if strings.HasPrefix(t.value, old) {
 				return perhaps
@@ -150,8 +148,7 @@ func (d *udevDevice) matchOne(t udevToken) answer {
 	return perhaps
 }
 
-// attribute compares a sysfs attribute; one that is not there never matches,
-// under != neither.
+// attribute compares a sysfs attribute. A missing one never matches, not even with !=.
 func (d *udevDevice) attribute(dir string, t udevToken) answer {
 	if d.changed[t.attr] || strings.HasPrefix(t.attr, "[") || strings.ContainsAny(t.attr, "$%") || badPath(t.attr) {
 		return perhaps
@@ -163,7 +160,7 @@ func (d *udevDevice) attribute(dir string, t udevToken) answer {
 	case err != nil:
 		return no
 	}
-	// White space at the end counts only where the rule has some.
+	// Trailing white space counts only if the rule has some.
 	text := strings.TrimRight(string(b), "\n\r")
 	if t.value == strings.TrimRight(t.value, spaces) {
 		text = strings.TrimRight(text, spaces)
@@ -183,7 +180,7 @@ func (d *udevDevice) driver(dir string, t udevToken) answer {
 	return udevMatch(t, name)
 }
 
-// matchParents: one device of the chain must satisfy all of them together.
+// matchParents reports whether one device of the chain satisfies all of the conditions.
 func (d *udevDevice) matchParents(tokens []udevToken) answer {
 	result := no
 	for dir := d.path(); strings.HasPrefix(dir, "/sys/devices/"); dir = path.Dir(dir) {
@@ -230,8 +227,8 @@ func (d *udevDevice) matchParents(tokens []udevToken) answer {
 	return result
 }
 
-// substitute expands the kernel's name and number; false: there is something
-// that is known only when the rule acts.
+// substitute expands the kernel's name and number. It returns false if a substitution is known
+// only when the rule acts.
 func (d *udevDevice) substitute(s string) (string, bool) {
 	if !strings.ContainsAny(s, "$%") {
 		return s, true
@@ -245,9 +242,9 @@ func (d *udevDevice) substitute(s string) (string, bool) {
 	return strings.NewReplacer("\x00", "%", "\x01", "$").Replace(s), ok
 }
 
-// udevMatch compares by fnmatch(3) with | between alternatives.
+// udevMatch compares as fnmatch(3) does, with | between alternatives.
 func udevMatch(t udevToken, text string) answer {
-	// path.Match keeps * from crossing slashes, fnmatch here does not.
+	// In path.Match * does not match slashes, in this fnmatch it does.
 	noSlash := func(s string) string { return strings.ReplaceAll(s, "/", "\x01") }
 	hit := false
 	for p := range strings.SplitSeq(t.value, "|") {

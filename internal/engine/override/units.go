@@ -6,11 +6,10 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// unitDirs are the directories of system units, the first going before the
-// others (systemd.unit(5)).
+// unitDirs are the directories of system units, in order of precedence (systemd.unit(5)).
 var unitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 
-// unitFile returns a unit's file; empty if it does not exist or is masked.
+// unitFile returns the path of a unit's file, or "" if it does not exist or is masked.
 func (r *reader) unitFile(unit string) string {
 	for _, d := range unitDirs {
 		p := d + "/" + unit
@@ -25,9 +24,9 @@ func (r *reader) unitFile(unit string) string {
 	return ""
 }
 
-// unitEnabled reports whether a target or another unit wants it, by a link that
-// systemctl enable makes. A masked unit is not enabled. A copy may have the link and
-// not the unit's own file.
+// unitEnabled reports whether a target or another unit wants it, through a link that systemctl
+// enable makes. A masked unit is not enabled. A copy may have the link and not the unit's own
+// file.
 func (r *reader) unitEnabled(unit string) bool {
 	return r.enabledBy(unit) != "" && (r.unitFile(unit) != "" || r.unitFileUnknown(unit))
 }
@@ -46,8 +45,8 @@ func (r *reader) unitFileUnknown(unit string) bool {
 	return unknown
 }
 
-// needsUnit returns Void or Condition of the claims of a file that a unit applies: void if
-// the unit is not enabled, a condition if a copy does not record whether it is.
+// needsUnit returns Void or Condition for the claims of a file that a unit applies: void if the
+// unit is not enabled, a condition if a copy does not record that.
 func (r *reader) needsUnit(unit, what string) (void, condition string) {
 	switch {
 	case r.unitEnabled(unit):
@@ -59,8 +58,8 @@ func (r *reader) needsUnit(unit, what string) (void, condition string) {
 	return unit + ", which applies " + what + ", is not enabled", ""
 }
 
-// enabledBy is the link that starts a unit at boot. The directories are listed
-// once for all units.
+// enabledBy returns the link that starts a unit at boot. The directories are listed once for
+// all units.
 func (r *reader) enabledBy(unit string) string {
 	if r.wanted == nil {
 		r.wanted = map[string]string{}
@@ -94,7 +93,7 @@ func (r *reader) listWanted(dir string) {
 	}
 }
 
-// unitRunning: the unit's control group holds processes.
+// unitRunning reports whether the unit's control group has processes.
 func (r *reader) unitRunning(unit string) bool {
 	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified"} {
 		for _, slice := range []string{"system.slice", "kubelet.slice", "runtime.slice"} {
@@ -106,7 +105,7 @@ func (r *reader) unitRunning(unit string) bool {
 	return false
 }
 
-// both joins two conditions of a claim, of which one or the other may be empty.
+// both joins two conditions of a claim, either of which may be empty.
 func both(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
@@ -114,9 +113,8 @@ func both(a, b string) string {
 	return a + " and " + b
 }
 
-// initLinked reports whether an init script is started at boot on a machine without
-// systemd. /etc/rc3.d is a link to /etc/rc.d/rc3.d on Red Hat's systems, which a copy
-// may lack.
+// initLinked reports whether an init script is started at boot on a machine without systemd.
+// /etc/rc3.d is a link to /etc/rc.d/rc3.d on Red Hat's systems, which a copy may lack.
 func (r *reader) initLinked(script string) bool {
 	for _, dir := range []string{"/etc/rc[35].d", "/etc/rc.d/rc[35].d"} {
 		if links, _ := host.Glob(r.host.Files, dir+"/S[0-9][0-9]"+script); len(links) > 0 {

@@ -19,48 +19,47 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// WatchSchema names the form of what fettle's daemon leaves in the state
-// directory about writes.
+// WatchSchema names the format of the record of writes that fettle's daemon keeps in the state
+// directory.
 const WatchSchema = "fettle/watch/v1"
 
-// WatchFile is its name there.
+// WatchFile is the name of the record in the state directory.
 const WatchFile = "writers"
 
-// MaxWatched bounds how many settings are watched.
+// MaxWatched is the maximum number of settings that are watched.
 const MaxWatched = 4096
 
-// maxWatchFile bounds the file, in bytes: some 1.5 KiB for each setting.
+// maxWatchFile is the maximum size of the file, in bytes: about 1.5 KiB per setting.
 const maxWatchFile = 8 << 20
 
-// Watch is what fettle's daemon has seen of writes since this boot.
+// Watch is the record of the writes that fettle's daemon has seen since this boot.
 type Watch struct {
 	Schema string `json:"schema"`
 	BootID string `json:"boot_id"`
-	// PID and Start are the daemon (proc_pid_stat(5), starttime).
+	// PID and Start identify the daemon (proc_pid_stat(5), starttime).
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start_ticks"`
-	// Ended is when the daemon ended; null while it watches, and where it was
-	// killed.
+	// Ended is the time at which the daemon ended; null while it watches, and if it was killed.
 	Ended *time.Time `json:"ended,omitempty"`
-	// Trouble is why nothing is watched.
+	// Trouble is the reason that nothing is watched.
 	Trouble  string    `json:"trouble,omitempty"`
 	Settings []Watched `json:"settings"` // by name
 }
 
-// Watched is one setting.
+// Watched is the record of one setting.
 type Watched struct {
 	Setting setting.Setting `json:"setting"`
-	// Since is from when on no write was missed.
+	// Since is the time from which no write was missed.
 	Since time.Time `json:"since"`
-	// Value is what it read when watching began, or after the last write.
+	// Value is the value when watching began, or after the last write.
 	Value setting.Value `json:"value"`
-	// Last is the last write by another than fettle, Changed the last one that
-	// changed the value, where that is an earlier one.
+	// Last is the last write by a program other than fettle; Changed is the last one that
+	// changed the value, if that is an earlier one.
 	Last    *Write `json:"last,omitempty"`
 	Changed *Write `json:"changed,omitempty"`
 }
 
-// Find returns what is known of a setting.
+// Find returns the record of a setting.
 func (w *Watch) Find(s setting.Setting) (*Watched, bool) {
 	if w == nil {
 		return nil, false
@@ -72,7 +71,7 @@ func (w *Watch) Find(s setting.Setting) (*Watched, bool) {
 	return &w.Settings[i], true
 }
 
-// Watching reports whether the daemon that wrote this is running.
+// Watching reports whether the daemon that wrote the record is running.
 func (w *Watch) Watching(h *host.Host) bool {
 	if w == nil || w.Ended != nil || w.Trouble != "" {
 		return false
@@ -81,7 +80,7 @@ func (w *Watch) Watching(h *host.Host) bool {
 	return err == nil && t.Start == w.Start
 }
 
-// Shown is a value as the record keeps it: without secrets.
+// Shown returns a value in the form for the record: without secrets.
 func Shown(k setting.Kinds, s setting.Setting, v setting.Value) setting.Value {
 	if files := k.KernelFiles(s); len(files) > 0 && !v.Absent {
 		v.Text = strings.TrimSuffix(string(host.Redact(files[0], []byte(v.Text))), "\n")
@@ -89,9 +88,8 @@ func Shown(k setting.Kinds, s setting.Setting, v setting.Value) setting.Value {
 	return v
 }
 
-// ReadWatch reads the daemon's record in the state directory. The error is ErrNotWatched if
-// there is none of this boot. A record with unexpected content or of another user is
-// refused.
+// ReadWatch reads the daemon's record in the state directory. It returns ErrNotWatched if there
+// is none for this boot. It refuses a record with unexpected content or of another user.
 func ReadWatch(dir, bootID string) (*Watch, error) {
 	p := filepath.Join(dir, WatchFile)
 	f, err := os.OpenFile(p, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
@@ -143,13 +141,13 @@ func parseWatch(text []byte) (*Watch, error) {
 	return &w, nil
 }
 
-// Daemon knows what fettle's daemon saw.
+// Daemon is a Watcher that reads the record of fettle's daemon.
 type Daemon struct {
 	Host     *host.Host
 	StateDir string
 }
 
-// Read reads what the daemon has left.
+// Read reads the daemon's record.
 func (d Daemon) Read() (*Watch, error) {
 	id, err := d.Host.BootID()
 	if err != nil {

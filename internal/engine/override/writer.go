@@ -14,23 +14,23 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// ErrNotWatched is the error if the setting was not watched, so that the last writer is not
+// ErrNotWatched is returned if the setting was not watched, so that the last writer is not
 // known.
 var ErrNotWatched = errors.New("writes were not watched")
 
-// ErrNotWritten is the error if the setting was watched and not written.
+// ErrNotWritten is returned if the setting was watched and not written.
 var ErrNotWritten = errors.New("not written since watching began")
 
 // Write is one write to a setting while the machine ran.
 type Write struct {
 	Time time.Time `json:"time"`
-	// Process is the program's own name (comm): at most 15 bytes; empty where it
-	// had ended before it could be read.
+	// Process is the program's own name (comm): at most 15 bytes; empty if it had ended before
+	// it could be read.
 	Process string `json:"process"`
 	PID     int    `json:"pid"`
-	// Command is the command line, redacted; empty where only the name is known.
+	// Command is the command line, redacted; empty if only the name is known.
 	Command string `json:"command,omitempty"`
-	// UID is the process's effective user; null where it is not known.
+	// UID is the process's effective user; null if not known.
 	UID       *int   `json:"uid,omitempty"`
 	Parent    string `json:"parent,omitempty"` // comm of the parent
 	ParentPID int    `json:"parent_pid,omitempty"`
@@ -41,11 +41,10 @@ type Write struct {
 	Cut bool `json:"cut,omitempty"`
 }
 
-// Who names the process that wrote, in words.
+// Who describes the process that wrote.
 func (w Write) Who() string { w.Command, w.Parent, w.ParentPID = "", "", 0; return w.By() }
 
-// By names the process that wrote, with its command line, and its parent, in
-// words.
+// By describes the process that wrote, with its command line, and its parent.
 func (w Write) By() string {
 	var by string
 	switch {
@@ -67,15 +66,14 @@ func (w Write) By() string {
 	return by
 }
 
-// Watcher knows who wrote settings; fettle's daemon is one. It returns
-// ErrNotWatched or ErrNotWritten, wrapped with its reason, where it cannot name a
-// write.
+// Watcher returns the last writes of settings; fettle's daemon is a Watcher. If it has no
+// write, it returns ErrNotWatched or ErrNotWritten, wrapped with the reason.
 type Watcher interface {
 	LastWrite(context.Context, setting.Setting) (Write, error)
 }
 
-// LastWriter returns the newest write to a resolved setting that any watcher saw since boot.
-// The error is ErrNotWatched or ErrNotWritten.
+// LastWriter returns the newest write to a resolved setting that any watcher saw since boot, or
+// ErrNotWatched or ErrNotWritten.
 func LastWriter(ctx context.Context, s setting.Setting, watchers ...Watcher) (Write, error) {
 	var newest Write
 	var reasons []string
@@ -107,17 +105,17 @@ func LastWriter(ctx context.Context, s setting.Setting, watchers ...Watcher) (Wr
 	return newest, result
 }
 
-// SysctlLogger reads what sysctl-logger, a BPF program of SUSE's at
-// cgroup/sysctl, has put into the system journal since this boot. It runs
-// journalctl, which only reads; use it in why alone.
+// SysctlLogger is a Watcher that reads the entries of sysctl-logger, SUSE's BPF program at
+// cgroup/sysctl, in the system journal since this boot. It runs journalctl, which only reads;
+// only why should use it.
 type SysctlLogger struct{ Host *host.Host }
 
 var errNoLogger = fmt.Errorf("%w: sysctl-logger is not there", ErrNotWatched)
 
-// journalLines caps what is read: the newest entries.
+// journalLines is the maximum number of entries that are read: the newest ones.
 const journalLines = 20000
 
-// LastWrite implements Watcher. Only sysctls are watched.
+// LastWrite implements Watcher. It supports only sysctls.
 func (l SysctlLogger) LastWrite(ctx context.Context, s setting.Setting) (Write, error) {
 	if s.Kind != "sysctl" {
 		return Write{}, fmt.Errorf("%w: sysctl-logger sees sysctls only", ErrNotWatched)
@@ -145,7 +143,7 @@ func (l SysctlLogger) LastWrite(ctx context.Context, s setting.Setting) (Write, 
 	return newestWrite(string(res.Stdout), strings.TrimPrefix(p, "/proc/sys/"))
 }
 
-// newestWrite finds the first entry about a key, newest first.
+// newestWrite returns the write of the first entry for a key; the newest entry is first.
 func newestWrite(journal, key string) (Write, error) {
 	var oldest time.Time
 	for line := range strings.Lines(journal) {
@@ -174,7 +172,7 @@ func newestWrite(journal, key string) (Write, error) {
 	return Write{}, fmt.Errorf("%w at %s (sysctl-logger)", ErrNotWritten, oldest.Local().Format("2006-01-02 15:04:05"))
 }
 
-// journalText is a field: a string, or an array of bytes if it is not UTF-8.
+// journalText decodes a field: a string, or an array of bytes if it is not UTF-8.
 func journalText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
@@ -191,8 +189,8 @@ func journalText(raw json.RawMessage) string {
 	return string(b)
 }
 
-// loggerLine is the line of sysctl-logger.c, handle_ringbuf_event: older
-// releases print "changed", later ones "initiated change of" with the parent.
+// loggerLine matches the line of sysctl-logger.c, handle_ringbuf_event: older releases print
+// "changed", later ones "initiated change of" with the parent.
 var loggerLine = text.LazyRegexp(`^(.*)\[(\d+)\](?:\((.*)\[(\d+)\]\))? (?:changed|initiated change of) (\S+) from (.*)$`)
 
 // parseLoggerLine returns a write and the path below /proc/sys.

@@ -74,7 +74,7 @@ func someOf(all []string, most int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
 }
 
-// who names the source of a claim, TuneD's with its profile.
+// who returns the source of a claim, for TuneD with its profile.
 func (w *Why) who(c override.Claim) string {
 	for _, t := range w.Tuners {
 		if c.Source == override.TuneD && t.Unit == tune.TuneDUnit && t.Profile != "" {
@@ -92,7 +92,7 @@ func claimWants(c override.Claim) string {
 	return c.Value.String()
 }
 
-// claimNote returns why a line has no effect, or on which condition it has.
+// claimNote explains that a line has no effect, or its condition.
 func claimNote(c override.Claim) string {
 	switch {
 	case c.Shadowed != "":

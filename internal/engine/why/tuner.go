@@ -17,14 +17,14 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Tuner is another tuner in force, and how it relates to the setting.
+// Tuner is another tuner in force, with its relation to the setting.
 type Tuner struct {
 	override.Tuner
 	// Effect is "sets" if a line of its files sets it (one of the claims), "may" if it may set
-	// it without a file that says so, or "no".
+	// it without such a line, or "no".
 	Effect string `json:"effect"`
 	Why    string `json:"why"`
-	// Chosen is the line by which tuned-ppd chose TuneD's profile.
+	// Chosen is the line with which tuned-ppd chose TuneD's profile.
 	Chosen *override.PowerMapping `json:"chosen,omitempty"`
 }
 
@@ -43,18 +43,18 @@ type Coupled struct {
 	Zeroes bool `json:"zeroes,omitempty"`
 }
 
-// tunedProfile is TuneD's profile as its files have it.
+// tunedProfile is TuneD's profile according to its files.
 type tunedProfile struct {
 	names   []string
 	claimed map[setting.Setting]bool
-	// unsure is why it may set more than its claims, or "".
+	// unsure is the reason that it may set more than its claims, or "".
 	unsure string
-	// unknown are the lines whose settings are not known.
+	// unknown lists the lines whose settings are not known.
 	unknown []tune.Step
 }
 
-// tuners finds the other tuners in force and adds what TuneD's profile sets to the claims. It
-// returns an error if it is not known which programs run.
+// tuners finds the other tuners in force and adds the values of TuneD's profile to the claims.
+// It returns an error if it is not known which programs run.
 func tuners(ctx context.Context, m *tune.Machine, claims *override.Claims) (all []override.Tuner, tuned *tunedProfile, err error) {
 	all, err = override.Tuners(ctx, m.Host)
 	for _, t := range all {
@@ -65,8 +65,8 @@ func tuners(ctx context.Context, m *tune.Machine, claims *override.Claims) (all 
 	return all, tuned, err
 }
 
-// tunedClaims reads TuneD's profile through its own search path, includes and
-// variables, without executing anything, and adds a claim for each value.
+// tunedClaims reads TuneD's profile with its own search path, includes and variables, without
+// executing anything, and adds a claim for each value.
 func tunedClaims(ctx context.Context, m *tune.Machine, claims *override.Claims) *tunedProfile {
 	state, err := profile.ReadState(m.Host)
 	if err != nil {
@@ -150,7 +150,7 @@ func tunedClaims(ctx context.Context, m *tune.Machine, claims *override.Claims) 
 	return t
 }
 
-// unknownFor returns the first line of the profile that may be for a setting: its devices, or
+// unknownFor returns the first line of the profile that may apply to a setting: its devices, or
 // the files of its pattern, could not be listed.
 func (t *tunedProfile) unknownFor(s setting.Setting) *tune.Step {
 	for i, st := range t.unknown {
@@ -170,11 +170,10 @@ func tunedLoader(m *tune.Machine) *profile.Loader {
 	return &profile.Loader{Host: m.Host, Dirs: profile.SearchPath(m.Main), Main: m.Main}
 }
 
-// reapplied returns the administrator's line that TuneD writes after its profile, for the setting
-// or its twin. TuneD reads the files of /run and /etc line by line, by name, then
-// /etc/sysctl.conf; patterns, lines with a leading - and exclusions mean nothing to it
-// (2.20 and 2.28, run). A key with slashes it writes in 2.20 and passes over in 2.28:
-// sure is false for such a key.
+// reapplied returns the administrator's line that TuneD writes after its profile, for the
+// setting or its twin. TuneD reads the files of /run and /etc line by line, by name, then
+// /etc/sysctl.conf; it ignores patterns, lines with a leading - and exclusions (2.20 and 2.28,
+// tested). 2.20 writes a key with slashes and 2.28 skips it: sure is false for such a key.
 func reapplied(m *tune.Machine, claims *override.Claims, s setting.Setting) (last override.Claim, sure, ok bool) {
 	if s.Kind != "sysctl" || !m.Main.ReapplySysctl {
 		return last, false, false
@@ -207,7 +206,7 @@ func reapplied(m *tune.Machine, claims *override.Claims, s setting.Setting) (las
 	return last, !strings.Contains(key(last), "/"), true
 }
 
-// whyTuners reports for each tuner in force how it relates to a setting.
+// whyTuners returns the relation of each tuner in force to a setting.
 func whyTuners(m *tune.Machine, id setting.Setting, all []override.Tuner, tuned *tunedProfile, claims []override.Claim, coupled []Coupled) []Tuner {
 	files := m.Kinds.KernelFiles(id)
 	var out []Tuner
@@ -303,7 +302,7 @@ func kernelReasons(ctx context.Context, m *tune.Machine, w *Why) []string {
 	return nil
 }
 
-// describe returns the tuner in one sentence.
+// describe describes the tuner in one sentence.
 func (t Tuner) describe(known bool) string {
 	text := t.Name
 	if t.Profile != "" {
@@ -322,7 +321,7 @@ func (t Tuner) describe(known bool) string {
 	return text + ": " + t.Why
 }
 
-// tunersUnknown returns why it is not known which tuners of a copy run, or "".
+// tunersUnknown returns the reason that the running tuners of a copy are not known, or "".
 func tunersUnknown(m *tune.Machine, err error) string {
 	if err == nil || m.Host.Live || errors.Is(err, context.Canceled) {
 		return ""

@@ -1,6 +1,6 @@
-// Package why explains the value of a setting: who claims it, who wins, who wrote it last, and
-// what fettle did. In: a setting and a machine. Out: Why, a document for people and programs.
-// The verbs why, status and verify use it.
+// Package why explains the value of a setting: which claims there are, which one wins, who
+// wrote it last, and what fettle did. In: a setting and a machine. Out: Why, a document for
+// people and programs. The verbs why, status and verify use it.
 package why
 
 import (
@@ -24,28 +24,27 @@ type Why struct {
 	Schema  string          `json:"schema"` // fettle/why/v1
 	Setting setting.Setting `json:"setting"`
 	Now     setting.Value   `json:"now"`
-	// Claims are what others set, in the order in which they take effect: the last one
-	// wins.
+	// Claims lists what others set, in the order in which it takes effect: the last one wins.
 	Claims []override.Claim `json:"claims"`
-	// Coupled are claims on other settings whose writes change this one too.
+	// Coupled lists claims on other settings whose writes change this one too.
 	Coupled []Coupled `json:"coupled,omitempty"`
-	// Explained are the kernel's reasons for the value now.
+	// Explained lists the kernel's reasons for the present value.
 	Explained []string `json:"explained,omitempty"`
-	// Tuners are the other tuners that run or are enabled.
+	// Tuners lists the other tuners that run or are enabled.
 	Tuners []Tuner `json:"tuners,omitempty"`
-	// Changes are fettle's own, oldest first.
+	// Changes lists fettle's own changes, oldest first.
 	Changes []Change        `json:"changes"`
 	Kept    *tune.KeepEntry `json:"kept,omitempty"`
-	// KeptThrough is the kept setting that a write of this one would change; null if
-	// keep.d names this one.
+	// KeptThrough is the kept setting that a write of this one would change; null if keep.d
+	// names this one.
 	KeptThrough *setting.Setting `json:"kept_through,omitempty"`
-	// Wanted is what the selection in force wants, or null.
+	// Wanted is the value that the selection in force sets, or null.
 	Wanted *tune.Checked `json:"wanted"`
-	// Within are, of a file, the values in it that the selection in force wants.
+	// Within lists, for a file, the values in it that the selection in force sets.
 	Within []tune.Checked `json:"within,omitempty"`
-	// Unread says what could not be read and may have more claims.
+	// Unread lists what could not be read and may have more claims.
 	Unread []string `json:"unread,omitempty"`
-	// NotRecorded are the files and directories that this copy does not record and that may
+	// NotRecorded lists the files and directories that this copy does not record and that may
 	// have more claims.
 	NotRecorded []string `json:"not_recorded,omitempty"`
 	Writer
@@ -54,7 +53,7 @@ type Why struct {
 	partial       bool // some files with claims could not be read
 }
 
-// Change is one change of fettle's that still stands.
+// Change is a change by fettle that is still live.
 type Change struct {
 	Tx   int       `json:"transaction"`
 	Time time.Time `json:"time"`
@@ -65,9 +64,9 @@ type Change struct {
 	Wanted setting.Value    `json:"wanted"`
 	From   string           `json:"from"`
 	// CoupledTo is the setting whose write may change this one too: the transaction has only
-	// kept the value of this one.
+	// recorded the value of this one.
 	CoupledTo *setting.Setting `json:"coupled_to,omitempty"`
-	// Releases is set if the value went back because the new selection does not set it.
+	// Releases is set if the value was restored because the new selection does not set it.
 	Releases bool `json:"releases,omitempty"`
 }
 
@@ -75,7 +74,7 @@ type Change struct {
 const Stamp = "2006-01-02 15:04:05"
 
 // Explain explains a setting. missing is set if this machine does not have it; w then still
-// has the claims on it.
+// contains the claims on it.
 func Explain(ctx context.Context, m *tune.Machine, s setting.Setting) (w Why, missing, err error) {
 	id, err := m.Kinds.Resolve(s)
 	if err != nil {
@@ -160,7 +159,7 @@ func (w *Why) Empty() bool {
 	return len(w.Claims)+len(w.Coupled)+len(w.Changes)+len(w.Within) == 0 && w.Wanted == nil && w.Kept == nil
 }
 
-// wanted returns what the selection in force wants; nil without one.
+// wanted verifies the selection in force. It returns nil if there is none.
 func wanted(ctx context.Context, m *tune.Machine, s *journal.State) (*tune.Verification, error) {
 	p, _, err := m.InForce(ctx, s)
 	if err != nil || p == nil {
@@ -169,7 +168,7 @@ func wanted(ctx context.Context, m *tune.Machine, s *journal.State) (*tune.Verif
 	return m.Engine.Verify(ctx, p, s)
 }
 
-// keptIn reports whether the value of a setting is in a file.
+// keptIn reports whether the value of a setting is stored in a file.
 func keptIn(m *tune.Machine, s, file setting.Setting) bool {
 	if file.Kind != "file" {
 		return false
@@ -181,7 +180,7 @@ func keptIn(m *tune.Machine, s, file setting.Setting) bool {
 	return ok && slices.Contains(f.Files(s), file.Name)
 }
 
-// within returns the standing changes of a setting, oldest first; of a file also those of the
+// within returns the live changes of a setting, oldest first; for a file also those of the
 // values in it.
 func within(m *tune.Machine, chains map[setting.Setting][]*journal.Entry, id setting.Setting) []*journal.Entry {
 	out := slices.Clone(chains[id])

@@ -17,37 +17,39 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Writer is who wrote a setting last at run time.
+// Writer describes the last write of a setting at run time.
 type Writer struct {
-	// LastWriter is the last one other than fettle; null if it is not known, for the reason
+	// LastWriter is the last writer other than fettle; null if it is not known, for the reason
 	// in LastWriterUnknown.
 	LastWriter        *override.Write `json:"last_writer"`
 	LastWriterUnknown string          `json:"last_writer_unknown,omitempty"`
 	// Through is the setting that was written, if it is another one whose write changes this
 	// one too.
 	Through *setting.Setting `json:"last_writer_through,omitempty"`
-	// LastChange is who changed the value last, if the last writer did not change it.
+	// LastChange is the last write that changed the value, if the last writer did not change
+	// it.
 	LastChange *override.Write `json:"last_change,omitempty"`
 	// Own is fettle's own last write since this boot.
 	Own *Own `json:"last_own_write,omitempty"`
 	// WatchedSince is the time from which fettle's daemon has seen every write, and Watching
-	// whether it still watches.
+	// reports whether it still watches.
 	WatchedSince *time.Time `json:"watched_since,omitempty"`
 	Watching     bool       `json:"watching"`
-	// Unseen is the value after the last write that was seen, if the value is another now.
+	// Unseen is the value after the last write that was seen, if it differs from the present
+	// value.
 	Unseen *setting.Value `json:"value_after_last_write,omitempty"`
 }
 
-// Own is one write of fettle's.
+// Own is a write by fettle.
 type Own struct {
 	Tx   int       `json:"transaction"`
 	Time time.Time `json:"time"`
 }
 
-// maxCoupled limits for how many coupled settings the writer is looked up.
+// maxCoupled is the maximum number of coupled settings whose writers are looked up.
 const maxCoupled = 8
 
-// lastWriter returns who wrote a setting last.
+// lastWriter returns the last writer of a setting.
 func lastWriter(ctx context.Context, m *tune.Machine, id setting.Setting, now setting.Value, s *journal.State) Writer {
 	daemon := override.Daemon{Host: m.Host, StateDir: m.Engine.StateDir}
 	record := settledRecord(m, daemon, id, now)
@@ -80,13 +82,13 @@ func lastWriter(ctx context.Context, m *tune.Machine, id setting.Setting, now se
 	return w
 }
 
-// asSeen reports whether a value is as it was after the last write that was seen.
+// asSeen reports whether a value is the one after the last write that was seen.
 func asSeen(m *tune.Machine, e *override.Watched, now setting.Value) bool {
 	return m.Kinds.Equal(e.Setting, e.Value, override.Shown(m.Kinds, e.Setting, now))
 }
 
-// settledRecord reads the daemon's record, or returns nil. The daemon writes it a moment after
-// the event.
+// settledRecord reads the daemon's record, or returns nil. It waits briefly, because the daemon
+// writes the record shortly after an event.
 func settledRecord(m *tune.Machine, d override.Daemon, id setting.Setting, now setting.Value) *override.Watch {
 	const moment = 20
 	for i := 0; ; i++ {
@@ -150,7 +152,7 @@ func ownWrite(m *tune.Machine, id setting.Setting, s *journal.State) *Own {
 	return nil
 }
 
-// print prints it for readers.
+// print prints the last writer.
 func (w *Writer) print(out io.Writer, now setting.Value) {
 	l := w.LastWriter
 	var own string
@@ -186,7 +188,7 @@ func (w *Writer) print(out io.Writer, now setting.Value) {
 	}
 }
 
-// describe returns the last writer and what it did.
+// describe describes the last writer and its write.
 func (w *Writer) describe() string {
 	l := w.LastWriter
 	text := l.By()
@@ -207,7 +209,7 @@ func (w *Writer) describe() string {
 
 func clock(t time.Time) string { return t.Local().Format(Stamp) }
 
-// NameWriters adds to each value that has drifted who changed it, if the daemon saw that.
+// NameWriters adds to each drifted value the writer that changed it, if the daemon saw that.
 func NameWriters(m *tune.Machine, values []tune.Checked) {
 	record, err := override.Daemon{Host: m.Host, StateDir: m.Engine.StateDir}.Read()
 	if err != nil {
