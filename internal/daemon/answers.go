@@ -361,7 +361,7 @@ type subscribers struct {
 }
 
 // Changed returns a channel that gets every finished switch until ctx ends. A subscriber that
-// does not read misses all but 16 of them.
+// does not read misses switches once 16 are waiting.
 func (d *Daemon) Changed(ctx context.Context) <-chan ProfileChanged {
 	c := make(chan ProfileChanged, 16)
 	s := &d.subscribers

@@ -189,7 +189,7 @@ func (d *Daemon) loop(ctx context.Context, ev *events) {
 		case <-ev.load:
 			later.add("load", func() error {
 				if !d.tick(ctx) {
-					return errIdle // it has taken no memory worth giving back
+					return errIdle // it has not used enough memory to be worth releasing
 				}
 				return nil
 			})

@@ -24,9 +24,9 @@ type looping struct {
 
 // varying is a setting that follows the load.
 type varying struct {
-	held bool          // by a descriptor of this process: the journal does not know it
-	base setting.Value // what it held before; Absent where it is held
-	last setting.Value // what it was given last
+	held bool          // by a descriptor of this process, so it is not in the journal
+	base setting.Value // the value before; Absent if held is true
+	last setting.Value // the value that was written last
 	// failed counts consecutive failed writes; a setting that fails maxFailures times, or
 	// that another program has changed, is left alone.
 	failed int

@@ -47,7 +47,7 @@ func (d *Daemon) afterCPUs(ctx context.Context, cpus bool) error {
 func (d *Daemon) arrivals(ctx context.Context, batch []Uevent) error {
 	batch = slices.DeleteFunc(batch, func(u Uevent) bool { return !u.arrived() && u.Path != "" })
 	if len(batch) == 0 {
-		return nil // what has gone takes its values with it
+		return nil // a removed device takes its values with it
 	}
 	return d.inForce(ctx, func(m *Machine) error {
 		return d.plug(ctx, m, batch)
@@ -202,7 +202,7 @@ func (d *Daemon) restore(ctx context.Context, m *Machine, reason string, mine fu
 				top = c[len(c)-1]
 			}
 			if top != nil && top.Tx.Kind == journal.Apply {
-				return true // a later single change stands above it
+				return true // a later single change is on top
 			}
 			if mine(st, top) {
 				return false

@@ -21,7 +21,7 @@ import (
 type overlay struct {
 	created []profile.Unit
 	gone    map[string]bool     // units taken out of force
-	devices map[string][]string // units whose devices were moved by name
+	devices map[string][]string // units whose devices were moved by clients
 }
 
 // put applies the changes to a loaded profile.

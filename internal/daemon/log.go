@@ -36,7 +36,7 @@ var levels = map[Level]struct {
 type messages struct {
 	mu       sync.Mutex
 	out      io.Writer
-	prefixed bool // the writer is the system journal: it takes "<6>" in front
+	prefixed bool // the writer is the system journal, which expects "<6>" in front
 	captures map[string]*capture
 }
 

@@ -11,7 +11,7 @@ import (
 // following is a unit whose rules are applied to new tasks.
 type following struct {
 	rules string // the unit as it was when this began
-	stop  func() // gives back to those tasks that are still there
+	stop  func() // restores the tasks that still run
 }
 
 // followTasks applies the scheduler units of the profile to new tasks, and stops for all other

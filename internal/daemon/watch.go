@@ -42,7 +42,7 @@ func (ev *events) close() {
 
 // clockEvent is the reason that the clock woke the daemon.
 type clockEvent struct {
-	set     bool // somebody set the clock, or the machine slept
+	set     bool // the clock was set, or the machine slept
 	resumed bool // the machine slept
 }
 

@@ -27,7 +27,7 @@ type writers struct {
 	before []override.Watched // by an earlier daemon of this boot
 	store  watchStore
 
-	files map[string]setting.Setting // by the path that is watched
+	files map[string]setting.Setting // by watched path
 	wants map[setting.Setting]wanted
 	said  map[setting.Setting]time.Time // when its drift was reported last
 }
@@ -98,7 +98,7 @@ func (d *Daemon) observe(ctx context.Context, plan *tune.Plan, s *journal.State)
 				w.wants[st.Setting] = wanted{st.Want, st.Reason}
 			case st.Action == tune.None && (st.Verdict == plugin.Overridden || st.Verdict == plugin.Kept):
 			default:
-				continue // nothing is left here, or nobody can read it
+				continue // nothing is left to record, or no user can read it
 			}
 			found[st.Setting] = true
 		}

@@ -13,7 +13,7 @@ import (
 //	Activator         values take effect after a program reloads or restarts
 //	Aliaser           a setting has a second name of another kind
 //	Comparer          the kernel reads and prints each setting in its own way
-//	Decider           the value of one setting determines those of others
+//	Decider           the value of one setting determines the values of others
 //	Exclusive         two settings express one limit: the last one written is in force
 //	FileLister        values are kept in a file that has other lines too
 //	Irreversible      a write cannot be undone
@@ -23,7 +23,7 @@ import (
 //	Restorer          an earlier value cannot be restored by Write
 //	Transient         settings end by themselves and never return
 //	Tuner             a setting is a program that changes further settings
-//	ValueChecker      it is known which values the kernel rejects
+//	ValueChecker      some rejections by the kernel can be predicted
 //
 // A kind whose values may be in place without effect implements tune.Effecter as well.
 // The engine calls an Activator once per program after the writes of a transaction. If
@@ -154,7 +154,7 @@ type RebootCleaner interface {
 	CleanAfterReboot(ctx context.Context, s Setting, had Value) (did bool, err error)
 }
 
-// ValueChecker is a kind that can tell for some settings which values the kernel rejects.
+// ValueChecker is a kind for which some rejections by the kernel can be predicted.
 type ValueChecker interface {
 	// Rejects reports whether the kernel would reject want. why describes the accepted values.
 	Rejects(s Setting, want Value) (why string, refused bool)

@@ -26,7 +26,7 @@ var dirs = []string{
 type Reader struct {
 	host  *host.Host
 	lists map[string]dirListing
-	alias map[string][]string // names of links by the name of the file that they point to
+	alias map[string][]string // link names by name of the target file
 }
 
 type dirListing struct {

@@ -95,7 +95,7 @@ func cronProfiles(command []string) ([]string, error) {
 	var names []string
 	for _, w := range command[2:] {
 		if strings.ContainsAny(w, "<>") {
-			break // the rest says where the output goes
+			break // the rest redirects the output
 		}
 		names = append(names, w)
 	}

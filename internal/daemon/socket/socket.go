@@ -58,7 +58,7 @@ type Server struct {
 	options  Options
 	listener *net.UnixListener
 	target   daemon.Target
-	uid, gid int // the socket's owner; the own ids where unchanged
+	uid, gid int // the socket's owner; this process's ids if unchanged
 
 	mu          sync.Mutex
 	signalPaths []string
@@ -112,7 +112,7 @@ func (s *Server) listen() (*net.UnixListener, error) {
 		return nil, err
 	}
 	file := os.NewFile(uintptr(fd), s.options.Path)
-	defer file.Close() // FileListener has a descriptor of its own
+	defer file.Close() // FileListener duplicates the descriptor
 	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: s.options.Path}); err != nil {
 		return nil, err
 	}

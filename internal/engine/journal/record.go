@@ -154,7 +154,7 @@ const (
 	Live     EntryState = "live"
 	Restored EntryState = "restored"
 	Relinked EntryState = "relinked" // a later entry took over its before-image
-	KeptNow  EntryState = "kept"     // another program has changed it since: left as it is
+	KeptNow  EntryState = "kept"     // another program has changed it since: left unchanged
 	Closed   EntryState = "closed"   // its boot or task has ended
 	Failed   EntryState = "failed"   // could not be restored; still live
 )

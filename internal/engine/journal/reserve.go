@@ -89,7 +89,7 @@ func (j *Journal) fill(end int64) error {
 	}
 	from := st.Size()
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok && sys.Blocks*512 < from {
-		from = j.State.size // a copy with holes in it holds no blocks
+		from = j.State.size // a sparse copy has no blocks in its holes
 	}
 	zeros := make([]byte, 64<<10)
 	for off := from; off < end; {

@@ -135,7 +135,7 @@ func (t *Tx) carry() carried {
 		c.Commit = &Commit{ID: t.ID, Time: t.Commit.Time, Result: t.Commit.Result}
 	}
 	if !slices.ContainsFunc(t.Entries, func(e *Entry) bool { return e.IsLive() || e.remains() }) {
-		return c // only its selection stands
+		return c // only its selection is live
 	}
 	for _, e := range t.Entries {
 		out := carriedEntry{Before: e.Before, After: e.After, Verdict: e.Verdict, Why: e.Why, Undoing: e.Undoing}

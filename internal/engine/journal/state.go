@@ -23,7 +23,7 @@ type State struct {
 
 	nextID int
 	size   int64 // bytes up to the end of the last whole record
-	base   int64 // of them the first record, which carries what stood before
+	base   int64 // bytes of the first record, which carries the earlier live transactions
 }
 
 // Tx is one transaction.

@@ -20,7 +20,7 @@ const (
 // place is the setting that a parameter of the command line sets.
 type place struct {
 	name  string            // a path of /sys or /proc/sys; may have wildcards
-	value map[string]string // parameter's value to setting's; nil: as it is
+	value map[string]string // parameter's value to setting's; nil: the same
 	// since and gone bound the kernels that support it (major, minor); zero for no bound.
 	since, gone [2]int
 	cut         func(string) string // extracts the value from a longer one
@@ -262,7 +262,7 @@ func firstDigit(v string) string {
 type parameter struct {
 	key, value string
 	assigned   bool // an equals sign was there
-	init       bool // stands behind "--": for init, not for the kernel
+	init       bool // after "--": for init, not for the kernel
 	text       string
 }
 

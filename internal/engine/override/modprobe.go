@@ -71,7 +71,7 @@ func (r *reader) builtinModules() map[string]bool {
 
 // modprobeLine is one "options" line.
 type modprobeLine struct {
-	line   int // where it begins
+	line   int // of its beginning
 	text   string
 	module string
 	params []parameter

@@ -49,7 +49,7 @@ func (r *reader) problem(file string, line int, what string) {
 func fewer(problems []Problem) []Problem {
 	var out []Problem
 	of := map[string]int{}
-	var files []string // with more than are told
+	var files []string // with more than are reported
 	for _, p := range problems {
 		if p.Line > 0 {
 			if of[p.File]++; of[p.File] > maxProblems {
@@ -181,10 +181,10 @@ func (r *reader) addPath(c Claim, pattern string, rank int) {
 // confFile is one file of a drop-in directory.
 type confFile struct {
 	path     string // the file to edit, links followed
-	via      string // the name in the directory, where that is a link
+	via      string // the name in the directory, if that is a link
 	admin    bool
 	shadowed string // the file of this name in a directory that goes before
-	masked   bool   // a link to /dev/null: hides files of its name, holds nothing
+	masked   bool   // a link to /dev/null: hides files of its name, has no lines
 }
 
 // dropInDirs are the directories of one kind of drop-in file, in order of precedence (systemd's

@@ -139,7 +139,7 @@ type saptuneLine struct {
 	text         string
 	section, key string
 	value        string
-	tags         string // of its section: what must hold for the machine
+	tags         string // of its section: conditions on the machine
 }
 
 var saptuneParam = text.LazyRegexp(`^([\w.+-]+)\s*([<=>]+)\s*["']*(.*?)["']*$`)

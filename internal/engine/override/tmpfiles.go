@@ -22,7 +22,7 @@ func readTmpfiles(r *reader) {
 		same  string // mode, owner, age and argument
 		plus  bool
 	}
-	first := map[string]seen{} // by path as written; w lines and others apart
+	first := map[string]seen{} // by path as written; w lines separately
 	rank := 0
 	for _, f := range r.confFiles("tmpfiles.d", ".conf") {
 		if f.masked {
@@ -59,7 +59,7 @@ func readTmpfiles(r *reader) {
 			}
 			pattern := l.path
 			if l.kind != 'w' && strings.ContainsAny(pattern, "*?[") {
-				continue // f and F know no wildcards
+				continue // f and F do not support wildcards
 			}
 			r.addPath(c, pattern, stage+at.rank)
 		}

@@ -22,9 +22,9 @@ type Tuner struct {
 	Running   bool   `json:"running"`
 	Stays     bool   `json:"-"` // it keeps a process, and Running reports whether that runs
 	PID       int    `json:"pid,omitempty"`
-	Profile   string `json:"profile,omitempty"` // what it has in force by its own files
+	Profile   string `json:"profile,omitempty"` // what is in force according to its own files
 	Sets      string `json:"sets"`
-	HandOver  string `json:"hand_over"` // the command that takes it out of force
+	HandOver  string `json:"hand_over"` // the command that stops and disables it
 }
 
 // InForce reports whether it acts now or will act at the next boot.
@@ -37,7 +37,7 @@ type tuner struct {
 	exclusive  bool
 	// partly is true if it is exclusive only when fettle writes what it may set.
 	partly   bool
-	files    []string // its own state: the first that exists says what is in force
+	files    []string // its state files: the first existing one is read
 	init     string   // a System V script of old
 	sets     string
 	handOver string

@@ -121,7 +121,7 @@ func PowerProfile(h *host.Host, profile string) (m PowerMapping, ok bool) {
 var tlpParameters = []struct {
 	name  string
 	paths []string
-	value func(string) string // as TLP writes it; nil for as it is; "" writes nothing
+	value func(string) string // converts to TLP's form; nil for unchanged; "" writes nothing
 }{
 	{"CPU_SCALING_GOVERNOR", []string{everyPolicy + "scaling_governor"}, nil},
 	{"CPU_SCALING_MIN_FREQ", []string{everyPolicy + "scaling_min_freq"}, notZero},

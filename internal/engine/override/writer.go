@@ -138,7 +138,7 @@ func (l SysctlLogger) LastWrite(ctx context.Context, s setting.Setting) (Write, 
 		return Write{}, fmt.Errorf("reading the journal: %w", err)
 	}
 	if len(res.Stdout) == 0 {
-		return Write{}, errNoLogger // also where there is no journal
+		return Write{}, errNoLogger // even without a journal
 	}
 	return newestWrite(string(res.Stdout), strings.TrimPrefix(p, "/proc/sys/"))
 }

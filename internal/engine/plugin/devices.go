@@ -63,7 +63,7 @@ func AssignKnown(ctx context.Context, h *host.Host, table []Plugin, units []*pro
 		earlier := unclaimed[u.Type]
 		switch {
 		case unlisted[u.Type] != nil:
-			unknown[u.Name] = unlisted[u.Type] // it keeps those that are known
+			unknown[u.Name] = unlisted[u.Type] // it keeps the known ones
 		case err != nil:
 			unknown[u.Name], assigned[u.Name] = err, nil
 			var invalid *InvalidError

@@ -37,7 +37,7 @@ type Varying struct {
 type Wish struct {
 	Setting setting.Setting
 	Want    setting.Value
-	Back    bool // restore what the setting held before; Want is empty
+	Back    bool // restore the value from before; Want is empty
 }
 
 // Ladder is the rule by which a device follows its load: one level up, toward power saving,

@@ -186,7 +186,7 @@ func clip(s string) string { return text.Truncate(s, 120) }
 type callState int
 
 const (
-	unexpanded callState = iota // the text stays as it is
+	unexpanded callState = iota // the text stays unchanged
 	answered
 	deferred
 )

@@ -311,7 +311,7 @@ func (t *regexpTranslator) escape(inClass bool) error {
 	case 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z':
 		return fmt.Errorf(`bad escape \%c`, c)
 	case c < utf8.RuneSelf:
-		t.out.WriteString(`\` + string(c)) // Go, too, takes escaped punctuation for itself
+		t.out.WriteString(`\` + string(c)) // Go reads escaped punctuation literally too
 	default:
 		t.out.WriteRune(c)
 	}

@@ -65,7 +65,7 @@ const (
 	Write   Action = "write"   // the value differs and will be written
 	Same    Action = "same"    // it has the value already: owned, not written
 	Release Action = "release" // no longer in the selection: restored
-	None    Action = "none"    // not written; the verdict says why
+	None    Action = "none"    // not written; the verdict explains it
 )
 
 // Step is one setting of a plan.
@@ -89,7 +89,7 @@ type Step struct {
 	// place now.
 	Changed  bool `json:"changed,omitempty"`
 	accepted bool // reads differently than written, but as after fettle's own write
-	seq      int  // order of addition: of two steps that exclude each other the later holds
+	seq      int  // order of addition: of two exclusive steps the later wins
 	// Stage groups the steps whose before-images are taken together.
 	Stage    int              `json:"stage"`
 	Lifetime setting.Lifetime `json:"lifetime,omitempty"`
@@ -180,7 +180,7 @@ func (e *Engine) PlanAsked(ctx context.Context, changes []setting.Change, s *jou
 	for _, c := range changes {
 		id, err := e.Kinds.Resolve(c.Setting)
 		if err != nil {
-			continue // the plan says what is wrong with it
+			continue // the plan reports the error
 		}
 		if err := e.Kinds.CheckRequest(id, c.Want, e.ProfileDirs); err != nil {
 			return nil, err

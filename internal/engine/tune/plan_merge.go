@@ -145,7 +145,7 @@ func (b *builder) settle(s, twin *Step) {
 		late.follows(early)
 	case zeroEarly && !zeroLate:
 		early.follows(late)
-	case zeroEarly: // both: each is written where the kernel takes a 0
+	case zeroEarly: // both: each is written if the kernel accepts a 0
 		for _, x := range []*Step{early, late} {
 			if x.Action == Write && b.Kinds.RefusesZero(x.Setting) {
 				x.Action, x.Verdict, x.Why = None, plugin.Rejected, "the kernel refuses 0 here"

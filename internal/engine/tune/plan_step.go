@@ -27,7 +27,7 @@ func (b *builder) item(ctx context.Context, it plugin.Item, unit string) {
 		step.Action, step.Verdict = None, it.Verdict
 		step.Before = setting.Absent
 		if it.Change.Setting.Kind != plugin.OptionKind {
-			_ = step.read(b.Kinds.Read(ctx, it.Change.Setting)) // the verdict stands
+			_ = step.read(b.Kinds.Read(ctx, it.Change.Setting)) // the verdict does not change
 		}
 		if step.Before.Absent && (it.Verdict == plugin.Unknown || it.Verdict == plugin.Deferred) {
 			step.Before, step.Unknown = setting.Unknown, it.Why

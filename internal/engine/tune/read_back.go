@@ -90,7 +90,7 @@ func (w *writer) revertRejected(ctx context.Context) {
 			continue
 		}
 		if now, err := w.Kinds.Read(ctx, main.Setting); err == nil && w.Kinds.Equal(main.Setting, main.Before.Before, now) {
-			continue // nothing of it was taken
+			continue // no part of it was accepted
 		}
 		targets = append(targets, target{setting: en.Setting, want: en.Before.Before})
 		failed[en.Setting] = main.step
@@ -128,7 +128,7 @@ func (w *writer) outcomes() []journal.Outcome {
 		if en.after == nil {
 			v, err := w.Kinds.Read(ctx, en.Setting)
 			if err != nil {
-				continue // no outcome: the entry stays ours whatever it reads
+				continue // no outcome: the entry counts as ours whatever it reads
 			}
 			en.after = &v
 		}

@@ -20,7 +20,7 @@ type move struct {
 	why     string
 	entries []*journal.Entry // that this move ends
 	below   []*journal.Entry // older ones, separated from these by another program's change
-	under   *journal.Entry   // the next entry below them that stands, or nil
+	under   *journal.Entry   // the next live entry below them, or nil
 	coupled int              // number of the entry whose write changed this setting, or 0
 	// cutOff is true if it is not known how far an interrupted or failed transaction or
 	// undo got.
@@ -143,7 +143,7 @@ func (e *Engine) restoreMove(ctx context.Context, run []*journal.Entry) move {
 		return m
 	}
 	if gone(kind, m.found, m.to) {
-		return m // perhaps another write brings it back; otherwise it is closed
+		return m // another write may restore it; otherwise it is closed
 	}
 	if m.cutOff || e.Kinds.Equal(top.Setting, m.to, m.found) || e.left(top, m.found) {
 		return m

@@ -219,7 +219,7 @@ func (w *writer) retry(ctx context.Context) {
 
 // rollBack restores what this transaction has written and closes it.
 func (w *writer) rollBack() (result string, err error) {
-	ctx := context.Background() // also after Ctrl-C
+	ctx := context.Background() // even after Ctrl-C
 	targets := make([]target, 0, len(w.entries))
 	for _, en := range slices.Backward(w.entries) {
 		targets = append(targets, target{setting: en.Setting, want: en.Before.Before})

@@ -158,7 +158,7 @@ func planBoot(ctx context.Context, r *plugin.Request, o profile.Option) ([]plugi
 // overlay returns the path of the unit's initrd overlay, or "".
 func overlay(r *plugin.Request) (string, error) {
 	var source string
-	for _, name := range []string{"initrd_add_img", "initrd_add_dir"} { // of both, TuneD takes the later
+	for _, name := range []string{"initrd_add_img", "initrd_add_dir"} { // if both are set, TuneD uses the later
 		if o, ok := r.Option(name); ok && !plugin.IsNone(o.Value) {
 			source = o.Value
 		}

@@ -31,7 +31,7 @@ var configs = []string{"/boot/grub/grub.cfg", "/boot/grub2/grub.cfg", "/etc/grub
 const (
 	defaults   = "/etc/default/grub"
 	dropInDir  = "/etc/default/grub.d"
-	dropIn     = dropInDir + "/zz-fettle.cfg" // after all others, which may set the variable anew
+	dropIn     = dropInDir + "/zz-fettle.cfg" // after all others, which may set the variable again
 	begin      = "# fettle begin: from the profile in force; fettle undo takes it back\n"
 	end        = "# fettle end\n"
 	argsHead   = `GRUB_CMDLINE_LINUX_DEFAULT="${GRUB_CMDLINE_LINUX_DEFAULT:+$GRUB_CMDLINE_LINUX_DEFAULT }"'`

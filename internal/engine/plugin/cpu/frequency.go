@@ -159,7 +159,7 @@ func planBias(_ context.Context, r *plugin.Request, o profile.Option, cpu string
 				continue
 			}
 		}
-		it := plugin.Want(s, strconv.Itoa(n), o) // the kernel takes the word and shows the number
+		it := plugin.Want(s, strconv.Itoa(n), o) // the kernel accepts the word and shows the number
 		if known {
 			it.Why = fmt.Sprintf("%s is %d", w, n)
 		}

@@ -52,7 +52,7 @@ func idleStates(h *host.Host) []idleState {
 // latency is the value of a latency option.
 type latency struct {
 	text string // microseconds, or "n/a"
-	why  string // the idle state that it was taken from
+	why  string // the idle state that it is from
 	none bool   // "None": leave it
 }
 

@@ -83,7 +83,7 @@ type rules struct {
 	whitelist, blacklist *regexp.Regexp // of names; nil: all, none
 	cgroups              *regexp.Regexp // of control groups left alone; nil: none
 	kthreads             bool
-	groups               []group // in order: the last that matches holds
+	groups               []group // in order: the last match applies
 }
 
 // group is one group.NAME option.
@@ -93,7 +93,7 @@ type group struct {
 	policy string // as in host.Policy; "" leaves it
 	// priority is for fifo and rr, or for whichever of the two a task has.
 	priority int
-	affinity unit.CPUSet // empty: not given
+	affinity unit.CPUSet // empty: not set
 	cgroup   string      // instead of an affinity
 	match    *regexp.Regexp
 }
@@ -254,7 +254,7 @@ func (rs *rules) isolates(h *host.Host, t host.Task) bool {
 		return false
 	}
 	if g := rs.groupOf(t); g != nil && (g.cgroup != "" || !g.affinity.IsEmpty()) {
-		return false // the group says where it runs
+		return false // the group sets where it runs
 	}
 	return !rs.leftAlone(h, t)
 }

@@ -63,7 +63,7 @@ func flag(r *plugin.Request, name string, otherwise bool) bool {
 	return otherwise
 }
 
-// cpusetV1 reports whether groups of version 1 are available, or returns the reason that not.
+// cpusetV1 reports whether groups of version 1 are available; if not, it returns the reason.
 func cpusetV1(r *plugin.Request) (bool, string) {
 	mount := mountPoint(r)
 	if isCpuset(r.Host, mount) {
@@ -198,7 +198,7 @@ func (k cgroup) remove(dir string) error {
 			return err
 		}
 		for _, tid := range strings.Fields(string(b)) {
-			_ = k.host.Files.Store(path.Dir(dir)+"/tasks", []byte(tid)) // ended meanwhile, or the removal says so
+			_ = k.host.Files.Store(path.Dir(dir)+"/tasks", []byte(tid)) // ended meanwhile, or the removal fails
 		}
 		if err = k.host.Files.Remove(dir); err == nil || !plugin.Exists(k.host, dir) {
 			return nil // a cgroup file system has no fsync to speak of

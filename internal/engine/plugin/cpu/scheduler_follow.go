@@ -42,7 +42,7 @@ func Follows(u *profile.Unit) bool {
 // values end with their tasks, and after kill -9 running tasks keep them.
 //
 // Groups apply to every task that matches. Isolation applies to new kernel threads only: a new
-// process inherits its affinity, and a process may choose isolated CPUs, which are for that.
+// process inherits its affinity, and a process may choose isolated CPUs on purpose.
 //
 // kinds is the table of kinds that the machine is tuned with. failed, if not nil, is called for
 // each value that could not be set.
@@ -98,7 +98,7 @@ type follower struct {
 	failed       func(error)
 	forks        bool
 	isolated     profile.Option
-	housekeeping unit.CPUSet                       // empty: kernel threads are left where they are
+	housekeeping unit.CPUSet                       // empty: kernel threads are not moved
 	before       map[setting.Setting]setting.Value // what tasks had
 }
 

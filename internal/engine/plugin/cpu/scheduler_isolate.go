@@ -13,8 +13,8 @@ import (
 )
 
 // planIsolated moves tasks and interrupts off CPUs. Tasks get an affinity, with both versions
-// of control groups: a cpuset would also prevent programs from using the isolated CPUs later,
-// which are for that. cgroup_for_isolated_cores requests a cpuset: for systemd's units with
+// of control groups: a cpuset would also prevent the programs for which the CPUs are isolated
+// from using them later. cgroup_for_isolated_cores requests a cpuset: for systemd's units with
 // version 2, as a separate group with version 1.
 func planIsolated(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	if plugin.IsNone(strings.Trim(o.Value, `"' `)) {

@@ -35,7 +35,7 @@ var topUnits = []string{"system.slice", "user.slice", initScope}
 
 const initScope = "init.scope"
 
-// confines reports whether systemd can confine its units, or returns the reason that not.
+// confines reports whether systemd can confine its units; if not, it returns the reason.
 func confines(h *host.Host) (bool, string) {
 	text, ok := plugin.Attribute(h, unified+"/cgroup.controllers")
 	switch {

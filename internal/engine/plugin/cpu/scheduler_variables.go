@@ -138,7 +138,7 @@ func (v schedulerVariable) find(h *host.Host) (s setting.Setting, why string) {
 		case errors.Is(err, syscall.EPERM): // fs/debugfs/file.c debugfs_locked_down; root gets no EACCES
 			return s, closed + lockdown(h)
 		case errors.Is(err, fs.ErrPermission) && (len(v.files) == 1 || known && now.before(eevdf) != (name == "base_slice_ns")):
-			return s, "" // only root can look: whoever reads it says so
+			return s, "" // only root can check: the reader reports it
 		}
 	}
 	s = plugin.Sysfs(schedFS + "/" + v.nameSince(now, known))

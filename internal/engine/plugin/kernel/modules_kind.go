@@ -227,7 +227,7 @@ func state(h *host.Host, name string) (string, error) {
 		}
 		v := strings.TrimSuffix(string(b), "\n")
 		if v == "(null)" || v == "" || strings.ContainsAny(v, " \t\n\"") {
-			continue // not set, or not a word that modprobe would take back
+			continue // not set, or not a word that modprobe accepts
 		}
 		out = append(out, e.Name()+"="+v)
 	}

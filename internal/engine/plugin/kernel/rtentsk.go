@@ -22,7 +22,7 @@ var RTEntsk = plugin.Plugin{
 }
 
 // staticKeyKind is the kind of static keys that an open socket keeps enabled, and netTimestamps
-// its only setting. The value, open or closed, tells whether this process has the socket open.
+// its only setting. The value, open or closed, shows whether this process has the socket open.
 // The kernel does not expose the state of the key itself.
 const (
 	staticKeyKind = "statickey"

@@ -126,7 +126,7 @@ func (b *builder) render(name string) string {
 			fmt.Fprintf(&w, "# %s\n%s=%s\n", e.from, e.option, e.value)
 		}
 	}
-	var more []string // net.eth0 and its like
+	var more []string // such as net.eth0
 	for s := range b.sections {
 		if !slices.Contains(sectionOrder, s) {
 			more = append(more, s)

@@ -142,7 +142,7 @@ func (im *importer) sysconfig(text string) error {
 				break
 			}
 			if path.Base(l.value) == "sysctl.conf" {
-				break // the administrator's file after the profile: as it is today
+				break // the administrator's file after the profile, as today
 			}
 			im.warn(sysconfigFile, l.no, from.text, "ktune applied this file after the administrator's; today the administrator's files always win over a profile")
 			if err := im.sysctlPath(l, from); err != nil {

@@ -154,7 +154,7 @@ type importer struct {
 	host    *host.Host
 	dir     string
 	name    string
-	release string // uname -r of the host, empty where it is not recorded
+	release string // uname -r of the host, empty if not recorded
 	out     *builder
 	there   int
 	missing []string
@@ -164,8 +164,8 @@ type importer struct {
 	warnings    []Warning
 	translated  []Translation
 	noProcSys   bool
-	refusedAt   int       // line of ktune.sh where barriers were refused first
-	schedulerAt []Warning // places whose values go to [scheduler], said once at the end
+	refusedAt   int       // first line of ktune.sh in which barriers were refused
+	schedulerAt []Warning // lines converted to [scheduler], with one warning at the end
 }
 
 func (im *importer) read(name string) (string, error) {

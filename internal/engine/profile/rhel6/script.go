@@ -273,7 +273,7 @@ type ownScript struct {
 	functions                    []string
 	prepare, start, stop, verify []string
 	foreign                      []int // lines of text that is the profile's own
-	whole                        bool  // no start(): what stands outside is all there is
+	whole                        bool  // no start(): there are only the commands outside
 }
 
 func (s ownScript) needed() bool {
