@@ -263,8 +263,8 @@ func (d *Daemon) ProfileInfo(ctx context.Context, name string) (bool, Info) {
 	return false, Info{}
 }
 
-// Verify reports, by TuneD's strict rule, whether every value of the selection reads as
-// wanted. Like TuneD it ignores sysctls that this kernel lacks; ignoreMissing ignores
+// Verify reports, according to TuneD's strict rule, whether every value of the selection reads
+// as wanted. Like TuneD it ignores sysctls that this kernel lacks; ignoreMissing ignores
 // everything that the machine does not have, and is passed to scripts.
 func (d *Daemon) Verify(ctx context.Context, ignoreMissing bool) bool {
 	met := false

@@ -3,7 +3,7 @@
 // socket. Out: transactions of internal/engine/tune, and TuneD's answers. Only the verb
 // `fettle daemon` uses it; every other verb works without it.
 //
-// The rooms below it:
+// Packages below it:
 //
 //	bus       serves TuneD's name on the system bus, with polkit's decisions
 //	socket    the same methods as JSON-RPC 2.0 on a unix socket
@@ -31,7 +31,7 @@ type Control interface {
 	Auto(ctx context.Context) (ok bool, message string)
 	ActiveProfile() string
 	PostLoadedProfile() string
-	// Mode is "auto" or "manual", with an error text for the caller.
+	// Mode returns "auto" or "manual", with an error text for the caller.
 	Mode() (mode, failure string)
 	Recommend(ctx context.Context) string
 	IsRunning() bool

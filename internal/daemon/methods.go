@@ -22,7 +22,7 @@ const (
 	Signal = "profile_changed"
 )
 
-// Target is what the methods act on.
+// Target holds the objects that the methods act on.
 type Target struct {
 	Control Control
 	// AddSignalPath adds a unix socket to which signals are sent; nil if no socket is served.

@@ -152,10 +152,10 @@ func named(buf []byte, name string) bool {
 	return false
 }
 
-// watchClock reports the moments that it is armed for, by the wall clock, and
-// every step of that clock. A resume from suspend counts as a step
-// (timerfd_create(2), TFD_TIMER_CANCEL_ON_SET; timerfd_resume in the kernel's
-// fs/timerfd.c), and the time slept shows in the boot clock.
+// watchClock reports the moments that it is armed for, on the wall clock, and every step of
+// that clock. A resume from suspend counts as a step (timerfd_create(2),
+// TFD_TIMER_CANCEL_ON_SET; timerfd_resume in the kernel's fs/timerfd.c), and the time slept
+// shows in the boot clock.
 func watchClock() (<-chan clockEvent, *os.File, func(time.Time), error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_REALTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {

@@ -23,10 +23,10 @@ const (
 // ErrOwned is returned if another program owns Name: another tuner is in force.
 var ErrOwned = errors.New("another program owns " + Name + " on the bus")
 
-// Options of a service.
+// Options are the options of a service.
 type Options struct {
 	Target daemon.Target
-	// Address of the bus; empty for the system's ($DBUS_SYSTEM_BUS_ADDRESS, or
+	// Address is the address of the bus; empty for the system's ($DBUS_SYSTEM_BUS_ADDRESS, or
 	// its usual place).
 	Address string
 	// MachineID is the result of Peer.GetMachineId: the content of /etc/machine-id.

@@ -91,8 +91,8 @@ type method struct {
 	daemon.Method
 }
 
-// DecodeArguments puts the caller before the arguments, whose types are checked
-// here: a wrong call is an error whoever makes it.
+// DecodeArguments puts the caller before the arguments, whose types are checked here: an
+// invalid call is an error for every caller.
 func (m method) DecodeArguments(_ *dbus.Conn, sender string, msg *dbus.Message, body []any) ([]any, error) {
 	var wanted strings.Builder
 	for _, in := range m.In {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Calendar is a set of moments by the wall clock, in the usual part of
+// Calendar is a set of moments on the wall clock, in a common subset of
 // systemd.time(7), CALENDAR EVENTS: "[weekdays] [date] [time] [UTC]".
 //
 //	Mon-Fri 08:00        weekdays, also Mon..Fri and Mon,Wed,Fri

@@ -120,7 +120,7 @@ func (t Tuner) Partial() bool {
 }
 
 // Conflicts reports whether nothing else may write these kernel files while the tuner is in
-// force: an exclusive one excludes every write, numad only writes of its own files.
+// force: an exclusive one excludes every write, numad only writes to the files that it may set.
 func (t Tuner) Conflicts(files []string) bool {
 	i := slices.IndexFunc(tuners, func(k tuner) bool { return k.name == t.Name })
 	return t.Exclusive && t.InForce() && (i < 0 || !tuners[i].partly || t.MaySet(files))

@@ -32,7 +32,7 @@ type ApplyOptions struct {
 	Planned *journal.Planned
 }
 
-// Applied is what one transaction did.
+// Applied is the result of one transaction.
 type Applied struct {
 	Tx     int    `json:"transaction"`
 	Result string `json:"result"` // done, partial, rolled-back, incomplete

@@ -12,11 +12,10 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Dynamic tuning: settings that follow the load. Before the first value of such a
-// setting is written, a transaction of the daemon records its before-image and every
-// value that the daemon may write. From then on the daemon writes under the lock without
-// a record: undo, also after a crash, restores the before-image where it finds any of
-// those values.
+// Dynamic tuning: settings that follow the load. Before the first value of such a setting is
+// written, a transaction of the daemon records its before-image and every value that the daemon
+// may write. From then on the daemon writes under the lock without a record: undo, even after a
+// crash, restores the before-image if it finds any of those values.
 
 // Dynamic is the state of dynamic tuning.
 type Dynamic struct {

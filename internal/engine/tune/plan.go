@@ -57,7 +57,7 @@ func (p *Plan) Planned() *journal.Planned {
 // PlanSchema names the JSON form of a plan.
 const PlanSchema = "fettle/plan/v1"
 
-// Action is what applying a step does.
+// Action is the effect of applying a step.
 type Action string
 
 // The actions.
@@ -73,7 +73,7 @@ type Step struct {
 	Setting setting.Setting `json:"setting"` // resolved: its one identity
 	// Named is the name in the profile, if that is not the identity.
 	Named string `json:"named,omitempty"`
-	// Before is the present value; absent if not known.
+	// Before is the present value; omitted if not known.
 	Before setting.Value `json:"before,omitzero"`
 	// Unknown is the reason that the present value is not known.
 	Unknown string         `json:"unknown,omitempty"`

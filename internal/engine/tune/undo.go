@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Undone is what one undo did.
+// Undone is the result of one undo.
 type Undone struct {
 	Tx     int    `json:"transaction,omitempty"` // of the undo itself; 0 if there was nothing to undo
 	Undoes []int  `json:"undoes"`

@@ -31,7 +31,7 @@ const VerifySchema = "fettle/verify/v1"
 type Checked struct {
 	Setting setting.Setting `json:"setting"`
 	Want    setting.Value   `json:"want"`
-	// Now is the present value; absent if not known, and Unknown is the reason.
+	// Now is the present value; omitted if not known, and Unknown is the reason.
 	Now     setting.Value  `json:"now,omitzero"`
 	Unknown string         `json:"unknown,omitempty"`
 	Verdict plugin.Verdict `json:"verdict"`

@@ -30,7 +30,7 @@ func Kinds(h *host.Host) map[string]setting.Kind {
 	}
 }
 
-// boot is what fettle adds to a boot loader.
+// boot holds the arguments and the overlay that fettle adds to a boot loader.
 type boot struct {
 	args   string
 	initrd string // a name in /boot; "" for none

@@ -108,12 +108,12 @@ func lacks(r *plugin.Request, o profile.Option, device string, place func(h *hos
 	return plugin.Lacks(r.Host, plugin.Sysfs(place(r.Host, device)), o, "%s", why(r.Host))
 }
 
-// policyPlace returns a function for lacks: the path of an attribute of a CPU's policy.
+// policyPlace returns a function that returns the path of an attribute of a CPU's policy.
 func policyPlace(attribute string) func(h *host.Host, cpu string) string {
 	return func(h *host.Host, cpu string) string { return policy(h, cpu, attribute) }
 }
 
-// powerPlace returns a function for lacks: the path of an attribute of a CPU's own device.
+// powerPlace returns a function that returns the path of an attribute of a CPU's own device.
 func powerPlace(attribute string) func(h *host.Host, cpu string) string {
 	return func(_ *host.Host, cpu string) string { return cpuDir + "/" + cpu + "/power/" + attribute }
 }
@@ -132,7 +132,7 @@ func driver(h *host.Host) string {
 	return ""
 }
 
-// needs returns a function that explains the lack of an attribute that only drivers have.
+// needs returns a function that explains the lack of an attribute that only some drivers have.
 func needs(drivers string) func(*host.Host) string {
 	return func(h *host.Host) string {
 		switch name := driver(h); {

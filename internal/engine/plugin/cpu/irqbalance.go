@@ -68,7 +68,7 @@ func planIRQBalance(_ context.Context, r *plugin.Request, o profile.Option, _ st
 
 // IRQBalanceKinds returns the kinds of setting that this plug-in adds:
 //
-//	irqbalance:FILE  the value of IRQBALANCE_BANNED_CPULIST as FILE has it
+//	irqbalance:FILE  the value of IRQBALANCE_BANNED_CPULIST in FILE
 func IRQBalanceKinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{"irqbalance": kind{h}}
 }

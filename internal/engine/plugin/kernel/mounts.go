@@ -47,7 +47,7 @@ var Mounts = plugin.Plugin{
 const reason = "write-barriers-off: write barriers stay on: without them a crash or a loss of power can corrupt the file system, " +
 	"and on storage without a volatile cache they cost nothing"
 
-// barriersOff reports whether a value requests barriers off, and with force on any storage.
+// barriersOff reports whether a value requests barriers off, and off on any storage (force).
 func barriersOff(value string) (off, force bool, err error) {
 	if strings.EqualFold(strings.TrimSpace(value), "force") {
 		return true, true, nil

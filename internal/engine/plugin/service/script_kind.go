@@ -20,8 +20,8 @@ import (
 //	script:/path            "stopped", "started TUNED_name=value ...", "failed ..."
 //	devscript:/path DEVICE  "unapplied", "applied TUNED_name=value ...", "failed ..."
 //
-// What a script has done cannot be read from the machine, so a record below /run says what
-// was called; it ends with the boot, as the journal's entry does.
+// What a script has done cannot be read from the machine, so a record below /run has the
+// calls; it ends with the boot, as the journal's entry does.
 func ScriptKinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{
 		"script":    kind{h, "script", started, "stopped", "start", "stop"},

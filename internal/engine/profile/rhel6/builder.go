@@ -108,7 +108,7 @@ func (b *builder) diskSections() []diskSection {
 }
 
 // covers reports whether pattern p matches everything that q matches. A pattern is a name,
-// perhaps with a star at the end.
+// optionally with a star at the end.
 func covers(p, q string) bool {
 	stem, star := strings.CutSuffix(p, "*")
 	if !star {
