@@ -29,8 +29,7 @@ const (
 	// sourceName is a file in the archive that records its source, so that an overlay can be
 	// compared with the wanted value.
 	sourceName = ".fettle-overlay"
-	// maxOverlay is the maximum size of an overlay, in bytes: its before-image is in the
-	// journal.
+	// maxOverlay limits an overlay, in bytes: its before-image is in the journal.
 	maxOverlay = 16 << 20
 )
 
