@@ -1,9 +1,9 @@
 package logformat
 
-// alb is the access log of an Application Load Balancer (AWS documentation,
-// Elastic Load Balancing, "Access log entries"). Durations are in seconds; the
-// time is that of the response. The request's duration is the sum of the three
-// processing times, which are -1 if the request did not get that far.
+// alb returns the format of the access log of an Application Load Balancer (AWS documentation,
+// Elastic Load Balancing, "Access log entries"). Durations are in seconds; the time is the
+// response's. The request's duration is the sum of the three processing times, which are -1 if
+// the request did not get that far.
 func alb() (*Format, error) {
 	quoted := func(name string) Field { return Field{Name: name, Escape: Backslash} }
 	seconds := func(name, asked string) Field {
@@ -19,10 +19,9 @@ func alb() (*Format, error) {
 	}, Field{Name: FieldDuration, Source: "request_processing_time + target_processing_time + response_processing_time", Kind: Duration, Unit: 1e9, List: true, Sum: true}, "wait_request", "wait_response"), nil
 }
 
-// elb is the access log of a Classic Load Balancer (AWS documentation, Elastic
-// Load Balancing, "Access logs for your Classic Load Balancer"). The time is
-// that of the request, durations are in seconds. Connections of a TCP listener
-// have no status and method.
+// elb returns the format of the access log of a Classic Load Balancer (AWS documentation,
+// Elastic Load Balancing, "Access logs for your Classic Load Balancer"). The time is the
+// request's, durations are in seconds. Connections of a TCP listener have no status and method.
 func elb() (*Format, error) {
 	seconds := func(name, asked string) Field {
 		return Field{Name: name, Source: asked, Kind: Duration, Unit: 1e9}
@@ -37,9 +36,9 @@ func elb() (*Format, error) {
 	return f, nil
 }
 
-// nlb is the access log for TLS connections of a Network Load Balancer (AWS
-// documentation, Elastic Load Balancing, "Access logs for your Network Load Balancer").
-// The time is the end of the connection in UTC, durations are in milliseconds.
+// nlb returns the format of the access log for TLS connections of a Network Load Balancer (AWS
+// documentation, "Access logs for your Network Load Balancer"). The time is the end of the
+// connection in UTC, durations are in milliseconds.
 func nlb() (*Format, error) {
 	return columnar(&Format{Name: "the access log of an AWS Network Load Balancer", Source: "AWS, \"Access logs for your Network Load Balancer\"", TimeIsEnd: true}, 14, []Field{
 		{Name: "type", Kind: Host}, {Name: "version", Kind: Word}, {Name: FieldTime, Kind: Time, Layout: ISO}, {Name: "elb", Kind: Word}, {Name: "listener", Kind: Word},

@@ -30,8 +30,8 @@ type backtrack struct {
 	dead  []deadEnds // by step
 }
 
-// deadEnds are the starts of a step's field from which the rest of the line
-// cannot be split: all from from to to, and the marked ones.
+// deadEnds records the starts of a step's field from which the rest of the line cannot be
+// split: the range [from, to], and the marked ones.
 type deadEnds struct {
 	from, to int
 	marked   []uint64 // one bit per byte of the line; nil: none

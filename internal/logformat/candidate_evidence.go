@@ -29,7 +29,7 @@ func (r row) bySource(asked string) (int64, bool) {
 	return 0, false
 }
 
-// most reports whether a condition holds for nine in ten rows.
+// most reports whether a condition is true for at least nine in ten rows.
 func most(rows []row, is func(r row) bool) bool {
 	n := 0
 	for _, r := range rows {
@@ -131,8 +131,8 @@ func forwarded(rows []row) verdict {
 	return against
 }
 
-// forwardedLists is forwarded, and requires some lists with several addresses:
-// a single one is the client.
+// forwardedLists checks the same as forwarded, and requires a list with several addresses: a
+// single one is the client.
 func forwardedLists(rows []row) verdict {
 	for _, r := range rows {
 		if bytes.IndexByte(r.text("forwarded_for"), ',') > 0 {

@@ -18,11 +18,11 @@ type candidate struct {
 	// guess describes what the lines do not prove about the format. Candidates
 	// without a guess are preferred.
 	guess string
-	// evidence judges the sampled requests beyond matching; nil for none.
+	// evidence judges the sampled requests beyond matching. It may be nil.
 	evidence func(rows []row) verdict
 }
 
-// verdict says how the sampled requests support a candidate.
+// verdict is the support for a candidate from the sampled requests.
 type verdict int
 
 const (
@@ -131,7 +131,7 @@ func candidates() []candidate {
 	return list
 }
 
-// Named are the formats with a name of their own.
+// Named maps the names of predefined formats to their constructors.
 var Named = map[string]func() (*Format, error){
 	"combined":       func() (*Format, error) { return Apache(apacheNames[1].format) },
 	"common":         func() (*Format, error) { return Apache(apacheNames[2].format) },

@@ -14,8 +14,8 @@ type columns struct {
 // column is a field, and the field of the port after the last colon, or -1.
 type column struct{ field, port int }
 
-// columnar creates a format of columns; addresses have a port. sum is an
-// additional field that spans from first to last; none if its name is empty.
+// columnar creates a format of columns; addresses have a port. sum is an additional field that
+// spans from first to last. It is not added if its name is empty.
 func columnar(f *Format, need int, fields []Field, sum Field, first, last string) *Format {
 	c := &columns{need: need, sum: -1}
 	add := func(field Field) int {

@@ -74,8 +74,8 @@ func apacheTails(line []byte) (list []candidate) {
 	return list
 }
 
-// labelUnits returns the httpd directives whose number the label may have; nil if it is
-// not a duration. D is httpd's own label of %D (mod_headers), T that of %T.
+// labelUnits returns the httpd directives whose number the label may have. It returns nil if
+// the label is not a duration. D is httpd's own label of %D (mod_headers), T of %T.
 func labelUnits(label string) []string {
 	unit, _, ok := namedDuration(label)
 	switch {

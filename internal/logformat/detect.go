@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// HeadSize is how much of the beginning of a log is used to detect its format, in bytes.
+// HeadSize is the number of bytes at the start of a log that its format is detected from.
 const HeadSize = 64 << 10
 
 // minShare is the minimum share of the first lines that a format must match.

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Escape is how a server escapes bytes of a value that would end it or are not printable.
+// Escape is the way that a server escapes bytes that would end a value or are not printable.
 type Escape uint8
 
 // The escapes.
@@ -24,7 +24,7 @@ const (
 	Brackets
 )
 
-// prefix returns the first byte of an escape; 0 if there are none.
+// prefix returns the first byte of an escape, or 0 if nothing is escaped.
 func (e Escape) prefix() byte {
 	switch e {
 	case Backslash, JSONString, Brackets:

@@ -18,9 +18,9 @@ const (
 	foremanFields
 )
 
-// foreman is Foreman's production.log (config/settings.yaml, :logging; Rails'
-// log subscriber). A request consists of the lines with one request id, from
-// Started to Completed.
+// foreman returns the format of Foreman's production.log (config/settings.yaml, :logging;
+// Rails' log subscriber). A request consists of the lines with one request id, from Started to
+// Completed.
 func foreman() *Format {
 	ms := func(name string) Field { return Field{Name: name, Kind: Duration, Unit: 1e6} }
 	f := &Format{Name: "Foreman's production.log", Source: "Rails' Started, Processing and Completed", joined: true, NoZone: true, Fields: make([]Field, foremanFields)}
@@ -46,11 +46,11 @@ type Joiner struct {
 	// latest one, as +0200.
 	zoned bool
 	zone  string
-	// For Rails: how its lines are written, and the requests without ids.
+	// rails, ruby and bare describe the notation of Rails; processes has its requests without ids.
 	rails, ruby, bare bool
 	processes         map[string][]*inProgress
-	// Lost counts requests without a logged beginning, because the log was rotated
-	// meanwhile. They count, without the values of the beginning.
+	// Lost counts requests without a logged start, because the log was rotated meanwhile. They
+	// count, without the values of the start.
 	Lost int
 }
 

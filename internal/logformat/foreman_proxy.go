@@ -12,9 +12,9 @@ const (
 	proxyFields
 )
 
-// foremanProxy is proxy.log of the Smart Proxy (lib/proxy/log.rb of theforeman/smart-proxy
-// 3.12, LoggerMiddleware; file_logging_pattern "%d %.8X{request} [%.1l] %m"). A request is
-// its Finished line, which has the response time in the server's time zone.
+// foremanProxy returns the format of the Smart Proxy's proxy.log (lib/proxy/log.rb of
+// theforeman/smart-proxy 3.12, LoggerMiddleware; file_logging_pattern "%d %.8X{request} [%.1l]
+// %m"). A request is its Finished line; its time is the response's, in the server's time zone.
 func foremanProxy() *Format {
 	return &Format{Name: "foreman-proxy's proxy.log", Source: "its line Finished of each request", TimeIsEnd: true, NoZone: true, scan: scanProxy, Fields: []Field{
 		proxyTime: {Name: FieldTime, Kind: Time, Layout: ISO}, proxyID: {Name: "request_id"}, proxyMethod: {Name: FieldMethod}, proxyPath: {Name: FieldURL, Kind: URL},
@@ -72,9 +72,9 @@ func status3(text []byte) bool {
 	return ok && len(text) == 3 && n >= 100
 }
 
-// puma is the access log of Puma 5.6 (--log-requests; Puma::CommonLogger) and
-// of Rack::CommonLogger: the common log and seconds with four decimals, written
-// after the response.
+// puma returns the format of the access log of Puma 5.6 (--log-requests; Puma::CommonLogger)
+// and Rack::CommonLogger: the common log and seconds with four decimals, written after the
+// response.
 func puma() (*Format, error) {
 	f, err := Nginx(`$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent $request_time`)
 	if err == nil {

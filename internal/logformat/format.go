@@ -75,8 +75,8 @@ type Format struct {
 	Fields []Field
 	// Text is the format in the syntax of --format, if it was detected and has one.
 	Text string
-	// TimeIsEnd reports whether a line's time is that of the response (nginx,
-	// logback-access), not that of the request (Apache, HAProxy).
+	// TimeIsEnd reports whether a line's time is the response's (nginx, logback-access), not the
+	// request's (Apache, HAProxy).
 	TimeIsEnd bool
 
 	// UnitUnknown is a member of JSON lines that is a duration in an unknown unit;
@@ -92,7 +92,7 @@ type Format struct {
 	NoZone bool
 	// Why explains why a format was detected.
 	Why string
-	// Guessed describes what the lines do not prove about the format; empty if nothing.
+	// Guessed describes what the lines do not prove about the format, or is empty.
 	Guessed string
 
 	prefix    []byte
@@ -100,7 +100,7 @@ type Format struct {
 	lone      int     // index in Fields of the value that may belong to either of the two fields before it; 0: none
 	checks    []check // fields that are checked after a line is split
 	addresses []int   // indexes of Address fields
-	// Whether some field has escapes of the kind.
+	// backslash and hash report whether any field has escapes of that kind.
 	backslash, hash bool
 	wrap            *wrap // what another program adds to each line
 	trailing        bool  // trailing blanks may remain
@@ -144,7 +144,7 @@ type step struct {
 // Span is the position of a field in its line.
 type Span struct {
 	Start, End int32
-	// One more than the number in the text, if it was parsed while splitting the line.
+	// number is one more than the number in the text, or 0 if that was not parsed yet.
 	number int64
 }
 

@@ -20,9 +20,9 @@ type jsonBuilder struct {
 	guesses []string
 }
 
-// JSON creates a format for JSON lines from the first lines of a log; nil if none is an
-// object. Member names and values together determine roles. units names a duration and
-// its unit ("took": 1e6 for milliseconds), if it cannot be detected.
+// JSON creates a format for JSON lines from the first lines of a log. It returns nil if none is
+// an object. Member names and values together determine roles. units names a duration and its
+// unit ("took": 1e6 for milliseconds), if it cannot be detected.
 func JSON(lines [][]byte, units map[string]int64) *Format {
 	s := sampleOf(lines)
 	if len(s.rows) == 0 {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// detectJSON returns the format of lines of which at least a share are objects,
-// or nil. skipped is the number of other lines before them.
+// detectJSON returns the format of lines if at least the share least of them are objects, and
+// nil otherwise. skipped is the number of other lines before them.
 func detectJSON(lines [][]byte, least float64, skipped int, units map[string]int64) *Format {
 	if afterDocker(lines[0]) > 0 { // a wrap that contains the messages
 		return nil
@@ -38,8 +38,8 @@ func detectJSON(lines [][]byte, least float64, skipped int, units map[string]int
 // container logs also contain other messages.
 const minJSONShare = 0.05
 
-// detectAfterBanner returns the format of JSON lines after other lines, such as
-// start-up messages, also if another program wraps all lines; nil if there are none.
+// detectAfterBanner returns the format of JSON lines after other lines, such as start-up
+// messages, even if another program wraps all lines. It returns nil if there are none.
 func detectAfterBanner(head []byte, least float64, units map[string]int64) *Format {
 	all := bytes.Split(head, []byte("\n"))
 	if len(all) > 1 {

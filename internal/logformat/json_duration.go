@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Name parts of members that are durations of requests: one of soleWords, or
-// time with one of timeWords. Any other part excludes the member:
-// upstream_response_time is of another program, queue_time a part.
+// Name parts of members that are durations of requests: one of soleWords, or time with one of
+// timeWords. Any other part excludes the member: upstream_response_time measures another
+// program, queue_time only a part.
 var (
 	durationWords = []string{"duration", "request", "latency", "response", "elapsed", "took", "taken", "runtime", "time"}
 	soleWords     = []string{"duration", "latency", "elapsed", "took", "taken", "runtime"}
@@ -17,8 +17,8 @@ var (
 	ignoredWords  = []string{"http", "req", "res", "server", "in", "the", "exec"}
 )
 
-// namedDuration reports whether a name is that of a request duration, and the
-// unit in the name (0: none). rank orders names, the most specific first.
+// namedDuration reports whether a member is named as a request duration, and returns the unit
+// in the name, or 0. rank orders names, the most specific first.
 func namedDuration(member string) (unit int64, rank int, ok bool) {
 	rank = len(durationWords)
 	single, time, what := false, false, false

@@ -20,8 +20,8 @@ type jsonProduct struct {
 	roles      map[string][]string // further members by field name
 }
 
-// form is how a product writes durations. Another form means a configured unit,
-// or another program.
+// form is the notation of a product's durations. Another form means a configured unit, or
+// another program.
 type form uint8
 
 const (
@@ -132,7 +132,7 @@ func (p *jsonProduct) requiredGroups() (groups [][]string) {
 	return groups
 }
 
-// product identifies the program that wrote the lines; nil if unknown.
+// product identifies the program that wrote the lines. It returns nil if it is unknown.
 func (s *sample) product() *jsonProduct {
 	for i := range jsonProducts {
 		p := &jsonProducts[i]
@@ -151,7 +151,7 @@ func (s *sample) product() *jsonProduct {
 	return nil
 }
 
-// writes reports whether the durations have the product's form.
+// writes reports whether the durations have the product's notation.
 func (p *jsonProduct) writes(values []string) bool {
 	all, points := 0, 0
 	for _, v := range values {

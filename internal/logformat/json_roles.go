@@ -14,7 +14,7 @@ type role struct {
 	// names are normalized member names that web servers, frameworks and log
 	// shippers use, the most specific first.
 	names []string
-	// fits reports whether a value is valid for the field; nil: any text is.
+	// fits reports whether a value is valid for the field. nil accepts any text.
 	fits func(value string) bool
 	// strict reports whether a line with an invalid value could not be read.
 	strict bool
@@ -85,7 +85,7 @@ func nameWords(member string) []string {
 	return out
 }
 
-// isEmpty reports whether a value means that there is none.
+// isEmpty reports whether a value stands for a missing one.
 func isEmpty(value string) bool { return value == "" || value == "-" }
 
 // isRequest reports whether a text is METHOD TARGET or METHOD TARGET PROTOCOL.
@@ -95,7 +95,7 @@ func isRequest(value string) bool {
 	return ok && isMethod(method) && (isURL(target) || method == "CONNECT" && isHost(target))
 }
 
-// methods are those of RFC 9110 and 5789, common ones of WebDAV, and those of caches.
+// methods are the methods of RFC 9110 and 5789, common ones of WebDAV, and those of caches.
 var methods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT", "SEARCH", "PURGE", "PRI"}
 
 func isMethod(value string) bool { return slices.Contains(methods, strings.ToUpper(value)) }
@@ -143,7 +143,7 @@ func isHost(value string) bool {
 	return value != "" && len(value) <= 260
 }
 
-// share returns the share of non-empty values that fit; 0 without values.
+// share returns the share of non-empty values that fit, or 0 if there are no values.
 func share(values []string, fits func(string) bool) float64 {
 	n, all := 0, 0
 	for _, v := range values {

@@ -41,8 +41,8 @@ func (s *sample) index(of func(row map[string]string) bool) {
 	}
 }
 
-// requests restricts the values to those of requests: rows of the product's
-// requests, or rows with a request or URL. If there are none, all rows remain.
+// requests restricts the values to requests: rows that the product writes for requests, or rows
+// with a request or URL. If there are none, all rows remain.
 func (s *sample) requests(p *jsonProduct) {
 	asks := func(row map[string]string) bool {
 		if p != nil && len(p.required) > 0 {

@@ -84,14 +84,14 @@ func (f *Field) list(text []byte) int {
 	}
 }
 
-// Absent reports whether a text means that there is no number: -, empty, or
-// negative (HAProxy's -1 for a phase that was not reached).
+// Absent reports whether a text stands for a missing number: -, empty, or negative (HAProxy's
+// -1 for a phase that was not reached).
 func Absent(text []byte) bool {
 	return len(text) == 0 || text[0] == '-' && number(text[1:])
 }
 
-// status reports whether a number with so many digits is a status: 100 to 999,
-// or 0; nginx writes 000 and 009 if there was no response.
+// status reports whether a number of this many digits is a status: 100 to 999, or 0; nginx
+// writes 000 and 009 if there was no response.
 func status(n int64, digits int) bool {
 	return n <= 999 && (digits == 3 || n == 0)
 }
@@ -124,8 +124,8 @@ func (f *Field) matchesAnything() bool {
 	return !f.strict && (f.Kind == Text || f.Kind == Request || f.Kind == URL)
 }
 
-// checked reports whether the field is checked when a line is split. Time and
-// duration are checked by those who read their values.
+// checked reports whether the field is checked when a line is split. Time and duration are
+// checked when their values are read.
 func (f *Field) checked() bool {
 	switch f.Kind {
 	case Text, Request, URL:

@@ -101,7 +101,7 @@ func Logback(text string) (*Format, error) {
 			key, _, _ := strings.Cut(argument, ":")
 			field, ok = Field{Name: name(key)}, true
 			if key == "jruby.borrow-time" {
-				// Waiting time for a JRuby instance; empty or - if none was needed.
+				// Waiting time for a JRuby instance, or empty or - if none was needed.
 				field = Field{Name: "jruby_borrow_time", Kind: Number}
 			}
 		}

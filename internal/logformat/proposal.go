@@ -8,9 +8,9 @@ import (
 	internaltext "fettle.dev/fettle/internal/text"
 )
 
-// proposal is a format of nginx with the fields of a line: the client, the time, the request
-// and the status where they look like these, and names to put in for all others. It is ""
-// where neither a request nor a status is there, or the format does not read the line.
+// proposal returns an nginx format for a line: it recognizes the client, the time, the request
+// and the status, and has placeholders for all other fields. It returns "" if it finds neither
+// a request nor a status, or the format does not match the line.
 func proposal(line string) string {
 	n, known := 0, false
 	text := fieldOfLine().ReplaceAllStringFunc(line, func(word string) string {

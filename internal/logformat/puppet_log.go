@@ -8,11 +8,9 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// puppetLog is Puppet Server's own log, puppetserver.log, in the format of its
-// logback.xml (%d %-5p [%t] [%c{2}] %m%n). Lines with the duration of something
-// for a node are requests.
-//
-//	2026-11-20T23:58:28.123Z INFO  [qtp1-35] [puppetserver] Puppet Compiled catalog for NODE in environment ENV in 0.21 seconds
+// puppetLog returns the format of puppetserver.log, Puppet Server's own log, as in its
+// logback.xml (%d %-5p [%t] [%c{2}] %m%n). Requests are the lines with the duration of an
+// action, such as "Puppet Compiled catalog for NODE in environment ENV in 0.21 seconds".
 func puppetLog() *Format {
 	return &Format{Name: "Puppet Server's own log", Source: "puppetserver.log", TimeIsEnd: true, NoZone: true, scan: scanPuppetLog, Fields: []Field{
 		{Name: FieldTime, Kind: Time, Layout: ISO},
@@ -25,9 +23,9 @@ func puppetLog() *Format {
 	}}
 }
 
-// PuppetLog is the format of puppetserver.log for a logback pattern that begins
-// as that of the packages: an ISO 8601 date, the level, the thread and logger
-// in brackets, and the message.
+// PuppetLog returns the format of puppetserver.log for a logback pattern that begins like the
+// packaged one: an ISO 8601 date, the level, the thread and logger in brackets, and the
+// message.
 func PuppetLog(text string) (*Format, error) {
 	const what = "pattern"
 	want := []struct{ before, words string }{{"", "d date"}, {" ", "p le level"}, {" [", "t thread"}, {"] [", "c lo logger C class"}, {"] ", "m msg message"}}

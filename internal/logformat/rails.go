@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// rails is the log of a Rails application: that of Foreman without its layout, through
-// Ruby's Logger or with bare messages. Requests are distinguished by tags before the
-// message (config.log_tags = [:request_id]), or else by process and start time.
+// rails returns the format of the log of a Rails application: Foreman's without its layout,
+// through Ruby's Logger or with bare messages. Requests are distinguished by tags before the
+// message (config.log_tags = [:request_id]), or by process and start time.
 func rails() *Format {
 	f := foreman()
 	f.Name, f.rails = "Rails' log", true
@@ -32,7 +32,7 @@ const maxInProgress = 256
 // to milliseconds, and the times of its lines, in microseconds.
 const maxRounding = 3000
 
-// joinRails is Add for Rails.
+// joinRails implements Add for Rails.
 func (j *Joiner) joinRails(line []byte, spans []Span) ([]byte, LineKind) {
 	r, ruby := parseRuby(line)
 	if !ruby {

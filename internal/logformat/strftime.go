@@ -232,7 +232,7 @@ func (p *pattern) time(text []byte) (int64, bool) {
 	return (date.Unix()+hour*3600+minute*60+second-east)*1e6 + micro, true
 }
 
-// digits parses size digits; blank says whether the first may be a space.
+// digits parses size digits. blank reports whether the first may be a space.
 func digits(text []byte, size int, blank bool) (int64, bool) {
 	if len(text) < size {
 		return 0, false

@@ -77,8 +77,8 @@ func (u *Unwrapper) TakeUnjoined() (n int) {
 	return n
 }
 
-// PartDetector returns a function that reports whether a line is an incomplete
-// part; nil if the format has no parts.
+// PartDetector returns a function that reports whether a line is an incomplete part. It returns
+// nil if the format has no parts.
 func (f *Format) PartDetector() func(line []byte) bool {
 	if f.wrap == nil || !f.wrap.parts {
 		return nil
