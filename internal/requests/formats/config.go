@@ -14,14 +14,14 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Config is what the configurations of servers say about logs.
+// Config holds the log settings in the configurations of servers.
 type Config struct {
 	option string // the flag that names them
 	host   *host.Host
 	logs   []accesslog.Log
 }
 
-// ReadConfig reads the configurations that a flag names; nil without any.
+// ReadConfig reads the configurations that a flag names. It returns nil if there are none.
 func ReadConfig(h *host.Host, option string, paths []string) (*Config, error) {
 	if len(paths) == 0 {
 		return nil, nil
@@ -47,7 +47,7 @@ func ReadConfig(h *host.Host, option string, paths []string) (*Config, error) {
 	return c, nil
 }
 
-// absolute returns a path as the machine has it. With --root every path is inside the copy.
+// absolute returns the absolute path on the host. With --root, it is inside the root.
 func (c *Config) absolute(p string) (string, error) {
 	if c.host.Live {
 		return filepath.Abs(p)
@@ -55,8 +55,7 @@ func (c *Config) absolute(p string) (string, error) {
 	return path.Clean("/" + p), nil
 }
 
-// resolved returns a path whose directory has no links: /etc/httpd/logs is a link to
-// /var/log/httpd.
+// resolved resolves the links in a path's directory: /etc/httpd/logs links to /var/log/httpd.
 func (c *Config) resolved(p string) string {
 	if dir, err := c.host.Files.Resolve(path.Dir(p)); err == nil && !strings.ContainsAny(dir, `*?[\`) {
 		return path.Join(dir, path.Base(p))
@@ -64,7 +63,7 @@ func (c *Config) resolved(p string) string {
 	return p
 }
 
-// Format returns the format that the configuration has for a file; head is its beginning.
+// Format returns the configured format of a file; head is the beginning of the file.
 func (c *Config) Format(file string, head []byte) (*logformat.Format, error) {
 	name := file
 	if file != source.Stdin {

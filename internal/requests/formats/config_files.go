@@ -22,8 +22,8 @@ type configuredLog struct {
 	names  []string // its files
 }
 
-// Files returns the existing logs that the configuration names, so that each request is in one
-// of them. say is called with those that are left out.
+// Files returns the existing logs in the configuration, without logs that would repeat
+// requests. say is called with a message for each omitted log.
 func (c *Config) Files(say func(string)) ([]string, error) {
 	var found []configuredLog
 	var missing []string
@@ -78,8 +78,8 @@ func (c *Config) Files(say func(string)) ([]string, error) {
 	return out, nil
 }
 
-// existing returns the files of a log. A file that a directive names literally does not belong
-// to a pattern (accesslog.Of): it would be read although once has left it out.
+// existing returns the files of a log. A file that another directive names literally does not
+// belong to a pattern (accesslog.Of): it would be read although once omitted it.
 func (c *Config) existing(l *accesslog.Log) (names []string, err error) {
 	names = []string{l.Path}
 	if l.Pattern {
@@ -102,8 +102,8 @@ func (c *Config) existing(l *accesslog.Log) (names []string, err error) {
 	}), err
 }
 
-// once leaves out logs whose requests are in others: a server with two logs writes each
-// request into both. Of two, the one of more servers is taken, or the one with durations.
+// once omits logs whose requests are in others: a server with two logs writes each request to
+// both. It prefers the log that covers more servers, then the one with durations.
 func once(all []configuredLog, say func(string)) []configuredLog {
 	by := make([]int, len(all))
 	for i := range by {

@@ -1,6 +1,6 @@
-// Package formats finds the format of request logs: the one that was requested, what the
-// configuration of their server says, or what their first lines show. The verbs logs, load
-// http --replay, prove --live and size use it.
+// Package formats finds the format of request logs: the requested one, the one in the server's
+// configuration, or the one that the first lines show. The verbs logs, load http --replay,
+// prove --live and size use it.
 package formats
 
 import (
@@ -19,19 +19,19 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Finder says how the lines of logs are read.
+// Finder holds the options for finding log formats.
 type Finder struct {
 	Format string  // as the server has it; "" to detect it
 	Config *Config // of the servers; nil to detect the format
-	// Unit is that of the duration, "" as the format has it. Duration is the member of JSON
-	// lines that is the duration.
+	// Unit is the unit of the duration; "" keeps the format's. Duration names the member of JSON
+	// lines with the duration.
 	Unit, Duration string
 	// NoDurations accepts formats that differ only in the duration.
 	NoDurations bool
 	// Command is the command line of a verb other than logs, and Flag its name of --format,
 	// which errors repeat.
 	Command, Flag string
-	// Say is called with files of a directory that are left out; if it is nil, they are an
+	// Say is called for files of a directory that are left out. If it is nil, such files are an
 	// error.
 	Say func(string)
 }
@@ -39,15 +39,13 @@ type Finder struct {
 // Units are the units of a duration, in nanoseconds.
 var Units = map[string]int64{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 
-// otherLines is the error of a log whose lines have another format than requested, or an
-// unknown one.
+// otherLines is returned if a log's lines do not have the requested format, or no known one.
 type otherLines struct{ error }
 
 func (o otherLines) Unwrap() error { return o.error }
 
-// Find returns the format of each log of a set. A file of a directory that is not a request log
-// is left out: the directory has the error logs too. One with an unknown compression is
-// reported.
+// Find returns the format of each log of a set. Files of a directory that are not request logs,
+// such as error logs, are left out. A file with an unknown compression is reported.
 func (o *Finder) Find(set *source.Set) ([]*logformat.Format, error) {
 	if err := set.LeaveCopies(); err != nil {
 		return nil, err
@@ -147,13 +145,13 @@ func (o *Finder) member(set *source.Set, formats []*logformat.Format) error {
 	return ui.Hinted(ui.Usage, fmt.Errorf("--duration %s: no line at the beginning of %s has it; they have %s", o.Duration, set.Logs[missing].Path, strings.Join(f.Members, ", ")), how)
 }
 
-// noDurationHint is for formats without a duration.
+// noDurationHint is the hint for formats without a duration.
 const noDurationHint = "if its lines have a duration, --format says where, as the server's configuration has it: --format 'apache:... %D', --format 'nginx:... $request_time'"
 
-// ErrNoLine is the error of empty logs.
+// ErrNoLine is returned for empty logs.
 var ErrNoLine = errors.New("has no line")
 
-// noLine returns why the logs have no line.
+// noLine returns the error that explains why the logs have no line.
 func noLine(set *source.Set) error {
 	for i, l := range set.Logs {
 		if err := set.Cut(i); err != nil {
@@ -186,7 +184,7 @@ func (o *Finder) withFormat(path, format string) string {
 	return o.Command + " " + text.CommandLine([]string{cmp.Or(o.Flag, "--format"), format})
 }
 
-// uncertain is the error of a log that several formats read, with a command for each.
+// uncertain returns the error for a log that several formats match, with a command for each.
 func (o *Finder) uncertain(path string, several *logformat.AmbiguousError) error {
 	hint := "the server's configuration decides (--config), or one of these:"
 	if o.Command != "" {
@@ -198,8 +196,8 @@ func (o *Finder) uncertain(path string, several *logformat.AmbiguousError) error
 	return ui.Hinted(ui.Refused, fmt.Errorf("%s: %s", path, several.What), hint)
 }
 
-// formatOf returns the format of a log; nil if it has no line, as it was just begun or is
-// damaged, and so has the format of the others.
+// formatOf returns the format of a log. It returns nil for a log without lines, newly created
+// or damaged: the format of the other logs applies.
 func (o *Finder) formatOf(set *source.Set, i int) (*logformat.Format, error) {
 	l := set.Logs[i]
 	head, err := set.Head(i, logformat.HeadSize)
@@ -262,11 +260,11 @@ func (o *Finder) formatOf(set *source.Set, i int) (*logformat.Format, error) {
 	return f, nil
 }
 
-// muchUnread is the share of unread lines from which on another format is searched for.
+// muchUnread is the share of unread lines above which another format is searched for.
 const muchUnread = 0.05
 
-// Another returns how to read the lines that were not read, if they have another known
-// format: a log continues in a format that its server was given meanwhile. It may be "".
+// Another returns advice on reading the unread lines, if they have another known format: the
+// server's log format may have changed in the middle of a log. It returns "" if there is none.
 func (o *Finder) Another(r *logs.Result) string {
 	if float64(r.Unread.Lines) < muchUnread*float64(r.Unread.Lines+r.Requests+r.Others+r.Left) {
 		return ""

@@ -14,7 +14,7 @@ import (
 // Knee describes the search for the highest rate at which the thresholds are met.
 type Knee struct {
 	Answer Answer `json:"answer"`
-	// Rate is the highest rate that held in a fresh stage; 0 if there is none.
+	// Rate is the highest rate that held in a fresh stage, or 0 if there is none.
 	Rate float64 `json:"rate_per_s"`
 	// Failed is the lowest rate above Rate that did not hold.
 	Failed float64     `json:"failed_per_s,omitempty"`
@@ -45,8 +45,8 @@ type Range struct {
 // the backlog of the previous stage.
 const leadIn = 5
 
-// StageLength returns the length of a stage at a rate, and of the lead-in before it: each, or
-// as long as the thresholds need.
+// StageLength returns the length of a stage at a rate, and of the lead-in before it: at least
+// each, or more if the thresholds need it.
 func (p *Plan) StageLength(perSecond float64, each time.Duration) (stage, before time.Duration) {
 	wants := int64(0)
 	for _, g := range p.Gates {
@@ -58,7 +58,7 @@ func (p *Plan) StageLength(perSecond float64, each time.Duration) (stage, before
 	return stage, max(time.Second, stage/leadIn)
 }
 
-// FindKnee finds the highest rate at which the thresholds are met. told is called after each
+// FindKnee finds the highest rate at which the thresholds are met. It calls told after each
 // stage.
 func (g *Rig) FindKnee(ctx context.Context, in Range, seed uint64, tell Tell, told func(KneeStage)) (*Result, error) {
 	found := &Knee{Stages: []KneeStage{}}
@@ -114,10 +114,9 @@ func cut(ctx context.Context, x *Result, err error) error {
 }
 
 // holds judges a stage. A stage that meets all thresholds holds, even if the generator was at
-// its limit: its delays are part of the latency. A late generator catches up in bursts,
-// which a server may refuse; that does not explain how busy the server is, nor a server
-// without any success.
-// that, nor that it answers nothing as wanted.
+// its limit: its delays are part of the latency. A late generator catches up in bursts, which a
+// server may refuse; that does not explain how busy the server is, nor a server without any
+// success.
 func (g *Rig) holds(x *Result) (v Verdict, why string, err error) {
 	var missed *Gate // the first
 	server := x.Whole.Starts > 0 && x.Whole.Wrong == x.Whole.Starts
@@ -147,7 +146,7 @@ func (g *Rig) holds(x *Result) (v Verdict, why string, err error) {
 	return Fails, fmt.Sprintf("%.4g answers a second did not keep up", x.Whole.AnswerRate), nil
 }
 
-// blind returns why a server could not be observed.
+// blind returns the reason that a server could not be observed.
 func (x *Result) blind() string {
 	for _, o := range x.Observed {
 		if o.Ended != "" {

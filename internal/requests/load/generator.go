@@ -8,18 +8,18 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Limits above which the generator is blamed.
+// Limits above which the generator, not the server, is considered the limit.
 const (
 	lateShare = 0.01 // of the starts
 	// lateMatters is the ratio of start delay to latency, both p99, that spoils the latency.
 	lateMatters = 0.1
 	cpuShare    = 0.9
-	// lateBegin is how much later than the others a client may begin, in seconds.
+	// lateBegin is the maximum start delay of a client, in seconds.
 	lateBegin = 0.05
 )
 
-// generator judges this side. Each of several generators is judged on its own: the mean
-// hides one that is at its limit.
+// generator judges the generators. Each is judged on its own, because the mean hides one that
+// is at its limit.
 func (c *course) generator(x *Result) {
 	g := &x.Generator
 	whole := c.meter.Sum(c.from, len(c.slices))

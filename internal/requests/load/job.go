@@ -59,7 +59,7 @@ func (j *Job) read(name string) ([]byte, error) {
 	return text, nil
 }
 
-// Resolver returns a resolver that asks another one and records the answers in the job.
+// Resolver returns a resolver that queries another one and records the answers in the job.
 func (j *Job) Resolver(ask engine.Resolver) engine.Resolver { return keeping{ask, j} }
 
 type keeping struct {
@@ -82,7 +82,7 @@ func (k keeping) LookupNetIP(ctx context.Context, network, host string) ([]netip
 	return found, nil
 }
 
-// noResolver fails: a worker uses only the addresses in its job.
+// noResolver always fails: a worker uses only the addresses in its job.
 type noResolver struct{}
 
 func (noResolver) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {

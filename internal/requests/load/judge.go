@@ -15,10 +15,10 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// mostReplayed is how many requests of a log are listed: the most frequent ones.
+// mostReplayed is the maximum number of requests listed of a log, the most frequent ones.
 const mostReplayed = 1000
 
-// keptUp is the share of the starts in the second half that have to be answered in it.
+// keptUp is the share of starts in the second half that must be answered in that half.
 const keptUp = 0.95
 
 // course is a run cut into slices.
@@ -32,7 +32,7 @@ type course struct {
 	from int
 }
 
-// result judges a run of one or several generators; m is the sum of their counts.
+// result judges a run of one or more generators; m is the sum of their counts.
 func (r *Prepared) result(m *engine.Meter, parts []*part, seen []*fleet.Course, all time.Duration) (*Result, error) {
 	p := r.plan
 	until, connections := all, 0
@@ -135,7 +135,7 @@ func (c *course) warm() WarmUp {
 	for c.from < len(c.slices) && c.slices[c.from].Stage == warmUp {
 		c.from++
 	}
-	// Only a first stage with a steady rate: what changes with the rate is not warm-up.
+	// Only a first stage with a steady rate: a change of the rate is not warm-up.
 	first, end := c.from, c.from
 	for end < len(c.slices) && c.slices[end].Stage == 0 {
 		end++
@@ -170,7 +170,7 @@ func (c *course) warm() WarmUp {
 	return w
 }
 
-// figures sets the stages, the whole, the slices and the gates.
+// figures sets the stages, the totals, the slices and the gates.
 func (c *course) figures(x *Result) (err error) {
 	whole := c.meter.Sum(c.from, len(c.slices))
 	x.Whole = c.figuresOf(whole)
@@ -225,9 +225,9 @@ func perSecond(n int64, d time.Duration) float64 {
 	return float64(n) / d.Seconds()
 }
 
-// keptUp reports whether the answers kept up with the starts: the requests started in the
-// second half of a stage are answered at the rate at which they come, however long one
-// takes, unless work piles up.
+// keptUp reports whether the answers kept up with the starts. Unless work piles up, the
+// requests started in the second half of a stage are answered at the rate at which they arrive,
+// whatever their duration.
 func (c *course) keptUp(from, to int) bool {
 	t := c.meter.Sum(from, to)
 	if t.Starts > 0 && float64(waitedInVain(t))/float64(t.Starts) > 1-keptUp {

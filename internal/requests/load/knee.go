@@ -1,10 +1,10 @@
-// search finds the highest rate at which a condition holds. It knows nothing of requests:
-// a stage is a function.
+// search finds the highest rate at which a condition is true. It is independent of requests: a
+// stage is a function.
 //
-// The rate is doubled until it fails, then the interval is bisected until its ends are
-// within precision. A stage can fail by chance, so a rate counts as failed only after it
-// failed twice, or twice in three attempts. Then a slightly higher rate has to fail too,
-// and a fresh stage at the rate found has to hold; only that stage is the answer.
+// The rate is doubled until it fails, then the interval is bisected until its ends are within
+// precision. A stage can fail by chance, so a rate counts as failed only after it failed twice,
+// or twice in three attempts. Then a slightly higher rate has to fail too, and a fresh stage at
+// the rate found has to hold; only that stage is the answer.
 
 package load
 
@@ -17,11 +17,11 @@ type Verdict string
 const (
 	Holds Verdict = "holds"
 	Fails Verdict = "fails"
-	// KneeLimited: the generator could not keep the rate, so the server is unknown.
+	// KneeLimited means that the generator could not keep the rate: the server's limit is unknown.
 	KneeLimited Verdict = "generator-limited"
 )
 
-// Purpose is what a stage is for.
+// Purpose is the purpose of a stage.
 type Purpose string
 
 // Purposes of a stage.
@@ -68,7 +68,7 @@ type kneeResult struct {
 	Answer Answer
 	Rate   float64 // held in a fresh stage
 	Failed float64 // lowest rate above Rate that failed or that the generator could not do
-	// Odd is set with NotMonotone: the rate above Failed that holds, or that held once and
+	// Odd is set with NotMonotone: the rate above Failed that holds, or a rate that held once and
 	// then failed.
 	Odd float64
 }
@@ -144,7 +144,7 @@ func (s *search) confirm(low, high float64, why Verdict) (kneeResult, error) {
 		if v == Holds {
 			return kneeResult{Answer: answer, Rate: rate, Failed: high}, nil
 		}
-		// It held in the search and fails now: the answer is lower, or there is none.
+		// It held in the search and fails now: the answer is a lower rate, or there is none.
 		if answer, high = Found, rate; v == KneeLimited {
 			answer = GeneratorFirst
 		}
@@ -152,9 +152,9 @@ func (s *search) confirm(low, high float64, why Verdict) (kneeResult, error) {
 	return kneeResult{Answer: NotMonotone, Failed: low, Odd: low}, nil
 }
 
-// decide measures a rate. One stage that holds is enough: an overloaded server does not
-// hold by chance. One that fails is repeated, and the majority counts. Of two failures, one
-// that is the server's own decides the verdict.
+// decide measures a rate. One stage that holds is enough: an overloaded server does not hold by
+// chance. A failed stage is repeated, and the majority counts. If either failure is the
+// server's own, the verdict is Fails.
 func (s *search) decide(rate float64, for_ Purpose) (Verdict, error) {
 	why := KneeLimited
 	for held, not := 0, 0; ; {
@@ -198,7 +198,7 @@ func between(low, high float64) float64 {
 	return rate
 }
 
-// round keeps three significant digits: at most half a percent, a quarter of precision.
+// round keeps three significant digits. Its error is at most half a percent, 1/4 of precision.
 func round(rate float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(rate))-2)
 	return math.Round(rate/unit) * unit

@@ -8,9 +8,9 @@ import (
 // Observed is a server that was observed during a load.
 type Observed struct {
 	Machine string `json:"machine"`
-	// RunQueueSource is where the run queue figures come from.
+	// RunQueueSource is the source of the run queue figures.
 	RunQueueSource string `json:"run_queue_source"`
-	// Ended is why observation stopped, if it stopped before the load ended.
+	// Ended is the reason that observation stopped before the end of the load, or empty.
 	Ended   string          `json:"ended,omitempty"`
 	Samples []fleet.Figures `json:"samples"`
 }

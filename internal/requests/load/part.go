@@ -46,8 +46,8 @@ func (p *Plan) meterOf() (*engine.Meter, engine.Plan, error) {
 	return engine.NewMeter(stretches, p.Timeout, len(p.Set.Requests), p.good), plan, nil
 }
 
-// drive generates the load in this process. When ctx ends, the result is what was measured
-// so far. tell is called each second.
+// drive generates the load in this process. When ctx ends, it returns what was measured so far.
+// It calls tell each second.
 func (r *Prepared) drive(ctx context.Context, seed uint64, tell func(fleet.Now)) (*part, error) {
 	r.plan.Set.Seed = seed
 	m, plan, err := r.plan.meterOf()
@@ -70,8 +70,7 @@ func (r *Prepared) drive(ctx context.Context, seed uint64, tell func(fleet.Now))
 		Handshakes: r.counts.Handshakes.Load(), Resumed: r.counts.Resumed.Load(), Opened: r.counts.Opened.Load(), Reopened: r.counts.Reopened.Load()}}, nil
 }
 
-// share returns the share of one of several generators: its part of the rate and of the
-// connections.
+// share returns the part of the rate and of the connections for one of several generators.
 func (p *Plan) share(client, of int, seed uint64) fleet.Share {
 	s := fleet.Share{For: p.For, WarmUp: p.WarmUp, Connections: p.Connections / of, Seed: seed + uint64(client)}
 	if client < p.Connections%of {

@@ -1,6 +1,6 @@
-// Replay turns request logs into the starts of a load: the requests of the log with the
-// times between them. What a log does not record (bodies, headers) or what must not be sent
-// again is left out and counted.
+// Replay turns request logs into the starts of a load: the requests of the log with the times
+// between them. Data that a log lacks (bodies, headers) and requests that must not be sent
+// again are left out and counted.
 
 package load
 
@@ -22,7 +22,7 @@ import (
 	"fettle.dev/fettle/internal/requests/source"
 )
 
-// Limits on what is kept of logs.
+// Limits on the data kept from logs.
 const (
 	maxRequests = 5_000_000
 	maxURLs     = 100_000
@@ -34,7 +34,7 @@ type Options struct {
 	Base    string   // scheme and host to send the requests to
 	Methods []string // methods that are sent; others are left out
 	Speed   float64  // 2 is twice as fast
-	// Most limits the length of the load; later requests are left out. 0 is unlimited.
+	// Most limits the length of the load; later requests are left out. 0 means unlimited.
 	Most time.Duration
 }
 
@@ -46,7 +46,7 @@ type Told struct {
 	Requests int64     `json:"requests"`
 	From     time.Time `json:"from"` // time in the log
 	To       time.Time `json:"to"`
-	// NoZone names the logs whose times have no zone: they are the server's local time,
+	// NoZone names the logs whose times have no zone: they are in the server's local time and
 	// taken as UTC.
 	NoZone []string `json:"no_zone,omitempty"`
 	// ResolutionS is the resolution of the logs' times, in seconds; requests with the same
@@ -66,7 +66,7 @@ type Log struct {
 // Count returns the number of starts.
 func (l *Log) Count() int64 { return int64(len(l.at)) }
 
-// At returns when start i is, from the beginning.
+// At returns the time of start i, since the beginning.
 func (l *Log) At(i int64) time.Duration { return l.at[i] }
 
 // Length returns the time of the last start, rounded up to the next second.
@@ -100,8 +100,8 @@ type reading struct {
 	kept    int
 }
 
-// Read reads logs with their formats, and returns their requests, addressed to Base, and
-// their schedule.
+// Read reads logs with their formats. It returns their schedule and their requests, addressed
+// to Base.
 func Read(ctx context.Context, set *source.Set, formats []*logformat.Format, o Options) (*Log, []engine.Asked, error) {
 	r := &reading{Options: o, numbers: map[string]uint32{}, told: &Told{Speed: o.Speed, LeftOut: map[string]int64{}}}
 	all := make([][]entry, len(set.Logs))
@@ -288,7 +288,7 @@ func (t *Told) When() string {
 	return fmt.Sprintf("%sZ to %sZ; the times of %s have no zone and are taken as UTC", from, to, strings.Join(t.NoZone, ", "))
 }
 
-// Left formats what was left out.
+// Left formats the counts of omitted requests.
 func (t *Told) Left() string {
 	var out []string
 	for reason, n := range t.LeftOut {

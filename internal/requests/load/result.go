@@ -43,12 +43,12 @@ type Result struct {
 
 	Model    string `json:"model"`    // open or closed
 	Protocol string `json:"protocol"` // HTTP/1.1, HTTP/1.1 with a connection for each request, HTTP/2
-	// Connections is the number opened; at most MaxConnections in the open model.
+	// Connections is the number of opened connections, at most MaxConnections in the open model.
 	Connections    int `json:"connections"`
 	MaxConnections int `json:"max_connections"`
 	Streams        int `json:"streams_per_connection,omitempty"`
-	// RequestsEach is the number that each connection (or stream) had to make, RequestsAsked
-	// the total; 0 if the duration decided.
+	// RequestsEach is the number of requests per connection (or stream), RequestsAsked the total;
+	// both are 0 if the duration decided.
 	RequestsEach  int64    `json:"requests_per_connection,omitempty"`
 	RequestsAsked int64    `json:"requests_asked,omitempty"`
 	TimeoutS      float64  `json:"timeout_s"`
@@ -56,8 +56,8 @@ type Result struct {
 	Servers       []Server `json:"servers"`
 	TLS           *TLS     `json:"tls,omitempty"`
 
-	// Knee describes the search for the highest rate; the other fields then describe the
-	// last stage at the rate of the verdict.
+	// Knee describes the search for the highest rate. The other fields then describe the last
+	// stage at the rate of the verdict.
 	Knee *Knee `json:"knee,omitempty"`
 	// Replay describes the log that was replayed.
 	Replay *Told `json:"replay,omitempty"`
@@ -114,10 +114,10 @@ type Figures struct {
 	Statuses   map[string]int64               `json:"statuses"`
 	Failures   map[string]engine.FailureCount `json:"failures"`
 	BytesIn    int64                          `json:"bytes_in"`
-	// Latency is from when the request was due to the end of its answer: of answers without
-	// an error, and of requests that timed out, with the time waited.
+	// Latency is the time from when the request was due to the end of its answer: for answers
+	// without an error, and for requests that timed out, with the time waited.
 	Latency engine.Times `json:"latency"`
-	// Service is from when the request was sent.
+	// Service is the time from when the request was sent.
 	Service engine.Times `json:"service_time"`
 	// Observed holds the figures of the observed servers in the period.
 	Observed []fleet.Figures `json:"observed,omitempty"`
@@ -160,19 +160,18 @@ type Slice struct {
 	CPUShare   float64 `json:"generator_cpu_share"`
 }
 
-// Generator describes this side of the load, in the time that counts.
+// Generator describes the generator of the load, in the period that counts.
 type Generator struct {
 	Limited bool `json:"limited"`
-	// StartDelay is how late requests were sent although a connection was free, over the
-	// whole run.
+	// StartDelay is the delay of requests although a connection was free, over the whole run.
 	StartDelay engine.Times `json:"start_delay"`
 	// LateShare is the share of starts that were more than a millisecond late although a
 	// connection was free.
 	LateShare float64 `json:"late_share"`
 	// WaitedShare is the share of starts for which no connection was free.
 	WaitedShare float64 `json:"waited_share"`
-	// CPUShare is the mean share of the processors that the process used, CPUWanted the
-	// share it used or waited for: 1 and above means that it was never idle.
+	// CPUShare is the mean share of the processors that the process used, CPUWanted the share it
+	// used or waited for: 1 and above means that it was never idle.
 	Processors      int      `json:"processors"`
 	CPUShare        float64  `json:"cpu_share"`
 	CPUWanted       float64  `json:"cpu_wanted_share"`
@@ -195,17 +194,17 @@ type Client struct {
 	CPUWanted      float64 `json:"cpu_wanted_share"`
 	LateShare      float64 `json:"late_share"`
 	StartDelayP99S float64 `json:"start_delay_p99_s"`
-	// ClockErrorS bounds the error of its clock; LateBeginS is how late it began.
+	// ClockErrorS bounds the error of its clock; LateBeginS is the delay of its start.
 	ClockErrorS float64 `json:"clock_error_s"`
 	LateBeginS  float64 `json:"late_begin_s"`
-	// EndedEarly: it stopped before the end of its plan, and the load with it.
+	// EndedEarly reports whether it stopped, and the load with it, before the end of its plan.
 	EndedEarly bool `json:"ended_early,omitempty"`
-	// Lost is why its counts are unknown: all figures are those of the others, until it was
-	// last heard from.
+	// Lost is the reason that its counts are unknown. All figures are then the other clients'
+	// figures, until its last report.
 	Lost string `json:"lost,omitempty"`
 }
 
-// measured is the engine.Measured of a period of time.
+// measured implements engine.Measured for a period of time.
 type measured struct {
 	*engine.Total
 	rate     float64
@@ -246,8 +245,8 @@ func (r *Result) Failed() []Gate {
 	return out
 }
 
-// Early returns why a load that was not interrupted is incomplete: a client was lost or
-// ended before its plan did. It returns nil for a complete load.
+// Early returns the reason that a load was incomplete without an interruption: a client was
+// lost or ended before its plan did. It returns nil for a complete load.
 func (r *Result) Early() error {
 	var names, lost []string
 	for _, c := range r.Generator.Clients {
@@ -270,7 +269,7 @@ func (r *Result) Early() error {
 	return fmt.Errorf("the load ended early: client %s was stopped on its machine, and the others count no longer than that", strings.Join(names, ", client "))
 }
 
-// figuresOf returns the figures of a sum of slices.
+// figuresOf returns the figures of a total.
 func (c *course) figuresOf(t *engine.Total) Figures {
 	length := (t.To - t.From).Seconds()
 	f := Figures{FromS: t.From.Seconds(), ToS: t.To.Seconds(), Starts: t.Starts, Errors: t.Wrong + t.Failed, ErrorShare: t.Errors(), Wrong: t.Wrong,
@@ -300,7 +299,7 @@ func (f *Figures) summary() string {
 	return fmt.Sprintf("p50 %s, p99 %s, %s", unit.FormatSeconds(f.Latency.P50S), unit.FormatSeconds(f.Latency.P99S), f.errors())
 }
 
-// waitedInVain returns the starts that timed out or never got a connection.
+// waitedInVain returns the number of starts that timed out or never got a connection.
 func waitedInVain(t *engine.Total) int64 {
 	return t.Failures[engine.Timeout] + t.Failures[engine.Unsent]
 }

@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load/fleet"
 )
 
-// Rig is the equipment of a measurement: the generators and the observers of servers.
+// Rig holds the parts of a measurement: the generators and the observers of servers.
 type Rig struct {
 	*Prepared
 	// Fleet generates the load on other machines; nil means this process.
@@ -29,7 +29,7 @@ func (g *Rig) Close() {
 	}
 }
 
-// Led returns a load that a fleet generates, whose workers have reached the servers.
+// Led returns a load for a fleet whose workers have reached the servers.
 func Led(p Plan, f *fleet.Fleet) *Prepared {
 	return &Prepared{plan: p, probes: f.Clients[0].Ready.Probes}
 }
@@ -37,12 +37,12 @@ func Led(p Plan, f *fleet.Fleet) *Prepared {
 // Tell receives the progress of a load, each second.
 type Tell func(at, all time.Duration, now fleet.Now)
 
-// Run generates the load once. When ctx ends, the result is what was measured so far.
+// Run generates the load once. When ctx ends, it returns what was measured so far.
 func (g *Rig) Run(ctx context.Context, seed uint64, tell Tell) (*Result, error) {
 	return g.measure(ctx, g.Prepared, seed, tell)
 }
 
-// measure generates a load, observes the servers and judges.
+// measure generates a load, observes the servers and judges the result.
 func (g *Rig) measure(ctx context.Context, r *Prepared, seed uint64, tell Tell) (*Result, error) {
 	r.plan.Set.Seed = seed
 	all, begin := r.plan.Length(), time.Now()
@@ -63,7 +63,7 @@ func (g *Rig) measure(ctx context.Context, r *Prepared, seed uint64, tell Tell) 
 	return r.result(whole, parts, seen, all)
 }
 
-// generate lets this process or the fleet generate the load.
+// generate generates the load in this process or by the fleet.
 func (g *Rig) generate(ctx context.Context, r *Prepared, seed uint64, begin time.Time, tell func(fleet.Now)) (*engine.Meter, []*part, error) {
 	if g.Fleet == nil {
 		one, err := r.drive(ctx, seed, tell)

@@ -1,5 +1,5 @@
-// Package load generates a load against servers and judges it: how the servers answered,
-// from when on the figures count, and whether the server or the generator was the limit.
+// Package load generates a load against servers and judges it: how the servers answered, which
+// period counts, and whether the server or the generator was the limit.
 package load
 
 import (
@@ -21,20 +21,20 @@ type Plan struct {
 	// for For.
 	Stages []engine.Stage
 	For    time.Duration
-	// Each is the number of requests per connection in the closed model, with For as the
-	// limit. 0: as many as possible within For.
+	// Each is the number of requests per connection in the closed model, with For as the limit. 0
+	// means as many as possible within For.
 	Each int64
-	// WarmUp is a time before, at the first rate, that is in no figure.
+	// WarmUp is a period before, at the first rate, that does not count.
 	WarmUp time.Duration
-	// Connections is their number in the closed model, the maximum in the open one.
+	// Connections is the number of connections in the closed model, the maximum in the open one.
 	Connections int
-	// HTTP2 with this number of concurrent Streams on each connection.
+	// HTTP2 selects HTTP/2, with this number of concurrent Streams on each connection.
 	HTTP2   bool
 	Streams int
 	// Close closes each connection after one request.
 	Close   bool
 	Timeout time.Duration
-	// TLS is for https; Resume resumes sessions.
+	// TLS is used for https; Resume enables session resumption.
 	TLS    *tls.Config
 	Resume bool
 	// Wanted lists statuses from 400 on that count as success.
@@ -43,14 +43,14 @@ type Plan struct {
 	// Replay is a log to replay instead of Stages.
 	Replay *Log
 
-	// of is the share of the starts made here, if there are several generators.
+	// of is the share of the starts made by this process, if there are several generators.
 	of fleet.Share
 }
 
-// open reports whether requests start on a schedule, whatever the answers.
+// open reports whether requests start on a schedule, independent of the answers.
 func (p *Plan) open() bool { return len(p.Stages) > 0 || p.Replay != nil }
 
-// asked returns the number of requests of the closed model; 0 if the time decides.
+// asked returns the number of requests of the closed model, or 0 if the time decides.
 func (p *Plan) asked() int64 {
 	n := p.Each * int64(p.Connections)
 	if p.HTTP2 {
@@ -85,7 +85,7 @@ func (p *Plan) Length() time.Duration {
 	return all
 }
 
-// warmUp is the stage number of slices that are in no figure.
+// warmUp is the stage number of slices that do not count.
 const warmUp = -1
 
 // Prepared is a load whose servers were reached.
@@ -96,7 +96,7 @@ type Prepared struct {
 	probes  []engine.Probe
 }
 
-// Prepare connects to each server once, so that what cannot work fails before anything is
+// Prepare connects to each server once, so that an invalid setup fails before anything is
 // measured.
 func Prepare(ctx context.Context, p Plan) (*Prepared, error) {
 	r := &Prepared{plan: p, counts: &engine.Counts{}}
@@ -126,7 +126,7 @@ func Prepare(ctx context.Context, p Plan) (*Prepared, error) {
 	return r, nil
 }
 
-// connection is a connection of the engine: one to each server that its requests go to.
+// connection is a connection of the engine: one connection to each server of its requests.
 type connection struct {
 	*Prepared
 	shared []*engine.Connection // with HTTP/2: the connection with this number, by origin

@@ -9,8 +9,8 @@ import (
 // blocks is the number of samples per stage, for comparing runs.
 const blocks = 10
 
-// series records the samples of each stage: percentiles of the latency and the answer rate
-// in periods of equal length.
+// series records samples of each stage: percentiles of the latency and the answer rate in
+// periods of equal length.
 func (c *course) series(x *Result) error {
 	for from := c.from; from < len(c.slices); {
 		stage, to := c.slices[from].Stage, from

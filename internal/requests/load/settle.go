@@ -8,13 +8,13 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// WarmUp describes what was left out before the figures.
+// WarmUp describes the period that is left out before the figures.
 type WarmUp struct {
-	// AskedS was left out on request.
+	// AskedS is the requested length, in seconds.
 	AskedS float64 `json:"asked_s"`
-	// LeftOutS was left out in addition: the server was still getting faster.
+	// LeftOutS is the additional length, in which the server was still getting faster.
 	LeftOutS float64 `json:"left_out_s"`
-	// BeforeS and AfterS are the median latencies of what was left out and of what counts.
+	// BeforeS and AfterS are the medians of the latency before and after the cut.
 	BeforeS float64 `json:"before_p50_s,omitempty"`
 	AfterS  float64 `json:"after_p50_s,omitempty"`
 	// State is settled, unsettled (getting faster until the end), worsening (getting slower
@@ -42,11 +42,11 @@ const (
 	surely = 2.58
 )
 
-// settle takes the medians of consecutive slices at a steady rate, and returns how many at
-// the beginning are warm-up: those that are all slower than the second half by more than its
-// noise. Each slice is smoothed with its neighbors, so one that is fast by chance ends
-// nothing; and since only the first ones are examined, a later stall is not removed as
-// warm-up.
+// settle determines the number of slices at the beginning that are warm-up, from the medians of
+// consecutive slices at a steady rate: the slices that are all slower than the second half by
+// more than its noise. Each slice is smoothed with its neighbors, so a slice that is fast by
+// chance does not end the warm-up; and since only the first ones are examined, a later stall is
+// not removed.
 func settle(medians []float64) (cut int, state State) {
 	n := len(medians)
 	if n < fewSlices {
@@ -64,7 +64,7 @@ func settle(medians []float64) (cut int, state State) {
 	return cut, trend(x[cut:])
 }
 
-// trend returns the relevant trend in logarithms of latencies, if there is one.
+// trend returns the relevant trend in logarithms of latencies, if any.
 func trend(x []float64) State {
 	n := len(x)
 	third := n / 3

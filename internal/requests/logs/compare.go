@@ -23,15 +23,15 @@ type Comparison struct {
 	After  Side   `json:"after"`
 	// All is the change of the mean duration of all requests.
 	All Change `json:"all"`
-	// MixS and LatencyS divide the change of that mean, in seconds: by the mix of requests
-	// over the groups, and by the durations within the groups.
+	// MixS and LatencyS split the change of that mean, in seconds, into the effects of the mix of
+	// requests over the groups, and of the durations within the groups.
 	MixS     *float64 `json:"mix_s,omitempty"`
 	LatencyS *float64 `json:"latency_s,omitempty"`
 	By       []string `json:"by"`
 	Groups   []Change `json:"groups"`
 	More     int      `json:"more"` // number of further groups
-	// Slices is the number of time slices per side; their differences give the confidence of
-	// a mean. A side with fewer than 4 of them has no interval.
+	// Slices is the number of time slices per side. The differences between slices give the
+	// confidence of a mean; a side with fewer than 4 slices has no interval.
 	Slices int `json:"slices"`
 }
 
@@ -43,7 +43,7 @@ type Side struct {
 	Requests uint64           `json:"requests"`
 	SpanS    float64          `json:"span_s"`
 	Unread   UnreadLines      `json:"unread"`
-	// LeftOut and OtherLines: see Report.
+	// LeftOut and OtherLines are as in Report.
 	LeftOut    uint64 `json:"left_out"`
 	OtherLines uint64 `json:"other_lines"`
 }
@@ -57,7 +57,7 @@ type Change struct {
 	Ratio *float64 `json:"ratio,omitempty"`
 	Low   *float64 `json:"low,omitempty"`
 	High  *float64 `json:"high,omitempty"`
-	// Before and After are the group on each side; absent if the side does not have it.
+	// Before and After are the group on each side, or nil if the side does not have it.
 	Before *Group `json:"before,omitempty"`
 	After  *Group `json:"after,omitempty"`
 }
@@ -76,7 +76,7 @@ type sliced struct {
 }
 
 // readSliced reads logs twice, since their period has to be known before it is divided. If a
-// log cannot be read to its end, it returns what came before, and an error.
+// log cannot be read to its end, it returns the part before, and an error.
 func readSliced(ctx context.Context, h *host.Host, paths []string, open func(*source.Set) ([]*logformat.Format, error), o Options) (*sliced, error) {
 	read := func(o Options) (*Result, error) {
 		found, err := source.Find(h, paths)
@@ -144,8 +144,8 @@ func Compare(ctx context.Context, h *host.Host, before, after []string, open fun
 	return c, cut
 }
 
-// pairs returns the groups of the first grouping before and after, by key; nil for a side
-// without the group.
+// pairs returns the groups of the first grouping before and after, by key. The group is nil if
+// a side lacks it.
 func pairs(before, after *sliced) map[string][2]*Group {
 	all := map[string][2]*Group{}
 	for side, s := range []*sliced{before, after} {
@@ -175,7 +175,7 @@ func (s *sliced) all() *Group {
 // slice.
 type sums struct{ count, total [sliceCount]float64 }
 
-// sums returns those of a grouping, by group key.
+// sums returns the sums of a grouping, by group key.
 func (s *sliced) sums(grouping int) map[string]*sums {
 	out := map[string]*sums{}
 	t := s.slices.Tables[grouping]
@@ -220,7 +220,7 @@ func (s *sums) mean() (mean, variance float64, used int) {
 	return mean, variance * n / (n - 1) / (total * total), used
 }
 
-// change returns the change of a group; before or after is nil if that side lacks it.
+// change returns the change of a group. before or after is nil if that side lacks it.
 func change(key []string, before, after *Group, b, a *sums) Change {
 	c := Change{Key: key, Before: before, After: after}
 	switch {
@@ -266,7 +266,7 @@ func change(key []string, before, after *Group, b, a *sums) Change {
 	return c
 }
 
-// weight returns the sort key of a change: the larger of both sides' values of a word of Sorts.
+// weight returns the sort key of a change: the larger value of both sides for a word of Sorts.
 func (c *Change) weight(sort string) float64 {
 	most := math.Inf(-1)
 	for _, g := range []*Group{c.Before, c.After} {
@@ -300,8 +300,8 @@ func value(v *float64) float64 {
 	return *v
 }
 
-// mix divides the change of the mean of all requests: into the part that remains if every
-// group keeps its mean (new groups have their own), and the rest.
+// mix splits the change of the mean of all requests into the part that remains if every group
+// keeps its mean (new groups have their own), and the rest.
 func (c *Comparison) mix(groups []Change) {
 	timed := func(g *Group) float64 {
 		if g == nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// span returns the time from the first request to the last, in seconds. A time.Duration ends at
-// 292 years, which a line with a wrong year exceeds.
+// span returns the time from the first request to the last, in seconds. A time.Duration is
+// limited to 292 years, which a line with a wrong year exceeds.
 func (r *Result) span() float64 {
 	if r.Requests == 0 {
 		return 0
@@ -24,8 +24,8 @@ func (r *Result) timeless() bool {
 	return len(r.Logs) > 0 && !slices.ContainsFunc(r.Logs, func(l LogRead) bool { return !l.NoTime })
 }
 
-// Report returns the report, with the top groups of each grouping by a word of Sorts; 0 means
-// all groups.
+// Report returns the report, with the top groups of each grouping by a word of Sorts. A top of
+// 0 means all groups.
 func (r *Result) Report(sort string, top int) *Report {
 	out := &Report{Schema: "fettle/logs/v1", Logs: r.Logs, NotRead: r.NotRead, Copies: r.Copies, Requests: r.Requests, LeftOut: r.Left, OtherLines: r.Others, Unended: r.Unended, Unbegun: r.Unbegun,
 		Unread: r.Unread, By: []Grouping{}, Hours: []Group{}, Slowest: append([]SlowLine{}, r.Slowest...)}

@@ -20,16 +20,15 @@ type Follower struct {
 	shard     *shard
 	byPath    map[string]int // index of the shard's reader
 	begin     map[string]int // the same, by the names that the logs may have had before rotation
-	// Lost counts rotated logs whose old part was gone before it was read.
 	// Lost counts logs that were rotated and removed before they were read to the end.
 	Lost int
-	// Packed lists compressed logs, which are not followed because they do not grow. Why is
-	// the damage at the beginning of one, or empty.
+	// Packed lists compressed logs, which are not followed because they do not grow. Why describes
+	// damage at the beginning of a log, or is empty.
 	Packed []source.NotRead
 }
 
-// Follow starts at the end of logs, or at their beginning if they have just begun. It removes
-// from the set the logs that it does not follow.
+// Follow starts at the end of logs, or at the beginning of new ones. It removes the logs that
+// it does not follow from the set.
 func Follow(h *host.Host, paths []string, set *source.Set, formats []*logformat.Format, o Options, begun bool) (*Follower, error) {
 	f := &Follower{host: h, paths: paths, byPath: map[string]int{}, begin: map[string]int{}}
 	formats, err := f.leavePacked(set, formats)
@@ -83,7 +82,7 @@ func (f *Follower) leavePacked(set *source.Set, formats []*logformat.Format) ([]
 	return formats, nil
 }
 
-// Poll reads what was appended since.
+// Poll reads what was appended since the last call.
 func (f *Follower) Poll(ctx context.Context) error {
 	found, err := source.Find(f.host, f.paths)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,5 +131,5 @@ func (f *Follower) knows(path string) bool {
 	return ok
 }
 
-// Report returns what came so far, as Result.Report does.
+// Report returns the report of the requests so far, as Result.Report does.
 func (f *Follower) Report(sort string, top int) *Report { return f.shard.res.Report(sort, top) }

@@ -77,7 +77,7 @@ func (e *encoder) stats(s *Stats) {
 	e.number(s.Count, s.Sum, s.squares, s.upper, s.Min, s.Max, uint64(s.Errors), uint64(s.Untimed))
 }
 
-// errDamaged is the error of data that is not a table.
+// errDamaged is returned for data that is not a table.
 var errDamaged = errors.New("damaged: not a table of groups")
 
 // decode reads a table that Encode wrote.
@@ -150,7 +150,7 @@ func (d *decoder) number() uint64 {
 	return n
 }
 
-// text reads a key; it allocates no more than a key may have.
+// text reads a key. It allocates no more than a key may have.
 func (d *decoder) text() []byte {
 	n := d.number()
 	if n > keyPage {

@@ -34,12 +34,12 @@ func middle(b int) float64 {
 }
 
 // histograms belong to the groups of a table. A group has a head of one cache line for its
-// latest buckets, so a request writes only to that line whatever its group is. A full head is
-// moved to the group's store: first a list of 32, 64, ... 1024 places, then counts in blocks
-// of one octave.
+// latest buckets, so a request writes only to that line in any group. A full head is moved to
+// the group's store: first a list of 32, 64, ... 1024 places, then counts in blocks of one
+// octave.
 //
 // Of a group with n durations, n modulo headRoom are in the head and the others in the store:
-// nothing else records the number.
+// the number is not recorded anywhere else.
 type histograms struct {
 	pages  [][]uint16 // of lists
 	used   int        // of the last page
@@ -47,8 +47,8 @@ type histograms struct {
 	counts []counts
 }
 
-// groupRecord is a group with a histogram. The head is next to the rest, so both are in one page
-// of memory.
+// groupRecord is a group with a histogram. The head is next to the rest, so both are in one
+// page of memory.
 type groupRecord struct {
 	Stats
 	head [headRoom]uint16
@@ -72,7 +72,7 @@ func (g histogram) room() uint64 { return headRoom << (g & 15) >> 1 &^ (headRoom
 // counts are the buckets of a group with many requests, by octave.
 type counts [octaves]*[sub]uint64
 
-// add adds a bucket to the histogram of a group; the request is added to the group after that.
+// add adds a bucket to the histogram of a group. The request is added to the group after that.
 func (h *histograms) add(r *groupRecord, b uint16) {
 	n := r.Timed()
 	r.head[n&(headRoom-1)] = b
@@ -81,7 +81,7 @@ func (h *histograms) add(r *groupRecord, b uint16) {
 	}
 }
 
-// addMany adds a bucket k times to the histogram of a group, which has n.
+// addMany adds a bucket k times to the histogram of a group that has n buckets.
 func (h *histograms) addMany(r *groupRecord, n uint64, b uint16, k uint64) {
 	for ; k > 0; k-- {
 		if r.hist&15 == counted && k >= headRoom { // whole heads at once
@@ -174,7 +174,7 @@ func (h *histograms) grow(s *Stats) {
 	}
 }
 
-// count gives a group counts as its store.
+// count makes counts the store of a group.
 func (h *histograms) count(s *Stats) {
 	s.hist = histogram(len(h.counts))<<4 | counted
 	h.counts = append(h.counts, counts{})
@@ -204,8 +204,8 @@ func (h *histograms) each(r *groupRecord, f func(b uint16, n uint64)) {
 	}
 }
 
-// merge adds the histogram of another table's group to that of a group; the group is added
-// after that.
+// merge adds the histogram of another table's group to the histogram of a group. The group is
+// added after that.
 func (h *histograms) merge(r *groupRecord, o *histograms, of *groupRecord) {
 	n := r.Timed()
 	o.each(of, func(b uint16, k uint64) {
@@ -214,8 +214,8 @@ func (h *histograms) merge(r *groupRecord, o *histograms, of *groupRecord) {
 	})
 }
 
-// Quantiles returns the quantiles (0 to 1, ascending) of a group's durations, in microseconds;
-// NaN if there are none.
+// Quantiles returns the quantiles (0 to 1, ascending) of a group's durations, in microseconds,
+// or NaN if there are none.
 func (t *Table) Quantiles(i int, qs []float64) []float64 {
 	var c counts
 	if t.Percentiles {

@@ -8,8 +8,8 @@ import (
 	"math/rand/v2"
 )
 
-// Key is the hash of a key. With 128 bits a collision among even 10^9 keys is less likely (2^-69)
-// than a memory error, so texts are not compared.
+// Key is the hash of a key. With 128 bits a collision among even 10^9 keys is less likely
+// (2^-69) than a memory error, so texts are not compared.
 type Key struct{ slot, tag uint64 }
 
 // Seeds of the hashes, random in each process, so that a client cannot construct collisions.
@@ -24,8 +24,8 @@ var (
 	}()
 )
 
-// hashOf returns the hash of a text. Most texts are short: these become two numbers, multiplied to
-// 128 bits twice (as in wyhash); two maphash calls would cost three times as much.
+// hashOf returns the hash of a text. Most texts are short: these become two numbers, multiplied
+// to 128 bits twice (as in wyhash); two maphash calls would cost three times as much.
 func hashOf(text []byte) Key {
 	var a, b uint64
 	n := len(text)
@@ -45,7 +45,7 @@ func hashOf(text []byte) Key {
 	return Key{hi ^ lo, high ^ low}
 }
 
-// Then combines the hash of a part with that of the next one.
+// Then combines the hash of a part with the hash of the next one.
 func (k Key) Then(next Key) Key {
 	// The multipliers are odd, so no part is lost, and different, so the order matters.
 	return Key{bits.RotateLeft64(k.slot, 23)*0x9e3779b97f4a7c15 ^ next.slot, bits.RotateLeft64(k.tag, 29)*0xc2b2ae3d27d4eb4f ^ next.tag}
@@ -77,8 +77,8 @@ const (
 	mostText = 256 << 20 // of all keys, in bytes
 )
 
-// full reports whether a text exceeds the limits: clients choose how long URLs are, and each
-// may be different.
+// full reports whether a text exceeds the limits: clients choose the length of URLs, and each
+// URL may be different.
 func (k *keys) full(text []byte) bool {
 	last := len(k.pages) - 1
 	return len(text) > keyPage || last >= mostText/keyPage-1 && len(k.pages[last])+len(text) > keyPage

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// Stats are the figures of one group; durations are in microseconds. Their size is a cache line:
-// with hundreds of thousands of groups each request waits for one.
+// Stats are the figures of one group; durations are in microseconds. Their size is a cache
+// line: with hundreds of thousands of groups each request waits for one cache miss.
 type Stats struct {
 	tag     uint32 // last quarter of the key's hash
 	hist    histogram
@@ -31,8 +31,8 @@ func (s *Stats) Mean() float64 {
 	return float64(s.Sum) / float64(s.Timed())
 }
 
-// Deviation returns the standard deviation of the durations, in microseconds: of the population,
-// not of a sample (as STD.DEV in "Puppetmaster Performance Tuning with mod_mem_cache").
+// Deviation returns the population standard deviation of the durations, in microseconds
+// (STD.DEV in "Puppetmaster Performance Tuning with mod_mem_cache").
 func (s *Stats) Deviation() float64 {
 	n := s.Timed()
 	if n == 0 {
@@ -56,7 +56,7 @@ type Sample struct {
 }
 
 // Sample returns the sample of a request of took microseconds; negative means no duration. It
-// is valid for tables with the same percentiles option.
+// can be added to tables with the same percentiles option.
 func (t *Table) Sample(took int64, failed bool) Sample {
 	x := Sample{took: took, failed: failed}
 	if t.wide {

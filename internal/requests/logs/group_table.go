@@ -1,13 +1,13 @@
-// A table holds count, sum, squares, extremes and a histogram of hundreds of thousands of groups
-// of requests. Merging two tables gives exactly the table of all requests.
+// A table holds count, sum, squares, extremes and a histogram of hundreds of thousands of
+// groups of requests. Merging two tables gives exactly the table of all requests.
 
 package logs
 
 import "math"
 
-// Table is a set of groups by key. It uses pages of normal size: where huge pages were available
-// they saved a tenth of the time, but in the guest of the measurement they mostly were not, and
-// cost more; the reason is unknown.
+// Table is a set of groups by key. It uses pages of normal size: huge pages, if available,
+// saved a tenth of the time, but in the guest of the measurement they mostly were not
+// available, and cost more; the reason is unknown.
 type Table struct {
 	Percentiles bool
 	// Limit is the maximum number of groups; requests of further groups, and of those above
@@ -56,8 +56,8 @@ func (t *Table) record(i int) *groupRecord { return &t.records[i>>chunkBits][i&(
 // Text returns the key of group i.
 func (t *Table) Text(i int) []byte { return t.keys.at(i) }
 
-// Find returns the group of a key, and creates it with a copy of the text if necessary. -1 means
-// Other.
+// Find returns the group of a key, and creates it with a copy of the text if necessary. It
+// returns -1 for Other.
 func (t *Table) Find(k Key, text []byte) int {
 	mask := uint64(len(t.slots) - 1)
 	tag := k.tag >> 32
@@ -98,7 +98,7 @@ func (t *Table) insert(at uint64, k Key, text []byte) int {
 }
 
 // grow adds slots. They lack the first half of the hash, which is computed again from the keys;
-// so a small table grows by more at once.
+// so small tables grow faster.
 func (t *Table) grow() {
 	times := 4
 	if len(t.slots) >= 1<<18 {
@@ -116,7 +116,7 @@ func (t *Table) grow() {
 	}
 }
 
-// Add adds a request to group i, or to Other for -1.
+// Add adds a request to group i, or to Other if i is -1.
 func (t *Table) Add(i int, x Sample) {
 	switch {
 	case i < 0:

@@ -65,13 +65,13 @@ func newResult(o *Options) *Result {
 // mostHours is twenty years.
 const mostHours = 24 * 366 * 20
 
-// Unfit is the error of a request for something that the logs do not have.
+// Unfit is returned if a request asks for data that the logs do not have.
 type Unfit struct{ error }
 
 func (u Unfit) Unwrap() error { return u.error }
 
-// Read reads logs with their formats. Logs that could not be read to their ends are named by the
-// error and by Cut of the result, which has what could be read.
+// Read reads logs with their formats. Logs that could not be read to their ends are named in
+// the error and marked with Cut in the result, which has the part before.
 func Read(ctx context.Context, set *source.Set, formats []*logformat.Format, o Options) (*Result, error) {
 	shards := make([]*shard, o.Workers)
 	for w := range shards {

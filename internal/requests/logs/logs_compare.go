@@ -23,7 +23,7 @@ func PrintComparison(s *ui.Screen, c *Comparison) {
 	}
 }
 
-// compared describes the change of all requests, and its causes.
+// compared describes the change of all requests and its causes.
 func compared(c *Comparison) []string {
 	all := []string{"all requests: " + c.All.Text}
 	if c.MixS != nil {
@@ -62,7 +62,7 @@ func comparedGroups(c *Comparison) ui.Grid {
 	return g
 }
 
-// comparedSide is a side, its name, and how to get its group of a change, or nil.
+// comparedSide is a side, its name, and a function that returns its group of a change, or nil.
 type comparedSide struct {
 	name string
 	*Side
@@ -91,7 +91,7 @@ func comparedLogs(c *Comparison) ui.Grid {
 	return g
 }
 
-// comparedNotWhole names what could not be read.
+// comparedNotWhole lists the data that could not be read.
 func comparedNotWhole(c *Comparison) (out []string) {
 	for _, side := range comparedSides(c) {
 		for _, l := range NotWhole(side.Logs, side.NotRead) {
@@ -101,7 +101,7 @@ func comparedNotWhole(c *Comparison) (out []string) {
 	return out
 }
 
-// comparedNotes returns warnings, and how to read the intervals.
+// comparedNotes returns warnings, and the interpretation of the intervals.
 func comparedNotes(c *Comparison) (out []string) {
 	for _, side := range comparedSides(c) {
 		if side.Unread.Lines > 0 {

@@ -12,7 +12,7 @@ import (
 // groupColumns are the CSV columns of a group.
 var groupColumns = []string{"count", "rate_per_s", "errors", "total_s", "share", "mean_s", "deviation_s", "min_s", "max_s", "p50_s", "p90_s", "p95_s", "p99_s", "p99.9_s"}
 
-// groupCells returns the CSV cells of a group, empty for nil.
+// groupCells returns the CSV cells of a group. They are empty if g is nil.
 func groupCells(g *Group) []string {
 	if g == nil {
 		return make([]string, len(groupColumns))
@@ -43,8 +43,8 @@ func CSV(w io.Writer, r *Report) error {
 	return c.Error()
 }
 
-// ComparisonCSV writes a comparison as one table. Only the first row, of all requests, has the
-// change by the mix of requests and by their durations.
+// ComparisonCSV writes a comparison as one table. Only the first row, for all requests, has the
+// changes due to the mix of requests and due to their durations.
 func ComparisonCSV(w io.Writer, c *Comparison) error {
 	out := csv.NewWriter(w)
 	head := []string{"by", "key", "verdict", "ratio", "ratio_low", "ratio_high"}

@@ -22,8 +22,8 @@ var logsTemplate = sync.OnceValue(func() *template.Template {
 	}).Parse(logsPage))
 })
 
-// logsPageOf is the content of a page without external resources and scripts, for light and dark
-// screens and paper.
+// logsPageOf is the content of a page without external resources and scripts, for light and
+// dark screens and paper.
 type logsPageOf struct {
 	First       string
 	NotWhole    []string
@@ -48,7 +48,7 @@ type logsRow struct {
 	Cells []string
 }
 
-// add adds a table; group returns the group of a row, or nil.
+// add adds a table. group returns the group of a row, or nil.
 func (p *logsPageOf) add(name string, g ui.Grid, group func(row int) *Group) {
 	t := logsTable{Name: name, Head: g.Head}
 	for i, cells := range g.Rows {
@@ -88,7 +88,7 @@ func HTML(w io.Writer, r *Report) error {
 	return logsTemplate().Execute(w, page)
 }
 
-// ComparisonHTML writes a comparison as one page. Bars show the groups' shares of the time after.
+// ComparisonHTML writes a comparison as one page. Bars show the groups' shares of time after.
 func ComparisonHTML(w io.Writer, c *Comparison) error {
 	said := compared(c)
 	page := logsPageOf{First: said[0], NotWhole: comparedNotWhole(c), Rest: said[1:], Notes: comparedNotes(c)}

@@ -12,7 +12,7 @@ import (
 )
 
 // LiveScreen renders followed logs in width columns and height lines: where the time went, the
-// latest requests, and as many groups as there is room for.
+// latest requests, and as many groups as fit.
 func LiveScreen(r *Report, followed time.Duration, width, height int) string {
 	var b bytes.Buffer
 	say := func(format string, args ...any) { fmt.Fprintln(&b, ui.Printable(fmt.Sprintf(format, args...))) }

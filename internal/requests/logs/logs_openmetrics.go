@@ -38,7 +38,7 @@ func named(by string, key []string) string {
 	return "by=" + ui.OpenMetricsLabel(by) + ",key=" + ui.OpenMetricsLabel(exactly(key))
 }
 
-// allNamed are the labels of all requests.
+// allNamed holds the labels of all requests.
 var allNamed = named("all", nil)
 
 // metricFamily writes the head of a metric family.
@@ -62,8 +62,8 @@ func OpenMetrics(out io.Writer, r *Report) error {
 	return w.Flush()
 }
 
-// ComparisonOpenMetrics writes a comparison for Prometheus: the groups of both sides with a label
-// side, and the change of each mean.
+// ComparisonOpenMetrics writes a comparison for Prometheus: the groups of both sides with a
+// label side, and the change of each mean.
 func ComparisonOpenMetrics(out io.Writer, c *Comparison) error {
 	w := bufio.NewWriter(out)
 	by, changes := strings.Join(c.By, ","), append([]Change{c.All}, c.Groups...)

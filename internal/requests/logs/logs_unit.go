@@ -6,7 +6,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// NoUnit names the durations that are left out because their unit is unknown, and the command
+// NoUnit lists the durations that are left out because their unit is unknown, with the command
 // that reads them.
 func NoUnit(read []LogRead) (out []string) {
 	for _, l := range read {

@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// NotWhole names what could not be read; it is printed before any figure.
+// NotWhole lists the data that could not be read. It is printed before any figure.
 func NotWhole(read []LogRead, left []source.NotRead) []string {
 	var out []string
 	for _, l := range read {
@@ -29,7 +29,7 @@ func NotWhole(read []LogRead, left []source.NotRead) []string {
 // mostTimes limits the logs that Times lists.
 const mostTimes = 5
 
-// Times describes the periods of the logs if they differ: merged parts may lack what others have.
+// Times describes the periods of the logs if they differ, as rates then refer to all of them.
 func Times(r *Report) []string {
 	limits := func(l *LogRead) string {
 		var out []string
@@ -67,7 +67,7 @@ func Times(r *Report) []string {
 	return []string{"the logs were read for different periods: " + strings.Join(each, ", ") + "; no figure includes what one lacks, and rates refer to the whole period"}
 }
 
-// wentTo describes where the time went: the group of the first grouping with the most.
+// wentTo describes where the time went: the group with the most time in the first grouping.
 func wentTo(r *Report) []string {
 	var out []string
 	if r.Requests == 0 {
@@ -105,7 +105,7 @@ func wentTo(r *Report) []string {
 	return append(out, all+doubts(r))
 }
 
-// doubts describes the unread lines and guesses about the format, which belong to the figures.
+// doubts describes the unread lines and guesses about the format, which limit the figures.
 func doubts(r *Report) string {
 	out := ""
 	if n := r.Unread.Lines; n > 0 {
@@ -126,7 +126,7 @@ func guesses(read []LogRead) string {
 	return out
 }
 
-// unreadShare formats a percentage that is 0 or 100 only if it is exactly that.
+// unreadShare formats a percentage. It prints 0 or 100 only for exactly these values.
 func unreadShare(n, all uint64) string {
 	switch p := 100 * float64(n) / float64(all); {
 	case p < 0.1 && n > 0:
@@ -138,7 +138,7 @@ func unreadShare(n, all uint64) string {
 	}
 }
 
-// notes lists what was not read, and reasons to doubt figures.
+// notes lists unread data, and reasons to doubt figures.
 func notes(r *Report) (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if n := r.Unread.Lines; n > 0 {

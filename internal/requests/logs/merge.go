@@ -36,7 +36,7 @@ func (r *Result) Merge(o *Result) error {
 	return nil
 }
 
-// which describes the condition on the requests.
+// which describes the selection of requests.
 func (r *Result) which() string {
 	if r.where == "" {
 		return "all requests"
@@ -69,7 +69,7 @@ func (r *Result) add(o *Result) {
 	r.first, r.last = min(r.first, o.first), max(r.last, o.last)
 }
 
-// slow adds a request to the slowest, if it is one.
+// slow adds a request to the slowest ones, if it is slow enough.
 func (r *Result) slow(one SlowLine) {
 	at, _ := slices.BinarySearchFunc(r.Slowest, one, func(a, b SlowLine) int {
 		return cmp.Or(cmp.Compare(b.TookS, a.TookS), a.Time.Compare(b.Time), cmp.Compare(a.Line, b.Line))

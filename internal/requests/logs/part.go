@@ -19,7 +19,7 @@ import (
 // partSchema identifies a part: a result to be merged with others.
 const partSchema = "fettle/logs-part/v1"
 
-// PartBegins is the beginning of a part's file: the magic number of zstd.
+// PartBegins holds the first bytes of a part's file: the magic number of zstd.
 var PartBegins = []byte{0x28, 0xb5, 0x2f, 0xfd}
 
 // part is the head of a part, a line of JSON; the tables follow.

@@ -24,8 +24,8 @@ func byKey(t *Table) []int {
 	return all
 }
 
-// order returns the groups of a table by a word of Sorts, largest first and equal ones by key;
-// only the first top, or all for 0.
+// order returns the groups of a table by a word of Sorts, largest first and equal ones by key.
+// It returns only the first top groups, or all if top is 0.
 func order(t *Table, by string, top int) []int {
 	type ranked struct {
 		i     int
@@ -69,7 +69,7 @@ func order(t *Table, by string, top int) []int {
 	return out
 }
 
-// worth returns the sort key of a group; -1 means none.
+// worth returns the sort key of a group, or -1 if it has none.
 func worth(t *Table, i int, by string) float64 {
 	s := t.At(i)
 	var value float64

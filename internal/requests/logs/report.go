@@ -29,9 +29,8 @@ type Report struct {
 	Unended    int         `json:"unended,omitempty"` // requests without an end
 	Unbegun    int         `json:"unbegun,omitempty"` // requests without a beginning
 	WentTo     *Group      `json:"went_to,omitempty"` // the group of the first grouping with the most time
-	// MostAsked is the group of the first grouping with the most requests, if it is not
-	// WentTo and has at least half of all: avoiding so frequent a request helps, however
-	// short it is.
+	// MostAsked is the group of the first grouping with the most requests, if it is not WentTo and
+	// has at least half of all requests: it pays to avoid such frequent requests, even short ones.
 	MostAsked *Group     `json:"most_asked,omitempty"`
 	By        []Grouping `json:"by"`
 	Busy      Busy       `json:"busy"`
@@ -46,19 +45,19 @@ type LogRead struct {
 	Format     string `json:"format"`
 	FormatText string `json:"format_text"` // in the syntax of the server's configuration
 	Why        string `json:"why"`
-	// Guessed is what the lines do not prove about the format, if anything.
+	// Guessed describes what the lines do not prove about the format, or is empty.
 	Guessed string `json:"guessed,omitempty"`
-	// Duration is the source of the request's duration in the format, and DurationUnit its
-	// unit; absent if there is none.
+	// Duration is the source of the request's duration in the format, and DurationUnit its unit.
+	// Both are absent if there is none.
 	Duration     string `json:"duration,omitempty"`
 	DurationUnit string `json:"duration_unit,omitempty"`
 	// UnitUnknown is a duration in JSON lines that is not read because its unit is unknown.
 	UnitUnknown string `json:"unit_unknown,omitempty"`
-	// TimeIsEnd: the lines have the time of the response.
+	// TimeIsEnd reports whether the lines have the time of the response.
 	TimeIsEnd bool `json:"time_is_end"`
 	NoZone    bool `json:"no_zone"`           // times without a zone, read as UTC
 	NoTime    bool `json:"no_time,omitempty"` // the lines have no time
-	// Cut is why the log could not be read to its end. What came before counts.
+	// Cut is the reason that the log could not be read to its end. The part before counts.
 	Cut string `json:"cut,omitempty"`
 	// ZeroBytes is the number of zero bytes around lines, which were skipped: the log was
 	// truncated while its server kept writing, or padded.
@@ -134,7 +133,7 @@ type SlowLine struct {
 	Line  string    `json:"line"`
 }
 
-// LogOf describes a log and its format; cut is why it could not be read to its end, or nil.
+// LogOf describes a log and its format. cut is the error that ended reading early, or nil.
 func LogOf(l source.Log, f *logformat.Format, cut error) LogRead {
 	read := LogRead{Path: l.Path, SizeBytes: l.Size, Format: f.Name, FormatText: f.Source, Why: f.Why, Guessed: f.Guessed, UnitUnknown: f.UnitUnknown, TimeIsEnd: f.TimeIsEnd, NoZone: f.NoZone, NoTime: f.Field(logformat.FieldTime) < 0}
 	if d := f.Field(logformat.FieldDuration); d >= 0 {

@@ -61,8 +61,8 @@ func Print(s *ui.Screen, r *Report) {
 	}
 }
 
-// zone is the suffix of times: Z for UTC, or empty if no log has a zone and the times are local to
-// the server. --since accepts both forms.
+// zone is the suffix of times: Z for UTC, or empty if no log has a zone and the times are local
+// to the server. --since accepts both forms.
 func zone(r *Report) string {
 	for _, l := range r.Logs {
 		if !l.NoZone {
@@ -92,7 +92,7 @@ func hours(r *Report) ui.Grid {
 	return g
 }
 
-// logRows returns the format of each log, and why it was chosen.
+// logRows returns the format of each log, and the reason for choosing it.
 func logRows(read []LogRead) (rows [][]string) {
 	for _, l := range read {
 		f := l.Format
@@ -104,7 +104,7 @@ func logRows(read []LogRead) (rows [][]string) {
 	return rows
 }
 
-// keyed formats a group's key; of several parts those with blanks are quoted.
+// keyed formats a group's key. If it has several parts, parts with blanks are quoted.
 func keyed(key []string) string {
 	var words []string
 	for _, k := range key {
@@ -121,8 +121,8 @@ func keyed(key []string) string {
 	return strings.Join(words, " ")
 }
 
-// exactly formats a group's key unambiguously: it quotes parts that begin with a quote or are not
-// printable, and of several parts those that are empty or contain blanks.
+// exactly formats a group's key unambiguously. It quotes parts that begin with a quote or are
+// not printable; if the key has several parts, also parts that are empty or contain blanks.
 func exactly(key []string) string {
 	var words []string
 	for _, k := range key {

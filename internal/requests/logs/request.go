@@ -1,4 +1,4 @@
-// Requests: what a log line records about a request, and what that means to Puppet.
+// Requests: the data of a log line about a request, and its meaning to Puppet.
 
 package logs
 
@@ -8,8 +8,8 @@ import (
 	"fettle.dev/fettle/internal/logformat"
 )
 
-// Request is one request. Its texts are parts of Line and valid as long as Line is, except
-// unescaped ones.
+// Request is one request. Its texts are parts of Line and valid as long as Line, except
+// unescaped texts.
 type Request struct {
 	Raw      []byte           // the line as logged
 	Line     []byte           // without a wrapper added by another program
@@ -51,7 +51,7 @@ func NewReader(f *logformat.Format) *Reader {
 	}
 }
 
-// Block announces the block of the following lines: one search of it tells for all of them
+// Block announces the block of the following lines: one search of it determines for all of them
 // whether values may be escaped or have a query.
 func (d *Reader) Block(data []byte) {
 	d.marks = d.Format.Joined() || d.Format.MayHaveEscapes(data)
@@ -67,8 +67,8 @@ func (d *Reader) Unbegun() int { return d.joiner.Lost }
 // Unjoined returns the number of partial lines without their last part, and drops them.
 func (d *Reader) Unjoined() int { return d.unwrap.TakeUnjoined() }
 
-// Read reads a line. r is valid if the result is logformat.RequestLine; what the line lacks is
-// absent in r.
+// Read reads a line. r is valid if the result is logformat.RequestLine; data that the line
+// lacks is absent in r.
 func (d *Reader) Read(line []byte, r *Request) logformat.LineKind {
 	if len(r.Spans) != len(d.Format.Fields) {
 		r.Spans = make([]logformat.Span, len(d.Format.Fields))
@@ -160,15 +160,15 @@ func (d *Reader) values(r *Request) bool {
 	return true
 }
 
-// The years 1 to 9999, in microseconds since 1970: the limits of JSON, which only times read in
-// a wrong unit exceed.
+// The years 1 to 9999, in microseconds since 1970: the limits of JSON. Only times read in a
+// wrong unit exceed them.
 const (
 	firstTime = -62135596800e6
 	lastTime  = 253402300799e6
 )
 
-// ask splits METHOD URL PROTOCOL. Anything else (TLS sent to a plain port, or nothing) becomes a
-// URL without a method.
+// ask splits METHOD URL PROTOCOL. Anything else (TLS sent to a plain port, or nothing) becomes
+// a URL without a method.
 func (r *Request) ask(text []byte, asks bool) {
 	method := word(text)
 	if method == 0 {
@@ -217,8 +217,8 @@ func (r *Request) setURL(url []byte, asks bool) {
 	}
 }
 
-// relative removes scheme and host from a URL, as clients send it to proxies (RFC 9112, 3.2.2) and
-// AWS load balancers log it.
+// relative removes scheme and host from a URL, as clients send it to proxies (RFC 9112, 3.2.2)
+// and AWS load balancers log it.
 func relative(url []byte) []byte {
 	n := bytes.Index(url[:min(len(url), len("https://"))], []byte("://"))
 	if n <= 0 {

@@ -43,7 +43,7 @@ const (
 	ofSlice
 )
 
-// derived lists the dimensions that are more than a field, and the fields that they need.
+// derived lists the dimensions that need more than one field, and their fields.
 var derived = []struct {
 	name string
 	kind kind
@@ -63,8 +63,8 @@ var derived = []struct {
 }
 
 // Named returns a dimension of a format: a derived one, path:N (the first N segments of the
-// path), parameter:NAME (of the query), or one of its fields. routes, which may be nil, is for
-// the dimension route.
+// path), parameter:NAME (of the query), or one of its fields. routes is used for the dimension
+// route and may be nil.
 func Named(f *logformat.Format, name string, routes *Routes) (Dimension, error) {
 	d := Dimension{Name: name, field: -1}
 	if word, argument, ok := strings.Cut(name, ":"); ok {
@@ -138,7 +138,7 @@ var requestClasses = func() (c [10][]byte) {
 	return c
 }()
 
-// Of returns the dimension's value in a request; empty if there is none.
+// Of returns the dimension's value in a request, or an empty value if there is none.
 func (d *Dimension) Of(r *Request) []byte {
 	switch d.kind {
 	case ofField:
@@ -173,8 +173,8 @@ func (d *Dimension) Of(r *Request) []byte {
 	return d.requestor(r)
 }
 
-// requestor returns the origin of a request: the name in its certificate, the node that it is
-// about, the address before a proxy, or the address.
+// requestor returns the origin of a request: the name in its certificate, the node that it
+// concerns, the address before a proxy, or the address.
 func (d *Dimension) requestor(r *Request) []byte {
 	if d.certname >= 0 {
 		if name := r.Field(d.certname); len(name) > 0 && string(name) != "-" {
@@ -204,7 +204,7 @@ func (d *Dimension) requestor(r *Request) []byte {
 	return address
 }
 
-// loopback reports whether an address is missing or that of a local proxy.
+// loopback reports whether an address is missing or belongs to a local proxy.
 func loopback(address []byte) bool {
 	return len(address) == 0 || len(address) > 4 && string(address[:4]) == "127." || string(address) == "::1" || string(address) == "localhost" || string(address) == "-"
 }

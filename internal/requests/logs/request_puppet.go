@@ -6,7 +6,7 @@ import (
 	"math/bits"
 )
 
-// Puppet is the meaning of a URL to Puppet Server; empty for other URLs.
+// Puppet is the meaning of a URL to Puppet Server. It is empty for other URLs.
 type Puppet struct {
 	Environment []byte
 	Indirector  []byte
@@ -14,8 +14,8 @@ type Puppet struct {
 	Resource    []byte // Indirector/Key
 }
 
-// indirector reports whether a name is an indirector of Puppet 0.25 to 8 (lib/puppet/indirector) or
-// of Puppet Server. Nothing else distinguishes URLs of versions 1 to 3
+// indirector reports whether a name is an indirector of Puppet 0.25 to 8
+// (lib/puppet/indirector) or of Puppet Server. Only this distinguishes URLs of versions 1 to 3
 // (/ENVIRONMENT/INDIRECTOR/KEY) from other paths.
 func indirector(name []byte) bool {
 	switch string(name) { // a map would cost as much as all other work on a URL
@@ -28,7 +28,7 @@ func indirector(name []byte) bool {
 	return false
 }
 
-// Puppet returns the meaning of the URL; it is computed once.
+// Puppet returns the meaning of the URL. It is computed only once.
 func (r *Request) Puppet() *Puppet {
 	if !r.split {
 		r.split = true
@@ -92,8 +92,8 @@ func slash(text []byte) int {
 	return -1
 }
 
-// Certname returns the node that a request is about, if its URL has one; this also works behind a
-// proxy whose address is in every line.
+// Certname returns the node that a request concerns, if its URL has one. This also works behind
+// a proxy whose address is in every line.
 func (p *Puppet) Certname() []byte {
 	switch string(p.Indirector) {
 	case "catalog", "report", "node", "facts", "certificate", "certificate_request":

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Routes decide which paths differ only in names: /hosts/17 and /hosts/18 are /hosts/:id.
+// Routes determine which paths differ only in names: /hosts/17 and /hosts/18 are /hosts/:id.
 type Routes struct {
 	given []route
 	tree  *branch // learned; nil: none
@@ -54,8 +54,8 @@ func ParseRoutes(texts []string) (*Routes, error) {
 	return rs, nil
 }
 
-// Learn determines which path segments are names: those that look like one (a number, a UUID, 16
-// or more hexadecimal digits), and those with more than spread values at the same place.
+// Learn determines which path segments are names: those that look like one (a number, a UUID,
+// 16 or more hexadecimal digits), and those with more than spread values at the same place.
 func (rs *Routes) Learn(paths [][]byte) {
 	root := &branch{}
 	for _, p := range paths {
@@ -72,7 +72,7 @@ func (rs *Routes) Learn(paths [][]byte) {
 }
 
 // spread is the maximum number of distinct segments at a place: an API has fewer methods, so
-// more are data.
+// additional ones are data.
 const spread = 30
 
 func (b *branch) step(segment string) *branch {
@@ -93,7 +93,7 @@ func (b *branch) step(segment string) *branch {
 	return next
 }
 
-// fold merges branches that are too many.
+// fold merges branches if there are too many.
 func (b *branch) fold() {
 	if len(b.to) > spread {
 		if b.any == nil {

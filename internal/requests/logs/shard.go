@@ -37,8 +37,8 @@ type reading struct {
 	since, until int64         // in the log's own time
 }
 
-// blockID identifies a block of a log. Workers take blocks as they come, so line numbers are known
-// only after all blocks have been counted.
+// blockID identifies a block of a log. Workers take blocks as they come, so line numbers are
+// known only after all blocks have been counted.
 type blockID struct{ log, seq int }
 
 // example is an unread line; line is its number in its block, from 1.
@@ -96,11 +96,11 @@ func newReading(o *Options, f *logformat.Format) (reading, error) {
 	return l, nil
 }
 
-// errNoTime is the error of a log without times if something depends on them.
+// errNoTime is returned for a log without times if an option depends on them.
 var errNoTime = errors.New("its lines have no times; leave out --since, --until and comparisons")
 
-// micro converts a time to microseconds since 1970 in the time of a log: if that has no zone, its
-// times are local but read as UTC.
+// micro converts a time to microseconds since 1970 in the time of a log: without a zone in the
+// log, its times are local but read as UTC.
 func micro(t time.Time, noZone bool, otherwise int64) int64 {
 	if t.IsZero() {
 		return otherwise
@@ -204,7 +204,7 @@ func grouped(text []byte) []byte {
 	return text
 }
 
-// mostParts limits the bytes of keys of several parts before a flush.
+// mostParts limits the bytes of keys with several parts before a flush.
 const mostParts = 64 << 10
 
 // flush adds the pending requests to the tables.
@@ -215,7 +215,7 @@ func (s *shard) flush() {
 	s.parts = s.parts[:0]
 }
 
-// mostExamples limits the unread lines shown, lineShown the bytes of each.
+// mostExamples limits the unread lines shown, lineShown the bytes of each line.
 const (
 	mostExamples = 5
 	lineShown    = 500
@@ -242,8 +242,8 @@ func (s *shard) finish(set *source.Set, lines map[blockID]int) {
 	}
 }
 
-// follow collects the results of a poll. Line numbers are unknown, since what came before was not
-// read.
+// follow collects the results of a poll. Line numbers are unknown, since the earlier lines were
+// not read.
 func (s *shard) follow() {
 	for _, e := range s.examples[len(s.res.Unread.Examples):] {
 		s.res.Unread.Examples = append(s.res.Unread.Examples, UnreadLine{s.res.Logs[e.log].Path, 0, strings.ToValidUTF8(e.text, "\ufffd")})

@@ -8,8 +8,8 @@ import (
 )
 
 // timeline holds the number of requests that arrived and that were in progress, by interval of
-// time. The intervals of a log of a week are seconds; longer logs have longer ones, so that no
-// log, and no line with a wrong year, takes more than 25 MB.
+// time. The intervals of a log of a week are seconds; longer logs have longer intervals, so
+// that no log, and no line with a wrong year, takes more than 25 MB.
 type timeline struct {
 	step   int // index in steps
 	chunks map[int64]*[chunkCells]cell
@@ -29,8 +29,8 @@ const (
 )
 
 // cell is one interval. busy is the time in it of requests that begin or end in it, in
-// microseconds; through is by how much the number of requests that span a whole interval rises
-// from the interval before.
+// microseconds; through is the change from the interval before in the number of requests that
+// span a whole interval.
 type cell struct {
 	count, errors uint32
 	busy          uint64
@@ -120,8 +120,8 @@ func (t *timeline) merge(o *timeline) {
 			d.errors += c[i].errors
 			d.busy += c[i].busy
 			if through := c[i].through; through != 0 {
-				// From s on, that many more are in progress: until the end of the longer
-				// interval as time, from the next one on as through.
+				// From s on, c[i].through more are in progress: until the end of the longer interval as
+				// time, from the next one on as through.
 				next := floor(s*from, to) + 1
 				if s*from == (next-1)*to {
 					d.through += through
@@ -134,9 +134,9 @@ func (t *timeline) merge(o *timeline) {
 	}
 }
 
-// mean returns the average number of requests in progress from the interval of the first request
-// to that of the last, both in microseconds. Time after that is excluded: it could raise the mean
-// above the maximum.
+// mean returns the average number of requests in progress from the interval of the first
+// request to the interval of the last, both in microseconds. Time after that is excluded: it
+// could raise the mean above the maximum.
 func (t *timeline) mean(first, last int64) float64 {
 	step := steps[t.step]
 	from, to := floor(first, step), floor(last, step)
@@ -167,8 +167,8 @@ type Moment struct {
 	Busy   float64 // requests in progress, on average
 }
 
-// moments returns the intervals from the first to the last, of at least the given length; those
-// without any request in progress are omitted.
+// moments returns the intervals from the first to the last, of at least the given length. It
+// omits intervals without any request in progress.
 func (t *timeline) moments(least time.Duration) (length time.Duration, each iter.Seq[Moment]) {
 	long := t.step
 	for long < len(steps)-1 && steps[long] < least.Microseconds() {

@@ -27,12 +27,12 @@ func Learn(rs *Routes, set *source.Set, formats []*logformat.Format) error {
 	return nil
 }
 
-// learned is how much of the beginning of each log is used to learn routes, in bytes.
+// learned is the number of bytes at the start of each log that routes are learned from.
 const learned = 2 << 20
 
 // Usual returns the default groupings: the tables of "Puppetmaster Performance Tuning with
-// mod_mem_cache" if most requests are Puppet's, controllers of Foreman, back ends of HAProxy,
-// and else what was requested, by whom, and the status.
+// mod_mem_cache" if most requests are Puppet's, Foreman's controllers, HAProxy's back ends,
+// otherwise the URL or path, the requestor and the status.
 func Usual(set *source.Set, formats []*logformat.Format) ([][]string, error) {
 	f := formats[0]
 	has := func(names ...string) bool {

@@ -13,16 +13,16 @@ import (
 // File is a stored report.
 type File struct {
 	Path string
-	// Stored is the minute in which the server stored it, by its own clock; zero if the name
+	// Stored is the minute in which the server stored it, by its own clock, or zero if the name
 	// does not contain it.
 	Stored time.Time
 }
 
-// storedLayout is the name that the store processor gives a report: YYYYmmddHHMM.yaml, in UTC.
+// storedLayout is the layout of a stored report's name: YYYYmmddHHMM.yaml, in UTC.
 const storedLayout = "200601021504"
 
-// Find returns the reports below a directory (reportdir, with a directory per node), or a single
-// report.
+// Find returns the reports below a directory (reportdir, with a directory per node), or a
+// single report.
 func Find(h *host.Host, dir string) ([]File, error) {
 	info, err := h.Files.Stat(dir)
 	if err != nil {
@@ -38,7 +38,7 @@ func Find(h *host.Host, dir string) ([]File, error) {
 	return files, err
 }
 
-// mostDepth limits how deep below a directory reports are searched.
+// mostDepth limits the depth below a directory at which reports are searched.
 const mostDepth = 3
 
 func below(h *host.Host, dir string, depth int) (files []File, err error) {

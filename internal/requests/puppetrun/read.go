@@ -13,11 +13,11 @@ import (
 
 // Options select reports.
 type Options struct {
-	// Since and Until limit when the server stored a report, by its own clock and to the
-	// minute; if the file name does not contain that, when the run began. Zero: no limit.
+	// Since and Until limit the time at which the server stored a report, by its own clock and to
+	// the minute, or if the file name lacks it, the time at which the run began. Zero: no limit.
 	Since, Until time.Time
 	Workers      int
-	// Tell, if not nil, is called now and then with the number of reports read.
+	// Tell, if not nil, is called occasionally with the number of reports read.
 	Tell func(done int)
 }
 
@@ -26,7 +26,7 @@ func (o *Options) wants(from, to time.Time) bool {
 	return to.After(o.Since) && (o.Until.IsZero() || from.Before(o.Until))
 }
 
-// mostResources limits the distinct resources; further ones are summed as one.
+// mostResources limits the distinct resources; the others are added up as one.
 const mostResources = 1_000_000
 
 // Collected is the content of reports.
@@ -40,7 +40,7 @@ type Collected struct {
 	totals                   *tally // whole runs
 }
 
-// run is what is kept of a run.
+// run holds the data kept about a run.
 type run struct {
 	node      string
 	stored    time.Time
@@ -61,8 +61,8 @@ type UnreadFile struct {
 	Why  string `json:"why"`
 }
 
-// stages are the times in a report other than those of resource types (Puppet::Configurer,
-// Puppet::Transaction). whole marks those that contain others.
+// stages are the times in a report other than the times of resource types (Puppet::Configurer,
+// Puppet::Transaction). whole marks times that contain others.
 var stages = map[string]struct{ whole bool }{
 	"startup_time": {}, "plugin_sync": {}, "fact_generation": {}, "node_retrieval": {}, "config_retrieval": {}, "convert_catalog": {}, "resubmit_facts": {},
 	"catalog_application": {true}, "transaction_evaluation": {true}, "total": {true},
@@ -143,7 +143,7 @@ func read(h *host.Host, f *File, one *sync.Mutex) (*Report, error) {
 	return Parse(text)
 }
 
-// mostExamples limits the unread files shown; more are kept, because they come in any order.
+// mostExamples limits the unread files shown, keptExamples the kept ones, in any order.
 const (
 	mostExamples = 5
 	keptExamples = 1000
@@ -208,7 +208,7 @@ func (c *Collected) Nodes() map[string]bool {
 	return out
 }
 
-// spent returns the total time of all runs, in seconds; NaN if no report has one.
+// spent returns the total time of all runs, in seconds, or NaN if no report has one.
 func (c *Collected) spent() float64 {
 	if c.totals.table.Len() > 0 {
 		return float64(c.totals.table.At(0).Sum) / 1e6

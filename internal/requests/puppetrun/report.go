@@ -1,5 +1,5 @@
-// Package puppetrun analyzes where the time of Puppet agents' runs went: on the nodes from the
-// reports that their server stored, and on the server from its request log.
+// Package puppetrun analyzes the time of Puppet agents' runs: on the nodes from the reports
+// that their server stored, and on the server from its request log.
 package puppetrun
 
 import (
@@ -14,13 +14,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Report is an agent's report of one run (Puppet::Transaction::Report, formats 2 to 12 of Puppet
-// 2.7 to 8).
+// Report is an agent's report of one run (Puppet::Transaction::Report, formats 2 to 12 of
+// Puppet 2.7 to 8).
 type Report struct {
 	Node   string    // certificate name
 	Began  time.Time // by the node's clock
 	Status string    // failed, changed or unchanged
-	// Cached: the run applied a catalog that the node had cached.
+	// Cached reports whether the run applied a catalog that the node had cached.
 	Cached    bool
 	Parts     []Part // times of stages and of resource types
 	Resources []Resource
@@ -53,7 +53,7 @@ func (r *Report) part(name string) (float64, bool) {
 // takes up to 300 MB. It corresponds to more than 25,000 resources.
 const mostWeight = 2_000_000
 
-// mostMembers limits the members of a mapping that are searched, mostParts the times of a report.
+// mostMembers limits the members of a mapping searched, mostParts the times in a report.
 const (
 	mostMembers = 100
 	mostParts   = 2000
@@ -62,7 +62,7 @@ const (
 // longestRun is the longest plausible time, in seconds: ten years.
 const longestRun = 10 * 365 * 86400
 
-// ErrNoReport is the error of YAML that is not an agent's report.
+// ErrNoReport is returned for YAML that is not an agent's report.
 var ErrNoReport = errors.New("not a report of a Puppet agent: no host or no time")
 
 // Parse parses a report as written by Puppet's store processor. It ignores the tags of Ruby
@@ -119,8 +119,8 @@ func Parse(text []byte) (*Report, error) {
 	return r, nil
 }
 
-// weight returns an upper limit of the number of values in a YAML text, from the characters that
-// introduce them.
+// weight returns an upper limit of the number of values in a YAML text, from the characters
+// that introduce them.
 func weight(text []byte) int {
 	n := 1
 	for i, c := range text {
@@ -174,7 +174,7 @@ func member(n *yaml.Node, name string) *yaml.Node {
 // word returns a name, which may be a Ruby symbol.
 func word(n *yaml.Node) string { return strings.TrimPrefix(scalar(follow(n)), ":") }
 
-// scalar returns a text; empty if there is none.
+// scalar returns a text, or "" if n is not one.
 func scalar(n *yaml.Node) string {
 	if n == nil || n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		return ""
@@ -195,7 +195,7 @@ func seconds(n *yaml.Node) (float64, bool) {
 	return v, err == nil && !math.IsNaN(v) && v >= 0 && v < longestRun
 }
 
-// moment parses a time in the notations of the versions of Puppet and Ruby's YAML.
+// moment parses a time in any notation of Puppet's versions and Ruby's YAML.
 func moment(text string) (time.Time, bool) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05 Z07:00", "2006-01-02 15:04:05 -0700", "2006-01-02T15:04:05Z0700", "Mon Jan 02 15:04:05 -0700 2006"} {
 		if t, err := time.Parse(layout, text); err == nil && t.Year() > 0 && t.Year() < 10000 {

@@ -31,7 +31,7 @@ type Runs struct {
 	// types.
 	Stages []Measured `json:"stages"`
 	Types  []Measured `json:"types"`
-	// Resources are those with the most time, ResourceNames the number of all.
+	// Resources are the resources with the most time, ResourceNames the number of all resources.
 	Resources     []Measured `json:"resources"`
 	ResourceNames int        `json:"resource_names"`
 	Folded        uint64     `json:"folded,omitempty"` // resources above the limit of a million names
@@ -50,7 +50,7 @@ type Node struct {
 	MeanCatalogS   *float64 `json:"mean_catalog_s,omitempty"` // of the same runs on the server
 }
 
-// Server compares how long the nodes waited for their catalogs with the time on the server.
+// Server compares the time that nodes waited for their catalogs with the time on the server.
 type Server struct {
 	Logs   []logs.LogRead `json:"logs"`
 	Unread uint64         `json:"unread_lines"`
@@ -64,15 +64,15 @@ type Server struct {
 	Retrieval *Measured `json:"config_retrieval,omitempty"` // joined runs, measured by the nodes
 	Catalog   *Measured `json:"catalog,omitempty"`          // the same, measured by the server
 	Share     *float64  `json:"share,omitempty"`            // Catalog as a share of Retrieval
-	// Rest is Retrieval minus Catalog: the network, TLS, queueing before the server's log
-	// begins to measure, and the node's own parsing of the catalog.
+	// Rest is Retrieval minus Catalog: the network, TLS, queueing before the server's log begins
+	// to measure, and the node's own parsing of the catalog.
 	RestMeanS *float64 `json:"rest_mean_s,omitempty"`
 	RestP50S  *float64 `json:"rest_p50_s,omitempty"`
 	RestP99S  *float64 `json:"rest_p99_s,omitempty"`
 }
 
-// Report returns the analysis with the top entries of each list; 0 means all. served and its logs
-// may be nil.
+// Report returns the analysis with the top entries of each list, or all if top is 0. served and
+// its logs may be nil.
 func (c *Collected) Report(path string, served *Served, of []logs.LogRead, top int) *Runs {
 	all := c.spent()
 	r := &Runs{Schema: "fettle/logs-puppet/v1", Path: path, Runs: len(c.runs), Failed: c.failed, Changed: c.changed, Unchanged: c.settled, Cached: c.cached,

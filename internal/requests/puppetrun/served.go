@@ -31,7 +31,7 @@ type answered struct {
 const mostServed = 10_000_000
 
 // ReadServed reads the nodes' requests for catalogs and their submissions of reports from logs
-// with their formats. If a log cannot be read to its end, it returns what came before, and an
+// with their formats. If a log cannot be read to its end, it returns the part before, and an
 // error that names the log.
 func ReadServed(ctx context.Context, set *source.Set, formats []*logformat.Format, nodes map[string]bool, workers int) (*Served, error) {
 	for i, f := range formats {
@@ -131,10 +131,10 @@ const (
 	minute = 60 * second
 )
 
-// catalog finds the catalog request of a run among a node's requests, all by the server's clock.
-// The run's report is the request answered in the minute of the file name, and its catalog the
-// last successful one since the previous report. asked is the number of catalog requests; used
-// are the reports of other runs.
+// catalog finds the catalog request of a run among a node's requests, all by the server's
+// clock. The run's report is the request answered in the minute of the file name, and its
+// catalog the last successful one since the previous report. asked is the number of catalog
+// requests; used holds the reports of other runs.
 func (r *requests) catalog(one *run, used map[int]bool) (took int64, asked int, ok bool) {
 	from, to := one.stored.UnixMicro()-second, one.stored.UnixMicro()+minute+second
 	at := -1

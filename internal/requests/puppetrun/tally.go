@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/requests/logs"
 )
 
-// Measured holds the figures of a stage, type or resource over all runs. Unknown ones are absent.
+// Measured holds the figures of a stage, type or resource over all runs, if known.
 type Measured struct {
 	Name      string   `json:"name"`
 	Count     uint64   `json:"count"` // runs that have it
@@ -31,7 +31,7 @@ type tally struct {
 	more  []further // by group
 }
 
-// further is what logs.Table does not record about a group.
+// further holds the data of a group that logs.Table lacks.
 type further struct {
 	changed uint64
 	longest int64  // in microseconds
@@ -40,7 +40,7 @@ type further struct {
 
 func newTally(most int) *tally { return &tally{table: logs.New(true, most)} }
 
-// add adds a time in seconds; a negative one means none.
+// add adds a time in seconds. A negative time means that there is none.
 func (t *tally) add(name string, seconds float64, failed, changed bool, node string) {
 	took := int64(-1)
 	if seconds >= 0 {
@@ -59,14 +59,14 @@ func (t *tally) add(name string, seconds float64, failed, changed bool, node str
 	if changed {
 		m.changed++
 	}
-	// Reports come in any order: of equally long ones the first node by name counts.
+	// Reports are read in any order: the first node by name with the longest time counts.
 	if took > m.longest || took == m.longest && node < m.on {
 		m.longest, m.on = took, node
 	}
 }
 
-// measured returns the top entries by total time; 0 means all. all is the total time of all runs,
-// in seconds.
+// measured returns the top entries by total time, or all if top is 0. all is the total time of
+// all runs, in seconds.
 func (t *tally) measured(all float64, top int) []Measured {
 	order := make([]int, t.table.Len())
 	for i := range order {

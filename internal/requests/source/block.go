@@ -1,5 +1,5 @@
-// Package source reads logs in blocks of lines: plain or compressed files, directories, a pipe, a
-// growing log.
+// Package source reads logs in blocks of lines: plain or compressed files, directories, a pipe,
+// a growing log.
 package source
 
 import (
@@ -15,7 +15,7 @@ type Block struct {
 	Data []byte // each line ends with \n, except the last of a log
 	// Skipped is the number of lines right before this block that were longer than a block.
 	Skipped int
-	// Zeros: lines may contain zero bytes.
+	// Zeros reports whether lines may contain zero bytes.
 	Zeros bool
 }
 
@@ -33,7 +33,7 @@ type cutter struct {
 	wholeLines bool  // leave out what follows the last line end
 	to         int64 // offset of the end of the last block
 
-	// hold reports whether a line belongs to the next one and must wait for it; nil: never.
+	// hold reports whether a line belongs to the next one and must wait for it. nil means never.
 	hold func(line []byte) bool
 
 	seq      int
@@ -45,7 +45,7 @@ type cutter struct {
 }
 
 // next reads the next block into b, which must have a capacity of Size. over marks the last
-// block; what was read before an error counts. The block may be empty within a line longer than
+// block; the part read before an error counts. The block may be empty within a line longer than
 // a block.
 func (c *cutter) next(b *Block) (over bool, err error) {
 	b.Log, b.Seq, b.Skipped, b.Zeros = c.log, c.seq, 0, len(c.rest) > 0 && bytes.IndexByte(c.rest, 0) >= 0
@@ -98,8 +98,8 @@ func (c *cutter) next(b *Block) (over bool, err error) {
 	return over, broken
 }
 
-// held returns the end of a block without the lines that wait for the next one; end is that of
-// its last line. A block keeps at least one line.
+// held returns the end of a block without the lines that wait for the next one. end is the end
+// of the block's last line. A block keeps at least one line.
 func (c *cutter) held(data []byte, end int) int {
 	if c.hold == nil {
 		return end
@@ -114,8 +114,8 @@ func (c *cutter) held(data []byte, end int) int {
 	return end
 }
 
-// fill reads until a block has n bytes. io.EOF is the end; truncated compressed files return
-// io.ErrUnexpectedEOF.
+// fill reads until a block has n bytes. It returns io.EOF at the end, and io.ErrUnexpectedEOF
+// for truncated compressed files.
 func (c *cutter) fill(b *Block, n int) error {
 	for len(b.Data) < n {
 		had := len(b.Data)

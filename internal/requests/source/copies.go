@@ -10,18 +10,18 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// backups are the suffixes with which editors and package managers name copies.
+// backups are the suffixes that editors and package managers append to the names of copies.
 var backups = []string{"~", ".bak", ".swp", ".swo", ".orig", ".save", ".copy", ".backup", ".bkp", ".dpkg-old", ".dpkg-dist", ".dpkg-new", ".rpmsave", ".rpmorig", ".rpmnew"}
 
-// copyNames matches names that file managers, editors and cp --backup give copies; the groups
-// form the name of the original.
+// copyNames matches names that file managers, editors and cp --backup give to copies; the
+// groups form the name of the original.
 var copyNames = text.LazyRegexp(`^(?:(.+?)(?: - Copy| copy|[ _]?\((?:copy|Copy|another copy|\d+(?:st|nd|rd|th) copy|copy \d+)\))(?: \(\d+\)| \d+)?(\.[^ ]*)?|Copy of (.+)|#(.+)#|(.+)\.~\d+~|(.+)\.(?:bak|save|orig)[.-]?\d+|\.(.+)\.sw[a-p])$`)
 
-// again matches names that browsers give to a second download, which may be another file.
+// again matches names that browsers give to a second download. It may be another file.
 var again = text.LazyRegexp(`^(.+?) ?\(\d+\)(\.[^ ]*)?$`)
 
-// original returns the name of the original of a backup copy, and whether the name proves that it
-// is a copy. A second download may be one: then it returns the first one's name.
+// original returns the name of the original of a backup copy, and whether the name proves that
+// it is a copy. A second download, which may be a copy, has the first one as its original.
 func original(path string) (string, bool) {
 	dir, base := filepath.Split(path)
 	if m := copyNames().FindStringSubmatch(base); m != nil {
@@ -40,14 +40,14 @@ func original(path string) (string, bool) {
 
 func savedAgain(path string) bool { return again().MatchString(filepath.Base(path)) }
 
-// least is the size from which equal content makes parts of a log copies, in bytes: less may be
+// least is the size, in bytes, from which equal content proves a copy: shorter content may be
 // equal by chance.
 const least = 512
 
-// headCompared is the size of the beginnings compared first, in bytes.
+// headCompared is the size of the part at the beginning that is compared first, in bytes.
 const headCompared = 4096
 
-// LeaveCopies removes logs whose lines another one contains, and lists them in Copies: remains of
+// LeaveCopies removes logs whose lines are in another log, and lists them in Copies: remains of
 // an interrupted rotation (access.log.1 and access.log.1.gz) and backup copies (access.log~,
 // access.log.bak).
 func (s *Set) LeaveCopies() error {
@@ -65,7 +65,7 @@ func (s *Set) LeaveCopies() error {
 	return nil
 }
 
-// copied returns what a log is a copy of, or "".
+// copied describes the log that a log is a copy of, or returns "".
 func (s *Set) copied(i int) string {
 	l := s.Logs[i]
 	if l.Path == Stdin {
@@ -96,8 +96,8 @@ func inEditor(path string) bool {
 	return strings.HasSuffix(base, ".swp") || strings.HasSuffix(base, ".swo") || strings.HasPrefix(base, "#") && strings.HasSuffix(base, "#")
 }
 
-// within reports whether a log's lines are those of another one, or with begin, the beginning of
-// those. Of two equal logs it is true for the compressed one, else the later one in the set.
+// within reports whether a log's lines equal those of another one, or if begin is set, their
+// beginning. Of two equal logs it is true for the compressed one, or the later one in the set.
 func (s *Set) within(i, k int, begin bool) bool {
 	a, err1 := s.Head(i, headCompared)
 	b, err2 := s.Head(k, headCompared)
@@ -125,8 +125,8 @@ func (s *Set) within(i, k int, begin bool) bool {
 	return i > k
 }
 
-// compare compares two logs: same means that the first has n bytes and the second begins with
-// them, longer that the second has more. A damaged log ends at the damage.
+// compare compares two logs. same reports whether the first has n bytes and the second begins
+// with them, longer whether the second has more. A damaged log ends at the damage.
 func compare(first, second Log) (n int64, same, longer bool) {
 	a, err1 := first.open()
 	if err1 != nil {

@@ -22,7 +22,7 @@ import (
 type Log struct {
 	Path string // "-" is the standard input
 	Size int64  // size on disk in bytes; 0 if it is not a file
-	// Listed: found in a directory, which may contain other files too.
+	// Listed reports whether it was found in a directory, which may contain other files.
 	Listed bool
 
 	host *host.Host
@@ -31,7 +31,7 @@ type Log struct {
 	of   string    // the log whose rotated part this is
 }
 
-// Of returns the path of the log, or of the log whose rotated part this is.
+// Of returns the path of the log, or if it is a rotated part, the path of its log.
 func (l Log) Of() string {
 	if l.of != "" {
 		return l.of
@@ -152,14 +152,14 @@ type stream struct {
 	padding *int64 // zero bytes after the compressed data, as far as read
 }
 
-// PackedError is the error of a log in an unsupported compression.
+// PackedError is returned for a log in an unsupported compression.
 type PackedError struct{ Path, By string }
 
 func (p *PackedError) Error() string {
 	return fmt.Sprintf("%s: compression by %s is not supported; run: %s -dc %s | fettle logs -", p.Path, p.By, p.By, p.Path)
 }
 
-// Magic numbers of compressed files; xz is recognized to be rejected.
+// Magic numbers of compressed files. xz is recognized only to be rejected.
 var (
 	gzipMagic  = []byte{0x1f, 0x8b}
 	zstdMagic  = []byte{0x28, 0xb5, 0x2f, 0xfd}

@@ -15,8 +15,8 @@ import (
 	"fettle.dev/fettle/internal/logformat"
 )
 
-// Position is how far a log was read, so that a later reader can continue there even if the log
-// was rotated meanwhile.
+// Position is the place up to which a log was read, so that a later reader can continue there
+// even if the log was rotated meanwhile.
 type Position struct {
 	Path   string `json:"path"`
 	Offset int64  `json:"offset_bytes"` // decompressed
@@ -24,14 +24,14 @@ type Position struct {
 	// into other files.
 	HeadBytes  int64  `json:"head_bytes"`
 	HeadSHA256 string `json:"head_sha256"`
-	// Inode distinguishes logs of which nothing was read yet.
+	// Inode identifies a log that was not read yet.
 	Inode uint64 `json:"inode,omitempty"`
 }
 
-// headMost limits the beginning that identifies a log, in bytes.
+// headMost limits the part at the beginning that identifies a log, in bytes.
 const headMost = 4096
 
-// Positions returns how far Read has come, in whole lines.
+// Positions returns the positions up to which Read has read, in whole lines.
 func (s *Set) Positions() ([]Position, error) {
 	var out []Position
 	for i, l := range s.Logs {
@@ -199,9 +199,9 @@ func (p *Position) is(l Log) bool {
 	return err == nil && p.begins(now)
 }
 
-// Continue returns what remains to be read of logs since positions: for a rotated log first the
-// rest of its old part, which may be one of the logs itself. A log without a position is read as
-// a whole. lost names rotated logs whose old part is gone.
+// Continue returns the unread parts of logs since positions: for a rotated log first the rest
+// of its old part, which may be one of the logs itself. A log without a position is read as a
+// whole. lost names rotated logs whose old part no longer exists.
 func Continue(logs []Log, positions []Position) (next []Log, lost []string, err error) {
 	was := found(logs, positions)
 	for i, l := range logs {
@@ -238,7 +238,7 @@ func positionOf(positions []Position, l Log) *Position {
 	return &positions[at]
 }
 
-// found returns the position of each log, or nil: logs are where they were, or have the name that
+// found returns the position of each log, or nil. A log is unchanged, or has the name that
 // another one had before rotation.
 func found(logs []Log, positions []Position) []*Position {
 	was := make([]*Position, len(logs))
@@ -269,7 +269,7 @@ func (p *Position) rotated(h *host.Host) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Newest first: it is nearly always that one.
+	// Newest first: the search nearly always ends there.
 	for i := range found {
 		if p.is(found[i]) {
 			return &found[i], nil

@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// Head returns up to n bytes from the beginning of a log, decompressed, for format detection. Read
-// returns them again, also for the standard input.
+// Head returns up to n bytes from the beginning of a log, decompressed, for format detection.
+// Read returns them again, also for the standard input.
 func (s *Set) Head(i, n int) ([]byte, error) {
 	if len(s.states[i].start) >= n {
 		return s.states[i].start[:n], nil
@@ -39,7 +39,7 @@ func (s *Set) Head(i, n int) ([]byte, error) {
 // Set is a set of logs that are read together.
 type Set struct {
 	Logs []Log
-	// WholeLines leaves out what follows the last line end: it is still being written.
+	// WholeLines leaves out text after the last line end: it is still being written.
 	WholeLines bool
 	// NotRead lists unreadable files of a directory that may contain requests.
 	NotRead []NotRead
@@ -49,7 +49,7 @@ type Set struct {
 	states []state // by log
 }
 
-// state is how far one log of a Set was read.
+// state is the reading state of one log of a Set.
 type state struct {
 	reader io.ReadCloser // open once its beginning was read
 	start  []byte        // the beginning, as Head returned it
@@ -85,10 +85,10 @@ func (s *Set) reader(i int) (io.Reader, error) {
 	return s.states[i].reader, nil
 }
 
-// Read reads all logs and passes each block to one of the workers: calls of work with the same w
-// never overlap. Meanwhile compressed logs are decompressed, one per worker. If a log cannot be
-// read to its end, the error and Cut say why; its whole lines before that, and those of all
-// other logs, were passed on.
+// Read reads all logs and passes each block to one of the workers: calls of work with the same
+// w never overlap. Meanwhile compressed logs are decompressed, one per worker. If a log cannot
+// be read to its end, the error and Cut have the reason; its whole lines before that, and the
+// lines of all other logs, were passed on.
 func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block)) error {
 	q := &queue{workers: workers, tasks: make(chan task, workers), free: make(chan *Block, 2*workers+2)}
 	for range cap(q.free) {
@@ -135,7 +135,7 @@ func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block))
 	return s.cut()
 }
 
-// Close closes logs of which only the beginning was read.
+// Close closes logs that were opened only for Head.
 func (s *Set) Close() error {
 	var all []error
 	for i := range s.states {
@@ -146,7 +146,7 @@ func (s *Set) Close() error {
 	return errors.Join(all...)
 }
 
-// Leave removes a log of which only the beginning was read; later ones move up.
+// Leave removes a log that was not read beyond Head. Later logs move up.
 func (s *Set) Leave(i int) error {
 	var err error
 	if s.states[i].reader != nil {
@@ -157,8 +157,8 @@ func (s *Set) Leave(i int) error {
 	return err
 }
 
-// Hold sets how to recognize a line that belongs to the next one, so that both are in one block;
-// nil means none.
+// Hold sets the function that recognizes a line that belongs to the next one, so that both are
+// in one block. nil means that there are no such lines.
 func (s *Set) Hold(i int, is func(line []byte) bool) { s.states[i].hold = is }
 
 // Packed reports whether a log is compressed.
@@ -170,13 +170,13 @@ func (s *Set) Packed(i int) (bool, error) {
 	return is && of.packed, nil
 }
 
-// Cut returns why a log could not be read to its end, or nil.
+// Cut returns the reason that a log could not be read to its end, or nil.
 func (s *Set) Cut(i int) error { return s.states[i].cut }
 
 // Zeros returns the number of zero bytes around lines of a log that were skipped.
 func (s *Set) Zeros(i int) int64 { return s.states[i].zeros }
 
-// cut names the logs that could not be read to their ends.
+// cut returns an error that names the logs that could not be read to their ends.
 func (s *Set) cut() error {
 	var all []error
 	for i := range s.states {
@@ -195,7 +195,7 @@ func (s *Set) named(i int, err error) error {
 	return fmt.Errorf("%s: %w", s.Logs[i].Path, err)
 }
 
-// blocks are not in use.
+// blocks holds unused blocks.
 var blocks = sync.Pool{New: func() any { return &Block{Data: make([]byte, 0, Size)} }}
 
 // queue holds the tasks of the workers of a Read.
@@ -205,14 +205,14 @@ type queue struct {
 	free    chan *Block // nil: not allocated yet; polls of a followed log mostly need one block
 }
 
-// task is a block, or a plain log to help reading.
+// task is a block, or a plain log to help read.
 type task struct {
 	block *Block
 	plain *plain
 }
 
-// plain is a log that the workers read themselves, a block each in turn: the block is then in the
-// caches of the core that processes it, and no goroutine has to be woken.
+// plain is a log that the workers read themselves, a block each in turn: the block is then in
+// the caches of the core that processes it, and no goroutine has to be woken.
 type plain struct {
 	asked sync.WaitGroup // workers that take part
 
@@ -246,7 +246,7 @@ func (p *plain) next(ctx context.Context, b *Block) bool {
 	return true
 }
 
-// share lets the workers read a plain log.
+// share makes the workers read a plain log.
 func (q *queue) share(ctx context.Context, c *cutter) error {
 	p := &plain{cut: c}
 	for range q.workers {
@@ -316,7 +316,7 @@ func (s *Set) read(ctx context.Context, i int, q *queue) (err error) {
 	return err
 }
 
-// rest returns the reader of what remains of a log: from the beginning, which Head may have read,
+// rest returns the reader of the rest of a log: from the beginning, which Head may have read,
 // or from the saved position.
 func (s *Set) rest(i int) (io.Reader, error) {
 	if s.Logs[i].skip == 0 {

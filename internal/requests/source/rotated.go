@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/logformat"
 )
 
-// part identifies the part of a log that a file is, by its name.
+// part identifies a file as a part of a log, by its name.
 type part struct {
 	log    string
 	rank   int // numbered, dated, or the log itself
@@ -54,8 +54,8 @@ func older(a, b string) int {
 	return cmp.Or(cmp.Compare(x.log, y.log), cmp.Compare(x.rank, y.rank), cmp.Compare(x.date, y.date), newer)
 }
 
-// Beside returns the files in a log's directory that it may have been rotated into, because their
-// names begin like its own; newest first.
+// Beside returns the files in a log's directory that it may have been rotated into, because
+// their names begin like its own, newest first.
 func Beside(h *host.Host, log string) ([]Log, error) {
 	dir, name := filepath.Split(log)
 	all, err := h.Files.ReadDir(filepath.Clean(dir + "."))

@@ -15,8 +15,8 @@ import (
 
 // A log that was truncated while its server keeps writing at its old offset (logrotate's
 // copytruncate without O_APPEND) begins with that many zero bytes. After a crash a log may end
-// with zero bytes, and so does a compressed file on a medium with blocks. They belong to no line,
-// and are skipped and counted.
+// with zero bytes, and so may a compressed file on a medium with blocks. They belong to no
+// line, and are skipped and counted.
 
 // skipZeros skips zero bytes at the beginning of a log.
 func skipZeros(r io.ReadCloser) (io.ReadCloser, int64, error) {
@@ -61,7 +61,7 @@ func skipZeros(r io.ReadCloser) (io.ReadCloser, int64, error) {
 	}
 }
 
-// failing returns an earlier error before it reads on.
+// failing returns an earlier error before it continues reading.
 type failing struct {
 	io.Reader
 	err error
@@ -75,7 +75,7 @@ func (f failing) Read(p []byte) (int, error) {
 }
 
 // dropZeros removes zero bytes at the beginnings of lines, and with inside all but the first of
-// those within a line. Only data[from:] is new. some reports whether there were any.
+// each run within a line. Only data[from:] is new. some reports whether there were any.
 func dropZeros(data []byte, from int, inside bool) (rest []byte, some bool) {
 	at := bytes.IndexByte(data[from:], 0)
 	if at < 0 {

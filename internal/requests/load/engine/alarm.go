@@ -1,4 +1,4 @@
-// Alarm waits for a time with a precision of microseconds.
+// Timers with a precision of microseconds.
 
 package engine
 
@@ -14,9 +14,9 @@ import (
 )
 
 // Alarm wakes one goroutine at a time. While a process is idle, epoll_wait(2) rounds the
-// runtime's own timers to milliseconds; a timerfd(2) is a descriptor that the runtime waits
-// for like for a connection. At 426 wake-ups a second its median delay is 50 µs, that of
-// time.Sleep 640 µs (Go 1.26, two busy processors), which would be part of each latency.
+// runtime's own timers to milliseconds; a timerfd(2) is a descriptor that the runtime polls
+// like a connection. At 426 wake-ups a second its median delay is 50 µs, compared to 640 µs for
+// time.Sleep (Go 1.26, two busy processors), which would be part of each latency.
 type Alarm struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -35,7 +35,7 @@ func NewAlarm() (*Alarm, error) {
 	return a, nil
 }
 
-// near is a time so short that sleeping would take longer.
+// near is a period so short that sleeping would take longer.
 const near = 10 * time.Microsecond
 
 // Until waits until t. It returns false once the alarm is closed.

@@ -35,8 +35,8 @@ type Dialer struct {
 	asked *atomic.Bool
 }
 
-// WithoutCertificate records whether the server requests a client certificate, although there
-// is none.
+// WithoutCertificate makes d record whether the server requests a client certificate, although
+// none is configured.
 func (d *Dialer) WithoutCertificate() {
 	asked := &atomic.Bool{}
 	d.asked = asked
@@ -47,8 +47,8 @@ func (d *Dialer) WithoutCertificate() {
 }
 
 // Ended returns the error of a connection that the server closed before any answer. With TLS
-// 1.3 it rejects a client without a certificate only after the handshake (RFC 8446,
-// 4.4.2.4), and whether its alert or the end of the connection is seen first is chance.
+// 1.3 it rejects a client without a certificate only after the handshake (RFC 8446, 4.4.2.4),
+// and either its alert or the end of the connection may be read first.
 func (d *Dialer) Ended(err error) error {
 	if d.asked == nil || !d.asked.Load() {
 		return err
@@ -108,7 +108,7 @@ type Probe struct {
 	ClientCertificate bool `json:"client_certificate"`
 }
 
-// String returns the address, the TLS version and whether a certificate was shown.
+// String returns the address, the TLS version and whether a client certificate was sent.
 func (p Probe) String() string {
 	text := p.Address
 	if p.TLS != "" {
@@ -137,7 +137,7 @@ func (d *Dialer) Reach(sockets []netip.AddrPort, timeout time.Duration) (Probe, 
 	return Probe{}, all
 }
 
-// Probe connects once, so that what cannot work fails before anything is measured.
+// Probe connects once, so that an invalid setup fails before anything is measured.
 func (d *Dialer) Probe(timeout time.Duration) (Probe, error) {
 	p := Probe{Address: d.To.String()}
 	again := *d

@@ -1,3 +1,3 @@
-// Package engine makes requests as load: it schedules and sends them over HTTP/1.1 and
-// HTTP/2, measures what came of them, and evaluates thresholds.
+// Package engine generates load: it schedules requests, sends them over HTTP/1.1 and HTTP/2,
+// measures the answers, and evaluates thresholds.
 package engine

@@ -1,15 +1,15 @@
-// The engine starts each request when it is due, over a connection of its own, and records
-// when it was due, when it was sent and when it was answered.
+// The engine starts each request when it is due, over a connection of its own, and records when
+// it was due, sent and answered.
 //
-// Open model: starts follow a schedule and wait for nothing. One connection at a time leads:
-// it sleeps until the next start, passes the lead to a free connection (or to a new one, up
-// to the limit) and sends. If none is free, there is no leader; starts that become due are
-// represented by the schedule alone, and each is sent as soon as a connection is free, with
-// its latency counted from when it was due. So every request that a stall delays shows it,
-// and no queue grows.
+// Open model: starts follow a schedule, independent of answers. One connection at a time leads:
+// it sleeps until the next start, passes the lead to a free connection (or to a new one, up to
+// the limit) and sends. If none is free, there is no leader; starts that become due are
+// represented by the schedule alone, and each is sent as soon as a connection is free, with its
+// latency counted from when it was due. So the latency of every request that a stall delays
+// includes the delay, and no queue grows.
 //
-// Closed model: each connection sends its next request after the answer to the previous
-// one. Only the requests in flight show a stall.
+// Closed model: each connection sends its next request after the answer to the previous one.
+// Only the requests in flight show a stall.
 
 package engine
 
@@ -25,7 +25,7 @@ type Plan struct {
 	// for For.
 	Schedule DriveSchedule
 	For      time.Duration
-	// Connections is their number in the closed model, and the maximum in the open one.
+	// Connections is the number of connections in the closed model, the maximum in the open one.
 	Connections int
 	// Each is the number of requests per connection in the closed model, within For; 0
 	// means unlimited.
@@ -44,8 +44,8 @@ type Plan struct {
 // DriveSchedule holds the times at which requests are due.
 type DriveSchedule interface {
 	Count() int64
-	// At returns when start i is due, from 0, since the beginning: never before start i-1,
-	// always before Length.
+	// At returns when start i, counted from 0, is due, since the beginning: never before start
+	// i-1, always before Length.
 	At(i int64) time.Duration
 	Length() time.Duration
 }
@@ -58,10 +58,10 @@ type Driver interface {
 
 // Outcome describes the end of a run.
 type Outcome struct {
-	// Until is the time up to which starts were made: the length of the plan, or less if it
-	// was interrupted.
+	// Until is the end of the period with starts: the length of the plan, or less if it was
+	// interrupted.
 	Until time.Duration
-	// Ended is when the last answer arrived or was given up.
+	// Ended is the time at which the last answer arrived or was given up.
 	Ended time.Duration
 	// Connections is the number of clients created.
 	Connections int
@@ -82,8 +82,8 @@ type engine struct {
 	finished bool      // no start is left
 	wait     sync.WaitGroup
 
-	// next and behind belong to the leader. behind: starts are late because no connection
-	// was free, until one is in time again.
+	// next and behind belong to the leader. behind reports whether starts are late because no
+	// connection was free; it lasts until a start is in time again.
 	next   int64
 	behind bool
 }
@@ -202,7 +202,7 @@ func (e *engine) workerLocked() *worker {
 // ended reports whether no further request may start.
 func (e *engine) ended() bool { return e.ctx.Err() != nil }
 
-// open is the goroutine of a worker in the open model.
+// open runs a worker in the open model.
 func (w *worker) open() {
 	defer w.flush()
 	for <-w.lead {
@@ -274,7 +274,7 @@ func (w *worker) offer() {
 	}
 }
 
-// finish releases the waiting workers: no start is left.
+// finish releases the waiting workers when no start is left.
 func (e *engine) finish() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -285,8 +285,8 @@ func (e *engine) finish() {
 	e.free = nil
 }
 
-// unsent counts the starts that were due but got no connection: their latency is at least
-// the time until the end.
+// unsent counts the starts that were due but got no connection. Their latency is at least the
+// time until the end.
 func (e *engine) unsent(until time.Duration) {
 	// If a leader was in time until the interruption, no start was waiting.
 	if e.Schedule == nil || e.ended() && !e.leadless && !e.behind {
@@ -307,7 +307,7 @@ func (e *engine) unsent(until time.Duration) {
 	e.Meter.Add(batch)
 }
 
-// closed is the goroutine of a worker in the closed model.
+// closed runs a worker in the closed model.
 func (w *worker) closed() {
 	defer w.flush()
 	// Each connection has its own range of request numbers.

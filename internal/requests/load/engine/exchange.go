@@ -31,9 +31,8 @@ type Request struct {
 	Idempotent bool
 }
 
-// Repeatable reports whether the request may be sent again if a kept-alive connection turns
-// out to be closed (RFC 9110, 9.2.2).
-// open turns out to be closed (RFC 9110, 9.2.2).
+// Repeatable reports whether the request may be sent again if a kept-alive connection turns out
+// to be closed (RFC 9110, 9.2.2).
 func (r *Request) Repeatable() bool {
 	if r.Idempotent {
 		return true
@@ -48,8 +47,8 @@ func (r *Request) Repeatable() bool {
 // Failure is the reason for an incomplete answer.
 type Failure string
 
-// Failures. Unsent and Unfinished mean that the run ended first; Interrupted says nothing
-// about the server.
+// Failures. Unsent and Unfinished mean that the run ended first; Interrupted does not depend on
+// the server.
 const (
 	None       Failure = ""
 	Timeout    Failure = "timeout"
@@ -62,12 +61,12 @@ const (
 	Unfinished Failure = "cut-off"      // still in flight a timeout after the end of the plan
 	Local      Failure = "local-limit"  // this machine has no port or file left for it
 	Other      Failure = "other"
-	// Interrupted: in flight when the run was interrupted.
+	// Interrupted means that the run was interrupted while the request was in flight.
 	Interrupted Failure = "interrupted"
 )
 
-// Waited reports whether the latency is at least the time waited: leaving such a failure out
-// would make the others look better.
+// Waited reports whether the latency is at least the time waited. Omitting such failures would
+// make the other latencies look better.
 func (f Failure) Waited() bool {
 	return f == Timeout || f == Unsent || f == Unfinished || f == Interrupted
 }
@@ -87,21 +86,21 @@ type Client interface {
 	Close()
 }
 
-// ErrNoAnswer is the error of a connection that ended before the first byte of an answer.
+// ErrNoAnswer is returned if a connection ended before the first byte of an answer.
 var ErrNoAnswer = errors.New("the server closed the connection without an answer")
 
-// ProtocolError is a malformed answer. Its text may quote the server.
+// ProtocolError describes a malformed answer. Its text may quote the server.
 type ProtocolError string
 
 func (e ProtocolError) Error() string { return string(e) }
 
-// TLSError is a failed handshake.
+// TLSError is returned for a failed handshake.
 type TLSError struct{ Err error }
 
 func (e *TLSError) Error() string { return e.Err.Error() }
 func (e *TLSError) Unwrap() error { return e.Err }
 
-// Failed returns the answer for an error. connecting means that there was no connection yet.
+// Failed returns the answer for an error. connecting reports whether it came from connecting.
 func Failed(err error, connecting bool) Answer {
 	a := Answer{Err: err, Failure: Other}
 	var broken ProtocolError

@@ -1,5 +1,5 @@
-// An HTTP/2 client (RFC 9113) on top of golang.org/x/net/http2: requests are streams, several
-// of which share a connection.
+// An HTTP/2 client (RFC 9113) on top of golang.org/x/net/http2: requests are streams that share
+// a connection.
 
 package engine
 
@@ -18,7 +18,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Limits on what a server can make this side hold, in bytes.
+// Limits on the memory that a server can make this client use, in bytes.
 const (
 	maxHeader     = 64 << 10
 	maxStream     = 256 << 10 // unread data of one stream
@@ -118,7 +118,7 @@ func (s *Stream) Exchange(r *Request, until time.Time) Answer {
 	return answer
 }
 
-// once sends the request. again means that the server was closing the connection and did
+// once sends the request. again reports whether the server was closing the connection and did
 // not process it.
 func (s *Stream) once(r *Request, until time.Time) (a Answer, again bool) {
 	client, err := s.Connection.get(until)

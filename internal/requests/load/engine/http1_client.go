@@ -54,7 +54,7 @@ func (c *HTTP1Client) Exchange(r *Request, until time.Time) Answer {
 	}
 }
 
-// ended reports whether the other side closed the connection.
+// ended reports whether the server closed the connection.
 func ended(err error) bool {
 	return errors.Is(err, ErrNoAnswer) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

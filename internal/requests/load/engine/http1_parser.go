@@ -178,7 +178,7 @@ func (h *head) first(line []byte) bool {
 	return h.status >= 100
 }
 
-// field evaluates a header line about the body or the connection.
+// field parses a header line about the body or the connection.
 func (h *head) field(line []byte) error {
 	if line[0] == ' ' || line[0] == '\t' {
 		return ProtocolError(fmt.Sprintf("a folded line in a header: %q", sample(line)))
@@ -225,7 +225,7 @@ func is(text []byte, name string) bool {
 	return len(text) == len(name) && strings.EqualFold(string(text), name)
 }
 
-// number reads digits only, and reports whether they form a number within int64.
+// number parses digits, and reports whether they form a number within int64.
 func number(digits []byte, base int64) (n int64, ok bool) {
 	for _, c := range digits {
 		var d int64

@@ -16,7 +16,7 @@ import (
 	"software.sslmate.com/src/go-pkcs12"
 )
 
-// Files names the certificate files. Empty ones are not given.
+// Files names the certificate files. An empty name means that the file is not given.
 type Files struct {
 	Cert, Key string // PEM
 	CA        string // PEM; empty means the system's CAs
@@ -40,7 +40,7 @@ func (f Files) Check() error {
 	return nil
 }
 
-// Load reads the files. passphrase returns that of the PKCS#12 file, if there is one.
+// Load reads the files. passphrase returns the passphrase of the PKCS#12 file, if any.
 func Load(f Files, read func(string) ([]byte, error), passphrase func() (string, error)) (*tls.Config, error) {
 	if err := f.Check(); err != nil {
 		return nil, err

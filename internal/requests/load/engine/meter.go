@@ -1,5 +1,5 @@
-// The meter counts requests by the time slice in which they were due. Its memory does not
-// grow with their number: each slice has histograms, and the number of slices is fixed
+// The meter counts requests by the time slice in which they were due. Its memory does not grow
+// with the number of requests: each slice has histograms, and the number of slices is fixed
 // before the run.
 
 package engine
@@ -21,25 +21,25 @@ const (
 
 // Sample is one request.
 type Sample struct {
-	// Begin is when it was due, Sent when it was sent, End when its answer was complete or it
-	// failed; all since the beginning of the run.
+	// Begin is the time at which it was due, Sent when it was sent, End when its answer was
+	// complete or it failed, all since the beginning of the run.
 	Begin, Sent, End time.Duration
 	Request          int
 	Answer           Answer
-	// Waited: it started late because no connection was free.
+	// Waited reports whether it started late because no connection was free.
 	Waited bool
 }
 
 // Tally counts the requests that were due in a period of time.
 type Tally struct {
-	// Starts is the number due. Good ones were answered with an expected status, Wrong ones
-	// with another, Failed ones not at all; interrupted ones are only in Failures.
+	// Starts is the number of requests due. Good ones were answered with an expected status, Wrong
+	// ones with another, Failed ones not at all; interrupted ones are only in Failures.
 	Starts, Good, Wrong, Failed int64
 	// Answered is the number of complete answers in the period, whenever requested.
 	Answered int64
 	In       int64 // bytes
-	// Late is the number of starts more than LateAfter late although a connection was free,
-	// Waited the number for which none was.
+	// Late is the number of starts more than LateAfter late although a connection was free, Waited
+	// the number that waited for a connection.
 	Late, Waited int64
 	Statuses     map[int]int64
 	Failures     map[Failure]int64
@@ -69,8 +69,8 @@ type Slice struct {
 	From, To time.Duration
 	Stage    int // of the schedule; 0 if there is none
 	Tally
-	// CPU is the share of its processors that this process used, Wanted the share that it
-	// used or waited for, which may exceed 1; 0 if not measured.
+	// CPU is the share of its processors that this process used, Wanted the share that it used or
+	// waited for, which may exceed 1. Both are 0 if not measured.
 	CPU, Wanted float64
 
 	latency, service *hdrhistogram.PackedHistogram
@@ -224,7 +224,7 @@ func (m *Meter) Now(at time.Duration) *Total {
 	return m.sum(max(0, i-1), max(1, i))
 }
 
-// Slices returns the slices up to a time; those after it were not measured.
+// Slices returns the slices up to a time. Later slices were not measured.
 func (m *Meter) Slices(until time.Duration) []*Slice {
 	n := sort.Search(len(m.slices), func(i int) bool { return m.slices[i].From >= until })
 	return m.slices[:n]
@@ -236,7 +236,7 @@ func (m *Meter) Requests() []MeteredRequest { return m.requests }
 // Example returns the first error of a failure.
 func (m *Meter) Example(f Failure) string { return m.examples[f] }
 
-// Delay returns how late starts were for which a connection was free.
+// Delay returns the delays of starts for which a connection was free.
 func (m *Meter) Delay() Times { return times(m.delay) }
 
 // Median returns the median latency in seconds, and whether there is one.
@@ -247,7 +247,7 @@ func (s *Slice) Median() (float64, bool) {
 	return seconds(s.latency.ValueAtPercentile(50)), true
 }
 
-// Percentile returns a percentile of the latency in seconds, 0 if there is none.
+// Percentile returns a percentile of the latency in seconds, or 0 if there is none.
 func (s *Slice) Percentile(p float64) float64 {
 	if s.latency == nil {
 		return 0

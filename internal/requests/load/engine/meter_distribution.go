@@ -27,14 +27,14 @@ func (d *Distribution) Add(t time.Duration) {
 	_ = d.times.RecordValue(min(max(0, int64(t)), d.most))
 }
 
-// Times returns the summary.
+// Times returns a summary of the distribution.
 func (d *Distribution) Times() Times {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return times(d.times)
 }
 
-// Percentile returns a percentile in seconds; 0 if there are no times.
+// Percentile returns a percentile in seconds, or 0 if there are no times.
 func (d *Distribution) Percentile(p float64) float64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Part is the state of a meter for another process that adds up several of them: counts,
-// and histograms in HdrHistogram's V2 encoding, so nothing is lost.
+// Part is the state of a meter for a process that adds up several meters: counts, and
+// histograms in HdrHistogram's V2 encoding, without loss.
 type Part struct {
 	Slices   []PartSlice        `json:"slices"`
 	Delay    string             `json:"delay"`
@@ -49,7 +49,7 @@ func (m *Meter) Part() (*Part, error) {
 	return p, err
 }
 
-// errOther is the error of a part from another run.
+// errOther is returned for a part of another run.
 var errOther = errors.New("not a part of this run: its slices or requests differ")
 
 // Merge adds a part of the same run.
@@ -94,7 +94,7 @@ func (m *Meter) merge(to *Slice, from *PartSlice) error {
 	return errors.Join(into(to.latency.MergeFrom, from.Latency), into(to.service.MergeFrom, from.Service))
 }
 
-// into adds an encoded histogram completely, or returns an error.
+// into adds an encoded histogram. It returns an error if any value cannot be added.
 func into(merge func(*hdrhistogram.Histogram) int64, encoded string) error {
 	h, err := hdrhistogram.Decode([]byte(encoded))
 	if err != nil {

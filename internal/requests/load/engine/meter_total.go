@@ -78,14 +78,14 @@ func (m *Meter) sum(from, to int) *Total {
 	return t
 }
 
-// Latency is from when a request was due to the end of its answer.
+// Latency returns the times from when a request was due to the end of its answer.
 func (t *Total) Latency() Times { return times(t.latency) }
 
-// Service is from sending the request to the end of its answer: what a generator reports that
-// waits for each answer before it looks at the clock again.
+// Service returns the times from sending the request to the end of its answer: the figure of
+// generators that wait for each answer before they look at the clock again.
 func (t *Total) Service() Times { return times(t.service) }
 
-// Percentile returns a percentile of the latency in seconds, 0 if there is none.
+// Percentile returns a percentile of the latency in seconds, or 0 if there is none.
 func (t *Total) Percentile(p float64) float64 {
 	if t.latency.TotalCount() == 0 {
 		return 0
@@ -94,7 +94,7 @@ func (t *Total) Percentile(p float64) float64 {
 }
 
 // Encoded returns the histogram of the latency in nanoseconds, in HdrHistogram's V2 encoding
-// (compressed, base64), which other tools read and which merges without loss.
+// (compressed, base64), which other tools can read and merge without loss.
 func (t *Total) Encoded() (string, error) {
 	text, err := t.latency.EncodeV2()
 	return string(text), err

@@ -1,5 +1,5 @@
-// Schedules of the open model: a steady rate, ramps, steps. The times do not depend on how
-// long anything takes.
+// Schedules of the open model: a steady rate, ramps, steps. The times do not depend on the
+// duration of requests.
 
 package engine
 
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Most is the highest rate accepted, in requests a second: more than one machine can send.
+// Most is the highest rate accepted, in requests a second, more than one machine can send.
 const Most = 10_000_000
 
 // Stage is a part of a schedule in which the rate changes linearly.
@@ -36,7 +36,7 @@ func (s Stage) starts(d time.Duration) float64 {
 	return s.From*t + (s.To-s.From)*t*t/(2*s.For.Seconds())
 }
 
-// when is the inverse of starts: it returns when start n is due.
+// when is the inverse of starts. It returns the time at which start n is due.
 func (s Stage) when(n float64) time.Duration {
 	t := 0.0
 	// Solve a t² + b t = n in the form that is precise for small a.
@@ -49,7 +49,7 @@ func (s Stage) when(n float64) time.Duration {
 // RateSchedule is a sequence of stages.
 type RateSchedule struct {
 	Stages []Stage
-	// begins holds when each stage begins, before the number of starts before it.
+	// begins holds the start of each stage, before the number of starts before it.
 	begins []time.Duration
 	before []float64
 	count  int64
@@ -88,7 +88,7 @@ func (s *RateSchedule) Length() time.Duration {
 	return s.begins[last] + s.Stages[last].For
 }
 
-// At returns when start i is due, from 0, since the beginning.
+// At returns when start i, counted from 0, is due, since the beginning.
 func (s *RateSchedule) At(i int64) time.Duration {
 	stage := len(s.Stages) - 1
 	for stage > 0 && s.before[stage] > float64(i) {
@@ -143,8 +143,8 @@ func ParseSteps(words string, each time.Duration) (stages []Stage, err error) {
 	return stages, nil
 }
 
-// Every is each N-th start of a schedule, from start First (0-based) on: the share of one of
-// N generators.
+// Every is the share of one of N generators in a schedule: every N-th start, from start First
+// (0-based) on.
 type Every struct {
 	*RateSchedule
 	First, N int64

@@ -1,5 +1,5 @@
-// Resources of this process: processor time, memory, open files. A generator at its own
-// limit says nothing about a server.
+// Resources of this process: processor time, memory, open files. If the generator is at its own
+// limit, its results do not describe the server.
 
 package engine
 
@@ -32,9 +32,9 @@ func Now() *Use {
 	return u
 }
 
-// waited returns how long the threads of this process were runnable without a processor: the
-// second figure of /proc/self/task/TID/schedstat (Documentation/scheduler/sched-stats.rst),
-// in ns. 0 if the kernel does not count it.
+// waited returns the time that threads of this process were runnable without a processor: the
+// second figure of /proc/self/task/TID/schedstat (Documentation/scheduler/sched-stats.rst), in
+// ns. It returns 0 if the kernel does not count it.
 func waited() (all time.Duration) {
 	const threads = "/proc/self/task"
 	dir, err := os.Open(threads)
@@ -54,12 +54,12 @@ func waited() (all time.Duration) {
 	return all
 }
 
-// CPU returns the processor time used up to then.
+// CPU returns the processor time used until u was taken.
 func (u *Use) CPU() time.Duration { return u.cpu }
 
-// Share returns the share of its processors that the process used since then or since the
-// last call (0 to 1), and the share that it used or waited for: 1 or above means that it had
-// more work than it got processor time for, throughout.
+// Share returns the share of its processors that the process used since u was taken or the last
+// call (0 to 1), and the share that it used or waited for: 1 or above means that it was short
+// of processor time throughout.
 func (u *Use) Share() (took, wanted float64) {
 	now := Now()
 	all := now.at.Sub(u.at).Seconds() * float64(Processors())
@@ -69,7 +69,7 @@ func (u *Use) Share() (took, wanted float64) {
 	return took, wanted
 }
 
-// Processors returns how many this process can use.
+// Processors returns the number of processors that this process can use.
 func Processors() int { return min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) }
 
 // MemoryBytes returns the size of heap and stacks after a garbage collection; the kernel's
@@ -84,7 +84,7 @@ func MemoryBytes() int64 {
 // OwnFiles is the maximum number of files that the program itself needs.
 const OwnFiles = 64
 
-// OpenFiles returns how many files this process may open, connections included.
+// OpenFiles returns the number of files that this process may open, including connections.
 func OpenFiles() (uint64, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

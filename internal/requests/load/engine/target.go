@@ -96,8 +96,8 @@ type Set struct {
 	Seed uint64
 }
 
-// Pick returns the index of the n-th request: always the same for the same n and seed, and in
-// the long run as often as its weight says.
+// Pick returns the index of the n-th request. It depends on n and the seed only; in the long
+// run each request is picked in proportion to its weight.
 func (s *Set) Pick(n uint64) int {
 	if len(s.Requests) == 1 {
 		return 0
@@ -185,7 +185,7 @@ func withPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// ours are the header fields that fettle writes itself.
+// ours are the header fields that fettle sets itself.
 var ours = []string{"Connection", "Content-Length", "Transfer-Encoding", "Expect", "Upgrade", "Keep-Alive", "Te", "Trailer", "Proxy-Connection"}
 
 func (c Common) check() error {

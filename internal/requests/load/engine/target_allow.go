@@ -58,7 +58,7 @@ func (a *Allowed) may(socket netip.AddrPort) bool {
 	return slices.Contains(a.sockets, socket)
 }
 
-// NotAllowedError is a target that the user has not allowed.
+// NotAllowedError is returned for a target that the user has not allowed.
 type NotAllowedError struct {
 	Target string // as given, with port
 	Socket netip.AddrPort

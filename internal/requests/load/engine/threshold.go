@@ -22,11 +22,11 @@ type Measured interface {
 	Latencies() int64 // number of latencies
 	Errors() float64  // 0 to 1
 	Rate() float64    // answers a second
-	// Observed returns a figure of the observed servers by name; false if unknown.
+	// Observed returns a figure of the observed servers by name, or false if it is unknown.
 	Observed(name string) (float64, bool)
 }
 
-// Errors and Rate are the names of those thresholds.
+// Errors and Rate are the names of the thresholds on the error share and the rate.
 const (
 	Errors = "errors"
 	Rate   = "rate"
@@ -49,7 +49,7 @@ type Gate struct {
 	limit float64
 	value func(Measured) float64
 	show  func(float64) string
-	// wants is the number of latencies needed to know the value.
+	// wants is the number of latencies needed to determine the value.
 	wants int64
 	what  string
 }
@@ -62,7 +62,7 @@ func (g *Gate) Observed() bool {
 	return g.what == CPU || g.what == RunQueue || g.what == Memory || g.what == Network
 }
 
-// Wants returns how many answers are needed to know the value.
+// Wants returns the number of answers needed to determine the value.
 func (g *Gate) Wants() int64 { return g.wants }
 
 var form = regexp.MustCompile(`^\s*(p[0-9.]+|mean|max|errors|rate|cpu|runqueue|memory|network)\s*(<=|>=|<|>)\s*(\S.*?)\s*$`)
@@ -148,11 +148,11 @@ type Result struct {
 	Gate string `json:"gate"` // p99 < 200ms
 	Met  bool   `json:"met"`
 	Text string `json:"text"` // the measured value
-	// Unknown: not met because the value is unknown.
+	// Unknown reports whether the threshold is not met because the value is unknown.
 	Unknown bool `json:"unknown,omitempty"`
 }
 
-// TooFew returns why so few latencies cannot tell the value, or "" if they are enough.
+// TooFew explains that n latencies are too few for the value, or returns "" if they suffice.
 func (g *Gate) TooFew(n int64) string {
 	if n >= g.wants {
 		return ""

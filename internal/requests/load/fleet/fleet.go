@@ -13,13 +13,13 @@ import (
 	"fettle.dev/fettle/internal/ssh"
 )
 
-// Place is where to start a worker.
+// Place is a location to start a worker.
 type Place struct {
 	Name  string   // for messages
 	Words []string // the command line that starts it
 }
 
-// Client is this side of a worker.
+// Client is the coordinator's side of a worker.
 type Client struct {
 	Name  string
 	Ready Ready
@@ -34,9 +34,9 @@ type Client struct {
 // Fleet is a set of workers that are ready.
 type Fleet struct {
 	Clients []*Client
-	// Quiet, if not nil, is called with a client that reported nothing for some seconds.
+	// Quiet, if not nil, is called with a client that has been silent for a few seconds.
 	Quiet func(client string, since time.Time)
-	// Patience is how long a client may report nothing until it is given up; 0 means half a
+	// Patience is the time that a client may be silent until it is given up; 0 means half a
 	// minute.
 	Patience time.Duration
 }
@@ -44,12 +44,12 @@ type Fleet struct {
 // pings is the number of clock queries per worker; the quickest counts.
 const pings = 20
 
-// ToStart is how long a worker may take to answer in addition to what its job takes: ssh
-// itself tries to connect for half a minute.
+// ToStart is the time that a worker may take to answer in addition to its job's: ssh itself
+// tries to connect for half a minute.
 const ToStart = time.Minute
 
-// Start starts all workers at once and sends them the job. If one is not ready within a time,
-// all are stopped.
+// Start starts all workers and sends them the job. If one is not ready in time, all are
+// stopped.
 func Start(ctx context.Context, places []Place, job any, within time.Duration) (*Fleet, error) {
 	text, err := json.Marshal(job)
 	if err != nil {
@@ -74,7 +74,7 @@ func Start(ctx context.Context, places []Place, job any, within time.Duration) (
 }
 
 func start(ctx context.Context, place Place, job []byte, within time.Duration) (_ *Client, err error) {
-	// An interrupted load asks its workers for their counts: ctx kills them only while they
+	// An interrupted load still collects its workers' counts: ctx kills them only while they
 	// connect.
 	session, err := ssh.Start(context.WithoutCancel(ctx), place.Words, maxLine)
 	if err != nil {
@@ -111,7 +111,7 @@ func start(ctx context.Context, place Place, job []byte, within time.Duration) (
 	return c, c.clock()
 }
 
-// clock measures how far the worker's clock is ahead (Cristian 1989).
+// clock measures the offset of the worker's clock (Cristian 1989).
 func (c *Client) clock() error {
 	for i := range pings {
 		asked := time.Now()
@@ -177,8 +177,8 @@ func (f *Fleet) Begin() time.Time {
 	return time.Now().Add(lead)
 }
 
-// Run lets each client generate its share from begin on, for length, and returns what each
-// counted. When ctx ends, or a client is lost or stopped on its machine, all stop and return
+// Run makes each client generate its share from begin on, for length, and returns each client's
+// counts. When ctx ends, or a client is lost or stopped on its machine, all stop and return
 // what they have. A lost client has a Lost instead of a part.
 func (f *Fleet) Run(ctx context.Context, begin time.Time, length time.Duration, shares []Share, now func(client int, n Now)) ([]*Part, []*Lost) {
 	ctx, stop := context.WithCancel(ctx)

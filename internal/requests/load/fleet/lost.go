@@ -10,11 +10,11 @@ import (
 // unknown.
 type Lost struct {
 	Client string
-	// Heard is the time of its last report, At how far its load was then.
+	// Heard is the time of its last report, At the position in its load then.
 	Heard time.Time
 	At    time.Duration
-	// Silent is how long it had reported nothing when it was given up; 0 if it ended or
-	// reported an error.
+	// Silent is the time without a report when it was given up; 0 if it ended or reported an
+	// error.
 	Silent time.Duration
 	Err    error
 }
@@ -38,8 +38,8 @@ func (l *Lost) Why() string {
 const (
 	// quiet is the time without a report after which Fleet.Quiet is called.
 	quiet = 5 * time.Second
-	// patience is the time without a report after which a client is given up; it may also
-	// take so long for its final report after its load.
+	// patience is the time without a report after which a client is given up, and the limit for
+	// its final report after the load.
 	patience = 30 * time.Second
 )
 
@@ -70,8 +70,8 @@ func (c *Client) listen(begin time.Time, length, patience time.Duration, told fu
 	return h
 }
 
-// wait returns how long a client may be silent after since. Its final report is one long line,
-// which a slow network delays, so silence around the end of the load is allowed.
+// wait returns the time that a client may be silent after since. Its final report is one long
+// line, which a slow network delays, so silence around the end of the load is allowed.
 func (h *hearing) wait(since time.Time) time.Duration {
 	if left := h.over.Sub(since); left <= h.patience {
 		return max(0, left) + h.patience
@@ -90,7 +90,7 @@ func (h *hearing) heard(n Now) {
 	}
 }
 
-// stop restarts the clock when the client is asked to stop.
+// stop restarts the timer when the client is told to stop.
 func (h *hearing) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

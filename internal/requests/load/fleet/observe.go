@@ -70,7 +70,7 @@ func SSH(name string) (Source, error) {
 	return shell{session}, nil
 }
 
-// readTimeout is how long even a busy machine may take to answer.
+// readTimeout is the time that even a busy machine may take to answer.
 const readTimeout = 20 * time.Second
 
 func (s shell) Read(ctx context.Context) ([]byte, error) {
@@ -105,7 +105,7 @@ type Observer struct {
 	kept   bool // the kernel records the time of the run queue
 }
 
-// New reads a machine once, so that what cannot work fails before anything is measured.
+// New reads a machine once, so that an invalid setup fails before anything is measured.
 func New(ctx context.Context, name string, source Source) (*Observer, error) {
 	o := &Observer{Name: name, source: source}
 	s, err := o.read(ctx)
@@ -194,7 +194,7 @@ func (c *Course) Stop() {
 	<-c.done
 }
 
-// Err returns why the observation ended early.
+// Err returns the reason that the observation ended early.
 func (c *Course) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,9 +202,9 @@ func (c *Course) Err() error {
 }
 
 // Between returns the figures from the first sample at or after from to the last one at or
-// before to, and whether they are known. If the machine was so slow that only one sample is
-// in between, the next one counts if it came within half of the period after to. Samples that
-// miss a limit by less than a tenth of a second still count.
+// before to, and whether they are known. If the machine was so slow that only one sample is in
+// between, the next one counts if it came within half of the period after to. Samples that miss
+// a limit by less than a tenth of a second still count.
 func (c *Course) Between(from, to time.Duration) (Figures, bool) {
 	const slack = 100 * time.Millisecond
 	c.mu.Lock()
@@ -236,5 +236,5 @@ func (c *Course) Samples() []Figures {
 	return out
 }
 
-// errRestarted is the error of counters that went back.
+// errRestarted is returned if counters went back.
 var errRestarted = errors.New("its counters went back: the machine was restarted, or its processors changed")

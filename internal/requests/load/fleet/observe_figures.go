@@ -10,10 +10,10 @@ type Figures struct {
 	// including the hypervisor's StolenShare. Waiting for a disk is idle.
 	CPUShare    float64 `json:"cpu_share"`
 	StolenShare float64 `json:"stolen_share"`
-	// BusiestCPUShare is that of the busiest processor.
+	// BusiestCPUShare is the share of the busiest processor.
 	BusiestCPUShare float64 `json:"busiest_cpu_share"`
-	// RunQueue is the mean number of runnable tasks per processor, LongestRunQueue that of
-	// the processor with the most, if the kernel records it.
+	// RunQueue is the mean number of runnable tasks per processor, LongestRunQueue the mean of the
+	// busiest processor, if the kernel records it.
 	RunQueue        float64  `json:"run_queue_per_cpu"`
 	LongestRunQueue *float64 `json:"longest_run_queue,omitempty"`
 	// MemoryShare is the highest share of the memory in use: not available without swapping.
@@ -28,7 +28,7 @@ type Network struct {
 	OutBytesPerS float64 `json:"out_bytes_per_s"`
 }
 
-// figures returns those between two samples, and whether they are known; the caller holds
+// figures returns the figures between two samples, and whether they are known. The caller holds
 // the lock.
 func (c *Course) figures(first, last int) (Figures, bool) {
 	a, b := c.seen[first], c.seen[last]

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Files are read in this order; a kernel may lack some. Each begins with words of its own,
-// so they can be concatenated.
+// Files are read in this order; a kernel may lack some. Each begins with different words, so
+// they can be concatenated.
 var Files = []string{"/proc/uptime", "/proc/stat", "/proc/schedstat", "/proc/meminfo", "/proc/net/dev"}
 
 // snapshot holds the state of a machine at one time: counters since its boot.
@@ -17,8 +17,7 @@ type snapshot struct {
 	uptime float64 // s
 	cpu    ticks   // of all processors
 	cpus   []ticks
-	// runnable is the number of running or waiting processes at that time, including the
-	// reader.
+	// runnable is the number of running or waiting processes at that time, the reader included.
 	runnable int
 	// queued is the time in which tasks ran or waited on each processor, in ns, if the
 	// kernel records it.
@@ -27,7 +26,7 @@ type snapshot struct {
 	received, posted map[string]uint64
 }
 
-// ticks holds times of a processor, in kernel ticks.
+// ticks holds the times of a processor, in kernel ticks.
 type ticks struct{ all, idle, stolen uint64 }
 
 // parse reads the concatenated files.

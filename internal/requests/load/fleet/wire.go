@@ -1,8 +1,8 @@
-// Package fleet drives generators on several machines as one. Each is a worker that speaks
-// JSON, one message a line, over standard input and output, so any program that starts
-// another one elsewhere will do: ssh, kubectl exec. A worker receives the job, then its share
-// and when to begin by its own clock, and finally reports everything it counted. It ends when
-// its input does: a broken connection stops the load.
+// Package fleet drives generators on several machines as one. Each is a worker that exchanges
+// JSON, one message a line, over standard input and output, so any program that starts a remote
+// program can start it: ssh, kubectl exec. A worker receives the job, then its share and a
+// start time by its own clock, and finally reports its counts. It ends when its input ends: a
+// broken connection stops the load.
 package fleet
 
 import (
@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load/engine"
 )
 
-// Schema names the protocol. Both sides must have the same.
+// Schema is the name of the protocol. Both sides must use the same.
 const Schema = "fettle/load-worker/v2"
 
 // toWorker is a message to a worker; one field is set.
@@ -40,7 +40,7 @@ type Ready struct {
 
 // Share is one worker's part of the load.
 type Share struct {
-	// Stages is the schedule of all workers together. This one makes each Of-th of their
+	// Stages is the schedule of all workers together. This worker makes each Of-th of their
 	// starts, from start First (0-based) on.
 	Stages      []engine.Stage `json:"stages"`
 	First       int64          `json:"first"`
@@ -49,13 +49,13 @@ type Share struct {
 	WarmUp      time.Duration  `json:"warm_up_ns"`
 	Connections int            `json:"connections"`
 	Seed        uint64         `json:"seed"`
-	// At is when to begin by the worker's clock, in ns since 1970.
+	// At is the start time by the worker's clock, in ns since 1970.
 	At int64 `json:"at_ns"`
 }
 
-// Counts are a generator's counters other than those of requests.
+// Counts holds a generator's counters other than the request counters.
 type Counts struct {
-	// Until is the time up to which requests were started.
+	// Until is the end of the period in which requests were started.
 	Until       time.Duration `json:"until_ns"`
 	Connections int           `json:"connections"`
 	Handshakes  int64         `json:"handshakes"`
@@ -64,9 +64,9 @@ type Counts struct {
 	Reopened    int64         `json:"reopened"`
 	CPU         time.Duration `json:"cpu_ns"`
 	Processors  int           `json:"processors"`
-	// Late is how much later than At it began.
+	// Late is the delay of its start after At.
 	Late time.Duration `json:"late_ns"`
-	// Stopped: it was stopped on its own machine, not by the other side.
+	// Stopped reports whether it was stopped on its own machine, not by the coordinator.
 	Stopped bool `json:"stopped,omitempty"`
 }
 

@@ -19,7 +19,7 @@ type Worker interface {
 	Run(ctx context.Context, s Share, now func(Now)) (*Part, error)
 }
 
-// served is a worker with the connection to the other side.
+// served is a worker with the connection to the coordinator.
 type served struct {
 	Worker
 	mu  sync.Mutex
@@ -106,8 +106,8 @@ func (s *served) prepare(ctx context.Context, job []byte) {
 	s.say(fromWorker{Ready: ready})
 }
 
-// run waits for the start time and generates the load until ctx ends; all is the context of
-// the worker itself.
+// run waits for the start time and generates the load until ctx ends. all is the context of the
+// worker itself.
 func (s *served) run(ctx, all context.Context, share Share) {
 	begin := time.Unix(0, share.At)
 	wait := time.NewTimer(time.Until(begin))

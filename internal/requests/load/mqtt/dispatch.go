@@ -1,4 +1,4 @@
-// The dispatcher decides when the notification of a job is sent, and when again, as Foreman's
+// The dispatcher decides when the notification of a job is sent and sent again, as Foreman's
 // smart proxy does in pull-mqtt mode (smart_proxy_remote_execution_ssh,
 // lib/smart_proxy_remote_execution_ssh/mqtt/dispatcher.rb at 4dd2773). It sends nothing and
 // reads no clock.
@@ -21,7 +21,7 @@ import (
 type Settings struct {
 	TTL    time.Duration // mqtt_ttl
 	Resend time.Duration // mqtt_resend_interval
-	// Limit is the maximum number of jobs in progress (mqtt_rate_limit); 0 is unlimited.
+	// Limit is the maximum number of jobs in progress (mqtt_rate_limit); 0 means unlimited.
 	Limit int
 }
 
@@ -62,11 +62,11 @@ type tracker struct {
 	nWaiting, nHot, nCold, nRunning int
 }
 
-// newTracker returns a tracker of jobs, none of which exists yet.
+// newTracker returns a tracker for a number of jobs, none of which exists yet.
 func newTracker(jobs, limit int) *tracker { return &tracker{limit: limit, jobs: make([]place, jobs)} }
 
-// Add queues a job for sending, for the first time or again. A finished job is ignored; a
-// running one is not: the proxy sends its notification again.
+// Add queues a job for sending, for the first time or again. It ignores finished jobs, but not
+// running ones: the proxy sends their notification again.
 func (t *tracker) Add(job int) {
 	p := &t.jobs[job]
 	if p.done || p.waits {
@@ -77,8 +77,8 @@ func (t *tracker) Add(job int) {
 	t.waiting = append(t.waiting, job)
 }
 
-// Next returns the job whose notification is to be sent now; false if none waits or the limit
-// is reached.
+// Next returns the job whose notification is to be sent now, or false if no job waits or the
+// limit is reached.
 func (t *tracker) Next() (job int, ok bool) {
 	if t.nWaiting == 0 || t.limit > 0 && t.nRunning+t.nHot+t.nCold >= t.limit {
 		return 0, false
@@ -115,7 +115,7 @@ func (t *tracker) Fetched(job int) {
 	}
 }
 
-// leave ends all states of a job but running.
+// leave ends all states of a job except running.
 func (t *tracker) leave(p *place) {
 	for _, x := range []struct {
 		in *bool
@@ -139,8 +139,8 @@ func (t *tracker) Done(job int) {
 	p.done = true
 }
 
-// Tick advances the proxy's clock. It returns the jobs that are given up; Add them again after
-// the resend interval.
+// Tick advances the proxy's clock. It returns the jobs that are given up. The caller adds them
+// again after the resend interval.
 func (t *tracker) Tick() (given []int) {
 	for _, job := range t.cold {
 		if p := &t.jobs[job]; p.cold {

@@ -51,7 +51,7 @@ func Parse(text string) (Settings, error) {
 	return s, nil
 }
 
-// seconds parses a time; the proxy uses whole seconds and writes them without a unit.
+// seconds parses a time. The proxy uses whole seconds and writes them without a unit.
 func seconds(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if n, plain := strconv.Atoi(text); plain == nil {

@@ -18,8 +18,8 @@ import (
 type host struct {
 	name       string
 	mqtt, http *engine.Dialer
-	// latency is from when it was due to connect until the broker granted its topics; -1 if
-	// it did not.
+	// latency is the time from when it was due to connect until the broker granted its topics, or
+	// -1 if it did not.
 	latency time.Duration
 	session *session // nil while it is not connected
 }
@@ -72,8 +72,8 @@ func (r *Prepared) session(i int) *session {
 	return r.hosts[i].session
 }
 
-// connectAll starts each host when it is due, whatever happened to those before, and returns
-// when all are connected or have failed.
+// connectAll starts each host when it is due, independent of earlier ones, and returns when all
+// are connected or have failed.
 func (r *Prepared) connectAll(ctx context.Context) {
 	var opening sync.WaitGroup
 	for i := range r.hosts {
@@ -95,7 +95,7 @@ func perSecond(i int, rate float64) time.Duration {
 	return time.Duration(float64(i) / rate * float64(time.Second))
 }
 
-// live is the goroutine of a host: it connects, and listens until the end.
+// live runs a host: it connects, and listens until the end.
 func (r *Prepared) live(ctx context.Context, i int, at time.Duration, opening *sync.WaitGroup) {
 	s := r.connect(ctx, i, at)
 	opening.Done()

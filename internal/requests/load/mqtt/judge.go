@@ -47,7 +47,7 @@ func (r *Prepared) judge(x *Result, cut bool, busy busiest, cpu time.Duration) (
 	return x, r.series(x)
 }
 
-// limits records the limits of this side.
+// limits records the limits of the generator.
 func (x *Result) limits() {
 	g := &x.Generator
 	say := func(format string, args ...any) { g.Texts = append(g.Texts, fmt.Sprintf(format, args...)) }

@@ -35,8 +35,8 @@ func topics(host string) []string {
 
 func jobTopic(host string) string { return "yggdrasil/" + host + "/data/in" }
 
-// numbering creates the identifiers of a round: syntactic UUIDs that end with the job's
-// number, so replies need no lookup.
+// numbering creates the identifiers of a round: syntactically valid UUIDs that end with the
+// job's number, so replies need no lookup.
 type numbering struct {
 	run   [6]byte // random
 	round uint16
@@ -47,12 +47,12 @@ func (n numbering) prefix() string {
 	return fmt.Sprintf("%s-%s-4%03x-", r[:8], r[8:], n.round&0xfff)
 }
 
-// uuid returns the UUID of a job, or with an attempt above 0 that of a message.
+// uuid returns the UUID of a job, or of a message if attempt is above 0.
 func (n numbering) uuid(job, attempt int) string {
 	return fmt.Sprintf("%s%04x-%012x", n.prefix(), 0x8000|attempt&0x3fff, job)
 }
 
-// parse splits a UUID of this round; ok is false for any other.
+// parse splits a UUID of this round. ok is false for other UUIDs.
 func (n numbering) parse(uuid string) (job, attempt int, ok bool) {
 	rest, ok := strings.CutPrefix(uuid, n.prefix())
 	if !ok || len(rest) != len("8000-000000000000") || rest[4] != '-' {
@@ -95,7 +95,7 @@ func (n numbering) read(text []byte) (job, attempt int, ok bool) {
 	return job, attempt, ok && whole && same == job
 }
 
-// report is what a host posts about its job (foreman_ygg_worker, types.go): a piece of
+// report is the body that a host posts about its job (foreman_ygg_worker, types.go): a piece of
 // output, or the exit code.
 type report struct {
 	Version string   `json:"version"`
@@ -113,10 +113,10 @@ type update struct {
 // outputBytes is the size of the output in each report but the last.
 const outputBytes = 1000
 
-// output is about what a package manager prints in five seconds.
+// output is about as much as a package manager prints in five seconds.
 var output = strings.Repeat("  Upgrading        : a-package-of-the-job-1:2.3.4-5.el9.x86_64\n", outputBytes)[:outputBytes]
 
-// reportOf encodes a report: of output, or of the end of the job.
+// reportOf encodes a report with output, or of the end of the job.
 func reportOf(now time.Time, end bool) []byte {
 	u := update{Timestamp: now.Format(time.RFC3339Nano), Type: "output", Content: output, Stream: "stdout"}
 	if end {

@@ -26,9 +26,9 @@ const (
 // never is later than any time.
 const never = time.Duration(1<<63 - 1)
 
-// proxy is the dispatcher of the smart proxy: it processes one event after the other in the
-// order in which they happened, and publishes each notification over its own connection.
-// Events that happen while it publishes wait.
+// proxy is the dispatcher of the smart proxy. It processes events one after the other in the
+// order in which they happened, and publishes each notification over its own connection. Events
+// that happen while it publishes wait.
 type proxy struct {
 	*round
 	tracker *tracker
@@ -55,7 +55,7 @@ func (p *proxy) run() {
 	}
 }
 
-// over returns when the round ends unless something happens before.
+// over returns the time at which the round ends if no further event happens.
 func (p *proxy) over() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,7 +141,7 @@ func (p *proxy) handle(e event) {
 	}
 }
 
-// send publishes what the limit permits. at is when that became possible.
+// send publishes what the limit permits. at is the time at which it became possible.
 func (p *proxy) send(at time.Duration) bool {
 	for p.working.Err() == nil {
 		job, ok := p.tracker.Next()

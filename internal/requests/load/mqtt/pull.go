@@ -11,8 +11,8 @@ import (
 )
 
 // work fetches a job at its host and reports on it, as yggdrasil and foreman_ygg_worker do:
-// over one kept-alive connection, without retries. The URL is always this run's own, whatever
-// the notification says.
+// over one kept-alive connection, without retries. It always uses this run's own URL and
+// ignores the one in the notification.
 func (o *round) work(ctx context.Context, number int, at time.Duration) {
 	client := &engine.HTTP1Client{Dialer: o.hosts[number].http}
 	defer context.AfterFunc(ctx, client.Close)()

@@ -58,7 +58,7 @@ type Broker struct {
 	engine.Probe
 }
 
-// PullBy describes how hosts fetched and reported.
+// PullBy describes the hosts' requests for jobs and their reports.
 type PullBy struct {
 	URL          string  `json:"url"`
 	OutputEveryS float64 `json:"output_every_s"`
@@ -66,21 +66,21 @@ type PullBy struct {
 	OutputBytes  int     `json:"output_bytes"` // per report
 }
 
-// Connect describes how the hosts connected.
+// Connect describes the connection phase of the hosts.
 type Connect struct {
 	AskedRate float64 `json:"asked_per_s"`
-	// Rate is that of the successful connections, until the last of them.
+	// Rate is the rate of successful connections, until the last of them.
 	Rate      float64 `json:"connected_per_s"`
 	DurationS float64 `json:"duration_s"`
 	Connected int     `json:"connected"`
 	Refused   int     `json:"refused"`
-	// FirstRefused is the number connected at the first refusal; absent if none was refused.
+	// FirstRefused is the number of hosts connected at the first refusal, or absent.
 	FirstRefused *int                           `json:"connected_at_first_refusal,omitempty"`
 	Failures     map[string]engine.FailureCount `json:"failures"`
 	// Lost counts the connections that the broker closed later.
 	Lost         int                            `json:"lost"`
 	LostFailures map[string]engine.FailureCount `json:"lost_failures"`
-	// Latency is from when a host was due to connect until it was subscribed.
+	// Latency is the time from when a host was due to connect until it was subscribed.
 	Latency engine.Times `json:"latency"`
 }
 
@@ -94,9 +94,9 @@ type Round struct {
 	DurationS    float64 `json:"duration_s"`
 	Jobs         int     `json:"jobs"`
 	NotConnected int     `json:"host_not_connected"` // jobs whose host was not connected at the start
-	// Published counts the notifications that the broker accepted, SentAgain those of them
-	// after the first one of a job, NotPublished failed attempts. The proxy retries one job
-	// at each event, ticks of its clock included, so there may be more attempts than jobs.
+	// Published counts the notifications that the broker accepted, SentAgain the accepted ones
+	// after a job's first, NotPublished failed attempts. The proxy retries one job at each event,
+	// ticks of its clock included, so there may be more attempts than jobs.
 	Published        int                            `json:"published"`
 	SentAgain        int                            `json:"sent_again"`
 	NotPublished     int64                          `json:"not_published"`
@@ -105,19 +105,19 @@ type Round struct {
 	NotifiedRate     float64                        `json:"notified_per_s"`
 	Undelivered      int                            `json:"undelivered"` // jobs not notified, with pull not fetched
 	UndeliveredShare float64                        `json:"undelivered_share"`
-	// Latency is from when a notification was due until it reached the host; for connected
-	// hosts that got none, the time waited.
+	// Latency is the time from when a notification was due until it reached the host; for
+	// connected hosts that got none, the time waited.
 	Latency   engine.Times `json:"latency"`
 	Histogram string       `json:"latency_hdrhistogram_v2_ns"`
 	Pull      *PullRound   `json:"pull,omitempty"`
 }
 
-// PullRound describes what hosts did with their jobs.
+// PullRound describes the hosts' work on their jobs.
 type PullRound struct {
 	Fetched  int `json:"fetched"`  // jobs
 	Finished int `json:"finished"` // the final report was accepted
-	// Failed counts fetched jobs that the proxy knows incompletely: Unresponsive ones without
-	// a final report, and OutputLost ones that lack output.
+	// Failed counts fetched jobs with incomplete reports at the proxy: Unresponsive ones without a
+	// final report, and OutputLost ones that lack output.
 	Failed       int     `json:"failed"`
 	FailedShare  float64 `json:"failed_share"`
 	Unresponsive int     `json:"unresponsive"`
@@ -125,8 +125,8 @@ type PullRound struct {
 	StartedTwice int     `json:"started_twice"`
 	MostUnderWay int     `json:"most_under_way"`
 	Reports      int     `json:"reports"` // accepted
-	// PickUp is from when a job was due until its host had it, Fetch from the arrival of the
-	// notification, Report from when a report was due until it was accepted.
+	// PickUp is the time from when a job was due until its host had it, Fetch from the arrival of
+	// the notification, Report from when a report was due until it was accepted.
 	PickUp         engine.Times                   `json:"pick_up"`
 	Fetch          engine.Times                   `json:"fetch"`
 	Report         engine.Times                   `json:"report"`
@@ -140,7 +140,7 @@ type Gate struct {
 	engine.Result
 }
 
-// Generator describes this side of the load.
+// Generator describes the generator of the load.
 type Generator struct {
 	Limited    bool    `json:"limited"`
 	Processors int     `json:"processors"`
@@ -155,7 +155,7 @@ type Generator struct {
 	Texts              []string `json:"texts"`
 }
 
-// measured is the engine.Measured of a round.
+// measured implements engine.Measured for a round.
 type measured struct {
 	*engine.Distribution
 	round *Round

@@ -44,13 +44,13 @@ type counts struct {
 type job struct {
 	due       time.Duration
 	connected bool // its host was connected when the round began
-	// intended holds when each of its notifications was due.
+	// intended holds the time at which each of its notifications was due.
 	intended []time.Duration
-	// heard is from when the first notification that arrived was due until it arrived,
+	// heard is the time from when the first notification that arrived was due until it arrived,
 	// fetched from when the job was due until the host had it; -1 means never.
 	heard, fetched time.Duration
 	heardAt        time.Duration
-	// over: its end was reported; finished: the report was accepted.
+	// over reports whether its end was reported, finished whether that report was accepted.
 	over, finished bool
 	starts, lost   int // number of starts, and of reports that were not accepted
 }

@@ -1,6 +1,6 @@
 // Package mqtt simulates the hosts of pull-based remote execution at a broker: they connect,
 // get jobs as Foreman's smart proxy announces them, fetch them and post their output. It
-// measures how many hosts the broker takes, how long notifications take, and which jobs are
+// measures how many hosts the broker accepts, how long notifications take, and which jobs are
 // lost with which settings of the proxy.
 package mqtt
 
@@ -21,11 +21,11 @@ import (
 // Host is a simulated host.
 type Host struct {
 	Name string // client identifier, also part of its topics
-	// TLS is its identity for the broker, if that uses TLS, and for the pull URL.
+	// TLS is its identity for the broker, if it uses TLS, and for the pull URL.
 	TLS *tls.Config
 }
 
-// Pull describes how hosts fetch and report.
+// Pull describes the hosts' requests for jobs and their reports.
 type Pull struct {
 	// Base is the request for a job, without the job's name at the end of the path.
 	Base    *engine.Request
@@ -63,7 +63,7 @@ type Prepared struct {
 	ids    atomic.Uint64 // of the proxy's connections
 
 	mu sync.Mutex
-	// taken counts hosts that connected, lost those whose connection the broker closed.
+	// taken counts hosts that connected, lost the connected hosts that the broker closed.
 	taken, refused, lost int
 	firstRefused         int // number connected at the first refusal; -1 for none
 	why, whyLost         failures
@@ -79,11 +79,11 @@ const keepAlive = 30 * time.Second
 // now returns the time since the beginning.
 func (r *Prepared) now() time.Duration { return time.Since(r.begin) }
 
-// until returns the deadline of something that starts now.
+// until returns the deadline of an operation that starts now.
 func (r *Prepared) until() time.Time { return r.begin.Add(r.now() + r.plan.Timeout) }
 
-// Prepare connects to the broker once, as the proxy, and to the server of the jobs, so that
-// what cannot work fails before anything is measured.
+// Prepare connects to the broker once, as the proxy, and to the server of the jobs, so that an
+// invalid setup fails before anything is measured.
 func Prepare(ctx context.Context, p Plan) (*Prepared, error) {
 	r := &Prepared{plan: p, begin: time.Now(), firstRefused: -1, why: failures{}, whyLost: failures{}}
 	counts := &engine.Counts{}
@@ -137,8 +137,8 @@ func secured(c *tls.Config, name string) *tls.Config {
 // proxyID returns the client identifier of the proxy's next connection.
 func (r *Prepared) proxyID() string { return fmt.Sprintf("fettle-proxy-%d", r.ids.Add(1)) }
 
-// Run connects the hosts and runs a round of jobs for each of the settings. When ctx ends, the
-// result is what was measured so far. progress, if not nil, gets the state each second.
+// Run connects the hosts and runs a round of jobs for each of the settings. When ctx ends, it
+// returns what was measured so far. It calls progress, if not nil, each second.
 func (r *Prepared) Run(ctx context.Context, progress func(string)) (*Result, error) {
 	clock, err := engine.NewAlarm()
 	if err != nil {
@@ -201,8 +201,8 @@ func (r *Prepared) set(o *round) {
 	r.round = o
 }
 
-// tick pings some of the hosts each second, so that each is within its keep-alive time, and
-// calls each.
+// tick pings a part of the hosts each second, so that each stays within its keep-alive time,
+// and calls each.
 func (r *Prepared) tick(ctx context.Context, each func()) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -1,5 +1,5 @@
-// A client's MQTT 3.1.1 connection to a broker. Whatever a broker sends, the memory of a
-// message is limited.
+// A client's MQTT 3.1.1 connection to a broker. The memory of a message is limited, whatever
+// the broker sends.
 
 package mqtt
 
@@ -26,7 +26,7 @@ const (
 	bufferBytes = 512      // about the length of a notification
 )
 
-// refusedError is a CONNACK that rejects the client (MQTT 3.1.1, 3.2.2.3).
+// refusedError is returned for a CONNACK that rejects the client (MQTT 3.1.1, 3.2.2.3).
 type refusedError struct{ Code byte }
 
 func (e *refusedError) Error() string {
@@ -37,11 +37,11 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("the broker refused it: CONNACK %d (%s)", e.Code, text)
 }
 
-// errDenied is a rejected subscription.
+// errDenied is returned if the broker rejects a subscription.
 var errDenied = errors.New("the broker does not grant the subscription (SUBACK 0x80)")
 
-// errClosed is a connection that the broker closed before CONNACK, as mosquitto does at its
-// limit of clients.
+// errClosed is returned if the broker closed the connection before CONNACK, as mosquitto does
+// at its limit of clients.
 var errClosed error = closedError{}
 
 type closedError struct{}
@@ -67,7 +67,7 @@ type session struct {
 	stop  func() bool // detaches it from the dialer's context
 }
 
-// connectError is a failed attempt to reach the broker.
+// connectError is returned if the broker could not be reached.
 type connectError struct{ Err error }
 
 func (e *connectError) Error() string { return e.Err.Error() }
@@ -115,14 +115,14 @@ func (s *session) enter(client string, keepAlive time.Duration, until time.Time)
 	return nil
 }
 
-// ask sends a packet and waits for its answer. Messages that arrive before are acknowledged
-// and dropped: nothing that matters was published yet.
+// ask sends a packet and waits for its answer. Messages that arrive before are acknowledged and
+// dropped: no relevant message was published yet.
 func (s *session) ask(p packets.ControlPacket, until time.Time, is func(packets.ControlPacket) bool) (packets.ControlPacket, error) {
 	if err := s.conn.SetDeadline(until); err != nil {
 		return nil, err
 	}
-	// If the broker has closed the connection, reading returns the reason; the error of
-	// writing says less.
+	// If the broker has closed the connection, reading returns the reason; the write error is less
+	// specific.
 	_ = p.Write(s.conn)
 	for {
 		answer, err := s.packet()
@@ -222,8 +222,8 @@ func (s *session) Disconnect(now time.Time) error {
 	return packets.NewControlPacket(packets.Disconnect).Write(s.conn)
 }
 
-// Leave disconnects and waits until the broker has closed the connection, so that the port is
-// free again on this side. No other goroutine may read meanwhile.
+// Leave disconnects and waits until the broker has closed the connection, so that the local
+// port is free again. No other goroutine may read meanwhile.
 func (s *session) Leave(now time.Time) {
 	if s.Disconnect(now) == nil && s.conn.SetReadDeadline(now.Add(writeTime)) == nil {
 		_, _ = io.Copy(io.Discard, io.LimitReader(s.in, maxPacket))
