@@ -1,5 +1,5 @@
-// Package disk measures storage with fio: several ways of use in a balanced order, with proof
-// that the disk itself was measured, and an interpretation of the figures.
+// Package disk measures storage with fio: several access patterns in a balanced order, with
+// proof that the disk itself was measured, and an interpretation of the figures.
 package disk
 
 import (
@@ -30,7 +30,7 @@ type Cell struct {
 	// Unit is the unit of the cell's value: MB/s of all bytes, 1/s of all requests, or ms of
 	// the 99th percentile of fdatasync.
 	Unit string `json:"unit"`
-	// Once: the cell passes over the file once, however long that takes.
+	// Once reports whether the cell passes over the file once, however long that takes.
 	Once bool `json:"once,omitempty"`
 
 	weight int // its share of the time
@@ -39,7 +39,7 @@ type Cell struct {
 // More reports whether a higher value is better.
 func (c Cell) More() bool { return c.Unit != "ms" }
 
-// reads and writes report what I/O the cell does.
+// reads and writes report whether the cell reads or writes.
 func (c Cell) reads() bool  { return c.RW != "write" }
 func (c Cell) writes() bool { return c.RW != "read" && c.RW != "randread" }
 
@@ -86,8 +86,8 @@ func cells() []Cell {
 }
 
 // classic returns the cells of satellite-support's storage-benchmark: 4 KiB, one at a time,
-// through the page cache, once over the file. Unlike there, the cache is empty before, and
-// written data is on the disk when the clock stops.
+// through the page cache, once over the file. In contrast to it, the cache is empty before, and
+// written data is on the disk when the measurement ends.
 func classic() []Cell {
 	return []Cell{
 		{Name: "classic-read", RW: "read", BlockBytes: 4 << 10, Depth: 1, Cache: Cold, Unit: "MB/s", Once: true},
@@ -96,7 +96,7 @@ func classic() []Cell {
 	}
 }
 
-// sustained returns the cells whose speed a disk's own cache hides at first.
+// sustained returns the cells whose sustained speed a disk's own cache hides at first.
 func sustained() []Cell {
 	return slices.DeleteFunc(cells(), func(c Cell) bool { return c.Name != "stream-write" && c.Name != "randrw-qd32" })
 }

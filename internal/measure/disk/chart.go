@@ -10,14 +10,14 @@ type Compared struct {
 	Name        string
 	Here        bool    // a directory of the run
 	Read, Write float64 // MiB/s, 4 KiB at a time through the page cache
-	// Doubts are about a directory's figures, such as "buffered-read contended"; Doubtful
-	// reports whether one is about the reads.
+	// Doubts lists the doubts about a directory's figures, such as "buffered-read contended";
+	// Doubtful reports whether any concerns the reads.
 	Doubts   []string
 	Doubtful bool
 	Note     string // remark on the figures of a reference
 }
 
-// Chart returns the directories among the References, fastest reads first. It is empty if no
+// Chart returns the directories and the References, fastest reads first. It is empty if no
 // directory has both figures.
 func (e *Evidence) Chart() (rows []Compared) {
 	for _, p := range e.Places {

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// PrintPlan prints what bench disk would do.
+// PrintPlan prints the plan of bench disk.
 func PrintPlan(s *ui.Screen, plan Plan, places []*Place) {
 	for _, p := range places {
 		role := ""
@@ -128,7 +128,7 @@ func latency(s float64) string {
 	return unit.FormatSeconds(s)
 }
 
-// diskChart returns the directories among the reference devices, fastest first.
+// diskChart returns the chart of the directories and the reference devices, fastest first.
 func diskChart(e *Evidence) ui.Grid {
 	const widest = 30
 	g := ui.Grid{Head: []string{"device", "read MiB/s", "write MiB/s", "read"}}

@@ -56,7 +56,7 @@ func traffic(h *host.Host, s fact.Storage) (t Traffic, known bool) {
 	return t, known
 }
 
-// Limits above which I/O of other processes disturbs.
+// Limits above which I/O of other processes disturbs the measurement.
 const (
 	disturbing = 0.10     // share of the cell's own I/O
 	negligible = 1 << 20  // bytes

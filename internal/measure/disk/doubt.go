@@ -7,7 +7,7 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// Doubt is a reason why a figure may not be that of the disk.
+// Doubt is a reason that a figure may not describe the disk.
 type Doubt struct {
 	Kind DoubtKind `json:"kind"`
 	Text string    `json:"text"`

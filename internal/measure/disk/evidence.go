@@ -43,7 +43,7 @@ type Measured struct {
 	// Unfitted lists the block sizes that the fit leaves out because they are doubtful.
 	Unfitted []string   `json:"not_in_block_size_fit,omitempty"`
 	Verdict  []Judgment `json:"verdicts"`
-	// Foreman is what foreman-maintain's own check would have reported.
+	// Foreman is the result that foreman-maintain's own check would have reported.
 	Foreman *ForemanMaintain `json:"foreman_maintain,omitempty"`
 }
 
@@ -58,7 +58,7 @@ type Result struct {
 	P50S     float64 `json:"latency_p50_s"`
 	P99S     float64 `json:"latency_p99_s"`
 	SyncsPS  float64 `json:"syncs_per_s,omitempty"`
-	// FromStorage is the share of the data read that came from storage; absent if nothing was
+	// FromStorage is the share of the data read that came from storage, or absent if nothing was
 	// read.
 	FromStorage *float64 `json:"from_storage_ratio,omitempty"`
 	Steady      Steady   `json:"steady"`
@@ -120,8 +120,8 @@ func result(mode Mode, c Cell, visits []Visit) Result {
 	return r
 }
 
-// common returns the doubts of at least half of the visits: a single disturbed repeat shows in
-// the spread.
+// common returns the doubts of at least half of the visits: a single disturbed repeat is
+// visible in the spread.
 func common(visits []Visit) (out []Doubt) {
 	count := map[DoubtKind]int{}
 	for _, v := range visits {
@@ -172,7 +172,7 @@ func series(places []Measured) (out []evidence.Series) {
 	return out
 }
 
-// curves returns the two ladders, with a line per directory.
+// curves returns the curves of block sizes and of depths, with a line per directory.
 func curves(places []Measured) (out []evidence.Curve) {
 	for _, ladder := range []struct {
 		cells string // prefix of their names

@@ -25,7 +25,7 @@ type Engine struct {
 	Mark string
 }
 
-// ErrNone means that fio is not installed.
+// ErrNone is returned if fio is not installed.
 var ErrNone = errors.New("fio is not installed")
 
 // oldest is the first version whose JSON contains the latency of syncs.
@@ -33,7 +33,7 @@ var oldest = [2]int{3, 5}
 
 var versionNumber = regexp.MustCompile(`^fio-(\d+)\.(\d+)`)
 
-// FindFio returns the fio at path, or if path is empty, that of PATH.
+// FindFio returns the fio at path, or the one in PATH if path is empty.
 func FindFio(ctx context.Context, h *host.Host, path string) (*Engine, error) {
 	at := path
 	if at == "" {
@@ -63,7 +63,7 @@ func FindFio(ctx context.Context, h *host.Host, path string) (*Engine, error) {
 	return &Engine{Path: at, Version: version, Host: h}, nil
 }
 
-// Install returns the command that installs fio on a system with one of these IDs (os-release(5)).
+// Install returns the command that installs fio on a system with one of these os-release IDs.
 func Install(ids ...string) string {
 	for _, id := range ids {
 		switch id {
@@ -85,14 +85,14 @@ func Install(ids ...string) string {
 // Outcome is the result of a job.
 type Outcome struct {
 	Figures
-	// StorageBytes is the number of bytes that fio fetched from storage; the rest of what it
+	// StorageBytes is the number of bytes that fio fetched from storage; the other bytes that it
 	// read came from a cache of this machine.
 	StorageBytes int64
-	// Steps are the figures since the beginning at the end of each second, if requested.
+	// Steps holds the figures since the beginning at the end of each second, if requested.
 	Steps []Figures
 }
 
-// ErrNoFigures means that fio ended without figures.
+// ErrNoFigures is returned if fio ended without figures.
 var ErrNoFigures = errors.New("fio printed no figures")
 
 // Run runs a job until it ends, or until watch, which is called each second with the figures so
@@ -153,12 +153,12 @@ func (e *Engine) Run(ctx context.Context, j Job, watch func([]Figures) bool) (*O
 	return &o, nil
 }
 
-// ErrHangs means that fio does not end.
+// ErrHangs is returned if fio does not end.
 var ErrHangs = errors.New("fio hangs")
 
-// allowance is how long a job may take beyond its runtime: on a slow disk the last requests and
-// the final fsync take long. A job without runtime may take as long as the slowest disk that
-// still counts as working.
+// allowance is the time that a job may take beyond its runtime: on a slow disk the last
+// requests and the final fsync take long. A job without runtime may take as long as on the
+// slowest disk that still counts as working.
 var allowance = 3 * time.Minute // changed by tests only
 
 const (

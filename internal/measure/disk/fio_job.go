@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Job is one run of fio on a file. Options that it does not mention have fio's defaults (fio(1)).
+// Job is one run of fio on a file. Other options than these have fio's defaults (fio(1)).
 type Job struct {
 	File      string // an existing file
 	SizeBytes int64  // from the beginning of the file
@@ -22,7 +22,7 @@ type Job struct {
 	Fdatasync   bool   // after each write
 	EndFsync    bool   // at the end, within the measured time
 	Warm        bool   // reads the file into the page cache first
-	// Runtime ends the job, which passes over the file repeatedly until then; 0 is one pass.
+	// Runtime ends the job, which passes over the file repeatedly until then. 0 means one pass.
 	Runtime time.Duration
 	Seed    uint64 // for random offsets
 	// EverySecond also requests the figures so far each second.

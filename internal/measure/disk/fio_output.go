@@ -26,7 +26,7 @@ type Side struct {
 	BytesPS  float64 `json:"bytes_per_s"`
 	IOPS     float64 `json:"ios_per_s"`
 	RuntimeS float64 `json:"duration_s"`
-	// Latency is from the request to its answer; the mean includes the submission to the
+	// Latency is the time from the request to its answer. The mean includes the submission to the
 	// kernel, the percentiles do not.
 	Latency Latency `json:"latency"`
 }
@@ -87,7 +87,7 @@ func (s side) figures() Side {
 	return out
 }
 
-// largest limits the size of a document, in bytes; fio's have some ten thousand.
+// largest limits the size of a document, in bytes. fio's documents have ten to twenty thousand.
 const largest = 4 << 20
 
 // source is a reader with putback.
@@ -107,8 +107,8 @@ func (s *source) Read(b []byte) (int, error) {
 
 func (s *source) putBack(b []byte) { s.rest = append(bytes.Clone(b), s.rest...) }
 
-// Read reads fio's output: notes, and one document after the other with the figures since the
-// beginning. It calls each with the figures of each document.
+// Read reads fio's output: notes, and documents one after the other, each with the figures
+// since the beginning. It calls each with the figures of each document.
 func Read(from io.Reader, each func(Figures)) error {
 	for s := (&source{from: from}); ; {
 		if err := s.skipNotes(); errors.Is(err, io.EOF) {

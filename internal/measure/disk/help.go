@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// FindFioOrHelp is FindFio, whose error says how to get a usable fio.
+// FindFioOrHelp calls FindFio and adds instructions for getting a usable fio to the error.
 func FindFioOrHelp(ctx context.Context, h *host.Host, path string) (*Engine, error) {
 	engine, err := FindFio(ctx, h, path)
 	switch {
@@ -25,7 +25,7 @@ func FindFioOrHelp(ctx context.Context, h *host.Host, path string) (*Engine, err
 	return nil, ui.Exit(ui.Usage, err)
 }
 
-// Unmade adds the exit code to the error of a directory in which files cannot be made.
+// Unmade adds the exit code to the error of a directory in which files cannot be created.
 func Unmade(err error) error {
 	switch {
 	case errors.Is(err, ErrNoRoom):
@@ -36,8 +36,8 @@ func Unmade(err error) error {
 	return err
 }
 
-// NoRoom is the refusal to measure if the files would take too much of the free space. If a
-// smaller size fits, the printed call has it.
+// NoRoom returns the error if the files would take too much of the free space. If a smaller
+// size fits, its hint is a call with that size.
 func NoRoom(directory string, err error) error {
 	err = fmt.Errorf("%s: %w", directory, err)
 	if size := (*SizeError)(nil); errors.As(err, &size) {

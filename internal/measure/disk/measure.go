@@ -19,20 +19,20 @@ type Visit struct {
 	Read  *Side    `json:"read,omitempty"`
 	Write *Side    `json:"write,omitempty"`
 	Sync  *Latency `json:"fdatasync,omitempty"`
-	// InFlight is the number of requests that were really in flight: their rate times their
-	// mean latency (Little's law).
+	// InFlight is the actual number of requests in flight: their rate times their mean latency
+	// (Little's law).
 	InFlight float64 `json:"requests_in_flight"`
 	// CPU is fio's own CPU time as a ratio of one CPU.
 	CPU float64 `json:"fio_cpu_ratio"`
 
-	// StorageBytes is what fio fetched from storage (read_bytes of /proc/PID/io); without a
-	// cache that is all it read.
+	// StorageBytes is the number of bytes that fio fetched from storage (read_bytes of
+	// /proc/PID/io); without a cache these are all bytes that it read.
 	StorageBytes int64 `json:"from_storage_bytes"`
 	// Resident is the share of the file in the page cache after a cell with direct I/O. It is
 	// absent for others: counting cached pages takes more CPU time than everything else that
 	// fettle does for a visit.
 	Resident *float64 `json:"resident_ratio,omitempty"`
-	// Device is the I/O of the devices for all processes; absent without devices.
+	// Device is the I/O of the devices for all processes, or absent without devices.
 	Device *Traffic `json:"device,omitempty"`
 	// PerSecond holds the bytes of each second of a long visit.
 	PerSecond []float64 `json:"bytes_each_second,omitempty"`
@@ -45,14 +45,14 @@ type Bench struct {
 	Engine *Engine
 	Host   *host.Host
 	Mode   Mode
-	// Finished, if not nil, is called after each visit with the evidence so far; an error ends
-	// the run.
+	// Finished, if not nil, is called after each visit with the evidence so far. An error ends the
+	// run.
 	Finished func(*Evidence) error
 	// Queue is fio's engine for cells with more than one request in flight.
 	Queue string
 }
 
-// Prepare creates a place's files and writes their data; the first time it also determines which
+// Prepare creates a place's files and writes their data. The first call also determines which
 // engine of fio keeps several requests in flight.
 func (b *Bench) Prepare(ctx context.Context, p *Place) error {
 	if err := p.Open(); err != nil {
@@ -90,10 +90,10 @@ const (
 // long is the duration from which a visit records each second.
 const long = 10 * time.Second
 
-// warmSize is how much of the file the cells read from the page cache.
+// warmSize is the size of the part that cells read from the page cache.
 const warmSize = 64 << 20
 
-// coldWrite is how much cells write through the page cache at once, except in mode Classic.
+// coldWrite limits a write through the page cache, except in mode Classic.
 const coldWrite = 256 << 20
 
 // job returns fio's job for a visit.
@@ -118,8 +118,8 @@ func (b *Bench) job(p *Place, c Cell, runtime time.Duration, seed uint64) Job {
 	return j
 }
 
-// Visit measures a cell once. In a long visit, watch is called each second with the bytes of each
-// second so far, and returns true to end it; it may be nil.
+// Visit measures a cell once. In a long visit, watch is called each second with the bytes of
+// each second so far, and returns true to end it; it may be nil.
 func (b *Bench) Visit(ctx context.Context, p *Place, c Cell, runtime time.Duration, seed uint64, watch func([]float64) bool) (Visit, error) {
 	v, err := b.visit(ctx, p, c, runtime, seed, watch)
 	for err == nil && c.Cache == Log && v.Sync.N < enoughSyncs && v.Sync.N > 0 && runtime < longestLog {

@@ -7,8 +7,8 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// Fit models a ladder of block sizes with two numbers: each request takes FixedS, plus its bytes
-// at BytesPS.
+// Fit models a ladder of block sizes with two numbers: each request takes FixedS, plus its
+// bytes at BytesPS.
 type Fit struct {
 	FixedS  float64 `json:"fixed_s"`
 	BytesPS float64 `json:"stream_bytes_per_s"`
@@ -47,7 +47,7 @@ func fit(sizes, times []float64) *Fit {
 	return f
 }
 
-// spread returns the range of the repeats as a ratio of their median; 0 for a single one.
+// spread returns the range of the repeats as a ratio of their median, or 0 for a single one.
 func spread(values []float64) float64 {
 	if len(values) < 2 {
 		return 0

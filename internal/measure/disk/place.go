@@ -22,7 +22,7 @@ type Place struct {
 	Storage   fact.Storage `json:"storage"`
 	FreeBytes int64        `json:"free_bytes"`
 	SizeBytes int64        `json:"file_size_bytes"`
-	// NoDirect is why direct I/O is impossible; empty if it is possible.
+	// NoDirect is the reason that direct I/O is impossible, or empty if it is possible.
 	NoDirect string `json:"no_direct_io,omitempty"`
 	Role     Role   `json:"role,omitempty"`
 
@@ -31,7 +31,7 @@ type Place struct {
 	data, log *os.File // log cells write into a file without data
 }
 
-// LookAt inspects a directory; it writes nothing.
+// LookAt inspects a directory. It writes nothing.
 func LookAt(h *host.Host, dir string) (*Place, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -59,7 +59,7 @@ func LookAt(h *host.Host, dir string) (*Place, error) {
 }
 
 // Shares reports whether two places share their space: they are on one file system, or on parts
-// of one with device numbers of their own (btrfs).
+// of one (btrfs), which have their own device numbers.
 func (p *Place) Shares(q *Place) bool {
 	return p.device == q.device || p.Storage.Device != "" && p.Storage.Device == q.Storage.Device
 }
@@ -70,7 +70,7 @@ var (
 	ErrUnwritable = errors.New("not writable")
 )
 
-// unmade wraps the reason, if it is one of these; err contains the path already.
+// unmade wraps an error with ErrNoRoom or ErrUnwritable. err contains the path already.
 func unmade(err error) error {
 	for _, why := range []struct {
 		is  []error
@@ -90,8 +90,8 @@ func unmade(err error) error {
 // name is removed at once.
 const prefix = ".fettle-bench-"
 
-// Open creates the place's files without names: they vanish with the last process that has them
-// open, however it ends.
+// Open creates the place's files without names, so they vanish with the last process that has
+// them open, even if it is killed.
 func (p *Place) Open() error {
 	sweep(p.files, p.Directory)
 	var err error
@@ -122,8 +122,8 @@ func nameless(dir string) (*os.File, error) {
 	return nil, &os.PathError{Op: "make a file in", Path: dir, Err: err}
 }
 
-// unnamed creates a file and removes its name. If it is killed in between, an empty file remains,
-// which sweep removes.
+// unnamed creates a file and removes its name. If it is killed in between, an empty file
+// remains, which sweep removes.
 func unnamed(dir string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, prefix+"*")
 	if err != nil {
@@ -135,8 +135,8 @@ func unnamed(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// sweep removes what unnamed may have left: empty files of ours. If another fettle is just
-// creating one, its name only vanishes a moment earlier.
+// sweep removes files that unnamed may have left: our own empty files. If another fettle is
+// just creating one, its name only vanishes a moment earlier.
 func sweep(files host.Files, dir string) {
 	entries, err := files.ReadDir(dir)
 	if err != nil {
@@ -154,7 +154,7 @@ func sweep(files host.Files, dir string) {
 	}
 }
 
-// room allocates the blocks of a file, so that a full disk fails now.
+// room allocates the blocks of a file, so that a full disk fails early.
 func (p *Place) room(f *os.File, size int64) error {
 	err := unix.Fallocate(int(f.Fd()), 0, 0, size)
 	if errors.Is(err, unix.EOPNOTSUPP) {
@@ -179,7 +179,7 @@ func (p *Place) direct() error {
 	return unix.Close(fd)
 }
 
-// renew replaces the log's blocks with ones without data.
+// renew replaces the log's blocks with blocks without data.
 func (p *Place) renew() error {
 	if err := p.log.Truncate(0); err != nil {
 		return err

@@ -19,13 +19,13 @@ const (
 	Sustained Mode = "sustained" // until the speed is steady
 )
 
-// Plan is what to measure.
+// Plan describes the measurements of a run.
 type Plan struct {
 	Mode    Mode   `json:"mode"`
 	Cells   []Cell `json:"cells"`
 	Repeats int    `json:"repeats"`
 	Places  int    `json:"directories"`
-	// BudgetS is the total time of a directory, in mode Sustained of a cell.
+	// BudgetS is the total time of a directory, or of a cell in mode Sustained.
 	BudgetS float64 `json:"budget_s"`
 	// unit is the duration of a visit of a cell with weight 1.
 	unit time.Duration
@@ -63,7 +63,7 @@ func NewPlan(mode Mode, places int, budget time.Duration) Plan {
 	return p
 }
 
-// runtime returns the duration of a visit of a cell; 0 for one pass over the file.
+// runtime returns the duration of a visit of a cell, or 0 for one pass over the file.
 func (p Plan) runtime(c Cell) time.Duration {
 	switch {
 	case c.Once:
@@ -74,7 +74,7 @@ func (p Plan) runtime(c Cell) time.Duration {
 	return time.Duration(c.weight) * p.unit
 }
 
-// Takes returns the expected duration of the plan; 0 if unknown.
+// Takes returns the expected duration of the plan, or 0 if it is unknown.
 func (p Plan) Takes() time.Duration {
 	switch p.Mode {
 	case Classic:
@@ -90,7 +90,7 @@ type Step struct{ Round, Cell, Place int }
 
 // Steps returns the order of visits: all cells in each round, every second round backwards, and
 // each cell in all directories in turn, beginning with a different one each time. So background
-// load affects all of them alike.
+// load affects all directories alike.
 func (p Plan) Steps() (steps []Step) {
 	for round := range p.Repeats {
 		order := make([]int, len(p.Cells))
@@ -118,7 +118,7 @@ const (
 	largestBlock = 4 << 20
 )
 
-// SizeError rejects the size of a file; Possible is a valid size, in bytes.
+// SizeError is returned for an invalid size of a file; Possible is a valid size, in bytes.
 type SizeError struct {
 	Possible int64
 	Err      error
@@ -127,9 +127,9 @@ type SizeError struct {
 func (e *SizeError) Error() string { return e.Err.Error() }
 func (e *SizeError) Unwrap() error { return e.Err }
 
-// FileSize returns the size of a directory's file: as requested, or 1 GiB for 0, but at most a
-// quarter of the free space, which several directories on one file system share. The error names
-// the possible sizes.
+// FileSize returns the size of a directory's file: the requested size, or 1 GiB if asked is 0,
+// but at most a quarter of the free space, which the directories on one file system share. The
+// error names the possible sizes.
 func FileSize(asked, freeBytes int64, sharers int) (int64, error) {
 	share := int64(max(sharers, 1))
 	most := max(freeBytes/4/share-logSize, 0)

@@ -8,8 +8,8 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 )
 
-// Run executes a plan. progress is called before each visit. When Run returns, the places' files
-// are gone; after an error it also returns what was measured until then.
+// Run executes a plan. progress is called before each visit. When Run returns, the places'
+// files are deleted. With an error it also returns the figures until then.
 func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress func(done, all int, p *Place, c Cell)) (e *Evidence, err error) {
 	defer func() {
 		for _, p := range places {

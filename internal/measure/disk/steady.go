@@ -9,9 +9,9 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Steady describes whether a speed has settled: over a window of five rounds it neither varies nor
-// has a trend (SNIA Solid State Storage Performance Test Specification 2.0.2, 2.1.24: excursion
-// and slope).
+// Steady describes whether a speed has settled: over a window of five rounds it neither varies
+// nor has a trend (SNIA Solid State Storage Performance Test Specification 2.0.2, 2.1.24:
+// excursion and slope).
 type Steady struct {
 	State State `json:"state"`
 	// Excursion is the range of the window's rounds, Slope the change of the fitted line over
@@ -78,8 +78,8 @@ func lasting(perSecond []float64) bool {
 	return len(perSecond) >= leastWindows*usualWindow && settled(perSecond, usualWindow).State == Yes
 }
 
-// lastly returns the value of a visit of mode Sustained: that of its last window, since a cache
-// determines the beginning.
+// lastly returns the value of a visit of mode Sustained: the value of its last window, since a
+// cache determines the beginning.
 func lastly(c Cell, v *Visit) float64 {
 	s := settled(v.PerSecond, window(Sustained, len(v.PerSecond)))
 	switch {
@@ -99,7 +99,7 @@ func window(mode Mode, seconds int) int {
 	return min(seconds, shortWindow)
 }
 
-// worst combines several visits: No if one of them is.
+// worst combines several visits. The result is No if any of them is No.
 func worst(all []Steady) Steady {
 	out := Steady{State: NotTested}
 	for _, s := range all {

@@ -15,11 +15,11 @@ const (
 	Pulp       Role = "pulp"
 	PostgreSQL Role = "postgresql"
 	Etcd       Role = "etcd"
-	// Satellite: several of its directories on one file system.
+	// Satellite stands for several of Satellite's directories on one file system.
 	Satellite Role = "satellite"
 )
 
-// Roles can be given by the user.
+// Roles lists the roles that the user can give.
 var Roles = []Role{Pulp, PostgreSQL, Etcd}
 
 // Word is a verdict.
@@ -41,7 +41,7 @@ type Threshold struct {
 	// figure extracts the value to compare.
 	figure func(*Result) float64
 	More   bool
-	// Values beyond Fail, Warn and Good mean fail, warn, and pass with Note. 0 is no limit.
+	// Values beyond Fail, Warn and Good mean fail, warn, and pass with Note. 0 means no limit.
 	Fail, Warn, Good float64
 	Roles            []Role
 	Classes          []fact.Class // empty: all
@@ -93,8 +93,8 @@ type Judgment struct {
 // mostSpread is the spread of the repeats above which there is no verdict.
 const mostSpread = 0.25
 
-// judge compares the figures of a place with the limits of its role; without a role with those of
-// all roles, each once.
+// judge compares the figures of a place with the limits of its role. A place without a role is
+// compared with the limits of all roles, each name once.
 func judge(p *Place, results []Result) (out []Judgment) {
 	for _, t := range thresholds {
 		i := slices.IndexFunc(results, func(r Result) bool { return r.Name == t.Cell })
@@ -142,7 +142,7 @@ func (t *Threshold) judge(r *Result) Judgment {
 	return j
 }
 
-// Overall returns the worst verdict, NoVerdict if there are none.
+// Overall returns the worst verdict, or NoVerdict if there are none.
 func Overall(all []Judgment) Word {
 	order := []Word{Fail, Warn, NoVerdict, Pass}
 	at := len(order)
@@ -155,9 +155,9 @@ func Overall(all []Judgment) Word {
 	return order[at]
 }
 
-// ForemanMaintain is what foreman-maintain's check disk-performance would have reported: it reads
-// 4 KiB at a time, one request after the other, with direct I/O, and compares that with a limit
-// of throughput (definitions/checks/disk/performance.rb).
+// ForemanMaintain is the result that foreman-maintain's check disk-performance would have
+// reported. The check reads 4 KiB at a time, one request after the other, with direct I/O, and
+// compares the throughput with a limit (definitions/checks/disk/performance.rb).
 type ForemanMaintain struct {
 	Command string  `json:"command"`
 	MiBPS   float64 `json:"mib_per_s"`
@@ -166,7 +166,7 @@ type ForemanMaintain struct {
 
 const foremanLimit = 60 // its "MB/sec", which is MiB/s
 
-// CompareForeman adds to each directory what that check would have reported.
+// CompareForeman adds the result that the check would have reported to each directory.
 func (e *Evidence) CompareForeman() {
 	for i := range e.Places {
 		e.Places[i].Foreman = foremanMaintain(e.Places[i].Results)
@@ -186,15 +186,15 @@ func foremanMaintain(results []Result) *ForemanMaintain {
 	return nil
 }
 
-// Reference is a device that Red Hat's scale team measured with storage-benchmark: 4 KiB at a time
-// through the page cache (satelliteSource).
+// Reference is a device that Red Hat's scale team measured with storage-benchmark: 4 KiB at a
+// time through the page cache (satelliteSource).
 type Reference struct {
 	Device      string
 	Read, Write float64 // MiB/s
 	Note        string
 }
 
-// References are the devices of that solution.
+// References are the devices in that solution.
 var References = []Reference{
 	{"SATA HDD, 1 TB", 115, 129, ""},
 	{"PERC H710, 2.8 TB", 773, 685, ""},

@@ -20,7 +20,7 @@ func (m *Measured) HeldBy() string {
 	return strings.Join(parts, " < ") + ", class " + string(m.Storage.Class)
 }
 
-// FitText describes the fit of the block sizes; empty without one.
+// FitText describes the fit of the block sizes. It returns "" if there is none.
 func (m *Measured) FitText() string {
 	left := strings.Join(m.Unfitted, ", ")
 	if m.Fit == nil {
@@ -44,7 +44,7 @@ func (r *Result) Text() string {
 	return figure(r.Value) + " " + r.Unit
 }
 
-// SpreadText formats how much the repeats differ; empty for a single one.
+// SpreadText formats the spread of the repeats. It returns "" for a single one.
 func (r *Result) SpreadText() string {
 	if len(r.Visits) == 1 {
 		return ""
@@ -61,10 +61,10 @@ func (j *Judgment) Figure() string {
 	return text
 }
 
-// Figure formats what the check would have measured.
+// Figure formats the figure that the check would have measured.
 func (f *ForemanMaintain) Figure() string { return figure(f.MiBPS) + " MiB/s" }
 
-// ForemanQuestion is the remark on that check.
+// ForemanQuestion is the note printed with the result of that check.
 const ForemanQuestion = "4 KiB, one request at a time: a different question"
 
 // figure formats a number with three significant digits, or as a whole number from 1000 on.

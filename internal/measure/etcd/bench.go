@@ -21,7 +21,7 @@ const (
 	CommitLimitS = 0.025 // a commit of the database
 )
 
-// Page holds the metrics of a member, read at one moment.
+// Page holds the metrics of a member, all read at the same time.
 type Page struct {
 	Fsync, Commit stats.Histogram
 	// FsyncSumS and CommitSumS add up all observations, in seconds.
@@ -32,7 +32,7 @@ type Page struct {
 	Version               string
 }
 
-// Clock tells the time.
+// Clock returns the time.
 type Clock interface{ Now() time.Time }
 
 // Bench measures a member.
@@ -44,12 +44,12 @@ type Bench struct {
 	Window time.Duration
 	Slices int
 	Wait   func(context.Context, time.Duration) error
-	// Writer writes during the window; nil: only observe.
+	// Writer writes during the window. nil means only to observe.
 	Writer *Writer
 	// Progress is called before each slice, if not nil.
 	Progress func(done, all int)
-	// Finished is called after each slice but the last with the result so far, if not
-	// nil; an error ends the bench.
+	// Finished, if not nil, is called after each slice but the last with the result so far. An
+	// error ends the bench.
 	Finished func(*Result) error
 }
 
@@ -60,11 +60,11 @@ type Result struct {
 	Series  []evidence.Series      `json:"series"`
 	Member  string                 `json:"member"`
 	Version string                 `json:"version,omitempty"`
-	// Judged are the log and the database, each first since the start of the member, then
-	// in the window.
+	// Judged holds the judgments of the log and the database, each first since the start of the
+	// member, then in the window.
 	Judged  []Judgement `json:"judged"`
 	WindowS float64     `json:"window_s"`
-	// Writes are those of the bench itself.
+	// Writes are the writes of the bench itself.
 	Writes        *Writes `json:"writes,omitempty"`
 	LeaderChanges float64 `json:"leader_changes"` // since the start of the member
 	SizeBytes     float64 `json:"database_bytes"`
@@ -75,8 +75,8 @@ type Result struct {
 // JSONBody marks the body of a run.
 func (Result) JSONBody() {}
 
-// Run observes a member. If ctx ends, it returns the slices finished until then together
-// with the error.
+// Run observes a member. If ctx ends, it returns the slices finished until then together with
+// the error.
 func (b *Bench) Run(ctx context.Context) (*Result, error) {
 	first, err := b.page(ctx)
 	if err != nil {
@@ -182,8 +182,8 @@ func (b *Bench) page(ctx context.Context) (Page, error) {
 	return p, nil
 }
 
-// verdict returns the verdict of the worse of log and database. The window decides if it
-// has enough observations, otherwise the time since the start.
+// verdict returns the verdict of the log or the database, whichever is worse. The window
+// decides if it has enough observations, otherwise the time since the start.
 func (r *Result) verdict() (Word, string) {
 	word, begins := Pass, map[Word]string{Pass: "fast enough", CannotTell: "cannot tell", Fail: "too slow"}
 	var said []string

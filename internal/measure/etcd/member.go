@@ -44,7 +44,7 @@ func pageOf(p prometheus.Metrics) Page {
 	}
 }
 
-// Unwritable is the refusal to write into a database in a bad state.
+// Unwritable returns the error for a database in too bad a state to write into.
 func Unwritable(err error) error {
 	return ui.Hinted(ui.Refused, err, "etcdctl endpoint status --cluster -w table shows leader and sizes; fettle bench etcd without --write-prefix writes nothing")
 }

@@ -31,7 +31,7 @@ type Writer struct {
 	series evidence.Series
 }
 
-// leaseS is how long keys may remain after a kill -9, in seconds.
+// leaseS is the time that keys may remain after a kill -9, in seconds.
 const leaseS = 3600
 
 // Limits of the options.
@@ -40,11 +40,11 @@ const (
 	MostValue  = 64 << 10
 )
 
-// foreign are prefixes of other programs, which read every key below them.
+// foreign lists prefixes of other programs, which read every key below them.
 var foreign = []string{"/registry", "/kubernetes.io", "/openshift.io"}
 
-// Check returns an error if the writes are not possible or not safe; p are the metrics of
-// the member.
+// Check returns an error if the writes are not possible or not safe. p holds the metrics of the
+// member.
 func (w *Writer) Check(p Page) error {
 	switch {
 	case w.Prefix == "" || strings.Trim(w.Prefix, "/") == "" || len(w.Prefix) > 200:
@@ -78,8 +78,8 @@ func (w *Writer) Check(p Page) error {
 	return nil
 }
 
-// patience limits a call: etcd itself gives up a request after a little more than seven
-// seconds (its ReqTimeout with the default election timeout). Tests change it.
+// patience limits a call: etcd itself ends a request after a little more than seven seconds
+// (its ReqTimeout with the default election timeout). Tests change it.
 var patience = 30 * time.Second
 
 func (w *Writer) call(ctx context.Context, method string, request, answer any) error {
@@ -147,7 +147,7 @@ type Writes struct {
 	N          int     `json:"writes"`
 	ValueBytes int     `json:"value_bytes"`
 	P50S       float64 `json:"p50_s"`
-	// P99S needs 1000 writes.
+	// P99S requires 1000 writes.
 	P99S  *float64 `json:"p99_s,omitempty"`
 	RateS float64  `json:"writes_per_s"`
 }

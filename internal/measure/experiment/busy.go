@@ -12,11 +12,11 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// patience is how long an experiment waits for another transaction to end.
+// patience is the time that an experiment waits for another transaction to end.
 const patience = 30 * time.Second
 
-// lease takes the lease. The watchdog of an experiment that was just killed is given a
-// moment to restore the machine.
+// lease takes the lease. It waits a moment for the watchdog of an experiment that was just
+// killed to restore the machine.
 func lease(ctx context.Context, m *tune.Machine) (*os.File, error) {
 	for end := time.Now().Add(10 * time.Second); ; {
 		f, err := tune.Lease(m.StateDir)
@@ -44,7 +44,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// leased adds to the error of a lease who has it and what to do.
+// leased adds the holder of the lease and advice to an error.
 func leased(m *tune.Machine, err error) error {
 	if x := tune.Holder(m.StateDir); errors.Is(err, tune.ErrLeased) && x != nil {
 		return Busy(x)
@@ -52,7 +52,7 @@ func leased(m *tune.Machine, err error) error {
 	return err
 }
 
-// Busy is the error of a measurement while an experiment switches values, or while its
+// Busy returns the error for a measurement while an experiment switches values, or while its
 // watchdog still restores them.
 func Busy(x *tune.Leaseholder) error {
 	who := fmt.Sprintf("process %d", x.PID)

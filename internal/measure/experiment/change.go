@@ -16,8 +16,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// applying is called before the command that makes the change begins, and after it has
-// ended.
+// applying is called before the command that makes the change, and after it has ended.
 func (p *Experiment) applying(begins bool) error {
 	if !begins {
 		return p.watchdog.send(applied)
@@ -28,8 +27,8 @@ func (p *Experiment) applying(begins bool) error {
 	return p.watchdog.send(applying)
 }
 
-// undoByHand returns the shell command that undoes the change of a pair of commands as fettle
-// does: in its directory, or not at all.
+// undoByHand returns the shell command that undoes the change of a pair of commands in the same
+// directory as fettle does, and fails if that is missing.
 func undoByHand(dir, command string) string {
 	return "(" + text.CommandLine([]string{"cd", "--", dir}) + " && " + text.CommandLine([]string{"sh", "-c", command}) + ")"
 }
@@ -119,8 +118,8 @@ func (p *Experiment) conflictingSets() error {
 	return nil
 }
 
-// settingsOfPlan takes the values of a saved plan, if the machine is as it was then. From
-// here on they are single changes: the plan is outdated with the first visit.
+// settingsOfPlan reads the values of a saved plan, if the machine has not changed since. They
+// are then single changes: the plan is outdated after the first visit.
 func (p *Experiment) settingsOfPlan(ctx context.Context) error {
 	planner, apply, err := p.Planner(ctx, tune.Request{Plan: p.o.Plan})
 	if err != nil {
@@ -135,7 +134,7 @@ func (p *Experiment) settingsOfPlan(ctx context.Context) error {
 	return err
 }
 
-// underTest returns the steps of a plan as the evidence has them.
+// underTest converts the steps of a plan for the evidence.
 func underTest(steps []tune.Step) (out []prove.Setting) {
 	for _, s := range steps {
 		out = append(out, prove.Setting{Setting: s.Setting, Before: s.Before, With: s.Want, Why: s.Reason.String()})
@@ -143,8 +142,7 @@ func underTest(steps []tune.Step) (out []prove.Setting) {
 	return out
 }
 
-// changeTimeout is how long a command that makes or undoes the change may take without
-// --timeout.
+// changeTimeout limits a command that makes or undoes the change, without --timeout.
 const changeTimeout = 10 * time.Minute
 
 // orUsage adds an exit code to an error of the options, unless it has one.
@@ -155,8 +153,8 @@ func orUsage(err error) error {
 	return ui.Exit(ui.Usage, err)
 }
 
-// asBegun returns the command after which an experiment can go on: it sets the values of when
-// it began.
+// asBegun returns the command after which an experiment can continue: it restores the values
+// from the start of the experiment.
 func asBegun(recorded []prove.Setting) string {
 	words := []string{"fettle", "tune"}
 	for _, s := range recorded {

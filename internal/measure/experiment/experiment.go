@@ -1,8 +1,8 @@
 // Package experiment runs experiments on this machine. In: a change (profiles, settings, a
-// plan, a pair of commands), work to measure (a command, a cell of a benchmark, work that
-// runs anyway) and the options of fettle prove. Out: the evidence of prove as a record that
-// can be resumed. A watchdog restores the machine if this process is killed. The verbs
-// prove, bench memory and runs use it.
+// plan, a pair of commands), work to measure (a command, a cell of a benchmark, running work)
+// and the options of fettle prove. Out: the evidence of prove as a record that can be resumed.
+// A watchdog restores the machine if this process is killed. The verbs prove, bench memory and
+// runs use it.
 package experiment
 
 import (
@@ -55,10 +55,10 @@ type Experiment struct {
 	restored atomic.Bool // the machine is as it was
 }
 
-// Restored reports whether the machine is as it was. It may be called at any time.
+// Restored reports whether the machine is restored. It may be called at any time.
 func (p *Experiment) Restored() bool { return p.restored.Load() }
 
-// Result is what an experiment has measured.
+// Result is the result of an experiment.
 type Result struct {
 	Run    *evidence.Run
 	Body   *prove.Evidence
@@ -126,7 +126,7 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 		return ui.Hinted(ui.Refused, errors.New(LeftBehind),
 			how+"; then fettle prove --resume last, or rm "+filepath.Join(p.StateDir, "experiment"))
 	}
-	// Other transactions take a moment, and must not keep the machine from being restored.
+	// Other transactions are short, and must not prevent the machine from being restored.
 	p.Wait = patience
 	if err := undoExperiments(ctx, p.Machine, 0); err != nil {
 		return err
@@ -154,8 +154,8 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 	return err
 }
 
-// refuseOtherTuner returns an error if another tuner would write what is tested. It is not
-// known what a command changes, so --anyway allows that.
+// refuseOtherTuner returns an error if another tuner would write the settings under test. The
+// settings that a command changes are unknown, so --anyway permits that.
 func (p *Experiment) refuseOtherTuner(ctx context.Context) error {
 	tuners, err := p.OtherTuners(ctx, func() (out []setting.Setting) {
 		for _, s := range p.body.Change.Settings {
@@ -175,7 +175,7 @@ func (p *Experiment) refuseOtherTuner(ctx context.Context) error {
 	return nil
 }
 
-// dismiss ends the watchdog and the lease: the machine is restored.
+// dismiss ends the watchdog and the lease after the machine was restored.
 func (p *Experiment) dismiss() {
 	p.watchdog.dismiss()
 	_ = tune.End(p.lease)
@@ -206,10 +206,10 @@ func (p *Experiment) begin() (err error) {
 	return err
 }
 
-// measure makes the visits. The ending is "" if nothing was measured.
+// measure makes the visits. It returns the ending "" if nothing was measured.
 func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 	if len(p.visits) > 0 {
-		// First: what cut it off may have cut off the watchdog too.
+		// First: the interruption may have ended the watchdog too.
 		if err := p.change.Undo(ctx); err != nil {
 			return "", ui.Exit(ui.Incomplete, &prove.Stuck{Err: err})
 		}
@@ -260,11 +260,11 @@ func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 	return ending, errors.Join(err, p.finish())
 }
 
-// rests is how often the machine is watched until it is idle: what prepared the work, or has
-// just ended, may still load it.
+// rests is the number of times that the machine is watched until it is idle: the preparation of
+// the work, or a program that just ended, may still load it.
 const rests = 10
 
-// unfit watches the machine, and returns why it is not fit for a measurement.
+// unfit watches the machine, and returns the reasons that it is unfit for a measurement.
 func (p *Experiment) unfit(ctx context.Context) (why []string) {
 	defer p.Screen.Status("")
 	for range rests {
@@ -295,7 +295,7 @@ func (p *Experiment) finish() error {
 	r := p.record.Run
 	r.Body, r.Verdict = body, p.body.Text
 	if p.resumable() {
-		// Kept as it is: --resume goes on.
+		// The record is kept, so that --resume can continue.
 		return errors.Join(p.record.Append(stop{p.body.Ending, p.body.Error}), p.record.Close())
 	}
 	r.Ended = p.Host.Clock.Now().UTC()
@@ -306,13 +306,13 @@ func (p *Experiment) finish() error {
 	return nil
 }
 
-// resumable reports whether the experiment can go on from its record: it was interrupted, or
+// resumable reports whether the experiment can continue from its record: it was interrupted, or
 // failed after it had measured something.
 func (p *Experiment) resumable() bool {
 	return p.body.Ending == prove.EndedInterrupted || p.body.Ending == prove.EndedFailed && len(p.body.Placebo)+len(p.body.Quads) > 0
 }
 
-// progress reports how far the experiment is.
+// progress prints the progress of the experiment.
 func (p *Experiment) progress(c *prove.Course, v prove.Visit) {
 	s := c.Next()
 	if len(p.visits) == 2 && !p.o.Live {
@@ -379,8 +379,8 @@ func (p *Experiment) keep(ctx context.Context) error {
 	return err
 }
 
-// unrehearsed is the error of a change that cannot be made or undone: nothing was measured,
-// and there is no record.
+// unrehearsed returns the error for a change that cannot be made or undone. Nothing was
+// measured, and there is no record.
 func (p *Experiment) unrehearsed(ctx context.Context, err error) error {
 	if errors.As(err, new(*prove.Stuck)) {
 		return p.stuck(err)
@@ -395,7 +395,7 @@ func (p *Experiment) unrehearsed(ctx context.Context, err error) error {
 	return ui.Exit(ui.RolledBack, fmt.Errorf("%w; it is undone, and nothing was measured", err))
 }
 
-// stuck is the error of a change that is not undone.
+// stuck returns the error for a change that could not be undone.
 func (p *Experiment) stuck(err error) error {
 	if p.o.UndoCmd != "" {
 		return ui.Hinted(ui.Incomplete, err, "the watchdog tries for ten minutes more; by hand: "+p.o.UndoCmd)

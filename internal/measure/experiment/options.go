@@ -14,8 +14,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Options are those of fettle prove. The evidence has them, so that an experiment can be
-// resumed and repeated.
+// Options are the options of fettle prove. They are part of the evidence, so that an experiment
+// can be resumed and repeated.
 type Options struct {
 	Profiles  []string `json:"profiles,omitempty"`
 	Set       []string `json:"set,omitempty"`
@@ -58,7 +58,7 @@ type Options struct {
 	Further Further `json:"-"` // with Resume
 }
 
-// expected are the words of --expect.
+// expected maps the words of --expect to verdicts.
 var expected = map[string]prove.Word{
 	"faster": prove.Better, "better": prove.Better, "slower": prove.Worse, "worse": prove.Worse, "no-effect": prove.NoEffect,
 }
@@ -66,16 +66,15 @@ var expected = map[string]prove.Word{
 // Expectations returns the words of --expect, sorted.
 func Expectations() []string { return slices.Sorted(maps.Keys(expected)) }
 
-// Quad returns about how long a quad of windows takes: every second one begins with a switch.
+// Quad returns the approximate time of a quad of windows. Every second begins with a switch.
 func (o *Options) Quad() time.Duration { return 4*o.Window + 5*o.Settle/2 }
 
-// AllQuads returns how long all quads of windows take, plus a tenth.
+// AllQuads returns the time of all quads of windows, plus a tenth.
 func (o *Options) AllQuads() time.Duration {
 	return time.Duration(o.Placebo+o.Quads) * o.Quad() * 11 / 10
 }
 
-// design makes the design. read reads a metric; decides marks the one that the verdict is
-// about.
+// design creates the design. read parses a metric; decides marks the metric of the verdict.
 func (o *Options) design(read func(text string, decides bool) (prove.Metric, error)) (d prove.Design, err error) {
 	metric, err := read(o.Metric, true)
 	if err != nil {
@@ -111,7 +110,7 @@ func (o *Options) design(read func(text string, decides bool) (prove.Metric, err
 	return d, d.Check()
 }
 
-// limited reads METRIC:LIMIT.
+// limited parses METRIC:LIMIT.
 func limited(text string, read func(string, bool) (prove.Metric, error), limit func(string) (float64, error)) (m prove.Metric, most float64, err error) {
 	at := strings.LastIndexByte(text, ':')
 	if at < 0 {

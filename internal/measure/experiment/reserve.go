@@ -17,7 +17,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Reserved are huge pages in the machine's pools while a benchmark runs: a transaction for
+// Reserved holds huge pages in the machine's pools while a benchmark runs: a transaction for
 // each pool, and a watchdog that undoes them if this process is killed.
 type Reserved struct {
 	pools    []*prove.Tuning
@@ -25,8 +25,8 @@ type Reserved struct {
 	lease    *os.File
 }
 
-// Reserve enlarges the pools as the plan needs. A pool that the kernel cannot fill is undone
-// at once, and the plan leaves its cell out. mayWrite is why this process may not write.
+// Reserve enlarges the pools as the plan needs. A pool that the kernel cannot fill is undone at
+// once, and the plan leaves its cell out. mayWrite is the reason that writing is forbidden.
 func Reserve(ctx context.Context, m *tune.Machine, w tune.Watchdog, p *memory.Plan, mayWrite error) (r *Reserved, err error) {
 	r = &Reserved{}
 	if len(p.Reserve) == 0 {

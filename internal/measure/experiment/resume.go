@@ -75,14 +75,14 @@ func lastCutOff(store evidence.Store) (string, error) {
 	return "", ui.Exit(ui.Usage, errors.New("no experiment was cut off"))
 }
 
-// Further is what an experiment that has ended gets for going on.
+// Further holds the limits for continuing an experiment that has ended.
 type Further struct {
 	Budget time.Duration // 0: as much as it had
 	Quads  int           // limit, with those that it has; 0: twice those that it has
 }
 
-// resumeEnded continues an experiment that has ended without an answer: its interval is valid
-// at every look, so that it may go on. Its record stays.
+// resumeEnded continues an experiment that ended without an answer. Its interval is valid at
+// every look, so it may continue. Its record stays.
 func (p *Experiment) resumeEnded(name string) error {
 	r, err := Store(p.Machine).Get(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,15 +13,15 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Unfinished is a run that is in progress or was cut off, with what it has measured so far.
+// Unfinished is a run that is in progress or was cut off, with its measurements so far.
 type Unfinished struct {
 	*evidence.Run
 	Alive bool
 	Proof *prove.Evidence // of an experiment; nil of a bench
 }
 
-// lines are the record of an experiment that has not ended: what was measured, and why it
-// stopped, if its process could still record that.
+// lines holds the record of an experiment that has not ended: its visits, and the reason that
+// it stopped, if its process could still record that.
 type lines struct {
 	visits  []prove.Visit
 	stopped prove.Ending // "" if it was killed, or goes on
@@ -49,8 +49,8 @@ func (l *lines) take(text []byte) error {
 	return nil
 }
 
-// Peek reads a run that has not ended, with the verdict of what was measured. The ending of
-// an experiment is "" if its record has none.
+// Peek reads a run that has not ended, with the verdict so far. The ending of an experiment is
+// "" if its record has none.
 func Peek(store evidence.Store, name string) (*Unfinished, error) {
 	var all [][]byte
 	r, alive, err := store.Peek(name, func(text []byte) error { all = append(all, text); return nil })
@@ -91,8 +91,8 @@ func ofProve(r *evidence.Run, all [][]byte) (*prove.Evidence, error) {
 	return found, nil
 }
 
-// Find returns the run that a word names: one that has ended by its ID or the beginning of
-// it, or one that was cut off or is in progress by its name.
+// Find returns a run: an ended one by its ID or the beginning of that, or an unfinished one by
+// its name.
 func Find(m *tune.Machine, word string) (*evidence.Run, error) {
 	r, err := Store(m).Get(word)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -122,7 +122,7 @@ func Store(m *tune.Machine) evidence.Store {
 	return evidence.Store{Dir: filepath.Join(m.StateDir, "runs")}
 }
 
-// Damaged says what to do about a record that was changed.
+// Damaged adds advice to the error of a record that was changed.
 func Damaged(err error) error {
 	if !errors.As(err, new(*evidence.DamagedError)) {
 		return err
@@ -130,9 +130,8 @@ func Damaged(err error) error {
 	return ui.Hinted(ui.Failed, err, "a damaged record is no evidence: put an intact copy in its place (fettle runs export writes one where it was measured), or remove the file")
 }
 
-// Credible returns an error if the verdict of a record is not that of its samples. It is not
-// an error if another method than this version's has judged them; the difference is
-// returned.
+// Credible returns an error if the verdict of a record does not match its samples. If another
+// version of the method judged them, it returns the difference, but no error.
 func Credible(r *evidence.Run, e *prove.Evidence) (otherwise *prove.Otherwise, err error) {
 	err = e.Again()
 	if errors.As(err, &otherwise) {

@@ -21,7 +21,7 @@ import (
 // watchdog is the process that restores the machine if this one is killed.
 type watchdog struct{ end io.WriteCloser }
 
-// deadlineAfter returns when the transactions of an experiment expire, if neither its
+// deadlineAfter returns the time at which an experiment's transactions expire if neither its
 // process nor its watchdog has undone them.
 func deadlineAfter(m *tune.Machine, d time.Duration) (*journal.Try, error) {
 	up, err := m.Host.Clock.SinceBoot()
@@ -33,8 +33,8 @@ func deadlineAfter(m *tune.Machine, d time.Duration) (*journal.Try, error) {
 
 // guard starts the watchdog of an experiment. It reads from a pipe whose other end only this
 // process has: the pipe ends with the process, and nothing wakes the watchdog before. The
-// command that undoes the change runs in the caller's directory and environment. The
-// watchdog holds the lease too: no other experiment begins while it restores the machine.
+// command that undoes the change runs in the caller's directory and environment. The watchdog
+// holds the lease too: no other experiment begins while it restores the machine.
 func guard(w tune.Watchdog, deadline *journal.Try, undoCmd, dir string, lease *os.File) (*watchdog, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -56,7 +56,7 @@ func guard(w tune.Watchdog, deadline *journal.Try, undoCmd, dir string, lease *o
 	return &watchdog{end}, nil
 }
 
-// mark returns the tag in the environment of what an experiment starts.
+// mark returns the tag in the environment of processes that an experiment starts.
 func mark(deadline time.Duration, what string) string {
 	return "experiment-" + what + "-" + strconv.FormatInt(int64(deadline), 10)
 }
@@ -92,8 +92,8 @@ func (p *Experiment) Leave() {
 // leaseFD is the descriptor of the lease in the watchdog of an experiment.
 const leaseFD = tune.ReadyFD + 1
 
-// Watch is the watchdog. It returns when the experiment dismisses it, or undoes the change
-// when the process of the experiment has ended without that.
+// Watch runs the watchdog. It returns when the experiment dismisses it. If the experiment's
+// process ends without that, it undoes the change.
 func Watch(ctx context.Context, m *tune.Machine, deadline time.Duration, undoCmd, dir string) error {
 	last, message := byte(applied), make([]byte, 1)
 	for {
@@ -106,8 +106,8 @@ func Watch(ctx context.Context, m *tune.Machine, deadline time.Duration, undoCmd
 	}
 	lease := os.NewFile(leaseFD, "lease")
 	_ = tune.Restoring(lease)
-	// The work must not load the machine that is restored, and the command that makes the
-	// change must not run at the same time as the one that undoes it.
+	// The work must not load the machine during the restore, and the command that makes the change
+	// must not run at the same time as the one that undoes it.
 	_ = host.KillTagged(mark(deadline, "work"))
 	if last == applying {
 		_ = host.KillTagged(mark(deadline, "apply"))
@@ -115,8 +115,8 @@ func Watch(ctx context.Context, m *tune.Machine, deadline time.Duration, undoCmd
 	return restore(ctx, m, deadline, undoCmd, dir)
 }
 
-// restore undoes what an experiment has left in force. It retries for ten minutes; after
-// that the next fettle prove reports it.
+// restore undoes the changes that an experiment left in force. It retries for ten minutes;
+// after that the next fettle prove reports it.
 func restore(ctx context.Context, m *tune.Machine, deadline time.Duration, undoCmd, dir string) error {
 	m.Reason = "experiment whose process was killed"
 	undone := undoCmd == ""
@@ -143,8 +143,8 @@ func undoByCommand(ctx context.Context, undoCmd, dir string) error {
 	return prove.Shell(ctx, undoCmd, dir)
 }
 
-// undoExperiments undoes what experiments have left in force: the one with this deadline, or
-// all of them if it is 0.
+// undoExperiments undoes the changes that experiments left in force: the experiment with this
+// deadline, or all if deadline is 0.
 func undoExperiments(ctx context.Context, m *tune.Machine, deadline time.Duration) error {
 	if _, err := m.Recover(ctx); err != nil { // what was cut off
 		return err

@@ -15,14 +15,14 @@ import (
 	"fettle.dev/fettle/internal/requests/formats"
 )
 
-// work is what an experiment measures.
+// work is the work that an experiment measures.
 type work interface {
 	prove.Workload
-	// Check reports whether it can be measured, before anything is changed.
+	// Check returns an error if it cannot be measured, before anything is changed.
 	Check(context.Context) error
 }
 
-// makeWork makes the work, and the design for it.
+// makeWork creates the work, and the design for it.
 func (p *Experiment) makeWork(ctx context.Context, mark string) error {
 	switch {
 	case p.o.Live:
@@ -33,7 +33,7 @@ func (p *Experiment) makeWork(ctx context.Context, mark string) error {
 	return p.commandRuns(mark)
 }
 
-// commandRuns makes the work of a command, which each visit runs once.
+// commandRuns creates the work of a command, which each visit runs once.
 func (p *Experiment) commandRuns(mark string) (err error) {
 	o := &p.o
 	if strings.HasSuffix(o.Unit, "/s") {
@@ -75,7 +75,7 @@ func (p *Experiment) commandRuns(mark string) (err error) {
 	return nil
 }
 
-// windows makes the work that runs anyway: each visit is a window of time.
+// windows creates the work for what runs anyway: each visit is a window of time.
 func (p *Experiment) windows() (err error) {
 	o := &p.o
 	set := provelive.Set{Host: p.Host, Unit: o.Unit, WindowS: int(o.Window.Seconds())}
@@ -120,7 +120,7 @@ func (p *Experiment) windows() (err error) {
 	return nil
 }
 
-// logFormat returns how the formats of logs are found; nil to detect them.
+// logFormat returns a function that finds the formats of logs, or nil to detect them.
 func (o *Options) logFormat(h *host.Host) (func(path string, text []byte) (*logformat.Format, error), error) {
 	switch {
 	case o.LogFormat != "":

@@ -17,11 +17,11 @@ import (
 type benchWork interface {
 	work
 	Metric() prove.Metric
-	// Close removes what Check has made.
+	// Close removes the files and databases that Check created.
 	Close() error
 }
 
-// benchRuns makes the work of a benchmark's cell, which each visit measures once.
+// benchRuns creates the work of a benchmark's cell, which each visit measures once.
 func (p *Experiment) benchRuns(ctx context.Context, mark string) error {
 	kind, name, _ := strings.Cut(p.o.Bench, ":")
 	w, err := p.bench(ctx, kind, name, mark)
@@ -85,7 +85,7 @@ func newMemoryWork(h *host.Host, name string) (*memoryWork, error) {
 
 func (w *memoryWork) Metric() prove.Metric { return prove.Metric{Name: w.name, Unit: "s"} }
 
-// Check measures once, to find out whether the pages are available.
+// Check measures once, to test whether the pages are available.
 func (w *memoryWork) Check(ctx context.Context) error { _, err := w.visit(ctx); return orFailed(err) }
 
 func (w *memoryWork) Visit(ctx context.Context, _ prove.Step) (prove.Measurement, error) {

@@ -24,8 +24,8 @@ type diskWork struct {
 // diskVisit is the length of a visit.
 const diskVisit = 2 * time.Second
 
-// newDiskWork returns the work of a name: a cell, as randrw, in the current directory, or as
-// randrw@/srv in another. mark is the tag of what it starts.
+// newDiskWork returns the work for a name: a cell such as randrw, in the current directory, or
+// randrw@/srv for another one. mark is the tag of the processes that it starts.
 func newDiskWork(ctx context.Context, h *host.Host, name, fioPath, mark string) (*diskWork, error) {
 	cellName, dir, elsewhere := strings.Cut(name, "@")
 	cell, err := disk.Find(cellName)
@@ -57,13 +57,13 @@ func (w *diskWork) Metric() prove.Metric {
 	return prove.Metric{Name: w.cell.Name, Unit: w.cell.Unit, More: w.cell.More()}
 }
 
-// Check makes the file, which Close or the end of this process removes.
+// Check creates the file, which Close or the end of this process removes.
 func (w *diskWork) Check(ctx context.Context) error {
 	return orFailed(disk.Unmade(w.bench.Prepare(ctx, w.place)))
 }
 
-// Visit measures the cell once. A figure that is not of the disk ends the experiment; other
-// load is noise.
+// Visit measures the cell once. A figure that does not describe the disk ends the experiment;
+// other load is noise.
 func (w *diskWork) Visit(ctx context.Context, _ prove.Step) (prove.Measurement, error) {
 	w.seed++
 	v, err := w.bench.Visit(ctx, w.place, w.cell, diskVisit, w.seed, nil)

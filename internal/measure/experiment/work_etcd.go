@@ -26,7 +26,7 @@ const (
 // etcdMetric is the median time of a write.
 const etcdMetric = "put"
 
-// newEtcdWork returns the work of a name: put=PREFIX, or put=PREFIX@MEMBER if several run.
+// newEtcdWork returns the work for a name: put=PREFIX, or put=PREFIX@MEMBER if several run.
 func newEtcdWork(ctx context.Context, h *host.Host, name string) (*etcdWork, error) {
 	prefix, is := strings.CutPrefix(name, etcdMetric+"=")
 	if !is {
@@ -45,7 +45,7 @@ func newEtcdWork(ctx context.Context, h *host.Host, name string) (*etcdWork, err
 
 func (w *etcdWork) Metric() prove.Metric { return prove.Metric{Name: etcdMetric, Unit: "s"} }
 
-// Check writes once, to find out whether that is possible.
+// Check writes once, to test whether that is possible.
 func (w *etcdWork) Check(ctx context.Context) error {
 	_, err := w.write(ctx)
 	return orFailed(err)
@@ -69,7 +69,7 @@ func (w *etcdWork) write(ctx context.Context) (float64, error) {
 	return w.writer.Work(ctx)
 }
 
-// Close ends the connections; each visit has removed its keys.
+// Close ends the connections. The visits have removed their keys.
 func (w *etcdWork) Close() error {
 	w.member.Close()
 	return nil

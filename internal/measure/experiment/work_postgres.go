@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 )
 
-// postgresWork is pgbench with some clients, in a database that is created for it.
+// postgresWork runs pgbench with a number of clients, in a database created for it.
 type postgresWork struct {
 	host     *host.Host
 	say      func(format string, args ...any)
@@ -30,7 +30,7 @@ const postgresVisit = 5 * time.Second
 // clients, or they wait for each other.
 const postgresScale = 10
 
-// newPostgresWork returns the work of a name: clients-8, or clients-8@15/main if several
+// newPostgresWork returns the work for a name: clients-8, or clients-8@15/main if several
 // servers run.
 func newPostgresWork(h *host.Host, say func(format string, args ...any), name string, anyway bool) (*postgresWork, error) {
 	cell, server, _ := strings.Cut(name, "@")

@@ -1,6 +1,6 @@
-// Package measured gives rules what fettle measured on the machine: for each data directory
-// of a product, the newest benchmark of its storage in the runs of the state directory. The
-// storage rules of Satellite and etcd use it.
+// Package measured provides facts from fettle's own benchmarks to rules: for each data
+// directory of a product, the newest benchmark of its storage in the runs of the state
+// directory. The storage rules of Satellite and etcd use it.
 package measured
 
 import (
@@ -94,7 +94,7 @@ var figures = []struct {
 // satelliteDirs are the directories that fettle bench disk --platform satellite measures.
 var satelliteDirs = []string{"/var/lib/pulp", "/var/lib/pgsql", "/var/opt/rh/rh-postgresql12/lib/pgsql", "/var/lib/qpidd", "/var/lib/candlepin"}
 
-// places returns each storage that holds data once. why names what could not be read.
+// places returns each storage with data once. why describes data that could not be read.
 func places(s *platform.Subject) (all []*place, why string) {
 	add := func(of, dir string, reported bool) {
 		st := fact.StorageOf(s.Host, dir)
@@ -138,7 +138,7 @@ func round(v float64) float64 {
 	return float64(int64(v*100+0.5)) / 100
 }
 
-// days writes an age in days.
+// days formats an age in days.
 func days(n int) string {
 	switch n {
 	case 0:

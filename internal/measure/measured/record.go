@@ -41,8 +41,8 @@ type benchmark struct {
 	body disk.Evidence
 }
 
-// runs reads the benchmarks of disks in the state directory, the newest first. unread tells
-// why the directory cannot be read.
+// runs reads the benchmarks of disks in the state directory, newest first. unread is the reason
+// that the directory cannot be read.
 func runs(s *platform.Subject) (all []benchmark, unread string) {
 	dir := s.RunsDir
 	entries, err := s.Host.Files.ReadDir(dir)
@@ -70,8 +70,8 @@ func runs(s *platform.Subject) (all []benchmark, unread string) {
 	return all, ""
 }
 
-// newest returns the newest valid record of a test on the storage of a place, otherwise nil
-// and the reason.
+// newest returns the newest valid record of a test on the storage of a place. Otherwise it
+// returns nil and the reason.
 func newest(s *platform.Subject, all []benchmark, p *place, cell string) (*record, string) {
 	if p.storage.Mount == "" {
 		return nil, "the storage of " + p.dir + " is unknown"
@@ -106,7 +106,7 @@ func same(a, b fact.Storage) bool {
 	return a.Device != "" || a.Mount == b.Mount
 }
 
-// invalid returns why a record does not describe the present machine; "" if it does.
+// invalid returns the reason that a record does not describe the present machine, or "".
 func (r *record) invalid(s *platform.Subject, now fact.Storage) string {
 	age := s.Host.Clock.Now().Sub(r.run.Began)
 	switch d := r.result.Doubtful(); {
@@ -127,7 +127,7 @@ func (r *record) invalid(s *platform.Subject, now fact.Storage) string {
 	return r.retuned(s, now)
 }
 
-// changed describes how the devices differ; "" if they do not.
+// changed describes the difference between the devices. It returns "" if there is none.
 func changed(was, is fact.Storage) string {
 	if len(was.Layers) != len(is.Layers) {
 		return fmt.Sprintf("%d devices, and %d before", len(is.Layers), len(was.Layers))
@@ -146,8 +146,8 @@ func changed(was, is fact.Storage) string {
 	return ""
 }
 
-// retuned names a setting of the devices' queues that changed since the record, which makes
-// it invalid; "" for none.
+// retuned describes a setting of the devices' queues that changed since the record, which makes
+// it invalid. It returns "" if there is none.
 func (r *record) retuned(s *platform.Subject, now fact.Storage) string {
 	for _, l := range now.Layers {
 		prefix := "sysfs:/sys/block/" + l.Device + "/queue/"

@@ -10,8 +10,8 @@ import (
 	"unsafe"
 )
 
-// backing reads from the kernel which share of a touched region is in pages of the wanted
-// size and which is on the wanted node.
+// backing reads from the kernel the shares of a touched region that are in pages of the
+// requested size and on the requested node.
 func (v Visit) backing(region []byte) (share, placed float64, err error) {
 	from := uint64(uintptr(unsafe.Pointer(&region[0])))
 	to := from + uint64(len(region))
@@ -91,8 +91,8 @@ func addresses(word string) (begin, end uint64, is bool) {
 	return begin, end, err == nil && end > begin
 }
 
-// onNode returns which share of the pages of the mappings that begin between two addresses
-// is on a node (numa(7), /proc/PID/numa_maps): "N0=512" counts pages of the mapping's
+// onNode returns the share of the pages that is on a node, over the mappings that begin between
+// two addresses (numa(7), /proc/PID/numa_maps): "N0=512" counts pages of the mapping's
 // kernelpagesize_kB.
 func onNode(maps io.Reader, from, to uint64, node int) (float64, error) {
 	all, there := 0.0, 0.0

@@ -85,9 +85,9 @@ type Comparison struct {
 	Cell    string  `json:"cell"`
 	Against string  `json:"against"`
 	Measure Measure `json:"measure"`
-	// Speed is how many times as fast the cell is; below 1 it is slower.
+	// Speed is the factor by which the cell is faster; below 1 it is slower.
 	Speed float64 `json:"speed_ratio"`
-	// Interval is a simultaneous 95 % confidence interval of all comparisons; absent if there
+	// Interval is a simultaneous 95 % confidence interval of all comparisons, or absent if there
 	// are too few rounds.
 	Interval *[2]float64 `json:"speed_interval_ratio,omitempty"`
 	Text     string      `json:"verdict"`
@@ -100,11 +100,11 @@ type Record struct {
 	Sample
 }
 
-// least is the share of a mapping that needs the wanted pages and node.
+// least is the minimum share of a mapping on the requested pages and node.
 const least = 0.9
 
 // Run measures every cell once per round, each round in a new random order, so that other
-// activity of the machine affects all alike. A cell that does not get the wanted pages is
+// activity of the machine affects all alike. A cell that does not get the requested pages is
 // left out from then on. progress is called before each visit. If ctx ends, Run returns the
 // completed rounds together with the error.
 func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, progress func(done, all int, c Cell)) (*Result, error) {
@@ -172,7 +172,7 @@ func (r *Result) summed(cells []Cell, ended error) (*Result, error) {
 	if len(cells) == 0 {
 		return nil, errors.Join(ended, fmt.Errorf("nothing could be measured: %s: %s", r.Left[0].Cell, r.Left[0].Why))
 	}
-	// The order of the plan, whatever the order of the visits.
+	// In the order of the plan, independent of the order of the visits.
 	for _, c := range cells {
 		if err := r.sum(c); err != nil {
 			return nil, err
@@ -212,7 +212,7 @@ func (p *Plan) once(ctx context.Context, run Runner, m Measure) (float64, error)
 	return s.RandomCPUS, nil
 }
 
-// unfit returns why a sample does not count; "" if it does.
+// unfit returns the reason that a sample does not count, or "" if it counts.
 func (s Sample) unfit(c Cell) string {
 	switch {
 	case s.Huge < least && c.Pages == Small:

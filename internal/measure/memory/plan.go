@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Asked holds the options of a bench; the zero value measures everything, in sizes that fit.
+// Asked holds the options of a bench. The zero value measures everything, in sizes that fit.
 type Asked struct {
 	Cells  []Cell // none: all that the machine supports
 	Bytes  int64  // 0: what fits
@@ -21,7 +21,7 @@ type Asked struct {
 	Unreserved bool
 }
 
-// Rounds is how often each cell is measured: enough for verdicts about five pairs in two
+// Rounds is the number of measurements per cell: enough for verdicts about five pairs in two
 // measures with 95 % confidence together, even if one round was disturbed.
 const Rounds = 13
 
@@ -37,23 +37,23 @@ const (
 // sizes are tried in this order.
 var sizes = []int64{1 << 30, 512 << 20, 256 << 20, 128 << 20, 64 << 20, 32 << 20}
 
-// Plan decides what is measured.
+// Plan describes the measurements of a bench.
 type Plan struct {
 	Bytes  int64
 	Reads  int64
 	Rounds int
 	Cells  []Cell
 	Left   []LeftOut
-	// Reserve are the pages to reserve during the bench.
+	// Reserve lists the pages to reserve during the bench.
 	Reserve []Reservation
-	// CPUs and Node are used for the work on a machine with several nodes, and Far is the
-	// node furthest from there.
+	// CPUs and Node are used for the work on a machine with several nodes, and Far is the node
+	// furthest from Node.
 	CPUs      []int
 	Node, Far int
 	// THP is the machine's mode of transparent huge pages: always, madvise, never.
 	THP string
-	// Finished is called after each round but the last with the result so far, if not nil;
-	// an error ends the run.
+	// Finished, if not nil, is called after each round but the last with the result so far. An
+	// error ends the run.
 	Finished func(*Result) error
 }
 
@@ -66,18 +66,18 @@ type LeftOut struct {
 // Reservation grows a pool of huge pages.
 type Reservation struct {
 	Pages Pages
-	// File takes the number of pages, From before and To during the bench.
+	// File accepts the number of pages, From before and To during the bench.
 	File     string
 	From, To int64
 }
 
-// ErrTooLarge reports that a size is more than a quarter of the available memory.
+// ErrTooLarge is returned if a size is more than a quarter of the available memory.
 var ErrTooLarge = errors.New("more than a quarter of the available memory")
 
-// ErrAsked reports an option out of range, whatever the machine.
+// ErrAsked is returned if an option is out of range on any machine.
 var ErrAsked = errors.New("not within its limits")
 
-// Make decides what is measured on a machine.
+// Make plans a bench for a machine.
 func Make(f *fact.Facts, a Asked) (*Plan, error) {
 	available, ok := f.Memory.AvailableBytes.Get()
 	if !ok {
@@ -191,8 +191,7 @@ func (p *Plan) nodes(f *fact.Facts) {
 	}
 }
 
-// cannot returns why a cell cannot be measured on this machine, whatever its size; "" if it
-// can.
+// cannot returns the reason that a cell cannot be measured on this machine in any size, or "".
 func (p *Plan) cannot(f *fact.Facts, c Cell) string {
 	switch {
 	case c.Place == Remote && p.Far < 0:
@@ -254,7 +253,7 @@ func (p *Plan) fit(f *fact.Facts, limit int64) error {
 	return fmt.Errorf("%w would be needed: a quarter is %s", ErrTooLarge, unit.Size(limit).Human())
 }
 
-// reservation grows a pool; its present free pages are left to other programs.
+// reservation grows a pool. The pool's present free pages are left to other programs.
 func (p *Plan) reservation(f *fact.Facts, pages Pages, n int64) Reservation {
 	name := "hugepages-" + strconv.FormatInt(pages.Page()>>10, 10) + "kB/nr_hugepages"
 	r := Reservation{Pages: pages, File: "/sys/kernel/mm/hugepages/" + name, From: pool(f, pages).Total.Or(0)}

@@ -16,7 +16,7 @@ func InNewProcesses(x host.Exec) (Runner, error) {
 	return Fresh(x, self, "measure-memory"), nil
 }
 
-// TooLarge is the refusal to take more memory than a bench may.
+// TooLarge returns the error for taking more memory than a bench may.
 func TooLarge(err error) error {
 	return ui.Hinted(ui.Refused, err, "free -h shows what is available; fettle bench memory without --size takes what fits, and --cells=4k the least")
 }

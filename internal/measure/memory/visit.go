@@ -16,7 +16,7 @@ type Visit struct {
 	Pages Pages `json:"pages"`
 	Bytes int64 `json:"size_bytes"` // of the mapping, a multiple of the page
 	Reads int64 `json:"reads"`
-	// CPUs are the CPUs to use, and Node is the node for the memory; without CPUs the kernel
+	// CPUs are the CPUs to use, and Node is the node for the memory. Without CPUs the kernel
 	// chooses both.
 	CPUs []int `json:"cpus,omitempty"`
 	Node int   `json:"node"`
@@ -33,9 +33,9 @@ type Sample struct {
 	RandomCPUS float64 `json:"random_cpu_s"`
 	RandomS    float64 `json:"random_s"`
 	Faults     int64   `json:"page_faults"` // of the first touch
-	// Huge is the share of the mapping in pages of the wanted size (/proc/self/smaps).
+	// Huge is the share of the mapping in pages of the requested size (/proc/self/smaps).
 	Huge float64 `json:"huge_share"`
-	// Placed is the share on the wanted node (/proc/self/numa_maps); 1 if the kernel chooses.
+	// Placed is the share on the requested node (/proc/self/numa_maps); 1 if the kernel chooses.
 	Placed float64 `json:"placed_share"`
 }
 
@@ -61,8 +61,8 @@ func (v Visit) Measure() (Sample, error) {
 	if err := v.bindCPU(); err != nil {
 		return s, err
 	}
-	// Touch the memory once before measuring, so that the result does not depend on what the
-	// previous visit freed or on what a hypervisor has already backed.
+	// Touch the memory once before measuring, so that the result does not depend on memory that
+	// the previous visit freed or that a hypervisor has already backed.
 	region, unmap, err := v.mapped()
 	if err != nil {
 		return s, err
@@ -99,7 +99,7 @@ func (v Visit) Measure() (Sample, error) {
 	return s, nil
 }
 
-// moment is the resource usage of a thread at a time.
+// moment holds the resource usage of a thread at a point in time.
 type moment struct {
 	cpu, wall float64 // in seconds
 	faults    int64
@@ -120,8 +120,8 @@ func touch(region []byte) {
 	}
 }
 
-// read reads words all over the region. The place of each depends on the value of the one
-// before, so that reads cannot overlap; all are 0, which the processor cannot predict.
+// read reads words all over the region. The address of each depends on the value of the one
+// before, so that reads cannot overlap; all values are 0, which the processor cannot predict.
 func read(region []byte, n int64, seed uint64) uint64 {
 	words := uint64(len(region) / bytesOfRead)
 	state := seed
@@ -186,7 +186,7 @@ func (v Visit) mapped() ([]byte, func(), error) {
 		advice = unix.MADV_HUGEPAGE
 	}
 	if advice != 0 {
-		// EINVAL: a kernel without transparent huge pages, which gives only small ones.
+		// EINVAL: a kernel without transparent huge pages, which has only small ones.
 		if err := unix.Madvise(region, advice); err != nil && (v.Pages == THP || !errors.Is(err, unix.EINVAL)) {
 			return fail("madvise", err)
 		}
@@ -199,7 +199,7 @@ func (v Visit) mapped() ([]byte, func(), error) {
 	return region, func() { _ = unix.Munmap(all) }, nil
 }
 
-// bindMemory calls mbind(2) for one node; x/sys does not have it.
+// bindMemory calls mbind(2) for one node. x/sys lacks this call.
 func bindMemory(region []byte, node int) error {
 	if node < 0 || node >= bitsOfNodes {
 		return unix.EINVAL

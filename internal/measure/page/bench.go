@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// bench is what the page shows of a measurement without a change.
+// bench holds the parts of the page for a measurement without a change.
 type bench struct {
 	Notes  []string // warnings for the reader
 	Disks  *disks   // only of a bench of disks
@@ -22,7 +22,7 @@ type bench struct {
 	Curves []curve
 }
 
-// series is the samples of one measure, in their order.
+// series holds the samples of one measure, in their order.
 type series struct {
 	Name, Median, Spread, Better string
 	N                            int
@@ -88,7 +88,7 @@ func newBench(r *evidence.Run) (*bench, error) {
 	return b, nil
 }
 
-// notes returns what was not measured and other warnings of a run.
+// notes lists the measurements that were left out and other warnings of a run.
 func notes(r *evidence.Run) (out []string, err error) {
 	switch r.Kind {
 	case "bench-memory":

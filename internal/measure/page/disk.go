@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// disks is what the page shows of a bench of disks in addition to its series and curves.
+// disks holds the parts of the page for a bench of disks, without its series and curves.
 type disks struct {
 	Places []directory
 	Chart  []device
@@ -102,7 +102,7 @@ func newDirectory(m *disk.Measured) directory {
 	return v
 }
 
-// latency formats a time; "" if it was not measured.
+// latency formats a time. It returns "" if it was not measured.
 func latency(s float64) string {
 	if s == 0 {
 		return ""

@@ -19,8 +19,8 @@ import (
 //go:embed page.html disk.html page.css page.js uplot
 var files embed.FS
 
-// asset is a file embedded in the page and its digest for the page's
-// Content-Security-Policy, which allows nothing else to run.
+// asset is a file embedded in the page, with its digest for the page's Content-Security-Policy,
+// which permits nothing else to run.
 type asset struct {
 	text   string
 	digest string
@@ -35,7 +35,7 @@ func read(name string) asset {
 	return asset{string(text), "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
 }
 
-// Read only for a page: it takes as long as a short command.
+// Read only if a page is written: it takes as long as a short command.
 var sources = sync.OnceValue(func() (s struct {
 	uplot, script, uplotStyle, style asset
 	page                             *template.Template
@@ -51,10 +51,10 @@ var sources = sync.OnceValue(func() (s struct {
 	return s
 })
 
-// printable makes a text of a record, which may contain anything, safe to show.
+// printable makes a text of a record, which may contain anything, safe to print.
 func printable(s string) string { return ui.Line(strings.ToValidUTF8(s, "\ufffd")) }
 
-// command makes a command of a record, which may have several lines, safe to show.
+// command makes a command of a record, which may have several lines, safe to print.
 func command(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, line := range lines {
@@ -63,7 +63,7 @@ func command(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Write writes runs as one page, which depends on the records alone.
+// Write writes runs as one page. It depends on the records alone.
 func Write(w io.Writer, runs []*evidence.Run) error {
 	s := sources()
 	p := struct {

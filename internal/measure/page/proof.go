@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// proof is what the page shows of an experiment.
+// proof holds the parts of the page for an experiment.
 type proof struct {
 	*prove.Evidence
 	Sentences []string
@@ -38,7 +38,7 @@ type rail struct{ Name, State, Worse, Allowed string }
 // move is a counter that moved with the change.
 type move struct{ Name, Without, With, P string }
 
-// samples is the data of the chart of visits, counted and dropped ones in their order.
+// samples holds the data of the chart of visits, both counted and dropped, in their order.
 type samples struct {
 	Unit    string    `json:"unit"`
 	Name    string    `json:"name"`
@@ -51,7 +51,7 @@ type samples struct {
 	Left    int       `json:"-"` // visits not in Rows
 }
 
-// quad is a block of four visits, from the index of its first visit to that of its last.
+// quad is a block of four visits, given by the indices of its first and last visit.
 type quad struct {
 	Phase string `json:"phase"`
 	Order string `json:"order"` // ABBA or BAAB
@@ -69,7 +69,7 @@ type row struct {
 	Order, Started string
 }
 
-// looks is the data of the chart of the verdict after each quad, in percent.
+// looks holds the data of the chart of the verdict after each quad, in percent.
 type looks struct {
 	Margin    float64    `json:"margin"`
 	Quads     []float64  `json:"quads"`

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// bar is an effect with its interval, as ratios; the interval is nil while it is unbounded.
+// bar is an effect with its interval, as ratios. The interval is nil while it is unbounded.
 type bar struct {
 	effect   float64
 	interval *[2]float64
@@ -78,7 +78,7 @@ func newStrips(bars []bar, margin float64) []*strip {
 	return out
 }
 
-// within limits a ratio to what can be drawn.
+// within limits a ratio to the range that can be drawn.
 func within(ratio float64) float64 { return max(-1e6, min(1e6, ratio)) }
 
 // stepOf returns 1, 2 or 5 times a power of ten, at least the given distance.
@@ -94,7 +94,7 @@ func stepOf(atLeast float64) float64 {
 
 func round(v float64) float64 { return math.Round(1000*v) / 1000 }
 
-// signed formats a ratio in percent with its sign, with as many digits as matter.
+// signed formats a ratio in percent with its sign, with the digits that matter.
 func signed(ratio float64) string {
 	p := 100 * within(ratio)
 	digits := 1

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// run is what the page shows of one record.
+// run holds the parts of the page for one record.
 type run struct {
 	*evidence.Run
 	Anchor   string

@@ -62,7 +62,7 @@ func Create(ctx context.Context, s Server) (d *Database, err error) {
 	return d, nil
 }
 
-// dropTime is how long ending programs may still use a database.
+// dropTime is the time for which ending programs may still use a database.
 const dropTime = 30 * time.Second
 
 // Drop ends all connections to the database and drops it, even if ctx has ended.

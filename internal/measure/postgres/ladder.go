@@ -74,10 +74,10 @@ type Failed struct {
 // sample is the result of one step of one round; times in seconds.
 type sample struct{ tps, p50, p99, mean float64 }
 
-// Run fills the database and measures each number of clients, in increasing order in the
-// first round, in decreasing order in the next and so on, so that what grows over time
-// affects all alike. progress is called before each step. If ctx ends or pgbench hangs, Run
-// returns what was measured until then together with the error.
+// Run fills the database and measures each number of clients, in increasing order in the first
+// round, in decreasing order in the next and so on, so that growth over time affects all alike.
+// progress is called before each step. If ctx ends or pgbench hangs, Run returns the results
+// until then together with the error.
 func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, progress func(done, all, clients int)) (*Result, error) {
 	if err := p.Fill(ctx, d, pgbench); err != nil {
 		return nil, err
@@ -141,8 +141,8 @@ func (p *Plan) finished(r Result, samples map[int][]sample, done, all int) error
 	return p.Finished(found)
 }
 
-// whole completes the result and returns it with the error that ended the bench; nil if
-// nothing was measured.
+// whole completes the result and returns it with the error that ended the bench. The result is
+// nil if nothing was measured.
 func (r *Result) whole(samples map[int][]sample, ended error) (*Result, error) {
 	if len(samples) == 0 {
 		return nil, ended
@@ -158,11 +158,11 @@ func (p *Plan) Fill(ctx context.Context, d *Database, pgbench Program) error {
 	return nil
 }
 
-// ErrHangs reports that pgbench does not end.
+// ErrHangs is returned if pgbench does not end.
 var ErrHangs = errors.New("pgbench hangs")
 
-// allowance is the time that pgbench may take in addition to its own: its last transactions
-// may wait for a checkpoint on a slow disk. Tests change it.
+// allowance is the time that pgbench may take in addition to its expected time: its last
+// transactions may wait for a checkpoint on a slow disk. Tests change it.
 var allowance = 3 * time.Minute
 
 // slowestScale is the time that filling one unit of scale may take (about 15 MiB and their
@@ -239,8 +239,8 @@ func latencies(log io.Reader) (out []float64, err error) {
 	in := bufio.NewScanner(log)
 	for n := 1; in.Scan(); n++ {
 		f := bytes.Fields(in.Bytes())
-		// Six columns; eight with the lag of a schedule and the retries. The aggregated log has
-		// 15 in PostgreSQL 17, and its third is a sum.
+		// Six columns; eight with the lag of a schedule and the retries. The aggregated log has 15 in
+		// PostgreSQL 17, and its third column is a sum.
 		if len(f) < 6 || len(f) > 8 {
 			return nil, fmt.Errorf("pgbench's log:%d: %.80q has %d columns, want 6 to 8", n, in.Text(), len(f))
 		}

@@ -23,7 +23,7 @@ type Pgbench struct {
 	dir    string // for its logs; belongs to that user
 }
 
-// newPgbench finds the program, and makes a directory for its logs.
+// newPgbench finds the program, and creates a directory for its logs.
 func newPgbench(h *host.Host, s *postgresql.Server, path string) (*Pgbench, error) {
 	tried := []string{path}
 	if path == "" {
@@ -56,7 +56,7 @@ func newPgbench(h *host.Host, s *postgresql.Server, path string) (*Pgbench, erro
 // Close removes the logs.
 func (b *Pgbench) Close() { _ = os.RemoveAll(b.dir) }
 
-// mostPgbench is how long one call may take: filling a large database takes hours.
+// mostPgbench limits one call: filling a large database takes hours.
 const mostPgbench = 24 * time.Hour
 
 // Run implements Program.

@@ -18,7 +18,7 @@ type Room struct {
 	Connections   int    `json:"connections"` // free, without those reserved for superusers
 	Others        int    `json:"others"`      // connected clients without fettle itself
 	Version       string `json:"version"`
-	// Cache is how much of files the kernel can keep in memory.
+	// Cache is the size of files that the kernel can keep in memory.
 	Cache int64 `json:"page_cache_bytes"`
 	Free  int64 `json:"free_bytes"` // of the file system with the data
 	CPUs  int   `json:"cpus"`
@@ -31,7 +31,7 @@ const askRoom = `SELECT json_build_object(
 		- (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()),
 	'others', (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'fettle'))`
 
-// AskRoom reads the capacity of a server; the caller adds that of the machine.
+// AskRoom reads the capacity of a server. The caller adds the machine's capacity.
 func AskRoom(ctx context.Context, s Server) (r Room, err error) {
 	text, err := s.One(ctx, maintenance, askRoom)
 	if err != nil {
@@ -57,8 +57,7 @@ const Scale = 50
 // with their index (PostgreSQL, pgbench: "-s").
 const ofScale = 15 << 20
 
-// outOfCache is how many times the size of all caches a database needs for reads to reach
-// the disk.
+// outOfCache is the ratio of a database to all caches from which reads reach the disk.
 const outOfCache = 1.5
 
 // MostScale is the largest scale: 1.4 TiB.
@@ -67,7 +66,7 @@ const MostScale = 100_000
 // MostClients is the largest number of clients.
 const MostClients = 10_000
 
-// Plan decides what is measured.
+// Plan describes the measurements of a bench.
 type Plan struct {
 	Room     Room
 	Scale    int
@@ -75,17 +74,17 @@ type Plan struct {
 	Rounds   int
 	Step     time.Duration
 	ReadOnly bool
-	// Left are the numbers of clients for which the server has too few connections.
+	// Left lists the numbers of clients for which the server has too few connections.
 	Left []int
-	// Finished is called after each step but the last with the result so far, if not nil;
-	// an error ends the run.
+	// Finished, if not nil, is called after each step but the last with the result so far. An
+	// error ends the run.
 	Finished func(*Result) error
 }
 
-// ErrNoSpace reports that a database would need more than a quarter of the free space.
+// ErrNoSpace is returned if a database would need more than a quarter of the free space.
 var ErrNoSpace = errors.New("more than a quarter of the free space")
 
-// Check reports options out of range, whatever the server.
+// Check returns an error if an option is out of range for any server.
 func (a Asked) Check() error {
 	switch {
 	case a.Rounds < 1 || a.Rounds > 100:
@@ -103,7 +102,7 @@ func (a Asked) Check() error {
 	return nil
 }
 
-// Make decides what is measured.
+// Make plans a bench.
 func Make(r Room, a Asked) (*Plan, error) {
 	if err := a.Check(); err != nil {
 		return nil, err
@@ -138,10 +137,10 @@ func Make(r Room, a Asked) (*Plan, error) {
 	return p, nil
 }
 
-// spare is how many connections remain for others and for the statements of the bench.
+// spare is the number of connections left for others and for the statements of the bench.
 const spare = 5
 
-// needs returns the space that the database and the log of filling it need, in bytes.
+// needs returns the space for the database and for the log of filling it, in bytes.
 func (p *Plan) needs() int64 {
 	size := int64(p.Scale) * ofScale * 11 / 10
 	return size + min(size, p.Room.MaxWAL)
@@ -151,8 +150,8 @@ func (r Room) scaleOutOfCache() int {
 	return int(outOfCache*float64(r.SharedBuffers+r.Cache)/ofScale) + 1
 }
 
-// InCache returns a warning if a database of a size measures memory instead of reads from
-// the disk; "" if it is large enough.
+// InCache returns a warning if a database of a size measures memory instead of reads from the
+// disk. It returns "" if the database is large enough.
 func (r Room) InCache(size int64) string {
 	caches := r.SharedBuffers + r.Cache
 	if float64(size) >= outOfCache*float64(caches) {

@@ -27,13 +27,13 @@ func FindServer(h *host.Host, name string) (*postgresql.Server, error) {
 	return product.Choose("PostgreSQL", "PostgreSQL was not found here", "--server", all, func(s *postgresql.Server) string { return s.Name }, name)
 }
 
-// roomOf returns what server and machine have.
+// roomOf returns the capacity of the server and the machine.
 func roomOf(ctx context.Context, h *host.Host, s *postgresql.Server) (Room, error) {
 	r, err := AskRoom(ctx, s)
 	if err != nil {
 		return r, err
 	}
-	// Available memory is what the page cache can use.
+	// The page cache can use the available memory.
 	cache, known := fact.Collect(h).Memory.AvailableBytes.Get()
 	if !known {
 		return r, errors.New("the available memory is not known (/proc/meminfo), and so not what the page cache can hold")
@@ -53,14 +53,14 @@ type Prepared struct {
 	Program *Pgbench
 }
 
-// Target says what to measure, and on which server.
+// Target selects the server and the measurements.
 type Target struct {
 	Server, Pgbench string // names; "" for the only one, and for the server's own program
 	Asked
 	Anyway bool // measure although other clients are connected
 }
 
-// Prepare plans a bench, and drops what one that was killed has left; say reports that. The
+// Prepare plans a bench, and drops the databases of a killed one, reported with say. The
 // program of the plan has to be closed.
 func Prepare(ctx context.Context, h *host.Host, o Target, say func(format string, args ...any)) (_ *Prepared, err error) {
 	server, err := FindServer(h, o.Server)
@@ -112,7 +112,7 @@ func Prepare(ctx context.Context, h *host.Host, o Target, say func(format string
 	return &Prepared{p, server, program}, nil
 }
 
-// wait waits, or until ctx ends.
+// wait waits for a time, or until ctx ends.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -12,7 +12,7 @@ type Table struct {
 	Bytes      int64  `json:"total_bytes"` // with indexes and TOAST
 	HeapBytes  int64  `json:"heap_bytes"`
 	IndexBytes int64  `json:"index_bytes"`
-	// Rows and Dead are estimates of the server; negative: unknown.
+	// Rows and Dead are estimates of the server; negative if unknown.
 	Rows int64 `json:"rows"`
 	Dead int64 `json:"dead_rows"`
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // Benchfmt writes the samples of runs in the format of Go benchmarks for benchstat
-// (golang.org/x/perf/benchfmt): of an experiment each counted run as a line, with the arm as
-// change=without or change=with; of a bench its series.
+// (golang.org/x/perf/benchfmt): for an experiment one line per counted run, with the arm as
+// change=without or change=with; for a bench its series.
 func Benchfmt(w io.Writer, runs []*evidence.Run) error {
 	b := bufio.NewWriter(w)
 	better := map[string]string{} // by unit; empty if the series disagree

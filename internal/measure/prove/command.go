@@ -42,10 +42,10 @@ type Printed struct {
 // thousands matches a number with thousands separators.
 var thousands = regexp.MustCompile(`^\d{1,3}(,\d{3})+(\.\d*)?$`)
 
-// pattern returns Number as given, without the flag for lines.
+// pattern returns Number without the flag for lines.
 func (p Printed) pattern() string { return strings.TrimPrefix(p.Number.String(), "(?m)") }
 
-// find extracts the metric from the output. all holds the numbers if Percentile combines several.
+// find extracts the metric from the output. all holds the numbers that Percentile combines.
 func (p Printed) find(text []byte) (float64, []float64, error) {
 	var all []float64
 	for _, m := range p.Number.FindAllSubmatch(text, -1) {
@@ -81,7 +81,7 @@ type Command struct {
 	Clock   interface{ Now() time.Time }
 	// Mark is the tag in the environment of all processes that it starts.
 	Mark string
-	// Memory requests max-memory, which puts another process before the command.
+	// Memory requests max-memory, which starts the command through another process.
 	Memory bool
 
 	starter *peak.Starter // measures the memory; nil if not available
@@ -95,8 +95,8 @@ func (c *Command) Check(context.Context) error {
 	return nil
 }
 
-// measureMemory puts a starter before the command if its memory is requested and a starter is
-// available; else it returns nil.
+// measureMemory adds a starter to the command if its memory is requested and a starter is
+// available. Otherwise it returns nil.
 func (c *Command) measureMemory(cmd *exec.Cmd) (*peak.Started, error) {
 	if !c.Memory {
 		return nil, nil
@@ -116,8 +116,8 @@ const most = 64 << 20
 
 // Visit runs the command once, and ends all processes that it started.
 func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) {
-	// The parent's death (PR_SET_PDEATHSIG, prctl(2)) means that of the thread that started
-	// the process.
+	// The parent's death (PR_SET_PDEATHSIG, prctl(2)) is the death of the thread that started the
+	// process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if c.Timeout > 0 {
@@ -193,8 +193,8 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	return m, nil
 }
 
-// peakOf returns the largest resident set of a command that has ended, in bytes. Without a starter
-// the kernel's figure includes that of this process, so smaller values are unknown.
+// peakOf returns the largest resident set of a command that has ended, in bytes. Without a
+// starter the kernel's figure includes this process's, so smaller values are unknown.
 func peakOf(started *peak.Started, cmd *exec.Cmd) (int64, error) {
 	if started != nil {
 		return started.Peak()
@@ -212,7 +212,7 @@ func peakOf(started *peak.Started, cmd *exec.Cmd) (int64, error) {
 	return use.Maxrss * 1024, nil
 }
 
-// limited keeps the beginning of what is written to it.
+// limited keeps the first bytes that are written to it.
 type limited struct {
 	text []byte
 	over bool
@@ -225,7 +225,7 @@ func (l *limited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// end returns the last line of a command's messages, or else of its output.
+// end returns the last line of a command's messages, or of its output if there are none.
 func (l *limited) end(out limited) string {
 	for _, text := range [][]byte{l.text, out.text} {
 		if text = bytes.TrimSpace(text); len(text) > 0 {
@@ -236,8 +236,8 @@ func (l *limited) end(out limited) string {
 	return ""
 }
 
-// Commands is a change by two commands of the administrator. They do not use the journal, so the
-// machine is restored only if the second command does that.
+// Commands is a change by two commands of the administrator. They do not use the journal, so
+// the machine is restored only if the second command restores it.
 type Commands struct {
 	ApplyWith, UndoWith string // for sh -c
 	Dir                 string // working directory
@@ -284,8 +284,8 @@ func (c *Commands) shell(ctx context.Context, command string, env ...string) err
 // Holds returns nil: whether a command's effect persists is unknown.
 func (c *Commands) Holds(context.Context, Arm) error { return nil }
 
-// Shell runs a command of the administrator in its own environment and directory. Processes that it
-// leaves in the background are not killed.
+// Shell runs a command of the administrator in its own environment and directory. Processes
+// that it leaves in the background are not killed.
 func Shell(ctx context.Context, command, dir string, env ...string) error {
 	said, err := os.CreateTemp("", "fettle-*") // a pipe would have to be read until all its writers end
 	if err != nil {

@@ -77,7 +77,7 @@ func noRatio(a, b float64) string {
 	return "a sample is 0, or one side is almost 0"
 }
 
-// effectWords formats an improvement in percent; empty for nil.
+// effectWords formats an improvement in percent. It returns "" for nil.
 func effectWords(ratio *float64) string {
 	if ratio == nil {
 		return ""

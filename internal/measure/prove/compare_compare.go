@@ -15,8 +15,8 @@ import (
 // ComparisonSchema names the JSON form of a comparison.
 const ComparisonSchema = "fettle/compare/v1"
 
-// Comparison compares run B with run A. Effects are improvements as a ratio: 0.08 is 8 % less if
-// less is better, or 8 % more if more is better.
+// Comparison compares run B with run A. Effects are improvements as a ratio: 0.08 is 8 % less
+// if less is better, or 8 % more if more is better.
 type Comparison struct {
 	Schema string  `json:"schema"` // fettle/compare/v1
 	A      Side    `json:"a"`
@@ -25,7 +25,7 @@ type Comparison struct {
 	Alpha  float64 `json:"alpha"`
 	// Caution limits what the comparison proves; readers must not miss it.
 	Caution string `json:"caution"`
-	// Differing lists what else differs: the machine, its settings, the work.
+	// Differing lists other differences: the machine, its settings, the work.
 	Differing []Difference `json:"differing"`
 	Series    []Series     `json:"series,omitempty"`
 	// OnlyA and OnlyB list series that the other run lacks.
@@ -81,10 +81,10 @@ type Series struct {
 	Within *[2]float64 `json:"interval_within_runs_ratio,omitempty"`
 }
 
-// ErrMachines means that the runs were made on different machines.
+// ErrMachines is returned if the runs were made on different machines.
 var ErrMachines = errors.New("the runs were made on different machines")
 
-// Runs compares two runs. Runs of different machines are compared only with force; then the
+// Runs compares two runs. It compares runs of different machines only with force; then the
 // machine is the first difference.
 func Runs(a, b *evidence.Run, margin float64, force bool) (*Comparison, error) {
 	if a.Kind != b.Kind {

@@ -10,9 +10,9 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 )
 
-// Effects compares the effects of two experiments. Each measured its own change against the machine
-// without it, in turns, so changes between the experiments are in neither effect, and their
-// difference has a valid interval.
+// Effects compares the effects of two experiments. Each measured its own change against the
+// machine without it, in turns, so changes between the experiments are in neither effect, and
+// their difference has a valid interval.
 type Effects struct {
 	Metric string         `json:"metric"`
 	Word   FiguresVerdict `json:"verdict"` // better: the change of B helps more than that of A
@@ -20,7 +20,7 @@ type Effects struct {
 	B      Effect         `json:"b"`
 	// Difference is the effect of B's change relative to A's. Interval contains it with a
 	// probability of at least 1-alpha, where alpha is the sum of the experiments' alphas: it
-	// combines the worst cases of both intervals. Absent while one is unbounded.
+	// combines the worst cases of both intervals. It is absent while either is unbounded.
 	Difference *float64    `json:"difference_ratio,omitempty"`
 	Interval   *[2]float64 `json:"difference_interval_ratio,omitempty"`
 }
@@ -65,7 +65,7 @@ func (c *Comparison) effects(a, b *evidence.Run) error {
 		run    *evidence.Run
 		effect *Effect
 	}{{a, &e.A}, {b, &e.B}} {
-		// Both by the same method from the samples, not from the verdicts in the records.
+		// Both are judged by the same method from the samples, not by the recorded verdicts.
 		otherwise := (*Otherwise)(nil)
 		if err := of[i].Again(); errors.As(err, &otherwise) && otherwise.Err == nil {
 			side.effect.Judged = otherwise.Error()

@@ -10,8 +10,8 @@ import (
 // Phase is a part of an experiment.
 type Phase string
 
-// Phases. In the placebo both arms are the unchanged machine, reached in the same way as a change:
-// it measures the noise.
+// Phases. In the placebo both arms are the unchanged machine, reached in the same way as a
+// change: it measures the noise.
 const (
 	Placebo Phase = "placebo"
 	Quads   Phase = "quads"
@@ -24,15 +24,15 @@ type Step struct {
 	Quad  int   `json:"quad"`  // from 0, within the phase
 	Place int   `json:"place"` // 0 to 3 within the quad
 	Arm   Arm   `json:"arm"`
-	// Switch: the machine must be switched to the arm first.
+	// Switch reports whether the machine must be switched to the arm first.
 	Switch bool `json:"switch,omitempty"`
 	// Dropped visits let the machine settle after a switch and do not count.
 	Dropped bool `json:"dropped,omitempty"`
 }
 
-// Course is the state of an experiment: the whole method without the machine. Next returns what to
-// measure, Took takes the result. It depends on nothing else, so an interrupted experiment
-// continues in a new Course that took the old one's visits.
+// Course is the state of an experiment: the whole method without the machine. Next returns the
+// next visit, Took records its result. It depends on nothing else, so an interrupted experiment
+// continues in a new Course with the visits of the old one.
 type Course struct {
 	design   Design
 	washout  int // from the design, or increased in the placebo
@@ -73,8 +73,8 @@ func (c *Course) Next() Step {
 	return s
 }
 
-// Took takes the values of the visit that Next returned. If a value is missing, not finite or not
-// positive, it returns an error, and the visit has to be repeated.
+// Took records the values of the visit that Next returned. If a value is missing, not finite or
+// not positive, it returns an error, and the visit has to be repeated.
 func (c *Course) Took(v Values) error {
 	s := c.Next()
 	if s.Phase == Done {
@@ -123,7 +123,7 @@ func (c *Course) Abandon() {
 	c.place, c.settling, c.arm, c.last = 0, 0, "", math.NaN()
 }
 
-// finish takes the differences of a complete quad.
+// finish computes the differences of a complete quad.
 func (c *Course) finish(s Step) {
 	order := c.design.Order(s.Phase, s.Quad)
 	for i, t := range c.tracks {
@@ -148,8 +148,8 @@ func (c *Course) finish(s Step) {
 	}
 }
 
-// begin ends the placebo: either the quads begin, or the placebo is repeated with a longer warm-up,
-// which is fixed before the first quad counts.
+// begin ends the placebo: either the quads begin, or the placebo is repeated with a longer
+// warm-up, which is fixed before the first quad counts.
 func (c *Course) begin() {
 	if c.unsettled() && c.washout < c.design.Washout+maxGrowth {
 		c.washout++
@@ -162,7 +162,7 @@ func (c *Course) begin() {
 	} else {
 		c.phase = Quads
 		if c.beside != nil {
-			// With everything learned from the placebo, also for its first quads.
+			// Adjusted by the whole placebo, its first quads too.
 			c.tracks[0].placebo = c.beside.again()
 		}
 		for _, t := range c.tracks {
@@ -176,8 +176,8 @@ func (c *Course) begin() {
 // maxGrowth limits the growth of the warm-up, in visits.
 const maxGrowth = 4
 
-// unsettled reports whether the visit after a switch differs significantly from the next one, by
-// more than half of the noise.
+// unsettled reports whether the visit after a switch differs significantly from the next one,
+// by more than half of the noise.
 func (c *Course) unsettled() bool {
 	after := append(append([]float64(nil), c.after[Without]...), c.after[With]...)
 	return len(after) > 0 && math.Abs(stats.Median(after)) > c.Noise()/2 && stats.SignFlip(after) < 0.02
@@ -193,12 +193,12 @@ func (c *Course) Noise() float64 {
 	return stats.NewSequence(t.alpha, t.placebo, t.least()).Noise()
 }
 
-// Carried returns by how much, as a difference of logarithms, the last dropped visit after a switch
-// to an arm differed from the next visit: the cost of the switch. It is NaN if none was dropped.
+// Carried returns the difference of logarithms between the last dropped visit after a switch to
+// an arm and the next visit: the cost of the switch. It is NaN if none was dropped.
 func (c *Course) Carried(arm Arm) float64 { return stats.Median(c.after[arm]) }
 
-// Differences returns those of the quads so far and of the placebo: the logarithm of the value with
-// the change minus that without it.
+// Differences returns the differences of the quads so far and of the placebo: the logarithm of
+// the value with the change minus the logarithm without it.
 func (c *Course) Differences() (quads, placebo []float64) {
 	t := c.tracks[0]
 	if t.sequence != nil {
@@ -211,11 +211,11 @@ func (c *Course) Differences() (quads, placebo []float64) {
 type Guarded struct {
 	Guard
 	State string `json:"state"` // within, broken, undecided
-	// Worse bounds by how much the metric is worse with the change; absent while unbounded.
+	// Worse bounds the deterioration of the metric with the change; absent while unbounded.
 	Worse *[2]float64 `json:"worse_ratio,omitempty"`
 }
 
-// Text describes by how much the metric is worse or better with the change.
+// Text describes the deterioration or improvement of the metric with the change.
 func (g *Guarded) Text() string {
 	if g.Worse == nil {
 		return "not known yet"
@@ -256,8 +256,8 @@ func (c *Course) Guards() (out []Guarded) {
 // Visits returns the average number of visits of a quad: half of the quads begin with a switch.
 func (c *Course) Visits() float64 { return 4 + 2.5*float64(c.washout) }
 
-// Planned returns the number of quads after which the interval should fit between the margins with
-// the noise so far; at most limit.
+// Planned returns the number of quads, at most limit, after which the interval should fit
+// between the margins with the noise so far.
 func (c *Course) Planned(limit int) int {
 	return max(c.design.Least, stats.Needed(math.Log1p(c.design.Margin), c.Noise(), c.design.Alpha, 1, limit))
 }

@@ -2,13 +2,13 @@ package prove
 
 import "fettle.dev/fettle/internal/stats"
 
-// covariate is a value that the metric depends on and that the change does not influence, such as
-// the arrival rate of work. The part of a quad's difference that it explains is removed.
+// covariate is a value that the metric depends on and that the change does not influence, such
+// as the arrival rate of work. The part of a quad's difference that it explains is removed.
 //
 // The slope is learned from earlier quads only, and within them from the two visits of the same
-// arm, which differ in everything but the change. So the coin of this quad turns the sign of both
-// differences or of neither, and the remainder is as symmetric about the effect as the difference
-// was: the interval stays valid whatever the slope is.
+// arm, which differ in everything but the change. So the coin of this quad turns the sign of
+// both differences or of neither, and the remainder is as symmetric about the effect as the
+// difference was: the interval stays valid whatever the slope is.
 type covariate struct {
 	track
 	xy, xx      float64 // sums over the pairs of visits of the same arm
@@ -27,7 +27,7 @@ func (c *covariate) slope() float64 {
 	return c.xy / c.xx
 }
 
-// less returns the metric's difference of a quad minus what the covariate explains.
+// less returns a quad's difference of the metric without the part that the covariate explains.
 func (c *covariate) less(y float64, p Phase, order [4]Arm, logs [4]float64) float64 {
 	x, slope := c.difference(order), c.slope()
 	if p == Placebo {
@@ -44,7 +44,7 @@ func (c *covariate) less(y float64, p Phase, order [4]Arm, logs [4]float64) floa
 	return y - slope*x
 }
 
-// again returns the placebo's differences minus what the covariate explains by current knowledge.
+// again returns the placebo's differences, adjusted by the present slope of the covariate.
 func (c *covariate) again() (out []float64) {
 	for _, p := range c.placebo {
 		out = append(out, p.y-c.slope()*p.x)
@@ -57,9 +57,9 @@ type Adjusted struct {
 	Metric
 	// Slope is the power of the covariate that the metric follows: 1 means proportional.
 	Slope float64 `json:"slope"`
-	// Difference is that of the covariate itself with the change, as a difference of
-	// logarithms, and P its p-value by sign flips. A covariate that the change influences
-	// hides or invents part of the effect.
+	// Difference is the covariate's own difference of logarithms with the change, and P its
+	// p-value by sign flips. A covariate that the change influences hides or invents part of the
+	// effect.
 	Difference float64 `json:"difference_log_ratio"`
 	P          float64 `json:"difference_p"`
 }

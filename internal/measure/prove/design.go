@@ -1,7 +1,7 @@
-// Package prove decides whether a change helped: it measures work with and without the change in a
-// randomized, interleaved order, and gives a valid interval at every moment. The unit of evidence
-// is the quad (block), four visits in the order ABBA or BAAB, decided by a coin from the seed:
-// linear drift cancels within a quad, and background load cannot favor a side.
+// Package prove decides whether a change helped: it measures work with and without the change
+// in a randomized, interleaved order, and gives a valid interval at every moment. The unit of
+// evidence is the quad (block), four visits in the order ABBA or BAAB, decided by a coin from
+// the seed: linear drift cancels within a quad, and background load cannot favor a side.
 package prove
 
 import (
@@ -21,15 +21,15 @@ const (
 	With    Arm = "B"
 )
 
-// Metric is what a visit measures: one positive number, compared by ratio.
+// Metric is the quantity that a visit measures: one positive number, compared by ratio.
 type Metric struct {
 	Name string `json:"name"`           // "time", "requests/s", "p99"
 	Unit string `json:"unit,omitempty"` // "s", "1/s"; empty for a bare number
 	More bool   `json:"more_is_better"`
 }
 
-// Effect converts the logarithm of a ratio (with the change to without) to an improvement: 0.08 is
-// 8 % less if less is better.
+// Effect converts the logarithm of a ratio (with the change to without) to an improvement: 0.08
+// is 8 % less if less is better.
 func (m Metric) Effect(log float64) float64 {
 	if m.More {
 		return math.Expm1(log)
@@ -45,15 +45,15 @@ func (m Metric) Log(effect float64) float64 {
 	return math.Log1p(-effect)
 }
 
-// Guard is a metric that must not become worse than a limit while another one decides.
+// Guard is a metric that must not deteriorate beyond a limit while another one decides.
 type Guard struct {
 	Metric
 	// Most is the allowed deterioration as a ratio: 0.1 for a tenth.
 	Most float64 `json:"most_ratio"`
 }
 
-// Cap is a value that a metric must not exceed in any visit: then the experiment ends at once, with
-// the change undone.
+// Cap is a value that a metric must not exceed in any visit: then the experiment ends at once,
+// with the change undone.
 type Cap struct {
 	Metric
 	Most float64 `json:"most"` // in the metric's own unit
@@ -70,8 +70,8 @@ type Design struct {
 	Metric Metric  `json:"metric"`
 	Guards []Guard `json:"guards,omitempty"`
 	Caps   []Cap   `json:"caps,omitempty"`
-	// Covariate is a value that the metric depends on, such as the arrival rate of work; its
-	// differences are removed. Nil: none.
+	// Covariate is a value that the metric depends on, such as the arrival rate of work. Its
+	// differences are removed. nil means that there is none.
 	Covariate *Metric `json:"covariate,omitempty"`
 
 	Alpha  float64 `json:"alpha"`  // probability of a wrong verdict, 0.001 to 0.2
@@ -89,14 +89,14 @@ type Design struct {
 	Seed    uint64  `json:"seed"`
 }
 
-// Defaults returns the design that the method's simulation uses: 5 % error, a margin of 2 %, four
-// placebo quads, a verdict from the seventh quad on, at most forty.
+// Defaults returns the design that the method's simulation uses: 5 % error, a margin of 2 %,
+// four placebo quads, a verdict from the seventh quad on, at most forty.
 func Defaults(m Metric) Design {
 	return Design{Metric: m, Alpha: 0.05, Margin: 0.02, Placebo: 4, Least: FewestQuads, Most: 40, Washout: 1}
 }
 
-// FewestQuads is the minimum number of quads for a verdict with an alpha of 5 %; a smaller alpha
-// needs a few more.
+// FewestQuads is the minimum number of quads for a verdict with an alpha of 5 %; a smaller
+// alpha needs a few more.
 const FewestQuads = 7
 
 // Check rejects a design that cannot be executed or would mislead.
@@ -129,8 +129,8 @@ func (d Design) Check() error {
 	return errors.Join(errs...)
 }
 
-// Metrics returns everything that a visit has to measure: the metric that decides, and those of guard
-// rails, caps and the covariate.
+// Metrics returns all metrics that a visit has to measure: the metric that decides, and the
+// metrics of guard rails, caps and the covariate.
 func (d Design) Metrics() []Metric {
 	all := []Metric{d.Metric}
 	for _, g := range d.Guards {
@@ -158,8 +158,8 @@ func (d Design) Unit() string {
 	return "run"
 }
 
-// Order returns the order of a quad's visits, decided by the seed. The quads of the experiment and
-// of the placebo, each numbered from 0, have independent coins.
+// Order returns the order of a quad's visits, decided by the seed. The quads of the experiment
+// and of the placebo, each numbered from 0, have independent coins.
 func (d Design) Order(p Phase, quad int) [4]Arm {
 	stream := uint64(quad) << 1
 	if p == Placebo {

@@ -17,12 +17,12 @@ import (
 const Schema = "fettle/prove/v1"
 
 // Method is the version of the method that derives the verdict and its text from samples. It is
-// increased with every change that alters the text for the same samples. Records without one are
-// of version 1.
+// increased with every change that alters the text for the same samples. Records without a
+// version have version 1.
 const Method = 2
 
-// Evidence is the body of an experiment's run. Everything in it can be computed again from the design
-// and the visits.
+// Evidence is the body of an experiment's run. Everything in it can be computed again from the
+// design and the visits.
 type Evidence struct {
 	Schema string   `json:"schema"` // fettle/prove/v1
 	Design Design   `json:"design"`
@@ -50,18 +50,18 @@ type Evidence struct {
 	Covariate *Adjusted     `json:"covariate,omitempty"`
 	Second    SecondOpinion `json:"second_opinion"`
 	Warnings  []string      `json:"warnings,omitempty"`
-	// Moved lists what else changed on the machine with the change. It is exploratory: among
-	// so many counters some differ by chance.
+	// Moved lists other changes on the machine with the change. They are exploratory: among so
+	// many counters some differ by chance.
 	Moved []Movement `json:"moved,omitempty"`
 
-	// Resumed lists where the experiment was resumed after it had ended without an answer. The
-	// interval is valid at every look, so these are no additional looks.
+	// Resumed lists the times at which the experiment was resumed after ending without an answer.
+	// The interval is valid at every look, so these are no additional looks.
 	Resumed []Resumption `json:"resumed,omitempty"`
 
 	Visits []Visit `json:"visits"`
 }
 
-// Resumption is where an experiment was resumed after it had ended.
+// Resumption is the point at which an experiment was resumed after it had ended.
 type Resumption struct {
 	Run     string    `json:"run"` // contains the first visits
 	At      time.Time `json:"time"`
@@ -73,8 +73,8 @@ type Resumption struct {
 // NoiseKnown reports whether Noise is known: from the first quad of the placebo on.
 func (e *Evidence) NoiseKnown() bool { return len(e.Placebo)+len(e.Quads) > 0 }
 
-// Unanswered reports whether the experiment ended without an answer because of its time or quads, so
-// that it can be resumed.
+// Unanswered reports whether the experiment ended without an answer for lack of time or quads,
+// so that it can be resumed.
 func (e *Evidence) Unanswered() bool {
 	return e.Word == CannotTell && (e.Ending == EndedBudget || e.Ending == EndedMost)
 }
@@ -123,7 +123,7 @@ func (s *SecondOpinion) Autocorrelation() string {
 	return fmt.Sprintf("%.2f", *s.Lag1)
 }
 
-// Movement is something that changed on the machine with the change.
+// Movement is a value that changed on the machine with the change.
 type Movement struct {
 	Name    string  `json:"name"`
 	Without float64 `json:"without"` // median of the visits
@@ -177,8 +177,8 @@ func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
 // JudgedBy returns the version of the method that judged the evidence.
 func (e *Evidence) JudgedBy() int { return max(e.Method, 1) }
 
-// Otherwise means that evidence was judged by another version of the method, and that this one's
-// verdict on its samples differs. The recorded verdict stands.
+// Otherwise is returned if another version of the method judged the evidence, and this
+// version's verdict on its samples differs. The recorded verdict stands.
 type Otherwise struct {
 	Method int
 	Text   string // the verdict of this version; empty if it has none
@@ -194,8 +194,8 @@ func (o *Otherwise) Error() string {
 
 func (o *Otherwise) Unwrap() error { return o.Err }
 
-// Again judges the samples again, since a file may come from anywhere. The error is an *Otherwise if
-// another version judged them before; else it is why the evidence is not reliable.
+// Again judges the samples again, since a file may come from anywhere. It returns an *Otherwise
+// if another version judged them before, or an error if the evidence is unreliable.
 func (e *Evidence) Again() error {
 	c, err := Replay(e.Design, e.Visits)
 	switch {
@@ -214,8 +214,8 @@ func (e *Evidence) Again() error {
 	}
 }
 
-// Summed returns what an experiment found, with the description of the question from the evidence of
-// its beginning.
+// Summed returns the findings of an experiment, with the description of the question from its
+// initial evidence.
 func (e *Evidence) Summed(found *Evidence) *Evidence {
 	found.Asked, found.Work, found.Change, found.Resumed = e.Asked, e.Work, e.Change, e.Resumed
 	for _, r := range e.Resumed {
@@ -247,7 +247,7 @@ func (c *Course) warnings(ending Ending) (out []string) {
 // fewest is the minimum number of quads for reporting movements.
 const fewest = 6
 
-// moved compares the observations of visits with and without the change, by differences within quads.
+// moved compares observations of visits with and without the change by differences in quads.
 func moved(visits []Visit) (out []Movement) {
 	quads := map[int]map[Arm][]Values{}
 	names := map[string]bool{}

@@ -20,18 +20,18 @@ type Measurement struct {
 	Within *stats.Summary
 }
 
-// Workload is the work to measure; each visit repeats it in the same way.
+// Workload is the work to measure. Each visit repeats it in the same way.
 type Workload interface {
 	Visit(context.Context, Step) (Measurement, error)
 }
 
-// Change is the change under test. After an error the machine counts as neither with nor without the
-// change, until Undo succeeds.
+// Change is the change under test. After an error the machine counts as neither with nor
+// without the change, until Undo succeeds.
 type Change interface {
 	// Apply and Undo switch between the arms.
 	Apply(context.Context) error
 	Undo(context.Context) error
-	// Placebo does what Apply and Undo do without changing anything: it writes the existing
+	// Placebo does the same as Apply and Undo without changing anything: it writes the existing
 	// values.
 	Placebo(context.Context) error
 	// Holds returns an error if another program has changed what the arm requires.
@@ -65,13 +65,13 @@ type Experiment struct {
 	// Record is called with each visit before the next one begins; when it returns, the visit
 	// must be durable.
 	Record func(Visit) error
-	// Progress is called after each visit; may be nil.
+	// Progress, if not nil, is called after each visit.
 	Progress func(*Course, Visit)
 	// Anyway continues even if the placebo shows that the margin is out of reach.
 	Anyway bool
 }
 
-// Ending is why an experiment ended.
+// Ending is the reason that an experiment ended.
 type Ending string
 
 // The endings.
@@ -85,15 +85,15 @@ const (
 	EndedFailed      Ending = "failed"
 )
 
-// ErrHopeless ends an experiment after its placebo: with this noise the margin is out of reach for the
+// ErrHopeless is returned after a placebo whose noise puts the margin out of reach for the
 // quads and the time of the design.
 var ErrHopeless = errors.New("the margin is out of reach")
 
-// hopeless is the factor by which the needed quads must exceed the allowed ones for that: a large
-// effect shows long before the margin is reached.
+// hopeless is the ratio of needed to allowed quads from which ErrHopeless is returned: a large
+// effect is visible long before the margin is reached.
 const hopeless = 4
 
-// Run executes the experiment, from its beginning or after past visits, and returns how it ended.
+// Run executes the experiment, from its beginning or after past visits, and returns its ending.
 // When it returns, the machine is without the change, or the error contains a *Stuck.
 func (e *Experiment) Run(ctx context.Context, past []Visit) (course *Course, ending Ending, err error) {
 	if err := e.Design.Check(); err != nil {
@@ -118,7 +118,7 @@ func (e *Experiment) Run(ctx context.Context, past []Visit) (course *Course, end
 	}
 	ending, err = r.run(ctx)
 	if r.at != Without {
-		// Not to be interrupted: the interruption leads here.
+		// Without cancellation: an interruption leads here.
 		undo := e.Change.Undo(context.WithoutCancel(ctx))
 		d := (*disturbed)(nil)
 		switch {
@@ -136,7 +136,7 @@ func (e *Experiment) Run(ctx context.Context, past []Visit) (course *Course, end
 // Replay returns the state of an experiment after past visits.
 func Replay(d Design, past []Visit) (*Course, error) { return replay(d, past, func(*Course) {}) }
 
-// Looks returns the verdict after each quad: what a permanent observer would have seen.
+// Looks returns the verdict after each quad, as a permanent observer would have seen it.
 func Looks(d Design, past []Visit) (looks []Verdict, err error) {
 	_, err = replay(d, past, func(c *Course) {
 		if t := c.tracks[0]; t.sequence != nil && t.sequence.N() > len(looks) {
@@ -165,15 +165,15 @@ func replay(d Design, past []Visit, look func(*Course)) (*Course, error) {
 	return c, nil
 }
 
-// Stuck means that the change could not be undone.
+// Stuck is returned if the change could not be undone.
 type Stuck struct{ Err error }
 
 func (s *Stuck) Error() string { return "the change is not undone: " + s.Err.Error() }
 func (s *Stuck) Unwrap() error { return s.Err }
 
-// Rehearse applies the change once and undoes it, so that a value that the kernel rejects is found
-// before anything is measured. The error is an *Unswitched if the machine is unchanged, and a
-// *Stuck if it is not.
+// Rehearse applies the change once and undoes it, so that a value that the kernel rejects is
+// found before anything is measured. The error is an *Unswitched if the machine is unchanged,
+// and a *Stuck if it is not.
 func Rehearse(ctx context.Context, c Change) error {
 	err := c.Apply(ctx)
 	if err == nil {
@@ -191,7 +191,7 @@ func Rehearse(ctx context.Context, c Change) error {
 	return c.Holds(ctx, Without)
 }
 
-// Exceeded means that a metric is above its cap.
+// Exceeded is returned if a metric is above its cap.
 type Exceeded struct {
 	Cap
 	Value float64
@@ -201,8 +201,8 @@ func (x *Exceeded) Error() string {
 	return fmt.Sprintf("%s is %.4g > %.4g, the cap", x.Name, x.Value, x.Most)
 }
 
-// Exceeded returns an error for the first cap that values exceed, or nil. Workloads may call it during
-// a visit.
+// Exceeded returns an error for the first cap that values exceed, or nil. Workloads may call it
+// during a visit.
 func (d Design) Exceeded(v Values) error {
 	for _, c := range d.Caps {
 		if value, measured := v[c.Name]; measured && value > c.Most {

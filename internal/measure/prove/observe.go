@@ -54,9 +54,9 @@ var events = map[string]bool{
 	"nr_dirtied": true, "nr_written": true, "workingset_refault_file": true, "workingset_refault_anon": true, "oom_kill": true,
 }
 
-// Counters returns the kernel's counters since boot: pressure (Documentation/accounting/psi.rst),
-// /proc/vmstat, /proc/stat, /proc/schedstat (Documentation/scheduler/sched-stats.rst) and
-// /proc/diskstats (Documentation/admin-guide/iostats.rst). What the kernel lacks is absent.
+// Counters returns the kernel's counters since boot, as far as present: pressure and disks
+// (Documentation/accounting/psi.rst, Documentation/admin-guide/iostats.rst), /proc/vmstat,
+// /proc/stat, and /proc/schedstat (Documentation/scheduler/sched-stats.rst).
 func Counters(h *host.Host) Values {
 	v := Values{}
 	lines := func(path string, use func(f []string)) {
@@ -126,15 +126,15 @@ func Counters(h *host.Host) Values {
 	return v
 }
 
-// Limits of a machine that is fit to be measured: steal as in the method's reference, the others as
-// runs of a second tolerate.
+// Limits for a machine that is fit to be measured: steal as in the method's reference, the
+// others at levels that runs of a second tolerate.
 const (
 	mostSteal    = 0.05 // share of the time of all CPUs
 	mostPressure = 0.20 // share of the time in which some task waits
 )
 
-// Unfit returns why the machine is unfit to be measured, from its counters over a moment without the
-// work; nil if it is fit.
+// Unfit returns the reasons that the machine is unfit to be measured, from its counters over a
+// moment without the work. It returns nil if the machine is fit.
 func Unfit(h *host.Host, begun, ended Values, tookS float64) []string {
 	var why []string
 	all := 0.0

@@ -107,7 +107,7 @@ func (r *runner) holds(ctx context.Context) error {
 	return nil
 }
 
-// disturbed means that another program changed what is under test.
+// disturbed is returned if another program changed a setting under test.
 type disturbed struct{ error }
 
 func (d *disturbed) Error() string {
@@ -153,7 +153,7 @@ func (r *runner) arm(ctx context.Context, s Step) error {
 	return nil
 }
 
-// Unswitched means that the change could not be applied or undone.
+// Unswitched is returned if the change could not be applied or undone.
 type Unswitched struct {
 	what string // applied, undone
 	Err  error
@@ -187,7 +187,7 @@ func (r *runner) reach() error {
 		ErrHopeless, percent(r.course.Noise()), runs, r.Design.Unit(), percent(r.Design.Margin), allowed*r.course.Visits(), longer)
 }
 
-// guardError means that a guard rail was hit.
+// guardError is returned if a guard rail was hit.
 type guardError struct{ Guarded }
 
 func (g *guardError) Error() string {

@@ -21,7 +21,7 @@ type track struct {
 	interval stats.Interval // of the sequence, after its last quad
 }
 
-// scale is how values of a guard rail are compared; the first one decides.
+// scale is the scale on which values of a guard rail are compared. The first value decides.
 type scale int
 
 const (
@@ -30,8 +30,8 @@ const (
 	counts          // by the logarithms of one more: 0 is possible
 )
 
-// log returns the logarithm of a value. Numbers of errors may be 0, so a guard rail that begins with a
-// whole number is a count.
+// log returns the logarithm of a value. Numbers of errors may be 0, so a guard rail that begins
+// with a whole number is a count.
 func (t *track) log(v Values) (float64, error) {
 	value, measured := v[t.metric.Name]
 	if t.scale == undecided {
@@ -63,7 +63,7 @@ func (t *track) log(v Values) (float64, error) {
 // least returns a negligible difference of logarithms.
 func (t *track) least() float64 { return math.Log1p(t.matters) / 10 }
 
-// difference returns that of a quad: the logarithm with the change minus that without it.
+// difference returns a quad's difference of logarithms, with the change minus without it.
 func (t *track) difference(order [4]Arm) (d float64) {
 	for i, arm := range order {
 		if arm == With {

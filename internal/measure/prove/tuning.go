@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Tuning is a change of settings through the journal: each Apply is a transaction on trial, which Undo
-// reverts.
+// Tuning is a change of settings through the journal: each Apply is a transaction on trial,
+// which Undo reverts.
 type Tuning struct {
 	Engine  *tune.Engine
 	Planner tune.Planner
@@ -30,14 +30,14 @@ type place struct {
 	before, want setting.Value
 }
 
-// ErrNoChange means that the machine already has the values of the change.
+// ErrNoChange is returned if the machine already has the values of the change.
 var ErrNoChange = errors.New("the change has no effect here: the machine already has these values")
 
-// ErrTakenBack means that another program has reverted the change: the machine is without it.
+// ErrTakenBack is returned if another program has reverted the change.
 var ErrTakenBack = errors.New("another program reverted the change")
 
-// Look plans the change without writing anything, and returns the values that will be under test and
-// those that cannot be, with the reasons.
+// Look plans the change without writing anything. It returns the values that will be under
+// test, and the ones that cannot be, with the reasons.
 func (t *Tuning) Look(ctx context.Context) (tested, left []tune.Step, err error) {
 	s, err := t.Engine.State()
 	if err != nil {

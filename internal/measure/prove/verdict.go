@@ -24,22 +24,22 @@ const (
 // Decided reports whether the experiment can stop with this verdict.
 func (w Word) Decided() bool { return w != CannotTell }
 
-// Verdict is the verdict of the quads so far. Effects are improvements as a ratio: 0.08 is 8 % less
-// time, or 8 % more if more is better.
+// Verdict is the verdict of the quads so far. Effects are improvements as a ratio: 0.08 is 8 %
+// less time, or 8 % more if more is better.
 type Verdict struct {
 	Word Word   `json:"verdict"`
 	Text string `json:"text"`
-	// Effect is the estimate; absent before the first quad.
+	// Effect is the estimate, or absent before the first quad.
 	Effect *float64 `json:"effect_ratio,omitempty"`
-	// Interval contains the effect with probability 1-alpha at all looks together; absent while
-	// unbounded.
+	// Interval contains the effect with probability 1-alpha at all looks together. It is absent
+	// while unbounded.
 	Interval *[2]float64 `json:"effect_interval_ratio,omitempty"`
 	// More is the approximate number of visits until an answer, if there is none yet.
 	More int `json:"more_visits,omitempty"`
 }
 
-// Verdict returns the current verdict; it may be called after any visit, and the probability that it is
-// ever wrong stays alpha.
+// Verdict returns the current verdict. It may be called after any visit, and the probability
+// that it is ever wrong stays alpha.
 func (c *Course) Verdict() Verdict {
 	t := c.tracks[0]
 	if t.sequence == nil || t.sequence.N() == 0 {
@@ -79,7 +79,7 @@ const rounding = 1e-9
 
 // judge returns the verdict for an interval of the logarithm of the ratio of B to A.
 func judge(i stats.Interval, mid, margin float64, m Metric) Verdict {
-	// Positive is an improvement from here on.
+	// From here on, positive values are improvements.
 	if !m.More {
 		i = stats.Interval{Low: i.High, High: i.Low}
 	}

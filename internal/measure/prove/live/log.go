@@ -38,18 +38,18 @@ type log struct {
 	positions []source.Position
 }
 
-// looked is how much of the end of a log is used to detect its format, in bytes.
+// looked is the number of bytes at the end of a log that its format is detected from.
 const looked = 256 << 10
 
-// errEmpty means that a log is still empty, because it was just rotated or is new, so that its
-// format is unknown.
+// errEmpty is returned for a log without lines, because it was just rotated or is new, so that
+// its format is unknown.
 var errEmpty = errors.New("the log is still empty")
 
-// ErrIdle means that a log is no longer written to.
+// ErrIdle is returned for a log that is no longer written to.
 var ErrIdle = errors.New("no longer written to")
 
-// Check checks that the log contains requests and is written to. If it was just rotated, the previous
-// parts determine the format.
+// Check checks that the log contains requests and is written to. If it was just rotated, the
+// previous parts determine the format.
 func (l *log) Check(context.Context) error {
 	text, _, err := l.host.Tail(l.path, looked)
 	missing := errors.Is(err, fs.ErrNotExist)
@@ -94,7 +94,7 @@ func (l *log) Check(context.Context) error {
 // byPattern stands for a log with a pattern.
 var byPattern = &logformat.Format{Name: "--pattern"}
 
-// recognize detects the format of a text, or returns why there is none.
+// recognize detects the format of a text, or returns the reason that it has none.
 func (l *log) recognize(text []byte) (*logformat.Format, error) {
 	if l.pattern != nil {
 		for line := range bytes.Lines(text) {
@@ -114,7 +114,7 @@ func (l *log) recognize(text []byte) (*logformat.Format, error) {
 	return f, nil
 }
 
-// use reads the log in a format, which must have everything that the metrics need.
+// use selects the format for reading the log. It must have all fields that the metrics need.
 func (l *log) use(f *logformat.Format) (err error) {
 	if f == byPattern {
 		return nil
@@ -178,8 +178,8 @@ func (l *log) idle() error {
 	return nil
 }
 
-// Begin goes to the end of the log. Lines since the previous window are read because requests may have
-// begun in them, but do not count.
+// Begin moves to the end of the log. It reads the lines since the previous window, because
+// requests may have begun in them, but they do not count.
 func (l *log) Begin() error {
 	found, err := source.Find(l.host, []string{l.path})
 	switch {
@@ -229,7 +229,7 @@ func (l *log) Read(ctx context.Context, lasted time.Duration) (m prove.Measureme
 	return m, nil
 }
 
-// follow reads on through rotation, beginning with the rest of the rotated part.
+// follow continues reading through rotation, beginning with the rest of the rotated part.
 func (l *log) follow(ctx context.Context) error {
 	found, err := source.Find(l.host, []string{l.path})
 	if errors.Is(err, fs.ErrNotExist) {

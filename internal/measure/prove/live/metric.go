@@ -16,11 +16,11 @@ import (
 // Set holds the metrics of an experiment on running work and their sources.
 type Set struct {
 	Host *host.Host
-	// Format detects the format of a log by its path and some of its text; nil: by text only.
+	// Format detects the format of a log by its path and a part of its text; nil: by text only.
 	Format func(path string, text []byte) (*logformat.Format, error)
 	// Pattern finds the number in a line of a log instead of a format; nil: none.
 	Pattern *regexp.Regexp
-	// Unit is the unit of what Pattern finds.
+	// Unit is the unit of the numbers that Pattern finds.
 	Unit string
 	// Token is the bearer token for Prometheus; it may be empty.
 	Token string
@@ -36,8 +36,8 @@ type Set struct {
 // Sources returns the sources of the metrics.
 func (s *Set) Sources() []Source { return s.sources }
 
-// Rate names the rate of requests in a log, as a statistic and as the covariate of a metric from the
-// same log.
+// Rate names the rate of requests in a log, as a statistic and as the covariate of a metric
+// from the same log.
 const Rate = "rate"
 
 // Metric parses a metric:
@@ -46,7 +46,7 @@ const Rate = "rate"
 //	logs:FILE:mean|median|pNN|max|rate   statistic of the durations, or requests a second;
 //	                                     followed by (FIELD) for another duration, and by
 //	                                     where CONDITION for some requests
-//	prometheus:URL:EXPRESSION            one number; $window is the window's length
+//	prometheus:URL:EXPRESSION            one number; $window is the window's length.
 func (s *Set) Metric(text string) (prove.Metric, error) {
 	kind, rest, _ := strings.Cut(text, ":")
 	switch kind {
@@ -69,11 +69,11 @@ func (s *Set) Metric(text string) (prove.Metric, error) {
 	return prove.Metric{}, fmt.Errorf("%q: for running work want pressure:RESOURCE, logs:FILE:STATISTIC or prometheus:URL:EXPRESSION", text)
 }
 
-// address matches a URL without a colon in its path, and what follows it.
+// address matches a URL without a colon in its path, and the text after it.
 var address = regexp.MustCompile(`^(https?://(?:\[[0-9a-fA-F:.]+\]|[^/:\[\]]+)(?::\d+)?(?:/[^:]*)?):(.+)$`)
 
-// Covariate parses a covariate: a metric, or Rate for the requests a second in the log that the metric
-// is read from.
+// Covariate parses a covariate: a metric, or Rate for the requests a second in the log of the
+// metric.
 func (s *Set) Covariate(text string, of prove.Metric) (prove.Metric, error) {
 	if text != Rate {
 		return s.Metric(text)

@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// choice is a subset of a log's requests, and which duration of them counts.
+// choice is a subset of a log's requests, and the duration that counts for them.
 type choice struct {
 	field, where string // empty: the request's duration, and all requests
 	at           int    // index of the format's field; negative: the request's duration

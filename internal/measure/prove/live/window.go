@@ -1,6 +1,6 @@
-// Package live measures running work that cannot be repeated, such as that of a production server: the
-// visits of an experiment are time windows, and their values come from the kernel's pressure, from
-// logs and from Prometheus.
+// Package live measures running work that cannot be repeated, such as a production server's:
+// the visits of an experiment are time windows, and their values come from the kernel's
+// pressure, from logs and from Prometheus.
 package live
 
 import (
@@ -15,16 +15,16 @@ import (
 
 // Source provides metrics of running work.
 type Source interface {
-	// Check checks that there is something to read, before anything is changed.
+	// Check checks that the source can be read, before anything is changed.
 	Check(context.Context) error
 	// Begin begins a window.
 	Begin() error
-	// Read returns the values of the window so far, after it has lasted for a time, or
-	// errNothing if nothing happened in it.
+	// Read returns the values of the window so far, after it has lasted for a time, or errNothing
+	// if nothing happened in it.
 	Read(ctx context.Context, lasted time.Duration) (prove.Measurement, error)
 }
 
-// errNothing means that nothing happened in a window that could be measured.
+// errNothing is returned if nothing measurable happened in a window.
 var errNothing = errors.New("nothing happened")
 
 // Window measures running work as the workload of an experiment.
@@ -40,15 +40,15 @@ type Window struct {
 	Clock    interface{ Now() time.Time }
 	// Tell, if not nil, is called with the reason for waiting before the first window.
 	Tell func(why error)
-	// Wait waits; nil means by the system's clock.
+	// Wait waits for a duration; nil means the system's clock.
 	Wait func(context.Context, time.Duration) error
 }
 
 // jitter is the maximum variation of a window's length.
 const jitter = 0.1
 
-// A window without events lasts up to longest times its length, or longestLeast if that is more: a
-// busy machine can stall for seconds.
+// A window without events lasts up to longest times its length, or longestLeast if that is
+// more: a busy machine can stall for seconds.
 const (
 	longest      = 4
 	longestLeast = 30 * time.Second
@@ -57,8 +57,8 @@ const (
 // untilNothing returns the longest duration of a window in which nothing happens.
 func untilNothing(length time.Duration) time.Duration { return max(longest*length, longestLeast) }
 
-// Check checks that all sources can be read. It waits for a log that was just rotated as long as for a
-// window. Other activity on the machine is no obstacle: running work is never at rest.
+// Check checks that all sources can be read. It waits for a log that was just rotated as long
+// as for a window. Other activity on the machine is no obstacle: running work is never idle.
 func (w *Window) Check(ctx context.Context) error {
 	for _, s := range w.Sources {
 		if err := w.check(ctx, s); err != nil {
@@ -108,8 +108,8 @@ func (w *Window) length(s prove.Step) time.Duration {
 	return time.Duration(float64(w.Length) * (1 + jitter*(2*share-1)))
 }
 
-// Visit waits until the machine has settled after a switch, then for a window, and returns what
-// happened in it.
+// Visit waits until the machine has settled after a switch, then for a window, and returns the
+// values of the window.
 func (w *Window) Visit(ctx context.Context, s prove.Step) (m prove.Measurement, err error) {
 	if s.Switch {
 		if err := w.wait(ctx, w.Settle); err != nil {
