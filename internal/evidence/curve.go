@@ -37,12 +37,12 @@ type Line struct {
 	Name string `json:"name"`
 	// Points are x and y, with x ascending.
 	Points [][2]float64 `json:"points"`
-	// Doubts gives for each point the reason why it is doubtful, or "". It is
-	// empty, or as long as Points.
+	// Doubts holds for each point the reason that it is doubtful, or "". It is empty, or as long
+	// as Points.
 	Doubts []string `json:"doubts,omitempty"`
 }
 
-// CurvesOf returns the curves of a run; nil if it has none.
+// CurvesOf returns the curves of a run, or nil if it has none.
 func CurvesOf(r *Run) ([]Curve, error) {
 	var body struct {
 		Curves []Curve `json:"curves"`

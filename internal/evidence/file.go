@@ -52,11 +52,11 @@ func ReadFile(name string) ([]*Run, error) {
 	}
 }
 
-// open reports whether the record is of an unfinished experiment, as runs show
-// prints it: it has no ID yet.
+// open reports whether the record belongs to an unfinished experiment, as printed by runs show:
+// it has no ID yet.
 func (r *Run) open() bool { return r.Kind == "prove" && r.Ended.IsZero() }
 
-// Text returns the record as the store keeps it, for export.
+// Text returns the record in the form of the store, for export.
 func (r *Run) Text() ([]byte, error) {
 	if r.ID == "" {
 		if r.Kind == "prove" {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Interruption records that a benchmark was interrupted. It is the top-level member
-// "cut" of the body; everything else in the body covers only what was finished.
+// Interruption records that a benchmark was interrupted. It is the top-level member "cut" of
+// the body; everything else in the body covers only the finished part.
 type Interruption struct {
 	Done    int    `json:"finished"`
 	Planned int    `json:"planned"`
@@ -17,7 +17,7 @@ func (c *Interruption) String() string {
 	return fmt.Sprintf("interrupted after %d of %d %s", c.Done, c.Planned, c.Of)
 }
 
-// Text prefixes the result with the interruption; c may be nil.
+// Text prefixes the result with the interruption. c may be nil.
 func (c *Interruption) Text(found string) string {
 	if c == nil {
 		return found
@@ -25,7 +25,7 @@ func (c *Interruption) Text(found string) string {
 	return c.String() + ": " + found
 }
 
-// InterruptionOf returns the interruption of a run; nil if it is complete.
+// InterruptionOf returns the interruption of a run, or nil if it is complete.
 func InterruptionOf(r *Run) *Interruption {
 	var body struct {
 		Cut *Interruption `json:"cut"`

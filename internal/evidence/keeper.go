@@ -8,15 +8,15 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Signature says who measures, with which command and version of fettle.
+// Signature holds the user, the command and the version of fettle of a measurement.
 type Signature struct{ Command, User, Version string }
 
-// Sign records who measures, and on which machine.
+// Sign records the signature and the machine in a run.
 func (s Signature) Sign(r *Run, h *host.Host) {
 	r.Command, r.User, r.Version, r.Machine = s.Command, s.User, s.Version, Fingerprint(h)
 }
 
-// Keeper keeps what a benchmark has finished while it goes on, whatever ends this process.
+// Keeper keeps the finished part of a benchmark in progress, even if this process is killed.
 type Keeper struct {
 	Store
 	Signature
@@ -25,7 +25,7 @@ type Keeper struct {
 	inProgress *RunInProgress // nil until something is finished
 }
 
-// NothingYet is the body of a benchmark that has finished nothing.
+// NothingYet is the body of a benchmark without any finished part.
 const NothingYet = "{}"
 
 // NewKeeper returns the keeper of a run that begins now.
@@ -40,7 +40,7 @@ type finished struct {
 	Body    json.RawMessage `json:"body"`
 }
 
-// Finished makes durable what there is so far.
+// Finished stores the result so far durably.
 func (k *Keeper) Finished(verdict string, body any) (err error) {
 	line := finished{Verdict: verdict}
 	if line.Body, err = json.Marshal(body); err != nil {
@@ -59,8 +59,8 @@ func (k *Keeper) Finished(verdict string, body any) (err error) {
 	return nil
 }
 
-// Record puts the whole record into the store, in place of what was kept until then. After
-// an error the run has no ID.
+// Record stores the complete record, in place of the result so far. After an error the run has
+// no ID.
 func (k *Keeper) Record(verdict string, body any) (err error) {
 	r := k.Run
 	if r.Body, err = json.Marshal(body); err != nil {
@@ -80,7 +80,7 @@ func (k *Keeper) Record(verdict string, body any) (err error) {
 	return nil
 }
 
-// Nothing removes what was kept of a benchmark without a result.
+// Nothing removes the stored part of a benchmark without a result.
 func (k *Keeper) Nothing() error {
 	if k.inProgress == nil {
 		return nil

@@ -102,7 +102,7 @@ var excluded = []string{
 	"/proc/sys/*/*_key", "/proc/sys/net/*/*_key", "/proc/sys/*/*secret*", "/proc/sys/net/*/*secret*",
 	// Reading it interrupts each CPU to sum up its counters.
 	"/proc/sys/vm/stat_refresh",
-	// They trigger an action on write, and hold no setting.
+	// They trigger an action when written, and contain no setting.
 	"/proc/sys/vm/compact_memory", "/proc/sys/vm/drop_caches",
 }
 

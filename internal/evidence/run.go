@@ -39,8 +39,8 @@ type Run struct {
 // the same ID in one of a hundred thousand stores; the second is then rejected.
 const idLength = 16
 
-// EscapeInvalidUTF8 writes bytes that are not UTF-8 as \xNN. JSON cannot
-// represent them and would replace them all by the same character.
+// EscapeInvalidUTF8 replaces bytes that are not UTF-8 by \xNN. JSON cannot represent them and
+// would replace them all by the same character.
 func EscapeInvalidUTF8(text string) string {
 	if utf8.ValidString(text) {
 		return text
@@ -99,8 +99,8 @@ func (r *Run) text() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// DamagedError is returned for a file that does not hold the record as written,
-// and so proves nothing.
+// DamagedError is returned for a file that differs from the record as written, and so proves
+// nothing.
 type DamagedError struct {
 	Path string
 	Err  error // the reason
@@ -109,8 +109,8 @@ type DamagedError struct {
 func (d *DamagedError) Error() string { return d.Path + ": " + d.Err.Error() }
 func (d *DamagedError) Unwrap() error { return d.Err }
 
-// checkID returns an error if the record's ID is not the given one, that is, if
-// the record was changed.
+// checkID returns an error if the record's ID differs from the given one, that is, if the
+// record was changed.
 func (r *Run) checkID(had string) error {
 	switch {
 	case had == "":

@@ -20,7 +20,7 @@ type Series struct {
 	Samples []float64 `json:"samples"`
 }
 
-// SeriesOf returns the series of a run; nil if its kind has none.
+// SeriesOf returns the series of a run, or nil if its kind has none.
 func SeriesOf(r *Run) ([]Series, error) {
 	var body struct {
 		Series []Series `json:"series"`

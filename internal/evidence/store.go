@@ -185,7 +185,7 @@ func (s Store) Begin(r *Run) (*RunInProgress, error) {
 	return u, nil
 }
 
-// remove deletes the file of an unfinished run, and what Replace may have left.
+// remove deletes the file of an unfinished run, and a file that Replace may have left.
 func remove(path string) error {
 	if err := os.Remove(path + replaceSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -266,8 +266,8 @@ func lines(from io.Reader, r *Run, line func([]byte) error) (end int64, err erro
 // locked reports whether the process that records a run is still running.
 func locked(f *os.File) bool { return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil }
 
-// Peek reads an unfinished run; alive reports whether the process that records
-// it is still running.
+// Peek reads an unfinished run. alive reports whether the process that records it is still
+// running.
 func (s Store) Peek(name string, line func([]byte) error) (r *Run, alive bool, err error) {
 	path := filepath.Join(s.Dir, filepath.Base(name)+progressSuffix)
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)

@@ -71,8 +71,8 @@ func (h Histogram) Quantile(q float64) HistogramBucket {
 	return HistogramBucket{Low: low} // unreachable: the last bucket counts all
 }
 
-// P99 returns the bucket of the 99th percentile and the number of observations;
-// a zero bucket if there are none. The error is Check's.
+// P99 returns the bucket of the 99th percentile and the number of observations, or a zero
+// bucket if there are none. It returns the error of Check.
 func (h Histogram) P99() (b HistogramBucket, n int64, err error) {
 	if err := h.Check(); err != nil {
 		return b, 0, err

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Mean returns the arithmetic mean; NaN if x is empty.
+// Mean returns the arithmetic mean, or NaN if x is empty.
 func Mean(x []float64) float64 {
 	sum := 0.0
 	for _, v := range x {
@@ -18,7 +18,7 @@ func Mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// SD returns the sample standard deviation (divisor n-1); 0 for fewer than two values.
+// SD returns the sample standard deviation (divisor n-1), or 0 for fewer than two values.
 func SD(x []float64) float64 {
 	if len(x) < 2 {
 		return 0
@@ -30,8 +30,8 @@ func SD(x []float64) float64 {
 	return math.Sqrt(sum / float64(len(x)-1))
 }
 
-// Quantile returns the p-quantile (0 to 1), interpolated linearly between the order
-// statistics (Hyndman and Fan's type 7, the default of R and NumPy); NaN if x is empty.
+// Quantile returns the p-quantile (0 to 1), interpolated linearly between the order statistics
+// (Hyndman and Fan's type 7, the default of R and NumPy), or NaN if x is empty.
 func Quantile(x []float64, p float64) float64 {
 	s := slices.Sorted(slices.Values(x))
 	if len(s) == 0 {
@@ -45,11 +45,11 @@ func Quantile(x []float64, p float64) float64 {
 	return s[low] + (at-float64(low))*(s[low+1]-s[low])
 }
 
-// Median returns the middle value; NaN if x is empty.
+// Median returns the middle value, or NaN if x is empty.
 func Median(x []float64) float64 { return Quantile(x, 0.5) }
 
-// MAD returns the median absolute deviation from the median times 1.4826, which equals
-// the standard deviation for normally distributed values; NaN if x is empty.
+// MAD returns the median absolute deviation from the median times 1.4826, which equals the
+// standard deviation for normally distributed values, or NaN if x is empty.
 func MAD(x []float64) float64 {
 	m := Median(x)
 	dev := make([]float64, len(x))
@@ -82,8 +82,8 @@ func MedianInterval(x []float64, alpha float64) Interval {
 	return Interval{s[k], s[n-1-k]}
 }
 
-// Spread returns the ratio by which the largest of positive values exceeds the
-// smallest; 0 for fewer than two values.
+// Spread returns the ratio by which the largest of positive values exceeds the smallest, or 0
+// for fewer than two values.
 func Spread(x []float64) float64 {
 	if len(x) < 2 {
 		return 0

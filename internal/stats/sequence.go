@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Interval is a confidence interval; its ends may be infinite.
+// Interval is a confidence interval. Its ends may be infinite.
 type Interval struct{ Low, High float64 }
 
 // Contains reports whether x lies in the interval, ends included.
@@ -95,8 +95,8 @@ func (s *Sequence) Winsorized() (n int) {
 	return n
 }
 
-// Estimate returns the effect at which the winsorized values balance (Huber's
-// M-estimate of location); NaN before the first value.
+// Estimate returns the effect at which the winsorized values balance (Huber's M-estimate of
+// location), or NaN before the first value.
 func (s *Sequence) Estimate() float64 {
 	if len(s.values) == 0 {
 		return math.NaN()
@@ -149,8 +149,8 @@ func (s *Sequence) Interval() Interval {
 	return Interval{edge(-1), edge(1)}
 }
 
-// bisect returns the point between a, where holds is true (or assumed to be),
-// and b, where it is false, at which it changes, within a distance.
+// bisect returns the point between a, where holds is true (or assumed to be), and b, where it
+// is false, at which it changes, within a distance.
 func bisect(a, b, within float64, holds func(float64) bool) float64 {
 	for math.Abs(b-a) > within {
 		mid := a + (b-a)/2

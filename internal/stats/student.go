@@ -12,7 +12,7 @@ func StudentQuantile(p, df float64) float64 {
 	return bisect(low, high, 1e-10*high, func(t float64) bool { return studentCDF(t, df) < p })
 }
 
-// studentCDF is valid for t of at least 0 (Abramowitz and Stegun 26.7.1).
+// studentCDF returns the probability of at most t >= 0 (Abramowitz and Stegun 26.7.1).
 func studentCDF(t, df float64) float64 { return 1 - incompleteBeta(df/(df+t*t), df/2, 0.5)/2 }
 
 // incompleteBeta returns the regularized incomplete beta function I_x(a, b),
