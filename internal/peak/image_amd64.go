@@ -8,19 +8,19 @@ import (
 	"unsafe"
 )
 
-// program is the starter's, and programEnd what follows it; neither is called here.
+// program is the starter's code, programEnd marks its end; neither is called here.
 func program()    //nolint:unused // the assembler's
 func programEnd() //nolint:unused // the assembler's
 
-// bounds are where program begins and ends.
+// bounds returns the first byte of program and of programEnd.
 func bounds() (begin, end *byte)
 
-// longest is more than the starter can have, in bytes: if the linker has put something
-// between its two ends, they are not its ends.
+// longest is larger than the starter's code can be, in bytes. A larger distance means that the
+// linker has put other code between the two ends.
 const longest = 1024
 
-// image is the starter as a file that the kernel runs: an ELF header, its code, and a
-// stack that is not executable. One page holds it.
+// image returns the starter as an executable file: an ELF header, its code, and a stack that is
+// not executable. It fits into one page.
 func image() ([]byte, error) {
 	begin, end := bounds()
 	size := uintptr(unsafe.Pointer(end)) - uintptr(unsafe.Pointer(begin))

@@ -7,5 +7,5 @@ import (
 	"runtime"
 )
 
-// image is not there for this processor.
+// image returns an error: there is no starter for this processor.
 func image() ([]byte, error) { return nil, fmt.Errorf("there is no starter for %s", runtime.GOARCH) }

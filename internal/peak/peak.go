@@ -1,14 +1,14 @@
 // Package peak starts a program so that the kernel's figure of its largest resident set
-// is its own.
+// excludes the process that started it.
 //
-// The figure of a process (ru_maxrss, getrusage(2)) begins with the largest resident set
-// of the memory that it leaves at execve(2): exec_mmap (fs/exec.c) takes the mark of the
-// old memory over into the figure of the process. A child of a Go program shares its
-// parent's memory until then (CLONE_VM|CLONE_VFORK), and so begins with all that its
-// parent has ever had; a child by fork(2) begins with what its parent has at that moment.
-// Between the two therefore stands a starter: a process of a few pages, which forks,
-// becomes the work in its child, and says what the kernel counted of that alone. Without it
-// nothing is known of work that takes less than fettle has had, about 30 MiB.
+// The figure of a process (ru_maxrss, getrusage(2)) starts at the largest resident set of the
+// memory that it leaves at execve(2): exec_mmap (fs/exec.c) adds the high-water mark of the old
+// memory to the figure of the process. A child of a Go program shares its parent's memory until
+// then (CLONE_VM|CLONE_VFORK), and so starts at its parent's maximum; a child by fork(2) starts
+// at its parent's present size. Therefore a starter runs between the two: a process of a few
+// pages, which forks, executes the work in its child, and reports the kernel's figure of that
+// child. Without it, work that takes less than fettle has taken, about 30 MiB, cannot be
+// measured.
 package peak
 
 import (
@@ -26,8 +26,8 @@ import (
 // Starter starts programs.
 type Starter struct{ image *os.File }
 
-// New makes a starter and looks whether the kernel runs it. It cannot be had on every
-// processor, nor where files in memory are not executed (vm.memfd_noexec, fapolicyd).
+// New creates a starter and checks that the kernel executes it. It fails on an unsupported
+// processor, or if files in memory cannot be executed (vm.memfd_noexec, fapolicyd).
 func New() (*Starter, error) {
 	text, err := image()
 	if err != nil {
@@ -50,19 +50,19 @@ func New() (*Starter, error) {
 	return s, nil
 }
 
-// path is where a child finds the image, whatever descriptors it has itself.
+// path returns the path at which a child finds the image, independent of its descriptors.
 func (s *Starter) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), s.image.Fd()) }
 
-// Close gives the image up; what runs goes on.
+// Close closes the image. Running programs are not affected.
 func (s *Starter) Close() error { return s.image.Close() }
 
-// Started is a program behind a starter.
+// Started is a program started by a starter.
 type Started struct{ said, says *os.File }
 
-// Put puts the starter before a command that has not been started and has no ExtraFiles.
-// The starter's process takes the work's place as the leader of the process group, the
-// work is killed when it ends, and what is said to the group's signals is the work's
-// affair. Close is to be called in any case.
+// Put adds the starter to a command that has not been started and has no ExtraFiles. The
+// starter's process is the leader of the process group in place of the work. The work is killed
+// when the starter ends, and reacts to the group's signals itself. The caller must call Close
+// in any case.
 func (s *Starter) Put(cmd *exec.Cmd) (*Started, error) {
 	if cmd.Err != nil {
 		return nil, cmd.Err
@@ -76,7 +76,7 @@ func (s *Starter) Put(cmd *exec.Cmd) (*Started, error) {
 	return &Started{said, says}, nil
 }
 
-// Close gives up what the starter says.
+// Close closes the pipe of the starter's report.
 func (s *Started) Close() error {
 	err := s.said.Close()
 	if s.says != nil {
@@ -85,17 +85,17 @@ func (s *Started) Close() error {
 	return err
 }
 
-// Peak is the largest resident set of the work, or of one process that it has waited
-// for, in bytes. It is asked once the command has ended well, which the starter does
-// whatever the work does: an error is how the work has ended otherwise than with 0, in
-// the words of os.ProcessState, or why it could not be started.
+// Peak returns the largest resident set of the work, or of one process that it has waited for,
+// in bytes. Call it after the command has ended without an error, as the starter does for any
+// work. The error describes the exit of the work, if it was not 0, in the words of
+// os.ProcessState, or the reason that it could not be started.
 func (s *Started) Peak() (int64, error) {
 	err := s.says.Close() // the starter's own is closed with it
 	s.says = nil
 	if err != nil {
 		return 0, err
 	}
-	// What the work has started has not got the descriptor: this does not wait.
+	// Processes that the work started do not have the descriptor, so this does not block.
 	text, err := io.ReadAll(s.said)
 	if err != nil {
 		return 0, err
@@ -116,6 +116,6 @@ func (s *Started) Peak() (int64, error) {
 	case status.ExitStatus() != 0:
 		return 0, fmt.Errorf("exit status %d", status.ExitStatus())
 	}
-	// ru_maxrss is behind two times of 16 bytes each, in KiB.
+	// ru_maxrss, in KiB, follows two times of 16 bytes each.
 	return int64(binary.NativeEndian.Uint64(text[word+32:])) * 1024, nil
 }

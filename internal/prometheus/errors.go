@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// redirectError is a rejected redirect, to which the token must not be sent.
+// redirectError is returned for a rejected redirect, to which the token must not be sent.
 type redirectError struct{ to *url.URL }
 
 func (r *redirectError) Error() string { return "redirect to " + r.to.Redacted() }
@@ -23,7 +23,7 @@ type timeoutError struct{ after time.Duration }
 
 func (i *timeoutError) Error() string { return "no answer within " + i.after.String() }
 
-// connectionError explains why a request has no answer, and what to do.
+// connectionError explains the reason that a request has no answer, and the remedy.
 func (s *Server) connectionError(ctx context.Context, err error) error {
 	host := s.base.Host
 	var (
@@ -67,7 +67,7 @@ func underlying(err error) error {
 	return err
 }
 
-// statusError explains an error status, and what to do; nil if the body can be used.
+// statusError explains an error status and its remedy. It returns nil if the body can be used.
 func (s *Server) statusError(resp *http.Response) error {
 	host := s.base.Host
 	switch code := resp.StatusCode; {

@@ -53,7 +53,7 @@ func loopback(name string) bool {
 	return name == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// WithTimeout returns a context that ends after a time; errors of requests then say so.
+// WithTimeout returns a context that ends after a time. Errors of requests then include it.
 func WithTimeout(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, patience, &timeoutError{patience})
 }
@@ -108,8 +108,8 @@ func (s *Server) Query(ctx context.Context, expression string) (value float64, k
 	return v, !math.IsNaN(v) && !math.IsInf(v, 0), nil
 }
 
-// Retention returns how long the server keeps samples, in its own notation; ""
-// if unknown.
+// Retention returns the time that the server keeps samples, in its own notation, or "" if it is
+// unknown.
 func (s *Server) Retention(ctx context.Context) string {
 	var answer struct {
 		Data struct{ StorageRetention string }

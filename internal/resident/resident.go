@@ -1,5 +1,5 @@
-// Package resident keeps the memory of programs that run for long, and sleep for most of
-// that, at what they need while they sleep.
+// Package resident keeps the memory of programs that run for long, and sleep for most of that
+// time, at the size that they need while they sleep.
 package resident
 
 import (
@@ -14,13 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rest gives back the memory that the last work took: from here on the program sleeps.
-// The heap goes to the kernel, and so do the pages of the program's own file, which are
-// in the page cache anyway and are mapped again as they are needed. What a program does
-// while it starts (package initialization, tables of types) touches most of that file
-// once. It takes milliseconds, a collection of the heap included. The daemon at rest has 12
-// to 16 MiB resident with it and 29.6 MiB without (test/peers, Debian 12), where half of
-// TuneD's 27.5 MiB is the goal.
+// Rest returns the memory of the last work to the kernel before the program sleeps: the heap,
+// and the pages of the program's own file, which are in the page cache anyway and are mapped
+// again when needed. The start of a program (package initialization, tables of types) touches
+// most of that file once. Rest takes milliseconds, including a garbage collection. The idle
+// daemon has 12 to 16 MiB resident with it and 29.6 MiB without (test/peers, Debian 12); the
+// goal is half of TuneD's 27.5 MiB.
 func Rest() {
 	debug.FreeOSMemory()
 	self, err := os.Readlink("/proc/self/exe")
@@ -36,18 +35,17 @@ func Rest() {
 	}
 }
 
-// Sleeper rests whenever a program that works on many things at a time has done nothing
-// for a while.
+// Sleeper calls Rest whenever a program with concurrent work has done nothing for a while.
 type Sleeper struct{ work atomic.Int64 }
 
-// Worked notes that something was done.
+// Worked records that work was done.
 func (s *Sleeper) Worked() { s.work.Add(1) }
 
-// many is how much has to be done until a rest is worth it whenever the last one was.
+// many is the amount of work after which a rest is worthwhile even soon after the last one.
 const many = 100
 
-// Run rests each time that nothing was done for the time quiet, until ctx ends. Where
-// little was done since the last rest, that has to be the time seldom ago.
+// Run rests each time that nothing was done for the time quiet, until ctx ends. If little was
+// done since the last rest, that must also be at least the time seldom ago.
 func (s *Sleeper) Run(ctx context.Context, quiet, seldom time.Duration) {
 	s.run(ctx, quiet, seldom, Rest)
 }
@@ -75,12 +73,11 @@ func (s *Sleeper) run(ctx context.Context, quiet, seldom time.Duration, rest fun
 // mapping is a range of addresses of this process.
 type mapping struct{ start, end uintptr }
 
-// unchanged finds in the text of /proc/PID/smaps (proc_pid_smaps(5)) what is mapped
-// from a file, may not be written, and has no page that differs from the file: its
-// text and its read-only data, which in a Go program are about as large. madvise(2)
-// with MADV_DONTNEED loses nothing there. A page that differs is one that the
-// loader relocated before it took the right to write away, as in a program linked
-// with -buildmode=pie: it would come back as it is in the file.
+// unchanged finds, in the text of /proc/PID/smaps (proc_pid_smaps(5)), the mappings of a file
+// that are not writable and have no page that differs from the file: its text and its read-only
+// data, which in a Go program are about as large. madvise(2) with MADV_DONTNEED loses nothing
+// there. A page differs if the loader relocated it before it removed write permission, as in a
+// program linked with -buildmode=pie: it would be restored to the content of the file.
 func unchanged(smaps, file string) (found []mapping) {
 	var m mapping
 	ours := false
@@ -92,8 +89,8 @@ func unchanged(smaps, file string) (found []mapping) {
 				found = append(found, m)
 			}
 		case len(f) > 5 && strings.Join(f[5:], " ") == file && (f[1] == "r-xp" || f[1] == "r--p"):
-			// address perms offset dev inode path; both names of a program that was
-			// replaced while it runs end with " (deleted)".
+			// address perms offset dev inode path. Both names of a program that was replaced while it
+			// runs end with " (deleted)".
 			from, to, _ := strings.Cut(f[0], "-")
 			start, err1 := strconv.ParseUint(from, 16, 64)
 			end, err2 := strconv.ParseUint(to, 16, 64)

@@ -19,8 +19,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// hostName matches hosts as ssh(1) accepts them, excluding what ssh could take
-// for an option or a shell for a command.
+// hostName matches hosts as ssh(1) accepts them, excluding names that ssh could parse as an
+// option or a shell as a command.
 var hostName = text.LazyRegexp(`^([A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9_\[:][A-Za-z0-9._:%\[\]-]*$`)
 
 // ParseHost parses ssh:HOST or ssh:USER@HOST.
@@ -43,7 +43,7 @@ func Command(host string, command ...string) ([]string, error) {
 	return append([]string{ssh, "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=30", "-T", "--", host}, command...), nil
 }
 
-// FailureReason extracts why ssh(1) failed: its last line, and for a host key
+// FailureReason extracts the reason that ssh(1) failed: its last line, and for a host key
 // failure also the host and the conflicting line of known_hosts.
 func FailureReason(said string) string {
 	last := strings.TrimPrefix(LastLine(said), "ssh: ")
@@ -68,7 +68,7 @@ func LastLine(text string) string {
 	return strings.TrimSpace(lines[len(lines)-1])
 }
 
-// maxStderr is how much standard error output is kept, in bytes.
+// maxStderr limits the standard error output that is kept, in bytes.
 const maxStderr = 16 << 10
 
 // Session is a running program.
@@ -133,8 +133,8 @@ func (s *Session) Line() ([]byte, error) {
 	}
 }
 
-// failure explains why the program is unreachable, from its own error output or
-// that of ssh.
+// failure explains the reason that the program is unreachable, from its own error output or
+// from ssh's.
 func (s *Session) failure(err error) error {
 	ended := s.wait()
 	var exit *exec.ExitError
@@ -154,8 +154,8 @@ func (s *Session) failure(err error) error {
 	return fmt.Errorf("the program ended: %w", err)
 }
 
-// wait closes the program's input, waits some seconds for it to end, and kills
-// it otherwise. Its further output is lost.
+// wait closes the program's input, waits five seconds for it to end, and then kills it. Its
+// further output is lost.
 func (s *Session) wait() error {
 	s.end.Do(func() {
 		_ = s.in.Close()
@@ -169,8 +169,7 @@ func (s *Session) wait() error {
 // Kill kills the program and its local children at once.
 func (s *Session) Kill() { _ = s.cmd.Cancel() }
 
-// Close closes the program's input, waits for it to end, and kills it after
-// some seconds.
+// Close closes the program's input, waits for it to end, and kills it after five seconds.
 func (s *Session) Close() { _ = s.wait() }
 
 // tail keeps the end of the written data.
