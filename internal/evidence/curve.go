@@ -37,8 +37,8 @@ type Line struct {
 	Name string `json:"name"`
 	// Points are x and y, with x ascending.
 	Points [][2]float64 `json:"points"`
-	// Doubts holds for each point the reason that it is doubtful, or "". It is empty, or as long
-	// as Points.
+	// Doubts has for each point the reason that it is doubtful, or "". It is empty, or as long as
+	// Points.
 	Doubts []string `json:"doubts,omitempty"`
 }
 

@@ -86,7 +86,7 @@ func sameDuration(rows []row) verdict {
 	return neutral
 }
 
-// bothOf combines two checks; nil checks nothing.
+// bothOf combines two checks. Either may be nil.
 func bothOf(a, b func([]row) verdict) func([]row) verdict {
 	switch {
 	case a == nil:

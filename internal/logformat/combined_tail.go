@@ -25,9 +25,9 @@ var (
 	epoch        = text.LazyRegexp(`^1\d{9}\.\d{3}$`) // $msec
 )
 
-// apacheTails returns candidates for a line of the combined log followed by labeled
-// values, one of which is a duration as a whole number, as httpd writes it: D=106269.
-// There is one candidate if the label has a unit, else one per possible unit.
+// apacheTails returns candidates for a line of the combined log followed by labeled values that
+// include a duration as a whole number, as httpd writes it: D=106269. There is one candidate if
+// the label has a unit, else one per possible unit.
 func apacheTails(line []byte) (list []candidate) {
 	m := combinedTail().FindSubmatch(line)
 	if m == nil {

@@ -173,8 +173,8 @@ func (f *Field) resolution() int64 {
 	return 1e9
 }
 
-// name converts the name of a header or variable to that of a field:
-// X-Request-Id becomes x_request_id.
+// name converts the name of a header or variable to a field name: X-Request-Id becomes
+// x_request_id.
 func name(words ...string) string {
 	s := strings.ToLower(strings.Join(words, "_"))
 	return strings.Map(func(r rune) rune {

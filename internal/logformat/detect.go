@@ -35,8 +35,8 @@ func (a *AmbiguousError) Error() string {
 	return a.What + "; as a format one of " + strings.Join(texts, ", ")
 }
 
-// SameRequests reports whether the formats differ only in values after the
-// request, none of which affects the request's time.
+// SameRequests reports whether the formats differ only in values after the request that do not
+// affect the request's time.
 func (a *AmbiguousError) SameRequests() bool {
 	for _, c := range a.Choices {
 		f, err := Parse(c.Text)
@@ -91,8 +91,8 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 	return best[0].chosen(len(lines)), nil
 }
 
-// unwrapped removes the wrap with index w from lines (-1: none); ok is false if
-// most lines are not wrapped.
+// unwrapped removes the wrap with index w from lines (-1: none). ok is false if most lines are
+// not wrapped.
 func unwrapped(lines [][]byte, w int) (bare [][]byte, ok bool) {
 	if w < 0 {
 		return lines, true
@@ -123,8 +123,8 @@ func (f *Format) wrappedBy(w int) *Format {
 // UnknownError is returned for a log that no format matches.
 type UnknownError struct {
 	What string // the nearest format, and the beginning of the log
-	// Text is a format in the syntax of --format that would match, with
-	// placeholder names for unknown values; empty if none is near.
+	// Text is a format in the syntax of --format that would match, with placeholder names for
+	// unknown values, or empty if none is near.
 	Text string
 }
 

@@ -83,8 +83,8 @@ type Format struct {
 	// it is not used as one.
 	UnitUnknown string
 
-	// NoMember reports whether none of the first lines has the member that was
-	// named as the duration. They have Members, of which Numbers may be durations.
+	// NoMember reports whether none of the first lines has the member that was named as the
+	// duration. Members lists their members, Numbers the possible durations.
 	NoMember         bool
 	Members, Numbers []string
 
@@ -153,8 +153,7 @@ func span(start, end int) Span { return Span{Start: int32(start), End: int32(end
 // Of returns the text of the field.
 func (s Span) Of(line []byte) []byte { return line[s.Start:s.End] }
 
-// Int returns the number in the text; ok is false if it was not parsed yet, or
-// is not a number.
+// Int returns the number in the text. ok is false if it was not parsed yet, or is not a number.
 func (s Span) Int() (n int64, ok bool) { return s.number - 1, s.number > 0 }
 
 // MaxLine is the longest line that is read, in bytes. Apache limits request

@@ -124,8 +124,8 @@ func (b *jsonBuilder) role(r *role) {
 	}
 }
 
-// requests sets the members that requests must have: those of the product, or a
-// request or URL and a status, duration or method.
+// requests sets the members that requests must have: the product's, or a request or URL and a
+// status, duration or method.
 func (b *jsonBuilder) requests() {
 	field := func(member string) int {
 		return slices.IndexFunc(b.f.Fields, func(f Field) bool { return f.Source == member })

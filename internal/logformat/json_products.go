@@ -6,7 +6,7 @@ import "strings"
 // members. It is recognized by a combination of members, never by a single one.
 type jsonProduct struct {
 	name string
-	// marks are groups of members, of each of which the log has at least one.
+	// marks are groups of members. The log must have at least one member of each group.
 	marks [][]string
 	// required are members that distinguish requests from other messages.
 	required []string
@@ -124,7 +124,7 @@ var jsonProducts = []jsonProduct{
 	},
 }
 
-// requiredGroups returns the groups of members of which a request has at least one.
+// requiredGroups returns groups of members. A request has at least one member of each group.
 func (p *jsonProduct) requiredGroups() (groups [][]string) {
 	for _, one := range p.required {
 		groups = append(groups, strings.Split(one, "|"))

@@ -95,7 +95,7 @@ func isRequest(value string) bool {
 	return ok && isMethod(method) && (isURL(target) || method == "CONNECT" && isHost(target))
 }
 
-// methods are the methods of RFC 9110 and 5789, common ones of WebDAV, and those of caches.
+// methods are the methods of RFC 9110 and 5789, and common ones of WebDAV and caches.
 var methods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT", "SEARCH", "PURGE", "PRI"}
 
 func isMethod(value string) bool { return slices.Contains(methods, strings.ToUpper(value)) }
@@ -175,7 +175,7 @@ func (r *role) accepts(values []string) bool {
 // status or duration.
 const nearlyAll = 0.9
 
-// layoutOf detects the layout of times; ok is false if the values are not times.
+// layoutOf detects the layout of times. ok is false if the values are not times.
 func layoutOf(values []string) (f Field, noZone, ok bool) {
 	f = Field{Name: FieldTime, Kind: Time, Lenient: true}
 	i := slices.IndexFunc(values, func(v string) bool { return !isEmpty(v) })

@@ -14,8 +14,7 @@ type rubyLine struct {
 	message int  // start of the message
 }
 
-// parseRuby splits a line; ok is false for the rest of a message, or a line of
-// another program.
+// parseRuby splits a line. ok is false for the rest of a message, or a line of another program.
 func parseRuby(line []byte) (r rubyLine, ok bool) {
 	const begin = len("I, [")
 	if len(line) < 40 || line[1] != ',' || line[2] != ' ' || line[3] != '[' || line[0] < 'A' || line[0] > 'Z' {
@@ -56,8 +55,8 @@ func tagged(line []byte, at int) (tags Span, message int) {
 // loggerPrefix is the text that a logger writes before an object or key=value.
 type loggerPrefix struct {
 	name string
-	// parse returns the time and the start of the message; ok is false if the line
-	// is not from the logger.
+	// parse returns the time and the start of the message. ok is false if the line is not from the
+	// logger.
 	parse func(line []byte) (when Span, message int, ok bool)
 }
 
@@ -87,8 +86,8 @@ func parseConsole(line []byte) (when Span, message int, ok bool) {
 	return span(0, tab), at + 1, true
 }
 
-// afterPrefix stores the time of a logger prefix and returns the start of the
-// message; ok is false if the line is not from the logger.
+// afterPrefix stores the time of a logger prefix and returns the start of the message. ok is
+// false if the line is not from the logger.
 func (k *jsonScanner) afterPrefix(line []byte, spans []Span) (message int, ok bool) {
 	when, message, ok := k.front.parse(line)
 	if ok && k.clock >= 0 {

@@ -49,7 +49,7 @@ var shorthands = map[byte]string{
 	'D': "%m/%d/%y", 'x': "%m/%d/%y", 'F': "%Y-%m-%d", 'T': "%H:%M:%S", 'X': "%H:%M:%S", 'R': "%H:%M", 'r': "%I:%M:%S %p", 'c': "%a %b %e %H:%M:%S %Y", 'n': "\n", 't': "\t", '%': "",
 }
 
-// strftime parses a pattern; ok is false if it is invalid.
+// strftime parses a pattern. ok is false if it is invalid.
 func strftime(text string) (p pattern, ok bool) {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '%' {

@@ -79,7 +79,7 @@ func (f *Field) strictDuration(text []byte) (int64, bool) {
 	return (whole*f.Unit + part*(f.Unit/scale) + part*(f.Unit%scale)/scale + 500) / 1000, true
 }
 
-// Whole is Duration for a parsed whole number.
+// Whole converts a parsed whole number, as Duration does.
 func (f *Field) Whole(n int64) (int64, bool) {
 	switch f.Unit { // divisions by constants are faster
 	case 1e3:

@@ -23,8 +23,8 @@ type Server interface {
 	Hold(ctx context.Context, database string) (func(), error)
 }
 
-// mark is the comment of the databases that a bench creates. Only databases with this
-// comment are ever dropped, whatever their names.
+// mark is the comment of the databases that a bench creates. Only databases with this comment
+// are ever dropped.
 const mark = "made by fettle bench postgres, which drops it again; it holds the tables of the benchmark and nothing else"
 
 // prefix begins the names of these databases.

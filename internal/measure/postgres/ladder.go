@@ -71,7 +71,7 @@ type Failed struct {
 	Why     string `json:"why"`
 }
 
-// sample is the result of one step of one round; times in seconds.
+// sample is the result of one step of one round. Times are in seconds.
 type sample struct{ tps, p50, p99, mean float64 }
 
 // Run fills the database and measures each number of clients, in increasing order in the first

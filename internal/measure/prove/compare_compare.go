@@ -23,7 +23,7 @@ type Comparison struct {
 	B      Side    `json:"b"`
 	Margin float64 `json:"margin"` // smaller differences do not matter
 	Alpha  float64 `json:"alpha"`
-	// Caution limits what the comparison proves; readers must not miss it.
+	// Caution limits the conclusions from the comparison; it is always printed.
 	Caution string `json:"caution"`
 	// Differing lists other differences: the machine, its settings, the work.
 	Differing []Difference `json:"differing"`

@@ -37,7 +37,7 @@ func (m Metric) Effect(log float64) float64 {
 	return -math.Expm1(log)
 }
 
-// Log is the inverse of Effect.
+// Log converts an improvement to the logarithm of a ratio. It is the inverse of Effect.
 func (m Metric) Log(effect float64) float64 {
 	if m.More {
 		return math.Log1p(effect)

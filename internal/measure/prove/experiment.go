@@ -34,7 +34,7 @@ type Change interface {
 	// Placebo does the same as Apply and Undo without changing anything: it writes the existing
 	// values.
 	Placebo(context.Context) error
-	// Holds returns an error if another program has changed what the arm requires.
+	// Holds returns an error if another program has changed a value of the arm.
 	Holds(context.Context, Arm) error
 }
 

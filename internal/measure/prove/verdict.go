@@ -13,7 +13,7 @@ import (
 // Word is the verdict in short.
 type Word string
 
-// Verdicts. The texts say faster and slower for times and rates, better and worse otherwise.
+// Verdicts. Their texts are faster and slower for times and rates, better and worse otherwise.
 const (
 	Better     Word = "better"
 	Worse      Word = "worse"

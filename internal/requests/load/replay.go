@@ -29,7 +29,7 @@ const (
 	maxURL      = 8 << 10 // bytes
 )
 
-// Options select what is replayed.
+// Options select the requests to replay.
 type Options struct {
 	Base    string   // scheme and host to send the requests to
 	Methods []string // methods that are sent; others are left out

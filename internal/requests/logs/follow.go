@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/requests/source"
 )
 
-// Follower reads what is appended to logs from now on, through rotation.
+// Follower reads the lines appended to logs from now on, through rotation.
 type Follower struct {
 	host      *host.Host
 	paths     []string

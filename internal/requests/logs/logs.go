@@ -28,7 +28,7 @@ type Options struct {
 	slice *Dimension // divides every grouping further
 }
 
-// Result is what was read from logs.
+// Result is the result of reading logs.
 type Result struct {
 	Logs     []LogRead
 	NotRead  []source.NotRead // unreadable files of a directory that may contain requests

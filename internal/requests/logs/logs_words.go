@@ -29,7 +29,7 @@ func NotWhole(read []LogRead, left []source.NotRead) []string {
 // mostTimes limits the logs that Times lists.
 const mostTimes = 5
 
-// Times describes the periods of the logs if they differ, as rates then refer to all of them.
+// Times warns if the logs were read for different periods: rates refer to the whole period.
 func Times(r *Report) []string {
 	limits := func(l *LogRead) string {
 		var out []string

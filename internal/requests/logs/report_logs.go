@@ -61,8 +61,8 @@ func Print(s *ui.Screen, r *Report) {
 	}
 }
 
-// zone is the suffix of times: Z for UTC, or empty if no log has a zone and the times are local
-// to the server. --since accepts both forms.
+// zone returns the suffix of times: Z for UTC, or "" if no log has a zone and the times are
+// local to the server. --since accepts both forms.
 func zone(r *Report) string {
 	for _, l := range r.Logs {
 		if !l.NoZone {

@@ -227,8 +227,8 @@ type slicing struct {
 	names       [][]byte
 }
 
-// Slice is the dimension of the time slice: one of n slices from first to last, in microseconds
-// since 1970.
+// Slice returns the dimension of the time slice: one of n slices from first to last, in
+// microseconds since 1970.
 func Slice(first, last int64, n int) Dimension {
 	s := &slicing{first: first, last: last}
 	for i := range n {

@@ -120,8 +120,8 @@ func (t *timeline) merge(o *timeline) {
 			d.errors += c[i].errors
 			d.busy += c[i].busy
 			if through := c[i].through; through != 0 {
-				// From s on, c[i].through more are in progress: until the end of the longer interval as
-				// time, from the next one on as through.
+				// From s on, through more are in progress: until the end of the longer interval as time,
+				// from the next one on as through.
 				next := floor(s*from, to) + 1
 				if s*from == (next-1)*to {
 					d.through += through

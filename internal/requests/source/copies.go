@@ -96,8 +96,8 @@ func inEditor(path string) bool {
 	return strings.HasSuffix(base, ".swp") || strings.HasSuffix(base, ".swo") || strings.HasPrefix(base, "#") && strings.HasSuffix(base, "#")
 }
 
-// within reports whether a log's lines equal those of another one, or if begin is set, their
-// beginning. Of two equal logs it is true for the compressed one, or the later one in the set.
+// within reports whether a log's lines equal another log's, or with begin, its beginning. Of
+// two equal logs it is true for the compressed one, the second download, or the later one.
 func (s *Set) within(i, k int, begin bool) bool {
 	a, err1 := s.Head(i, headCompared)
 	b, err2 := s.Head(k, headCompared)

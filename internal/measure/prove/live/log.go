@@ -29,7 +29,7 @@ type log struct {
 	choices []*choice
 	// recent limits the age of its last line; 0: no limit.
 	recent time.Duration
-	// pattern selects lines and finds their numbers; nil: the log has a format.
+	// pattern selects lines and finds their numbers. It is nil if the log has a format.
 	pattern *regexp.Regexp
 	detect  func(path string, text []byte) (*logformat.Format, error)
 

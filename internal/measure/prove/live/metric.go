@@ -16,9 +16,9 @@ import (
 // Set holds the metrics of an experiment on running work and their sources.
 type Set struct {
 	Host *host.Host
-	// Format detects the format of a log by its path and a part of its text; nil: by text only.
+	// Format detects a log's format by its path and a part of its text; nil means by text.
 	Format func(path string, text []byte) (*logformat.Format, error)
-	// Pattern finds the number in a line of a log instead of a format; nil: none.
+	// Pattern finds the number in a line of a log instead of a format. It may be nil.
 	Pattern *regexp.Regexp
 	// Unit is the unit of the numbers that Pattern finds.
 	Unit string

@@ -85,8 +85,8 @@ func (d *Dialer) Dial(until time.Time) (net.Conn, error) {
 	return secured, nil
 }
 
-// handshake describes the error of a handshake: what the standard library calls "remote
-// error" is the server's refusal, often of the certificate.
+// handshake describes the error of a handshake. The standard library's "remote error" means
+// that the server refused it, often because of the certificate.
 func (d *Dialer) handshake(err error) error {
 	var op *net.OpError
 	text := "TLS handshake: %w"
@@ -104,7 +104,7 @@ type Probe struct {
 	Address string `json:"address"`
 	TLS     string `json:"tls,omitempty"`    // version, such as TLS 1.3
 	Cipher  string `json:"cipher,omitempty"` // IANA name
-	// ClientCertificate: the server requested a certificate and got one.
+	// ClientCertificate reports whether the server requested a certificate and got one.
 	ClientCertificate bool `json:"client_certificate"`
 }
 

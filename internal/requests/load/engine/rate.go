@@ -36,7 +36,7 @@ func (s Stage) starts(d time.Duration) float64 {
 	return s.From*t + (s.To-s.From)*t*t/(2*s.For.Seconds())
 }
 
-// when is the inverse of starts. It returns the time at which start n is due.
+// when returns the time at which start n is due. It is the inverse of starts.
 func (s Stage) when(n float64) time.Duration {
 	t := 0.0
 	// Solve a t² + b t = n in the form that is precise for small a.

@@ -1,4 +1,4 @@
-// Targets: which servers may be loaded. Names are resolved here, once; a later DNS answer
+// Targets: the servers that may be loaded. Names are resolved here, once; a later DNS answer
 // cannot redirect a run.
 
 package engine

@@ -1,5 +1,4 @@
-// A client's MQTT 3.1.1 connection to a broker. The memory of a message is limited, whatever
-// the broker sends.
+// A client's MQTT 3.1.1 connection to a broker. The memory of a message is always limited.
 
 package mqtt
 
