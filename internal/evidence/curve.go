@@ -22,9 +22,9 @@ type Axis struct {
 	Scale Scale  `json:"scale"`
 }
 
-// Curve shows how a measured value depends on another: latency by percentile, rate by
-// queue depth. The body of a benchmark may have a top-level list "curves" in addition
-// to its series. Curves are displayed; series are compared.
+// Curve shows the dependence of a measured value on another: latency by percentile, rate by
+// queue depth. The body of a benchmark may have a top-level list "curves" in addition to its
+// series. Curves are displayed; series are compared.
 type Curve struct {
 	Name  string `json:"name"`
 	X     Axis   `json:"x"`

@@ -16,7 +16,7 @@ type adder struct {
 
 const (
 	// batch is the number of requests added together. Each pass ends with a wait for its last
-	// read, which smaller batches would show; a batch fits into a core's own caches.
+	// read, which would slow down smaller batches; a batch fits into a core's own caches.
 	batch = 512
 	// inCache is the number of groups that fit into a core's own caches.
 	inCache = 512

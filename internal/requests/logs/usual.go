@@ -31,8 +31,8 @@ func Learn(rs *Routes, set *source.Set, formats []*logformat.Format) error {
 const learned = 2 << 20
 
 // Usual returns the default groupings: the tables of "Puppetmaster Performance Tuning with
-// mod_mem_cache" if most requests are Puppet's, Foreman's controllers, HAProxy's back ends,
-// otherwise the URL or path, the requestor and the status.
+// mod_mem_cache" if most requests are Puppet's, or Foreman's controllers; otherwise HAProxy's
+// back ends, if any, the method and path, the requestor, and the status.
 func Usual(set *source.Set, formats []*logformat.Format) ([][]string, error) {
 	f := formats[0]
 	has := func(names ...string) bool {
