@@ -86,8 +86,8 @@ func (a *Audit) Against(name string, old *Audit) {
 	}
 	for _, f := range old.Findings {
 		k := key{f.ID, f.Instance}
-		// A rule that was not evaluated now has fixed nothing, nor has one whose items are
-		// unknown.
+		// A rule that was not evaluated now, or whose items are unknown, does not count as
+		// fixed.
 		known := asked[f.ID] || f.ID == "platform" && a.judged(f.Instance)
 		if Bad(f.State) && !now[k] && !now[key{f.ID, ""}] && known {
 			b.Mended = append(b.Mended, Mended{f.ID, f.Instance, f.Title, f.State})

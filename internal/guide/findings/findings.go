@@ -169,7 +169,7 @@ func findingSign(s rule.State) (sign, color string) {
 	return "·", ui.Dim
 }
 
-// shown is how many items of a group are listed; the rest is counted.
+// shown is the number of listed items of a group; the rest is counted.
 const shown = 6
 
 // Print prints an audit: bad findings in full, the rest only if all is set.
@@ -256,7 +256,7 @@ func (a *Audit) next() string {
 	return strings.Join(steps, "; ")
 }
 
-// explained tells where all items of a rule and their reasons are shown.
+// explained returns the command that shows all items of a rule and their reasons.
 func (a *Audit) explained(id string) string {
 	if a.Cluster {
 		return "--all --output json has them"

@@ -115,7 +115,7 @@ func (g group) Reasons() string {
 // Told returns the items of a finding that is shown in full.
 func (g group) Told() []item { return alike(g.Items) }
 
-// places returns where to look first: lines of files, or else two of the places.
+// places returns the places to look at first: lines of files, or else the first two places.
 func (i item) places() []string {
 	lines := slices.DeleteFunc(slices.Clone(i.At), func(at string) bool { return !fileLine().MatchString(at) })
 	if len(lines) == 0 {

@@ -91,7 +91,7 @@ type (
 	}
 )
 
-// sarifSchema is where the format is published.
+// sarifSchema is the URL of the format's schema.
 const sarifSchema = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 // machineBase is the base of a machine's paths: "/", or the directory of a copy.

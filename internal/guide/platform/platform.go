@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/guide/rule"
 )
 
-// Platform is what a machine can be audited as.
+// Platform is a kind of system that a machine can be audited as.
 type Platform struct {
 	Name string // in rules and on the command line
 	Doc  string
@@ -32,8 +32,8 @@ var All = []Platform{
 	{"kubernetes-node", "a node of OpenShift or Kubernetes", "kubelet.installed", nil},
 }
 
-// Of lists the platforms of a machine, including its products. unknown has those for which
-// that is unknown, and why.
+// Of lists the platforms of a machine, including its products. unknown has the platforms that
+// could not be decided, each with the reason.
 func (s *Subject) Of(products []string) (names []string, unknown map[string]string) {
 	unknown = map[string]string{}
 	for _, p := range All {
@@ -71,8 +71,8 @@ func (s *Subject) HasMachine() bool {
 	})
 }
 
-// Undetermined returns unknown findings for platforms of which Of does not know whether the
-// machine is one: their rules were not evaluated.
+// Undetermined returns an unknown finding for each platform that Of could not decide: its rules
+// were not evaluated.
 func Undetermined(unknown map[string]string) []rule.Finding {
 	var out []rule.Finding
 	for _, name := range slices.Sorted(maps.Keys(unknown)) {
@@ -86,7 +86,7 @@ func Undetermined(unknown map[string]string) []rule.Finding {
 	return out
 }
 
-// Absent returns the platforms among some that the machine certainly is not.
+// Absent returns the platforms in asked that the machine certainly does not have.
 func (s *Subject) Absent(asked, products []string) []string {
 	here, unknown := s.Of(products)
 	return slices.DeleteFunc(slices.Clone(asked), func(p string) bool {

@@ -141,7 +141,7 @@ func (p *products) one(i product.Installed, option string) fact.Answer {
 	return p.asRead(i, a)
 }
 
-// asRead sets the program that has read the files of an answer.
+// asRead records in an answer from files that the program has accepted these files.
 func (p *products) asRead(i product.Installed, a fact.Answer) fact.Answer {
 	if asked, ok := i.(product.Prober); ok && a.From == fact.Files && asked.AsRead() {
 		a.From = fact.FromProgram(p.product.Name)
@@ -152,8 +152,8 @@ func (p *products) asRead(i product.Installed, a fact.Answer) fact.Answer {
 // records are inputs about the installation, not about the running configuration.
 var records = []string{"version", "installed", "name", "config", "unit", "probed"}
 
-// originOf tells from where it was read whether an answer is from files or from the running
-// product.
+// originOf returns whether an answer is from files or from the running product, according to
+// the place where it was read.
 func originOf(option, at string) string {
 	switch {
 	case at == "" || slices.Contains(records, option):

@@ -56,7 +56,7 @@ type Subject struct {
 	DryRun bool
 	// Earlier is an earlier measurement of the file systems, or nil.
 	Earlier *Earlier
-	// LogBytes is how many bytes at the end of each log are read; 0 for all.
+	// LogBytes is the number of bytes that are read at the end of each log; 0 for all.
 	LogBytes int64
 	// Unread has the number of unread bytes of logs, by file.
 	Unread map[string]int64

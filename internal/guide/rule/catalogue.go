@@ -54,8 +54,8 @@ func Embedded(fsys fs.FS) ([]File, error) {
 // Load reads the files in order, and checks the rules against the declared inputs and sets.
 // IDs are unique over all files. The error lists all faults, each with file and line.
 //
-// A rule's expressions are compiled when it is first evaluated (most are not), or by
-// Compile.
+// Most rules of a catalog are not evaluated, so a rule's expressions are compiled when it is
+// first evaluated, or by Compile.
 func Load(inputs []fact.Input, sets []string, files []File) (*Catalogue, error) {
 	c := &Catalogue{byID: map[string]*Rule{}, inputs: map[string]fact.Input{}, sets: sets, tables: map[string]*Table{}}
 	for _, in := range inputs {
@@ -108,8 +108,8 @@ func Load(inputs []fact.Input, sets []string, files []File) (*Catalogue, error) 
 	return c, nil
 }
 
-// Tables returns the tables of files, and does not parse their rules: it needs no
-// declared inputs, and takes less time.
+// Tables returns the tables of files, and does not parse their rules. It needs no declared
+// inputs, and is faster than Load.
 func Tables(files []File) (*Catalogue, error) {
 	c := &Catalogue{tables: map[string]*Table{}}
 	all := &file{}
@@ -143,7 +143,7 @@ func (c *Catalogue) Filter(keep func(*Rule) bool) *Catalogue {
 // Rule returns a rule by its id, or nil.
 func (c *Catalogue) Rule(id string) *Rule { return c.byID[id] }
 
-// Disabled returns the reasons of disabled rules, by id, as findings give them.
+// Disabled returns the reasons of disabled rules, by id, in the words of their findings.
 func (c *Catalogue) Disabled() map[string]string { return maps.Clone(c.disabled) }
 
 // disable records the rules that files disable.
@@ -166,7 +166,7 @@ func (c *Catalogue) disable(all []disabled) []error {
 	return problems
 }
 
-// unit returns the unit of what a rule measures, if known.
+// unit returns the unit of the value that a rule measures, if known.
 func (c *Catalogue) unit(r *Rule) string {
 	if r.Measured == nil || r.Unit != "" {
 		return r.Unit

@@ -13,9 +13,9 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Check evaluates the rules of some platforms on a machine. If a rule that another depends
-// on failed, it explains the other's failure, whose finding gets the fix of the first cause.
-// disabled has the reasons of disabled rules, by id. When ctx ends, Check returns the
+// Check evaluates the rules of the platforms on a machine. If a rule fails because another one
+// that it depends on failed, its finding names the other rule and has the fix of the first
+// cause. disabled has the reasons of disabled rules, by id. When ctx ends, Check returns the
 // findings so far without waiting.
 func (c *Catalogue) Check(ctx context.Context, m fact.MachineTree, platforms []string, disabled map[string]string) []Finding {
 	var out []Finding
@@ -51,8 +51,8 @@ func (c *Catalogue) Check(ctx context.Context, m fact.MachineTree, platforms []s
 	return out
 }
 
-// because returns the failed rule that explains another, or "": one that it depends on, for
-// the same item if both apply to a set. first is the finding of the first cause.
+// because returns the id of the failed rule that r depends on, or "". If both rules apply to a
+// set, it is one for the same item. first is the finding of the first cause.
 func (c *Catalogue) because(r *Rule, instance string, bad map[string]Finding) (id string, first Finding) {
 	for _, d := range r.DependsOn {
 		id, item, named := strings.Cut(d, " ")
@@ -210,7 +210,7 @@ func (c *Catalogue) answer(b Binding, instance string, m fact.MachineTree) (a fa
 	return m.Answer(name), name
 }
 
-// where decides the findings that a rule's versions and kind of machine determine.
+// where returns the finding if the rule's versions and kind of machine decide it.
 func (c *Catalogue) where(r *Rule, instance string, m fact.MachineTree) (f Finding, decided bool) {
 	for _, v := range r.Versions {
 		a := m.Answer(v.Product + ".version")
@@ -335,7 +335,7 @@ func or(a, b *Expr) *Expr {
 	return b
 }
 
-// truth evaluates a condition; without one it returns none.
+// truth evaluates a condition. It returns none if there is no condition.
 func (e *Expr) truth(env map[string]any, none bool) (bool, error) {
 	if e == nil {
 		return none, nil

@@ -315,7 +315,7 @@ func (f *file) fix(n *yaml.Node) *Fix {
 	return x
 }
 
-// wants decodes "name: EXPRESSION", or "- name" for the rule's wanted value.
+// wants decodes "name: EXPRESSION", or "- name" if the value is the rule's wanted value.
 func (f *file) wants(to *[]Want) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		switch n.Kind {

@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// TestExamples runs the examples of a rule and returns those that do not hold, and whether
-// one is missing. When ctx ends it does not wait for them.
+// TestExamples runs the examples of a rule and returns an error for each that fails, and for a
+// lack of examples. When ctx ends it does not wait for them.
 func (c *Catalogue) TestExamples(ctx context.Context, r *Rule) []error {
 	var problems []error
 	for _, e := range r.Examples {
@@ -37,7 +37,7 @@ func (c *Catalogue) TestExamples(ctx context.Context, r *Rule) []error {
 }
 
 // LackOfExamples returns an error if a rule that judges lacks an example that passes or one
-// that does not.
+// that does not pass.
 func (r *Rule) LackOfExamples() error {
 	passes, others := false, false
 	for _, e := range r.Examples {
@@ -49,7 +49,7 @@ func (r *Rule) LackOfExamples() error {
 	return fmt.Errorf("%s: %s needs an example that passes and one that does not: examples: [{name: enough, given: {%s: VALUE}, finding: pass}, ...]", r.Key("examples"), r.ID, r.Inputs[0].Name)
 }
 
-// ungiven names a version that the rule needs and an example lacks.
+// ungiven suggests a version that the rule needs and an example lacks, or returns "".
 func (r *Rule) ungiven(e Example) string {
 	for _, v := range r.Versions {
 		if name := v.Product + ".version"; e.Given[name] == nil {

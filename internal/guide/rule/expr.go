@@ -28,7 +28,7 @@ type Expr struct {
 // MarshalText returns the source of the expression.
 func (e *Expr) MarshalText() ([]byte, error) { return []byte(e.Text), nil }
 
-// functions are those that expressions have in addition to the language's.
+// functions returns the functions that expressions have in addition to the language's own.
 func (c *Catalogue) functions() []expr.Option {
 	return []expr.Option{
 		// since("6.12", "6.11") is true: the first version is the second or later.
@@ -38,7 +38,7 @@ func (c *Catalogue) functions() []expr.Option {
 		expr.Function("kib", scaled(1<<10), new(func(float64) float64), new(func(int) float64)),
 		expr.Function("mib", scaled(1<<20), new(func(float64) float64), new(func(int) float64)),
 		expr.Function("gib", scaled(1<<30), new(func(float64) float64), new(func(int) float64)),
-		// div(a, b) is the whole-number quotient, as Puppet's intdiv.
+		// div(a, b) is the whole-number quotient, as in Puppet's intdiv.
 		expr.Function("div", func(args ...any) (any, error) {
 			a, b := float(args[0]), float(args[1])
 			if b == 0 {
@@ -60,7 +60,7 @@ func (c *Catalogue) functions() []expr.Option {
 			}
 			return v, err
 		}, new(func(table, version, by string, value float64, column string) any)),
-		// like("Dell Inc.", "Dell*") matches as file names are matched.
+		// like("Dell Inc.", "Dell*") matches a pattern as for file names.
 		expr.Function("like", func(args ...any) (any, error) {
 			ok, err := path.Match(args[1].(string), args[0].(string))
 			return ok, err

@@ -71,7 +71,7 @@ func (w *words) Visit(n *ast.Node) {
 	}
 }
 
-// bounded returns the options that enforce the limits; made counts one evaluation.
+// bounded returns the options that enforce the limits; made counts the cost of one evaluation.
 func bounded(made *budget) []expr.Option {
 	options := []expr.Option{expr.DisableAllBuiltins()}
 	for _, name := range harmless {
@@ -165,11 +165,11 @@ func (b *budget) join(args ...any) (any, error) {
 	return strings.Join(words, by), nil
 }
 
-// plus replaces additions that may be of strings; no rule can name it.
+// plus replaces additions that may be of strings; rules cannot use this name.
 const plus = "+"
 
-// through wraps a list before an iteration, throughAny a value that may be a list; no rule
-// can name them.
+// through wraps a list before an iteration, throughAny a value that may be a list; rules cannot
+// use these names.
 const through, throughAny = "...", "...?"
 
 // loops are the functions that iterate over a list.

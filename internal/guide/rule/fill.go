@@ -8,7 +8,7 @@ import (
 	internaltext "fettle.dev/fettle/internal/text"
 )
 
-// remedy returns the fix of a finding, for another that it explains.
+// remedy returns a fix that refers to the finding, for another finding that it explains.
 func (f Finding) remedy() *Repair {
 	text := "see " + f.ID
 	if f.Fix != nil && len(f.Fix.Changes) > 0 {

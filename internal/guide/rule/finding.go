@@ -19,14 +19,14 @@ const (
 	Reminded      State = "reminder"
 )
 
-// Beginning of the reason if a rule is disabled: by the machine's administrator, or in the
+// The beginning of the reason if a rule is disabled, by the machine's administrator or in the
 // copy of a machine.
 const (
 	Disabled       = "disabled: "
 	DisabledByCopy = "disabled by the copy's "
 )
 
-// IsDisabled reports whether the rule of a finding is disabled, and why.
+// IsDisabled reports whether the rule of a finding is disabled, and returns the reason.
 func (f Finding) IsDisabled() (why string, yes bool) {
 	if why, yes = strings.CutPrefix(f.Reason, Disabled); yes {
 		return why, f.State == NotApplicable
@@ -39,7 +39,7 @@ func (f Finding) DisabledByCopy() bool {
 	return f.State == NotApplicable && strings.HasPrefix(f.Reason, DisabledByCopy)
 }
 
-// Change compares a finding with that of an earlier audit.
+// Change is the result of comparing a finding with an earlier audit.
 type Change string
 
 // States lists all states, the worst first.
@@ -56,23 +56,23 @@ type Finding struct {
 	Want     any      `json:"want,omitempty"`
 	Unit     string   `json:"unit,omitempty"`
 	At       []string `json:"at,omitempty"` // where the inputs were read
-	// Inputs are those of programs: each with its origin, the running program or its files.
+	// Inputs are the inputs from programs, each with its origin: running program or files.
 	Inputs []ProgramInput `json:"inputs,omitempty"`
-	// Reason is why it is not applicable or unknown.
+	// Reason is the reason that it is not applicable or unknown.
 	Reason string `json:"reason,omitempty"`
 	// Ask is the command that makes an unknown finding known; "" if the reason has one, or
 	// if there is none.
 	Ask string `json:"ask,omitempty"`
 	Why string `json:"why"`
-	// Because is the rule whose failure explains this one's.
+	// Because is the rule whose failure explains the failure of this one.
 	Because string `json:"because,omitempty"`
-	// Change compares it with an earlier audit, if any.
+	// Change compares the finding with an earlier audit, if any.
 	Change  Change   `json:"change,omitempty"`
 	Sources []Source `json:"sources"`
-	// Fix is the fix: if another rule explains the finding, that of the other.
+	// Fix is the fix. If another rule explains the finding, it is the fix of the other rule.
 	Fix *Repair `json:"fix,omitempty"`
-	// Own is the rule's own fix if another rule explains it: it is used if the user names
-	// this rule, or if both set the same.
+	// Own is the rule's own fix if another rule explains the finding. It is used if the user
+	// names this rule, or if both fixes set the same.
 	Own *Repair `json:"-"`
 }
 

@@ -6,8 +6,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Installer is the artefact whose entries are options of satellite-installer. The command
-// of such a fix is the call, and what follows it.
+// Installer is the artefact whose entries are options of satellite-installer. The command of
+// such a fix is the call and the commands after it.
 const Installer = "installer"
 
 // InstallerCall returns one call of the installer with all options, because a call takes

@@ -35,7 +35,7 @@ func such(what string) string {
 	return ""
 }
 
-// syntaxError is yamlError, with the line of invalid UTF-8 if the file has some.
+// syntaxError is yamlError for a file, with the line of the first invalid UTF-8, if any.
 func syntaxError(file string, text []byte, err error) error {
 	if line, what := internaltext.FindInvalid(text); line > 0 {
 		return fmt.Errorf("%s: %s", Pos{file, line}, what)
@@ -145,7 +145,7 @@ func inputHint(name string, known []string) string {
 // versionForm is the form of a version.
 var versionForm = internaltext.LazyRegexp(`^[0-9]+([.~+-]?[0-9A-Za-z]+)*$`)
 
-// wrong describes the fault of a range, or is "".
+// wrong describes the fault of a range. It returns "" if there is none.
 func (v Range) wrong(products []string) string {
 	for key, version := range map[string]string{"from": v.From, "before": v.Before} {
 		if version != "" && !versionForm().MatchString(version) {

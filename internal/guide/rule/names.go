@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// place is a kind of name that a fix writes, with its form, so that nothing but a name gets
-// into a file or a call.
+// place is a kind of name that a fix writes, with its form, so that only valid names are
+// written into a file or a call.
 type place struct {
 	what string
 	form func() *regexp.Regexp
@@ -50,8 +50,8 @@ func EntryName(artefact, name string) error {
 	return fieldPlace.check(name)
 }
 
-// ChangeName checks the name of a setting that a fix changes, if it is written into files
-// too: it has to stay below the root of its kind.
+// ChangeName checks the name of a setting that a fix changes and may write into files: it has
+// to stay below the root of its kind.
 func ChangeName(name string) error {
 	switch kind, key, _ := strings.Cut(name, ":"); {
 	case strings.HasPrefix(name, "/proc/sys/"):
@@ -94,7 +94,7 @@ func sysctlName(name string) error {
 	return nil
 }
 
-// names checks the names that a fix writes, for an item with a plain name.
+// names checks the names that a fix writes, with a plain name in place of the item.
 func (x *Fix) names(fault func(Pos, string, ...any), at Pos) {
 	if x == nil {
 		return

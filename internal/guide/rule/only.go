@@ -8,11 +8,11 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Only blanks out what the rules of some platforms do not need, before the files are parsed:
-// otherwise parsing unused rules would take most of the time of an audit. Line numbers stay.
-// It is for embedded files, which are known to load: each entry begins with "- KIND: NAME"
-// and has its platforms and dependencies in a line each. It drops evidence, which no rule
-// needs.
+// Only blanks out everything that the rules of the platforms do not need, before the files are
+// parsed: parsing unused rules would take most of the time of an audit. Line numbers stay the
+// same. It is for embedded files, which are known to load: each entry begins with
+// "- KIND: NAME" and has its platforms and dependencies in one line each. It drops evidence,
+// which rules do not need.
 func Only(files []File, platforms []string) []File {
 	out, all := split(files)
 	rules := map[string]*entry{}
@@ -55,7 +55,7 @@ func Only(files []File, platforms []string) []File {
 	return out
 }
 
-// onlyTables takes out of files all but the tables, on the terms of Only.
+// onlyTables blanks out everything except the tables, under the same conditions as Only.
 func onlyTables(files []File) []File {
 	out, all := split(files)
 	for _, e := range all {
@@ -75,7 +75,7 @@ func split(files []File) (copies []File, all []*entry) {
 	return copies, all
 }
 
-// blank overwrites the entries that are not kept, all but their line breaks.
+// blank overwrites the entries that are not kept, except for their line breaks.
 func blank(all []*entry) {
 	for _, e := range all {
 		if e.kept {

@@ -32,18 +32,18 @@ type Rule struct {
 	For string `json:"for,omitempty"`
 	// Measured is the judged value; by default the first input.
 	Measured *Expr `json:"measured,omitempty"`
-	// Unit is that of Measured, if that is not just an input.
+	// Unit is the unit of Measured, if Measured is not just an input.
 	Unit string `json:"unit,omitempty"`
 	// Want is the expected value.
 	Want *Expr `json:"want,omitempty"`
 	// Variants replace Want and Pass: the first whose When holds.
 	Variants []Variant `json:"variants,omitempty"`
-	// Pass reports whether the machine follows the rule; by default measured == want.
-	// Nearly reports whether a failure is only worth a warning.
+	// Pass reports whether the machine follows the rule; by default measured == want. Nearly
+	// reports whether a failure is only worth a warning.
 	Pass   *Expr `json:"pass,omitempty"`
 	Nearly *Expr `json:"nearly,omitempty"`
-	// Reminder marks guidance that no program can check: it is shown where the rule
-	// applies, counted separately, and never passes.
+	// Reminder marks guidance that no program can check: it is shown if the rule applies,
+	// counted separately, and never passes.
 	Reminder bool `json:"reminder,omitempty"`
 	// Missing is, for a reminder, the fact that fettle does not read, and the command
 	// that shows it.
@@ -51,8 +51,8 @@ type Rule struct {
 
 	Why     string   `json:"why"`
 	Sources []Source `json:"sources"`
-	// DependsOn are rules whose failure explains this one's: "S12", or "S44 ITEM" for one
-	// item.
+	// DependsOn are rules whose failure explains a failure of this rule: "S12", or "S44 ITEM"
+	// for one item.
 	DependsOn []string  `json:"depends_on,omitempty"`
 	Fix       *Fix      `json:"fix,omitempty"`
 	Examples  []Example `json:"examples,omitempty"`
@@ -75,7 +75,7 @@ func (r *Rule) Key(name string) Pos {
 	return r.At
 }
 
-// Severity is the state of a finding that is not passed.
+// Severity is the state of a finding that does not pass.
 type Severity string
 
 // The severities.
@@ -111,13 +111,13 @@ type Binding struct {
 	Input string `json:"input"` // memory.total_bytes, sysctl:vm.swappiness
 	// As is the type of a setting.
 	As fact.Type `json:"as,omitempty"`
-	// Absent is the value if the machine lacks the input; without it the rule is not
+	// Absent is the value to use if the machine lacks the input; without it the rule is not
 	// applicable there.
 	Absent any `json:"absent,omitempty"`
 	Pos    Pos `json:"-"`
 }
 
-// Variant is what a rule expects of some versions or machines.
+// Variant replaces the expectation of a rule for some versions or machines.
 type Variant struct {
 	When    *Expr    `json:"when"`
 	Want    *Expr    `json:"want,omitempty"`
@@ -126,13 +126,13 @@ type Variant struct {
 	Sources []Source `json:"sources,omitempty"`
 }
 
-// Source is where guidance comes from.
+// Source is the origin of guidance: a section of a document.
 type Source struct {
 	// Document and Section name it, such as "000" and "5.2.2", or a project and
 	// a commit.
 	Document string `json:"document" yaml:"document"`
 	Section  string `json:"section,omitempty" yaml:"section"`
-	// Says is the value of the source, if a different one is used.
+	// Says is the value in the source, if the rule uses a different one.
 	Says string `json:"says,omitempty" yaml:"says"`
 }
 
@@ -147,9 +147,9 @@ func (s Source) String() string {
 	return text
 }
 
-// Fix is how to make a machine follow the rule: settings that fettle writes through its
-// journal, entries of a file of another program, or words. In commands and words "{want}"
-// stands for the wanted value and "{instance}" for the item, quoted for sh.
+// Fix makes a machine follow the rule, with settings that fettle writes through its journal,
+// entries of a file of another program, or words. In commands and words "{want}" stands for the
+// wanted value and "{instance}" for the item, quoted for sh.
 type Fix struct {
 	Changes []Want `json:"changes,omitempty"`
 	// Artefact is the file of the entries: "custom-hiera.yaml", or "installer" for options
@@ -171,7 +171,7 @@ type Want struct {
 	Pos   Pos    `json:"-"`
 }
 
-// Example is a machine in a few values, and the finding of the rule.
+// Example is a machine described by a few values, and the finding of the rule.
 type Example struct {
 	Name    string         `json:"name" yaml:"name"`
 	Given   map[string]any `json:"given" yaml:"given"`

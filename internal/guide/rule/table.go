@@ -22,7 +22,7 @@ type Table struct {
 	At       Pos       `json:"at"`
 }
 
-// Column is a column; Unit is that of its numbers, such as "bytes".
+// Column is a column; Unit is the unit of its numbers, such as "bytes".
 type Column struct {
 	Name string    `json:"name"`
 	Type fact.Type `json:"type"`
@@ -76,7 +76,7 @@ func (e *Edition) Row(key string) (*Row, error) {
 	return &e.Rows[i], nil
 }
 
-// Least returns the first row whose figure in a column is at least the value, or which has no
+// Least returns the first row whose figure in a column is at least the value, or that has no
 // figure there and so no limit.
 func (e *Edition) Least(column string, value float64) (*Row, error) {
 	for i := range e.Rows {
@@ -151,9 +151,9 @@ func (c *Catalogue) Tables() []*Table {
 // Evidence lists the measurements, in the order of the files.
 func (c *Catalogue) Evidence() []*Evidence { return slices.Clone(c.evidence) }
 
-// lookUp returns the figure in a column of the row that find returns: cell("TABLE", version,
-// "row", "column") and least("TABLE", version, "by", value, "column") of the expressions. The
-// column "key" of least is the name of the row.
+// lookUp returns the figure in a column of the row that find returns. Expressions call it as
+// cell("TABLE", version, "row", "column") and least("TABLE", version, "by", value, "column").
+// The column "key" of least is the name of the row.
 func (c *Catalogue) lookUp(name, version, column string, find func(*Edition) (*Row, error)) (any, error) {
 	t := c.tables[name]
 	if t == nil {

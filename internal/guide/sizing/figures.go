@@ -16,7 +16,7 @@ type Figures interface {
 	Table(name string) *rule.Table
 }
 
-// Of returns the edition of a table for a version, "" for the newest. An unknown table or
+// Of returns the edition of a table for a version; "" selects the newest. An unknown table or
 // version is an error.
 func Of(f Figures, table, version string) (*Edition, error) {
 	t := f.Table(table)
@@ -75,7 +75,7 @@ func (e *Edition) Keys() []string {
 }
 
 // KnownVersion returns the row of a table of releases for a version: 4.16 for 4.16.9 and
-// 4.16.0-rc.1, the newest for "" and for versions newer than all rows, which newer reports.
+// 4.16.0-rc.1, the newest for "" and, with newer set, for versions newer than all rows.
 func KnownVersion(f Figures, table, version string) (row string, newer bool, err error) {
 	e, err := Of(f, table, "")
 	if err != nil {
@@ -115,7 +115,7 @@ func numbers(parts []string) []int {
 	return out
 }
 
-// Ceil returns how many parts of a size hold an amount, at most MaxInt32. Both are
+// Ceil returns the number of parts of a size that an amount needs, at most MaxInt32. Both are
 // positive.
 func Ceil(amount, size float64) int {
 	// The rounding error of a binary fraction must not need another part.

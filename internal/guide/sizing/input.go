@@ -23,7 +23,7 @@ type Input struct {
 	Kind string
 	// File reports whether the value is the text of a file that the user names.
 	File bool
-	// Choices are the accepted words, if it takes only a few.
+	// Choices are the accepted words, if it accepts only a few.
 	Choices []string
 
 	set   func(string) error
@@ -60,7 +60,7 @@ func OtherOptions(input string, works []string, format string, args ...any) erro
 	return &InputError{input, fmt.Errorf(format, args...), works}
 }
 
-// Because sets the reason for the range, which errors of values outside of it give.
+// Because sets the reason for the range, which errors about values outside of it contain.
 func (in *Input) Because(why string) *Input {
 	in.why = why
 	return in
@@ -96,7 +96,7 @@ func oneOf(word string, words []string, works func(nearest string) string) error
 	return err
 }
 
-// Set parses a value as a person writes it. An empty one is an error.
+// Set parses a value as a user writes it. An empty one is an error.
 func (in *Input) Set(text string) error {
 	if strings.TrimSpace(text) == "" {
 		if in.File {
@@ -117,7 +117,7 @@ func (in *Input) SetFile(path, text string) error {
 	return in.Set(text)
 }
 
-// Path returns the file that the value is from, or "".
+// Path returns the file that the value comes from, or "".
 func (in *Input) Path() string { return in.path }
 
 // Assume sets a value that the user did not give, and its origin ("this machine").
@@ -143,8 +143,8 @@ func (in *Input) Type() string { return in.Kind }
 // Given reports whether a value has been set.
 func (in *Input) Given() bool { return in.given }
 
-// Count returns an input for a whole number in a range. If the range does not have 0, 0
-// stands for not given.
+// Count returns an input for a whole number in a range. If the range excludes 0, then 0 means
+// not given.
 func Count(to *int, name, doc string, least, most int) *Input {
 	in := &Input{
 		Name: name, Doc: doc, Kind: "count",
@@ -171,7 +171,7 @@ func Count(to *int, name, doc string, least, most int) *Input {
 	return in
 }
 
-// plainCount returns the digits of a whole number as people write one: 12k and 12,000 are 12000.
+// plainCount returns the digits of a whole number written by a user: 12000 for 12k and 12,000.
 func plainCount(s string) string {
 	if digits, thousands := strings.CutSuffix(s, "k"); thousands && digits != "" && strings.Trim(digits, "0123456789") == "" {
 		return digits + "000"
@@ -226,7 +226,7 @@ func Disk(to *unit.Size, name, doc string, least, most unit.Size) *Input {
 	return size(to, name, doc, least, most, parseDisk, printDisk)
 }
 
-// Gigabytes is Size in which a number without a unit counts 10^9 bytes.
+// Gigabytes is Size in which a number without a unit is in units of 10^9 bytes.
 func Gigabytes(to *unit.Size, name, doc string, least, most unit.Size) *Input {
 	const gb = 1_000_000_000
 	print := func(n unit.Size) string {

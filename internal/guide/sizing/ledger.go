@@ -15,11 +15,11 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// ledgerName is the file in which Write records what it wrote, so that a later run can tell
-// its own files from others.
+// ledgerName is the file in which Write records the files it wrote, so that a later run can
+// distinguish its own files from others.
 const ledgerName = "/.fettle-size.json"
 
-// ledger records what Write wrote into a directory, by the path of each file.
+// ledger records the files that Write wrote into a directory, by path.
 type ledger struct {
 	Schema string `json:"schema"` // fettle/size-ledger/v1
 	// Files has the SHA-256 of each content that Write wrote, or was about to write.
@@ -43,7 +43,7 @@ func (l *ledger) others(name, owner string) []string {
 	return slices.DeleteFunc(slices.Clone(l.Owners[name]), func(o string) bool { return o == owner })
 }
 
-// own sets the owners of a file: a plan, and others.
+// own sets the owners of a file to the given plan and the others.
 func (l *ledger) own(name, owner string, others []string) {
 	all := slices.Clone(others)
 	if owner != "" && !slices.Contains(all, owner) {
@@ -56,13 +56,13 @@ func (l *ledger) own(name, owner string, others []string) {
 	l.Owners[name] = all
 }
 
-// forget removes a file.
+// forget removes a file from the ledger.
 func (l *ledger) forget(name string) {
 	delete(l.Files, name)
 	delete(l.Owners, name)
 }
 
-// former returns the files that a plan no longer has, sorted.
+// former returns the files that a plan had earlier and no longer has, sorted.
 func (l *ledger) former(owner string, now []string) []string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(l.Owners)) {

@@ -10,14 +10,14 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Files of fettle's own on the machine, which keep over a boot what fix writes into the
-// running kernel.
+// Files of fettle's own on the machine, which keep the settings that fix writes into the
+// running kernel over a reboot.
 const (
 	SysctlFile   = "etc/sysctl.d/60-fettle.conf"
 	TmpfilesFile = "etc/tmpfiles.d/60-fettle.conf"
 )
 
-// hieraFile is the name in rules of the file that foreman-installer reads.
+// hieraFile is the name that rules use for the file that foreman-installer reads.
 const hieraFile = "custom-hiera.yaml"
 
 const written = "Written by fettle fix."
@@ -48,7 +48,7 @@ func repairArtefacts(files []*file) ([]Artefact, error) {
 }
 
 // collect sorts the entries of the findings by file. If two findings set the same entry, the
-// later value wins; the reason is that of the first finding, or of the one whose value it
+// later value wins; the reason is that of the first finding, or of the finding whose value it
 // is. Files that a rule only describes in words are left out.
 func collect(findings []rule.Finding) ([]*file, error) {
 	var files []*file

@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/guide/rule"
 )
 
-// Record is the file, in the directory of the others, that keeps their lines: a later run
-// that adds lines to a file keeps those of earlier runs.
+// Record is the file, in the same directory, that records the lines of the other files: a later
+// run that adds lines to a file keeps those of earlier runs.
 const Record = ".fettle-fix.json"
 
 // record is the content of Record.
@@ -26,11 +26,11 @@ type recordedLine struct {
 	Why   string `json:"why"`
 }
 
-// Artefacts returns the files that the fixes of findings need, and their record, for a
-// directory that may have those of earlier runs, whose lines stay first in each file.
-// before is the text of the record, or ""; there reports whether the directory has a file:
-// the lines of a removed one are dropped. kept lists, by file, the lines of earlier runs
-// that no finding of this run needs.
+// Artefacts returns the files that the fixes of findings need, and their record. The directory
+// may have files of earlier runs, whose lines stay first in each file. before is the text of
+// the record, or ""; there reports whether the directory has a file: the lines of a removed
+// file are dropped. kept lists, by file, the lines of earlier runs that no finding of this run
+// needs.
 func Artefacts(findings []rule.Finding, before string, there func(name string) bool) (out []Artefact, kept map[string][]string, err error) {
 	files, err := collect(findings)
 	if err != nil || len(files) == 0 {
@@ -75,7 +75,7 @@ func Artefacts(findings []rule.Finding, before string, there func(name string) b
 }
 
 // keep puts the lines of earlier runs before a file's own, except those that the file sets
-// again.
+// itself.
 func (f *file) keep(earlier []recordedLine) {
 	var old []line
 	for _, l := range earlier {

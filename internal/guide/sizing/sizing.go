@@ -79,8 +79,8 @@ type Value struct {
 	// Why is the formula with its figures, or the reason.
 	Why     string        `json:"why"`
 	Sources []rule.Source `json:"sources,omitempty"`
-	// Also has other figures for the same value, such as that of the source where it
-	// overlooks something.
+	// Also has other figures for the same value, such as the source's figure if the source
+	// overlooks a cost.
 	Also []Figure `json:"also,omitempty"`
 }
 
@@ -113,9 +113,9 @@ type Limit struct {
 	Unit    string  `json:"unit,omitempty"`
 	Maximum float64 `json:"maximum"`
 	Wanted  float64 `json:"wanted"`
-	// UsedPercent is the used share of the maximum; above 100 it is exceeded.
+	// UsedPercent is the used share of the maximum; above 100 the maximum is exceeded.
 	UsedPercent float64 `json:"used_percent"`
-	// Fits is how many times the request fits: the limit with the smallest is hit first.
+	// Fits is the number of times that the request fits; the smallest is hit first.
 	Fits    float64       `json:"fits"`
 	Over    bool          `json:"over"`
 	Why     string        `json:"why,omitempty"`
@@ -155,12 +155,12 @@ type Step struct {
 	Command string `json:"command,omitempty"`
 	// Restarts is what the step interrupts: "each worker, one at a time".
 	Restarts string `json:"restarts,omitempty"`
-	// Check tells how to verify the step.
+	// Check is the way to verify the step.
 	Check string `json:"check,omitempty"`
 }
 
-// NewResult returns an empty result that looks figures up in f. A version of "" stands for
-// the newest.
+// NewResult returns an empty result that looks figures up in f. A version of "" means the
+// newest.
 func NewResult(f Figures, platform, version string) *Result {
 	return &Result{
 		Schema: "fettle/size/v1", Platform: platform, Version: version, byName: map[string]int{}, figures: f,
@@ -168,8 +168,8 @@ func NewResult(f Figures, platform, version string) *Result {
 	}
 }
 
-// For returns an empty result for a version, which has to be in a table of releases or
-// newer than all of it.
+// For returns an empty result for a version, which has to be in a table of releases or newer
+// than all of its rows.
 func For(f Figures, platform, table, version string) (*Result, error) {
 	row, newer, err := KnownVersion(f, table, version)
 	if err != nil {
@@ -198,7 +198,7 @@ func (r *Result) HasTable(name string) bool {
 	return err == nil
 }
 
-// Newest is Table for the newest edition, for tables that have no versions.
+// Newest is Table for the newest edition; it is for tables without versions.
 func (r *Result) Newest(name string) *Edition { return r.edition(name, "") }
 
 func (r *Result) edition(name, version string) *Edition {
@@ -238,8 +238,8 @@ func (r *Result) Artefact(name string) *Artefact {
 	return nil
 }
 
-// Spend adds a budget and its consumers. The caller has already rejected a request for
-// which it does not suffice.
+// Spend adds a budget and its consumers. The caller has already rejected a request that exceeds
+// the budget.
 func (r *Result) Spend(name, unit string, total float64, parts ...Part) {
 	b := Budget{Name: name, Unit: unit, Total: total, Parts: parts}
 	for _, p := range parts {
@@ -250,7 +250,7 @@ func (r *Result) Spend(name, unit string, total float64, parts ...Part) {
 	r.Budgets = append(r.Budgets, b)
 }
 
-// Max adds a limit; it ignores one of which nothing is used.
+// Max adds a limit. It ignores a limit of which nothing is used.
 func (r *Result) Max(l Limit) {
 	if l.Wanted <= 0 || l.Maximum <= 0 {
 		return

@@ -239,7 +239,7 @@ func (w *writer) drop(name string) error {
 	return nil
 }
 
-// replace writes a file, and notes how to restore the previous one.
+// replace writes a file, and records how to restore the previous one.
 func (w *writer) replace(name string, text []byte, mode fs.FileMode) error {
 	back := func() error { return ignoreMissing(w.files.Remove(name)) }
 	attr := host.Attr{Mode: mode, UID: os.Geteuid(), GID: os.Getegid()}

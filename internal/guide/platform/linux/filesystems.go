@@ -51,7 +51,7 @@ var filesystems = platform.Source{
 	},
 }
 
-// directories are those that the sources mention.
+// directories are the directories that the sources mention.
 var directories = []string{
 	"/", "/var", "/var/log", "/var/lib/etcd", "/var/lib/containers", "/var/lib/containerd", "/var/lib/docker", "/var/lib/kubelet",
 	"/var/lib/pgsql", "/var/lib/postgresql", "/var/lib/pulp", "/var/lib/qpidd",

@@ -152,7 +152,7 @@ func askedFor(s *platform.Subject, pool string, standard bool) (winner override.
 	return wanted(s, places...)
 }
 
-// wanted returns the last claim on any of some settings, and its number of pages.
+// wanted returns the last claim on any of the settings, and its number of pages.
 func wanted(s *platform.Subject, places ...setting.Setting) (winner override.Claim, pages float64, ok bool) {
 	for _, p := range places {
 		c, found := s.Claims().Winner(p)

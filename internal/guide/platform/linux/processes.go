@@ -148,7 +148,7 @@ func (p process) give(h *host.Host, t *platform.Known, nodes map[int]unit.CPUSet
 	t.Give(in+"bound", bound, file)
 }
 
-// localShare returns the percentage of the memory that is where the process runs.
+// localShare returns the percentage of the memory on the nodes where the process may run.
 func localShare(bytes map[int]float64, nodes map[int]unit.CPUSet, allowed unit.CPUSet) (percent float64, bound bool) {
 	total, most, near := 0.0, 0.0, 0.0
 	for _, cpus := range nodes {

@@ -73,7 +73,7 @@ var limits = []struct{ unit, kernel string }{
 	{"NOFILE", "Max open files"}, {"NPROC", "Max processes"}, {"MEMLOCK", "Max locked memory"}, {"CORE", "Max core file size"},
 }
 
-// openFilesLimit returns the kernel's maximum, for which infinity stands.
+// openFilesLimit returns the kernel's maximum of open files, which infinity stands for.
 func openFilesLimit(s *platform.Subject) float64 {
 	if v, ok := s.Read("sysctl:fs.nr_open", fact.Number).Value.(float64); ok {
 		return v

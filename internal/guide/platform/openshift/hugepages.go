@@ -33,8 +33,8 @@ type hugePod struct {
 
 const hugeResource = "hugepages-"
 
-// reserve notes pages of a node. Of several documents the largest number counts, because it is
-// unknown which are for the same node.
+// reserve records pages of a node. Of several documents the largest number counts, because it
+// is unknown which are for the same node.
 func (h *hugepages) reserve(page uint64, count, at string) {
 	pages := 0.0
 	for part := range strings.SplitSeq(count, ",") {
@@ -54,8 +54,8 @@ func (h *hugepages) reserve(page uint64, count, at string) {
 	h.reserved[page], h.at = max(h.reserved[page], pages*float64(page)), at
 }
 
-// transparent notes a document's setting of transparent huge pages; of several the one other
-// than never counts.
+// transparent records a document's setting of transparent huge pages; of several the first
+// other than never counts.
 func (h *hugepages) transparent(value, at string) {
 	if h.thp == "" || h.thp == "never" {
 		h.thp, h.thpAt = value, at
@@ -91,7 +91,7 @@ func (h *hugepages) arguments(words []string, at string) {
 // 64 KiB (Documentation/arch/arm64/hugetlbpage.rst).
 var pageSizes = []uint64{64 << 10, 2 << 20, 32 << 20, 512 << 20, 1 << 30, 16 << 30}
 
-// profileOf notes the pages that a TuneD profile reserves.
+// profileOf records the pages that a TuneD profile reserves.
 func (t *told) profileOf(data, at string) {
 	section := ""
 	for line := range strings.Lines(data) {
@@ -133,7 +133,7 @@ func (d document) asksForHugePages() bool {
 	return len(d.hugeResources()) > 0
 }
 
-// hugeResources returns the names of such resources.
+// hugeResources returns the names of the resources hugepages-SIZE that a pod requests.
 func (d document) hugeResources() (out []string) {
 	for _, c := range list(d.get("spec", "containers")) {
 		for _, part := range []string{"requests", "limits"} {

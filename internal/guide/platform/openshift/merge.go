@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// merge resolves "<<" as oc and the installer do (sigs.k8s.io/yaml), and returns an error with
-// its line where they would. left counts down the steps of merges.
+// merge resolves "<<" as oc and the installer do (sigs.k8s.io/yaml). If they would fail, it
+// returns the error and its line. left counts down the steps of merges.
 func merge(n *yaml.Node, left *int) (line int, err error) {
 	for _, c := range n.Content { // an alias has none: its target is merged in its place
 		if line, err := merge(c, left); err != nil {

@@ -14,8 +14,8 @@ type device struct {
 	at  string
 }
 
-// devicesOf notes the MTU of devices: a Network has that of a migration, and that which fettle
-// size assumed; install-config.yaml has that of the hosts' interfaces (nmstate).
+// devicesOf records the MTU of devices. A Network has the MTU of a migration, and the MTU that
+// fettle size assumed; install-config.yaml has the MTU of the hosts' interfaces (nmstate).
 func (t *told) devicesOf(d document) {
 	note := func(n *yaml.Node) {
 		if n == nil {

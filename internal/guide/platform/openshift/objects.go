@@ -113,7 +113,7 @@ func (t *told) healthCheck(d document) {
 	}
 }
 
-// profiles are those that Tuned objects define and recommend.
+// profiles holds the profiles that Tuned objects define and recommend.
 type profiles struct {
 	defined   map[string]bool
 	recommend map[string][]string // by item
@@ -198,8 +198,8 @@ func plugins(profile string) []string {
 	})
 }
 
-// finishProfiles answers which recommended profiles are undefined, for objects that define
-// some: others refer to TuneD's own.
+// finishProfiles lists the undefined among the recommended profiles of each object that defines
+// profiles; other objects refer to TuneD's own.
 func (t *told) finishProfiles() {
 	for item, wanted := range t.profiles.recommend {
 		missing := []string{}

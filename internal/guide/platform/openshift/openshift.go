@@ -117,11 +117,11 @@ func Source() platform.Source {
 type Object struct {
 	Kind, Name string
 	Text       []byte
-	// Listed reports whether the objects have all of its kind.
+	// Listed reports whether all objects of this kind are in the list.
 	Listed bool
 }
 
-// Of answers from the objects of a running cluster. unread is why some may be missing, or "".
+// Of answers from a running cluster's objects. unread is the reason if some are missing, or "".
 func Of(objects []Object, unread string) platform.Answers {
 	r := &reader{problem: unread, ours: true}
 	for _, o := range objects {
@@ -166,7 +166,7 @@ func answers(r *reader) platform.Answers {
 	return &t.known
 }
 
-// kind classifies a document for this package; "" for others.
+// kind classifies a document for this package. It returns "" for other documents.
 func (d document) kind() string {
 	kind, api := d.text("kind"), d.text("apiVersion")
 	group, _, grouped := strings.Cut(api, "/")

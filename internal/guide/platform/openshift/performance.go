@@ -8,9 +8,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// performanceProfile is a PerformanceProfile (performance.openshift.io), from which the
-// Node Tuning Operator renders Tuned, KubeletConfig, MachineConfig and RuntimeClass
-// objects for the nodes that it selects.
+// performanceProfile reads a PerformanceProfile (performance.openshift.io), from which the Node
+// Tuning Operator renders Tuned, KubeletConfig, MachineConfig and RuntimeClass objects for the
+// nodes that it selects.
 func (t *told) performanceProfile(d document) {
 	where := d.get("spec", "nodeSelector")
 	var labels []string

@@ -41,7 +41,7 @@ func (t *told) unclear(input, at string, why error) {
 	t.known.Unclear("openshift."+input, at, fmt.Sprintf("%s: %v", at, why))
 }
 
-// answer gives an input an answer that is not absent.
+// answer gives an input an answer, unless the answer is absent.
 func (t *told) answer(input string, a fact.Answer) {
 	if a.Value != nil || a.Unknown != "" {
 		t.known.Put(a, "openshift."+input)
@@ -167,13 +167,13 @@ func (t *told) number(d document, input string, keys ...string) {
 	t.give(input, v, d.at(n))
 }
 
-// notText is the error about an unquoted scalar where the API server wants a string.
+// notText returns the error about an unquoted scalar where the API server requires a string.
 func notText(n *yaml.Node) error {
 	return fmt.Errorf("%s without quotes is not a string, and the API server rejects it: want %q", n.Value, n.Value)
 }
 
-// duration gives an input the time at a path of keys, if present; it has to be a string, also
-// 0.
+// duration gives an input the time at a path of keys, if present. The time has to be a string,
+// even for 0.
 func (t *told) duration(d document, input string, keys ...string) {
 	if n := d.get(keys...); n != nil && n.Kind == yaml.ScalarNode && n.Tag != "!!str" && n.Value == "0" {
 		t.unclear(input, d.at(n), fmt.Errorf("%s: %w", strings.Join(keys, "."), notText(n)))

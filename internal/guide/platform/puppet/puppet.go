@@ -101,8 +101,8 @@ func (p *puppet) Answer(name string) fact.Answer {
 	return fact.Answer{Unknown: "Puppet Server has no " + name}
 }
 
-// version returns that of the package. Without a readable list of packages, the directory
-// of its options shows that a server is installed.
+// version returns the version of the package. Without a readable list of packages, the
+// directory of its options shows that a server is installed.
 func (p *puppet) version() fact.Answer {
 	if _, err := p.host.Files.Stat(path.Dir(p.files.Options)); product.ByRPM(p.host) && errors.Is(err, fs.ErrNotExist) {
 		return fact.Answer{At: p.files.Options}
@@ -125,8 +125,8 @@ func (p *puppet) version() fact.Answer {
 	return fact.Answer{Unknown: "which version of Puppet Server this is: " + err.Error(), At: p.files.Options}
 }
 
-// option returns an option of the server, absent if no file sets it. file is where the
-// packages have it.
+// option returns an option of the server, absent if no file sets it. file is the name of the
+// option's file in the packages.
 func (p *puppet) option(key, file string, as fact.Type) fact.Answer {
 	at, ok, err := puppetserver.Option(p.host, key, file)
 	switch {

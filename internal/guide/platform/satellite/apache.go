@@ -13,7 +13,7 @@ type directed struct {
 	name string // in lower case
 	args []string
 	line int
-	// in is how deep in sections it is.
+	// in is the depth of nested sections.
 	in int
 	// condition is its conditional section, such as <IfVersion, or "".
 	condition string
@@ -56,8 +56,8 @@ func directives(text string) []directed {
 	return out
 }
 
-// quoted splits a line into words; "..." and '...' are one, with backslashes before quotes in
-// them.
+// quoted splits a line into words. "..." and '...' are one word, in which a backslash may
+// precede a quote.
 func quoted(row string) []string {
 	var out []string
 	for row = strings.TrimLeft(row, " \t"); row != ""; row = strings.TrimLeft(row, " \t") {

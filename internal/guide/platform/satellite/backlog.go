@@ -24,7 +24,7 @@ type tasks struct {
 	at      string
 }
 
-// askTasks counts them. Rails stores times in UTC without a zone; scheduled tasks have not
+// askTasks counts the tasks. Rails stores times in UTC without a zone; scheduled tasks have not
 // started.
 const askTasks = `SELECT json_build_object(
   'pending', count(*),
@@ -107,7 +107,7 @@ func (s *satellite) oldestTask() fact.Answer {
 }
 
 // pending counts the tasks Actions::Katello::Host::* that have not stopped, and returns the
-// line of the last one.
+// line number of the last one.
 func pending(text string) (n, last int, err error) {
 	r := csv.NewReader(bufio.NewReader(strings.NewReader(text)))
 	r.FieldsPerRecord, r.LazyQuotes, r.ReuseRecord = -1, true, true
@@ -137,8 +137,8 @@ const queueSet = "satellite.queue"
 
 const settingsFile = "/etc/foreman/settings.yaml"
 
-// defaultRedis is where the installer has Dynflow keep its queues
-// (puppet-foreman, manifests/config.pp).
+// defaultRedis is the address of Dynflow's queues that the installer sets (puppet-foreman,
+// manifests/config.pp).
 const defaultRedis = "redis://localhost:6379/6"
 
 // queues queries Redis, once.

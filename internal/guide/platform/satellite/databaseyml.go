@@ -11,8 +11,8 @@ import (
 // databaseFile configures Foreman's connection to its database.
 const databaseFile = "/etc/foreman/database.yml"
 
-// defaultPool is ActiveRecord's default, in connections, in each Rails of Satellite 6 (ConnectionPool#initialize, from Rails 6.1 on
-// HashConfig#pool).
+// defaultPool is ActiveRecord's default, in connections, in each Rails of Satellite 6
+// (ConnectionPool#initialize, from Rails 6.1 on HashConfig#pool).
 const defaultPool = 5
 
 // production returns a value of Foreman's production database. Its url takes precedence over

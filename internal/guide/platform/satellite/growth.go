@@ -9,8 +9,8 @@ import (
 // filesystemSet has the file systems with growing directories of Satellite, by mount point.
 const filesystemSet = "satellite.filesystem"
 
-// growingDirs are the directories whose growth the installation guide gives: the rows of the
-// table satellite-disk.
+// growingDirs are the directories for which the installation guide has a growth: the rows of
+// the table satellite-disk.
 var growingDirs = []string{"/var/lib/pulp", "/var/lib/pgsql", "/var/log", "/usr", "/opt/puppetlabs"}
 
 // filesystems returns the mount points of the existing directories.
@@ -48,7 +48,7 @@ func (s *satellite) growing(point string) fact.Answer {
 	return fact.Answer{Value: all, At: s.subject.Answer("mount." + point + ".type").At}
 }
 
-// qpiddBeside answers with the growing directories on the file system of qpidd, if it runs.
+// qpiddBeside answers with the growing directories on the file system of qpidd, if qpidd runs.
 func (s *satellite) qpiddBeside() fact.Answer {
 	if a := s.qpiddSize(); a.Value == nil {
 		return fact.Answer{Unknown: a.Unknown}

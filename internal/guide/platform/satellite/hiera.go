@@ -7,8 +7,8 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 )
 
-// installed are the inputs that keys of Hiera set, by the classes of the installer's modules (puppet-foreman, puppetlabs-apache, puppet-qpid,
-// puppet-foreman_proxy). Those of PostgreSQL have the option's name.
+// installed maps keys of Hiera to inputs. The keys are from puppetlabs-apache, puppet-foreman,
+// puppet-qpid and puppet-foreman_proxy. Inputs of PostgreSQL have the option's name.
 var installed = map[string]string{
 	"apache::mod::event::maxrequestworkers":           "satellite.httpd_max_request_workers",
 	"apache::mod::event::serverlimit":                 "satellite.httpd_server_limit",

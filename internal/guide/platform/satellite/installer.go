@@ -87,7 +87,7 @@ func (s *satellite) hieraKeys() fact.Answer {
 	return fact.Answer{Value: append([]string{}, slices.Sorted(maps.Keys(i.custom))...), At: customHiera}
 }
 
-// checkpointSegments answers with a setting that PostgreSQL no longer has, if it remains.
+// checkpointSegments answers with custom-hiera.yaml's checkpoint_segments, an obsolete option.
 func (s *satellite) checkpointSegments() fact.Answer {
 	i := s.readInstaller()
 	if !i.customFile.exists || i.customFile.unknown != "" {
@@ -113,8 +113,8 @@ var sizes = sync.OnceValues(func() (*rule.Table, error) {
 	return c.Table("installer_tuning"), nil
 })
 
-// sizeCell returns what the chosen size sets for a key of Hiera, from the installer's files if
-// they are here, else from the published ones. ok is false if it sets nothing.
+// sizeCell returns the value that the chosen size sets for a key of Hiera, from the installer's
+// files if they are here, else from the published ones. ok is false if it sets none.
 func (s *satellite) sizeCell(key string) (text, at string, ok bool, unknown string) {
 	a := s.tuning()
 	size, _ := a.Value.(string)
@@ -158,8 +158,8 @@ func (s *satellite) sizeCell(key string) (text, at string, ok bool, unknown stri
 	}
 }
 
-// database answers with an option of the PostgreSQL server here. Only if there is none yet, it
-// is what the installer would set, marked as intended.
+// database answers with an option of the PostgreSQL server here. If there is no server yet, it
+// answers with the value that the installer would set, marked as intended.
 func database(option string, as fact.Type) func(*satellite) fact.Answer {
 	return func(s *satellite) fact.Answer {
 		switch local := s.databaseLocal(); {
@@ -211,8 +211,8 @@ func (s *satellite) setUp(product string) (there bool, unknown string) {
 	return false, ""
 }
 
-// intendedDatabase answers with what the installer would set for PostgreSQL: by
-// custom-hiera.yaml, else by the size.
+// intendedDatabase answers with the value that the installer would set for PostgreSQL, from
+// custom-hiera.yaml, else from the size.
 func (s *satellite) intendedDatabase(key string, as fact.Type) fact.Answer {
 	const intended = "intended, as no PostgreSQL is set up here: "
 	i := s.readInstaller()
@@ -231,7 +231,7 @@ func (s *satellite) intendedDatabase(key string, as fact.Type) fact.Answer {
 	return platform.Typed(text, as, intended+at)
 }
 
-// checkpointTarget answers with the default of checkpoint_completion_target (PostgreSQL 14, release notes: raised from 0.5).
+// checkpointTarget answers with PostgreSQL's default: 0.9 from version 14 on, 0.5 before.
 func (s *satellite) checkpointTarget() fact.Answer {
 	a := s.subject.Answer("postgresql.version")
 	version, ok := a.Value.(string)

@@ -32,8 +32,9 @@ var (
 	errorLog  = []string{"/var/log/httpd/error_log", "/var/log/httpd/foreman-ssl_error_ssl.log", "/var/log/httpd/rhsm-pulpcore-https-443_error_ssl.log", "/var/log/httpd/rhsm-pulpcore-https-8443_error_ssl.log", "/var/log/apache2/error.log"}
 )
 
-// signs lists the kinds. Of the kernel's lines about a killed process only "Out of memory: Killed process" and "Memory cgroup out of memory: Killed
-// process" are counted: "oom-kill:" is of the same one.
+// signs lists the kinds. A process killed for lack of memory is counted by the kernel's lines
+// "Out of memory: Killed process" or "Memory cgroup out of memory: Killed process", not by
+// "oom-kill:", which is about the same process.
 var signs = []kind{
 	{"pool_timeouts", "Requests that got no connection of the database pool in time (production.log).", []string{"/var/log/foreman/production.log"}, contains("ActiveRecord::ConnectionTimeoutError"), true},
 	{"http_503", "Requests that httpd answered with 503 (its access logs).", accessLog, statusIs("503"), false},

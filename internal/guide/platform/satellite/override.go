@@ -59,15 +59,15 @@ func (s *satellite) unsuited() fact.Answer {
 	return a
 }
 
-// needed reports whether a key belongs there: it suits the machine and the size's value does
-// not, or the guide sets it for every size.
+// needed reports whether a key belongs in custom-hiera.yaml: its value suits the machine and
+// the size's value does not, or the guide sets it for every size.
 func (s *satellite) needed(key string) bool {
 	return s.sizeSuits(key).Value == false && s.overrideSuits(key).Value == true || s.overrideInGuide(key).Value == true
 }
 
-// guided are the options of PostgreSQL that the guide sets "irrespective of a tuning
-// profile" (000, 5.7): from the least to the most. A bound of 0 is that of the size; the
-// most of the buffers is a quarter of the memory.
+// guided has the options of PostgreSQL that the guide sets "irrespective of a tuning profile"
+// (000, 5.7), with their bounds. A bound of 0 is the value of the size; the maximum of the
+// buffers is a quarter of the memory.
 var guided = map[string]struct{ least, most float64 }{
 	"max_connections":              {0, 1000},
 	"shared_buffers":               {2 << 30, 0},
@@ -105,7 +105,7 @@ func (s *satellite) overrideInGuide(key string) fact.Answer {
 // sizeSuits answers whether the size's value suits the machine.
 func (s *satellite) sizeSuits(key string) fact.Answer { return s.suits(key, s.sizeValue(key)) }
 
-// overrideSuits answers whether the value of custom-hiera.yaml does.
+// overrideSuits answers whether the value of custom-hiera.yaml suits the machine.
 func (s *satellite) overrideSuits(key string) fact.Answer { return s.suits(key, s.overrideValue(key)) }
 
 // suits answers whether a value suits the machine. A size assumes some memory; on a machine

@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// file is the content of a file, or why it is unknown. Neither means that the file does not
-// exist.
+// file is the content of a file, or the reason that it is unknown. Without either the file does
+// not exist.
 type file struct {
 	path    string
 	text    string
@@ -43,11 +43,11 @@ func (s *satellite) read(p string) file {
 	return f
 }
 
-// wholly are the directories that a sosreport copies completely: files missing from them do not
-// exist.
+// wholly lists the directories that a sosreport copies completely: files missing from them do
+// not exist.
 var wholly = []string{"/etc/foreman", "/etc/foreman-installer", "/etc/foreman-proxy", "/etc/foreman-proxy/settings.d", "/etc/httpd/conf.d", "/etc/httpd/conf.modules.d"}
 
-// why returns why a file is unknown, or "" if it does not exist.
+// why returns the reason that a file is unknown, or "" if it does not exist.
 func (s *satellite) why(p string, err error) string {
 	if host.Unknown(err) {
 		if to, err := s.host.Files.Readlink(p); err == nil {

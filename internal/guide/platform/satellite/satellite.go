@@ -69,8 +69,8 @@ func (s *satellite) Answer(name string) fact.Answer {
 	return fact.Answer{Unknown: "a Satellite has no " + name}
 }
 
-// none reports whether the machine certainly is neither Satellite nor Capsule, so that nothing
-// of one is read.
+// none reports whether the machine certainly is neither a Satellite nor a Capsule. Then none of
+// their files is read.
 func (s *satellite) none() bool {
 	p := s.find()
 	return p.role == "" && p.unknown == ""
@@ -123,7 +123,6 @@ func server(answer func(*satellite) fact.Answer) func(*satellite) fact.Answer {
 
 const ofDatabase = "An option of PostgreSQL: of the server here, or what the installer would set if there is none yet."
 
-// inputs lists all inputs.
 var inputs = sync.OnceValue(func() []input {
 	all := []input{
 		one("version", fact.Text, "", "The version of Satellite; of an upstream Foreman, of the Satellite that is made from it.", (*satellite).version),

@@ -171,8 +171,8 @@ func (s *satellite) pulpWorkers() fact.Answer {
 	return fact.Answer{Value: float64(len(units)), At: "/etc/systemd/system"}
 }
 
-// executor answers with a variable of Dynflow's executor: in its units since Satellite 6.8, in a
-// file of /etc/sysconfig before.
+// executor answers with a variable of Dynflow's executor: in its units since Satellite 6.8,
+// before in a file of /etc/sysconfig.
 func executor(name string, kind fact.Type) func(*satellite) fact.Answer {
 	return func(s *satellite) fact.Answer {
 		names, unknown := s.dynflowUnits()
@@ -264,10 +264,10 @@ func (s *satellite) openFilesOfProcess(name string) fact.Answer {
 	return fact.Answer{Unknown: name + " is not in this copy"}
 }
 
-// maxName is how many bytes of a program's name the kernel keeps (TASK_COMM_LEN).
+// maxName is the number of bytes of a program's name that the kernel keeps (TASK_COMM_LEN).
 const maxName = 15
 
-// processes returns those of a program, sorted by PID; all is false if the copy has no
+// processes returns the processes of a program, sorted by PID. all is false if the copy has no
 // processes.
 func (s *satellite) processes(program string) (pids []string, all bool) {
 	list, err := s.host.Files.ReadDir("/proc")

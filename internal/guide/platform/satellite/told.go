@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// toldSet has the keys of Hiera by which the installer configures a product here: those of
+// toldSet has the keys of Hiera with which the installer configures a product here: the keys of
 // custom-hiera.yaml, and those of the chosen size that it does not override.
 const toldSet = "satellite.told"
 
@@ -22,7 +22,7 @@ var databaseOptions = []string{
 	"max_connections", "shared_buffers", "work_mem", "effective_cache_size", "autovacuum_vacuum_cost_limit", "log_min_duration_statement", "checkpoint_completion_target",
 }
 
-// ofTold returns the keys that can be compared with a product's settings.
+// ofTold returns the keys whose value can be compared with a product's setting.
 func ofTold() []string {
 	keys := slices.Sorted(maps.Keys(installed))
 	for _, option := range databaseOptions {
@@ -31,7 +31,7 @@ func ofTold() []string {
 	return keys
 }
 
-// toldKeys lists the set: first those of custom-hiera.yaml, in its order.
+// toldKeys lists the keys of toldSet: first those of custom-hiera.yaml, in its order.
 func (s *satellite) toldKeys() (names []string, unknown string) {
 	i := s.readInstaller()
 	if i.customFile.unknown != "" {
@@ -66,7 +66,7 @@ func (s *satellite) toldText(key string) (text, at string, ok bool, unknown stri
 	return s.sizeCell(key)
 }
 
-// isSetBy reports whether the machine has the setting of a key, or that is unknown.
+// isSetBy reports whether the machine has the setting of a key, or may have it.
 func (s *satellite) isSetBy(key string) bool {
 	if module, ok := strings.CutPrefix(key, "apache::mod::"); ok {
 		module, _, _ = strings.Cut(module, "::")

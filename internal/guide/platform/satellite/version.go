@@ -88,7 +88,7 @@ func (s *satellite) judgedAs() fact.Answer {
 	})
 }
 
-// releaseKnown answers whether the tables are of the installed release.
+// releaseKnown answers whether the tables have the installed release.
 func (s *satellite) releaseKnown() fact.Answer {
 	return s.ofRelease(func(p *satelliteProduct) any {
 		n, ok := minor(p.version)
@@ -104,7 +104,7 @@ func (s *satellite) ofRelease(of func(*satelliteProduct) any) fact.Answer {
 	return a
 }
 
-// later reports whether Foreman is newer than that of the newest known Satellite.
+// later reports whether Foreman is newer than the Foreman of the newest known Satellite.
 func (p *satelliteProduct) later() bool {
 	n, ok := minor(p.foreman)
 	newest, _ := minor(releases[0].foreman)

@@ -18,9 +18,9 @@ type entry struct {
 	line int
 }
 
-// entries flattens the first document of a YAML file, all that Ruby's YAML.load reads: nested
-// keys joined by slashes, lists as their items separated by blanks, without nulls. A document
-// that is not a map is an error.
+// entries flattens the first document of a YAML file, which is all that Ruby's YAML.load reads.
+// Nested keys are joined by slashes, the items of lists by blanks; nulls are omitted. A
+// document that is not a map is an error.
 func entries(text string) (map[string]entry, error) {
 	var doc yaml.Node
 	if err := yaml.NewDecoder(bytes.NewReader([]byte(text))).Decode(&doc); err != nil {

@@ -13,15 +13,15 @@ import (
 	"fettle.dev/fettle/internal/guide/sizing/server"
 )
 
-// smallestServices is the prefix of the smallest service network with a tenth address,
-// which the cluster's DNS takes (cluster-dns-operator, "dns-default").
+// smallestServices is the prefix of the smallest service network with a tenth address, which
+// the cluster's DNS uses (cluster-dns-operator, "dns-default").
 const smallestServices = 28
 
 // standardPrefix is the default host prefix.
 const standardPrefix = 23
 
-// subnets returns how many nodes get a part of a cluster network, and how many addresses
-// each part has for pods, without the reserved ones.
+// subnets returns the number of nodes that get a part of a cluster network, and the number of
+// addresses that each part has for pods, without the reserved ones.
 func subnets(cluster netip.Prefix, hostPrefix, reserved int) (nodes, addresses float64) {
 	return sizing.Power(hostPrefix - cluster.Bits()), sizing.Power(32-hostPrefix) - float64(reserved)
 }
@@ -47,7 +47,7 @@ func (p *plan) addresses() error {
 	p.hostPrefix = p.w.HostPrefix
 	why := fmt.Sprintf("%d pods of users, up to %d of the system and %d addresses for the node itself", p.userPods, p.systemPods, reserved)
 	if p.userPods == p.maxPods {
-		// The source's own case (9.1): 500 pods of users want a /22.
+		// The source's own case (9.1): 500 pods of users need a /22.
 		why = fmt.Sprintf("%d pods, up to %d of the system in addition if all of those are of users, and %d addresses for the node itself", p.maxPods, p.systemPods, reserved)
 	}
 	if p.maxPods > p.podsPerNode {
@@ -73,8 +73,8 @@ func (p *plan) addresses() error {
 	return p.otherNetworks()
 }
 
-// clusterNetwork takes the requested network if it holds the nodes, or the smallest of the
-// catalog that does.
+// clusterNetwork uses the requested network if it is large enough for the nodes, else the
+// smallest network of the catalog that is.
 func (p *plan) clusterNetwork(reserved int) ([]rule.Source, error) {
 	e := p.Newest("openshift-cluster-network")
 	fits := func(c netip.Prefix) bool {
@@ -122,7 +122,7 @@ type namedNet struct {
 
 type namedNets []namedNet
 
-// of returns the network of an option, enlarged for a number of addresses.
+// of returns the network of an option, enlarged if necessary to hold the number of addresses.
 func (all namedNets) of(input string, addresses int) namedNet {
 	i := slices.IndexFunc(all, func(n namedNet) bool { return n.input == input })
 	n := all[i]
@@ -130,8 +130,8 @@ func (all namedNets) of(input string, addresses int) namedNet {
 	return n
 }
 
-// elsewhere returns the error about one of the networks, with a private network of its size
-// that overlaps none of the others.
+// elsewhere returns the error about one of the networks. It suggests a private network of the
+// same size that overlaps none of the others.
 func (all namedNets) elsewhere(n namedNet, format string, args ...any) error {
 	for _, private := range []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"} {
 		space := netip.MustParsePrefix(private)

@@ -112,8 +112,8 @@ func (p *plan) capacity(cores, ram float64) (capacity, []rule.Source) {
 	return c, e.Sources
 }
 
-// largerNode returns the options of a node that has so many cores and bytes of memory for
-// pods, where the capacity c is lower.
+// largerNode returns the options of a node with the given cores and bytes of memory for pods,
+// for those of which the capacity c has less.
 func (p *plan) largerNode(c capacity, cores, memory float64) (options []string) {
 	if more := cores - c.cores; more > 0 {
 		options = append(options, fmt.Sprintf("--node-cores=%d", int(math.Ceil(float64(p.w.NodeCores)+more))))
@@ -124,7 +124,7 @@ func (p *plan) largerNode(c capacity, cores, memory float64) (options []string) 
 	return options
 }
 
-// nodes returns how many nodes hold the applications by cores, and by memory.
+// nodes returns the number of nodes that the applications need by cores, and by memory.
 func (a *applications) nodes(c capacity, overcommit float64) (byCores, byMemory int) {
 	more := 1 + overcommit/100
 	return sizing.Ceil(a.cores-a.softCores+a.softCores/more, c.cores), sizing.Ceil(a.memory-a.softMemory+a.softMemory/more, c.memory)

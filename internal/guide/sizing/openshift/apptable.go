@@ -115,7 +115,7 @@ func parseApp(n *yaml.Node) (application, error) {
 	return app, nil
 }
 
-// take reads the keys of a mapping. In one merged by "<<", keys already present win.
+// take reads the keys of a mapping. If "<<" merges it, keys that are already present win.
 func (app *application) take(n *yaml.Node, seen map[string]bool, merged bool) error {
 	var more []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {

@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/prometheus"
 )
 
-// Usage is the ingestion of a running Prometheus and what it needs for that.
+// Usage is the ingestion of a running Prometheus and the resources it needs for that.
 type Usage struct {
 	Series           float64 // in memory now
 	SamplesPerSecond float64
@@ -19,7 +19,7 @@ type Usage struct {
 	Nodes, Pods      float64 // of the cluster that it watches; 0 if unknown
 }
 
-// Disk returns the bytes that the samples of a time need.
+// Disk returns the bytes that the samples of a period need.
 func (u *Usage) Disk(keep time.Duration) float64 {
 	return keep.Seconds() * u.SamplesPerSecond * u.BytesPerSample
 }

@@ -74,8 +74,8 @@ func (p *plan) installation() error {
 	return nil
 }
 
-// networkFile sets the MTU inside the overlay where the MTU of the machines is given or
-// IPsec reduces it: otherwise the operator detects it.
+// networkFile sets the MTU inside the overlay if the MTU of the machines is given or IPsec
+// reduces it; otherwise the operator detects it.
 func (p *plan) networkFile() sizing.Step {
 	ipsec := ""
 	switch {

@@ -104,8 +104,8 @@ func (p *plan) kubelets() error {
 	return nil
 }
 
-// away rejects a roll-out that takes all workers at once, and notes the effect of one that
-// takes several.
+// away rejects a roll-out that takes down all workers at once, and adds a note about the effect
+// of one that takes down more than one.
 func (p *plan) away() error {
 	const reason = "consider how many workers can be away without affecting the applications that run (2.2, IMPORTANT)"
 	n := p.w.MaxUnavailable
@@ -122,8 +122,8 @@ func (p *plan) away() error {
 	return nil
 }
 
-// topologyManager enables the topology manager in versions that have it off. It precedes
-// the change of the kubelets, which would have no effect without it.
+// topologyManager enables the topology manager in versions that have it off by default. It must
+// precede the change of the kubelets, which would have no effect without it.
 func (p *plan) topologyManager() error {
 	e := p.Table("openshift-topology-manager")
 	row, err := e.Row("kubelet")
@@ -148,7 +148,7 @@ func (p *plan) topologyManager() error {
 	return nil
 }
 
-// healthCheck decides up to how many broken machines are replaced.
+// healthCheck decides the number of broken machines up to which they are replaced.
 func (p *plan) healthCheck() error {
 	e := p.Table("openshift-health-check")
 	limit := p.w.MaxUnhealthy

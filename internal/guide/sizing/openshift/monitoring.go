@@ -12,19 +12,19 @@ import (
 	"fettle.dev/fettle/internal/guide/sizing"
 )
 
-// safety is the margin in the source's figures, which a measured figure gets too (002, 8.1:
-// about 20 %).
+// safety is the margin in the source's figures, which is also added to a measured figure (002,
+// 8.1: about 20 %).
 const safety = 1.2
 
-// demand is what one Prometheus needs: GB a day, GB of memory.
+// demand is the disk and memory that one Prometheus needs, in GB a day and GB.
 type demand struct {
 	perDay, ram float64
 	why         string
 	sources     []rule.Source
 }
 
-// byTable returns the demand of a cluster by the source's table, extrapolated linearly
-// beyond its last row.
+// byTable returns the demand of a cluster from the source's table, extrapolated linearly beyond
+// its last row.
 func byTable(e *sizing.Edition, nodes, pods float64) (d demand, row *rule.Row) {
 	d.sources = e.Sources
 	last := &e.Rows[len(e.Rows)-1]
@@ -84,7 +84,7 @@ func (p *plan) monitoring(ctx context.Context) error {
 	return nil
 }
 
-// measured sizes by a running Prometheus, in addition to the table.
+// measured sizes Prometheus from a running one, in addition to the table.
 func (p *plan) measured(ctx context.Context, table demand) error {
 	u, err := p.w.measure(ctx, p.w.Prometheus, p.w.PrometheusToken)
 	var bad *sizing.InputError

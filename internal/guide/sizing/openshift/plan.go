@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// plan is a request that is being worked out: what one part has decided and another needs.
+// plan is a request in progress: the values that one part has decided and another needs.
 type plan struct {
 	*sizing.Result
 	w *Request
@@ -61,7 +61,7 @@ func (w *Request) Size(ctx context.Context, f sizing.Figures) (*sizing.Result, e
 	return p.Result, nil
 }
 
-// release decides what depends on the version alone.
+// release decides the values that depend on the version alone.
 func (p *plan) release() error {
 	e := p.Newest("openshift-releases")
 	p.network = p.w.NetworkType
@@ -181,8 +181,8 @@ func digits(x float64) string {
 	return strconv.FormatFloat(r, 'f', -1, 64)
 }
 
-// shares notes what is left for each pod if the requests of the pods are unknown: cores and
-// memory limit a node too.
+// shares adds a note about the resources that remain for each pod, if the requests of the pods
+// are unknown: cores and memory limit a node too.
 func (p *plan) shares() {
 	if p.apps != nil {
 		return

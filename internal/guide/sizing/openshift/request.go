@@ -70,7 +70,7 @@ type Request struct {
 	measure func(ctx context.Context, address, token string) (*Usage, error)
 }
 
-// objects are the maximums with an option of their own.
+// objects are the maximums that have their own option.
 var objects = []struct{ row, option, doc string }{
 	{"namespaces", "namespaces", "namespaces"},
 	{"builds", "builds", "builds"},
@@ -86,7 +86,7 @@ var objects = []struct{ row, option, doc string }{
 	{"crds", "crds", "custom resource definitions"},
 }
 
-// The largest accepted counts. The tested maximums of any version are 2000 nodes, 150,000 pods and 2500 pods on a node.
+// The largest accepted counts; tested maximums: 2000 nodes, 150,000 pods, 2500 pods per node.
 const (
 	mostNodes = 20_000
 	mostPods  = 1_500_000
@@ -196,7 +196,7 @@ func unhealthy(s string) error {
 	return err
 }
 
-// allowedUnhealthy returns up to how many broken machines of a number are replaced: a share
+// allowedUnhealthy returns the number of broken machines up to which they are replaced: a share
 // is rounded down (002, 3.4.1.2).
 func allowedUnhealthy(limit string, machines int) (int, error) {
 	text, share := strings.CutSuffix(limit, "%")
@@ -218,7 +218,7 @@ func measure(ctx context.Context, address, token string) (*Usage, error) {
 	return Measure(ctx, s)
 }
 
-// check rejects a request that is inconsistent in itself.
+// check rejects a request that contradicts itself.
 func (w *Request) check() error {
 	var problems []*sizing.InputError
 	fault := func(works, input, format string, args ...any) {

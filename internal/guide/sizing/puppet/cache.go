@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/guide/sizing"
 )
 
-// cache decides whether a cache in front of the server pays, in addition to static
+// cache decides whether a cache in front of the server is worthwhile, in addition to static
 // catalogs if the server has them.
 func (p *plan) cache() error {
 	names, beside := []string{"file_metadatas"}, " with static catalogs"
@@ -64,7 +64,7 @@ func (p *plan) cache() error {
 	return nil
 }
 
-// olderThan reports whether a version is known and before another one.
+// olderThan reports whether a version is known and older than another one.
 func olderThan(version string, than ...int) bool {
 	var have [3]int
 	if n, _ := fmt.Sscanf(version, "%d.%d.%d", &have[0], &have[1], &have[2]); n == 0 {
@@ -81,9 +81,9 @@ func olderThan(version string, than ...int) bool {
 // byFettle begins each line that withReasons writes.
 const byFettle = "# fettle size puppet: "
 
-// withReasons puts the reasons for a change before the text of a file that the machine
-// has, in place of those of an earlier run. A line that begins with # is a comment in
-// HOCON and in a service's file of variables.
+// withReasons puts the reasons for a change before the text of a file of the machine, in place
+// of those of an earlier run. A line that begins with # is a comment in HOCON and in a
+// service's file of variables.
 func withReasons(text string, reasons ...string) string {
 	for strings.HasPrefix(text, byFettle) {
 		_, text, _ = strings.Cut(text, "\n")
@@ -91,7 +91,7 @@ func withReasons(text string, reasons ...string) string {
 	return byFettle + strings.Join(reasons, "\n"+byFettle) + "\n" + text
 }
 
-// HeadersFile is the name of the file that makes the server believe the front end.
+// HeadersFile returns the name of the file that makes the server trust the front end's headers.
 func HeadersFile(options string) string { return options + "/header-certificates.conf" }
 
 var measured = rule.Source{Document: "fettle", Section: "measured with Puppet Server 7.9.5"}

@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/guide/sizing"
 )
 
-// Names of the files on the machine: the script that empties the cache, and those of the
-// web servers, as Debian's and Red Hat's packages have them.
+// Names of the files on the machine: the script that empties the cache, and the files of the
+// web servers, as in the packages of Debian and Red Hat.
 const (
 	PurgeScript = "usr/local/sbin/puppet-cache-purge"
 	NginxFile   = "etc/nginx/conf.d/puppet.conf"
@@ -23,7 +23,7 @@ var templates embed.FS
 
 var fill = sizing.Templates(templates)
 
-// proxy is a web server in front of Puppet Server; its fields are what the templates use.
+// proxy is a web server in front of Puppet Server; the templates use its fields.
 type proxy struct {
 	Server
 	name, template, file, checked string
@@ -35,7 +35,7 @@ type proxy struct {
 	prepare, enable, test         string
 }
 
-// location is a kind of answer that is cached.
+// location is a kind of cached response.
 type location struct {
 	Why     string
 	Regexp  string   // of nginx
@@ -43,8 +43,8 @@ type location struct {
 	Seconds int
 }
 
-// locations are the answers that are the same for every node of an environment until its
-// code changes. What fileserver.conf serves may differ from node to node.
+// locations returns the responses that are the same for every node of an environment until its
+// code changes. The files that fileserver.conf serves may differ from node to node.
 func (p *plan) locations() []location {
 	all := []location{{
 		Why:    "the metadata of modules' files and of plugins: the same for each node of an environment",

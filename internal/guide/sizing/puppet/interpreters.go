@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// interpreters calculates how many JRuby instances the rest of the work needs, and the
-// memory of Java for them.
+// interpreters calculates the number of JRuby instances that the rest of the work needs, and
+// the memory of Java for them.
 func (p *plan) interpreters() error {
 	work, of := p.log.Busiest, "the busiest minute"
 	if p.static || p.cached {
@@ -26,7 +26,7 @@ func (p *plan) interpreters() error {
 		p.Note("the log has %.2f requests in progress in %s, and %d CPUs serve %d interpreters: the rest waits. Add compilers, or make agents run less often; the time of a request in the log includes its wait for an interpreter", work, of, p.CPUs, most)
 		want, why = most, why+fmt.Sprintf("; %d CPUs serve %d (P08)", p.CPUs, most)
 	}
-	// It keeps what it has if the CPUs serve it: the log may be of a quiet time.
+	// The server keeps its interpreters if the CPUs suffice: the log may be of a quiet time.
 	if has := p.Server.Interpreters; min(has, most) > want {
 		had := "as it has"
 		if has > most {
@@ -52,7 +52,7 @@ func (p *plan) interpreters() error {
 		p.Note("%s holds %d interpreters, and %d are needed: add memory, or a compiler", p.RAM, fit, want)
 		why += fmt.Sprintf("; %s holds %d", p.RAM, fit)
 	}
-	// It keeps a larger heap and code cache if the memory holds them.
+	// The server keeps a larger heap and code cache if the memory suffices.
 	whyHeap := fmt.Sprintf("%s for each of %s and as much for the server (P07)", unit.Size(heapEach), text.Count(fit, "interpreter"))
 	if has := float64(p.Server.Heap); has > heap && has+code+p.figure("java beside") <= share*float64(p.RAM) {
 		heap, whyHeap = has, "as it has; "+whyHeap
@@ -70,11 +70,11 @@ func (p *plan) interpreters() error {
 	return p.javaFiles(fit, heap, code, why, whyHeap, whyCode)
 }
 
-// javaCodeCache is what Java reserves for compiled code by default, in bytes: 240 MB with
-// tiered compilation (OpenJDK 11, java, -XX:ReservedCodeCacheSize; P11).
+// javaCodeCache is the size that Java reserves for compiled code by default, in bytes: 240 MB
+// with tiered compilation (OpenJDK 11, java, -XX:ReservedCodeCacheSize; P11).
 const javaCodeCache = 240 << 20
 
-// codeCache returns what the server has for compiled code, in bytes.
+// codeCache returns the size that the server has for compiled code, in bytes.
 func (p *plan) codeCache() uint64 { return cmp.Or(p.Server.CodeCache, javaCodeCache) }
 
 // javaFiles writes the files of interpreters and memory if they differ from the figures;

@@ -1,7 +1,7 @@
 // Package puppet sizes a Puppet Server from its log of requests: whether catalogs should
-// contain the metadata of files, whether a cache in front of it pays, and how many
-// interpreters and how much memory the rest needs. It writes the files for the server and
-// the installed web server. The caller reads the server's configuration and the log.
+// contain the metadata of files, whether a cache in front of it is worthwhile, and how many
+// interpreters and how much memory the rest needs. It writes the files for the server and the
+// installed web server. The caller reads the server's configuration and the log.
 package puppet
 
 import (
@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Request asks for a server that answers the traffic of a log.
+// Request asks for a server that can serve the traffic of a log.
 type Request struct {
 	Log      sizing.Log
 	CPUs     int
@@ -61,7 +61,7 @@ func certname(s string) error {
 // Inputs implements sizing.Request.
 func (w *Request) Inputs() []*sizing.Input { return w.inputs }
 
-// plan is a request that is being worked out.
+// plan is a request in progress.
 type plan struct {
 	*Request
 	*sizing.Result
@@ -105,7 +105,7 @@ func (w *Request) Size(_ context.Context, f sizing.Figures) (*sizing.Result, err
 	return p.Result, nil
 }
 
-// nothingWritten notes why there are no files, and the next step.
+// nothingWritten adds notes with the reason that there are no files, and with the next step.
 func (p *plan) nothingWritten() {
 	pays := func(group string) bool {
 		v := p.Value(group, "verdict")
@@ -131,7 +131,7 @@ func (p *plan) where() string {
 	return "here"
 }
 
-// next tells how to run this for a server.
+// next returns the way to run this for a server.
 func (p *plan) next() string {
 	if p.Server.Copy != "" {
 		return "Next: fettle facts --archive FILE on the server itself, and --root FILE instead of " + p.Server.Copy
@@ -139,19 +139,19 @@ func (p *plan) next() string {
 	return "Next: the same call on the server, or with --root and a copy of it (fettle facts --archive FILE there)"
 }
 
-// mostlyCatalogs is the share of all time from which catalogs are the main load.
+// mostlyCatalogs is the share of the time from which on catalogs are the main load.
 const mostlyCatalogs = 0.5
 
-// catalogs notes what to do if compiling catalogs takes most of the time, which neither
-// static catalogs nor a cache reduce.
+// catalogs adds a note about the next step if compiling catalogs takes most of the time, which
+// neither static catalogs nor a cache reduce.
 func (p *plan) catalogs() {
 	if share := p.log.share("catalog"); share >= mostlyCatalogs {
 		p.Note("%.0f %% of the time goes to catalogs, which no cache answers: each takes an interpreter and a CPU while it compiles. Next: fettle logs puppet-reports DIR shows which nodes and resources take the time; environment_timeout = unlimited with a flush at each deployment avoids reading the manifests again; for the rest a longer runinterval, more CPUs or another compiler", 100*share)
 	}
 }
 
-// defaultInterpreters returns how many a server takes by default: one less than the CPUs,
-// from 1 to 4 (jruby-utils 036176f, jruby_core.clj, default-pool-size).
+// defaultInterpreters returns a server's default number: one less than the CPUs, from 1 to 4
+// (jruby-utils 036176f, jruby_core.clj, default-pool-size).
 func defaultInterpreters(cpus int) int { return min(4, max(1, cpus-1)) }
 
 // figure returns a value of the table.
@@ -160,7 +160,6 @@ func (p *plan) figure(row string) float64 { return p.figures.Number(row, "value"
 // forced reports whether a part is requested even if the log does not call for it.
 func (p *plan) forced(part string) bool { return slices.Contains(p.Parts, part) }
 
-// add adds a value.
 func (p *plan) add(group, name string, value any, unit, why string, sources ...rule.Source) {
 	p.Add(sizing.Value{Group: group, Name: name, Value: value, Unit: unit, Why: why, Sources: sources})
 }
@@ -174,7 +173,7 @@ var (
 	terminations = rule.Source{Document: "help.puppet.com", Section: "External SSL termination with Puppet Server"}
 )
 
-// summary adds the figures of the log, the most time first.
+// summary adds the figures of the log, the indirector with the most time first.
 func (p *plan) summary() {
 	l := p.log
 	p.add("log", "requests", l.Count, "", fmt.Sprintf("in %s of %s, %s of work; %d nodes requested a catalog", span(l.SpanSeconds), l.names(), span(l.Seconds), l.Nodes))

@@ -37,8 +37,8 @@ type Server struct {
 	// Paths of the server's own TLS files; "" if unknown.
 	Certificate, Key, CA, CRL string
 
-	// FileRule names a rule of auth.conf that does not let every node have what a cache would
-	// give to all ("FILE:LINE does not ..."), or is "".
+	// FileRule names a rule of auth.conf that denies some nodes what a cache would serve to all
+	// ("FILE:LINE does not ..."), or is "".
 	FileRule string
 
 	Nginx, Apache string // versions; "" if not installed

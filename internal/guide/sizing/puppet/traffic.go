@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Traffic summarizes a log of requests. Puppet's own are counted by indirector:
+// Traffic summarizes a log of requests. Puppet's own requests are counted by indirector:
 // "catalog", "file_metadata".
 type Traffic struct {
 	Logs        []string // as the user named them
@@ -18,10 +18,10 @@ type Traffic struct {
 	Longest     float64 // seconds of the longest request
 	Of          map[string]Share
 	Nodes       int // that requested a catalog
-	// Same has, by indirector, how often each object of each environment was requested.
+	// Same has, by indirector, the number of requests for each object of each environment.
 	Same map[string][]uint64
-	// Busiest is the mean number of requests in progress in the busiest minute, or in the
-	// whole log if it is shorter. BusiestRest is the same of requests not about files.
+	// Busiest is the mean number of requests in progress in the busiest minute, or in the whole
+	// log if it is shorter. BusiestRest is the same for requests that are not about files.
 	Busiest, BusiestRest float64
 }
 
@@ -36,14 +36,14 @@ var AboutFiles = []string{"file_metadata", "file_metadatas", "file_content"}
 
 func (l *Traffic) names() string { return strings.Join(l.Logs, ", ") }
 
-// byTime returns the indirectors, the one that took most time first.
+// byTime returns the indirectors, the one with the most time first.
 func (l *Traffic) byTime() []string {
 	return slices.SortedFunc(maps.Keys(l.Of), func(a, b string) int {
 		return cmp.Or(cmp.Compare(l.Of[b].Seconds, l.Of[a].Seconds), cmp.Compare(a, b))
 	})
 }
 
-// share returns the part of the time that went to some indirectors, 0 to 1.
+// share returns the part of the time that the named indirectors took, from 0 to 1.
 func (l *Traffic) share(names ...string) float64 {
 	sum := 0.0
 	for _, n := range names {
@@ -52,7 +52,7 @@ func (l *Traffic) share(names ...string) float64 {
 	return sum / l.Seconds
 }
 
-// count returns the number of requests for some indirectors.
+// count returns the number of requests for the named indirectors.
 func (l *Traffic) count(names ...string) (n uint64) {
 	for _, name := range names {
 		n += l.Of[name].Count
@@ -60,9 +60,9 @@ func (l *Traffic) count(names ...string) (n uint64) {
 	return n
 }
 
-// hits returns how many requests for some indirectors a cache with a lifetime in seconds
-// would have answered at least: each object misses at most once in each stretch of that
-// length, and once more.
+// hits returns the least number of requests for the named indirectors that a cache with a
+// lifetime in seconds would have answered: each object misses at most once in each period of
+// that length, and once more.
 func (l *Traffic) hits(seconds float64, names ...string) (n uint64) {
 	stretches := uint64(math.Ceil(l.SpanSeconds/seconds)) + 1
 	for _, name := range names {

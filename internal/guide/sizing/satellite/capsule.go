@@ -79,7 +79,7 @@ func (w *Request) printCapsules() string {
 	return strings.Join(all, " ")
 }
 
-// capsules sizes each Capsule, and notes where one is missing.
+// capsules sizes each Capsule, and adds a note if one is missing.
 func (p *plan) capsules() error {
 	e := p.r.Table("capsule-sizes")
 	if len(e.Rows) == 0 {
@@ -114,7 +114,7 @@ func (p *plan) capsules() error {
 	return nil
 }
 
-// capped returns the options of all Capsules, one of them limited to so many hosts at once.
+// capped returns the options of all Capsules, one of them limited to most hosts at once.
 func (p *plan) capped(which, most int) (options []string) {
 	for i, c := range p.Capsules {
 		if i == which {
@@ -134,8 +134,8 @@ func (p *plan) capped(which, most int) (options []string) {
 	return options
 }
 
-// downloads compares the downloads from the Satellite itself with the one machine whose limit
-// is known; that of a larger machine is not.
+// downloads compares the downloads from the Satellite itself with the only measured machine.
+// The limit of a larger machine is unknown.
 func (p *plan) downloads() {
 	most := p.services.Number("downloads", "value")
 	cpus, gib := p.services.Number("downloads", "cpus"), p.services.Number("downloads", "ram_gib")
@@ -154,7 +154,7 @@ func (p *plan) downloads() {
 	}
 }
 
-// capsule takes the smallest size that was measured with this load.
+// capsule chooses the smallest size that was measured with this load.
 func (p *plan) capsule(e *sizing.Edition, c Capsule) {
 	keys := e.Keys()
 	job := c.REX
@@ -165,7 +165,7 @@ func (p *plan) capsule(e *sizing.Edition, c Capsule) {
 			break
 		}
 	}
-	// If none was, take the smallest of those measured with the most.
+	// If none was, choose the smallest of those measured with the highest load.
 	if float64(job) > e.Number(take, "rex_max") || float64(c.Downloads) > e.Number(take, "downloads_max") {
 		take = keys[min(1, len(keys)-1)]
 	}

@@ -75,7 +75,7 @@ func New() *Request {
 // Inputs implements sizing.Request.
 func (w *Request) Inputs() []*sizing.Input { return w.inputs }
 
-// plan is a request that is being worked out.
+// plan is a request in progress.
 type plan struct {
 	*Request
 	r *sizing.Result
@@ -138,7 +138,6 @@ func (w *Request) Size(_ context.Context, f sizing.Figures) (*sizing.Result, err
 // guide returns a section of the tuning guide.
 func guide(section string) rule.Source { return rule.Source{Document: "000", Section: section} }
 
-// add adds a value.
 func (p *plan) add(group, name string, value any, unit, why string, sources ...rule.Source) {
 	p.r.Add(sizing.Value{Group: group, Name: name, Value: value, Unit: unit, Why: why, Sources: sources})
 }

@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// hiera is the part of custom-hiera.yaml that a plan writes, without what the size sets
-// equally.
+// hiera is the part of custom-hiera.yaml that a plan writes, without keys that the size sets to
+// the same value.
 type hiera struct {
 	EventLimit   int         `yaml:"apache::mod::event::serverlimit,omitempty"`
 	EventWorkers int         `yaml:"apache::mod::event::maxrequestworkers,omitempty"`
@@ -36,7 +36,7 @@ type postgresql struct {
 func (p *plan) web() error {
 	p.httpd = int(p.services.Number("httpd files", "value"))
 	p.add("httpd", "LimitNOFILE", p.httpd, "", "a connection takes a file on each side of the proxy", guide("5.3.2"))
-	// A registration is several requests at once: the guide has 582 for 150 of them.
+	// A registration is more than one request: the guide has 582 for 150 registrations.
 	each := p.services.Number("registrations", "value") / p.services.Number("registrations", "for")
 	want := math.Ceil(float64(p.Registrations) * each)
 	row, err := p.tuning.Row(p.size)
@@ -142,7 +142,7 @@ func (p *plan) messages() error {
 	return nil
 }
 
-// pace sets how many hosts are notified of jobs at once, and how often (5.6.2).
+// pace sets the number of hosts that are notified of jobs at once, and the interval (5.6.2).
 func (p *plan) pace() error {
 	const option = "--foreman-proxy-plugin-remote-execution-script-mqtt-"
 	resend, ttl := int(p.services.Number("mqtt resend interval", "has")), int(p.services.Number("mqtt ttl", "has"))
@@ -177,7 +177,7 @@ func (p *plan) tasks() error {
 	return nil
 }
 
-// database lists PostgreSQL's options of the size, and those that differ from it.
+// database lists PostgreSQL's options that the size sets, and those that differ from it.
 func (p *plan) database() error {
 	row, err := p.tuning.Row(p.size)
 	if err != nil {
@@ -251,7 +251,7 @@ func largest(parts []sizing.Part) string {
 	return fmt.Sprintf(", of which %s has %g", most.Name, most.Amount)
 }
 
-// budgets adds those of connections and memory.
+// budgets adds the budgets of connections and memory.
 func (p *plan) budgets() error {
 	parts, _ := p.connections()
 	p.r.Spend("connections of PostgreSQL (S34)", "connections", p.tuned(entries+"max_connections"), parts...)

@@ -35,7 +35,7 @@ type Traffic struct {
 	Timeouts      map[string]uint64 // requests ended by a timeout: "server", "client", "queue"
 }
 
-// rateOf names the time of Rate.
+// rateOf returns the period of Rate in words.
 func (l *Traffic) rateOf() string {
 	if l.RateSeconds < 60 {
 		return fmt.Sprintf("the %.0f s that the log spans", l.RateSeconds)
@@ -43,7 +43,7 @@ func (l *Traffic) rateOf() string {
 	return "the busiest minute"
 }
 
-// frontEnd has what the requests for both front ends share.
+// frontEnd has the parts that the requests for both front ends share.
 type frontEnd struct {
 	Log      sizing.Log
 	Headroom float64

@@ -150,9 +150,9 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	return r, nil
 }
 
-// capacity returns how many requests per second one router served by the source's table,
-// and how it used connections. A request that opens a connection costs the time of one on a
-// kept connection, and the difference between both columns of the table.
+// capacity returns the requests per second that one router served in the source's table, and
+// its use of connections. A request that opens a connection costs the time of one on a kept
+// connection, and the difference between both columns of the table.
 func (w *Router) capacity(measured *sizing.Edition) (perSecond float64, how string) {
 	kept, closed := measured.Number(w.Route, "load_balancer"), measured.Number(w.Route, "load_balancer_close")
 	switch each := w.Traffic.PerConnection; {

@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// HugePages asks for memory in huge pages: how many, on which NUMA nodes, for whom.
+// HugePages asks for memory in huge pages: how much, on how many NUMA nodes, for which program.
 type HugePages struct {
 	Bytes   unit.Size
 	Page    string // 2M or 1G
@@ -64,8 +64,8 @@ type Plan struct {
 // Bytes returns the memory of the pages.
 func (p *Plan) Bytes() unit.Size { return unit.Size(p.Pages) * p.Page }
 
-// CountHugePages returns how many pages of a size hold an amount, spread over NUMA nodes: a
-// remainder goes to the first nodes.
+// CountHugePages returns the number of pages that an amount needs, spread over NUMA nodes. The
+// first nodes get the remainder.
 func CountHugePages(r *sizing.Result, bytes unit.Size, page string, nodes int) (*Plan, error) {
 	e := r.Newest("huge-pages")
 	size := e.Number(page, "size")
@@ -195,7 +195,7 @@ func (w *HugePages) machine(r *sizing.Result, p *Plan) {
 		sizing.Step{Do: "Set huge_pages in postgresql.conf, and allow the unit to lock its memory", Command: "systemctl daemon-reload && systemctl restart " + w.Service, Restarts: w.Service, Check: "HugePages_Free of /proc/meminfo has fallen, and pg_isready answers"})
 }
 
-// addGroup adds the group that may use the pages by shmget.
+// addGroup adds the group that may use the pages with shmget.
 func (w *HugePages) addGroup(r *sizing.Result) {
 	r.Add(sizing.Value{Group: "kernel", Name: "vm.hugetlb_shm_group", Value: w.Group, Why: "whose members may call shmget with SHM_HUGETLB; mmap needs no group", Sources: []rule.Source{{Document: "002", Section: "13.2"}}})
 }

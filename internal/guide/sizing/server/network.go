@@ -31,7 +31,7 @@ type Network struct {
 	inputs []*sizing.Input
 }
 
-// NetworkFile is where openshift-install reads the MTU.
+// NetworkFile is the file from which openshift-install reads the MTU.
 const NetworkFile = "manifests/cluster-network-03-config.yml"
 
 // NewNetwork returns a request with the defaults.
@@ -49,8 +49,8 @@ func NewNetwork() *Network {
 // Inputs implements sizing.Request.
 func (w *Network) Inputs() []*sizing.Input { return w.inputs }
 
-// MTU returns the largest packet inside an overlay on devices with an MTU, in bytes, and
-// why.
+// MTU returns the largest packet inside an overlay on devices with an MTU, in bytes, and the
+// reason.
 func MTU(r *sizing.Result, overlay string, ipsec bool, device int) (mtu int, why string, sources []rule.Source, err error) {
 	e := r.Newest("overlay-mtu")
 	overhead := e.Number(overlay, "overhead")
@@ -106,8 +106,8 @@ func (w *Network) Size(_ context.Context, f sizing.Figures) (*sizing.Result, err
 	return r, nil
 }
 
-// NetworkManifest returns the file with the MTU inside an overlay, on devices with an MTU.
-// ipsec is the mode, "on" for a version without modes, or "".
+// NetworkManifest returns the file with the MTU inside an overlay. device is the MTU of the
+// devices; ipsec is the mode, "on" for a version without modes, or "".
 func NetworkManifest(comment, plugin string, device, mtu int, ipsec string) sizing.Artefact {
 	text := sizing.Manifest("network.yaml", "The MTU inside the overlay."+comment, map[string]any{"Plugin": plugin, "DeviceMTU": device, "MTU": mtu, "IPsec": ipsec})
 	return sizing.Artefact{Name: NetworkFile, What: "the MTU inside the overlay", Checked: "the types of openshift/api", Content: text}

@@ -49,7 +49,7 @@ func (w *PostgreSQL) Inputs() []*sizing.Input { return w.inputs }
 // option is one line of the file.
 type option struct{ name, text string }
 
-// plan is a request that is being worked out.
+// plan is a request in progress.
 type plan struct {
 	*PostgreSQL
 	r                   *sizing.Result
@@ -173,7 +173,7 @@ func (p *plan) memory(workers float64) error {
 	}
 	p.set("huge_pages", huge, "worth it from 2 GB of shared buffers; fettle size hugepages calculates the pages", p.bound.Sources)
 	wal := math.Min(buffers*p.most("wal buffers percent of buffers")/100, p.most("wal buffers most"))
-	// Nearly a segment is rounded up to one, which is written as a whole.
+	// A value close to one segment is rounded up to one, which is written as a whole.
 	if wal > 14<<20 {
 		wal = p.most("wal buffers most")
 	}
