@@ -8,20 +8,20 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Product is one server product: how it is found, judged and set. Daemon makes most of
-// them; the table of all is internal/product/table.
+// Product is one server product: the ways to find, judge and set it. Daemon makes most of them;
+// the table of all is internal/product/table.
 type Product struct {
 	// Name is the prefix of inputs and the kind of settings: "postgresql".
 	Name string
 	Doc  string
 	// Parameters are the options that rules use, each as the input "NAME.PARAMETER".
 	Parameters []Parameter
-	// Inputs are further ones; their names begin with "NAME." too.
+	// Inputs are the further inputs; their names begin with "NAME." too.
 	Inputs []fact.Input
-	// Find returns the instances that are set up on a machine. The error says why they are
-	// not known.
+	// Find returns the instances that are set up on a machine, or the reason that they are
+	// unknown.
 	Find func(context.Context, *host.Host) ([]Installed, error)
-	// Packages are patterns (path.Match) of the packages that install it; nil is NAME and
+	// Packages are patterns (path.Match) of the packages that install it; nil means NAME and
 	// NAME-server. A copy that lists one of them and has none of its files is incomplete.
 	Packages []string
 	// Kind returns the kind of setting that writes its options; nil if fettle writes none.
@@ -41,30 +41,30 @@ type Parameter struct {
 	Doc     string
 }
 
-// Installed is one instance of a product on a machine, as a cluster of PostgreSQL.
+// Installed is one instance of a product on a machine, such as a cluster of PostgreSQL.
 type Installed interface {
 	// Name is "15/main", or "" if a machine has only one.
 	Name() string
-	// Option returns one of its options; one that is not set is absent.
+	// Option returns one of its options. Without a value it is absent.
 	Option(name string) Option
-	// Answer answers one of the product's Inputs, by its name without "NAME.".
+	// Answer answers one of the product's Inputs; the name is without "NAME.".
 	Answer(input string) fact.Answer
 }
 
 // Defaulter is an Installed whose defaults depend on its version.
 type Defaulter interface {
 	// Default returns the default of an option and its source, or "" if Parameter.Default
-	// holds.
+	// applies.
 	Default(name string) (value, source string)
 }
 
-// Option is the value of an option in the files and in the running program. The source of
-// each is FILE:LINE, or what reported it.
+// Option is the value of an option in the files and in the running program. The source of each
+// is FILE:LINE, or the name of the report.
 type Option struct {
 	File, Running fact.Fact[string]
 }
 
-// Effective is what runs, if that is known; else what the files set.
+// Effective returns the running value if it is known, else the value of the files.
 func (o Option) Effective() fact.Fact[string] {
 	if _, ok := o.Running.Get(); ok {
 		return o.Running

@@ -13,7 +13,7 @@ import (
 // Parameters is the table of a product's options.
 type Parameters []Parameter
 
-// Named is the parameter of a name, or nil.
+// Named returns the parameter with a name, or nil.
 func (p Parameters) Named(name string) *Parameter {
 	if i := slices.IndexFunc(p, func(p Parameter) bool { return p.Name == name }); i >= 0 {
 		return &p[i]
@@ -29,8 +29,8 @@ func (p Parameters) Settable(name string, byHand []string) *Parameter {
 	return p.Named(name)
 }
 
-// Check refuses a value that Read does not take. A nil Parameter is an option that fettle
-// does not set; product is what has it.
+// Check returns an error if Read does not accept the value. A nil Parameter is an option that
+// fettle does not set; product names the product in the error.
 func (p *Parameter) Check(product, value string) error {
 	if p == nil {
 		return fmt.Errorf("%w: not a tuning option of %s", setting.ErrNotSettable, product)
@@ -39,7 +39,7 @@ func (p *Parameter) Check(product, value string) error {
 	return err
 }
 
-// Count is an option with a whole number from 0 to 2147483647.
+// Count returns an option with a whole number from 0 to 2147483647.
 func Count(name, def, doc string) Parameter {
 	return Parameter{Name: name, Type: fact.Number, Read: ReadCount, Default: def, Doc: doc}
 }
@@ -53,7 +53,7 @@ func ReadCount(text string) (any, error) {
 	return float64(n), nil
 }
 
-// Switch makes options of two words for yes and no, in any case.
+// Switch returns a function that makes options with two words for yes and no, in any case.
 func Switch(yes, no string) func(name, def, doc string) Parameter {
 	read := func(text string) (any, error) {
 		switch strings.ToLower(text) {

@@ -10,25 +10,25 @@ import (
 // runs the program.
 type Prober interface {
 	Probe(ctx context.Context)
-	// AsRead reports whether the program has read and accepted the files, so that Option
-	// and Answer are as the program reads them.
+	// AsRead reports whether the program has read and accepted the files, so that Option and
+	// Answer have the values that the program reads.
 	AsRead() bool
 }
 
-// probed is the outcome of a program's own check of its files.
+// probed is the outcome of a check of the files by the program itself.
 type probed struct {
 	asked   bool
 	Checked Checked
 	Err     error // why it could not be made
 }
 
-// Take keeps the outcome of a dry run.
+// Take records the outcome of a dry run.
 func (p *probed) Take(c Checked, err error) { p.asked, p.Checked, p.Err = true, c, err }
 
 // AsRead implements Prober.
 func (p *probed) AsRead() bool { return p.asked && p.Err == nil && p.Checked.Refused == "" }
 
-// probeInputs are the inputs of a product that probed answers.
+// probeInputs returns the inputs that probeAnswer answers.
 func probeInputs(product string) []fact.Input {
 	return []fact.Input{
 		{Name: product + ".probed", Type: fact.Truth, Doc: "whether the program is asked how it reads its files (--probe)"},
@@ -36,7 +36,7 @@ func probeInputs(product string) []fact.Input {
 	}
 }
 
-// probeAnswer answers one of probeInputs; ok is false for every other.
+// probeAnswer answers one of probeInputs. It returns false for any other input.
 func (p *probed) probeAnswer(input, main string) (a fact.Answer, ok bool) {
 	switch input {
 	case "probed":

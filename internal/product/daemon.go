@@ -11,91 +11,91 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Daemon is a daemon that reads its options from files, when it starts or when it is
-// reloaded. Its fields are what differs from product to product; Product makes the rest.
-// F is what the files of one instance set, A what its running program reports.
+// Daemon is a daemon that reads its options from files, when it starts or when it is reloaded.
+// Its fields have the differences between products; Product makes the rest. F is what the files
+// of one instance set, A is the report of its running program.
 //
-// There are two kinds. A daemon that does not report its options (Processes) runs with
-// those of its files, if its processes read them since they changed. A daemon that reports
-// all of them (Runs) is asked.
+// There are two kinds. A daemon that does not report its options (Processes) runs with the
+// options of its files, if its processes read the files since the last change. A daemon that
+// reports all options (Runs) is queried.
 type Daemon[F Files, A any] struct {
 	Name, Doc  string
 	Packages   []string // as Product.Packages
 	Parameters Parameters
 	Inputs     []Input[F, A]
 
-	// Conf is how its files are written. Product sets Name, Activation, Activate, Effect,
-	// and with Place Winner.
+	// Conf has the form of its files. Product sets Name, Activation, Activate, Effect, and
+	// Winner if Place is set.
 	Conf conf.Product
-	// Instances are all instances, if Conf has only those that can be set; nil if it has
-	// all.
+	// Instances returns all instances, if Conf returns only those that can be set; nil if Conf
+	// returns all.
 	Instances func(*host.Host) ([]conf.Instance, error)
-	// Read returns what the files of a main file's instance set, as far as they can
-	// be read if there is an error.
+	// Read returns the options that the files of a main file's instance set; with an error,
+	// those that could be read.
 	Read func(h *host.Host, main string) (F, error)
-	// ReadRunning is Read if the command line of the running program, or nil, decides
-	// how its files are read.
+	// ReadRunning replaces Read if the command line of the running program, or nil, decides how
+	// its files are read.
 	ReadRunning func(h *host.Host, main string, argv []string) (F, error)
-	// MainOf is the main file of the instance that a file sets options of; nil if each
+	// MainOf returns the main file of the instance whose options a file sets; nil if each
 	// instance has only one such file.
 	MainOf func(h *host.Host, file string) string
-	// Place returns the line that sets an option; nil if Conf has all that finds it.
+	// Place returns the line that sets an option; nil if Conf suffices to find it.
 	Place func(files F, key string) (conf.Place, bool, error)
 
 	// Program is the name of its process in messages.
 	Program string
-	// Processes finds those of an instance, or returns ErrStopped; nil if Runs has all that
-	// is known.
+	// Processes finds the processes of an instance, or returns ErrStopped; nil if Runs is the
+	// only source.
 	Processes func(ctx context.Context, h *host.Host, main string) (Group, error)
-	// OpenFiles is true if the open files of the processes that serve are counted.
+	// OpenFiles is true if the open files of the serving processes are counted.
 	OpenFiles bool
-	// Control returns how the program is controlled. Product sets Name, Mains, and with
-	// Processes Running and Reads.
+	// Control returns the Control of the program. Product sets Name, Mains, and if Processes is
+	// set Running and Reads.
 	Control func() *Control
-	// Adapt changes what Product has made of Conf; nil for no change.
+	// Adapt changes the Control and Conf that Product has completed; nil for no change.
 	Adapt func(c *Control, p *conf.Product)
 	// Restart reports whether an option takes effect only at a restart; nil if all take
 	// effect at a reload.
 	Restart func(key string) bool
-	// SilentReload is true if a reload leaves no trace in the program's processes, so
-	// that whether it read its files since its start is not known.
+	// SilentReload is true if a reload leaves no trace in the program's processes, so that it
+	// is unknown whether it read its files since its start.
 	SilentReload bool
 
-	// Ask asks the running program what it reports; nil if it reports nothing.
+	// Ask queries the running program; nil if it reports nothing.
 	Ask func(ctx context.Context, i *Instance[F, A]) (A, error)
-	// Reported is the value of an option in a report, or "". ReportedBy names the report.
+	// Reported returns the value of an option in a report, or "". ReportedBy names the report.
 	Reported   func(report A, key string) string
 	ReportedBy string
-	// Running is Reported for a program that reports only some instances' options.
+	// Running replaces Reported for a program that reports only some instances' options.
 	Running func(i *Instance[F, A], key string) (value, at string, ok bool)
-	// Runs is what an option is in the running program of an instance that has a Report.
+	// Runs returns the running value of an option of an instance with a Report.
 	Runs func(i *Instance[F, A], name string) fact.Fact[string]
-	// Same reports whether an option takes two values for the same; nil compares by
+	// Same reports whether two values of an option are equivalent; nil compares them by
 	// Conf.Canonical.
 	Same func(name, a, b string) bool
-	// Default is the default of an option of an instance, as Defaulter has it; nil if those
-	// of Parameters hold.
+	// Default returns the default of an option of an instance, as Defaulter does; nil if the
+	// defaults of Parameters apply.
 	Default func(i *Instance[F, A], name string) (value, source string)
 	// ByHand are the Parameters that only an administrator sets.
 	ByHand []string
-	// Effect is a verdict of an option that the template's does not fit; nil if there is
-	// none.
+	// Effect returns the verdict for an option for which the template's verdict is wrong; nil
+	// if there are no such options.
 	Effect func(ctx context.Context, h *host.Host, file, key, value string) (v plugin.Verdict, why string, ok bool)
 
-	// DryRun has the program check its files (check --probe); nil if it cannot.
+	// DryRun makes the program check its files (check --probe); nil if it cannot.
 	DryRun func(ctx context.Context, i *Instance[F, A], d DryRun) (Checked, error)
 }
 
-// Files is what the configuration files of one instance set.
+// Files has the options that the configuration files of one instance set.
 type Files interface {
-	// Paths are the files that were read, the main one first.
+	// Paths returns the files that were read, the main one first.
 	Paths() []string
-	// Value is what they set an option to, and where: FILE:LINE. An error says why
-	// that is not known.
+	// Value returns the value of an option and its position, FILE:LINE. An error is the reason
+	// that the value is unknown.
 	Value(key string) (value, at string, ok bool, err error)
 }
 
-// Product returns the product, with its methods made from the template.
+// Product returns the product that the template describes.
 func (d *Daemon[F, A]) Product() Product {
 	p := Product{Name: d.Name, Doc: d.Doc, Packages: d.Packages, Parameters: d.Parameters, Find: d.find, Kind: d.kind}
 	if d.DryRun != nil {
@@ -107,7 +107,7 @@ func (d *Daemon[F, A]) Product() Product {
 	return p
 }
 
-// read reads the files of an instance whose program runs with a command line, or nil.
+// read reads the files of an instance; argv is the command line of its program, or nil.
 func (d *Daemon[F, A]) read(h *host.Host, main string, argv []string) (F, error) {
 	if d.ReadRunning != nil {
 		return d.ReadRunning(h, main, argv)
@@ -115,7 +115,7 @@ func (d *Daemon[F, A]) read(h *host.Host, main string, argv []string) (F, error)
 	return d.Read(h, main)
 }
 
-// New returns an instance that is not of this machine's files, with what it reports.
+// New returns an instance with the given files and report, for one that Find does not read.
 func (d *Daemon[F, A]) New(h *host.Host, in conf.Instance, files F, report A, reportErr error) *Instance[F, A] {
 	return &Instance[F, A]{Instance: in, Host: h, Files: files, Report: report, ReportErr: reportErr, daemon: d}
 }
@@ -151,7 +151,7 @@ func (d *Daemon[F, A]) find(ctx context.Context, h *host.Host) ([]Installed, err
 	return out, nil
 }
 
-// NewControl returns how the program is controlled.
+// NewControl returns the Control of the program.
 func (d *Daemon[F, A]) NewControl() *Control {
 	c := d.Control()
 	c.Name = d.Program
@@ -170,7 +170,7 @@ func (d *Daemon[F, A]) NewControl() *Control {
 	return c
 }
 
-// kind is the kind of setting that writes its options.
+// kind returns the kind of setting that writes its options.
 func (d *Daemon[F, A]) kind(h *host.Host) setting.Kind {
 	c := d.NewControl()
 	var silent silentReloads
@@ -215,8 +215,7 @@ func (d *Daemon[F, A]) kind(h *host.Host) setting.Kind {
 
 func (d *Daemon[F, A]) restarts(key string) bool { return d.Restart != nil && d.Restart(key) }
 
-// taken reports whether the processes of an instance read an option since its files
-// changed.
+// taken reports whether the processes of an instance read an option since its files changed.
 func (d *Daemon[F, A]) taken(g Group, key string) Taken {
 	if d.SilentReload || d.restarts(key) {
 		return g.TakenAtStart()
@@ -224,8 +223,8 @@ func (d *Daemon[F, A]) taken(g Group, key string) Taken {
 	return g.Taken()
 }
 
-// effect returns whether the running program has the value of an option that its files
-// set.
+// effect returns the verdict whether the running program has the value of an option in its
+// files.
 func (d *Daemon[F, A]) effect(ctx context.Context, h *host.Host, main, key, value string, silent *silentReloads) (plugin.Verdict, string) {
 	if d.Effect != nil {
 		if v, why, ok := d.Effect(ctx, h, main, key, value); ok {
@@ -283,7 +282,7 @@ func (d *Daemon[F, A]) effectOfReport(ctx context.Context, i *Instance[F, A], ke
 	return plugin.Drifted, "the server runs with " + runs
 }
 
-// same reports whether an option takes two values for the same.
+// same reports whether two values of an option are equivalent.
 func (d *Daemon[F, A]) same(name, a, b string) bool {
 	switch {
 	case d.Same != nil:
@@ -294,8 +293,8 @@ func (d *Daemon[F, A]) same(name, a, b string) bool {
 	return a == b
 }
 
-// silentReloads are the processes that were reloaded, by the main file of their
-// instance, with the time at which the files had changed.
+// silentReloads has the processes that were reloaded, by the main file of their instance, with
+// the time of the last change of the files.
 type silentReloads struct {
 	mu  sync.Mutex
 	all map[string]Group

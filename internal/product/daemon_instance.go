@@ -24,7 +24,7 @@ type Instance[F Files, A any] struct {
 	Run    Group
 	RunErr error // ErrStopped if it does not run
 
-	// Open is the number of open files of the process that has most.
+	// Open is the number of open files of the process with the most.
 	Open    int
 	OpenErr error
 
@@ -45,7 +45,7 @@ func (i *Instance[F, A]) Option(name string) Option {
 	return i.readOption(name)
 }
 
-// reportedOption is an option of a program that reports all of them.
+// reportedOption returns an option of a program that reports all options.
 func (i *Instance[F, A]) reportedOption(name string) Option {
 	o := Option{File: fact.Absent[string](i.Main), Running: fact.Absent[string](i.Main)}
 	value, at, ok, err := i.Files.Value(name)
@@ -71,8 +71,8 @@ func (i *Instance[F, A]) reportedOption(name string) Option {
 	return o
 }
 
-// readOption is an option of a program that runs with those of its files, if it has read
-// them since they changed, except for the few that it reports.
+// readOption returns an option of a program that runs with the options of its files, if it has
+// read them since they changed, except for the few that it reports.
 func (i *Instance[F, A]) readOption(name string) Option {
 	file, value := fact.Absent[string](i.Main), ""
 	key, err := i.daemon.Conf.Syntax.Key(name)
@@ -113,8 +113,8 @@ func (i *Instance[F, A]) Default(name string) (value, source string) {
 	return i.daemon.Default(i, name)
 }
 
-// Pending answers which of the parameters that fettle sets the running program has not as
-// its files have them.
+// Pending answers with the parameters that fettle sets and whose running value differs from the
+// files.
 func (i *Instance[F, A]) Pending() fact.Answer {
 	out := []string{}
 	for _, p := range i.daemon.Parameters {
@@ -147,7 +147,7 @@ func (i *Instance[F, A]) Probe(ctx context.Context) {
 	i.Take(i.daemon.DryRun(ctx, i, d))
 }
 
-// Service is the unit that runs the instance, or would run it; "" if there is none.
+// Service returns the unit that runs the instance, or would run it, or "".
 func (i *Instance[F, A]) Service() string {
 	if i.RunErr == nil && i.Run.Main.Unit != "" {
 		return i.Run.Main.Unit
@@ -161,12 +161,12 @@ type Input[F Files, A any] struct {
 	Type fact.Type
 	Unit string
 	Doc  string
-	// From is what Answer needs: if it could not be read, that is the answer.
+	// From is the source that Answer needs: if it could not be read, the input is unknown.
 	From   Need
 	Answer func(*Instance[F, A]) fact.Answer
 }
 
-// Need is what the answer of an Input needs.
+// Need is the source that the answer of an Input needs.
 type Need int
 
 // The needs.
@@ -218,8 +218,8 @@ func (i *Instance[F, A]) ReadSinceChange() fact.Answer {
 	return fact.Answer{Value: taken == Yes, At: "/proc"}
 }
 
-// StartedSinceChange is ReadSinceChange of a program that reads its files at its start, or
-// whose reloads cannot be seen: false if it is not known to have read them.
+// StartedSinceChange is ReadSinceChange for a program that reads its files at its start, or
+// whose reloads cannot be seen: it is false if the program may not have read them.
 func (i *Instance[F, A]) StartedSinceChange() fact.Answer {
 	a := i.ReadSinceChange()
 	if a.Unknown != "" && i.RunErr == nil && i.FileErr == nil {
@@ -228,7 +228,7 @@ func (i *Instance[F, A]) StartedSinceChange() fact.Answer {
 	return a
 }
 
-// FilesOpen answers how many files the process that has most of them open has.
+// FilesOpen answers with the number of open files of the process with the most.
 func (i *Instance[F, A]) FilesOpen() fact.Answer {
 	if i.OpenErr != nil {
 		return fact.Answer{Unknown: i.OpenErr.Error(), At: "/proc"}
@@ -236,7 +236,7 @@ func (i *Instance[F, A]) FilesOpen() fact.Answer {
 	return fact.Answer{Value: float64(i.Open), At: "/proc/PID/fd of " + i.daemon.Program}
 }
 
-// OpenFilesLimit answers how many files a process that serves may have open.
+// OpenFilesLimit answers with the limit of open files of a process that serves.
 func (i *Instance[F, A]) OpenFilesLimit() fact.Answer {
 	if all := i.Run.serving(); all[len(all)-1].OpenFiles > 0 {
 		return fact.Answer{Value: float64(all[len(all)-1].OpenFiles), At: "/proc/PID/limits of " + i.daemon.Program}
@@ -244,7 +244,7 @@ func (i *Instance[F, A]) OpenFilesLimit() fact.Answer {
 	return fact.Answer{Unknown: "/proc/PID/limits of " + i.daemon.Program + " cannot be read, or is not in this copy", At: "/proc"}
 }
 
-// PackageVersion answers the version of the first of the product's packages that is
+// PackageVersion answers with the version of the first of the product's packages that is
 // installed.
 func (i *Instance[F, A]) PackageVersion() fact.Answer {
 	names := i.daemon.Packages
@@ -257,9 +257,9 @@ func (i *Instance[F, A]) PackageVersion() fact.Answer {
 	return fact.Answer{Unknown: "no list of packages names it", At: i.Main}
 }
 
-// asRead is an option of a program that does not report what it runs with: the value of its
-// files, if it has read them since they changed. fileErr is why the files are not known,
-// runErr why the processes are not.
+// asRead returns an option of a program that does not report its options: the value of its
+// files, if it has read them since they changed. fileErr is the reason that the files are
+// unknown, runErr the reason that the processes are.
 func asRead(main string, file fact.Fact[string], fileErr error, taken Taken, runErr error) Option {
 	o := Option{File: file, Running: fact.Absent[string](main)}
 	switch {
@@ -277,13 +277,13 @@ func asRead(main string, file fact.Fact[string], fileErr error, taken Taken, run
 	return o
 }
 
-// RunBy answers the service of systemd that runs a process, or "".
+// RunBy answers with the service of systemd that runs a process, or "".
 func RunBy(p Process) fact.Answer {
 	return fact.Answer{Value: p.Unit, At: "/proc/PID/cgroup"}
 }
 
-// Origin is fact.Running if the running program has read its files, or fact.Files if it will
-// read them at its next start.
+// Origin returns fact.Running if the running program has read its files, or fact.Files if it
+// will read them at its next start.
 func Origin(taken Taken, runErr error) string {
 	if runErr == nil && taken == Yes {
 		return fact.Running

@@ -1,10 +1,10 @@
-// Package product is what fettle knows of server products. In: the files of a product on a
-// machine, and what its running program answers. Out: the values of its options in three
-// places (intended, in the file, running), inputs for rules, and a kind of setting that
-// writes its options through the journal and reloads or restarts it.
+// Package product reads, judges and sets the options of server products. It takes the files of
+// a product on a machine and the reports of its running program. It provides the values of the
+// options (intended, in the file, running), inputs for rules, and a kind of setting that
+// writes options through the journal and reloads or restarts the program.
 //
-// This package has what all products share: parameters, packages, processes, start and
-// stop. The rooms below it:
+// This package has the parts that all products share: parameters, packages, processes, start
+// and stop. The packages below it:
 //
 //	conf          reads and changes one assignment of a configuration file, every other byte stays
 //	accesslog     the formats of request logs that servers' configurations name

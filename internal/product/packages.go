@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// List is the packages of a machine: by dpkg's status file, by rpm, or in a copy by the list
-// of a sosreport or foreman-debug.
+// List is the packages of a machine: from dpkg's status file, from rpm, or in a copy from the
+// list of a sosreport or foreman-debug.
 type List struct {
 	Versions map[string]string // by name; without release, revision and epoch
 	At       string            // the file or command that lists them
@@ -18,7 +18,7 @@ type List struct {
 	Cut bool
 }
 
-// Lacks returns why it is not known whether a package that is not in the list is
+// Lacks returns the reason that it is unknown whether a package missing from the list is
 // installed, or "".
 func (l List) Lacks(name string) (unknown string) {
 	if l.Versions[name] == "" && l.Cut {
@@ -27,8 +27,8 @@ func (l List) Lacks(name string) (unknown string) {
 	return ""
 }
 
-// lists are those of a sosreport (sos/report/plugins/rpm.py, dpkg.py; the names in
-// the top directory are links) and of a foreman-debug (script/foreman-debug).
+// lists are the lists of a sosreport (sos/report/plugins/rpm.py, dpkg.py; the names in the top
+// directory are links) and of a foreman-debug (script/foreman-debug).
 var lists = []struct {
 	pattern string // of host.Glob
 	read    func(text string) map[string]string
@@ -43,12 +43,12 @@ var lists = []struct {
 
 const dpkg = "/var/lib/dpkg/status"
 
-// few is fewer packages than any whole machine has: a shorter list, as one that ends within
-// a line, was cut off.
+// few is less than the number of packages of any whole machine: a shorter list was cut off, as
+// was one that ends within a line.
 const few = 20
 
-// Version returns the Upstream version of the first of some packages that is installed, and
-// where it is listed, or "".
+// Version returns the Upstream version of the first of the named packages that is installed,
+// and the path of the list, or "".
 func Version(h *host.Host, names ...string) (version, at string) {
 	list, err := Read(h)
 	if err != nil {
@@ -72,7 +72,7 @@ func Upstream(v string) string {
 	return v
 }
 
-// Read reads the first list that exists; the error says why there is none. On a machine
+// Read reads the first list that exists, or returns the reason that there is none. On a machine
 // with RPM packages it runs rpm, which may take seconds.
 func Read(h *host.Host) (List, error) {
 	cut, found := List{}, false

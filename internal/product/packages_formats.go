@@ -2,7 +2,7 @@ package product
 
 import "strings"
 
-// ofLines makes a list of what is in its lines.
+// ofLines returns a function that makes a list from the lines of a text.
 func ofLines(take func(line string) (name, version string)) func(string) map[string]string {
 	return func(text string) map[string]string {
 		versions := map[string]string{}
@@ -15,7 +15,7 @@ func ofLines(take func(line string) (name, version string)) func(string) map[str
 	}
 }
 
-// debugged reads the list of a foreman-debug, which begins with the command that made it.
+// debugged parses the list of a foreman-debug, which begins with the command that printed it.
 func debugged(text string) map[string]string {
 	first, rest, _ := strings.Cut(text, "\n")
 	if strings.HasPrefix(first, "COMMAND> dpkg") {
@@ -24,7 +24,7 @@ func debugged(text string) map[string]string {
 	return ofLines(rpmLine)(rest)
 }
 
-// rpmLine takes a line of "rpm -qa" apart: NAME-VERSION-RELEASE.ARCH first.
+// rpmLine parses a line of "rpm -qa": NAME-VERSION-RELEASE.ARCH first.
 func rpmLine(text string) (name, version string) {
 	w, _, _ := strings.Cut(strings.TrimSpace(text), "\t")
 	w, _, _ = strings.Cut(w, " ")
@@ -39,7 +39,7 @@ func rpmLine(text string) (name, version string) {
 	return w[:v], w[v+1 : release]
 }
 
-// dpkgLine takes a line of "dpkg -l" apart.
+// dpkgLine parses a line of "dpkg -l".
 func dpkgLine(text string) (name, version string) {
 	w := strings.Fields(text)
 	if len(w) < 3 || w[0] != "ii" {
@@ -49,7 +49,7 @@ func dpkgLine(text string) (name, version string) {
 	return name, debVersion(w[2])
 }
 
-// debVersion is a Debian version without epoch and revision (deb-version(7)).
+// debVersion returns a Debian version without epoch and revision (deb-version(7)).
 func debVersion(v string) string {
 	if _, after, ok := strings.Cut(v, ":"); ok {
 		v = after
@@ -60,7 +60,7 @@ func debVersion(v string) string {
 	return v
 }
 
-// dpkgStatus reads dpkg's own list (deb822(5)).
+// dpkgStatus parses dpkg's status file (deb822(5)).
 func dpkgStatus(text string) map[string]string {
 	versions := map[string]string{}
 	name, installed := "", false

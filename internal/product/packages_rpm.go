@@ -10,15 +10,15 @@ import (
 )
 
 // rpmDatabases are the directories of rpm's database: the first since Fedora 36 and in
-// openSUSE, the second in RHEL. It is in the format of SQLite, Berkeley DB or rpm itself,
-// so rpm reads it.
+// openSUSE, the second in RHEL. Its format is that of SQLite, Berkeley DB or rpm itself, so rpm
+// reads it.
 var rpmDatabases = []string{"/usr/lib/sysimage/rpm", "/var/lib/rpm"}
 
 // rpmFiles are the files of a database, one for each format (lib/backend of rpm 4.14 to
 // 4.20). Machines without RPM packages may have the directory.
 var rpmFiles = []string{"rpmdb.sqlite", "Packages", "Packages.db"}
 
-// rpmDatabase is the directory of rpm's database, or "".
+// rpmDatabase returns the directory of rpm's database, or "".
 func rpmDatabase(f host.Files) string {
 	for _, dir := range rpmDatabases {
 		for _, name := range rpmFiles {
@@ -57,7 +57,7 @@ func askRPM(h *host.Host, db string) (List, error) {
 	return List{Versions: versions, At: "rpm -qa"}, nil
 }
 
-// queried takes a line of askRPM's apart.
+// queried parses a line of the output of askRPM's command.
 func queried(line string) (name, version string) {
 	version, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 	if !ok || version == "" || strings.ContainsAny(name, " \t") {

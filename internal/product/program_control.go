@@ -17,9 +17,9 @@ import (
 // Control checks, reloads and restarts the programs of one product. Its functions get
 // the main file of an instance.
 type Control struct {
-	// Name is that of a program that no unit runs: "redis-server".
+	// Name is the name of a program that no unit runs: "redis-server".
 	Name string
-	// Unit is the service that would run an instance; "" if none would.
+	// Unit returns the service that would run an instance, or "".
 	Unit func(h *host.Host, main string) string
 	// UnitFiles is true if settings are in the unit's own files, which systemd has to
 	// read before it restarts the unit.
@@ -28,51 +28,51 @@ type Control struct {
 	Mains func(h *host.Host) ([]string, error)
 	// Running finds the main process, or returns ErrStopped.
 	Running func(ctx context.Context, h *host.Host, main string) (Process, error)
-	// Check refuses a configuration with which the program would not start, before the
-	// program is reloaded or restarted; nil if it cannot be checked.
+	// Check returns an error if the program would not start with the configuration, before it
+	// is reloaded or restarted; nil if it cannot be checked.
 	Check func(ctx context.Context, h *host.Host, main string) error
-	// Reads lists the files of an instance; nil if what a program has read is not
-	// inferred from their times.
+	// Reads lists the files of an instance; nil if their times do not show whether the program
+	// has read them.
 	Reads func(h *host.Host, main string) []string
 	// Reload makes a running program read its files again.
 	Reload func(ctx context.Context, h *host.Host, main string, p Process) (Reloaded, error)
-	// Ready returns nil once the program is healthy and has taken its files.
+	// Ready returns nil once the program is healthy and has read its files.
 	Ready func(ctx context.Context, h *host.Host, main string) error
 	// Stop ends it; nil sends SIGTERM.
 	Stop func(ctx context.Context, h *host.Host, main string, p Process) error
-	// Start is how it is started if no unit does that.
+	// Start returns the call that starts it if no unit does.
 	Start func(h *host.Host, main string, before Process) (Start, error)
-	// Complaint finds in what a service has logged why it did not start; nil takes
-	// the last line.
+	// Complaint finds the reason that a service did not start in its log; nil means the last
+	// line.
 	Complaint func(log string) string
-	// Patience limits the wait for Ready; 0 is half a minute.
+	// Patience limits the wait for Ready; 0 means half a minute.
 	Patience time.Duration
 
 	mu sync.Mutex
-	// mains is the main file of each program, by its name, that an activation was planned
-	// for; refusals are the programs that were not activated.
+	// mains has the main file of each program, by name, for which an activation was planned;
+	// refusals has the programs that were not activated.
 	mains    map[string]string
 	refusals map[string]bool
 }
 
-// Reloaded returns nil once a reload is complete: the program serves with the files that
-// it read again. It is asked before Ready; nil if Ready is enough.
+// Reloaded returns nil once a reload is complete: the program serves with the files that it
+// read again. It is called before Ready; nil if Ready is enough.
 type Reloaded func(ctx context.Context) error
 
-// ReloadBy is a Reload that systemd or a signal does, and that leaves nothing to wait for.
+// ReloadBy returns a Reload through systemd or a signal, which leaves nothing to wait for.
 func ReloadBy(signal string) func(ctx context.Context, h *host.Host, main string, p Process) (Reloaded, error) {
 	return func(ctx context.Context, h *host.Host, _ string, p Process) (Reloaded, error) {
 		return nil, Reload(ctx, h, p, signal)
 	}
 }
 
-// Service is a Control.Unit for a product of which all machines have one of some units.
+// Service returns a Control.Unit for a product whose service has one of the names.
 func Service(names ...string) func(h *host.Host, main string) string {
 	return func(h *host.Host, main string) string { return Unit(h, main, names...) }
 }
 
-// ConfigTest is a Control.Check by a command of the product. name is how errors call the
-// command, complaint finds in its messages what is wrong.
+// ConfigTest returns a Control.Check that runs a command of the product. name is the command's
+// name in errors; complaint finds the fault in its messages.
 func ConfigTest(name string, command func(h *host.Host, main string) host.Command, complaint func(messages string) string) func(ctx context.Context, h *host.Host, main string) error {
 	return func(ctx context.Context, h *host.Host, main string) error {
 		res, err := h.Exec.Run(ctx, command(h, main))
@@ -83,7 +83,7 @@ func ConfigTest(name string, command func(h *host.Host, main string) host.Comman
 	}
 }
 
-// Start is a call that starts a server.
+// Start is a command that starts a server.
 type Start struct {
 	Argv []string
 	Env  []string
@@ -92,14 +92,14 @@ type Start struct {
 	Background bool
 	// UID and GID are the user and group that it runs as; 0 is root.
 	UID, GID int
-	// Within is how long the call may take; 0 is a minute.
+	// Within is the time limit of the call; 0 means a minute.
 	Within time.Duration
-	// Complaint finds in what it prints why it has failed; nil takes the last line.
+	// Complaint finds the reason of a failure in its output; nil means the last line.
 	Complaint func(text string) string
 }
 
-// Activation is setting.Activator's for the kind of one product: false if the program
-// does not run.
+// Activation returns setting.Activator's for the kind of one product. It returns false if the
+// program does not run.
 func (c *Control) Activation(ctx context.Context, h *host.Host, main string, restart bool) (setting.Activation, bool) {
 	p, err := c.Running(ctx, h, main)
 	if err != nil || beingStopped(ctx, h, p.Unit) {
@@ -120,7 +120,7 @@ func (c *Control) Restarts(ctx context.Context, h *host.Host, main, _ string) (s
 	return c.Activation(ctx, h, main, true)
 }
 
-// name is the name of an instance's program in an activation.
+// name returns the name of an instance's program in an activation.
 func (c *Control) name(h *host.Host, main string, p Process) string {
 	if host.HasSystemd(h) {
 		if p.Unit != "" {
@@ -135,8 +135,8 @@ func (c *Control) name(h *host.Host, main string, p Process) string {
 	return c.Name + " " + main
 }
 
-// Of returns the main file of the program of an activation, which may have been planned
-// by another process before a crash.
+// Of returns the main file of the program of an activation, even if another process planned it
+// before a crash.
 func (c *Control) Of(ctx context.Context, h *host.Host, name string) (string, error) {
 	c.mu.Lock()
 	main, ok := c.mains[name]
@@ -163,7 +163,7 @@ func (c *Control) Of(ctx context.Context, h *host.Host, name string) (string, er
 	return "", fmt.Errorf("%s no longer runs an instance of %s", name, c.Name)
 }
 
-// Activate is setting.Activator's: it checks the configuration, reloads or restarts the
+// Activate implements setting.Activator: it checks the configuration, reloads or restarts the
 // program and waits until it is healthy. If Check or the program's unit refused that, the
 // rollback does not reload or restart it either.
 func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activation) error {
@@ -232,13 +232,13 @@ func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activati
 	})
 }
 
-// refused records that a program was not activated, and returns why.
+// refused records that a program was not activated, and returns the error.
 func (c *Control) refused(program string, why error) error {
 	c.setRefused(program, true)
 	return fmt.Errorf("%w (neither reloaded nor restarted)", why)
 }
 
-// setRefused records whether a program was refused, and returns what it was before.
+// setRefused records whether a program was refused, and returns the value before.
 func (c *Control) setRefused(program string, now bool) (before bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -282,7 +282,7 @@ func (c *Control) restart(ctx context.Context, h *host.Host, main string, before
 	return Run(ctx, h, start)
 }
 
-// wait waits for Ready. A program that has ended does not become ready; failed returns why
+// wait waits for Ready. It fails if the program has ended; failed returns the reason that
 // systemd no longer restarts it.
 func (c *Control) wait(ctx context.Context, h *host.Host, main string, before Process, restarted bool, reloaded Reloaded, failed func() error) error {
 	gone, asked := 0, h.Clock.Now()
@@ -291,7 +291,7 @@ func (c *Control) wait(ctx context.Context, h *host.Host, main string, before Pr
 		switch {
 		case errors.Is(err, ErrStopped):
 			// A server that goes to the background has no process for a moment, on a busy
-			// machine for seconds: 50 tries are about five.
+			// machine for seconds: 50 tries take about five seconds.
 			if gone++; gone > 50 {
 				err = final{fmt.Errorf("%s has ended again", c.Name)}
 			}
@@ -323,7 +323,7 @@ type final struct{ error }
 // Final returns an error that ends Until.
 func Final(err error) error { return final{err} }
 
-// Until tries until it works, an error is final, or the context ends.
+// Until calls try until it succeeds, its error is final, or the context ends.
 func Until(ctx context.Context, try func() error) error {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		err := try()
@@ -365,7 +365,7 @@ func Run(ctx context.Context, h *host.Host, s Start) error {
 // name of a collection is the prefix of its units' names.
 const collections = "/etc/opt/rh/"
 
-// Unit returns the first of some services that is installed for the instance of a main
+// Unit returns the first of the named services that is installed for the instance of a main
 // file, or "".
 func Unit(h *host.Host, main string, names ...string) string {
 	prefix := ""

@@ -15,13 +15,13 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// DryRun is a product's own check of its files. It runs as the service's user, in a private
-// view of the machine (host.Sandbox), because it may create files and run code that the
+// DryRun is a check of the files by the product itself. It runs as the service's user, in a
+// private view of the machine (host.Sandbox), because it may create files and run code that the
 // files name.
 type DryRun struct {
 	Argv, Env []string
-	// Unit is the service. The user is that of its User=, or else User, which the files
-	// name, or that of the Running processes, or Otherwise.
+	// Unit is the service. The user is the one of its User=, else User, which the files name,
+	// else the user of the Running processes, else Otherwise.
 	Unit, User, Otherwise string
 	Running               Group
 	// Files are the files of the configuration.
@@ -30,7 +30,7 @@ type DryRun struct {
 	Empty []string
 	// Names are host names that it has to resolve.
 	Names []string
-	// Complaint finds in its messages what is wrong.
+	// Complaint finds the fault in its messages.
 	Complaint func(messages string) string
 }
 
@@ -42,11 +42,11 @@ type Checked struct {
 	Refused  string // why the program would not start with the files, or ""
 }
 
-// dryRunWithin is the longest time of a dry run.
+// dryRunWithin is the time limit of a dry run.
 const dryRunWithin = 20 * time.Second
 
-// Run runs the check. It returns an error if the check could not be made, also because the
-// user may not read what the program reads when root starts it.
+// Run runs the check. It returns an error if the check could not be made, for example because
+// the user may not read a file that the program reads when root starts it.
 func (d DryRun) Run(ctx context.Context, h *host.Host) (Checked, error) {
 	user, name, err := d.user(h)
 	if err != nil {
@@ -73,8 +73,8 @@ var outOfView = []string{"Permission denied", "Read-only file system", "Operatio
 
 var pathInText = text.LazyRegexp(`/[^\s'"<>:;,()\[\]]+`)
 
-// hidden returns what a complaint is about that is only not visible in the private view, or
-// "" if it is about the files themselves.
+// hidden returns the path that a complaint is about if it is only invisible in the private
+// view, or "" if the complaint is about the files themselves.
 func (d DryRun) hidden(ctx context.Context, h *host.Host, c host.Command, complaint string) string {
 	for _, p := range pathInText().FindAllString(complaint, -1) {
 		if slices.Contains(d.Files, p) {
@@ -96,7 +96,7 @@ func (d DryRun) hidden(ctx context.Context, h *host.Host, c host.Command, compla
 	return ""
 }
 
-// user is the one that the program runs as.
+// user returns the user that the program runs as.
 func (d DryRun) user(h *host.Host) (host.User, string, error) {
 	name := ""
 	if d.Unit != "" {

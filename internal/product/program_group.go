@@ -9,14 +9,14 @@ import (
 // Group is the processes of one instance of a product.
 type Group struct {
 	Main Process
-	// Children are those that serve, without those that only finish what they began.
+	// Children are the processes that serve, without those that finish their last requests.
 	Children []Process
 	// Changed is the last change of the instance's files, in seconds since the epoch; 0 if
-	// it is not known.
+	// unknown.
 	Changed float64
 }
 
-// serving are the processes that serve: the children, or the main one if it has none.
+// serving returns the processes that serve: the children, or the main one if it has none.
 func (g Group) serving() []Process {
 	if len(g.Children) > 0 {
 		return g.Children
@@ -28,7 +28,7 @@ func (g Group) serving() []Process {
 func (g Group) Taken() Taken { return Since(g.Changed, g.Main, g.Children) }
 
 // TakenAtStart is Taken for an option that the main process reads only at its start. It is
-// never No, because a later change may have been of another line.
+// never No, because a later change may have been in another line.
 func (g Group) TakenAtStart() Taken {
 	if g.Main.StartedS > g.Changed && g.Changed > 0 {
 		return Yes
@@ -36,8 +36,8 @@ func (g Group) TakenAtStart() Taken {
 	return Unclear
 }
 
-// Unknown returns why it is not known what a program runs with, or "" if it has read its
-// files.
+// Unknown returns the reason that the running options of a program are unknown, or "" if it has
+// read its files.
 func (t Taken) Unknown() string {
 	switch t {
 	case Yes:
@@ -49,8 +49,8 @@ func (t Taken) Unknown() string {
 	return "it is not known whether it has read its files since they were changed"
 }
 
-// Effect is the verdict of a value in the files of a program that does not report what it
-// runs with. err is why its processes are not known.
+// Effect returns the verdict of a value in the files of a program that does not report its
+// options. err is the reason that its processes are unknown.
 func Effect(t Taken, err error) (plugin.Verdict, string) {
 	switch {
 	case errors.Is(err, ErrStopped):

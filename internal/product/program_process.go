@@ -21,32 +21,32 @@ type Process struct {
 	Argv   []string `json:"argv"`
 	UID    int      `json:"uid"` // effective
 	GID    int      `json:"gid"`
-	// StartedS is when it began, in seconds since the epoch, or 0 if that is not known.
-	// It may have begun WithinS later.
+	// StartedS is its start time, in seconds since the epoch, or 0 if unknown. It may have
+	// started up to WithinS later.
 	StartedS float64 `json:"started_s"`
 	WithinS  float64 `json:"within_s,omitempty"`
-	// Ticks is the same in the kernel's count since the boot, which does not depend on
+	// Ticks is the start time in the kernel's count since the boot, which does not depend on
 	// the clock.
 	Ticks int64 `json:"ticks,omitempty"`
 	// Unit is the service of systemd that runs it; "" for none.
 	Unit string `json:"unit,omitempty"`
-	// OpenFiles is how many files it may have open (RLIMIT_NOFILE, soft), or -1 if that is
-	// not known or not limited.
+	// OpenFiles is its limit of open files (RLIMIT_NOFILE, soft), or -1 if unknown or
+	// unlimited.
 	OpenFiles int64 `json:"open_files"`
 }
 
 // Same reports whether two readings are of the same process.
 func (p Process) Same(q Process) bool { return p.PID == q.PID && p.Ticks == q.Ticks }
 
-// ErrStopped is that a product is set up and does not run.
+// ErrStopped is returned if a product is set up and does not run.
 var ErrStopped = errors.New("it does not run")
 
-// maxProcesses is more than any product starts.
+// maxProcesses is more than the number of processes of any product.
 const maxProcesses = 10000
 
-// Find lists the processes of some names (as in /proc/PID/comm, at most 15 bytes) whose
-// root is this machine's or a directory of it, and so none of containers. The error is
-// host.Unknown if no process is recorded.
+// Find lists the processes with the names (as in /proc/PID/comm, at most 15 bytes) whose root
+// is this machine's or a directory of it, which excludes containers. The error is host.Unknown
+// if no process is recorded.
 func Find(ctx context.Context, h *host.Host, names ...string) ([]Process, error) {
 	return host.QueryJSON(ctx, h, "processes "+strings.Join(names, " "), func(_ context.Context, live *host.Host) ([]Process, error) { return read(live, names) })
 }
@@ -83,7 +83,7 @@ func read(h *host.Host, names []string) ([]Process, error) {
 	return all, nil
 }
 
-// one reads a process; ok is false if it has ended, also as a zombie.
+// one reads a process. ok is false if it has ended or is a zombie.
 func one(h *host.Host, dir string, pid int, boot float64) (p Process, ok bool) {
 	p = Process{PID: pid, OpenFiles: -1}
 	stat, err := h.Files.ReadFile(dir + "/stat")
@@ -125,11 +125,11 @@ func one(h *host.Host, dir string, pid int, boot float64) (p Process, ok bool) {
 	return p, true
 }
 
-// starting is how long arguments waits for a process that has none yet.
+// starting is the time that arguments waits for a process that has none yet.
 const starting = 5 * time.Second
 
-// arguments reads those of a process, each with a zero byte at its end. A program has none
-// for a moment after an exec (between exec_mmap and create_elf_tables of the kernel's
+// arguments reads the arguments of a process, each with a zero byte at its end. A program has
+// none for a moment after an exec (between exec_mmap and create_elf_tables of the kernel's
 // fs/exec.c and fs/binfmt_elf.c), and when it ends.
 func arguments(h *host.Host, dir string) ([]byte, error) {
 	for end := time.Now().Add(starting); ; time.Sleep(time.Millisecond) {
@@ -149,7 +149,7 @@ func ended(stat string) bool {
 	return len(f) == 0 || f[0] == "Z" || f[0] == "X"
 }
 
-// Numbered returns the process of a pid file's number, or ErrStopped.
+// Numbered returns the process with the number in a pid file, or ErrStopped.
 func Numbered(h *host.Host, pid int) (Process, error) {
 	p, ok := one(h, "/proc/"+strconv.Itoa(pid), pid, bootTime(h))
 	if !ok {
@@ -158,8 +158,8 @@ func Numbered(h *host.Host, pid int) (Process, error) {
 	return p, nil
 }
 
-// bootTime is when the kernel started, in seconds since the epoch, or 0 if that is not
-// known. Of three readings of both clocks it takes the quickest.
+// bootTime returns the start time of the kernel, in seconds since the epoch, or 0 if unknown.
+// Of three readings of both clocks it uses the quickest.
 func bootTime(h *host.Host) float64 {
 	best, boot := time.Hour, 0.0
 	for range 3 {
@@ -172,8 +172,8 @@ func bootTime(h *host.Host) float64 {
 	return boot
 }
 
-// inside reports whether the root of a process is this machine's, or a directory of it
-// (chroot), or not visible.
+// inside reports whether the root of a process is this machine's, a directory of it (chroot),
+// or not visible.
 func inside(h *host.Host, dir, root string) bool {
 	id := fileID(h, dir+"/root/")
 	if id == "" || root == "" || id == root {
@@ -183,7 +183,7 @@ func inside(h *host.Host, dir, root string) bool {
 	return err == nil && changed != "/" && fileID(h, changed) == id
 }
 
-// fileID identifies a directory across mount namespaces, or is "" if it is not visible.
+// fileID identifies a directory across mount namespaces. It returns "" if it is not visible.
 func fileID(h *host.Host, name string) string {
 	st, err := h.Files.Stat(name)
 	if err != nil {
@@ -204,8 +204,8 @@ func inContainer(h *host.Host, dir string) bool {
 	return err == nil && slices.ContainsFunc(containers, func(c string) bool { return strings.Contains(string(b), c) })
 }
 
-// statusID is a number of a line of /proc/PID/status; the second of users and groups is the
-// effective one.
+// statusID returns a number in a line of /proc/PID/status; the second of users and groups is
+// the effective one.
 func statusID(status, name string, number int) int {
 	for line := range strings.Lines(status) {
 		if f := strings.Fields(line); len(f) > number && f[0] == name {
@@ -216,8 +216,8 @@ func statusID(status, name string, number int) int {
 	return 0
 }
 
-// unitOf is the service in a process's control groups, of systemd's own hierarchy or the
-// only one. Below user@UID.service there are those of the user.
+// unitOf returns the service in a process's control groups, in systemd's own hierarchy or the
+// only one. Below user@UID.service are the services of the user.
 func unitOf(cgroup string) string {
 	for line := range strings.Lines(cgroup) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -254,13 +254,13 @@ func Main(all []Process) []Process {
 	})
 }
 
-// Children lists the processes that a main one has started.
+// Children lists the processes that a main process has started.
 func Children(all []Process, main int) []Process {
 	return slices.DeleteFunc(slices.Clone(all), func(p Process) bool { return p.Parent != main })
 }
 
-// OfService finds the main process of a program that a service runs, or the program's only
-// one, or returns ErrStopped.
+// OfService finds the main process of a program in a service, or else the program's only one.
+// It returns ErrStopped if there is none.
 func OfService(ctx context.Context, h *host.Host, program, service string) (Process, error) {
 	all, err := Find(ctx, h, program)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // sendSignal sends a signal, by its name, to one process. It refuses a pid of 0 or less, which
-// kill(2) takes for a group.
+// kill(2) treats as a group.
 func sendSignal(ctx context.Context, h *host.Host, name string, pid int) error {
 	if pid <= 0 {
 		return fmt.Errorf("SIG%s: %d is not the id of one process", name, pid)

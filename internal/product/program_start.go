@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// ByUnit is a Control of a program that one unit runs, with Unit, Running and Start.
-// unit returns that of a main file's instance.
+// ByUnit returns a Control of a program that one unit runs, with Unit, Running and Start. unit
+// returns the unit for a main file.
 func ByUnit(program string, unit func(h *host.Host, main string) (*systemd.Unit, error)) *Control {
 	return &Control{
 		Unit: func(h *host.Host, main string) string {
@@ -38,8 +38,8 @@ func ByUnit(program string, unit func(h *host.Host, main string) (*systemd.Unit,
 	}
 }
 
-// OfUnit returns the call that a service's unit makes, with its environment, directory and
-// user, for machines where systemd does not run.
+// OfUnit returns the command that a service's unit runs, with its environment, directory and
+// user, for machines on which systemd does not run.
 func OfUnit(h *host.Host, u *systemd.Unit) (Start, error) {
 	argv, _ := u.Command()
 	if len(argv) == 0 {

@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Taken is whether a program has read its files since they were last changed, as far as
+// Taken is the answer whether a program has read its files since their last change, as far as
 // times show it.
 type Taken int
 
@@ -19,15 +19,15 @@ const (
 	No
 )
 
-// slack is the error of a process's start time in seconds: a tick of the kernel's clock,
-// and the time between two readings.
+// slack is the error of a process's start time in seconds: a tick of the kernel's clock, and
+// the time between two readings.
 const slack = 0.015
 
-// settled is the distance from which two times are different.
+// settled is the difference from which on two times are distinct.
 const settled = 2 * 15 * time.Millisecond
 
-// settle waits until the last change of some files is settled ago, so that the start times
-// of processes show which were started after it.
+// settle waits until the last change of the files is at least settled ago, so that the start
+// times of processes show which were started after it.
 func settle(ctx context.Context, h *host.Host, files []string) error {
 	for _, f := range files {
 		st, err := h.Files.Stat(f)
@@ -47,7 +47,7 @@ func settle(ctx context.Context, h *host.Host, files []string) error {
 	return nil
 }
 
-// Since is whether processes have read files that were changed at a time, in seconds since
+// Since returns whether processes have read files that were changed at a time, in seconds since
 // the epoch. A program that reads its files again keeps its main process and replaces the
 // others.
 func Since(changedS float64, main Process, children []Process) Taken {
@@ -73,12 +73,12 @@ func Since(changedS float64, main Process, children []Process) Taken {
 	return Unclear
 }
 
-// mending is how long the redaction of secrets in a copy of a machine, which changes the
-// times of files, may take.
+// mending is the time that the redaction of secrets in a copy of a machine may take. It changes
+// the times of files.
 const mending = time.Hour
 
-// Changed returns the last change of any file of an instance, in seconds since the epoch,
-// or 0 if it is not known. main is the instance's main file.
+// Changed returns the last change of any file of an instance, in seconds since the epoch, or 0
+// if unknown. main is the instance's main file.
 func Changed(ctx context.Context, h *host.Host, main string, files []string) float64 {
 	last, err := host.QueryJSON(ctx, h, "last change of "+main+" and what it includes", func(_ context.Context, live *host.Host) (float64, error) {
 		last := 0.0
@@ -100,7 +100,7 @@ func Changed(ctx context.Context, h *host.Host, main string, files []string) flo
 	return last
 }
 
-// filesOpen returns how many files the process that has most of them open has. name is the
+// filesOpen returns the number of open files of the process with the most. name is the
 // product's. The error is host.Unknown if they are not recorded.
 func filesOpen(ctx context.Context, h *host.Host, name string, processes ...Process) (int, error) {
 	return host.QueryJSON(ctx, h, "open files of "+name, func(_ context.Context, live *host.Host) (int, error) {

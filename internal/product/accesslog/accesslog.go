@@ -1,5 +1,5 @@
-// Package accesslog finds, among the request logs of a server's configuration, the one that
-// a file is, and its format.
+// Package accesslog finds the request log that a file is, among those of a server's
+// configuration, and its format.
 package accesslog
 
 import (
@@ -15,16 +15,15 @@ import (
 
 // Log is a log of requests that a configuration names.
 type Log struct {
-	// Path is the file; a pattern of path.Match where its name has the time or a variable
-	// in it.
+	// Path is the file, or a pattern of path.Match if its name contains the time or a variable.
 	Path    string
 	Pattern bool
-	// Goes is the syslog daemon or the program that gets the log; Path is then where that is
-	// known to write.
+	// Goes is the syslog daemon or the program that receives the log; Path is then the file
+	// that it is known to write.
 	Goes     string
 	Language string // of format.Languages
-	// Own is true for the server's own log, of which only some lines are requests: it is read
-	// only if it is named.
+	// Own is true for the server's own log, in which only some lines are requests: it is read
+	// only if the user names it.
 	Own bool
 	// Format is the format with its place, or BuiltIn one of the product's own.
 	Format  conf.Quoted
@@ -32,14 +31,14 @@ type Log struct {
 	Name    string // of the format, where it has one
 	At      string // FILE:LINE of the directive that names the log
 	What    string // the directive: CustomLog
-	// Scopes are the servers, virtual hosts and blocks whose requests it has; logs of one
-	// scope have the same requests. None: it is not known.
+	// Scopes are the servers, virtual hosts and blocks whose requests it has; logs of one scope
+	// have the same requests. It is empty if they are unknown.
 	Scopes []string
-	// Some is true if a condition decides which requests it has.
+	// Some is true if a condition selects the requests that it has.
 	Some bool
 }
 
-// text is the log's format.
+// text returns the log's format.
 func (l *Log) text() string {
 	if l.BuiltIn != "" {
 		return l.BuiltIn
@@ -47,7 +46,7 @@ func (l *Log) text() string {
 	return l.Format.Value()
 }
 
-// why is where the format is from.
+// why returns the origin of the format.
 func (l *Log) why() string {
 	switch {
 	case l.BuiltIn != "" && l.Name != "":
@@ -79,13 +78,13 @@ func (l *Log) Compile() (*logformat.Format, error) {
 	return f, nil
 }
 
-// ErrNotNamed is that a configuration does not name a file.
+// ErrNotNamed is returned if a configuration does not name a file.
 var ErrNotNamed = errors.New("no directive of the configuration writes it")
 
-// Of finds the log that a file is, by its path on the machine that has the configuration:
-// the file of a directive, or a rotated or compressed part of it. If no directive names its
-// path, it is one with the same file name, or else one that a syslog daemon or a program
-// gets; "-" is the only log. why says how it was found, if not by its path.
+// Of finds the log that a file is, by its path on the machine with the configuration: the file
+// of a directive, or a rotated or compressed part of it. If no directive names its path, it is
+// one with the same file name, or else one that a syslog daemon or a program receives; "-" is
+// the only log. why says how it was found, if not by its path.
 func Of(all []Log, file string) (l *Log, why string, err error) {
 	var found []*Log
 	for _, by := range []struct {

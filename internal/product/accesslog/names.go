@@ -2,9 +2,9 @@ package accesslog
 
 import "strings"
 
-// Strftime converts a name with conversions of strftime(3), as rotatelogs and cronolog have
-// them, to a pattern of path.Match. Without any, pattern is false: rotatelogs then appends
-// the seconds since 1970.
+// Strftime converts a name with conversions of strftime(3), as in rotatelogs and cronolog, to a
+// pattern of path.Match. Without any, pattern is false: rotatelogs then appends the seconds
+// since 1970.
 func Strftime(name string) (glob string, pattern bool) {
 	var b strings.Builder
 	for i := 0; i < len(name); i++ {

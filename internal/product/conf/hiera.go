@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Name is the kind of settings of foreman-installer's custom-hiera.yaml, which has what no
-// option of the installer sets: hiera:KEY, hiera:MAP/KEY.
+// Name is the kind of settings of foreman-installer's custom-hiera.yaml, which sets keys that
+// have no option of the installer: hiera:KEY, hiera:MAP/KEY.
 const Name = "hiera"
 
 const (
@@ -38,7 +38,7 @@ func Kind(h *host.Host) setting.Kind {
 	})
 }
 
-// effect is OK if the installer has run since the file was changed.
+// effect returns OK if the installer has run since the file was changed.
 func effect(_ context.Context, h *host.Host, main, _, _ string) (plugin.Verdict, string) {
 	changed, err := h.Files.Stat(main)
 	if err != nil {

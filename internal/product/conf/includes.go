@@ -10,21 +10,21 @@ import (
 )
 
 // Includes follows files that include each other, with limits of depth, number and size: a
-// copied tree may contain anything. A file may be read several times, as products do it, but
-// not inside itself.
+// copied tree may contain anything. A file may be read more than once, as products do, but not
+// inside itself.
 type Includes struct {
 	From host.Files
-	// Depth is how deep files, and directories that are read whole, may nest; Most is how
-	// many files may be read.
+	// Depth is the limit of nested files, and of directories that are read whole; Most is the
+	// limit of files.
 	Depth, Most int
-	// Read are the files that were read, in that order, the main one first.
+	// Read has the files that were read, in order, the main one first.
 	Read []string
 
 	open []string
 	size int
 }
 
-// File reads a file. What use reads is inside it.
+// File reads a file. Files that use reads are nested in it.
 func (i *Includes) File(name string, use func(text string) error) error {
 	if err := i.enter(name); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (i *Includes) File(name string, use func(text string) error) error {
 	return use(string(text))
 }
 
-// Dir lists a directory as paths in the order of their bytes. What use reads is inside it.
+// Dir lists a directory as paths in byte order. Files that use reads are nested in it.
 func (i *Includes) Dir(name string, use func(paths []string) error) error {
 	if err := i.enter(name); err != nil {
 		return err

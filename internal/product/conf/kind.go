@@ -13,38 +13,38 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Product is how the configuration files of a product are read and written. The main file
+// Product defines how the configuration files of a product are read and written. The main file
 // of an instance identifies it.
 type Product struct {
 	Name   string // the kind of its settings: "postgresql"
 	Syntax Syntax
-	// SyntaxOf is the syntax of one main file; nil if all have Syntax.
+	// SyntaxOf returns the syntax of one main file; nil if all have Syntax.
 	SyntaxOf func(h *host.Host, main string) Syntax
-	// FileOf is the main file of an instance for an option; nil if it has only one.
+	// FileOf returns the main file of an instance for an option; nil if it has only one.
 	FileOf func(h *host.Host, main, key string) string
-	// Roots are the directories of its configuration: no other files are written.
+	// Roots returns the directories of its configuration: no other files are written.
 	Roots func(*host.Host) []string
 	// Instances finds the main files of a machine.
 	Instances func(*host.Host) ([]Instance, error)
-	// Alias is the name of an option in the files of an instance, as the variable of an
-	// environment; nil if each has its own name.
+	// Alias returns the name of an option in the files of an instance, such as a variable of
+	// the environment; nil if each has its own name.
 	Alias func(h *host.Host, main, key string) string
-	// Winner finds the line from which the product takes an option; ok is false if no line
-	// sets it. Nil for products with one file, of which the last assignment wins.
+	// Winner finds the line whose value the product uses for an option; ok is false if no line
+	// sets it. Nil for products with one file, in which the last assignment wins.
 	Winner func(h *host.Host, main, key string) (p Place, ok bool, err error)
-	// Canonical is one spelling of all values that the product takes for the same, as
-	// "8192kB" and "8MB"; nil if no two are.
+	// Canonical returns one spelling for all equivalent values, such as "8192kB" and "8MB"; nil
+	// if no values are equivalent.
 	Canonical func(value string) string
 	// Check refuses options and values that may not be set; nil if all may.
 	Check func(key, value string) error
-	// CheckHere refuses values that would do harm on this machine; it is called after
-	// Check, and nil if none would.
+	// CheckHere refuses values that would do harm on this machine. It is called after Check;
+	// nil if there are none.
 	CheckHere func(h *host.Host, key, value string) error
 	// Activation and Activate are setting.Activator's; nil if values take effect when the
 	// program is started by hand.
 	Activation func(ctx context.Context, h *host.Host, main, key string) (setting.Activation, bool)
 	Activate   func(context.Context, *host.Host, setting.Activation) error
-	// Effect is the verdict of a value that is in the file; nil is OK.
+	// Effect returns the verdict of a value in the file; nil means OK.
 	Effect func(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string)
 }
 
@@ -54,7 +54,7 @@ type Instance struct {
 	Main string // its main file
 }
 
-// Mains are the main files of some instances.
+// Mains returns the main files of the instances.
 func Mains(all []Instance, err error) ([]string, error) {
 	out := make([]string, len(all))
 	for i, in := range all {
@@ -71,14 +71,14 @@ type Place struct {
 
 func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 
-// New is the kind of a product's settings:
+// New returns the kind of a product's settings:
 //
-//	NAME:/FILE#KEY       its one identity, whatever else is installed
-//	NAME:KEY             where the machine has one instance
-//	NAME:INSTANCE/KEY    where it has several
+//	NAME:/FILE#KEY       the only identity, whatever else is installed
+//	NAME:KEY             if the machine has one instance
+//	NAME:INSTANCE/KEY    if it has more than one
 //
-// A value is the text of the configuration, with its quotes; a requested value without them
-// is quoted if it needs it. Absent is an option that no line sets.
+// A value is the text of the configuration, with its quotes. A requested value without quotes
+// is quoted if necessary. An option that no line sets is Absent.
 func New(h *host.Host, p Product) setting.Kind { return kind{h, p} }
 
 type kind struct {
@@ -86,7 +86,7 @@ type kind struct {
 	Product
 }
 
-// syntax is the syntax of a main file.
+// syntax returns the syntax of a main file.
 func (k kind) syntax(main string) Syntax {
 	if k.SyntaxOf != nil {
 		return k.SyntaxOf(k.host, main)
@@ -186,7 +186,7 @@ func (k kind) inside(file string) (string, error) {
 	return "", fmt.Errorf("%s: %w: %s has its configuration below %s", file, setting.ErrOutside, k.Name, strings.Join(roots, ", "))
 }
 
-// winner is the line that sets an option.
+// winner returns the line that sets an option.
 func (k kind) winner(main, key string) (Place, bool, error) {
 	if k.Winner != nil {
 		return k.Winner(k.host, main, key)
@@ -222,7 +222,7 @@ func (k kind) Read(_ context.Context, s setting.Setting) (setting.Value, error) 
 	return setting.Text(p.Literal), nil
 }
 
-// Equal implements setting.Kind: as the product compares.
+// Equal implements setting.Kind: it compares as the product does.
 func (k kind) Equal(a, b setting.Value) bool {
 	if a.Absent || b.Absent {
 		return a.Absent == b.Absent
@@ -230,7 +230,7 @@ func (k kind) Equal(a, b setting.Value) bool {
 	return a.Text == b.Text || k.canonical(a.Text) == k.canonical(b.Text)
 }
 
-// meaning is the value of a text, which may be a literal or not yet quoted.
+// meaning returns the value of a text, which may be a literal or not yet quoted.
 func (k kind) meaning(text string) string {
 	if literal, err := k.Syntax.Literal(text); err == nil {
 		text = literal
@@ -249,6 +249,6 @@ func (k kind) canonical(text string) string {
 // Coupled implements setting.Kind.
 func (kind) Coupled(setting.Setting) []setting.Setting { return nil }
 
-// Lifetime implements setting.Kind. When the program reads the file is up to Activate and
-// Effect.
+// Lifetime implements setting.Kind. Activate and Effect deal with the time at which the program
+// reads the file.
 func (kind) Lifetime() setting.Lifetime { return setting.File }

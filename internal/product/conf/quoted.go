@@ -14,15 +14,15 @@ type Quoted struct {
 	Read func(raw string) string
 }
 
-// Value is what the product reads.
+// Value returns the value that the product reads.
 func (q Quoted) Value() string { return q.Read(q.Raw) }
 
-// Place is FILE:LINE:COLUMN of a byte of the value.
+// Place returns FILE:LINE:COLUMN of a byte of the value.
 func (q Quoted) Place(at int) string {
 	raw := 0
 	if value := q.Value(); at > 0 && at <= len(value) {
-		// The shortest beginning that is read as more than what is before the byte ends
-		// with the byte.
+		// The shortest prefix that is read as more than the text before the byte ends with the
+		// byte.
 		for raw < len(q.Raw)-1 && !(len(q.Read(q.Raw[:raw+1])) > at && strings.HasPrefix(q.Read(q.Raw[:raw+1]), value[:at])) {
 			raw++
 		}

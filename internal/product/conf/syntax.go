@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// Syntax is how a product writes assignments.
+// Syntax is the syntax of a product's assignments.
 type Syntax interface {
 	// Key returns the one spelling of an option's name, shared_buffers for
 	// "Shared_Buffers", or an error if it cannot be a name.
 	Key(name string) (string, error)
-	// Assignments returns those of a file in its order. The error of a file that the
+	// Assignments returns the assignments of a file in order. The error for a file that the
 	// product would refuse begins with the line: "12: unknown word".
 	Assignments(text string) ([]Assignment, error)
-	// Literal returns a value as it is written: a literal as it is, anything else quoted.
-	// The error is ErrValue for what cannot be written in one line.
+	// Literal returns a value as it is written: a literal unchanged, anything else quoted. The
+	// error is ErrValue if the value cannot be written in one line.
 	Literal(value string) (string, error)
 	// Unquote returns the value of a literal.
 	Unquote(literal string) string
@@ -95,7 +95,7 @@ func removeLine(text string, a Assignment) string {
 	return strings.TrimSuffix(text[:from], "\n")
 }
 
-// last is the last assignment of a key, or nil.
+// last returns the last assignment of a key, or nil.
 func last(all []Assignment, key string) *Assignment {
 	for i := len(all) - 1; i >= 0; i-- {
 		if all[i].Key == key {
@@ -105,11 +105,11 @@ func last(all []Assignment, key string) *Assignment {
 	return nil
 }
 
-// ErrValue is that a value cannot be written to a configuration file.
+// ErrValue is returned if a value cannot be written to a configuration file.
 var ErrValue = errors.New("cannot be written in one line of a configuration file")
 
-// OneLine refuses a value that would break out of its line. A syntax does not find
-// assignments of such a value either, so that undo can restore all that it finds.
+// OneLine refuses a value that would break out of its line. A syntax does not find assignments
+// of such a value either, so that undo can restore all that it finds.
 func OneLine(value string) error {
 	if strings.ContainsAny(value, "\n\r\x00") {
 		return fmt.Errorf("%q: %w", value, ErrValue)

@@ -1,7 +1,7 @@
 package conf
 
-// Truth is what is known of a condition in a file. The values are ordered No, Perhaps, Yes,
-// so that min is "and" and max is "or".
+// Truth is the value of a condition in a file. The values are ordered No, Perhaps, Yes, so that
+// min is "and" and max is "or".
 type Truth int
 
 // The values of Truth.
@@ -11,7 +11,7 @@ const (
 	Yes
 )
 
-// TruthOf is Yes or No.
+// TruthOf returns Yes or No.
 func TruthOf(is bool) Truth {
 	if is {
 		return Yes
@@ -19,5 +19,5 @@ func TruthOf(is bool) Truth {
 	return No
 }
 
-// Not is the opposite; Perhaps is its own.
+// Not returns the opposite; the opposite of Perhaps is Perhaps.
 func (t Truth) Not() Truth { return Yes - t }

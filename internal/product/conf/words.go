@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Words is the syntax of "name value" lines, one option each, a value up to the end of its
-// line, and comments (#) in lines of their own, as mosquitto has it.
+// Words is the syntax of "name value" lines, such as mosquitto's: one option each, a value up
+// to the end of its line, and comments (#) in lines of their own.
 type Words struct{}
 
 // Key implements Syntax.
@@ -23,8 +23,8 @@ func (Words) Key(name string) (string, error) {
 	return name, nil
 }
 
-// Assignments implements Syntax. Lines that it does not understand are left
-// alone: a file may have more in it than options.
+// Assignments implements Syntax. It ignores lines that it does not understand: a file may
+// contain more than options.
 func (w Words) Assignments(text string) ([]Assignment, error) {
 	var out []Assignment
 	at := 0
@@ -65,7 +65,7 @@ func (Words) Unquote(literal string) string { return literal }
 // Line implements Syntax.
 func (Words) Line(key, literal string) string { return key + " " + literal }
 
-// WholeNumber is a Product.Canonical by which 07 and 7 are the same value.
+// WholeNumber is a Product.Canonical for which 07 and 7 are the same value.
 func WholeNumber(value string) string {
 	if n, err := strconv.ParseUint(value, 10, 63); err == nil {
 		return strconv.FormatUint(n, 10)

@@ -63,7 +63,7 @@ func (k kind) Write(_ context.Context, s setting.Setting, v setting.Value) error
 }
 
 // put sets an option in a text, and checks that the product then reads this value, and all
-// others as before.
+// other values as before.
 func put(syntax Syntax, text string, at Assignment, value string) (string, error) {
 	literal, err := syntax.Literal(value)
 	if err != nil {

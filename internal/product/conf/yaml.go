@@ -14,10 +14,10 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// YAML is the syntax of the scalars of a YAML file's first document. A key is the path of
-// map keys, joined by slashes. It finds the scalars of block maps that are in one line, so
-// that each can be changed and restored; anchors, tags, lists and {flow} are left alone. Of
-// a duplicate key the last one counts, as in Ruby.
+// YAML is the syntax of the scalars of a YAML file's first document. A key is the path of map
+// keys, joined by slashes. It finds the scalars of block maps that are in one line, so that
+// each can be changed and restored; anchors, tags, lists and {flow} are ignored. If a key is
+// duplicate, the last one counts, as in Ruby.
 type YAML struct{}
 
 var yamlKey = text.LazyRegexp(`^[A-Za-z0-9_:.@-]+(/[A-Za-z0-9_:.@-]+)*$`)
@@ -36,7 +36,7 @@ const (
 	maxYAMLDepth = 20
 )
 
-// errLines is for bytes that end a line only in YAML.
+// errLines is returned for bytes that end a line only in YAML.
 var errLines = errors.New("1: it has line ends, or other bytes, that fettle cannot write")
 
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
@@ -102,7 +102,7 @@ func (w *yamlWalk) walk(prefix string, n *yaml.Node, depth int) {
 	}
 }
 
-// literal finds the bytes of a scalar in one line, followed by nothing but a comment.
+// literal finds the bytes of a scalar in one line, followed by at most a comment.
 func (w *yamlWalk) literal(n *yaml.Node) (from, to int, ok bool) {
 	rest := w.text[w.lines[n.Line-1]:]
 	rest, _, _ = strings.Cut(rest, "\n")
@@ -135,8 +135,8 @@ func (w *yamlWalk) literal(n *yaml.Node) (from, to int, ok bool) {
 	return from, from + length, true
 }
 
-// quotedLength is the length of a quoted scalar at the beginning of a line, or 0 if it does
-// not end in this line.
+// quotedLength returns the length of a quoted scalar at the beginning of a line, or 0 if it
+// does not end in this line.
 func quotedLength(s string) int {
 	if s == "" {
 		return 0
@@ -154,8 +154,7 @@ func quotedLength(s string) int {
 	return 0
 }
 
-// scalar reads a text as the value of a key; ok is false unless it is one scalar in one
-// line.
+// scalar parses a text as the value of a key; ok is false unless it is one scalar in one line.
 func (y YAML) scalar(text string) (value string, ok bool) {
 	all, err := y.Assignments("k: " + text + "\n")
 	if err != nil || len(all) != 1 || all[0].Literal != text {

@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Insert implements Inserter: a key of a map goes below the map's line, with the indentation
-// of its other keys; a new map, and a key at the top, go to the end of the file.
+// Insert implements Inserter: a key of a map goes below the map's line, with the indentation of
+// its other keys; a new map, and a key at the top, go to the end of the file.
 func (YAML) Insert(text, key, literal string) (string, error) {
 	top, err := topMapping(text)
 	if err != nil {
@@ -85,7 +85,7 @@ func (YAML) Remove(text string, a Assignment) string {
 	return out
 }
 
-// topMapping is the mapping of a file's first document, or nil.
+// topMapping returns the mapping of a file's first document, or nil.
 func topMapping(text string) (*yaml.Node, error) {
 	var doc yaml.Node
 	err := yaml.NewDecoder(bytes.NewReader([]byte(text))).Decode(&doc)
@@ -100,7 +100,7 @@ func topMapping(text string) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// mapped is the last of a mapping's keys with a name, and its value.
+// mapped returns the last key of a mapping with a name, and its value.
 func mapped(m *yaml.Node, key string) (name, value *yaml.Node) {
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		if m.Content[i].Value == key {
@@ -110,7 +110,7 @@ func mapped(m *yaml.Node, key string) (name, value *yaml.Node) {
 	return name, value
 }
 
-// empty reports whether a path of keys does not exist.
+// empty reports whether a path of keys has a null as its value.
 func empty(top *yaml.Node, keys []string) bool {
 	for _, k := range keys {
 		if top == nil || top.Kind != yaml.MappingNode {
@@ -121,7 +121,7 @@ func empty(top *yaml.Node, keys []string) bool {
 	return top != nil && top.Tag == "!!null"
 }
 
-// endOfLine is the offset after the end of a line, counted from 1.
+// endOfLine returns the offset after the end of a line, counted from 1.
 func endOfLine(text string, line int) int {
 	at := 0
 	for range line {

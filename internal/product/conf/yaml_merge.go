@@ -7,19 +7,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxYAMLSteps is the most keys of one file that Pairs looks at.
+// MaxYAMLSteps is the largest number of keys of one file that Pairs visits.
 const MaxYAMLSteps = 20000
 
-// ErrYAMLTooMuch is that a file has more than MaxYAMLSteps keys, counting aliases.
+// ErrYAMLTooMuch is returned if a file has more than MaxYAMLSteps keys, counting aliases.
 var ErrYAMLTooMuch = errors.New("it has too many keys and aliases")
 
 // Pair is a key of a map with its value.
 type Pair struct{ Key, Value *yaml.Node }
 
-// Pairs returns those of a map, each key once, as the products read YAML (Ruby's Psych, and
-// version 2 of Go's library, which Kubernetes, etcd and Prometheus have): a later key
-// replaces an earlier one, and "<<" merges other maps at its place. Of a list of maps the
-// first one counts. left is reduced by the number of keys.
+// Pairs returns the pairs of a map, each key once, as the products read YAML (Ruby's Psych, and
+// version 2 of Go's library, which Kubernetes, etcd and Prometheus use): a later key replaces
+// an earlier one, and "<<" merges other maps at its place. In a list of maps the first one
+// takes precedence. left is reduced by the number of keys.
 func Pairs(m *yaml.Node, left *int) ([]Pair, error) { return pairs(m, left, 0) }
 
 func pairs(m *yaml.Node, left *int, depth int) ([]Pair, error) {
@@ -55,8 +55,8 @@ func pairs(m *yaml.Node, left *int, depth int) ([]Pair, error) {
 	return out, nil
 }
 
-// merged are the maps that a key merges, the one that counts last, or nil for a key that is
-// not "<<".
+// merged returns the maps that a key merges, the one with precedence last, or nil for a key
+// other than "<<".
 func merged(key, value *yaml.Node) []*yaml.Node {
 	if key.Value != "<<" {
 		return nil

@@ -29,7 +29,7 @@ func agrees(ctx context.Context, h *host.Host, main string) error {
 }
 
 // ready requests its health, as a load balancer does. A member that rejects this client is
-// ready when it takes connections, which it does once it has joined.
+// ready when it accepts connections, which it does once it has joined.
 func ready(ctx context.Context, h *host.Host, main string) error {
 	in, err := of(h, main)
 	if err != nil {
@@ -49,7 +49,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	return nil
 }
 
-// start is the call of the unit, for machines where systemd does not run.
+// start returns the command of the unit, for machines on which systemd does not run.
 func start(h *host.Host, main string, _ product.Process) (product.Start, error) {
 	in, err := of(h, main)
 	if err != nil {

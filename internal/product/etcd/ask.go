@@ -11,25 +11,25 @@ import (
 	"fettle.dev/fettle/internal/prometheus"
 )
 
-// answer is what a running member reports.
+// answer is the report of a running member.
 type answer struct {
 	Process product.Process `json:"process"` // PID 0 for one in a container
-	// Env are the ETCD_ variables that it was started with, by option; Whole is false if
-	// they cannot be read.
+	// Env has the ETCD_ variables that it was started with, by option; Whole is false if they
+	// cannot be read.
 	Env   map[string]string `json:"env"`
 	Whole bool              `json:"whole"`
-	// Taken is true if it was started since its configuration file was changed.
+	// Taken is true if it was started after the last change of its configuration file.
 	Taken bool `json:"taken"`
-	// Healthy is what it answers to /health. Silent is why it does not answer, and Guarded is
-	// true if it rejects this client's certificate.
+	// Healthy is its response to /health. Silent is the reason that it does not respond, and
+	// Guarded is true if it rejects this client's certificate.
 	Healthy string             `json:"healthy"`
 	Silent  string             `json:"silent,omitempty"`
 	Guarded bool               `json:"guarded,omitempty"`
 	Version string             `json:"version"`
 	Values  map[string]float64 `json:"values"` // metrics
-	// Percentiles are those of histograms.
+	// Percentiles has the percentiles of histograms.
 	Percentiles map[string]percentile `json:"p99_buckets"`
-	// now is when it was asked, in seconds since the epoch.
+	// now is the time of the query, in seconds since the epoch.
 	now float64
 }
 
@@ -40,12 +40,12 @@ var kept = []string{
 	"process_start_time_seconds", "process_resident_memory_bytes", "process_open_fds", "process_max_fds",
 }
 
-// histograms are those of Percentiles, with their names there.
+// histograms are the histograms of Percentiles, with their names there.
 var histograms = map[string]string{
 	"etcd_disk_wal_fsync_duration_seconds": "fsync", "etcd_disk_backend_commit_duration_seconds": "commit", "etcd_network_peer_round_trip_time_seconds": round,
 }
 
-// question asks the member of an instance, or returns product.ErrStopped.
+// question queries the member of an instance, or returns product.ErrStopped.
 func question(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 	a, err := host.QueryJSON(ctx, h, "etcd "+in.Name, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, in) })
 	if err == nil {
@@ -54,7 +54,7 @@ func question(ctx context.Context, h *host.Host, in *instance) (*answer, error) 
 	return a, err
 }
 
-// started returns what a running member was started with.
+// started returns the process and the variables of a running member.
 func started(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 	a := &answer{Env: map[string]string{}, Values: map[string]float64{}, Percentiles: map[string]percentile{}}
 	if !in.pod() {
@@ -112,7 +112,8 @@ func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 	return a, nil
 }
 
-// value is what an option was set to when the member was started, or why that is unknown.
+// value returns an option's value when the member was started, or the reason that it is
+// unknown.
 func (a *answer) value(in *instance, name string) (text, unknown string) {
 	switch {
 	case in.pod():

@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// The longest waits for a page, and for the answer to a method. Callers of methods have
+// The longest waits for a page, and for the response to a method. Callers of methods have
 // shorter ones.
 const (
 	pageTime = 10 * time.Second
@@ -26,7 +26,7 @@ const (
 type asker struct {
 	host   *host.Host
 	in     *instance
-	answer *answer // as far as it is known
+	answer *answer // the parts read so far
 
 	mu   sync.Mutex
 	open map[string]*Client // by address
@@ -36,7 +36,7 @@ func newAsker(h *host.Host, in *instance, a *answer) *asker {
 	return &asker{host: h, in: in, answer: a, open: map[string]*Client{}}
 }
 
-// advice is what to do if the member rejects its own certificate.
+// advice has the remedies if the member rejects its own certificate.
 var advice = Advice{
 	Untrusted: "trusted-ca-file of the member names another authority",
 	Stranger:  "its own certificate, cert-file, is not valid for clients; with an http:// listen-metrics-urls it reports its metrics to every user of its machine",
@@ -55,7 +55,7 @@ func (x *asker) at(address string) (*Client, error) {
 	return c, err
 }
 
-// access is the CA and the member's own certificate, as far as they can be read.
+// access returns the CA and the member's own certificate, as far as they can be read.
 func (x *asker) access() (a Access) {
 	file := func(name string) []byte {
 		t, ok, _ := x.in.option(name)
@@ -75,8 +75,8 @@ func (x *asker) access() (a Access) {
 	return a
 }
 
-// get requests a page from the metrics URLs, or else from the client URLs. An error status
-// comes with its text.
+// get requests a page from the metrics URLs, or else from the client URLs. An error status is
+// returned together with its text.
 func (x *asker) get(ctx context.Context, page string) (text string, err error) {
 	return x.each([]string{"listen-metrics-urls", "listen-client-urls"}, func(c *Client) ([]byte, error) { return c.Get(ctx, page, pageTime) })
 }
@@ -86,7 +86,7 @@ func (x *asker) call(ctx context.Context, method string, asked any) (text string
 	return x.each([]string{"listen-client-urls"}, func(c *Client) ([]byte, error) { return c.Call(ctx, method, asked, callTime) })
 }
 
-// each tries the addresses of some options until one answers.
+// each tries the addresses in the options until one responds.
 func (x *asker) each(options []string, ask func(*Client) ([]byte, error)) (string, error) {
 	all, problems := x.reached(options...)
 	for _, address := range all {
@@ -112,7 +112,7 @@ func guarded(err error) bool {
 	return errors.As(err, &u) && (u.Why == Untrusted || u.Why == Stranger)
 }
 
-// reached is its addresses, by the first of the options that is set.
+// reached returns its addresses, from the first of the options that is set.
 func (x *asker) reached(options ...string) (all []string, problems []error) {
 	urls := ""
 	for _, name := range options {
@@ -140,7 +140,7 @@ func (x *asker) reached(options ...string) (all []string, problems []error) {
 	return all, problems
 }
 
-// address is where a URL of a listener can be reached from here.
+// address returns the address at which a listener's URL can be reached from here.
 func address(listen string) (string, error) {
 	u, err := url.Parse(listen)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

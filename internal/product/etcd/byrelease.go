@@ -17,7 +17,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// releaseInputs are answered by the member's release.
+// releaseInputs are the inputs that depend on the member's release.
 var releaseInputs = []input{
 	{Name: "refused_options", Type: fact.List, Doc: "flags, variables and keys with which this release does not start", Answer: func(i *installed) fact.Answer { return i.Files.judged(versionOf(i), i.Files.refused) }},
 	{Name: "ignored_options", Type: fact.List, Doc: "variables and keys of the configuration file that this release ignores", Answer: func(i *installed) fact.Answer { return i.Files.judged(versionOf(i), i.Files.ignored) }},
@@ -26,7 +26,7 @@ var releaseInputs = []input{
 	ofCluster("skipped_releases", fact.List, "releases between a member's and the one that kubeadm installs with another release of Kubernetes; absent for members that kubeadm does not install"),
 }
 
-// ofCluster is an input of a member that a cluster shows.
+// ofCluster returns an input of a member that a cluster shows.
 func ofCluster(name string, as fact.Type, doc string) input {
 	return input{Name: name, Type: as, Doc: doc, Answer: func(i *installed) fact.Answer { return i.Files.cluster[name] }}
 }
@@ -36,8 +36,8 @@ func AsksRelease(name string) bool {
 	return slices.ContainsFunc(releaseInputs, func(in input) bool { return name == "etcd.*."+in.Name || name == "etcd."+in.Name })
 }
 
-// As is the product as if its members were of another release: what their flags and files
-// mean there.
+// As returns the product as if its members were of another release, with the meaning that their
+// flags and files have there.
 func As(r Release) product.Product {
 	p := Product
 	p.Find = func(ctx context.Context, h *host.Host) ([]product.Installed, error) {
@@ -50,7 +50,7 @@ func As(r Release) product.Product {
 	return p
 }
 
-// versionOf is the version that a member is taken for.
+// versionOf returns the version that a member is treated as.
 func versionOf(i *installed) fact.Answer {
 	if v := i.Files.version; v.Value != nil || v.Unknown != "" {
 		return v
@@ -58,8 +58,8 @@ func versionOf(i *installed) fact.Answer {
 	return i.Files.versionOf(i.Host, i.Report)
 }
 
-// versionOf is the own version of a member: as it reports it, by the tag of its pod's image,
-// or by the package of its program.
+// versionOf returns the own version of a member: from its report, from the tag of its pod's
+// image, or from the package of its program.
 func (in *instance) versionOf(h *host.Host, a *answer) fact.Answer {
 	switch {
 	case a != nil && a.Version != "":
@@ -76,14 +76,14 @@ func (in *instance) versionOf(h *host.Host, a *answer) fact.Answer {
 	return fact.Answer{Unknown: fmt.Sprintf("the version of etcd is not known, neither from the member nor from a package: %s --version prints it", cmp.Or(in.program, "etcd")), At: in.Main}
 }
 
-// releaseOf is the release of a version; false if it is not known.
+// releaseOf returns the release of a version, or false if it is unknown.
 func releaseOf(version fact.Answer) (Release, bool) {
 	text, _ := version.Value.(string)
 	return parseRelease(text)
 }
 
-// defaultOf is the default of an option in a version. If the release is not known and others
-// have another default, the source is a guess.
+// defaultOf returns the default of an option in a version. If the release is unknown and the
+// default differs between releases, the source says that it is a guess.
 func defaultOf(version fact.Answer, name string) (value, source string) {
 	r, known := releaseOf(version)
 	if !known {
@@ -100,8 +100,8 @@ func defaultOf(version fact.Answer, name string) (value, source string) {
 	return value, source
 }
 
-// judged is a list for the member's release. If that is not known, it is the list of all
-// releases, provided that it is the same for all.
+// judged returns a list for the member's release. If the release is unknown, it returns the
+// list of all releases, provided that it is the same for all.
 func (in *instance) judged(version fact.Answer, by func(Release) (list []string, unknown error)) fact.Answer {
 	if in.flags == nil { // those of a member without a pod are on its machine
 		return fact.Answer{}
@@ -134,8 +134,8 @@ func (in *instance) judged(version fact.Answer, by func(Release) (list []string,
 	return fact.Answer{Value: first, At: in.Main}
 }
 
-// refused are the reasons why a release does not start. etcd parses its flags also if it has
-// a configuration file, and rejects an option that a flag and a variable set.
+// refused returns the reasons that a release does not start. etcd parses its flags also if it
+// has a configuration file, and rejects an option that a flag and a variable set.
 func (in *instance) refused(r Release) (out []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(in.flags)) {
 		t := in.flags[name]
@@ -165,7 +165,7 @@ func (in *instance) refused(r Release) (out []string, err error) {
 	return out, nil
 }
 
-// ignored are the variables and keys that a release ignores: variables with a line in its
+// ignored returns the variables and keys that a release ignores: variables with a line in its
 // log, keys silently.
 func (in *instance) ignored(r Release) (out []string, err error) {
 	if in.script {
@@ -203,8 +203,8 @@ func (in *instance) ignored(r Release) (out []string, err error) {
 	return out, nil
 }
 
-// why returns in which releases a flag or a key exists and what replaces it, or the name
-// that it may be a misspelling of.
+// why returns the releases that have a flag or a key and its replacement, or the name that it
+// may be a misspelling of.
 func why(name string, in []Release, r Release) string {
 	span := Known().span(in)
 	if span == "" {
@@ -216,5 +216,5 @@ func why(name string, in []Release, r Release) string {
 	return " (" + span + ")"
 }
 
-// has reports whether a list has a release; later ones are taken for the newest known one.
+// has reports whether a list has a release. A later one is treated as the newest known one.
 func has(in []Release, r Release) bool { return slices.Contains(in, min(r, Known().Newest)) }

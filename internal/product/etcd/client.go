@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// maxAnswer caps an answer, in bytes: a page of metrics has some hundred KiB.
+// maxAnswer is the size limit of a response, in bytes: a page of metrics has some hundred KiB.
 const maxAnswer = 16 << 20
 
-// Access is the credentials of a client, in PEM or empty. Without a CA the machine's own are
+// Access has the credentials of a client, in PEM or empty. Without a CA the machine's own are
 // trusted.
 type Access struct {
 	CA, Cert, Key []byte
@@ -32,8 +32,8 @@ type Client struct {
 	advice Advice
 }
 
-// New checks an address and credentials, without a connection. Over http the credentials are
-// not checked.
+// New checks an address and credentials, without connecting. Over http the credentials are not
+// checked.
 func New(address string, a Access, advice Advice) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
@@ -80,15 +80,15 @@ func (a Access) config() (*tls.Config, error) {
 	return c, nil
 }
 
-// Get requests a page, such as /metrics, within a time. An error status is a *StatusError,
-// no answer an *Unreached.
+// Get requests a page, such as /metrics, within a time. The error is a *StatusError for an
+// error status, and an *Unreached if there is no response.
 func (c *Client) Get(ctx context.Context, page string, wait time.Duration) ([]byte, error) {
 	return c.ask(ctx, http.MethodGet, page, nil, wait)
 }
 
 // Call calls a method of the API through the member's JSON gateway, such as
-// /v3/maintenance/status (etcd, "gRPC gateway"). Errors are those of Get, with the gateway's
-// own message.
+// /v3/maintenance/status (etcd, "gRPC gateway"). It returns the errors of Get, with the
+// gateway's own message.
 func (c *Client) Call(ctx context.Context, method string, asked any, wait time.Duration) ([]byte, error) {
 	body, err := json.Marshal(asked)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// StatusError is an answer with an error status.
+// StatusError is a response with an error status.
 type StatusError struct {
 	At   string // what was asked: URL and path
 	Code int    // of HTTP
@@ -26,7 +26,7 @@ func (e *StatusError) Error() string {
 	return strings.TrimSpace(fmt.Sprintf("%s answers %d %s", e.At, e.Code, http.StatusText(e.Code)))
 }
 
-// inWords is the gateway's message of an error status; it has the error under two names.
+// inWords returns the gateway's message of an error status; it has the error under two names.
 func inWords(code int, text []byte) string {
 	var said struct{ Error, Message string }
 	switch err := json.Unmarshal(text, &said); {
@@ -38,27 +38,27 @@ func inWords(code int, text []byte) string {
 	return ""
 }
 
-// Why is the kind of reason why a member does not answer.
+// Why is the kind of reason that a member does not respond.
 type Why string
 
 // The reasons.
 const (
 	Late      Why = "late"      // not within the time
 	Unheard   Why = "unheard"   // nothing listens at the address
-	Untrusted Why = "untrusted" // its certificate is of no authority that is believed
-	Stranger  Why = "stranger"  // it does not take this client's certificate, or wants one
+	Untrusted Why = "untrusted" // no trusted authority issued its certificate
+	Stranger  Why = "stranger"  // it rejects this client's certificate, or requires one
 	Plain     Why = "plain"     // it speaks no TLS
 	Other     Why = "other"
 )
 
-// Advice is what to do, by the reason; callers have their own.
+// Advice has the remedy for each reason; callers have their own.
 type Advice map[Why]string
 
-// Unreached is a member that does not answer.
+// Unreached is the error of a member that does not respond.
 type Unreached struct {
 	URL string
 	Why Why
-	// Wait is how long the client waited.
+	// Wait is the time that the client waited.
 	Wait   time.Duration
 	advice string
 	err    error
@@ -95,7 +95,7 @@ func (e *Unreached) Error() string {
 
 func (e *Unreached) Unwrap() error { return e.err }
 
-// unreached is why there is no answer, also that the caller's context has ended.
+// unreached returns the reason that there is no response, or the error of an ended asker.
 func (c *Client) unreached(asker, bounded context.Context, err error, wait time.Duration) error {
 	if asker.Err() != nil {
 		return asker.Err()

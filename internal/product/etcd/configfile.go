@@ -15,15 +15,15 @@ import (
 // (embed.configYAML, securityConfig).
 var sections = map[string]string{"client-transport-security": "", "peer-transport-security": "peer-"}
 
-// configFile is a configuration file as it was read.
+// configFile is the parsed configuration file.
 type configFile struct {
-	// values are its scalars, by the name of the flag, as on a command line.
+	// values has its scalars, by the name of the flag, as on a command line.
 	values map[string]told
-	// keys are all of its keys, in order; "section.key" for one in a section.
+	// keys has all of its keys, in order; "section.key" for a key in a section.
 	keys []key
 }
 
-// key is a key of a configuration file, and its value if that is a scalar.
+// key is a key of a configuration file, and its value if it is a scalar.
 type key struct {
 	name string
 	told
@@ -74,8 +74,8 @@ func (f *configFile) add(file, section, prefix string, m *yaml.Node, left *int) 
 	return nil
 }
 
-// flagText is a scalar of the file as on a command line. In the file a duration is a number
-// of nanoseconds, and YAML 1.1 has more words for true.
+// flagText returns a scalar of the file as on a command line. In the file a duration is a
+// number of nanoseconds, and YAML 1.1 has more words for true.
 func flagText(kind, text string) string {
 	switch kind {
 	case "duration":

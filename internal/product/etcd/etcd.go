@@ -1,7 +1,6 @@
-// Package etcd knows the members of etcd on a machine, as a unit with its
-// variables, flags or configuration file sets one up, or a static pod of a cluster:
-// what they were told, what they run with and say of themselves, and how one takes a
-// new value.
+// Package etcd reads the members of etcd on a machine, which a unit with its variables, flags
+// or configuration file sets up, or a static pod of a cluster: their options in the files, in
+// the running program and in its reports. It also activates a new value of an option.
 package etcd
 
 import (
@@ -97,7 +96,7 @@ var inputs = slices.Concat(percentileInputs(), releaseInputs, []input{
 	{Name: "pending_changes", Type: fact.List, Doc: "options whose value in the files is not the running member's", From: product.FromReport, Answer: pending},
 })
 
-// reported is an input of a member that reports its metrics.
+// reported returns an input that a member's metrics answer.
 func reported(name string, as fact.Type, doc string, answer func(*installed) fact.Answer) input {
 	return input{Name: name, Type: as, Doc: doc, From: product.FromReport, Answer: func(i *installed) fact.Answer {
 		if i.Report.Silent != "" {
@@ -107,8 +106,8 @@ func reported(name string, as fact.Type, doc string, answer func(*installed) fac
 	}}
 }
 
-// metric is an input that the first of some metrics answers, converted with the time at
-// which the member was asked.
+// metric returns an input that the first of the named metrics answers, converted with the time
+// of the query.
 func metric(name string, as fact.Type, unit, doc string, convert func(v, now float64) any, names ...string) input {
 	in := reported(name, as, doc, func(i *installed) fact.Answer { return measured(i, convert, names...) })
 	in.Unit = unit
@@ -128,7 +127,7 @@ func measured(i *installed, convert func(v, now float64) any, names ...string) f
 	return fact.Answer{Unknown: names[0] + " is not among its metrics", At: at}
 }
 
-// runs is what an option is in a running member, its default included.
+// runs returns the value of an option in a running member, its default included.
 func runs(i *installed, name string) (text, unknown string) {
 	text, unknown = i.Report.value(i.Files, name)
 	if text == "" && unknown == "" && parameters.Named(name) != nil {
@@ -137,7 +136,7 @@ func runs(i *installed, name string) (text, unknown string) {
 	return text, unknown
 }
 
-// pending are the options that it does not run with as the files have them.
+// pending answers with the options whose running value differs from the files.
 func pending(i *installed) fact.Answer {
 	in := i.Files
 	switch {
@@ -160,8 +159,8 @@ func pending(i *installed) fact.Answer {
 	return fact.Answer{Value: out, At: i.Main}
 }
 
-// quota is the size at which a member that does not report it takes no more writes, by its
-// option: 0 is etcd's own 2 GiB, and below 0 it has no quota.
+// quota answers with the size at which a member that does not report it rejects writes, from
+// its option: 0 is etcd's own 2 GiB, and below 0 it has no quota.
 func quota(i *installed) fact.Answer {
 	text, at, unknown := effective(i, "quota-backend-bytes")
 	if unknown != "" {
@@ -177,7 +176,7 @@ func quota(i *installed) fact.Answer {
 	return fact.Answer{Value: n, At: at}
 }
 
-// effective is an option as it runs, by the files, or its default.
+// effective returns an option's running value, else that of the files, else its default.
 func effective(i *installed, name string) (text, at, unknown string) {
 	o := i.Option(name).Effective()
 	if v, ok := o.Get(); ok {

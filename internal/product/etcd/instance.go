@@ -15,35 +15,35 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// told is a value and its place.
+// told is a value and its position.
 type told struct{ text, at string }
 
-// instance is one member as the files of a machine set it up.
+// instance is one member that the files of a machine set up.
 type instance struct {
 	conf.Instance
 	unit   *systemd.Unit   // nil of a static pod
 	flags  map[string]told // of the command line
 	env    map[string]told // ETCD_ variables, by option; an empty one sets nothing
 	config *configFile     // with one, neither flags nor variables count
-	// program is the executable; word is the first word among the flags that is not one.
+	// program is the executable; word is the first word among the flags that is not a flag.
 	program string
 	word    told
 	image   told // of a pod
 	script  bool // of a static pod that starts etcd by a shell's script
-	// files are those of variables, in order, or the configuration file.
+	// files has the files of variables, in order, or the configuration file.
 	files []string
-	// unread is why something may be set that is not known.
+	// unread is the reason that a value may be set and unknown.
 	unread string
-	// version is what a member is taken for, of --for or of a cluster; the zero value for
-	// its own.
+	// version is the version that a member is treated as, from --for or from a cluster; the
+	// zero value for its own.
 	version fact.Answer
-	cluster map[string]fact.Answer // of a member that a cluster shows
+	cluster map[string]fact.Answer // for a member that a cluster shows
 }
 
 // pod reports whether it is the static pod of a cluster's node.
 func (in *instance) pod() bool { return in.unit == nil }
 
-// option is the value of an option in the files, or why it is unknown.
+// option returns the value of an option in the files, or the reason that it is unknown.
 func (in *instance) option(name string) (t told, ok bool, unknown string) {
 	if in.config != nil {
 		t, ok = in.config.values[name]
@@ -73,7 +73,7 @@ func (in *instance) Value(name string) (value, at string, ok bool, err error) {
 // manifests are the static pods of kubeadm and of OpenShift, with its name before 4.4.
 var manifests = []string{"/etc/kubernetes/manifests/etcd.yaml", "/etc/kubernetes/manifests/etcd-pod.yaml", "/etc/kubernetes/manifests/etcd-member.yaml"}
 
-// instances are that of the unit, and those of static pods.
+// instances returns the instance of the unit, and those of static pods.
 func instances(h *host.Host) ([]*instance, error) {
 	var out []*instance
 	switch u, err := systemd.New(h).Load("etcd.service"); {
@@ -105,7 +105,7 @@ func instances(h *host.Host) ([]*instance, error) {
 	return out, nil
 }
 
-// fromUnit reads the unit, its variables, and the configuration file that these name.
+// fromUnit reads the unit, its variables, and the configuration file that they name.
 func fromUnit(h *host.Host, u *systemd.Unit) (*instance, error) {
 	in := &instance{Instance: conf.Instance{Name: "etcd"}, unit: u, env: map[string]told{}}
 	all, unread := u.Environment()
@@ -156,9 +156,9 @@ func fromUnit(h *host.Host, u *systemd.Unit) (*instance, error) {
 	return in, nil
 }
 
-// readFlags reads a command line as Go's flag package does: "-" and "--" are the same, a
-// value follows "=" or is the next word, and the last flag counts. The first word that is
-// not a flag ends them; etcd does not start with one.
+// readFlags parses a command line as Go's flag package does: "-" and "--" are the same, a value
+// follows "=" or is the next word, and the last flag counts. The first word that is not a flag
+// ends them; etcd does not start with such a word.
 func readFlags(argv []string, at string) (out map[string]told, word told) {
 	out = map[string]told{}
 	for i := 1; i < len(argv); i++ {
@@ -240,7 +240,7 @@ func fromManifest(file, text string) (*instance, error) {
 // IsContainer reports whether a container of a static pod is etcd, by its name.
 func IsContainer(name string) bool { return name == "etcd" || name == "etcd-member" }
 
-// setVariable notes a variable of a container, if it is one of etcd's.
+// setVariable records a variable of a container, if it is one of etcd's.
 func (in *instance) setVariable(name string, t told) {
 	if strings.HasPrefix(name, "ETCD_") {
 		in.env[option(name)] = t
@@ -263,7 +263,7 @@ func (in *instance) readWords(container []string, at string) {
 	in.flags, in.word = readFlags(words, at)
 }
 
-// script are the words of the command etcd in a shell script, as OpenShift's pod has one;
+// script returns the words of the command etcd in a shell script, such as OpenShift's pod has;
 // variables are not resolved.
 func script(text string) []string {
 	words := strings.Fields(strings.ReplaceAll(text, "\\\n", " "))
@@ -282,7 +282,7 @@ func script(text string) []string {
 	return nil
 }
 
-// winner is the line from which an option is taken.
+// winner returns the line from which an option is read.
 func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 	in, err := of(h, main)
 	if err != nil {
@@ -323,7 +323,7 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 	return conf.Place{}, false, nil
 }
 
-// syntaxOf is the syntax of a file: YAML for a configuration file.
+// syntaxOf returns the syntax of a file: YAML for a configuration file.
 func syntaxOf(h *host.Host, main string) conf.Syntax {
 	if in, err := of(h, main); err == nil && in.config != nil {
 		return conf.YAML{}

@@ -17,7 +17,7 @@ type Member struct {
 	asker *asker
 }
 
-// Members returns the running members of this machine. It is an error if there are members
+// Members returns the running members of this machine. It returns an error if there are members
 // and none runs.
 func Members(ctx context.Context, h *host.Host) (out []*Member, err error) {
 	all, err := instances(h)

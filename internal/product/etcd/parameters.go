@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// parameters are those of rules, with the defaults of the newest release (releases.txt,
-// which has those of the member's own).
+// parameters are the options that rules use, with the defaults of the newest release
+// (releases.txt has those of each release).
 var parameters = product.Parameters{
 	{Name: "quota-backend-bytes", Type: fact.Number, Unit: "bytes", Read: readQuota, Default: "0", Doc: "size of the database at which the cluster takes no more writes; 0 is 2 GiB, a negative value means unlimited"},
 	milliseconds("heartbeat-interval", "100", "time between two heartbeats of the leader"),
@@ -35,7 +35,7 @@ var parameters = product.Parameters{
 	{Name: "listen-metrics-urls", Type: fact.Text, Doc: "further URLs for metrics and health"},
 }
 
-// byHand are those that only an administrator sets: the identity of the member, its data,
+// byHand are the options that only an administrator sets: the identity of the member, its data,
 // and its addresses.
 var byHand = []string{"name", "data-dir", "wal-dir", "initial-cluster", "listen-client-urls", "listen-metrics-urls"}
 
@@ -47,8 +47,8 @@ func count(name, def, doc string) product.Parameter {
 	return product.Parameter{Name: name, Type: fact.Number, Read: readInteger, Default: def, Doc: doc}
 }
 
-// readInteger reads a whole number from 0 on as Go's flags do: 0x10 and 020 are 16, and 1_000
-// is 1000.
+// readInteger parses a whole number of 0 or more as Go's flags do: 0x10 and 020 are 16, and
+// 1_000 is 1000.
 func readInteger(text string) (any, error) {
 	n, err := strconv.ParseInt(text, 0, 64)
 	if err != nil || n < 0 || n > 1<<53 {
@@ -99,7 +99,7 @@ func readTime(text string) (any, error) {
 	return text, nil
 }
 
-// canonical is one spelling of equal values.
+// canonical returns one spelling of equal values.
 func canonical(value string) string {
 	value = strings.TrimSpace(value)
 	if n, err := strconv.ParseInt(value, 0, 64); err == nil {
@@ -123,8 +123,8 @@ func check(key, value string) error {
 	return nil
 }
 
-// compactionHours is the history that compaction keeps, in hours: 0 if it is off, and NaN if
-// it is counted in revisions.
+// compactionHours returns the history that compaction keeps, in hours: 0 if it is off, and NaN
+// if it is counted in revisions.
 func compactionHours(mode, retention string) float64 {
 	if retention == "" || canonical(retention) == "0" || canonical(retention) == "0s" {
 		return 0

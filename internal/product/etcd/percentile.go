@@ -14,15 +14,15 @@ import (
 type percentile struct {
 	N int64 `json:"observations"`
 	stats.HistogramBucket
-	// Unknown is why it is not known.
+	// Unknown is the reason that it is unknown.
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// round is the histogram that is judged with any number of observations: one is made every
+// round is the histogram that is judged with any number of observations: etcd adds one every
 // half minute.
 const round = "peer"
 
-// percentileOf is the percentile of a histogram, the largest if it has one for each of the
+// percentileOf returns the percentile of a histogram, the largest if it has one for each of the
 // other members.
 func percentileOf(short string, all map[string]prometheus.Buckets) (worst percentile) {
 	fewest := int64(stats.MinForP99)
@@ -48,7 +48,7 @@ func percentileOf(short string, all map[string]prometheus.Buckets) (worst percen
 	return worst
 }
 
-// above reports whether a percentile is larger than another, or known while that is not.
+// above reports whether a percentile is larger than another, or the only known one.
 func (p percentile) above(o percentile) bool {
 	if p.Unknown != "" || o.Unknown != "" {
 		return p.Unknown == ""
@@ -56,7 +56,7 @@ func (p percentile) above(o percentile) bool {
 	return p.Low > o.Low
 }
 
-// percentileInputs are those of all histograms: the bucket in words, and its bounds.
+// percentileInputs returns the inputs of all histograms: the bucket in words, and its bounds.
 func percentileInputs() (out []input) {
 	for _, x := range []struct{ name, of string }{
 		{"fsync", "fdatasync of the log"}, {"commit", "a commit of the backend"}, {round, "the round trip to the slowest other member"},
@@ -74,7 +74,7 @@ func percentileInputs() (out []input) {
 	return out
 }
 
-// percentileAnswer is an answer from the percentile of a histogram.
+// percentileAnswer answers from the percentile of a histogram.
 func percentileAnswer(i *installed, histogram string, value func(percentile) any) fact.Answer {
 	const at = "/metrics of etcd"
 	p, ok := i.Report.Percentiles[histogram]

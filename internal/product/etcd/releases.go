@@ -12,12 +12,11 @@ import (
 // Release is a minor version of etcd 3.x.
 type Release int
 
-// String is the release as etcd writes it: 3.7.
+// String returns the release as etcd prints it: 3.7.
 func (r Release) String() string { return "3." + strconv.Itoa(int(r)) }
 
-// parseRelease reads the release in a version: 3.5.21, v3.4.3, 3.5.21-0, 3.7. It reports
-// false for a text that does not begin with a major and a minor number, and for majors other
-// than 3.
+// parseRelease parses the release in a version: 3.5.21, v3.4.3, 3.5.21-0, 3.7. It returns false
+// for a text that does not begin with a major and a minor number, and for majors other than 3.
 func parseRelease(version string) (Release, bool) {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(version, "v"), "3.")
 	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
@@ -29,7 +28,7 @@ func parseRelease(version string) (Release, bool) {
 	return Release(n), true
 }
 
-// Releases is what etcd of each release knows.
+// Releases has the flags and defaults of each release of etcd.
 type Releases struct {
 	Oldest, Newest Release
 	versions       map[Release]string
@@ -48,7 +47,7 @@ type flag struct {
 //go:embed releases.txt
 var releasesText string
 
-// Known is the table of the releases.
+// Known returns the table of the releases.
 var Known = sync.OnceValue(func() *Releases {
 	t, err := readReleases(releasesText)
 	if err != nil {
@@ -104,11 +103,11 @@ func readReleases(text string) (*Releases, error) {
 	return t, nil
 }
 
-// Nearest is the release itself where it is known, and else the oldest or the newest.
+// Nearest returns the release itself if it is known, else the oldest or the newest.
 func (t *Releases) Nearest(r Release) Release { return min(max(r, t.Oldest), t.Newest) }
 
-// Target reads a release that a member is to be taken for, and names the known one whose
-// rules are applied: the newest, for one that is newer than is known.
+// Target parses a release that a member is to be treated as. rules is the known release whose
+// rules apply: the newest, if the release is newer than all known ones.
 func (t *Releases) Target(text string) (to, rules Release, err error) {
 	to, ok := parseRelease(text)
 	if !ok || to < t.Oldest {
@@ -117,7 +116,7 @@ func (t *Releases) Target(text string) (to, rules Release, err error) {
 	return to, t.Nearest(to), nil
 }
 
-// flagIn are the releases that have a flag.
+// flagIn returns the releases that have a flag.
 func (t *Releases) flagIn(name string) []Release {
 	if f := t.flags[name]; f != nil {
 		return f.in
@@ -125,7 +124,7 @@ func (t *Releases) flagIn(name string) []Release {
 	return nil
 }
 
-// kind is that of a flag; "" for one that no release has.
+// kind returns the kind of a flag, or "" if no release has it.
 func (t *Releases) kind(name string) string {
 	if f := t.flags[name]; f != nil {
 		return f.kind
@@ -133,7 +132,7 @@ func (t *Releases) kind(name string) string {
 	return ""
 }
 
-// successor is what a release has in the place of an experimental flag; "" for nothing.
+// successor returns the replacement of an experimental flag in a release, or "".
 func (t *Releases) successor(name string, r Release) string {
 	if gate := t.gates[name]; gate != "" && has(t.flagIn("feature-gates"), r) {
 		return "feature-gates=" + gate + "=true or false"
@@ -144,14 +143,14 @@ func (t *Releases) successor(name string, r Release) string {
 	return ""
 }
 
-// needsNoValue reports whether a flag is true without a value, so that the next word is one
-// of its own.
+// needsNoValue reports whether a flag is true without a value, so that the next word is not its
+// value.
 func (t *Releases) needsNoValue(name string) bool {
 	kind := t.kind(name)
 	return kind == "bool" || kind == "ignored"
 }
 
-// def is the default of a flag in a release, or in the nearest one that is known.
+// def returns the default of a flag in a release, or in the nearest known one.
 func (t *Releases) def(name string, r Release) (string, bool) {
 	f := t.flags[name]
 	if f == nil {
@@ -161,8 +160,8 @@ func (t *Releases) def(name string, r Release) (string, bool) {
 	return def, ok
 }
 
-// span says in which releases something is: "3.6 and later", "up to 3.6", "3.5 and 3.6"; ""
-// for what no known release has.
+// span describes a list of releases: "3.6 and later", "up to 3.6", "3.5 and 3.6". It returns ""
+// if no known release is in it.
 func (t *Releases) span(in []Release) string {
 	if len(in) == 0 {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// Reported is a member as a cluster's API shows it: its pod, or only its own answers.
+// Reported is a member as a cluster's API shows it: its pod, or only its own responses.
 type Reported struct {
 	Name, At string // what it is called, and where it was read
 	Image    string // of its container
@@ -19,11 +19,11 @@ type Reported struct {
 	// member without a pod.
 	Words []string
 	Env   map[string]string
-	// Version is what it reports, or "".
+	// Version is the version that it reports, or "".
 	Version string
-	// Kubeadm is true if kubeadm made the pod, and replaces it by its own version.
+	// Kubeadm is true if kubeadm made the pod, and replaces it with its own version.
 	Kubeadm bool
-	// Kubernetes is the release of the cluster, or the one that it is taken for.
+	// Kubernetes is the release of the cluster, or the one that it is treated as.
 	Kubernetes kuberelease.Release
 	Upgrade    bool // Kubernetes is the release that the cluster is taken for
 }
@@ -78,8 +78,8 @@ func Of(r Reported) product.Installed {
 	return i
 }
 
-// tagged is the version in the tag of an image, 3.6.5-0 of registry.k8s.io/etcd:3.6.5-0, or
-// "".
+// tagged returns the version in the tag of an image, 3.6.5-0 of registry.k8s.io/etcd:3.6.5-0,
+// or "".
 func tagged(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	_, tag, _ := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":")

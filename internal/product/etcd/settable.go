@@ -8,8 +8,8 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// settable are the instances that fettle writes. Static pods are written by kubeadm or an
-// operator: an error if there is nothing else.
+// settable returns the instances that fettle writes. Static pods are written by kubeadm or an
+// operator: it returns an error if there are only static pods.
 func settable(h *host.Host) ([]conf.Instance, error) {
 	all, err := instances(h)
 	var out []conf.Instance
@@ -24,12 +24,12 @@ func settable(h *host.Host) ([]conf.Instance, error) {
 	return out, err
 }
 
-// ofPod is the error for a static pod, which the kubelet restarts when its manifest changes.
+// ofPod returns the error for a static pod, which the kubelet restarts if its manifest changes.
 func ofPod(manifest string) error {
 	return fmt.Errorf("%s is the manifest of a static pod: kubeadm or the cluster's operator writes it, and the kubelet restarts etcd when it changes; set the option there (etcd.local.extraArgs of kubeadm's ClusterConfiguration, the Etcd object of OpenShift)", manifest)
 }
 
-// members are all instances, those of static pods too.
+// members returns all instances, including those of static pods.
 func members(h *host.Host) ([]conf.Instance, error) {
 	all, err := instances(h)
 	var out []conf.Instance
@@ -39,7 +39,7 @@ func members(h *host.Host) ([]conf.Instance, error) {
 	return out, err
 }
 
-// memberOf is the instance of a main file.
+// memberOf returns the instance of a main file.
 func memberOf(h *host.Host, main string) (*instance, error) {
 	all, err := instances(h)
 	if err != nil {
@@ -85,8 +85,8 @@ func ours(h *host.Host) error {
 	return nil
 }
 
-// generated finds the line at the top of a file by which Puppet, Ansible, Chef and others
-// mark what they generate.
+// generated finds the line at the top of a file with which Puppet, Ansible, Chef and others
+// mark a generated file.
 func generated(text string) (line int, said string) {
 	n := 0
 	for row := range strings.Lines(text) {

@@ -8,11 +8,11 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// variables is the syntax of a file of variables that systemd reads: one ETCD_NAME
-// for each option, which goes by the name of its flag.
+// variables is the syntax of a file of variables that systemd reads: one ETCD_NAME for each
+// option, whose key is the name of its flag.
 type variables struct{}
 
-// variable is the one for an option: quota-backend-bytes is ETCD_QUOTA_BACKEND_BYTES.
+// variable returns the variable of an option: quota-backend-bytes is ETCD_QUOTA_BACKEND_BYTES.
 func variable(option string) string {
 	return "ETCD_" + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))
 }
@@ -65,7 +65,7 @@ func (v variables) Assignments(text string) ([]conf.Assignment, error) {
 	return out, nil
 }
 
-// value is what a literal means that is a value in one line.
+// value returns the value of a literal, or false if the value is not in one line.
 func value(literal string) (string, bool) {
 	if conf.OneLine(literal) != nil {
 		return "", false

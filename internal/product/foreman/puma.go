@@ -75,7 +75,7 @@ var puma = &product.Daemon[*pumaInstance, *pumaRunning]{
 	},
 }
 
-// reported is an input that a running server answers with a number.
+// reported returns an input that a running server answers with a number.
 func reported(name, doc string, n func(*pumaRunning) int) pumaInput {
 	return pumaInput{Name: name, Type: fact.Number, Doc: doc, From: product.FromReport, Answer: func(i *pumaInstalled) fact.Answer {
 		return fact.Answer{Value: float64(n(i.Report)), At: i.Report.at()}
@@ -124,10 +124,10 @@ func findPuma(ctx context.Context, h *host.Host) ([]product.Installed, error) {
 	return out, nil
 }
 
-// at is where what a running server reports is from.
+// at returns the source of the values that a running server reports.
 func (r *pumaRunning) at() string { return fmt.Sprintf("process %d of puma", r.Process.PID) }
 
-// serving is how many processes take requests.
+// serving returns the number of processes that accept requests.
 func (r *pumaRunning) serving() (n int) {
 	for _, w := range r.Workers {
 		if w.Serving {
@@ -152,7 +152,7 @@ func (in *pumaInstance) Value(name string) (value, at string, ok bool, err error
 	return t.text, t.at, err == nil && t.text != "", err
 }
 
-// runs is what an option of an instance is in its running server.
+// runs returns the value of an option in the running server of an instance.
 func runs(in *pumaInstance, r *pumaRunning, name string) (text, unknown string) {
 	if r.Version == "" {
 		return "", "it has not finished starting"
@@ -190,7 +190,7 @@ func runs(in *pumaInstance, r *pumaRunning, name string) (text, unknown string) 
 	return t.text, t.unknown
 }
 
-// belongs is the instance that a file sets up.
+// belongs returns the instance that a file sets up.
 func belongs(h *host.Host, file string) (*pumaInstance, error) {
 	all, err := pumaInstances(h)
 	if err != nil {

@@ -39,8 +39,7 @@ func newControl() *product.Control {
 	}
 }
 
-// pumaProcess is the main process of an instance, also of one that has not finished
-// starting.
+// pumaProcess returns the main process of an instance, even if it has not finished starting.
 func pumaProcess(ctx context.Context, h *host.Host, main string) (product.Process, error) {
 	in, err := belongs(h, main)
 	if err != nil {
@@ -53,8 +52,8 @@ func pumaProcess(ctx context.Context, h *host.Host, main string) (product.Proces
 	return r.Process, nil
 }
 
-// starts refuses a configuration with which Puma would not start (lib/puma/dsl.rb,
-// threads), also for changes that were made by hand since its start.
+// starts refuses a configuration with which Puma would not start (lib/puma/dsl.rb, threads),
+// including changes made by hand since its start.
 func starts(ctx context.Context, h *host.Host, main string) error {
 	in, err := belongs(h, main)
 	if err != nil {
@@ -87,10 +86,9 @@ func starts(ctx context.Context, h *host.Host, main string) error {
 	return nil
 }
 
-// pumaReady waits for all workers to take requests, and for an answer as a client gets it:
-// an application that fails for every request is not healthy. It counts the workers of each
-// main process, to fail if they end as soon as they are started: Puma starts others without
-// end.
+// pumaReady waits until all workers accept requests, and for a response as a client gets it: an
+// application that fails for every request is not healthy. It counts the workers of each main
+// process, to fail if they end right after their start: Puma starts others without end.
 func pumaReady() func(ctx context.Context, h *host.Host, main string) error {
 	var mu sync.Mutex
 	var process int           // the main one
@@ -131,7 +129,7 @@ func pumaReady() func(ctx context.Context, h *host.Host, main string) error {
 	}
 }
 
-// answers requests a page from each address that it listens on; one with TLS only has to
+// answers requests a page from each address that it listens on. An address with TLS only has to
 // accept the connection.
 func answers(ctx context.Context, binds []string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -156,7 +154,7 @@ func answers(ctx context.Context, binds []string) error {
 	return nil
 }
 
-// start is the call of the unit, for machines where systemd does not run.
+// start returns the command of the unit, for machines on which systemd does not run.
 func start(h *host.Host, main string, _ product.Process) (product.Start, error) {
 	in, err := belongs(h, main)
 	if err != nil {

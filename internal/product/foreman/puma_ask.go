@@ -19,32 +19,32 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// pumaRunning is one Puma that runs.
+// pumaRunning is one running Puma.
 type pumaRunning struct {
 	Process product.Process `json:"process"` // the main one
 	Version string          `json:"version"` // "" while it starts
 	Binds   []string        `json:"binds"`
 	Tag     string          `json:"tag"`
 	Dir     string          `json:"dir"`
-	// Env are the variables that decide its options; Whole is false if its title has
+	// Env has the variables that decide its options; Whole is false if its title has
 	// overwritten a part of them.
 	Env     map[string]string `json:"env"`
 	Whole   bool              `json:"whole"`
 	Workers []worker          `json:"workers"` // none in single mode
-	// Taken is true if it was started since its configuration files were changed.
+	// Taken is true if it was started after the last change of its configuration files.
 	Taken bool   `json:"taken"`
 	Stats *stats `json:"stats,omitempty"` // of its control server
 }
 
-// worker is one process that serves; of a Puma in single mode the only one.
+// worker is one process that serves. In single mode Puma has only one.
 type worker struct {
 	PID int `json:"pid"`
-	// Serving is true once it takes requests.
+	// Serving is true once it accepts requests.
 	Serving bool `json:"serving"`
 	Threads int  `json:"threads"` // that it has started for requests
 }
 
-// stats is the answer of the control server of Puma 5 and later (lib/puma/cluster.rb and
+// stats is the response of the control server of Puma 5 and later (lib/puma/cluster.rb and
 // single.rb, stats).
 type stats struct {
 	Workers *int `json:"workers,omitempty"` // nil in single mode
@@ -60,7 +60,7 @@ type status struct {
 	Max     int `json:"max_threads"`
 }
 
-// maxThreads is the maximum of the workers that have reported, or 0.
+// maxThreads returns the maximum of the workers that have reported, or 0.
 func (s *stats) maxThreads() int {
 	n := s.Max
 	for _, w := range s.Status {
@@ -69,7 +69,7 @@ func (s *stats) maxThreads() int {
 	return n
 }
 
-// backlog is how many requests wait for a thread.
+// backlog returns the number of requests that wait for a thread.
 func (s *stats) backlog() int {
 	n := s.Backlog
 	for _, w := range s.Status {
@@ -78,7 +78,7 @@ func (s *stats) backlog() int {
 	return n
 }
 
-// names are those that the process of a Puma may have.
+// names are the possible names of the process of a Puma.
 var names = []string{"puma", "ruby", "rails", "bundle"}
 
 var (
@@ -86,7 +86,7 @@ var (
 	workerTitle = text.LazyRegexp(`^puma: cluster worker [0-9]+: ([0-9]+)\b`)
 )
 
-// pumaQuestion finds all that run; the instances have the variables and files of interest.
+// pumaQuestion finds all running ones; the instances name the variables and files to read.
 func pumaQuestion(ctx context.Context, h *host.Host, all []*pumaInstance) ([]pumaRunning, error) {
 	return host.QueryJSON(ctx, h, "puma", func(ctx context.Context, live *host.Host) ([]pumaRunning, error) { return query(ctx, live, all) })
 }
@@ -152,7 +152,7 @@ func (r *pumaRunning) look(ctx context.Context, h *host.Host, in *pumaInstance, 
 // single reports whether it is in single mode, without worker processes.
 func (r *pumaRunning) single() bool { return len(r.Workers) == 1 && r.Workers[0].PID == r.Process.PID }
 
-// environ reads some variables that a process was started with. A title longer than the
+// environ reads the named variables that a process was started with. A title longer than the
 // command line has overwritten the first of them.
 func environ(h *host.Host, pid int, names []string) (env map[string]string, whole bool) {
 	env = map[string]string{}
@@ -201,7 +201,8 @@ func threads(h *host.Host, pid int) worker {
 
 var token = text.LazyRegexp(`^[A-Za-z0-9_.-]*$`)
 
-// control asks the control server that the state file names, or returns nil.
+// control queries the control server that the state file names. It returns nil if there is
+// none.
 func control(ctx context.Context, h *host.Host, r pumaRunning, in *pumaInstance) *stats {
 	files := []string{"tmp/puma.state", "tmp/pids/puma.state", "tmp/sockets/puma.state", "shared/tmp/pids/puma.state"}
 	for _, c := range in.configs {
@@ -259,7 +260,7 @@ func dial(ctx context.Context, bind string) (net.Conn, error) {
 	return nil, fmt.Errorf("%s: unknown kind of address", bind)
 }
 
-// maxAnswer is more than the statistics of a thousand workers, in bytes.
+// maxAnswer is more than the size of the statistics of a thousand workers, in bytes.
 const maxAnswer = 1 << 20
 
 // get requests a page from a server of this machine.
@@ -276,7 +277,7 @@ func get(ctx context.Context, bind, page string) ([]byte, error) {
 	return body, err
 }
 
-// request sends one of HTTP/1.0, and returns the first line of the answer and its body.
+// request sends an HTTP/1.0 request, and returns the first line of the response and its body.
 func request(ctx context.Context, bind, what string) (head string, body []byte, err error) {
 	c, err := dial(ctx, bind)
 	if err != nil {
@@ -301,7 +302,7 @@ func request(ctx context.Context, bind, what string) (head string, body []byte, 
 	return head, []byte(rest), nil
 }
 
-// pumaOf is the instance that a process belongs to.
+// pumaOf returns the instance that a process belongs to.
 func pumaOf(r pumaRunning, all []*pumaInstance) *pumaInstance {
 	for _, in := range all {
 		if in.unit != nil && r.Process.Unit == in.unit.Name {
@@ -316,8 +317,8 @@ func pumaOf(r pumaRunning, all []*pumaInstance) *pumaInstance {
 	return nil
 }
 
-// byHand is the instance of a process without a unit, by its directory and environment. Its
-// title has overwritten its command line.
+// byHand returns the instance of a process without a unit, from its directory and environment.
+// Its title has overwritten its command line.
 func byHand(h *host.Host, r pumaRunning) *pumaInstance {
 	in := &pumaInstance{name: path.Base(r.Dir), dir: r.Dir, cpus: onlineCPUs(h)}
 	if dir, err := h.Files.Resolve(r.Dir); err == nil {

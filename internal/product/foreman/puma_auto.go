@@ -12,9 +12,9 @@ import (
 	numbers "fettle.dev/fettle/internal/unit"
 )
 
-// eachCPU is a worker for each CPU that the process may run on (WEB_CONCURRENCY=auto, since
-// puma 6.5, lib/puma/configuration.rb). An older Puma does not start with it, also where
-// its file says how many workers (run with 5.6.5).
+// eachCPU returns a worker for each CPU that the process may run on (WEB_CONCURRENCY=auto,
+// since puma 6.5, lib/puma/configuration.rb). An older Puma does not start with it, even if its
+// file sets the number of workers (tested with 5.6.5).
 func (in *pumaInstance) eachCPU(t told) told {
 	limited := false
 	for _, key := range []string{"CPUAffinity", "AllowedCPUs"} {
@@ -53,8 +53,8 @@ func before65(version string) bool {
 
 var lockedPuma = text.LazyRegexp(`(?m)^    puma \(([0-9][0-9.]*)[^)]*\)$`)
 
-// versionOf is the version of Puma that an application in a directory runs with: of its
-// Gemfile.lock, or else of the package, where the command is a package's.
+// versionOf returns the version of Puma that an application in a directory runs with: from its
+// Gemfile.lock, or else from the package, if the command is from a package.
 func versionOf(h *host.Host, dir, command string) told {
 	lock := path.Join(dir, "Gemfile.lock")
 	text, err := h.Files.ReadFile(lock)
@@ -68,7 +68,7 @@ func versionOf(h *host.Host, dir, command string) told {
 	return told{text: v, at: at}
 }
 
-// onlineCPUs is how many CPUs a machine has, or 0 if that is not known.
+// onlineCPUs returns the number of CPUs of a machine, or 0 if unknown.
 func onlineCPUs(h *host.Host) int {
 	text, err := h.Files.ReadFile("/sys/devices/system/cpu/online")
 	if err != nil {

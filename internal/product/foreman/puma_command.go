@@ -16,8 +16,8 @@ type arguments struct {
 	rails       bool     // rails server: Puma is started from within
 }
 
-// options are Puma's with an argument (puma 5.6, lib/puma/cli.rb). "?" is an optional one,
-// directly after the option.
+// options are Puma's options with an argument (puma 5.6, lib/puma/cli.rb). "?" is an optional
+// argument, directly after the option.
 var options = []struct {
 	short, long string
 	argument    string
@@ -30,8 +30,8 @@ var options = []struct {
 	{"", "redirect-append", ""}, {"", "no-redirect-append", ""}, {"h", "help", ""},
 }
 
-// readCommand finds Puma in a program call, whatever is before it (bundle exec, a Ruby, a
-// software collection); ok is false if it does not call Puma.
+// readCommand finds Puma in a command, whatever precedes it (bundle exec, a Ruby, a software
+// collection). ok is false if the command does not call Puma.
 func readCommand(argv []string) (a arguments, ok bool) {
 	for i, w := range argv {
 		switch base := path.Base(w); {
@@ -50,7 +50,7 @@ func readCommand(argv []string) (a arguments, ok bool) {
 	return a, false
 }
 
-// railsArguments are those of "rails server", which has no options for workers and threads.
+// railsArguments parses the options of "rails server", which has none for workers and threads.
 func railsArguments(argv []string) arguments {
 	a := arguments{rails: true}
 	for i, w := range argv {
@@ -65,7 +65,7 @@ func railsArguments(argv []string) arguments {
 	return a
 }
 
-// readArguments reads Puma's own options as Ruby's OptionParser does: --name=X, --name X, an
+// readArguments parses Puma's own options as Ruby's OptionParser does: --name=X, --name X, an
 // unambiguous prefix of a name, -nX, -n X, and combined short ones without an argument.
 func readArguments(argv []string) (a arguments) {
 	for len(argv) > 0 {
@@ -110,7 +110,7 @@ func readArguments(argv []string) (a arguments) {
 	return a
 }
 
-// long is the option of a name or of its unambiguous prefix.
+// long returns the option with a name or with this unambiguous prefix.
 func long(name string) (whole, argument string) {
 	n := 0
 	for _, o := range options {

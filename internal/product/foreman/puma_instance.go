@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// pumaInstance is one Puma as a unit of systemd, and the files that it names, set it up.
+// pumaInstance is one Puma that a unit of systemd, and the files that it names, set up.
 type pumaInstance struct {
 	name    string        // of the unit: "foreman"
 	unit    *systemd.Unit // nil for one that was started by hand
@@ -26,12 +26,12 @@ type pumaInstance struct {
 	configs []config // of files
 	unknown string   // why there are no configs
 	cpus    int      // of the machine; 0 if that is not known
-	// version is that of Puma, if a file has it; nil if none is looked for.
+	// version returns the version of Puma, if a file has it; nil if none is searched.
 	version func() told
 }
 
 // foremans are the variables that the configuration of Foreman reads since Foreman 2.1
-// (config/puma/production.rb). It is a file of the package, which sosreports leave out.
+// (config/puma/production.rb). The file is part of the package; sosreports omit it.
 var foremans = map[string]string{"workers": "FOREMAN_PUMA_WORKERS", "threads_min": "FOREMAN_PUMA_THREADS_MIN", "threads_max": "FOREMAN_PUMA_THREADS_MAX"}
 
 // defaults are the variables that Puma itself reads for its defaults (puma 5.6,
@@ -40,7 +40,7 @@ var defaults = map[string][]string{"workers": {"WEB_CONCURRENCY"}, "threads_min"
 
 const etcUnits = "/etc/systemd/system"
 
-// unitNames are the services that may run a Puma: Foreman's, those with its name, and an
+// unitNames returns the services that may run a Puma: Foreman's, those with its name, and an
 // administrator's own.
 func unitNames(h *host.Host, r *systemd.Reader) []string {
 	names := []string{"foreman.service"}
@@ -72,7 +72,7 @@ func pumaInstances(h *host.Host) ([]*pumaInstance, error) {
 		u, err := r.Load(name)
 		switch {
 		case host.Unknown(err):
-			// Without a sign of Foreman the machine is taken not to have it.
+			// Without a sign of Foreman, the machine is assumed to lack it.
 			if _, err := h.Files.Stat("/etc/foreman"); name == "foreman.service" && err == nil {
 				out = append(out, &pumaInstance{name: "foreman", unknown: name + " is not in this copy"})
 			}
@@ -91,7 +91,7 @@ func pumaInstances(h *host.Host) ([]*pumaInstance, error) {
 	return out, nil
 }
 
-// fromUnit is the instance of a unit, or nil if it runs another program.
+// fromUnit returns the instance of a unit, or nil if it runs another program.
 func fromUnit(h *host.Host, u *systemd.Unit) *pumaInstance {
 	in := &pumaInstance{name: strings.TrimSuffix(u.Name, ".service"), unit: u, dir: "/", cpus: onlineCPUs(h)}
 	argv, at := u.Command()
@@ -127,18 +127,18 @@ func fromUnit(h *host.Host, u *systemd.Unit) *pumaInstance {
 	return in
 }
 
-// getter returns a variable of an environment and its source; unknown is why it is not
-// known.
+// getter returns a variable of an environment and its source; unknown is the reason that it is
+// unknown.
 type getter func(name string) (text, at string, ok bool, unknown string)
 
-// get is a variable as the unit sets it.
+// get returns a variable as the unit sets it.
 func (in *pumaInstance) get(name string) (text, at string, ok bool, unknown string) {
 	v, ok := in.env[name]
 	return v.Text, v.At, ok, in.unread
 }
 
-// read reads the configuration files that Puma would read: those of -C, or one of
-// the directory.
+// read reads the configuration files that Puma would read: those of -C, or one in the
+// directory.
 func (in *pumaInstance) read(h *host.Host, get getter) {
 	names := in.args.files
 	if len(names) == 0 {
@@ -165,7 +165,7 @@ func (in *pumaInstance) read(h *host.Host, get getter) {
 	}
 }
 
-// defaultFiles is config/puma/ENVIRONMENT.rb, else config/puma.rb, else nothing.
+// defaultFiles returns config/puma/ENVIRONMENT.rb, else config/puma.rb, else nothing.
 func (in *pumaInstance) defaultFiles(h *host.Host, get getter) []string {
 	environment := in.args.environment
 	for _, v := range []string{"APP_ENV", "RACK_ENV", "RAILS_ENV"} {
@@ -197,17 +197,17 @@ func pumaReason(err error) error {
 	return err
 }
 
-// told is the value of an option, and its place.
+// told is the value of an option, and its position.
 type told struct {
 	text, at string // text is "" if nothing sets it
 	unknown  string
-	// variable is that of the environment which decides, or would.
+	// variable is the variable of the environment that decides the value, or would.
 	variable string
 	// place is the literal that sets it, if it can be changed.
 	place *conf.Place
 }
 
-// option is the value of the first that sets it of the command line, the files and an
+// option returns the value of an option from the command line, else the files, else an
 // environment.
 func (in *pumaInstance) option(name string, get getter) told {
 	if text := map[string]string{"workers": in.args.workers, "threads_min": in.args.min, "threads_max": in.args.max}[name]; text != "" {
@@ -260,14 +260,14 @@ func (in *pumaInstance) option(name string, get getter) told {
 	return told{variable: defaults[name][0]}
 }
 
-// conversions are how Puma's calls convert a text to a number.
+// conversions are the methods with which Puma's calls convert a text to a number.
 var conversions = map[string]string{"workers": "to_i", "threads_min": "Integer", "threads_max": "Integer"}
 
 func (c config) number(name string) *number {
 	return map[string]*number{"workers": c.workers, "threads_min": c.min, "threads_max": c.max}[name]
 }
 
-// variables are those that the options of the instance read.
+// variables returns the variables that the options of the instance read.
 func (in *pumaInstance) variables() []string {
 	var out []string
 	for _, p := range parameters {
@@ -285,7 +285,7 @@ func (in *pumaInstance) variables() []string {
 	return slices.Compact(out)
 }
 
-// leading are the digits that a text begins with, as String#to_i reads them.
+// leading returns the digits at the beginning of a text, as String#to_i reads them.
 func leading(text string) string {
 	end := 0
 	for end < len(text) && end < 9 && text[end] >= '0' && text[end] <= '9' {
@@ -294,8 +294,8 @@ func leading(text string) string {
 	return text[:end]
 }
 
-// main is the file that identifies the instance in settings, and gets new lines: the last of
-// an administrator's own files of the unit, or else the configuration file if it is not of a
+// main returns the file that identifies the instance in settings, and gets new lines: the last
+// of an administrator's own files of the unit, or else the configuration file if it is not of a
 // package, or "".
 func (in *pumaInstance) main() string {
 	if in.unit != nil {
@@ -313,7 +313,8 @@ func (in *pumaInstance) main() string {
 	return ""
 }
 
-// own reports whether a file is an administrator's of this unit alone: its own, or a drop-in.
+// own reports whether a file is the administrator's and of this unit only: the unit or a
+// drop-in.
 func (in *pumaInstance) own(file string) bool {
 	return file == path.Join(etcUnits, in.unit.Name) || path.Dir(file) == path.Join(etcUnits, in.unit.Name+".d")
 }

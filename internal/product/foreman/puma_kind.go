@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// rootsOf are /etc and the directories of configuration files that are not of a package.
+// rootsOf returns /etc and the directories of configuration files that are not of a package.
 func rootsOf(h *host.Host) []string {
 	out := []string{"/etc"}
 	all, err := pumaInstances(h)
@@ -44,7 +44,7 @@ func pumaMains(h *host.Host) ([]conf.Instance, error) {
 	return out, err
 }
 
-// alias is the variable that decides an option, if one does.
+// alias returns the variable that decides an option, if any.
 func alias(h *host.Host, main, key string) string {
 	in, err := belongs(h, main)
 	if err != nil || !isOption(key) {
@@ -75,7 +75,7 @@ func (in *pumaInstance) decides(key string) []string {
 	return out
 }
 
-// winner is the line from which an instance takes an option or a variable.
+// winner returns the line from which an instance reads an option or a variable.
 func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 	in, err := belongs(h, main)
 	if err != nil {
@@ -124,7 +124,7 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 	return conf.Place{}, false, fmt.Errorf("%s sets %s in a way that undo could not restore: change it by hand", at, key)
 }
 
-// pumaMost is the most workers or threads.
+// pumaMost is the largest number of workers or threads.
 const pumaMost = 1000
 
 // checkPuma refuses variables that no instance reads, and values out of range.
@@ -144,8 +144,8 @@ func checkPuma(h *host.Host, key, value string) error {
 	return nil
 }
 
-// pumaEffect reports whether the running server has the value of a key of its files, which
-// may decide several options.
+// pumaEffect returns the verdict whether the running server has the value of a key of its
+// files. A key may decide more than one option.
 func pumaEffect(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string) {
 	in, err := belongs(h, main)
 	if err != nil {
@@ -167,7 +167,7 @@ func pumaEffect(ctx context.Context, h *host.Host, main, key, value string) (plu
 	return plugin.OK, ""
 }
 
-// runningOf is the running server of an instance, or product.ErrStopped.
+// runningOf returns the running server of an instance, or product.ErrStopped.
 func runningOf(ctx context.Context, h *host.Host, in *pumaInstance) (*pumaRunning, error) {
 	all, err := pumaInstances(h)
 	if err != nil {

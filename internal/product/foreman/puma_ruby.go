@@ -15,26 +15,26 @@ type number struct {
 	from, to int    // the bytes of a literal that stands in its own call
 	variable string
 	other    *number
-	// conversion is what is made of the variable's text: "to_i" or "Integer"; "" for what
-	// the call makes of it.
+	// conversion is the method applied to the variable's text: "to_i" or "Integer"; "" for the
+	// method of the call.
 	conversion string
 	absent     string // a variable that is not set here: nil
 	line       int
 	unknown    string // why it cannot be told without running the file
 }
 
-// config is a configuration file in Ruby, as far as it can be read without running it; nil is
-// not set.
+// config is a configuration file in Ruby, as far as it can be read without running it; nil
+// means not set.
 type config struct {
 	workers, min, max *number
 	state             string // state_path
 }
 
-// maxLines is the most of one file.
+// maxLines is the largest number of lines of one file.
 const maxLines = 20000
 
 // readRuby reads a configuration of Puma (puma 5.6, lib/puma/dsl.rb). It is a Ruby program;
-// calls with plain values and with variables of the environment are understood, and not
+// readRuby understands calls with plain values and with variables of the environment, but not
 // those in a condition.
 func readRuby(text string) config {
 	r := ruby{vars: map[string]*number{}}
@@ -74,7 +74,7 @@ var (
 	quoted    = text.LazyRegexp(`^(['"])([^'"\\#]*)(['"])$`)
 )
 
-// row reads one line, which begins at an offset.
+// row reads one line; offset is the position of its first byte.
 func (r *ruby) row(line string, offset, n int) {
 	body := strings.TrimRight(line, "\r\n \t")
 	if len(r.docs) > 0 {
@@ -120,7 +120,7 @@ func (r *ruby) row(line string, offset, n int) {
 	}
 }
 
-// call reads a call with its arguments, which begin at an offset.
+// call reads a call with its arguments; offset is the position of their first byte.
 func (r *ruby) call(what, args string, offset, n int) {
 	if strings.HasPrefix(args, "(") && strings.HasSuffix(args, ")") && whole(args) {
 		inner := args[1 : len(args)-1]
@@ -205,7 +205,7 @@ func (r *ruby) deep(expr string, from, n, depth int) *number {
 	return unknown
 }
 
-// converted is the number with a conversion of its variables' texts, unless an inner
+// converted returns the number with a conversion of its variables' texts, unless an inner
 // expression has converted them.
 func (n *number) converted(by string) *number {
 	if n == nil || by == "" {
@@ -246,8 +246,7 @@ func uncomment(line string) string {
 	return line
 }
 
-// split cuts arguments at the commas that are in no brackets, and says where each
-// begins.
+// split splits arguments at the commas outside brackets, and returns the offset of each.
 func split(args string) (parts []string, starts []int) {
 	depth, begin, quote := 0, 0, byte(0)
 	add := func(end int) {
@@ -276,7 +275,7 @@ func split(args string) (parts []string, starts []int) {
 	return parts, starts
 }
 
-// whole is true where the first bracket is closed by the last byte.
+// whole reports whether the last byte closes the first bracket.
 func whole(s string) bool {
 	depth := 0
 	for i := 0; i < len(s); i++ {
@@ -292,9 +291,9 @@ func whole(s string) bool {
 	return false
 }
 
-// value is a number with an environment: get says what a variable is, and where that was
-// read; unknown that it cannot be known. conversion is what the call makes of a text:
-// "to_i" for workers, "Integer" for threads (puma 5.6 and 6.6, lib/puma/dsl.rb).
+// value returns a number in an environment. get returns a variable and its source, or the
+// reason that it is unknown. conversion is the method that the call applies to a text: "to_i"
+// for workers, "Integer" for threads (puma 5.6 and 6.6, lib/puma/dsl.rb).
 func (n *number) value(get func(string) (text, at string, ok bool, unknown string), file, conversion string) (text, at, unknown string) {
 	if at = file; n.line > 0 {
 		at += ":" + strconv.Itoa(n.line)
@@ -327,7 +326,7 @@ func (n *number) value(get func(string) (text, at string, ok bool, unknown strin
 	return n.other.value(get, file, conversion)
 }
 
-// toI is String#to_i of Ruby: the digits that a text begins with, and 0 for "auto".
+// toI implements Ruby's String#to_i: the digits at the beginning of a text, and 0 for "auto".
 func toI(text string) string {
 	text = strings.TrimLeft(text, " \t\n\v\f\r")
 	var b strings.Builder
@@ -346,7 +345,7 @@ func toI(text string) string {
 	return "0"
 }
 
-// integer is Integer() of Ruby: 010 is 8, 0x4 is 4, and "3x" is refused.
+// integer implements Ruby's Integer(): 010 is 8, 0x4 is 4, and "3x" is refused.
 func integer(text string) (string, bool) {
 	n, err := strconv.ParseUint(strings.TrimSpace(text), 0, 30)
 	return strconv.FormatUint(n, 10), err == nil

@@ -9,9 +9,9 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// syntax is that of the files in which Puma's numbers stand: systemd's units with
-// Environment=NAME=NUMBER, files of variables, and Puma's own with calls in Ruby.
-// It finds only numbers that stand there as such, so that each can be given back.
+// syntax is the syntax of the files with Puma's numbers: systemd's units with
+// Environment=NAME=NUMBER, files of variables, and Puma's own with calls in Ruby. It finds only
+// literal numbers, so that each can be restored.
 type syntax struct{}
 
 // Key implements conf.Syntax: workers, threads_min, threads_max, or the variable
@@ -25,7 +25,7 @@ var (
 	assigned    = text.LazyRegexp(`^([A-Z_][A-Z0-9_]*)=([0-9]{1,9})$`)
 )
 
-// isUnit tells systemd's files from others.
+// isUnit reports whether a text is a file of systemd.
 func isUnit(text string) bool {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -51,7 +51,7 @@ func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 		if m := section().FindStringSubmatch(body); m != nil && !continued {
 			in = m[1]
 		}
-		// systemd's quotes and escapes beyond the simple ones are left alone.
+		// systemd's quotes and escapes beyond the simple ones are ignored.
 		if !continued && !goesOn && in == "Service" && environment().MatchString(body) && !strings.Contains(body, `\`) {
 			eq := strings.IndexByte(body, '=') + 1
 			offset := begin + strings.Index(line, body) + eq
@@ -62,7 +62,7 @@ func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 	return out, nil
 }
 
-// words are the numbers among the words of Environment=, which begin at an offset.
+// words returns the numbers among the words of Environment=, which begin at an offset.
 func words(text string, offset, line int) (out []conf.Assignment) {
 	for from := 0; ; {
 		m := word().FindStringSubmatchIndex(text[from:])
@@ -79,7 +79,7 @@ func words(text string, offset, line int) (out []conf.Assignment) {
 	}
 }
 
-// rubyAssignments are the calls of a configuration that have plain numbers.
+// rubyAssignments returns the calls of a configuration that have plain numbers.
 func rubyAssignments(text string) (out []conf.Assignment) {
 	c := readRuby(text)
 	for _, p := range parameters {
@@ -90,7 +90,7 @@ func rubyAssignments(text string) (out []conf.Assignment) {
 	return out
 }
 
-// variables are the lines NAME=NUMBER of a file of EnvironmentFile=.
+// variables returns the lines NAME=NUMBER of a file of EnvironmentFile=.
 func variables(text string) (out []conf.Assignment) {
 	at := 0
 	for n, line := range strings.SplitAfter(text, "\n") {

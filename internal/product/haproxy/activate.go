@@ -23,9 +23,9 @@ func newest(all []product.Process) product.Process {
 	})
 }
 
-// processes finds those of an instance. With a master (-W, -Ws) the newest of its
-// children serves, and older ones finish what they have begun; without one the
-// newest process does.
+// processes finds the processes of an instance. With a master (-W, -Ws) the newest of its
+// children serves, and older ones finish their last requests; without a master the newest
+// process serves.
 func processes(ctx context.Context, h *host.Host, main string) (product.Group, error) {
 	all, err := product.Find(ctx, h, "haproxy")
 	if err != nil {
@@ -44,7 +44,7 @@ func processes(ctx context.Context, h *host.Host, main string) (product.Group, e
 	return g, nil
 }
 
-// worker is the process that serves.
+// worker returns the process that serves.
 func worker(g product.Group) product.Process {
 	if len(g.Children) > 0 {
 		return g.Children[0]
@@ -52,7 +52,7 @@ func worker(g product.Group) product.Process {
 	return g.Main
 }
 
-// configured are the files and directories that a process was started with.
+// configured returns the files and directories that a process was started with.
 func configured(p product.Process) []string {
 	var out []string
 	for n := 1; n < len(p.Argv); n++ {
@@ -76,9 +76,9 @@ func belongs(h *host.Host, p product.Process, main string) bool {
 	})
 }
 
-// failures is how often in a row a master failed to start a new worker, as it passes on to
-// itself when it re-executes (src/mworker.c, HAPROXY_PROCESSES); 0 before 2.5 and since 3.1,
-// which do not pass it on.
+// failures returns how many times in a row a master failed to start a new worker. The master
+// passes the number to itself when it re-executes (src/mworker.c, HAPROXY_PROCESSES). It
+// returns 0 before 2.5 and since 3.1, which do not pass it.
 func failures(h *host.Host, p product.Process) int {
 	environ, err := h.Files.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/environ")
 	if err != nil {
@@ -98,7 +98,7 @@ func failures(h *host.Host, p product.Process) int {
 	return 0
 }
 
-// configTest is haproxy -c.
+// configTest runs haproxy -c.
 var configTest = product.ConfigTest("haproxy -c", func(h *host.Host, main string) host.Command {
 	argv := []string{"haproxy", "-c"}
 	for _, a := range arguments(h, main) {
@@ -107,7 +107,7 @@ var configTest = product.ConfigTest("haproxy -c", func(h *host.Host, main string
 	return host.Command{Argv: argv}
 }, complaint)
 
-// complaint finds in an output what is wrong.
+// complaint finds the fault in an output.
 func complaint(text string) string {
 	for line := range strings.Lines(text) {
 		if _, what, ok := strings.Cut(line, "[ALERT]"); ok {
@@ -121,13 +121,12 @@ func complaint(text string) string {
 	return first
 }
 
-// settling is how long a master may take until it catches signals again.
+// settling is the time that a master may take until it catches signals again.
 const settling = 20 * time.Second
 
-// reload starts a new worker, to which the old one passes its sockets before it finishes
-// what it has begun. A master that starts itself anew, as after a reload that failed,
-// loses a signal that comes too early (2.6: nine of ten that came as soon as it had counted
-// its failure).
+// reload starts a new worker, to which the old one passes its sockets before it finishes its
+// last requests. A master that re-executes, as after a failed reload, loses a signal that comes
+// too early (2.6: nine of ten that came as soon as it had counted its failure).
 func reload(ctx context.Context, h *host.Host, main string, p product.Process) (product.Reloaded, error) {
 	before, err := processes(ctx, h, main)
 	if err != nil {
@@ -170,8 +169,8 @@ func reload(ctx context.Context, h *host.Host, main string, p product.Process) (
 	return replaced, err
 }
 
-// ready waits until the worker answers as the one that serves, on the stats socket and
-// where clients connect.
+// ready waits until the worker responds as the serving one, on the stats socket and where
+// clients connect.
 func ready(ctx context.Context, h *host.Host, main string) error {
 	s, err := readSettings(h, main)
 	if err != nil {
@@ -195,7 +194,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	return conn.Close()
 }
 
-// answers is "show info" of the worker of a group.
+// answers returns "show info" of the worker of a group.
 func answers(ctx context.Context, h *host.Host, main string, s settings, g product.Group) (map[string]string, error) {
 	info, err := question(ctx, h, main, s)
 	if err == nil && info["Pid"] != strconv.Itoa(worker(g).PID) {
@@ -204,14 +203,14 @@ func answers(ctx context.Context, h *host.Host, main string, s settings, g produ
 	return info, err
 }
 
-// errAnother is that not the worker answers, but the one of before a reload.
+// errAnother is returned if the worker from before a reload responds.
 var errAnother = errors.New("another process answers at its stats socket")
 
-// lingers is how long after a reload the former worker may answer: until it ends, both have
-// the socket.
+// lingers is the time after a reload in which the former worker may respond: until it ends,
+// both have the socket.
 const lingers = 5 * time.Second
 
-// ask is what the worker reports, once the former one no longer answers.
+// ask returns the report of the worker, once the former one no longer responds.
 func ask(ctx context.Context, i *installed) (info map[string]string, err error) {
 	for end := i.Host.Clock.Now().Add(lingers); ; time.Sleep(20 * time.Millisecond) {
 		info, err = answers(ctx, i.Host, i.Main, i.Files, i.Run)

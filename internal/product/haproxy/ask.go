@@ -16,13 +16,13 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// infos are the lines of "show info" that are kept.
+// infos are the lines of "show info" that are recorded.
 var infos = []string{
 	"Name", "Version", "Pid", "Uptime_sec", "Nbthread", "Memmax_MB", "PoolFailed", "Ulimit-n", "Maxsock", "Maxconn", "Hard_maxconn", "CurrConns", "CumConns",
 	"MaxSslConns", "CurrSslConns", "ConnRateLimit", "ConnRate", "MaxConnRate", "Idle_pct", "Stopping", "Run_queue",
 }
 
-// reach is how an address of a configuration can be reached from here, or "".
+// reach returns how to reach an address of a configuration from this machine, or "".
 func reach(address string) (network, at string) {
 	for _, prefix := range []string{"ipv4@", "ipv6@"} {
 		address = strings.TrimPrefix(address, prefix)
@@ -51,10 +51,10 @@ func reach(address string) (network, at string) {
 	return "tcp", net.JoinHostPort(name, port)
 }
 
-// errNoSocket is that HAProxy cannot be asked.
+// errNoSocket is returned if HAProxy cannot be queried.
 var errNoSocket = errors.New("it has no stats socket at which it could be asked")
 
-// question asks the server of an instance for "show info", or returns product.ErrStopped.
+// question queries the server of an instance for "show info", or returns product.ErrStopped.
 func question(ctx context.Context, h *host.Host, main string, s settings) (map[string]string, error) {
 	network, address, _ := s.socket()
 	if network == "" {
@@ -91,7 +91,7 @@ func query(ctx context.Context, network, address string) (map[string]string, err
 	return readInfo(string(text))
 }
 
-// readInfo parses an answer to "show info".
+// readInfo parses a response to "show info".
 func readInfo(text string) (map[string]string, error) {
 	info := map[string]string{}
 	for line := range strings.Lines(text) {

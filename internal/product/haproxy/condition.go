@@ -8,14 +8,14 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// blocks are the .if blocks that are open, the innermost last (Configuration Manual,
+// blocks are the open .if blocks, the innermost last (Configuration Manual,
 // "Conditional blocks").
 type blocks []struct {
 	now    conf.Truth // whether the lines of the branch count
 	before conf.Truth // whether a branch before it counted
 }
 
-// enter reads a line that begins with a dot; false if it closes a block that is not open.
+// enter reads a line that begins with a dot, or returns false if no block is open to close.
 func (b *blocks) enter(l line, version string) bool {
 	last := len(*b) - 1
 	cond := func() conf.Truth { return condition(strings.Join(l.words[1:], " "), version) }
@@ -43,7 +43,7 @@ func (b *blocks) enter(l line, version string) bool {
 	return true
 }
 
-// counts reports whether a line in all of them counts.
+// counts reports whether a line inside all of them applies.
 func (b blocks) counts() conf.Truth {
 	t := conf.Yes
 	for _, in := range b {
@@ -52,10 +52,10 @@ func (b blocks) counts() conf.Truth {
 	return t
 }
 
-// condition evaluates an expression of .if: a number, version_atleast and
-// version_before of a known version, streq, strneq, "!", "&&", "||" and parentheses. What
-// depends on the environment or on the build of HAProxy is perhaps, and so is what HAProxy
-// would reject.
+// condition evaluates an expression of .if: a number, version_atleast and version_before of a
+// known version, streq, strneq, "!", "&&", "||" and parentheses. It returns Perhaps for an
+// expression that depends on the environment or on the build of HAProxy, or that HAProxy would
+// reject.
 func condition(text, version string) conf.Truth {
 	e := expression{strings.TrimSpace(text), version}
 	if e.rest == "" {
@@ -70,7 +70,7 @@ func condition(text, version string) conf.Truth {
 
 type expression struct{ rest, version string }
 
-// maxNested is how deep parentheses and negations may nest.
+// maxNested is the limit of nested parentheses and negations.
 const maxNested = 100
 
 func (e *expression) skip(token string) bool {

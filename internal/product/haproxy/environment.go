@@ -35,7 +35,7 @@ func (e environment) line(l line, counts conf.Truth) {
 }
 
 // expand returns a value with its variables replaced and without quotes, or nil if one is
-// not known. Variables are in double quotes, as "$NAME" or "${NAME}".
+// unknown. Variables are in double quotes, as "$NAME" or "${NAME}".
 func (e environment) expand(args string) *string {
 	var b strings.Builder
 	quote := byte(0)

@@ -15,9 +15,9 @@ import (
 // logFormats are the options of a proxy that set the format of its lines; the last one counts.
 var logFormats = []string{"httplog", "httpslog", "tcplog"}
 
-// Logs returns the logs of the frontends that log requests: with option httplog or httpslog,
-// or with log-format. HAProxy sends them to a syslog daemon; the file is by rsyslog's
-// configuration, or else that of Debian and Red Hat.
+// Logs returns the logs of the frontends that log requests: with option httplog or httpslog, or
+// with log-format. HAProxy sends them to a syslog daemon; the file is from rsyslog's
+// configuration, or else the usual one of Debian and Red Hat.
 func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 	s, err := readSettings(h, main)
 	if err != nil {
@@ -57,7 +57,7 @@ func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 	return out, nil
 }
 
-// captures is how many headers of requests, or of responses, a proxy captures for its log.
+// captures returns the number of request or response headers that a proxy captures for its log.
 func (s settings) captures(proxy int, of string) (n int) {
 	for _, o := range s.options {
 		if o.section != proxy || len(o.words) < 2 {
@@ -72,13 +72,13 @@ func (s settings) captures(proxy int, of string) (n int) {
 	return n
 }
 
-// firstWord is the first word of arguments, which may be cut off.
+// firstWord returns the first word of arguments, which may be cut off.
 func firstWord(raw string) string {
 	w, _, _, _ := word(raw, 0)
 	return w
 }
 
-// usual is the file of Debian's package, and of Red Hat's documentation.
+// usual is the file in Debian's package, and in Red Hat's documentation.
 const usual = "/var/log/haproxy.log"
 
 var (

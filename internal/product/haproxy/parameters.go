@@ -11,9 +11,9 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// parameters are those of rules, with the defaults of HAProxy 2.2 to 3.2
-// (Configuration Manual, "Performance tuning" and "Proxies"): of the process, and
-// of the defaults for its proxies.
+// parameters are the options that rules use, with the defaults of HAProxy 2.2 to 3.2
+// (Configuration Manual, "Performance tuning" and "Proxies"): of the process, and of the
+// defaults for its proxies.
 var parameters = product.Parameters{
 	count("maxconn", "", "connections of the whole process; as many as its open files allow when unset"),
 	count("maxsslconn", "", "connections with TLS"),
@@ -46,18 +46,18 @@ var contexts = map[string]string{
 	"http-reuse": "defaults",
 }
 
-// fields are the names in "show info" of those that it has.
+// fields are the names in "show info" of the options that it reports.
 var fields = map[string]string{
 	"maxconn": "Maxconn", "maxsslconn": "MaxSslConns", "maxconnrate": "ConnRateLimit", "ulimit-n": "Ulimit-n", "nbthread": "Nbthread",
 }
 
-// count is a number of which HAProxy reads the leading digits.
+// count returns a number of which HAProxy reads the leading digits.
 func count(name, def, doc string) product.Parameter {
 	return product.Parameter{Name: name, Type: fact.Number, Read: readAtol, Default: def, Doc: doc}
 }
 
-// readAtol reads a number as atol does (src/cfgparse-global.c and src/cfgparse-listen.c of
-// HAProxy 2.6, for which "maxconn 1k" is 1): what follows the digits is ignored.
+// readAtol parses a number as atol does (src/cfgparse-global.c and src/cfgparse-listen.c of
+// HAProxy 2.6, for which "maxconn 1k" is 1): text after the digits is ignored.
 func readAtol(text string) (any, error) {
 	end := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
 	switch {
@@ -77,7 +77,7 @@ func duration(name, def, doc string) product.Parameter {
 	return product.Parameter{Name: name, Type: fact.Number, Unit: "s", Read: readDuration, Default: def, Doc: doc}
 }
 
-// readDuration is parse_time_err: milliseconds, or a number with its unit.
+// readDuration implements parse_time_err: milliseconds, or a number with its unit.
 func readDuration(text string) (any, error) {
 	digits := strings.TrimRight(text, "usmhd")
 	n, err := strconv.ParseUint(digits, 10, 31)

@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// instances finds the main files of distributions and software collections, and that of
+// instances finds the main files of distributions and software collections, and the file of
 // OpenShift's router.
 func instances(h *host.Host) ([]conf.Instance, error) {
 	var out []conf.Instance
@@ -34,11 +34,11 @@ func instances(h *host.Host) ([]conf.Instance, error) {
 	return out, nil
 }
 
-// rootsOf are the directories of files that are written. They do not have the router's file,
-// which its operator writes.
+// rootsOf returns the directories of files that are written. They do not include the router's
+// file, which its operator writes.
 func rootsOf(*host.Host) []string { return []string{"/etc"} }
 
-// arguments are the -f arguments of a main file's instance: itself, and Red Hat's directory
+// arguments returns the -f arguments of a main file's instance: itself, and Red Hat's directory
 // if its unit names that.
 func arguments(h *host.Host, main string) []string {
 	const more = "/etc/haproxy/conf.d"
@@ -67,7 +67,7 @@ type option struct {
 	conf.Place
 }
 
-// value is what it is set to, without quotes and with the variables that the file sets.
+// value returns the option's value, without quotes and with the variables that the file sets.
 func (o option) value() string {
 	if o.expanded != nil {
 		return *o.expanded
@@ -78,7 +78,7 @@ func (o option) value() string {
 // unknown reports whether a part of the value is from the environment.
 func (o option) unknown() bool { return o.variable && o.expanded == nil }
 
-// settings is what HAProxy reads of one instance.
+// settings has the options that HAProxy reads of one instance.
 type settings struct {
 	version  string   // of the package; "" where it is not known
 	args     []string // what it is started with
@@ -88,7 +88,7 @@ type settings struct {
 	set      environment
 }
 
-// readSettings reads the files of an instance in the order in which HAProxy does.
+// readSettings reads the files of an instance in the same order as HAProxy.
 func readSettings(h *host.Host, main string) (settings, error) {
 	s := settings{args: arguments(h, main), set: environment{}}
 	s.version, _ = version(h)
@@ -152,8 +152,8 @@ func (s settings) Value(key string) (value, at string, ok bool, err error) {
 	return syntax{}.Unquote(o.Literal), o.Place.String(), ok, err
 }
 
-// get is what a key is set to; the last line counts. "defaults/OPTION" is of the
-// only such section, whatever its name.
+// get returns the value of a key; the last line counts. "defaults/OPTION" is in the only such
+// section, whatever its name.
 func (s settings) get(key string) (option, bool, error) {
 	context, name := split(key)
 	if context == "defaults" {
@@ -173,8 +173,8 @@ func (s settings) get(key string) (option, bool, error) {
 	return s.last(func(o option) bool { return o.Key == key })
 }
 
-// last is the last of some options. It is an error if it is in a condition, and may not
-// count, or has a value from the environment.
+// last returns the last matching option. It returns an error if the option is in a condition,
+// and may not apply, or has a value from the environment.
 func (s settings) last(is func(option) bool) (option, bool, error) {
 	var found *option
 	for n := range s.options {
@@ -194,8 +194,8 @@ func (s settings) last(is func(option) bool) (option, bool, error) {
 	return *found, true, nil
 }
 
-// defaultsOf is the section of a proxy's defaults, or -1; a ring has none. It returns an error
-// if a condition decides which section that is.
+// defaultsOf returns the section of a proxy's defaults, or -1; a ring has none. It returns an
+// error if a condition decides which section that is.
 func (s settings) defaultsOf(proxy int) (int, error) {
 	if s.sections[proxy].kind == "ring" {
 		return -1, nil
@@ -212,9 +212,9 @@ func (s settings) defaultsOf(proxy int) (int, error) {
 	return next, nil
 }
 
-// backlog is the longest queue of connections that it asks the kernel for, and
-// where (src/listener.c, listener_backlog): a frontend's backlog or maxconn, or else
-// that of the process, which may not be known (-1); 0 where it listens nowhere.
+// backlog returns the longest queue of connections that it requests from the kernel, and its
+// position (src/listener.c, listener_backlog): a frontend's backlog or maxconn, or else the
+// process's, which may be unknown (-1). It returns 0 if it listens nowhere.
 func (s settings) backlog(process float64) (longest float64, at string, err error) {
 	for n, x := range s.sections {
 		if x.kind != "frontend" && x.kind != "listen" || s.has(n, "bind") == conf.No {
@@ -241,7 +241,7 @@ func (s settings) backlog(process float64) (longest float64, at string, err erro
 	return longest, at, nil
 }
 
-// beyond are the frontends that allow more connections than the whole process.
+// beyond returns the frontends that allow more connections than the whole process.
 func (s settings) beyond(limit float64) ([]string, error) {
 	out := []string{}
 	for n, x := range s.sections {
@@ -259,7 +259,7 @@ func (s settings) beyond(limit float64) ([]string, error) {
 	return out, nil
 }
 
-// ports are those that clients come to, of all frontends in the order of the files.
+// ports returns the ports that clients connect to, of all frontends in the order of the files.
 func (s settings) ports() []string {
 	out := []string{}
 	for _, o := range s.options {
@@ -276,8 +276,8 @@ func (s settings) ports() []string {
 	return out
 }
 
-// passes is how connections to a port that are passed through (mode tcp) are balanced over
-// servers, "source" or "roundrobin", or "".
+// passes returns the balancing of connections to a port that are passed through (mode tcp) to
+// servers: "source", "roundrobin", or "".
 func (s settings) passes(port string) (balance, at string, err error) {
 	text := func(n int, name, def string) (string, string) {
 		o, ok, fault := s.effective(n, name)
@@ -311,7 +311,7 @@ func (s settings) passes(port string) (balance, at string, err error) {
 	return "", "", err
 }
 
-// socket is where a running server can be asked; "" for nowhere.
+// socket returns the address at which a running server can be queried, or "".
 func (s settings) socket() (network, address, at string) {
 	for _, o := range s.options {
 		if o.Key != "global/stats" || len(o.words) < 3 || o.words[1] != "socket" || o.variable {
@@ -324,7 +324,7 @@ func (s settings) socket() (network, address, at string) {
 	return "", "", ""
 }
 
-// serves is where clients come in that can be reached from here; "" for nowhere.
+// serves returns an address for clients that can be reached from here, or "".
 func (s settings) serves() (network, address string) {
 	for _, o := range s.options {
 		if kind := s.sections[o.section].kind; o.option != "bind" || kind != "frontend" && kind != "listen" || o.variable || o.maybe || s.sections[o.section].counts != conf.Yes {
@@ -342,5 +342,5 @@ func (s settings) place(key string) (conf.Place, bool, error) {
 	return o.Place, ok, err
 }
 
-// version is that of the package.
+// version returns the version of the package.
 func version(h *host.Host) (string, string) { return product.Version(h, "haproxy") }

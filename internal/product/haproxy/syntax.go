@@ -8,10 +8,10 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// syntax is that of haproxy.cfg (scan). A key is an option after its section:
-// "global/maxconn", "defaults/timeout client", "frontend web/maxconn". Tuning
-// options of the global section and of the only defaults section need none, and
-// "timeout-client" is a timeout too.
+// syntax is the syntax of haproxy.cfg (scan). A key is an option after its section:
+// "global/maxconn", "defaults/timeout client", "frontend web/maxconn". Tuning options of the
+// global section and of the only defaults section need no section, and "timeout-client" is a
+// timeout too.
 type syntax struct{}
 
 // Key implements conf.Syntax.
@@ -51,7 +51,7 @@ type line struct {
 	from, to int    // the bytes of args
 	column   int    // where they begin in their line, from 1
 	end      int    // of the whole line, with its newline
-	// variable is true if a part of it is from the environment.
+	// variable is true if a part of it comes from the environment.
 	variable bool
 }
 
@@ -64,8 +64,8 @@ const (
 )
 
 // scan parses a file as HAProxy does (Configuration Manual, "Quoting and escaping"): one
-// statement a line, words between blanks, an unquoted "#" begins a comment. Errors begin
-// with the line.
+// statement per line, words between blanks, an unquoted "#" begins a comment. Errors begin with
+// the line.
 func scan(text string) ([]line, error) {
 	var out []line
 	at := 0
@@ -111,7 +111,7 @@ func scan(text string) ([]line, error) {
 	return out, nil
 }
 
-// word reads the one that begins at i.
+// word reads the word that begins at i.
 func word(body string, i int) (w string, next int, variable, ok bool) {
 	var b strings.Builder
 	quote := byte(0)
@@ -145,18 +145,18 @@ func word(body string, i int) (w string, next int, variable, ok bool) {
 	return b.String(), i, variable, quote == 0
 }
 
-// keywords begin a section.
+// keywords are the words that begin a section.
 var keywords = []string{
 	"global", "defaults", "frontend", "backend", "listen", "userlist", "peers", "resolvers", "mailers", "program", "ring", "log-forward",
 	"http-errors", "cache", "fcgi-app", "crt-store", "traces", "log-profile", "acme",
 }
 
-// section is one, as keys have it, and what "from" says where that is given.
+// section is a section as in keys; from is the argument of its "from", if any.
 type section struct {
 	kind, name, from string
-	// nth is which it is of the defaults without a name, from 1.
+	// nth is its number among the defaults without a name, from 1.
 	nth int
-	// counts reports whether it applies: perhaps under a condition that only HAProxy can decide.
+	// counts reports whether it applies: Perhaps if only HAProxy can evaluate the condition.
 	counts conf.Truth
 	line
 }
@@ -172,8 +172,8 @@ func (s section) key() string {
 }
 
 // walk calls each for every section as it begins, with a nil option, and for every option in
-// its section, with whether it counts. What stands in a condition that is not fulfilled is
-// skipped; version is HAProxy's, "" where it is not known.
+// its section; counts reports whether it applies. Lines in a false condition are skipped.
+// version is HAProxy's, "" if unknown.
 func walk(all []line, version string, each func(s section, option *line, counts conf.Truth) error) error {
 	var now section
 	nth := 0
@@ -218,7 +218,7 @@ func walk(all []line, version string, each func(s section, option *line, counts 
 	return nil
 }
 
-// Assignments implements conf.Syntax. A condition that may be fulfilled counts as fulfilled.
+// Assignments implements conf.Syntax. It treats a condition that may be true as true.
 func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
 	all, err := scan(text)
 	if err != nil {
@@ -249,7 +249,7 @@ func (syntax) Literal(value string) (string, error) {
 	return value, nil
 }
 
-// Unquote implements conf.Syntax: the words with a blank between them.
+// Unquote implements conf.Syntax. It joins the words with blanks.
 func (syntax) Unquote(literal string) string {
 	all, err := scan("x " + literal)
 	if err != nil || len(all) != 1 {
@@ -264,7 +264,7 @@ func (syntax) Line(key, literal string) string {
 	return "\t" + option + " " + literal
 }
 
-// Place implements conf.Placer: behind the line that begins the section.
+// Place implements conf.Placer: after the line that begins the section.
 func (syntax) Place(text, key string) (int, error) {
 	context, option := split(key)
 	kind := contexts[option]

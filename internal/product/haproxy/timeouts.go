@@ -7,9 +7,8 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// candidates are the lines that may set an option of a proxy, itself or by its defaults,
-// the one that counts if it counts at all first. unset reports whether none of them may
-// count.
+// candidates returns the lines that may set an option of a proxy, itself or through its
+// defaults, the one with precedence first. unset reports whether all of them may not apply.
 func (s settings) candidates(proxy int, is func(option) bool) (found []option, unset bool, err error) {
 	for range 20 { // defaults may be from others
 		for n := len(s.options) - 1; n >= 0; n-- {
@@ -32,13 +31,13 @@ func named(names ...string) func(option) bool {
 	return func(o option) bool { return slices.Contains(names, o.option) }
 }
 
-// effective is an option of a proxy: its own, or that of its defaults. It returns an error
-// where it depends on a condition or on the environment.
+// effective returns an option of a proxy: its own, or the one of its defaults. It returns an
+// error if that depends on a condition or on the environment.
 func (s settings) effective(proxy int, name string) (option, bool, error) {
 	return s.effectiveOf(proxy, named(name))
 }
 
-// effectiveOf is the last option of a proxy, itself or by its defaults, that is of some kind.
+// effectiveOf returns the last matching option of a proxy, itself or through its defaults.
 func (s settings) effectiveOf(proxy int, is func(option) bool) (option, bool, error) {
 	all, unset, err := s.candidates(proxy, is)
 	if err != nil || len(all) == 0 {
@@ -59,8 +58,8 @@ func inCondition(o option) error {
 	return fmt.Errorf("%s: it stands in a condition (.if) whose outcome depends on the environment or the build of HAProxy", o.Place)
 }
 
-// missing reports whether a proxy has no timeout of a name, or one of 0. Where that is
-// perhaps, the error names what it depends on.
+// missing reports whether a proxy has no timeout with a name, or one of 0. If that is Perhaps,
+// the error names what it depends on.
 func (s settings) missing(proxy int, name string) (conf.Truth, error) {
 	all, unset, err := s.candidates(proxy, named(name))
 	if err != nil {
@@ -99,7 +98,7 @@ func (s settings) has(n int, names ...string) conf.Truth {
 	return t
 }
 
-// disabled reports whether a proxy does not take part.
+// disabled reports whether a proxy is disabled.
 func (s settings) disabled(n int) (conf.Truth, error) {
 	all, unset, err := s.candidates(n, named("disabled", "enabled"))
 	if err != nil || len(all) == 0 {
@@ -115,11 +114,11 @@ func (s settings) disabled(n int) (conf.Truth, error) {
 	return conf.TruthOf(off), nil
 }
 
-// timeless are the proxies that wait without limit for a client or a server, each with the
-// timeout that it lacks: HAProxy 2.6 and 3.0 warn of them (src/cfgparse.c,
-// check_config_validity), and of a ring with servers (src/sink.c). A tunnel's timeout replaces the server's where connections are
-// passed on as they are. Where nothing is known to be missing, the error is why that is not
-// known of a proxy.
+// timeless returns the proxies that wait without limit for a client or a server, each with the
+// timeout that it lacks: HAProxy 2.6 and 3.0 warn about them (src/cfgparse.c,
+// check_config_validity), and about a ring with servers (src/sink.c). A tunnel's timeout
+// replaces the server's if connections are passed on unchanged. If no timeout is known to be
+// missing and a proxy could not be decided, it returns the reason.
 func (s settings) timeless() ([]string, error) {
 	out := []string{}
 	var unknown error
@@ -168,7 +167,7 @@ func (s settings) timeless() ([]string, error) {
 	return out, unknown
 }
 
-// untunneled reports whether nothing stands in for the server's timeout.
+// untunneled reports whether no timeout replaces the server's.
 func (s settings) untunneled(n int) (conf.Truth, error) {
 	mode, ok, err := s.effective(n, "mode")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// processes finds those of an instance.
+// processes finds the processes of an instance.
 func processes(ctx context.Context, h *host.Host, main string) (product.Group, error) {
 	all, err := product.Find(ctx, h, "apache2", "httpd")
 	if err != nil {
@@ -35,8 +35,8 @@ func processes(ctx context.Context, h *host.Host, main string) (product.Group, e
 	return product.Group{}, fmt.Errorf("%d servers run with %s", len(mains), main)
 }
 
-// belongs reports whether a server was started with a main file, or with its
-// directory; one started with neither has the distribution's own.
+// belongs reports whether a server was started with a main file, or with its directory. A
+// server started with neither has the distribution's own.
 func belongs(h *host.Host, p product.Process, main string, only bool) bool {
 	file := ""
 	for n, a := range p.Argv[:max(0, len(p.Argv)-1)] {
@@ -59,8 +59,8 @@ func belongs(h *host.Host, p product.Process, main string, only bool) bool {
 	return err == nil && real == main
 }
 
-// tool is the program that checks and controls an instance, with the options of its unit or
-// of the distribution's file, and with the environment of its unit, to which Debian's
+// tool returns the command that checks and controls an instance, with the options of its unit
+// or of the distribution's file, and with the environment of its unit, to which Debian's
 // apache2ctl adds the variables of envvars.
 func tool(h *host.Host, main string, words ...string) host.Command {
 	in := instanceOf(h, main)
@@ -77,10 +77,10 @@ func tool(h *host.Host, main string, words ...string) host.Command {
 	return host.Command{Argv: append(append(argv, "-f", main), words...), Env: env}
 }
 
-// configTest is httpd -t.
+// configTest runs httpd -t.
 var configTest = product.ConfigTest("httpd -t", func(h *host.Host, main string) host.Command { return tool(h, main, "-t") }, complaint)
 
-// complaint finds in an output what is wrong.
+// complaint finds the fault in an output.
 func complaint(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for n, l := range lines {
@@ -96,8 +96,8 @@ func complaint(text string) string {
 	return lines[0]
 }
 
-// ready waits for a process that was started since the files were changed, and
-// for an answer on a port.
+// ready waits for a process that was started since the files were changed, and for a response
+// on a port.
 func ready(ctx context.Context, h *host.Host, main string) error {
 	s, err := readSettings(h, instanceOf(h, main))
 	if err != nil {
@@ -121,7 +121,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	return conn.Close()
 }
 
-// address is a Listen as it can be reached from here.
+// address returns the address at which a Listen can be reached from here.
 func address(listen string) string {
 	at, port, err := net.SplitHostPort(listen)
 	if err != nil {

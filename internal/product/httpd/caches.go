@@ -9,12 +9,12 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// clientHeaders are those that pass on a client's identity to a back end (Puppet Server's
+// clientHeaders are the headers that pass a client's identity to a back end (Puppet Server's
 // external SSL termination).
 var clientHeaders = []string{"X-Client-Verify", "X-Client-DN", "X-Client-Cert"}
 
-// effective are the lines of a directive in a section or in those around it, the
-// innermost section that has one first.
+// effective returns the lines of a directive in a section or in those around it, from the
+// innermost section that has the directive.
 func (s settings) effective(scope, directive string) []int {
 	for {
 		var found []int
@@ -30,13 +30,13 @@ func (s settings) effective(scope, directive string) []int {
 	}
 }
 
-// sections are those that may stand in a virtual host or in each other.
+// sections are the sections that may be in a virtual host or in each other.
 var sections = append([]string{"/location ", "/locationmatch ", "/proxy ", "/directory "}, perRequest...)
 
-// perRequest are the sections whose condition each request answers.
+// perRequest are the sections whose condition is evaluated for each request.
 var perRequest = []string{"/if ", "/elseif ", "/else "}
 
-// around is the scope outside of a virtual host, or what is around a section in it.
+// around returns the scope outside a virtual host, or outside a section in it.
 func around(scope string) string {
 	last := -1
 	for _, section := range sections {
@@ -45,7 +45,7 @@ func around(scope string) string {
 	return scope[:last+1]
 }
 
-// certificateDirectives are those that certificateFaults looks at.
+// certificateDirectives are the directives that certificateFaults inspects.
 var certificateDirectives = []string{"sslverifyclient", "requestheader", "cacheenable", "cacheignorequerystring", "cachequickhandler", "require"}
 
 // certificatesDecided returns an error if certificateFaults depends on an unknown, and any
@@ -75,10 +75,10 @@ func (s settings) certificatesDecided() error {
 	return doubt
 }
 
-// certificateFaults are the faults of virtual hosts that ask clients for a certificate and
-// cache answers, or pass on the client's identity to a back end: a cached answer for a
-// client without a certificate, or for another request, and a header that a client may
-// forge. It returns an error if they depend on the request (<If>) or on an unknown condition.
+// certificateFaults returns the faults of virtual hosts that request a certificate from clients
+// and cache responses, or pass on the client's identity to a back end: a cached response for a
+// client without a certificate, or for another request, and a header that a client may forge.
+// It returns an error if they depend on the request (<If>) or on an unknown condition.
 func (s settings) certificateFaults() ([]string, error) {
 	faults := []string{}
 	if err := s.certificatesDecided(); err != nil {
@@ -101,7 +101,7 @@ func (s settings) certificateFaults() ([]string, error) {
 		}
 		switch directive {
 		case "sslverifyclient":
-			// mod_headers takes all lines of a virtual host and of its sections together.
+			// mod_headers combines all lines of a virtual host and of its sections.
 			set := func(name string) bool {
 				for n, q := range s.all {
 					w := words(s.values[n])

@@ -11,12 +11,12 @@ import (
 // limits are the numbers of a multi-processing module.
 type limits struct {
 	serverLimit, threadLimit, threads, start int
-	// asked is MaxRequestWorkers as it is asked for, serves what it becomes.
+	// asked is the configured MaxRequestWorkers, serves the effective one.
 	asked, serves int
 }
 
-// defaultsOf are those of a module. MaxRequestWorkers of event and worker is 400 whatever
-// ThreadsPerChild and ServerLimit say (server/mpm/*: DEFAULT_*, NAME_pre_config).
+// defaultsOf returns a module's defaults. MaxRequestWorkers of event and worker is 400 for any
+// ThreadsPerChild and ServerLimit (server/mpm/*: DEFAULT_*, NAME_pre_config).
 func defaultsOf(mpm string) limits {
 	if mpm == "prefork" {
 		return limits{serverLimit: 256, threadLimit: 1, threads: 1, start: 5, asked: 256}
@@ -24,11 +24,11 @@ func defaultsOf(mpm string) limits {
 	return limits{serverLimit: 16, threadLimit: 64, threads: 25, start: 3, asked: 400}
 }
 
-// checked is what a module makes of the numbers when it starts (NAME_check_config of httpd
-// 2.4.71; each case has a message there, AH00174 to AH00183, AH00305 to AH00323, AH00497
+// checked returns the numbers as a module corrects them when it starts (NAME_check_config of
+// httpd 2.4.71; each case has a message there, AH00174 to AH00183, AH00305 to AH00323, AH00497
 // to AH00520).
 func (l limits) checked(mpm string) limits {
-	mostServers, mostThreads := 20000, 100000 // MAX_SERVER_LIMIT, MAX_THREAD_LIMIT; worker has 20000 of both
+	mostServers, mostThreads := 20000, 100000 // MAX_SERVER_LIMIT, MAX_THREAD_LIMIT; worker: 20000 for both
 	switch mpm {
 	case "prefork":
 		mostServers, mostThreads = 200000, 1
@@ -44,8 +44,8 @@ func (l limits) checked(mpm string) limits {
 	return l
 }
 
-// limits are those of the files, and the places of those that have one. unknown is why they
-// are not known.
+// limits returns the limits in the files, and the positions of those that are set. unknown is
+// the reason that they are unknown.
 func (s settings) limits() (l limits, at map[string]string, unknown fact.Answer) {
 	l, at = defaultsOf(s.mpm), map[string]string{}
 	for _, of := range []struct {
@@ -71,7 +71,7 @@ func (s settings) limits() (l limits, at map[string]string, unknown fact.Answer)
 	return l.checked(s.mpm), at, fact.Answer{}
 }
 
-// capacity answers one of the inputs that limits have.
+// capacity answers one of the inputs that limits provides.
 func (s settings) capacity(input string) fact.Answer {
 	l, at, unknown := s.limits()
 	if unknown.Unknown != "" {
@@ -98,7 +98,7 @@ func (s settings) capacity(input string) fact.Answer {
 	return fact.Answer{Value: float64(of.value), At: places[0]}
 }
 
-// number is the value of a directive in the files.
+// number answers with the value of a directive in the files.
 func number(t told, key string) fact.Answer {
 	if t.unknown != "" {
 		return fact.Answer{Unknown: t.unknown, At: t.at.String()}
@@ -111,8 +111,8 @@ func number(t told, key string) fact.Answer {
 	return fact.Answer{Value: n, At: t.at.String()}
 }
 
-// leading is the whole number that a text begins with, as atoi reads it, which httpd uses
-// for these directives. A variable that was not resolved is rejected.
+// leading returns the whole number at the beginning of a text, as atoi reads it, which httpd
+// uses for these directives. A variable that was not resolved is rejected.
 func leading(text string) (int, bool) {
 	digits := strings.TrimLeft(text, "+-")
 	end := strings.IndexFunc(digits, func(c rune) bool { return c < '0' || c > '9' })

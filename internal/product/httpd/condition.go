@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// holds reports whether a conditional section is read, and if that is not known, what it
-// depends on (each compared with httpd 2.4.71).
+// holds reports whether a conditional section is read, and if that is unknown, what it depends
+// on (each compared with httpd 2.4.71).
 func (r *reader) holds(kind, args string) (is conf.Truth, unknown string) {
 	name, not := condition(args)
 	found := false
@@ -37,8 +37,8 @@ func (r *reader) holds(kind, args string) (is conf.Truth, unknown string) {
 	return conf.No, ""
 }
 
-// condition is the name that a section asks for: its first word, behind a "!" for not,
-// which does not count within quotes.
+// condition returns the name that a section tests: its first word, after a "!" for not, which
+// has no meaning within quotes.
 func condition(args string) (name string, not bool) {
 	args, not = strings.CutPrefix(strings.TrimLeft(args, blank+"\n"), "!")
 	if w := words(args); len(w) > 0 {
@@ -47,10 +47,9 @@ func condition(args string) (name string, not bool) {
 	return name, not
 }
 
-// ifVersion is the condition of <IfVersion [OPERATOR] VERSION> (mod_version): what VERSION
-// does not say is 0, so that "= 2.4" holds for 2.4.0 alone; /.../ is a regular expression
-// for = and ==, and what follows ~ is one without slashes. One that httpd would refuse is
-// perhaps.
+// ifVersion evaluates <IfVersion [OPERATOR] VERSION> (mod_version). Parts missing from VERSION
+// are 0, so that "= 2.4" matches only 2.4.0; /.../ is a regular expression for = and ==, and ~
+// precedes one without slashes. It returns Perhaps for a condition that httpd would refuse.
 func ifVersion(args, version string) (is conf.Truth, unknown string) {
 	w := words(args)
 	if len(w) == 0 || len(w) > 2 {
@@ -112,7 +111,7 @@ func release(version string) (out [3]int, ok bool) {
 	return out, true
 }
 
-// defined are the names that a command line defines: -D NAME and -DNAME.
+// defined returns the names that a command line defines: -D NAME and -DNAME.
 func defined(argv []string) []string {
 	var out []string
 	for i, a := range argv {
@@ -125,9 +124,9 @@ func defined(argv []string) []string {
 	return out
 }
 
-// commandDefines are the names that the command line of an instance defines: that of its
-// unit, or else of the process that runs, or else of Red Hat's sysconfig file.
-// Debian's apachectl adds APACHE_ARGUMENTS of envvars, or of the unit's environment.
+// commandDefines returns the names that the command line of an instance defines: the one of its
+// unit, else of the running process, else of Red Hat's sysconfig file. Debian's apachectl adds
+// APACHE_ARGUMENTS of envvars, or of the unit's environment.
 func commandDefines(h *host.Host, in instance, env map[string]string) []string {
 	var out []string
 	if in.envvars != "" {
@@ -144,7 +143,7 @@ func commandDefines(h *host.Host, in instance, env map[string]string) []string {
 	return append(out, in.defines...)
 }
 
-// versionNumber is the version without the distribution's suffix.
+// versionNumber returns the version without the distribution's suffix.
 func versionNumber(h *host.Host) string {
 	v, _ := version(h)
 	return product.Upstream(v)

@@ -19,12 +19,12 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// ulimitVariable holds the command with which Debian's apache2ctl sets the limit of
-// open files before it starts httpd, whatever the unit says; "ulimit -n 8192" where
-// envvars does not set it (apache2ctl, ULIMIT_MAX_FILES).
+// ulimitVariable has the command with which Debian's apache2ctl sets the limit of open files
+// before it starts httpd, whatever the unit sets; "ulimit -n 8192" if envvars does not set it
+// (apache2ctl, ULIMIT_MAX_FILES).
 const ulimitVariable = "APACHE_ULIMIT_MAX_FILES"
 
-// envvarsFile is the script of an instance that apache2ctl reads, or "".
+// envvarsFile returns the script of an instance that apache2ctl reads, or "".
 func envvarsFile(h *host.Host, main string) string {
 	in := instanceOf(h, main)
 	if _, err := h.Files.Stat(in.envvars); in.envvars == "" || err != nil {
@@ -33,7 +33,7 @@ func envvarsFile(h *host.Host, main string) string {
 	return in.envvars
 }
 
-// fileOf is the main file for a directive, and envvars for its variable.
+// fileOf returns the main file for a directive, and envvars for its variable.
 func fileOf(h *host.Host, main, key string) string {
 	if file := envvarsFile(h, main); file != "" && strings.EqualFold(key, ulimitVariable) {
 		return file
@@ -41,7 +41,7 @@ func fileOf(h *host.Host, main, key string) string {
 	return main
 }
 
-// isEnvvars reports whether a file is the script, and not one of directives.
+// isEnvvars reports whether a file is the script, and not a file of directives.
 func isEnvvars(file string) bool { return path.Base(file) == "envvars" }
 
 func syntaxOf(_ *host.Host, file string) conf.Syntax {
@@ -51,7 +51,7 @@ func syntaxOf(_ *host.Host, file string) conf.Syntax {
 	return syntax{}
 }
 
-// mainOf is the main file of the instance that a file belongs to.
+// mainOf returns the main file of the instance that a file belongs to.
 func mainOf(h *host.Host, file string) string {
 	all, _ := instances(h)
 	for _, in := range all {
@@ -65,8 +65,8 @@ func mainOf(h *host.Host, file string) string {
 	return file
 }
 
-// envvars is the syntax of the one variable in that shell script, of which only lines that
-// begin with the assignment are understood.
+// envvars is the syntax of the one variable in that shell script. It only understands lines
+// that begin with the assignment.
 type envvars struct{}
 
 // Key implements conf.Syntax.
@@ -125,7 +125,7 @@ func (envvars) Unquote(literal string) string {
 // Line implements conf.Syntax.
 func (envvars) Line(key, literal string) string { return key + "=" + literal }
 
-// winner is the line of the script that counts: the last one.
+// winner returns the line of the script that counts: the last one.
 func (e envvars) winner(h *host.Host, file, key string) (conf.Place, bool, error) {
 	text, err := h.Files.ReadFile(file)
 	if err != nil {
@@ -145,7 +145,7 @@ func (e envvars) winner(h *host.Host, file, key string) (conf.Place, bool, error
 
 var ulimitCall = text.LazyRegexp(`^ulimit -n ([1-9][0-9]{0,9})$`)
 
-// ulimitFiles is how many files a value of the variable allows.
+// ulimitFiles returns the number of files that a value of the variable allows.
 func ulimitFiles(value string) (files int64, ok bool) {
 	if m := ulimitCall().FindStringSubmatch(value); m != nil {
 		files, err := strconv.ParseInt(m[1], 10, 64)
@@ -154,8 +154,7 @@ func ulimitFiles(value string) (files int64, ok bool) {
 	return 0, false
 }
 
-// checkUlimit refuses every other command: apache2ctl runs what the variable holds,
-// as root.
+// checkUlimit refuses any other command: apache2ctl runs the value of the variable as root.
 func checkUlimit(value string) error {
 	if _, ok := ulimitFiles(value); !ok {
 		return fmt.Errorf("%w: %q: want ulimit -n NUMBER", setting.ErrNotSettable, value)
@@ -163,7 +162,7 @@ func checkUlimit(value string) error {
 	return nil
 }
 
-// ulimitEffect is whether the running server has the limit that its script sets.
+// ulimitEffect returns the verdict whether the running server has the limit of its script.
 func ulimitEffect(ctx context.Context, h *host.Host, file, literal string) (plugin.Verdict, string) {
 	want, ok := ulimitFiles(envvars{}.Unquote(literal))
 	if !ok {
@@ -185,8 +184,8 @@ func ulimitEffect(ctx context.Context, h *host.Host, file, literal string) (plug
 	return plugin.NeedsRestart, fmt.Sprintf("the server may open %d files until it is restarted", g.Main.OpenFiles)
 }
 
-// limitScript answers the script that sets the limit of open files, if Debian's apache2ctl
-// starts httpd; absent if the unit's own limit counts.
+// limitScript answers with the script that sets the limit of open files, if Debian's apache2ctl
+// starts httpd; absent if the unit's own limit applies.
 func limitScript(i *installed) fact.Answer {
 	file := envvarsFile(i.Host, i.Main)
 	if file == "" || i.RunErr == nil && i.Run.Main.Unit != "" && !startedByScript(i) {
@@ -196,7 +195,7 @@ func limitScript(i *installed) fact.Answer {
 }
 
 // startedByScript reports whether the unit of the running server calls apache2ctl, as the
-// distribution's does, which is assumed if the unit cannot be read.
+// distribution's does. It returns true if the unit cannot be read.
 func startedByScript(i *installed) bool {
 	u, err := systemd.New(i.Host).Load(i.Run.Main.Unit)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// instance is one configuration and how its distribution runs it.
+// instance is one configuration and the way its distribution runs it.
 type instance struct {
 	conf.Instance
 	root string // ServerRoot where no line says so
@@ -23,15 +23,15 @@ type instance struct {
 	defines []string
 	// argv is the command line of the running process, or nil.
 	argv []string
-	// builtIn are modules that are no file of their own.
+	// builtIn are the modules that have no file of their own.
 	builtIn []string
 }
 
-// debianBuiltIn are compiled into Debian's apache2 (apache2 -l).
+// debianBuiltIn are the modules compiled into Debian's apache2 (apache2 -l).
 var debianBuiltIn = []string{"watchdog", "log_config", "logio", "version", "unixd"}
 
-// instances finds Debian's /etc/apache2, its further ones /etc/apache2-NAME, and
-// Red Hat's /etc/httpd.
+// instances finds Debian's /etc/apache2, its further ones /etc/apache2-NAME, and Red Hat's
+// /etc/httpd.
 func instances(h *host.Host) ([]instance, error) {
 	var out []instance
 	mains, err := host.Glob(h.Files, "/etc/apache2*/apache2.conf")
@@ -52,7 +52,7 @@ func instances(h *host.Host) ([]instance, error) {
 	}
 	const redHat = "/etc/httpd/conf/httpd.conf"
 	_, err = h.Files.Stat(redHat)
-	if _, link := h.Files.Lstat(redHat); err == nil || link == nil { // one that leads nowhere is read, and that says why
+	if _, link := h.Files.Lstat(redHat); err == nil || link == nil { // a dangling link is read, and the error says why
 		out = append(out, instance{
 			Instance: conf.Instance{Name: "httpd", Main: redHat}, root: "/etc/httpd", unit: "httpd.service",
 			defines: optionDefines(h), builtIn: nil,
@@ -63,7 +63,7 @@ func instances(h *host.Host) ([]instance, error) {
 	return out, nil
 }
 
-// optionDefines are the -D of OPTIONS in /etc/sysconfig/httpd.
+// optionDefines returns the -D of OPTIONS in /etc/sysconfig/httpd.
 func optionDefines(h *host.Host) []string {
 	text, err := h.Files.ReadFile("/etc/sysconfig/httpd")
 	if err != nil {
@@ -80,8 +80,8 @@ func optionDefines(h *host.Host) []string {
 	return out
 }
 
-// environment is that of the unit, with the variables of Debian's envvars over it. Lines of
-// that shell script that need a shell are ignored, so that their variables stay unresolved.
+// environment returns the unit's environment, with the variables of Debian's envvars over it.
+// It ignores lines of that script that need a shell; their variables stay unresolved.
 func environment(h *host.Host, in instance) map[string]string {
 	env := map[string]string{}
 	if in.unit != "" {
@@ -117,7 +117,7 @@ func environment(h *host.Host, in instance) map[string]string {
 	return env
 }
 
-// instanceOf is the instance of a main file.
+// instanceOf returns the instance of a main file.
 func instanceOf(h *host.Host, main string) instance {
 	all, _ := instances(h)
 	for _, in := range all {
@@ -129,10 +129,10 @@ func instanceOf(h *host.Host, main string) instance {
 	return instance{Instance: conf.Instance{Main: main}, root: path.Dir(main)}
 }
 
-// rootsOf are the directories below which files are read and written.
+// rootsOf returns the directories below which files are read and written.
 func rootsOf(*host.Host) []string { return []string{"/etc"} }
 
-// version is that of the package.
+// version returns the version of the package.
 func version(h *host.Host) (string, string) {
 	return product.Version(h, "apache2-bin", "apache2", "httpd")
 }

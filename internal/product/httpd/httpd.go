@@ -1,5 +1,5 @@
-// Package httpd reads the configuration of the Apache HTTP server of Debian and Red Hat as
-// the server does, finds out whether the server has read it, and reloads or restarts it.
+// Package httpd reads the configuration of the Apache HTTP server of Debian and Red Hat as the
+// server does, finds out whether the server has read it, and reloads or restarts it.
 package httpd
 
 import (
@@ -18,7 +18,7 @@ import (
 // Product is the Apache HTTP server.
 var Product = daemon.Product()
 
-// installed has as its report what the running server has read (mod_info).
+// installed is an instance whose report is the configuration of the running server (mod_info).
 type (
 	input     = product.Input[settings, settings]
 	installed = product.Instance[settings, settings]
@@ -110,15 +110,15 @@ var inputs = []input{
 	ofFiles(input{Name: "virtual_host_timeouts", Type: fact.List, Doc: "virtual hosts with a Timeout or ProxyTimeout of their own"}, atReload, virtualHostTimeouts),
 }
 
-// When the running server takes what an input is about.
+// The time at which the running server applies a directive.
 const (
 	atReload    = false
 	onlyAtStart = true
 )
 
-// ofFiles is an input that the files answer, or what the running server has read of them if
-// it reports that. Its report shows what a reload has read, also of what the server keeps
-// from its start on.
+// ofFiles returns an input that the files answer, or the running server's report of what it has
+// read, if it has one. The report shows what a reload has read, even for directives that the
+// server applies only at its start.
 func ofFiles(in input, start bool, answer func(settings) fact.Answer) input {
 	in.From = product.FromFiles
 	in.Answer = func(i *installed) fact.Answer {
@@ -137,7 +137,7 @@ func ofFiles(in input, start bool, answer func(settings) fact.Answer) input {
 	return in
 }
 
-// ofModule is ofFiles for an input that is known only with the multi-processing module.
+// ofModule is ofFiles for an input that is known only if the multi-processing module is.
 func ofModule(name string, as fact.Type, doc string, start bool, answer func(settings) fact.Answer) input {
 	return ofFiles(input{Name: name, Type: as, Doc: doc}, start, func(s settings) fact.Answer {
 		if s.mpm == "" {
@@ -147,7 +147,7 @@ func ofModule(name string, as fact.Type, doc string, start bool, answer func(set
 	})
 }
 
-// limit is an input that the numbers of the multi-processing module answer.
+// limit returns an input that the numbers of the multi-processing module answer.
 func limit(name, doc string, start bool) input {
 	return ofModule(name, fact.Number, doc, start, func(s settings) fact.Answer { return s.capacity(name) })
 }
@@ -166,7 +166,7 @@ func virtualHostTimeouts(s settings) fact.Answer {
 	return fact.Answer{Value: list, At: s.main}
 }
 
-// servers are the instances as conf wants them.
+// servers returns the instances as conf.Instance.
 func servers(h *host.Host) ([]conf.Instance, error) {
 	all, err := instances(h)
 	out := make([]conf.Instance, len(all))
@@ -191,7 +191,7 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 	return t.at, ok, err
 }
 
-// name is a directive with the capitals that it has in the documentation.
+// name returns a directive with the capitals of the documentation.
 func name(key string) string {
 	if p := parameter(key); p != nil {
 		return p.Name

@@ -17,15 +17,15 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// errNoInfo is that the running server does not report its configuration.
+// errNoInfo is returned if the running server does not report its configuration.
 var errNoInfo = errors.New("no Location has the handler server-info")
 
-// infoMost is the longest answer of server-info that is read, in bytes.
+// infoMost is the size limit of a response of server-info, in bytes.
 const infoMost = 16 << 20
 
-// askInfo asks the running server for the directives that it has read (mod_info,
-// server-info?config), if a Location of its files serves that: over loopback, without TLS
-// and without credentials.
+// askInfo queries the running server for the directives that it has read (mod_info,
+// server-info?config), if a Location of its files serves that: over loopback, without TLS and
+// without credentials.
 func askInfo(ctx context.Context, i *installed) (settings, error) {
 	if i.FileErr != nil {
 		return settings{}, errNoInfo
@@ -56,7 +56,7 @@ func askInfo(ctx context.Context, i *installed) (settings, error) {
 	return s, s.replace(infoText(page))
 }
 
-// infoPath is where the server says its configuration; "" for nowhere.
+// infoPath returns the path at which the server reports its configuration, or "".
 func (s settings) infoPath() string {
 	for n, p := range s.all {
 		scope, ok := strings.CutSuffix(p.Key, "/sethandler")
@@ -93,7 +93,7 @@ var (
 	infoTags = strings.NewReplacer("<i>", "", "</i>", "", "<strong>", "", "</strong>", "")
 )
 
-// infoText is a page of server-info?config as DUMP_CONFIG prints the same.
+// infoText converts a page of server-info?config to the format of DUMP_CONFIG.
 func infoText(page string) string {
 	var out strings.Builder
 	for _, m := range infoLine().FindAllStringSubmatch(page, -1) {
@@ -111,8 +111,8 @@ func infoText(page string) string {
 	return out.String()
 }
 
-// running is what the server reports of a directive, and where that is set; ok is false if
-// it does not report it.
+// running returns the reported value of a directive and its position. ok is false if the server
+// does not report it.
 func running(i *installed, key string) (value, at string, ok bool) {
 	if slices.Contains(atStart, key) {
 		return "", "", false

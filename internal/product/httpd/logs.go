@@ -13,20 +13,20 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// logDirective is one of mod_log_config's.
+// logDirective is a directive of mod_log_config.
 type logDirective struct {
 	server int // 0 is the main one; virtual hosts are counted from 1
 	name   string
 	words  []string
 	at     string
-	// word is an argument with its place.
+	// word returns an argument with its place.
 	word func(n int) conf.Quoted
 }
 
-// logDirectives are those that are kept apart while the files are read.
+// logDirectives are the directives that are kept separately while the files are read.
 var logDirectives = []string{"logformat", "customlog", "globallog", "transferlog", "cookielog"}
 
-// keepLog records a directive of mod_log_config of a file with this text.
+// keepLog records a directive of mod_log_config; text is the text of its file.
 func (r *reader) keepLog(file, text string, l line) {
 	// Later lines may change definitions.
 	now := &reader{defines: maps.Clone(r.defines), env: r.env}
@@ -48,10 +48,10 @@ func (r *reader) keepLog(file, text string, l line) {
 	})
 }
 
-// Logs returns the request logs of a main file and what it includes (mod_log_config:
-// CustomLog, GlobalLog, TransferLog, CookieLog), each with its format when the server has
-// read all files: formats are looked up in the virtual host, then in the main server,
-// whatever comes first in the files.
+// Logs returns the request logs of a main file and its includes (mod_log_config: CustomLog,
+// GlobalLog, TransferLog, CookieLog), each with its format after the server has read all files:
+// formats are looked up in the virtual host, then in the main server, whatever their order in
+// the files.
 func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 	s, err := readSettings(h, instanceOf(h, main))
 	if err != nil {
@@ -82,11 +82,11 @@ func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 	return out, nil
 }
 
-// scopeOf is a server as the scope of a log: one with logs of its own does not write those
-// of the main server.
+// scopeOf returns a server as the scope of a log. A server with its own logs does not write
+// those of the main server.
 func scopeOf(main string, server int) string { return fmt.Sprintf("httpd %s server %d", main, server) }
 
-// scopes are all servers that have logs of their own, and the main one.
+// scopes returns all servers that have their own logs, and the main one.
 func (s *settings) scopes(main string) []string {
 	all := []string{scopeOf(main, 0)}
 	for i := range s.logs {
@@ -100,7 +100,7 @@ func (s *settings) scopes(main string) []string {
 
 var directiveNames = map[string]string{"customlog": "CustomLog", "globallog": "GlobalLog", "transferlog": "TransferLog", "cookielog": "CookieLog"}
 
-// formatOf is the format of CustomLog's second argument: the name of a format, or one.
+// formatOf sets the format from CustomLog's second argument: the name of a format, or a format.
 func (s *settings) formatOf(l *accesslog.Log, d *logDirective, q conf.Quoted, text string) {
 	l.Format = q
 	if named, ok := s.named(d.server, text); ok {
@@ -110,7 +110,7 @@ func (s *settings) formatOf(l *accesslog.Log, d *logDirective, q conf.Quoted, te
 	}
 }
 
-// named is the last LogFormat of a name, without case, of a server or else of the main one.
+// named returns the last LogFormat with a name, in any case, of a server or else the main one.
 func (s *settings) named(server int, name string) (*logDirective, bool) {
 	for _, of := range []int{server, 0} {
 		for i := range slices.Backward(s.logs) {
@@ -122,8 +122,8 @@ func (s *settings) named(server int, name string) (*logDirective, bool) {
 	return nil, false
 }
 
-// defaultFormat is that of a TransferLog: of the last LogFormat without a name, which may
-// be the name of one.
+// defaultFormat sets the format of a TransferLog: the last LogFormat without a name, which may
+// itself name a format.
 func (s *settings) defaultFormat(l *accesslog.Log, d *logDirective) {
 	for _, of := range []int{d.server, 0} {
 		for i := range slices.Backward(s.logs) {
@@ -136,7 +136,7 @@ func (s *settings) defaultFormat(l *accesslog.Log, d *logDirective) {
 	l.BuiltIn = logformat.ApacheCommon
 }
 
-// destination is where a log goes: a file below ServerRoot, or a program, of which two
+// destination sets the target of a log: a file below ServerRoot, or a program, of which two
 // that rotate logs are known.
 func (s *settings) destination(l *accesslog.Log, to string) {
 	program, piped := strings.CutPrefix(to, "|")

@@ -17,7 +17,7 @@ type macro struct {
 	text       string // between the two lines
 }
 
-// Uses may nest; these are the limits.
+// maxUses limits the uses of macros, which may nest.
 const maxUses = 3000
 
 // define records a macro whose section has ended: begin and end are its lines in text.
@@ -35,8 +35,8 @@ func (r *reader) define(file, text string, begin, end line) {
 	r.macros[m.name] = m
 }
 
-// use reads the text of a macro with its arguments, as if it were in the place of the Use.
-// Only its logs are of use: its other lines have no place in a file that could be changed.
+// use reads the text of a macro with its arguments, in the place of the Use. Only its logs
+// matter: its other lines have no place in a file that could be changed.
 func (r *reader) use(file string, l line, context []string) error {
 	w := words(r.resolve(l.args))
 	if len(w) == 0 {
@@ -53,7 +53,7 @@ func (r *reader) use(file string, l line, context []string) error {
 	case r.uses >= maxUses:
 		return fmt.Errorf("macros are used more than %d times", maxUses)
 	}
-	// Of two parameters with the same beginning the longer one counts.
+	// If two parameters have the same beginning, the longer one takes precedence.
 	order := make([]int, len(m.parameters))
 	for i := range order {
 		order[i] = i
@@ -72,7 +72,7 @@ func (r *reader) use(file string, l line, context []string) error {
 	r.uses++
 	r.using = append(r.using, fmt.Sprintf("%s:%d", file, l.number))
 	defer func() { r.using = r.using[:len(r.using)-1] }()
-	// Its lines have the numbers that they have in the file.
+	// Its lines keep the numbers that they have in the file.
 	return r.text(m.file, strings.Repeat("\n", m.line-1)+text, context)
 }
 

@@ -11,9 +11,9 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// parameters are those of rules, of the whole server (httpd 2.4,
-// mpm_common, event, worker, prefork, core). Defaults that depend on the
-// multi-processing module are among the inputs.
+// parameters are the options that rules use, of the whole server (httpd 2.4, mpm_common, event,
+// worker, prefork, core). Defaults that depend on the multi-processing module are among the
+// inputs.
 var parameters = product.Parameters{
 	product.Count("ServerLimit", "", "upper limit of processes, for as long as it runs; 16, of prefork 256"),
 	product.Count("ThreadLimit", "64", "upper limit of ThreadsPerChild, for as long as it runs"),
@@ -43,8 +43,8 @@ func duration(name, def, doc string) product.Parameter {
 
 var truth = product.Switch("on", "off")
 
-// readSeconds is atoi, with which httpd reads Timeout: a unit after the number is ignored,
-// so that "500ms" are 500 s (httpd 2.4.71, server/core.c, set_timeout; as server-info shows).
+// readSeconds implements atoi, with which httpd reads Timeout: it ignores a unit, so that
+// "500ms" is 500 s (httpd 2.4.71, server/core.c, set_timeout; as server-info shows).
 func readSeconds(text string) (any, error) {
 	n, ok := leading(text)
 	if !ok {
@@ -53,8 +53,8 @@ func readSeconds(text string) (any, error) {
 	return float64(n), nil
 }
 
-// readDuration is ap_timeout_parameter_parse: seconds, or a number and a unit of which only
-// the first letters count: h, mi, ms, s.
+// readDuration implements ap_timeout_parameter_parse: seconds, or a number and a unit of which
+// only the first letters count: h, mi, ms, s.
 func readDuration(text string) (any, error) {
 	digits := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	n, err := strconv.ParseUint(digits, 10, 31)
@@ -77,7 +77,7 @@ func readDuration(text string) (any, error) {
 	return float64(n) * factor, nil
 }
 
-// canonical is one spelling of equal values.
+// canonical returns one spelling of equal values.
 func canonical(value string) string {
 	if v := strings.ToLower(value); v == "on" || v == "off" {
 		return v

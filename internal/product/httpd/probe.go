@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// dryRun is httpd -t -D DUMP_CONFIG, which prints the directives that it has read, without
+// dryRun runs httpd -t -D DUMP_CONFIG, which prints the directives that it has read, without
 // conditions, with variables and macros replaced (mod_info).
 func dryRun(ctx context.Context, i *installed, d product.DryRun) (product.Checked, error) {
 	d.Otherwise, d.Complaint = "nobody", complaint
@@ -50,11 +50,11 @@ func dryRun(ctx context.Context, i *installed, d product.DryRun) (product.Checke
 	return c, i.Files.replace(c.Output)
 }
 
-// envvarsCall calls Debian's httpd with the variables of its envvars, as apache2ctl does,
-// which also makes the directory in which the server runs.
+// envvarsCall calls Debian's httpd with the variables of its envvars. Like apache2ctl, it also
+// creates the directory in which the server runs.
 const envvarsCall = `if test -f "$APACHE_ENVVARS"; then . "$APACHE_ENVVARS"; fi; mkdir -p "${APACHE_RUN_DIR:-/var/run/apache2}" && exec "${APACHE_HTTPD:-/usr/sbin/apache2}" -d "$APACHE_CONFDIR" $APACHE_ARGUMENTS "$@"`
 
-// testCall is httpd -t with the options and the environment of the service.
+// testCall returns httpd -t with the options and the environment of the service.
 func testCall(i *installed, dump ...string) (argv, env []string) {
 	c := tool(i.Host, i.Main, append([]string{"-t"}, dump...)...)
 	envvars := instanceOf(i.Host, i.Main).envvars
@@ -75,7 +75,7 @@ func asksForInfo(i *installed) bool {
 	})
 }
 
-// infoModule is the file of mod_info, in the directory of another module, or "".
+// infoModule returns the file of mod_info, in the directory of another module, or "".
 func infoModule(h *host.Host) string {
 	for _, dir := range []string{"/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/lib/httpd/modules"} {
 		if _, err := h.Files.Stat(dir + "/mod_info.so"); err == nil {
@@ -91,7 +91,7 @@ var (
 	usedAt       = text.LazyRegexp(`used on line ([0-9]+) of "([^"]+)"$`)
 )
 
-// take adds the modules of DUMP_MODULES, also those that are compiled in.
+// take adds the modules of DUMP_MODULES, including those that are compiled in.
 func (s *settings) take(dump string) {
 	for text := range strings.Lines(dump) {
 		m := dumpedModule().FindStringSubmatch(strings.TrimRight(text, "\n"))
@@ -108,7 +108,7 @@ func (s *settings) take(dump string) {
 	}
 }
 
-// replace replaces the directives that fettle has read by those of DUMP_CONFIG.
+// replace replaces the directives that fettle has read with those of DUMP_CONFIG.
 func (s *settings) replace(dump string) error {
 	var context []string
 	file, number := "", 0
@@ -149,7 +149,7 @@ func (s *settings) replace(dump string) error {
 	return nil
 }
 
-// unitEnvironment is that of a service, as NAME=VALUE.
+// unitEnvironment returns the environment of a service, as NAME=VALUE.
 func unitEnvironment(h *host.Host, service string) (env []string) {
 	if service == "" {
 		return nil

@@ -12,24 +12,24 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// A copied file tree may contain anything; httpd's own limit of includes is 20.
+// Limits: a copied file tree may contain anything. httpd's own limit of includes is 20.
 const (
 	maxDepth    = 20
 	maxFiles    = 3000
 	maxSettings = 500000
 )
 
-// settings is what httpd reads of one instance.
+// settings has the directives that httpd reads of one instance.
 type settings struct {
 	all     []conf.Place // in the order in which it reads them
 	files   []string     // the main one first
 	modules map[string]string
-	// mpm is "event", "worker", "prefork" or ""; modulesAt says which line loads it.
+	// mpm is "event", "worker", "prefork" or ""; modulesAt is the line that loads it.
 	mpm   string
 	mpmAt string
-	// values are the arguments with their variables replaced, by the place.
+	// values are the arguments with their variables replaced, for each place.
 	values []string
-	// unsure is, for each place, why it is not known whether the line is read, or "".
+	// unsure is, for each place, the reason that the line may not be read, or "".
 	unsure []string
 	listen []string
 	logs   []logDirective
@@ -41,11 +41,11 @@ type settings struct {
 type told struct {
 	value string
 	at    conf.Place
-	// unknown is why it is not known which line counts, or "".
+	// unknown is the reason that it is unknown which line counts, or "".
 	unknown string
 }
 
-// value is that of a directive for the whole server: the last line that is read counts.
+// value returns the value of a directive for the whole server, from the last line that is read.
 func (s settings) value(key string) (found told, ok bool) {
 	for i, p := range slices.Backward(s.all) {
 		switch {
@@ -76,8 +76,8 @@ func (s settings) Value(key string) (value, at string, ok bool, err error) {
 	return t.value, t.at.String(), ok, err
 }
 
-// readSettings reads a main file as httpd would, with the modules that it loads
-// and the names that are defined.
+// readSettings reads a main file as httpd would, with the modules that it loads and the names
+// that are defined.
 func readSettings(h *host.Host, in instance) (settings, error) {
 	r := reader{
 		host: h, settings: settings{root: in.root, main: in.Main}, defines: map[string]string{}, env: environment(h, in),
@@ -111,7 +111,7 @@ type reader struct {
 	server   int // the one that is read now; 0 is the main server
 }
 
-// file reads one file inside some sections.
+// file reads one file inside the sections of context.
 func (r *reader) file(name string, context []string) error {
 	return r.includes.File(name, func(text string) error { return r.text(name, text, context) })
 }
@@ -203,7 +203,7 @@ func (r *reader) text(name, text string, context []string) error {
 	return nil
 }
 
-// directive records one that is read.
+// directive records a directive that is read.
 func (r *reader) directive(file string, l line, context []string) error {
 	value := r.resolve(l.args)
 	args := words(value)
@@ -267,7 +267,7 @@ func (r *reader) load(identifier, file, at string) {
 	r.modules[strings.TrimSuffix(path.Base(file), ".so")+".c"] = at
 }
 
-// resolve replaces ${NAME} by a definition or a variable of the environment. As in httpd an
+// resolve replaces ${NAME} with a definition or a variable of the environment. As in httpd an
 // undefined one stays.
 func (r *reader) resolve(text string) string {
 	var b strings.Builder
@@ -307,7 +307,7 @@ func (r *reader) path(name string) string {
 	return path.Join(r.root, name)
 }
 
-// include reads files in the order of their names, and directories with all that is below.
+// include reads files in the order of their names, and directories with everything below.
 func (r *reader) include(name string, must bool, context []string) error {
 	pattern := r.path(name)
 	if !strings.ContainsAny(pattern, "*?[") {
@@ -345,8 +345,8 @@ func (r *reader) include(name string, must bool, context []string) error {
 	return nil
 }
 
-// uncopied returns an error if a copy lacks the directory of a pattern, so that its matches
-// are not known. That of an IncludeOptional may be absent, if the copy has the directory
+// uncopied returns an error if a copy lacks the directory of a pattern, so that its matches are
+// unknown. The directory of an IncludeOptional may be absent, if the copy has the directory
 // above it.
 func (r *reader) uncopied(pattern string, must bool) error {
 	dir := pattern

@@ -7,11 +7,11 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// syntax is that of httpd's files (httpd 2.4, "Configuration Files", and
-// server/config.c): one directive a line, a backslash at the end of a line continues it,
+// syntax is the syntax of httpd's files (httpd 2.4, "Configuration Files", and
+// server/config.c): one directive per line, a backslash at the end of a line continues it,
 // sections nest. A key is the directive in lower case after its sections:
-// "virtualhost *:443/proxytimeout". Conditional sections (IfModule and the like) are not
-// part of it.
+// "virtualhost *:443/proxytimeout". Conditional sections (IfModule and the like) are not part
+// of it.
 type syntax struct{}
 
 // aliases are old names of directives.
@@ -38,7 +38,7 @@ func (syntax) Key(name string) (string, error) {
 	return context + directive, nil
 }
 
-// line is one directive as it stands in a file.
+// line is one directive as written in a file.
 type line struct {
 	name     string // lower case; "/ifmodule" ends a section, "<ifmodule" begins one
 	args     string // as they stand there
@@ -48,7 +48,7 @@ type line struct {
 
 const blank = " \t\v\f\r"
 
-// maxLines is the most of one file.
+// maxLines is the largest number of lines of one file.
 const maxLines = 200000
 
 // scan parses a file into its directives.
@@ -103,19 +103,19 @@ func scan(text string) ([]line, error) {
 }
 
 // isDirective reports whether a word in lower case can be the name of a directive or of a
-// section: httpd does not start with another.
+// section: httpd does not start with any other.
 func isDirective(name string) bool {
 	return name != "" && strings.Trim(name, "_0123456789abcdefghijklmnopqrstuvwxyz") == ""
 }
 
-// sectionNames are the sections that scope nothing, as the documentation writes them.
+// sectionNames are the sections without a scope, as the documentation writes them.
 var sectionNames = map[string]string{
 	"ifmodule": "<IfModule", "ifdefine": "<IfDefine", "ifversion": "<IfVersion", "iffile": "<IfFile", "ifdirective": "<IfDirective", "ifsection": "<IfSection",
 }
 
 func conditional(section string) bool { return sectionNames[section] != "" }
 
-// Assignments implements conf.Syntax. Every condition counts as fulfilled.
+// Assignments implements conf.Syntax. It treats every condition as true.
 func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
 	lines, err := scan(text)
 	if err != nil {
@@ -154,7 +154,7 @@ func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
 	return out, nil
 }
 
-// scope is a section as keys have it.
+// scope returns a section as in keys.
 func scope(section, args string) string {
 	if section == "if" || section == "elseif" { // an expression has what no key has
 		args = strings.NewReplacer("<", "", ">", "", "#", "").Replace(args)
@@ -162,8 +162,8 @@ func scope(section, args string) string {
 	return section + " " + strings.Join(words(args), " ")
 }
 
-// words splits arguments as httpd does (ap_getword_conf): blanks between them, quotes around
-// them.
+// words splits arguments as httpd does (ap_getword_conf): blanks separate them, and quotes may
+// enclose them.
 func words(args string) []string {
 	var out []string
 	args = strings.ReplaceAll(strings.ReplaceAll(args, "\\\r\n", ""), "\\\n", "")
@@ -208,7 +208,7 @@ func (syntax) Literal(value string) (string, error) {
 	return value, nil
 }
 
-// Unquote implements conf.Syntax: the arguments with a blank between them.
+// Unquote implements conf.Syntax. It joins the arguments with blanks.
 func (syntax) Unquote(literal string) string { return strings.Join(words(literal), " ") }
 
 // Line implements conf.Syntax: with the capitals of httpd's documentation.

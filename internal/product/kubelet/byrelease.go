@@ -16,15 +16,15 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// As is the product as if its kubelet were of another release: what its configuration means
-// there.
+// As returns the product as if its kubelet were of another release, with the meaning that its
+// configuration has there.
 func As(r kuberelease.Release) product.Product {
 	p := Product
 	p.Find = func(ctx context.Context, h *host.Host) ([]product.Installed, error) { return findAs(ctx, h, r) }
 	return p
 }
 
-// releaseInputs are answered by the kubelet's release.
+// releaseInputs are the inputs that depend on the kubelet's release.
 var releaseInputs = []fact.Input{
 	{Name: "kubelet.fail_cgroup_v1", Type: fact.Truth, Doc: "failCgroupV1, or its default in this release; absent before 1.31"},
 	{Name: "kubelet.unknown_gates", Type: fact.List, Doc: "feature gates that this release does not know; absent on OpenShift, whose kubelet passes over them"},
@@ -37,7 +37,7 @@ var releaseInputs = []fact.Input{
 	{Name: "kubelet.hugepage_aware_eviction", Type: fact.Truth, Doc: "whether the feature gate HugepageAwareEviction is on"},
 }
 
-// byRelease answers a releaseInput; ok is false for other inputs.
+// byRelease answers a releaseInput. It returns false for other inputs.
 func (i *installed) byRelease(input string) (a fact.Answer, ok bool) {
 	if !slices.ContainsFunc(releaseInputs, func(in fact.Input) bool { return in.Name == "kubelet."+input }) {
 		return fact.Answer{}, false
@@ -86,8 +86,8 @@ func (i *installed) byRelease(input string) (a fact.Answer, ok bool) {
 	return i.unknownFields(r), true
 }
 
-// gates are the feature gates that are set, each with its value and place: those of the
-// configuration, and over them those of the command line.
+// gates returns the feature gates that are set, each with its value and position: those of the
+// configuration, overridden by those of the command line.
 func (i *installed) gates() map[string]told {
 	out := map[string]told{}
 	if set := i.document.members["featureGates"].fields; set != nil {
@@ -108,7 +108,7 @@ func (i *installed) gates() map[string]told {
 	return out
 }
 
-// place is a value of the document with where it is from: a file and line, or the node that
+// place returns a value of the document with its source: a file and line, or the node that
 // reports it, whose JSON has one line.
 func (i *installed) place(v told) told {
 	if i.reported {
@@ -117,8 +117,8 @@ func (i *installed) place(v told) told {
 	return v
 }
 
-// gate is whether a feature gate is on in a release. AllAlpha and AllBeta set those of their
-// stage that are not set themselves.
+// gate answers whether a feature gate is on in a release. AllAlpha and AllBeta set the gates of
+// their stage that are not set themselves.
 func (i *installed) gate(name string, r kuberelease.Release) fact.Answer {
 	known, ok := kuberelease.Known().Gate(name, r)
 	if !ok {
@@ -190,7 +190,7 @@ func (i *installed) unknownFields(r kuberelease.Release) fact.Answer {
 	return listed(out, at, i.config.at)
 }
 
-// refusedValues are those that the release does not start with and that no other input has.
+// refusedValues answers with the values that prevent a start and that no other input covers.
 func (i *installed) refusedValues(r kuberelease.Release) fact.Answer {
 	config, set := i.document.plain(), i.gates()
 	gates := map[string]any{}
@@ -218,12 +218,12 @@ func (i *installed) refusedValues(r kuberelease.Release) fact.Answer {
 	return listed(out, at, i.config.at)
 }
 
-// listed is the answer of a list, at the place of its first item.
+// listed returns the answer for a list, at the place of its first item.
 func listed(out, at []string, config string) fact.Answer {
 	return fact.Answer{Value: append([]string{}, out...), At: append(at, config)[0]}
 }
 
-// failCgroupV1 is whether the kubelet refuses to start on control groups of version 1.
+// failCgroupV1 answers whether the kubelet refuses to start on control groups of version 1.
 func (i *installed) failCgroupV1(r kuberelease.Release) fact.Answer {
 	if !kuberelease.Known().HasField("failCgroupV1", r) {
 		return fact.Answer{}
@@ -252,7 +252,7 @@ func (i *installed) failCgroupV1(r kuberelease.Release) fact.Answer {
 	return fact.Answer{Value: text == "true", At: "the default of Kubernetes " + r.String()}
 }
 
-// throttlingFactor is memoryThrottlingFactor as a file has it.
+// throttlingFactor answers with the memoryThrottlingFactor of a file.
 func (i *installed) throttlingFactor(r kuberelease.Release) fact.Answer {
 	v, ok := i.document.members["memoryThrottlingFactor"]
 	if !ok || v.null {
@@ -269,8 +269,8 @@ func (i *installed) throttlingFactor(r kuberelease.Release) fact.Answer {
 	return fact.Answer{Value: n, At: v.at}
 }
 
-// perhapsDefault is the answer for a value that a kubelet reports and that is the default of
-// its release, so that it may be written nowhere: absent, and unknown for another release.
+// perhapsDefault returns the answer for a value that a kubelet reports and that is the default
+// of its release, so that it may not be set: absent, and unknown for another release.
 func (i *installed) perhapsDefault(field string, v told, r kuberelease.Release) (fact.Answer, bool) {
 	version, _ := i.own.Value.(string)
 	own, ok := kuberelease.Parse(version)
@@ -289,8 +289,8 @@ var defaultEvictionHard = []struct{ signal, threshold string }{
 	{"memory.available", "100Mi"}, {"nodefs.available", "10%"}, {"nodefs.inodesFree", "5%"}, {"imagefs.available", "15%"}, {"imagefs.inodesFree", "5%"},
 }
 
-// fillEviction adds to the evictionHard of the main file the thresholds that it leaves out,
-// if mergeDefaultEvictionSettings says so. In a drop-in that field does nothing.
+// fillEviction adds to the evictionHard of the main file the thresholds that it omits, if
+// mergeDefaultEvictionSettings is set. In a drop-in that field has no effect.
 // Source: k8s.io/kubernetes v1.33.13 to v1.37.2, cmd/kubelet/app/server.go, loadConfigFile.
 func (d *document) fillEviction() {
 	hard := d.members["evictionHard"].fields

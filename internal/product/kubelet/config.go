@@ -47,9 +47,9 @@ func (d *document) remove(name string) {
 	d.names = slices.DeleteFunc(d.names, func(n string) bool { return n == name })
 }
 
-// patch merges a drop-in into the document as JSON merge patch does (RFC 7396; kubelet
-// 1.28 to 1.37, cmd/kubelet/app/server.go, mergeKubeletConfigurations): null removes a
-// member, a map is merged member by member, everything else replaces what was there.
+// patch merges a drop-in into the document like a JSON merge patch (RFC 7396; kubelet 1.28 to
+// 1.37, cmd/kubelet/app/server.go, mergeKubeletConfigurations): null removes a member, a map is
+// merged member by member, everything else replaces the old value.
 func (d *document) patch(by document) {
 	for _, name := range by.names {
 		v, old := by.members[name], d.members[name]
@@ -72,8 +72,8 @@ func (d *document) patch(by document) {
 	}
 }
 
-// setDefaults removes what the kubelet's defaults replace: null, and the zero of options
-// that cannot hold one (kubelet 1.34 and 1.37, pkg/kubelet/apis/config/v1beta1/defaults.go,
+// setDefaults removes the values that defaults replace: null, and the zero of options for which
+// zero means unset (kubelet 1.34 and 1.37, pkg/kubelet/apis/config/v1beta1/defaults.go,
 // SetDefaults_KubeletConfiguration). An explicit kubeAPIQPS of 0 stays.
 func (d *document) setDefaults() {
 	for _, name := range slices.Clone(d.names) {
@@ -82,7 +82,7 @@ func (d *document) setDefaults() {
 			d.remove(name)
 		}
 	}
-	// serializeImagePulls is off by default where images are pulled in parallel.
+	// serializeImagePulls is off by default if images are pulled in parallel.
 	if _, ok := d.members["serializeImagePulls"]; ok {
 		return
 	}
@@ -95,7 +95,7 @@ func (d *document) setDefaults() {
 	d.set("serializeImagePulls", value{told: serial})
 }
 
-// replacedByDefault reports of each option whether its default replaces a value.
+// replacedByDefault reports, for each option, whether its default replaces a value.
 var replacedByDefault = map[string]func(text string) bool{
 	"maxPods": isZero, "kubeAPIBurst": isZero,
 	"cpuManagerPolicy": isEmpty, "memoryManagerPolicy": isEmpty, "topologyManagerPolicy": isEmpty, "topologyManagerScope": isEmpty,
@@ -110,8 +110,8 @@ func isZeroTime(text string) bool {
 	return err == nil && d == 0
 }
 
-// options are the members as flags would have them, with the place of each. What a flag
-// cannot have, and what is empty, is not there.
+// options returns the members as flags would have them, each with its position. It omits values
+// that a flag cannot have, and empty ones.
 func (d document) options() map[string]told {
 	out := map[string]told{}
 	for _, name := range d.names {
@@ -127,7 +127,7 @@ func (d document) options() map[string]told {
 	return out
 }
 
-// plain is the document as JSON has it, with scalars and lists as texts.
+// plain returns the document as in JSON, with scalars and lists as texts.
 func (d document) plain() map[string]any {
 	out := map[string]any{}
 	for _, name := range d.names {
@@ -144,7 +144,7 @@ func (d document) plain() map[string]any {
 	return out
 }
 
-// flat is a map as "a=b,c=d"; "" where a flag could not have it.
+// flat returns a map as "a=b,c=d", or "" if a flag could not have it.
 func (d document) flat() string {
 	var parts []string
 	for _, name := range d.names {
@@ -157,13 +157,13 @@ func (d document) flat() string {
 	return strings.Join(parts, ",")
 }
 
-// loadAll merges the files of a kubelet, the main one first. versioned is how kubelets from
-// 1.32 on do it: each drop-in patches the configuration as a file has it, and defaults
-// fill in what is then not set. Before 1.32 the drop-ins patch each other, and the result
-// goes over the main file's with its defaults: null removes only what a drop-in before has
-// set, and an explicit zero stays (kubelet 1.29.14 and 1.31.14, cmd/kubelet/app/server.go,
+// loadAll merges the files of a kubelet, the main one first. versioned selects the method of
+// kubelets from 1.32 on: each drop-in patches the configuration of the files, and defaults then
+// fill in what is not set. Before 1.32 the drop-ins patch each other, and the result goes over
+// the main file's with its defaults: null removes only values that an earlier drop-in has set,
+// and an explicit zero stays (kubelet 1.29.14 and 1.31.14, cmd/kubelet/app/server.go,
 // mergeKubeletConfigurations: their members have other names in memory; test/admission
-// TestConfigMerge). fills is whether the release heeds mergeDefaultEvictionSettings.
+// TestConfigMerge). fills is true if the release applies mergeDefaultEvictionSettings.
 func loadAll(h *host.Host, configs []string, versioned, fills bool) (document, error) {
 	var merged, over document
 	for n, name := range configs {
@@ -208,12 +208,12 @@ func loadAll(h *host.Host, configs []string, versioned, fills bool) (document, e
 	return merged, nil
 }
 
-// namesInMemory are members that kubelets before 1.32 do not find in a drop-in, since theirs
-// in memory has another name than the file's.
+// namesInMemory are members that kubelets before 1.32 do not find in a drop-in, because the
+// name in memory differs from the name in the file.
 // Source: k8s.io/kubernetes v1.29.14 and v1.31.14, pkg/kubelet/apis/config/types.go.
 var namesInMemory = []string{"resolvConf"}
 
-// readConfig reads a KubeletConfiguration, YAML or JSON. Nothing is read from an empty file.
+// readConfig reads a KubeletConfiguration, YAML or JSON. An empty file has no members.
 func readConfig(text, name string) (document, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
@@ -234,8 +234,8 @@ func readConfig(text, name string) (document, error) {
 	return *out, nil
 }
 
-// loads returns an error for a file that the kubelet's loader refuses, with which it does
-// not start: each file, drop-ins too, names its version and kind, and is not empty (kubelet
+// loads returns an error for a file that the kubelet's loader refuses, with which it does not
+// start: each file, including drop-ins, names its version and kind, and is not empty (kubelet
 // 1.34.4, pkg/kubelet/kubeletconfig/configfiles; test/admission TestConfigKinds).
 func (d document) loads(name string, kinds bool) error {
 	if !kinds {
@@ -250,7 +250,7 @@ func (d document) loads(name string, kinds bool) error {
 }
 
 // times are fields that are times and cannot be null in the main file.
-// Source: k8s.io/kubelet v0.29.14 to v0.37.2, config/v1beta1/types.go, those of the type
+// Source: k8s.io/kubelet v0.29.14 to v0.37.2, config/v1beta1/types.go, the fields of the type
 // metav1.Duration (others are pointers); in a drop-in null removes them.
 var times = []string{
 	"syncFrequency", "fileCheckFrequency", "httpCheckFrequency", "streamingConnectionIdleTimeout", "nodeStatusUpdateFrequency", "nodeStatusReportFrequency",
@@ -301,15 +301,15 @@ func readMap(n *yaml.Node, name string, left *int, depth int) (*document, error)
 	return out, nil
 }
 
-// What a field of a KubeletConfiguration takes, and the values of one that is a map.
+// The types that fields of a KubeletConfiguration accept, and the types of a map's values.
 const (
 	aNumber  = "a number"
 	aBoolean = "true or false"
 	aText    = "a text (in quotes)"
 )
 
-// fieldTypes are the types of fields (k8s.io/kubelet 0.34, config/v1beta1). The kubelet's decoder
-// changes none into another, and the kubelet does not start: systemReserved: {cpu: 1} is a number.
+// fieldTypes are the types of fields (k8s.io/kubelet 0.34, config/v1beta1). The kubelet's
+// decoder converts none: with systemReserved: {cpu: 1}, a number, the kubelet does not start.
 var fieldTypes = map[string]string{
 	"maxPods": aNumber, "podsPerCore": aNumber, "kubeAPIQPS": aNumber, "kubeAPIBurst": aNumber, "podPidsLimit": aNumber, "containerLogMaxFiles": aNumber,
 	"protectKernelDefaults": aBoolean, "failSwapOn": aBoolean, "serializeImagePulls": aBoolean,
@@ -318,7 +318,7 @@ var fieldTypes = map[string]string{
 	"systemReserved": aText, "kubeReserved": aText, "evictionHard": aText, "cpuManagerPolicyOptions": aText, "topologyManagerPolicyOptions": aText,
 }
 
-// otherType is the type of a value, or of one in a map, that is certainly not the wanted one.
+// otherType returns the type of a value, or of one in a map, if it certainly is a wrong one.
 func otherType(want string, n *yaml.Node) string {
 	if want == "" {
 		return ""
@@ -369,8 +369,8 @@ func readValue(n *yaml.Node, name string, left *int, depth int) (v value, err er
 	return v, err
 }
 
-// scalar is the text of a scalar as JSON would have it: 0x6e is 110, and "yes" without
-// quotes is true, since the kubelet's YAML is 1.1.
+// scalar returns the text of a scalar as in JSON: 0x6e is 110, and "yes" without quotes is
+// true, since the kubelet's YAML is 1.1.
 func scalar(n *yaml.Node) string {
 	var number int64
 	switch {

@@ -50,7 +50,7 @@ var Product = product.Product{
 	Find: find,
 }
 
-// installed is the one kubelet of a machine.
+// installed is the only kubelet of a machine.
 type installed struct {
 	host    *host.Host
 	files   map[string]told // by option; of the configuration
@@ -65,8 +65,8 @@ type installed struct {
 	reported  bool
 	openshift bool
 	tree      func() *podTree // of control groups, read once
-	// dropInGate is true if the unit sets dropInVariable; skipped are the files of
-	// --config-dir that it does not read.
+	// dropInGate is true if the unit sets dropInVariable; skipped has the files of --config-dir
+	// that it does not read.
 	dropInGate bool
 	skipped    []string
 }
@@ -77,14 +77,14 @@ const dropInVariable = "KUBELET_CONFIG_DROPIN_DIR_ALPHA"
 // told is a value and where it was read.
 type told struct{ value, at string }
 
-// unreadError is that a kubelet is installed and something of it cannot be read.
+// unreadError is returned if a kubelet is installed and a part of its setup cannot be read.
 type unreadError struct{ err error }
 
 func (e unreadError) Error() string { return e.err.Error() }
 
 func find(ctx context.Context, h *host.Host) ([]product.Installed, error) { return findAs(ctx, h, 0) }
 
-// findAs is find as if the kubelet were of another release; 0 is its own.
+// findAs finds the kubelet as if it were of another release; 0 is its own.
 func findAs(ctx context.Context, h *host.Host, as kuberelease.Release) ([]product.Installed, error) {
 	i := &installed{host: h, tree: sync.OnceValue(func() *podTree { return readTree(h) }), flags: map[string]told{}, running: map[string]told{}}
 	units, env, err := unitFiles(h)
@@ -138,17 +138,17 @@ func findAs(ctx context.Context, h *host.Host, as kuberelease.Release) ([]produc
 	return []product.Installed{i}, nil
 }
 
-// Reported is what a node reports of its kubelet.
+// Reported has the values that a node reports about its kubelet.
 type Reported struct {
 	Config    []byte // the KubeletConfiguration of its /configz, as JSON
 	At        string // where that is from
 	Version   string // "" if the node does not report it
 	OpenShift bool
-	// As is the release that the kubelet is taken for; 0 for its own.
+	// As is the release that the kubelet is treated as; 0 for its own.
 	As kuberelease.Release
 }
 
-// Of returns the kubelet of a node that reports what it runs with.
+// Of returns the kubelet of a node that reports its configuration.
 func Of(r Reported) (product.Installed, error) {
 	doc, err := readConfig(string(r.Config), r.At)
 	if kind, ok := doc.members["kind"]; err == nil && ok && kind.value != "KubeletConfiguration" {
@@ -172,7 +172,7 @@ func Of(r Reported) (product.Installed, error) {
 	return i, nil
 }
 
-// flag is a flag of the process, or else of the unit's files.
+// flag returns a flag of the process, or else of the unit's files.
 func (i *installed) flag(name string) (told, bool) {
 	if t, ok := i.running["--"+name]; ok {
 		return t, true
@@ -202,8 +202,8 @@ func (i *installed) Option(name string) product.Option {
 	return o
 }
 
-// notNegative are options with whose negative values the kubelet does not start
-// (kubelet 1.34, pkg/kubelet/apis/config/validation/validation.go).
+// notNegative are the options that must not be negative: the kubelet would not start (kubelet
+// 1.34, pkg/kubelet/apis/config/validation/validation.go).
 var notNegative = map[string]bool{"maxPods": true, "podsPerCore": true, "kubeAPIQPS": true, "kubeAPIBurst": true}
 
 // Answer implements product.Installed.
@@ -223,7 +223,7 @@ func (i *installed) Answer(input string) fact.Answer {
 	return a
 }
 
-// readSize reads a quantity of Kubernetes: 10Mi, 50M, 1048576.
+// readSize parses a quantity of Kubernetes: 10Mi, 50M, 1048576.
 func readSize(text string) (any, error) {
 	text = strings.TrimSpace(text)
 	if strings.HasSuffix(text, "i") {
@@ -233,7 +233,7 @@ func readSize(text string) (any, error) {
 	return float64(n), err
 }
 
-// readPairs reads "cpu=500m,memory=1Gi"; thresholds have "<" instead of "=".
+// readPairs parses "cpu=500m,memory=1Gi"; thresholds have "<" instead of "=".
 func readPairs(text string) (any, error) {
 	out := map[string]string{}
 	for part := range strings.SplitSeq(text, ",") {

@@ -7,8 +7,8 @@ import (
 	"fettle.dev/fettle/internal/kuberelease"
 )
 
-// openshiftRelease is the Kubernetes of /etc/os-release of an OpenShift node; "" for other
-// machines and for versions that are not known here.
+// openshiftRelease returns the Kubernetes of /etc/os-release of an OpenShift node, or "" for
+// other machines and for unknown versions.
 func openshiftRelease(text string) string {
 	if r, ok := kuberelease.OfOpenShift(openshiftVersion(text)); ok {
 		return r.String()
@@ -16,7 +16,7 @@ func openshiftRelease(text string) string {
 	return ""
 }
 
-// openshiftVersion is that of /etc/os-release; "" for other machines.
+// openshiftVersion returns the version in /etc/os-release, or "" for other machines.
 func openshiftVersion(text string) string {
 	for line := range strings.Lines(text) {
 		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "OPENSHIFT_VERSION="); ok {
@@ -26,8 +26,8 @@ func openshiftVersion(text string) string {
 	return ""
 }
 
-// onOpenShift reports whether the kubelet is OpenShift's: it warns of feature gates that it
-// does not know, which are the cluster's, and starts.
+// onOpenShift reports whether the kubelet is OpenShift's: it warns about unknown feature gates,
+// which are the cluster's, and starts.
 // Source: github.com/openshift/kubernetes, component-base/featuregate/feature_gate.go.
 func onOpenShift(h *host.Host) bool {
 	text, err := h.Files.ReadFile("/etc/os-release")

@@ -18,24 +18,24 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// standardConfig is kubeadm's configuration file, openshiftConfig that of OpenShift, where
-// kubeadm has its credentials.
+// standardConfig is kubeadm's configuration file. openshiftConfig is OpenShift's, a path at
+// which kubeadm has its credentials.
 const (
 	standardConfig  = "/var/lib/kubelet/config.yaml"
 	openshiftConfig = "/etc/kubernetes/kubelet.conf"
 )
 
-// unitDirs are the unit directories of systemd, that of the highest precedence last.
+// unitDirs are the unit directories of systemd, the one with the highest precedence last.
 var unitDirs = []string{"/lib/systemd/system", "/usr/lib/systemd/system", "/usr/local/lib/systemd/system", "/run/systemd/system", "/etc/systemd/system"}
 
-// environmentFiles hold further arguments (kubeadm, the packages).
+// environmentFiles have further arguments (kubeadm, the packages).
 var environmentFiles = []string{"/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet", "/etc/sysconfig/kubelet"}
 
-// maxDropIns is the most drop-ins of the unit that are read; with more the flags are
-// unknown.
+// maxDropIns is the largest number of drop-ins of the unit that are read; with more the flags
+// are unknown.
 const maxDropIns = 500
 
-// unitFiles are the kubelet's unit with its drop-ins, and the existing files of arguments.
+// unitFiles returns the kubelet's unit with its drop-ins, and the existing files of arguments.
 func unitFiles(h *host.Host) (units, env []string, err error) {
 	for _, d := range unitDirs {
 		if _, err := h.Files.Stat(d + "/kubelet.service"); err == nil {
@@ -64,8 +64,8 @@ func unitFiles(h *host.Host) (units, env []string, err error) {
 	return units, env, nil
 }
 
-// process is the command line of the running kubelet; pid is "" if none runs, or it was not
-// recorded.
+// process returns the command line of the running kubelet. pid is "" if none runs, or if it was
+// not recorded.
 func process(h *host.Host) (args []string, pid string) {
 	entries, err := h.Files.ReadDir("/proc")
 	if err != nil {
@@ -100,7 +100,7 @@ var flagOptions = map[string]string{
 	"topology-manager-policy-options": "topologyManagerPolicyOptions",
 }
 
-// readFlags takes the flags from the lines of a unit or of a file of arguments.
+// readFlags reads the flags from the lines of a unit or of a file of arguments.
 func readFlags(text, name string, into map[string]told) {
 	for n, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
@@ -118,8 +118,7 @@ func readFlags(text, name string, into map[string]told) {
 	}
 }
 
-// flagsOf takes the flags from words: --name=value, --name value, or --name for
-// true.
+// flagsOf reads the flags from words: --name=value, --name value, or --name for true.
 func flagsOf(words []string, at string, into map[string]told) {
 	for i, w := range words {
 		name, value, assigned := strings.Cut(w, "=")
@@ -141,11 +140,11 @@ func flagsOf(words []string, at string, into map[string]told) {
 	}
 }
 
-// maxDepth is how deep directories of drop-ins may nest.
+// maxDepth is the limit of nested directories of drop-ins.
 const maxDepth = 8
 
-// DropIns returns the files of --config-dir in the order in which they are read: by name,
-// ".conf" only, also those in subdirectories (cmd/kubelet/app/server.go,
+// DropIns returns the files of --config-dir in the order in which they are read: by name, only
+// ".conf", including those in subdirectories (cmd/kubelet/app/server.go,
 // mergeKubeletConfigurations). A missing directory has none.
 func DropIns(h *host.Host, dir string) ([]string, error) { return dropInsBelow(h, dir, 0) }
 
@@ -177,7 +176,7 @@ func dropInsBelow(h *host.Host, dir string, depth int) ([]string, error) {
 	return out, nil
 }
 
-// skippedBelow are the files of --config-dir that the kubelet does not read.
+// skippedBelow returns the files of --config-dir that the kubelet does not read.
 func skippedBelow(h *host.Host, dir string, depth int) []string {
 	entries, err := h.Files.ReadDir(dir)
 	if err != nil || depth > maxDepth {
@@ -204,12 +203,12 @@ func kindOf(h *host.Host, name string) bool {
 	var doc struct {
 		Kind string `yaml:"kind"`
 	}
-	// One that cannot be parsed counts, so that its fault is reported.
+	// A file that cannot be parsed counts, so that its fault is reported.
 	return yaml.Unmarshal(text, &doc) != nil || doc.Kind == "KubeletConfiguration"
 }
 
-// version is that of Kubernetes: by OpenShift's operating system, by the package, or by the
-// program itself.
+// version answers with the version of Kubernetes: from OpenShift's operating system, from the
+// package, or from the program itself.
 func version(ctx context.Context, h *host.Host) fact.Answer {
 	if text, err := h.Files.ReadFile("/etc/os-release"); err == nil {
 		if v := openshiftRelease(string(text)); v != "" {

@@ -7,13 +7,13 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Setup is where a kubelet has its configuration and its state.
+// Setup has the locations of a kubelet's configuration and state.
 type Setup struct {
 	// Config is the configuration file; "" if everything is on the command line.
 	Config string
 	// ConfigDir is the directory of drop-ins over it (--config-dir); "" for none.
 	ConfigDir string
-	// StateDir holds cpu_manager_state and memory_manager_state (--root-dir).
+	// StateDir has cpu_manager_state and memory_manager_state (--root-dir).
 	StateDir string
 	// Flags are the options of KubeletConfiguration on the command line, each with its value
 	// and place. They take precedence over every file.
@@ -23,10 +23,10 @@ type Setup struct {
 // Flag is a flag of a command line.
 type Flag struct{ Value, At string }
 
-// errNone is that a machine has no kubelet.
+// errNone is returned if a machine has no kubelet.
 var errNone = errors.New("no kubelet runs on this machine, and no unit would start one")
 
-// ReadSetup reads the command line of the running kubelet, or else that of its unit.
+// ReadSetup reads the command line of the running kubelet, or else of its unit.
 func ReadSetup(h *host.Host) (Setup, error) {
 	flags := map[string]told{}
 	if args, pid := process(h); pid != "" {

@@ -14,26 +14,26 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// weightInputs are answered by the control groups of pods.
+// weightInputs are the inputs that the control groups of pods answer.
 var weightInputs = []fact.Input{
 	{Name: "kubelet.pod_weights", Type: fact.Text, Doc: "formula of cpu.weight in the groups that the kubelet writes, linear or curve; absent on control groups of version 1"},
 	{Name: "kubelet.container_weights", Type: fact.Text, Doc: "formula of cpu.weight in the groups of containers, which the container runtime writes"},
 	{Name: "kubelet.pods_cpu_percent", Type: fact.Number, Unit: "%", Doc: "share of the CPUs that all pods together get if every group at the top wants them"},
 }
 
-// OfNow reports whether an input is about what is on the machine now, whatever release its
-// kubelet is taken for.
+// OfNow reports whether an input is about the present state of the machine, whatever release
+// its kubelet is treated as.
 func OfNow(input string) bool {
 	return input == "kubelet.skipped_files" || slices.ContainsFunc(weightInputs, func(in fact.Input) bool { return in.Name == input })
 }
 
 const (
 	cgroupRoot = "/sys/fs/cgroup"
-	// maxPodGroups is the most groups that are read: a node has some hundred pods.
+	// maxPodGroups is the largest number of groups that are read: a node has some hundred pods.
 	maxPodGroups = 20_000
 )
 
-// podTree is the control groups of a node's pods.
+// podTree has the control groups of a node's pods.
 type podTree struct {
 	host    *host.Host
 	left    int // groups that may still be read
@@ -45,7 +45,7 @@ type podTree struct {
 	err     error
 }
 
-// weightAnswer answers a weightInput; ok is false for other inputs.
+// weightAnswer answers a weightInput. It returns false for other inputs.
 func (i *installed) weightAnswer(input string) (a fact.Answer, ok bool) {
 	switch input {
 	case "pod_weights", "container_weights", "pods_cpu_percent":
@@ -85,7 +85,7 @@ func (i *installed) weightAnswer(input string) (a fact.Answer, ok bool) {
 	}
 }
 
-// says is how the formulas were found.
+// says describes how the formulas were found.
 func (t *podTree) says() string {
 	switch {
 	case t.version == 0:
@@ -98,7 +98,7 @@ func (t *podTree) says() string {
 	return fmt.Sprintf("cpu.weight of %d of %d pods and their containers", t.written.Fit, t.written.Seen)
 }
 
-// runtimeFormula is that of the container runtime by the version of its package.
+// runtimeFormula returns the formula of the container runtime from the version of its package.
 func (i *installed) runtimeFormula() (kuberelease.Formula, string, error) {
 	var found kuberelease.Formula
 	says := ""
@@ -143,7 +143,7 @@ func readTree(h *host.Host) *podTree {
 	return t
 }
 
-// groups lists the groups in a group; none of one that has just ended.
+// groups lists the groups in a group. A group that has just ended has none.
 func (t *podTree) groups(dir string) (names []string, err error) {
 	entries, err := t.host.Files.ReadDir(dir)
 	if err != nil && !host.NotFound(err) {
@@ -161,8 +161,8 @@ func (t *podTree) groups(dir string) (names []string, err error) {
 	return names, nil
 }
 
-// find looks for the group of all pods: kubepods.slice or kubepods, at the top or in a group
-// of its own (--cgroup-root).
+// find searches for the group of all pods: kubepods.slice or kubepods, at the top or in its own
+// group (--cgroup-root).
 func (t *podTree) find(dir string, depth int) error {
 	if depth > 2 {
 		return nil
@@ -219,7 +219,7 @@ func (t *podTree) walk(dir string, depth int) error {
 	return err
 }
 
-// weight reads cpu.weight of a group; false where it has none.
+// weight reads cpu.weight of a group. It returns false if the group has none.
 func (t *podTree) weight(group string) (uint64, bool) {
 	text, err := t.host.Files.ReadFile(group + "/cpu.weight")
 	if err != nil {
@@ -229,8 +229,8 @@ func (t *podTree) weight(group string) (uint64, bool) {
 	return n, err == nil && n > 0 && n <= 10000
 }
 
-// percentOf is a group's share of the CPUs against its siblings that have processes, and
-// those of the groups above it.
+// percentOf returns a group's share of the CPUs against its siblings that have processes, and
+// against those of the groups above it.
 func (t *podTree) percentOf(group string) (float64, error) {
 	share := 100.0
 	for ; group != cgroupRoot; group = path.Dir(group) {

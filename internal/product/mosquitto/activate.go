@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// processes finds that of an instance.
+// processes finds the process of an instance.
 func processes(ctx context.Context, h *host.Host, main string) (product.Group, error) {
 	all, err := product.Find(ctx, h, "mosquitto")
 	if err != nil {
@@ -37,16 +37,16 @@ func belongs(h *host.Host, p product.Process, main string) bool {
 	return false
 }
 
-// errMute is that a broker cannot be asked what it does.
+// errMute is returned if a broker cannot be queried.
 var errMute = errors.New("it has no listener that takes clients without TLS and a user name")
 
-// report is what a broker reports: its $SYS topics, and options that it runs with.
+// report is a broker's report: its $SYS topics, and options that it runs with.
 type report struct {
 	Sys    map[string]string `json:"sys"`
 	Limits map[string]string `json:"limits,omitempty"`
 }
 
-// question asks the broker of an instance.
+// question queries the broker of an instance.
 func question(ctx context.Context, h *host.Host, main string, s settings) (report, error) {
 	all := s.listeners()
 	n := slices.IndexFunc(all, func(l listener) bool { return l.plain })
@@ -74,8 +74,8 @@ func question(ctx context.Context, h *host.Host, main string, s settings) (repor
 	})
 }
 
-// ready waits for an answer to CONNECT at each plain listener, and for a connection at the
-// others; twice, since the broker reads its files between the two answers at the latest
+// ready waits for a response to CONNECT at each plain listener, and for a connection at the
+// others; twice, since the broker reads its files between the two responses at the latest
 // (src/loop.c).
 func ready(ctx context.Context, h *host.Host, main string) error {
 	s, err := readSettings(h, main)
@@ -105,7 +105,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	return nil
 }
 
-// start starts it as it was started before.
+// start returns the command with which it was started before.
 func start(h *host.Host, main string, before product.Process) (product.Start, error) {
 	argv := before.Argv
 	if before.PID == 0 {
@@ -115,8 +115,8 @@ func start(h *host.Host, main string, before product.Process) (product.Start, er
 	return product.Start{Argv: argv, Background: background}, nil
 }
 
-// keeps refuses an option that needs a restart, if the broker would lose retained messages
-// and those of clients that are away.
+// keeps refuses an option that needs a restart, if the broker would lose retained messages and
+// those of disconnected clients.
 func keeps(h *host.Host, key, _ string) error {
 	if !needsRestart(key) {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// topics are those of a broker's own state; it retains the last value of each.
+// topics are the topics of a broker's own state; it retains the last value of each.
 var topics = []string{
 	"$SYS/broker/version", "$SYS/broker/uptime", "$SYS/broker/clients/connected", "$SYS/broker/clients/maximum", "$SYS/broker/clients/disconnected",
 	"$SYS/broker/publish/messages/dropped", "$SYS/broker/heap/current", "$SYS/broker/store/messages/count",
@@ -33,10 +33,10 @@ const (
 	packetDisconnect = 0xe0
 )
 
-// maxPacket is the longest packet that is read, in bytes.
+// maxPacket is the size limit of a packet, in bytes.
 const maxPacket = 64 << 10
 
-// patience is the longest time of one connection.
+// patience is the time limit of one connection.
 const patience = 5 * time.Second
 
 // mqtt is one connection.
@@ -54,8 +54,8 @@ func dial(ctx context.Context, l listener) (net.Conn, error) {
 	return c, err
 }
 
-// open sends CONNECT of MQTT 3.1.1 without a user name, and returns the return code
-// (3.2.2.3): 0 is accepted, 5 is not authorized, and both are answers of a healthy broker.
+// open sends CONNECT of MQTT 3.1.1 without a user name, and returns the return code (3.2.2.3):
+// 0 is accepted, 5 is not authorized, and both are responses of a healthy broker.
 func open(ctx context.Context, l listener) (m *mqtt, code byte, err error) {
 	// Protocol level 4, a clean session, a keep-alive of a minute, no client id.
 	m, body, err := connect(ctx, l, append(field("MQTT"), 4, 2, 0, 60, 0, 0))
@@ -65,8 +65,8 @@ func open(ctx context.Context, l listener) (m *mqtt, code byte, err error) {
 	return m, body[1], nil
 }
 
-// limits sends CONNECT of MQTT 5, whose answer has the broker's limits (MQTT 5.0, 3.2.2.3):
-// a map of options that it runs with, empty if it refuses.
+// limits sends CONNECT of MQTT 5, whose response has the broker's limits (MQTT 5.0, 3.2.2.3).
+// It returns options that the broker runs with, none if it refuses.
 func limits(ctx context.Context, l listener) (map[string]string, error) {
 	// Protocol level 5, a clean start, the longest keep-alive, no properties, no
 	// client id.
@@ -81,8 +81,8 @@ func limits(ctx context.Context, l listener) (map[string]string, error) {
 	return readLimits(body[2:])
 }
 
-// readLimits reads the properties of a CONNACK, which has no property for what is not
-// limited.
+// readLimits parses the properties of a CONNACK, which has no property for a value without a
+// limit.
 func readLimits(body []byte) (map[string]string, error) {
 	out := map[string]string{"max_inflight_messages": "0", "max_packet_size": "0", "max_keepalive": "65535"}
 	n, used := binary.Uvarint(body)
@@ -126,7 +126,7 @@ func readLimits(body []byte) (map[string]string, error) {
 
 var errCut = errors.New("the answer is cut off")
 
-// connect sends a CONNECT, and returns the connection and the body of the answer.
+// connect sends a CONNECT, and returns the connection and the body of the response.
 func connect(ctx context.Context, l listener, packet []byte) (m *mqtt, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -134,7 +134,7 @@ func connect(ctx context.Context, l listener, packet []byte) (m *mqtt, body []by
 	if err != nil {
 		return nil, nil, err
 	}
-	if end, ok := ctx.Deadline(); ok { // of all that is said on it
+	if end, ok := ctx.Deadline(); ok { // of the whole exchange
 		if err := c.SetDeadline(end); err != nil {
 			c.Close()
 			return nil, nil, err
@@ -159,7 +159,7 @@ func (m *mqtt) close() {
 	m.c.Close()
 }
 
-// sys subscribes to the topics, whose retained values come before the answer to a ping.
+// sys subscribes to the topics, whose retained values come before the response to a ping.
 func (m *mqtt) sys() (map[string]string, error) {
 	body := []byte{0, 1} // packet identifier
 	for _, t := range topics {
@@ -207,7 +207,7 @@ func readPublish(kind byte, body []byte) (topic, value string, err error) {
 	return topic, string(body), nil
 }
 
-// field is a length-prefixed text (1.5.3).
+// field returns a length-prefixed text (1.5.3).
 func field(text string) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(text))), text...)
 }
@@ -217,7 +217,7 @@ func (m *mqtt) send(kind byte, body []byte) error {
 	return err
 }
 
-// receive reads one packet; its length is written as AppendUvarint does (2.2.3).
+// receive reads one packet; its length is encoded as by AppendUvarint (2.2.3).
 func (m *mqtt) receive() (kind byte, body []byte, err error) {
 	if kind, err = m.r.ReadByte(); err != nil {
 		return 0, nil, err

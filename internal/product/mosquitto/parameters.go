@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// parameters are those of rules, with the defaults of mosquitto 1.6 to
-// 2.0 (mosquitto.conf(5)). max_connections is that of the default listener.
+// parameters are the options that rules use, with the defaults of mosquitto 1.6 to 2.0
+// (mosquitto.conf(5)). max_connections is that of the default listener.
 var parameters = product.Parameters{
 	product.Count("max_queued_messages", "1000", "messages that are kept for one client beyond those in flight; 0 means unlimited"),
 	size("max_queued_bytes", "0", "bytes that are kept for one client beyond those in flight; 0 means unlimited"),
@@ -34,7 +34,7 @@ func size(name, def, doc string) product.Parameter {
 	return product.Parameter{Name: name, Type: fact.Number, Unit: "bytes", Read: product.ReadCount, Default: def, Doc: doc}
 }
 
-// readLimit is a number, or -1 for none.
+// readLimit parses a number, or -1 for none.
 func readLimit(text string) (any, error) {
 	if text == "-1" {
 		return -1.0, nil
@@ -42,7 +42,7 @@ func readLimit(text string) (any, error) {
 	return product.ReadCount(text)
 }
 
-// readExpiration is a number of hours, days, weeks, months or years.
+// readExpiration parses a number of hours, days, weeks, months or years.
 func readExpiration(text string) (any, error) {
 	if len(text) > 1 {
 		if n, err := strconv.ParseUint(text[:len(text)-1], 10, 20); err == nil && n > 0 && slices.Contains([]byte("hdwmy"), text[len(text)-1]) {
@@ -59,8 +59,8 @@ func needsRestart(key string) bool {
 	return slices.Contains(atStart, option)
 }
 
-// atStart are those that a reload does not change. The manual has only max_connections; the
-// others are read and not copied (src/conf.c of 2.0, config__copy), and memory_limit cannot
+// atStart are the options that a reload does not change. The manual has only max_connections;
+// the others are read and not copied (src/conf.c of 2.0, config__copy), and memory_limit cannot
 // be removed.
 var atStart = []string{
 	"max_connections", "max_queued_messages", "max_queued_bytes", "max_inflight_messages", "max_inflight_bytes", "max_packet_size", "max_keepalive",

@@ -29,16 +29,16 @@ func instances(h *host.Host) ([]conf.Instance, error) {
 
 func rootsOf(*host.Host) []string { return []string{"/etc"} }
 
-// maxFiles is the most files that are read.
+// maxFiles is the largest number of files that are read.
 const maxFiles = 1000
 
-// settings is what mosquitto reads of one instance.
+// settings has the options that mosquitto reads of one instance.
 type settings struct {
 	all   []conf.Place // in the order in which it reads them
 	files []string     // the main one first
 }
 
-// get is the line that counts: the last.
+// get returns the line that counts: the last.
 func (s settings) get(key string) (conf.Place, bool) {
 	for _, p := range slices.Backward(s.all) {
 		if p.Key == key {
@@ -114,8 +114,8 @@ func readSettings(h *host.Host, main string) (settings, error) {
 	return s, err
 }
 
-// inOrder compares names as mosquitto sorts them: without case, and upper before lower case
-// if they are equal (src/conf.c, scmp_p).
+// inOrder compares names in mosquitto's order: ignoring case, and upper before lower case if
+// they are equal (src/conf.c, scmp_p).
 func inOrder(a, b string) int {
 	for i := range min(len(a), len(b)) {
 		x, y := fold(a[i]), fold(b[i])
@@ -141,7 +141,7 @@ type listener struct {
 	plain bool
 }
 
-// listeners are all that it opens, by default port 1883 of the loopback (since 2.0).
+// listeners returns the listeners that it opens; the default since 2.0 is 1883 on the loopback.
 func (s settings) listeners() []listener {
 	var out []listener
 	add := func(key, port, at string) {
@@ -183,8 +183,8 @@ func (s settings) listeners() []listener {
 	return out
 }
 
-// connections is how many clients the listeners accept together, and where the first limit
-// is; -1 if one of them has no limit.
+// connections returns the number of clients that the listeners accept together, and the
+// position of the first limit. It returns -1 if a listener has no limit.
 func (s settings) connections() (sum float64, at string) {
 	for _, l := range s.listeners() {
 		key := "max_connections"

@@ -8,13 +8,13 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// syntax is that of mosquitto.conf (mosquitto.conf(5), src/conf.c): a name, blanks and a
+// syntax is the syntax of mosquitto.conf (mosquitto.conf(5), src/conf.c): a name, blanks and a
 // value in each line. Options of a listener follow its line and have it in their key:
-// "listener 1883/max_connections". Before the first one, in each file, they are of the
+// "listener 1883/max_connections". Before the first listener, in each file, they belong to the
 // default listener.
 type syntax struct{ conf.Words }
 
-// ofListener are the options that are each listener's own.
+// ofListener are the options that each listener has of its own.
 var ofListener = []string{
 	"bind_interface", "cafile", "capath", "certfile", "ciphers", "ciphers_tls1.3", "crlfile", "dhparamfile", "http_dir", "keyfile", "max_connections",
 	"max_qos", "max_topic_alias", "max_topic_alias_broker", "mount_point", "protocol", "psk_hint", "require_certificate", "socket_domain", "tls_engine",
@@ -46,10 +46,10 @@ func (s syntax) Key(name string) (string, error) {
 	return strings.Join(strings.Fields(listener), " ") + "/" + option, nil
 }
 
-// maxAssignments is the most of one file.
+// maxAssignments is the largest number of options of one file.
 const maxAssignments = 200000
 
-// Assignments implements conf.Syntax; include_dir and the listeners are among them.
+// Assignments implements conf.Syntax. It includes include_dir and the listeners.
 func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
 	all, err := s.Words.Assignments(text)
 	if err != nil {
@@ -76,8 +76,8 @@ func (syntax) Line(key, literal string) string {
 	return option + " " + literal
 }
 
-// Place implements conf.Placer: at the end, after what is included; for the default listener
-// at the beginning, and for another one after its line.
+// Place implements conf.Placer: at the end, after the includes; for the default listener at the
+// beginning, and for another one after its line.
 func (s syntax) Place(text, key string) (int, error) {
 	listener, option := split(key)
 	if listener == "" {

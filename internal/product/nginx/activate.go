@@ -14,8 +14,8 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// processes finds those of an instance; workers that only finish what they have
-// begun are not among them.
+// processes finds the processes of an instance, without workers that only finish their last
+// requests.
 func processes(ctx context.Context, h *host.Host, main string) (product.Group, error) {
 	all, err := product.Find(ctx, h, "nginx")
 	if err != nil {
@@ -43,9 +43,9 @@ func processes(ctx context.Context, h *host.Host, main string) (product.Group, e
 	return product.Group{}, fmt.Errorf("%d servers run with %s", len(mains), main)
 }
 
-// belongs reports whether a server was started with a main file; one that was
-// started with none has that of where it is installed. Its title is its command
-// line: "nginx: master process nginx -c FILE".
+// belongs reports whether a server was started with a main file; a server started without one
+// has the main file of its installation. Its title is its command line:
+// "nginx: master process nginx -c FILE".
 func belongs(h *host.Host, p product.Process, main string, only bool) bool {
 	words := strings.Fields(strings.Join(p.Argv, " "))
 	if len(words) > 3 && words[0] == "nginx:" && words[1] == "master" {
@@ -80,12 +80,12 @@ func belongs(h *host.Host, p product.Process, main string, only bool) bool {
 	return err == nil && real == main || file == main
 }
 
-// configTest is nginx -t.
+// configTest runs nginx -t.
 var configTest = product.ConfigTest("nginx -t", func(_ *host.Host, main string) host.Command {
 	return host.Command{Argv: []string{"nginx", "-t", "-q", "-c", main}}
 }, complaint)
 
-// complaint finds in an output what is wrong.
+// complaint finds the fault in an output.
 func complaint(text string) string {
 	for line := range strings.Lines(text) {
 		if _, what, ok := strings.Cut(line, "[emerg]"); ok {
@@ -100,13 +100,11 @@ func complaint(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// noWorker is how long a server may have no worker until no more are expected. nginx
-// starts them at once, which takes seconds on a busy machine, and does not replace one
-// that failed to begin.
+// noWorker is the time without a worker after which no more are expected. nginx starts them at
+// once, which takes seconds on a busy machine, and does not replace one that failed to start.
 const noWorker = 10 * time.Second
 
-// reload replaces the workers. It is complete once other workers than before take
-// connections.
+// reload replaces the workers. It is complete once new workers accept connections.
 func reload(ctx context.Context, h *host.Host, main string, p product.Process) (product.Reloaded, error) {
 	before, err := processes(ctx, h, main)
 	if err != nil {
@@ -133,7 +131,7 @@ func reload(ctx context.Context, h *host.Host, main string, p product.Process) (
 	}, product.Reload(ctx, h, p, "HUP")
 }
 
-// ready waits for an answer on a socket.
+// ready waits for a response on a socket.
 func ready(ctx context.Context, h *host.Host, main string) error {
 	s, err := readSettings(h, main)
 	if err != nil {

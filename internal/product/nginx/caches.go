@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// block is a block of a configuration with what stands in it.
+// block is a block of a configuration with its contents.
 type block struct {
 	directive
 	file  string
@@ -17,8 +17,8 @@ type block struct {
 	inner []*block
 }
 
-// blocks are the outermost blocks of files, each with its own; what an include within a
-// block brings is not in it.
+// blocks returns the outermost blocks of files, each with its own lines. The lines of an
+// include within a block are not in it.
 func blocks(h *host.Host, files []string) ([]*block, error) {
 	var out []*block
 	for _, name := range files {
@@ -52,8 +52,8 @@ func blocks(h *host.Host, files []string) ([]*block, error) {
 	return out, nil
 }
 
-// own are the lines of a directive in a block or, where it has none, in the nearest
-// block around it: so nginx inherits them.
+// own returns the lines of a directive in a block or, if it has none, in the nearest block
+// around it, as nginx inherits them.
 func (b *block) own(name string) (lines []directive, at *block) {
 	for ; b != nil; b = b.above {
 		for _, d := range b.lines {
@@ -68,7 +68,7 @@ func (b *block) own(name string) (lines []directive, at *block) {
 	return nil, nil
 }
 
-// word is the first argument of a directive; "" where there is none.
+// word returns the first argument of a directive, or "".
 func (b *block) word(name string) string {
 	if lines, _ := b.own(name); len(lines) > 0 && len(lines[0].words) > 0 {
 		return lines[0].words[0]
@@ -76,7 +76,7 @@ func (b *block) word(name string) string {
 	return ""
 }
 
-// servers are all server blocks below some, with what is in them.
+// servers returns all server blocks in or below the given blocks.
 func servers(all []*block) (out []*block) {
 	for _, b := range all {
 		if b.name == "server" && b.block {
@@ -87,7 +87,7 @@ func servers(all []*block) (out []*block) {
 	return out
 }
 
-// locations are a block and those within it in which requests are answered.
+// locations returns a block and the blocks within it that serve requests.
 func (b *block) locations() []*block {
 	out := []*block{b}
 	for _, l := range b.inner {
@@ -98,13 +98,13 @@ func (b *block) locations() []*block {
 	return out
 }
 
-// clientHeaders are those by which a back end is told who a client is (Puppet Server's
+// clientHeaders are the headers that pass a client's identity to a back end (Puppet Server's
 // external SSL termination).
 var clientHeaders = []string{"X-Client-Verify", "X-Client-DN", "X-Client-Cert"}
 
-// certificateFaults are what is wrong with servers that ask clients for a certificate and
-// keep answers, or tell a back end who the client is: an answer that somebody without a
-// certificate gets, or who asked for another thing, and a header that the client may forge.
+// certificateFaults returns the faults of servers that request a certificate from clients and
+// cache responses, or pass on the client's identity to a back end: a cached response for a
+// client without a certificate, or for another request, and a header that a client may forge.
 func certificateFaults(h *host.Host, files []string) ([]string, error) {
 	all, err := blocks(h, files)
 	if err != nil {
@@ -153,8 +153,8 @@ func tellsClient(d directive) bool {
 	return len(d.words) > 0 && slices.ContainsFunc(clientHeaders, func(name string) bool { return strings.EqualFold(d.words[0], name) })
 }
 
-// asksVerified says whether a block, or one around it, has a condition on the client's
-// certificate, which is asked before anything is answered.
+// asksVerified reports whether a block, or one around it, has a condition on the client's
+// certificate, which is evaluated before any response.
 func (b *block) asksVerified() bool {
 	for ; b != nil; b = b.above {
 		for _, in := range b.inner {

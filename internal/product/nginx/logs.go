@@ -21,14 +21,14 @@ type logDirective struct {
 	conf.Quoted
 }
 
-// keepLog keeps one that stands in a file of this text.
+// keepLog records a log directive; text is the text of its file.
 func (r *reader) keepLog(file, text, key, block string, d directive) {
 	line, column := conf.PositionOf(text, d.from)
 	r.logs = append(r.logs, logDirective{key, block, d.words, conf.Quoted{File: file, Line: line, Column: column, Raw: d.args, Read: formatText}})
 }
 
-// formatText is the format in the arguments of log_format, with escape= in front where
-// they have it.
+// formatText returns the format in the arguments of log_format, after its escape= if there is
+// one.
 func formatText(raw string) string {
 	words := wordsOf(raw)
 	if len(words) < 2 {
@@ -40,7 +40,7 @@ func formatText(raw string) string {
 	return strings.Join(words[1:], "")
 }
 
-// wordsOf are the words of arguments, of which the last may be cut off.
+// wordsOf returns the words of arguments, of which the last may be cut off.
 func wordsOf(raw string) []string {
 	var out []string
 	for i := 0; i < len(raw); {
@@ -67,7 +67,7 @@ func wordsOf(raw string) []string {
 	return out
 }
 
-// Where nginx writes to where its files do not say it: the --prefix and the
+// The paths that nginx writes to if its files do not set them: the --prefix and the
 // --http-log-path with which Debian and Red Hat build it.
 const (
 	builtPrefix = "/usr/share/nginx"
@@ -76,9 +76,9 @@ const (
 
 var variable = text.LazyRegexp(`\$(\{[^}]*\}|[A-Za-z0-9_]+)`)
 
-// Logs are the logs of requests that a main file and what it includes name
-// (ngx_http_log_module: access_log in http, server, location, if and limit_except), each
-// with its format.
+// Logs returns the logs of requests that a main file and its includes name
+// (ngx_http_log_module: access_log in http, server, location, if and limit_except), each with
+// its format.
 func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 	s, err := readSettings(h, main)
 	if err != nil {
@@ -91,7 +91,7 @@ func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 		}
 	}
 	var out []accesslog.Log
-	says := false // http itself, for all in it that does not
+	says := false // access_log in http itself
 	for i := range s.logs {
 		d := &s.logs[i]
 		if path.Base(d.key) != "access_log" || !strings.HasPrefix(d.key, "http/") || len(d.words) == 0 {

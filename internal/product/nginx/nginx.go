@@ -64,7 +64,7 @@ var inputs = []product.Input[settings, struct{}]{
 	{Name: "read_since_change", Type: fact.Truth, Doc: "whether the running server has read its files since they were changed", Answer: (*installed).ReadSinceChange},
 }
 
-// workers is the number of worker_processes; auto is one for each CPU that is online.
+// workers answers with the number of worker_processes; auto is one for each online CPU.
 func workers(i *installed) fact.Answer {
 	f, ok := i.Files.get("worker_processes")
 	if !ok {

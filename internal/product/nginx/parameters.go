@@ -10,9 +10,8 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// parameters are those of rules, with the defaults of nginx 1.10 to
-// 1.28 (nginx.org, core and http core modules). keepalive_requests was 100 before
-// 1.19.10.
+// parameters are the options that rules use, with the defaults of nginx 1.10 to 1.28
+// (nginx.org, core and http core modules). keepalive_requests was 100 before 1.19.10.
 var parameters = product.Parameters{
 	{Name: "worker_processes", Type: fact.Text, Read: readWorkers, Default: "1", Doc: "processes that serve; auto is one for each CPU"},
 	product.Count("worker_rlimit_nofile", "", "files that a worker may open; what it was started with when unset"),
@@ -55,7 +54,7 @@ func readWorkers(text string) (any, error) {
 	return text, nil
 }
 
-// readSize is ngx_parse_offset: bytes, or a number with k, m or g.
+// readSize implements ngx_parse_offset: bytes, or a number with k, m or g.
 func readSize(text string) (any, error) {
 	digits := strings.TrimRight(text, "kKmMgG")
 	n, err := strconv.ParseUint(digits, 10, 40)
@@ -66,9 +65,9 @@ func readSize(text string) (any, error) {
 	return float64(n) * factor, nil
 }
 
-// readDuration is ngx_parse_time: seconds, or numbers with units from the largest
-// to the smallest, "1h 30m". The first word of several is the one that counts:
-// keepalive_timeout has a second one for a header.
+// readDuration implements ngx_parse_time: seconds, or numbers with units from the largest to
+// the smallest, "1h 30m". Only the first word counts: keepalive_timeout has a second one for a
+// header.
 func readDuration(text string) (any, error) {
 	bad := fmt.Errorf("%q is not a time as nginx writes one: 60s, 1h30m, 500ms", text)
 	first, _, _ := strings.Cut(text, " ")
@@ -107,7 +106,7 @@ type timeUnit struct {
 // timeUnits from the smallest; "ms" before "m".
 var timeUnits = []timeUnit{{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}, {"w", 7 * 86400}, {"M", 30 * 86400}, {"y", 365 * 86400}}
 
-// bare is the name of a directive without its blocks.
+// bare returns the name of a directive without its blocks.
 func bare(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
 
 // check refuses options that fettle does not set, and invalid values.

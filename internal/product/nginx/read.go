@@ -36,8 +36,8 @@ func instances(h *host.Host) ([]conf.Instance, error) {
 
 func rootsOf(*host.Host) []string { return []string{"/etc", "/usr/local/nginx/conf"} }
 
-// prefix is the directory of relative names: that of the main file by the name that nginx is
-// started with, which may be a link.
+// prefix returns the directory of relative names: the directory of the main file with the name
+// that nginx is started with, which may be a link.
 func prefix(h *host.Host, main string) string {
 	all, _ := instances(h)
 	for _, in := range all {
@@ -48,14 +48,14 @@ func prefix(h *host.Host, main string) string {
 	return path.Dir(main)
 }
 
-// A copied file tree may contain anything.
+// Limits: a copied file tree may contain anything.
 const (
 	maxDepth      = 20
 	maxFiles      = 3000
 	maxDirectives = 200000
 )
 
-// settings is what nginx reads of one instance.
+// settings has the directives that nginx reads of one instance.
 type settings struct {
 	all   []found
 	files []string // the main one first
@@ -71,7 +71,7 @@ type found struct {
 
 func (f found) value() string { return strings.Join(f.words, " ") }
 
-// get is what a directive is set to in a block. nginx refuses most duplicates; of the others
+// get returns the value of a directive in a block. nginx refuses most duplicates; of the others
 // the last counts.
 func (s settings) get(key string) (found, bool) {
 	for _, f := range slices.Backward(s.all) {
@@ -96,7 +96,7 @@ func (s settings) place(key string) (conf.Place, bool, error) {
 	return f.Place, ok, nil
 }
 
-// sockets are the listen directives for connections of TCP and of unix sockets.
+// sockets returns the listen directives for connections over TCP and unix sockets.
 func (s settings) sockets() []found {
 	var out []found
 	for _, f := range s.all {
@@ -107,7 +107,7 @@ func (s settings) sockets() []found {
 	return out
 }
 
-// listens is where the first of them can be reached from here; "" for nowhere.
+// listens returns the address at which the first of them can be reached from here, or "".
 func (s settings) listens() (network, address string) {
 	all := s.sockets()
 	if len(all) == 0 {
@@ -133,8 +133,8 @@ func (s settings) listens() (network, address string) {
 	return "tcp", net.JoinHostPort(at, port)
 }
 
-// backlog is the longest queue of connections that it asks the kernel for, and
-// where.
+// backlog returns the longest queue of connections that it requests from the kernel, and its
+// position.
 func (s settings) backlog() (n float64, at string) {
 	for _, f := range s.sockets() {
 		length, where := 511.0, "the default of nginx" // NGX_LISTEN_BACKLOG
@@ -152,7 +152,7 @@ func (s settings) backlog() (n float64, at string) {
 	return n, at
 }
 
-// closing are the upstream groups whose connections end with each request.
+// closing returns the upstream groups whose connections end with each request.
 func (s settings) closing() []string {
 	out := []string{}
 	keeps := map[string]bool{}
@@ -171,7 +171,7 @@ func (s settings) closing() []string {
 	return slices.DeleteFunc(out, func(group string) bool { return keeps[group] })
 }
 
-// readSettings reads a main file and what it includes.
+// readSettings reads a main file and its includes.
 func readSettings(h *host.Host, main string) (settings, error) {
 	r := reader{host: h, prefix: prefix(h, main), includes: conf.Includes{From: h.Files, Depth: maxDepth, Most: maxFiles}}
 	err := r.file(main, "", 0)
@@ -187,7 +187,7 @@ type reader struct {
 	block    string // in which the file that is read now is included
 }
 
-// blockOf is the innermost block of a directive, by where it begins.
+// blockOf returns the innermost block of a directive, identified by its beginning.
 func (r *reader) blockOf(file string, all []directive, of directive) string {
 	within := []string{r.block}
 	for _, d := range all {
@@ -203,7 +203,7 @@ func (r *reader) blockOf(file string, all []directive, of directive) string {
 	return r.block
 }
 
-// file reads one file, included in blocks of a depth.
+// file reads one file that is included in depth blocks.
 func (r *reader) file(name, context string, depth int) error {
 	return r.includes.File(name, func(text string) error { return r.text(name, text, context, depth) })
 }
@@ -242,7 +242,7 @@ func (r *reader) text(name, text, context string, depth int) error {
 	return nil
 }
 
-// include reads a file, or those that match a pattern in the order of glob(3).
+// include reads a file, or the files that match a pattern in the order of glob(3).
 func (r *reader) include(name, context string, depth int) error {
 	if !strings.HasPrefix(name, "/") {
 		name = path.Join(r.prefix, name)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// directive is one that ends with ";", a block that opens, or one that closes.
+// directive is a directive that ends with ";", the beginning of a block, or its end.
 type directive struct {
 	name     string // "}" closes a block
 	args     string // as they stand there
@@ -18,8 +18,8 @@ type directive struct {
 
 const blank = " \t\r\n"
 
-// scan parses a file as nginx does (src/core/ngx_conf_file.c, ngx_conf_read_token): words
-// that end with ";" or open a block with "{". Errors begin with the line.
+// scan parses a file as nginx does (src/core/ngx_conf_file.c, ngx_conf_read_token): words that
+// end with ";" or open a block with "{". Errors begin with the line.
 func scan(text string) ([]directive, error) {
 	var out []directive
 	var d directive
@@ -90,8 +90,8 @@ func scan(text string) ([]directive, error) {
 	return out, nil
 }
 
-// word reads the one that begins at i. Quotes count only at its beginning; a brace after "$"
-// is a variable's.
+// word reads the word that begins at i. Quotes count only at its beginning; a brace after "$"
+// belongs to a variable.
 func word(text string, i int) (w string, next int, ok bool) {
 	begin := i
 	if q := text[i]; q == '"' || q == '\'' {
@@ -125,8 +125,8 @@ func word(text string, i int) (w string, next int, ok bool) {
 // unescape replaces a backslash and the next byte; before others it stays.
 var unescape = strings.NewReplacer(`\"`, `"`, `\'`, `'`, `\\`, `\`, `\t`, "\t", `\r`, "\r", `\n`, "\n")
 
-// skipLua finds the end of a block of Lua that begins at i (Lua 5.1, "Lexical
-// Conventions"): braces pair, but not those in strings and comments.
+// skipLua finds the end of a block of Lua that begins at i (Lua 5.1, "Lexical Conventions"):
+// braces pair, except in strings and comments.
 func skipLua(text string, i int) (end int, ok bool) {
 	for depth := 1; i < len(text); i++ {
 		switch c := text[i]; c {

@@ -7,7 +7,7 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// syntax is that of nginx's files (scan). A key is the directive after its blocks, which
+// syntax is the syntax of nginx's files (scan). A key is the directive after its blocks, which
 // have their arguments: "events/worker_connections", "http/server/location //proxy_pass".
 // Tuning directives need no block (contexts). The keys of an included file are without the
 // blocks around the include.
@@ -24,7 +24,7 @@ func (syntax) Key(name string) (string, error) {
 	return name, nil
 }
 
-// scope is a block as keys have it.
+// scope returns a block as in keys.
 func (d directive) scope() string { return strings.Join(append([]string{d.name}, d.words...), " ") }
 
 // walk calls each for the directives that open no block, with the blocks before their key,

@@ -15,10 +15,10 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// startTime is how long a server may take to start, with recovery.
+// startTime is the time limit for the start of a server, with recovery.
 const startTime = 2 * time.Minute
 
-// process is the postmaster of a cluster.
+// process returns the postmaster of a cluster.
 func process(_ context.Context, h *host.Host, main string) (product.Process, error) {
 	files, _ := readSettings(h, main)
 	p, err := serverOf(h, cmp.Or(files.dir, path.Dir(main)))
@@ -39,7 +39,7 @@ func needsRestart(ctx context.Context, h *host.Host, main, key string) bool {
 	return slices.Contains(atStart, key)
 }
 
-// reload makes it read its files again, which it reports when it has.
+// reload makes it read its files again. It is complete once the server reports that.
 func reload(ctx context.Context, h *host.Host, main string, p product.Process) (product.Reloaded, error) {
 	before, err := current(ctx, h, main)
 	if err != nil {
@@ -54,14 +54,14 @@ func reload(ctx context.Context, h *host.Host, main string, p product.Process) (
 	}, product.Reload(ctx, h, p, "HUP")
 }
 
-// ready waits for an answer to a query.
+// ready waits for a response to a query.
 func ready(ctx context.Context, h *host.Host, main string) error {
 	_, err := current(ctx, h, main)
 	return err
 }
 
-// current asks the server of a main file's cluster. Files that cannot be read, by fettle or by
-// the server, are a final error.
+// current queries the server of a main file's cluster. The error is final if fettle or the
+// server cannot read the files.
 func current(ctx context.Context, h *host.Host, main string) (*answer, error) {
 	files, err := readSettings(h, main)
 	if err != nil {
@@ -74,7 +74,7 @@ func current(ctx context.Context, h *host.Host, main string) (*answer, error) {
 	return a, err
 }
 
-// start and stop use Debian's tool, for machines where systemd does not run.
+// start uses Debian's tool, as stop does, for machines on which systemd does not run.
 func start(h *host.Host, main string, _ product.Process) (product.Start, error) {
 	d := clusterOf(h, main).debian
 	if d == nil {
@@ -113,7 +113,7 @@ func complaint(text string) string {
 	return lines[len(lines)-1]
 }
 
-// effect says whether the running server has the value of its files.
+// effect returns the verdict whether the running server has the value of its files.
 func effect(ctx context.Context, h *host.Host, main, key string) (plugin.Verdict, string) {
 	files, err := readSettings(h, main)
 	if err != nil {

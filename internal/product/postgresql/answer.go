@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// text is an answer as it is recorded: lines with a name first and the value last, so that
+// text returns an answer as it is recorded: lines with a name first and the value last, so that
 // the redaction of a secret leaves the rest legible.
 func (a answer) text() []byte {
 	var b strings.Builder

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// answer is what a running server reports.
+// answer is the report of a running server.
 type answer struct {
 	Version     string             `json:"version"`
 	UptimeS     float64            `json:"uptime_s"`
@@ -23,11 +23,11 @@ type answer struct {
 	DataBytes   *float64           // nil where counting took too long
 	Loaded      float64            `json:"loaded_s"` // since the epoch: when it read its files last
 	Settings    map[string]running `json:"settings"`
-	// Errors are the lines of its files that it rejects, by FILE:LINE.
+	// Errors are the lines of its files that it rejects, as FILE:LINE.
 	Errors []string `json:"errors"`
 }
 
-// running is one parameter as pg_settings has it.
+// running is one parameter as in pg_settings.
 type running struct {
 	Value   string `json:"value"` // as a file would have it: 128MB
 	Context string `json:"context"`
@@ -44,9 +44,9 @@ func (r running) at() string {
 	return "pg_settings (" + r.Source + ")"
 }
 
-// ask is one statement, so that everything is of one moment, without what this connection
-// itself has set. A parameter that runs with its default, and whose line was removed, does not
-// wait for a restart, in spite of its pending_restart (15 to 18).
+// ask is one statement, so that everything has the same time, without the settings of this
+// connection itself. A parameter that runs with its default, and whose line was removed, does
+// not wait for a restart, in spite of its pending_restart (15 to 18).
 const ask = `
 SELECT json_build_object(
   'version', split_part(current_setting('server_version'), ' ', 1),
@@ -64,10 +64,10 @@ SELECT json_build_object(
 
 const askData = `SELECT sum(pg_database_size(oid)) FROM pg_database`
 
-// patience is how long a server may take to answer, in all.
+// patience is the time limit for all responses of a server.
 const patience = 10 * time.Second
 
-// question asks a cluster's server, or returns product.ErrStopped.
+// question queries a cluster's server, or returns product.ErrStopped.
 func question(ctx context.Context, h *host.Host, main, dir string) (*answer, error) {
 	b, err := h.Query(ctx, "postgresql "+main, func(ctx context.Context, live *host.Host) ([]byte, error) { return query(ctx, live, dir) })
 	if err != nil {
@@ -104,7 +104,7 @@ func query(ctx context.Context, h *host.Host, dir string) ([]byte, error) {
 	return a.text(), nil
 }
 
-// postmaster is what a running server has written into its data directory.
+// postmaster has the values that a running server has written into its data directory.
 type postmaster struct {
 	pid     int
 	started int64  // seconds since the epoch
@@ -130,7 +130,7 @@ func serverOf(h *host.Host, dir string) (postmaster, error) {
 		return postmaster{}, product.ErrStopped
 	}
 	p.started, _ = strconv.ParseInt(strings.TrimSpace(lines[2]), 10, 64)
-	// Since a reboot the number may be another process's.
+	// After a reboot the number may be another process's.
 	comm, err := h.Files.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/comm")
 	if name := strings.TrimSpace(string(comm)); err != nil || name != "postgres" && name != "postmaster" {
 		return postmaster{}, product.ErrStopped
@@ -141,8 +141,8 @@ func serverOf(h *host.Host, dir string) (postmaster, error) {
 	return p, nil
 }
 
-// connect logs into a database through the socket, as the owner of the data, whom Debian's
-// and Red Hat's pg_hba.conf allow.
+// connect logs into a database through the socket, as the owner of the data, whom the
+// pg_hba.conf of Debian and Red Hat allows.
 func connect(ctx context.Context, h *host.Host, dir, database string) (*session, error) {
 	p, err := serverOf(h, dir)
 	if err != nil {

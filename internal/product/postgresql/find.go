@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// roots are the directories of distributions for configuration and data, to which those of
-// units are added.
+// roots are the distributions' directories for configuration and data; the directories of units
+// are added to them.
 var roots = []string{"/etc/postgresql", "/var/lib/postgresql", "/var/lib/pgsql", "/var/opt/rh"}
 
 // cluster is one instance of the server.
@@ -25,7 +25,7 @@ type cluster struct {
 	debian []string
 }
 
-// clusters finds what is set up: Debian's /etc/postgresql/VERSION/NAME, and the
+// clusters finds the clusters that are set up: Debian's /etc/postgresql/VERSION/NAME, and the
 // data directories that Red Hat's packages and units use.
 func clusters(h *host.Host) ([]cluster, error) {
 	var out []cluster
@@ -90,8 +90,8 @@ func hasData(h *host.Host, dir string) bool {
 	return false
 }
 
-// nameOf is the name of a data directory's cluster: "data", "15/data", "rh-postgresql12", or
-// the directory itself.
+// nameOf returns the name of a data directory's cluster: "data", "15/data", "rh-postgresql12",
+// or the directory itself.
 func nameOf(dir string) string {
 	if rest, ok := strings.CutPrefix(dir, "/var/lib/pgsql/"); ok {
 		return rest
@@ -105,11 +105,11 @@ func nameOf(dir string) string {
 
 type dataUnit struct{ unit, dir string }
 
-// pgData is a line of a unit that sets the data directory.
+// pgData matches a line of a unit that sets the data directory.
 var pgData = text.LazyRegexp(`(?m)^[ \t]*Environment=.*?\bPGDATA=["']?(/[^"'\s]+)`)
 
-// dataUnits are the services whose unit, or a drop-in of it, sets PGDATA. An administrator's
-// file takes precedence over the package's.
+// dataUnits returns the services whose unit, or a drop-in of it, sets PGDATA. An
+// administrator's file takes precedence over the package's.
 func dataUnits(h *host.Host) []dataUnit {
 	var out []dataUnit
 	for _, dir := range []string{"/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/system"} {
@@ -137,7 +137,7 @@ func dataUnits(h *host.Host) []dataUnit {
 	return out
 }
 
-// clusterOf is the cluster of a main file; an unknown one has no unit.
+// clusterOf returns the cluster of a main file; an unknown one has no unit.
 func clusterOf(h *host.Host, main string) cluster {
 	all, _ := clusters(h)
 	for _, c := range all {

@@ -1,5 +1,5 @@
 // Package postgresql reads the configuration of PostgreSQL's clusters as the server does,
-// asks the server what it runs with, and reloads or restarts it.
+// queries the parameters that it runs with, and reloads or restarts it.
 package postgresql
 
 import (
@@ -85,17 +85,17 @@ var inputs = []input{
 	}},
 }
 
-// byServer is where an answer of the server is from.
+// byServer is the source of an answer of the server.
 const byServer = "asked of the server"
 
-// reported is an input that the server answers.
+// reported returns an input that the server answers.
 func reported(name string, as fact.Type, unit, doc string, value func(*answer) any) input {
 	return input{Name: name, Type: as, Unit: unit, Doc: doc, From: product.FromReport, Answer: func(i *installed) fact.Answer {
 		return fact.Answer{Value: value(i.Report), At: byServer}
 	}}
 }
 
-// runs is a parameter by pg_settings.
+// runs returns a parameter from pg_settings.
 func runs(i *installed, name string) fact.Fact[string] {
 	if r, ok := i.Report.Settings[name]; ok {
 		return fact.Known(r.Value, r.at())
@@ -103,7 +103,7 @@ func runs(i *installed, name string) fact.Fact[string] {
 	return fact.Absent[string]("pg_settings")
 }
 
-// version is that of the running server, else of the data: 15, or 9.6.
+// version answers with the version of the running server, else of the data: 15, or 9.6.
 func version(i *installed) fact.Answer {
 	if i.ReportErr == nil {
 		return fact.Answer{Value: i.Report.Version, At: byServer}
@@ -119,7 +119,7 @@ func version(i *installed) fact.Answer {
 	return fact.Answer{Unknown: err.Error(), At: file}
 }
 
-// memlock is the limit of locked memory that the unit's files ask for.
+// memlock answers with the limit of locked memory that the unit's files set.
 func memlock(i *installed) fact.Answer {
 	service := clusterOf(i.Host, i.Main).Unit
 	u, err := systemd.New(i.Host).Load(service)

@@ -12,25 +12,25 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// A copied file tree may contain anything. Files may include each other ten times
-// below the main one (CONF_FILE_MAX_DEPTH).
+// Limits: a copied file tree may contain anything. Files may include each other ten times below
+// the main one (CONF_FILE_MAX_DEPTH).
 const (
 	maxDepth = 11
 	maxFiles = 1000
 )
 
-// autoConf is what ALTER SYSTEM writes; the server reads it last.
+// autoConf is the file that ALTER SYSTEM writes; the server reads it last.
 const autoConf = "postgresql.auto.conf"
 
-// settings is what the files of one cluster set.
+// settings has the parameters that the files of one cluster set.
 type settings struct {
-	// all are the assignments in the order in which the server reads them.
+	// all has the assignments in the order in which the server reads them.
 	all []conf.Place
-	// dir is the data directory, by the files or the place of the main one.
+	// dir is the data directory, from the files or the place of the main one.
 	dir string
 }
 
-// winner is the assignment that counts: the last.
+// winner returns the assignment that counts: the last.
 func (s settings) winner(key string) (conf.Place, bool) {
 	for i := len(s.all) - 1; i >= 0; i-- {
 		if s.all[i].Key == key {
@@ -54,8 +54,8 @@ func (s settings) place(key string) (conf.Place, bool, error) {
 	return p, ok, nil
 }
 
-// readSettings reads a cluster's main file, what it includes, and what ALTER
-// SYSTEM has left in the data directory.
+// readSettings reads a cluster's main file, its includes, and the file of ALTER SYSTEM in the
+// data directory.
 func readSettings(h *host.Host, main string) (settings, error) {
 	r := reader{host: h, includes: conf.Includes{From: h.Files, Depth: maxDepth, Most: maxFiles}}
 	if err := r.file(main, true); err != nil {
@@ -121,8 +121,7 @@ func beside(file, name string) string {
 	return path.Join(path.Dir(file), name)
 }
 
-// dir reads the *.conf of a directory in the order of their bytes, without
-// hidden ones (GetConfFilesInDir).
+// dir reads the *.conf of a directory in byte order, without hidden ones (GetConfFilesInDir).
 func (r *reader) dir(name string) error {
 	entries, err := r.host.Files.ReadDir(name)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Server is a running cluster of this machine, for more than reading its configuration.
+// Server is a running cluster of this machine, for other uses than reading its configuration.
 type Server struct {
 	Name string // 15/main
 	Dir  string // of its data
@@ -30,7 +30,8 @@ type Server struct {
 	h *host.Host
 }
 
-// Servers returns the running clusters. It is an error if there are clusters and none runs.
+// Servers returns the running clusters. It returns an error if there are clusters and none
+// runs.
 func Servers(h *host.Host) (out []*Server, err error) {
 	all, err := clusters(h)
 	if err != nil {
@@ -67,7 +68,7 @@ func Servers(h *host.Host) (out []*Server, err error) {
 	return out, nil
 }
 
-// ErrNoDatabase is that a server has no database of a name.
+// ErrNoDatabase is returned if a server has no database with the name.
 var ErrNoDatabase = errors.New("there is no such database")
 
 func (s *Server) session(ctx context.Context, database string) (*session, error) {
@@ -78,7 +79,7 @@ func (s *Server) session(ctx context.Context, database string) (*session, error)
 	return c, err
 }
 
-// One runs a statement that only reads, and returns one text.
+// One runs a read-only statement, and returns one text.
 func (s *Server) One(ctx context.Context, database, statement string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -90,8 +91,8 @@ func (s *Server) One(ctx context.Context, database, statement string) (string, e
 	return c.one(statement)
 }
 
-// workTime is how long a statement that changes something may take: to create a
-// database waits for a checkpoint.
+// workTime is the time limit of a statement that changes data: the creation of a database waits
+// for a checkpoint.
 const workTime = 10 * time.Minute
 
 // Do runs a statement that changes the database, outside of a transaction.

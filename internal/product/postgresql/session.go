@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// session is a connection (PostgreSQL, chapter 55), with the messages of pgx. The whole of
-// pgx would add TLS, password files, an environment that decides where it connects to, and a
+// session is a connection (PostgreSQL, chapter 55), with the messages of pgx. The whole of pgx
+// would add TLS, password files, an environment that decides where it connects to, and a
 // quarter to the program's size.
 type session struct {
 	conn net.Conn
@@ -19,8 +19,8 @@ type session struct {
 	stop func() bool
 }
 
-// login begins a session with a database as a user whom the server authenticates by the
-// socket (peer). It ends with ctx.
+// login begins a session with a database as a user whom the server authenticates through the
+// socket (peer). The session ends with ctx.
 func login(ctx context.Context, conn net.Conn, user, database string) (*session, error) {
 	s := &session{conn: conn, Frontend: pgproto3.NewFrontend(conn, conn)}
 	s.SetMaxBodyLen(maxAnswer)
@@ -35,7 +35,7 @@ func login(ctx context.Context, conn net.Conn, user, database string) (*session,
 	return s, nil
 }
 
-// maxAnswer is the longest message that is read, in bytes.
+// maxAnswer is the size limit of a message, in bytes.
 const maxAnswer = 8 << 20
 
 // Close ends the session.
@@ -46,7 +46,7 @@ func (s *session) Close() {
 	s.conn.Close()
 }
 
-// one runs a statement that only reads, and returns one text.
+// one runs a read-only statement, and returns one text.
 func (s *session) one(sql string) (string, error) {
 	s.Send(&pgproto3.Query{String: "BEGIN READ ONLY; SET LOCAL statement_timeout = '4s'; " + sql + "; COMMIT"})
 	rows, err := s.finish()
@@ -61,7 +61,7 @@ func (s *session) one(sql string) (string, error) {
 	return rows[0], nil
 }
 
-// finish sends what is buffered and reads until the server is ready again.
+// finish sends the buffered messages and reads until the server is ready again.
 func (s *session) finish() (rows []string, err error) {
 	if err := s.Flush(); err != nil {
 		return nil, err

@@ -7,12 +7,11 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// syntax is that of postgresql.conf (PostgreSQL 15, section 20.1.2, and
+// syntax is the syntax of postgresql.conf (PostgreSQL 15, section 20.1.2, and
 // src/backend/utils/misc/guc-file.l).
 type syntax struct{}
 
-// Key implements conf.Syntax. Names have no case; those of an extension have a
-// dot.
+// Key implements conf.Syntax. Names are case-insensitive; those of an extension have a dot.
 func (syntax) Key(name string) (string, error) {
 	if length := identifier(name, true); length == 0 || length != len(name) {
 		return "", fmt.Errorf("%q is not the name of a parameter of PostgreSQL: letters, digits, \"_\" and \".\"", name)
@@ -20,7 +19,7 @@ func (syntax) Key(name string) (string, error) {
 	return foldCase(name), nil
 }
 
-// foldCase is that of guc_name_compare: ASCII only.
+// foldCase folds case as guc_name_compare does: ASCII only.
 func foldCase(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {
@@ -35,8 +34,8 @@ func letter(c byte) bool {
 }
 func digit(c byte) bool { return c >= '0' && c <= '9' }
 
-// identifier is the length of the name that s begins with; dots as well where
-// qualified is true, each before another name.
+// identifier returns the length of the name at the beginning of s. If qualified is set, dots
+// may join names.
 func identifier(s string, qualified bool) int {
 	n := 0
 	for {
@@ -53,7 +52,7 @@ func identifier(s string, qualified bool) int {
 	}
 }
 
-// literal is the length of the value that s begins with; 0 for none.
+// literal returns the length of the value at the beginning of s, or 0.
 func literal(s string) int {
 	switch {
 	case s == "":
@@ -85,7 +84,7 @@ func literal(s string) int {
 	return numeral(s)
 }
 
-// numeral is the length of the number with its unit that s begins with.
+// numeral returns the length of the number with its unit at the beginning of s.
 func numeral(s string) int {
 	n := 0
 	if s[0] == '-' || s[0] == '+' {
@@ -130,7 +129,7 @@ func numeral(s string) int {
 
 func blanks(s string) int { return len(s) - len(strings.TrimLeft(s, " \t\r\f")) }
 
-// Assignments implements conf.Syntax. include and its relatives are among them.
+// Assignments implements conf.Syntax. It includes include and its relatives.
 func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 	var out []conf.Assignment
 	at := 0

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// A unit of PostgreSQL, in bytes or in microseconds.
+// measure is a unit of PostgreSQL, in bytes or in microseconds.
 type measure struct {
 	name string
 	size int64
 }
 
-// memoryUnits and timeUnits are those of PostgreSQL from the largest to the smallest; case
-// counts (section 20.1.1).
+// memoryUnits and timeUnits are PostgreSQL's units from the largest to the smallest; they are
+// case-sensitive (section 20.1.1).
 var (
 	memoryUnits = []measure{{"TB", 1 << 40}, {"GB", 1 << 30}, {"MB", 1 << 20}, {"kB", 1 << 10}, {"B", 1}}
 	timeUnits   = []measure{{"d", 86400e6}, {"h", 3600e6}, {"min", 60e6}, {"s", 1e6}, {"ms", 1e3}, {"us", 1}}
 )
 
-// leadingNumber reads the number that a text begins with, as strtol with base 0 and then strtod
-// do (src/backend/utils/misc/guc.c of PostgreSQL 15 to 18, parse_int): 0100 is 64, 0x10 is
-// 16, and with a point or an exponent it is a decimal number. rest is what is behind it.
+// leadingNumber parses the number at the beginning of a text, as strtol with base 0 and then
+// strtod do (src/backend/utils/misc/guc.c of PostgreSQL 15 to 18, parse_int): 0100 is 64, 0x10
+// is 16, and with a point or an exponent it is a decimal number. rest is the text after it.
 func leadingNumber(text string, whole bool) (n float64, rest string, ok bool) {
 	bare := text
 	text = strings.TrimLeft(text, blank)
@@ -53,12 +53,12 @@ func leadingNumber(text string, whole bool) (n float64, rest string, ok bool) {
 	return n, text[end:], err == nil && end > 0
 }
 
-// blank is the blanks of isspace.
+// blank has the blanks of isspace.
 const blank = " \t\n\v\f\r"
 
 func hexadecimal(c byte) bool { return digit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 
-// decimal is the length of the decimal number that a text begins with.
+// decimal returns the length of the decimal number at the beginning of a text.
 func decimal(text string) (end int) {
 	run := func(is func(byte) bool) (n int) {
 		for end < len(text) && is(text[end]) {
@@ -93,10 +93,10 @@ func decimal(text string) (end int) {
 	return end
 }
 
-// converted is n of a unit in units of base: what has a fraction is first rounded to the
-// next smaller unit, half to even (convert_to_base_unit).
+// converted returns n of a unit in units of base. A fraction is first rounded to the next
+// smaller unit, half to even (convert_to_base_unit).
 func converted(n float64, unit string, all []measure, base int64) (float64, bool) {
-	// The factors are those of the server: a whole number, or one over one.
+	// As in the server, a factor is a whole number, or one divided by one.
 	factor := func(size int64) float64 {
 		if size >= base {
 			return float64(size / base)
@@ -117,8 +117,8 @@ func converted(n float64, unit string, all []measure, base int64) (float64, bool
 	return 0, false
 }
 
-// in reads a whole number of base, or one with a unit. -1 stays -1: it means off, or that
-// the server decides. The value is in bytes or seconds.
+// in returns a parser of a whole number of base, or of a number with a unit. -1 stays -1: it
+// means off, or that the server decides. The value is in bytes or seconds.
 func in(units []measure, base int64) func(string) (any, error) {
 	one := float64(base)
 	if units[0].name == timeUnits[0].name {
@@ -142,7 +142,7 @@ func in(units []measure, base int64) func(string) (any, error) {
 	}
 }
 
-// readCount reads a whole number without a unit; a fraction is rounded, half to even.
+// readCount parses a whole number without a unit; a fraction is rounded, half to even.
 func readCount(text string) (any, error) {
 	n, rest, ok := leadingNumber(text, true)
 	n = math.RoundToEven(n) + 0 // not -0
@@ -152,7 +152,7 @@ func readCount(text string) (any, error) {
 	return n, nil
 }
 
-// readReal reads a number with a fraction (parse_real); 0100 is 100 there.
+// readReal parses a number with a fraction (parse_real), in which 0100 is 100.
 func readReal(text string) (any, error) {
 	n, rest, ok := leadingNumber(text, false)
 	if !ok || strings.Trim(rest, blank) != "" {
@@ -161,8 +161,7 @@ func readReal(text string) (any, error) {
 	return n, nil
 }
 
-// readTruth takes what parse_bool does: prefixes too, as long as they are
-// unique.
+// readTruth accepts the same words as parse_bool, including unique prefixes.
 func readTruth(text string) (any, error) {
 	t := strings.ToLower(strings.TrimSpace(text))
 	switch {
@@ -177,7 +176,7 @@ func readTruth(text string) (any, error) {
 
 func readText(text string) (any, error) { return text, nil }
 
-// readWord reads an enum: its words have no case.
+// readWord parses an enum: its words are case-insensitive.
 func readWord(text string) (any, error) { return strings.ToLower(strings.TrimSpace(text)), nil }
 
 func readList(text string) (any, error) {
@@ -190,7 +189,7 @@ func readList(text string) (any, error) {
 	return list, nil
 }
 
-// canonical is one spelling of values that are equal for every parameter. Those that are
+// canonical returns one spelling of values that are equal for every parameter. Values that are
 // equal only for some, as 16384 blocks and 128MB, or 0100, which is 64 for a whole number and
 // 100 for another, stay different.
 func canonical(value string) string {

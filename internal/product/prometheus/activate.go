@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// configTest is promtool check config: it refuses what the server would not take.
+// configTest runs promtool check config: it refuses files that the server would reject.
 func configTest(ctx context.Context, h *host.Host, main string) error {
 	if !host.HasProgram(h, "promtool") {
 		return nil // it is in the package, and the server refuses by itself
@@ -28,7 +28,7 @@ func configTest(ctx context.Context, h *host.Host, main string) error {
 	return fmt.Errorf("promtool check config: %s", strings.TrimSpace(string(res.Stderr)))
 }
 
-// ready waits until it answers queries and has taken what its files say.
+// ready waits until it answers queries and has applied its files.
 func ready(ctx context.Context, h *host.Host, main string) error {
 	in, err := of(h, main)
 	if err != nil {
@@ -52,7 +52,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	return nil
 }
 
-// keepsSamples refuses what would delete samples that no undo brings back.
+// keepsSamples refuses a change that would delete samples, which undo cannot restore.
 func keepsSamples(h *host.Host, key, value string) error {
 	if key != "storage.tsdb.retention.time" && key != "storage.tsdb.retention.size" {
 		return nil
@@ -78,7 +78,7 @@ func keepsSamples(h *host.Host, key, value string) error {
 		case err != nil:
 			return err
 		case key == "storage.tsdb.retention.size":
-			// With a size of 0, or a larger one than there is, nothing goes.
+			// With a size of 0, or one larger than the present size, nothing is deleted.
 			blocks, known := a.Values["prometheus_tsdb_storage_blocks_bytes"]
 			used := blocks + a.Values["prometheus_tsdb_wal_storage_size_bytes"]
 			if want.(float64) == 0 || known && want.(float64) > used {

@@ -18,7 +18,7 @@ import (
 	"fettle.dev/fettle/internal/prometheus"
 )
 
-// answer is what a running Prometheus says of itself.
+// answer is the report of a running Prometheus.
 type answer struct {
 	Process product.Process    `json:"process"`
 	Silent  string             `json:"silent,omitempty"` // why it says nothing
@@ -28,14 +28,13 @@ type answer struct {
 	Global  map[string]string  `json:"global"` // of its configuration, with defaults
 	Runtime runtime            `json:"runtime"`
 	Values  map[string]float64 `json:"values"` // metrics
-	// Free is what is free on the disk of its samples, in bytes; nil where that is
-	// not known.
+	// Free is the free space on the disk of its samples, in bytes; nil if unknown.
 	Free *float64 `json:"free,omitempty"`
-	// now is when it was asked, in seconds since the epoch.
+	// now is the time of the query, in seconds since the epoch.
 	now float64
 }
 
-// runtime is /api/v1/status/runtimeinfo.
+// runtime is the document of /api/v1/status/runtimeinfo.
 type runtime struct {
 	Start     time.Time `json:"startTime"`
 	ReloadOK  bool      `json:"reloadConfigSuccess"`
@@ -44,7 +43,7 @@ type runtime struct {
 	Retention string    `json:"storageRetention"` // "15d", "15d or 512MiB"
 }
 
-// kept are the metrics that are.
+// kept are the metrics that are recorded.
 var kept = []string{
 	"prometheus_tsdb_head_series", "prometheus_tsdb_head_samples_appended_total", "prometheus_tsdb_storage_blocks_bytes", "prometheus_tsdb_wal_storage_size_bytes",
 	"prometheus_tsdb_compactions_failed_total", "prometheus_tsdb_compaction_chunk_size_bytes_sum", "prometheus_tsdb_compaction_chunk_samples_sum",
@@ -52,7 +51,7 @@ var kept = []string{
 	"process_start_time_seconds", "process_resident_memory_bytes", "process_open_fds", "process_max_fds",
 }
 
-// question asks the server of an instance, or returns product.ErrStopped.
+// question queries the server of an instance, or returns product.ErrStopped.
 func question(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 	a, err := host.QueryJSON(ctx, h, "prometheus "+in.Main, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, in) })
 	if err == nil {
@@ -113,7 +112,7 @@ func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 	return a, nil
 }
 
-// address is where a server with these flags can be reached from here.
+// address returns the address at which a server with these flags can be reached from here.
 func address(flags map[string]string) string {
 	listen := flags["web.listen-address"]
 	if listen == "" {
@@ -133,7 +132,7 @@ func address(flags map[string]string) string {
 	return "http://" + net.JoinHostPort(name, port) + strings.TrimSuffix(path.Clean("/"+prefix), "/")
 }
 
-// document reads one of its API's documents of itself.
+// document reads one of the documents about itself that its API has.
 func document(ctx context.Context, base, name string, into any) error {
 	code, text, err := fetch(ctx, base+"/api/v1/status/"+name)
 	if err != nil {
@@ -150,7 +149,7 @@ func document(ctx context.Context, base, name string, into any) error {
 	return json.Unmarshal(doc.Data, into)
 }
 
-// maxPage caps what a server may answer.
+// maxPage is the size limit of a response, in bytes.
 const maxPage = 16 << 20
 
 // fetch reads a page, whatever its status is.
@@ -174,7 +173,7 @@ func fetch(ctx context.Context, page string) (status, text string, err error) {
 	return res.Status, string(b), err
 }
 
-// value is what an option is in the running server, or "".
+// value returns the value of an option in the running server, or "".
 func (a *answer) value(name string) (text, unknown string) {
 	switch {
 	case a.Silent != "":

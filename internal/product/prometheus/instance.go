@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// told is a value and where it stands.
+// told is a value and its position.
 type told struct{ text, at string }
 
 // instance is the Prometheus that a machine's unit runs.
@@ -27,8 +27,8 @@ type instance struct {
 	file          map[string]told // the keys below global:
 	retention     map[string]told // the section storage.tsdb.retention; nil for none
 	fileErr       error
-	// args is the file of variables with the flags, and the variable that holds
-	// them; "" where the unit has all of them itself.
+	// args is the file of variables with the flags, and variable is the name of the one with
+	// them; "" if the unit itself has all flags.
 	args, variable string
 	unread         string // why there may be other flags
 }
@@ -38,7 +38,7 @@ const standard = "/etc/prometheus/prometheus.yml"
 
 var variableUsed = text.LazyRegexp(`\$\{?([A-Za-z_][A-Za-z0-9_]*)`)
 
-// instances is the unit's, or none.
+// instances returns the unit's instance, if there is a unit.
 func instances(h *host.Host) ([]*instance, error) {
 	u, err := systemd.New(h).Load("prometheus.service")
 	switch {
@@ -102,7 +102,7 @@ func readGlobal(name, text string) (map[string]told, error) {
 	return out, nil
 }
 
-// option is what the files say of an option.
+// option returns the value of an option in the files.
 func (in *instance) option(name string) (t told, ok bool, unknown string) {
 	if isRetention(name) {
 		return in.retained(name)
@@ -130,7 +130,7 @@ func (in *instance) Value(name string) (value, at string, ok bool, err error) {
 	return t.text, t.at, ok, err
 }
 
-// settable are the instances as settings name them.
+// settable returns the instances as settings name them.
 func settable(h *host.Host) ([]conf.Instance, error) {
 	all, err := instances(h)
 	var out []conf.Instance
@@ -140,7 +140,7 @@ func settable(h *host.Host) ([]conf.Instance, error) {
 	return out, err
 }
 
-// of is the instance that a file is one of.
+// of returns the instance that a file belongs to.
 func of(h *host.Host, file string) (*instance, error) {
 	all, err := instances(h)
 	if err != nil {
@@ -159,7 +159,7 @@ func of(h *host.Host, file string) (*instance, error) {
 	return nil, fmt.Errorf("%s is not a file of Prometheus's unit", file)
 }
 
-// fileOf is the file for a key: flags are in another.
+// fileOf returns the file for a key: flags are in another one.
 func fileOf(h *host.Host, main, key string) string {
 	if in, err := of(h, main); err == nil && isFlag(key) && in.args != "" {
 		return in.args
@@ -167,7 +167,7 @@ func fileOf(h *host.Host, main, key string) string {
 	return main
 }
 
-// syntaxOf is that of a file.
+// syntaxOf returns the syntax of a file.
 func syntaxOf(h *host.Host, file string) conf.Syntax {
 	if in, err := of(h, file); err == nil && in.args != "" {
 		if real, err := h.Files.Resolve(in.args); in.args == file || err == nil && real == file {
@@ -177,7 +177,7 @@ func syntaxOf(h *host.Host, file string) conf.Syntax {
 	return global{}
 }
 
-// winner is the line from which an option is taken.
+// winner returns the line from which an option is read.
 func winner(h *host.Host, file, key string) (conf.Place, bool, error) {
 	in, err := of(h, file)
 	if err != nil {

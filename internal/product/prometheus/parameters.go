@@ -11,9 +11,9 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// parameters are those that rules ask for: keys below global: of prometheus.yml,
-// which have no dot, and flags. The defaults are those of Prometheus 2 and 3 (config and
-// cmd/prometheus of 2.42.0 and 3.16.0).
+// parameters are the options that rules use: keys below global: of prometheus.yml, which have
+// no dot, and flags. The defaults are those of Prometheus 2 and 3 (config and cmd/prometheus of
+// 2.42.0 and 3.16.0).
 var parameters = product.Parameters{
 	seconds("scrape_interval", "1m", "how often targets are asked"),
 	seconds("scrape_timeout", "10s", "time in which a target has to answer"),
@@ -32,10 +32,10 @@ var parameters = product.Parameters{
 	{Name: "web.listen-address", Type: fact.Text, Default: "0.0.0.0:9090", Doc: "where it is heard"},
 }
 
-// byHand are those that only an administrator writes.
+// byHand are the options that only an administrator writes.
 var byHand = []string{retentionPercentage, "config.file", "storage.tsdb.path", "web.listen-address"}
 
-// isFlag is true for a flag: the keys of the file have no dot.
+// isFlag reports whether a key is a flag: the keys of the file have no dot.
 func isFlag(key string) bool { return strings.Contains(key, ".") }
 
 func seconds(name, def, doc string) product.Parameter {
@@ -48,8 +48,7 @@ var (
 	sizePart = text.LazyRegexp(`(\d{1,9})([KMGTPE]?)i?B`)
 )
 
-// readTime reads a time as Prometheus writes it, in seconds: 15d, 1h30m; 0 without a
-// unit.
+// readTime parses a time of Prometheus, in seconds: 15d, 1h30m; 0 needs no unit.
 func readTime(text string) (any, error) {
 	m := timeForm().FindStringSubmatch(text)
 	if text == "0" {
@@ -66,8 +65,8 @@ func readTime(text string) (any, error) {
 	return sum, nil
 }
 
-// readSize reads a size: 512MB, of powers of two as 512MiB is, and 1GiB512MiB as a running
-// server has it.
+// readSize parses a size: 512MB, which is 512MiB, and 1GiB512MiB as a running server reports
+// it.
 func readSize(text string) (any, error) {
 	if text == "0" {
 		return 0.0, nil
@@ -86,7 +85,7 @@ func readSize(text string) (any, error) {
 	return sum, nil
 }
 
-// canonical is one spelling for what an option takes for the same.
+// canonical returns one spelling of equivalent values.
 func canonical(value string) string {
 	for _, read := range []func(string) (any, error){product.ReadCount, readTime, readSize} {
 		if v, err := read(value); err == nil {
@@ -96,7 +95,7 @@ func canonical(value string) string {
 	return value
 }
 
-// same compares two values of an option as Prometheus does.
+// same reports whether Prometheus treats two values of an option as equal.
 func same(key, a, b string) bool {
 	if p := parameters.Named(key); p != nil && p.Read != nil {
 		x, errX := p.Read(a)

@@ -1,6 +1,5 @@
-// Package prometheus knows the Prometheus of a machine: its flags and its
-// configuration as the server reads them, what it runs with, and how it takes a new
-// value.
+// Package prometheus reads the flags and the configuration of a machine's Prometheus as the
+// server does, queries the options that it runs with, and reloads or restarts it.
 package prometheus
 
 import (
@@ -57,7 +56,7 @@ var daemon = &product.Daemon[*instance, *answer]{
 	Same:    same,
 }
 
-// Where answers are from.
+// The sources of answers.
 const (
 	statusPage  = "/api/v1/status of prometheus"
 	metricsPage = "/metrics of prometheus"
@@ -111,7 +110,7 @@ var inputs = []input{
 	{Name: "pending_changes", Type: fact.List, Doc: "options whose value in the files is not the running server's", From: product.FromReport, Answer: ifItAnswers((*installed).Pending)},
 }
 
-// ifItAnswers is an answer of a server that answers at all.
+// ifItAnswers makes an answer unknown if the server does not respond.
 func ifItAnswers(answer func(*installed) fact.Answer) func(*installed) fact.Answer {
 	return func(i *installed) fact.Answer {
 		if i.Report.Silent != "" {
@@ -121,7 +120,7 @@ func ifItAnswers(answer func(*installed) fact.Answer) func(*installed) fact.Answ
 	}
 }
 
-// status is an input that its API answers; nil is not known.
+// status returns an input that its API answers; a nil value is unknown.
 func status(name string, as fact.Type, doc string, value func(*answer) any) input {
 	return input{Name: name, Type: as, Doc: doc, From: product.FromReport, Answer: ifItAnswers(func(i *installed) fact.Answer {
 		if v := value(i.Report); v != nil {
@@ -131,7 +130,7 @@ func status(name string, as fact.Type, doc string, value func(*answer) any) inpu
 	})}
 }
 
-// metric is an input that a metric answers.
+// metric returns an input that a metric answers.
 func metric(name, unit, doc, metric string) input {
 	return measured(name, unit, doc, func(i *installed, _ float64) fact.Answer {
 		if v, ok := i.Report.Values[metric]; ok {
@@ -141,8 +140,8 @@ func metric(name, unit, doc, metric string) input {
 	})
 }
 
-// measured is an input that is calculated from metrics and the server's time since its
-// start, in seconds.
+// measured returns an input that is calculated from metrics and the server's uptime, in
+// seconds.
 func measured(name, unit, doc string, answer func(i *installed, uptime float64) fact.Answer) input {
 	return input{Name: name, Type: fact.Number, Unit: unit, Doc: doc, From: product.FromReport, Answer: ifItAnswers(func(i *installed) fact.Answer {
 		const start = "process_start_time_seconds"
@@ -154,8 +153,8 @@ func measured(name, unit, doc string, answer func(i *installed, uptime float64) 
 	})}
 }
 
-// rate is an answer from the samples that the server takes in each second; the first
-// scrapes are not what it will take in.
+// rate answers from the samples that the server ingests per second. It is unknown at first,
+// because the first scrapes are not typical.
 func rate(i *installed, uptime float64, of func(samples float64) any) fact.Answer {
 	const taken = "prometheus_tsdb_head_samples_appended_total"
 	samples, ok := i.Report.Values[taken]
@@ -172,7 +171,7 @@ func lacks(metric string) fact.Answer {
 	return fact.Answer{Unknown: metric + " is not among its metrics", At: metricsPage}
 }
 
-// runs is what an option is in the running server.
+// runs returns the value of an option in the running server.
 func runs(i *installed, name string) fact.Fact[string] {
 	switch text, unknown := i.Report.value(name); {
 	case unknown != "":
@@ -183,8 +182,8 @@ func runs(i *installed, name string) fact.Fact[string] {
 	return fact.Absent[string](i.Main)
 }
 
-// perSample is the bytes of a sample on the disk: as measured when blocks were
-// compacted, else the upper end of what its documents say.
+// perSample returns the bytes of a sample on the disk: measured when blocks were compacted,
+// else the upper end of the documented range.
 func perSample(v map[string]float64) float64 {
 	size, n := v["prometheus_tsdb_compaction_chunk_size_bytes_sum"], v["prometheus_tsdb_compaction_chunk_samples_sum"]
 	if n > 0 && size > 0 {

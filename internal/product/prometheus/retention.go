@@ -10,21 +10,21 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// What ends the life of a sample: flags, or since Prometheus 3 the section
-// storage.tsdb.retention of the configuration file. Where the file has that section, the
-// flags do not count, not even for what the section leaves out (config, TSDBRetentionConfig).
+// The limits of the life of a sample: flags, or since Prometheus 3 the section
+// storage.tsdb.retention of the configuration file. If the file has that section, the flags do
+// not count, not even for limits that the section omits (config, TSDBRetentionConfig).
 const (
 	retentionTime       = "storage.tsdb.retention.time"
 	retentionSize       = "storage.tsdb.retention.size"
 	retentionPercentage = "storage.tsdb.retention.percentage" // of the file alone
 )
 
-// noRetention are the values that stand for no limit.
+// noRetention has the values that mean no limit.
 var noRetention = map[string]string{retentionTime: "0", retentionSize: "0B", retentionPercentage: "0"}
 
 func isRetention(name string) bool { return noRetention[name] != "" }
 
-// readRetention reads the section of a configuration file; nil where the file has none.
+// readRetention reads the section of a configuration file. It returns nil if the file has none.
 func readRetention(name, text string) (map[string]told, error) {
 	var doc struct {
 		Storage struct {
@@ -58,8 +58,8 @@ func readRetention(name, text string) (map[string]told, error) {
 	return out, nil
 }
 
-// retained is an option of retention by the file's section, or by the flags: with a size
-// and without a time there is no limit of time.
+// retained returns an option of retention from the file's section, or from the flags: with a
+// size and without a time there is no limit of time.
 func (in *instance) retained(name string) (t told, ok bool, unknown string) {
 	switch {
 	case in.fileErr != nil:
@@ -74,8 +74,8 @@ func (in *instance) retained(name string) (t told, ok bool, unknown string) {
 	return t, ok, in.unread
 }
 
-// running is an option of retention in storageRetention of a running server, "15d",
-// "15d or 512MiB or 80%"; "" where it does not say it.
+// running returns an option of retention in storageRetention of a running server, "15d",
+// "15d or 512MiB or 80%", or "" if it is not there.
 func running(name, text string) string {
 	if text == "" {
 		return ""

@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// global is the syntax of the keys below global: in prometheus.yml. They go by their
-// own name: scrape_interval.
+// global is the syntax of the keys below global: in prometheus.yml. They have their own names:
+// scrape_interval.
 type global struct{ conf.YAML }
 
 const section = "global/"
@@ -36,8 +36,8 @@ func (g global) Assignments(text string) ([]conf.Assignment, error) {
 	return out, nil
 }
 
-// Insert implements conf.Inserter: before the first key of the section that stands
-// on a line, with its indentation.
+// Insert implements conf.Inserter: before the first key of the section that is on a line, with
+// its indentation.
 func (g global) Insert(text, key, literal string) (string, error) {
 	all, err := g.Assignments(text)
 	if err != nil {
@@ -62,8 +62,8 @@ func (global) Remove(text string, a conf.Assignment) string {
 	return text[:from] + text[a.To+length+1:]
 }
 
-// flags is the syntax of a file of variables for systemd, one of which holds the
-// flags of the command line: ARGS of Debian. An option is a flag by its name.
+// flags is the syntax of a file of variables for systemd, one of which has the flags of the
+// command line: ARGS of Debian. An option is a flag without its dashes.
 type flags struct{ variable string }
 
 // Key implements conf.Syntax.
@@ -71,8 +71,8 @@ func (flags) Key(name string) (string, error) {
 	return conf.Words{}.Key(strings.TrimPrefix(name, "--"))
 }
 
-// body is the flags in the variable's last line, and where they are; ok is false
-// where no line sets it. Quotes and escapes inside are left to people.
+// body returns the flags in the variable's last line, and their position; ok is false if no
+// line sets it. Lines with quotes or escapes inside are left to administrators.
 func (f flags) body(text string) (body string, from, line int, ok bool, err error) {
 	all := systemd.EnvironmentFile(text)
 	i := len(all) - 1
@@ -146,8 +146,7 @@ func (f flags) Assignments(text string) ([]conf.Assignment, error) {
 	return out, nil
 }
 
-// Literal implements conf.Syntax: one word without anything that systemd would
-// take for more.
+// Literal implements conf.Syntax: one word without a character that is special to systemd.
 func (flags) Literal(value string) (string, error) {
 	if value == "" || value[0] == '-' || strings.ContainsAny(value, " \t\r\n\v\f\"'\\$`#;\x00") {
 		return "", fmt.Errorf("%q: %w: want one word", value, conf.ErrValue)
@@ -161,7 +160,7 @@ func (flags) Unquote(literal string) string { return literal }
 // Line implements conf.Syntax.
 func (flags) Line(key, literal string) string { return "--" + key + "=" + literal }
 
-// Insert implements conf.Inserter: behind the flags that are there.
+// Insert implements conf.Inserter: after the existing flags.
 func (f flags) Insert(text, key, literal string) (string, error) {
 	body, from, _, ok, err := f.body(text)
 	switch {
@@ -186,8 +185,8 @@ func (f flags) Remove(text string, a conf.Assignment) string {
 	return text[:max(0, from)] + text[a.To:]
 }
 
-// readFlags reads a command line as Prometheus does: --name=value, --name value, and
-// switches, --name or --no-name.
+// readFlags parses a command line as Prometheus does: --name=value, --name value, and switches,
+// --name or --no-name.
 func readFlags(argv []string) map[string]string {
 	out := map[string]string{}
 	for i := 1; i < len(argv); i++ {
@@ -211,5 +210,5 @@ func readFlags(argv []string) map[string]string {
 	return out
 }
 
-// switches take no value.
+// switches are the flags without a value.
 var switches = []string{"web.enable-lifecycle", "web.enable-admin-api", "web.enable-remote-write-receiver", "storage.tsdb.no-lockfile", "storage.tsdb.use-lockfile", "storage.tsdb.wal-compression", "storage.tsdb.allow-overlapping-blocks", "storage.agent.wal-compression", "storage.agent.use-lockfile"}

@@ -7,9 +7,9 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// hocon finds the scalars of a HOCON file (lightbend/config, HOCON.md) by their
-// whole path: "jruby-puppet.max-active-instances". Values that refer to others
-// (${...}), are put together of parts, or stand in lists are not among them.
+// hocon finds the scalars of a HOCON file (lightbend/config, HOCON.md), with their whole path:
+// "jruby-puppet.max-active-instances". It omits values that refer to others (${...}), are
+// concatenated from parts, or are in lists.
 func hocon(text string) ([]conf.Assignment, error) { return (&parser{text: text, line: 1}).all() }
 
 // all reads the whole file.
@@ -98,7 +98,7 @@ func (p *parser) object(prefix string, depth int, braces bool) error {
 	}
 }
 
-// path reads a key: elements with dots between them, some in quotes.
+// path reads a key: elements separated by dots, some in quotes.
 func (p *parser) path() (string, error) {
 	var b strings.Builder
 	for p.at < len(p.text) {

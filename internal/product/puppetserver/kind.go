@@ -19,8 +19,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Kind returns the kind of setting that writes an option where it is set. The server reads
-// its files when it starts.
+// Kind returns the kind of setting that writes an option in the file that sets it. The server
+// reads its files when it starts.
 func Kind(h *host.Host) setting.Kind {
 	c := &product.Control{
 		Name:     "puppetserver",
@@ -62,7 +62,7 @@ func mains(h *host.Host) ([]conf.Instance, error) {
 	return []conf.Instance{{Name: Name, Main: real}}, err
 }
 
-// canonical is one spelling of a size: Java's 2g is 2048m.
+// canonical returns one spelling of a size: Java's 2g is 2048m.
 func canonical(value string) string {
 	if !javaSize().MatchString(value) {
 		return value
@@ -77,7 +77,7 @@ func canonical(value string) string {
 // Debian's.
 var programs = []string{"puppet-server-release.jar", "puppetlabs.trapperkeeper.main", "puppetserver.jar"}
 
-// running is the Java that runs the server.
+// running returns the Java process that runs the server.
 func running(ctx context.Context, h *host.Host) (product.Process, error) {
 	all, err := product.Find(ctx, h, "java")
 	if err != nil {
@@ -106,7 +106,7 @@ func starts(_ context.Context, h *host.Host, _ string) error {
 	return nil
 }
 
-// ready waits until the port takes connections, once the interpreters have started.
+// ready waits until the port accepts connections, once the interpreters have started.
 func ready(ctx context.Context, h *host.Host, _ string) error {
 	name, port := "127.0.0.1", "8140"
 	if p, ok, err := Option(h, "webserver.ssl-port", "webserver.conf"); err == nil && ok {
@@ -128,7 +128,7 @@ func unitName(h *host.Host, main string) string {
 	return product.Unit(h, main, "puppetserver.service", "pe-puppetserver.service")
 }
 
-// start is the call of the unit, for machines where systemd does not run.
+// start returns the command of the unit, for machines on which systemd does not run.
 func start(h *host.Host, main string, _ product.Process) (product.Start, error) {
 	name := unitName(h, main)
 	if name == "" {
@@ -141,8 +141,8 @@ func start(h *host.Host, main string, _ product.Process) (product.Start, error) 
 	return product.OfUnit(h, u)
 }
 
-// effect is whether the server runs with a value: by its command line for Java's memory, by
-// the times of files and process for all else.
+// effect returns the verdict whether the server runs with a value: from its command line for
+// Java's memory, from the times of files and process for all other options.
 func effect(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string) {
 	p, err := running(ctx, h)
 	switch {

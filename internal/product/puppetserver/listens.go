@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// Socket is one at which the server's Jetty listens.
+// Socket is a socket at which the server's Jetty listens.
 type Socket struct {
 	TLS  bool
 	Host string // as its file has it, or Jetty's default
@@ -17,10 +17,10 @@ type Socket struct {
 	At   string // FILE:LINE
 }
 
-// Address is its host with the port.
+// Address returns its host with the port.
 func (s Socket) Address() string { return net.JoinHostPort(s.Host, s.Port) }
 
-// Loopback reports whether only its own machine reaches it.
+// Loopback reports whether only its own machine can reach it.
 func (s Socket) Loopback() bool {
 	if s.Host == "localhost" || strings.HasPrefix(s.Host, "localhost.") {
 		return true
@@ -29,9 +29,9 @@ func (s Socket) Loopback() bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// Sockets returns those that the server's files set. Without a host it is localhost,
-// without a port 8080, or 8081 with TLS (trapperkeeper-webserver-jetty9, Configuring The
-// Webserver Service).
+// Sockets returns the sockets that the server's files set. The host is localhost by default,
+// the port 8080, or 8081 with TLS (trapperkeeper-webserver-jetty9, Configuring The Webserver
+// Service).
 func Sockets(h *host.Host) ([]Socket, error) {
 	all, err := options(h, LayoutOf(h).Options)
 	if err != nil {
@@ -79,7 +79,7 @@ func of(object string) bool {
 	return ok && (rest == "" || strings.HasSuffix(rest, ".") && strings.Count(rest, ".") == 1)
 }
 
-// options are the assignments of a directory's files, in their order.
+// options returns the assignments of a directory's files, in order.
 func options(h *host.Host, dir string) ([]conf.Place, error) {
 	list, err := h.Files.ReadDir(dir)
 	if err != nil {

@@ -53,7 +53,7 @@ func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 	return append(out, own...), err
 }
 
-// configured is the file that a setting of conf.d names, or the one of the packages.
+// configured returns the file that a setting of conf.d names, or the one of the packages.
 func configured(h *host.Host, dir, file, key, otherwise string) (name string, named bool, err error) {
 	p, ok, err := in(h, path.Join(dir, "conf.d", file), key)
 	if err != nil && !host.NotFound(err) {
@@ -173,7 +173,7 @@ var (
 
 func unescape(raw string) string { return entities.Replace(raw) }
 
-// resolve replaces ${NAME} and ${NAME:-default} by what is known.
+// resolve replaces ${NAME} and ${NAME:-default} if the value is known.
 func resolve(text string, properties map[string]string) string {
 	return reference().ReplaceAllStringFunc(text, func(r string) string {
 		m := reference().FindStringSubmatch(r)

@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Setting is one of puppet.conf's for the server: [server], before it [master], before it
+// Setting returns a setting of puppet.conf for the server: from [server], else [master], else
 // [main]. at is FILE:LINE.
 func Setting(h *host.Host, key string) (value, at string, ok bool, err error) {
 	file := LayoutOf(h).Puppet
@@ -41,7 +41,7 @@ func Setting(h *host.Host, key string) (value, at string, ok bool, err error) {
 }
 
 // JavaFile returns the file that has JAVA_ARGS, and its text. A copy without any of the
-// possible files is incomplete: an error.
+// possible files is incomplete, which is an error.
 func JavaFile(h *host.Host) (file, text string, err error) {
 	missing := error(fs.ErrNotExist)
 	for _, f := range javaFiles {
@@ -69,14 +69,14 @@ type Places struct {
 	CRL          string // what it has revoked
 }
 
-// places are those of the packages.
+// places are the places of the packages.
 var places = []struct{ code, data, ssl, ca string }{
 	{"/etc/puppetlabs/code", "/opt/puppetlabs/server/data/puppetserver", "/etc/puppetlabs/puppet/ssl", "/etc/puppetlabs/puppetserver/ca"},
 	{"/etc/puppet/code", "/var/lib/puppetserver", "/var/lib/puppet/ssl", "/etc/puppet/puppetserver/ca"},
 }
 
-// PlacesOf returns those of a machine by its files. certname is the name of the server's
-// certificate; "" is that of puppet.conf, or the only certificate.
+// PlacesOf returns the places of a machine from its files. certname is the name of the server's
+// certificate; "" means that of puppet.conf, or the only certificate.
 func PlacesOf(h *host.Host, certname string) Places {
 	defaults := places[slices.Index(layouts, LayoutOf(h))]
 	code, data, ssl := defaults.code, defaults.data, defaults.ssl
@@ -118,7 +118,7 @@ func PlacesOf(h *host.Host, certname string) Places {
 	return p
 }
 
-// only is the name of the only certificate of a directory except the CA's.
+// only returns the name of the only certificate of a directory except the CA's.
 func only(h *host.Host, dir string) string {
 	list, err := h.Files.ReadDir(dir)
 	if err != nil {

@@ -13,20 +13,20 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Site is a server with its addresses, which were resolved once.
+// Site is a server with its addresses, which are resolved once.
 type Site struct {
 	URL     *url.URL // only scheme, host and port
 	Sockets []netip.AddrPort
 }
 
-// Plan is what Run requests, and as which node: from the front end of a Puppet Server what
-// should be denied, and from its cache what should be up to date. All requests are GET, and
-// the server computes nothing for them: catalogs fail before they are compiled.
+// Plan has the requests of Run and the node that makes them: requests that a Puppet Server's
+// front end should deny, and requests for files that its cache should have up to date. All are
+// GET, and the server computes nothing for them: catalogs fail before they are compiled.
 type Plan struct {
 	Front Site
-	// BackEnds are sockets of Puppet Server itself that are reachable not only by its front
-	// end. BackEndsAt is where they are configured, and NoBackEnds why they are not known,
-	// or "".
+	// BackEnds are sockets of Puppet Server itself that are reachable not only from its front
+	// end. BackEndsAt is the place where they are configured, and NoBackEnds the reason that
+	// they are unknown, or "".
 	BackEnds   []Site
 	BackEndsAt string
 	NoBackEnds string
@@ -38,9 +38,9 @@ type Plan struct {
 	// File is a file of the server, as MOUNT/PATH: modules/ssh/sshd_config. "" is the first
 	// one of the plug-ins that agents get.
 	File string
-	// UserAgent is that of the agents; "" if it is not known.
+	// UserAgent is the User-Agent header of the agents; "" if unknown.
 	UserAgent string
-	// Mark makes the names of a run unique, so that they are in no cache.
+	// Mark makes the names of a run unique, so that no cache has them.
 	Mark    string
 	Timeout time.Duration // of each request
 }
@@ -66,7 +66,7 @@ const (
 	CachedEnvironments = "cached_environments" // apart or mixed
 )
 
-// The outcomes for an answer of a cache.
+// The outcomes for a cached response.
 const (
 	current = "current"
 	stale   = "stale"
@@ -74,15 +74,15 @@ const (
 	mixed   = "mixed"
 )
 
-// Requests returns the most requests that Run makes.
+// Requests returns the largest number of requests that Run makes.
 func (p Plan) Requests() int {
 	return 14 + 2*max(0, len(p.Environments)-1) + len(p.BackEnds)
 }
 
-// environmentName is what Puppet accepts as one.
+// environmentName matches the names of environments that Puppet accepts.
 var environmentName = text.LazyRegexp(`^[A-Za-z0-9_]{1,100}$`)
 
-// Check returns what is wrong with a plan.
+// Check returns the fault of a plan.
 func (p Plan) Check() error {
 	for _, e := range p.Environments {
 		if !environmentName().MatchString(e) {
@@ -122,5 +122,5 @@ func (r *run) set(name string, value any, at, why string) {
 	r.answers[name] = fact.Answer{Value: value, At: at, Unknown: why}
 }
 
-// other is a node that does not exist.
+// other returns the name of a node that does not exist.
 func (r *run) other() string { return "fettle-" + r.Mark + ".invalid" }

@@ -18,13 +18,13 @@ import (
 	"time"
 )
 
-// The most that is read of an answer, in bytes.
+// The limits of a response, in bytes.
 const (
 	maxBody   = 16 << 20
 	maxHeader = 64 << 10
 )
 
-// toConnect is how long a connection may take, as a firewall may drop packets.
+// toConnect is the time limit of a connection, as a firewall may drop packets.
 const toConnect = 10 * time.Second
 
 // question is one request.
@@ -37,24 +37,24 @@ type question struct {
 
 func (q question) String() string { return "GET " + q.path }
 
-// reply is its result.
+// reply is the result of a question.
 type reply struct {
 	status int
 	header http.Header
 	body   []byte
-	// away is why no connection could be made, and closed how the server closed it without
-	// an answer.
+	// away is the reason that no connection could be made, and closed the error with which the
+	// server closed it without a response.
 	away, closed error
 	err          error // any other
 }
 
-// awayError is that no connection could be made.
+// awayError is returned if no connection could be made.
 type awayError struct{ error }
 
 func (e awayError) Unwrap() error { return e.error }
 
-// ask makes one request on a connection of its own, because the client certificate belongs
-// to the connection.
+// ask makes one request on its own connection, because the client certificate belongs to the
+// connection.
 func (r *run) ask(s Site, q question) reply {
 	ctx, cancel := context.WithTimeout(r.ctx, r.Timeout)
 	defer cancel()
@@ -73,7 +73,7 @@ func (r *run) ask(s Site, q question) reply {
 	if err != nil {
 		return reply{err: err}
 	}
-	// As agents do: a cache may keep an answer for each of these.
+	// As agents do: a cache may have a separate response for each of these.
 	request.Header.Set("Accept", "application/json, text/pson")
 	if major, _, ok := strings.Cut(strings.TrimPrefix(r.UserAgent, "Puppet/"), "."); ok && len(major) == 1 && major >= "8" {
 		request.Header.Set("Accept", "application/json") // PSON went with Puppet 8
@@ -98,7 +98,7 @@ func (r *run) ask(s Site, q question) reply {
 	return reply{status: answer.StatusCode, header: answer.Header, body: body}
 }
 
-// connect opens a connection to the first of some sockets that takes one.
+// connect opens a connection to the first of the sockets that accepts one.
 func connect(ctx context.Context, sockets []netip.AddrPort) (net.Conn, error) {
 	var errs []error
 	dialer := net.Dialer{Timeout: toConnect}
@@ -128,7 +128,7 @@ func failed(err error) reply {
 	return reply{err: err}
 }
 
-// probeText reads the body of an answer.
+// probeText reads the body of a response.
 func probeText(a *http.Response) ([]byte, error) {
 	var from io.Reader = a.Body
 	var err error
@@ -148,7 +148,7 @@ func probeText(a *http.Response) ([]byte, error) {
 	return body, err
 }
 
-// reason is the reply as the reason of an unknown answer.
+// reason returns the reply as the reason of an unknown answer.
 func (a reply) reason() string {
 	var unknown *tls.CertificateVerificationError
 	switch {
@@ -164,7 +164,7 @@ func (a reply) reason() string {
 	return fmt.Sprintf("status %d", a.status)
 }
 
-// refused reports whether the server requires a certificate, or another one. nginx answers
+// refused reports whether the server requires a certificate, or another one. nginx responds
 // with a page and status 400 (ngx_http_special_response.c, 495 and 496).
 func (a reply) refused() bool {
 	return a.closed != nil || a.status == http.StatusUnauthorized || a.status == http.StatusForbidden ||

@@ -11,7 +11,7 @@ import (
 
 const metadataPath = "/puppet/v3/file_metadata/"
 
-// metadata is what Puppet says of a file (file_serving/metadata.rb).
+// metadata is Puppet's description of a file (file_serving/metadata.rb).
 type metadata struct {
 	RelativePath string `json:"relative_path"`
 	Type         string `json:"type"`
@@ -21,7 +21,7 @@ type metadata struct {
 	} `json:"checksum"`
 }
 
-// sum is the checksum, or "".
+// sum returns the checksum, or "".
 func (m metadata) sum() string {
 	if m.Type != "file" {
 		return ""
@@ -29,24 +29,24 @@ func (m metadata) sum() string {
 	return m.Checksum.Value
 }
 
-// asAgents is the query that agents send, in their order, because a cache compares texts.
+// asAgents returns the query that agents send, in their order, because a cache compares texts.
 func asAgents(environment string) string {
 	return "links=manage&checksum_type=sha256&source_permissions=ignore&environment=" + environment
 }
 
-// uncached is a query for the same file that is in no cache. It follows links, which the
-// answer shows, so that a cache that ignores queries is detected.
+// uncached returns a query for the same file that no cache has. It follows links, which the
+// response shows, so that a cache that ignores queries is detected.
 func (r *run) uncached(environment string) string {
 	return "links=follow&checksum_type=sha256&source_permissions=ignore&environment=" + environment + "&fettle=" + r.Mark
 }
 
-// seen is an answer about the file.
+// seen is a response about the file.
 type seen struct {
 	reply
 	metadata
 }
 
-// look requests the metadata of a file; why is the reason if they are not known.
+// look requests the metadata of a file; why is the reason if they are unknown.
 func (r *run) look(path, query string, node bool) (s seen, why string) {
 	q := question{path: path, query: query, node: node}
 	s.reply = r.ask(r.Front, q)
@@ -92,7 +92,7 @@ func (r *run) cache() {
 	}
 }
 
-// file is the one that is requested.
+// file returns the file to request.
 func (r *run) file() (name, why string) {
 	if r.File != "" {
 		return r.File, ""
@@ -118,7 +118,7 @@ func (r *run) file() (name, why string) {
 	return "plugins/" + slices.Min(names), ""
 }
 
-// withoutCertificate answers whether metadata is given without a certificate.
+// withoutCertificate answers whether the server sends metadata without a certificate.
 func (r *run) withoutCertificate(name, path, query, at string) {
 	a, why := r.look(path, query, false)
 	switch {
@@ -131,8 +131,8 @@ func (r *run) withoutCertificate(name, path, query, at string) {
 	}
 }
 
-// stale answers whether the cached answer is the server's present one. If they differ, both
-// are requested again, as the file may have been changed in between.
+// stale answers whether the cached response differs from the server's present one. If they
+// differ, both are requested again, as the file may have been changed in between.
 func (r *run) stale(path, at string, kept seen) (now seen) {
 	environment := r.Environments[0]
 	now, why := r.look(path, r.uncached(environment), true)
@@ -157,7 +157,7 @@ func (r *run) stale(path, at string, kept seen) (now seen) {
 	return now
 }
 
-// varying are the fields of requests that an answer depends on.
+// varying returns the fields of requests that a response depends on.
 func varying(h http.Header) (out []string) {
 	for _, line := range h.Values("Vary") {
 		for _, field := range strings.Split(line, ",") {
@@ -167,8 +167,8 @@ func varying(h http.Header) (out []string) {
 	return out
 }
 
-// environments answers whether an answer of one environment is given for another: for one
-// that does not exist, and for the others of the plan.
+// environments answers whether a response of one environment is sent for another: for one that
+// does not exist, and for the others of the plan.
 func (r *run) environments(path, at string, kept, now seen) {
 	none, why := r.look(path, asAgents("fettle_"+r.Mark), true)
 	word := apart
@@ -196,8 +196,8 @@ func (r *run) environments(path, at string, kept, now seen) {
 	r.set(CachedEnvironments, word, at, why)
 }
 
-// lifetime is how long an answer may be cached by its own headers (RFC 9111, 4.2.1), in
-// seconds.
+// lifetime returns the time that a response may be cached by its own headers (RFC 9111, 4.2.1),
+// in seconds.
 func lifetime(h http.Header) (seconds float64, ok bool) {
 	found := map[string]float64{}
 	for _, line := range h.Values("Cache-Control") {

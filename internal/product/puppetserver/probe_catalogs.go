@@ -35,8 +35,8 @@ func (r *run) catalog(s Site, node string, q question) outcome {
 	return outcome{why: q.String() + ": " + a.reason(), away: a.away != nil}
 }
 
-// isCatalog reports whether an answer is a catalog, because a server may answer 200 to
-// everything. Before Puppet 4 the catalog was the data of a document.
+// isCatalog reports whether a response is a catalog, because a server may respond with 200 to
+// every request. Before Puppet 4 the catalog was the data of a document.
 func isCatalog(body []byte) bool {
 	type catalog struct {
 		Name      string            `json:"name"`
@@ -49,7 +49,7 @@ func isCatalog(body []byte) bool {
 	return json.Unmarshal(body, &it) == nil && (it.Name != "" && it.Resources != nil || it.Data.Name != "" && it.Data.Resources != nil)
 }
 
-// forged are the headers in which a front end passes on the client's certificate.
+// forged returns the headers in which a front end passes the client's certificate.
 func forged(node string) map[string]string {
 	return map[string]string{"X-Client-Verify": "SUCCESS", "X-Client-DN": "CN=" + node}
 }

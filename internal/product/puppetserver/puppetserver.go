@@ -17,14 +17,14 @@ import (
 // Name is the kind of its settings: puppetserver:max_active_instances.
 const Name = "puppetserver"
 
-// Layout is the directories of a server's files.
+// Layout has the paths of a server's files.
 type Layout struct {
 	Options string // the directory of its options in HOCON
 	Puppet  string // puppet.conf
 	Access  string // the log of requests
 }
 
-// layouts are those of Puppet's and OpenVox's own packages, and of Debian's.
+// layouts are the layouts of Puppet's and OpenVox's own packages, and of Debian's.
 var layouts = []Layout{
 	{"/etc/puppetlabs/puppetserver/conf.d", "/etc/puppetlabs/puppet/puppet.conf", "/var/log/puppetlabs/puppetserver/puppetserver-access.log"},
 	{"/etc/puppet/puppetserver/conf.d", "/etc/puppet/puppet.conf", "/var/log/puppetserver/puppetserver-access.log"},
@@ -40,13 +40,13 @@ func LayoutOf(h *host.Host) Layout {
 	return layouts[0]
 }
 
-// own is the file that the packages have most options in.
+// own is the file in which the packages have most options.
 const own = "puppetserver.conf"
 
 // javaFiles have the variables of Red Hat's unit and of Debian's.
 var javaFiles = []string{"/etc/sysconfig/puppetserver", "/etc/default/puppetserver"}
 
-// paths are the options of rules, by their names there.
+// paths are the options that rules use, by their names there.
 var paths = map[string]string{
 	"max_active_instances":      "jruby-puppet.max-active-instances",
 	"max_requests_per_instance": "jruby-puppet.max-requests-per-instance",
@@ -54,8 +54,8 @@ var paths = map[string]string{
 }
 
 // Option returns the line that sets a path of the configuration; ok is false if none does.
-// Trapperkeeper reads all files of the directory, and refuses a path that two of them set.
-// file is the one in which the packages have the path, which may be the only one of a copy.
+// Trapperkeeper reads all files of the directory, and refuses a path that two of them set. file
+// is the one in which the packages have the path, which may be the only one of a copy.
 func Option(h *host.Host, key, file string) (p conf.Place, ok bool, err error) {
 	dir := LayoutOf(h).Options
 	list, err := h.Files.ReadDir(dir)
@@ -109,7 +109,7 @@ func find(file, text, key string) (conf.Place, bool, error) {
 	return conf.Place{File: file}, false, nil
 }
 
-// assignments are those of a file.
+// assignments returns the assignments of a file.
 func assignments(h *host.Host, file string) ([]conf.Assignment, error) {
 	text, err := h.Files.ReadFile(file)
 	if err != nil {
@@ -135,7 +135,7 @@ func Java(h *host.Host, name string) (p conf.Place, ok bool, err error) {
 	return find(file, text, name)
 }
 
-// Value is the decoded value of a line.
+// Value returns the decoded value of a line.
 func Value(p conf.Place) string { return syntax{}.Unquote(p.Literal) }
 
 func winner(h *host.Host, _, key string) (conf.Place, bool, error) {

@@ -9,8 +9,8 @@ import (
 )
 
 // Loopback returns webserver.conf for a server behind a front end that terminates TLS: it
-// listens only on a port of 127.0.0.1, without TLS. All else in the file stays. A server
-// with several listeners is refused, since it is not known what each is for.
+// listens only on a port of 127.0.0.1, without TLS. The rest of the file stays. It refuses a
+// server with more than one listener, since the purpose of each is unknown.
 func Loopback(text string, port int) (string, error) {
 	all, err := hocon(text)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// syntax is that of Puppet Server's files: HOCON, and the file of variables in
-// which JAVA_ARGS has the sizes of Java's memory.
+// syntax is the syntax of Puppet Server's files: HOCON, and the file of variables in which
+// JAVA_ARGS has the sizes of Java's memory.
 type syntax struct{}
 
 // javaArguments are the options in JAVA_ARGS, by their names here.
@@ -35,7 +35,7 @@ func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 	return hocon(text)
 }
 
-// java are the sizes of the last line JAVA_ARGS=; Java takes the last one of each.
+// java returns the sizes of the last line JAVA_ARGS=; Java uses the last one of each.
 func java(text string) (out []conf.Assignment) {
 	at := 0
 	for n, line := range strings.SplitAfter(text, "\n") {

@@ -25,7 +25,7 @@ func configTest(_ context.Context, h *host.Host, main string) error {
 	return errors.Join(err, in.unread)
 }
 
-// start is how the unit starts it, or how the process was started that runs.
+// start returns the command of the unit, or the one with which the running process was started.
 func start(h *host.Host, main string, before product.Process) (product.Start, error) {
 	in, err := read(h, main)
 	switch {
@@ -40,8 +40,8 @@ func start(h *host.Host, main string, before product.Process) (product.Start, er
 	return product.Start{Argv: before.Argv, Background: !daemonized, UID: before.UID, GID: before.GID}, nil
 }
 
-// ready waits until the broker takes a connection, and at the port without TLS until it
-// answers in AMQP.
+// ready waits until the broker accepts a connection, and at the port without TLS until it
+// responds in AMQP.
 func ready(ctx context.Context, h *host.Host, main string) error {
 	in, err := read(h, main)
 	if err = errors.Join(err, in.unread); err != nil {
@@ -73,9 +73,8 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	return nil
 }
 
-// greets is the beginning of a connection: qpidd answers to the header of AMQP 0-10
-// with one of its own, whether it has that version or another (AMQP 0-10, 4.3;
-// src/qpid/amqp_0_10/Connection.cpp).
+// greets begins a connection: qpidd responds to the header of AMQP 0-10 with its own header,
+// whether it has that version or another (AMQP 0-10, 4.3; src/qpid/amqp_0_10/Connection.cpp).
 func greets(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

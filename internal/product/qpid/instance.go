@@ -13,21 +13,21 @@ import (
 
 const service = "qpidd.service"
 
-// mains are where the packages have the file; the second before 0.22.
+// mains are the paths of the file in the packages; the second before 0.22.
 var mains = []string{"/etc/qpid/qpidd.conf", "/etc/qpidd.conf"}
 
-// told is a value and where it stands.
+// told is a value and its position.
 type told struct{ text, at string }
 
-// instance is the broker as the files of a machine set it up. A flag takes precedence
-// over a variable, and that over the file (Options::parse).
+// instance is the broker that the files of a machine set up. A flag takes precedence over a
+// variable, and a variable over the file (Options::parse).
 type instance struct {
 	conf.Instance
 	unit  *systemd.Unit // nil where a copy has none
 	flags map[string]told
 	env   map[string]told
 	lines []conf.Assignment // of the file
-	// unread is why the lines are not known.
+	// unread is the reason that the lines are unknown.
 	unread error
 }
 
@@ -68,7 +68,7 @@ func find(h *host.Host) ([]instance, error) {
 	return nil, nil
 }
 
-// flags are the options of a command line: --NAME=VALUE or --NAME VALUE.
+// flags returns the options of a command line: --NAME=VALUE or --NAME VALUE.
 func flags(argv []string, at string) map[string]told {
 	out := map[string]told{}
 	for i := 1; i < len(argv); i++ {
@@ -86,7 +86,7 @@ func flags(argv []string, at string) map[string]told {
 	return out
 }
 
-// instances are the main files.
+// instances returns the instances of the main files.
 func instances(h *host.Host) ([]conf.Instance, error) {
 	all, err := find(h)
 	var out []conf.Instance
@@ -96,7 +96,7 @@ func instances(h *host.Host) ([]conf.Instance, error) {
 	return out, err
 }
 
-// above is what takes precedence over the file.
+// above returns the value that takes precedence over the file, if any.
 func (in instance) above(option string) (t told, what string) {
 	if t, ok := in.flags[option]; ok {
 		return t, "--" + option
@@ -107,7 +107,7 @@ func (in instance) above(option string) (t told, what string) {
 	return told{}, ""
 }
 
-// read is the broker of a main file.
+// read reads the broker of a main file.
 func read(h *host.Host, main string) (instance, error) {
 	all, err := find(h)
 	if err != nil {
@@ -153,7 +153,7 @@ func (in instance) line(option string) (p conf.Place, ok bool) {
 	return conf.Place{}, false
 }
 
-// place is the line from which the broker takes an option.
+// place returns the line from which the broker reads an option.
 func (in instance) place(key string) (conf.Place, bool, error) {
 	if t, what := in.above(key); what != "" {
 		return conf.Place{}, false, fmt.Errorf("%s has %s, which takes precedence over the file: change it there by hand", t.at, what)

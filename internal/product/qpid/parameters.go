@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// parameters are those of rules, with the defaults of qpid-cpp 1.39
+// parameters are the options that rules use, with the defaults of qpid-cpp 1.39
 // (src/qpid/broker/Broker.cpp, src/qpid/acl/AclPlugin.cpp,
 // src/qpid/linearstore/MessageStoreImpl.cpp).
 var parameters = product.Parameters{
@@ -27,12 +27,12 @@ var parameters = product.Parameters{
 	product.Switch("yes", "no")("auth", "yes", "whether clients say who they are"),
 }
 
-// byHand are those that only an administrator writes: who may come, by which way,
-// and where the data is.
+// byHand are the options that only an administrator writes: for the access of clients, and for
+// the place of the data.
 var byHand = []string{"port", "ssl-port", "data-dir", "auth"}
 
-// readSeconds reads a time as sys::Duration does: seconds, or with s, ms, us or ns
-// behind them.
+// readSeconds parses a time as sys::Duration does: seconds, or a number followed by s, ms, us
+// or ns.
 func readSeconds(text string) (any, error) {
 	for _, u := range []struct {
 		name string
@@ -49,8 +49,8 @@ func readSeconds(text string) (any, error) {
 	return nil, fmt.Errorf("%q is not a number of seconds", text)
 }
 
-// readPage reads what qpidd takes as it is; it warns of another size and takes the
-// nearest.
+// readPage parses a size that qpidd uses unchanged. For any other, qpidd warns and uses the
+// nearest size.
 func readPage(text string) (any, error) {
 	n, err := strconv.ParseUint(text, 10, 8)
 	if err != nil || n < 4 || n > 128 || n&(n-1) != 0 {

@@ -1,6 +1,5 @@
-// Package qpid knows qpidd, the message broker of katello-agent and Pulp 2 on
-// Satellites before 6.15: its configuration as the broker reads it, what it runs
-// with, and how it takes a new value.
+// Package qpid reads the configuration of qpidd, the message broker of katello-agent and Pulp 2
+// on Satellites before 6.15, as the broker does, finds out what it runs with, and restarts it.
 package qpid
 
 import (

@@ -8,13 +8,13 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// syntax is that of qpidd.conf: NAME=VALUE without blanks before the "=", a comment
-// from "#" on (qpid-cpp 1.39, src/qpid/Options.cpp, which hands each line to
-// Boost's parse_config_file). With any other line, and with an option that is there
-// twice and is no list, qpidd does not start.
+// syntax is the syntax of qpidd.conf: NAME=VALUE without blanks before the "=", a comment from
+// "#" on (qpid-cpp 1.39, src/qpid/Options.cpp, which passes each line to Boost's
+// parse_config_file). qpidd does not start with any other line, or with a duplicate option that
+// is not a list.
 type syntax struct{}
 
-// lists are the options that may be there several times.
+// lists are the options that may be set more than once.
 var lists = []string{"interface", "listen-disable", "protocols", "load-module", "log-enable", "log-disable", "socket-fd"}
 
 // Key implements conf.Syntax.

@@ -13,9 +13,9 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// setsOne makes values take effect. Redis does not read its file again: what it takes
-// while it runs is set with CONFIG SET, one option at a time, and the program's name has
-// the option: "redis-server.service (maxmemory)".
+// setsOne makes values take effect. Redis does not read its file again: options that it can
+// change while it runs are set with CONFIG SET, one at a time, and the program's name has the
+// option: "redis-server.service (maxmemory)".
 func setsOne(c *product.Control, p *conf.Product) {
 	activation, activate := p.Activation, p.Activate
 	p.Activation = func(ctx context.Context, h *host.Host, main, key string) (setting.Activation, bool) {
@@ -67,7 +67,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 }
 
 // set sets one option of a running server to the value of its files, or to its default if no
-// line sets it any more.
+// line sets it anymore.
 func set(ctx context.Context, h *host.Host, main, key string) error {
 	s, err := readSettings(h, main)
 	if err != nil {
@@ -120,7 +120,7 @@ func evicts(a *answer, key, value string) error {
 	return nil
 }
 
-// defaultOf is the default of an option.
+// defaultOf returns the default of an option.
 func defaultOf(key, version string) (string, bool) {
 	if key == "save" {
 		major, _, _ := strings.Cut(version, ".")
@@ -156,7 +156,7 @@ func keepsData(ctx context.Context, h *host.Host, main string) error {
 	return nil
 }
 
-// start starts it without systemd, as the user that it ran as.
+// start returns the command that starts it without systemd, as the same user as before.
 func start(h *host.Host, main string, before product.Process) (product.Start, error) {
 	s, err := readSettings(h, main)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// parameters are those of rules, with the defaults of Redis 5 to 8
-// (src/config.c). The default of save has changed with version 7.
+// parameters are the options that rules use, with the defaults of Redis 5 to 8 (src/config.c).
+// The default of save has changed with version 7.
 var parameters = product.Parameters{
 	memory("maxmemory", "0", "memory for data from which on keys are evicted or writes refused; 0 means unlimited"),
 	word("maxmemory-policy", "noeviction", "which keys are evicted at maxmemory"),
@@ -66,7 +66,7 @@ func readNumber(text string) (any, error) {
 	return float64(n), nil
 }
 
-// units are those of src/util.c, memtoull; case does not count.
+// units are the units of src/util.c, memtoull; they are case-insensitive.
 var units = map[string]float64{"": 1, "b": 1, "k": 1000, "kb": 1 << 10, "m": 1e6, "mb": 1 << 20, "g": 1e9, "gb": 1 << 30}
 
 func readMemory(text string) (any, error) {
@@ -79,7 +79,7 @@ func readMemory(text string) (any, error) {
 	return float64(n) * unit, nil
 }
 
-// canonical is one spelling of equal values.
+// canonical returns one spelling of equal values.
 func canonical(value string) string {
 	if n, err := readMemory(value); err == nil {
 		return strconv.FormatFloat(n.(float64), 'f', -1, 64)
@@ -91,7 +91,7 @@ func canonical(value string) string {
 // (src/config.c, IMMUTABLE_CONFIG).
 var atStart = []string{"tcp-backlog", "databases", "io-threads", "disable-thp"}
 
-// byHand are those that only an administrator sets: its addresses, and the place of its data.
+// byHand are the options that only an administrator sets: addresses, and the place of the data.
 var byHand = []string{"port", "unixsocket", "bind", "dir"}
 
 // check refuses options that fettle does not set, and invalid values.

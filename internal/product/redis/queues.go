@@ -25,13 +25,13 @@ type Queue struct {
 	OldestS float64 `json:"oldest_s"`
 }
 
-// errElsewhere is that a Redis is not on this machine.
+// errElsewhere is returned if a Redis is not on this machine.
 var errElsewhere = errors.New("it is on another machine")
 
-// Queues reads the queues of Sidekiq from the Redis of an address
-// (redis://HOST:PORT/DATABASE), which has to be an instance of this machine: the set "queues"
-// has their names, and each is a list "queue:NAME" whose end is taken first
-// (lib/sidekiq/api.rb, Queue). The password is that of the server's file.
+// Queues reads the queues of Sidekiq from the Redis at an address (redis://HOST:PORT/DATABASE),
+// which has to be an instance of this machine: the set "queues" has their names, and each is a
+// list "queue:NAME" whose end is taken first (lib/sidekiq/api.rb, Queue). The password is that
+// of the server's file.
 func Queues(ctx context.Context, h *host.Host, address string) ([]Queue, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "redis" {
@@ -61,7 +61,7 @@ func Queues(ctx context.Context, h *host.Host, address string) ([]Queue, error) 
 	})
 }
 
-// listening is the configuration of the instance at a port.
+// listening returns the configuration of the instance at a port.
 func listening(h *host.Host, port string) (settings, error) {
 	all, err := instances(h)
 	if err != nil {
@@ -106,7 +106,8 @@ func (c *client) queues(database string, now time.Time) ([]Queue, error) {
 	return out, nil
 }
 
-// waits is when a job was queued. Sidekiq 8 has milliseconds, earlier versions seconds.
+// waits returns the seconds that a job has waited, 0 without a job, or -1 if it has no time.
+// Sidekiq 8 has milliseconds, earlier versions seconds.
 func waits(job string, now time.Time) float64 {
 	if job == "" {
 		return 0 // it has just been taken

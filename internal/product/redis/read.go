@@ -10,10 +10,10 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// patterns find the main files.
+// patterns match the main files.
 var patterns = []string{"/etc/redis.conf", "/etc/redis/*.conf", "/etc/opt/rh/*/redis.conf", "/etc/opt/rh/*/redis/redis.conf"}
 
-// rootsOf are the directories below which files are read and written.
+// rootsOf returns the directories below which files are read and written.
 func rootsOf(*host.Host) []string { return []string{"/etc"} }
 
 // instances finds the main files: those that no other file includes, without a sentinel's.
@@ -49,13 +49,13 @@ func instances(h *host.Host) ([]conf.Instance, error) {
 	return out, nil
 }
 
-// settings is what the files of one instance set.
+// settings has the options that the files of one instance set.
 type settings struct {
 	all   []conf.Place // in the order in which Redis reads them
 	files []string     // that it reads, the main one first
 }
 
-// winner is the line that counts: the last.
+// winner returns the line that counts: the last.
 func (s settings) winner(key string) (conf.Place, bool) {
 	for _, p := range slices.Backward(s.all) {
 		if p.Key == key {
@@ -65,7 +65,7 @@ func (s settings) winner(key string) (conf.Place, bool) {
 	return conf.Place{}, false
 }
 
-// value is that of an option. The lines of save add up.
+// value returns the value of an option. The lines of save are joined.
 func (s settings) value(key string) (value string, at conf.Place, ok bool) {
 	at, ok = s.winner(key)
 	if !ok || key != "save" {
@@ -88,7 +88,7 @@ func (s settings) value(key string) (value string, at conf.Place, ok bool) {
 // Paths implements product.Files.
 func (s settings) Paths() []string { return s.files }
 
-// Value implements product.Files: a secret is not set.
+// Value implements product.Files. It returns no secrets.
 func (s settings) Value(key string) (value, at string, ok bool, err error) {
 	if slices.Contains(secrets, key) {
 		return "", "", false, nil
@@ -104,13 +104,13 @@ func (s settings) text(key, def string) string {
 	return def
 }
 
-// A copied file tree may contain anything.
+// Limits: a copied file tree may contain anything.
 const (
 	maxDepth = 16
 	maxFiles = 1000
 )
 
-// readSettings reads a main file and what it includes, in place, as Redis does.
+// readSettings reads a main file and its includes, in place, as Redis does.
 func readSettings(h *host.Host, main string) (settings, error) {
 	r := reader{host: h, includes: conf.Includes{From: h.Files, Depth: maxDepth, Most: maxFiles}}
 	err := r.file(main)

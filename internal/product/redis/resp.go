@@ -14,14 +14,14 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// client is a client of RESP2, the protocol of Redis: a request is an array of words, an
-// answer one value. redis/go-redis would make the program 4.8 MB larger for four commands.
+// client is a client of RESP2, the protocol of Redis: a request is an array of words, a
+// response one value. redis/go-redis would make the program 4.8 MB larger for four commands.
 type client struct {
 	conn net.Conn
 	in   *bufio.Reader
 }
 
-// patience is the longest time of one connection.
+// patience is the time limit of one connection.
 const patience = 10 * time.Second
 
 // dial connects to an address of the files, and logs in with their password.
@@ -58,7 +58,7 @@ func dial(ctx context.Context, s settings) (*client, error) {
 	return c, nil
 }
 
-// address is one of those that Redis listens on, if possible the loopback.
+// address returns one of the addresses that Redis listens on, if possible the loopback.
 func address(bind string) string {
 	first := ""
 	for _, a := range strings.Fields(bind) {
@@ -82,8 +82,7 @@ func address(bind string) string {
 
 func (c *client) close() { c.conn.Close() }
 
-// do sends a command and returns its answer: a string, or for an array its
-// elements.
+// do sends a command and returns its response: a string, or for an array its elements.
 func (c *client) do(words ...string) ([]string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(words))
@@ -96,7 +95,7 @@ func (c *client) do(words ...string) ([]string, error) {
 	return reply(c.in, 0)
 }
 
-// The limits of an answer, which may be any program's.
+// The limits of a response, which may be any program's.
 const (
 	maxText     = 1 << 20
 	maxElements = 10000

@@ -8,18 +8,18 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// syntax is that of redis.conf (src/config.c, loadServerConfigFromString, and
-// src/sds.c, sdssplitargs): a name and its arguments in one line, which are
-// quoted as in a shell. A literal is all arguments of a line.
+// syntax is the syntax of redis.conf (src/config.c, loadServerConfigFromString, and src/sds.c,
+// sdssplitargs): a name and its arguments in one line, which are quoted as in a shell. A
+// literal is all arguments of a line.
 type syntax struct{}
 
-// Key implements conf.Syntax. Names have no case.
+// Key implements conf.Syntax. Names are case-insensitive.
 func (syntax) Key(name string) (string, error) { return conf.Words{}.Key(strings.ToLower(name)) }
 
 const blank = " \t\r\n\v\f"
 
-// split splits a line into its arguments; ok is false if a quote is not closed or something
-// follows it, which Redis refuses. ends are the ends of the arguments in the line.
+// split splits a line into its arguments. ok is false if a quote is not closed or a character
+// follows it, which Redis refuses. ends has the end of each argument in the line.
 func split(line string) (args []string, ends []int, ok bool) {
 	i := 0
 	for {
@@ -78,7 +78,7 @@ func quoted(line string, i int, b *strings.Builder) (next int, closed bool) {
 
 func hex(s string) bool { _, err := strconv.ParseUint(s, 16, 8); return err == nil }
 
-// Assignments implements conf.Syntax; include is among them.
+// Assignments implements conf.Syntax. It includes include.
 func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
 	var out []conf.Assignment
 	at := 0
@@ -115,7 +115,7 @@ func (syntax) Literal(value string) (string, error) {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value) + `"`, nil
 }
 
-// Unquote implements conf.Syntax: the arguments with a blank between them.
+// Unquote implements conf.Syntax. It joins the arguments with blanks.
 func (syntax) Unquote(literal string) string {
 	if args, _, ok := split(literal); ok {
 		return strings.Join(args, " ")

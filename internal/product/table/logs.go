@@ -16,7 +16,7 @@ import (
 // logReader reads the logs that a main file names.
 type logReader func(h *host.Host, main string) ([]accesslog.Log, error)
 
-// logMains are the main files of a directory of configuration, by their names in it.
+// logMains has the main files of a directory of configuration, by their names in it.
 var logMains = []struct {
 	name string
 	read logReader
@@ -25,7 +25,7 @@ var logMains = []struct {
 	{"haproxy.cfg", haproxy.Logs}, {"haproxy.config", haproxy.Logs}, {"conf.d/webserver.conf", ofDirectory(2, puppetserver.Logs)}, {"request-logging.xml", puppetserver.Logs}, {"logback.xml", puppetserver.Logs},
 }
 
-// ofDirectory reads the directory that a file is in, so many levels up.
+// ofDirectory applies read to the directory that is up levels above a file.
 func ofDirectory(up int, read logReader) logReader {
 	return func(h *host.Host, main string) ([]accesslog.Log, error) {
 		for range up {
@@ -35,7 +35,7 @@ func ofDirectory(up int, read logReader) logReader {
 	}
 }
 
-// A file of another name is told by what is in it.
+// Files with other names are recognized by their contents.
 var (
 	ofNginx   = text.LazyRegexp(`(?m)^\s*(http|events|server|upstream\s+\S+)\s*\{|^\s*(log_format|access_log)\s`)
 	ofLogback = text.LazyRegexp(`(?s)^\s*(<\?xml.*?\?>)?\s*(<!--.*?-->\s*)*<configuration`)
@@ -43,8 +43,8 @@ var (
 	ofHTTPD   = text.LazyRegexp(`(?mi)^\s*(LogFormat|CustomLog|TransferLog|GlobalLog|ServerRoot|ServerName|LoadModule|Include(Optional)?)\s|^\s*<(VirtualHost|IfModule|Directory)\b`)
 )
 
-// Logs are the logs of requests that a configuration names: its main file, or the
-// directory that has it.
+// Logs returns the logs of requests that a configuration names: its main file, or the directory
+// that has it.
 func Logs(h *host.Host, name string) ([]accesslog.Log, error) {
 	st, err := h.Files.Stat(name)
 	if err != nil {

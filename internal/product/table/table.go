@@ -20,7 +20,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// All is every product.
+// All lists the products.
 var All = []product.Product{
 	kubelet.Product,
 	postgresql.Product,
@@ -36,8 +36,8 @@ var All = []product.Product{
 	qpid.Product,
 }
 
-// Kinds are the kinds of setting of all products, and of the files of those that
-// a platform reads.
+// Kinds returns the kinds of setting of all products, and of the files of those that a platform
+// reads.
 func Kinds(h *host.Host) setting.Kinds {
 	kinds := setting.Kinds{conf.Name: conf.Kind(h), puppetserver.Name: puppetserver.Kind(h)}
 	for _, p := range All {
