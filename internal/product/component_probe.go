@@ -19,7 +19,7 @@ type Prober interface {
 type probed struct {
 	asked   bool
 	Checked Checked
-	Err     error // why it could not be made
+	Err     error // the reason that the check could not be made
 }
 
 // Take records the outcome of a dry run.

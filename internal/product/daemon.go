@@ -115,7 +115,7 @@ func (d *Daemon[F, A]) read(h *host.Host, main string, argv []string) (F, error)
 	return d.Read(h, main)
 }
 
-// New returns an instance with the given files and report, for one that Find does not read.
+// New returns an instance with the given files and report, for sources other than Find.
 func (d *Daemon[F, A]) New(h *host.Host, in conf.Instance, files F, report A, reportErr error) *Instance[F, A] {
 	return &Instance[F, A]{Instance: in, Host: h, Files: files, Report: report, ReportErr: reportErr, daemon: d}
 }

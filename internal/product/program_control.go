@@ -178,7 +178,7 @@ func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activati
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if c.setRefused(a.Program, false) {
-		return nil // the rollback of what was refused
+		return nil // the rollback of a refused change
 	}
 	if c.Check != nil {
 		if err := c.Check(ctx, h, main); err != nil {

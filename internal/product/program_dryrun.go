@@ -73,8 +73,8 @@ var outOfView = []string{"Permission denied", "Read-only file system", "Operatio
 
 var pathInText = text.LazyRegexp(`/[^\s'"<>:;,()\[\]]+`)
 
-// hidden returns the path that a complaint is about if it is only invisible in the private
-// view, or "" if the complaint is about the files themselves.
+// hidden returns the reason that only the private view or the user causes a complaint, or "" if
+// the complaint is about the files themselves.
 func (d DryRun) hidden(ctx context.Context, h *host.Host, c host.Command, complaint string) string {
 	for _, p := range pathInText().FindAllString(complaint, -1) {
 		if slices.Contains(d.Files, p) {

@@ -16,7 +16,7 @@ const (
 	Same  rule.Change = "same"  // as bad as before, or less
 )
 
-// Baseline is an earlier audit, and what was fixed since.
+// Baseline is an earlier audit, with the findings that were fixed since.
 type Baseline struct {
 	File    string    `json:"file"`
 	Machine string    `json:"machine"`
@@ -103,8 +103,8 @@ func (a *Audit) judged(platform string) bool {
 	})
 }
 
-// Counted returns how many rules and items of a state count for a gate: with a baseline those
-// that are new or worse.
+// Counted returns the number of rules and items of a state that count for a gate: with a
+// baseline, only new and worse ones.
 func (a *Audit) Counted(s rule.State) (rules, items int) {
 	of := map[string]bool{}
 	for _, f := range a.Findings {

@@ -212,7 +212,7 @@ func width(s *ui.Screen) int {
 
 // next returns the next steps, the most useful first.
 func (a *Audit) next() string {
-	var mended []string // by what fettle writes
+	var mended []string // by settings that fettle writes
 	bad, unknown := 0, 0
 	for _, f := range a.Findings {
 		switch {

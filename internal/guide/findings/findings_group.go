@@ -15,7 +15,7 @@ import (
 type group struct {
 	rule.Finding
 	Items   []item
-	Changes []string // what fettle fix would write
+	Changes []string // the changes that fettle fix would write
 }
 
 // Fixes returns the fixes as text: commands and words.

@@ -72,7 +72,7 @@ func Markdown(out io.Writer, a *Audit, all bool) error {
 // entity has the characters that can follow the "&" of an entity (CommonMark 2.5).
 const entity = "#abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// markdownWords is MarkdownText that keeps blanks at both ends.
+// markdownWords is MarkdownText, but keeps blanks at both ends.
 func markdownWords(s string) string {
 	text := strings.TrimSpace(s)
 	if text == "" {
@@ -82,8 +82,8 @@ func markdownWords(s string) string {
 	return before + MarkdownText(text) + after
 }
 
-// markdownCode returns a command as code, which can be copied (CommonMark 6.1). What might
-// end the code, or what ticket systems interpret in code too, becomes text.
+// markdownCode returns a command as code, which can be copied (CommonMark 6.1). A command that
+// could end the code, or that ticket systems interpret in code too, becomes text.
 func markdownCode(s string) string {
 	if s == "" || s != ui.Printable(s) || strings.ContainsAny(s, "`<@\n\t") || strings.Contains(s, "://") {
 		return markdownWords(s)

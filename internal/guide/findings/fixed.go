@@ -19,7 +19,7 @@ type ByHand struct {
 	Entries  []rule.Entry `json:"entries,omitempty"`
 	Command  string       `json:"command,omitempty"`
 	Text     string       `json:"text,omitempty"`
-	// After marks a command that activates what fettle wrote.
+	// After marks a command that activates the files that fettle wrote.
 	After bool `json:"after,omitempty"`
 }
 
@@ -71,7 +71,7 @@ func manualSteps(all []ByHand) []*manualStep {
 	return out
 }
 
-// after returns what follows the first "&&" of a command.
+// after returns the text from the first "&&" of a command on.
 func after(command string) string {
 	if _, then, ok := strings.Cut(command, " && "); ok {
 		return " && " + then

@@ -126,7 +126,7 @@ func (f *Fleet) differences() ui.Grid {
 	return g
 }
 
-// PrintFleet prints the audits one after the other, then where the hosts differ.
+// PrintFleet prints the audits one after the other, then the differences between hosts.
 func PrintFleet(s *ui.Screen, f *Fleet, all bool) {
 	for _, h := range f.Hosts {
 		fmt.Fprintln(s.Out, ui.Printable("== "+h.Host+" =="))

@@ -16,7 +16,7 @@ const (
 	Objects      = "cluster.objects"      // kinds of object, by the name of their maximum
 	Nodes        = "cluster.node"         // by name
 	Claims       = "cluster.claim"        // PersistentVolumeClaims of known applications
-	Shared       = "cluster.shared_claim" // those that several nodes use at once
+	Shared       = "cluster.shared_claim" // claims that more than one node uses at once
 	MachineSets  = "cluster.machine_set"
 	HealthChecks = "cluster.health_check"
 )

@@ -16,7 +16,7 @@ type Known struct {
 	rest     string            // why all else is unknown
 }
 
-// Give answers an input with a value and where it was read.
+// Give answers an input with a value and its source.
 func (k *Known) Give(input string, value any, at string) {
 	k.Put(fact.Answer{Value: value, At: at}, input)
 }

@@ -1,6 +1,6 @@
 // Package platform answers the inputs of rules for a machine, from sources: facts, products,
-// and what a platform reads in addition. The packages below it have the sources of one
-// platform each.
+// and data that only one platform has. The packages below it have the sources of one platform
+// each.
 package platform
 
 import (
@@ -23,8 +23,8 @@ type Source struct {
 	Prefix string
 	Inputs []fact.Input
 	Sets   []string
-	// Open reads what the answers need. It is called for the first input, at most once for
-	// a subject.
+	// Open reads the data for the answers. It is called for the first input, at most once for a
+	// subject.
 	Open func(context.Context, *Subject) Answers
 }
 
@@ -108,8 +108,8 @@ func (s *Subject) Facts() *fact.Index {
 	return s.index
 }
 
-// Claims returns what the machine's files set, read once. Errors in some files do not hide
-// others.
+// Claims returns the settings in the machine's files, read once. Errors in some files do not
+// hide others.
 func (s *Subject) Claims() *override.Claims {
 	if s.claims == nil {
 		s.claims, _ = override.Read(s.ctx, s.Host, s.Kinds)
@@ -130,8 +130,8 @@ func (s *Subject) source(name string) (Answers, bool) {
 	return s.open[prefix], true
 }
 
-// Log calls each for the lines of a log, or of its end (LogBytes), and returns how many bytes
-// before that it did not read.
+// Log calls each for the lines of a log, or of its end (LogBytes), and returns the number of
+// bytes before that it did not read.
 func (s *Subject) Log(p string, each func(line []byte)) (before int64, err error) {
 	before, err = s.Host.Lines(p, s.LogBytes, each)
 	if before > 0 {
@@ -140,8 +140,8 @@ func (s *Subject) Log(p string, each func(line []byte)) (before int64, err error
 	return before, err
 }
 
-// Counted returns the answer for a count in logs. If only the end of some was read (cut), 0
-// is unknown, and other counts are lower bounds.
+// Counted returns the answer for a count in logs. If only the end of a log was read (cut), 0 is
+// unknown, and other counts are lower bounds.
 func (s *Subject) Counted(n int, at string, cut ...string) fact.Answer {
 	ends := fmt.Sprintf("in the last %d MiB of %s", s.LogBytes>>20, strings.Join(cut, ", "))
 	switch {
@@ -189,7 +189,7 @@ func (s *Subject) Read(name string, as fact.Type) fact.Answer {
 		return fact.Unread(at, err)
 	}
 	text := strings.TrimSpace(v.Text)
-	if as == fact.Number && strings.ContainsAny(text, "eExXpPiInN_+") { // not how the kernel writes numbers
+	if as == fact.Number && strings.ContainsAny(text, "eExXpPiInN_+") { // the kernel does not write numbers like this
 		return fact.Answer{Unknown: at + " is " + strconv.Quote(text) + ", which is not a number", At: at}
 	}
 	return Typed(text, as, at)

@@ -55,7 +55,7 @@ type Finding struct {
 	Measured any      `json:"measured,omitempty"`
 	Want     any      `json:"want,omitempty"`
 	Unit     string   `json:"unit,omitempty"`
-	At       []string `json:"at,omitempty"` // where the inputs were read
+	At       []string `json:"at,omitempty"` // the sources of the inputs
 	// Inputs are the inputs from programs, each with its origin: running program or files.
 	Inputs []ProgramInput `json:"inputs,omitempty"`
 	// Reason is the reason that it is not applicable or unknown.

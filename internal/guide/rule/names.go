@@ -85,7 +85,7 @@ func sysctlName(name string) error {
 		return err
 	}
 	slashed := name
-	if i := strings.IndexAny(name, "./"); i >= 0 && name[i] == '.' { // sysctl.d(5): the first one separates
+	if i := strings.IndexAny(name, "./"); i >= 0 && name[i] == '.' { // sysctl.d(5): the first separator counts
 		slashed = strings.NewReplacer(".", "/", "/", ".").Replace(name)
 	}
 	if path.Clean("/"+slashed) != "/"+slashed {

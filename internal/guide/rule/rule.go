@@ -17,7 +17,7 @@ type Rule struct {
 	Platforms []string `json:"platforms"`
 	// Versions are the product versions it applies to; empty for all.
 	Versions []Range `json:"versions,omitempty"`
-	// On is the kind of machine it applies to; nil for all.
+	// On is the kind of machine it applies to; nil means all.
 	On *Where `json:"on,omitempty"`
 	// Severity is the state of a machine that does not follow it.
 	Severity Severity `json:"severity"`
@@ -28,7 +28,7 @@ type Rule struct {
 	Inputs []Binding `json:"inputs,omitempty"`
 	// Applies reports whether the rule is for this machine.
 	Applies *Expr `json:"applies,omitempty"`
-	// For describes what Applies accepts: "it is for ..." is the reason of other findings.
+	// For describes the machines that Applies accepts: others get the reason "it is for ...".
 	For string `json:"for,omitempty"`
 	// Measured is the judged value; by default the first input.
 	Measured *Expr `json:"measured,omitempty"`
@@ -36,7 +36,7 @@ type Rule struct {
 	Unit string `json:"unit,omitempty"`
 	// Want is the expected value.
 	Want *Expr `json:"want,omitempty"`
-	// Variants replace Want and Pass: the first whose When holds.
+	// Variants replace Want and Pass: the first one whose When is true.
 	Variants []Variant `json:"variants,omitempty"`
 	// Pass reports whether the machine follows the rule; by default measured == want. Nearly
 	// reports whether a failure is only worth a warning.
@@ -84,8 +84,8 @@ const (
 	Warn Severity = "warn" // it costs
 )
 
-// Range is a range of versions of a product: from From up to, but not including, Before;
-// "" is open.
+// Range is a range of versions of a product, from From up to, but not including, Before. An
+// empty bound is open.
 type Range struct {
 	Product string `json:"product"` // its version is the input PRODUCT.version
 	From    string `json:"from,omitempty"`

@@ -110,7 +110,7 @@ func notNumber(part string) bool {
 func numbers(parts []string) []int {
 	out := make([]int, len(parts))
 	for i, p := range parts {
-		out[i], _ = strconv.Atoi(p) // of a version: it is a number
+		out[i], _ = strconv.Atoi(p) // already checked to be a number
 	}
 	return out
 }

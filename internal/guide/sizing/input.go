@@ -226,7 +226,7 @@ func Disk(to *unit.Size, name, doc string, least, most unit.Size) *Input {
 	return size(to, name, doc, least, most, parseDisk, printDisk)
 }
 
-// Gigabytes is Size in which a number without a unit is in units of 10^9 bytes.
+// Gigabytes is Size, but a number without a unit is in units of 10^9 bytes.
 func Gigabytes(to *unit.Size, name, doc string, least, most unit.Size) *Input {
 	const gb = 1_000_000_000
 	print := func(n unit.Size) string {

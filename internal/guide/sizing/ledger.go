@@ -90,7 +90,7 @@ func readLedger(files host.Files) (*ledger, error) {
 		return nil, err
 	}
 	for name := range led.Owners {
-		// Write may remove what the ledger lists.
+		// Write may remove the files in the ledger.
 		if inner, ok := strings.CutPrefix(name, "/"); !ok || !isInside(inner) {
 			return nil, fmt.Errorf("%s: %q is not below the directory; move it away together with the files that fettle wrote", path.Base(ledgerName), name)
 		}

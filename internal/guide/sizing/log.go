@@ -10,7 +10,7 @@ import (
 type Log struct {
 	Paths  []string
 	Format string // as fettle logs --format has it; "" to detect it
-	Unit   string // of the duration, if not that of the format
+	Unit   string // of the duration, if it differs from the format's
 }
 
 // Inputs returns the inputs of the logs; doc describes the logs.

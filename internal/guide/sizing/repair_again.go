@@ -20,7 +20,7 @@ type record struct {
 }
 
 type recordedLine struct {
-	File  string `json:"file"` // as a rule calls it
+	File  string `json:"file"` // its name in rules
 	Name  string `json:"name"`
 	Value string `json:"value"`
 	Why   string `json:"why"`

@@ -28,7 +28,7 @@ import (
 	"fettle.dev/fettle/internal/guide/rule"
 )
 
-// Request is what to size: so many pods, or connections, or hosts.
+// Request is the load to size for: so many pods, or connections, or hosts.
 type Request interface {
 	// Inputs lists the inputs. Setting one changes the request.
 	Inputs() []*Input
@@ -107,7 +107,7 @@ type Part struct {
 	Amount float64 `json:"amount"`
 }
 
-// Limit is a maximum, and how much of it the request uses.
+// Limit is a maximum, and the part of it that the request uses.
 type Limit struct {
 	Name    string  `json:"name"`
 	Unit    string  `json:"unit,omitempty"`
@@ -144,7 +144,7 @@ type Artefact struct {
 	// directory of the program.
 	Name       string `json:"name"`
 	What       string `json:"what"`
-	Checked    string `json:"checked"` // what the format was checked against
+	Checked    string `json:"checked"` // the program or types that checked the format
 	Content    string `json:"content"`
 	Executable bool   `json:"executable,omitempty"`
 }
@@ -153,7 +153,7 @@ type Artefact struct {
 type Step struct {
 	Do      string `json:"do"`
 	Command string `json:"command,omitempty"`
-	// Restarts is what the step interrupts: "each worker, one at a time".
+	// Restarts names the programs that the step interrupts: "each worker, one at a time".
 	Restarts string `json:"restarts,omitempty"`
 	// Check is the way to verify the step.
 	Check string `json:"check,omitempty"`

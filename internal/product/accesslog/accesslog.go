@@ -28,7 +28,7 @@ type Log struct {
 	// Format is the format with its place, or BuiltIn one of the product's own.
 	Format  conf.Quoted
 	BuiltIn string // instead of Format
-	Name    string // of the format, where it has one
+	Name    string // of the format, if it has one
 	At      string // FILE:LINE of the directive that names the log
 	What    string // the directive: CustomLog
 	// Scopes are the servers, virtual hosts and blocks whose requests it has; logs of one scope

@@ -8,9 +8,9 @@ import (
 // Quoted is a value as it is written in a file and as the product reads it.
 type Quoted struct {
 	File         string
-	Line, Column int // where Raw begins, from 1
+	Line, Column int // the beginning of Raw, from 1
 	Raw          string
-	// Read converts Raw, or a prefix of it, to what the product reads.
+	// Read converts Raw, or a prefix of it, to the text that the product reads.
 	Read func(raw string) string
 }
 

@@ -73,7 +73,7 @@ func put(syntax Syntax, text string, at Assignment, value string) (string, error
 	if err != nil {
 		return "", err
 	}
-	if at.Line > 0 { // what is there has to be given back by the same way
+	if at.Line > 0 { // Literal has to write the present value too, for undo
 		if back, err := syntax.Literal(at.Literal); err != nil || back != at.Literal {
 			return "", fmt.Errorf("line %d sets %s to a value that undo could not restore: change it by hand", at.Line, at.Key)
 		}

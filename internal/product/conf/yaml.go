@@ -71,7 +71,7 @@ func (y YAML) Assignments(text string) ([]Assignment, error) {
 
 type yamlWalk struct {
 	text  string
-	lines []int // where each begins
+	lines []int // offsets of their beginnings
 	out   []Assignment
 }
 

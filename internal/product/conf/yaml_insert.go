@@ -64,7 +64,7 @@ func within(text string, keys []string) bool {
 // Remove implements Inserter. It removes a map with its last key, because Insert made it.
 func (YAML) Remove(text string, a Assignment) string {
 	out := removeLine(text, a)
-	end := strings.LastIndexByte(text[:a.From], '\n') + 1 // of what stands above it
+	end := strings.LastIndexByte(text[:a.From], '\n') + 1 // the end of the lines above it
 	keys := strings.Split(a.Key, "/")
 	for n := len(keys) - 2; n >= 0 && end > 0; n-- {
 		from := strings.LastIndexByte(text[:end-1], '\n') + 1

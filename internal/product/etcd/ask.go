@@ -13,7 +13,7 @@ import (
 
 // answer is the report of a running member.
 type answer struct {
-	Process product.Process `json:"process"` // PID 0 for one in a container
+	Process product.Process `json:"process"` // PID 0 for a member in a container
 	// Env has the ETCD_ variables that it was started with, by option; Whole is false if they
 	// cannot be read.
 	Env   map[string]string `json:"env"`

@@ -103,7 +103,7 @@ func defaultOf(version fact.Answer, name string) (value, source string) {
 // judged returns a list for the member's release. If the release is unknown, it returns the
 // list of all releases, provided that it is the same for all.
 func (in *instance) judged(version fact.Answer, by func(Release) (list []string, unknown error)) fact.Answer {
-	if in.flags == nil { // those of a member without a pod are on its machine
+	if in.flags == nil { // a member without a pod has its flags on its machine
 		return fact.Answer{}
 	}
 	r, known := releaseOf(version)
@@ -169,7 +169,7 @@ func (in *instance) refused(r Release) (out []string, err error) {
 // log, keys silently.
 func (in *instance) ignored(r Release) (out []string, err error) {
 	if in.script {
-		return nil, nil // it may set and remove variables
+		return nil, nil // the script may set and remove variables
 	}
 	if in.unread != "" {
 		return nil, errors.New(in.unread)

@@ -18,7 +18,7 @@ import (
 
 // StatusError is a response with an error status.
 type StatusError struct {
-	At   string // what was asked: URL and path
+	At   string // the request: URL and path
 	Code int    // of HTTP
 }
 

@@ -62,7 +62,7 @@ func (f *configFile) add(file, section, prefix string, m *yaml.Node, left *int) 
 			k.text = v.Value
 			f.values[prefix+name] = told{flagText(Known().kind(prefix+name), v.Value), at}
 		}
-		if p.Value.Anchor == "" { // else it may be there for others to refer to
+		if p.Value.Anchor == "" { // otherwise aliases may refer to it
 			f.keys = append(f.keys, k)
 		}
 		if prefix, ok := sections[name]; ok && section == "" && v.Kind == yaml.MappingNode {

@@ -34,14 +34,14 @@ type Releases struct {
 	versions       map[Release]string
 	flags          map[string]*flag
 	keys           map[string][]Release
-	gates          map[string]string // feature gates that took the place of flags
+	gates          map[string]string // feature gates that replaced flags
 }
 
 // flag is a flag of the server.
 type flag struct {
-	kind string // bool, string, int, uint, duration; ignored for one without an effect
+	kind string // bool, string, int, uint, duration; ignored if it has no effect
 	in   []Release
-	def  map[Release]string // what a command line would say; nothing for a calculated default
+	def  map[Release]string // as on a command line; missing if the default is calculated
 }
 
 //go:embed releases.txt

@@ -13,7 +13,7 @@ import (
 
 // Reported is a member as a cluster's API shows it: its pod, or only its own responses.
 type Reported struct {
-	Name, At string // what it is called, and where it was read
+	Name, At string // its name and source
 	Image    string // of its container
 	// Words are the command and the arguments of its container, Env its variables; nil for a
 	// member without a pod.
@@ -25,7 +25,7 @@ type Reported struct {
 	Kubeadm bool
 	// Kubernetes is the release of the cluster, or the one that it is treated as.
 	Kubernetes kuberelease.Release
-	Upgrade    bool // Kubernetes is the release that the cluster is taken for
+	Upgrade    bool // Kubernetes is the release that the cluster is treated as
 }
 
 // Of returns a member that a cluster shows.

@@ -1,3 +1,3 @@
 // Package foreman has two programs of Foreman: Puma, its web server, and Dynflow, which runs
-// its tasks in several units.
+// its tasks in more than one unit.
 package foreman

@@ -63,7 +63,7 @@ func starts(ctx context.Context, h *host.Host, main string) error {
 		if !host.HasProgram(h, "ruby") {
 			break
 		}
-		if _, err := host.Run(ctx, h, "ruby", "-c", f); err != nil { // runs nothing of it
+		if _, err := host.Run(ctx, h, "ruby", "-c", f); err != nil { // checks the syntax only
 			return fmt.Errorf("%s is not valid Ruby: %w", f, err)
 		}
 	}
@@ -92,7 +92,7 @@ func starts(ctx context.Context, h *host.Host, main string) error {
 func pumaReady() func(ctx context.Context, h *host.Host, main string) error {
 	var mu sync.Mutex
 	var process int           // the main one
-	workers := map[int]bool{} // those that it has had
+	workers := map[int]bool{} // all its workers so far
 	return func(ctx context.Context, h *host.Host, main string) error {
 		in, err := belongs(h, main)
 		if err != nil {

@@ -41,7 +41,7 @@ type worker struct {
 	PID int `json:"pid"`
 	// Serving is true once it accepts requests.
 	Serving bool `json:"serving"`
-	Threads int  `json:"threads"` // that it has started for requests
+	Threads int  `json:"threads"` // threads started for requests
 }
 
 // stats is the response of the control server of Puma 5 and later (lib/puma/cluster.rb and
@@ -162,7 +162,7 @@ func environ(h *host.Host, pid int, names []string) (env map[string]string, whol
 	}
 	pairs := strings.Split(strings.TrimRight(string(b), "\x00"), "\x00")
 	whole = len(b) == 0 || strings.Contains(pairs[0], "=")
-	if !whole { // the end of the title, zeros, and what is left of one variable
+	if !whole { // the end of the title, zeros, and the rest of one variable
 		pairs = pairs[1:]
 		for len(pairs) > 0 && pairs[0] == "" {
 			pairs = pairs[1:]

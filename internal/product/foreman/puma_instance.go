@@ -16,7 +16,7 @@ import (
 // pumaInstance is one Puma that a unit of systemd, and the files that it names, set up.
 type pumaInstance struct {
 	name    string        // of the unit: "foreman"
-	unit    *systemd.Unit // nil for one that was started by hand
+	unit    *systemd.Unit // nil if it was started by hand
 	dir     string        // working directory
 	args    arguments
 	argsAt  string
@@ -24,8 +24,8 @@ type pumaInstance struct {
 	unread  string // why a variable that is not in env may be set anyway
 	files   []string
 	configs []config // of files
-	unknown string   // why there are no configs
-	cpus    int      // of the machine; 0 if that is not known
+	unknown string   // the reason that there are no configs
+	cpus    int      // of the machine; 0 if unknown
 	// version returns the version of Puma, if a file has it; nil if none is searched.
 	version func() told
 }

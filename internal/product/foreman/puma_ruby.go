@@ -20,7 +20,7 @@ type number struct {
 	conversion string
 	absent     string // a variable that is not set here: nil
 	line       int
-	unknown    string // why it cannot be told without running the file
+	unknown    string // the reason that only running the file would show it
 }
 
 // config is a configuration file in Ruby, as far as it can be read without running it; nil

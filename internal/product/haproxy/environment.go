@@ -20,7 +20,7 @@ func (e environment) line(l line, counts conf.Truth) {
 			return
 		}
 		if l.option == "presetenv" {
-			return // the environment of the process goes first; what is set already stays
+			return // the environment of the process takes precedence; variables already set stay
 		}
 		if e[names[0]] = names[1]; l.variable || counts != conf.Yes {
 			delete(e, names[0])

@@ -98,7 +98,7 @@ func rsyslog(h *host.Host) []string {
 		if err != nil {
 			continue
 		}
-		near := 0 // lines in which what was chosen may go to a file
+		near := 0 // lines after a selector in which a file may follow
 		for line := range strings.Lines(string(text)) {
 			line = strings.TrimSpace(line)
 			if strings.HasPrefix(line, "#") || line == "" {

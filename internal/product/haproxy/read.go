@@ -81,7 +81,7 @@ func (o option) unknown() bool { return o.variable && o.expanded == nil }
 // settings has the options that HAProxy reads of one instance.
 type settings struct {
 	version  string   // of the package; "" where it is not known
-	args     []string // what it is started with
+	args     []string // its command-line arguments
 	files    []string // the main one first
 	sections []section
 	options  []option

@@ -47,9 +47,9 @@ type line struct {
 	number   int // from 1
 	words    []string
 	option   string // the first word, with the next one of a timeout
-	args     string // what is behind it, as it stands there
+	args     string // the text after it, unchanged
 	from, to int    // the bytes of args
-	column   int    // where they begin in their line, from 1
+	column   int    // of args in their line, from 1
 	end      int    // of the whole line, with its newline
 	// variable is true if a part of it comes from the environment.
 	variable bool

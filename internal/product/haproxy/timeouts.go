@@ -8,7 +8,7 @@ import (
 )
 
 // candidates returns the lines that may set an option of a proxy, itself or through its
-// defaults, the one with precedence first. unset reports whether all of them may not apply.
+// defaults, the one with precedence first. unset reports whether possibly none of them applies.
 func (s settings) candidates(proxy int, is func(option) bool) (found []option, unset bool, err error) {
 	for range 20 { // defaults may be from others
 		for n := len(s.options) - 1; n >= 0; n-- {

@@ -48,8 +48,8 @@ func around(scope string) string {
 // certificateDirectives are the directives that certificateFaults inspects.
 var certificateDirectives = []string{"sslverifyclient", "requestheader", "cacheenable", "cacheignorequerystring", "cachequickhandler", "require"}
 
-// certificatesDecided returns an error if certificateFaults depends on an unknown, and any
-// client is asked for a certificate.
+// certificatesDecided returns an error if certificateFaults depends on an unknown condition,
+// and a virtual host requests certificates.
 func (s settings) certificatesDecided() error {
 	var doubt error
 	verifies := false

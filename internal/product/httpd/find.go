@@ -15,7 +15,7 @@ import (
 // instance is one configuration and the way its distribution runs it.
 type instance struct {
 	conf.Instance
-	root string // ServerRoot where no line says so
+	root string // ServerRoot if no line sets it
 	unit string
 	// envvars is a shell script with variables, or "".
 	envvars string

@@ -13,7 +13,7 @@ type macro struct {
 	name       string
 	parameters []string
 	file       string
-	line       int    // where its text begins
+	line       int    // the first line of its text
 	text       string // between the two lines
 }
 

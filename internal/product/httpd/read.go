@@ -103,12 +103,12 @@ type reader struct {
 	defines  map[string]string
 	env      map[string]string
 	version  string   // of httpd; "" where it is not known
-	doubts   []string // why it is not known whether what is read now counts, the outermost first
+	doubts   []string // reasons that the lines being read may not count, the outermost first
 	macros   map[string]macro
 	using    []string // the places of the Use that is read now, the outermost first
 	uses     int
 	hosts    int // virtual hosts that have begun
-	server   int // the one that is read now; 0 is the main server
+	server   int // the one being read; 0 is the main server
 }
 
 // file reads one file inside the sections of context.

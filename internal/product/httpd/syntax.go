@@ -156,7 +156,7 @@ func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
 
 // scope returns a section as in keys.
 func scope(section, args string) string {
-	if section == "if" || section == "elseif" { // an expression has what no key has
+	if section == "if" || section == "elseif" { // an expression has characters that no key has
 		args = strings.NewReplacer("<", "", ">", "", "#", "").Replace(args)
 	}
 	return section + " " + strings.Join(words(args), " ")

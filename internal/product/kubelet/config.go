@@ -63,7 +63,7 @@ func (d *document) patch(by document) {
 			if old.fields != nil {
 				merged.fields = old.fields
 				if len(v.fields.names) == 0 {
-					merged.at = old.at // nothing of it is from there
+					merged.at = old.at // the drop-in has none of its members
 				}
 			}
 			merged.fields.patch(*v.fields)
@@ -197,7 +197,7 @@ func loadAll(h *host.Host, configs []string, versioned, fills bool) (document, e
 		}
 	}
 	if !versioned {
-		merged.setDefaults() // where everything is on the command line
+		merged.setDefaults() // if everything is on the command line
 		for _, name := range namesInMemory {
 			over.remove(name)
 		}

@@ -54,11 +54,11 @@ var Product = product.Product{
 type installed struct {
 	host    *host.Host
 	files   map[string]told // by option; of the configuration
-	flags   map[string]told // of unit files: intended, and in force where nothing runs
+	flags   map[string]told // of unit files: intended, and in force if no kubelet runs
 	running map[string]told // of the command line of the process
 	config  told
 	version fact.Answer
-	own     fact.Answer // the version that a reported kubelet has, whatever it is taken for
+	own     fact.Answer // the actual version of a reported kubelet, whatever it is treated as
 	// document is the configuration; reported is true if the kubelet itself reports it, with
 	// its defaults.
 	document  document
@@ -74,7 +74,7 @@ type installed struct {
 // dropInVariable is required by kubelets up to 1.29 for --config-dir.
 const dropInVariable = "KUBELET_CONFIG_DROPIN_DIR_ALPHA"
 
-// told is a value and where it was read.
+// told is a value and its source.
 type told struct{ value, at string }
 
 // unreadError is returned if a kubelet is installed and a part of its setup cannot be read.
@@ -141,7 +141,7 @@ func findAs(ctx context.Context, h *host.Host, as kuberelease.Release) ([]produc
 // Reported has the values that a node reports about its kubelet.
 type Reported struct {
 	Config    []byte // the KubeletConfiguration of its /configz, as JSON
-	At        string // where that is from
+	At        string // its source
 	Version   string // "" if the node does not report it
 	OpenShift bool
 	// As is the release that the kubelet is treated as; 0 for its own.

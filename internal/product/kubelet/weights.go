@@ -37,7 +37,7 @@ const (
 type podTree struct {
 	host    *host.Host
 	left    int // groups that may still be read
-	version int // of control groups; 0 where they were not recorded
+	version int // of control groups; 0 if they were not recorded
 	top     string
 	percent float64
 	pods    []kuberelease.PodWeights

@@ -94,7 +94,7 @@ func readLimits(body []byte) (map[string]string, error) {
 		body = body[1:]
 		size := 0
 		switch kind {
-		case 0x24, 0x25, 0x28, 0x29, 0x2a: // maximum quality, what is available
+		case 0x24, 0x25, 0x28, 0x29, 0x2a: // maximum quality, available features
 			size = 1
 		case 0x13, 0x21, 0x22: // server keep alive, receive maximum, topic alias maximum
 			size = 2

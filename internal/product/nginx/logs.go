@@ -55,7 +55,7 @@ func wordsOf(raw string) []string {
 			i += n
 		default:
 			w, next, ok := word(raw, i)
-			if !ok && next == len(raw) { // the quote is beyond what is asked for
+			if !ok && next == len(raw) { // the closing quote is beyond raw
 				w = unescape.Replace(raw[i+1:])
 			}
 			if next <= i {

@@ -41,7 +41,7 @@ func (a answer) text() []byte {
 	return []byte(b.String())
 }
 
-// parseAnswer is the inverse of text.
+// parseAnswer parses the result of text.
 func parseAnswer(text string) (*answer, error) {
 	a := &answer{Settings: map[string]running{}, Errors: []string{}}
 	numbers := map[string]*float64{"uptime_s": &a.UptimeS, "loaded_s": &a.Loaded, "connections_used": &a.Connections, "data_bytes": nil}

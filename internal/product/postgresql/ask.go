@@ -20,7 +20,7 @@ type answer struct {
 	Version     string             `json:"version"`
 	UptimeS     float64            `json:"uptime_s"`
 	Connections float64            `json:"connections_used"`
-	DataBytes   *float64           // nil where counting took too long
+	DataBytes   *float64           // nil if counting took too long
 	Loaded      float64            `json:"loaded_s"` // since the epoch: when it read its files last
 	Settings    map[string]running `json:"settings"`
 	// Errors are the lines of its files that it rejects, as FILE:LINE.

@@ -82,7 +82,7 @@ func clusters(h *host.Host) ([]cluster, error) {
 
 // hasData reports whether a data directory exists whose main file cannot be read.
 func hasData(h *host.Host, dir string) bool {
-	for _, name := range []string{"postgresql.conf", "PG_VERSION"} { // the first one as a link that leads nowhere
+	for _, name := range []string{"postgresql.conf", "PG_VERSION"} { // the first may be a dangling link
 		if _, err := h.Files.Lstat(path.Join(dir, name)); err == nil {
 			return true
 		}

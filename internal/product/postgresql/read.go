@@ -86,7 +86,7 @@ func (r *reader) file(name string, must bool) error {
 		return r.text(name, text)
 	})
 	if !there && !must && errors.Is(err, fs.ErrNotExist) {
-		return nil // one that was not recorded may have the line that counts
+		return nil // a file that was not recorded may have the line that counts
 	}
 	return err
 }

@@ -76,7 +76,7 @@ func decimal(text string) (end int) {
 	}
 	one("+-")
 	if len(text) > end+2 && strings.EqualFold(text[end:end+2], "0x") {
-		return 0 // strtod has hexadecimal numbers with a point: the server takes them, fettle does not
+		return 0 // strtod accepts hexadecimal numbers with a point; the server does, fettle does not
 	}
 	digits := run(digit)
 	if one(".") {

@@ -14,7 +14,7 @@ import (
 // configTest runs promtool check config: it refuses files that the server would reject.
 func configTest(ctx context.Context, h *host.Host, main string) error {
 	if !host.HasProgram(h, "promtool") {
-		return nil // it is in the package, and the server refuses by itself
+		return nil // the package has it, and the server itself refuses a bad file
 	}
 	res, err := h.Exec.Run(ctx, host.Command{Argv: []string{"promtool", "check", "config", main}})
 	if err != nil || res.ExitCode == 0 {

@@ -21,8 +21,8 @@ import (
 // answer is the report of a running Prometheus.
 type answer struct {
 	Process product.Process    `json:"process"`
-	Silent  string             `json:"silent,omitempty"` // why it says nothing
-	Ready   string             `json:"ready"`            // what /-/ready answers: 200 OK
+	Silent  string             `json:"silent,omitempty"` // the reason that it does not respond
+	Ready   string             `json:"ready"`            // the response of /-/ready: 200 OK
 	Version string             `json:"version"`
 	Flags   map[string]string  `json:"flags"`  // all of them, with their defaults
 	Global  map[string]string  `json:"global"` // of its configuration, with defaults

@@ -12,7 +12,7 @@ import (
 // Socket is a socket at which the server's Jetty listens.
 type Socket struct {
 	TLS  bool
-	Host string // as its file has it, or Jetty's default
+	Host string // as in its file, or Jetty's default
 	Port string
 	At   string // FILE:LINE
 }

@@ -62,11 +62,11 @@ func JavaFile(h *host.Host) (file, text string, err error) {
 // Places are the directories and files of a server that are not its configuration.
 type Places struct {
 	Environments string // directory of the environments
-	Data         string // what the server's user writes into
+	Data         string // the directory that the server's user writes to
 	Certificate  string // of the server; "" where its name is not known
 	Key          string
 	CA           string // certificates of the authority
-	CRL          string // what it has revoked
+	CRL          string // the certificates that it has revoked
 }
 
 // places are the places of the packages.

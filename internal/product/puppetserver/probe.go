@@ -57,9 +57,9 @@ const (
 	AnonymousCatalog   = "anonymous_catalog"   // without a certificate
 	ForgedAlone        = "forged_alone"        // with forged headers and without a certificate
 	ForgedBeside       = "forged_beside"       // with forged headers and a certificate
-	BelievingBackEnds  = "believing_back_ends" // those that accept forged headers
+	BelievingBackEnds  = "believing_back_ends" // back ends that accept forged headers
 	AnonymousMetadata  = "anonymous_metadata"  // of a file that is in no cache
-	CachedMetadata     = "cached_metadata"     // of one that is, if there is a cache
+	CachedMetadata     = "cached_metadata"     // of a cached file, if there is a cache
 	CachedAnswer       = "cached_answer"       // current or stale
 	CachedAge          = "cached_age_seconds"  // by its Age header
 	CacheLifetime      = "cache_lifetime_seconds"

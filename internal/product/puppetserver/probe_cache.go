@@ -65,7 +65,7 @@ func (r *run) cache() {
 	path, at := metadataPath+file, origin(r.Front)+metadataPath+file
 	var kept seen
 	if why == "" {
-		_, why = r.look(path, asAgents(r.Environments[0]), true) // from now on it is in the cache
+		_, why = r.look(path, asAgents(r.Environments[0]), true) // now the cache has it
 	}
 	if why == "" {
 		kept, why = r.look(path, asAgents(r.Environments[0]), true)
@@ -131,8 +131,8 @@ func (r *run) withoutCertificate(name, path, query, at string) {
 	}
 }
 
-// stale answers whether the cached response differs from the server's present one. If they
-// differ, both are requested again, as the file may have been changed in between.
+// stale answers whether the cached response is the server's present one. If they differ, both
+// are requested again, as the file may have been changed in between.
 func (r *run) stale(path, at string, kept seen) (now seen) {
 	environment := r.Environments[0]
 	now, why := r.look(path, r.uncached(environment), true)
@@ -174,7 +174,7 @@ func (r *run) environments(path, at string, kept, now seen) {
 	word := apart
 	switch {
 	case why == "":
-		word = mixed // whatever it is, it is of no environment
+		word = mixed // a response is of another environment
 	case none.status == http.StatusNotFound || none.status == http.StatusBadRequest:
 		why = ""
 	}
@@ -186,7 +186,7 @@ func (r *run) environments(path, at string, kept, now seen) {
 				word = mixed
 			}
 		}
-		if theirs.status != http.StatusNotFound && why == "" { // that one may not have the file
+		if theirs.status != http.StatusNotFound && why == "" { // that environment may lack the file
 			why = not
 		}
 	}

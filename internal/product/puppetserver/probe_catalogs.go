@@ -110,7 +110,7 @@ func (r *run) backEnds() {
 		}
 	}
 	why := ""
-	if len(believing) == 0 { // one that believes them is enough
+	if len(believing) == 0 { // one that accepts them is enough
 		if r.NoBackEnds != "" {
 			unknown = append(unknown, r.NoBackEnds)
 		}

@@ -23,7 +23,7 @@ type told struct{ text, at string }
 // variable, and a variable over the file (Options::parse).
 type instance struct {
 	conf.Instance
-	unit  *systemd.Unit // nil where a copy has none
+	unit  *systemd.Unit // nil if a copy has none
 	flags map[string]told
 	env   map[string]told
 	lines []conf.Assignment // of the file

@@ -29,7 +29,7 @@ var filesystems = platform.Source{
 		}
 		for _, dir := range directories {
 			if st, err := s.Host.Files.Stat(dir); err != nil || !st.IsDir() {
-				continue // also if an archive has nothing of it
+				continue // even if an archive lacks it
 			}
 			holds := holder(dir, mounts)
 			if holds == "" {

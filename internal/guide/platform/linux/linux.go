@@ -1,6 +1,6 @@
-// Package linux answers the inputs of rules for every Linux machine beyond its facts: what
-// files set compared with what runs, what processes use of their limits, and who tunes the
-// machine.
+// Package linux answers the inputs of rules for every Linux machine beyond its facts: settings
+// in files compared with the running ones, the use of limits by processes, and the tuners of
+// the machine.
 package linux
 
 import (
@@ -46,7 +46,7 @@ func live(open func(*host.Host) *platform.Known) func(context.Context, *platform
 	return func(_ context.Context, s *platform.Subject) platform.Answers { return open(s.Host) }
 }
 
-// pids lists the processes. unknown is why they are not known.
+// pids lists the processes. unknown is the reason that they are unknown.
 func pids(h *host.Host) (pids []string, unknown string) {
 	entries, err := h.Files.ReadDir("/proc")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// processes has the largest processes of a machine with several NUMA nodes, and where their
-// memory is (proc_pid_numa_maps(5), summed as by numastat -p).
+// processes has the largest processes of a machine with several NUMA nodes, and the location of
+// their memory (proc_pid_numa_maps(5), summed as by numastat -p).
 var processes = platform.Source{
 	Prefix: "processes",
 	Sets:   []string{"processes"},
@@ -75,7 +75,6 @@ func numaNodes(s *platform.Subject) (nodes map[int]unit.CPUSet, smallest float64
 	return nodes, smallest, ""
 }
 
-// process is a large process.
 type process struct {
 	pid      string
 	name     string

@@ -57,7 +57,8 @@ var tunnels = platform.Source{
 // options that OVN adds; WireGuard's with padding, over IPv6).
 var overheads = map[string]float64{"vxlan": 50, "geneve": 100, "wireguard": 80}
 
-// collectsMetadata is the lowest MTU of a device that Open vSwitch uses for all tunnels (net/openvswitch/vport.c: the largest there is).
+// collectsMetadata is the lowest MTU of a device that Open vSwitch uses for all tunnels
+// (net/openvswitch/vport.c sets the largest possible one).
 const collectsMetadata = 65000
 
 // tunnelKind returns the kind of a tunnel, or "" for other devices. Pods of OVN and of

@@ -51,10 +51,10 @@ func parseFileNr(text string) (open, limit float64, ok bool) {
 	return allocated - free, float64(most), ok1 && ok2 && err == nil && free <= allocated
 }
 
-// clip shortens text for a message.
 func clip(text string) string { return internaltext.Truncate(strings.TrimSpace(text), 60) }
 
-// pressure has the time that tasks waited in the last five minutes, in percent (Documentation/accounting/psi.rst).
+// pressure has the time that tasks waited in the last five minutes, in percent
+// (Documentation/accounting/psi.rst).
 var pressure = platform.Source{
 	Prefix: "pressure",
 	Inputs: inputs("pressure",

@@ -57,7 +57,7 @@ type reader struct {
 	docs  []document
 	files int
 	bytes int64
-	// problem is what could not be read; ours reports whether that is a document of a
+	// problem describes a document that could not be read; ours reports whether it belongs to a
 	// cluster.
 	problem string
 	ours    bool
@@ -96,7 +96,7 @@ func (r *reader) bases() []string {
 		}
 		entries, err := r.host.Files.ReadDir(dir)
 		if err != nil {
-			return // directory reports it where it matters
+			return // directory reports it if it matters
 		}
 		for _, e := range entries {
 			name := path.Join(dir, e.Name())

@@ -43,8 +43,8 @@ func (t *told) finishKubelets() {
 
 // notApplied are the fields of a kubeletConfig that make the Machine Config Operator ignore the
 // whole object, and where the value belongs instead.
-// Source: github.com/openshift/machine-config-operator,
-// pkg/controller/kubelet-config/kubelet_config_controller.go, blacklistKubeletConfigurationFields.
+// Source: github.com/openshift/machine-config-operator, pkg/controller/kubelet-config,
+// kubelet_config_controller.go, blacklistKubeletConfigurationFields.
 var notApplied = map[string]string{
 	"featureGates": "the object FeatureGate has them", "cgroupDriver": "it is CRI-O's", "clusterDNS": "it is the cluster's", "clusterDomain": "it is the cluster's",
 	"staticPodPath": "the control plane is started from there", "runtimeRequestTimeout": "remove it",

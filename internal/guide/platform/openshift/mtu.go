@@ -40,7 +40,7 @@ func (t *told) devicesOf(d document) {
 // have larger ones.
 var usual = []float64{1500, 9000, 9001, 9216}
 
-// finishMTU answers the MTU of the devices, or that it is unknown where it matters.
+// finishMTU answers with the MTU of the devices, or the reason that it matters and is unknown.
 func (t *told) finishMTU() {
 	inside, ok := t.given("overlay_mtu").Value.(float64)
 	switch {

@@ -30,7 +30,7 @@ type network struct {
 	prefix netip.Prefix
 	at     string
 	host   int    // prefix of each node's part of a cluster network
-	hostAt string // where that is
+	hostAt string // its position
 	err    error
 }
 
@@ -41,7 +41,7 @@ type networks struct {
 	kind                      fact.Answer // the plug-in
 }
 
-// order is the precedence of documents: the cluster's own configuration is what runs.
+// order is the precedence of documents: the cluster's own configuration is the running one.
 var order = []string{"config", "operator", "install"}
 
 // one parses a network.
@@ -262,13 +262,13 @@ func (t *told) overlaps(input string, every []network, at string, others []netwo
 	t.give(input, strings.Join(both, ", "), at)
 }
 
-// parts answers how many nodes the cluster networks hold, and the pods of each. Several of one
-// family add up, and a node has a part of each family.
+// parts answers with the number of nodes that the cluster networks have parts for, and the pods
+// of each. Networks of one family add up, and a node has a part of each family.
 func (t *told) parts(all []network) {
 	if len(all) == 0 {
 		return
 	}
-	sum := map[bool]float64{} // by whether it is of IPv4
+	sum := map[bool]float64{} // by whether the network is IPv4
 	addresses := math.Inf(1)
 	for _, n := range all {
 		if n.err != nil {
@@ -299,7 +299,7 @@ func (t *told) parts(all []network) {
 	t.give("addresses_per_node", max(0, addresses), first.hostAt)
 }
 
-// room answers how many addresses networks have together.
+// room answers with the number of addresses that networks have together.
 func (t *told) room(input string, all []network) {
 	sum, known := 0.0, false
 	for _, n := range all {

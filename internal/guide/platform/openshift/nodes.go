@@ -9,7 +9,7 @@ import (
 // census counts machines and objects.
 type census struct {
 	role  map[string]int // nodes by their role
-	at    string         // where the first node is
+	at    string         // the position of the first node
 	cores float64        // of the largest worker
 	whole map[string]tally
 }

@@ -1,5 +1,5 @@
 // Package puppet answers the inputs of rules about a Puppet Server: its version, its limits,
-// whether its agents request each file by themselves, and what it answers to requests.
+// whether its agents request each file by themselves, and its responses to requests.
 package puppet
 
 import (
@@ -79,7 +79,7 @@ type puppet struct {
 	files   puppetserver.Layout
 
 	counts map[string]int // requests in the access log by resource; nil until it is read
-	before int64          // bytes of it that were not read
+	before int64          // unread bytes of the log
 	noLog  error
 }
 

@@ -23,7 +23,7 @@ var fronts = []struct {
 }
 
 // untimed returns the logs of agents' requests whose configured format lacks durations: Puppet
-// Server's own, and those of the web server in front that have its name.
+// Server's own, and those of a web server in front with puppet in their file names.
 func (p *puppet) untimed() fact.Answer {
 	main := path.Dir(p.files.Options)
 	all, err := puppetserver.Logs(p.host, main)

@@ -30,7 +30,7 @@ var installed = map[string]string{
 }
 
 // Installed returns the input that a key of custom-hiera.yaml sets, and its answer after the
-// installer has run with a value; "" for keys without an input.
+// installer has run with a value. input is "" for keys without an input.
 func Installed(key, value string) (input string, a fact.Answer) {
 	if input = installed[key]; input == "" {
 		option, ok := strings.CutPrefix(key, configEntries)

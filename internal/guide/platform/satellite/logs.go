@@ -106,7 +106,7 @@ func (s *satellite) sign(k kind) fact.Answer {
 func (s *satellite) count(files []string) {
 	of := slices.DeleteFunc(slices.Clone(signs), func(k kind) bool { return !slices.Equal(k.files, files) })
 	found := make([]sign, len(of))
-	all := sign{absent: true, at: files[0]} // what is the same for them
+	all := sign{absent: true, at: files[0]} // the parts that all kinds share
 	for _, p := range files {
 		counters := make([]counter, len(of))
 		for i, k := range of {

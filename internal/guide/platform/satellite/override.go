@@ -108,9 +108,9 @@ func (s *satellite) sizeSuits(key string) fact.Answer { return s.suits(key, s.si
 // overrideSuits answers whether the value of custom-hiera.yaml suits the machine.
 func (s *satellite) overrideSuits(key string) fact.Answer { return s.suits(key, s.overrideValue(key)) }
 
-// suits answers whether a value suits the machine. A size assumes some memory; on a machine
-// with less its shared buffers may exceed a quarter of it, the guide's maximum (000, 5.7). If
-// the memory is unknown every value suits.
+// suits answers whether a value suits the machine. Each size is for an amount of memory; on a
+// machine with less, its shared buffers may exceed a quarter of the memory, the guide's maximum
+// (000, 5.7). If the memory is unknown every value suits.
 func (s *satellite) suits(key string, a fact.Answer) fact.Answer {
 	text, ok := a.Value.(string)
 	switch {

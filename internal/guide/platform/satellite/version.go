@@ -151,8 +151,8 @@ func (s *satellite) find() *satelliteProduct {
 	return p
 }
 
-// signless reports whether the machine has none of the directories of every Foreman and
-// Capsule, so that its packages need not be read.
+// signless reports whether the machine lacks all directories of a Foreman or Capsule, so that
+// its packages need not be read.
 func (s *satellite) signless() bool {
 	for _, dir := range []string{"/etc/foreman", "/etc/foreman-proxy", "/etc/foreman-installer", "/usr/share/foreman", "/usr/share/foreman-proxy"} {
 		if _, err := s.host.Files.Stat(dir); !errors.Is(err, fs.ErrNotExist) {

@@ -103,7 +103,7 @@ func (a *applications) add(app application) error {
 	return nil
 }
 
-// capacity is what a node has for pods: cores, and bytes of memory.
+// capacity is the part of a node for pods: cores, and bytes of memory.
 type capacity struct{ cores, memory float64 }
 
 func (p *plan) capacity(cores, ram float64) (capacity, []rule.Source) {

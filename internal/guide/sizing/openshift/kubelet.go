@@ -75,7 +75,7 @@ func (p *plan) kubelets() error {
 		{"maxPods", maxPods}, {"podsPerCore", p.w.PodsPerCore}, {"kubeAPIQPS", p.w.QPS}, {"kubeAPIBurst", p.w.Burst},
 		{"cpuManagerPolicy", policy}, {"cpuManagerReconcilePeriod", period}, {"topologyManagerPolicy", topology},
 	}})
-	file := "cpumanager-kubeletconfig.yaml" // named after what it changes, as in the documents
+	file := "cpumanager-kubeletconfig.yaml" // named after the change, as in the documents
 	switch {
 	case pods:
 		file = "change-maxPods-cr.yaml"

@@ -121,7 +121,7 @@ func (p *plan) measured(ctx context.Context, table demand) error {
 	return nil
 }
 
-// scale returns how much larger the requested cluster is than the measured one, and why.
+// scale returns the factor between the requested and the measured cluster, and the reason.
 func (p *plan) scale(u *Usage) (float64, string) {
 	factor, how := 0.0, ""
 	if u.Nodes > 0 {

@@ -20,7 +20,7 @@ type plan struct {
 
 	network      string // plug-in
 	maxPods      int    // of the kubelets
-	podsPerNode  int    // of these, what the cores allow
+	podsPerNode  int    // of these, the pods that the cores allow
 	userPods     int    // of a node; it needs addresses for these and the system's
 	systemPods   int
 	pods         int // of the whole cluster, without the system's

@@ -243,7 +243,7 @@ func (w *Request) check() error {
 	if w.HugePages > w.NodeRAM {
 		fault("", "huge-pages", "%s is more than the %g GB of a node", w.HugePages, w.nodeGB())
 	}
-	if len(problems) > 1 { // a remedy for one of several is not enough
+	if len(problems) > 1 { // one remedy is not enough for all problems
 		for _, p := range problems {
 			p.Works = nil
 		}

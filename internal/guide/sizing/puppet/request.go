@@ -22,7 +22,7 @@ type Request struct {
 	CPUs     int
 	RAM      unit.Size
 	FrontEnd string   // nginx or apache; "" for the one that is installed
-	Parts    []string // what is written even if the log does not call for it: static, cache, jruby
+	Parts    []string // parts to write even if the log does not call for them: static, cache, jruby
 	Seconds  int      // lifetime of a cached answer
 	Port     int      // of the server behind the front end
 	Certname string   // "" for the server's own
@@ -89,7 +89,7 @@ func (w *Request) Size(_ context.Context, f sizing.Figures) (*sizing.Result, err
 		return nil, sizing.Bad("log", "%s has no durations: add %%D to the format of the log (P06)", w.Traffic.names())
 	}
 	if w.Server.Version != "" && w.Server.Interpreters == 0 {
-		w.Server.Interpreters = defaultInterpreters(w.CPUs) // the copy does not say how many CPUs it has
+		w.Server.Interpreters = defaultInterpreters(w.CPUs) // the copy lacks the number of CPUs
 	}
 	r := sizing.NewResult(f, "puppet", w.Server.Version)
 	p := &plan{Request: w, Result: r, log: w.Traffic, figures: r.Newest("puppet-requests")}
@@ -117,7 +117,7 @@ func (p *plan) nothingWritten() {
 		p.Note("nothing is written: there is no Puppet Server %s. %s", p.where(), p.next())
 	case p.Server.Version == "":
 		p.Note("nothing is written: neither static catalogs nor a cache pay, and there is no Puppet Server %s whose interpreters and memory could be set. %s", p.where(), p.next())
-	case len(p.Steps) > 0: // the steps say who writes
+	case len(p.Steps) > 0: // the steps name the writer
 	default:
 		p.Note("nothing is written: the log calls for no change")
 	}

@@ -9,7 +9,7 @@ type Server struct {
 	RedHat     bool   // the layout of Red Hat's packages for the web servers
 
 	Static    bool   // static_catalogs
-	StaticAt  string // where it is set to false
+	StaticAt  string // position of the line that sets it to false
 	Versioned bool   // code-id-command is set
 
 	Interpreters int    // effective number, set or by default
@@ -37,8 +37,8 @@ type Server struct {
 	// Paths of the server's own TLS files; "" if unknown.
 	Certificate, Key, CA, CRL string
 
-	// FileRule names a rule of auth.conf that denies some nodes what a cache would serve to all
-	// ("FILE:LINE does not ..."), or is "".
+	// FileRule names a rule of auth.conf that denies some nodes files that a cache would serve
+	// to all ("FILE:LINE does not ..."), or is "".
 	FileRule string
 
 	Nginx, Apache string // versions; "" if not installed

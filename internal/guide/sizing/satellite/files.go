@@ -23,7 +23,7 @@ func (p *plan) far() (names []string) {
 		names = append(names, c.Name)
 	}
 	if len(names) == 0 {
-		return []string{"HOST"} // one of those that it manages
+		return []string{"HOST"} // one of the managed hosts
 	}
 	return names
 }

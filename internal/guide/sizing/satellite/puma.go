@@ -41,7 +41,8 @@ func (p *plan) workerRange() (least, most int, row string, err error) {
 	return least, int(p.sizes.Number(up.Key, "workers_max")), up.Key, nil
 }
 
-// threadSteps are the measured numbers of threads and the default, the fastest first: 16 were 23 % faster than 4, 8 were 14 %; 32 only 10 %.
+// threadSteps are the measured numbers of threads and the default, the fastest first. Compared
+// with 4 threads, 16 were 23 % faster, 8 were 14 %, and 32 only 10 %.
 var threadSteps = []int{16, 8, 5}
 
 // frontEnd chooses Puma's workers and threads: as many workers as the measurements support
@@ -102,8 +103,8 @@ func (p *plan) frontEnd() error {
 }
 
 // moreBuffers gives PostgreSQL 2 GiB of buffers, the start of the guide's optimum for every
-// size (5.7), if the size has less and the memory holds them with the chosen threads. It
-// returns how many Puma workers that costs.
+// size (5.7), if the size has less and the memory suffices with the chosen threads. It returns
+// the number of Puma workers that this costs.
 func (p *plan) moreBuffers(least, most int) (gaveUp int) {
 	const better = 2 << 30
 	if p.buffers >= better || better > float64(p.ram)/4 {
@@ -179,8 +180,8 @@ func (p *plan) dynflow() (threads, units float64) {
 	return p.services.Number("dynflow orchestrator", "value") + each*workers + each, workers + 2
 }
 
-// connections returns the consumers of PostgreSQL's connections, as S34 counts them, and how
-// many are left.
+// connections returns the consumers of PostgreSQL's connections, as S34 counts them, and the
+// number left.
 func (p *plan) connections() (parts []sizing.Part, left float64) {
 	threads, units := p.dynflow()
 	take := func(row string) float64 { return p.budget.Number(row, "connections") }
@@ -194,7 +195,7 @@ func (p *plan) connections() (parts []sizing.Part, left float64) {
 	return parts, p.tuned(entries+"max_connections") - sum(parts)
 }
 
-// memory returns the consumers of the memory in MiB, as S35 counts them, and how much is left.
+// memory returns the consumers of the memory in MiB, as S35 counts them, and the amount left.
 func (p *plan) memory() (parts []sizing.Part, left float64) {
 	_, units := p.dynflow()
 	take := func(row string) float64 { return p.budget.Number(row, "memory") / (1 << 20) }

@@ -19,8 +19,8 @@ import (
 // Request is the load of a Satellite.
 type Request struct {
 	Hosts         int
-	CPUs          int       // 0 for those of the size
-	RAM           unit.Size // 0 for that of the size
+	CPUs          int       // 0 means the CPUs of the size
+	RAM           unit.Size // 0 means the memory of the size
 	BareMetal     bool
 	Registrations int // at once
 	Downloads     int // hosts at once, from the Satellite itself
@@ -214,5 +214,5 @@ func (p *plan) command() string {
 	return strings.Join(words, " ")
 }
 
-// ofSize is the source of the installer's files of the sizes.
+// ofSize returns the source of the installer's files of the sizes.
 func (p *plan) ofSize() []rule.Source { return p.tuning.Sources[:min(1, len(p.tuning.Sources))] }
