@@ -37,9 +37,9 @@ func ByRPM(h *host.Host) bool {
 	return h.Live && rpmDatabase(h.Files) != "" && (err != nil || len(dpkgStatus(string(text))) == 0)
 }
 
-// askRPM lists all packages at once, so that an archive has one answer. Signatures are not
-// verified again, which would take most of the time. The version comes first, because
-// host.Redact removes what follows a name that ends in "token".
+// askRPM lists all packages at once, so that an archive has one answer. It does not verify
+// signatures again, which would take most of the time. The version comes first, because
+// host.Redact removes the text after a name that ends in "token".
 func askRPM(h *host.Host, db string) (List, error) {
 	c := host.Command{
 		Argv:    []string{"rpm", "-qa", "--nodigest", "--nosignature", "--qf", `%{VERSION}\t%{NAME}\n`},

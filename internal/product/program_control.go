@@ -342,7 +342,7 @@ func Until(ctx context.Context, try func() error) error {
 	}
 }
 
-// background starts a program that stays in the foreground, without a terminal.
+// background starts a program that stays in the foreground, detached from the terminal.
 const background = `setsid "$@" </dev/null >/dev/null 2>&1 &`
 
 // Run starts a server.

@@ -68,7 +68,7 @@ func (d DryRun) Run(ctx context.Context, h *host.Host) (Checked, error) {
 	return out, nil
 }
 
-// outOfView are messages that the private view or the user causes.
+// outOfView are messages that the private view or the user may cause.
 var outOfView = []string{"Permission denied", "Read-only file system", "Operation not permitted", "Cannot assign requested address", "Network is unreachable"}
 
 var pathInText = text.LazyRegexp(`/[^\s'"<>:;,()\[\]]+`)

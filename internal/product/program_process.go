@@ -247,7 +247,7 @@ func openFiles(limits string) int64 {
 	return -1
 }
 
-// Main lists the processes whose parent is not among them: the main one of each instance.
+// Main lists the processes whose parent is not among them: the main process of each instance.
 func Main(all []Process) []Process {
 	return slices.DeleteFunc(slices.Clone(all), func(p Process) bool {
 		return slices.ContainsFunc(all, func(q Process) bool { return q.PID == p.Parent })

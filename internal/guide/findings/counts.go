@@ -53,7 +53,7 @@ func (a *Audit) disabledByCopy() []string {
 	return off
 }
 
-// counted prints a number of rules, and of items if that differs.
+// counted prints a number of rules, and the number of items if it differs.
 func counted(rules, items int, what string) string {
 	text := fmt.Sprintf("%d %s", rules, what)
 	if items != rules {

@@ -48,8 +48,8 @@ type Audit struct {
 // OtherRelease is a release that a program was audited as.
 type OtherRelease struct {
 	Program string `json:"program"`
-	// Release is the requested one, and Rules the one whose rules were applied: the newest
-	// known, if Release is newer.
+	// Release is the requested release. Rules is the release whose rules were applied: the
+	// newest known one, if Release is newer.
 	Release string `json:"release"`
 	Rules   string `json:"rules"`
 	// OpenShift is the version of OpenShift that was requested instead.
@@ -107,8 +107,8 @@ func Bad(s rule.State) bool { return s == rule.Failed || s == rule.Warned || s =
 
 func badness(s rule.State) int { return slices.Index(rule.States, s) }
 
-// ordered sorts the worst first, keeps the findings of a rule together, and puts
-// consequences after their cause.
+// ordered sorts the worst findings first, keeps those of a rule together, and puts consequences
+// after their cause.
 func ordered(findings []rule.Finding) []rule.Finding {
 	worst := map[string]int{} // state of each rule
 	for _, f := range findings {
@@ -271,7 +271,7 @@ type writer struct {
 	audit *Audit
 }
 
-// lines writes wrapped lines; continuation lines are indented by two more.
+// lines writes wrapped lines; continuation lines are indented by two more blanks.
 func (w *writer) lines(indent string, lines ...string) {
 	for _, line := range lines {
 		text := ui.Wrap(ui.Printable(line), w.width-len(indent)-2)

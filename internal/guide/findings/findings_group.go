@@ -27,7 +27,7 @@ func (g group) Fixes() []string {
 	return out
 }
 
-// fixLines returns the lines of Fixes, with commands apart from the words.
+// fixLines returns the lines of Fixes, with commands separate from the words.
 func (g group) fixLines() []fixLine {
 	out := fixLines(g.Finding)
 	if n := len(g.Changes); n > 0 {

@@ -14,7 +14,7 @@ import (
 //go:embed findings.html
 var findingsPage string
 
-// It is parsed on demand, because that takes as long as a short verb.
+// The template is parsed on demand, because that takes as long as a short command.
 var findingsTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("findings").Funcs(template.FuncMap{
 		"text":    func(s string) string { return ui.Line(strings.ToValidUTF8(s, "\ufffd")) },

@@ -91,7 +91,7 @@ func markdownCode(s string) string {
 	return "`" + s + "`"
 }
 
-// MarkdownText escapes text so that nothing in it is markup of Markdown (CommonMark 2.4) or
+// MarkdownText escapes text so that no part of it is markup of Markdown (CommonMark 2.4) or
 // HTML, or a mention of a person or a ticket.
 func MarkdownText(s string) string {
 	s = ui.Printable(strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "\ufffd"))

@@ -37,7 +37,7 @@ func Facts() []Source {
 	return out
 }
 
-// typeOf returns the rules' type of a fact, or "" if rules have none.
+// typeOf returns the rules' type of a fact, or "" if there is no such type.
 func typeOf(t reflect.Type) fact.Type {
 	switch reflect.Zero(t).Interface().(type) {
 	case string:

@@ -7,8 +7,8 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// Known collects answers to inputs, the items of sets, and why the rest is unknown. Inputs
-// without an answer are absent. In the zero value everything is absent.
+// Known collects answers to inputs, the items of sets, and the reason that the rest is unknown.
+// Inputs without an answer are absent. In the zero value everything is absent.
 type Known struct {
 	answers  map[string]fact.Answer
 	items    map[string][]string

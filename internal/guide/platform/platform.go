@@ -14,7 +14,7 @@ type Platform struct {
 	Name string // in rules and on the command line
 	Doc  string
 	// Input has a value only on machines of this platform, which are audited as such by
-	// default. "" for every machine.
+	// default. It is "" if every machine is one.
 	Input string
 	// Health is the command that checks the platform after a change, or nil. It changes
 	// nothing.

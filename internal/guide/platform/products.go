@@ -46,7 +46,7 @@ func Product(p product.Product) Source {
 	return s
 }
 
-// uncopied returns why a copy without a product does not prove that the machine lacks it.
+// uncopied returns an error if a copy without a product may be incomplete.
 func uncopied(h *host.Host, p product.Product) error {
 	if !h.IsCopiedTree() {
 		return nil

@@ -99,7 +99,7 @@ func (r *Rule) finding(instance string, s State, reason string) Finding {
 }
 
 // one evaluates a rule. An absent input makes it not applicable, an unknown one makes the
-// finding unknown, before anything is evaluated.
+// finding unknown; both are checked before the evaluation.
 func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.MachineTree) Finding {
 	if err := c.Compile(r); err != nil {
 		return r.finding(instance, Unknown, err.Error())
@@ -164,8 +164,8 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.Ma
 	}
 }
 
-// judged returns the finding on the values of the inputs; more has those that are lower
-// bounds, and why.
+// judged returns the finding on the values of the inputs; more has the inputs that are lower
+// bounds, with the reason.
 func (c *Catalogue) judged(r *Rule, instance string, env map[string]any, more map[string]string) Finding {
 	f := r.finding(instance, Passed, "")
 	if err := c.judge(r, env, &f); err != nil {

@@ -18,8 +18,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// file collects the rules, tables and evidence of files. An unknown or duplicate key and a
-// value of the wrong kind are errors with their line.
+// file collects the rules, tables and evidence of files. Unknown or duplicate keys and values
+// of the wrong kind are errors with their line.
 type file struct {
 	name     string
 	copied   bool

@@ -85,8 +85,8 @@ func (c *Catalogue) wrongGiven(r *Rule, e Example) []error {
 	return problems
 }
 
-// Try evaluates a rule on the machine of one of its examples. over, if not nil, can answer
-// settings instead.
+// Try evaluates a rule on the machine of one of its examples. over, if not nil, can provide the
+// values of settings.
 func (c *Catalogue) Try(ctx context.Context, r *Rule, e Example, over func(setting string, as fact.Type) (fact.Answer, bool)) Finding {
 	item := exampleItem
 	if named, ok := e.Given["instance"].(string); ok {

@@ -72,7 +72,7 @@ func scaled(by float64) func(...any) (any, error) {
 	return func(args ...any) (any, error) { return float(args[0]) * by, nil }
 }
 
-// float returns a number of an expression, whose whole numbers are ints.
+// float returns a number of an expression as a float64; whole numbers are ints there.
 func float(v any) float64 {
 	switch v := v.(type) {
 	case int:

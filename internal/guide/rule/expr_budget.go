@@ -12,10 +12,10 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-// The library limits the elements of lists that an expression creates to a million, but not
-// the bytes of strings (one appended to itself 30 times is a GiB), nor the iterations over
-// lists. So expressions have only functions that create no strings, and replacements of
-// others that count the bytes; iterations count the elements.
+// The library limits the elements of lists that an expression creates to a million, but not the
+// bytes of strings (one appended to itself 30 times is a GiB), nor the iterations over lists.
+// So expressions only have functions that create no strings, and replacements of other
+// functions that count the bytes; iterations count the elements.
 
 const (
 	// maxExprBytes is the longest expression.
@@ -49,8 +49,8 @@ var refused = func() map[string]string {
 	return why
 }()
 
-// withoutRefused returns an error if an expression calls a refused function; the library
-// cannot disable those.
+// withoutRefused returns an error if an expression calls a refused function, which the library
+// cannot disable.
 func withoutRefused(program ast.Node) error {
 	var found words
 	ast.Walk(&program, &found)

@@ -60,8 +60,8 @@ type Finding struct {
 	Inputs []ProgramInput `json:"inputs,omitempty"`
 	// Reason is the reason that it is not applicable or unknown.
 	Reason string `json:"reason,omitempty"`
-	// Ask is the command that makes an unknown finding known; "" if the reason has one, or
-	// if there is none.
+	// Ask is the command that would determine an unknown finding; "" if the reason names one,
+	// or if there is none.
 	Ask string `json:"ask,omitempty"`
 	Why string `json:"why"`
 	// Because is the rule whose failure explains the failure of this one.
@@ -103,7 +103,7 @@ type Entry struct {
 	For string `json:"-"`
 }
 
-// Print formats a value for a person: sizes in binary units, numbers without exponent.
+// Print formats a value for users: sizes in binary units, numbers without exponent.
 func Print(v any, unit string) string {
 	switch v := v.(type) {
 	case nil:

@@ -10,7 +10,7 @@ import (
 	internaltext "fettle.dev/fettle/internal/text"
 )
 
-// forms shows how the parts of a rule are written, for messages about wrong YAML.
+// forms shows the syntax of the parts of a rule, for messages about wrong YAML.
 var forms = map[string]string{
 	"the file":   `of rules, each of which begins with "- id: NAME"`,
 	"disable":    `[{id: S06, reason: why not here}]`,

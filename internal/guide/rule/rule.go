@@ -15,7 +15,7 @@ type Rule struct {
 	Title string `json:"title"`
 	// Platforms are the audits that include it: linux, satellite, puppet, ...
 	Platforms []string `json:"platforms"`
-	// Versions are the product versions it applies to; empty for all.
+	// Versions are the product versions it applies to; empty means all.
 	Versions []Range `json:"versions,omitempty"`
 	// On is the kind of machine it applies to; nil means all.
 	On *Where `json:"on,omitempty"`
@@ -45,8 +45,8 @@ type Rule struct {
 	// Reminder marks guidance that no program can check: it is shown if the rule applies,
 	// counted separately, and never passes.
 	Reminder bool `json:"reminder,omitempty"`
-	// Missing is, for a reminder, the fact that fettle does not read, and the command
-	// that shows it.
+	// Missing is, for a reminder, the fact that fettle does not read, and a command that shows
+	// it.
 	Missing string `json:"missing,omitempty"`
 
 	Why     string   `json:"why"`
@@ -95,8 +95,8 @@ type Range struct {
 
 // Where is the kind of machine that a rule is for; empty fields match any.
 type Where struct {
-	// Kind is "bare-metal" or "guest". What a guest cannot control, such as the frequency
-	// of its CPUs, is for bare metal.
+	// Kind is "bare-metal" or "guest". A setting that a guest cannot control, such as the
+	// frequency of its CPUs, is for bare metal.
 	Kind string `json:"kind,omitempty"`
 	// Cloud, Vendor and Model are patterns as for file names ("Dell*").
 	Cloud  string `json:"cloud,omitempty"`

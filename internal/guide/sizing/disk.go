@@ -15,8 +15,8 @@ var decimal = []struct {
 	size uint64
 }{{"PB", 1e15}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}}
 
-// parseDisk parses the size of a disk: kB to PB are powers of 1000, all else is parsed by
-// unit.ParseSize.
+// parseDisk parses the size of a disk: kB to PB are powers of 1000; unit.ParseSize parses all
+// others.
 func parseDisk(s string) (unit.Size, error) {
 	text := strings.TrimSpace(s)
 	for _, u := range decimal {

@@ -146,7 +146,7 @@ func (f *file) artefact() (Artefact, error) {
 	return Artefact{Name: strings.TrimSuffix(path.Base(f.name), ".yaml") + ".yaml", What: "the entries of " + f.name + " for the rules", Checked: "", Content: text}, err
 }
 
-// text returns a file of lines below a heading, each below the rule that needs it.
+// text returns a file of lines below a heading, each line after the rule that needs it.
 func (f *file) text(heading string, print func(line) string) string {
 	var b strings.Builder
 	b.WriteString("# " + written + "\n")

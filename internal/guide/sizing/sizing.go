@@ -39,7 +39,7 @@ type Request interface {
 // Result is the answer to a request.
 type Result struct {
 	Schema string `json:"schema"` // fettle/size/v1
-	// Platform is "openshift", "hugepages", ...; Version that of the product, or "".
+	// Platform is "openshift", "hugepages", ...; Version is the product's version, or "".
 	Platform string `json:"platform"`
 	Version  string `json:"version,omitempty"`
 	// NewerVersion is the requested version if it is newer than all known ones: the figures

@@ -205,7 +205,7 @@ func (w *writer) put(artefacts []Artefact) error {
 	return w.putLedger()
 }
 
-// drop removes a file that the plan no longer has, unless it belongs to another plan too
+// drop removes a file that the plan no longer has, unless the file also belongs to another plan
 // or was changed.
 func (w *writer) drop(name string) error {
 	if others := w.led.others(name, w.owner); len(others) > 0 {

@@ -25,7 +25,7 @@ type Log struct {
 	// Own is true for the server's own log, in which only some lines are requests: it is read
 	// only if the user names it.
 	Own bool
-	// Format is the format with its place, or BuiltIn one of the product's own.
+	// Format is the format with its place; BuiltIn replaces it for the product's own formats.
 	Format  conf.Quoted
 	BuiltIn string // instead of Format
 	Name    string // of the format, if it has one

@@ -19,8 +19,8 @@ const (
 	logs = "/var/log/foreman-installer"
 )
 
-// Kind returns that kind. A key takes effect when foreman-installer runs, which fettle leaves
-// to the administrator, because it restarts everything.
+// Kind returns the kind hiera. A key takes effect when foreman-installer runs, which fettle
+// leaves to the administrator, because it restarts everything.
 func Kind(h *host.Host) setting.Kind {
 	return New(h, Product{
 		Name:   Name,

@@ -64,8 +64,8 @@ func start(h *host.Host, main string, _ product.Process) (product.Start, error) 
 	return s, err
 }
 
-// holds refuses a quota below the size of the database: the alarm that it raises stays until
-// it is disarmed, also after undo.
+// holds refuses a quota below the size of the database: it would raise an alarm that stays
+// until it is disarmed, even after undo.
 func holds(h *host.Host, key, text string) error {
 	if key != "quota-backend-bytes" {
 		return nil

@@ -21,8 +21,7 @@ const (
 	callTime = time.Minute
 )
 
-// asker sends requests to a running member, with the member's own certificate if it requires
-// one.
+// asker sends requests to a running member, with the member's own certificate if necessary.
 type asker struct {
 	host   *host.Host
 	in     *instance

@@ -31,7 +31,7 @@ func ofCluster(name string, as fact.Type, doc string) input {
 	return input{Name: name, Type: as, Doc: doc, Answer: func(i *installed) fact.Answer { return i.Files.cluster[name] }}
 }
 
-// AsksRelease reports whether an input's answer depends on the release only.
+// AsksRelease reports whether the answer of an input depends only on the release.
 func AsksRelease(name string) bool {
 	return slices.ContainsFunc(releaseInputs, func(in input) bool { return name == "etcd.*."+in.Name || name == "etcd."+in.Name })
 }

@@ -319,7 +319,7 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 	if in.config != nil {
 		return conf.Place{}, false, fmt.Errorf("%s sets %s in a way that fettle cannot change: change it by hand", t.at, key)
 	}
-	// The unit's own Environment=, over which a variable of the file takes precedence.
+	// The unit's own Environment= sets it, which a variable of the file overrides.
 	return conf.Place{}, false, nil
 }
 

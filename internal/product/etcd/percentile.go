@@ -9,8 +9,8 @@ import (
 )
 
 // percentile is the bucket of a histogram with the 99th percentile, and the number of
-// observations. The value inside the bucket is not known: the interpolation of Prometheus'
-// histogram_quantile makes 50.9 ms of round trips that all take 26.
+// observations. The value inside the bucket is unknown: for round trips that all take 26 ms,
+// the interpolation of Prometheus' histogram_quantile returns 50.9 ms.
 type percentile struct {
 	N int64 `json:"observations"`
 	stats.HistogramBucket

@@ -128,7 +128,7 @@ func query(ctx context.Context, h *host.Host, all []*pumaInstance) ([]pumaRunnin
 	return out, nil
 }
 
-// look reads the rest from a process; in is nil if no unit sets it up.
+// look reads the remaining fields from a process; in is nil if no unit sets it up.
 func (r *pumaRunning) look(ctx context.Context, h *host.Host, in *pumaInstance, children []product.Process) {
 	if in == nil {
 		in = byHand(h, *r)
@@ -178,8 +178,8 @@ func environ(h *host.Host, pid int, names []string) (env map[string]string, whol
 	return env, whole
 }
 
-// threads counts the threads of a process by the names that Puma gives them since
-// 5.0 (lib/puma/thread_pool.rb).
+// threads counts the threads of a process by their names, which Puma sets since 5.0
+// (lib/puma/thread_pool.rb).
 func threads(h *host.Host, pid int) worker {
 	w := worker{PID: pid}
 	dir := fmt.Sprintf("/proc/%d/task", pid)

@@ -61,7 +61,7 @@ func isOption(key string) bool {
 	return parameters.Named(key) != nil
 }
 
-// decides returns the options that a key decides: itself, or those that read a variable.
+// decides returns the options that a key decides: the key itself, or those that read it.
 func (in *pumaInstance) decides(key string) []string {
 	if isOption(key) {
 		return []string{key}

@@ -6,8 +6,8 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// environment has the variables that the lines read so far set: setenv of the section global
-// applies to all later lines, of other files too (Configuration Manual, "setenv",
+// environment has the variables that the lines read so far set: setenv in the section global
+// applies to all later lines, including those of other files (Configuration Manual, "setenv",
 // "presetenv", "unsetenv", "resetenv").
 type environment map[string]string
 

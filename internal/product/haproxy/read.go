@@ -75,7 +75,7 @@ func (o option) value() string {
 	return syntax{}.Unquote(o.args)
 }
 
-// unknown reports whether a part of the value is from the environment.
+// unknown reports whether a part of the value is unknown because it comes from the environment.
 func (o option) unknown() bool { return o.variable && o.expanded == nil }
 
 // settings has the options that HAProxy reads of one instance.

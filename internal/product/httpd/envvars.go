@@ -154,7 +154,7 @@ func ulimitFiles(value string) (files int64, ok bool) {
 	return 0, false
 }
 
-// checkUlimit refuses any other command: apache2ctl runs the value of the variable as root.
+// checkUlimit refuses any command except ulimit -n: apache2ctl runs the value as root.
 func checkUlimit(value string) error {
 	if _, ok := ulimitFiles(value); !ok {
 		return fmt.Errorf("%w: %q: want ulimit -n NUMBER", setting.ErrNotSettable, value)

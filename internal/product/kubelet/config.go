@@ -258,7 +258,7 @@ var times = []string{
 	"shutdownGracePeriod", "shutdownGracePeriodCriticalPods",
 }
 
-// nullTimes returns an error for a time that is null, with which the kubelet does not start.
+// nullTimes returns an error for a time that is null, which prevents the kubelet from starting.
 func (d document) nullTimes() error {
 	for _, name := range times {
 		if v, ok := d.members[name]; ok && v.null {

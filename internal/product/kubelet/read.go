@@ -194,7 +194,7 @@ func skippedBelow(h *host.Host, dir string, depth int) []string {
 	return out
 }
 
-// kindOf reports whether a file is a configuration of the kubelet, and not credentials.
+// kindOf reports whether a file is a configuration of the kubelet, rather than credentials.
 func kindOf(h *host.Host, name string) bool {
 	text, err := h.Files.ReadFile(name)
 	if err != nil {

@@ -27,7 +27,7 @@ var parameters = product.Parameters{
 	truth("gzip", "off", "whether answers are compressed"),
 }
 
-// contexts are the blocks that they belong to; "" is the file itself.
+// contexts are the blocks that directives belong to; "" is the file itself.
 var contexts = map[string]string{
 	"worker_processes": "", "worker_rlimit_nofile": "", "worker_connections": "events", "multi_accept": "events", "keepalive_timeout": "http",
 	"keepalive_requests": "http", "sendfile": "http", "tcp_nopush": "http", "proxy_read_timeout": "http", "proxy_connect_timeout": "http",

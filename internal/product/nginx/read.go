@@ -62,7 +62,7 @@ type settings struct {
 	logs  []logDirective
 }
 
-// found is a directive with all of its blocks; the place has only those of its own file.
+// found is a directive with all of its blocks; Place has only the blocks in its own file.
 type found struct {
 	key   string
 	words []string

@@ -122,7 +122,7 @@ func word(text string, i int) (w string, next int, ok bool) {
 	return unescape.Replace(text[begin:i]), i, true
 }
 
-// unescape replaces a backslash and the next byte; before others it stays.
+// unescape replaces a backslash and the next byte; a backslash before any other byte stays.
 var unescape = strings.NewReplacer(`\"`, `"`, `\'`, `'`, `\\`, `\`, `\t`, "\t", `\r`, "\r", `\n`, "\n")
 
 // skipLua finds the end of a block of Lua that begins at i (Lua 5.1, "Lexical Conventions"):

@@ -89,8 +89,8 @@ func stop(ctx context.Context, h *host.Host, main string, _ product.Process) err
 	return err
 }
 
-// complaint finds the reason in an output: the server's fatal message, and a message logged
-// just before it that has a cause.
+// complaint finds the reason in an output: the server's fatal message, after a message logged
+// just before it if that names a cause.
 func complaint(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	after := func(line, word string) (string, bool) {

@@ -112,7 +112,7 @@ type postmaster struct {
 	port    string
 }
 
-// serverOf reads postmaster.pid; product.ErrStopped if that process does not exist.
+// serverOf reads postmaster.pid. It returns product.ErrStopped if that process does not exist.
 func serverOf(h *host.Host, dir string) (postmaster, error) {
 	text, err := h.Files.ReadFile(path.Join(dir, "postmaster.pid"))
 	if host.Unknown(err) {

@@ -109,8 +109,8 @@ func (s *Server) Do(ctx context.Context, database, statement string) error {
 	return err
 }
 
-// Hold keeps a session with a database open, which shows that it is in use, until the
-// returned function is called or this process ends.
+// Hold keeps a session with a database open, so that the database is in use, until the returned
+// function is called or this process ends.
 func (s *Server) Hold(ctx context.Context, database string) (func(), error) {
 	c, err := s.session(context.WithoutCancel(ctx), database)
 	if err != nil {

@@ -24,8 +24,8 @@ const (
 
 // Logs returns the logs of a server, each with the pattern of its encoder: the files of the
 // configuration of logback-access (webserver.access-log-config) and of logback
-// (global.logging-config), whose lines have the times that catalogs took to compile. main is
-// one of these files, or a directory that has them or conf.d.
+// (global.logging-config), which logs the time to compile each catalog. main is one of these
+// files, or a directory that has them or conf.d.
 func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 	st, err := h.Files.Stat(main)
 	if err != nil {

@@ -35,7 +35,7 @@ type Plan struct {
 	Node string
 	// Environments have the file; the first is used for all other requests. At least one.
 	Environments []string
-	// File is a file of the server, as MOUNT/PATH: modules/ssh/sshd_config. "" is the first
+	// File is a file of the server, as MOUNT/PATH: modules/ssh/sshd_config. "" means the first
 	// one of the plug-ins that agents get.
 	File string
 	// UserAgent is the User-Agent header of the agents; "" if unknown.
@@ -110,7 +110,7 @@ type run struct {
 	Plan
 	ctx     context.Context
 	answers map[string]fact.Answer
-	// serves is true if the node would have got its own catalog: Puppet Server runs.
+	// serves is true if the node would get its own catalog, so that Puppet Server runs.
 	serves bool
 }
 

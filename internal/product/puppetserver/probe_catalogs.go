@@ -10,8 +10,8 @@ import (
 
 const catalogPath = "/puppet/v3/catalog/"
 
-// outcome is the result of a request for a catalog: the word, or why it is unknown. away is
-// true if no connection could be made.
+// outcome is the result of a request for a catalog: the word, or the reason that it is unknown.
+// away is true if no connection could be made.
 type outcome struct {
 	word, why string
 	away      bool
@@ -54,7 +54,7 @@ func forged(node string) map[string]string {
 	return map[string]string{"X-Client-Verify": "SUCCESS", "X-Client-DN": "CN=" + node}
 }
 
-// catalogs requests a catalog from the front end in all ways that should be denied.
+// catalogs requests a catalog from the front end in all ways that it should deny.
 func (r *run) catalogs() {
 	at := origin(r.Front) + catalogPath + r.other()
 	// A denial for others means something only if the node itself gets its catalog.
@@ -82,8 +82,8 @@ func (r *run) catalogs() {
 	r.settle(ForgedAlone, ForgedBeside)
 }
 
-// settle makes an unknown answer of a pair absent if the other one is granted, which is a
-// finding by itself.
+// settle makes an unknown answer of a pair absent if the other one is granted, which already is
+// a finding.
 func (r *run) settle(a, b string) {
 	for _, pair := range [][2]string{{a, b}, {b, a}} {
 		if r.answers[pair[0]].Value == granted && r.answers[pair[1]].Unknown != "" {

@@ -51,7 +51,7 @@ func running(ctx context.Context, h *host.Host, main string) (product.Process, e
 	return a.Process, nil
 }
 
-// ready waits for PING, which a server that is loading its data answers with LOADING.
+// ready waits for a response to PING. A server that is loading its data responds with LOADING.
 func ready(ctx context.Context, h *host.Host, main string) error {
 	s, err := readSettings(h, main)
 	if err != nil {

@@ -24,7 +24,7 @@ type client struct {
 // patience is the time limit of one connection.
 const patience = 10 * time.Second
 
-// dial connects to an address of the files, and logs in with their password.
+// dial connects to an address in the files, and logs in with their password.
 func dial(ctx context.Context, s settings) (*client, error) {
 	var conn net.Conn
 	var err error

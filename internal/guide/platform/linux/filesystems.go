@@ -8,8 +8,8 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 )
 
-// filesystems has the file systems of directories that guidance names. The size is that of the
-// block device, which a copy has too.
+// filesystems has the file systems of directories that guidance names. The size is the block
+// device's, which a copy has too.
 var filesystems = platform.Source{
 	Prefix: "filesystems",
 	Sets:   []string{"filesystems"},

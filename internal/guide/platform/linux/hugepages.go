@@ -14,8 +14,8 @@ import (
 )
 
 // hugepools has each size of huge page that a file or the kernel's command line requests: the
-// requested and the obtained number. The kernel allocates what it finds in one piece, without
-// an error (Documentation/admin-guide/mm/hugetlbpage.rst).
+// requested and the allocated number. The kernel allocates as many as it has contiguous memory
+// for, without an error (Documentation/admin-guide/mm/hugetlbpage.rst).
 var hugepools = platform.Source{
 	Prefix: "hugepools",
 	Sets:   []string{"hugepools", "hugepools.node"},
@@ -89,9 +89,8 @@ func addNodes(t *platform.Known, s *platform.Subject, pool string) {
 	}
 }
 
-// notASize returns the sizes of the command line that the kernel ignores: those without a
-// pool, and a default that it did not take. It only logs them (mm/hugetlb.c,
-// hugepagesz_setup).
+// notASize returns the sizes of the command line that the kernel ignores: sizes without a pool,
+// and an unsupported default. The kernel only logs them (mm/hugetlb.c, hugepagesz_setup).
 func notASize(s *platform.Subject, pools []string, standard any) fact.Answer {
 	parameters := s.Answer("kernel.parameters")
 	words, ok := parameters.Value.(map[string]string)
@@ -112,7 +111,7 @@ func notASize(s *platform.Subject, pools []string, standard any) fact.Answer {
 	return fact.Answer{Value: out, At: "/proc/cmdline"}
 }
 
-// groupOf returns the name of the group that may use huge pages by shmget. A group missing
+// groupOf returns the name of the group that may use huge pages through shmget. A group missing
 // from /etc/group may exist in other sources of nsswitch.conf.
 func groupOf(s *platform.Subject) fact.Answer {
 	id := s.Read("sysctl:vm.hugetlb_shm_group", fact.Text)

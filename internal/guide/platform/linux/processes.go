@@ -52,8 +52,8 @@ const (
 	leastBig = 1 << 30 // bytes; smaller processes gain little
 )
 
-// numaNodes returns the CPUs of each node, and the memory of the smallest with any, or why
-// that is unknown.
+// numaNodes returns the CPUs of each node, and the memory of the smallest node with memory, or
+// the reason that they are unknown.
 func numaNodes(s *platform.Subject) (nodes map[int]unit.CPUSet, smallest float64, why string) {
 	names, unknown := s.Items("numa.node")
 	if unknown != "" {

@@ -8,16 +8,16 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Directories of an administrator's profiles, and of packaged ones (profile.DefaultDirs), in
-// order of precedence.
+// Directories of an administrator's profiles, and of packaged profiles (profile.DefaultDirs),
+// in order of precedence.
 var (
 	ownProfiles    = []string{"/etc/tuned/profiles", "/etc/tuned"}
 	vendorProfiles = []string{"/usr/lib/tuned/profiles", "/usr/lib/tuned"}
 )
 
 // basis returns the packaged profiles behind the profiles in force: an administrator's profile
-// counts as those that it includes. One that includes none, or cannot be read, counts as
-// itself.
+// is replaced by those that it includes. A profile that includes none, or cannot be read,
+// stays.
 func basis(h *host.Host, names string) string {
 	var out []string
 	seen := map[string]bool{}
@@ -58,8 +58,8 @@ func firstOf(h *host.Host, dirs []string, name string) string {
 	return ""
 }
 
-// included returns the profiles that a file includes, except those whose names have
-// variables. A file that replaces a packaged one counts as that profile.
+// included returns the profiles that a file includes, except those whose names have variables.
+// It returns none for a file that replaces a packaged profile.
 func included(h *host.Host, file, name string, replaces bool) []string {
 	if replaces {
 		return nil

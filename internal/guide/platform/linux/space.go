@@ -52,7 +52,7 @@ var space = platform.Source{
 // once a day.
 const leastSpan = 24 * time.Hour
 
-// grown compares a file system with an earlier measurement, or returns why it cannot.
+// grown returns the growth since an earlier measurement, or the reason that it is unknown.
 func grown(now fact.FileSystem, then *platform.Earlier, at time.Time) (bytes, days float64, why string) {
 	if then == nil {
 		return 0, 0, "there is no earlier measurement; --baseline with an earlier audit, fact archive or sosreport of this machine shows the growth"

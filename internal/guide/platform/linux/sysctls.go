@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// sysctls has each key that sysctl.d and other files set: the running value compared with that
-// of the files in systemd-sysctl's order.
+// sysctls has each key that sysctl.d and other files set: the running value compared with the
+// value of the files in systemd-sysctl's order.
 var sysctls = platform.Source{
 	Prefix: "sysctls",
 	Sets:   []string{"sysctls"},

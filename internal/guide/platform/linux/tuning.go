@@ -81,7 +81,7 @@ var tuning = platform.Source{
 		case why != "":
 			give(fact.Answer{Unknown: why})
 		case !there && recorded.Unknown == "" && runs != 0:
-			// OpenShift's operator runs it with the host's processes and files of its own.
+			// OpenShift's operator runs it with the host's processes and its own files.
 			elsewhere := fact.Answer{Unknown: fmt.Sprintf("TuneD (process %d) has its files in a container; on OpenShift oc get profile -n openshift-cluster-node-tuning-operator names its profile", runs), At: activeProfile}
 			give(elsewhere)
 			t.Put(fact.Answer{At: activeProfile}, "tuning.local_profile")
@@ -98,7 +98,7 @@ const unitDir = "/etc/systemd/system"
 // activeProfile is the record of TuneD, and of fettle's daemon if it replaces TuneD.
 const activeProfile = "/etc/tuned/active_profile"
 
-// overlaps reports whether the profiles in force set what a tuner of few settings controls.
+// overlaps reports whether the profiles in force set any of the settings of another tuner.
 func overlaps(ctx context.Context, s *platform.Subject, other override.Tuner, profiles string) (bool, error) {
 	if profiles == "" {
 		return false, nil
@@ -116,7 +116,7 @@ func others(ctx context.Context, s *platform.Subject) []override.Tuner {
 	return all
 }
 
-// fettlesOwn returns the profiles in force in fettle's journal, or why that is unknown.
+// fettlesOwn returns the profiles in force in fettle's journal, or in why the reading error.
 func fettlesOwn(s *platform.Subject) (profiles, why string) {
 	if s.InForce == nil {
 		return "", ""

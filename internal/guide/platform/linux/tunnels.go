@@ -62,7 +62,7 @@ var overheads = map[string]float64{"vxlan": 50, "geneve": 100, "wireguard": 80}
 const collectsMetadata = 65000
 
 // tunnelKind returns the kind of a tunnel, or "" for other devices. Pods of OVN and of
-// OpenShift's older network leave through a port of Open vSwitch, whose MTU counts there.
+// OpenShift's older network use a port of Open vSwitch, whose MTU counts there.
 func tunnelKind(s *platform.Subject, name string, all []string) (kind string, overhead float64) {
 	has := func(prefix string) bool {
 		return slices.ContainsFunc(all, func(n string) bool { return strings.HasPrefix(n, prefix) })
@@ -126,8 +126,8 @@ func uplinksOf(s *platform.Subject, devices []string) *uplinks {
 	return up
 }
 
-// carries reports whether a device has a link. A copy may have only its state, which is then
-// "up" (RFC 2863).
+// carries reports whether a device has a link. A copy may have only its state, which is "up" if
+// it has one (RFC 2863).
 func carries(s *platform.Subject, name string) bool {
 	if carrier, ok := s.Answer("net." + name + ".carrier").Value.(bool); ok {
 		return carrier

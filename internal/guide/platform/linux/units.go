@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// units has each limit that the files of a running service set, and that of its first process:
-// a change needs daemon-reload and a restart. Items are "nginx.service LimitNOFILE".
+// units has each limit that the files of a running service set, and the limit of its first
+// process: a change needs daemon-reload and a restart. Items are "nginx.service LimitNOFILE".
 var units = platform.Source{
 	Prefix: "units",
 	Sets:   []string{"units"},

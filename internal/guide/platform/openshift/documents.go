@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// directories are searched for documents: the audited one, and those that openshift-install
-// creates in it.
+// directories are searched for documents: the audited directory, and those that
+// openshift-install creates in it.
 var directories = []string{"/", "/manifests", "/openshift"}
 
 // gathered are the paths of oc adm must-gather and oc adm inspect that are read, each a
@@ -45,7 +45,7 @@ const (
 type document struct {
 	file string
 	*yaml.Node
-	// whole marks an item of a list, which has all of its kind.
+	// whole marks an item of a list, which has all objects of its kind.
 	whole bool
 	// object names an object of a running cluster, which has no lines; "" for files.
 	object string

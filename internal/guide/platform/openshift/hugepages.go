@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/engine/override"
 )
 
-// hugepages collects the huge pages in the documents: those that nodes reserve, and those that
-// pods request.
+// hugepages collects the huge pages in the documents: the reserved ones of nodes, and those
+// that pods request.
 type hugepages struct {
 	reserved map[uint64]float64 // bytes of a node, by the size of a page in bytes
 	at       string             // of the last document that reserves some
@@ -230,8 +230,8 @@ func (t *told) pod(d document) {
 	}
 }
 
-// finishHugePages answers which pages nodes have for the pods; absent if no document reserves
-// any.
+// finishHugePages answers with the pages that nodes have for the pods; absent if no document
+// reserves any.
 func (t *told) finishHugePages() {
 	h := &t.huge
 	if len(h.odd) > 0 || h.reserved != nil {

@@ -19,7 +19,7 @@ var (
 	specKeys   = []string{"autoSizingReserved", "kubeletConfig", "logLevel", "machineConfigPoolSelector", "tlsSecurityProfile"}
 )
 
-// finishKubelets answers which keys of each KubeletConfig the cluster's version does not have.
+// finishKubelets answers with the keys of each KubeletConfig that the cluster's version lacks.
 // The version is in another document.
 func (t *told) finishKubelets() {
 	version, _ := t.given("version").Value.(string)
@@ -50,8 +50,8 @@ var notApplied = map[string]string{
 	"staticPodPath": "the control plane is started from there", "runtimeRequestTimeout": "remove it",
 }
 
-// refusedValues answers which values of a KubeletConfig prevent it from being applied, or the
-// kubelets of the cluster's version from starting.
+// refusedValues answers with the values of a KubeletConfig that prevent it from being applied,
+// or the kubelets of the cluster's version from starting.
 func (t *told) refusedValues(k kubeletConfig, release kuberelease.Release) {
 	n := follow(k.get("spec", "kubeletConfig"))
 	config := map[string]any{}

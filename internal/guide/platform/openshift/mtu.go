@@ -36,8 +36,8 @@ func (t *told) devicesOf(d document) {
 	}
 }
 
-// usual are common MTUs of devices. One of them inside the overlay is a mistake, or the devices
-// have larger ones.
+// usual are common MTUs of devices. If the overlay has one of them, it is a mistake, or the
+// devices have larger ones.
 var usual = []float64{1500, 9000, 9001, 9216}
 
 // finishMTU answers with the MTU of the devices, or the reason that it matters and is unknown.

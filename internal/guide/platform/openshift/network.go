@@ -231,7 +231,7 @@ func (t *told) finishNetworks() {
 	t.overlaps("overlaps_transit", every, at, transit)
 }
 
-// overlaps lists the overlapping pairs: among all, or of all with the others.
+// overlaps lists the overlapping pairs of networks: among every, or of every with others.
 func (t *told) overlaps(input string, every []network, at string, others []network) {
 	var both []string
 	for i, a := range every {

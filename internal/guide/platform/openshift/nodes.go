@@ -90,7 +90,7 @@ func (t *told) node(d document) {
 	}
 }
 
-// finishCensus answers the numbers of machines. Running nodes take precedence over
+// finishCensus answers with the numbers of machines. Running nodes take precedence over
 // install-config.yaml.
 func (t *told) finishCensus() {
 	c := t.census

@@ -21,7 +21,7 @@ func (t *told) version(d document) {
 }
 
 // featureGate reads the features that the cluster's FeatureGate enables. The cluster ignores
-// those of other names.
+// objects with other names.
 func (t *told) featureGate(d document) {
 	if d.text("metadata", "name") != "cluster" {
 		return

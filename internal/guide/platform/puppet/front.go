@@ -12,7 +12,7 @@ import (
 )
 
 // codeCommands returns the faults of the two commands of static catalogs. The server does not
-// start with only one, and compiles no catalog if one fails.
+// start with only one of them, and compiles no catalog if one fails.
 func (p *puppet) codeCommands() fact.Answer {
 	var commands [2]fact.Answer
 	set := 0

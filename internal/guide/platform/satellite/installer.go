@@ -64,7 +64,7 @@ func (s *satellite) readInstaller() *installer {
 
 func (s *satellite) tuning() fact.Answer { return s.readInstaller().tuning }
 
-// told answers with a number of the installer's answers, which its command line sets.
+// told answers with a number from the answers of the installer, which its command line sets.
 func told(class, parameter string) func(*satellite) fact.Answer {
 	return func(s *satellite) fact.Answer {
 		i := s.readInstaller()
@@ -99,7 +99,7 @@ func (s *satellite) checkpointSegments() fact.Answer {
 	return fact.Answer{Value: "", At: customHiera}
 }
 
-// sizes returns the table of the installer's settings for each size, as rules and sizing use.
+// sizes returns the table of the installer's settings for each size, for rules and sizing.
 var sizes = sync.OnceValues(func() (*rule.Table, error) {
 	const name = "satellite-sizes.yaml"
 	text, err := rules.FS.ReadFile(name)

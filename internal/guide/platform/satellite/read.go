@@ -93,7 +93,7 @@ func value(e map[string]entry, f file, key string, as fact.Type) fact.Answer {
 	return platform.Typed(v.text, as, f.at(v.line))
 }
 
-// lines calls a function for each line that is more than a comment.
+// lines calls a function for each line that is neither empty nor a comment.
 func (f file) lines(take func(n int, text string)) {
 	n := 0
 	for text := range strings.Lines(f.text) {

@@ -24,8 +24,8 @@ func (u *Usage) Disk(keep time.Duration) float64 {
 	return keep.Seconds() * u.SamplesPerSecond * u.BytesPerSample
 }
 
-// assumed is BytesPerSample before the first compaction: the upper end of the 1 to 2 bytes
-// that https://prometheus.io/docs/prometheus/latest/storage/ gives.
+// assumed is BytesPerSample before the first compaction: the upper end of the documented 1 to 2
+// bytes (https://prometheus.io/docs/prometheus/latest/storage/).
 const assumed = 2
 
 const appended = "prometheus_tsdb_head_samples_appended_total"

@@ -163,7 +163,7 @@ func quotient(a, b int) string {
 	if a%b == 0 {
 		return fmt.Sprintf("%d / %d", a, b)
 	}
-	// As many decimals as distinguish it from the next whole numbers.
+	// As many decimals as necessary to distinguish it from the next whole numbers.
 	x := float64(a) / float64(b)
 	text := fmt.Sprintf("%.4g", x)
 	for decimals := 1; decimals <= 9; decimals++ {

@@ -25,7 +25,7 @@ type Traffic struct {
 	Busiest, BusiestRest float64
 }
 
-// Share is the number and the total time of an indirector's requests.
+// Share is the number and the total time of the requests of an indirector.
 type Share struct {
 	Count   uint64
 	Seconds float64

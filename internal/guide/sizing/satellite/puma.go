@@ -22,7 +22,7 @@ func AutoWorkers(puma *sizing.Edition, cpus int, ram unit.Size) int {
 	return max(0, int(math.Floor(n)))
 }
 
-// workerRange returns the fewest and the most workers for a machine, and the size whose row
+// workerRange returns the minimum and maximum of workers for a machine, and the size whose row
 // of the guide's table has its CPUs.
 func (p *plan) workerRange() (least, most int, row string, err error) {
 	up, err := p.sizes.Least("cores_upto", float64(p.cpus))
@@ -45,8 +45,8 @@ func (p *plan) workerRange() (least, most int, row string, err error) {
 // with 4 threads, 16 were 23 % faster, 8 were 14 %, and 32 only 10 %.
 var threadSteps = []int{16, 8, 5}
 
-// frontEnd chooses Puma's workers and threads: as many workers as the measurements support
-// and the budgets hold, with 16 threads if possible.
+// frontEnd chooses Puma's workers and threads: as many workers as the measurements and the
+// budgets allow, with 16 threads if possible.
 func (p *plan) frontEnd() error {
 	least, most, row, err := p.workerRange()
 	if err != nil {
