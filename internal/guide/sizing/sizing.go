@@ -1,20 +1,20 @@
 // Package sizing turns a request (so many pods, so much shared memory) into values, files
 // and the steps in order, from the tables of the catalog. It reads no machine: the caller
-// passes in what a request needs from one.
+// passes in the facts that a request needs.
 //
 // To add a platform:
 //
 //  1. A package below this one with a type that implements Request. Inputs lists its
 //     inputs with their ranges (see Count, Size, Word...); the command line makes an
 //     option of each.
-//  2. Size looks figures up (Result.Table), adds values to a Result, and leaves out what
-//     is unknown, with a note. A request that no machine can meet, or whose plan cannot
+//  2. Size looks figures up (Result.Table), adds values to a Result, and replaces unknown
+//     values by notes. A request that no machine can meet, or whose plan cannot
 //     work (a budget that does not suffice, a machine too small for the hosts), is an
 //     InputError; one beyond what was tested exceeds a Limit.
 //  3. Every Value has its reason and sources: those of the edition of its table. A second
 //     figure of the source for the same value goes into Also.
 //  4. Files have their path on the machine, relative to its root, or the name that the
-//     source gives them, and tell what they were checked against.
+//     source gives them, and name the program that checked their format.
 //  5. A line in the table sizes of internal/cli/size.go, golden tests of the worked
 //     examples of the source, and tests: more input never gives a smaller result, files
 //     are parsed strictly, no input panics.
@@ -42,8 +42,8 @@ type Result struct {
 	// Platform is "openshift", "hugepages", ...; Version is the product's version, or "".
 	Platform string `json:"platform"`
 	Version  string `json:"version,omitempty"`
-	// NewerVersion is the requested version if it is newer than all known ones: the figures
-	// are those of Version, the newest known.
+	// NewerVersion is the requested version if it is newer than all known ones. The figures are
+	// then those of Version, the newest known.
 	NewerVersion string       `json:"newer_version,omitempty"`
 	Inputs       []InputValue `json:"inputs"`
 	Values       []Value      `json:"values"`

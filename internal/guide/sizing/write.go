@@ -168,7 +168,7 @@ func (w *writer) way(dir string) error {
 
 // put writes the files.
 func (w *writer) put(artefacts []Artefact) error {
-	// The ledger first: if this run is interrupted, the next one knows all files.
+	// The ledger is written first: if this run is interrupted, the next one knows all files.
 	for i, a := range artefacts {
 		name := w.names[i]
 		if s := sum([]byte(a.Content)); !slices.Contains(w.led.Files[name], s) {

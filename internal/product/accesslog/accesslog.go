@@ -81,10 +81,10 @@ func (l *Log) Compile() (*logformat.Format, error) {
 // ErrNotNamed is returned if a configuration does not name a file.
 var ErrNotNamed = errors.New("no directive of the configuration writes it")
 
-// Of finds the log that a file is, by its path on the machine with the configuration: the file
-// of a directive, or a rotated or compressed part of it. If no directive names its path, it is
-// one with the same file name, or else one that a syslog daemon or a program receives; "-" is
-// the only log. why says how it was found, if not by its path.
+// Of finds the log to which a file belongs, by its path on the machine with the configuration:
+// the file of a directive, or a rotated or compressed part of it. If no directive names its
+// path, it is a log with the same file name, or else one that a syslog daemon or a program
+// receives; "-" means the only log. why says how it was found, if not by its path.
 func Of(all []Log, file string) (l *Log, why string, err error) {
 	var found []*Log
 	for _, by := range []struct {

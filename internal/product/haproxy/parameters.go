@@ -37,7 +37,7 @@ var parameters = product.Parameters{
 	{Name: "http-reuse", Type: fact.Text, Read: oneOf("never", "safe", "aggressive", "always"), Default: "safe", Doc: "whether connections to servers are shared by clients: never, safe, aggressive, always"},
 }
 
-// contexts are the sections that they belong to.
+// contexts are the sections that options belong to.
 var contexts = map[string]string{
 	"maxconn": "global", "maxsslconn": "global", "maxconnrate": "global", "ulimit-n": "global", "fd-hard-limit": "global", "nbthread": "global",
 	"tune.bufsize": "global", "tune.maxaccept": "global", "tune.ssl.cachesize": "global", "tune.h2.max-concurrent-streams": "global",
