@@ -116,7 +116,7 @@ func others(ctx context.Context, s *platform.Subject) []override.Tuner {
 	return all
 }
 
-// fettlesOwn returns the profiles in force in fettle's journal, or in why the reading error.
+// fettlesOwn returns the profiles in force in fettle's journal, or why it cannot be read.
 func fettlesOwn(s *platform.Subject) (profiles, why string) {
 	if s.InForce == nil {
 		return "", ""
