@@ -7,7 +7,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// The additional formats of an audit.
+// The additional output formats of audits.
 const (
 	SARIF       ui.Format = "sarif"
 	OpenMetrics ui.Format = "openmetrics"
@@ -17,8 +17,8 @@ const (
 // AuditFormats is the value of the annotation MoreFormats.
 const AuditFormats = string(SARIF + " " + OpenMetrics + " " + HTML)
 
-// Audit prints an audit in the format of the screen, and returns gate. all includes findings
-// that need no action in the formats for readers. version is the program's.
+// Audit prints an audit in the screen's format, and returns gate. If all is set, the formats
+// for readers include findings that need no action. version is the program's version.
 func Audit(s *ui.Screen, version string, audit *findings.Audit, all bool, gate error) error {
 	var err error
 	switch s.Format {

@@ -12,12 +12,12 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// mostFaults limits how many faults of one call are mended.
+// mostFaults limits the number of faults of one call that are fixed.
 const mostFaults = 20
 
-// Calls returns Screen.Call for a program that was called with some arguments: the call
-// that a remedy makes of them. What else the tree of commands does not take of it is mended
-// as well, so that the printed call runs. tree makes a new tree for a call.
+// Calls returns a Screen.Call for a program that was called with args. It applies a remedy to
+// the call, and fixes whatever else the commands reject, so that the printed call runs. tree
+// builds the command tree of a call.
 func Calls(program string, args []string, tree func(args []string) *cobra.Command) func(ui.Remedy) string {
 	return func(r ui.Remedy) string {
 		call := changed(tree(args), args, r)
@@ -39,8 +39,8 @@ func Calls(program string, args []string, tree func(args []string) *cobra.Comman
 	}
 }
 
-// Parse does what precedes the run function of a command: it returns the error of an option
-// or argument that the command rejects.
+// Parse does all that precedes the run function of a command: it returns an error if the
+// command rejects an option or argument.
 func Parse(root *cobra.Command, args []string) error {
 	c, rest, err := root.Find(args)
 	if err != nil {
@@ -119,7 +119,7 @@ func otherValues(list []piece, r ui.Remedy) []piece {
 		named = append(named, name)
 	}
 	meant := func(p piece) bool { return p.flag != "" && slices.Contains(named, "--"+p.flag) }
-	// One value of an option that may have several is replaced where it stands.
+	// Of an option with several values, one is replaced in place.
 	if at := slices.IndexFunc(list, func(p piece) bool { return meant(p) && p.value == r.Of }); r.Of != "" && at >= 0 {
 		list, r.Instead = slices.Replace(list, at, at+1, each(r.Instead)...), nil
 	} else {
@@ -152,7 +152,7 @@ func otherWord(c *cobra.Command, list []piece, r ui.Remedy) []piece {
 	return list
 }
 
-// arguments returns the number of arguments of a call, without its verb.
+// arguments returns the number of arguments of a call, not counting the verbs.
 func arguments(c *cobra.Command, list []piece) int {
 	n := -len(strings.Fields(c.CommandPath())) + len(strings.Fields(c.Root().DisplayName()))
 	for _, p := range list {

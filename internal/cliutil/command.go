@@ -1,6 +1,6 @@
-// Package cliutil has what the command lines of fettle and kubectl fettle share: checks of
-// flags and arguments, whose errors carry the exit code and a call that works, and the
-// output of results and failures.
+// Package cliutil contains what the command lines of fettle and kubectl fettle share: checks of
+// flags and arguments, whose errors carry the exit code and a call that works, and the output
+// of results and failures.
 package cliutil
 
 import (
@@ -37,7 +37,7 @@ func Root(c *cobra.Command, output *string) {
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml", "markdown"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// flagError adds to an error of pflag the remedy: a valid value, the name that was probably
+// flagError adds a remedy to an error of pflag: a valid value, the name that was probably
 // meant, or the call without the flag.
 func flagError(c *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
@@ -101,7 +101,8 @@ func exitCodes() string {
 	return b.String()
 }
 
-// KnownVerb is the Args of a command that only has subcommands: it rejects any other word.
+// KnownVerb is the Args function of a command that only has subcommands: it rejects any other
+// word.
 func KnownVerb(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -147,7 +148,7 @@ func Defaults(root *cobra.Command) *cobra.Command {
 		case "help":
 			c.Args = knownTopic
 		case "completion":
-			// Without a run function cobra ignores arguments.
+			// Without a run function, cobra ignores arguments.
 			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 		}
 	}
@@ -163,8 +164,8 @@ func knownTopic(c *cobra.Command, args []string) error {
 	return KnownVerb(about, rest)
 }
 
-// Words turns cobra's errors about the number of arguments into usage errors with a remedy,
-// in a whole tree, and sets the example of each command from a table, whose keys are
+// Words turns cobra's errors about the number of arguments into usage errors with a remedy, for
+// a whole command tree. It sets the example of each command from a table, whose keys are
 // command paths without the program's name.
 func Words(c *cobra.Command, examples map[string]string) *cobra.Command {
 	if example := examples[strings.TrimPrefix(c.CommandPath(), c.Root().DisplayName()+" ")]; c.Example == "" && example != "" {
@@ -188,13 +189,13 @@ func Words(c *cobra.Command, examples map[string]string) *cobra.Command {
 	return c
 }
 
-// Example returns the first example of a command, on one line, or "".
+// Example returns the first example of a command as one line, or "" if there is none.
 func Example(c *cobra.Command) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(c.Example), "\n")
 	return line
 }
 
-// exampleWords returns the arguments with which the first example of a command begins.
+// exampleWords returns the arguments at the start of a command's first example.
 func exampleWords(c *cobra.Command) (out []string) {
 	for _, w := range strings.Fields(strings.TrimPrefix(Example(c), c.CommandPath())) {
 		if strings.HasPrefix(w, "-") {
@@ -252,8 +253,7 @@ func words(use string) []string {
 	return out
 }
 
-// MoreFormats is the annotation of a command with its additional formats, separated by
-// spaces.
+// MoreFormats is the annotation that lists a command's additional formats, separated by spaces.
 const MoreFormats = "formats"
 
 // Format returns the format that --output selects.
@@ -273,7 +273,7 @@ func Format(c *cobra.Command) (ui.Format, error) {
 }
 
 // Failure is the JSON form of a command that failed before it had a result; its messages
-// have the reason.
+// contain the reason.
 type Failure struct {
 	Schema string `json:"schema"` // fettle/error/v1
 }
@@ -281,8 +281,8 @@ type Failure struct {
 // ForPrograms reports whether the output is JSON or YAML.
 func ForPrograms(s *ui.Screen) bool { return s.Format == ui.JSON || s.Format == ui.YAML }
 
-// Result prints the result of a command as data, also if err is not nil, and returns err.
-// The error is reported first, so that it is among the messages of the document.
+// Result prints the result of a command as data, even if err is not nil, and returns err. The
+// error is reported first, so that the document's messages include it.
 func Result(s *ui.Screen, doc any, err error) error {
 	if err != nil {
 		s.Fail(err)

@@ -15,8 +15,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// checked is the value of an option that is validated when the option is parsed, so that an
-// invalid one is an error of the command line that knows a valid one.
+// checked is an option value that is validated during parsing, so that an invalid one is a
+// usage error that suggests a valid one.
 type checked struct {
 	pflag.Value
 	check func(word string) error  // before it is set
@@ -46,7 +46,7 @@ func check(f *pflag.FlagSet, name string, look func(word string) error, works fu
 	}
 }
 
-// OneOf restricts an option to some words.
+// OneOf restricts an option to the given words.
 func OneOf(f *pflag.FlagSet, name string, words ...string) {
 	check(f, name, func(word string) error {
 		if !slices.Contains(words, word) {
@@ -80,13 +80,13 @@ func Percent(f *pflag.FlagSet, name, example string) {
 	})
 }
 
-// number is what Between limits.
+// number is a type that Between can limit.
 type number interface {
 	~int | ~int64 | ~uint64 | ~float64
 }
 
-// Between restricts an option to numbers or times from least to most, in the option's unit.
-// For a value that cannot be parsed the example is proposed.
+// Between restricts an option to numbers or times from least to most, in the option's unit. If
+// a value cannot be parsed, the error proposes the example.
 func Between[N number](f *pflag.FlagSet, name string, least, most, example N) {
 	check(f, name, func(word string) error {
 		n, err := parse[N](word)
@@ -140,8 +140,8 @@ func show[N number](n N) string {
 	return s
 }
 
-// worksFor returns a valid value for an option instead of an invalid one: what its check
-// proposes, its default, or one of its type; "" for free text.
+// worksFor returns a valid value to use instead of an invalid one: the proposal of the option's
+// check, its default, or a value of its type. It returns "" for free text.
 func worksFor(flag *pflag.Flag, value string) string {
 	if c, ok := flag.Value.(interface{ worksFor(word string) string }); ok {
 		return c.worksFor(value)
@@ -158,7 +158,7 @@ func worksFor(flag *pflag.Flag, value string) string {
 
 func (c *checked) worksFor(word string) string { return c.works(word) }
 
-// formOf describes the valid values of a type, for a value that cannot be parsed.
+// formOf describes the valid values of a type, for errors about a value that cannot be parsed.
 func formOf(of string, err error) string {
 	var number *strconv.NumError
 	switch {

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Out is standard output. It remembers a failed write, which tables and help texts ignore.
-// A closed pipe is not a failure: its reader has seen enough, and Unread is set.
+// Out is standard output. It records a failed write, which tables and help texts ignore. A
+// closed pipe is not a failure: the reader has seen enough, and Unread is set.
 type Out struct {
 	io.Writer
 	Err    error

@@ -12,7 +12,7 @@ import (
 )
 
 // Check adds a check of flags and arguments that precedes the run function of a command.
-// A call that is printed has passed it too, so it must depend on the call alone.
+// Printed calls must pass it too, so it must depend on the call alone.
 func Check(c *cobra.Command, check func(args []string) error) {
 	before := c.PreRunE
 	c.PreRunE = func(c *cobra.Command, args []string) error {
@@ -31,7 +31,7 @@ func given(c *cobra.Command, name string) bool {
 	return f != nil && f.Changed && f.Value.String() != "false"
 }
 
-// which returns those of some flags that a call has, with dashes.
+// which returns those of the named flags that a call has, with dashes.
 func which(c *cobra.Command, names []string) (out []string) {
 	for _, name := range names {
 		if given(c, name) {
@@ -41,7 +41,7 @@ func which(c *cobra.Command, names []string) (out []string) {
 	return out
 }
 
-// Exclusive allows one of some flags. The printed call keeps the first of them.
+// Exclusive allows at most one of the flags. The printed call keeps the first one.
 func Exclusive(c *cobra.Command, names ...string) {
 	c.MarkFlagsMutuallyExclusive(names...) // completions leave the others out
 	Check(c, func([]string) error {
@@ -53,7 +53,8 @@ func Exclusive(c *cobra.Command, names ...string) {
 	})
 }
 
-// Excludes rejects flags next to another one, for a reason. The printed call lacks them.
+// Excludes rejects other flags next to flag, and gives why as the reason. The printed call
+// lacks them.
 func Excludes(c *cobra.Command, flag, why string, others ...string) {
 	Check(c, func([]string) error {
 		if has := which(c, others); given(c, flag) && len(has) > 0 {
@@ -63,9 +64,9 @@ func Excludes(c *cobra.Command, flag, why string, others ...string) {
 	})
 }
 
-// Requires rejects flags without another one. The printed call has that one, as with says
-// it: --write-prefix=bench/; where with names a flag without the value that it takes, the
-// flags are left out instead.
+// Requires rejects flags without another one. The printed call adds that flag as given in with,
+// --write-prefix=bench/; if with lacks a value that the flag requires, the call drops the names
+// instead.
 func Requires(c *cobra.Command, with string, names ...string) {
 	name, _, hasValue := strings.Cut(strings.TrimPrefix(with, "--"), "=")
 	Check(c, func([]string) error {
@@ -81,7 +82,7 @@ func Requires(c *cobra.Command, with string, names ...string) {
 	})
 }
 
-// NotEmpty rejects a flag with an empty value, as an unset variable of a script gives.
+// NotEmpty rejects flags with an empty value, for example from an unset variable of a script.
 func NotEmpty(c *cobra.Command) {
 	Check(c, func([]string) (err error) {
 		c.Flags().Visit(func(f *pflag.Flag) {

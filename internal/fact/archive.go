@@ -7,10 +7,10 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Archive collects the facts of a machine, and reads everything else that the
-// read-only verbs (check, diff, recommend, why) need. It returns the facts and
-// the redacted recording from which an archive is written. Each path is read
-// once. Callers read further parts through the recording host in more.
+// Archive collects the facts of a machine, and reads everything else that the read-only verbs
+// (check, diff, recommend, why) need. It returns the facts and the redacted recording from
+// which an archive is written. Each path is read once. The functions in more read further parts
+// through the recording host.
 func Archive(h *host.Host, more ...func(*host.Host, *host.Recording)) (*Facts, *host.Recording) {
 	rec, recording := host.Record(h)
 	f := Collect(rec)
@@ -25,11 +25,11 @@ func Archive(h *host.Host, more ...func(*host.Host, *host.Recording)) (*Facts, *
 	return f, recording
 }
 
-// maxNetDevices limits the network devices whose parameters are read.
+// maxNetDevices limits the number of network devices whose parameters are read.
 const maxNetDevices = 256
 
-// readNetParams reads the parameters of hardware network devices, but not those
-// of virtual ones, of which a node has hundreds.
+// readNetParams reads the parameters of hardware network devices. It omits virtual ones,
+// because a node has hundreds of them.
 func readNetParams(n host.Net) {
 	links, err := n.Links()
 	if err != nil {
@@ -47,25 +47,25 @@ func readNetParams(n host.Net) {
 	}
 }
 
-// maxExtraFiles limits the files that are read in addition to the facts,
-// because copied trees are untrusted. Further files are unread in the archive.
+// maxExtraFiles limits the number of files read in addition to the facts, because copied trees
+// are untrusted. In the archive, further files count as unread.
 const maxExtraFiles = 50_000
 
-// maxSubdirs limits the subdirectories that are entered per directory: a node
-// with a thousand pods has two thousand in /proc/sys/net/ipv4.
+// maxSubdirs limits the number of subdirectories entered per directory: a node with a thousand
+// pods has two thousand in /proc/sys/net/ipv4.
 const maxSubdirs = 512
 
 // tree is a part of the machine that an archive contains in addition to the facts.
 type tree struct {
 	root  string
 	depth int // levels of subdirectories that are entered
-	// names are patterns of the files whose content is read; all if empty. Other
-	// files are only listed.
+	// names are patterns of the files whose content is read, "" means all. Other files are
+	// only listed.
 	names string
 }
 
-// archivedTrees are the locations of settings, of configuration that sets them,
-// and of profiles.
+// archivedTrees are the directories and files of settings, of configuration that changes
+// settings, and of profiles.
 var archivedTrees = []tree{
 	{"/proc/sys/kernel", 2, ""},
 	{"/proc/sys/vm", 1, ""},
@@ -90,8 +90,8 @@ var archivedTrees = []tree{
 	{"/proc/modules", 0, ""}, {"/proc/version", 0, ""}, {"/proc/cgroups", 0, ""}, {"/proc/filesystems", 0, ""},
 }
 
-// readTree reads a file, or the files of a directory down to a depth. Links to
-// files are read; linked directories are not entered, because sysfs has loops.
+// readTree reads a file, or the files of a directory down to a depth. It reads links to files,
+// but does not enter linked directories, because sysfs has loops.
 func readTree(files host.Files, p string, depth int, t tree, left *int) {
 	st, err := files.Stat(p)
 	if err != nil {
@@ -121,7 +121,7 @@ func readTree(files host.Files, p string, depth int, t tree, left *int) {
 	}
 }
 
-// wants reports whether the content of a file is read.
+// wants reports whether to read the content of a file.
 func (t tree) wants(dir, name string) bool {
 	if t.names == "" {
 		return true

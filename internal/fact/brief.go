@@ -15,8 +15,8 @@ type Line struct {
 	Text  string `json:"text"`
 }
 
-// Brief summarizes a machine in about a dozen lines. Unknown facts read
-// "unknown"; absent ones are left out.
+// Brief summarizes a machine in about a dozen lines. It prints "unknown" for unknown facts and
+// omits absent ones.
 func Brief(f *Facts) []Line {
 	return []Line{
 		{"machine", briefMachine(f)},
@@ -41,7 +41,8 @@ func join(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
 }
 
-// absentIs returns the value as text, absent if the fact is absent, or "unknown".
+// absentIs returns the fact's value as text, the text absent if the fact is absent, or
+// "unknown".
 func absentIs[T any](f Fact[T], absent string, show func(T) string) string {
 	v, ok := f.Get()
 	switch {

@@ -43,13 +43,13 @@ type CPU struct {
 	Idle      Idle       `json:"idle"`
 	Cache     Set[Cache] `json:"cache"`
 
-	// Vulnerabilities is the kernel's status text by vulnerability.
+	// Vulnerabilities maps each vulnerability to the kernel's status text.
 	Vulnerabilities Fact[map[string]string] `json:"vulnerabilities"`
 }
 
 const cpuDir = "/sys/devices/system/cpu/"
 
-// reportedFlags are the CPU flags that tuning decisions or fingerprints depend on.
+// reportedFlags are the CPU flags that matter for tuning decisions or fingerprints.
 var reportedFlags = []string{
 	"hypervisor", "constant_tsc", "nonstop_tsc", "tsc_deadline_timer", "arat", "pdpe1gb", "aperfmperf",
 	"hwp", "hwp_epp", "epb", "cppc", "cpb", "ida", "dtherm", "ht", "lm", "vmx", "svm",
@@ -135,7 +135,7 @@ func cpuinfo(r *reader, c *CPU) {
 		}
 		return found
 	})
-	// The topology in /proc/cpuinfo, for copies without sysfs.
+	// Use the topology in /proc/cpuinfo, for copies without sysfs.
 	if !n.known() {
 		c.Count, c.Sockets, c.Cores = Fact[int64]{note: n}, Fact[int64]{note: n}, Fact[int64]{note: n}
 		return
@@ -204,12 +204,12 @@ func topology(r *reader, c *CPU) {
 	}
 }
 
-// Cache is one kind of cache; its name is level and type ("l1d", "l3").
+// Cache is one kind of cache. Its name consists of level and type ("l1d", "l3").
 type Cache struct {
 	// SizeBytes is the size of one instance, Instances their number.
 	SizeBytes Fact[int64] `json:"size_bytes"`
 	Instances Fact[int64] `json:"instances"`
-	// CPUsPerInstance is the number of logical CPUs that share one.
+	// CPUsPerInstance is the number of logical CPUs that share an instance.
 	CPUsPerInstance Fact[int64] `json:"cpus_per_instance"`
 	LineBytes       Fact[int64] `json:"line_bytes"`
 	Ways            Fact[int64] `json:"ways"`

@@ -10,17 +10,17 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Frequency is CPU frequency scaling (Documentation/admin-guide/pm/cpufreq.rst). Lists
-// of words contain each value that some policy has; one word means that all agree.
+// Frequency describes CPU frequency scaling (Documentation/admin-guide/pm/cpufreq.rst). Lists
+// of words contain the values of all policies; a single word means that all policies agree.
 // Everything is absent if the machine has no cpufreq.
 type Frequency struct {
 	Driver     Fact[string]   `json:"driver"`
 	Governors  Fact[[]string] `json:"governors"`
 	Preference Fact[[]string] `json:"energy_performance_preferences"`
-	// EnergyPerfBias lists the values that CPUs have: 0 (performance) to 15 (power
-	// saving) (Documentation/admin-guide/pm/intel_epb.rst).
+	// EnergyPerfBias lists the values of the CPUs, from 0 (performance) to 15 (power saving)
+	// (Documentation/admin-guide/pm/intel_epb.rst).
 	EnergyPerfBias Fact[[]string] `json:"energy_perf_bias"`
-	// Boost is turbo; it is also false if intel_pstate/no_turbo is 1.
+	// Boost is the state of turbo; it is also false if intel_pstate/no_turbo is 1.
 	Boost Fact[bool] `json:"boost"`
 	// PstateStatus is active, passive or guided (intel_pstate, amd_pstate).
 	PstateStatus Fact[string] `json:"pstate_status"`
@@ -100,7 +100,7 @@ func energyPerfBias(r *reader, c *CPU) Fact[[]string] {
 	return Known(sortedNames(found), cpuDir+"cpu*/power/energy_perf_bias")
 }
 
-// driver returns the driver of any policy; the kernel has only one at a time.
+// driver returns the driver of any policy, because the kernel has only one at a time.
 func driver(set Set[Policy]) Fact[string] {
 	if !set.known() || len(set.Names()) == 0 {
 		return Fact[string]{note: set.note}
@@ -112,8 +112,8 @@ func driver(set Set[Policy]) Fact[string] {
 	return firstKnown(all...)
 }
 
-// active returns the policies with online CPUs. The kernel does not report
-// others (EBUSY). A policy has the number of its first CPU.
+// active returns the policies with online CPUs. The kernel does not report the others (EBUSY).
+// A policy has the number of its first CPU.
 func active(set Set[Policy], onlineList Fact[string]) Set[Policy] {
 	online, err := unit.ParseCPUList(onlineList.Or(""))
 	if !onlineList.known() || err != nil {
@@ -130,8 +130,8 @@ func active(set Set[Policy], onlineList Fact[string]) Set[Policy] {
 	return out
 }
 
-// missingPolicies says for which CPU a copy lacks the policy; the note is known
-// if all policies were recorded. CPUs without frequency scaling have none.
+// missingPolicies returns a note that names a CPU whose policy a copy lacks. The note is known
+// if all policies were recorded. CPUs without frequency scaling have no policy.
 func missingPolicies(r *reader, set Set[Policy], onlineList Fact[string]) note {
 	list, ok := onlineList.Get()
 	online, err := unit.ParseCPUList(list)
@@ -171,8 +171,8 @@ func missingPolicies(r *reader, set Set[Policy], onlineList Fact[string]) note {
 	return note{source: set.source}
 }
 
-// distinct returns the values of one attribute over all items, sorted and unique. If
-// rest or an item is unknown or missing, the fact notes that there may be more.
+// distinct returns the values of one attribute over all items, sorted and unique. If rest or an
+// item is unknown or missing, the fact's note says that there may be more.
 func distinct[T any](set Set[T], rest note, of func(*T) Fact[string]) Fact[[]string] {
 	if !set.known() {
 		return Fact[[]string]{note: set.note}
@@ -211,8 +211,8 @@ type Idle struct {
 	State    Set[IdleState] `json:"state"`
 }
 
-// IdleState is an idle state of the first online CPU (state0, state1, ...) and
-// the CPUs on which it is disabled.
+// IdleState is an idle state of the first online CPU (state0, state1, ...), with the CPUs on
+// which it is disabled.
 type IdleState struct {
 	Name         Fact[string]  `json:"name"` // POLL, C1, C6
 	LatencyS     Fact[float64] `json:"exit_latency_s"`

@@ -7,8 +7,8 @@ import (
 
 // Disk is a block device other than a partition (Documentation/ABI/stable/sysfs-block).
 type Disk struct {
-	// Transport is nvme (on PCIe; else nvme-tcp, nvme-rdma, nvme-fc), sata, sas, scsi, fc, iscsi, usb, virtio, xen, mmc, md,
-	// dm, loop, zram, ram, nbd, rbd, drbd or other.
+	// Transport is nvme (on PCIe; otherwise nvme-tcp, nvme-rdma, nvme-fc), sata, sas, scsi,
+	// fc, iscsi, usb, virtio, xen, mmc, md, dm, loop, zram, ram, nbd, rbd, drbd or other.
 	Transport Fact[string] `json:"transport"`
 	Vendor    Fact[string] `json:"vendor"`
 	Model     Fact[string] `json:"model"`
@@ -38,12 +38,12 @@ type Disk struct {
 	IOTimeoutS         Fact[float64]  `json:"io_timeout_s"`
 	NUMANode           Fact[int64]    `json:"numa_node"`
 
-	// LowerDevices are the components of a dm or md device, UpperDevices the
-	// devices built on this one.
+	// LowerDevices are the components of a dm or md device. UpperDevices are the devices built
+	// on this one.
 	LowerDevices Fact[[]string] `json:"lower_devices"`
 	UpperDevices Fact[[]string] `json:"upper_devices"`
-	// MapperName is the device-mapper name (vg-lv, mpatha), MapperKind its type:
-	// lvm, mpath, crypt, part.
+	// MapperName is the device-mapper name (vg-lv, mpatha). MapperKind is its type: lvm,
+	// mpath, crypt, part.
 	MapperName Fact[string]   `json:"mapper_name"`
 	MapperKind Fact[string]   `json:"mapper_kind"`
 	RAIDLevel  Fact[string]   `json:"raid_level"`
@@ -114,8 +114,8 @@ func readDisk(r *reader, name string, d *Disk) {
 	partitions(r, dir, name, d)
 }
 
-// lowerDevices returns the components of a disk. A hardware disk has none, even
-// if a copy lacks the list.
+// lowerDevices returns the components of a disk. A hardware disk has none, even if a copy does
+// not contain the list.
 func lowerDevices(r *reader, dir string) Fact[[]string] {
 	lower := r.names(dir + "slaves")
 	to, err := r.files.Readlink(strings.TrimSuffix(dir, "/"))
@@ -131,8 +131,8 @@ func (r *reader) names(p string) Fact[[]string] {
 	return withNote(n, append([]string{}, names...))
 }
 
-// partitions reads the directories below the disk's own whose names start with
-// its name: sda1, nvme0n1p1.
+// partitions reads the subdirectories of the disk's directory whose names start with the disk's
+// name: sda1, nvme0n1p1.
 func partitions(r *reader, dir, name string, d *Disk) {
 	names, n := r.dir(strings.TrimSuffix(dir, "/"))
 	d.Partition.note = n
@@ -153,8 +153,8 @@ var namedTransports = []struct{ prefix, transport string }{
 	{"loop", "loop"}, {"zram", "zram"}, {"ram", "ram"}, {"nbd", "nbd"}, {"rbd", "rbd"}, {"drbd", "drbd"},
 }
 
-// transport returns how a disk is attached: by its name, else by its path in the device
-// tree (named by drivers/scsi/scsi_transport_*.c), else by its vendor.
+// transport determines how a disk is attached: from its name, else from its path in the device
+// tree (named by drivers/scsi/scsi_transport_*.c), else from its vendor.
 func transport(r *reader, name string) Fact[string] {
 	if t, n := r.text("/sys/block/" + name + "/device/transport"); strings.HasPrefix(name, "nvme") && n.known() && t != "" && t != "pcie" {
 		return Known("nvme-"+t, n.source)

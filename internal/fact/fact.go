@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Fact is one piece of information about a machine, in one of three states: it has a
-// value; it is absent (the machine lacks it, such as cpufreq in a guest); or it is
-// unknown (it was not or could not be read), with a reason. Absent and unknown facts
-// have no value, not a zero.
+// Fact is one piece of information about a machine, in one of three states: it has a value; it
+// is absent (the machine lacks it, such as cpufreq in a guest); or it is unknown for a reason
+// (it was not or could not be read). Absent and unknown facts have no value, which is not the
+// same as a zero value.
 //
 // In JSON a fact is its bare value or null. Facts writes the reasons next to the tree
-// ("unknown", "source"), so that a path such as .cpu.sockets is the value.
+// ("unknown", "source"), so that a path such as .cpu.sockets leads to the value.
 type Fact[T any] struct {
 	value *T
 	note
@@ -27,7 +27,7 @@ type note struct {
 	source  string // the path it was read from
 	absent  bool
 	unknown string
-	// more explains why a list may be incomplete.
+	// more is the reason that a list may be incomplete.
 	more string
 }
 
@@ -51,24 +51,24 @@ func (f Fact[T]) Or(other T) T {
 // Is reports whether the fact has the value v.
 func Is[T comparable](f Fact[T], v T) bool { return f.value != nil && *f.value == v }
 
-// Absent reports whether the machine lacks it.
+// Absent reports whether the machine lacks the fact.
 func (n note) Absent() bool { return n.absent }
 
-// Unknown returns why the fact is unknown, or "".
+// Unknown returns the reason that the fact is unknown, or "".
 func (n note) Unknown() string { return n.unknown }
 
 // Source returns the path that the fact was read from.
 func (n note) Source() string { return n.source }
 
-// Known returns a fact with a value, for sizing without a machine and for tests.
+// Known returns a fact with a value. Sizing without a machine and tests use it.
 func Known[T any](v T, source string) Fact[T] { return Fact[T]{&v, note{source: source}} }
 
-// Absent returns a fact in the state absent.
+// Absent returns an absent fact.
 func Absent[T any](source string) Fact[T] {
 	return Fact[T]{note: note{source: source, absent: true}}
 }
 
-// Unknown returns a fact in the state unknown.
+// Unknown returns a fact that is unknown for the reason why.
 func Unknown[T any](source, why string) Fact[T] {
 	return Fact[T]{note: note{source: source, unknown: why}}
 }
@@ -80,8 +80,7 @@ func (f *Fact[T]) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &f.value)
 }
 
-// JSONType returns the type that represents a fact in JSON (or null), for the
-// JSON Schema generator.
+// JSONType returns the type of a known fact in JSON, for the JSON Schema generator.
 func (Fact[T]) JSONType() reflect.Type { return reflect.TypeFor[T]() }
 
 func (f *Fact[T]) leafNote() *note { return &f.note }
@@ -95,8 +94,8 @@ func (f *Fact[T]) leafValue() any {
 	return *f.value
 }
 
-// Set holds items of one kind by name: disks, NUMA nodes. The set itself can be
-// absent or unknown; a known empty set means that there are none.
+// Set contains items of one kind by name: disks, NUMA nodes. The set itself can be absent or
+// unknown; a known empty set means that the machine has none.
 type Set[T any] struct {
 	items map[string]*T
 	note
@@ -105,13 +104,13 @@ type Set[T any] struct {
 // Names returns the names in natural order (sda, sdb, sdaa; node2, node10).
 func (s Set[T]) Names() []string { return sortedNames(s.items) }
 
-// Get returns an item by name; nil if there is none.
+// Get returns an item by name, or nil if there is none.
 func (s Set[T]) Get(name string) *T { return s.items[name] }
 
-// Len returns the number of items; ok is false if it is unknown.
+// Len returns the number of items; ok is false if the number is unknown.
 func (s Set[T]) Len() (n int, ok bool) { return len(s.items), s.unknown == "" }
 
-// add adds an item.
+// add adds an item and returns it.
 func (s *Set[T]) add(name string) *T {
 	if s.items == nil {
 		s.items = map[string]*T{}
@@ -165,13 +164,13 @@ func (s *Set[T]) each(f func(name string, item any)) {
 	}
 }
 
-// Item is one fact with its name, as returned by Facts.List and Facts.Lookup.
+// Item is a fact with its name, as returned by Facts.List and Facts.Lookup.
 type Item struct {
 	// Name is the path in the JSON tree: "cpu.sockets", "disk.nvme0n1.scheduler". Names of
 	// devices and mount points appear unchanged, including dots and slashes.
 	Name string `json:"name"`
-	// Value is a string, bool, int64, float64, []string, []int64 or
-	// map[string]string; nil if absent or unknown.
+	// Value is a string, bool, int64, float64, []string, []int64 or map[string]string. It is
+	// nil if absent or unknown.
 	Value   any       `json:"value"`
 	Absent  bool      `json:"absent,omitempty"`
 	Unknown string    `json:"unknown,omitempty"`

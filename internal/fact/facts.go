@@ -7,12 +7,12 @@ import (
 // Schema is the schema of Facts in JSON.
 const Schema = "fettle/facts/v1"
 
-// Facts is everything read from a machine. JSON names include units; CPU lists
-// have the kernel's format ("0-3,8").
+// Facts contains everything read from a machine. JSON names include units; CPU lists have the
+// kernel's format ("0-3,8").
 type Facts struct {
 	Schema string `json:"schema"`
-	// Time is when collection started: the machine's clock, or the recording time
-	// of an archive.
+	// Time is the start of the collection: the machine's clock, or the recording time of an
+	// archive.
 	Time time.Time `json:"time"`
 
 	Machine        Machine        `json:"machine"`
@@ -28,12 +28,12 @@ type Facts struct {
 	Cgroup         Cgroup         `json:"cgroup"`
 	Services       Services       `json:"services"`
 
-	// Collectors lists when each part was read, and which failed.
+	// Collectors records when each part was read, and which collectors failed.
 	Collectors []Run `json:"collectors"`
 
-	// JSON members in addition to the tree, by fact name: why a fact is unknown or
-	// a list may be incomplete, and the path that each value was read from. null
-	// without a reason means absent. MarshalJSON fills them in.
+	// JSON members in addition to the tree, by fact name: the reason that a fact is unknown or
+	// a list may be incomplete, and the path that each value was read from. null without a
+	// reason means absent. MarshalJSON sets them.
 	Unknown map[string]string `json:"unknown"`
 	Source  map[string]string `json:"source"`
 }
@@ -43,11 +43,11 @@ func (Facts) JSONPartial() {}
 
 // Run is the run of one collector.
 type Run struct {
-	// Name is the collector's name, and the part that it filled.
+	// Name is the name of the collector and of the part that it collects.
 	Name      string    `json:"name"`
 	Time      time.Time `json:"time"`
 	DurationS float64   `json:"duration_s"`
-	// Error is set if the collector itself failed. Facts that it did not collect
-	// are unknown for this reason.
+	// Error is set if the collector itself failed. It is then the reason that facts which were
+	// not collected are unknown.
 	Error string `json:"error,omitempty"`
 }

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Field is a possible fact: its name, with "*" for the name of a set's item
+// Field describes a possible fact: its name, with "*" for the name of a set's item
 // ("disk.*.scheduler"), and the type of its value.
 type Field struct {
 	Name string
 	Type reflect.Type
 }
 
-// Fields returns all fields in the order of the tree, and the names of the sets
-// ("disk", "numa.node").
+// Fields returns all fields in the order of the tree, and the names of the sets ("disk",
+// "numa.node").
 func Fields() (fields []Field, sets []string) {
 	var walk func(prefix string, t reflect.Type)
 	walk = func(prefix string, t reflect.Type) {

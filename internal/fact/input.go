@@ -19,22 +19,22 @@ const (
 	Truth  Type = "truth"
 	List   Type = "list" // of strings
 	Map    Type = "map"  // of strings by name
-	// Bytes is a size as text ("8MB", "512kB"), read as a number of bytes.
+	// Bytes is a size written as text ("8MB", "512kB") and read as a number of bytes.
 	Bytes Type = "bytes"
 )
 
-// Input is a value that rules may read from a machine.
+// Input is a value of a machine that rules may read.
 type Input struct {
 	// Name is, for example, "memory.total_bytes". A "*" stands for the item of a
 	// set that the rule iterates over: "disk.*.scheduler".
 	Name string `json:"name"`
 	Type Type   `json:"type"`
-	// Unit is the unit of a number: "bytes", "s", "%"; "" for a count.
+	// Unit is the unit of a number: "bytes", "s" or "%", and "" for a count.
 	Unit string `json:"unit,omitempty"`
 	Doc  string `json:"doc,omitempty"`
 }
 
-// Of returns the set whose items have this input: "disk"; "" for an input of
+// Of returns the set whose items have this input, such as "disk". It returns "" for an input of
 // the machine.
 func (in Input) Of() string {
 	of, _, ok := strings.Cut(in.Name, ".*.")
@@ -44,44 +44,44 @@ func (in Input) Of() string {
 	return of
 }
 
-// Answer is the machine's value for an input: it has a value, is absent, or unknown.
+// Answer is the machine's value for an input, which may also be absent or unknown.
 type Answer struct {
-	// Value is a float64, string, bool, []string or map[string]string; nil if
-	// absent or unknown.
+	// Value is a float64, string, bool, []string or map[string]string. It is nil if absent or
+	// unknown.
 	Value any
-	// At is where it was read: FILE:LINE, a path, a command.
+	// At is the location that the value was read from: FILE:LINE, a path, a command.
 	At string
-	// From says, for a value of a program, whether the program runs with it or
-	// will after its next start: Running, Files or FromProgram; "" otherwise.
+	// From is set for a value of a program. It tells the value in use from the one after the
+	// next start: Running, Files or a result of FromProgram.
 	From string
-	// Unknown says why the value is unknown, or "".
+	// Unknown is the reason that the value is unknown, or "".
 	Unknown string
-	// LowerBound says why Value, a number, may be higher, or a list longer, because not
-	// everything was counted. A finding that more would violate is then not passed.
+	// LowerBound is the reason that Value (a number) may be higher, or a list longer, because
+	// not everything was counted. A rule that a higher value would violate is then not passed.
 	LowerBound string
 }
 
-// Unread is the answer of what could not be read at a place: unknown for the reason that
-// err has, or absent where the machine has no such thing (host.Why).
+// Unread returns the answer for a location that could not be read. It is unknown for the reason
+// of err, or absent if the machine has no such location (host.Why).
 func Unread(at string, err error) Answer { return Answer{Unknown: host.Why(at, err), At: at} }
 
-// The values of From, next to FromProgram.
+// Values of From, in addition to those of FromProgram.
 const (
 	Running = "running"
 	Files   = "files (from the next start)"
 )
 
-// FromProgram returns the From of a value that a program itself read from its
-// files on request (check --probe).
+// FromProgram returns the From of a value that a program itself read from its files on request
+// (check --probe).
 func FromProgram(program string) string { return "files, as " + program + " reads them" }
 
 // MachineTree answers rule inputs for a real, recorded or hypothetical machine.
 type MachineTree interface {
 	// Answer returns the value of an input, with "*" replaced by the item.
 	Answer(input string) Answer
-	// Read returns the value of a setting as a type.
+	// Read returns the value of a setting, converted to a type.
 	Read(setting string, as Type) Answer
-	// Items lists a set. unknown says why it cannot be listed.
+	// Items lists the items of a set. unknown is the reason that they cannot be listed, or "".
 	Items(set string) (names []string, unknown string)
 }
 
@@ -141,7 +141,8 @@ func Plain(v any) (plain any, ok bool) {
 	return nil, v == nil
 }
 
-// Finite reports whether v is not NaN or infinite, the results of a division by zero.
+// Finite reports whether v is neither NaN nor infinite, which are the results of a division by
+// zero.
 func Finite(v any) bool {
 	f, ok := v.(float64)
 	return !ok || !math.IsNaN(f) && !math.IsInf(f, 0)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// OS is the distribution (os-release(5)).
+// OS describes the distribution (os-release(5)).
 type OS struct {
 	ID        Fact[string]   `json:"id"`
 	IDLike    Fact[[]string] `json:"id_like"`
@@ -54,17 +54,17 @@ func collectOS(r *reader, f *Facts) {
 type Kernel struct {
 	Release Fact[string] `json:"release"`
 	Version Fact[string] `json:"version"`
-	// Arch is uname's machine: x86_64, aarch64.
+	// Arch is the machine name of uname: x86_64, aarch64.
 	Arch    Fact[string]  `json:"arch"`
 	BootID  Fact[string]  `json:"boot_id"`
 	UptimeS Fact[float64] `json:"uptime_s"`
-	// CommandLine is redacted. Parameters are its parameters by name; the last one
-	// of a name wins, and words without "=" have the value "". Everything after
-	// "--" is for init and omitted.
+	// CommandLine is redacted. Parameters contains its parameters by name: the last one of a
+	// name wins, words without "=" have the value "". Everything after "--" is for init and is
+	// omitted.
 	CommandLine Fact[string]            `json:"command_line"`
 	Parameters  Fact[map[string]string] `json:"parameters"`
-	// Preemption is the active model (none, voluntary, full, lazy or rt): from
-	// debugfs if readable, else from version and command line.
+	// Preemption is the active model (none, voluntary, full, lazy or rt), read from debugfs if
+	// possible, else derived from version and command line.
 	Preemption            Fact[string]   `json:"preemption"`
 	Tainted               Fact[int64]    `json:"tainted"`
 	Clocksource           Fact[string]   `json:"clocksource"`
@@ -155,8 +155,8 @@ func archOf(release Fact[string]) Fact[string] {
 	return Unknown[string](release.source, "neither /proc/sys/kernel/arch nor the kernel's release names the architecture")
 }
 
-// preemption takes the model from the command line if the kernel can choose at
-// boot (PREEMPT_DYNAMIC), else from the version.
+// preemption derives the model from the command line if the kernel can choose it at boot
+// (PREEMPT_DYNAMIC), else from the version.
 func preemption(k *Kernel) Fact[string] {
 	v, ok := k.Version.Get()
 	if !ok {
@@ -204,8 +204,7 @@ func (r *reader) countFiles(root string) Fact[int64] {
 
 // Cgroup describes how control groups are mounted.
 type Cgroup struct {
-	// Version is 1 or 2. Hybrid reports whether version 2 is mounted in addition
-	// to version 1.
+	// Version is 1 or 2. Hybrid reports whether version 2 is mounted in addition to version 1.
 	Version     Fact[int64]    `json:"version"`
 	Hybrid      Fact[bool]     `json:"hybrid"`
 	Controllers Fact[[]string] `json:"controllers"`

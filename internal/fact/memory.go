@@ -36,7 +36,7 @@ type Memory struct {
 	KSM              Fact[bool]      `json:"ksm"`
 }
 
-// Swap is one swap area; its name is its path.
+// Swap is one swap area, named by its path.
 type Swap struct {
 	Kind      Fact[string] `json:"kind"` // partition or file
 	SizeBytes Fact[int64]  `json:"size_bytes"`
@@ -44,7 +44,7 @@ type Swap struct {
 	Priority  Fact[int64]  `json:"priority"`
 }
 
-// HugePages is the pool of one page size ("2048kB", "1048576kB"), counted in pages.
+// HugePages describes the pool of one page size ("2048kB", "1048576kB"), counted in pages.
 type HugePages struct {
 	SizeBytes  Fact[int64]         `json:"size_bytes"`
 	Total      Fact[int64]         `json:"total"`
@@ -55,7 +55,7 @@ type HugePages struct {
 	Node       Set[NodeOfHugePage] `json:"node"`
 }
 
-// NodeOfHugePage is a pool's share of one NUMA node.
+// NodeOfHugePage is the part of a pool on one NUMA node.
 type NodeOfHugePage struct {
 	Total Fact[int64] `json:"total"`
 	Free  Fact[int64] `json:"free"`
@@ -64,11 +64,11 @@ type NodeOfHugePage struct {
 // TransparentHuge describes transparent huge pages.
 type TransparentHuge struct {
 	Enabled Fact[string] `json:"enabled"` // always, madvise, never
-	// InUse is the strongest mode of any size: since Linux 6.8 each size has its
-	// own mode, or inherits Enabled.
+	// InUse is the strongest mode of all sizes: since Linux 6.8 each size has its own mode or
+	// inherits Enabled.
 	InUse Fact[string] `json:"in_use"`
-	// OwnSize is the size ("2048kB") whose own mode, stronger than Enabled, is
-	// InUse; absent if there is none.
+	// OwnSize is the size ("2048kB") whose own mode is InUse and stronger than Enabled. It is
+	// absent if there is none.
 	OwnSize    Fact[string] `json:"own_size"`
 	Defrag     Fact[string] `json:"defrag"`
 	Shmem      Fact[string] `json:"shmem"`
@@ -77,7 +77,7 @@ type TransparentHuge struct {
 	Khugepaged Khugepaged   `json:"khugepaged"`
 }
 
-// Khugepaged is the kernel thread that collapses pages into huge ones.
+// Khugepaged describes the kernel thread that collapses pages into huge ones.
 type Khugepaged struct {
 	Defrag       Fact[bool]    `json:"defrag"`
 	PagesToScan  Fact[int64]   `json:"pages_to_scan"`
@@ -120,8 +120,8 @@ func collectMemory(r *reader, f *Facts) {
 	m.KSM = convert(r.int("/sys/kernel/mm/ksm/run"), func(run int64) bool { return run == 1 })
 }
 
-// hugeModes reads the modes of the individual sizes. If there are sizes, the
-// global mode applies only to those that inherit it.
+// hugeModes reads the modes of the individual sizes. If the kernel has them, the global mode
+// applies only to sizes that inherit it.
 func hugeModes(r *reader, global Fact[string]) (inUse, ownSize Fact[string]) {
 	rank := map[string]int{"never": 1, "madvise": 2, "always": 3}
 	inUse, ownSize = global, Absent[string](thpDir)
@@ -165,21 +165,20 @@ func milliseconds(f Fact[int64]) Fact[float64] {
 	return convert(f, func(ms int64) float64 { return float64(ms) / 1e3 })
 }
 
-// table holds the values of /proc/meminfo or a node's meminfo in bytes, and the
-// reasons for those that cannot be read.
+// table contains the values of /proc/meminfo or a node's meminfo in bytes, and the reasons that
+// values cannot be read.
 type table struct {
 	note
 	values map[string]int64
 	bad    map[string]string
 }
 
-// requiredMeminfo are lines of /proc/meminfo that every kernel prints, at its beginning
-// and near its end (fs/proc/meminfo.c). Without them the file is truncated.
+// requiredMeminfo are lines that every kernel prints at the start and near the end of
+// /proc/meminfo (fs/proc/meminfo.c). If they are missing, the file is truncated.
 var requiredMeminfo = []string{"MemTotal", "CommitLimit", "Committed_AS"}
 
-// meminfo parses /proc/meminfo, or a node's, whose keys have a prefix. Values
-// in kB become bytes. If one of the required lines is missing, all missing
-// values are unknown.
+// meminfo parses /proc/meminfo, or the meminfo of a node, whose keys have a prefix. It converts
+// kB to bytes. If a required line is missing, all missing values are unknown.
 func (r *reader) meminfo(p, before string, always ...string) table {
 	text, n := r.text(p)
 	t := table{n, map[string]int64{}, map[string]string{}}
@@ -207,7 +206,7 @@ func (r *reader) meminfo(p, before string, always ...string) table {
 	return t
 }
 
-// get returns one value; a missing value is absent only if the file is complete.
+// get returns one value. A missing value is absent only if the file is complete.
 func (t table) get(key string) Fact[int64] {
 	if !t.known() {
 		return Fact[int64]{note: t.note}
@@ -262,7 +261,7 @@ func hugePages(r *reader, info table) Set[HugePages] {
 	names, n := r.dir(dir)
 	set.note = n
 	if size := info.values["Hugepagesize"]; n.unknown != "" && info.known() && size > 0 {
-		// For copies without sysfs: /proc/meminfo has the default size.
+		// For copies without sysfs, use the default size in /proc/meminfo.
 		set.note = note{source: info.source}
 		p := set.add(fmt.Sprintf("%dkB", size/1024))
 		p.SizeBytes = info.get("Hugepagesize")

@@ -7,9 +7,9 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Mount is a mounted file system; its name is its mount point. Of several on
-// one mount point only the last, visible one is listed. The kernel's own (proc,
-// sysfs, cgroup, ...) are left out.
+// Mount is a mounted file system, named by its mount point. If a mount point has several, only
+// the last one is visible and listed. The kernel's own file systems (proc, sysfs, cgroup, ...)
+// are omitted.
 type Mount struct {
 	Type   Fact[string] `json:"type"`
 	Source Fact[string] `json:"source"`
@@ -26,16 +26,16 @@ type mountEntry struct {
 	options, superOptions []string
 }
 
-// kernelFileSystems are file systems of the kernel, which hold no user data.
+// kernelFileSystems are file systems of the kernel, which contain no user data.
 var kernelFileSystems = map[string]bool{
 	"proc": true, "sysfs": true, "cgroup": true, "cgroup2": true, "devpts": true, "devtmpfs": true, "mqueue": true,
 	"debugfs": true, "tracefs": true, "securityfs": true, "pstore": true, "bpf": true, "configfs": true, "fusectl": true,
 	"autofs": true, "binfmt_misc": true, "efivarfs": true, "selinuxfs": true, "rpc_pipefs": true, "nsfs": true, "binder": true,
 }
 
-// mountTable returns the mount table of process 1, because this process may run in a
-// service or container with its own. Only root may read that one; otherwise this
-// process's table is used, or /proc/mounts, which has less information.
+// mountTable returns the mount table of process 1, because this process may run in a service or
+// container with its own table. Only root can read the table of process 1; other users get this
+// process's table, or /proc/mounts, which has less information.
 func (r *reader) mountTable() (string, note) {
 	text, first := r.text("/proc/1/mountinfo")
 	if first.known() {
@@ -68,8 +68,8 @@ func collectMounts(r *reader, f *Facts) {
 	}
 }
 
-// parseMounts parses proc_pid_mountinfo(5), or the format of fstab(5) if the
-// source is not a mountinfo.
+// parseMounts parses the format of proc_pid_mountinfo(5), or of fstab(5) if the source is not a
+// mountinfo file.
 func parseMounts(text, source string) []mountEntry {
 	var all []mountEntry
 	for line := range strings.Lines(text) {
@@ -105,8 +105,7 @@ func parseMounts(text, source string) []mountEntry {
 	return all
 }
 
-// device returns the block device of a mounted file system. table is the source
-// of the fact.
+// device returns the block device of a mounted file system. table is the source of the fact.
 func (m mountEntry) device(r *reader, table string) Fact[string] {
 	switch {
 	case m.devNumber != "" && !strings.HasPrefix(m.devNumber, "0:"):

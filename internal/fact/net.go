@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// Net is one network device (Documentation/ABI/testing/sysfs-class-net). Values
-// that only netlink provides (rings, coalescing, offloads) are not included.
+// Net is one network device (Documentation/ABI/testing/sysfs-class-net). It excludes values
+// that only netlink provides (rings, coalescing, offloads).
 type Net struct {
 	// Kind is ethernet, loopback, bond, bridge, vlan, team, wireless, veth, tun,
 	// vxlan, geneve, infiniband, ppp, dummy or other.
@@ -89,8 +89,8 @@ func readNet(r *reader, name string, d *Net) {
 	d.DeferHardIRQ = r.int(dir + "napi_defer_hard_irqs")
 }
 
-// netKind returns the device's kind from its DEVTYPE (SET_NETDEV_DEVTYPE in its
-// driver), else its directories, else ARPHRD (include/uapi/linux/if_arp.h).
+// netKind determines the device's kind from its DEVTYPE (SET_NETDEV_DEVTYPE in its driver),
+// else from its directories, else from ARPHRD (include/uapi/linux/if_arp.h).
 func netKind(r *reader, name string) Fact[string] {
 	dir := netDir + "/" + name + "/"
 	uevent, n := r.text(dir + "uevent")

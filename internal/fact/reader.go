@@ -36,9 +36,9 @@ func newReader(h *host.Host) *reader {
 	return &reader{files: h.Files, seen: map[string]content{}, lists: map[string]listing{}}
 }
 
-// noteOf turns an error into a fact's state. EINVAL, EOPNOTSUPP and ENODATA
-// mean that the attribute exists but does not apply to this device (the speed
-// of a link that is down): that is absent, too.
+// noteOf turns an error into a fact's state. With EINVAL, EOPNOTSUPP and ENODATA the attribute
+// exists but does not apply to this device (the speed of a link that is down), so the fact is
+// absent, too.
 func noteOf(p string, err error) note {
 	n := note{source: p}
 	switch {
@@ -58,8 +58,8 @@ func (n note) known() bool { return !n.absent && n.unknown == "" }
 
 const (
 	commandLine = "/proc/cmdline"
-	// maxCommandLine is above the limit of any kernel, in bytes: COMMAND_LINE_SIZE
-	// is 2 or 4 KiB; only s390 can be built with more.
+	// maxCommandLine, in bytes, is above the limit of any kernel: COMMAND_LINE_SIZE is 2 or 4
+	// KiB, and only s390 can be built with more.
 	maxCommandLine = 64 << 10
 )
 
@@ -81,8 +81,8 @@ func (r *reader) text(p string) (string, note) {
 	return c.text, c.note
 }
 
-// nonEmpty is text for files of the kernel, which contain at least a newline: a
-// file of zero bytes is truncated and therefore unknown.
+// nonEmpty reads a kernel file like text. Such a file contains at least a newline: a file of
+// zero bytes is truncated, so its fact is unknown.
 func (r *reader) nonEmpty(p string) (string, note) {
 	text, n := r.text(p)
 	if n.known() && r.seen[p].none {
@@ -105,7 +105,7 @@ func (r *reader) dir(p string) ([]string, note) {
 	return l.names, l.note
 }
 
-// parsed reads and parses a file; what cannot be parsed is unknown.
+// parsed reads and parses a file. If the file cannot be parsed, the fact is unknown.
 func parsed[T any](r *reader, p string, parse func(string) (T, error)) Fact[T] {
 	text, n := r.text(p)
 	if !n.known() {
@@ -125,14 +125,14 @@ func parsed[T any](r *reader, p string, parse func(string) (T, error)) Fact[T] {
 	return Known(v, p)
 }
 
-// notAError says what a text should be but is not.
+// notAError is the error for a text that is not what it names, for example "yes or no".
 type notAError string
 
 func (what notAError) Error() string { return "is no " + string(what) }
 
 var errEmpty = errors.New("empty")
 
-// errNoValue is returned by parsers for the kernel's representation of "none".
+// errNoValue is returned by parsers if the kernel's text stands for "none".
 var errNoValue = errors.New("none")
 
 // str reads a line that is never empty.
@@ -145,7 +145,7 @@ func (r *reader) str(p string) Fact[string] {
 	})
 }
 
-// optional reads a line of the kernel; an empty line means absent.
+// optional reads a line of a kernel file; an empty line means absent.
 func (r *reader) optional(p string) Fact[string] {
 	text, n := r.nonEmpty(p)
 	if text = strings.TrimSpace(text); n.known() && text == "" {
@@ -154,7 +154,7 @@ func (r *reader) optional(p string) Fact[string] {
 	return withNote(n, text)
 }
 
-// mayBeEmpty reads a line of a file that may have been left empty, which means absent.
+// mayBeEmpty reads a line of a file that may be empty, which means absent.
 func (r *reader) mayBeEmpty(p string) Fact[string] {
 	text, n := r.text(p)
 	if text = strings.TrimSpace(text); n.known() && text == "" {
@@ -169,7 +169,7 @@ func (r *reader) line(p string) Fact[string] {
 	return withNote(n, strings.TrimSpace(text))
 }
 
-// cpus reads a CPU list. mayBeNone says whether it may be empty.
+// cpus reads a CPU list, which may be empty if mayBeNone is set.
 func (r *reader) cpus(p string, mayBeNone bool) Fact[string] {
 	f := r.line(p)
 	switch s, ok := f.Get(); {
@@ -187,7 +187,7 @@ func (r *reader) cpus(p string, mayBeNone bool) Fact[string] {
 	return f
 }
 
-// decimal parses a number of at least least and multiplies it by factor.
+// decimal parses a number, which must not be less than least, and multiplies it by factor.
 func decimal(s string, least, factor int64) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
 	if err != nil || n < least || n > math.MaxInt64/factor {
@@ -196,7 +196,7 @@ func decimal(s string, least, factor int64) (int64, error) {
 	return n * factor, nil
 }
 
-// int reads a decimal number that is not negative.
+// int reads a non-negative decimal number.
 func (r *reader) int(p string) Fact[int64] { return r.scaled(p, 1) }
 
 // scaled reads a non-negative decimal number and multiplies it by factor.
@@ -236,7 +236,7 @@ func (r *reader) flag(p string) Fact[bool] {
 	})
 }
 
-// chosen reads the bracketed word of "[always] madvise never". Some files have
+// chosen returns the bracketed word of a text such as "[always] madvise never". Some files have
 // a single word without brackets ("none").
 func (r *reader) chosen(p string) Fact[string] {
 	return parsed(r, p, func(s string) (string, error) {
@@ -273,7 +273,7 @@ func (r *reader) anyWords(p string) Fact[[]string] {
 	})
 }
 
-// link returns the last element of a link's target: the driver's name for
+// link returns the last element of a link's target, such as the driver's name for
 // device/driver.
 func (r *reader) link(p string) Fact[string] {
 	to, err := r.files.Readlink(p)
@@ -296,8 +296,8 @@ func (r *reader) exists(p string) Fact[bool] {
 	return Known(true, p)
 }
 
-// firstKnown returns the first fact with a value, else the first unknown one,
-// else the last.
+// firstKnown returns the first fact with a value, else the first unknown one, else the last
+// one.
 func firstKnown[T any](facts ...Fact[T]) Fact[T] {
 	for _, f := range facts {
 		if f.known() {
@@ -312,7 +312,7 @@ func firstKnown[T any](facts ...Fact[T]) Fact[T] {
 	return facts[len(facts)-1]
 }
 
-// convert converts a fact's value and keeps its state.
+// convert converts a fact's value and preserves its state.
 func convert[A, B any](f Fact[A], to func(A) B) Fact[B] {
 	if v, ok := f.Get(); ok {
 		return Known(to(v), f.source)
@@ -350,7 +350,7 @@ func numbered(names []string, prefix string) []string {
 	return sortedNames(found)
 }
 
-// keyed parses lines of "key: value" or "KEY=value".
+// keyed parses lines of the form "key: value" or "KEY=value".
 func keyed(text, separator string) map[string]string {
 	m := map[string]string{}
 	for line := range strings.Lines(text) {

@@ -16,10 +16,9 @@ type Selection struct {
 	names map[string]bool // names of facts and sets
 }
 
-// Select selects the facts at or below the given names in the tree ("memory",
-// "disk.vda"), or, if there are none, those whose names start with them
-// ("memo", "disk.vda.queue"). Without names it selects all. missing lists the
-// names without a match.
+// Select selects the facts at or below the given names in the tree ("memory", "disk.vda"). If a
+// name has none, it selects the facts whose names start with it ("memo", "disk.vda.queue").
+// Without names it selects all facts. missing lists the names without a match.
 func (f *Facts) Select(names ...string) (s *Selection, missing []string) {
 	s = &Selection{f, map[string]bool{}}
 	if len(names) == 0 {
@@ -35,8 +34,8 @@ func (f *Facts) Select(names ...string) (s *Selection, missing []string) {
 	return s, missing
 }
 
-// Determined reports whether at least one fact is known. Otherwise the input
-// was not a machine.
+// Determined reports whether at least one fact is known. Otherwise the input was not from a
+// machine.
 func (f *Facts) Determined() bool {
 	return slices.ContainsFunc(f.List(), func(it Item) bool { return it.Unknown == "" })
 }
@@ -51,7 +50,7 @@ func (s *Selection) add(wanted func(name string) bool) bool {
 	return found
 }
 
-// Names returns all names that Select accepts: each fact, and each part of the tree.
+// Names returns all names that Select accepts: the facts and the parts of the tree.
 func (f *Facts) Names() []string {
 	seen := map[string]bool{}
 	var out []string
@@ -71,7 +70,7 @@ func (s *Selection) List() []Item {
 	return slices.DeleteFunc(s.facts.List(), func(it Item) bool { return !s.names[it.Name] })
 }
 
-// MarshalJSON writes the document of all facts without the parts that are not selected.
+// MarshalJSON writes the document of all facts, omitting the parts that are not selected.
 func (s *Selection) MarshalJSON() ([]byte, error) {
 	f := *s.facts
 	f.annotate()
@@ -95,8 +94,8 @@ func (s *Selection) MarshalJSON() ([]byte, error) {
 	return b, err
 }
 
-// branch marshals the selected part of a struct; any is false if nothing is selected.
-// Members outside of the tree of facts (schema, time) are always written.
+// branch marshals the selected part of a struct; any is false if nothing is selected. It always
+// writes the members outside of the tree of facts (schema, time).
 func (s *Selection) branch(prefix string, v reflect.Value) (text []byte, any bool, err error) {
 	var b bytes.Buffer
 	put := func(key string, value []byte) {

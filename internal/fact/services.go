@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Services describes what systemd starts, and other tuning programs. It is read
-// from files: a unit is enabled if a link in a .wants or .requires directory
-// below /etc/systemd/system (or /run, or the vendor directories) refers to it.
+// Services describes the units that systemd starts, and other tuning programs. It is read from
+// files: a unit is enabled if a link in a .wants or .requires directory below
+// /etc/systemd/system (or /run, or the vendor directories) refers to it.
 type Services struct {
 	Init         Fact[string]   `json:"init"` // the name of process 1
 	EnabledUnits Fact[[]string] `json:"enabled_units"`
 	MaskedUnits  Fact[[]string] `json:"masked_units"`
-	// RunningUnits are the services that have a control group.
+	// RunningUnits are the services with a control group.
 	RunningUnits Fact[[]string] `json:"running_units"`
 	ProcessCount Fact[int64]    `json:"process_count"`
 	Tuner        Set[Tuner]     `json:"tuner"`
@@ -29,8 +29,8 @@ type Tuner struct {
 	Running   Fact[bool] `json:"running"`
 }
 
-// knownTuners are other tuning programs: name, process name as the kernel
-// truncates it (15 bytes, TASK_COMM_LEN), and unit.
+// knownTuners are other tuning programs, with name, process name as truncated by the kernel (15
+// bytes, TASK_COMM_LEN), and unit.
 var knownTuners = []struct{ name, comm, unit string }{
 	{"tuned", "tuned", "tuned.service"},
 	{"tuned-ppd", "tuned-ppd", "tuned-ppd.service"},
@@ -49,7 +49,7 @@ var knownTuners = []struct{ name, comm, unit string }{
 	{"fettle", "fettle", "fettle.service"},
 }
 
-// unitDirs are the unit directories by precedence (systemd.unit(5)).
+// unitDirs are the unit directories, highest precedence first (systemd.unit(5)).
 var unitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 
 func collectServices(r *reader, f *Facts) {
@@ -72,7 +72,7 @@ func collectServices(r *reader, f *Facts) {
 	s.TunedMode = r.mayBeEmpty("/etc/tuned/profile_mode")
 }
 
-// processNames returns the names of all processes. Copies have none.
+// processNames returns the names and the number of all processes. Copies have none.
 func processNames(r *reader) (map[string]bool, Fact[int64]) {
 	names, n := r.dir("/proc")
 	comms := map[string]bool{}
@@ -136,8 +136,8 @@ func enabledUnits(r *reader) (enabled, masked []string, n note) {
 	return sortedNames(found), sortedNames(hidden), n
 }
 
-// runningUnits lists systemd's control groups, which systemd removes with the
-// last process of a service. In cgroup v1 they are in the hierarchy "systemd".
+// runningUnits lists systemd's control groups, which systemd removes when the last process of a
+// service ends. In cgroup v1 they are in the hierarchy "systemd".
 func runningUnits(r *reader) Fact[[]string] {
 	var last note
 	for _, dir := range []string{"/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice"} {

@@ -7,8 +7,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// FileSystem is a local disk file system on which data can grow, with its
-// present usage.
+// FileSystem is a local disk file system on which data can grow, with its current usage.
 type FileSystem struct {
 	Mount     string `json:"mount"`
 	SizeBytes int64  `json:"size_bytes"`
@@ -16,13 +15,13 @@ type FileSystem struct {
 	FreeBytes int64 `json:"free_bytes"`
 }
 
-// UsedBytes returns the space that is no longer available.
+// UsedBytes returns the space that is not available to unprivileged users.
 func (f FileSystem) UsedBytes() int64 { return f.SizeBytes - f.FreeBytes }
 
-// FileSystems returns the local writable file systems by mount point, each
-// once, even if mounted several times. Network file systems are left out,
-// because an unresponsive server would block the call. The error is one of
-// host.Unknown if a copy has no measurement.
+// FileSystems returns the local writable file systems, sorted by mount point. A file system
+// that is mounted several times is listed once. Network file systems are omitted, because an
+// unresponsive server would block the call. The error wraps host.Unknown if a copy has no
+// measurement.
 func FileSystems(h *host.Host) ([]FileSystem, error) {
 	r := newReader(h)
 	text, n := r.text("/proc/self/mountinfo")
@@ -49,11 +48,11 @@ func FileSystems(h *host.Host) ([]FileSystem, error) {
 	return all, nil
 }
 
-// imageTypes are read-only image file systems (filesystems(5)).
+// imageTypes are the types of read-only image file systems (filesystems(5)).
 var imageTypes = []string{"squashfs", "iso9660", "udf", "erofs", "cramfs", "romfs"}
 
-// writableDisks returns the writable disk mounts, one per disk: the one that
-// contains the whole file system, else the one with the shortest path.
+// writableDisks returns one writable mount per disk: the mount of the whole file system, else
+// the mount with the shortest path.
 func writableDisks(all []mountEntry) []mountEntry {
 	last := map[string]int{} // by mount point: later mounts hide earlier ones
 	for i, m := range all {

@@ -7,15 +7,15 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Storage describes where a directory is stored: its file system, and the
-// devices below it down to hardware.
+// Storage describes the location where a directory is stored: its file system, and the devices
+// below it down to hardware.
 type Storage struct {
 	Mount  string `json:"mount"`
 	Type   string `json:"type"` // of the file system
 	Source string `json:"source"`
-	// Device is the device of the file system; empty if there is none (nfs, tmpfs).
+	// Device is the device of the file system, or "" if there is none (nfs, tmpfs).
 	Device string `json:"device,omitempty"`
-	// Layers are the devices from the file system down, each before its components.
+	// Layers are the devices below the file system; each one precedes its components.
 	Layers []Layer `json:"layers,omitempty"`
 	Class  Class   `json:"class"`
 }
@@ -35,7 +35,7 @@ type Layer struct {
 // Class is a performance class of storage.
 type Class string
 
-// The classes. The slowest device of a storage decides.
+// The classes. The slowest device determines the class of a storage.
 const (
 	ClassHDD     Class = "hdd"
 	ClassSSD     Class = "ssd"
@@ -47,11 +47,11 @@ const (
 	ClassUnknown Class = "unknown"
 )
 
-// networkTypes are network file systems (statfs(2), filesystems(5)).
+// networkTypes are the types of network file systems (statfs(2), filesystems(5)).
 var networkTypes = []string{"nfs", "nfs4", "cifs", "smb3", "smbfs", "ceph", "9p", "virtiofs", "afs", "lustre", "gpfs", "glusterfs", "fuse.glusterfs", "fuse.sshfs", "fuse.s3fs"}
 
-// StorageOf describes where a directory is stored, as seen by this process, following
-// symbolic links. Unknown parts are empty, and the class is ClassUnknown.
+// StorageOf describes the storage of a directory, as seen by this process, following symbolic
+// links. Unknown parts are empty, and the class is then ClassUnknown.
 func StorageOf(h *host.Host, dir string) Storage {
 	r := newReader(h)
 	at := dir
@@ -65,7 +65,7 @@ func StorageOf(h *host.Host, dir string) Storage {
 	s := Storage{Class: ClassUnknown}
 	var found mountEntry
 	for _, m := range parseMounts(text, n.source) {
-		// Of several mounts on one mount point the last hides the others.
+		// If a mount point has several mounts, the last one hides the others.
 		if (at == m.point || m.point == "/" || strings.HasPrefix(at, m.point+"/")) && len(m.point) >= len(s.Mount) {
 			s.Mount, s.Type, s.Source, found = m.point, m.fsType, m.source, m
 		}
@@ -100,7 +100,7 @@ func wholeDisk(r *reader, device string) string {
 	return device
 }
 
-// maxLayerDepth is the maximum number of stacked devices.
+// maxLayerDepth limits the number of stacked devices.
 const maxLayerDepth = 16
 
 func (s *Storage) layers(r *reader, device string, depth int) {

@@ -4,19 +4,19 @@ import (
 	"strings"
 )
 
-// Virtualization describes what the system runs on.
+// Virtualization describes the platform that the system runs on.
 type Virtualization struct {
-	// Hypervisor is kvm, vmware, hyperv, xen, qemu (emulated), oracle
-	// (VirtualBox), amazon (Nitro), google, parallels, bhyve, powervm, zvm, or
-	// "other" for an unidentified one. Absent on bare metal.
+	// Hypervisor is kvm, vmware, hyperv, xen, qemu (emulated), oracle (VirtualBox), amazon
+	// (Nitro), google, parallels, bhyve, powervm, zvm, or "other" for an unidentified one. It
+	// is absent on bare metal.
 	Hypervisor Fact[string] `json:"hypervisor"`
-	// Container is docker, podman, kubernetes, lxc, systemd-nspawn, openvz, or the
-	// name that the container manager reports. Absent outside of containers.
+	// Container is docker, podman, kubernetes, lxc, systemd-nspawn, openvz, or the name that
+	// the container manager reports. It is absent outside of containers.
 	Container Fact[string] `json:"container"`
-	// BareMetal reports that there is neither a hypervisor nor a container.
+	// BareMetal reports whether there is neither a hypervisor nor a container.
 	BareMetal Fact[bool] `json:"bare_metal"`
-	// Cloud is aws, azure, google, alibaba, oracle, digitalocean, hetzner,
-	// ibm, tencent, openstack and the others of cloudMarks. Absent elsewhere.
+	// Cloud is aws, azure, google, alibaba, oracle, digitalocean, hetzner, ibm, tencent,
+	// openstack or another name in cloudMarks. It is absent elsewhere.
 	Cloud Fact[string] `json:"cloud"`
 }
 
@@ -45,8 +45,8 @@ var hypervisorMarks = []dmiMark{
 	{"sys_vendor", "Alibaba Cloud", "kvm"},
 }
 
-// hypervisorFlag is the CPU flag of virtual machines (CPUID 1, ECX bit 31).
-// Bare-metal cloud machines have the vendor's DMI values without this flag.
+// hypervisorFlag is the CPU flag of virtual machines (CPUID 1, ECX bit 31). Bare-metal machines
+// in a cloud have the vendor's DMI values without this flag.
 const hypervisorFlag = "hypervisor"
 
 // cloudMarks follow cloud-init's ds-identify and the vendors' documentation.
@@ -116,7 +116,7 @@ func firstNonEmpty(words ...string) string {
 }
 
 func hypervisor(r *reader, f *Facts) Fact[string] {
-	// Xen's control domain sees the hardware's DMI values, but is not a guest.
+	// Xen's control domain has the hardware's DMI values, but is not a guest.
 	if s, n := r.text("/proc/xen/capabilities"); n.known() && strings.Contains(s, "control_d") {
 		return Absent[string]("/proc/xen/capabilities")
 	}
@@ -156,7 +156,7 @@ func hypervisor(r *reader, f *Facts) Fact[string] {
 	return Absent[string]("/proc/cpuinfo")
 }
 
-// guestClock returns the hypervisor of a paravirtual clock source.
+// guestClock returns the hypervisor that provides a paravirtual clock source, or "".
 func guestClock(f *Facts) string {
 	for _, c := range f.Kernel.ClocksourcesAvailable.Or(nil) {
 		switch {
@@ -200,8 +200,8 @@ func containerKind(r *reader) Fact[string] {
 	if n.known() {
 		return Absent[string]("/proc/1/cgroup")
 	}
-	// For copies without process 1: the root of a container is not a whole block
-	// device file system.
+	// In copies without process 1, a root that is not a whole block device file system
+	// indicates a container.
 	table, mn := r.mountTable()
 	for _, m := range parseMounts(table, mn.source) {
 		if m.point == "/" && m.root == "/" && strings.HasPrefix(m.source, "/dev/") {
@@ -212,8 +212,8 @@ func containerKind(r *reader) Fact[string] {
 	return Fact[string]{note: n}
 }
 
-// cloud identifies the cloud by firmware tables. It is unknown for guests and
-// containers that cannot see them.
+// cloud identifies the cloud by firmware tables. The result is unknown for guests and
+// containers that cannot read the tables.
 func cloud(r *reader, bareMetal Fact[bool]) Fact[string] {
 	if name, source := r.firstMark(cloudMarks); name != "" {
 		return Known(name, source)

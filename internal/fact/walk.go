@@ -54,8 +54,8 @@ func (f *Facts) visit(visit func(name string, l leaf)) {
 	walk("", reflect.ValueOf(f), visit)
 }
 
-// List returns every fact in the order of the tree. Sets are listed only if
-// they are absent or unknown as a whole.
+// List returns every fact in the order of the tree. It lists sets only if they are absent or
+// unknown as a whole.
 func (f *Facts) List() []Item {
 	when := map[string]time.Time{}
 	for _, r := range f.Collectors {
@@ -86,7 +86,7 @@ type Index struct {
 	missingSets []Item              // sets that are absent or unknown as a whole
 }
 
-// Index returns an index of the present facts.
+// Index returns an index of the current facts.
 func (f *Facts) Index() *Index {
 	x := &Index{items: map[string]Item{}, sets: map[string][]string{}}
 	for _, it := range f.List() {
@@ -106,8 +106,8 @@ func (f *Facts) Index() *Index {
 	return x
 }
 
-// Lookup finds a fact by name. Names below a set that is absent or unknown as a
-// whole have the set's state; ok is false for unknown names.
+// Lookup finds a fact by name. If a set is absent or unknown as a whole, names below it have
+// the set's state; ok is false for unknown names.
 func (x *Index) Lookup(name string) (it Item, ok bool) {
 	if it, ok := x.items[name]; ok {
 		return it, true
@@ -121,9 +121,9 @@ func (x *Index) Lookup(name string) (it Item, ok bool) {
 	return Item{}, false
 }
 
-// Members returns the names in a set ("disk", "numa.node"). If the set is
-// absent or unknown as a whole, ok is true, names is nil, and Lookup of the set
-// says why; ok is false if there is no such set.
+// Members returns the names in a set ("disk", "numa.node"). If the set is absent or unknown as
+// a whole, ok is true, names is nil, and Lookup of the set returns the reason; ok is false if
+// there is no such set.
 func (x *Index) Members(set string) (names []string, ok bool) {
 	if names, ok := x.sets[set]; ok {
 		return names, true
@@ -139,7 +139,7 @@ func (x *Index) Members(set string) (names []string, ok bool) {
 // Lookup finds one fact by name, as Index.Lookup does.
 func (f *Facts) Lookup(name string) (it Item, ok bool) { return f.Index().Lookup(name) }
 
-// annotate fills in the JSON members next to the tree.
+// annotate sets the JSON members next to the tree.
 func (f *Facts) annotate() {
 	f.Unknown, f.Source = map[string]string{}, map[string]string{}
 	f.visit(func(name string, l leaf) {
@@ -155,7 +155,7 @@ func (f *Facts) annotate() {
 	})
 }
 
-// state returns a leaf's note, "not collected" if it was never set.
+// state returns the note of a leaf. If the leaf was never set, it is unknown: "not collected".
 func state(l leaf) note {
 	n := *l.leafNote()
 	if v, ok := l.(valued); ok && n.known() && v.leafValue() == nil {
@@ -164,15 +164,15 @@ func state(l leaf) note {
 	return n
 }
 
-// MarshalJSON writes the tree of values, null for absent or unknown ones, and
-// the reasons and sources next to it.
+// MarshalJSON writes the tree of values, with null for absent or unknown ones, and the reasons
+// and sources next to it.
 func (f Facts) MarshalJSON() ([]byte, error) {
 	type plain Facts
 	f.annotate()
 	return json.Marshal(plain(f))
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (f *Facts) UnmarshalJSON(b []byte) error {
 	type plain Facts
 	if err := json.Unmarshal(b, (*plain)(f)); err != nil {
@@ -189,16 +189,16 @@ func (f *Facts) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// sortedNames returns the sorted keys, never nil: an empty list is a value,
-// null is not.
+// sortedNames returns the sorted keys. The result is never nil, because an empty list is a
+// value and null is not.
 func sortedNames[V any](m map[string]V) []string {
 	names := slices.AppendSeq(make([]string, 0, len(m)), maps.Keys(m))
 	slices.SortFunc(names, natural)
 	return names
 }
 
-// natural compares names in natural order: numbers by value, disk letters by
-// length (sdb before sdaa).
+// natural compares names in natural order: numbers by value, disk letters by length first (sdb
+// before sdaa).
 func natural(a, b string) int {
 	for _, disk := range []string{"sd", "vd", "xvd"} {
 		x, inA := strings.CutPrefix(a, disk)

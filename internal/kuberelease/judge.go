@@ -12,24 +12,24 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Kubelet is the kubelet for which a configuration is judged.
+// Kubelet describes the kubelet that a configuration is judged for.
 type Kubelet struct {
 	Release Release
-	// OpenShift reports whether it is a kubelet of OpenShift, which warns of
-	// unknown feature gates and starts.
+	// OpenShift reports whether it is an OpenShift kubelet, which starts with unknown feature
+	// gates and only warns of them.
 	OpenShift bool
-	// Cgroup is the machine's control group version, 1 or 2; 0 if unknown.
+	// Cgroup is the machine's control group version, 1 or 2, or 0 if unknown.
 	Cgroup int
 }
 
-// KubeletOf returns the kubelet of a version such as v1.31.4+b49f9d1. For an
-// invalid version the release is 0, and nothing is judged.
+// KubeletOf returns the kubelet with a version such as v1.31.4+b49f9d1. For an invalid version
+// the release is 0, and nothing is judged.
 func KubeletOf(version string) Kubelet {
 	r, _ := Parse(version)
 	return Kubelet{Release: r, OpenShift: openshiftBuild(version)}
 }
 
-// Finding is a release's reaction to a field, named as in the file:
+// Finding is a release's reaction to a field. The field has its name in the file:
 // memorySwap.swapBehavior, featureGates.MemoryQoS.
 type Finding struct {
 	Field string `json:"field"`
@@ -42,19 +42,18 @@ func (f Finding) String() string { return f.Field + ": " + f.Why }
 type Verdict struct {
 	// Refused are values with which the kubelet does not start.
 	Refused []Finding `json:"refused,omitempty"`
-	// Ignored are fields that the release does not have and ignores.
+	// Ignored are fields that the release ignores, because it does not have them.
 	Ignored []Finding `json:"ignored,omitempty"`
 	// Changed are values that had no effect in earlier releases.
 	Changed []Finding `json:"changed,omitempty"`
-	// Unknown are fields and gates that cannot be judged, because the release is
-	// newer than the known ones.
+	// Unknown are fields and gates that cannot be judged, because the release is newer than
+	// all known ones.
 	Unknown []Finding `json:"unknown,omitempty"`
 }
 
-// Judge judges a configuration for a kubelet: a KubeletConfiguration, or some
-// fields of one, in JSON form. It checks the fields, feature gates and values
-// whose meaning depends on the release, and no others. For releases older than
-// the known ones the verdict is empty.
+// Judge judges a configuration for a kubelet: a KubeletConfiguration, or some of its fields, in
+// JSON form. It checks only the fields, feature gates and values whose meaning depends on the
+// release. For releases older than the known ones the verdict is empty.
 func Judge(config map[string]any, k Kubelet) Verdict {
 	table := Known()
 	j := &checker{table: table, kubelet: k, config: config, gates: map[string]bool{}}
@@ -106,8 +105,8 @@ func (j *checker) fields() {
 	}
 }
 
-// featureGates finds gates that the release does not know or has locked, or
-// whose required gates are off.
+// featureGates finds gates that the release does not have or has locked, and gates whose
+// required gates are off.
 func (j *checker) featureGates() {
 	r := j.kubelet.Release
 	set, _ := j.config["featureGates"].(map[string]any)
@@ -164,7 +163,7 @@ func (j *checker) on(name string) bool {
 	return g.Default
 }
 
-// at returns the value at a path; nil if there is none.
+// at returns the value at a path, or nil if there is none.
 func (j *checker) at(path ...string) any {
 	var v any = j.config
 	for _, name := range path {
@@ -176,7 +175,7 @@ func (j *checker) at(path ...string) any {
 
 func (j *checker) set(path ...string) bool { return j.at(path...) != nil }
 
-// text returns a scalar as text, or a list joined with commas; "" for anything else.
+// text returns a scalar as text, or a list joined with commas; otherwise "".
 func (j *checker) text(path ...string) string {
 	switch v := j.at(path...).(type) {
 	case nil, map[string]any:
@@ -192,7 +191,7 @@ func (j *checker) text(path ...string) string {
 	}
 }
 
-// span returns a duration; 0 if there is none.
+// span returns a duration, or 0 if there is none.
 func (j *checker) span(path ...string) time.Duration {
 	d, _ := time.ParseDuration(j.text(path...))
 	return d
@@ -213,8 +212,8 @@ func (j *checker) isTrue(standard bool, path ...string) bool {
 	return on
 }
 
-// needs returns why a value is rejected while its feature gate is off; "" if
-// the gate is on.
+// needs returns the reason that a value is rejected while its feature gate is off, or "" if the
+// gate is on.
 func (j *checker) needs(gate string) string {
 	if j.on(gate) {
 		return ""

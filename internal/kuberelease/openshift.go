@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// openshiftKubernetes maps minor versions of OpenShift 4 to Kubernetes
-// releases. Source: the OpenShift release notes of 4.1 (1.13), 4.2 (1.14), 4.3
-// (1.16), 4.12 (1.25), 4.14 (1.27), 4.16 (1.29) and 4.22 (1.35), "Kubernetes
-// 1.N with CRI-O runtime". Those in between follow one by one.
+// openshiftKubernetes maps minor versions of OpenShift 4 to Kubernetes releases. Source: the
+// OpenShift release notes of 4.1 (1.13), 4.2 (1.14), 4.3 (1.16), 4.12 (1.25), 4.14 (1.27), 4.16
+// (1.29) and 4.22 (1.35), "Kubernetes 1.N with CRI-O runtime". From 4.3 on each version has the
+// next release.
 var openshiftKubernetes = map[int]Release{
 	1: 13, 2: 14, 3: 16, 4: 17, 5: 18, 6: 19, 7: 20, 8: 21, 9: 22, 10: 23, 11: 24,
 	12: 25, 13: 26, 14: 27, 15: 28, 16: 29, 17: 30, 18: 31, 19: 32, 20: 33, 21: 34, 22: 35,
@@ -45,9 +45,9 @@ func openshiftBuild(version string) bool {
 // Target is a release that kubelets are judged for.
 type Target struct {
 	Release string // 1.37; the requested 4.23 if its Kubernetes release is unknown
-	// Rules is the release whose rules apply: the newest known one, for newer releases.
+	// Rules is the release whose rules apply: for newer releases, the newest known one.
 	Rules Release
-	// OpenShift is the requested OpenShift version; "" for a Kubernetes release.
+	// OpenShift is the requested OpenShift version, or "" for a Kubernetes release.
 	OpenShift string
 }
 

@@ -1,7 +1,7 @@
-// Package kuberelease knows the kubelets of each Kubernetes release: their
-// configuration fields, feature gates, changed defaults, and the configurations
-// with which they do not start. It judges configurations for rules and for the
-// operator. It reads no machine and needs no Kubernetes library.
+// Package kuberelease describes the kubelets of each Kubernetes release: their configuration
+// fields, feature gates, changed defaults, and the configurations with which they do not start.
+// Rules and the operator use it to judge configurations. It reads nothing from the machine and
+// needs no Kubernetes library.
 package kuberelease
 
 import (
@@ -51,7 +51,7 @@ type Releases struct {
 	etcd           map[string][]span
 }
 
-// span is a fact that holds in the releases from first to last, inclusive.
+// span is a fact that applies to the releases from first to last, inclusive.
 type span struct {
 	first, last Release
 	text        string
@@ -119,8 +119,8 @@ func (r *Releases) at(spans []span, of Release) (string, bool) {
 // Nearest returns the release if it is known, otherwise the oldest or newest known one.
 func (r *Releases) Nearest(of Release) Release { return min(max(of, r.Oldest), r.Newest) }
 
-// HasField reports whether KubeletConfiguration has a field in a release; 0
-// means in any release.
+// HasField reports whether KubeletConfiguration has a field in a release, or in any release if
+// of is 0.
 func (r *Releases) HasField(name string, of Release) bool {
 	if of == 0 {
 		return len(r.fields[name]) > 0
@@ -129,8 +129,8 @@ func (r *Releases) HasField(name string, of Release) bool {
 	return ok
 }
 
-// Fields returns the names of KubeletConfiguration's fields in a release; 0
-// means in all releases.
+// Fields returns the names of KubeletConfiguration's fields in a release, or in all releases if
+// of is 0.
 func (r *Releases) Fields(of Release) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(r.fields)) {
@@ -141,8 +141,8 @@ func (r *Releases) Fields(of Release) []string {
 	return out
 }
 
-// Gate returns a feature gate of a release. It reports false if the kubelet
-// does not know it; the kubelet does not start if featureGates has it.
+// Gate returns a feature gate of a release. It reports false if the kubelet does not have it; a
+// kubelet whose featureGates names such a gate does not start.
 func (r *Releases) Gate(name string, of Release) (Gate, bool) {
 	text, ok := r.at(r.gates[name], of)
 	stage, rest, _ := strings.Cut(text, ",")
@@ -161,11 +161,11 @@ func (r *Releases) Gates(of Release) []string {
 	return out
 }
 
-// FieldSpan describes the releases that have a field: "1.36 and later", "up to
-// 1.35", "1.30 to 1.33"; "" if no known release has it.
+// FieldSpan describes the releases that have a field: "1.36 and later", "up to 1.35", "1.30 to
+// 1.33". It returns "" if no known release has it.
 func (r *Releases) FieldSpan(name string) string { return r.spanText(r.fields[name]) }
 
-// GateSpan is FieldSpan for feature gates.
+// GateSpan describes the releases that have a feature gate, as FieldSpan does.
 func (r *Releases) GateSpan(name string) string { return r.spanText(r.gates[name]) }
 
 func (r *Releases) spanText(spans []span) string {
@@ -184,14 +184,14 @@ func (r *Releases) spanText(spans []span) string {
 	return first.String() + " to " + last.String()
 }
 
-// Default returns the default of a field whose default differs between
-// releases, in Go syntax; "none" if it has no default.
+// Default returns the default of a field in Go syntax, if it differs between releases. It
+// returns "none" if the field has no default.
 func (r *Releases) Default(name string, of Release) (string, bool) {
 	return r.at(r.defaults[name], of)
 }
 
-// Needs returns the feature gates that a gate requires. From 1.35 on a kubelet
-// does not start without them.
+// Needs returns the feature gates that a gate requires. From 1.35 on, a kubelet does not start
+// without them.
 func (r *Releases) Needs(gate string, of Release) []string {
 	text, ok := r.at(r.needs[gate], of)
 	if !ok {
@@ -200,8 +200,8 @@ func (r *Releases) Needs(gate string, of Release) []string {
 	return strings.Split(text, ",")
 }
 
-// Loads reports whether the kubelet of a release reads its files in one of the
-// ways of the Loader constants.
+// Loads reports whether the kubelets of a release read their files in the given way, one of the
+// Loader constants.
 func (r *Releases) Loads(way string, of Release) bool {
 	_, ok := r.at(r.loaders[way], of)
 	return ok
@@ -220,15 +220,15 @@ const (
 	// LoaderGate: with --config-dir the environment needs KUBELET_CONFIG_DROPIN_DIR_ALPHA, or
 	// the kubelet does not start.
 	LoaderGate = "gate"
-	// LoaderVersioned: drop-ins are merged into the configuration as a file has it, and
-	// defaults fill in what is then not set. Without it they are merged into the one in
+	// LoaderVersioned: drop-ins are merged into the configuration as written in the file, and
+	// defaults are added afterwards. Otherwise they are merged into the configuration in
 	// memory, whose members have other names: null removes nothing, an explicit zero stays.
 	LoaderVersioned = "versioned"
-	// LoaderKinds: a drop-in has to be a KubeletConfiguration of v1beta1.
+	// LoaderKinds: a drop-in must be a KubeletConfiguration of v1beta1.
 	LoaderKinds = "kinds"
-	// LoaderEviction: mergeDefaultEvictionSettings fills evictionHard of the main file with
-	// the thresholds that it does not have.
+	// LoaderEviction: mergeDefaultEvictionSettings adds the missing thresholds to evictionHard
+	// of the main file.
 	LoaderEviction = "eviction"
-	// LoaderSkipped: files in the directory that are not read are logged.
+	// LoaderSkipped: the kubelet logs the files in the directory that it does not read.
 	LoaderSkipped = "skipped"
 )

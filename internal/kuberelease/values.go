@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// valueCheck is a check that a kubelet makes at its start, from release first to last;
-// 0 means unlimited. check returns why the kubelet does not start, or "".
+// valueCheck is a check of a kubelet at its start, in the releases from first to last; 0 means
+// unlimited. check returns the reason that the kubelet does not start, or "".
 type valueCheck struct {
 	field       string
 	first, last Release
@@ -148,7 +148,7 @@ var valueChecks = []valueCheck{
 	}},
 }
 
-// atLeast returns a check of the minimum of a number, if it is set.
+// atLeast returns a check that a number, if set, is not less than a minimum.
 func atLeast(least float64) func(*checker, []string) string {
 	return func(j *checker, path []string) string {
 		if n, ok := j.number(path...); ok && n < least {
@@ -158,7 +158,7 @@ func atLeast(least float64) func(*checker, []string) string {
 	}
 }
 
-// gated checks a choice that requires a feature gate.
+// gated checks a choice whose values require a feature gate.
 func (j *checker) gated(gate string, choices []string, path []string) string {
 	text := j.text(path...)
 	switch {

@@ -37,8 +37,8 @@ const (
 	maxWeight            = 10000
 )
 
-// Shares returns the CPU shares of a request in thousandths of a CPU, as the
-// kubelet computes them (pkg/kubelet/cm/helpers_linux.go, MilliCPUToShares).
+// Shares returns the CPU shares of a request in thousandths of a CPU, as the kubelet computes
+// them (pkg/kubelet/cm/helpers_linux.go, MilliCPUToShares).
 func Shares(milliCPU int64) uint64 {
 	if milliCPU <= 0 {
 		return minShares
@@ -62,8 +62,8 @@ func (f Formula) Weight(shares uint64) uint64 {
 	return uint64(math.Ceil(math.Pow(10, (l*l+125*l)/612-7.0/34)))
 }
 
-// SharesRange returns the range of shares with a weight; ok is false if the
-// formula never gives that weight.
+// SharesRange returns the range of shares that have a given weight; ok is false if no shares
+// have it.
 func (f Formula) SharesRange(weight uint64) (least, most uint64, ok bool) {
 	above := func(w uint64) uint64 { // the lowest shares with a weight of at least w
 		return minShares + uint64(sort.Search(maxShares-minShares+1, func(n int) bool { return f.Weight(minShares+uint64(n)) >= w }))
@@ -72,8 +72,8 @@ func (f Formula) SharesRange(weight uint64) (least, most uint64, ok bool) {
 	return least, most, least <= most
 }
 
-// FormulasFor returns the formulas that convert shares to weight; both at the
-// ends of the range.
+// FormulasFor returns the formulas that convert shares to weight; at the ends of the range,
+// both do.
 func FormulasFor(shares, weight uint64) []Formula {
 	return slices.DeleteFunc(slices.Clone(Formulas), func(f Formula) bool { return f.Weight(shares) != weight })
 }
@@ -107,16 +107,16 @@ func RuntimeFormula(program, version string) (Formula, bool) {
 	return Curve, true
 }
 
-// PodWeights are the weights of a pod's group and of its containers' groups,
-// with or without the sandbox, which has weight 1.
+// PodWeights holds the weights of a pod's group and of its containers' groups, with or without
+// the sandbox, which has weight 1.
 type PodWeights struct {
 	Pod        uint64
 	Containers []uint64
 }
 
-// WeightFormulas are the formulas with which the weights of a node were written.
+// WeightFormulas holds the formulas with which the weights of a node were written.
 type WeightFormulas struct {
-	// Pods and Containers are the formulas; "" if uncertain.
+	// Pods and Containers are the formulas, or "" if uncertain.
 	Pods, Containers Formula
 	// Same reports whether pods and containers certainly have the same formula.
 	Same bool

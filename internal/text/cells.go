@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Decimal formats a number exactly; "" for nil.
+// Decimal formats a number exactly, or returns "" for nil.
 func Decimal(v *float64) string {
 	if v == nil {
 		return ""
@@ -25,7 +25,7 @@ func CSVCell(text string) string {
 	return text
 }
 
-// SecondsOrDash formats a time with its unit; "-" for nil.
+// SecondsOrDash formats a time with its unit, or returns "-" for nil.
 func SecondsOrDash(v *float64) string {
 	if v == nil {
 		return "-"

@@ -1,5 +1,5 @@
-// Compiling all of fettle's regular expressions takes longer than most verbs,
-// which use few or none of them.
+// All of fettle's regular expressions take longer to compile than most verbs run, and most
+// verbs use few or none of them.
 
 package text
 

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// goMessages are patterns of messages in which Go's libraries or the expression
-// language name functions and types, with plainer replacements.
+// goMessages are patterns of messages in which Go's libraries or the expression language name
+// functions and types, with plainer replacements.
 var goMessages = sync.OnceValue(func() []struct {
 	*regexp.Regexp
 	instead string

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Suggest returns ` (did you mean "x"?)` for the nearest known word, or "".
+// Suggest returns ` (did you mean "x"?)` for the nearest known word, or "" if none is near.
 func Suggest(word string, known []string) string {
 	if best := Nearest(word, known); best != "" {
 		return fmt.Sprintf(" (did you mean %q?)", best)
@@ -32,9 +32,8 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// EditDistance returns the number of bytes to insert, delete or replace, or of
-// neighbors to exchange, that turn a into b (Damerau, 1964, without edits of
-// exchanged bytes).
+// EditDistance returns the number of edits that turn a into b: bytes inserted, deleted or
+// replaced, or neighbors exchanged (Damerau, 1964, without edits of exchanged bytes).
 func EditDistance(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// RequireTerminal returns nil if a user can be asked at the terminal. The error
-// says that nothing was changed.
+// RequireTerminal returns nil if the user can be asked at the terminal. The error message says
+// that nothing changed.
 func RequireTerminal() error {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return Retry(Refused, errors.New("stdin is not a terminal, so the question cannot be asked; nothing changed"), "--yes answers it in advance", "--yes")

@@ -39,7 +39,7 @@ var ExitCodes = []struct {
 	{Interrupted, "interrupted, undone"},
 }
 
-// Error is an error with its exit code, a hint, and the command that works.
+// Error is an error with an exit code, a hint, and the command that works.
 type Error struct {
 	Code   int
 	Err    error
@@ -66,8 +66,8 @@ type Sentinel struct {
 
 func (s *Sentinel) Error() string { return s.Text }
 
-// ProgramExit returns the exit code of a program that fails with this error.
-// (ExitCode would be that of exec.ExitError.)
+// ProgramExit returns the exit code of a program that fails with this error. The name ExitCode
+// belongs to exec.ExitError.
 func (s *Sentinel) ProgramExit() int { return s.Exits }
 
 // coded is an error with an exit code.
@@ -76,8 +76,8 @@ type coded interface {
 	ProgramExit() int
 }
 
-// Code returns the exit code of an error; 0 for nil. Incomplete takes
-// precedence over all others.
+// Code returns the exit code of an error, or 0 for nil. Incomplete takes precedence over all
+// others.
 func Code(err error) int {
 	var e *Error
 	var c coded

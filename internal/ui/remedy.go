@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Remedy describes how a rejected call would work: the same call, changed as
-// the fields say. The zero value is the unchanged call, for temporary errors.
+// Remedy describes how to change a rejected call so that it works. The zero value is the
+// unchanged call, for temporary errors.
 type Remedy struct {
 	Options []string // added to the call, one word each: --name, --name=value, or an argument
 	Instead []string // --name=value, each replacing options of that name
@@ -18,18 +18,18 @@ type Remedy struct {
 	Word    string   // a word of the call that Become replaces: an argument, or the name of an option
 	Become  []string // empty: Word is left out
 	To      string   // purpose of the command: "to keep the state elsewhere"; "" if it is that of the call
-	// OwnState uses a state directory of the user.
+	// OwnState selects a state directory of the user.
 	OwnState bool
 }
 
-// Retry adds an exit code and a hint; the printed command is the call with more
+// Retry adds an exit code and a hint to an error; the printed command is the call with more
 // options.
 func Retry(code int, err error, hint string, options ...string) error {
 	return &Error{Code: code, Err: err, Hint: hint, Remedy: &Remedy{Options: options}}
 }
 
-// Instead adds an exit code and a hint; the printed command is the call with
-// other values (--name=value) of some options.
+// Instead adds an exit code and a hint to an error; the printed command is the call with other
+// values (--name=value) of some options.
 func Instead(code int, err error, hint string, options ...string) error {
 	return &Error{Code: code, Err: err, Hint: hint, Remedy: &Remedy{Instead: options}}
 }
@@ -56,7 +56,7 @@ func AsRoot(err error, hint string) error {
 	return &Error{Code: Refused, Err: err, Hint: hint, Remedy: &Remedy{Root: true}}
 }
 
-// advice returns the hint and the remedy of an error: of the outermost one that has any.
+// advice returns the hint and the remedy of the outermost error that has either.
 func advice(err error) (hint string, remedy *Remedy) {
 	for e := (*Error)(nil); errors.As(err, &e); err = e.Err {
 		if e.Hint != "" || e.Remedy != nil {
@@ -72,8 +72,8 @@ func advice(err error) (hint string, remedy *Remedy) {
 	return "", nil
 }
 
-// advise prints how to resolve an error: its hint, the command that works, and, where no
-// remedy is known for invalid arguments, an example of the verb.
+// advise prints how to resolve an error: its hint and the command that works. If no remedy is
+// known for invalid arguments, it prints an example of the verb.
 func (s *Screen) advise(err error) {
 	hint, remedy := advice(err)
 	if remedy != nil && remedy.OwnState {
@@ -96,7 +96,7 @@ func (s *Screen) advise(err error) {
 	}
 }
 
-// unchanged reports whether the same call works later.
+// unchanged reports whether the remedy is to run the same call later.
 func (r *Remedy) unchanged() bool {
 	return len(r.Options) == 0 && len(r.Instead) == 0 && !r.OwnState && !r.Root && r.Before == "" && len(r.Drop) == 0 && r.Word == ""
 }

@@ -31,18 +31,18 @@ func Schema(id string, doc any) ([]byte, error) {
 	return json.MarshalIndent(root, "", "  ")
 }
 
-// JSONTyper is a type whose JSON form is that of another type.
+// JSONTyper is a type with the JSON form of another type.
 type JSONTyper interface{ JSONType() reflect.Type }
 
-// PartialDocument is a document of which parts may be left out: nested structs
-// and JSONTypers are not required.
+// PartialDocument is a document with optional parts: nested structs and JSONTypers are not
+// required.
 type PartialDocument interface{ JSONPartial() }
 
 // SchemaProvider is a type with a JSON Schema of its own.
 type SchemaProvider interface{ JSONShape() map[string]any }
 
-// Body is a document within another, such as the body of a run: it has no exit
-// code and messages of its own.
+// Body is a document within another, such as the body of a run: it has neither exit code nor
+// messages.
 type Body interface{ JSONBody() }
 
 type generator struct {

@@ -47,7 +47,7 @@ type Screen struct {
 	// Color reports whether the output is a terminal without NO_COLOR. Color never
 	// carries meaning alone.
 	Color bool
-	// Width is the terminal width in columns; 0 without a terminal.
+	// Width is the terminal width in columns, or 0 without a terminal.
 	Width int
 	tty   *os.File // the terminal of standard output
 	// framed reports whether Frame has switched to the alternate screen.
@@ -58,11 +58,11 @@ type Screen struct {
 	Failed bool
 	// Printed reports whether a document was printed.
 	Printed bool
-	// Call returns this process's command line, changed by a remedy, in sh syntax;
-	// nil if there is none.
+	// Call returns this process's command line, changed by a remedy, in sh syntax. It is nil
+	// if there is none.
 	Call func(Remedy) string
-	// Example is a call of the verb that works. It is printed for invalid arguments for
-	// which no remedy is known.
+	// Example is a working call of the verb. It is printed if arguments are invalid and no
+	// remedy is known.
 	Example string
 }
 
@@ -87,7 +87,7 @@ func (s *Screen) Say(format string, args ...any) {
 
 func (s *Screen) talk(line string) { fmt.Fprintln(s.Err, cmp.Or(s.Name, "fettle")+": "+line) }
 
-// Status replaces the progress line on a terminal; an empty text removes it.
+// Status replaces the progress line on a terminal. An empty text removes it.
 func (s *Screen) Status(format string, args ...any) {
 	if s.Width == 0 || s.Format != Table {
 		return
@@ -154,8 +154,8 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Line returns Printable text on one line, for a message or table cell; joined
-// errors may have several lines.
+// Line returns Printable text on one line, for a message or table cell. Joined errors may have
+// several lines.
 func Line(s string) string {
 	if !strings.Contains(s, "\n") {
 		return Printable(s)
@@ -176,8 +176,8 @@ func Line(s string) string {
 	return Printable(b.String())
 }
 
-// Control sequences (ECMA-48 and xterm): enter and leave the alternate screen, hiding
-// the cursor; cursor home; clear the rest of the line, and of the screen.
+// Control sequences (ECMA-48 and xterm): enter and leave the alternate screen, hiding the
+// cursor; move the cursor home; clear the rest of the line, and of the screen.
 const (
 	enterAltScreen = "\x1b[?1049h\x1b[?25l"
 	leaveAltScreen = "\x1b[?25h\x1b[?1049l"
@@ -186,7 +186,7 @@ const (
 	clearBelow     = "\x1b[J"
 )
 
-// Size returns the terminal size in columns and lines; 0 and 0 without a terminal.
+// Size returns the terminal size in columns and lines, or 0 and 0 without a terminal.
 func (s *Screen) Size() (width, height int) {
 	if s.tty == nil {
 		return 0, 0

@@ -59,8 +59,8 @@ func (g *Grid) Write(s *Screen) {
 	fmt.Fprintln(s.Out, t.Render())
 }
 
-// fit wraps the widest columns until a row fits the terminal width (0:
-// unlimited), first without splitting words, then further.
+// fit wraps the widest columns until a row fits the terminal width, first without splitting
+// words, then further. Width 0 is unlimited.
 func (g *Grid) fit(width int) []table.ColumnConfig {
 	columns := len(g.Head)
 	for _, r := range g.Rows {

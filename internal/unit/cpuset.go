@@ -29,8 +29,8 @@ func CPUs(numbers ...int) CPUSet {
 	return s
 }
 
-// AddRange adds the CPUs from first to last inclusive; none if last is smaller.
-// Copies of the set may share memory and see the change, so add before copying.
+// AddRange adds the CPUs from first to last inclusive, or none if last is smaller. Copies of
+// the set may share memory and see the change, so add before copying.
 func (s *CPUSet) AddRange(first, last int) {
 	if last < first {
 		return
@@ -96,7 +96,7 @@ func (s CPUSet) Numbers() []int {
 	return numbers
 }
 
-// Equal reports whether both sets hold the same CPUs.
+// Equal reports whether both sets contain the same CPUs.
 func (s CPUSet) Equal(t CPUSet) bool { return slices.Equal(s.words, t.words) }
 
 // Union returns the CPUs in either set.
@@ -129,7 +129,7 @@ func (s CPUSet) Minus(t CPUSet) CPUSet {
 	return trimmed(words)
 }
 
-// Invert returns the CPUs of all (the online or possible ones) that are not in s.
+// Invert returns the CPUs of all that are not in s; all is the set of online or possible CPUs.
 func (s CPUSet) Invert(all CPUSet) CPUSet { return all.Minus(s) }
 
 // String formats the set as the kernel does, for example in

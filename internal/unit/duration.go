@@ -77,11 +77,11 @@ func whyNotNumberAt(number, rest string) string {
 	return whyNotNumber(number)
 }
 
-// NotMeasured replaces a time that was not measured.
+// NotMeasured is printed instead of a time that was not measured.
 const NotMeasured = "-"
 
-// FormatSecondsOf formats a statistic of n times, such as a percentile, as
-// FormatSeconds does; NotMeasured if n is 0.
+// FormatSecondsOf formats a statistic of n times, such as a percentile, as FormatSeconds does.
+// It returns NotMeasured if n is 0.
 func FormatSecondsOf(n int64, s float64) string {
 	if n == 0 {
 		return NotMeasured
@@ -89,7 +89,7 @@ func FormatSecondsOf(n int64, s float64) string {
 	return FormatSeconds(s)
 }
 
-// FormatSecondsMeasured formats a time as FormatSeconds does; NotMeasured for 0.
+// FormatSecondsMeasured formats a time as FormatSeconds does. It returns NotMeasured for 0.
 func FormatSecondsMeasured(s float64) string {
 	if s == 0 {
 		return NotMeasured
@@ -121,7 +121,7 @@ func FormatSeconds(s float64) string {
 	return digits(s/86400) + " d"
 }
 
-// digits formats a number with three digits, or all integer digits of a larger one.
+// digits formats a number with three digits, or with all digits of a larger integer.
 func digits(v float64) string {
 	if math.Abs(v) >= 999.5 {
 		return strconv.FormatFloat(v, 'f', 0, 64)

@@ -139,7 +139,7 @@ func Percent(ratio float64) string {
 	return strings.TrimSuffix(s, ".0")
 }
 
-// SignedPercent is Percent with a plus sign for positive values.
+// SignedPercent formats like Percent, with a plus sign for positive values.
 func SignedPercent(ratio float64) string {
 	text := Percent(ratio)
 	if text == "0" || strings.HasPrefix(text, "-") {

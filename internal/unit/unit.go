@@ -5,8 +5,8 @@ package unit
 
 import "fmt"
 
-// KernelBefore reports whether a kernel release (uname -r) is older than
-// major.minor; false if it cannot be parsed.
+// KernelBefore reports whether a kernel release (uname -r) is older than major.minor. It
+// reports false if the release cannot be parsed.
 func KernelBefore(release string, major, minor int) bool {
 	var a, b int
 	if n, _ := fmt.Sscanf(release, "%d.%d", &a, &b); n < 2 {
