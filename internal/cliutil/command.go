@@ -101,8 +101,7 @@ func exitCodes() string {
 	return b.String()
 }
 
-// KnownVerb is the Args function of a command that only has subcommands: it rejects any other
-// word.
+// KnownVerb is the Args function of a command with subcommands only: it rejects other words.
 func KnownVerb(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

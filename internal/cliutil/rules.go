@@ -53,8 +53,7 @@ func Exclusive(c *cobra.Command, names ...string) {
 	})
 }
 
-// Excludes rejects other flags next to flag, and gives why as the reason. The printed call
-// lacks them.
+// Excludes rejects others next to flag; why is the reason. The printed call lacks them.
 func Excludes(c *cobra.Command, flag, why string, others ...string) {
 	Check(c, func([]string) error {
 		if has := which(c, others); given(c, flag) && len(has) > 0 {

@@ -41,8 +41,7 @@ func join(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
 }
 
-// absentIs returns the fact's value as text, the text absent if the fact is absent, or
-// "unknown".
+// absentIs returns the fact's value as text, absent if it is absent, or "unknown".
 func absentIs[T any](f Fact[T], absent string, show func(T) string) string {
 	v, ok := f.Get()
 	switch {

@@ -141,8 +141,7 @@ func Plain(v any) (plain any, ok bool) {
 	return nil, v == nil
 }
 
-// Finite reports whether v is neither NaN nor infinite, which are the results of a division by
-// zero.
+// Finite reports whether v is not NaN or infinite, as after a division by zero.
 func Finite(v any) bool {
 	f, ok := v.(float64)
 	return !ok || !math.IsNaN(f) && !math.IsInf(f, 0)

@@ -20,7 +20,7 @@ func (f FileSystem) UsedBytes() int64 { return f.SizeBytes - f.FreeBytes }
 
 // FileSystems returns the local writable file systems, sorted by mount point. A file system
 // that is mounted several times is listed once. Network file systems are omitted, because an
-// unresponsive server would block the call. The error wraps host.Unknown if a copy has no
+// unresponsive server would block the call. host.Unknown is true for the error if a copy has no
 // measurement.
 func FileSystems(h *host.Host) ([]FileSystem, error) {
 	r := newReader(h)

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// archive is one machine as text: what was read from it, and nothing else. It
-// answers as the machine did, returns ErrNotRecorded for everything else, and
-// is read-only. archive_text.go describes the format.
+// archive is the text form of one machine: the answers that were read from it. It repeats those
+// answers, returns ErrNotRecorded for everything else, and is read-only. archive_text.go
+// describes the format.
 type archive struct {
 	time     time.Time // when it was recorded; zero if unknown
 	entries  map[string]*entry
@@ -23,7 +23,7 @@ type archive struct {
 	linked   bool                // links is complete
 	params   map[netKey]netAnswer
 	asks     map[string][]byte // answers over a connection, by question
-	// incomplete becomes Host.Incomplete.
+	// incomplete is the value of Host.Incomplete.
 	incomplete string
 }
 
@@ -32,13 +32,13 @@ type entry struct {
 	mode fs.FileMode // type and permission bits
 	// absent reports whether the machine lacks the path.
 	absent bool
-	// data is a file's content; nil if it was not read.
+	// data is a file's content, or nil if it was not read.
 	data []byte
 	// target is the target of a symbolic link, as readlink returns it.
 	target string
-	// listed reports whether every name in the directory is an entry.
+	// listed reports whether the archive has an entry for every name in the directory.
 	listed bool
-	// errno is the error that reading the file or listing the directory returned.
+	// errno is the error returned by reading the file or listing the directory.
 	errno syscall.Errno
 }
 
@@ -98,7 +98,7 @@ func (a archivedFiles) walk(p string, followLast bool) (string, *entry, error) {
 	return at, e, pathError(err, p)
 }
 
-// pathError replaces the path of an error by the requested one.
+// pathError replaces the path of an error with the requested path.
 func pathError(err error, p string) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// endMark is the last heading of an archive. An archive without it was
-// truncated; archives with archiveHeadingV1 have none.
+// endMark is the last heading of an archive. Without it an archive is truncated, except for
+// archives with archiveHeadingV1, which do not have it.
 const endMark = "-- end --"
 
 var errNothingLeft = errors.New(`the archive is truncated before its first entry; copy it again`)
@@ -35,8 +35,8 @@ func (p *archiveParser) end(words []string, content []byte) error {
 	return nil
 }
 
-// markIncomplete makes unknown what a truncated archive would have completed: whether a
-// directory's listing is complete, and whether a command wrote to its standard error.
+// markIncomplete marks as unknown what only the rest of a truncated archive could confirm: that
+// a directory's listing is complete, and that a command wrote nothing to standard error.
 func (p *archiveParser) markIncomplete(name string) {
 	for _, e := range p.entries {
 		e.listed = false

@@ -93,7 +93,7 @@ func (p *archiveParser) parse(name string) error {
 	return p.checkParents()
 }
 
-// takeLine returns the next line without its newline and records its number.
+// takeLine returns the next line without its newline and stores its number.
 func (p *archiveParser) takeLine() []byte {
 	p.line = p.next
 	return p.skipLine()
@@ -106,8 +106,8 @@ func (p *archiveParser) skipLine() []byte {
 	return line
 }
 
-// splitHeading splits at single spaces. A quoted Go string and the JSON of a
-// command are one word.
+// splitHeading splits a heading at single spaces. A quoted Go string or the JSON of a command
+// counts as one word.
 func splitHeading(s string) ([]string, error) {
 	var words []string
 	for s != "" {
@@ -143,7 +143,7 @@ func splitHeading(s string) ([]string, error) {
 	return words, nil
 }
 
-// entry parses one entry: the words of its heading, and its content.
+// entry parses one entry, given the words of its heading and its content.
 func (p *archiveParser) entry(words []string, content []byte) error {
 	kind, words := words[0], words[1:]
 	switch kind {
@@ -280,7 +280,7 @@ func (p *archiveParser) checkParents() error {
 	return nil
 }
 
-// heading holds the words between an entry's type and its path.
+// heading contains the words between an entry's type and its path.
 type heading struct {
 	mode           fs.FileMode
 	errno          syscall.Errno

@@ -53,14 +53,14 @@ import (
 // An entry's content goes from the line after its heading to the next line that
 // begins with "-- ". Words before the path: the type (file, dir, link,
 // chardev, blockdev, fifo, socket, absent, denied), the permission bits in
-// octal (may be left out: 0644, for directories 0755), and
+// octal (the default is 0644, for directories 0755), and
 //
 //	noeol    the content's last line has no newline
 //	escaped  the content is written with \\, \xNN and, at the start of a line, \-
 //	unread   it exists, but was not read or listed
 //	EACCES   or another errno's name: the error of reading or listing it
 //
-// A directory entry without "unread" says that every name in the directory is
+// A directory entry without "unread" means that every name in the directory is
 // an entry of the archive. Parents need no entry of their own: they exist and
 // are unread. A path with spaces or bytes that do not print is a Go string.
 //
@@ -98,7 +98,7 @@ func typeWord(m fs.FileMode) string {
 	return "chardev"
 }
 
-// permBits returns the mode bits that an archive keeps, in the notation of chmod(1).
+// permBits returns the mode bits that an archive stores, in the notation of chmod(1).
 func permBits(m fs.FileMode) uint32 {
 	p := uint32(m.Perm())
 	for _, b := range modeBits {
@@ -317,14 +317,14 @@ var errnoByName = sync.OnceValue(func() map[string]syscall.Errno {
 	return m
 })
 
-// commandKey returns the key of a command in an archive: its arguments as JSON.
+// commandKey returns the key of a command in an archive, which is its argument vector as JSON.
 func commandKey(argv []string) string {
 	b, _ := json.Marshal(argv) // a []string always marshals
 	return string(b)
 }
 
-// cleanPath rejects paths that are not absolute and clean: an archive must not
-// have two names for one file.
+// cleanPath rejects paths that are not absolute and clean, so that an archive cannot have two
+// names for one file.
 func cleanPath(p string) error {
 	switch {
 	case !strings.HasPrefix(p, "/"):

@@ -12,28 +12,28 @@ import (
 	"strings"
 )
 
-// Caller is the user who requested a change, as the kernel of this machine
-// identifies it. Each transaction records it.
+// Caller is the user who requested a change, as identified by this machine's kernel. Each
+// transaction records its caller.
 type Caller struct {
 	// UID is the effective user id of the process.
 	UID int `json:"uid"`
-	// LoginUID is the user id of the login (/proc/PID/loginuid), which su and sudo
-	// keep. Nil if no login set it, as in a service or container.
+	// LoginUID is the user id of the login (/proc/PID/loginuid), which su and sudo do not
+	// change. It is nil if no login set it, as in a service or container.
 	LoginUID *int   `json:"login_uid,omitempty"`
 	Name     string `json:"name"` // of the login user, else of the effective one
-	// Claimed is SUDO_USER if there is no login uid. Any process of root can set
-	// it, so it is not proof.
+	// Claimed is SUDO_USER if there is no login uid. Any root process can set the variable, so
+	// it proves nothing.
 	Claimed string `json:"claimed,omitempty"`
-	// TTY is the controlling terminal, Client the address of the ssh client; empty
+	// TTY is the controlling terminal and Client the address of the ssh client. They are empty
 	// if unknown or absent.
 	TTY    string `json:"tty,omitempty"`
 	Client string `json:"client,omitempty"`
-	// Via says how a request arrived that was not a command: D-Bus, socket.
+	// Via is the way that a request arrived if it was not a command: D-Bus, socket.
 	Via string `json:"via,omitempty"`
 	PID int    `json:"pid"`
 }
 
-// noLogin is the value of a login uid that was never set.
+// noLogin is the login uid of processes without a login.
 const noLogin = 1<<32 - 1
 
 // Self returns the caller of this process.
@@ -45,8 +45,8 @@ func Self() Caller {
 	return c
 }
 
-// CallerOf returns the caller behind another process of this machine. uid is
-// its effective user, via how its request arrived.
+// CallerOf returns the caller behind another process of this machine. uid is the effective user
+// of that process, and via is the way that its request arrived.
 func CallerOf(pid, uid int, via string) Caller {
 	c := callerAt("/proc/"+strconv.Itoa(pid), pid, uid)
 	c.Via = via
@@ -68,8 +68,8 @@ func callerAt(proc string, pid, uid int) Caller {
 	return c
 }
 
-// String returns "alice (as root)", or "root (SUDO_USER says alice)" if only
-// the environment names the user.
+// String returns "alice (as root)", or "root (SUDO_USER says alice)" if only the environment
+// names the user.
 func (c Caller) String() string {
 	switch as := UserName(c.UID); {
 	case c.LoginUID != nil && *c.LoginUID != c.UID:
@@ -80,7 +80,7 @@ func (c Caller) String() string {
 	return c.Name
 }
 
-// From describes where the caller is; empty if unknown.
+// From describes where the request came from. It returns "" if that is unknown.
 func (c Caller) From() string {
 	var parts []string
 	if c.Via != "" {
@@ -95,7 +95,7 @@ func (c Caller) From() string {
 	return strings.Join(parts, ", ")
 }
 
-// UserName returns the name of a user in /etc/passwd, or the number.
+// UserName returns the name of a user in /etc/passwd, or the number if there is none.
 func UserName(uid int) string {
 	f, err := os.Open("/etc/passwd")
 	if err != nil {
@@ -110,7 +110,7 @@ func UserName(uid int) string {
 	return strconv.Itoa(uid)
 }
 
-// stat returns the StatFields of a process; nil if it has ended.
+// stat returns the StatFields of a process, or nil if the process has ended.
 func stat(proc string) []string {
 	b, err := os.ReadFile(proc + "/stat")
 	if err != nil {
@@ -119,8 +119,8 @@ func stat(proc string) []string {
 	return StatFields(string(b))
 }
 
-// terminal returns the name of the controlling terminal by its device number
-// (Documentation/admin-guide/devices.txt); empty if there is none.
+// terminal derives the name of the controlling terminal from its device number
+// (Documentation/admin-guide/devices.txt). It returns "" if there is none.
 func terminal(proc string) string {
 	f := stat(proc)
 	if len(f) < 5 {
@@ -149,7 +149,7 @@ func terminal(proc string) string {
 	return fmt.Sprintf("terminal %d:%d", major, minor)
 }
 
-// maxAncestors limits the walk to the first process.
+// maxAncestors limits the number of parent processes that sshClient follows.
 const maxAncestors = 64
 
 // sshClient returns the remote address of the nearest ancestor that is an sshd
@@ -172,8 +172,7 @@ func sshClient(proc string) string {
 	return ""
 }
 
-// rootAlone reports whether the real, effective, saved and file system user ids
-// are all root.
+// rootAlone reports whether the real, effective, saved and file system user ids are all root.
 func rootAlone(proc string) bool {
 	b, err := os.ReadFile(proc + "/status")
 	if err != nil {
@@ -201,7 +200,7 @@ func peerOf(proc string) string {
 			continue
 		}
 		for line := range strings.Lines(string(b)) {
-			// sl local remote st tx:rx tr:when retrnsmt uid timeout inode
+			// Columns: sl local remote st tx:rx tr:when retrnsmt uid timeout inode.
 			if f := strings.Fields(line); len(f) > 9 && f[3] == "01" {
 				peers[f[9]] = procAddress(f[2])
 			}
@@ -224,8 +223,8 @@ func peerOf(proc string) string {
 	return ""
 }
 
-// procAddress parses an address of /proc/net/tcp: hexadecimal 32-bit words in
-// the machine's byte order; empty if invalid.
+// procAddress parses an address of /proc/net/tcp, which consists of hexadecimal 32-bit words in
+// the machine's byte order. It returns "" if the address is invalid.
 func procAddress(text string) string {
 	digits, _, _ := strings.Cut(text, ":")
 	b, err := hex.DecodeString(digits)

@@ -10,8 +10,8 @@ import (
 
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// Escape returns text on one line for a record that many programs read: control
-// characters, bidirectional marks and invalid UTF-8 are escaped as in a Go string.
+// Escape formats a text on one line for records that many programs read: it escapes control
+// characters, bidirectional marks and invalid UTF-8 as in a Go string.
 func Escape(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
@@ -35,7 +35,7 @@ func Escape(s string) string {
 	return b.String()
 }
 
-// EscapeTruncate is Escape limited to most bytes.
+// EscapeTruncate escapes a text as Escape does, and truncates the result to most bytes.
 func EscapeTruncate(s string, most int) string {
 	s = Escape(s)
 	if len(s) > most {

@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// Exec runs programs of the machine. A copy never runs programs: it replays
-// recorded results, or returns ErrNotRecorded.
+// Exec runs programs of the machine. A copy never runs programs: it returns recorded results,
+// or ErrNotRecorded.
 type Exec interface {
-	// Run runs a program to its end. A non-zero exit code is not an error; an
-	// error means that the program did not run or was killed.
+	// Run runs a program until it ends. A non-zero exit code is not an error; an error means
+	// that the program did not run or was killed.
 	Run(ctx context.Context, c Command) (Result, error)
-	// LookPath finds a program as Run would; fs.ErrNotExist if there is none.
+	// LookPath finds a program as Run does. It returns fs.ErrNotExist if there is none.
 	LookPath(name string) (string, error)
 }
 
@@ -31,22 +31,21 @@ type Command struct {
 	Argv []string
 	Env  []string // added to a minimal environment: "NAME=value"
 	Dir  string   // working directory; "/" if empty
-	// Stdout receives the output while the program runs; nil: Result.Stdout holds
-	// it.
+	// Stdout receives the output while the program runs. If nil, the output goes to
+	// Result.Stdout.
 	Stdout io.Writer
-	// Timeout limits the run time, after which the process group is killed; 0
-	// means one minute.
+	// Timeout limits the run time. When it is over, the process group is killed. 0 means one
+	// minute.
 	Timeout time.Duration
 	// DiesWithCaller kills the program when the caller is killed, so that it cannot run
-	// concurrently with the undo. Its own children are not killed, since a script may
-	// intend them to stay; TaggedKiller finds them by their tag.
+	// concurrently with the undo. The program's own children survive, since a script may
+	// intend that; TaggedKiller finds them by their tag.
 	DiesWithCaller bool
-	// Tag is put into the environment of the program, and so of its descendants;
-	// empty for none.
+	// Tag is added to the environment of the program and so of its descendants. "" adds none.
 	Tag string
-	// As is the user that runs the program; nil means the current one.
+	// As is the user that runs the program, or nil for the current user.
 	As *User
-	// Sandbox isolates the program; nil runs it on the machine itself.
+	// Sandbox isolates the program. If nil, it runs on the machine itself.
 	Sandbox *Sandbox
 }
 
@@ -59,9 +58,9 @@ func (c Command) String() string { return strings.Join(c.Argv, " ") }
 type Result struct {
 	Stdout, Stderr []byte
 	ExitCode       int
-	// ReadBytes counts bytes read from storage, not from the page cache, by the
-	// program, its threads and the children that it waited for (ru_inblock of
-	// wait4(2), read_bytes of /proc/PID/io); 0 for recorded commands.
+	// ReadBytes is the number of bytes that the program, its threads and the children that it
+	// waited for read from storage, excluding the page cache (ru_inblock of wait4(2),
+	// read_bytes of /proc/PID/io). It is 0 for recorded commands.
 	ReadBytes int64
 }
 
@@ -69,15 +68,15 @@ type Result struct {
 // because fettle runs as root.
 var commandPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
-// NotStartedError is returned if the kernel did not start the program: it is
-// not executable, or its interpreter is missing.
+// NotStartedError is returned if the kernel did not start the program, because it is not
+// executable or its interpreter is missing.
 type NotStartedError struct{ Err error }
 
 func (e *NotStartedError) Error() string { return e.Err.Error() }
 func (e *NotStartedError) Unwrap() error { return e.Err }
 
-// liveExec runs programs of this machine. root is the mount point of the
-// machine's root, "" if it is this process's own.
+// liveExec runs programs of this machine. root is the mount point of the machine's root, or ""
+// if it is the root of this process.
 type liveExec struct{ root string }
 
 func (e liveExec) LookPath(name string) (string, error) {
@@ -148,8 +147,8 @@ func (e liveExec) run(ctx context.Context, c Command) (Result, error) {
 	if c.Stdout != nil {
 		cmd.Stdout = c.Stdout
 	}
-	// A timeout kills the whole process group. WaitDelay keeps a grandchild with
-	// an open pipe from blocking the caller.
+	// A timeout kills the whole process group. WaitDelay prevents a grandchild with an open
+	// pipe from blocking the caller.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Chroot: e.root}
 	if c.Sandbox != nil {
 		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID // kills all its children when it ends
@@ -202,12 +201,12 @@ func (e liveExec) run(ctx context.Context, c Command) (Result, error) {
 // because it waits in the kernel for a device.
 var ErrUnkillable = errors.New("killed, but it does not end: the kernel waits for a device that does not answer; see dmesg")
 
-// unkillable is how long to wait for a killed program.
+// unkillable is the time to wait for a killed program.
 var unkillable = 20 * time.Second
 
-// AwaitExit waits for a program that is killed when ctx ends. It returns
-// ErrUnkillable if the program has not ended some time later; its output is
-// then still being written to.
+// AwaitExit waits for a program that is killed when ctx ends. It returns ErrUnkillable if the
+// program still runs after a further wait of unkillable. The program may then still write to
+// its output.
 func AwaitExit(ctx context.Context, wait func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- wait() }()

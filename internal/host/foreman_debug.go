@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// foreman-debug (script/foreman-debug of Foreman, and Katello's foreman-debug.d) copies
-// files to their paths below its top directory, except empty and binary ones. It stores
-// command output in files there, each after a line "COMMAND> ..." and an empty line.
-// This file answers from such output for files that were not copied. There are no
-// processes: no listing certainly has the kernel's process names.
+// foreman-debug (script/foreman-debug of Foreman, and Katello's foreman-debug.d) copies files
+// to their paths below its top directory, except empty and binary ones. It also stores command
+// output in files there, after a line "COMMAND> ..." and an empty line. The code in this file
+// derives files that were not copied from such output. It does not provide processes, because
+// no listing reliably has the kernel's process names.
 
 // foremanDebug is a copied tree that foreman-debug may have made.
 type foremanDebug struct {
@@ -42,7 +42,7 @@ func (d *foremanDebug) is() bool {
 	return false
 }
 
-// output returns the output of a command.
+// output returns the output of a command, if the file contains it.
 func (d *foremanDebug) output(name, command string) (string, bool) {
 	b, err := d.files.ReadFile("/" + name)
 	if err != nil {
@@ -51,10 +51,10 @@ func (d *foremanDebug) output(name, command string) (string, bool) {
 	return strings.CutPrefix(string(b), "COMMAND> "+command+"\n\n")
 }
 
-// debugCommands maps files to the output that contains them unchanged.
+// debugCommands maps files to the command outputs that contain them unchanged.
 var debugCommands = map[string]string{"/proc/cpuinfo": "cpuinfo", "/proc/meminfo": "meminfo", "/etc/hosts": "hosts"}
 
-// debugFacts maps files to the facter facts with their content (Facter's core facts).
+// debugFacts maps files to the facter facts that have their content (Facter's core facts).
 var debugFacts = map[string]string{
 	"/proc/sys/kernel/osrelease":          "kernelrelease",
 	"/proc/sys/kernel/hostname":           "networking.hostname",
@@ -69,7 +69,7 @@ var debugFacts = map[string]string{
 	"/sys/class/dmi/id/chassis_asset_tag": "dmi.chassis.asset_tag",
 }
 
-// file returns the content of a file that was not copied.
+// file derives the content of a file that was not copied, if the command output has it.
 func (d *foremanDebug) file(p string) ([]byte, bool) {
 	if name, ok := debugCommands[p]; ok {
 		text, ok := d.output(name, "cat "+p)
@@ -106,8 +106,8 @@ func (d *foremanDebug) uname(p string) ([]byte, bool) {
 	return nil, false
 }
 
-// distributions maps the names of facter and lsb_release(1) to ids of
-// os-release(5). For all others the id is the lower-case name.
+// distributions maps distribution names of facter and lsb_release(1) to the ids of
+// os-release(5). For all other distributions the id is the name in lower case.
 var distributions = map[string]string{"redhat": "rhel", "redhatenterprise": "rhel", "redhatenterpriseserver": "rhel", "oraclelinux": "ol"}
 
 // release builds the lines of os-release(5) from the output of facter or
@@ -140,7 +140,7 @@ func (d *foremanDebug) release() ([]byte, bool) {
 	return fmt.Appendf(nil, "ID=%q\nVERSION_ID=%q\nPRETTY_NAME=%q\n", id, version, whole), true
 }
 
-// mountPoints returns the mount points that facter found, sorted.
+// mountPoints returns the sorted mount points that facter found.
 func (d *foremanDebug) mountPoints() []string {
 	var points []string
 	for name := range d.facts() {
@@ -164,7 +164,7 @@ func (d *foremanDebug) mounts() ([]byte, bool) {
 	return out.Bytes(), out.Len() > 0
 }
 
-// space returns size and free space of the file system of a path, in bytes.
+// space returns the size and free space, in bytes, of the file system that contains a path.
 func (d *foremanDebug) space(p string) (size, free uint64, ok bool) {
 	if at, err := d.files.Resolve(p); err == nil {
 		p = at
@@ -181,8 +181,8 @@ func (d *foremanDebug) space(p string) (size, free uint64, ok bool) {
 	return size, free, best != "" && err1 == nil && err2 == nil && free <= size
 }
 
-// debugClock returns when the tree was made. date(1) abbreviates the time zone,
-// so the offset may be wrong.
+// debugClock returns the time at which the tree was made. date(1) abbreviates the time zone, so
+// the offset may be wrong.
 type debugClock struct {
 	noClock
 	*foremanDebug

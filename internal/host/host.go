@@ -1,7 +1,7 @@
-// Package host accesses a machine: its files, commands, clock, network devices
-// and tasks. Every other package reads and changes a machine through a Host, so
-// the same code works on this machine, a copied tree (a sosreport, a fixture),
-// a recorded archive, or a machine behind a mount.
+// Package host accesses a machine: its files, commands, clock, network devices and tasks. Every
+// other package reads and changes a machine through a Host, so that the same code works on this
+// machine, a copied tree (a sosreport, a fixture), a recorded archive, or a machine whose root
+// is mounted.
 package host
 
 import (
@@ -19,11 +19,11 @@ type Host struct {
 	// Name is the machine's name in messages: "this machine", or the directory or
 	// archive that represents it.
 	Name string
-	// Live reports whether values can be written: the kernel that answers is the
-	// one being tuned.
+	// Live reports whether values can be written, because the kernel that answers is the
+	// kernel to be tuned.
 	Live bool
-	// Incomplete describes what a truncated archive or report lacks; empty if it
-	// is complete.
+	// Incomplete describes what a truncated archive or report lacks. It is empty if the
+	// archive or report is complete.
 	Incomplete string
 	Files      Files
 	Exec       Exec
@@ -31,13 +31,12 @@ type Host struct {
 	Net        Net
 	Sched      Sched
 	Querier    Querier
-	// SpaceReader is nil if the size of file systems can be read from the files
-	// themselves.
+	// SpaceReader returns the size of file systems. It is nil if Files can be used for that.
 	SpaceReader SpaceReader
 }
 
-// Files is the machine's file tree. Paths are absolute paths of the machine: a
-// copy in /tmp/sos is still asked for /proc/sys/vm/swappiness.
+// Files is the machine's file tree. Paths are absolute paths on the machine: for a copy in
+// /tmp/sos the path is still /proc/sys/vm/swappiness.
 type Files interface {
 	// ReadFile reads a whole file, at most MaxFileSize bytes.
 	ReadFile(path string) ([]byte, error)
@@ -45,8 +44,8 @@ type Files interface {
 	Stat(path string) (fs.FileInfo, error)
 	Lstat(path string) (fs.FileInfo, error)
 	Readlink(path string) (string, error)
-	// Resolve follows every symbolic link, inside the machine's tree, and returns
-	// the canonical path.
+	// Resolve follows all symbolic links within the machine's tree, and returns the canonical
+	// path.
 	Resolve(path string) (string, error)
 
 	// Store writes data to an existing file with exactly one write(2), as kernel
@@ -59,19 +58,19 @@ type Files interface {
 	Remove(path string) error
 	// Mkdir creates one directory and syncs its parent.
 	Mkdir(path string, mode fs.FileMode) error
-	// Hold opens path, writes data with one write(2), and keeps the file open
-	// until Close: a request in /dev/cpu_dma_latency lasts only that long.
+	// Hold opens path, writes data with one write(2), and keeps the file open until Close: a
+	// request in /dev/cpu_dma_latency ends when its file is closed.
 	Hold(path string, data []byte) (Handle, error)
 }
 
-// Handle is a file that is kept open for its effect.
+// Handle is a file that stays open for its effect.
 type Handle interface {
 	// Store writes a new value through the open file.
 	Store(data []byte) error
 	Close() error
 }
 
-// Attr holds the mode and owner of a file.
+// Attr contains the mode and owner of a file.
 type Attr struct {
 	Mode     fs.FileMode // permission bits, and setuid, setgid, sticky
 	UID, GID int
@@ -86,12 +85,12 @@ var ErrTooLarge = fmt.Errorf("file larger than %d MiB", MaxFileSize>>20)
 // Clock returns the machine's time.
 type Clock interface {
 	Now() time.Time
-	// SinceBoot is CLOCK_BOOTTIME, which includes suspend and cannot be set. A
-	// copy returns ErrNotRecorded.
+	// SinceBoot returns CLOCK_BOOTTIME, which includes suspend and cannot be set. A copy
+	// returns ErrNotRecorded.
 	SinceBoot() (time.Duration, error)
 }
 
-// BootID identifies this boot of the kernel (/proc/sys/kernel/random/boot_id).
+// BootID returns the id of the current boot (/proc/sys/kernel/random/boot_id).
 func (h *Host) BootID() (string, error) {
 	b, err := h.Files.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// ErrNotRecorded is returned if a copy cannot answer: it has no running kernel,
-// and command output only if it was saved. It is not fs.ErrNotExist, which
-// means that the machine certainly lacks the file: unknown is never "absent"
-// and never a default. Callers use Unknown, NotFound, Why or File.
+// ErrNotRecorded is returned if a copy has no answer: it has no running kernel, and command
+// output only if it was saved. It differs from fs.ErrNotExist, which means that the machine
+// certainly lacks the file: unknown is never "absent" and never a default. Callers use Unknown,
+// NotFound, Why or File.
 var ErrNotRecorded = errors.New("not recorded in this copy")
 
-// NotRecorded returns an ErrNotRecorded for what.
+// NotRecorded returns an error that wraps ErrNotRecorded; what describes what is missing.
 func NotRecorded(what string) error { return fmt.Errorf("%s: %w", what, ErrNotRecorded) }
 
-// Unknown reports whether err means that this host cannot answer.
+// Unknown reports whether err means that this host has no answer.
 func Unknown(err error) bool { return errors.Is(err, ErrNotRecorded) }
 
-// NotFound reports whether err means that there is nothing to read: the machine
-// lacks the file, or this copy does not record it. It is for callers that treat
-// both alike, because they then look elsewhere or list what exists.
+// NotFound reports whether err means that the machine lacks the file or this copy does not
+// record it. It is for callers that treat both alike, because they then look elsewhere or list
+// what exists.
 func NotFound(err error) bool { return errors.Is(err, fs.ErrNotExist) || Unknown(err) }
 
-// Why explains why the content of p is unknown if reading it returned err. It
-// is empty if err is nil, or if the machine has no such file.
+// Why returns the reason that the content of p is unknown after reading it returned err. It
+// returns "" if err is nil, or if the machine has no such file.
 func Why(p string, err error) string {
 	var pe *fs.PathError
 	switch {
@@ -43,8 +43,8 @@ func Why(p string, err error) string {
 	return fmt.Sprintf("%s cannot be read: %v", p, err)
 }
 
-// File is the content of a file. If it does not exist, Unknown says why that is
-// uncertain; an empty Unknown means that the machine certainly has no such file.
+// File is the content of a file. If it does not exist, Unknown is the reason that this is
+// uncertain; if Unknown is empty, the machine certainly has no such file.
 type File struct {
 	Path    string
 	Text    string

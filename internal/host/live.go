@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Live returns this machine.
+// Live returns the machine that this process runs on.
 func Live() *Host {
 	return &Host{Name: "this machine", Live: true, Files: liveFiles{}, Exec: liveExec{}, Clock: liveClock{}, Net: liveNet{}, Sched: liveSched{}, Querier: liveQuerier{}}
 }
@@ -42,8 +42,8 @@ func (liveFiles) Lstat(p string) (fs.FileInfo, error)     { return os.Lstat(p) }
 func (liveFiles) Readlink(p string) (string, error)       { return os.Readlink(p) }
 func (liveFiles) ReadFile(p string) ([]byte, error)       { return readCapped(p) }
 
-// Resolve lets the kernel resolve the path in three calls.
-// filepath.EvalSymlinks needs one per element, and paths in /sys are deep.
+// Resolve lets the kernel resolve the path in three calls. filepath.EvalSymlinks needs one call
+// per element, and paths in /sys are deep.
 func (liveFiles) Resolve(p string) (string, error) {
 	fd, err := open(p, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -57,9 +57,9 @@ func (liveFiles) Resolve(p string) (string, error) {
 	return real, nil
 }
 
-// readCapped reads without trusting st_size, which is 0 or 4096 for kernel
-// files. Most need one read(2). For sysctls that is also required: a second
-// read at an offset can return another value.
+// readCapped ignores st_size, which is 0 or 4096 for kernel files. For most of them one read(2)
+// suffices. Sysctls require a single read, because a second read at an offset can return
+// another value.
 func readCapped(p string) ([]byte, error) {
 	fd, err := open(p, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -96,8 +96,8 @@ func readCapped(p string) ([]byte, error) {
 	}
 }
 
-// growBuffer enlarges a full buffer to the file's size, or doubles it if the
-// size is unknown. It returns ErrTooLarge if the file says it is too large.
+// growBuffer enlarges a full buffer to the file's size, or doubles it if the size is unknown.
+// It returns ErrTooLarge if the file's size is above MaxFileSize.
 func growBuffer(fd int, buf []byte) ([]byte, error) {
 	size := int64(2 * len(buf))
 	var st unix.Stat_t
@@ -112,8 +112,8 @@ func growBuffer(fd int, buf []byte) ([]byte, error) {
 	return larger, nil
 }
 
-// scratchBuffers avoids a new page for each small kernel file, which took an
-// eighth of a verify, mostly in page faults.
+// scratchBuffers saves allocating a page for each small kernel file. That took an eighth of the
+// time of verify, mostly in page faults.
 var scratchBuffers = sync.Pool{New: func() any { return new([4096]byte) }}
 
 func open(p string, flags int, mode uint32) (int, error) {
@@ -131,8 +131,8 @@ func open(p string, flags int, mode uint32) (int, error) {
 
 func (liveFiles) Store(p string, data []byte) error { return storeAt(p, data) }
 
-// storeAt opens the file as a shell redirection does. Kernel attributes ignore the
-// truncation; a plain file that stands in for one keeps no rest of a longer value.
+// storeAt opens the file as a shell redirection does. Kernel attributes ignore the truncation;
+// in a plain file that replaces an attribute it removes the rest of a longer value.
 func storeAt(p string, data []byte) error {
 	fd, err := open(p, unix.O_WRONLY|unix.O_TRUNC|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -162,8 +162,8 @@ func writeOnce(fd int, p string, data []byte) error {
 
 func (liveFiles) Replace(p string, data []byte, attr Attr) error { return replaceAt(p, data, attr) }
 
-// replaceAt follows p if it is a link, so that the target is replaced and not
-// the link (/etc/sysctl.d/99-sysctl.conf is a link on Debian).
+// replaceAt replaces the target of a link and not the link itself (/etc/sysctl.d/99-sysctl.conf
+// is a link on Debian).
 func replaceAt(p string, data []byte, attr Attr) error {
 	if real, rerr := filepath.EvalSymlinks(p); rerr == nil {
 		p = real
@@ -195,8 +195,8 @@ func replaceNew(p string, data []byte, attr Attr) error {
 	return syncDir(filepath.Dir(p))
 }
 
-// giveTo sets the owner of a file. Without the rights of root the file stays the
-// caller's if the directory is the caller's too: its owner can replace the file anyway.
+// giveTo sets the owner of a file. If that is not permitted and the caller owns the directory,
+// the caller remains the owner: it could replace the file anyway.
 func giveTo(f *os.File, attr Attr) error {
 	err := f.Chown(attr.UID, attr.GID)
 	if caller := os.Geteuid(); errors.Is(err, unix.EPERM) && caller != 0 {
@@ -208,9 +208,9 @@ func giveTo(f *os.File, attr Attr) error {
 	return err
 }
 
-// overwriteAt writes in place if the disk has no room for a second file: an
-// undo usually makes a file shorter. A crash leaves a mixture; the journal then
-// still has the write as begun.
+// overwriteAt writes in place if the disk has no room for a second file, because an undo
+// usually makes a file shorter. A crash leaves a mixture; the journal then still records the
+// write as begun.
 func overwriteAt(p string, data []byte, attr Attr) bool {
 	f, err := os.OpenFile(p, os.O_WRONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -226,8 +226,8 @@ func overwriteAt(p string, data []byte, attr Attr) bool {
 	return errors.Join(f.Truncate(int64(len(data))), giveTo(f, attr), f.Chmod(attr.Mode), f.Sync()) == nil
 }
 
-// copyLabels keeps the SELinux label and POSIX ACL of the replaced file. File
-// systems without them are not an error.
+// copyLabels copies the SELinux label and POSIX ACL of the replaced file. It ignores file
+// systems that do not have them.
 func copyLabels(from string, to *os.File) {
 	for _, name := range []string{"security.selinux", "system.posix_acl_access"} {
 		buf := make([]byte, 4096)
@@ -237,7 +237,7 @@ func copyLabels(from string, to *os.File) {
 	}
 }
 
-// syncDir is SyncDir where the file system can do it.
+// syncDir calls SyncDir, and ignores that the file system does not support it.
 func syncDir(dir string) error {
 	if err := SyncDir(dir); !errors.Is(err, syscall.EINVAL) {
 		return err
@@ -254,8 +254,8 @@ func SyncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// WriteFile writes a file of this machine, whole or not at all, in the place of one of that
-// name; it is durable when WriteFile returns.
+// WriteFile creates or replaces a file of this machine atomically. The file is durable when
+// WriteFile returns.
 func WriteFile(p string, data []byte, mode fs.FileMode) error {
 	return replaceNew(p, data, Attr{Mode: mode, UID: -1, GID: -1})
 }
@@ -297,7 +297,7 @@ func holdAt(p string, data []byte) (Handle, error) {
 func (h *heldFile) Store(data []byte) error { return writeOnce(h.fd, h.path, data) }
 func (h *heldFile) Close() error            { return unix.Close(h.fd) }
 
-// AttrOf returns the attributes that Replace needs to keep owner and mode.
+// AttrOf returns the attributes for a Replace that preserves owner and mode.
 func AttrOf(fi fs.FileInfo) Attr {
 	a := Attr{Mode: fi.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)}
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {

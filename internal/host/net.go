@@ -6,23 +6,23 @@ import (
 	"io/fs"
 )
 
-// Net reads and sets the machine's network devices. Parameters come in groups,
-// with the names and values that ip(8) and ethtool(8) print.
+// Net reads and sets the machine's network devices. Parameters come in groups, with the names
+// and values that ip(8) and ethtool(8) use.
 type Net interface {
 	// Links lists the devices by index.
 	Links() ([]Link, error)
-	// Link finds a device by its name or an alternative name; fs.ErrNotExist if
+	// Link finds a device by its name or an alternative name. It returns fs.ErrNotExist if
 	// there is none.
 	Link(name string) (Link, error)
-	// Params reads one group of a device, without parameters that the device
-	// lacks. The error is EOPNOTSUPP if the device lacks the whole group, and
-	// fs.ErrNotExist if there is no such device.
+	// Params reads one group of a device, omitting parameters that the device lacks. The error
+	// is EOPNOTSUPP if the device lacks the whole group, and fs.ErrNotExist if there is no
+	// such device.
 	Params(device string, g NetGroup) ([]NetParam, error)
-	// SetParam sets one parameter and keeps the others. The driver may round the value.
+	// SetParam sets one parameter and no others. The driver may round the value.
 	SetParam(device string, g NetGroup, name, value string) error
-	// HoldTimestamping opens a socket with receive timestamps and keeps it until
-	// Close, so that the kernel's static key netstamp_needed_key stays on
-	// (net/core/dev.c, net_enable_timestamp).
+	// HoldTimestamping opens a socket with receive timestamps until Close, so that the
+	// kernel's static key netstamp_needed_key stays enabled (net/core/dev.c,
+	// net_enable_timestamp).
 	HoldTimestamping() (io.Closer, error)
 }
 
@@ -34,10 +34,10 @@ type Link struct {
 	// Kind is the rtnetlink kind (veth, bridge, vlan, bond, ...), or "device" for
 	// hardware and the loopback device.
 	Kind string
-	// Driver is the driver's name (ETHTOOL_GDRVINFO); "" if it has none.
+	// Driver is the driver's name (ETHTOOL_GDRVINFO), or "" if there is none.
 	Driver string
-	// Parent is the parent device: a PCI address, "virtio2". Virtual devices have
-	// none, nor do any before Linux 5.14, which does not report it.
+	// Parent is the parent device: a PCI address, "virtio2". It is empty for virtual devices,
+	// and before Linux 5.14, which first reports it.
 	Parent string
 }
 
@@ -46,26 +46,26 @@ type NetGroup string
 
 // The groups and their parameters.
 const (
-	// NetLink has mtu, in bytes, and txqueuelen, in packets (ip-link(8)).
+	// NetLink contains mtu, in bytes, and txqueuelen, in packets (ip-link(8)).
 	NetLink NetGroup = "link"
-	// NetFeatures has the kernel's feature names (net/ethtool/common.c,
+	// NetFeatures contains the kernel's feature names (net/ethtool/common.c,
 	// netdev_features_strings), on or off (ethtool -k).
 	NetFeatures NetGroup = "features"
-	// NetCoalesce has rx-usecs, adaptive-rx and the like (ethtool -c).
+	// NetCoalesce contains rx-usecs, adaptive-rx and the like (ethtool -c).
 	NetCoalesce NetGroup = "coalesce"
-	// NetPause has autoneg, rx and tx, on or off (ethtool -a).
+	// NetPause contains autoneg, rx and tx, on or off (ethtool -a).
 	NetPause NetGroup = "pause"
-	// NetRing has rx, rx-mini, rx-jumbo and tx, in descriptors, and the other
-	// values of ethtool -g.
+	// NetRing contains rx, rx-mini, rx-jumbo and tx, in descriptors, and the other values of
+	// ethtool -g.
 	NetRing NetGroup = "ring"
-	// NetChannels has rx, tx, other and combined, in channels (ethtool -l).
+	// NetChannels contains rx, tx, other and combined, in channels (ethtool -l).
 	NetChannels NetGroup = "channels"
-	// NetWakeOnLAN has the parameter wake-on-lan: ethtool's letters in the order
+	// NetWakeOnLAN contains the parameter wake-on-lan: ethtool's letters in the order
 	// pumbagsf, or d for none.
 	NetWakeOnLAN NetGroup = "wake-on-lan"
-	// NetLinkModes has the parameter advertise: the advertised speeds, separated
-	// by spaces (ethtool -s advertise). Max lists the supported ones, Fixed means
-	// that autonegotiation is off.
+	// NetLinkModes contains the parameter advertise: the advertised speeds, separated by
+	// spaces (ethtool -s advertise). Max lists the supported speeds, and Fixed means that
+	// autonegotiation is off.
 	NetLinkModes NetGroup = "link-modes"
 )
 
@@ -76,11 +76,11 @@ var NetGroups = []NetGroup{NetLink, NetFeatures, NetCoalesce, NetPause, NetRing,
 type NetParam struct {
 	Name  string
 	Value string
-	// Requested is the requested value if the active one differs, for features
-	// only: segmentation offload, for example, depends on checksums.
+	// Requested is the requested value of a feature if it differs from the active one:
+	// segmentation offload, for example, depends on checksums.
 	Requested string
-	// Max is the largest accepted value, or the supported wake-on-LAN letters; ""
-	// if unknown.
+	// Max is the largest accepted value, or the supported wake-on-LAN letters, or "" if
+	// unknown.
 	Max string
 	// Fixed reports whether the parameter cannot be changed.
 	Fixed bool
@@ -96,8 +96,8 @@ func FindParam(params []NetParam, name string) (param NetParam, ok bool) {
 	return NetParam{}, false
 }
 
-// noNet is the Net of a copy without recorded answers, or of a machine of which
-// only the files are accessible.
+// noNet is the Net of a copy without recorded answers, or of a machine with only its files
+// accessible.
 type noNet struct{}
 
 func notRecordedNet(what string) error {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// netKey identifies a recorded answer about a network device.
+// netKey identifies a recorded parameter group of a network device.
 type netKey struct {
 	device string
 	group  NetGroup
@@ -66,7 +66,7 @@ func (archivedNet) SetParam(device string, _ NetGroup, name, _ string) error {
 }
 func (archivedNet) HoldTimestamping() (io.Closer, error) { return nil, ErrReadOnly }
 
-// recordingNet records the machine's answers and replies from the recording.
+// recordingNet records the machine's answers and returns the recorded ones.
 type recordingNet struct {
 	r     *answerRecorder
 	inner Net
@@ -178,8 +178,8 @@ func (a *archive) writeNet(b *bytes.Buffer) {
 	}
 }
 
-// quoteName quotes a device name that could be misread: the kernel allows
-// almost every byte (net/core/dev.c, dev_valid_name).
+// quoteName quotes a device name that could be misread, because the kernel allows almost every
+// byte (net/core/dev.c, dev_valid_name).
 func quoteName(name string) string {
 	if strings.ContainsAny(name, `="`) {
 		return strconv.Quote(name)
@@ -187,7 +187,7 @@ func quoteName(name string) string {
 	return quotePath(name)
 }
 
-// maxArchiveLinks limits the network devices of an archive.
+// maxArchiveLinks limits the number of network devices in an archive.
 const maxArchiveLinks = 100_000
 
 func (p *archiveParser) parseLinks(words []string, content []byte) error {
@@ -214,7 +214,7 @@ func (p *archiveParser) parseLinks(words []string, content []byte) error {
 	return nil
 }
 
-// parseLink parses "eth0 index=2 kind=device altname=...".
+// parseLink parses a line such as "eth0 index=2 kind=device altname=...".
 func parseLink(line string) (Link, error) {
 	words, err := netWords(line)
 	if err != nil {
@@ -272,7 +272,7 @@ func (p *archiveParser) parseNet(words []string, content []byte) error {
 	return nil
 }
 
-// parseParam parses "rx=256 max=4096" and "tx-gso-robust=off fixed".
+// parseParam parses a line such as "rx=256 max=4096" or "tx-gso-robust=off fixed".
 func parseParam(line string) (NetParam, error) {
 	words, err := netWords(line)
 	if err != nil {

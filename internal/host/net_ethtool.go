@@ -19,7 +19,7 @@ const (
 
 var splitWords = []string{"auto", "off", "on"}
 
-// ethtoolParam is one attribute of ethtool's netlink family
+// ethtoolParam describes one attribute of ethtool's netlink family
 // (Documentation/networking/ethtool-netlink.rst).
 type ethtoolParam struct {
 	name   string // as in ethtool(8)
@@ -28,9 +28,9 @@ type ethtoolParam struct {
 	format int
 }
 
-// ethtoolGroup is a get and a set command. The ioctl structure of each
-// (include/uapi/linux/ethtool.h) consists of 32-bit words in the order of the
-// netlink attributes, shifted by one; words is their number.
+// ethtoolGroup describes a get and a set command. The ioctl structure of each command
+// (include/uapi/linux/ethtool.h) has words 32-bit words, in the order of the netlink
+// attributes, shifted by one.
 type ethtoolGroup struct {
 	get, set           uint8
 	ioctlGet, ioctlSet uint32
@@ -64,7 +64,7 @@ var ethtoolGroups = map[NetGroup]ethtoolGroup{
 		{name: "sample-interval", attr: unix.ETHTOOL_A_COALESCE_RATE_SAMPLE_INTERVAL},
 		{name: "cqe-mode-rx", attr: unix.ETHTOOL_A_COALESCE_USE_CQE_MODE_RX, format: flag},
 		{name: "cqe-mode-tx", attr: unix.ETHTOOL_A_COALESCE_USE_CQE_MODE_TX, format: flag},
-		// include/uapi/linux/ethtool_netlink.h, since Linux 6.3.
+		// Source: include/uapi/linux/ethtool_netlink.h, since Linux 6.3.
 		{name: "tx-aggr-max-bytes", attr: 26},
 		{name: "tx-aggr-max-frames", attr: 27},
 		{name: "tx-aggr-time-usecs", attr: 28},
@@ -95,8 +95,8 @@ var ethtoolGroups = map[NetGroup]ethtoolGroup{
 	}},
 }
 
-// NetParamNames lists the possible parameters of a group, as in ethtool(8); nil
-// for features, which the kernel names.
+// NetParamNames lists the possible parameters of a group, as in ethtool(8). It returns nil for
+// features, because the kernel defines their names.
 func NetParamNames(g NetGroup) []string {
 	switch g {
 	case NetLink:

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// features reads the device's features: changeable, requested and active
+// features reads which of the device's features are changeable, requested and active
 // (net/ethtool/features.c).
 func features(device string) ([]NetParam, error) {
 	var names []string
@@ -65,9 +65,8 @@ func setFeature(device, name, value string) error {
 	return err
 }
 
-// wakeModes are the wake-on-LAN modes in ethtool(8)'s order: letter, netlink
-// name (net/ethtool/common.c, wol_mode_names) and bit (WAKE_* of
-// include/uapi/linux/ethtool.h).
+// wakeModes lists the wake-on-LAN modes in ethtool(8)'s order, with letter, netlink name
+// (net/ethtool/common.c, wol_mode_names) and bit (WAKE_* of include/uapi/linux/ethtool.h).
 var wakeModes = []struct {
 	letter byte
 	name   string
@@ -90,7 +89,7 @@ func wakeLetters(has func(i int) bool) string {
 	return b.String()
 }
 
-// wakeOnLAN reads the modes, without the SecureOn password.
+// wakeOnLAN reads the wake-on-LAN modes, without the SecureOn password.
 func wakeOnLAN(device string) ([]NetParam, error) {
 	var known, on func(i int) bool
 	err := ethtoolGet(unix.ETHTOOL_MSG_WOL_GET, device, func(ad *netlink.AttributeDecoder) {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bitset decodes a verbose bit set: all names in it, and which are set.
+// bitset decodes a verbose bit set into all of its names, and whether each is set.
 func bitset(ad *netlink.AttributeDecoder) (names []string, set map[string]bool) {
 	set = map[string]bool{}
 	noMask := false
@@ -70,8 +70,8 @@ func encodeBits(ae *netlink.AttributeEncoder, names []string, set map[string]boo
 	return nil
 }
 
-// ethtoolFamily returns ethtool's generic netlink family, whose number is the
-// same in every network namespace until the next boot.
+// ethtoolFamily returns ethtool's generic netlink family. Its number is the same in every
+// network namespace until the next boot.
 var ethtoolFamily = sync.OnceValues(func() (genetlink.Family, error) {
 	c, err := genetlink.Dial(nil)
 	if err != nil {
@@ -107,8 +107,8 @@ func ethtoolGet(command uint8, device string, decode func(*netlink.AttributeDeco
 	return nil
 }
 
-// ethtoolSet sends a request that changes something. Errors include the
-// kernel's message if it sent one.
+// ethtoolSet sends a request that changes something. Errors include the kernel's message, if
+// any.
 func ethtoolSet(command uint8, device string, encode func(*netlink.AttributeEncoder)) error {
 	_, err := execute(command, device, netlink.Request|netlink.Acknowledge, encode)
 	return err

@@ -29,8 +29,8 @@ func ioctlSocket() (int, error) {
 	return unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 }
 
-// ethtoolIoctl runs one SIOCETHTOOL request. words is the structure of the command; its
-// first word is set to the command. The answer is returned in words.
+// ethtoolIoctl performs one SIOCETHTOOL request. words is the structure of the command, of
+// which ethtoolIoctl sets the first word. It returns the answer in words.
 func ethtoolIoctl(device string, command uint32, words []uint32) ([]uint32, error) {
 	fd, err := ioctlSocket()
 	if err != nil {
@@ -78,9 +78,9 @@ func (g ethtoolGroup) writeByIoctl(device string, p ethtoolParam, v uint32) erro
 	return err
 }
 
-// featureNames returns the kernel's names of the features, by bit.
+// featureNames returns the kernel's names of the features, indexed by bit.
 func featureNames(device string) ([]string, error) {
-	// struct ethtool_sset_info: cmd, reserved, a 64-bit mask, lengths.
+	// The words of struct ethtool_sset_info: cmd, reserved, a 64-bit mask, lengths.
 	info := make([]uint32, 5)
 	copy(info[2:], wordsOf64(1<<featureSet))
 	info, err := ethtoolIoctl(device, ioctlStringSets, info)
@@ -91,7 +91,7 @@ func featureNames(device string) ([]string, error) {
 	if n == 0 || n > maxFeatureSet {
 		return nil, syscall.EOPNOTSUPP
 	}
-	// struct ethtool_gstrings: cmd, set, length, strings.
+	// The words of struct ethtool_gstrings: cmd, set, length, strings.
 	w := make([]uint32, 3+n*stringLength/4)
 	w[1], w[2] = featureSet, uint32(n)
 	if w, err = ethtoolIoctl(device, ioctlStrings, w); err != nil {
@@ -113,8 +113,8 @@ func wordsOf64(v uint64) []uint32 {
 	return []uint32{binary.NativeEndian.Uint32(b), binary.NativeEndian.Uint32(b[4:])}
 }
 
-// featuresByIoctl reads struct ethtool_gfeatures: cmd, size in blocks of 32
-// features, and per block available, requested, active, never changed.
+// featuresByIoctl reads struct ethtool_gfeatures: cmd, size in blocks of 32 features, and per
+// block the bits available, requested, active, never changed.
 func featuresByIoctl(device string) ([]NetParam, error) {
 	names, err := featureNames(device)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// liveNet accesses this kernel's devices in the network namespace of the
-// calling thread: rtnetlink for links, ethtool's netlink family for the rest,
-// and the ioctl on kernels without the netlink command.
+// liveNet accesses this kernel's devices in the network namespace of the calling thread. It
+// uses rtnetlink for links, ethtool's netlink family for the rest, and the ioctl on kernels
+// without the netlink command.
 type liveNet struct{}
 
 func (liveNet) Links() ([]Link, error) {
@@ -63,7 +63,7 @@ func findLink(name string) (netlink.Link, error) {
 	return l, nil
 }
 
-// driverOf returns the driver's name; "" if the driver does not report one.
+// driverOf returns the name that the driver reports, or "" if it reports none.
 func driverOf(name string) string {
 	fd, err := ioctlSocket()
 	if err != nil {
@@ -151,8 +151,8 @@ func setLink(device, name, value string) error {
 
 var errUnknownParam = errors.New("no such parameter")
 
-// netError adds the device and the attempted operation to an error; a missing
-// device is fs.ErrNotExist.
+// netError adds the device and the attempted operation to an error. For a missing device the
+// result is fs.ErrNotExist.
 func netError(device, what string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

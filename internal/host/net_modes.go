@@ -10,8 +10,8 @@ import (
 )
 
 // linkModes reads the advertised speeds of a device
-// (Documentation/networking/ethtool-netlink.rst, LINKMODES_GET; since Linux
-// 5.6). Other bits, such as pause frames, are left out.
+// (Documentation/networking/ethtool-netlink.rst, LINKMODES_GET; since Linux 5.6). It omits
+// other bits, such as pause frames.
 func linkModes(device string) ([]NetParam, error) {
 	var supported []string
 	var offered map[string]bool
@@ -56,7 +56,7 @@ func IsSpeed(mode string) bool {
 	return digits != mode && strings.HasPrefix(digits, "base")
 }
 
-// setLinkModes advertises exactly these speeds; other advertised bits stay.
+// setLinkModes advertises exactly these speeds, and does not change the other advertised bits.
 func setLinkModes(device, value string) error {
 	params, err := linkModes(device)
 	if err != nil {

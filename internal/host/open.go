@@ -27,8 +27,8 @@ func OpenRoot(root string) (*Host, error) {
 	return Copy(root)
 }
 
-// machineBelow returns the only directory in root that looks like a machine's root, if
-// root itself does not: an unpacked sosreport, opened one level too high.
+// machineBelow returns the only directory in root that looks like a machine's root, if root
+// itself does not: then the user named the parent of an unpacked sosreport.
 func machineBelow(root string) string {
 	if looksLikeMachine(root) {
 		return ""
@@ -58,9 +58,9 @@ func looksLikeMachine(dir string) bool {
 	return false
 }
 
-// OpenArchive opens an archive that Record or a person wrote. It is read-only; commands
-// replay their recorded result, or return ErrNotRecorded. A damaged archive is rejected
-// with file and line; a truncated one is read as far as possible (Host.Incomplete).
+// OpenArchive opens an archive that Record or a person wrote. The host is read-only; commands
+// return their recorded result, or ErrNotRecorded. A damaged archive is rejected with file and
+// line; a truncated one is read as far as possible (Host.Incomplete).
 func OpenArchive(name string) (*Host, error) {
 	f, err := OpenRegular(name)
 	if err != nil {
@@ -90,12 +90,12 @@ func packed(f io.ReaderAt) bool {
 	return slices.ContainsFunc(packings, func(magic string) bool { return bytes.HasPrefix(head[:n], []byte(magic)) }) || tarred(head[:n])
 }
 
-// tarred reports whether a file's first block is that of a tar archive.
+// tarred reports whether head is the first block of a tar archive.
 func tarred(head []byte) bool { return len(head) == 512 && string(head[257:262]) == "ustar" }
 
-// unpack returns the end of a sentence: how to unpack the file, and which name
-// to use then. A compressed file that is not a tar archive is taken for an
-// archive of fettle or another single file.
+// unpack returns the end of a sentence that explains how to unpack the file, and which name to
+// use then. It treats a compressed file that is not a tar archive as an archive of fettle or
+// another single file.
 func unpack(f io.ReadSeeker, name string) string {
 	head := make([]byte, 512)
 	if _, err := f.Seek(0, io.SeekStart); err == nil {

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ProcessTree tracks all direct and indirect descendants of this process,
-// whatever their session, process group and environment: a process whose parent
-// ends is reparented to this one (PR_SET_CHILD_SUBREAPER, prctl(2)).
+// ProcessTree tracks all direct and indirect descendants of this process, whatever their
+// session, process group and environment: when a parent ends, its children are reparented to
+// this process (PR_SET_CHILD_SUBREAPER, prctl(2)).
 type ProcessTree struct{ before map[int]bool }
 
 // TrackDescendants starts tracking; existing children are ignored. Only one
@@ -30,8 +30,7 @@ func TrackDescendants() (*ProcessTree, error) {
 	return b, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// Kill kills all tracked processes and returns when none is left, after five
-// seconds at most.
+// Kill kills all tracked processes. It returns when none is left, after at most five seconds.
 func (b *ProcessTree) Kill() error {
 	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(2 * time.Millisecond) {

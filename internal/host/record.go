@@ -13,14 +13,14 @@ import (
 	"syscall"
 )
 
-// MaxRecorded is the largest content that a recording keeps, in bytes. A larger
-// file is returned in full and recorded as unread.
+// MaxRecorded is the largest content that a recording stores, in bytes. A larger file is
+// returned in full and recorded as unread.
 const MaxRecorded = 8 << 20
 
-// Record returns a host that answers as h does and records every answer: files, missing
-// files, directories, links, modes, errors, commands, network devices. Contents are
-// redacted as they are read (see Redact), so the archive answers exactly as the
-// recording host did. Each path is read once. The recording host is read-only.
+// Record returns a host that answers as h does and records every answer: files, missing files,
+// directories, links, modes, errors, commands, network devices. It redacts contents as it reads
+// them (see Redact), so the archive and the recording host give the same answers. Each path is
+// read once. The recording host is read-only.
 func Record(h *Host) (*Host, *Recording) {
 	a := newArchive()
 	a.time = h.Clock.Now()
@@ -38,7 +38,7 @@ func Record(h *Host) (*Host, *Recording) {
 	}, rec
 }
 
-// Recording holds what a recording host has answered so far.
+// Recording contains all answers of a recording host so far.
 type Recording struct{ r *answerRecorder }
 
 // WriteTo writes the archive as text.
@@ -75,17 +75,17 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// answerRecorder fills an archive and answers from it, so that both always agree.
+// answerRecorder adds answers to an archive and reads them from it, so that both agree.
 type answerRecorder struct {
 	mu    sync.Mutex
 	inner Files
 	size  int // bytes of all contents
-	// tooLarge holds the files that are not recorded.
+	// tooLarge is the set of files that are not recorded.
 	tooLarge map[string]bool
 	archivedFiles
 }
 
-// learn ensures that the archive knows p itself, without following a link.
+// learn ensures that the archive has an entry for p itself, without following a link.
 func (r *answerRecorder) learn(p string) (*entry, error) {
 	e, err := r.lstat(p)
 	if err == nil || !Unknown(err) {
@@ -125,7 +125,7 @@ func errnoOf(err error) syscall.Errno {
 	return syscall.EIO
 }
 
-// learnWalk records p and every link on the way and returns the resolved path.
+// learnWalk records p and all links on its path, and returns the resolved path.
 func (r *answerRecorder) learnWalk(p string, followLast bool) (string, error) {
 	at, err := WalkLinks(p, followLast,
 		func(q string) (fs.FileMode, error) {
@@ -223,7 +223,7 @@ func (r *answerRecorder) learnListed(q string, d fs.DirEntry) {
 	if st, err := d.Info(); err == nil {
 		r.put(q, r.entryOf(q, st.Mode()))
 	}
-	// An entry that was removed meanwhile (a process) is left out.
+	// An entry that was removed meanwhile (a process) is omitted.
 }
 
 func (r *answerRecorder) Stat(p string) (fs.FileInfo, error) {
@@ -297,7 +297,7 @@ func (x recordingExec) LookPath(name string) (string, error) {
 	return p, err
 }
 
-// archivedExec replays recorded commands.
+// archivedExec returns recorded results.
 type archivedExec struct{ a *archive }
 
 func (x archivedExec) Run(_ context.Context, c Command) (Result, error) {

@@ -11,14 +11,14 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Redacted replaces a secret.
+// Redacted is the text that replaces a secret.
 const Redacted = "[redacted]"
 
-// Redact removes from the content of file p what must not leave a machine:
-// passwords, keys, tokens, private keys, credentials in URLs and headers, and
-// identifiers of the machine (machine-id, serial numbers, UUID). Applying it
-// twice changes nothing. In doubt it hides. Addresses (MAC, IP) and host names
-// are kept, because network reports are useless without them.
+// Redact removes from the content of file p what must not leave a machine: passwords, keys,
+// tokens, private keys, credentials in URLs and headers, and identifiers of the machine
+// (machine-id, serial numbers, UUID). Applying it twice changes nothing. If in doubt, it
+// redacts. It keeps addresses (MAC, IP) and host names, because network reports are useless
+// without them.
 func Redact(p string, data []byte) []byte {
 	if len(data) == 0 {
 		return data
@@ -51,10 +51,10 @@ func Redact(p string, data []byte) []byte {
 	return data
 }
 
-// maxRounds limits the work on malicious input; normally two suffice.
+// maxRounds limits the work on malicious input. Normally two rounds suffice.
 const maxRounds = 10
 
-// secretFiles are path.Match patterns of files that are secret as a whole.
+// secretFiles are path.Match patterns of files whose whole content is secret.
 var secretFiles = []string{
 	"/etc/machine-id", "/var/lib/dbus/machine-id", "/etc/hostid",
 	"/etc/shadow*", "/etc/gshadow*", "/etc/ssh/ssh_host_*_key", "/etc/krb5.keytab",
@@ -66,7 +66,7 @@ var secretFiles = []string{
 	"/sys/hypervisor/uuid",
 }
 
-// secretNames are patterns of base names that are secret in any directory.
+// secretNames are patterns of the base names of files that are secret in any directory.
 var secretNames = []string{
 	"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.key", "*.keytab", "*.p12", "*.pfx",
 	"*.jks", "*.kdbx", ".pgpass", ".netrc", ".my.cnf", "*.htpasswd", ".htpasswd",
@@ -101,13 +101,13 @@ const secretKey = `[\w.\-]*(?:` +
 	`key[_\-]?data|\bpsk|_psk|-psk|masterauth|requirepass|bindpw|userpw|_pw\b|tcp_fastopen_key` +
 	`)[\w.\-]*(?:\[[^\]\s]*\])?`
 
-// value matches a quoted string, or everything up to the next blank.
+// value matches a quoted string, or everything up to the next space.
 const value = `(?:"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|[^\s\x00"'][^\s\x00]*)`
 
-// redaction hides matches of pattern, except the first group, which precedes the
-// secret, and the second, which follows it. pattern can only match text with one of the
-// hints (lower case), which saves most files, single numbers, from all regular
-// expressions. looks, if set, decides whether a match is a secret.
+// redaction hides matches of pattern, except for the first group, which precedes the secret,
+// and the second, which follows it. pattern can only match text with one of the hints (lower
+// case), so most files, which are single numbers, need no regular expression. looks, if set,
+// reports whether a match is a secret.
 type redaction struct {
 	hints   [][]byte
 	pattern func() *regexp.Regexp
@@ -151,9 +151,9 @@ func (r redaction) hinted(low []byte) bool {
 	return false
 }
 
-// passwordLike reports whether an argument looks like a password, to distinguish
-// -phunter22 from -print0, -p8080 and -path=x: it has at least six characters, letters
-// and digits, and no separators of paths, ports or lists.
+// passwordLike reports whether an argument looks like a password, to distinguish -phunter22
+// from -print0, -p8080 and -path=x. A password has at least six characters, letters and digits,
+// and no separators of paths, ports or lists.
 func passwordLike(word []byte) bool {
 	return len(word) >= 6 && !bytes.ContainsAny(word, "/=:,.") && bytes.ContainsAny(word, "0123456789") &&
 		bytes.ContainsFunc(word, unicode.IsLetter)
@@ -161,13 +161,13 @@ func passwordLike(word []byte) bool {
 
 func words(s string) [][]byte { return bytes.Fields([]byte(s)) }
 
-// word is a value that does not look like the start of an assignment.
+// word matches a value that does not look like the start of an assignment.
 const word = `(?:"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|[^\s\x00"'=:][^\s\x00]*)`
 
 var redactions = sync.OnceValue(func() []redaction {
 	keyHints := words("pass pwd secret token key psk credential masterauth bindpw userpw _pw pbkdf2")
 	return append([]redaction{
-		// PEM, also truncated, also on one line with "\n" spelled out.
+		// PEM, including truncated PEM, and PEM on one line with "\n" spelled out.
 		{words("-----begin"), text.LazyRegexp(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`), nil},
 		// scheme://user:password@host
 		{words("://"), text.LazyRegexp(`([A-Za-z][A-Za-z0-9+.\-]*://)[^/\s"'<>\x00]+(@)`), nil},
@@ -184,7 +184,7 @@ var redactions = sync.OnceValue(func() []redaction {
 		// the name, and only in assignments, because the words are common in prose.
 		{words("auth bearer key"), text.LazyRegexp(`(?i)((?:(?:\b|_)(?:auth|bearer)|[\w\-][._\-]key)\\?(?:["'][ \t]*:[ \t]*|["']?[ \t]*(?:=>|:=|=)[ \t]*))` + `\\?` + value), nil},
 		// Options of wireless modules: key=VALUE, key2=VALUE; wep_key0=VALUE, wireless-key
-		// s:VALUE. Prose has "key = value", the kernel's keyboard lists KEY=BITS.
+		// s:VALUE. Prose contains "key = value", the kernel's keyboard lists KEY=BITS.
 		{words("key"), text.LazyRegexp(`(?m)((?:^|[\s\x00,;"'])key[0-9]*=)` + value), nil},
 		{words("wirel wep wpa"), text.LazyRegexp(`(?i)(\b(?:wireless|wep|wpa)[_\-]?key[0-9]*[ \t]*[= \t][ \t]*)` + word), nil},
 		{words("community"), text.LazyRegexp(`(?i)\b((?:ro|rw)?community6?[ \t=:]+)` + value), nil},

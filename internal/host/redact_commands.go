@@ -9,13 +9,13 @@ import (
 // in matches the text between a command and one of its options.
 const in = `[ \t\x00](?:[^\n|;&]*?[ \t\x00])??`
 
-// passKey matches names of settings that end in "pass": DB_PASS, sshpass, but
-// not bypass, PASS_MAX_DAYS or PassEnvironment.
+// passKey matches names of settings that end in "pass": DB_PASS, sshpass, but not bypass,
+// PASS_MAX_DAYS or PassEnvironment.
 const passKey = `(?:\b|_|\b(?:ssh|user|db|my|pg|ftp|smtp|imap|ldap|mail|root|admin|login|key|store|auth|http|snmp|vpn|proxy|redis|git|svn)` +
 	`|_(?:ssh|user|db|key|store))pass`
 
-// commandRedactions hides secrets in the syntax of specific commands and
-// formats, where no name such as "password" announces them.
+// commandRedactions hides secrets in the syntax of specific commands and formats, in which no
+// name such as "password" precedes them.
 func commandRedactions() []redaction {
 	return []redaction{
 		// pass=VALUE, "pass": VALUE, pass: VALUE at the start of a line, --pass VALUE
@@ -37,7 +37,7 @@ func commandRedactions() []redaction {
 		{words("trapsink trap2sink informsink"), text.LazyRegexp(`(?im)^([ \t]*(?:trap2?|inform)sink[ \t]+\S+[ \t]+)\S+`), nil},
 		{words("snmp"), text.LazyRegexp(`(?i)(\bsnmp\w+` + in + `-[cAX][ \t\x00]*)` + value), nil},
 		{words("createuser"), text.LazyRegexp(`(?im)^([ \t]*createUser[ \t]+)\S.*$`), nil},
-		// Options that take a password in one command, and something else in others.
+		// Options that are a password for one command and something else for others.
 		{words("ipmitool mosquitto_ sqlcmd bcp"), text.LazyRegexp(`(\b(?:ipmitool|mosquitto_(?:pub|sub|rr)|sqlcmd|bcp)` + in + `-[PE][ \t\x00]*)` + value), nil},
 		{words("ipmi- bmc- mongo login"), text.LazyRegexp(`(\b(?:ipmi-\w+|bmc-\w+|mongo\w*|(?:docker|podman|buildah|skopeo|helm|oc|az)[ \t\x00]+(?:registry[ \t\x00]+)?login)` + in + `-p[ \t\x00]*)` + value), nil},
 		{words("ldap"), text.LazyRegexp(`(\bldap\w+` + in + `-w[ \t\x00]*)` + value), nil},

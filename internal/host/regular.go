@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// OpenRegular opens a user-specified file for reading. It rejects anything but regular
-// files and names their type: a pipe could block forever, and a device may have no end.
+// OpenRegular opens a user-specified file for reading. It rejects anything but regular files,
+// with their type in the error: a pipe could block forever, and a device may have no end.
 func OpenRegular(name string) (*os.File, error) {
-	// Without O_NONBLOCK opening a pipe waits for a writer.
+	// Without O_NONBLOCK, opening a pipe waits for a writer.
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Copy returns a machine that was copied into a directory, such as a sosreport or a
-// fixture. It never writes and never runs programs; links are followed inside dir only.
+// Copy returns a machine that was copied into a directory, such as a sosreport or a fixture. It
+// never writes and never runs programs. It follows links only inside dir.
 func Copy(dir string) (*Host, error) {
 	st, err := os.Stat(dir)
 	if err != nil {
@@ -35,14 +35,14 @@ func Copy(dir string) (*Host, error) {
 	return h, nil
 }
 
-// Mounted returns a live machine whose root is mounted at dir: a node as its
-// agent sees it, or a writable test machine. Programs are not run.
+// Mounted returns a live machine whose root is mounted at dir: a node, for its agent, or a
+// writable test machine. It does not run programs.
 func Mounted(dir string) *Host {
 	return &Host{Name: dir, Live: true, Files: rootedFiles{dir}, Exec: noExec{}, Clock: liveClock{}, Net: noNet{}, Sched: noSched{}, Querier: noQuerier{}}
 }
 
-// IsCopiedTree reports whether the machine is a copied directory tree, which
-// does not record what was not copied.
+// IsCopiedTree reports whether the machine is a copied directory tree, in which a missing file
+// may just not have been copied.
 func (h *Host) IsCopiedTree() bool {
 	_, ok := h.Files.(copiedFiles)
 	return ok
@@ -56,9 +56,9 @@ func (noClock) SinceBoot() (time.Duration, error) { return 0, NotRecorded("uptim
 // rootedFiles is the file tree below a directory, which is its "/".
 type rootedFiles struct{ root string }
 
-// WalkLinks resolves links in a tree described by lstat and readlink, with "/"
-// as the tree's own root, so that no link leads outside. lstat is called for
-// each step, including links; its error ends the walk.
+// WalkLinks resolves links in a tree described by lstat and readlink. "/" is the root of the
+// tree, so that no link leads outside. WalkLinks calls lstat for each step, including links; an
+// error of lstat ends the walk.
 func WalkLinks(p string, followLast bool, lstat func(string) (fs.FileMode, error), readlink func(string) (string, error)) (string, error) {
 	pending := strings.Split(path.Clean("/"+p), "/")[1:]
 	at := "/"
@@ -101,7 +101,7 @@ func WalkLinks(p string, followLast bool, lstat func(string) (fs.FileMode, error
 
 func (r rootedFiles) outer(p string) string { return filepath.Join(r.root, p) }
 
-// inner replaces the path of an error by the machine's path.
+// inner replaces the path of an error with the machine's path.
 func (r rootedFiles) inner(err error, p string) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -222,9 +222,9 @@ func (r rootedFiles) Hold(p string, data []byte) (Handle, error) {
 	return h, r.inner(err, p)
 }
 
-// copiedFiles is rootedFiles without writing. It distinguishes "the machine has no such
-// file" from "not copied": a missing file is not copied (ErrNotRecorded), unless a
-// sosreport knows better or the tree is a whole root file system.
+// copiedFiles is rootedFiles without writing. It distinguishes "the machine has no such file"
+// from "not copied": a missing file is not copied (ErrNotRecorded), unless a sosreport shows
+// that the machine lacks it or the tree is a whole root file system.
 type copiedFiles struct {
 	rootedFiles
 	sos   *sosreport
@@ -232,8 +232,8 @@ type copiedFiles struct {
 	whole bool
 }
 
-// wholeRoot reports whether a tree is a root file system, such as a mounted disk or an
-// unpacked image. It is one if it has a shell, which copies of a configuration lack.
+// wholeRoot reports whether a tree is a root file system, such as a mounted disk or an unpacked
+// image. It looks for a shell, because copies of a configuration lack one.
 func wholeRoot(files rootedFiles) bool {
 	for _, shell := range []string{"/bin/sh", "/usr/bin/sh"} {
 		if st, err := files.Stat(shell); err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o111 != 0 {
@@ -243,8 +243,8 @@ func wholeRoot(files rootedFiles) bool {
 	return false
 }
 
-// absent reports whether a whole root file system lacks the file. Below an empty
-// directory it is false, because another file system may be mounted there at run time.
+// absent reports whether a whole root file system lacks the file. It reports false below an
+// empty directory, because another file system may be mounted there at run time.
 func (c copiedFiles) absent(p string) bool {
 	if !c.whole {
 		return false
@@ -287,8 +287,8 @@ func (c copiedFiles) ReadFile(p string) ([]byte, error) {
 	return b, c.notCopied(err, p)
 }
 
-// ReadDir treats an empty directory below /proc or /sys as not copied: a
-// diskless machine is less likely than a copy with empty directories.
+// ReadDir treats an empty directory below /proc or /sys as not copied: copies with empty
+// directories are more likely than a diskless machine.
 func (c copiedFiles) ReadDir(p string) ([]fs.DirEntry, error) {
 	d, err := c.rootedFiles.ReadDir(p)
 	p = path.Clean("/" + p)
@@ -304,8 +304,8 @@ func (c copiedFiles) ReadDir(p string) ([]fs.DirEntry, error) {
 	return d, c.notCopied(err, p)
 }
 
-// isKernelPath reports whether a path is in /proc or /sys, where only the
-// kernel creates directories.
+// isKernelPath reports whether a path is in /proc or /sys, in which only the kernel creates
+// directories.
 func isKernelPath(p string) bool {
 	p = path.Clean("/" + p)
 	return p == "/sys" || p == "/proc" || strings.HasPrefix(p, "/sys/") || strings.HasPrefix(p, "/proc/")

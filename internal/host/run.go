@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Run runs a program of the machine and returns its standard output. For a non-zero
-// exit code it returns an error with the last line that the program printed.
+// Run runs a program of the machine and returns its standard output. If the exit code is not
+// zero, it returns an error with the last line that the program printed.
 func Run(ctx context.Context, h *Host, argv ...string) (string, error) {
 	return RunCommand(ctx, h, Command{Argv: argv})
 }
 
-// RunCommand is Run for a full Command.
+// RunCommand runs a Command as Run does.
 func RunCommand(ctx context.Context, h *Host, c Command) (string, error) {
 	res, err := h.Exec.Run(ctx, c)
 	if err != nil {
@@ -24,8 +24,8 @@ func RunCommand(ctx context.Context, h *Host, c Command) (string, error) {
 	return string(res.Stdout), nil
 }
 
-// lastLine returns the last line of a program's error output, or of its output,
-// after a colon.
+// lastLine returns the last line of a program's error output, or else of its output, after a
+// colon.
 func lastLine(res Result) string {
 	for _, b := range [][]byte{res.Stderr, res.Stdout} {
 		if text := strings.TrimSpace(string(b)); text != "" {
@@ -35,14 +35,14 @@ func lastLine(res Result) string {
 	return ""
 }
 
-// HasProgram reports whether the machine has the program; false for copies.
+// HasProgram reports whether the machine has the program. It reports false for copies.
 func HasProgram(h *Host, program string) bool {
 	_, err := h.Exec.LookPath(program)
 	return err == nil
 }
 
-// HasSystemd reports whether systemd is the running init; sd_booted(3) checks
-// the same directory.
+// HasSystemd reports whether systemd is the running init. It checks the same directory as
+// sd_booted(3).
 func HasSystemd(h *Host) bool {
 	st, err := h.Files.Lstat("/run/systemd/system")
 	return err == nil && st.IsDir()

@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sandbox is an isolated view of the machine for a program that must leave no
-// trace. All file systems are read-only; writable directories are empty copies
-// that are discarded. The program has no network, no capabilities, sees no
-// other processes, and all its children end with it.
+// Sandbox is an isolated view of the machine for a program that must leave no trace. All file
+// systems are read-only; writable directories are empty copies that are discarded. The program
+// has no network, no capabilities and no access to other processes, and all its children end
+// with it.
 type Sandbox struct {
 	// Empty lists writable directories in addition to alwaysEmpty. Directories
 	// that do not exist are ignored.
@@ -28,8 +28,8 @@ type Sandbox struct {
 	Names []string
 }
 
-// alwaysEmpty are directories that programs commonly write to, or have sockets
-// in (/run).
+// alwaysEmpty are directories that programs commonly write to, or that contain their sockets
+// (/run).
 var alwaysEmpty = []string{"/tmp", "/var/tmp", "/run", "/dev/shm", "/var/log", "/var/lock", "/var/run"}
 
 // Limits of a sandbox.
@@ -39,9 +39,8 @@ const (
 	mirroredDepth = 5
 )
 
-// inSandbox runs the function on a separate thread in the sandbox; the thread
-// is never reused. Programs that run starts there are in the sandbox too. user
-// owns the empty directories.
+// inSandbox calls run on a separate thread in the sandbox, which is never reused. Programs that
+// run starts are in the sandbox too. user owns the empty directories.
 func inSandbox(p *Sandbox, user *User, run func() (Result, error)) (res Result, err error) {
 	done := make(chan struct{})
 	go func() {
@@ -97,11 +96,11 @@ func (p *Sandbox) enter(user *User) error {
 	return dropCapabilities()
 }
 
-// tree maps relative paths to the modes of the directories below an emptied one.
+// tree describes the directories below an emptied one: it maps relative paths to modes.
 type tree map[string]fs.FileMode
 
-// emptied returns the directories to empty with their subdirectories. Links are
-// resolved, and directories within another one left out.
+// emptied returns the directories to empty, with their subdirectories. It resolves links, and
+// omits directories within another one.
 func emptied(dirs []string) (map[string]tree, error) {
 	out := map[string]tree{}
 	var real []string
@@ -146,8 +145,7 @@ func emptied(dirs []string) (map[string]tree, error) {
 	return out, nil
 }
 
-// mount mounts an empty file system with the directories of the tree on dir.
-// user owns it.
+// mount mounts an empty file system on dir, with the directories of the tree. user owns it.
 func (t tree) mount(dir string, user *User) error {
 	if err := unix.Mount("fettle", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size="+sandboxSize); err != nil {
 		return err
@@ -168,14 +166,13 @@ func (t tree) mount(dir string, user *User) error {
 	return nil
 }
 
-// mountFlags maps option names in mountinfo to the mount flags that a read-only
-// remount keeps.
+// mountFlags maps option names in mountinfo to mount flags that a read-only remount must
+// preserve.
 var mountFlags = map[string]uintptr{
 	"nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC, "noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME, "relatime": unix.MS_RELATIME,
 }
 
-// allReadOnly remounts each mount of this thread read-only; mounts for which
-// that fails are unmounted.
+// allReadOnly remounts each mount of this thread read-only. It unmounts a mount if that fails.
 func allReadOnly() error {
 	text, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {
@@ -210,7 +207,7 @@ func allReadOnly() error {
 	return nil
 }
 
-// UnescapeMount decodes \040 and the like (proc_pid_mountinfo(5)).
+// UnescapeMount decodes escapes such as \040 (proc_pid_mountinfo(5)).
 func UnescapeMount(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -226,7 +223,7 @@ func UnescapeMount(s string) string {
 	return b.String()
 }
 
-// names adds the names to the thread's /etc/hosts.
+// names adds the sandbox's host names to the thread's /etc/hosts.
 func (p *Sandbox) names() error {
 	if len(p.Names) == 0 {
 		return nil
@@ -242,8 +239,8 @@ func (p *Sandbox) names() error {
 	return unix.Mount(own, "/etc/hosts", "", unix.MS_BIND, "")
 }
 
-// dropCapabilities removes all capabilities from programs that this thread
-// starts, also for root.
+// dropCapabilities removes all capabilities from programs that this thread starts, even as
+// root.
 func dropCapabilities() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)

@@ -7,32 +7,31 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Sched accesses the machine's tasks as its CPU scheduler sees them. A task is
-// a thread; the main thread's id is the process id. Calls for a task that has
-// ended return ErrEnded.
+// Sched accesses the machine's tasks as seen by its CPU scheduler. A task is a thread; the id
+// of the main thread is the process id. Calls for a task that has ended return ErrEnded.
 type Sched interface {
-	// Tasks lists all tasks by process id, then thread id.
+	// Tasks lists all tasks, sorted by process id, then thread id.
 	Tasks() ([]Task, error)
 	// Task reads one task by its thread id.
 	Task(tid int) (Task, error)
 	// Affinity returns the online CPUs that a task may run on (sched_getaffinity(2)).
 	Affinity(id TaskID) (unit.CPUSet, error)
-	// SetAffinity sets the CPUs of a task. A set of all online CPUs means all,
+	// SetAffinity sets the CPUs of a task. The set of all online CPUs means all CPUs,
 	// including future ones.
 	SetAffinity(id TaskID, cpus unit.CPUSet) error
-	// Policy and SetPolicy are sched_getattr(2) and sched_setattr(2).
+	// Policy calls sched_getattr(2), and SetPolicy calls sched_setattr(2).
 	Policy(id TaskID) (Policy, error)
 	SetPolicy(id TaskID, p Policy) error
-	// Events reports new and changed tasks without polling, until ctx ends and the
-	// channel is closed.
+	// Events reports new and changed tasks without polling. The channel is closed when ctx
+	// ends.
 	Events(ctx context.Context, kinds EventKind) (<-chan TaskEvent, error)
 }
 
-// ErrEnded is returned for a task that has ended, also if its id was reused.
+// ErrEnded is returned for a task that has ended, even if its id was reused.
 var ErrEnded = fmt.Errorf("the task has ended")
 
-// TaskID identifies a task permanently: the kernel reuses thread ids, but not
-// with the same start time.
+// TaskID identifies a task permanently: the kernel reuses thread ids, but never with the same
+// start time.
 type TaskID struct {
 	TID int
 	// Start is the start time in clock ticks after boot (proc_pid_stat(5), starttime).
@@ -41,14 +40,14 @@ type TaskID struct {
 
 func (id TaskID) String() string { return fmt.Sprintf("%d@%d", id.TID, id.Start) }
 
-// Task is the kernel's information about one task.
+// Task contains the kernel's information about one task.
 type Task struct {
 	TaskID
 	PID    int    // the process
 	Parent int    // the parent process
 	Comm   string // its name, at most 15 bytes
-	// Cmdline is the process's command line separated by spaces, or the name in
-	// brackets if there is none (kernel threads), as in ps(1).
+	// Cmdline is the process's command line separated by spaces. Kernel threads have none; it
+	// is then the name in brackets, as in ps(1).
 	Cmdline string
 	Kernel  bool // a kernel thread
 	Bound   bool // fixed to its CPUs by the kernel
@@ -61,7 +60,7 @@ type Policy struct {
 	Priority    int    // for fifo and rr: 1 to 99
 	Nice        int    // -20 to 19; without effect under fifo and rr
 	ResetOnFork bool   // children start as other
-	// Runtime, Deadline and Period for deadline, in nanoseconds.
+	// Runtime, Deadline and Period are for deadline, in nanoseconds.
 	Runtime, Deadline, Period uint64
 }
 

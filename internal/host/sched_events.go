@@ -80,7 +80,7 @@ func (liveSched) Events(ctx context.Context, kinds EventKind) (<-chan TaskEvent,
 	return out, nil
 }
 
-// listenMessage returns the subscription message: nlmsghdr, cn_msg, proc_cn_mcast_op.
+// listenMessage returns the subscription: nlmsghdr, cn_msg and proc_cn_mcast_op.
 func listenMessage() []byte {
 	b := make([]byte, eventAt+4)
 	native.PutUint32(b[0:], uint32(len(b)))
@@ -130,7 +130,7 @@ func onlyEvents(fd int, kinds EventKind) error {
 		&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
 }
 
-// networkOrder converts a number to the byte order in which a BPF load sees it.
+// networkOrder converts a number to the byte order that a BPF load expects.
 func networkOrder(v uint32) uint32 {
 	if native.Uint16([]byte{1, 0}) == 1 {
 		return bits.ReverseBytes32(v)

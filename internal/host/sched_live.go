@@ -103,7 +103,7 @@ func readTask(dir string, pid int, cmdline string) (Task, error) {
 }
 
 // StatFields returns the fields of /proc/PID/stat from the state (field 3) on. The name
-// before them is in parentheses and may contain any byte (proc_pid_stat(5)).
+// precedes them in parentheses and may contain any byte (proc_pid_stat(5)).
 func StatFields(stat string) []string {
 	return strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 }
@@ -137,7 +137,7 @@ func ended(err error) error {
 	return err
 }
 
-// same returns nil if the id still belongs to the task.
+// same returns ErrEnded if the id no longer belongs to the task.
 func same(id TaskID) error {
 	b, err := readCapped("/proc/" + strconv.Itoa(id.TID) + "/stat")
 	if err != nil {
@@ -251,7 +251,7 @@ func (liveSched) SetPolicy(id TaskID, p Policy) error {
 	if !known {
 		return fmt.Errorf("unknown scheduling policy %q", p.Name)
 	}
-	// Unknown flags of a deadline task are kept.
+	// The unknown flags of a deadline task are kept.
 	a.Flags = now.Flags &^ (unix.SCHED_FLAG_RESET_ON_FORK | unix.SCHED_FLAG_UTIL_CLAMP)
 	if p.Name != "deadline" {
 		a.Flags = 0

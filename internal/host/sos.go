@@ -15,14 +15,13 @@ import (
 	"time"
 )
 
-// A sosreport has many of a machine's files at their paths below its top
-// directory, and command output in sos_commands/PLUGIN/ in files named as the
-// command with "_" for " ". This file answers for files that a report has only
-// as command output (sos 4.x, sos/report/plugins/*.py). sos_processes.go covers
-// processes, sos_absent.go files that the machine certainly lacks.
+// A sosreport contains many of a machine's files at their paths below its top directory, and
+// command output in sos_commands/PLUGIN/, in files named like the command with "_" for " ". The
+// code in this file derives files that a report has only as command output (sos 4.x,
+// sos/report/plugins/*.py). sos_processes.go does so for processes, and sos_absent.go finds
+// files that the machine certainly lacks.
 
-// sosreport is a tree that sos made, or a similar one: each answer needs only
-// its own file.
+// sosreport is a tree that sos or a similar program made: each answer needs only its own file.
 type sosreport struct {
 	files rootedFiles
 
@@ -45,8 +44,8 @@ func (s *sosreport) is() bool {
 	return err == nil && st.IsDir()
 }
 
-// incomplete describes a truncated report: its archive has the files in
-// alphabetical order, and version.txt is the last.
+// incomplete describes a truncated report: its archive has the files in alphabetical order, and
+// version.txt is the last one.
 func (s *sosreport) incomplete() string {
 	if !s.is() {
 		return ""
@@ -57,13 +56,13 @@ func (s *sosreport) incomplete() string {
 	return s.files.root + " is a truncated sosreport: version.txt, the last of its files, is missing"
 }
 
-// sosCommands maps files to the saved output with their content.
+// sosCommands maps files to saved command output with the same content.
 var sosCommands = []struct{ path, output string }{
 	{"/proc/cmdline", "sos_commands/boot/cat_.proc.cmdline"},
 	{"/proc/swaps", "sos_commands/memory/swapon_--summary"},
 }
 
-// sosDMI maps files of /sys/class/dmi/id to "section/key" of dmidecode's output.
+// sosDMI maps files of /sys/class/dmi/id to "section/key" in dmidecode's output.
 var sosDMI = map[string]string{
 	"sys_vendor":        "System Information/Manufacturer",
 	"product_name":      "System Information/Product Name",
@@ -84,7 +83,7 @@ func (s *sosreport) file(p string) ([]byte, bool) {
 		return nil, false
 	}
 	if rest, ok := strings.CutPrefix(p, "/proc/sys/"); ok {
-		// sysctl prints "." for "/", and "/" for a "." inside a name
+		// sysctl prints "." for "/", and "/" for a "." within a name
 		// (net.ipv4.conf.eth0/100.mtu).
 		key := strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(rest, "/", "\x00"), ".", "/"), "\x00", ".")
 		b, ok := s.sysctls()[key]
@@ -151,10 +150,10 @@ func (s *sosreport) dmidecode(want string) ([]byte, bool) {
 	return nil, false
 }
 
-// dateLayouts are the formats of date(1) in the locales that sos uses.
+// dateLayouts are the formats that date(1) prints in the locales that sos uses.
 var dateLayouts = []string{"Mon Jan _2 15:04:05 MST 2006", "Mon Jan _2 03:04:05 PM MST 2006", "Mon 02 Jan 2006 03:04:05 PM MST"}
 
-// date returns the time that date(1) printed, and the abbreviation of its time zone.
+// date returns the time that date(1) printed, and its time zone abbreviation.
 func (s *sosreport) date(output string) (t time.Time, zone string, ok bool) {
 	b, err := s.files.ReadFile("/sos_commands/date/" + output)
 	if err != nil {
@@ -169,7 +168,7 @@ func (s *sosreport) date(output string) (t time.Time, zone string, ok bool) {
 	return t, "", false
 }
 
-// now returns when the report was made.
+// now returns the time at which the report was made.
 func (s *sosreport) now() (time.Time, bool) {
 	t, _, ok := s.date("date_--utc")
 	return t, ok
@@ -203,8 +202,7 @@ func (s *sosreport) boot() (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// uptime returns the first number of /proc/uptime, in seconds; the idle time is
-// unknown.
+// uptime returns the content of /proc/uptime without the idle time, which is unknown.
 func (s *sosreport) uptime() ([]byte, bool) {
 	now, ok := s.now()
 	boot, ok2 := s.boot()
@@ -214,7 +212,7 @@ func (s *sosreport) uptime() ([]byte, bool) {
 	return fmt.Appendf(nil, "%.2f\n", now.Sub(boot).Seconds()), true
 }
 
-// sosClock returns when the report was made.
+// sosClock returns the time at which the report was made.
 type sosClock struct{ *sosreport }
 
 func (c sosClock) Now() time.Time {
@@ -233,7 +231,7 @@ func (c sosClock) SinceBoot() (time.Duration, error) {
 	return now.Sub(boot), nil
 }
 
-// sosExec replays the command output that the manifest lists with its exit code.
+// sosExec returns the output of commands that the manifest lists with their exit code.
 type sosExec struct{ *sosreport }
 
 func (x sosExec) Run(ctx context.Context, c Command) (Result, error) {
@@ -252,8 +250,8 @@ func (x sosExec) Run(ctx context.Context, c Command) (Result, error) {
 
 func (x sosExec) LookPath(name string) (string, error) { return noExec{}.LookPath(name) }
 
-// sosManifest is the part of sos_reports/manifest.json (sos 4.0 and later) that
-// lists collected commands and files.
+// sosManifest is the part of sos_reports/manifest.json (sos 4.0 and later) that lists the
+// collected commands and files.
 type sosManifest struct {
 	commands map[string][]sosCommand // by command line
 	specs    map[string]int          // number of files copied for each requested path
@@ -302,7 +300,7 @@ func (s *sosreport) readManifest() *sosManifest {
 	return m
 }
 
-// space returns what df(1) printed for the file system of a path, in bytes.
+// space returns size and free space of a path's file system as df(1) printed them, in bytes.
 func (s *sosreport) space(p string) (size, free uint64, err error) {
 	missing := NotRecorded("the space of " + path.Clean(p) + ": df")
 	if at, err := s.files.Resolve(p); err == nil {
@@ -343,7 +341,7 @@ func below(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }
 
-// cutFields splits n words off the beginning of a line; rest follows after
+// cutFields splits n words off the beginning of a line. rest is the remainder without leading
 // spaces. fields is nil if there are fewer words.
 func cutFields(line string, n int) (fields []string, rest string) {
 	rest = strings.TrimRight(line, "\n")

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// copiedWhole are paths that sos copies completely, so that a file missing
-// there is missing on the machine. Each is named as plug-ins name it in the
-// manifest, with the part that they leave out (sos 4.x: kernel.py, system.py,
-// processor.py, block.py, memory.py, systemd.py).
+// copiedWhole are paths that sos copies completely, so that the machine certainly lacks a file
+// that is missing there. Each has its name in the plug-ins and the manifest, and the part that
+// the plug-ins omit (sos 4.x: kernel.py, system.py, processor.py, block.py, memory.py,
+// systemd.py).
 var copiedWhole = []struct {
 	spec    string
 	without string // a name that is left out
@@ -36,8 +36,8 @@ var copiedWhole = []struct {
 	{"/sys/kernel/mm/transparent_hugepage", ""},
 }
 
-// mostCopied is the number of files below /sys up to which a copy is certainly
-// complete: sos stops at 25 MB and counts a page per file.
+// mostCopied is the maximum number of files below /sys for which a copy is certainly complete:
+// sos stops at 25 MB and counts a page per file.
 const mostCopied = 5000
 
 // absent reports whether the machine lacks the file: its directory was copied
@@ -50,7 +50,7 @@ func (s *sosreport) absent(p string) bool {
 		return true
 	}
 	if below(p, "/sys/fs/cgroup") && p != "/sys/fs/cgroup" {
-		// Without a mounted hierarchy the directory is empty.
+		// If no hierarchy is mounted, the directory is empty.
 		b, err := s.files.ReadFile("/proc/mounts")
 		return err == nil && len(b) > 0 && !strings.Contains(string(b), " cgroup")
 	}
@@ -79,7 +79,7 @@ func (s *sosreport) absent(p string) bool {
 	return false
 }
 
-// lacksPackage reports whether a complete package list lacks a package.
+// lacksPackage reports whether the report has a complete package list without the package.
 func (s *sosreport) lacksPackage(name string) bool {
 	for _, l := range []struct{ file, begin, end string }{
 		{"/sos_commands/dpkg/dpkg_-l", "\nii  ", " "},

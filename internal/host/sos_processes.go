@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// sosProcess is a process from the ps(1) listings of a sosreport
-// (sos/report/plugins/process.py): one with control groups, one with start
-// times and ids, and "ps auxwww" for memory.
+// sosProcess is a process in the ps(1) listings of a sosreport (sos/report/plugins/process.py):
+// a listing with control groups, one with start times and ids, and "ps auxwww" for memory.
 type sosProcess struct {
 	comm   string // at most 15 bytes
 	cgroup string
@@ -26,8 +25,8 @@ type sosProcess struct {
 	began  time.Time
 }
 
-// readProcesses parses the listings. It returns nil if one of the first two is
-// missing or truncated, because missing processes would count as not running.
+// readProcesses parses the listings. It returns nil if one of the first two is missing or
+// truncated, because missing processes would count as not running.
 func (s *sosreport) readProcesses() map[int]*sosProcess {
 	names, _ := filepath.Glob(s.files.outer("/sos_commands/process/ps_axo_*"))
 	all := map[int]*sosProcess{}
@@ -66,8 +65,8 @@ func (s *sosreport) readProcesses() map[int]*sosProcess {
 	return all
 }
 
-// eachProcess calls take for each row of a listing with its columns by name,
-// and the rest of the line. It reports whether all rows were valid.
+// eachProcess calls take for each row of a listing, with the columns by name and the rest of
+// the line. It reports whether all rows were valid.
 func (s *sosreport) eachProcess(all map[int]*sosProcess, columns []string, rows string, take func(p *sosProcess, row map[string]string, rest string) bool) bool {
 	for line := range strings.Lines(rows) {
 		f, rest := cutFields(line, len(columns))
@@ -92,7 +91,7 @@ func (s *sosreport) eachProcess(all map[int]*sosProcess, columns []string, rows 
 	return rows != ""
 }
 
-// takeGroup parses "COMMAND CGROUP"; the name may contain spaces.
+// takeGroup parses "COMMAND CGROUP". The command may contain spaces.
 func (p *sosProcess) takeGroup(_ map[string]string, rest string) bool {
 	const width = 15
 	if len(rest) <= width || rest[width] != ' ' {
@@ -104,7 +103,7 @@ func (p *sosProcess) takeGroup(_ map[string]string, rest string) bool {
 	return p.comm != ""
 }
 
-// takeTimes parses "Sun Nov 22 04:58:59 2026 ? 00:00:00 CMD".
+// takeTimes parses a row such as "Sun Nov 22 04:58:59 2026 ? 00:00:00 CMD".
 func (p *sosProcess) takeTimes(row map[string]string, rest string, at *time.Location, known bool) bool {
 	f, args := cutFields(rest, 7)
 	if f == nil {
@@ -123,7 +122,7 @@ func (p *sosProcess) takeTimes(row map[string]string, rest string, at *time.Loca
 	return err == nil && err2 == nil && args != ""
 }
 
-// takeMemory parses "ps auxwww".
+// takeMemory parses the output of "ps auxwww".
 func (s *sosreport) takeMemory(all map[int]*sosProcess) {
 	b, err := s.files.ReadFile("/sos_commands/process/ps_auxwww")
 	if err != nil {
@@ -142,7 +141,7 @@ func (s *sosreport) takeMemory(all map[int]*sosProcess) {
 	}
 }
 
-// processFile returns the content of /proc/PID/FILE as far as ps(1) printed it.
+// processFile derives the content of /proc/PID/FILE from the output of ps(1).
 func (s *sosreport) processFile(rest string) ([]byte, bool) {
 	number, file, _ := strings.Cut(rest, "/")
 	pid, err := strconv.Atoi(number)
@@ -168,7 +167,7 @@ func (s *sosreport) processFile(rest string) ([]byte, bool) {
 		return []byte(cgroupLines(p.cgroup)), true
 	case "status":
 		text := fmt.Sprintf("Name:\t%s\nState:\t%s\nPid:\t%d\nPPid:\t%d\n", p.comm, p.state, pid, p.parent)
-		// ps(1) prints the effective user only.
+		// ps(1) prints only the effective user.
 		text += fmt.Sprintf("Uid:\t%d\t%d\t%d\t%d\n", p.uid, p.uid, p.uid, p.uid)
 		if p.rssKiB >= 0 {
 			text += fmt.Sprintf("VmRSS:\t%8d kB\n", p.rssKiB)
@@ -178,8 +177,8 @@ func (s *sosreport) processFile(rest string) ([]byte, bool) {
 	return nil, false
 }
 
-// cgroupLines puts each hierarchy on its own line, as the kernel does: ps(1)
-// prints "12:cpu,cpuacct:/a,0::/b".
+// cgroupLines writes each hierarchy on its own line, as the kernel does. ps(1) prints
+// "12:cpu,cpuacct:/a,0::/b".
 func cgroupLines(list string) string {
 	var out strings.Builder
 	for i, part := range strings.Split(list, ",") {
@@ -194,8 +193,8 @@ func cgroupLines(list string) string {
 	return out.String() + "\n"
 }
 
-// sosQuerier answers questions that need only the process list, if there is
-// one, or file times.
+// sosQuerier answers queries that need only the process list, if the report has one, or file
+// times.
 type sosQuerier struct{ machine *Host }
 
 func (x sosQuerier) Query(ctx context.Context, question string, ask func(context.Context, *Host) ([]byte, error)) ([]byte, error) {
@@ -206,7 +205,7 @@ func (x sosQuerier) Query(ctx context.Context, question string, ask func(context
 	return noQuerier{}.Query(ctx, question, ask)
 }
 
-// listProcesses adds the processes of the listings to a directory listing of /proc.
+// listProcesses adds the processes in the listings to the entries of /proc.
 func (s *sosreport) listProcesses(d []fs.DirEntry) []fs.DirEntry {
 	seen := map[string]bool{}
 	for _, e := range d {
@@ -220,8 +219,8 @@ func (s *sosreport) listProcesses(d []fs.DirEntry) []fs.DirEntry {
 	return d
 }
 
-// ProcessStart returns when a process of a copy started, in whole seconds. Live
-// machines have it in /proc/PID/stat.
+// ProcessStart returns the start time of a copy's process, in whole seconds. For live machines,
+// read /proc/PID/stat.
 func (h *Host) ProcessStart(pid int) (time.Time, bool) {
 	if c, ok := h.Files.(copiedFiles); ok {
 		if p := c.sos.processes()[pid]; p != nil && !p.began.IsZero() {
@@ -231,8 +230,8 @@ func (h *Host) ProcessStart(pid int) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// lower lists the devices below a block device. Only device mapper, md and bcache
-// devices have any (bd_link_disk_holder() in block/holder.c); those are unknown here.
+// lower lists the devices below a block device. Only device mapper, md and bcache devices have
+// any (bd_link_disk_holder() in block/holder.c). It reports false for those.
 func (s *sosreport) lower(p string) ([]fs.DirEntry, bool) {
 	dir, last := path.Split(p)
 	dir = path.Clean(dir)

@@ -7,16 +7,15 @@ import (
 	"slices"
 )
 
-// A sosreport can contain a complete fettle archive: with
-// /etc/sos/extras.d/fettle sos runs "fettle facts --output archive". The rest
-// of the report answers what the archive does not.
+// A sosreport can contain a complete fettle archive: with /etc/sos/extras.d/fettle, sos runs
+// "fettle facts --output archive". The rest of the report is used for what the archive lacks.
 
-// sosRecorded is the path of that output, in a directory named after the file
-// of extras.d (sos/report/plugins/sos_extras.py).
+// sosRecorded is the path of that output, in a directory named after the file in extras.d
+// (sos/report/plugins/sos_extras.py).
 const sosRecorded = "/sos_commands/sos_extras/*/fettle_facts_--output_archive*"
 
-// overlayArchive returns the archive layered over the report, or h if there is
-// no complete archive.
+// overlayArchive returns a host that reads the archive first, then the report. It returns h if
+// there is no complete archive.
 func (s *sosreport) overlayArchive(h *Host) *Host {
 	names, _ := filepath.Glob(s.files.outer(sosRecorded))
 	for _, name := range names {
@@ -96,7 +95,7 @@ func (l layeredFiles) tail(p string, most int64) (text []byte, before int64, err
 	return slices.Clip(text), before, err
 }
 
-// layeredExec asks the archive first, then the report.
+// layeredExec uses the archive first, then the report.
 type layeredExec struct{ first, second Exec }
 
 func (l layeredExec) Run(ctx context.Context, c Command) (Result, error) {

@@ -16,8 +16,8 @@ type SpaceReader interface {
 	Space(p string) (size, free uint64, err error)
 }
 
-// Space asks h.SpaceReader, or measures the files' own file system if that is
-// nil. A copy returns ErrNotRecorded if it was not recorded.
+// Space calls h.SpaceReader, or measures the files' own file system if that is nil. A copy
+// without a recorded measurement returns ErrNotRecorded.
 func (h *Host) Space(p string) (size, free uint64, err error) {
 	if h.SpaceReader != nil {
 		return h.SpaceReader.Space(p)
@@ -52,7 +52,7 @@ func (h *Host) Space(p string) (size, free uint64, err error) {
 	return st.Blocks * uint64(st.Bsize), st.Bavail * uint64(st.Bsize), nil
 }
 
-// spaceQuestion is the key of a recorded measurement among the recorded answers.
+// spaceQuestion returns the key of a measurement among the recorded answers.
 func spaceQuestion(p string) string { return "space of " + path.Clean("/"+p) }
 
 // spaceRecord is a measurement in an archive.
@@ -81,7 +81,7 @@ func (x recordingSpace) Space(p string) (size, free uint64, err error) {
 	return size, free, nil
 }
 
-// archivedSpace replays recorded measurements.
+// archivedSpace returns recorded measurements.
 type archivedSpace struct{ a *archive }
 
 func (x archivedSpace) Space(p string) (size, free uint64, err error) {

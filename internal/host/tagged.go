@@ -11,30 +11,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tagVariable is the environment variable that identifies the programs of one
-// call. Descendants inherit it, also in other sessions.
+// tagVariable is the environment variable that identifies the programs of one call. Descendants
+// inherit it, even in other sessions.
 const tagVariable = "FETTLE_CALL"
 
-// EnvTag returns the environment entry that tags a program, and its
-// descendants, for TaggedKiller.
+// EnvTag returns the environment entry that tags a program and its descendants for
+// TaggedKiller.
 func EnvTag(mark string) string { return tagVariable + "=" + mark }
 
 // TaggedKiller kills programs by the tag of the call that started them.
 type TaggedKiller interface {
-	// KillTagged kills every program with this Command.Tag, whatever its parent,
-	// and returns when none is left, after five seconds at most. A program that
-	// has cleared its environment is not found.
+	// KillTagged kills every program with this Command.Tag, whatever its parent. It returns
+	// when none is left, after at most five seconds. It does not find programs that have
+	// cleared their environment.
 	KillTagged(mark string) error
 }
 
 // KillTagged implements TaggedKiller.
 func (liveExec) KillTagged(mark string) error { return KillTagged(mark) }
 
-// KillTagged implements TaggedKiller for programs of this process's kernel.
+// KillTagged kills the tagged programs of this process's kernel, as TaggedKiller specifies.
 func KillTagged(mark string) error {
 	entry := []byte(EnvTag(mark))
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		// Repeat until none is found: a killed program may just have forked.
+		// Repeat until none is found, because a killed program may just have forked.
 		left, err := killTagged(entry)
 		if err != nil || left == 0 {
 			return err
@@ -45,8 +45,7 @@ func KillTagged(mark string) error {
 	}
 }
 
-// killTagged kills the processes with this entry in their environment and
-// returns their number.
+// killTagged kills the processes with this entry in their environment and returns their number.
 func killTagged(entry []byte) (int, error) {
 	processes, err := os.ReadDir("/proc")
 	if err != nil {
@@ -58,7 +57,7 @@ func killTagged(entry []byte) (int, error) {
 		if err != nil || pid == os.Getpid() || !hasEntry(pid, entry) {
 			continue
 		}
-		// The process id may have been reused; the descriptor has not.
+		// The process id may be reused; the descriptor is not.
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			continue // ended meanwhile
@@ -75,8 +74,8 @@ func killTagged(entry []byte) (int, error) {
 	return n, nil
 }
 
-// hasEntry reports whether a process has the entry in its environment; false
-// for one that has ended.
+// hasEntry reports whether a process has the entry in its environment. It reports false for a
+// process that has ended.
 func hasEntry(pid int, entry []byte) bool {
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {

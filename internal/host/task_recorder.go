@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// taskRecorder makes the kernel keep the names of recently started processes in a ring
-// buffer per CPU, so that the name of a process is known after it has ended. It causes
-// no wake-ups: the rings are read on demand (perf_event_open(2), write_backward; the
-// events are of the dummy type, which counts nothing).
+// taskRecorder makes the kernel record the names of recently started processes in a ring buffer
+// per CPU, so that the name of a process is available after it has ended. It causes no
+// wake-ups: the rings are read on demand (perf_event_open(2), write_backward; the events have
+// the dummy type, which counts nothing).
 type taskRecorder struct {
 	pages int // pages of one ring, a power of two; 0: nothing is recorded
 	mu    sync.Mutex
@@ -26,12 +26,12 @@ type taskRing struct {
 	area []byte // struct perf_event_mmap_page, then the ring
 }
 
-// ringPages is the total number of pages of all rings, of which each has at
-// most 16. A process that starts and ends needs about 150 bytes.
+// ringPages is the total number of pages of all rings. A ring has at most 16. A process that
+// starts and ends needs about 150 bytes.
 const ringPages = 128
 
-// recordTasks starts recording on all online CPUs. A recorder returned with an
-// error records nothing.
+// recordTasks starts recording on all online CPUs. If it returns an error, its recorder records
+// nothing.
 func recordTasks() (*taskRecorder, error) {
 	cpus, err := onlineCPUs()
 	if err != nil {
@@ -50,7 +50,7 @@ func recordTasks() (*taskRecorder, error) {
 	return r, nil
 }
 
-// follow adds CPUs that have come online.
+// follow adds CPUs that have come online since.
 func (r *taskRecorder) follow() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,12 +102,12 @@ func (r *taskRecorder) close() {
 // headAt is the offset of data_head in struct perf_event_mmap_page.
 const headAt = 1024
 
-// ringSlack is the number of bytes beyond the head that the kernel may be
-// overwriting: one record for each context that can interrupt another.
+// ringSlack is the number of bytes beyond the head that the kernel may be overwriting: one
+// record for each context that can interrupt another.
 const ringSlack = 512
 
-// read copies the records of one ring, newest first; whole is false if older
-// ones were overwritten.
+// read copies the records of one ring, newest first. whole is false if older records were
+// overwritten.
 func (ring *taskRing) read() (records []byte, whole bool) {
 	data := ring.area[os.Getpagesize():]
 	size := uint64(len(data))
@@ -138,10 +138,10 @@ func (r *taskRecorder) recorded() recordedTasks {
 	return s
 }
 
-// recordedTasks maps process ids to the newest record of each.
+// recordedTasks contains the newest record of each process id.
 type recordedTasks struct {
 	tasks map[int]recordedTask
-	// since is the time from which on all rings are complete, by the recorder's clock.
+	// since is the time since which all rings are complete, by the recorder's clock.
 	since uint64
 }
 
@@ -193,8 +193,8 @@ func (s *recordedTasks) add(b []byte, whole bool) {
 	}
 }
 
-// name returns the name of a process: the one it got since it started, or its
-// parent's if it certainly got none.
+// name returns the name of a process: the latest one since its start, or, if it certainly got
+// none, the parent's name.
 func (s *recordedTasks) name(pid int) string {
 	for range 8 {
 		t := s.tasks[pid]

@@ -53,7 +53,7 @@ func parseWrites(b []byte) ([]writeEvent, error) {
 	return out, nil
 }
 
-// writerOf identifies a process while it exists, and otherwise from recorded tasks.
+// writerOf identifies a process while it runs, and afterwards from the recorded tasks.
 func writerOf(e writeEvent, known func() recordedTasks) Writer {
 	w := Writer{PID: e.pid, UID: -1}
 	if e.pid <= 0 {
@@ -64,7 +64,7 @@ func writerOf(e writeEvent, known func() recordedTasks) Writer {
 		dir := "/proc/" + strconv.Itoa(e.pid)
 		t, err := readTask(dir, e.pid, readCmdline(dir))
 		uid := readUID(dir)
-		// What was read is the writer's only if its process id is still in use.
+		// The data belongs to the writer only if its process id is still in use.
 		if err == nil && (e.pidfd < 0 || !errors.Is(unix.PidfdSendSignal(e.pidfd, 0, nil, 0), unix.ESRCH)) {
 			w.Comm, w.Parent, w.UID = printable(t.Comm), t.Parent, uid
 			if t.Cmdline != "["+t.Comm+"]" { // it has a command line and still exists
@@ -95,7 +95,7 @@ func commOf(pid int) string {
 	return printable(trimLine(b))
 }
 
-// printable replaces control characters: processes choose their own names.
+// printable replaces control characters, because processes choose their own names.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == utf8.RuneError {

@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WriteWatch reports writes to selected files as they happen, and who wrote
-// (fanotify(7)). It covers this machine's own mounts: for the kernel a write
-// through another mount of proc, as in a container with its own process
-// namespace, is to another file. Changes by the kernel itself are not writes.
+// WriteWatch reports writes to selected files as they happen, with the writer (fanotify(7)). It
+// covers this machine's own mounts: the kernel treats a write through another mount of proc, as
+// in a container with its own process namespace, as a write to another file. Changes by the
+// kernel itself are not writes.
 type WriteWatch struct {
 	file  *os.File
 	root  string        // of a mounted machine
 	tasks *taskRecorder // empty if the kernel does not record
-	// Limited explains why short-lived writers may remain unnamed; nil if the
-	// kernel records names.
+	// Limited is the reason that short-lived writers may remain unnamed, or nil if the kernel
+	// records names.
 	Limited error
 
 	mu      sync.Mutex
@@ -31,27 +31,27 @@ type WriteWatch struct {
 	paths   map[fileID]string
 }
 
-// FileWrite is one write, or several writes of one process in quick succession.
-// Rejected writes do not count, nor does the truncation when a shell opens the
-// file (fsnotify_change has no path, so fanotify omits it).
+// FileWrite is one write, or several writes of one process in quick succession. It excludes
+// rejected writes, and the truncation when a shell opens the file (fsnotify_change has no path,
+// so fanotify omits it).
 type FileWrite struct {
 	Path string // as given to Watch; empty if events were lost
 	Time time.Time
 	By   Writer
 }
 
-// Writer is the process that wrote, as far as known.
+// Writer is the process that wrote, as far as it is known.
 type Writer struct {
 	PID int // 0: outside of this process's namespace
-	// Comm is the program's name, at most 15 bytes; empty if the process ended too
-	// soon and the kernel recorded nothing.
+	// Comm is the program's name, at most 15 bytes. It is empty if the process ended too soon
+	// and the kernel recorded nothing.
 	Comm string
-	// Command is the redacted command line, separated by spaces; empty if only the
-	// name is known.
+	// Command is the redacted command line, separated by spaces. It is empty if only the name
+	// is known.
 	Command string
 	UID     int // of the process; -1 if unknown
 	Parent  int // parent process; 0 if unknown
-	// ParentComm is the parent's name; empty if unknown.
+	// ParentComm is the parent's name, or "" if unknown.
 	ParentComm string
 }
 
@@ -59,9 +59,9 @@ type fileID struct{ dev, ino uint64 }
 
 type watched struct {
 	id fileID
-	// pin is a descriptor that keeps the inode of a kernel variable: otherwise a
-	// new one would be another file (fs/proc/proc_sysctl.c, proc_sys_lookup). In
-	// sysfs the mark does that (fs/kernfs/inode.c). -1: none.
+	// pin is a descriptor that keeps the inode of a kernel variable; a new inode would be
+	// another file (fs/proc/proc_sysctl.c, proc_sys_lookup). In sysfs the mark keeps it
+	// (fs/kernfs/inode.c), and pin is -1.
 	pin int
 }
 
@@ -90,7 +90,7 @@ func (h *Host) WatchWrites() (*WriteWatch, error) {
 	return w, nil
 }
 
-// Watch sets the watched files and returns those that failed, with the reason.
+// Watch replaces the set of watched files and returns the files that failed, with the reason.
 // To follow recreated files, call it again.
 func (w *WriteWatch) Watch(paths []string) map[string]error {
 	w.mu.Lock()
@@ -177,7 +177,7 @@ func (w *WriteWatch) drop(p string, at *watched) {
 	}
 }
 
-// fd returns the descriptor; -1 after Close. os.File.Fd would make it blocking.
+// fd returns the descriptor, or -1 after Close. os.File.Fd would make it blocking.
 func (w *WriteWatch) fd() (fd int) {
 	fd = -1
 	if raw, err := w.file.SyscallConn(); err == nil {
@@ -186,12 +186,11 @@ func (w *WriteWatch) fd() (fd int) {
 	return fd
 }
 
-// maxFailures is the maximum number of consecutive failed reads; a removed file
-// costs one.
+// maxFailures limits the number of consecutive failed reads; a removed file causes one.
 const maxFailures = 1000
 
-// Next waits for writes to the watched files, including those of this process.
-// It fails after Close.
+// Next waits for writes to the watched files, including writes of this process. It returns an
+// error after Close.
 func (w *WriteWatch) Next() ([]FileWrite, error) {
 	buf := make([]byte, 8192) // about 250 events
 	for failures := 0; ; {
@@ -200,8 +199,8 @@ func (w *WriteWatch) Next() ([]FileWrite, error) {
 			return nil, err
 		}
 		if err != nil {
-			// The file of an event could not be opened, because its device is gone or
-			// access is denied. That event is lost.
+			// The file of an event could not be opened, because its device is gone or access
+			// is denied. That event is lost.
 			if failures++; failures > maxFailures {
 				return nil, err
 			}
