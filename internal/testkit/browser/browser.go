@@ -1,5 +1,5 @@
-// Package browser drives a real browser in tests: Chromium without a window, over
-// its debugging pipe (Chrome DevTools Protocol).
+// Package browser drives a real browser in tests: headless Chromium, controlled through its
+// debugging pipe (Chrome DevTools Protocol).
 package browser
 
 import (
@@ -16,19 +16,19 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// Browser is a Chromium with one page. It ends with the test.
+// Browser is a Chromium process with one page. It ends with the test.
 type Browser struct {
 	t       *testing.T
 	in      *os.File
 	out     *bufio.Reader
 	next    int
 	session string
-	// complaints are what the page has said or asked for since Watch.
+	// complaints are the page's errors, messages and requests since Watch.
 	complaints []string
 	opened     string
 }
 
-// New starts a browser; the test is skipped without one.
+// New starts a browser. The test is skipped if Chromium is not installed.
 func New(t *testing.T) *Browser {
 	t.Helper()
 	root.Real(t, "starts a browser")
@@ -128,7 +128,7 @@ func (b *Browser) call(method string, params any, result any) {
 	}
 }
 
-// event remembers what a page that needs nothing and has no fault does not do.
+// event records an event that a self-contained page without errors does not cause.
 func (b *Browser) event(method string, params json.RawMessage) {
 	var p struct {
 		Request struct{ URL string }
@@ -147,8 +147,7 @@ func (b *Browser) event(method string, params json.RawMessage) {
 	b.complaints = append(b.complaints, fmt.Sprintf("%s %.400s", method, params))
 }
 
-// Watch begins to take down what the page says to the console, what it throws and
-// what it asks the network for.
+// Watch starts recording the page's console messages, exceptions and network requests.
 func (b *Browser) Watch() {
 	b.t.Helper()
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
@@ -156,11 +155,11 @@ func (b *Browser) Watch() {
 	}
 }
 
-// Complaints are what was taken down since Watch: nothing is right for a page that
-// needs no network.
+// Complaints returns the events recorded since Watch. It is empty for a page without errors
+// that needs no network.
 func (b *Browser) Complaints() []string { return b.complaints }
 
-// Open goes to a page.
+// Open navigates to a page.
 func (b *Browser) Open(url string) {
 	b.t.Helper()
 	var r struct{ ErrorText string }
@@ -171,7 +170,7 @@ func (b *Browser) Open(url string) {
 	}
 }
 
-// Screen gives the page another size, in CSS pixels, and light or dark colours.
+// Screen sets the page's size, in CSS pixels, and light or dark colors.
 func (b *Browser) Screen(width, height int, dark bool) {
 	b.t.Helper()
 	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
@@ -182,7 +181,7 @@ func (b *Browser) Screen(width, height int, dark bool) {
 	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]any{"name": "prefers-color-scheme", "value": scheme}}}, nil)
 }
 
-// Screenshot is the whole page as PNG.
+// Screenshot returns the whole page as PNG.
 func (b *Browser) Screenshot() []byte {
 	b.t.Helper()
 	var r struct{ Data []byte }
@@ -190,8 +189,7 @@ func (b *Browser) Screenshot() []byte {
 	return r.Data
 }
 
-// Eval runs JavaScript in the page and returns its value as JSON; what it throws
-// is returned as text.
+// Eval runs JavaScript in the page and returns its value as JSON, or the text of an exception.
 func (b *Browser) Eval(script string) string {
 	b.t.Helper()
 	var r struct {
@@ -205,7 +203,7 @@ func (b *Browser) Eval(script string) string {
 	return string(r.Result.Value)
 }
 
-// Wait asks the page until the expression is true, once a second: it may click.
+// Wait evaluates the expression once a second until it is true. The expression may click.
 func (b *Browser) Wait(what, expression string) {
 	b.t.Helper()
 	last := ""

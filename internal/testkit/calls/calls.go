@@ -1,5 +1,5 @@
-// Package calls tests what a program prints for calls that its commands do not take: a call
-// that they do. The tests of both programs use it, each with its own tree of commands.
+// Package calls tests the error messages for invalid calls: each must print a valid call. The
+// tests of both programs use it, each with its own command tree.
 package calls
 
 import (
@@ -16,18 +16,18 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Program is one whose refusals are tested.
+// Program is a program whose rejected calls are tested.
 type Program struct {
 	Name string                // as it is called: kubectl fettle
 	Tree func() *cobra.Command // a new tree of its commands
 	Run  func(args []string) (code int, said string)
-	// Free are the options whose text has no form that could be wrong before the command
-	// runs: names of files, hosts and the like. Every other text says what it takes.
+	// Free are the options whose text has no invalid form before the command runs: file names,
+	// hosts and the like. All other text options must reject invalid text.
 	Free []string
 }
 
-// Refusals makes wrong calls of every command, one with each option, and looks what is
-// printed for them: exit code 2, and a call that is read without an error.
+// Refusals makes invalid calls of every command, one per option. It expects exit code 2, and a
+// printed call that parses without an error.
 func (p Program) Refusals(t *testing.T) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -41,12 +41,12 @@ func (p Program) Refusals(t *testing.T) {
 	walk(p.Tree())
 }
 
-// command makes the wrong calls of one command.
+// command makes the invalid calls of one command.
 func (p Program) command(t *testing.T, c *cobra.Command) {
 	path := strings.Fields(strings.TrimPrefix(c.CommandPath(), p.Name))
 	base := path
 	if c.HasSubCommands() {
-		// Its example is one of them.
+		// Use its example as the valid call.
 	} else if example := strings.Fields(strings.TrimPrefix(cliutil.Example(c), c.CommandPath())); !strings.Contains(cliutil.Example(c), "'") {
 		for _, w := range example {
 			if strings.HasPrefix(w, "-") {
@@ -79,7 +79,7 @@ func (p Program) command(t *testing.T, c *cobra.Command) {
 	}
 }
 
-// refused makes a call. Where it must not be taken, it is an error that it is.
+// refused makes a call that may be invalid. If must is set, it is an error if it is not.
 func (p Program) refused(t *testing.T, c *cobra.Command, must bool, args ...string) {
 	t.Helper()
 	if cliutil.Parse(p.Tree(), args) == nil {
@@ -116,10 +116,10 @@ func Printed(program, said string) []string {
 	return nil
 }
 
-// plain matches calls without anything that a shell would look at.
+// plain matches calls without characters that are special in a shell.
 var plain = regexp.MustCompile(`^[\w ./:=,@%+-]+$`)
 
-// Split returns the words of a call as a shell splits them; nil if it could not.
+// Split splits a call into words as a shell does. It returns nil if the shell reports an error.
 func Split(call string) []string {
 	if plain.MatchString(call) {
 		return strings.Fields(call)

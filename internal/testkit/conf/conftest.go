@@ -1,4 +1,4 @@
-// Package conf has what the tests of every product's configuration need.
+// Package conf contains helpers for the tests of all products' configuration.
 package conf
 
 import (
@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Dir is a directory for a test, in memory where that can be had: each write of a
+// Dir returns a temporary directory, in memory if possible, because each write of a
 // configuration file is synced.
 func Dir(t testing.TB) string {
 	t.Helper()
@@ -22,9 +22,9 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// RoundTrip sets an option, reads it back and restores it: what was set is what
-// is read, and the file has the bytes that it had. A name or a value that is
-// refused changes nothing. file is where the option is.
+// RoundTrip sets an option in file, reads it back and restores it. It expects to read the
+// written value, and the original bytes after the restore. A rejected name or value must change
+// nothing.
 func RoundTrip(t testing.TB, k setting.Kind, s setting.Setting, value, file string) {
 	t.Helper()
 	ctx := context.Background()
@@ -65,13 +65,13 @@ func RoundTrip(t testing.TB, k setting.Kind, s setting.Setting, value, file stri
 	}
 }
 
-// key is the option of a resolved setting: NAME:/FILE#OPTION.
+// key returns the option of a resolved setting named NAME:/FILE#OPTION.
 func key(s setting.Setting) string {
 	_, key, _ := strings.Cut(s.Name, "#")
 	return key
 }
 
-// Reads holds read against what texts mean, and texts that it refuses.
+// Reads checks the values that read returns for good texts, and that it rejects bad ones.
 func Reads[T comparable](t testing.TB, read func(string) (any, error), good map[string]T, bad ...string) {
 	t.Helper()
 	for text, want := range good {
@@ -86,7 +86,7 @@ func Reads[T comparable](t testing.TB, read func(string) (any, error), good map[
 	}
 }
 
-// Checks holds check against options, values and a part of the error: "" for none.
+// Checks calls check for cases of option, value and part of the error, which is "" for none.
 func Checks(t testing.TB, check func(key, value string) error, cases [][3]string) {
 	t.Helper()
 	for _, c := range cases {

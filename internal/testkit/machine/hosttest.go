@@ -1,5 +1,4 @@
-// Package machine makes small machines of a few files for tests. Only tests
-// import it.
+// Package machine creates small machines of a few files for tests. Only tests import it.
 package machine
 
 import (
@@ -14,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Mounted is a machine that can be written, seen through a mount: what is not in
-// files is absent. Its Name is the directory with the files, which Write makes.
+// Mounted returns a writable, mounted machine on which everything that is not in files is
+// absent. Its Name is the directory with the files, which Write creates.
 func Mounted(t testing.TB, files map[string]string) *host.Host {
 	t.Helper()
 	dir := t.TempDir()
@@ -23,9 +22,8 @@ func Mounted(t testing.TB, files map[string]string) *host.Host {
 	return host.Mounted(dir)
 }
 
-// Copy is a copied machine, such as a sosreport: it cannot be written, and what is
-// not in files is not recorded. Its Name is the directory with the files, which
-// Write makes.
+// Copy returns a copied machine, such as a sosreport: it is read-only, and everything that is
+// not in files is not recorded. Its Name is the directory with the files, which Write creates.
 func Copy(t testing.TB, files map[string]string) *host.Host {
 	t.Helper()
 	dir := t.TempDir()
@@ -37,9 +35,9 @@ func Copy(t testing.TB, files map[string]string) *host.Host {
 	return h
 }
 
-// Write makes the files, path to content, below the directory root. The content
-// "-> TARGET" is a symbolic link, a content that begins with "#!" is executable,
-// and a path that ends in a slash is an empty directory.
+// Write creates files (path to content) below the directory root. The content "-> TARGET" makes
+// a symbolic link, content that begins with "#!" makes an executable file, and a path that ends
+// in a slash makes an empty directory.
 func Write(t testing.TB, root string, files map[string]string) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(files)) { // the same order in each run
@@ -63,9 +61,8 @@ func Write(t testing.TB, root string, files map[string]string) {
 	}
 }
 
-// WriteFile makes one regular file below the directory root, whatever its content
-// begins with, and the directories on its way; a file that is there is
-// overwritten.
+// WriteFile creates or overwrites one regular file below the directory root, whatever its
+// content begins with. It also creates missing directories.
 func WriteFile(t testing.TB, root, name, content string) {
 	t.Helper()
 	write(t, filepath.Join(root, name), content, 0o644)

@@ -1,3 +1,3 @@
-// Package plugin has what the tests of plug-ins share: machines for them, and undo of the
+// Package plugin contains what the tests of plug-ins share: machines for them, and undo of the
 // files that they write.
 package plugin

@@ -1,4 +1,4 @@
-// plugintest helps to test plug-ins on invented machines.
+// plugintest helps to test plug-ins on simulated machines.
 
 package plugin
 
@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Join adds the files of several trees; later ones win.
+// Join merges the files of several trees. Later trees take precedence.
 func Join(trees ...map[string]string) map[string]string {
 	all := map[string]string{}
 	for _, tree := range trees {
@@ -27,7 +27,7 @@ func Join(trees ...map[string]string) map[string]string {
 	return all
 }
 
-// Unit makes a unit from lines "name=value"; a line "devices=..." selects.
+// Unit creates a unit from lines "name=value". A line "devices=..." selects devices.
 func Unit(typ string, lines ...string) *profile.Unit {
 	u := &profile.Unit{Name: typ, Type: typ, Enabled: true, Devices: "*", Pos: profile.Pos{File: "p.conf", Line: 1}}
 	for i, line := range lines {
@@ -122,7 +122,7 @@ func Items(t testing.TB, p plugin.Plugin, h *host.Host, kinds setting.Kinds, u *
 	return items
 }
 
-// inOrder puts the options into the plug-in's order, those with free names last.
+// inOrder sorts the options in the plug-in's order, with free names last.
 func inOrder(p plugin.Plugin, given []profile.Option) []profile.Option {
 	place := func(o profile.Option) int {
 		for i, known := range p.Options {
@@ -137,7 +137,7 @@ func inOrder(p plugin.Plugin, given []profile.Option) []profile.Option {
 	return sorted
 }
 
-// Line is one item in a line.
+// Line formats an item as one line.
 func Line(it plugin.Item) string {
 	text := it.Change.Setting.String()
 	if it.Verdict != "" {

@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Loops plans what of a unit follows the load, and returns a line for each item
-// that does not.
+// Loops plans the part of a unit that follows the load, and returns a line for each item that
+// does not.
 func Loops(t testing.TB, p plugin.Plugin, h *host.Host, kinds setting.Kinds, u *profile.Unit, change ...func(*plugin.Request)) ([]plugin.Loop, []string) {
 	t.Helper()
 	ctx := context.Background()

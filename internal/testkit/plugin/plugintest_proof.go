@@ -13,34 +13,33 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// Ground is where a test has shown that an option does what it should.
+// Ground is the environment in which a test has shown that an option works.
 type Ground string
 
-// The grounds, the strongest first.
+// The grounds, strongest first.
 const (
-	// ThisHost: the value was written to the kernel that the tests run on, and
-	// read back.
+	// ThisHost: the value was written to the kernel that the tests run on, and read back.
 	ThisHost Ground = "this host"
-	// QEMU: the same in a virtual machine that has the hardware.
+	// QEMU: as ThisHost, in a virtual machine with the required hardware.
 	QEMU Ground = "QEMU"
-	// TuneD: the real TuneD and fettle left the same on two invented machines.
+	// TuneD: the real TuneD and fettle had the same effect on two simulated machines.
 	TuneD Ground = "TuneD"
-	// FakeTree: planned, or applied and undone, on a tree of plain files.
+	// FakeTree: the option was planned, or applied and undone, on a tree of plain files.
 	FakeTree Ground = "fake tree"
 )
 
-// Grounds lists them all.
+// Grounds lists all grounds.
 var Grounds = []Ground{ThisHost, QEMU, TuneD, FakeTree}
 
-// InVM is the variable that is set where tests run inside a virtual machine.
+// InVM is the variable that is set if tests run inside a virtual machine.
 const InVM = "FETTLE_TEST_IN_VM"
 
-// ProofFile is the variable that names the file to which tests add what they
-// have proved, one line each: ground, plug-in, option and test, between tabs.
-// `make proofs` sets it and makes the manual's table from the file.
+// ProofFile is the variable that names the file to which tests append what they have proved.
+// Each line has ground, plug-in, option and test, separated by tabs. `make proofs` sets it and
+// generates the manual's table from the file.
 const ProofFile = "FETTLE_PROOF_FILE"
 
-// Here is the ground of a test that writes to the kernel it runs on.
+// Here returns the ground of a test that writes to the kernel that it runs on.
 func Here() Ground {
 	if os.Getenv(InVM) != "" {
 		return QEMU
@@ -48,9 +47,9 @@ func Here() Ground {
 	return ThisHost
 }
 
-// Proves notes that the test shows, on this ground, that an option does what it
-// should. It counts only if the test passes. Call it where the effect of the
-// option has been asserted, not where it is only mentioned.
+// Proves records that the test shows, on this ground, that an option works. The record counts
+// only if the test passes. Call it after the option's effect has been asserted, not if the
+// option is only mentioned.
 func Proves(t testing.TB, ground Ground, plugin, option string) {
 	t.Helper()
 	file := os.Getenv(ProofFile)
@@ -61,7 +60,7 @@ func Proves(t testing.TB, ground Ground, plugin, option string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Inside a virtual machine there is no module; who booted it knows.
+	// A virtual machine has no module; the test that booted it adds the directory.
 	if os.Getenv(InVM) == "" {
 		if dir, err = filepath.Rel(root.Module(t), dir); err != nil {
 			t.Fatal(err)
@@ -78,7 +77,7 @@ func Proves(t testing.TB, ground Ground, plugin, option string) {
 			t.Error(err)
 			return
 		}
-		// One write, because packages are tested side by side.
+		// Use one write, because packages are tested concurrently.
 		_, err = f.WriteString(line)
 		if err := f.Close(); err != nil {
 			t.Error(err)
@@ -89,9 +88,9 @@ func Proves(t testing.TB, ground Ground, plugin, option string) {
 	})
 }
 
-// Planned notes, for a machine of files, an option of a unit that led to items
-// that are written. Tests that plan through this package or undotest need no
-// call of their own, except for options that steer others.
+// Planned records, for a machine of files, that an option led to items that are written. Tests
+// that plan through this package or undotest need no call of their own, except for options that
+// control others.
 func Planned(t testing.TB, h *host.Host, p plugin.Plugin, given profile.Option, items []plugin.Item) {
 	t.Helper()
 	if h.Name == host.Live().Name {

@@ -1,6 +1,5 @@
-// undotest is what tests of plug-ins that write files and run programs
-// share: programs that are recorded, and a unit that is planned, applied and
-// undone. Only tests import it.
+// undotest contains what tests of plug-ins that write files and run programs share: recorded
+// programs, and a unit that is planned, applied and undone. Only tests import it.
 
 package plugin
 
@@ -19,7 +18,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
-// Tree is hosttest.Mounted.
+// Tree returns a machine.Mounted.
 func Tree(t testing.TB, files map[string]string) *host.Host {
 	t.Helper()
 	return machine.Mounted(t, files)
@@ -28,12 +27,12 @@ func Tree(t testing.TB, files map[string]string) *host.Host {
 // Programs is an Exec that records every call and answers by program name.
 type Programs struct {
 	Calls []string
-	// Answer says what a program does; a program that is not in it is not
+	// Answer maps program names to functions that return their results. Other programs are not
 	// installed.
 	Answer map[string]func(c host.Command) host.Result
 }
 
-// Run records and answers.
+// Run records the call and returns the program's result.
 func (p *Programs) Run(_ context.Context, c host.Command) (host.Result, error) {
 	p.Calls = append(p.Calls, c.String())
 	a, ok := p.Answer[c.Argv[0]]
@@ -54,14 +53,14 @@ func (p *Programs) LookPath(name string) (string, error) {
 	return "", &fs.PathError{Op: "look up", Path: name, Err: fs.ErrNotExist}
 }
 
-// Taken returns the calls so far and forgets them.
+// Taken returns the calls since the last Taken.
 func (p *Programs) Taken() []string {
 	c := p.Calls
 	p.Calls = nil
 	return c
 }
 
-// Kinds is the kernel's table and a plug-in's own kinds.
+// Kinds returns the kinds of the kernel and of a plug-in.
 func Kinds(h *host.Host, more ...map[string]setting.Kind) setting.Kinds {
 	k := setting.Kernel(h)
 	for _, m := range more {
@@ -72,9 +71,8 @@ func Kinds(h *host.Host, more ...map[string]setting.Kind) setting.Kinds {
 	return k
 }
 
-// PlanUndotest plans the lines "name=value" of one unit as package tune does: options
-// with fixed names in the plug-in's order, then the others. Original reads the
-// machine.
+// PlanUndotest plans the lines "name=value" of one unit as package tune does: options with
+// fixed names in the plug-in's order, then the others. Original reads the machine.
 func PlanUndotest(t testing.TB, pl *plugin.Plugin, h *host.Host, kinds setting.Kinds, lines ...string) []plugin.Item {
 	t.Helper()
 	items, err := tryPlan(pl, h, kinds, func(given profile.Option, more []plugin.Item) {
@@ -86,7 +84,7 @@ func PlanUndotest(t testing.TB, pl *plugin.Plugin, h *host.Host, kinds setting.K
 	return items
 }
 
-// TryPlan is Plan that returns the error.
+// TryPlan plans like PlanUndotest and returns the error.
 func TryPlan(pl *plugin.Plugin, h *host.Host, kinds setting.Kinds, lines ...string) ([]plugin.Item, error) {
 	return tryPlan(pl, h, kinds, func(profile.Option, []plugin.Item) {}, lines)
 }
@@ -152,9 +150,9 @@ func tryPlan(pl *plugin.Plugin, h *host.Host, kinds setting.Kinds, planned func(
 	return items, nil
 }
 
-// Apply writes what the items want, stage by stage, and returns the
-// before-images, so that Undo can take them back: what package tune does with a
-// journal between. A place that does not read as wanted then fails the test.
+// Apply writes the items' values, stage by stage, and returns the before-images for Undo.
+// Package tune does the same with a journal. A setting that does not read back as written fails
+// the test.
 func Apply(t testing.TB, kinds setting.Kinds, items []plugin.Item) []setting.Change {
 	t.Helper()
 	ctx := context.Background()
@@ -215,7 +213,7 @@ func Apply(t testing.TB, kinds setting.Kinds, items []plugin.Item) []setting.Cha
 	return before
 }
 
-// Undo writes the before-images back, the last first, and checks each.
+// Undo restores the before-images in reverse order, and checks each one.
 func Undo(t testing.TB, kinds setting.Kinds, before []setting.Change) {
 	t.Helper()
 	ctx := context.Background()
@@ -226,7 +224,7 @@ func Undo(t testing.TB, kinds setting.Kinds, before []setting.Change) {
 			if err == nil && kinds.Equal(c.Setting, now, c.Want) {
 				continue
 			}
-			// What is there only once another is back is written the second time.
+			// A setting that needs another restored setting is written in the second pass.
 			if err := kinds.Write(ctx, c.Setting, c.Want); err != nil && pass > 0 {
 				t.Fatalf("undo of %s: %v", c.Setting, err)
 			}
@@ -239,7 +237,7 @@ func Undo(t testing.TB, kinds setting.Kinds, before []setting.Change) {
 	}
 }
 
-// Snapshot is every path of a machine with its kind, mode and content.
+// Snapshot returns every path of a machine with its type, mode and content.
 func Snapshot(t testing.TB, h *host.Host) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -275,8 +273,8 @@ func Snapshot(t testing.TB, h *host.Host) map[string]string {
 	return out
 }
 
-// Lines is every item in one line, "setting = value", and "VERDICT: why" where
-// nothing is written.
+// Lines formats each item as one line: "setting = value", or "VERDICT: why" if nothing is
+// written.
 func Lines(items []plugin.Item) []string {
 	var out []string
 	for _, it := range items {

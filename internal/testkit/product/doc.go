@@ -1,3 +1,3 @@
-// Package product has what the tests of products share, the real Puppet Server, and a small
-// application that registers hosts.
+// Package product contains what the tests of products share: benches, the real Puppet Server,
+// and a small application that registers hosts.
 package product

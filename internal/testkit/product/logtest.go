@@ -8,9 +8,9 @@ import (
 	"fettle.dev/fettle/internal/logformat"
 )
 
-// LogLine holds what a format reads of a line, after a real server has written it, against
-// the values that are wanted of its fields: a string, or a func(string) bool. The times are
-// since begun, and durations no longer. It returns how many of both there are.
+// LogLine compares the fields that a format reads from a real server's line with the expected
+// values, which are strings or func(string) bool. Times must not precede begun, nor durations
+// exceed the time since. It returns the number of times and durations.
 func LogLine(t testing.TB, f *logformat.Format, line string, want map[string]any, begun time.Time) (times, durations int) {
 	t.Helper()
 	spans := make([]logformat.Span, len(f.Fields))
@@ -49,7 +49,7 @@ func LogLine(t testing.TB, f *logformat.Format, line string, want map[string]any
 	return times, durations
 }
 
-// LogFields wants a format to have fields.
+// LogFields expects a format to have fields.
 func LogFields(t testing.TB, f *logformat.Format, want map[string]any) {
 	t.Helper()
 	for source := range want {

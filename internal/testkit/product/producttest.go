@@ -21,7 +21,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// Bench is a product on this machine, with a journal of its own.
+// Bench is a product on this machine with its own journal.
 type Bench struct {
 	testing.TB
 	Product product.Product
@@ -29,7 +29,7 @@ type Bench struct {
 	Engine  *tune.Engine
 }
 
-// New makes a journal for a product's settings.
+// New creates a journal for a product's settings.
 func New(t testing.TB, p product.Product) *Bench {
 	h := host.Live()
 	return &Bench{t, p, h, &tune.Engine{
@@ -38,7 +38,7 @@ func New(t testing.TB, p product.Product) *Bench {
 	}}
 }
 
-// Try sets options, name and value in turn.
+// Try sets options, given as names and values in turn.
 func (b *Bench) Try(pairs ...string) (*tune.Applied, error) {
 	var changes []setting.Change
 	for i := 0; i < len(pairs); i += 2 {
@@ -75,8 +75,8 @@ func (b *Bench) Undo() {
 	}
 }
 
-// Refused tries options that have to be rolled back automatically, with an error that contains
-// a text.
+// Refused tries options that must be rolled back automatically, with an error that contains
+// text.
 func (b *Bench) Refused(text string, pairs ...string) {
 	b.Helper()
 	a, err := b.Try(pairs...)
@@ -142,7 +142,7 @@ func Command(t testing.TB, argv ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// Eventually waits up to a minute.
+// Eventually waits up to a minute until ask returns true.
 func Eventually(t testing.TB, what string, ask func() bool) {
 	t.Helper()
 	if !root.Eventually(time.Minute, ask) {
@@ -168,9 +168,9 @@ func Same(t testing.TB, name, before string) {
 	}
 }
 
-// Bytes sets an option in a machine's files through its kind of setting, expects to read the
-// value back, reverts it, and expects every byte as before. Rejected files and values are not
-// a failure.
+// Bytes sets an option in a machine's files through its setting kind, expects to read the value
+// back, reverts it, and expects the original bytes. Rejected files and values are not a
+// failure.
 func Bytes(t *testing.T, p product.Product, files map[string]string, option, value string) {
 	dir := conf.Dir(t)
 	for name, text := range files {

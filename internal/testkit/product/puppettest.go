@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
-// Where Debian's package has its files.
+// The paths of Debian's package.
 const (
 	Java    = "/etc/default/puppetserver"
 	Options = "/etc/puppet/puppetserver/conf.d/puppetserver.conf"
@@ -26,8 +26,8 @@ const (
 //go:embed testdata/access.log
 var accessLog string
 
-// Quick has arguments for JAVA_ARGS that make Java start faster and run slower, as JRuby's --dev
-// does, for tests that measure nothing.
+// Quick contains arguments for JAVA_ARGS that make Java start faster and run slower, as JRuby's
+// --dev does, for tests that measure nothing.
 const Quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djruby.compile.mode=OFF"
 
 // Quicken makes the server start with Quick.
@@ -42,10 +42,10 @@ type Server struct {
 	SSLDir  string // of the server: certs, private_keys, ca
 }
 
-// name is the name in its certificate.
+// name is the host name in the server's certificate.
 const name = "localhost"
 
-// starts is the command of its unit, without default paths.
+// starts is the command of the server's unit, without default paths.
 const starts = `. ` + Java + `
 install -d -o puppet -g puppet /run/puppetserver
 cd /run/puppetserver
@@ -63,12 +63,12 @@ tail -n 30 /run/puppetserver/said /var/log/puppetserver/puppetserver.log >&2
 exit 1
 `
 
-// StartPuppetServer starts the server as its unit does, and waits until it answers: half a minute
-// on an idle machine, minutes on a busy one. Its CA signs every request. It ends with the test.
+// StartPuppetServer starts the server as its unit does, and waits until it answers: 30 s on an
+// idle machine, minutes on a busy one. Its CA signs every request. It ends with the test.
 func StartPuppetServer(t testing.TB) Server { return StartBehind(t, "https://"+name+":8140") }
 
-// StartBehind is StartPuppetServer for a server behind a front end that may not run yet, which
-// answers at another url.
+// StartBehind starts a server like StartPuppetServer, behind a front end that may not run yet.
+// The server answers at url.
 func StartBehind(t testing.TB, url string) Server {
 	t.Helper()
 	machine.Write(t, "/", map[string]string{
@@ -77,7 +77,7 @@ func StartBehind(t testing.TB, url string) Server {
 	})
 	Command(t, "chown", "-R", "puppet", "/etc/puppet/code")
 	t.Cleanup(func() { Stop(t) }) // by then fettle may have started another one
-	// If the tests run under nohup, Java would ignore SIGHUP, with which the server reloads.
+	// If the tests run under nohup, Java would ignore SIGHUP, which makes the server reload.
 	ignored := make(chan os.Signal, 1)
 	signal.Notify(ignored, syscall.SIGHUP)
 	defer signal.Stop(ignored)
@@ -85,7 +85,7 @@ func StartBehind(t testing.TB, url string) Server {
 	return Server{Address: name + ":8140", SSLDir: "/var/lib/puppet/ssl"}
 }
 
-// Stop ends the server of this root, if there is one, and waits until it has ended.
+// Stop kills the server of this root, if there is one, and waits until it has ended.
 func Stop(t testing.TB) {
 	t.Helper()
 	Command(t, "sh", "-c", `for p in $(pgrep -x java); do
@@ -100,7 +100,7 @@ type Agent struct {
 	dir    string
 }
 
-// Agent returns a node, which gets its certificate in its first run.
+// Agent returns a node, which gets its certificate during its first run.
 func (s Server) Agent(t testing.TB, name string) Agent {
 	dir := filepath.Join("/srv", name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Front is a web server in front of Puppet Server with a cache for the metadata of files, and at
-// most one vulnerability. It runs in a root with the servers.
+// Front is a web server in front of Puppet Server, with a cache for the metadata of files and
+// at most one vulnerability. It runs in a root with the servers.
 type Front struct {
 	Server   string // Apache or nginx
 	Hole     Hole
@@ -27,7 +27,7 @@ type Front struct {
 // Hole is a vulnerability of a front end.
 type Hole string
 
-// Holes by configuration.
+// Holes of the configuration.
 const (
 	Headers       Hole = "headers"        // passes the client's headers about certificates on
 	NoCertificate Hole = "no certificate" // the cache answers clients without one
@@ -70,7 +70,7 @@ ProxyPass / http://BEHIND/ timeout=600
 CACHE</VirtualHost>
 `
 
-// apacheCache has Apache's directives about the cache.
+// apacheCache contains Apache's cache directives.
 const apacheCache = `CacheQuickHandler QUICK
 CacheIgnoreQueryString QUERY
 ENABLE
@@ -147,8 +147,8 @@ func (f Front) words(dir string) []string {
 		"KEY", either(NoQuery, "$uri", "$request_uri"), "ENABLE", cached("puppet", "off"))
 }
 
-// Serve starts it, and returns the directory of its access.log, and a function that ends it
-// before the test ends.
+// Serve starts the front end. It returns the directory of its access.log, and a function that
+// stops it before the test ends.
 func (f Front) Serve(t testing.TB) (dir string, end func()) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/srv", "front")

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// SSLDir creates a CA with certificates of nodes, with Puppet's file names: certs/ca.pem,
-// certs/NAME.pem and private_keys/NAME.pem. Each is valid for a server on loopback too.
+// SSLDir creates a CA and certificates of nodes, with Puppet's file names: certs/ca.pem,
+// certs/NAME.pem and private_keys/NAME.pem. They are valid for a server on loopback, too.
 func SSLDir(t testing.TB, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -38,7 +38,7 @@ func SSLDir(t testing.TB, names ...string) string {
 	return dir
 }
 
-// issue creates a certificate, or without a CA the CA.
+// issue creates a certificate, or the CA's own if by is nil.
 func issue(t testing.TB, name string, number int64, by *x509.Certificate, with *ecdsa.PrivateKey) (*ecdsa.PrivateKey, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -10,10 +10,10 @@ import (
 	"sync"
 )
 
-// StandIn answers like Puppet Server 7 as far as front ends, caches and probes can see:
-// permissions, errors and headers. TestAgent compares it with the real one.
+// StandIn answers like Puppet Server 7, as far as front ends, caches and probes can observe:
+// permissions, errors and headers. TestAgent compares it with the real server.
 type StandIn struct {
-	// HeaderAuth takes the certificate from headers alone (allow-header-cert-info).
+	// HeaderAuth makes it trust headers alone for the certificate (allow-header-cert-info).
 	HeaderAuth bool
 
 	mu         sync.Mutex
@@ -22,7 +22,7 @@ type StandIn struct {
 	anyCatalog bool
 }
 
-// AllowAnyCatalog sets an auth.conf that allows every node every catalog, or the package's.
+// AllowAnyCatalog selects an auth.conf that allows every node every catalog, or the package's.
 func (s *StandIn) AllowAnyCatalog(yes bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +42,7 @@ func (s *StandIn) Put(environment, file, content string) {
 	s.files[environment][file] = content
 }
 
-// Asked are the requests that have come, as "GET /path?query", and are forgotten then.
+// Asked returns the requests since the last call, as "GET /path?query".
 func (s *StandIn) Asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +50,7 @@ func (s *StandIn) Asked() []string {
 	return s.asked
 }
 
-// node returns the node of a request's certificate, or "".
+// node returns the node in a request's certificate, or "".
 func (s *StandIn) node(r *http.Request) string {
 	if s.HeaderAuth {
 		name, ok := strings.CutPrefix(r.Header.Get("X-Client-DN"), "CN=")
@@ -124,7 +124,7 @@ func metadataOf(name, content, links string) map[string]any {
 	}
 }
 
-// send answers in chunks, as Jetty does: an answer of Puppet's has no length.
+// send answers in chunks, as Jetty does, because Puppet's answers have no length.
 func send(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json;charset=utf-8")
 	text, err := json.Marshal(v)

@@ -1,6 +1,5 @@
-// register is the small application of the tests: it registers hosts in
-// Debian's PostgreSQL, on Puma, as a unit like Foreman's sets it up. Only tests
-// import it.
+// register is a small application for tests: it registers hosts in Debian's PostgreSQL. It runs
+// on Puma, set up by a unit like Foreman's. Only tests import it.
 
 package product
 
@@ -14,15 +13,15 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Dir has the application, and Config is Puma's configuration of it.
+// Dir is the application's directory, and Config its Puma configuration.
 const (
 	Dir    = "/srv/register"
 	Config = Dir + "/config/puma/production.rb"
 	socket = Dir + "/tmp/app.sock"
 )
 
-// application registers hosts as Foreman does: each thread of each worker has a
-// connection, which it makes when the worker starts.
+// application registers hosts as Foreman does: each thread of each worker has a connection,
+// which it opens when the worker starts.
 const application = `require "pg"
 require "json"
 
@@ -50,7 +49,7 @@ run(lambda do |env|
 end)
 `
 
-// ForemansConfig asks the environment as Foreman's configuration does.
+// ForemansConfig reads the environment as Foreman's configuration does.
 const ForemansConfig = `worker_check_interval 1
 # The default is "0, 16".
 threads ENV.fetch('FOREMAN_PUMA_THREADS_MIN', 0).to_i, ENV.fetch('FOREMAN_PUMA_THREADS_MAX', 16).to_i
@@ -63,23 +62,23 @@ bind ENV.fetch('FOREMAN_BIND', 'tcp://127.0.0.1:3000')
 const service = "[Unit]\nDescription=Foreman\n[Service]\nType=notify\nUser=www-data\nWorkingDirectory=" + Dir + "\n" +
 	"ExecStart=/usr/bin/puma --environment $FOREMAN_ENV --tag foreman\nEnvironment=FOREMAN_ENV=production\nEnvironment=FOREMAN_BIND=unix://" + socket + "\n"
 
-// DropIn is the file of a unit that an installer has written the numbers into.
+// DropIn returns the file of a unit to which an installer has written the numbers.
 func DropIn(unit string) string { return "/etc/systemd/system/" + unit + ".service.d/installer.conf" }
 
-// Numbers is the text of a DropIn.
+// Numbers returns the text of a DropIn.
 func Numbers(workers, least, most int) string {
 	return fmt.Sprintf("# written by the installer\n[Service]\nEnvironment=FOREMAN_PUMA_THREADS_MIN=%d\nEnvironment=FOREMAN_PUMA_THREADS_MAX=%d\n"+
 		"Environment=\"FOREMAN_PUMA_WORKERS=%d\"  \n\n[Install]\n", least, most, workers)
 }
 
-// SQL is what the database's administrator gets for a statement.
+// SQL runs a statement as the database's administrator and returns the result.
 func SQL(t testing.TB, database, statement string) string {
 	t.Helper()
 	return Command(t, "runuser", "-u", "postgres", "--", "psql", "-XAtqc", statement, database)
 }
 
-// Database starts Debian's PostgreSQL with some connections, and the table of
-// hosts in it.
+// Database starts Debian's PostgreSQL with the given number of connections, and creates the
+// table of hosts.
 func Database(t testing.TB, connections int) {
 	t.Helper()
 	Command(t, "install", "-d", "-o", "postgres", "-g", "postgres", "/run/postgresql")
@@ -91,8 +90,8 @@ func Database(t testing.TB, connections int) {
 	Command(t, "runuser", "-u", "www-data", "--", "psql", "-Xqc", "CREATE TABLE hosts (id serial PRIMARY KEY, name text UNIQUE)", "register")
 }
 
-// Write puts the application there, as a unit with its DropIn: "foreman" is a
-// package's, others are an administrator's own. They go with the test.
+// Write installs the application as a unit with its DropIn: "foreman" as from a package, others
+// as an administrator's own. They are removed with the test.
 func Write(t testing.TB, unit, numbers string) {
 	t.Helper()
 	file := "/etc/systemd/system/" + unit + ".service"
@@ -102,14 +101,14 @@ func Write(t testing.TB, unit, numbers string) {
 	machine.Write(t, "/", map[string]string{Dir + "/config.ru": application, Config: ForemansConfig, file: service, DropIn(unit): numbers})
 	t.Cleanup(func() { os.Remove(file); os.RemoveAll(path.Dir(DropIn(unit))) })
 	Command(t, "install", "-d", "-o", "www-data", Dir+"/tmp")
-	// A process is told from its files by times of a hundredth of a second.
+	// Times of a hundredth of a second decide whether a file is older than a process.
 	Command(t, "touch", "-d", "1 hour ago", Config)
 }
 
 var number = text.LazyRegexp(`(?m)^Environment="?([A-Z_]+=[0-9]+)`)
 
-// StartPuma starts the application as its unit and the DropIn say, and waits until it
-// answers. It ends with the test.
+// StartPuma starts the application as its unit and DropIn specify, and waits until it answers.
+// It ends with the test.
 func StartPuma(t testing.TB, unit string) {
 	t.Helper()
 	env := "FOREMAN_BIND=unix://" + socket
@@ -119,7 +118,7 @@ func StartPuma(t testing.TB, unit string) {
 	Command(t, "sh", "-c", "cd "+Dir+" && "+env+" setsid setpriv --reuid=www-data --regid=www-data --init-groups "+
 		"puma --environment production --tag foreman </dev/null >/tmp/puma.log 2>&1 &")
 	t.Cleanup(func() {
-		// By now fettle may have started another one.
+		// By now fettle may have started another process.
 		Command(t, "sh", "-c", `for p in $(pgrep -f '^puma'); do if [ /proc/$p/root/ -ef / ]; then kill -s KILL "$p"; fi; done`)
 	})
 	Eventually(t, "the application answers", func() bool {
@@ -127,7 +126,7 @@ func StartPuma(t testing.TB, unit string) {
 	})
 }
 
-// Register asks as a host does, and wants to be taken.
+// Register sends a host's request, and expects it to succeed.
 func Register(t testing.TB, host string) {
 	t.Helper()
 	got := Command(t, "curl", "-sS", "--max-time", "30", "--unix-socket", socket, "-o", "/dev/null", "-w", "%{http_code}", "-d", `{"name": "`+host+`"}`, "http://localhost/register")

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// busConfig gives a private bus the policy of a session bus: everybody may own
-// every name and call everything. There is no polkit on it.
+// busConfig gives a private bus the policy of a session bus: any user may own any name and call
+// anything. It has no polkit.
 const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>
@@ -29,26 +29,25 @@ const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Con
 </busconfig>
 `
 
-// Bus is a private D-Bus: a real dbus-daemon in a Root, whose socket has the
-// same path on both sides.
+// Bus is a private D-Bus: a real dbus-daemon in a Root, whose socket has the same path inside
+// and outside.
 type Bus struct {
 	Root *Root
-	// Address is what a client of this machine or inside connects to.
+	// Address is the address that clients inside and outside connect to.
 	Address string
 }
 
-// NewBus starts a Root with a private bus on which real clients meet
-// (tuned-adm, busctl, a daemon under test on this machine).
+// NewBus starts a Root with a private bus for real clients (tuned-adm, busctl, a daemon under
+// test on this machine).
 func NewBus(t testing.TB, o Options) *Bus {
 	t.Helper()
 	return New(t, o).StartBus()
 }
 
-// Env is what makes a program use this bus as the system's.
+// Env returns the variable that makes a program use this bus as the system bus.
 func (b *Bus) Env() string { return "DBUS_SYSTEM_BUS_ADDRESS=" + b.Address }
 
-// StartBus starts a private bus; later commands of the Root use it as the
-// system's.
+// StartBus starts a private bus. Later commands of the Root use it as the system bus.
 func (r *Root) StartBus() *Bus {
 	r.t.Helper()
 	socket := filepath.Join(r.share, "bus")
@@ -79,7 +78,7 @@ func (b *Bus) Owned(name string) bool {
 	return code == 0 && strings.Contains(out, "boolean true")
 }
 
-// Eventually asks until the answer is yes, and gives up after the time.
+// Eventually calls ask until it returns true or the time is over.
 func Eventually(within time.Duration, ask func() bool) bool {
 	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if ask() {
@@ -107,7 +106,7 @@ func (r *Root) Start(argv ...string) *Daemon {
 	}
 	f.Close()
 	d := &Daemon{root: r, pidFile: f.Name(), output: new(bytes.Buffer), done: make(chan struct{})}
-	// nsenter's child is not known to this process: let it tell its number.
+	// This process cannot see nsenter's child, so the child writes its number to a file.
 	d.cmd = r.Command(append([]string{"sh", "-c", `echo $$ >"$0"; exec "$@"`, d.pidFile}, argv...)...)
 	d.cmd.Stdout, d.cmd.Stderr = d.output, d.output
 	if err := d.cmd.Start(); err != nil {
@@ -117,8 +116,8 @@ func (r *Root) Start(argv ...string) *Daemon {
 	return d
 }
 
-// Signal sends a signal by name ("TERM", "KILL") and waits, at most two minutes,
-// until the program has ended.
+// Signal sends a signal by name ("TERM", "KILL") and waits, at most two minutes, until the
+// program has ended.
 func (d *Daemon) Signal(name string) {
 	d.root.t.Helper()
 	d.Send(name)
@@ -129,13 +128,13 @@ func (d *Daemon) Signal(name string) {
 	}
 }
 
-// Send sends a signal, once the program has begun, and does not wait for what comes of it.
+// Send sends a signal, once the program has started, and does not wait for its effect.
 func (d *Daemon) Send(name string) {
 	Eventually(time.Minute, func() bool { b, err := os.ReadFile(d.pidFile); return err != nil || len(b) > 0 || !d.Running() })
 	d.root.Run("sh", "-c", `kill -s "$0" "$(cat "$1")"`, name, d.pidFile)
 }
 
-// Running says whether the program still runs.
+// Running reports whether the program still runs.
 func (d *Daemon) Running() bool {
 	select {
 	case <-d.done:
@@ -145,8 +144,7 @@ func (d *Daemon) Running() bool {
 	}
 }
 
-// Output is what the program has printed on both streams; it is complete once
-// the program has ended.
+// Output returns what the program has printed on both streams, after it has ended.
 func (d *Daemon) Output() string {
 	if d.Running() {
 		return "(still running)"

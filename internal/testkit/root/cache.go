@@ -16,7 +16,7 @@ var (
 	serversDir = sync.OnceValues(func() (string, error) { return built("servers", "--print") })
 )
 
-// built asks the set-up where it puts a root.
+// built returns the directory in which test/root/build puts a root.
 func built(args ...string) (string, error) {
 	module, err := moduleDir()
 	if err != nil {
@@ -29,9 +29,8 @@ func built(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// moduleDir finds the directory of this repository above the test's working
-// directory: the one that has the set-up, since modules below test/ have a go.mod of
-// their own.
+// moduleDir finds the directory of this repository above the test's working directory. It looks
+// for the set-up, because modules below test/ have their own go.mod.
 func moduleDir() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -58,8 +57,8 @@ func Module(t testing.TB) string {
 	return dir
 }
 
-// Cache returns the directory that test/root/build made: root/, disk.ext4
-// and vmlinuz. It builds nothing.
+// Cache returns the directory that test/root/build created, with root/, disk.ext4 and vmlinuz.
+// It builds nothing.
 func Cache(t testing.TB) string {
 	t.Helper()
 	Real(t, "reads the Debian test root")
@@ -73,14 +72,14 @@ func Cache(t testing.TB) string {
 	return dir
 }
 
-// Dir returns the Debian test root's tree. Nobody may write into it.
+// Dir returns the Debian test root's tree, which must not be written to.
 func Dir(t testing.TB) string {
 	t.Helper()
 	return filepath.Join(Cache(t), "root")
 }
 
-// Servers returns the tree of the second root, which has the servers whose
-// tuning is tested (test/root/servers). Nobody may write into it.
+// Servers returns the tree of the second root, which contains the servers whose tuning is
+// tested (test/root/servers). It must not be written to.
 func Servers(t testing.TB) string {
 	t.Helper()
 	Real(t, "reads the Debian root with the servers")

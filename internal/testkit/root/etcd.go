@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Etcd returns the options of a root with the servers in which etcd is of another release,
-// "3.7", than Debian's. test/etcd-releases/build builds it, which takes a minute the first
-// time, so tests with it are of the slow matrix.
+// Etcd returns the options of a root with the servers and another etcd release than Debian's,
+// such as "3.7". test/etcd-releases/build builds it, which takes a minute the first time, so
+// tests with it belong to the slow matrix.
 func Etcd(t *testing.T, release string) Options {
 	t.Helper()
 	o := Options{Servers: true}

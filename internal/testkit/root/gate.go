@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// Missing ends the test because a component is not there: it fails where every
-// component is required (FETTLE_TEST_REQUIRE=1, as CI sets it) and skips
-// elsewhere. The sentence should say how to get the component.
+// Missing ends the test because a component is missing. The test fails if every component is
+// required (FETTLE_TEST_REQUIRE=1, as in CI), and is skipped otherwise. The message should say
+// how to get the component.
 func Missing(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("FETTLE_TEST_REQUIRE") == "1" {
@@ -22,9 +22,9 @@ func Missing(t testing.TB, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// Real ends a test under -short that needs more than a newcomer has: a Debian root, the
-// rights of root, a browser, a virtual machine, minutes. New, Disposable and their like call
-// it. Whatever -short leaves out whole ends here, so that test/summary can count it.
+// Real skips a test under -short if it needs more than a new contributor has: a Debian root,
+// root privileges, a browser, a virtual machine, minutes. New, Disposable and similar functions
+// call it. All tests that -short skips entirely end here, so that test/summary can count them.
 func Real(t testing.TB, why string) {
 	t.Helper()
 	if testing.Short() {
@@ -32,7 +32,7 @@ func Real(t testing.TB, why string) {
 	}
 }
 
-// Rights ends a test that acts as root where it cannot: it makes root's files, say.
+// Rights ends a test that needs root privileges if the process has none.
 func Rights(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -41,8 +41,8 @@ func Rights(t testing.TB) {
 	}
 }
 
-// Sample returns how many of so many seeds, orders or machines a test tries: all, and one
-// in eight under -short.
+// Sample returns the number of seeds, orders or machines that a test tries: all, or one in
+// eight under -short.
 func Sample(all int) int {
 	if testing.Short() {
 		return max(1, all/8)
@@ -50,7 +50,7 @@ func Sample(all int) int {
 	return all
 }
 
-// Nightly ends a test that is of the slow matrix, which make test-nightly runs.
+// Nightly skips a test of the slow matrix, unless make test-nightly runs it.
 func Nightly(t testing.TB, why string) {
 	t.Helper()
 	if testing.Short() || os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
@@ -58,9 +58,9 @@ func Nightly(t testing.TB, why string) {
 	}
 }
 
-// Disposable skips the test unless FETTLE_TEST_DISPOSABLE=1 says that this
-// machine may be changed: kernel settings, services, installed packages. Until
-// the test ends it has the machine to itself, as Undisturbed says.
+// Disposable skips the test unless FETTLE_TEST_DISPOSABLE=1 permits changing this machine:
+// kernel settings, services, installed packages. No other such test runs until it ends (see
+// Undisturbed).
 func Disposable(t testing.TB) {
 	t.Helper()
 	Real(t, "changes the machine")
@@ -70,9 +70,9 @@ func Disposable(t testing.TB) {
 	Undisturbed(t)
 }
 
-// Undisturbed lets no other test that changes the machine run until this one ends,
-// in this process or another: go test runs packages side by side. Called again in
-// the same test or its subtests it changes nothing.
+// Undisturbed prevents other tests that change the machine from running until this one ends, in
+// this process or another, because go test runs packages concurrently. Further calls in the
+// same test or its subtests have no effect.
 func Undisturbed(t testing.TB) {
 	t.Helper()
 	test, _, _ := strings.Cut(t.Name(), "/")
@@ -93,5 +93,5 @@ func Undisturbed(t testing.TB) {
 	t.Cleanup(func() { disposing.Store(nil); lock.Close() })
 }
 
-// disposing is the test of this process that may change the machine.
+// disposing is the name of the test in this process that may change the machine.
 var disposing atomic.Pointer[string]

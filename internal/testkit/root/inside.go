@@ -10,16 +10,17 @@ import (
 // insideEnv names the test that this process runs inside a Root.
 const insideEnv = "FETTLE_TEST_INSIDE"
 
-// IsInside reports whether a test runs inside its root already.
+// IsInside reports whether a test already runs inside its root.
 func IsInside(t *testing.T) bool { return os.Getenv(insideEnv) == t.Name() }
 
-// Inside runs the calling test in a Root of its own, as this machine's root would
-// run it: the test binary starts again in there, and Inside is true. Outside it
-// is false once that has ended, and what failed inside fails the test.
+// Inside runs the calling test in its own Root, as root of a machine: it starts the test binary
+// again in there, where Inside returns true.
 //
 //	if !testroot.Inside(t, testroot.Options{Servers: true}) {
 //		return
 //	}
+//
+// Outside it returns false after that has ended; a failure inside fails the test.
 func Inside(t *testing.T, o Options) bool {
 	t.Helper()
 	if IsInside(t) {

@@ -16,15 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Killer kills a program of a Root with SIGKILL at one of the files that it
-// opens for writing: settings of the invented machine, and its own files below
-// /etc, /run and /var/lib. The kernel lets the program wait at each open until
-// this process has answered (fanotify(7), FAN_OPEN_PERM), so the point is exact
-// in every program, whatever it is written in.
+// Killer kills a program of a Root with SIGKILL when it opens one of its files for writing:
+// settings of the simulated machine, and files below /etc, /run and /var/lib. The kernel makes
+// the program wait at each open until this process has answered (fanotify(7), FAN_OPEN_PERM),
+// so the point is exact in every program, whatever its language.
 type Killer struct {
 	t     testing.TB
 	group *os.File
-	// base is the Root's root directory as this process sees paths inside.
+	// base is the Root's root directory, as the path inside has it in this process.
 	base   string
 	pidNS  string
 	init   int
@@ -37,15 +36,14 @@ type Killer struct {
 	place string
 }
 
-// emptied marks the second point at a file: it is open and empty.
+// emptied marks the second point at a file, at which it is open and empty.
 const emptied = ", emptied"
 
-// KillAtWrite kills a program at the n-th point, together with the programs
-// inside that wait for it. From then on nothing is killed any more. With n = 0
-// it only counts. A point is a file that is about to be opened for writing; a
-// file of the program's own that the open empties is a second one, as it is
-// then. It works on an invented machine, because the kernel has no such events
-// for its own /proc.
+// KillAtWrite kills a program at the n-th point, together with the programs inside that wait
+// for it, and nothing after that. With n = 0 it only counts. A point is reached when a file is
+// about to be opened for writing. If the open empties a file of the program, that is a second
+// point, at which the file is empty. It needs a simulated machine, because the kernel has no
+// such events for its own /proc.
 func (r *Root) KillAtWrite(n int) *Killer {
 	r.t.Helper()
 	// O_NONBLOCK in the event's flags: another program may open a FIFO.
@@ -73,21 +71,21 @@ func (r *Root) KillAtWrite(n int) *Killer {
 	return k
 }
 
-// Seen are the points that were met so far, in order.
+// Seen returns the points that were reached so far, in order.
 func (k *Killer) Seen() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return append([]string(nil), k.seen...)
 }
 
-// Killed is the point at which the program was killed, "" if it was not.
+// Killed returns the point at which the program was killed, or "" if it was not.
 func (k *Killer) Killed() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.place
 }
 
-// Close ends the watch; programs go on unhindered.
+// Close ends the watch. Programs continue undisturbed.
 func (k *Killer) Close() {
 	k.closed.Do(func() { k.group.Close(); <-k.ended })
 }
@@ -103,7 +101,7 @@ func (k *Killer) serve() {
 			}
 			return
 		}
-		// struct fanotify_event_metadata: event_len u32, vers u8, reserved u8,
+		// Layout of struct fanotify_event_metadata: event_len u32, vers u8, reserved u8,
 		// metadata_len u16, mask u64, fd s32, pid s32.
 		for event := buf[:n]; len(event) >= 24; event = event[binary.NativeEndian.Uint32(event):] {
 			fd := int32(binary.NativeEndian.Uint32(event[16:]))
@@ -122,7 +120,7 @@ func (k *Killer) serve() {
 	}
 }
 
-// decide says what becomes of an open that thread tid waits in.
+// decide returns the response to an open in which thread tid waits.
 func (k *Killer) decide(fd, tid int) uint32 {
 	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 	if err != nil {
@@ -148,12 +146,12 @@ func (k *Killer) decide(fd, tid int) uint32 {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// Opened with O_TRUNC, a file of its own is empty until it is written anew.
+	// A program's own file that is opened with O_TRUNC is empty until it is written again.
 	empties := flags&unix.O_TRUNC != 0 && !kernels(path) && sizeOf(fd) > 0
 	if !k.reached(path) && (!empties || !k.reached(path+emptied)) {
 		return unix.FAN_ALLOW
 	}
-	// Parents first: they must not see that a child has ended.
+	// Kill parents first, so that they cannot notice that a child has ended.
 	victims := k.family(tid)
 	for i := len(victims) - 1; i >= 0; i-- {
 		if err := syscall.Kill(victims[i], syscall.SIGKILL); err != nil {
@@ -168,7 +166,7 @@ func (k *Killer) decide(fd, tid int) uint32 {
 	return unix.FAN_DENY
 }
 
-// reached notes a point and says whether it is the one.
+// reached records a point and reports whether the program is killed there.
 func (k *Killer) reached(point string) bool {
 	k.seen = append(k.seen, point)
 	if len(k.seen) == k.at {
@@ -177,14 +175,13 @@ func (k *Killer) reached(point string) bool {
 	return k.place != ""
 }
 
-// counted says whether a file is one that a kill is to be tried at: logs are
-// nothing that a tuner goes by.
+// counted reports whether opening a file is a point. Logs do not count, because they do not
+// affect a tuner.
 func counted(path string) bool {
 	return kernels(path) || strings.HasPrefix(path, "/etc/") || strings.HasPrefix(path, "/run/") || strings.HasPrefix(path, "/var/lib/")
 }
 
-// family is the process of a thread and those above it, as far as they are
-// inside the Root.
+// family returns the process of a thread and its ancestors within the Root.
 func (k *Killer) family(tid int) []int {
 	pid, parent := status(tid, "Tgid"), status(tid, "PPid")
 	var list []int
@@ -198,8 +195,7 @@ func (k *Killer) family(tid int) []int {
 	return list
 }
 
-// status is a number of /proc/PID/status (proc_pid_status(5)), 0 where there is
-// none.
+// status returns a number in /proc/PID/status (proc_pid_status(5)), or 0 if there is none.
 func status(pid int, field string) int {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(text)) {
@@ -211,8 +207,8 @@ func status(pid int, field string) int {
 	return 0
 }
 
-// kernels says whether a file is a setting of the kernel: opening it with
-// O_TRUNC does not change it.
+// kernels reports whether a file is a kernel setting, which opening with O_TRUNC does not
+// change.
 func kernels(path string) bool {
 	return strings.HasPrefix(path, "/proc/") || strings.HasPrefix(path, "/sys/")
 }
@@ -225,9 +221,9 @@ func sizeOf(fd int) int64 {
 	return st.Size
 }
 
-// openFlags reads the flags of an open from the system call that a thread waits
-// in (proc_pid_syscall(5)): number, then arguments. A thread that has ended
-// meanwhile, because its process has, opens nothing.
+// openFlags reads the flags of an open from the system call in which a thread waits
+// (proc_pid_syscall(5)): number, then arguments. If the thread has ended meanwhile, because its
+// process has, nothing is opened.
 func openFlags(tid int) (uint64, error) {
 	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Microsecond) {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", tid))
@@ -261,8 +257,8 @@ func openFlags(tid int) (uint64, error) {
 	}
 }
 
-// seenAs is the path by which this process sees a directory of another mount
-// namespace: the one that it has there, not below this process's own root.
+// seenAs returns the path that this process sees for a directory of another mount namespace:
+// its path there, not below this process's root.
 func seenAs(dir string) (string, error) {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -9,22 +9,21 @@ import (
 	"testing"
 )
 
-// puppet returns the layer with Puppet Server and the tree with the servers, over
-// which it is laid.
+// puppet returns the layer with Puppet Server, and below it the tree with the servers.
 func puppet(t testing.TB) []string {
 	t.Helper()
 	return layer(t, "Puppet Server", "puppet")
 }
 
-// containers returns the layer with containerd and the tree with the servers.
+// containers returns the layer with containerd, and below it the tree with the servers.
 func containers(t testing.TB) []string {
 	t.Helper()
 	return layer(t, "containerd", "layer", "containers")
 }
 
-// layer runs a script of test/root that prints a layer and the tree over which it is
-// laid. Layers are of the slow matrix alone, so one is built by the first test that
-// wants it: that takes two minutes and the network.
+// layer runs a script of test/root that prints a layer and the tree below it. Only the slow
+// matrix uses layers, so the first test that needs one builds it. That takes two minutes and
+// needs the network.
 func layer(t testing.TB, what, script string, args ...string) []string {
 	t.Helper()
 	Servers(t)

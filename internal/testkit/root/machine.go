@@ -8,28 +8,24 @@ import (
 	"testing"
 )
 
-// Machine is an invented machine as a tree of plain files: what stands below
-// /proc and /sys, and what it has in /boot and /etc.
+// Machine is a simulated machine as a tree of plain files below /proc, /sys, /boot and /etc.
 //
-// Plain files are not the kernel: they accept every value, print back what was
-// written without brackets, and no write changes a second file. Two programs
-// can be compared by what they leave, as "the last write"; what a kernel would
-// have made of it cannot.
+// Plain files do not behave like the kernel: they accept every value, return what was written
+// without brackets, and a write changes no other file. Two programs can be compared by the last
+// values that they wrote, but not by what a kernel would have made of them.
 type Machine struct {
-	// Dir holds the tree. Tests may write more files into it before a Root
-	// uses it.
+	// Dir contains the tree. Tests may write more files to it before a Root uses it.
 	Dir string
 }
 
-// The invented machine: one Intel server of the Ice Lake kind.
+// The simulated machine is an Intel server of the Ice Lake generation.
 const (
 	machineCPUs  = 8 // two sockets, two cores each, two threads each
 	machineNodes = 2
 )
 
-// NewMachine builds the tree of an eight-CPU Intel server with two NUMA nodes,
-// cpufreq, one NVMe and two SCSI disks, two network devices, and every sysctl
-// that a TuneD profile names.
+// NewMachine creates the tree of an eight-CPU Intel server with two NUMA nodes, cpufreq, one
+// NVMe and two SCSI disks, two network devices, and every sysctl that a TuneD profile names.
 func NewMachine(t testing.TB) *Machine {
 	t.Helper()
 	m := &Machine{Dir: t.TempDir()}
@@ -46,7 +42,7 @@ func NewMachine(t testing.TB) *Machine {
 	b.netDevice("devices/virtual/net/lo", "lo", "00:00:00:00:00:00")
 	b.modules()
 	b.interrupts()
-	// Held open by whoever limits the wake-up latency; a plain file here.
+	// Programs that limit the wake-up latency hold it open; here it is a plain file.
 	b.file("dev/cpu_dma_latency", "")
 	for _, disk := range []string{"nvme0n1", "sda", "sdb"} {
 		b.file("dev/"+disk, "")
@@ -54,9 +50,8 @@ func NewMachine(t testing.TB) *Machine {
 	return m
 }
 
-// files are what the machine has outside /proc, /sys and /dev: path to content.
-// They are laid over the test root, so what a program does to them is seen by
-// Root.Written.
+// files returns the machine's files outside /proc, /sys and /dev (path to content). They are
+// laid over the test root, so Root.Written reports what a program changes in them.
 func (m *Machine) files() map[string]string {
 	return map[string]string{
 		"/etc/default/grub": "GRUB_DEFAULT=0\nGRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\nGRUB_CMDLINE_LINUX=\"\"\n",
@@ -85,8 +80,8 @@ func (b treeBuilder) file(name, content string) {
 	}
 }
 
-// files writes a block of lines "path value", paths below dir; a value ends
-// with a line feed as the kernel's do.
+// files writes a block of lines "path value", with paths below dir. Each value ends with a
+// newline, as in the kernel.
 func (b treeBuilder) files(dir, block string) {
 	b.t.Helper()
 	for line := range strings.Lines(block) {
@@ -96,7 +91,7 @@ func (b treeBuilder) files(dir, block string) {
 	}
 }
 
-// link makes sys/name a relative link to sys/target, as sysfs has them.
+// link makes sys/name a relative link to sys/target, as in sysfs.
 func (b treeBuilder) link(name, target string) {
 	b.t.Helper()
 	p := filepath.Join(b.dir, "sys", name)
@@ -112,7 +107,7 @@ func (b treeBuilder) link(name, target string) {
 	}
 }
 
-// device gives a directory of /sys what udev wants of a device.
+// device adds to a directory of /sys the files that udev requires of a device.
 func (b treeBuilder) device(path, uevent, subsystem string) {
 	b.file("sys/"+path+"/uevent", uevent)
 	if err := os.MkdirAll(filepath.Join(b.dir, "sys", subsystem), 0o755); err != nil {
@@ -247,7 +242,7 @@ class/dmi/id/chassis_type 23
 `)
 }
 
-// blockDevice makes a disk of 931 GiB.
+// blockDevice creates a disk of 931 GiB.
 func (b treeBuilder) blockDevice(path, name, schedulers string, rotational int) {
 	b.device(path, "MAJOR=259\nMINOR=0\nDEVNAME="+name+"\nDEVTYPE=disk\n", "class/block")
 	b.link("class/block/"+name, path)

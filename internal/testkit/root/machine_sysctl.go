@@ -2,10 +2,9 @@ package root
 
 import "strings"
 
-// sysctls are the keys that profiles in the field name (TuneD's, the vendors'
-// tuning guides), with what a server kernel 6.1 has by default, so that every
-// line of a profile has a place to be written to. The older scheduler's keys
-// stand here too: profiles still name them.
+// sysctls are the keys that common profiles name (TuneD's, the vendors' tuning guides), with
+// the defaults of a server kernel 6.1, so that every line of a profile can be written. They
+// include the keys of the older scheduler, because profiles still name them.
 const sysctls = `
 abi.vsyscall32 1
 fs.aio-max-nr 65536
@@ -118,7 +117,7 @@ func (b treeBuilder) sysctls() {
 	for line := range strings.Lines(sysctls) {
 		key, value, ok := strings.Cut(strings.TrimRight(line, "\n"), " ")
 		if ok {
-			// No key of the table has a dot inside a component.
+			// No key in the table has a dot within a component.
 			b.file("proc/sys/"+strings.ReplaceAll(key, ".", "/"), value+"\n")
 		}
 	}

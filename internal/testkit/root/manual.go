@@ -9,12 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Generated is a part of a page of the manual that is made from the program's
-// own tables, between the marks "<!-- begin Name -->" and "<!-- end Name -->".
+// Generated is the part of a manual page that is generated from the program's own tables,
+// between the marks "<!-- begin Name -->" and "<!-- end Name -->".
 type Generated struct{ Name, Text string }
 
-// Manual compares generated parts with the page (docs/NAME.md), or writes them
-// into it where FETTLE_UPDATE_GOLDEN=1 says so.
+// Manual compares generated parts with the page docs/NAME.md, or writes them to it if
+// FETTLE_UPDATE_GOLDEN=1.
 func Manual(t testing.TB, page string, parts ...Generated) {
 	t.Helper()
 	file := filepath.Join(Module(t), "docs", page)
@@ -43,7 +43,7 @@ func Manual(t testing.TB, page string, parts ...Generated) {
 	}
 }
 
-// Cell keeps a text in its cell of a table of the manual, and as it is.
+// Cell escapes a text for a table cell of the manual.
 func Cell(text string) string { return cell.Replace(text) }
 
 var cell = strings.NewReplacer("|", `\|`, "*", `\*`, "<", `\<`, ">", `\>`, "[", `\[`, "_", `\_`)

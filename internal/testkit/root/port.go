@@ -13,9 +13,9 @@ import (
 
 var ports sync.Map // returned by Port
 
-// Port returns a free port of 127.0.0.1 for a server that needs a number and listens later.
-// It is below the ephemeral ports (ip(7), ip_local_port_range), one of which a connection of
-// a test in another package could take meanwhile. None is returned twice.
+// Port returns a free port of 127.0.0.1 for a server that needs a number and listens later. It
+// is below the ephemeral ports (ip(7), ip_local_port_range), because a connection of a test in
+// another package could take one of those meanwhile. No port is returned twice.
 func Port(t testing.TB) int {
 	t.Helper()
 	const lowest = 10_000
@@ -43,8 +43,8 @@ func Port(t testing.TB) int {
 	return 0
 }
 
-// Unheard is an address of this machine, HOST:PORT, at which nothing listens, nor can
-// anybody until the test ends: a port that was given back may be another test's at once.
+// Unheard returns an address of this machine, HOST:PORT, on which nothing can listen until the
+// test ends. A released port could be reused by another test immediately.
 func Unheard(t testing.TB) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)

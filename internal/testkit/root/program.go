@@ -18,11 +18,10 @@ var (
 	programs   = map[string]string{}
 )
 
-// Program builds a main package of this repository ("./cmd/fettle") without cgo, as
-// it is shipped, and returns the path of the binary. It is built once per test
-// process and kept in the cache next to the test root, one per work tree. Only if
-// programs are measured (FETTLE_BENCH=1) the profile of releases is used,
-// for which every package is compiled again.
+// Program builds a main package of this repository ("./cmd/fettle") without cgo, as for a
+// release, and returns the path of the binary. It builds it once per test process and stores it
+// in the cache next to the test root, one per work tree. The release profile, for which all
+// packages are compiled again, is used only for measurements (FETTLE_BENCH=1).
 func Program(t testing.TB, pkg string) string {
 	t.Helper()
 	programsMu.Lock()
@@ -41,10 +40,10 @@ func Program(t testing.TB, pkg string) string {
 	}
 	sum := sha256.Sum256([]byte(module + "\x00" + pkg))
 	p := filepath.Join(dir, fmt.Sprintf("%s-%x", filepath.Base(pkg), sum[:4]))
-	// Another test process may run the program that is replaced here.
+	// Another test process may be running the program that is replaced here.
 	partial := fmt.Sprintf("%s.%d", p, os.Getpid())
 	defer os.Remove(partial)
-	// What is up to date is not linked again.
+	// An up-to-date program is not linked again.
 	if err := os.Link(p, partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
@@ -54,8 +53,8 @@ func Program(t testing.TB, pkg string) string {
 	}
 	c := exec.Command("go", append(args, "-o", partial, pkg)...)
 	c.Dir = module
-	// Without go.work nothing of Kubernetes is fetched; with it kubectl-fettle shares what
-	// is compiled of the host module.
+	// Without go.work no Kubernetes module is downloaded; with it kubectl-fettle shares the
+	// compiled packages of the host module.
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if strings.HasPrefix(pkg, "./kube/") {
 		c.Env = append(c.Env, "GOWORK=")

@@ -1,7 +1,7 @@
-// Package root lets tests run real programs in the cached Debian test root:
-// each Root is that tree under a writable overlay of its own, in private mount,
-// process and (if wanted) network namespaces, with the kernel's settings read
-// only, replaced by an invented machine, or live. Only tests import it.
+// Package root runs real programs in the cached Debian test root, for tests: each Root is that
+// tree under its own writable overlay, in private mount, process and (if requested) network
+// namespaces. Kernel settings are read-only, replaced by a simulated machine, or live. Only
+// tests import it.
 package root
 
 import (
@@ -19,46 +19,46 @@ import (
 	"time"
 )
 
-// Bind shows a directory or file of this machine inside a Root.
+// Bind makes a directory or file of this machine visible inside a Root.
 type Bind struct {
 	Source   string // on this machine
 	Target   string // inside; the same path as Source when empty
 	ReadOnly bool
 }
 
-// Options of a Root. The zero value is a Debian whose kernel settings cannot
-// be written.
+// Options are the options of a Root. The zero value is a Debian whose kernel settings are
+// read-only.
 type Options struct {
-	// Servers takes the root with the servers instead of the first one; Puppet that
-	// one with Puppet Server and an agent too; Containers that one with containerd,
-	// runc and the network plug-ins of containers.
+	// Servers uses the root with the servers instead of the first one. Puppet adds Puppet
+	// Server and an agent to it, and Containers adds containerd, runc and the network plug-ins
+	// of containers.
 	Servers, Puppet, Containers bool
 	Binds                       []Bind
 	// Env is added to a minimal environment (PATH, HOME, LC_ALL).
 	Env []string
-	// Files are written over the tree before it starts: path inside to content.
-	// A content that begins with "#!" is made executable.
+	// Files are written over the tree before the Root starts (path inside to content). A file
+	// is executable if its content begins with "#!".
 	Files map[string]string
-	// Machine replaces the kernel's settings by an invented machine's.
+	// Machine replaces the kernel's settings with those of a simulated machine.
 	Machine *Machine
-	// Stubs are programs that only log how they were called (see Root.Calls):
-	// name to shell text that answers, which may be empty.
+	// Stubs are programs that only log their calls (see Root.Calls): name to shell text for
+	// the answer, which may be empty.
 	Stubs map[string]string
-	// Live lets programs write this machine's /proc and /sys, and shows its
-	// processes. Needs FETTLE_TEST_DISPOSABLE=1.
+	// Live lets programs write to this machine's /proc and /sys, and shows its processes. It
+	// requires FETTLE_TEST_DISPOSABLE=1.
 	Live bool
-	// Within is how long a test may take that runs Inside; 20 minutes where it is 0.
+	// Within limits the time of a test that runs Inside; 0 means 20 minutes.
 	Within time.Duration
-	// Net keeps this machine's network instead of an empty one of its own, as a Live
-	// root does; OwnNet gives a Live one its own too.
+	// Net uses this machine's network instead of an empty one, as a Live root does. OwnNet
+	// gives a Live root an empty network, too.
 	Net, OwnNet bool
-	// OwnProcesses shows a Live root no process of this machine. Whatever is started in
-	// it ends with it then, in whatever namespaces it is (containers).
+	// OwnProcesses hides this machine's processes from a Live root. Everything started in the
+	// root then ends with it, even in other namespaces (containers).
 	OwnProcesses bool
 }
 
-// Root is one running instance of the test root. It ends with its test,
-// together with every process in it.
+// Root is one running instance of the test root. It ends with its test, together with all
+// processes in it.
 type Root struct {
 	t      testing.TB
 	pid    int
@@ -67,7 +67,7 @@ type Root struct {
 	upper  string
 	enter  []string
 	stderr *bytes.Buffer
-	// madeBefore are mount points that setting up made in the overlay.
+	// madeBefore are mount points that the set-up created in the overlay.
 	madeBefore map[string]bool
 }
 
@@ -99,7 +99,7 @@ func New(t testing.TB, o Options) *Root {
 	if err != nil {
 		Missing(t, "nsenter (package util-linux) is not installed")
 	}
-	// Short, because unix socket addresses hold 108 bytes at most.
+	// The name is short, because Unix socket addresses have at most 108 bytes.
 	share, err := os.MkdirTemp("/tmp", "fettle-")
 	if err != nil {
 		t.Fatal(err)
@@ -165,8 +165,8 @@ func New(t testing.TB, o Options) *Root {
 	holder := exec.Command("/bin/sh", args...)
 	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
 	holder.Stderr = r.stderr
-	// The holder lives until its standard input ends, so also a test that is
-	// killed leaves nothing behind.
+	// The holder runs until its standard input is closed, so a killed test leaves nothing
+	// behind.
 	stdin, err := holder.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -204,8 +204,8 @@ func New(t testing.TB, o Options) *Root {
 	return r
 }
 
-// killAll ends every process in the mount namespace of process pid: without a
-// process namespace of its own (Live) a daemon would outlive its Root.
+// killAll kills every process in the mount namespace of process pid: without its own process
+// namespace (Live), a daemon would outlive its Root.
 func killAll(pid int) {
 	mine, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", pid))
 	if err != nil {
@@ -222,18 +222,18 @@ func killAll(pid int) {
 	}
 }
 
-// Command makes a command that runs argv inside, with the Root's environment.
-// Its working directory is the root directory.
+// Command returns a command that runs argv inside, with the Root's environment, in the root
+// directory.
 func (r *Root) Command(argv ...string) *exec.Cmd {
 	c := exec.Command(r.enter[0], append(r.enter[1:len(r.enter):len(r.enter)], argv...)...)
 	c.Env = append([]string(nil), r.env...)
-	// A daemon that keeps standard output open must not hold up Wait for ever.
+	// A daemon that keeps standard output open must not block Wait forever.
 	c.WaitDelay = 5 * time.Second
 	return c
 }
 
-// Run runs argv and returns what it printed on both streams and its exit code.
-// A program that cannot be started fails the test.
+// Run runs argv and returns its output on both streams and its exit code. A program that cannot
+// be started fails the test.
 func (r *Root) Run(argv ...string) (output string, code int) {
 	r.t.Helper()
 	out, err := r.Command(argv...).CombinedOutput()
@@ -247,8 +247,7 @@ func (r *Root) Run(argv ...string) (output string, code int) {
 	return string(out), 0
 }
 
-// Must runs argv, fails the test unless it exits with 0, and returns what it
-// printed.
+// Must runs argv and returns its output. It fails the test unless the exit code is 0.
 func (r *Root) Must(argv ...string) string {
 	r.t.Helper()
 	out, code := r.Run(argv...)
@@ -261,19 +260,18 @@ func (r *Root) Must(argv ...string) string {
 // Setenv adds a variable to the environment of later commands.
 func (r *Root) Setenv(name, value string) { r.env = append(r.env, name+"="+value) }
 
-// Share is a directory with the same path inside and outside, for sockets and
-// files that both sides use.
+// Share returns a directory that has the same path inside and outside, for sockets and files
+// that both sides use.
 func (r *Root) Share() string { return r.share }
 
-// Path names a file inside by a path of this machine. Symbolic links in it are
-// resolved on this machine, so use it for plain paths.
+// Path returns this machine's path of a file inside. Symbolic links in it are resolved on this
+// machine, so use it for plain paths.
 func (r *Root) Path(name string) string {
 	return filepath.Join(fmt.Sprintf("/proc/%d/root", r.pid), name)
 }
 
-// Written lists the files that programs created or changed in the tree since it
-// started, /run, /tmp, /dev, /proc and /sys not included. A deleted file is
-// listed too.
+// Written lists the files that programs created, changed or deleted in the tree since the
+// start, except in /run, /tmp, /dev, /proc and /sys.
 func (r *Root) Written() ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(r.upper, func(p string, d os.DirEntry, err error) error {
@@ -288,7 +286,7 @@ func (r *Root) Written() ([]string, error) {
 	return names, err
 }
 
-// Command runs argv in a Root of its own whose kernel settings are read only.
+// Command runs argv in its own Root with read-only kernel settings.
 func Command(t testing.TB, argv ...string) *exec.Cmd {
 	t.Helper()
 	return New(t, Options{}).Command(argv...)
@@ -309,9 +307,9 @@ func writeTree(t testing.TB, dir, name, content string) {
 	}
 }
 
-// enterScript makes the mounts and becomes the process that holds them. Its
-// arguments: trees, work directory, files to lay over the tree, shared
-// directory, readonly|fake|live, machine directory, then binds in threes.
+// enterScript creates the mounts and becomes the process that keeps them. Its arguments: trees,
+// work directory, files to lay over the tree, shared directory, readonly|fake|live, machine
+// directory, then binds in threes.
 const enterScript = `
 trees=$1 work=$2 prepared=$3 share=$4 kernel=$5 machine=$6
 shift 6

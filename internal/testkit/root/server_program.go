@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// ServerProgram returns a program of the root with the servers that runs outside of
-// it, on this machine's own files: with its own loader and libraries.
+// ServerProgram returns a program from the root with the servers that runs outside of it, on
+// this machine's files, with its own loader and libraries.
 func ServerProgram(t testing.TB, name string) string {
 	t.Helper()
 	root := Servers(t)

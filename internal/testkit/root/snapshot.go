@@ -10,21 +10,21 @@ import (
 	"syscall"
 )
 
-// changesByItself are places below /proc/sys and /sys whose values move without
-// anybody tuning them, or that reading disturbs.
+// changesByItself are files and directories below /proc/sys and /sys whose values change
+// without tuning, or that reading disturbs.
 var changesByItself = []string{
 	"/proc/sys/fs/binfmt_misc/", "/proc/sys/fs/quota/", "/proc/sys/kernel/ns_last_pid", "/proc/sys/kernel/random/",
 	"/sys/fs/cgroup/", "/sys/kernel/debug/", "/sys/kernel/mm/damon/", "/sys/kernel/mm/lru_gen/", "/sys/kernel/mm/page_idle/",
 	"/sys/kernel/security/", "/sys/kernel/slab/", "/sys/kernel/tracing/",
 }
 
-// computed are names of attributes that print something else than was written:
-// the limits of a bdi in bytes follow the memory that is free.
+// computed are names of attributes that do not read back as written: the limits of a bdi in
+// bytes follow the free memory.
 var computed = []string{"/uevent", "/max_bytes", "/min_bytes"}
 
-// Settings is what this machine has in every file below /proc/sys and /sys that
-// can be read and written, and the affinity of every interrupt: path to content,
-// of which the first 4 KiB count. Places that move by themselves are left out.
+// Settings returns the first 4 KiB of every file below /proc/sys and /sys that can be read and
+// written, and the affinity of every interrupt, by path. It omits files that change without
+// tuning.
 func Settings() Tree {
 	settings := Tree{}
 	for _, root := range []string{"/proc/sys", "/sys", "/proc/irq"} {
@@ -53,7 +53,7 @@ func Settings() Tree {
 	return settings
 }
 
-// Reread reads the places of a tree anew.
+// Reread reads the files of a tree again.
 func (t Tree) Reread() Tree {
 	now := Tree{}
 	for p := range t {
@@ -75,8 +75,8 @@ func readSetting(path string) (string, error) {
 	return string(buf[:max(n, 0)]), err
 }
 
-// Changed are the places of a tree that are otherwise in another one, gone ones
-// included. What only the other one has is not: modules and devices come and go.
+// Changed returns the files of a tree that differ in, or are missing from, another one. Files
+// in the other tree only do not count, because modules and devices come and go.
 func (before Tree) Changed(after Tree) Tree {
 	changed := Tree{}
 	for p, was := range before {
@@ -87,7 +87,7 @@ func (before Tree) Changed(after Tree) Tree {
 	return changed
 }
 
-// Differences are the lines of Changed for a person, in order.
+// Differences formats the result of Changed as sorted lines.
 func (before Tree) Differences(after Tree) []string {
 	var lines []string
 	for p, was := range before.Changed(after) {
@@ -101,9 +101,9 @@ func (before Tree) Differences(after Tree) []string {
 	return lines
 }
 
-// Tasks is the affinity, scheduling policy, real-time priority and nice value of
-// every thread of this machine, by its number and the time of its start, so that
-// a number used again is another task.
+// Tasks returns the affinity, scheduling policy, real-time priority and nice value of every
+// thread of this machine. The key includes the start time, so that a reused thread id is
+// another task.
 func Tasks() Tree {
 	tasks := Tree{}
 	dirs, _ := filepath.Glob("/proc/[0-9]*/task/[0-9]*")
@@ -116,7 +116,7 @@ func Tasks() Tree {
 		if err != nil {
 			continue
 		}
-		// proc_pid_stat(5); the name in parentheses may hold anything.
+		// See proc_pid_stat(5): the name in parentheses may contain any byte.
 		i := strings.LastIndex(string(stat), ")")
 		f := strings.Fields(string(stat[i+1:]))
 		if i < 0 || len(f) < 39 {
@@ -135,7 +135,7 @@ func Tasks() Tree {
 	return tasks
 }
 
-// Common leaves out what is not in the other tree as well: tasks end.
+// Common returns the entries whose key is in the other tree as well, because tasks end.
 func (t Tree) Common(other Tree) Tree {
 	both := Tree{}
 	for k, v := range t {

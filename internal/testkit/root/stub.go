@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Separators of the log that stubs write: one record per call, arguments
-// separated, so that arguments with blanks and line ends stay whole.
+// Separators in the log that stubs write: one record per call, and separated arguments, so that
+// spaces and newlines in arguments are preserved.
 const unitSeparator, recordSeparator = "\x1f", "\x1e"
 
-// stub is a program that appends its name and arguments to the file log with
-// one write and then runs body.
+// stub returns a program that appends its name and arguments to the file log with one write,
+// and then runs body.
 func stub(log, body string) string {
 	return `#!/bin/sh
 call=${0##*/}
@@ -20,8 +20,7 @@ printf '%s\036' "$call" >>'` + log + `'
 ` + body + "\n"
 }
 
-// Calls returns what the stubs were called with, in order: name, then
-// arguments.
+// Calls returns the calls of the stubs, in order: name, then arguments.
 func (r *Root) Calls() ([][]string, error) {
 	data, err := os.ReadFile(filepath.Join(r.share, "calls"))
 	if os.IsNotExist(err) {
@@ -39,9 +38,9 @@ func (r *Root) Calls() ([][]string, error) {
 	return calls, nil
 }
 
-// TunerStubs are the programs that TuneD's plug-ins run, as stubs whose answers
-// are those of a machine that has the devices of NewMachine: network features
-// and rings that can be changed, a disk that knows APM, bare metal.
+// TunerStubs returns stubs of the programs that TuneD's plug-ins run. Their answers describe a
+// machine with the devices of NewMachine: changeable network features and rings, a disk that
+// supports APM, bare metal.
 func TunerStubs() map[string]string {
 	return map[string]string{
 		"ethtool":                ethtoolAnswers,
@@ -130,8 +129,8 @@ const hdparmAnswers = `case $1 in
 -B) [ $# -gt 2 ] || printf '\n%s:\n APM_level\t= 254\n' "$2" ;;
 esac`
 
-// energyPolicy sets the register that the kernel shows as power/energy_perf_bias,
-// with the numbers that the real program has for its words.
+// energyPolicy sets the register that the kernel shows as power/energy_perf_bias, with the real
+// program's numbers for its words.
 const energyPolicy = `bias=/sys/devices/system/cpu/cpu0/power/energy_perf_bias
 if [ "$1" = -c ]; then bias=/sys/devices/system/cpu/cpu$2/power/energy_perf_bias; shift 2; fi
 case $1 in

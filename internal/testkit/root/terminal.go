@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal is a terminal of the test's own: what person writes a program reads at side, as
-// if typed.
+// Terminal returns a new terminal: a program that reads from side receives what is written to
+// person, as if typed.
 func Terminal(t testing.TB) (person, side *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)

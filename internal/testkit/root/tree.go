@@ -8,8 +8,8 @@ import (
 	"sort"
 )
 
-// Tree is the content of every regular file below a directory, and the target
-// of every symbolic link as "-> target", by path from the directory ("/sys/...").
+// Tree contains the content of every regular file below a directory, and the target of every
+// symbolic link as "-> target", by path from the directory ("/sys/...").
 type Tree map[string]string
 
 // ReadTree reads a tree of plain files, such as a Machine's.
@@ -35,11 +35,11 @@ func ReadTree(dir string) (Tree, error) {
 	return tree, err
 }
 
-// Difference is one file that is not as it was.
+// Difference is one file that differs between two trees.
 type Difference struct {
 	Path          string
 	Before, After string
-	// Made and Gone say that the file is only in the second or first tree.
+	// Made and Gone report that the file is only in the second or first tree.
 	Made, Gone bool
 }
 
@@ -53,8 +53,7 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %q -> %q", d.Path, d.Before, d.After)
 }
 
-// Diff compares two trees and returns the differences in order of their paths.
-// Contents are compared to the letter.
+// Diff compares two trees byte by byte and returns the differences, sorted by path.
 func (before Tree) Diff(after Tree) []Difference {
 	var diff []Difference
 	for name, was := range before {

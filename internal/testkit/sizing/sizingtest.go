@@ -1,4 +1,4 @@
-// Package sizing is shared by the tests of all sizings.
+// Package sizing contains helpers for the tests of all sizings.
 package sizing
 
 import (
@@ -32,7 +32,7 @@ func Figures(t testing.TB) sizing.Figures {
 	return c
 }
 
-// Words splits "pods=2200 version=4.4" into names and values in turn.
+// Words splits a text such as "pods=2200 version=4.4" into names and values in turn.
 func Words(said string) []string {
 	var out []string
 	for w := range strings.FieldsSeq(said) {
@@ -42,7 +42,7 @@ func Words(said string) []string {
 	return out
 }
 
-// Ask sets inputs of a request, name and value in turn, and sizes it.
+// Ask sets inputs of a request, given as names and values in turn, and sizes it.
 func Ask(f sizing.Figures, w sizing.Request, inputs ...string) (*sizing.Result, error) {
 	for i := 0; i+1 < len(inputs); i += 2 {
 		at := slices.IndexFunc(w.Inputs(), func(in *sizing.Input) bool { return in.Name == inputs[i] })
@@ -56,7 +56,7 @@ func Ask(f sizing.Figures, w sizing.Request, inputs ...string) (*sizing.Result, 
 	return w.Size(context.Background(), f)
 }
 
-// Sized is Ask for a request that has a sound result.
+// Sized sizes a request like Ask, and expects a sound result.
 func Sized(t testing.TB, f sizing.Figures, w sizing.Request, inputs ...string) *sizing.Result {
 	t.Helper()
 	r, err := Ask(f, w, inputs...)
@@ -67,8 +67,8 @@ func Sized(t testing.TB, f sizing.Figures, w sizing.Request, inputs ...string) *
 	return r
 }
 
-// Refused sets the inputs of each line, split by words, in a new request: every one has to
-// fail with an InputError that has the text of the line.
+// Refused sets the inputs of each line, split by words, in a new request. Each must fail with
+// an InputError that contains the text of the line.
 func Refused[R sizing.Request](t *testing.T, newRequest func() R, words func(string) []string, lines map[string]string) {
 	t.Helper()
 	f := Figures(t)
@@ -82,8 +82,8 @@ func Refused[R sizing.Request](t *testing.T, newRequest func() R, words func(str
 	}
 }
 
-// Fuzz sets the inputs of any line in a new request: it fails, or its result is sound and
-// passes check.
+// Fuzz sets the inputs of arbitrary lines in a new request. Sizing must fail, or its result
+// must be sound and pass check.
 func Fuzz[R sizing.Request](f *testing.F, newRequest func() R, seeds []string, check func(*testing.T, *sizing.Result)) {
 	figures := Figures(f)
 	for _, line := range seeds {
@@ -99,7 +99,7 @@ func Fuzz[R sizing.Request](f *testing.F, newRequest func() R, seeds []string, c
 	})
 }
 
-// Want checks values: group/name, and the printed value.
+// Want checks printed values by group/name.
 func Want(t *testing.T, r *sizing.Result, want map[string]string) {
 	t.Helper()
 	for key, value := range want {
@@ -112,8 +112,8 @@ func Want(t *testing.T, r *sizing.Result, want map[string]string) {
 	}
 }
 
-// Sound checks what holds for every result: each value has a reason, names are unique, YAML
-// files are one valid document each, and budgets suffice.
+// Sound checks what applies to every result: each value has a reason, names are unique, each
+// YAML file is one valid document, and budgets suffice.
 func Sound(t testing.TB, r *sizing.Result) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -158,8 +158,7 @@ func BadInput(err error) bool {
 	return errors.As(err, &bad)
 }
 
-// ReadYAML decodes one document; unknown and duplicate keys, and a second document, are
-// errors.
+// ReadYAML decodes one document. It rejects unknown and duplicate keys, and a second document.
 func ReadYAML(text string, into any) error {
 	dec := yaml.NewDecoder(strings.NewReader(text))
 	dec.KnownFields(true)

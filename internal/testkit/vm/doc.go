@@ -1,3 +1,3 @@
 // Package vm boots the Debian test root in QEMU, in software, with the hardware that a test
-// needs.
+// requires.
 package vm

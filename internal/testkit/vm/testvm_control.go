@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// errGone says that a reboot or a power cut took the answer away.
+// errGone is returned if a reboot or a power cut prevented an answer.
 var errGone = errors.New("the machine went down before it answered")
 
-// startToDie starts a command that ends with this process, also when a test's
-// time is up and no cleanup runs. The channel is closed when it has ended.
+// startToDie starts a command that ends with this process, even if a test times out and no
+// cleanup runs. The channel is closed when the command has ended.
 func startToDie(c *exec.Cmd) (<-chan struct{}, error) {
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
-		// The kernel sends the signal when the thread ends that forked, so the
-		// thread must live as long as the command.
+		// The kernel sends the signal when the thread that forked ends, so the thread must
+		// live as long as the command.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(ended)
@@ -37,7 +37,7 @@ func startToDie(c *exec.Cmd) (<-chan struct{}, error) {
 	return ended, <-started
 }
 
-// listen reads the agent's lines until the connection ends.
+// listen reads lines from the agent until the connection ends.
 func (vm *VM) listen(conn net.Conn, boots chan<- string) {
 	in := json.NewDecoder(conn)
 	for {
@@ -79,8 +79,8 @@ func (vm *VM) dropWaiting() {
 	}
 }
 
-// Exec runs a program in the guest over the serial channel, which needs no
-// network. TimeoutS is ten minutes when zero. Many may run at once.
+// Exec runs a program in the guest over the serial channel, which needs no network. A TimeoutS
+// of 0 means ten minutes. Calls may be concurrent.
 func (vm *VM) Exec(q Request) (Reply, error) {
 	if q.TimeoutS == 0 {
 		q.TimeoutS = 600
@@ -108,14 +108,14 @@ func (vm *VM) Exec(q Request) (Reply, error) {
 	}
 }
 
-// Run runs a shell command in the guest and returns what it printed, standard
-// error after standard output, and its exit code.
+// Run runs a shell command in the guest and returns its output, standard error after standard
+// output, and its exit code.
 func (vm *VM) Run(command string) (output string, code int) {
 	vm.t.Helper()
 	return vm.RunFor(0, command)
 }
 
-// RunFor is Run for a command that may take longer than ten minutes.
+// RunFor runs a command like Run, which may take longer than ten minutes.
 func (vm *VM) RunFor(within time.Duration, command string) (output string, code int) {
 	vm.t.Helper()
 	r, err := vm.Exec(Request{Argv: []string{"sh", "-c", command}, TimeoutS: within.Seconds()})
@@ -128,7 +128,7 @@ func (vm *VM) RunFor(within time.Duration, command string) (output string, code 
 	return string(r.Stdout) + string(r.Stderr), r.Code
 }
 
-// Must is Run that fails the test unless the command exits with 0.
+// Must runs a command like Run, and fails the test unless the exit code is 0.
 func (vm *VM) Must(command string) string {
 	vm.t.Helper()
 	out, code := vm.Run(command)
@@ -138,7 +138,7 @@ func (vm *VM) Must(command string) string {
 	return out
 }
 
-// Put copies a file of this machine into the guest, with its mode.
+// Put copies a file of this machine to the guest, with its mode.
 func (vm *VM) Put(from, to string) {
 	vm.t.Helper()
 	vm.mu.Lock()
@@ -150,7 +150,7 @@ func (vm *VM) Put(from, to string) {
 		filepath.Dir(to), name, to, name, to))
 }
 
-// Write makes a file in the guest.
+// Write creates a file in the guest.
 func (vm *VM) Write(name, content string) {
 	vm.t.Helper()
 	r, err := vm.Exec(Request{Stdin: []byte(content),
@@ -160,7 +160,7 @@ func (vm *VM) Write(name, content string) {
 	}
 }
 
-// Read returns a file of the guest.
+// Read returns the content of a file in the guest.
 func (vm *VM) Read(name string) string {
 	vm.t.Helper()
 	r, err := vm.Exec(Request{Argv: []string{"cat", name}})
@@ -170,15 +170,14 @@ func (vm *VM) Read(name string) string {
 	return string(r.Stdout)
 }
 
-// BootID is the boot id of the guest's kernel, as /proc shows it.
+// BootID returns the boot id of the guest's kernel.
 func (vm *VM) BootID() string {
 	vm.mu.Lock()
 	defer vm.mu.Unlock()
 	return vm.bootID
 }
 
-// Address is host:port on this machine's loopback where a forwarded port of the
-// guest answers.
+// Address returns host:port on this machine's loopback for a forwarded port of the guest.
 func (vm *VM) Address(port int) string {
 	vm.t.Helper()
 	host, ok := vm.ports[port]
@@ -188,8 +187,8 @@ func (vm *VM) Address(port int) string {
 	return fmt.Sprintf("127.0.0.1:%d", host)
 }
 
-// SSH makes an ssh command that logs in as root over the network device net0
-// and runs argv, or a shell when there is none.
+// SSH returns an ssh command that logs in as root over the network device net0 and runs argv,
+// or a shell if argv is empty.
 func (vm *VM) SSH(argv ...string) *exec.Cmd {
 	vm.t.Helper()
 	return exec.Command("ssh", append([]string{"-F", "none", "-q", "-p", fmt.Sprint(vm.ports[22]),
@@ -204,9 +203,9 @@ func (vm *VM) SetLink(device string, up bool) {
 	vm.Monitor("set_link", map[string]any{"name": device, "up": up})
 }
 
-// AddDisk plugs an empty disk of 64 MiB into the running machine: kind is
-// "scsi", "virtio" or "nvme" (of the latter two there is room for four). The
-// name it returns is the disk's serial number, and what RemoveDisk takes.
+// AddDisk plugs an empty disk of 64 MiB into the running machine. kind is "scsi", "virtio" or
+// "nvme" (at most four of the latter two). The returned name is the disk's serial number, for
+// RemoveDisk.
 func (vm *VM) AddDisk(kind string) string {
 	vm.t.Helper()
 	vm.mu.Lock()
@@ -234,18 +233,17 @@ func (vm *VM) AddDisk(kind string) string {
 	return name
 }
 
-// addedDisk is a disk of AddDisk, to be there again at the next Start.
+// addedDisk is a disk of AddDisk, which the next Start plugs in again.
 type addedDisk struct{ name, driver, bus string }
 
-// RemoveDisk pulls a disk that AddDisk plugged in.
+// RemoveDisk unplugs a disk that AddDisk plugged in.
 func (vm *VM) RemoveDisk(name string) {
 	vm.t.Helper()
 	vm.Monitor("device_del", map[string]any{"id": name + "-dev"})
 	vm.added = slices.DeleteFunc(vm.added, func(d addedDisk) bool { return d.name == name })
 }
 
-// Monitor gives QEMU a command of its machine protocol (QMP) and returns the
-// answer.
+// Monitor sends QEMU a command of its machine protocol (QMP) and returns the answer.
 func (vm *VM) Monitor(command string, arguments map[string]any) json.RawMessage {
 	vm.t.Helper()
 	answer, err := vm.monitor.execute(command, arguments)
@@ -255,7 +253,7 @@ func (vm *VM) Monitor(command string, arguments map[string]any) json.RawMessage 
 	return answer
 }
 
-// monitor speaks QMP: one JSON value per line; events come in between.
+// monitor is a QMP connection: one JSON value per line, with events in between.
 type monitor struct {
 	mu   sync.Mutex
 	conn net.Conn

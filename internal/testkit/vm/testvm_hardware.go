@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// build makes a machine that is switched off.
+// build creates a machine that is switched off.
 func build(t testing.TB, o Options) *VM {
 	t.Helper()
 	const why = "boots a virtual machine"
@@ -48,7 +48,7 @@ func build(t testing.TB, o Options) *VM {
 		t.Fatal(err)
 	}
 	copyFile(t, agent, filepath.Join(vm.share, "agent.bin"))
-	// Run from memory: the shared directory serves a program page by page.
+	// Copy it to memory, because the shared directory serves a program page by page.
 	start := "#!/bin/sh\ncp /run/test/agent.bin /run/agent && exec /run/agent\n"
 	if err := os.WriteFile(filepath.Join(vm.share, "agent"), []byte(start), 0o755); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func build(t testing.TB, o Options) *VM {
 	return vm
 }
 
-// makeDisk makes an empty disk of some MiB.
+// makeDisk creates an empty disk of mib MiB.
 func (vm *VM) makeDisk(name string, mib int64) {
 	vm.t.Helper()
 	f, err := os.Create(vm.file(name))
@@ -105,25 +105,24 @@ func copyFile(t testing.TB, from, to string) {
 	}
 }
 
-// arguments of QEMU. Everything is named, so that Monitor can speak of it:
-// network devices net0 (control, ssh) and net1, PCI slots hot0 to hot3, SCSI
-// bus scsi0.0.
+// arguments returns the arguments of QEMU. All devices have names for Monitor: network devices
+// net0 (control, ssh) and net1, PCI slots hot0 to hot3, SCSI bus scsi0.0.
 func (vm *VM) arguments() []string {
 	cache := root.Cache(vm.t)
 	args := []string{
 		"-nodefaults", "-no-user-config", "-display", "none",
-		// A reset ends QEMU, and Reboot starts another: a warm reset takes
-		// twice as long, because of what the emulator has translated before.
+		// A reset ends QEMU, and Reboot starts another: a warm reset takes twice as long,
+		// because of the code that the emulator has already translated.
 		"-no-reboot",
-		// Four CPUs on four nodes; no KVM, so that it is the same everywhere.
-		// A plain CPU: the guest's libraries and ciphers use no instructions
-		// that are slow to emulate, which saves a third of the boot.
+		// Four CPUs on four nodes; no KVM, so that results are the same everywhere. The CPU is
+		// plain, so that the guest's libraries and ciphers use no instructions that are slow
+		// to emulate, which saves a third of the boot.
 		"-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "Nehalem", "-smp", "4,sockets=4",
 		"-m", fmt.Sprint(vm.o.MemoryMiB),
 		"-kernel", filepath.Join(cache, "vmlinuz"), "-initrd", vm.file("initrd"),
 		"-append", strings.TrimSpace("console=ttyS0 quiet mitigations=off nokaslr " +
 			"random.trust_cpu=on audit=0 udev.event_timeout=600 rcupdate.rcu_cpu_stall_suppress=1 systemd.show_status=0 " +
-			// For state, when the machine does not come up.
+			// Used by state if the machine does not boot.
 			"sysrq_always_enabled=1 systemd.journald.forward_to_console=1 systemd.journald.max_level_console=err " + vm.o.Append),
 		"-chardev", "file,id=console,append=on,path=" + vm.file("console"), "-serial", "chardev:console",
 		"-qmp", "unix:" + vm.file("qmp") + ",server=on,wait=off",
@@ -140,8 +139,8 @@ func (vm *VM) arguments() []string {
 		forward += fmt.Sprintf(",hostfwd=tcp:127.0.0.1:%d-:%d", host, guest)
 	}
 	args = append(args,
-		// Flushed data must be in the file when Kill cuts the power, all else
-		// may be lost: that is what writeback with qcow2 does.
+		// When Kill cuts the power, flushed data must be in the file, and all else may be
+		// lost: writeback with qcow2 has this effect.
 		"-drive", "if=none,id=root,format=qcow2,cache=writeback,file="+vm.file("root.qcow2"),
 		"-device", "virtio-blk-pci,drive=root",
 		"-drive", "if=none,id=virtio,format=raw,file="+vm.file("virtio.raw"),
@@ -151,7 +150,7 @@ func (vm *VM) arguments() []string {
 		"-device", "virtio-scsi-pci,id=scsi0",
 		"-drive", "if=none,id=scsi,format=raw,file="+vm.file("scsi.raw"),
 		"-device", "scsi-hd,drive=scsi,bus=scsi0.0,serial=scsi0",
-		// restrict: the guest has no network; only the forwarded ports reach it.
+		// With restrict the guest has no network; only the forwarded ports reach it.
 		"-netdev", "user,id=user0,restrict=on"+forward,
 		"-device", "virtio-net-pci,id=net0,netdev=user0,mac=52:54:00:00:00:01",
 		"-netdev", "user,id=user1,restrict=on,net=192.168.77.0/24",

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// rootModules are what the kernel needs to mount the root disk.
+// rootModules are the modules that the kernel needs to mount the root disk.
 var rootModules = []string{"virtio_pci", "virtio_blk", "crc32c_generic", "ext4"}
 
-// initrd makes an initial RAM disk of program init and the modules that the
-// root disk needs, with what they depend on, numbered in loading order.
+// initrd creates an initial RAM disk with the program init and the modules for the root disk,
+// with their dependencies, numbered in loading order.
 func initrd(tree, init string) ([]byte, error) {
 	release, err := filepath.Glob(filepath.Join(tree, "lib/modules/*/modules.dep"))
 	if err != nil || len(release) != 1 {
@@ -23,7 +23,7 @@ func initrd(tree, init string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// modules.dep: "path: dependency dependency", nearest dependency first.
+	// Format of modules.dep: "path: dependency dependency", nearest dependency first.
 	needs := map[string][]string{}
 	for line := range strings.Lines(string(dep)) {
 		if module, rest, ok := strings.Cut(line, ":"); ok {
@@ -68,8 +68,8 @@ func initrd(tree, init string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// cpio appends one entry in the "new ASCII" format, the one that the kernel
-// reads (Documentation/driver-api/early-userspace/buffer-format.rst).
+// cpio appends one entry in the "new ASCII" format, which the kernel reads
+// (Documentation/driver-api/early-userspace/buffer-format.rst).
 func cpio(out *bytes.Buffer, name string, mode int, data []byte) {
 	// Fields: inode, mode, uid, gid, links, time, size, four device numbers,
 	// length of the name with its zero byte, checksum (unused).

@@ -12,16 +12,15 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// makeServersDisk makes the root disk of a machine that has the servers too: the
-// root with the servers laid over the first one, with the accounts of both. Where
-// both have a file, their packages are the same. No server starts by itself: each
-// costs a boot ten seconds.
+// makeServersDisk creates the root disk of a machine with the servers: the root with the
+// servers laid over the first one, with the accounts of both. Files that both contain come from
+// the same packages. No server starts by itself, because each one adds ten seconds to a boot.
 func (vm *VM) makeServersDisk(t testing.TB) {
 	t.Helper()
 	over := vm.file("over")
 	machine, servers := root.Dir(t), root.Servers(t)
 	renumbered := mergeAccounts(t, machine, servers, filepath.Join(over, "etc"))
-	// What makes it this machine, and no chroot.
+	// Files that make it this machine, and not a chroot.
 	for _, name := range []string{"etc/fstab", "etc/machine-id", "etc/hostname", "etc/hosts"} {
 		copyFile(t, filepath.Join(machine, name), filepath.Join(over, name))
 	}
@@ -30,9 +29,9 @@ func (vm *VM) makeServersDisk(t testing.TB) {
 	os.RemoveAll(over)
 }
 
-// mergeScript lays one tree over another and makes a file system of it. After
-// the directory for its work and the three trees it gets the accounts of the
-// first tree that have other numbers now: user or group, the old one, the new one.
+// mergeScript lays one tree over another and creates a file system from the result. Its
+// arguments are a work directory, the three trees, and the renumbered accounts of the first
+// tree: user or group, old number, new number.
 const mergeScript = `
 work=$1 machine=$2 servers=$3 over=$4
 shift 4
@@ -56,10 +55,10 @@ truncate -s 4G "$work/servers.ext4"
 mkfs.ext4 -q -F -L fettle-test -E lazy_itable_init=1,lazy_journal_init=1 -d root "$work/servers.ext4"
 `
 
-// mergeAccounts writes the account files of two trees into a directory: of the
-// second all, of the first what the second has not, with a free number where the
-// second uses its own. It returns "uid" or "gid", the number in the first tree and
-// the new one, for each that is another.
+// mergeAccounts writes the merged account files of two trees to a directory: all accounts of
+// the second, and those that only the first has, with a free number if the second uses theirs.
+// For each renumbered account it returns "uid" or "gid", the number in the first tree, and the
+// new one.
 func mergeAccounts(t testing.TB, first, second, dir string) (renumbered []string) {
 	t.Helper()
 	read := func(tree, name string) [][]string {

@@ -15,33 +15,33 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// consoleTail is how much of the console a report of a machine that does not
-// answer quotes; the whole of it is in the test's log.
+// consoleTail is the number of bytes of the console that a report about an unresponsive machine
+// quotes. The test's log has all of it.
 const consoleTail = 4096
 
-// errWedged says that the emulator has lost a CPU's wake-up while the machine booted: seen
-// with QEMU 7.2, TCG with a thread for each CPU, on processors that were not idle. A CPU
-// sleeps with the timer's bit in its IRR, and others spin until it answers, for ever.
+// errWedged is returned if the emulator has lost a CPU's wake-up during the boot: observed with
+// QEMU 7.2, TCG with a thread for each CPU, on processors that were not idle. A CPU sleeps with
+// the timer's bit in its IRR, and others spin forever until it answers.
 var errWedged = errors.New("the emulator has lost a CPU")
 
-// mostBoots is how often a machine is switched on until it has to come up.
+// mostBoots limits the attempts to boot a machine.
 const mostBoots = 3
 
-// lockup is the message of the kernel's watchdog about a CPU that does not schedule.
+// lockup matches the message of the kernel's watchdog about a CPU that does not schedule.
 var lockup = regexp.MustCompile(`watchdog: BUG: soft lockup - CPU#\d+ stuck for (\d+)s!`)
 
-// stuckFor is how long a CPU has to be stuck to be given up. What a busy host holds up
-// comes back.
+// stuckFor is the time after which a stuck CPU is given up. A CPU that a busy host delays
+// recovers earlier.
 const stuckFor = 100 * time.Second
 
-// blocked is what the kernel prints of a task that has waited without being woken: seen
-// in a boot on busy processors, systemd and all its mounts, while every CPU slept.
+// blocked matches the kernel's message about a task that has waited without being woken:
+// observed in a boot on busy processors for systemd and all its mounts, while every CPU slept.
 var blocked = regexp.MustCompile(`INFO: task systemd:1 blocked for more than (\d+) seconds`)
 
-// blockedFor is how long process 1 has to be blocked; the kernel looks every 120 s.
+// blockedFor is the time until process 1 counts as blocked; the kernel checks every 120 s.
 const blockedFor = 240 * time.Second
 
-// wedged reports whether a console shows a CPU, or process 1, that will not come back.
+// wedged reports whether a console shows that a CPU, or process 1, will not recover.
 func wedged(console string) bool {
 	for _, m := range blocked.FindAllStringSubmatch(console, -1) {
 		if s, err := strconv.Atoi(m[1]); err == nil && time.Duration(s)*time.Second >= blockedFor {
@@ -56,8 +56,8 @@ func wedged(console string) bool {
 	return false
 }
 
-// watch looks at the console of a machine that boots, and cuts the power when it is
-// wedged. What is returned ends that, and gives the machine's state as it was then.
+// watch monitors the console of a booting machine, and cuts the power if it is wedged. The
+// returned function ends that, and returns the machine's state at that time.
 func (vm *VM) watch() (end func() string) {
 	before := len(vm.Console())
 	over, ended := make(chan struct{}), make(chan struct{})
@@ -84,10 +84,9 @@ func (vm *VM) watch() (end func() string) {
 	}
 }
 
-// state describes a machine that does not do what is waited for, so that the
-// reason can be found afterwards: what the emulator says of it, where each CPU
-// is and which interrupts it has not taken, and what the kernel says of its
-// tasks. It takes up to two minutes and never fails.
+// state describes an unresponsive machine, so that the reason can be found afterwards: the
+// emulator's status, the position and pending interrupts of each CPU, and the kernel's report
+// on its tasks. It takes up to two minutes and never fails.
 func (vm *VM) state() string {
 	if !vm.Running() {
 		return "the machine is switched off"
@@ -101,8 +100,8 @@ func (vm *VM) state() string {
 		registers, err := vm.human("info registers -a")
 		fmt.Fprintf(&b, "CPUs:%s\n%s", because(err), whereCPUs(registers, vm.symbols()))
 		for cpu := range 4 {
-			// A CPU that sleeps with a bit in IRR that it would take has lost
-			// its wake-up: the emulator's fault, not the guest's.
+			// A CPU that sleeps with an acceptable bit in IRR has lost its wake-up: the
+			// emulator's fault, not the guest's.
 			lapic, err := vm.human(fmt.Sprintf("info lapic %d", cpu))
 			fmt.Fprintf(&b, "interrupts of CPU %d:%s\n%s", cpu, because(err), indent(lapic))
 		}
@@ -126,7 +125,7 @@ func (vm *VM) state() string {
 	return b.String()
 }
 
-// human gives QEMU a command of its monitor for people.
+// human runs a command of QEMU's monitor for people.
 func (vm *VM) human(command string) (string, error) {
 	answer, err := vm.monitor.execute("human-monitor-command", map[string]any{"command-line": command})
 	if err != nil {
@@ -137,10 +136,9 @@ func (vm *VM) human(command string) (string, error) {
 	return strings.ReplaceAll(text, "\r\n", "\n"), err
 }
 
-// dumpTasks presses the keys on which the kernel prints to its console what its
-// CPUs do and where its tasks wait (Documentation/admin-guide/sysrq.rst; 9
-// makes it print everything). It returns when the console has been quiet for
-// some seconds.
+// dumpTasks presses the keys that make the kernel print to its console what its CPUs do and
+// where its tasks wait (Documentation/admin-guide/sysrq.rst; 9 makes it print everything). It
+// returns when nothing has been printed for some seconds.
 func (vm *VM) dumpTasks() error {
 	for _, key := range []string{"9", "l", "w", "t"} {
 		var keys []map[string]string
@@ -161,14 +159,14 @@ func (vm *VM) dumpTasks() error {
 	return nil
 }
 
-// cpuState finds in "info registers -a" what whereCPUs prints.
+// cpuState matches the values in "info registers -a" that whereCPUs prints.
 var cpuState = regexp.MustCompile(`(?s)CPU#(\d+)\n.*?RIP=([0-9a-f]+) RFL=([0-9a-f]+) .*?HLT=(\d)`)
 
-// interruptFlag is IF of the x86 flags register: interrupts are taken.
+// interruptFlag is the IF bit of the x86 flags register: interrupts are enabled.
 const interruptFlag = 1 << 9
 
-// whereCPUs says of each CPU which function of the kernel it is in, whether it
-// sleeps, and whether it takes interrupts.
+// whereCPUs prints for each CPU its kernel function, whether it sleeps, and whether it accepts
+// interrupts.
 func whereCPUs(registers string, symbols []symbol) string {
 	var b strings.Builder
 	for _, m := range cpuState.FindAllStringSubmatch(registers, -1) {
@@ -195,8 +193,8 @@ type symbol struct {
 	name    string
 }
 
-// symbols reads the kernel's own list; the guest's kernel is where the list says
-// because it starts with nokaslr.
+// symbols reads the kernel's symbol list. Its addresses are valid because the guest's kernel
+// boots with nokaslr.
 func (vm *VM) symbols() []symbol {
 	found, _ := filepath.Glob(filepath.Join(root.Dir(vm.t), "boot/System.map-*"))
 	if len(found) == 0 {
@@ -209,7 +207,7 @@ func (vm *VM) symbols() []symbol {
 	return parseSymbols(string(data))
 }
 
-// parseSymbols reads the lines of a System.map: address, kind, name.
+// parseSymbols parses the lines of a System.map: address, type, name.
 func parseSymbols(text string) []symbol {
 	var symbols []symbol
 	for line := range strings.Lines(text) {

@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// Tests builds the tests of a package, "." for the caller's, as one program that needs no
-// libraries of the machine that it is Put on, and returns where it is.
+// Tests builds the tests of a package ("." for the caller's) as one program that needs no
+// libraries of the machine that it is Put on, and returns its path.
 func Tests(t testing.TB, pkg string) string {
 	t.Helper()
 	root.Real(t, "boots a virtual machine")

@@ -1,7 +1,6 @@
-// testvm boots the Debian test root in QEMU, in software, with more
-// hardware than the machine of the tests has: four NUMA nodes, NVMe, SCSI and
-// virtio disks, two network devices; systemd, D-Bus, polkit and udev as they
-// are. Only tests import it.
+// testvm boots the Debian test root in QEMU, in software, with more hardware than the test
+// machine: four NUMA nodes, NVMe, SCSI and virtio disks, two network devices. systemd, D-Bus,
+// polkit and udev are unmodified. Only tests import it.
 
 package vm
 
@@ -19,36 +18,32 @@ import (
 	"time"
 )
 
-// Options of a virtual machine. The zero value is the machine that the package
-// comment describes.
+// Options are the options of a virtual machine. The zero value is the machine in the package
+// comment.
 type Options struct {
 	// Append is added to the kernel command line.
 	Append string
-	// Forward are TCP ports of the guest that Address makes reachable, besides
-	// ssh's.
+	// Forward are TCP ports of the guest for Address, in addition to that of ssh.
 	Forward []int
-	// MemoryMiB is the size of main memory, 2048 when zero; a quarter of it is
-	// on each node.
+	// MemoryMiB is the size of main memory, a quarter of it on each node; 0 means 2048.
 	MemoryMiB int
-	// Servers adds the root with the servers whose tuning is tested
-	// (test/root/servers), with their units and files as they are installed, but
-	// disabled.
+	// Servers adds the root with the servers whose tuning is tested (test/root/servers). Their
+	// units and files are as installed, but disabled.
 	Servers bool
 	// ATA adds a disk on the SATA controller.
 	ATA bool
 	// Peripherals adds a USB controller with a tablet, and an HD Audio card.
 	Peripherals bool
-	// Ready is the systemd unit that Boot waits for; multi-user.target when
-	// empty.
+	// Ready is the systemd unit that Boot waits for; "" means multi-user.target.
 	Ready string
-	// EveryTier boots the machine in make test too; the others are the slow
-	// matrix, which make test-nightly runs.
+	// EveryTier boots the machine in make test too. Other machines belong to the slow matrix,
+	// which make test-nightly runs.
 	EveryTier bool
 }
 
-// VM is one virtual machine. It ends with its test. Its root disk starts as the
-// cached image, which is never written; what the machine writes lives as long
-// as the VM, across Reboot and Kill.
+// VM is one virtual machine. It ends with its test. Its root disk starts as the cached image,
+// which is never written; changes of the machine persist across Reboot and Kill, until the VM
+// ends.
 type VM struct {
 	t       testing.TB
 	o       Options
@@ -70,12 +65,12 @@ type VM struct {
 	disks   int
 }
 
-// bootTime is how long a boot may take until the machine is ready: it needs
-// about 55 s of processor time, and the processors are often not idle.
+// bootTime limits the time of a boot until the machine is ready: it needs about 55 s of
+// processor time, and the processors are often not idle.
 const bootTime = 12 * time.Minute
 
-// Boot starts a machine and waits until it is ready. Tests of one package
-// should share one: boot in a parent test and use t.Run.
+// Boot starts a machine and waits until it is ready. Tests of one package should share a
+// machine: boot in a parent test and use t.Run.
 func Boot(t testing.TB, o Options) *VM {
 	t.Helper()
 	vm := build(t, o)
@@ -83,8 +78,8 @@ func Boot(t testing.TB, o Options) *VM {
 	return vm
 }
 
-// Append adds to the kernel command line from the next boot on: QEMU starts the
-// kernel itself, so whoever tests a boot loader's file has to read it.
+// Append adds to the kernel command line from the next boot on. QEMU starts the kernel itself,
+// so tests of a boot loader's file must read the file.
 func (vm *VM) Append(arguments string) { vm.o.Append += " " + arguments }
 
 func (vm *VM) file(name string) string { return filepath.Join(vm.dir, name) }
@@ -96,8 +91,7 @@ func (vm *VM) command(argv ...string) {
 	}
 }
 
-// Start switches a machine on that Kill or Poweroff has ended, and waits until
-// it is ready.
+// Start switches on a machine after Kill or Poweroff, and waits until it is ready.
 func (vm *VM) Start() {
 	vm.t.Helper()
 	if vm.Running() {
@@ -115,8 +109,8 @@ func (vm *VM) Start() {
 	}
 }
 
-// start switches the machine on and waits some time until it is ready. The error
-// tells the machine's state; with errWedged the machine is off again.
+// start switches the machine on and waits until it is ready, at most the time within. The error
+// describes the machine's state; after errWedged the machine is off again.
 func (vm *VM) start(within time.Duration) error {
 	wedged := vm.watch()
 	err := vm.boot(within)
@@ -158,7 +152,7 @@ func (vm *VM) boot(within time.Duration) error {
 	return vm.waitReady(end)
 }
 
-// dial connects to a socket that QEMU is about to make.
+// dial connects to a socket that QEMU is about to create.
 func (vm *VM) dial(name string, end time.Time) (net.Conn, error) {
 	for {
 		conn, err := net.Dial("unix", vm.file(name))
@@ -185,8 +179,8 @@ func (vm *VM) waitReady(end time.Time) error {
 	case <-time.After(time.Until(end)):
 		return fmt.Errorf("the virtual machine did not boot within %s\n%s", time.Since(began).Round(time.Second), vm.state())
 	}
-	// Starting what the boot is starting waits for it, without asking again and
-	// again, which would slow down what is waited for.
+	// To start a unit that the boot is starting waits for it without polling, which would slow
+	// down the boot.
 	left := max(time.Until(end), time.Minute)
 	r, err := vm.Exec(Request{TimeoutS: left.Seconds(), Argv: []string{"systemctl", "start", vm.o.Ready}})
 	switch {
@@ -198,8 +192,7 @@ func (vm *VM) waitReady(end time.Time) error {
 	return nil
 }
 
-// jobs is what systemd is waiting for and what has failed, as far as the guest
-// answers.
+// jobs describes what systemd is waiting for and what has failed, if the guest answers.
 func (vm *VM) jobs() string {
 	r, err := vm.Exec(Request{TimeoutS: 120, Argv: []string{"sh", "-c",
 		"systemctl list-jobs --no-pager; systemctl --failed --no-pager; journalctl --no-pager --boot --lines 50"}})
@@ -209,7 +202,7 @@ func (vm *VM) jobs() string {
 	return string(r.Stdout) + string(r.Stderr)
 }
 
-// Running says whether the machine is switched on.
+// Running reports whether the machine is switched on.
 func (vm *VM) Running() bool {
 	if vm.qemu == nil {
 		return false
@@ -222,17 +215,16 @@ func (vm *VM) Running() bool {
 	}
 }
 
-// Reboot restarts the guest as an administrator does, and waits until it is
-// ready. Hot-plugged disks stay plugged in.
+// Reboot restarts the guest as an administrator does, and waits until it is ready. Hot-plugged
+// disks remain plugged in.
 func (vm *VM) Reboot() {
 	vm.t.Helper()
-	// As "systemctl reboot", without starting logind only to ask it.
+	// Like "systemctl reboot", but without starting logind for the request.
 	vm.RebootWith("systemctl start --no-block --job-mode=replace-irreversibly reboot.target")
 }
 
-// RebootWith restarts the guest with a command of the test's choice
-// ("echo b >/proc/sysrq-trigger" is the reset button) and waits until it is
-// ready.
+// RebootWith restarts the guest with the given command ("echo b >/proc/sysrq-trigger" is the
+// reset button) and waits until it is ready.
 func (vm *VM) RebootWith(command string) {
 	vm.t.Helper()
 	go vm.Exec(Request{Argv: []string{"sh", "-c", command}, TimeoutS: bootTime.Seconds()})
@@ -244,8 +236,7 @@ func (vm *VM) RebootWith(command string) {
 	vm.Start()
 }
 
-// Kill cuts the power: nothing that the guest has not flushed survives. Start
-// switches it on again.
+// Kill cuts the power: data that the guest has not flushed is lost. Start switches it on again.
 func (vm *VM) Kill() {
 	if vm.Running() {
 		vm.qemu.Process.Kill()
@@ -253,7 +244,7 @@ func (vm *VM) Kill() {
 	}
 }
 
-// Poweroff shuts the guest down in order.
+// Poweroff shuts the guest down cleanly.
 func (vm *VM) Poweroff() {
 	vm.t.Helper()
 	go vm.Exec(Request{Argv: []string{"systemctl", "poweroff"}, TimeoutS: 60})
@@ -264,7 +255,7 @@ func (vm *VM) Poweroff() {
 	}
 }
 
-// Console is what the guest has printed on its serial line.
+// Console returns what the guest has printed on its serial line.
 func (vm *VM) Console() string {
 	data, err := os.ReadFile(vm.file("console"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -1,13 +1,13 @@
-// wire is what a test and its agent in the virtual machine say to each
-// other: JSON, one value a line, over a virtio-serial port. The agent's first
-// line after every start is a Reply with Boot set.
+// wire is the protocol between a test and its agent in the virtual machine: JSON, one value per
+// line, over a virtio-serial port. The agent's first line after every start is a Reply with
+// Boot set.
 
 package vm
 
-// Port is the name of the port, below /dev/virtio-ports.
+// Port is the name of the serial port, below /dev/virtio-ports.
 const Port = "org.fettle.test"
 
-// Request asks the agent to run a program.
+// Request makes the agent run a program.
 type Request struct {
 	ID       int64    `json:"id"`
 	Argv     []string `json:"argv"`

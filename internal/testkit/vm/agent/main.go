@@ -1,5 +1,5 @@
-// Agent is the test's hand inside the virtual machine: it runs the programs
-// that the test asks for. The test root's fettle-agent.service starts it.
+// Agent runs inside the virtual machine and runs programs on behalf of the test. The test
+// root's fettle-agent.service starts it.
 package main
 
 import (
@@ -52,7 +52,7 @@ func serve() error {
 	}
 }
 
-// open waits for udev to name the port.
+// open waits until udev has created the port.
 func open(path string) (*os.File, error) {
 	for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -72,7 +72,7 @@ func run(q vm.Request) vm.Reply {
 	c.Dir = "/"
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
-	// A daemon that a command leaves behind may keep its standard output.
+	// A daemon that a command leaves behind may keep its standard output open.
 	c.WaitDelay = 500 * time.Millisecond
 	err := c.Run()
 	r := vm.Reply{ID: q.ID, Stdout: stdout.Bytes(), Stderr: stderr.Bytes()}

@@ -1,6 +1,6 @@
-// Init is the first program of the virtual machine: it loads the kernel modules
-// that the root disk needs, mounts it and becomes its init. A distribution's
-// initrd does the same, in five times the time of an emulated CPU.
+// Init is the first program of the virtual machine: it loads the kernel modules for the root
+// disk, mounts the disk and executes its init. A distribution's initrd does the same, but takes
+// five times as long on an emulated CPU.
 package main
 
 import (
