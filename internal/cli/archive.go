@@ -12,17 +12,17 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// maxArchivedProfiles and maxArchivedBytes limit what an archive holds for plans: a profile may
-// name half of /sys.
+// maxArchivedProfiles and maxArchivedBytes limit what an archive contains for plans, because a
+// profile may name half of /sys.
 const (
 	maxArchivedProfiles = 512
 	maxArchivedBytes    = 64 << 20 // beyond it no further profile is planned
 )
 
-// readForPlans reads, through a host that records, what the plan of each profile needs and what
-// else sets the values, so that the archive has what diff, show, recommend and why need.
-// Nothing is written, and no profile function is executed. Errors are ignored: they appear
-// again on the archive, and are reported there.
+// readForPlans reads, through a recording host, everything that the plan of each profile and
+// the search for other sources of values need, so that diff, show, recommend and why work on
+// the archive. It writes nothing and executes no profile function. It ignores errors: they
+// recur on the archive, and are reported there.
 func (a *app) readForPlans(ctx context.Context, h *host.Host, rec *host.Recording) {
 	quiet := *a
 	quiet.screen = ui.NewScreen(io.Discard, io.Discard)
@@ -41,16 +41,16 @@ func (a *app) readForPlans(ctx context.Context, h *host.Host, rec *host.Recordin
 		if i == maxArchivedProfiles || rec.Size() > upTo || ctx.Err() != nil {
 			return
 		}
-		// without fettle's journal, which a copy does not have
+		// Plan without fettle's journal, which a copy does not have.
 		if p, err := m.Load(ctx, false, tune.WithPostLoaded([]string{s.Name}, m.PostLoaded())...); err == nil {
 			_, _ = m.Engine.PlanProfile(ctx, p, &journal.State{})
 		}
 	}
 }
 
-// readForChecks reads, through a host that records, the inputs of every rule, so that the archive
-// is audited as the machine. Errors in the administrator's rules are ignored: check reports
-// them.
+// readForChecks reads the inputs of every rule through a recording host, so that auditing the
+// archive gives the machine's results. It ignores errors in the administrator's rules, because
+// check reports them.
 func (a *app) readForChecks(ctx context.Context, h *host.Host) {
 	c, err := catalogue(h, nil)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// writeArtefacts writes the files of a plan below a directory, which is made if it is missing.
-// After an error the directory is as it was. owner names the plan; without one the files of
-// earlier plans stay.
+// writeArtefacts writes the files of a plan below a directory, which it creates if missing.
+// After an error the directory is unchanged. owner names the plan; without owner the files of
+// earlier plans remain.
 func writeArtefacts(dir, owner string, artefacts []sizing.Artefact, force bool) (*sizing.Written, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -50,9 +50,9 @@ func writeArtefacts(dir, owner string, artefacts []sizing.Artefact, force bool) 
 	return nil, notWritten(path, err)
 }
 
-// makeDirectory makes a directory and its missing parents, and returns them, outermost first.
+// makeDirectory creates a directory and its missing parents, and returns them, outermost first.
 func makeDirectory(dir string) ([]string, error) {
-	// the existing part of the path has to be a directory
+	// The existing part of the path must be a directory.
 	at := dir
 	for ; at != "/"; at = filepath.Dir(at) {
 		if _, err := os.Lstat(at); err == nil {
@@ -81,7 +81,7 @@ func makeDirectory(dir string) ([]string, error) {
 	return made, nil
 }
 
-// notWritten is the error of a write to a path, with what to do.
+// notWritten returns the error of a write to a path, with a hint on what to do.
 func notWritten(path string, err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {

@@ -20,13 +20,12 @@ func benchCommand(a *app) *cobra.Command {
 		benchDiskCommand(a), a.writes(benchMemoryCommand(a)), benchPostgresCommand(a), benchEtcdCommand(a))
 }
 
-// BenchResult is the JSON form of a bench: the record of the run.
+// BenchResult is the JSON form of a benchmark: the record of the run.
 type BenchResult struct {
 	*evidence.Run
 }
 
-// mayMeasure returns an error if an experiment is in progress or the record could not be
-// kept.
+// mayMeasure returns an error if an experiment is in progress or the record could not be saved.
 func mayMeasure(m *tune.Machine) error {
 	if x := tune.Holder(m.StateDir); x != nil {
 		return experiment.Busy(x)
@@ -37,8 +36,8 @@ func mayMeasure(m *tune.Machine) error {
 	return nil
 }
 
-// cutShort returns the error of a benchmark that ended early with err. left says what became
-// of what it made; kept is the record of what it had measured, or nil.
+// cutShort returns the error of a benchmark that ended early with err. left describes what
+// happened to the benchmark's files; kept is the record of what it had measured, or nil.
 func cutShort(ctx context.Context, err error, left string, kept *evidence.Run) error {
 	until := "nothing was measured yet"
 	if kept != nil && kept.ID != "" {
@@ -53,18 +52,19 @@ func cutShort(ctx context.Context, err error, left string, kept *evidence.Run) e
 	return err
 }
 
-// keeper keeps what a benchmark measures.
+// keeper returns the Keeper that records the results of a benchmark.
 func (a *app) keeper(m *tune.Machine, kind string) *evidence.Keeper {
 	return evidence.NewKeeper(experiment.Store(m), a.by(), m.Host, kind)
 }
 
-// by says who measures.
+// by returns the command, user and version that measure.
 func (a *app) by() evidence.Signature {
 	return evidence.Signature{Command: a.command, User: a.caller().String(), Version: a.version}
 }
 
-// finish records and prints a benchmark. err is why it ended early, left what became of what
-// it made, and gate the error of a complete one. body is nil if nothing was measured.
+// finish records and prints a benchmark. err is the reason for an early end, left describes
+// what remains of its files, and gate is the error of a complete one. body is nil if nothing
+// was measured.
 func finish[Body any](ctx context.Context, a *app, k *evidence.Keeper, verdict string, body *Body, err error, left string, gate error, print func(*ui.Screen, *evidence.Run, *Body)) error {
 	if body == nil {
 		return errors.Join(cutShort(ctx, err, left, nil), k.Nothing())

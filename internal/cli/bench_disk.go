@@ -73,7 +73,7 @@ func (o benchDiskOptions) mode() disk.Mode {
 	return disk.Quick
 }
 
-// fileSize returns --size in bytes; 0 for the default.
+// fileSize returns --size in bytes, or 0 for the default.
 func (o benchDiskOptions) fileSize(facts *fact.Facts) (int64, error) {
 	switch {
 	case o.size == "":
@@ -89,7 +89,7 @@ func (o benchDiskOptions) fileSize(facts *fact.Facts) (int64, error) {
 	return int64(size), err
 }
 
-// readsFileSize reads --size.
+// readsFileSize validates --size.
 func readsFileSize(word string) error {
 	size, err := unit.ParseSize(word)
 	switch {
@@ -159,7 +159,7 @@ func (a *app) benchDisk(ctx context.Context, o benchDiskOptions, dirs []string) 
 	return finish(ctx, a, k, verdict, e, err, "the files are removed", gate, disk.Print)
 }
 
-// fitForRole returns the exit code of a run with a role.
+// fitForRole returns the error, with exit code, of a run with a role.
 func fitForRole(e *disk.Evidence) error {
 	switch e.Verdict {
 	case disk.Fail:
@@ -229,7 +229,7 @@ func (o benchDiskOptions) places(a *app, h *host.Host, dirs []string) (places []
 	return places, nil
 }
 
-// sizes sets the sizes of the files.
+// sizes sets the sizes of the files to measure with.
 func (o benchDiskOptions) sizes(facts *fact.Facts, places []*disk.Place) error {
 	asked, err := o.fileSize(facts)
 	if err != nil {
@@ -249,7 +249,7 @@ func (o benchDiskOptions) sizes(facts *fact.Facts, places []*disk.Place) error {
 	return nil
 }
 
-// sayTime reports how long it will take.
+// sayTime reports the expected duration.
 func (a *app) sayTime(plan disk.Plan, places []*disk.Place) {
 	if takes := plan.Takes(); plan.Mode == disk.Sustained {
 		a.screen.Say("this takes %s at the most, until %s", experiment.Roughly(takes.Seconds()), time.Now().Add(takes).Local().Format("15:04"))

@@ -46,7 +46,7 @@ lies: since it was started, and while it is watched. Nothing is written, unless
 	return c
 }
 
-// slicesOfEtcd is the number of samples: the time is divided into as many parts.
+// slicesOfEtcd is the number of samples, each of which covers an equal part of the time.
 const slicesOfEtcd = 5
 
 func (a *app) benchEtcd(ctx context.Context, o benchEtcdOptions) error {

@@ -60,7 +60,7 @@ the journal during the measurement, and released, also after Ctrl-C or kill -9.`
 	return c
 }
 
-// plan returns what is measured on this machine.
+// plan returns the plan of the measurement on this machine.
 func (o benchMemoryOptions) plan(h *host.Host) (*memory.Plan, error) {
 	asked := memory.Asked{Rounds: o.rounds, Reads: o.reads, Unreserved: !o.reserve}
 	if o.size != "" {
@@ -117,7 +117,7 @@ func (a *app) benchMemory(ctx context.Context, o benchMemoryOptions) error {
 	return finish(ctx, a, k, verdict, result, err, "the machine is as it was", nil, memory.Print)
 }
 
-// measureMemoryCommand is the process that makes one visit.
+// measureMemoryCommand returns the hidden command whose process makes one visit.
 func measureMemoryCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "measure-memory VISIT", Hidden: true, Args: cobra.ExactArgs(1),
@@ -126,7 +126,7 @@ func measureMemoryCommand(a *app) *cobra.Command {
 			if err := json.Unmarshal([]byte(args[0]), &v); err != nil {
 				return ui.Exit(ui.Usage, err)
 			}
-			// Where memory runs out this process goes first. It can always be raised
+			// If memory runs out, this process is killed first. The value can always be raised
 			// (proc(5), oom_score_adj).
 			if err := os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0); err != nil {
 				return err

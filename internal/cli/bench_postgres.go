@@ -115,7 +115,7 @@ type PostgresTables struct {
 	Databases []PostgresTabled `json:"databases"`
 }
 
-// PostgresTabled is a database with its largest tables.
+// PostgresTabled is a database and its largest tables.
 type PostgresTabled struct {
 	Name   string           `json:"name"`
 	Tables []postgres.Table `json:"tables"`

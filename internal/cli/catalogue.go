@@ -19,11 +19,11 @@ import (
 	"fettle.dev/fettle/rules"
 )
 
-// ownRules are an administrator's.
+// ownRules is the directory of the administrator's rules.
 const ownRules = "/etc/fettle/rules.d"
 
-// catalogue loads fettle's rules and those of the administrator. say, if not nil, is called with
-// the files of a copy that cannot be read.
+// catalogue loads fettle's and the administrator's rules. If say is not nil, it is called for
+// each file of a copy that cannot be read.
 func catalogue(h *host.Host, say sayer) (*rule.Catalogue, error) {
 	own, err := administratorsRules(h, say)
 	if err != nil {
@@ -32,8 +32,8 @@ func catalogue(h *host.Host, say sayer) (*rule.Catalogue, error) {
 	return catalogueOf(own, nil)
 }
 
-// catalogueOf loads fettle's rules of some platforms, or all if platforms is nil, and an
-// administrator's. These may refer to any rule: with them platforms has to be nil.
+// catalogueOf loads fettle's rules of the given platforms, or of all if platforms is nil, and
+// an administrator's rules. Those may refer to any rule, so platforms must then be nil.
 func catalogueOf(own []rule.File, platforms []string) (*rule.Catalogue, error) {
 	inputs, sets := platform.Inputs(sources())
 	files, err := rule.Embedded(rules.FS)
@@ -57,8 +57,8 @@ func catalogueOf(own []rule.File, platforms []string) (*rule.Catalogue, error) {
 	return c, errors.Join(problems...)
 }
 
-// catalogueWith returns the catalogue with the rule files among some words, which replace the
-// administrator's of the same name; ids are the other words.
+// catalogueWith returns the catalogue including the rule files among words, which replace the
+// administrator's files of the same name; ids are the other words.
 func (a *app) catalogueWith(words []string) (c *rule.Catalogue, files, ids []string, err error) {
 	h, err := a.host()
 	if err != nil {
@@ -89,7 +89,7 @@ func (a *app) catalogueWith(words []string) (c *rule.Catalogue, files, ids []str
 	return c, files, ids, err
 }
 
-// unknownWords returns an error for each unknown platform and kind of setting that a rule names.
+// unknownWords returns an error for each unknown platform and setting kind that a rule names.
 func unknownWords(r *rule.Rule) []error {
 	var problems []error
 	for _, p := range r.Platforms {
@@ -123,9 +123,9 @@ func unknownWords(r *rule.Rule) []error {
 	return problems
 }
 
-// administratorsRules reads /etc/fettle/rules.d. On a live machine only root may be able to write
-// there: a rule could hide another, or name what fix writes. A copy may have a pipe or a
-// dangling link there: that is reported, and the audit goes on without it.
+// administratorsRules reads /etc/fettle/rules.d. On a live machine only root may have write
+// access, because a rule could hide another or choose what fix writes. If a copy has a pipe or
+// a dangling link there, that is reported, and the audit continues without it.
 func administratorsRules(h *host.Host, say sayer) ([]rule.File, error) {
 	entries, err := h.Files.ReadDir(ownRules)
 	if host.NotFound(err) {
@@ -165,7 +165,7 @@ func administratorsRules(h *host.Host, say sayer) ([]rule.File, error) {
 // sayer prints a message.
 type sayer func(format string, args ...any)
 
-// unread reports rules of a copy that cannot be read; on a live machine that is an error.
+// unread reports rules of a copy that cannot be read. On a live machine it returns an error.
 func unread(h *host.Host, say sayer, name string, err error) error {
 	if h.Live {
 		return ui.Hinted(ui.Failed, fmt.Errorf("rules cannot be read: %w", err), "replace "+name+" by a file, or remove it")
@@ -176,7 +176,7 @@ func unread(h *host.Host, say sayer, name string, err error) error {
 	return nil
 }
 
-// onlyRoots rejects rules of a live machine that users other than root may change.
+// onlyRoots rejects rules of a live machine that users other than root can change.
 func onlyRoots(h *host.Host, name string) error {
 	if !h.Live {
 		return nil

@@ -94,7 +94,7 @@ it, for what should be refused: about fifteen requests, all of them GET.`,
 	return c
 }
 
-// sources returns where the inputs of rules come from.
+// sources returns the sources of rule inputs.
 func sources() []platform.Source {
 	all := slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{satellite.Source(), puppet.Source(), puppet.FrontSource(), openshift.Source(), platform.ClusterSource(), measured.Source()})
 	for _, p := range components.All {
@@ -129,21 +129,21 @@ func knownPlatforms(names []string) error {
 	return nil
 }
 
-// unknownPlatform is the error of an unknown platform, with the one of a similar name or of
-// which it is a part.
+// unknownPlatform returns the error for an unknown platform. It suggests a platform with a
+// similar name, or the platform to which the product belongs.
 func unknownPlatform(name string, all []string) error {
 	err := fmt.Errorf("unknown platform %q%s; platforms are %s", name, internaltext.Suggest(name, all), strings.Join(all, ", "))
 	return ui.OtherWord(err, name, cmp.Or(partOf[strings.ToLower(name)], internaltext.Nearest(name, all), "linux"))
 }
 
-// partOf maps products without rules of their own name to their platforms.
+// partOf maps products whose rules belong to a platform with another name to that platform.
 var partOf = map[string]string{
 	"foreman": "satellite", "katello": "satellite", "pulp": "satellite", "candlepin": "satellite", "capsule": "satellite", "foreman-proxy": "satellite", "smart-proxy": "satellite", "dynflow": "satellite", "qpid": "satellite", "qdrouterd": "satellite",
 	"k8s": "kubernetes-node", "kubernetes": "kubernetes-node", "node": "kubernetes-node", "kube-apiserver": "cluster",
 	"apache": "httpd", "apache2": "httpd", "postgres": "postgresql", "pgsql": "postgresql", "kernel": "linux", "rhel": "linux", "ocp": "openshift", "haproxy": "router",
 }
 
-// partsOf returns the names that stand for a platform.
+// partsOf returns the products that partOf maps to a platform.
 func partsOf(platform string) (out []string) {
 	for name, of := range partOf {
 		if of == platform {
@@ -272,11 +272,11 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	return cliutil.Audit(a.screen, a.version, audit, o.all, cmp.Or(undetermined(audit, absent), audit.Gate(o.failOn), allUnknown(audit)))
 }
 
-// hasCommand matches reasons that name the command that makes a fact known.
+// hasCommand matches reasons that already name the command for an unknown fact.
 var hasCommand = internaltext.LazyRegexp(`\b(fettle|oc|kubectl) [a-z]`)
 
-// askFor returns the command that makes an unknown finding known: a copy may lack what the
-// machine has, and a user may not read all of it.
+// askFor returns the command that determines an unknown finding: a copy may lack data of the
+// machine, and an unprivileged user may not read all of it.
 func askFor(f *rule.Finding, live, root bool) string {
 	switch {
 	case f.State != rule.Unknown || hasCommand().MatchString(f.Reason) || live && root:
@@ -287,7 +287,7 @@ func askFor(f *rule.Finding, live, root bool) string {
 	return "sudo fettle check --explain " + f.ID
 }
 
-// noMachine is the error of a directory without a machine.
+// noMachine returns the error for a directory that does not contain a machine.
 func noMachine(root string) error {
 	way := "fettle facts --archive FILE on the machine makes one that fettle check --root FILE reads"
 	if dir := filepath.Clean(root); slices.Contains([]string{"etc", "proc", "sys", "usr", "var"}, filepath.Base(dir)) {
@@ -296,7 +296,7 @@ func noMachine(root string) error {
 	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s has neither /proc, /sys or /etc of a machine nor documents of a cluster", root), way)
 }
 
-// undetermined is the error of an audit in which no rule applied, so that no gate is met.
+// undetermined returns an error if no rule applied in an audit. Then no gate is met.
 func undetermined(a *guidefindings.Audit, absent []string) error {
 	if slices.ContainsFunc(a.Findings, func(f rule.Finding) bool { return f.State != rule.NotApplicable && f.State != rule.Reminded }) {
 		return nil
@@ -307,7 +307,7 @@ func undetermined(a *guidefindings.Audit, absent []string) error {
 	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s not found", strings.Join(absent, " and ")), "fettle check without a platform checks what is installed")
 }
 
-// allUnknown is the error of an audit in which every finding is unknown.
+// allUnknown returns an error if every finding of an audit is unknown.
 func allUnknown(a *guidefindings.Audit) error {
 	decided := func(f rule.Finding) bool {
 		return f.State == rule.Passed || f.State == rule.Warned || f.State == rule.Failed
@@ -321,7 +321,7 @@ func allUnknown(a *guidefindings.Audit) error {
 	return ui.Hinted(ui.Failed, errors.New("nothing could be determined: each finding is unknown"), "run it as root: sudo fettle check")
 }
 
-// subject returns the machine as the rules see it, with what fettle has in force.
+// subject returns the rules' view of the machine, including what fettle has in force.
 func (a *app) subject(ctx context.Context, h *host.Host, kinds setting.Kinds) *platform.Subject {
 	return a.subjectOf(ctx, h, kinds, sources())
 }
@@ -338,7 +338,7 @@ func (a *app) subjectOf(ctx context.Context, h *host.Host, kinds setting.Kinds, 
 	return s
 }
 
-// planned returns the kernel files that profiles would set on a machine.
+// planned returns the kernel files that the profiles would change on a machine.
 func (a *app) planned(ctx context.Context, h *host.Host, profiles []string) ([]string, error) {
 	m, err := a.machineOn(ctx, h, func(error) error { return nil })
 	if err != nil {
@@ -359,14 +359,14 @@ func (a *app) planned(ctx context.Context, h *host.Host, profiles []string) ([]s
 	return out, nil
 }
 
-// sayCutLogs reports which parts of logs were not read, and the call that reads them.
+// sayCutLogs reports which parts of logs were not read, and a command that reads them.
 func (a *app) sayCutLogs(m *platform.Subject, call string) {
 	for _, file := range slices.Sorted(maps.Keys(m.Unread)) {
 		a.sayOnce(fmt.Sprintf("%s: the first %s are not read, only the last %d MiB (%s reads them)", file, unit.Size(m.Unread[file]).Human(), m.LogBytes>>20, call))
 	}
 }
 
-// sayDisabled reports the rules that a copy disables: it may be hostile.
+// sayDisabled reports the rules that a copy disables, because the copy may be hostile.
 func (a *app) sayDisabled(findings []rule.Finding) {
 	for _, f := range findings {
 		if f.DisabledByCopy() {
@@ -375,7 +375,7 @@ func (a *app) sayDisabled(findings []rule.Finding) {
 	}
 }
 
-// profilesInForce returns the selection in the journal; none without a journal.
+// profilesInForce returns the selection in the journal, or none if there is no journal.
 func (a *app) profilesInForce(h *host.Host) ([]string, error) {
 	dir := a.state()
 	boot, err := h.BootID()

@@ -18,13 +18,13 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// maxBaseline bounds an earlier audit, in bytes.
+// maxBaseline limits the size of an earlier audit, in bytes.
 const maxBaseline = 64 << 20
 
-// baseline is the machine at an earlier time.
+// baseline is the machine's state at an earlier time.
 type baseline struct {
 	file string
-	// audit is that of then; nil if host is an archive or a tree of the machine.
+	// audit is the audit of that time, or nil if host is an archive or a directory.
 	audit *guidefindings.Audit
 	host  *host.Host
 }
@@ -51,7 +51,7 @@ func (a *app) readBaseline(name string) (b *baseline, err error) {
 	return b, nil
 }
 
-// standsForMachine reports whether a path is a directory or a fact archive.
+// standsForMachine reports whether a path is a directory or a fact archive, and so a machine.
 func standsForMachine(name string) bool {
 	if st, err := os.Stat(name); err == nil && st.IsDir() {
 		return true
@@ -68,7 +68,7 @@ func standsForMachine(name string) bool {
 
 const archiveBegins = "fettle archive "
 
-// earlier returns how full its file systems were.
+// earlier returns the usage of the file systems at that time.
 func (b *baseline) earlier() *platform.Earlier {
 	if b.host == nil {
 		return &platform.Earlier{From: b.file, Time: b.audit.Time, FileSystems: b.audit.FileSystems}
@@ -77,8 +77,8 @@ func (b *baseline) earlier() *platform.Earlier {
 	return &platform.Earlier{From: b.file, Time: b.host.Clock.Now(), FileSystems: all}
 }
 
-// auditWith audits it with the current rules. names are the platforms of the new audit, asked
-// those of the command line.
+// auditWith audits the baseline with the current rules. names are the platforms of the new
+// audit, and asked are the platforms of the command line.
 func (b *baseline) auditWith(ctx context.Context, a *app, c *rule.Catalogue, names, asked []string) (*guidefindings.Audit, error) {
 	if b.host == nil {
 		return b.audit, nil
@@ -108,7 +108,7 @@ func (b *baseline) auditWith(ctx context.Context, a *app, c *rule.Catalogue, nam
 	return audit, nil
 }
 
-// readRegular reads a regular file of at most so many bytes.
+// readRegular reads a regular file of at most most bytes.
 func readRegular(name string, most int64) ([]byte, error) {
 	f, err := host.OpenRegular(name)
 	if err != nil {
@@ -122,8 +122,8 @@ func readRegular(name string, most int64) ([]byte, error) {
 	return text, err
 }
 
-// against compares an audit with an earlier one. One of another machine is rejected: a gate would
-// ignore what is wrong on both.
+// against compares an audit with an earlier one. It rejects an audit of another machine,
+// because a gate would ignore faults that both machines have.
 func (a *app) against(audit *guidefindings.Audit, file string, old *guidefindings.Audit) error {
 	switch {
 	case old.Hostname == "" || audit.Hostname == "":
@@ -144,7 +144,7 @@ func (a *app) against(audit *guidefindings.Audit, file string, old *guidefinding
 	return nil
 }
 
-// sameHost reports whether two names are of one host; one may lack the domain.
+// sameHost reports whether two names belong to one host. One of them may lack the domain.
 func sameHost(a, b string) bool {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	return a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
@@ -157,7 +157,7 @@ func hostname(h *host.Host) string {
 		if err != nil {
 			continue
 		}
-		// "(none)" is the kernel's name until one is set
+		// The kernel's name is "(none)" until one is set.
 		if name := strings.TrimSpace(string(text)); name != "" && name != "(none)" && len(name) <= 255 && !strings.ContainsAny(name, " \t\n") {
 			return name
 		}

@@ -18,11 +18,11 @@ type Explanation struct {
 	Rule     *rule.Rule       `json:"rule"`
 	Evidence []*rule.Evidence `json:"evidence"` // measurements of the sources that explain it
 	Tables   []*rule.Table    `json:"tables"`   // of its id
-	// Findings are its results here.
+	// Findings are the rule's results on this machine.
 	Findings []rule.Finding `json:"findings"`
 }
 
-// explain prints all that is known of one rule.
+// explain prints everything about one rule.
 func (a *app) explain(ctx context.Context, c *rule.Catalogue, m *platform.Subject, id string) error {
 	r := c.Rule(id)
 	if r == nil && slices.Contains(ruleIDs(c), id) {
@@ -61,7 +61,7 @@ func (a *app) explain(ctx context.Context, c *rule.Catalogue, m *platform.Subjec
 	return nil
 }
 
-// completeIDs offers the rules.
+// completeIDs completes the ids of rules.
 func (a *app) completeIDs() []string {
 	c, err := a.catalogue()
 	if err != nil {

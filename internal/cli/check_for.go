@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// upgrade is an audit of a node as if one of its programs were of another release.
+// upgrade describes an audit of a node as if one of its programs had another release.
 type upgrade struct {
 	platforms []string // whose rules about the program are checked
 	audited   findings.OtherRelease
@@ -23,8 +23,8 @@ type upgrade struct {
 	about     func(input string) bool
 }
 
-// forRelease reads --for, and sets the platforms to check; nil without --for. Release 3.x is
-// etcd's, others are the kubelet's: 1.x of Kubernetes, 4.x of OpenShift.
+// forRelease parses --for and sets the platforms to check. It returns nil without --for.
+// Releases 3.x are etcd's, all others are the kubelet's: 1.x of Kubernetes, 4.x of OpenShift.
 func forRelease(text string, names *[]string) (*upgrade, error) {
 	if text == "" {
 		return nil, nil
@@ -61,12 +61,12 @@ func upgradeTo(text string, ofEtcd bool) (*upgrade, error) {
 	return &upgrade{platforms: []string{"kubernetes-node", kubelet.Product.Name}, audited: audited, other: kubelet.As(to.Rules), about: asks}, err
 }
 
-// from records the version that the machine has.
+// from records the version on the machine.
 func (u *upgrade) from(s *platform.Subject) {
 	u.audited.Here, _ = s.Answer(u.audited.Program + ".version").Value.(string)
 }
 
-// sources returns those of every check, with the program of the other release.
+// sources returns the sources of every check, but with the program's other release.
 func (u *upgrade) sources() []platform.Source {
 	other := platform.Product(u.other)
 	all := sources()
@@ -78,8 +78,8 @@ func (u *upgrade) sources() []platform.Source {
 	return all
 }
 
-// only keeps the rules whose inputs depend on the release of the program; all of them without
-// another release.
+// only keeps the rules whose inputs depend on the program's release. It keeps all rules if u is
+// nil.
 func (u *upgrade) only(c *rule.Catalogue) *rule.Catalogue {
 	if u == nil {
 		return c
@@ -89,7 +89,7 @@ func (u *upgrade) only(c *rule.Catalogue) *rule.Catalogue {
 	})
 }
 
-// audit returns what the audit records of it.
+// audit returns the information that the audit records about the release, or nil.
 func (u *upgrade) audit() *findings.OtherRelease {
 	if u == nil {
 		return nil

@@ -29,7 +29,7 @@ const (
 	maxMessages = 32 // of one host
 )
 
-// parseHosts reads the words of --on.
+// parseHosts parses the values of --on.
 func parseHosts(words []string) ([]string, error) {
 	var out []string
 	for _, w := range words {
@@ -45,8 +45,8 @@ func parseHosts(words []string) ([]string, error) {
 	return out, nil
 }
 
-// checkOn runs fettle check on other hosts, in parallel, by the system's ssh: the host's key
-// has to be known, and no password is read.
+// checkOn runs fettle check on other hosts in parallel, with the system's ssh. The host's key
+// must be known, and no password is read.
 func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error {
 	hosts, err := parseHosts(o.on)
 	if err != nil {
@@ -124,8 +124,8 @@ func (a *app) printFleet(fleet *findings.Fleet, o checkOptions) error {
 	return errors.Join(failed, err)
 }
 
-// checkBySSH audits one host, and returns the messages of its fettle too. words are flags and
-// names of platforms, in which a shell expands nothing.
+// checkBySSH audits one host. It also returns the messages of that host's fettle. words are
+// flags and names of platforms, in which a shell expands nothing.
 func checkBySSH(ctx context.Context, host string, words []string) (*findings.Audit, []string, error) {
 	asked := ctx
 	ctx, cancel := context.WithTimeout(ctx, hostTimeout)
@@ -195,8 +195,8 @@ func messagesOf(answer []byte) []string {
 	return said
 }
 
-// bounded keeps the first bytes of a program's output, and calls full if there are more. It
-// embeds no bytes.Buffer: io.Copy would use its ReadFrom, which has no limit.
+// bounded stores the first bytes of a program's output, and calls full if there are more. It
+// does not embed bytes.Buffer, because io.Copy would use its ReadFrom, which has no limit.
 type bounded struct {
 	kept bytes.Buffer
 	left int
@@ -215,7 +215,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// shortened limits a line of another host.
+// shortened truncates a line from another host.
 func shortened(line string) string {
 	const most = 500 // bytes
 	if len(line) <= most {
@@ -224,7 +224,7 @@ func shortened(line string) string {
 	return strings.ToValidUTF8(line[:most], "") + "..."
 }
 
-// sshFailure returns why ssh(1) failed.
+// sshFailure returns the reason that ssh(1) failed.
 func sshFailure(text string) string {
 	if why := ssh.FailureReason(text); why != "" {
 		return why

@@ -27,7 +27,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// probeOptions are those of check --probe.
+// probeOptions are the options of check --probe.
 type probeOptions struct {
 	asked                         bool
 	url                           string
@@ -36,7 +36,7 @@ type probeOptions struct {
 	files                         engine.Files
 }
 
-// probeTimeout is how long an answer may take: a server that starts an interpreter needs many
+// probeTimeout limits the time of an answer: a server that starts an interpreter needs many
 // seconds.
 const probeTimeout = 30 * time.Second
 
@@ -57,7 +57,7 @@ func (o *probeOptions) flags(f *pflag.FlagSet) {
 
 const probeExample = "for example: fettle check puppet --probe --url https://puppet.example.com:8140 --allow puppet.example.com:8140 --puppet-ssldir /etc/puppetlabs/puppet/ssl --certname agent1.example.com"
 
-// rules says which flags do not go together.
+// rules adds the checks of flags that exclude or require each other.
 func (o *probeOptions) rules(c *cobra.Command) {
 	cliutil.Check(c, func(platforms []string) error {
 		puppet := slices.Contains(platforms, "puppet")
@@ -79,8 +79,8 @@ func (o *probeOptions) rules(c *cobra.Command) {
 	cliutil.Requires(c, "--probe", "url")
 }
 
-// probe lets the subject run the programs of this machine for their reading of their files, and
-// ask a Puppet Server if --url names one.
+// probe lets the subject run this machine's programs, to get their interpretation of their
+// files, and query a Puppet Server if --url names one.
 func (a *app) probe(ctx context.Context, h *host.Host, o probeOptions, subject *platform.Subject) (err error) {
 	if a.root != "" {
 		return ui.Without(errors.New("--probe and --root: programs of a copy are not run; without --probe its files are read"), "--probe")
@@ -96,7 +96,7 @@ func (a *app) probe(ctx context.Context, h *host.Host, o probeOptions, subject *
 	return nil
 }
 
-// prober returns the function that asks the Puppet Server.
+// prober returns the function that queries the Puppet Server.
 func (a *app) prober(ctx context.Context, h *host.Host, o probeOptions) (func(context.Context) map[string]fact.Answer, error) {
 	p, err := o.plan(ctx, h, net.DefaultResolver)
 	var not *engine.NotAllowedError
@@ -117,7 +117,7 @@ func (a *app) prober(ctx context.Context, h *host.Host, o probeOptions) (func(co
 	}, nil
 }
 
-// plan returns the requests.
+// plan returns the plan of the requests.
 func (o probeOptions) plan(ctx context.Context, h *host.Host, resolver engine.Resolver) (*puppetserver.Plan, error) {
 	p := &puppetserver.Plan{
 		Environments: distinct(o.environments), File: o.file, UserAgent: o.userAgent,
@@ -158,7 +158,7 @@ func (o probeOptions) plan(ctx context.Context, h *host.Host, resolver engine.Re
 	return p, err
 }
 
-// site reads a URL and resolves its host.
+// site parses a URL and resolves its host.
 func site(ctx context.Context, word string, allowed *engine.Allowed, resolver engine.Resolver) (s puppetserver.Site, err error) {
 	u, err := url.Parse(word)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
@@ -169,7 +169,7 @@ func site(ctx context.Context, word string, allowed *engine.Allowed, resolver en
 	return puppetserver.Site{URL: u, Sockets: sockets}, err
 }
 
-// ownBackEnds adds the sockets of this machine's Puppet Server that others reach.
+// ownBackEnds adds the sockets of this machine's Puppet Server that other machines can reach.
 func ownBackEnds(ctx context.Context, h *host.Host, p *puppetserver.Plan, allowed *engine.Allowed, resolver engine.Resolver) error {
 	sockets, err := puppetserver.Sockets(h)
 	if err == nil && len(sockets) == 0 {
@@ -198,7 +198,7 @@ func ownBackEnds(ctx context.Context, h *host.Host, p *puppetserver.Plan, allowe
 	return nil
 }
 
-// nodeOf returns the node that a certificate names.
+// nodeOf returns the node named in a certificate.
 func nodeOf(c *tls.Config) (string, error) {
 	if len(c.Certificates) == 0 || len(c.Certificates[0].Certificate) == 0 {
 		return "", errors.New("the certificate of a node is missing")

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// Completions of a shell. If the machine or the journal cannot be read they offer nothing; the
+// Shell completions. If the machine or the journal cannot be read, they suggest nothing; the
 // command itself reports the error.
 
 func (a *app) completeProfiles(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -30,7 +30,7 @@ func (a *app) completeProfiles(c *cobra.Command, _ []string, _ string) ([]string
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeAfterCalendar offers calendars, then profiles, for schedule add.
+// completeAfterCalendar completes calendars, then profiles, for schedule add.
 func (a *app) completeAfterCalendar(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return []string{"daily", "weekly", "monthly"}, cobra.ShellCompDirectiveNoFileComp
@@ -38,7 +38,7 @@ func (a *app) completeAfterCalendar(c *cobra.Command, args []string, typed strin
 	return a.completeProfiles(c, args, typed)
 }
 
-// completeFacts offers the names of facts.
+// completeFacts completes the names of facts.
 func (a *app) completeFacts(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	h, err := a.host()
 	if err != nil {
@@ -53,7 +53,7 @@ func (a *app) completeFacts(_ *cobra.Command, _ []string, typed string) ([]strin
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeTransactions offers the transactions that can be undone, newest first.
+// completeTransactions completes the transactions that can be undone, newest first.
 func (a *app) completeTransactions(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 	m, err := a.machineAsIs(c.Context())
 	if err != nil {
@@ -72,7 +72,7 @@ func (a *app) completeTransactions(c *cobra.Command, given []string, _ string) (
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// completeSettings offers the settings that fettle has changed.
+// completeSettings completes the settings that fettle has changed.
 func (a *app) completeSettings(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 	m, err := a.machineAsIs(c.Context())
 	if err != nil || len(given) > 0 {

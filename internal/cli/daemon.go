@@ -63,11 +63,11 @@ func (a *app) daemon(ctx context.Context, o daemonOptions) error {
 			return serve(ctx, m.Host, control, main, slog.New(slog.NewTextHandler(a.screen.Err, nil)))
 		}
 	}
-	// The daemon listens for signals itself: SIGHUP is a reload to it.
+	// The daemon listens for signals itself, because it reloads on SIGHUP.
 	return daemon.Run(context.WithoutCancel(ctx), c)
 }
 
-// daemonMachine opens the machine anew for one operation of the daemon.
+// daemonMachine opens the machine again for each operation of the daemon.
 func (a *app) daemonMachine(ctx context.Context) (*daemon.Machine, error) {
 	m, err := a.machine(ctx)
 	if err != nil {
@@ -76,9 +76,8 @@ func (a *app) daemonMachine(ctx context.Context) (*daemon.Machine, error) {
 	return &daemon.Machine{Engine: m.Engine, Loader: m.Loader, Kinds: m.Kinds}, nil
 }
 
-// serve answers TuneD's clients on the bus and on the socket until ctx ends, as
-// tuned-main.conf enables them (enable_dbus, enable_unix_socket). If one fails, the other
-// still runs.
+// serve answers TuneD's clients on the bus and on the socket until ctx ends, if tuned-main.conf
+// enables them (enable_dbus, enable_unix_socket). If one of them fails, the other still runs.
 func serve(ctx context.Context, h *host.Host, control daemon.Control, main *profile.MainConfig, log *slog.Logger) error {
 	target := daemon.Target{Control: control}
 	var failed []error

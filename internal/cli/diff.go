@@ -38,7 +38,7 @@ The JSON output is the plan: fettle tune --plan FILE applies exactly that.`,
 	return c
 }
 
-// eitherProfiles is the error of both profiles and --update, and of neither.
+// eitherProfiles returns the error for a call with both profiles and --update, or with neither.
 func eitherProfiles(update bool) error {
 	err := errors.New("want either profiles or --update")
 	if update {
@@ -96,7 +96,7 @@ func (a *app) diff(ctx context.Context, names []string, update, all, sysctl bool
 	return err
 }
 
-// sysctlFile prints a plan as a sysctl.d file. It returns an error if the plan has other settings.
+// sysctlFile prints a plan as a sysctl.d file. It returns an error for other settings.
 func (a *app) sysctlFile(p *tune.Plan) error {
 	var other []string
 	var b strings.Builder

@@ -1,7 +1,7 @@
 package cli
 
-// examples has a call of each verb, its arguments first. An error about missing arguments prints
-// the call with these.
+// examples contains a call of each verb, arguments first. The error about missing arguments
+// prints such a call.
 var examples = map[string]string{
 	"bench":                "disk /var/lib/pgsql",
 	"bench disk":           "/var/lib/pgsql",

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// archiveFormat is what --archive writes, on standard output.
+// archiveFormat is the output format that writes an archive to standard output.
 const archiveFormat = "archive"
 
 func factsCommand(a *app) *cobra.Command {
@@ -97,18 +97,18 @@ func (a *app) facts(ctx context.Context, names []string, brief bool, archive str
 	return err
 }
 
-// undetermined is the error of a --root without a machine.
+// undetermined returns the error for a --root that does not contain a machine.
 func (a *app) undetermined() error {
 	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s has no machine that fettle could read", a.root), "--root takes a directory that has a machine's /proc, /sys and /etc, or an archive made by fettle facts --archive")
 }
 
-// writeArchive writes an archive, all of it or nothing.
+// writeArchive writes an archive atomically.
 func writeArchive(path string, rec *host.Recording) error {
 	if path == "-" {
 		return ui.Instead(ui.Usage, errors.New("--archive -: want the name of a file; standard output has the facts"), "", "--archive=machine.txt")
 	}
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
-		// the rename would replace a device
+		// The rename would replace a device.
 		return ui.Instead(ui.Usage, fmt.Errorf("--archive %s is %s; want a regular file or a new name", path, host.DescribeType(st.Mode())), "", "--archive=machine.txt")
 	}
 	var text bytes.Buffer

@@ -31,17 +31,17 @@ import (
 // FixResult is the JSON form of fettle fix.
 type FixResult struct {
 	Schema string `json:"schema"` // fettle/fix/v1
-	// Plan has the changes that undo can take back; nil if there are none.
+	// Plan contains the changes that undo can revert. It is nil if there are none.
 	Plan *tune.Plan `json:"plan,omitempty"`
-	// Applied is the transaction; nil if there was none.
+	// Applied is the transaction, or nil if there was none.
 	Applied *tune.Applied `json:"applied,omitempty"`
-	// ByHand is what another tool or a person has to do.
+	// ByHand are the changes that another tool or a person must make.
 	ByHand []guidefindings.ByHand `json:"by_hand"`
-	// Findings are those of the fixed rules afterwards.
+	// Findings are the results of the fixed rules afterwards.
 	Findings []rule.Finding `json:"findings"`
 	// Written are the files below the directory of --write.
 	Written *sizing.Written `json:"written,omitempty"`
-	// Health are the results of the platforms' own checks after the change.
+	// Health contains the results of the platforms' own checks after the change.
 	Health []guidefindings.Health `json:"health,omitempty"`
 }
 
@@ -170,8 +170,8 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 	return err
 }
 
-// writeFixes writes the files for the findings below a directory. Lines of earlier runs stay in
-// them, and are reported.
+// writeFixes writes the files for the findings below a directory. It keeps the lines of earlier
+// runs, and reports them.
 func (a *app) writeFixes(dir string, findings []rule.Finding, force bool) (*sizing.Written, error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {
@@ -200,7 +200,7 @@ func (a *app) writeFixes(dir string, findings []rule.Finding, force bool) (*sizi
 	return out, nil
 }
 
-// fixTarget is what fix changes: this machine, or a copy, for which it can only write files.
+// fixTarget is the machine to fix. For a copy, fix can only write files.
 type fixTarget struct {
 	*app
 	host    *host.Host
@@ -253,7 +253,7 @@ func (t *fixTarget) health(ctx context.Context) (out []guidefindings.Health, err
 	return out, err
 }
 
-// ask checks the rules with the ids, or all of the platforms.
+// ask checks the rules with the given ids, or all rules of the platforms.
 func (t *fixTarget) ask(ctx context.Context, ids, platforms []string) []rule.Finding {
 	subject := t.subject(ctx, t.host, t.kinds)
 	switch {
@@ -275,8 +275,8 @@ func (t *fixTarget) ask(ctx context.Context, ids, platforms []string) []rule.Fin
 	return findings
 }
 
-// bad returns the findings to fix. A finding that another one explains is fixed with that one,
-// unless it needs more of the same setting.
+// bad returns the findings to fix. If another finding explains one, fixing the other suffices,
+// unless this one needs a higher value of the same setting.
 func (t *fixTarget) bad(ctx context.Context, ids, platforms []string) []rule.Finding {
 	all := slices.DeleteFunc(t.ask(ctx, ids, platforms), func(f rule.Finding) bool { return f.State != rule.Failed && f.State != rule.Warned })
 	for i := range all {
@@ -339,8 +339,8 @@ func (a *app) fixByJournal(ctx context.Context, m *tune.Machine, res *FixResult,
 	return err
 }
 
-// contested returns an error if a plan writes what another tuner in force may set too. No tuner
-// sets the files of products.
+// contested returns an error if a plan writes settings that another active tuner may set too.
+// Tuners do not set the files of products.
 func contested(ctx context.Context, m *tune.Machine, p *tune.Plan) error {
 	products := components.Kinds(m.Host)
 	if !slices.ContainsFunc(p.Steps, func(st tune.Step) bool { return st.Action == tune.Write && products[st.Setting.Kind] == nil }) {

@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// withhold removes from the findings of a copy the fixes that would copy lines of its sysctl.d,
-// which is not trusted, into a file of ours: the files of the copy have them anyway.
+// withhold removes from a copy's findings the fixes that would copy lines of its untrusted
+// sysctl.d into one of our files: the copy's own files contain them anyway.
 func withhold(findings []rule.Finding) {
 	for i, f := range findings {
 		if f.Rule.Each == "sysctls" && f.Fix != nil && len(f.Fix.Changes) > 0 {
@@ -22,15 +22,15 @@ func withhold(findings []rule.Finding) {
 	}
 }
 
-// waits reports whether all that was written waits for the restart of a program.
+// waits reports whether all written values wait for the restart of a program.
 func waits(a *tune.Applied) bool {
 	return a.InForce() > 0 && !slices.ContainsFunc(a.Plan.Steps, func(st tune.Step) bool {
 		return st.Action == tune.Write && st.Verdict != plugin.NeedsRestart
 	})
 }
 
-// agree gives findings with different values for one setting the same value: the largest number,
-// as they are limits, or the last text. It returns messages about that.
+// agree resolves different values for one setting among the findings: it keeps the largest
+// number, because they are limits, or the last text. It returns messages about that.
 func agree(findings []rule.Finding) (said []string) {
 	type request struct {
 		id, value string
@@ -70,8 +70,8 @@ func agree(findings []rule.Finding) (said []string) {
 	return said
 }
 
-// sortOut adds to the result what other tools and people have to do, and returns what fettle
-// writes.
+// sortOut adds to the result what other tools and people must change, and returns the changes
+// that fettle makes.
 func sortOut(findings []rule.Finding, res *FixResult) ([]setting.Change, error) {
 	var changes []setting.Change
 	for _, f := range findings {

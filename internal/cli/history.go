@@ -33,21 +33,21 @@ type HistoryItem struct {
 	Reason string         `json:"reason"` // the command, or the program that asked
 	// Note is the text of --reason.
 	Note string `json:"note,omitempty"`
-	// Caller is the caller as the kernel knows it; absent in records of an older fettle.
-	// From is where the caller was, or "unknown".
+	// Caller is the caller as identified by the kernel. It is absent in records of an older
+	// fettle. From is the caller's location, or "unknown".
 	Caller *host.Caller `json:"caller,omitempty"`
 	From   string       `json:"from"`
-	// Planned is who made the saved plan.
+	// Planned is the author of the saved plan.
 	Planned *journal.Planned `json:"planned,omitempty"`
-	// ConfirmedBy is who confirmed a trial.
+	// ConfirmedBy is the confirmation of a trial.
 	ConfirmedBy *journal.Confirm `json:"confirmed_by,omitempty"`
 	Profiles    []string         `json:"profiles,omitempty"`
-	// Values counts the settings of it, or those that an undo restored.
+	// Values counts the transaction's settings, or the settings that an undo restored.
 	Values int `json:"values"`
 	// Result is done, partial, rolled-back, incomplete or cut-off.
 	Result string `json:"result"`
 	Live   bool   `json:"live"`
-	// UndoneBy is the transaction that took it back.
+	// UndoneBy is the transaction that reverted it.
 	UndoneBy int   `json:"undone_by,omitempty"`
 	Undoes   []int `json:"undoes,omitempty"`
 	// SupersededBy is the transaction that includes it: the same selection after a boot, or
@@ -110,7 +110,7 @@ func (a *app) history(ctx context.Context) error {
 
 const unknownPlace = "unknown"
 
-// who returns the user, and where they were if that is known.
+// who returns the user, and the location if it is known.
 func (it HistoryItem) who() string {
 	if it.From == unknownPlace {
 		return it.User
@@ -118,7 +118,7 @@ func (it HistoryItem) who() string {
 	return it.User + ", " + it.From
 }
 
-// what returns the command, who made its plan if that is another user, and the reason.
+// what returns the command, the author of its plan if that is another user, and the reason.
 func (it HistoryItem) what() string {
 	text := it.Reason
 	if p := it.Planned; p != nil && p.By != it.User {
@@ -158,7 +158,7 @@ func historyItem(t *journal.Tx, all []*journal.Tx) HistoryItem {
 }
 
 // restoredValues counts the settings whose values an undo changed. A setting may have several
-// entries, or had its value already.
+// entries, or may already have had its value.
 func restoredValues(undo *journal.Tx, all []*journal.Tx) int {
 	type place struct{ found, had setting.Value }
 	places := map[setting.Setting]place{}

@@ -78,8 +78,8 @@ func (a *app) importRHEL6(ctx context.Context, dir, write string) error {
 	return nil
 }
 
-// writeProfile writes a profile's files below parent, which is made if it is missing. An existing
-// profile is an error. After an error everything is as it was.
+// writeProfile writes a profile's files below parent, which it creates if missing. It rejects
+// an existing profile. After an error everything is unchanged.
 func writeProfile(parent string, res rhel6.Result) (dir string, err error) {
 	files := host.Live().Files
 	if parent, err = filepath.Abs(parent); err != nil {
@@ -113,7 +113,7 @@ func writeProfile(parent string, res rhel6.Result) (dir string, err error) {
 	return dir, nil
 }
 
-// missing returns dir and its parents as far as they do not exist, outermost first.
+// missing returns dir and those of its parents that do not exist, outermost first.
 func missing(dir string) []string {
 	var none []string
 	for ; dir != "/"; dir = filepath.Dir(dir) {

@@ -11,8 +11,8 @@ import (
 )
 
 // endWith ends the process a second after ctx has ended, unless the returned function was
-// called: reading gigabytes of logs does not check ctx. It is for verbs that have nothing to
-// undo.
+// called before, because reading gigabytes of logs does not check ctx. It is for verbs that
+// have nothing to undo.
 func endWith(ctx context.Context) (done func()) {
 	finished := make(chan struct{})
 	go func() {
@@ -30,8 +30,8 @@ func endWith(ctx context.Context) (done func()) {
 	return func() { close(finished) }
 }
 
-// endingSignals returns the signals that interrupt a verb, which then undoes what it wrote.
-// Ctrl-\ is one of them, unless GOTRACEBACK is set to get Go's stacks.
+// endingSignals returns the signals that interrupt a verb, which then undoes its changes. They
+// include Ctrl-\, unless GOTRACEBACK is set to get Go's stacks.
 func endingSignals() []os.Signal {
 	all := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 	if os.Getenv("GOTRACEBACK") == "" {
@@ -40,13 +40,12 @@ func endingSignals() []os.Signal {
 	return all
 }
 
-// impatient is how long after the first signal another one means that the user does not want
-// to wait any longer.
+// impatient is the time after the first signal after which another one ends the process.
 const impatient = 5 * time.Second
 
-// ignoreSignals keeps further signals from ending the process before the machine is restored:
-// the first one ends the context, the second only prints a message. A third one, or one that
-// comes late, calls leave.
+// ignoreSignals prevents further signals from ending the process before the machine is
+// restored: the first one ends the context, the second only prints a message. A third one, or
+// one that arrives later than impatient, calls leave.
 func (a *app) ignoreSignals(restored func() bool, leave func()) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, endingSignals()...)

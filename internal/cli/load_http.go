@@ -133,7 +133,7 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	return finish(ctx, a, k, result.Text, result, early, "the connections are closed", gate, load.Print)
 }
 
-// measure makes the load, or searches for the knee.
+// measure generates the load, or searches for the knee.
 func measure(ctx context.Context, o loadHTTPOptions, rig *load.Rig, plan *load.Plan, view *loadView) (*load.Result, error) {
 	seed := rand.Uint64N(1 << 53)
 	if o.findKnee {
@@ -142,7 +142,7 @@ func measure(ctx context.Context, o loadHTTPOptions, rig *load.Rig, plan *load.P
 	return rig.Run(ctx, seed, view.second)
 }
 
-// gates returns the exit code of a load.
+// gates returns the error, with exit code, of a load.
 func gates(r *load.Result) error {
 	if r.Knee != nil {
 		return kneeCode(r)

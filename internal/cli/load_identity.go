@@ -21,7 +21,7 @@ type identityOptions struct {
 	passFile, passEnv string
 }
 
-// identityOptionNames are their flags.
+// identityOptionNames are the flags of identityOptions.
 var identityOptionNames = []string{"--cert", "--key", "--cacert", "--pkcs12", "--pass-file", "--pass-env", "--puppet-ssldir", "--certname"}
 
 func (o *identityOptions) identityFlags(f *pflag.FlagSet) {
@@ -41,7 +41,7 @@ func (o *identityOptions) identityRules(c *cobra.Command) {
 	cliutil.Check(c, func([]string) error { return orUsage(o.files.Check()) })
 }
 
-// orUsage adds the exit code of a wrong call to an error, unless it has one.
+// orUsage adds the exit code of a usage error to an error that has no exit code.
 func orUsage(err error) error {
 	if err == nil || errors.As(err, new(*ui.Error)) {
 		return err
@@ -49,13 +49,13 @@ func orUsage(err error) error {
 	return ui.Exit(ui.Usage, err)
 }
 
-// identity reads the files.
+// identity loads the files.
 func (o identityOptions) identity() (*tls.Config, error) {
 	return engine.Load(o.files, readCapped, o.passphrase)
 }
 
-// passphrase returns that of PKCS#12, from a file or the environment: every user sees command
-// lines.
+// passphrase reads the passphrase of PKCS#12 from a file or the environment, because every user
+// can see command lines.
 func (o identityOptions) passphrase() (string, error) {
 	switch {
 	case o.passFile != "":

@@ -13,7 +13,7 @@ import (
 // kneeStage is the length of a stage of --find-knee without --for.
 const kneeStage = 10 * time.Second
 
-// checkKnee rejects a range that begins with its highest rate.
+// checkKnee rejects a range that starts with its highest rate.
 func (o loadHTTPOptions) checkKnee() error {
 	if !o.findKnee {
 		return nil
@@ -25,7 +25,7 @@ func (o loadHTTPOptions) checkKnee() error {
 	return nil
 }
 
-// kneeRange returns the rates between which the knee is searched for.
+// kneeRange returns the range of rates in which to search for the knee.
 func (o loadHTTPOptions) kneeRange(p *load.Plan) load.Range {
 	in := load.Range{Lowest: p.Stages[0].From, Highest: engine.Most, Each: o.length}
 	if strings.Contains(o.rate, "..") {
@@ -34,7 +34,7 @@ func (o loadHTTPOptions) kneeRange(p *load.Plan) load.Range {
 	return in
 }
 
-// kneeCode returns the exit code of a search.
+// kneeCode returns the error, with exit code, of a search.
 func kneeCode(r *load.Result) error {
 	switch r.Word {
 	case load.Held:

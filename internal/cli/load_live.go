@@ -12,10 +12,10 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// liveSeconds are shown of a load in progress.
+// liveSeconds is the number of seconds of a load in progress that are shown.
 const liveSeconds = 12
 
-// loadView shows the progress of a load: on a terminal all the time, elsewhere by a line every
+// loadView shows the progress of a load: continuously on a terminal, otherwise by a line every
 // ten seconds.
 type loadView struct {
 	*app
@@ -63,7 +63,7 @@ func (v *loadView) stage(s load.KneeStage) {
 	v.screen.Say("%s", s)
 }
 
-// quiet reports a client that sends nothing; the display does not change otherwise.
+// quiet reports a silent client. No second is shown until all clients have reported.
 func (v *loadView) quiet(client string, since time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -20,14 +20,14 @@ import (
 
 // Paths and names in the pod.
 const (
-	// Every user may write to a pod's volume, so fettle has its own directory below it.
+	// Every user may write to a pod's volume, so fettle uses its own directory below it.
 	podVolume = "/var/lib/fettle"
 	podState  = podVolume + "/state"
 	podFiles  = "/etc/fettle-load"
 	jobName   = "fettle-load"
 )
 
-// job is a Job of Kubernetes (batch/v1), as much of it as a load needs.
+// job is a Kubernetes Job (batch/v1) with the fields that a load needs.
 type job struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string `yaml:"kind"`
@@ -67,21 +67,21 @@ type volume struct {
 	Secret   *map[string]string `yaml:"secret,omitempty"`
 }
 
-// podFilesOf are the files that a command line names, by their names in a pod.
+// podFilesOf contains the files that a command line names, by their names in a pod.
 type podFilesOf struct {
 	names []string
 	from  map[string]string
 	bytes int64 // of all
 }
 
-// secretBytes is the most that a secret holds (MaxSecretSize of k8s.io/api/core/v1).
+// secretBytes is the maximum size of a secret (MaxSecretSize of k8s.io/api/core/v1).
 const secretBytes = 1 << 20
 
-// secretKey is a name that a secret takes for a file (IsConfigMapKey of
+// secretKey matches valid file names in a secret (IsConfigMapKey of
 // k8s.io/apimachinery/pkg/util/validation).
 var secretKey = internaltext.LazyRegexp(`^[-._a-zA-Z0-9]{1,253}$`)
 
-// put gives a file its name in the pod.
+// put adds a file and returns its path in the pod.
 func (p *podFilesOf) put(file string) (string, error) {
 	name := filepath.Base(file)
 	if was, taken := p.from[name]; taken && was != file {
@@ -118,12 +118,12 @@ func sizeOf(file string) (int64, error) {
 	return st.Size(), nil
 }
 
-// asIs quotes a word for a container's command, where $(NAME) is the value of a variable and $$
-// is one $ (Container.command in the API reference).
+// asIs quotes a word for a container's command, in which $(NAME) is the value of a variable and
+// $$ is one $ (Container.command in the API reference).
 func asIs(word string) string { return strings.ReplaceAll(word, "$", "$$") }
 
-// manifest prints a Job that does in a cluster what the command line does here. It resolves
-// nothing: names may be those of the cluster.
+// manifest prints a Job that does in a cluster what the command line does here. It resolves no
+// names, because they may be names of the cluster.
 func (a *app) manifest(o loadHTTPOptions, flags *pflag.FlagSet, urls []string) error {
 	if err := o.checkManifest(urls); err != nil {
 		return ui.Exit(ui.Usage, err)
@@ -175,7 +175,7 @@ func (a *app) manifest(o loadHTTPOptions, flags *pflag.FlagSet, urls []string) e
 	return errors.Join(e.Encode(j), e.Close())
 }
 
-// inPod returns the value of a flag in the pod, where files have other paths.
+// inPod returns the value of a flag in the pod, in which files have other paths.
 func inPod(files *podFilesOf, flag, value string) (string, error) {
 	switch flag {
 	case "cert", "key", "cacert", "pkcs12", "pass-file", "urls", "replay":
@@ -189,7 +189,7 @@ func inPod(files *podFilesOf, flag, value string) (string, error) {
 	return value, nil
 }
 
-// checkManifest rejects what a pod cannot do.
+// checkManifest rejects options that do not work in a pod.
 func (o loadHTTPOptions) checkManifest(urls []string) error {
 	if o.image == "" {
 		return errors.New("--manifest wants --image: one that has fettle in it")

@@ -37,7 +37,7 @@ const (
 	maxSettings = 100
 )
 
-// rules says which flags do not go together.
+// rules adds the checks of flags that exclude or require each other.
 func (o *loadMQTTOptions) rules(c *cobra.Command) {
 	cliutil.Check(c, func([]string) error {
 		switch {
@@ -54,8 +54,8 @@ func (o *loadMQTTOptions) rules(c *cobra.Command) {
 	o.identityRules(c)
 }
 
-// plan returns the load. Its errors are of usage, except that of a target that is not
-// allowed.
+// plan returns the plan of the load. Its errors are usage errors, except for a target that is
+// not allowed.
 func (o *loadMQTTOptions) plan(ctx context.Context, broker string, resolver engine.Resolver) (*mqtt.Plan, error) {
 	p := &mqtt.Plan{Timeout: o.timeout, Wait: o.wait}
 	var err error
@@ -114,7 +114,7 @@ func (o *loadMQTTOptions) plan(ctx context.Context, broker string, resolver engi
 	return p, nil
 }
 
-// brokerURL reads the URL of a broker, and adds the port.
+// brokerURL parses the URL of a broker, and adds the default port.
 func brokerURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -134,7 +134,7 @@ func brokerURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// identities adds the hosts, with the certificates of the hosts and the proxy.
+// identities adds the hosts, with the certificates of hosts and proxy.
 func (o *loadMQTTOptions) identities(p *mqtt.Plan, secured bool) error {
 	var shared *tls.Config
 	if secured {
@@ -183,7 +183,7 @@ func (o *loadMQTTOptions) identities(p *mqtt.Plan, secured bool) error {
 	return nil
 }
 
-// pulled returns where jobs are fetched; nil without --pull.
+// pulled returns the server from which jobs are fetched, or nil without --pull.
 func (o *loadMQTTOptions) pulled(ctx context.Context, allowed *engine.Allowed, resolver engine.Resolver) (*mqtt.Pull, error) {
 	if o.pull == "" {
 		return nil, nil
@@ -204,7 +204,7 @@ func (o *loadMQTTOptions) pulled(ctx context.Context, allowed *engine.Allowed, r
 	return &mqtt.Pull{Base: base, Sockets: set.Origins[0].Sockets, Name: set.Origins[0].Name, Every: o.every, JobTime: o.jobTime}, nil
 }
 
-// connectionsOf returns how many connections a plan may have open at a time.
+// connectionsOf returns the maximum number of connections that a plan has open at a time.
 func connectionsOf(p *mqtt.Plan) int {
 	n := len(p.Hosts)
 	if p.Pull == nil {
@@ -221,7 +221,7 @@ func connectionsOf(p *mqtt.Plan) int {
 	return n + most
 }
 
-// sayMQTT reports what will be done, and for how long at least.
+// sayMQTT reports the planned load and its minimum duration.
 func (a *app) sayMQTT(p *mqtt.Plan) error {
 	n := float64(len(p.Hosts))
 	at := func(rate float64) time.Duration { return time.Duration(n / rate * float64(time.Second)) }

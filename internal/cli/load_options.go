@@ -43,9 +43,9 @@ type loadHTTPOptions struct {
 	image                            string
 	given                            func(flag string) bool
 	recorded                         string // the command line for the record
-	// say is called with files of a log's directory that are left out.
+	// say is called for each file in a log's directory that is ignored.
 	say func(string)
-	// command is the command line, which the refusal of a log repeats.
+	// command is the command line, which the error about a log repeats.
 	command string
 }
 
@@ -53,13 +53,13 @@ type loadHTTPOptions struct {
 const (
 	maxFile = 16 << 20 // of a file that an option names, in bytes
 	maxRun  = 7 * 24 * time.Hour
-	// maxRequests limits the requests of one connection, and requestsRun is the default
-	// limit of their time.
+	// maxRequests limits the requests of one connection. requestsRun is the default limit of
+	// their time.
 	maxRequests = 1_000_000_000
 	requestsRun = time.Hour
 )
 
-// limits says what values the flags take.
+// limits adds the checks of the flags' values.
 func (o *loadHTTPOptions) limits(f *pflag.FlagSet) {
 	reads := func(name, example string, read func(word string) error) { cliutil.Reads(f, name, example, read) }
 	reads("rate", "100/s", func(word string) error { _, err := engine.ParseRate(word, time.Second); return err })
@@ -90,7 +90,7 @@ func errorStatuses(words string) error {
 	return nil
 }
 
-// rules says which flags do not go together.
+// rules adds the checks of flags that exclude or require each other.
 func (o *loadHTTPOptions) rules(c *cobra.Command) {
 	cliutil.Exclusive(c, "rate", "steps", "connections", "replay")
 	cliutil.Check(c, func([]string) error {
@@ -118,8 +118,8 @@ func (o *loadHTTPOptions) rules(c *cobra.Command) {
 	cliutil.Check(c, func([]string) error { return cmp.Or(o.checkKnee(), o.checkPlaces()) })
 }
 
-// plan returns the load, and its job for other machines that generate it. Its errors are of
-// usage, except that of a target that is not allowed.
+// plan returns the plan of the load, and the job for other machines that generate it. Its
+// errors are usage errors, except for a target that is not allowed.
 func (o loadHTTPOptions) plan(ctx context.Context, urls []string, resolver engine.Resolver) (*load.Plan, *load.Job, error) {
 	stages, err := o.stages()
 	if err != nil {
@@ -154,7 +154,7 @@ func (o loadHTTPOptions) plan(ctx context.Context, urls []string, resolver engin
 	return p, job, nil
 }
 
-// stages returns the stages of a rate; none for other loads.
+// stages returns the stages of a rate, or none for other loads.
 func (o loadHTTPOptions) stages() ([]engine.Stage, error) {
 	switch {
 	case o.rate != "":
@@ -244,7 +244,7 @@ func (o loadHTTPOptions) asked(urls []string) (list []engine.Asked, err error) {
 	return list, nil
 }
 
-// common returns what all requests have in common.
+// common returns the settings of all requests.
 func (o loadHTTPOptions) common() (common engine.Common, err error) {
 	common = engine.Common{Close: o.close, ConnectTo: o.connectTo}
 	for _, word := range o.headers {
@@ -272,7 +272,7 @@ func (o loadHTTPOptions) common() (common engine.Common, err error) {
 	return common, nil
 }
 
-// fieldsOf reads lines of a header. Its errors do not quote them: they may be secret.
+// fieldsOf parses lines of a header. Its errors do not quote them, because they may be secret.
 func fieldsOf(where string, text []byte) (out []engine.Field, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for n := 1; lines.Scan(); n++ {
@@ -288,7 +288,7 @@ func fieldsOf(where string, text []byte) (out []engine.Field, err error) {
 	return out, ofOption(where, lines.Err())
 }
 
-// readCapped reads a file that a flag names.
+// readCapped reads a file that a flag names, of at most maxFile bytes.
 func readCapped(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -305,13 +305,13 @@ func readCapped(name string) ([]byte, error) {
 	return text, nil
 }
 
-// enoughFiles returns an error if this process may not open as many connections.
+// enoughFiles returns an error if this process may not open the plan's connections.
 func enoughFiles(p *load.Plan) error {
 	each := len(p.Set.Origins)
 	return mayOpen(p.Connections*each, fmt.Sprintf("%d connections to %d servers", p.Connections, each))
 }
 
-// mayOpen returns an error if this process may not open so many connections in addition to
+// mayOpen returns an error if this process may not open that many connections in addition to
 // its own files.
 func mayOpen(connections int, what string) error {
 	limit, err := engine.OpenFiles()

@@ -15,10 +15,10 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// localMachine is --observe's name of this machine.
+// localMachine is the name of this machine in --observe.
 const localMachine = "local"
 
-// checkPlaces rejects a machine that is named twice, and fewer connections than machines.
+// checkPlaces rejects duplicate machines, and fewer connections than machines.
 func (o loadHTTPOptions) checkPlaces() error {
 	if err := namedOnce("--observe", o.observe); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (o loadHTTPOptions) checkPlaces() error {
 	return nil
 }
 
-// namedOnce rejects a machine that a flag names twice.
+// namedOnce rejects a machine that a flag names more than once.
 func namedOnce(option string, words []string) error {
 	for i, word := range words {
 		if slices.Contains(words[:i], word) {
@@ -51,7 +51,7 @@ func namedOnce(option string, words []string) error {
 	return nil
 }
 
-// sshHosts reads a list of hosts; with local one may be this machine.
+// sshHosts returns the check of a list of hosts. If local is set, this machine is allowed too.
 func sshHosts(local bool) func(words string) error {
 	return func(words string) error {
 		for word := range strings.SplitSeq(words, ",") {
@@ -84,8 +84,8 @@ func (o loadHTTPOptions) places() (all []fleet.Place, err error) {
 	return all, nil
 }
 
-// toPrepare returns how long a worker may take to reach the servers, one address after the
-// other.
+// toPrepare returns the maximum time in which a worker connects to all servers, one address
+// after the other.
 func toPrepare(p *load.Plan) time.Duration {
 	all := fleet.ToStart
 	for _, origin := range p.Set.Origins {

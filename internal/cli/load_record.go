@@ -40,7 +40,7 @@ func recordedCommand(c *cobra.Command, args []string) string {
 	return string(host.Redact("", []byte(internaltext.CommandLine(append(words, args...)))))
 }
 
-// says describes what will be done, and until when.
+// says describes the load and its end time.
 func (o loadHTTPOptions) says(p *load.Plan) string {
 	until := func(d time.Duration) string { return ", until " + time.Now().Add(d).Local().Format("15:04:05") }
 	what := fmt.Sprintf("%d connections", p.Connections)

@@ -13,19 +13,19 @@ import (
 	"fettle.dev/fettle/internal/requests/source"
 )
 
-// replayOptions are those of --replay.
+// replayOptions are the options of --replay.
 type replayOptions struct {
 	logs, methods []string
 	format        string
 	speed         float64
 }
 
-// safe are the methods that are replayed without --replay-method: they change nothing on the
-// server (RFC 9110, 9.2.1).
+// safe are the methods that are replayed without --replay-method, because they change nothing
+// on the server (RFC 9110, 9.2.1).
 var safe = []string{"GET", "HEAD"}
 
-// read makes the schedule of the logs. urls is the server to load, in place of the one that
-// wrote them.
+// read creates the schedule from the logs. urls is the server to load in place of the server
+// that wrote them.
 func (r replayOptions) read(ctx context.Context, urls []string, o loadHTTPOptions) (*load.Log, []engine.Asked, error) {
 	if len(urls) != 1 {
 		return nil, nil, errors.New("--replay wants one server, as in: fettle load http --replay access.log http://localhost:8080")

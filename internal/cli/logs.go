@@ -120,7 +120,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	if how := o.Another(res); how != "" {
 		a.sayOnce(how)
 	}
-	// What was read of a log that was cut off is kept: the next time goes on from there.
+	// Keep the part of a truncated log that was read: the next call continues after it.
 	err = errors.Join(err, o.keep(res))
 	rep := res.Report(o.sort, o.top)
 	if a.screen.Format == csvFormat || a.screen.Format == cliutil.OpenMetrics { // which have no place for it
@@ -137,8 +137,8 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 
 var errInterrupted = ui.Exit(ui.Interrupted, errors.New("interrupted"))
 
-// awaited returns the result of f, unless it is interrupted: a read that waits for the other
-// end of a pipe cannot be stopped, so it is left waiting.
+// awaited returns the result of f, or an error if it is interrupted. A read that waits for the
+// other end of a pipe cannot be stopped, so it is left waiting.
 func awaited[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type found struct {
 		what T
@@ -158,8 +158,8 @@ func awaited[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// groupings returns the requested dimensions, or the usual ones of the logs. learn first looks
-// for routes.
+// groupings returns the requested dimensions, or the usual dimensions of the logs. If learn is
+// set, it first learns routes.
 func groupings(asked logs.Options, learn bool, set *source.Set, logFormats []*logformat.Format) ([][]string, error) {
 	if learn {
 		if err := logs.Learn(asked.Routes, set, logFormats); err != nil {
@@ -175,7 +175,7 @@ func groupings(asked logs.Options, learn bool, set *source.Set, logFormats []*lo
 	return logs.Usual(set, logFormats)
 }
 
-// logsHost returns the host of the logs: without --root a path is any file of this machine.
+// logsHost returns the host of the logs. Without --root a path may be any file of this machine.
 func (a *app) logsHost() (*host.Host, error) {
 	if a.root == "" {
 		return host.Live(), nil
@@ -183,10 +183,10 @@ func (a *app) logsHost() (*host.Host, error) {
 	return a.host()
 }
 
-// sayLogs prints a report; err is why it may be incomplete.
+// sayLogs prints a report; err is the reason that it may be incomplete.
 func (a *app) sayLogs(r *logs.Report, err error) error { return inForm(a, r, reportForms, err) }
 
-// logsForms write a document of logs in each format other than JSON and YAML.
+// logsForms writes a document of logs in the formats other than JSON and YAML.
 type logsForms[T any] struct {
 	table                  func(*ui.Screen, T)
 	csv, openMetrics, html func(io.Writer, T) error
@@ -195,7 +195,7 @@ type logsForms[T any] struct {
 // reportForms are the formats of a report.
 var reportForms = logsForms[*logs.Report]{logs.Print, logs.CSV, logs.OpenMetrics, logs.HTML}
 
-// inForm prints a document of logs in the selected format; err is why it may be incomplete.
+// inForm prints a document of logs in the selected format, and returns err or its own error.
 func inForm[T any](a *app, doc T, forms logsForms[T], err error) error {
 	if a.data() {
 		return a.result(doc, err)
@@ -212,7 +212,7 @@ func inForm[T any](a *app, doc T, forms logsForms[T], err error) error {
 	return err
 }
 
-// csvFormat is the format of spreadsheets.
+// csvFormat is the format for spreadsheets.
 const csvFormat ui.Format = "csv"
 
 // logsFormats are the additional formats of logs.

@@ -16,12 +16,12 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// followEvery is how often a log is looked at, and the screen painted.
+// followEvery is the interval at which logs are read and the screen is updated.
 const followEvery = time.Second
 
 // follow reads logs as they grow until it is interrupted, and then prints the report. On a
-// terminal it shows the report all the time. begun says that the logs had no line, so that
-// all of their lines count.
+// terminal it shows the report continuously. begun means that the logs were empty, so that all
+// of their lines count.
 func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked logs.Options, paths []string, set *source.Set, logFormats []*logformat.Format, begun bool) error {
 	f, err := logs.Follow(h, paths, set, logFormats, asked, begun)
 	if errors.As(err, new(logs.Unfit)) {
@@ -49,7 +49,7 @@ func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked log
 		}
 		select {
 		case <-ctx.Done():
-			// include what was written until now
+			// Include what was written until now.
 			err := f.Poll(context.WithoutCancel(ctx))
 			a.screen.Unframe()
 			if f.Lost > lost {
@@ -68,7 +68,7 @@ func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked log
 	}
 }
 
-// firstLine waits until logs that were just rotated have a line, which shows their format.
+// firstLine waits until recently rotated logs have a line, from which their format is detected.
 func (a *app) firstLine(ctx context.Context, h *host.Host, o logsOptions, paths []string) (*source.Set, []*logformat.Format, error) {
 	a.screen.Say("no line yet; waiting for the first until Ctrl-C")
 	tick := time.NewTicker(followEvery)
@@ -108,7 +108,7 @@ func (a *app) firstLine(ctx context.Context, h *host.Host, o logsOptions, paths 
 	}
 }
 
-// notFollowed names the compressed logs of a directory.
+// notFollowed lists the compressed logs of a directory.
 func notFollowed(packed []source.NotRead) string {
 	var names []string
 	for _, p := range packed {

@@ -51,7 +51,7 @@ func (a *app) logsMerge(o logsOptions, paths []string) error {
 	return a.sayLogs(r, o.keep(all))
 }
 
-// keep writes the file of --save.
+// keep writes the result to the file of --save.
 func (o logsOptions) keep(r *logs.Result) error {
 	if o.save == "" {
 		return nil

@@ -28,7 +28,7 @@ type logsOptions struct {
 	config                []string
 }
 
-// common adds the flags of reading logs.
+// common adds the flags for reading logs.
 func (o *logsOptions) common(c *cobra.Command) {
 	f := c.Flags()
 	f.StringArrayVar(&o.paths, "path", nil, "paths that are one: /hosts/:id, /static/*; repeatable; the dimension is route")
@@ -51,7 +51,7 @@ func (o *logsOptions) common(c *cobra.Command) {
 	cliutil.Between(f, "workers", 0, 1024, 2)
 }
 
-// lines adds the flags that say how lines are read.
+// lines adds the flags for parsing lines.
 func (o *logsOptions) lines(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.Format, "format", "", "the logs' format: apache:LOGFORMAT, nginx:LOG_FORMAT, haproxy:LOG-FORMAT, envoy:TEXT_FORMAT, logback:PATTERN as the server has it, or a name (combined, haproxy, puppetserver, foreman, ...)")
@@ -75,7 +75,7 @@ func readsMoment(word string) error {
 	return err
 }
 
-// asked returns the options of reading logs, except default dimensions.
+// asked returns the options for reading logs, without the default dimensions.
 func (o logsOptions) asked(now time.Time) (logs.Options, error) {
 	out := logs.Options{Percentiles: !o.noPercentiles, Groups: o.groups, Workers: o.workers, Slowest: o.slowest, Where: o.where}
 	for _, by := range o.by {
@@ -110,8 +110,8 @@ func (o logsOptions) asked(now time.Time) (logs.Options, error) {
 	return out, nil
 }
 
-// moment reads a time: a date, a date and a time of day, with a zone as reports print it or in
-// this machine's, or how long ago.
+// moment parses a time: a date, a date and a time of day, with a zone as in reports or in this
+// machine's zone, or a duration before now.
 func moment(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -126,7 +126,7 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 	return err
 }
 
-// find returns the logs that paths name, and their formats; nil without paths.
+// find returns the logs at the paths, and their formats, or nil without paths.
 func (o logsOptions) find(h *host.Host, paths []string) (*source.Set, []*logformat.Format, error) {
 	if len(paths) == 0 {
 		return nil, nil, nil

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// logPositions is the file of --since-last.
+// logPositions is the content of the file of --since-last.
 type logPositions struct {
 	Schema    string            `json:"schema"` // fettle/logs-positions/v1
 	Positions []source.Position `json:"positions"`
@@ -19,10 +19,10 @@ type logPositions struct {
 
 const positionsSchema = "fettle/logs-positions/v1"
 
-// positionsMost is the largest file of --since-last, in bytes.
+// positionsMost is the maximum size of the file of --since-last, in bytes.
 const positionsMost = 16 << 20
 
-// sinceLast returns what was not read of logs when the file of positions was written.
+// sinceLast returns the parts of logs that are newer than the file of positions.
 func (a *app) sinceLast(file string, logs []source.Log) ([]source.Log, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,7 +42,7 @@ func (a *app) sinceLast(file string, logs []source.Log) ([]source.Log, error) {
 	return next, err
 }
 
-// keepPositions records how far logs were read.
+// keepPositions records the positions up to which logs were read.
 func keepPositions(file string, set *source.Set) error {
 	positions, err := set.Positions()
 	if err != nil {

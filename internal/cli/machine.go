@@ -22,15 +22,15 @@ import (
 	"fettle.dev/fettle/profiles"
 )
 
-// system is what a call acts on. Tests replace parts of it.
+// system is the system that a call acts on. Tests replace parts of it.
 type system struct {
 	live     func() *host.Host // the machine without --root
 	stateDir string            // without --state-dir
 	caller   func() host.Caller
-	// crashPoint is called at each point at which a crash could leave something half done.
+	// crashPoint is called wherever a crash could leave an operation incomplete.
 	crashPoint  func(point string)
 	watchdogEnv []string // added to the environment of watchdogs
-	// settle is how long prove watches the machine before the first run, and shortest the
+	// settle is the time that prove observes the machine before the first run. shortest is the
 	// shortest window of prove --live.
 	settle, shortest time.Duration
 }
@@ -39,7 +39,7 @@ func thisSystem() system {
 	return system{live: host.Live, stateDir: journal.DefaultDir, caller: sync.OnceValue(host.Self), settle: 3 * time.Second, shortest: time.Second}
 }
 
-// host opens the machine that the call is about: this one, or the copy that --root names.
+// host opens the machine of the call: this one, or the copy that --root names.
 func (a *app) host() (*host.Host, error) {
 	if a.root == "" {
 		return a.live(), nil
@@ -54,14 +54,14 @@ func (a *app) host() (*host.Host, error) {
 	return h, nil
 }
 
-// machine opens the machine for a change. An error in its configuration is returned before
+// machine opens the machine for a change. It returns an error in the configuration before
 // anything is changed.
 func (a *app) machine(ctx context.Context) (*tune.Machine, error) {
 	return a.open(ctx, func(err error) error { return err })
 }
 
-// machineAsIs opens the machine for what has to work in spite of errors in its
-// configuration, such as undo. They are reported.
+// machineAsIs opens the machine for operations that must work in spite of errors in its
+// configuration, such as undo. It reports the errors.
 func (a *app) machineAsIs(ctx context.Context) (*tune.Machine, error) {
 	return a.open(ctx, func(err error) error {
 		for line := range strings.Lines(err.Error()) {
@@ -71,8 +71,8 @@ func (a *app) machineAsIs(ctx context.Context) (*tune.Machine, error) {
 	})
 }
 
-// open opens the machine. bad is called with each error in a configuration file, which is
-// ignored if bad returns nil.
+// open opens the machine. It calls bad with each error in a configuration file, and ignores the
+// error if bad returns nil.
 func (a *app) open(ctx context.Context, bad func(error) error) (*tune.Machine, error) {
 	h, err := a.host()
 	if err != nil {
@@ -116,7 +116,7 @@ func (a *app) machineOn(ctx context.Context, h *host.Host, bad func(error) error
 	return t, nil
 }
 
-// allKinds returns the kinds of setting of plug-ins, products and other tuners.
+// allKinds returns the setting kinds of plug-ins, products and other tuners.
 func allKinds(h *host.Host) setting.Kinds {
 	kinds := table.Kinds(h)
 	maps.Copy(kinds, components.Kinds(h))
@@ -135,7 +135,7 @@ func (a *app) state() string {
 	return a.stateDir
 }
 
-// watchdog says how this program is started as a watchdog.
+// watchdog returns the arguments and environment that start this program as a watchdog.
 func (a *app) watchdog() tune.Watchdog {
 	w := tune.Watchdog{Env: a.watchdogEnv}
 	if a.stateFlag != "" {
@@ -144,7 +144,7 @@ func (a *app) watchdog() tune.Watchdog {
 	return w
 }
 
-// profileDirsOf returns the directories of --profile-dir: with --root they are inside it.
+// profileDirsOf returns the directories of --profile-dir, which are inside --root if set.
 func (a *app) profileDirsOf(h *host.Host) ([]string, error) {
 	dirs := slices.Clone(a.profileDirs)
 	for i, d := range dirs {
@@ -164,7 +164,7 @@ func (a *app) profileDirsOf(h *host.Host) ([]string, error) {
 	return dirs, nil
 }
 
-// sayOnce reports what the daemon would report each time that it opens the machine.
+// sayOnce reports a text only once, because the daemon opens the machine often.
 func (a *app) sayOnce(text string) {
 	if _, said := a.once.LoadOrStore(text, true); !said {
 		a.screen.Say("%s", text)

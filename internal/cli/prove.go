@@ -113,7 +113,7 @@ func (a *app) prove(ctx context.Context, o experiment.Options, work []string) er
 	return err
 }
 
-// watchExperimentCommand is the watchdog of an experiment.
+// watchExperimentCommand returns the watchdog of an experiment.
 func watchExperimentCommand(a *app) *cobra.Command {
 	var deadline time.Duration
 	var undoCmd, dir string
@@ -121,8 +121,8 @@ func watchExperimentCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "watch-experiment", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			// What ends the session ends the experiment with it, which restores the machine
-			// itself; the watchdog outlives it.
+			// A signal that ends the session also ends the experiment, which restores the
+			// machine itself; the watchdog outlives it.
 			ctx := context.WithoutCancel(c.Context())
 			signal.Ignore(syscall.SIGHUP, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
 			m, err := a.machineAsIs(ctx)

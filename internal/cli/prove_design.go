@@ -17,21 +17,21 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// proveOptions are the options of an experiment while the flags are read.
+// proveOptions are the options of an experiment while the flags are parsed.
 type proveOptions struct {
 	experiment.Options
 	windowed bool          // --window is the length of a window, not hours of the day
 	shortest time.Duration // window
 }
 
-// Flags that only one kind of work has.
+// Flags that apply to one kind of work only.
 var (
 	ofLive    = []string{"window", "settle", "covariate", "pattern", "log-format", "log-config", "prometheus-token"}
 	ofCommand = []string{"percentile", "timeout", "washout"}
 	ofMetric  = []string{"metric", "unit", "more", "percentile", "timeout", "guard", "stop-above"}
 )
 
-// limits says what values the flags take.
+// limits adds the checks of the flags' values.
 func (o *proveOptions) limits(f *pflag.FlagSet) {
 	cliutil.Between(f, "percentile", 0.0, 100, 99)
 	cliutil.Percent(f, "margin", "2%")
@@ -47,7 +47,7 @@ func (o *proveOptions) limits(f *pflag.FlagSet) {
 	cliutil.OneOf(f, "expect", experiment.Expectations()...)
 }
 
-// checkWork rejects a command next to other work, and one that does not follow --.
+// checkWork rejects a command in addition to other work, and a command that does not follow --.
 func (o *proveOptions) checkWork(c *cobra.Command, args []string) error {
 	switch {
 	case o.Resume != "":
@@ -66,7 +66,7 @@ func (o *proveOptions) checkWork(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// check rejects flags that do not go together, and sets what depends on the work.
+// check rejects flags that exclude each other, and sets the options that depend on the work.
 func (o *proveOptions) check(f *pflag.FlagSet, args []string) error {
 	if o.Resume != "" {
 		return o.checkResume(f, args)
@@ -90,7 +90,7 @@ func (o *proveOptions) check(f *pflag.FlagSet, args []string) error {
 
 var errNoChange = errors.New("want one of: --profile, --set, --plan, --change-cmd")
 
-// ways returns the flags that name a change.
+// ways returns the given flags that name a change.
 func (o *proveOptions) ways() (out []string) {
 	for _, way := range []struct {
 		name  string
@@ -103,7 +103,7 @@ func (o *proveOptions) ways() (out []string) {
 	return out
 }
 
-// checkResume rejects what was decided before the first run of the experiment.
+// checkResume rejects options that were decided before the first run of the experiment.
 func (o *proveOptions) checkResume(f *pflag.FlagSet, args []string) error {
 	allowed := []string{"budget", "quads", "resume", "expect", "keep", "anyway", "output", "state-dir", "reason"}
 	if !o.windowed {
@@ -130,7 +130,7 @@ func (o *proveOptions) checkResume(f *pflag.FlagSet, args []string) error {
 	return nil
 }
 
-// suits rejects flags that mean nothing for the chosen work, and sets what depends on it.
+// suits rejects flags without a meaning for the work, and sets options that depend on it.
 func (o *proveOptions) suits(f *pflag.FlagSet) error {
 	if f.Changed("fio") && !strings.HasPrefix(o.Bench, "disk:") {
 		return ui.Without(errors.New("--fio is for --bench disk:CELL"), "--fio")

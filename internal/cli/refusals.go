@@ -9,7 +9,7 @@ import (
 )
 
 // sayRefusals reports the published guidance that one of fettle's own profiles does not follow,
-// and why.
+// and the reason.
 func (a *app) sayRefusals(p *profile.Profile) {
 	for _, r := range profiles.Refusals {
 		if slices.ContainsFunc(p.Sources, func(s profile.Source) bool {

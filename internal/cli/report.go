@@ -72,14 +72,14 @@ without one it is the run that began last.`,
 	return c
 }
 
-// pageBegins is the beginning of every page.
+// pageBegins is the start of every page.
 var pageBegins = []byte("<!doctype html>")
 
 // writePage writes a page.
 func writePage(name string, text []byte) error { return replace(name, text, pageBegins, "page") }
 
-// replace writes a document, all of it or nothing, over an older one of its kind. A file that
-// does not begin as its kind is not overwritten: the evidence is easily named by mistake.
+// replace atomically writes a document, replacing an older one of its kind. It does not
+// overwrite a file that begins differently, because users easily name the evidence by mistake.
 func replace(name string, text, begins []byte, kind string) error {
 	if f, err := os.Open(name); err == nil {
 		begin := make([]byte, len(begins))
@@ -98,8 +98,8 @@ func replace(name string, text, begins []byte, kind string) error {
 	return host.WriteFile(name, text, 0o644)
 }
 
-// findRuns returns the runs that a command line names, by ID or by files that hold them; without
-// words the one that began last.
+// findRuns returns the runs that a command line names, by ID or by files that contain them.
+// Without words it returns the latest run.
 func (a *app) findRuns(c *cobra.Command, words []string) (all []*evidence.Run, err error) {
 	var m *tune.Machine
 	store := func() (*tune.Machine, error) {

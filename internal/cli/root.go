@@ -1,4 +1,4 @@
-// Package cli holds the verbs of fettle, one file each: flags, run function, output.
+// Package cli contains the verbs of fettle, one file each, with flags, run function and output.
 package cli
 
 import (
@@ -23,7 +23,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// app is one call of the program: the system that it acts on, global flags and screen.
+// app is one call of the program, with the system that it acts on, global flags and screen.
 type app struct {
 	system
 	version     string
@@ -49,7 +49,7 @@ func (sys system) main(version string, args []string, out, errw io.Writer) int {
 	if v, ok := verbOf(args); ok && v.is&readOnly != 0 {
 		return sys.run(context.Background(), version, args, out, errw)
 	}
-	// Ctrl-C, a lost terminal and SIGTERM end the context; the verbs undo what they wrote.
+	// Ctrl-C, a lost terminal and SIGTERM end the context; the verbs undo their changes.
 	ctx, stop := signal.NotifyContext(context.Background(), endingSignals()...)
 	defer stop()
 	go func() {
@@ -59,10 +59,9 @@ func (sys system) main(version string, args []string, out, errw io.Writer) int {
 	return sys.run(ctx, version, args, out, errw)
 }
 
-// withoutSIGPIPE duplicates standard output, so that a closed pipe is an error of the write
-// and not a signal that would end a transaction: Go raises SIGPIPE for the descriptors 1
-// and 2 only (package os/signal). Programs that fettle starts would inherit an ignored
-// signal.
+// withoutSIGPIPE duplicates standard output, so that a closed pipe is a write error and not a
+// signal that would end a transaction: Go raises SIGPIPE only for descriptors 1 and 2 (package
+// os/signal). Programs that fettle starts would inherit an ignored signal.
 func withoutSIGPIPE(w io.Writer) io.Writer {
 	f, ok := w.(*os.File)
 	if !ok || f.Fd() > 2 {
@@ -75,7 +74,7 @@ func withoutSIGPIPE(w io.Writer) io.Writer {
 	return os.NewFile(uintptr(fd), f.Name())
 }
 
-// run is main, interrupted when ctx ends.
+// run does the work of main until ctx ends.
 func (sys system) run(ctx context.Context, version string, args []string, out, errw io.Writer) int {
 	screen := ui.NewScreen(out, errw)
 	screen.Out = &cliutil.Out{Writer: out}
@@ -94,9 +93,9 @@ func (sys system) run(ctx context.Context, version string, args []string, out, e
 	return cliutil.Ended(a.screen, err)
 }
 
-// formatOf returns the format that --output selects in a call with wrong arguments, or "".
-// Cobra parses up to the first wrong argument, so this is a command that has --output alone
-// and skips the rest.
+// formatOf returns the format that --output selects in an invalid call, or "". Cobra stops
+// parsing at the first invalid argument, so formatOf uses a command that has only --output and
+// ignores the rest.
 func formatOf(args []string) ui.Format {
 	c := &cobra.Command{FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}}
 	c.InitDefaultHelpFlag() // without it the parser would end at --help
@@ -109,8 +108,8 @@ func formatOf(args []string) ui.Format {
 	return f
 }
 
-// sayUnread reports the result of a transaction on standard error if the reader of its
-// output went away.
+// sayUnread reports the result of a transaction on standard error if the output's reader closed
+// the pipe.
 func (a *app) sayUnread(tx int, result string) {
 	if w, ok := a.screen.Out.(*cliutil.Out); ok && w.Unread && tx != 0 {
 		a.screen.Say("the output was not read: transaction %d is complete: %s; fettle history lists it", tx, result)
@@ -120,14 +119,14 @@ func (a *app) sayUnread(tx int, result string) {
 // Command returns the whole command tree, for manual pages and completions.
 func Command(version string) *cobra.Command { return tree(version, nil) }
 
-// tree returns a tree of commands that is not the running one.
+// tree returns another command tree than the running one.
 func tree(version string, args []string) *cobra.Command {
 	a := &app{system: thisSystem(), version: version, once: &sync.Map{}, screen: ui.NewScreen(os.Stdout, os.Stderr)}
 	return a.rootCommand(args...)
 }
 
-// rootCommand makes the tree of commands: only the verb with which the arguments begin, if
-// they do, as all verbs with their flags would take a twentieth of the time of a short one.
+// rootCommand creates the command tree. If the arguments start with a verb, it has only that
+// one, because all verbs with their flags would take a twentieth of the time of a short one.
 func (a *app) rootCommand(args ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "fettle",
@@ -164,8 +163,8 @@ even after a crash.`,
 	return cliutil.Words(cliutil.Defaults(root), examples)
 }
 
-// commandOf makes the command of a verb, with what its properties add to it and to its
-// subcommands.
+// commandOf creates the command of a verb. It applies the verb's properties to the command and
+// its subcommands.
 func (a *app) commandOf(v verb) *cobra.Command {
 	c := v.command(a)
 	for _, sub := range append(c.Commands(), c) {
@@ -194,19 +193,19 @@ func (a *app) commandOf(v verb) *cobra.Command {
 	return c
 }
 
-// verb is one line of the table of verbs.
+// verb is an entry in the table of verbs.
 type verb struct {
 	name    string // as the command's
 	command func(*app) *cobra.Command
 	is      property
 }
 
-// property is what a verb does to the machine.
+// property describes what a verb does to the machine.
 type property int
 
 const (
 	// readOnly: there is nothing to undo, so a signal may end the process. (Catching signals
-	// takes extra threads.)
+	// needs extra threads.)
 	readOnly  property = 1 << iota
 	liveOnly           // takes no --root
 	needsRoot          // needs the rights of root
@@ -248,7 +247,7 @@ var verbs = []verb{
 	{"recover", recoverCommand, 0},
 }
 
-// verbOf returns the verb with which a call begins.
+// verbOf returns the verb at the start of a call.
 func verbOf(args []string) (verb, bool) {
 	if len(args) == 0 {
 		return verb{}, false
@@ -271,7 +270,7 @@ func (a *app) setUp(c *cobra.Command) (err error) {
 	return err
 }
 
-// moreFormats is the annotation of a command that has further formats.
+// moreFormats is the annotation of a command with additional formats.
 const moreFormats = cliutil.MoreFormats
 
 // data reports whether the output is JSON or YAML.

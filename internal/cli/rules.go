@@ -147,7 +147,7 @@ func ruleIDs(c *rule.Catalogue) []string {
 	return ids
 }
 
-// pickRules returns the rules of some ids or file name patterns, or all.
+// pickRules returns the rules that match the ids or patterns, or all without ids.
 func pickRules(c *rule.Catalogue, ids []string) ([]*rule.Rule, error) {
 	if len(ids) == 0 {
 		return c.Rules(), nil
@@ -177,12 +177,12 @@ func pickRules(c *rule.Catalogue, ids []string) ([]*rule.Rule, error) {
 	return slices.DeleteFunc(c.Rules(), func(r *rule.Rule) bool { return !wanted[r.ID] }), nil
 }
 
-// noRule is the error of an unknown id.
+// noRule returns the error for an unknown id.
 func noRule(c *rule.Catalogue, id string) error {
 	return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, internaltext.Suggest(id, ruleIDs(c))), "fettle rules list shows them")
 }
 
-// rulesTest compiles rules, and runs their examples.
+// rulesTest compiles rules and runs their examples.
 func (a *app) rulesTest(ctx context.Context, ids []string, examples bool) error {
 	c, files, ids, err := a.catalogueWith(ids)
 	if err != nil {
@@ -233,7 +233,7 @@ func (a *app) rulesTest(ctx context.Context, ids []string, examples bool) error 
 	return nil
 }
 
-// counted returns a number with its noun.
+// counted returns a number with its noun in singular or plural.
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

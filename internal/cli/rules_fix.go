@@ -25,12 +25,12 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// tryFixes applies the fix of a rule on an invented machine for each of its examples that fails
-// or warns: the machine has the example's values, the changes are written through a journal,
-// then the rule has to pass, and undo has to restore every byte. Tried are fixes that change
-// the rule's own inputs: a value of the kernel, a key of custom-hiera.yaml (as if the
-// installer had run), or a service's limit of open files (as if it had been restarted). n is
-// their number.
+// tryFixes applies a rule's fix on a simulated machine for each example that fails or warns:
+// the machine has the example's values, the changes are written through a journal, then the
+// rule must pass, and undo must restore every byte. It tries fixes that change the rule's own
+// inputs: a value of the kernel, a key of custom-hiera.yaml (as if the installer had run), or a
+// service's limit of open files (as if the service had been restarted). n is the number of
+// fixes tried.
 func tryFixes(ctx context.Context, c *rule.Catalogue, r *rule.Rule) (n int, problems []error) {
 	for _, e := range r.Examples {
 		f := c.Try(ctx, r, e, nil)
@@ -47,11 +47,11 @@ func tryFixes(ctx context.Context, c *rule.Catalogue, r *rule.Rule) (n int, prob
 	return n, problems
 }
 
-// hieraFile is where the keys of hiera: are.
+// hieraFile is the file with the keys of hiera: settings.
 const hieraFile = "/etc/foreman-installer/custom-hiera.yaml"
 
-// invented returns the files of machines on which a fix can be tried; none if it changes no
-// input of the rule. There are two for keys of Hiera: without them, and with the values of
+// invented returns the files of simulated machines for a fix, or none if it changes no input of
+// the rule. For keys of Hiera there are two machines: without the keys, and with the values of
 // the example.
 func invented(r *rule.Rule, e rule.Example, f rule.Finding) []map[string]string {
 	files := map[string]string{"/proc/sys/kernel/random/boot_id": "00000000-0000-4000-8000-000000000000\n", "/etc/systemd/system/other.service": "[Service]\n"}
@@ -113,7 +113,7 @@ func given(r *rule.Rule, e rule.Example, instance, name string) (text string, ok
 	return "", false
 }
 
-// openFiles returns the rule's input that a service's limit of open files decides, or "".
+// openFiles returns the rule's input that depends on a service's limit of open files, or "".
 func openFiles(r *rule.Rule, name string) string {
 	if !strings.HasPrefix(name, "unit:") || !strings.HasSuffix(name, "/LimitNOFILE") {
 		return ""
@@ -126,7 +126,7 @@ func openFiles(r *rule.Rule, name string) string {
 	return ""
 }
 
-// decides returns the input that a key of Hiera decides, or "".
+// decides returns the input that a Hiera key sets, or "".
 func decides(name string) string {
 	key, ok := strings.CutPrefix(name, conf.Name+":")
 	if !ok {
@@ -210,7 +210,7 @@ func tryFix(ctx context.Context, c *rule.Catalogue, r *rule.Rule, e rule.Example
 }
 
 // started returns the example after the installer has applied custom-hiera.yaml and services
-// were restarted with their limits.
+// were restarted with their new limits.
 func started(ctx context.Context, r *rule.Rule, e rule.Example, kinds setting.Kinds, changes []setting.Change) (rule.Example, error) {
 	e.Given = maps.Clone(e.Given)
 	for _, x := range changes {

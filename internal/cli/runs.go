@@ -22,23 +22,23 @@ type RunList struct {
 	Runs   []ListedRun `json:"runs"`
 }
 
-// ListedRun is a run in brief.
+// ListedRun summarizes a run.
 type ListedRun struct {
-	// ID names a run that has ended, Name one that is under way or was cut off.
+	// ID identifies a run that has ended, Name a run that is in progress or was cut off.
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name,omitempty"`
-	// State is ended, failed, under-way, interrupted (by a signal), or cut-off: its process
-	// was killed. A failed one may have ended with its record, or be resumable.
+	// State is ended, failed, under-way, interrupted (by a signal), or cut-off (its process
+	// was killed). A failed run may have a complete record, or be resumable.
 	State     string    `json:"state"`
 	Resumable bool      `json:"resumable,omitempty"` // by fettle prove --resume
 	Kind      string    `json:"kind"`
 	Began     time.Time `json:"began"`
 	Command   string    `json:"command"`
 	Verdict   string    `json:"verdict"`
-	// Quads counts the complete ones of an experiment, without the placebo's.
+	// Quads counts the complete blocks of an experiment, without the placebo's.
 	Quads int `json:"quads,omitempty"`
-	// Method is that of an experiment's verdict, and VerdictNow the verdict of this version's
-	// method on the same samples, if it differs.
+	// Method is the method of an experiment's verdict. VerdictNow is the verdict of this
+	// version's method on the same samples, if it differs.
 	Method     int    `json:"method,omitempty"`
 	VerdictNow string `json:"verdict_now,omitempty"`
 }
@@ -115,7 +115,7 @@ func (r *ListedRun) state() string {
 	return r.State
 }
 
-// listed returns a run that has ended, in brief.
+// listed summarizes a run that has ended.
 func listed(r *evidence.Run) ListedRun {
 	l := ListedRun{ID: r.ID, State: "ended", Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: r.Verdict}
 	if evidence.InterruptionOf(r) != nil {
@@ -130,7 +130,7 @@ func listed(r *evidence.Run) ListedRun {
 	}
 	l.Method, l.Quads = e.JudgedBy(), len(e.Quads)
 	otherwise := (*prove.Otherwise)(nil)
-	// With the same method there is no other verdict; runs show detects a changed record.
+	// With the same method the verdict cannot differ; runs show detects a changed record.
 	if l.Method != prove.Method && errors.As(e.Again(), &otherwise) {
 		l.VerdictNow = otherwise.Text
 		if otherwise.Err != nil {
@@ -140,7 +140,7 @@ func listed(r *evidence.Run) ListedRun {
 	return l
 }
 
-// listedOpen returns a run that is in progress or was cut off, in brief.
+// listedOpen summarizes a run that is in progress or was cut off.
 func listedOpen(m *tune.Machine, name string) (ListedRun, error) {
 	r, err := experiment.Peek(experiment.Store(m), name)
 	if err != nil {
@@ -162,7 +162,7 @@ func listedOpen(m *tune.Machine, name string) (ListedRun, error) {
 	return l, nil
 }
 
-// underWayState is the state of a run whose process is alive.
+// underWayState is the state of a run whose process is still running.
 const underWayState = "under-way"
 
 func (a *app) runsShow(c *cobra.Command, id string) error {

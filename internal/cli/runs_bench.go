@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// showBench prints the record of a benchmark as the benchmark did.
+// showBench prints the record of a benchmark in the same way as the benchmark.
 func (a *app) showBench(r *evidence.Run) error {
 	if a.data() {
 		return a.result(BenchResult{r}, nil)

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// benchfmtFormat is the format of Go's benchmarks.
+// benchfmtFormat is the format of Go benchmarks.
 const benchfmtFormat ui.Format = "benchfmt"
 
 func runsExportCommand(a *app) *cobra.Command {

@@ -127,8 +127,8 @@ func (a *app) runsPrune(c *cobra.Command, o pruneOptions, age time.Duration) err
 	return err
 }
 
-// going returns the runs to remove, oldest first. A record that cannot be read is reported and
-// stays.
+// going returns the runs to remove, oldest first. It reports records that cannot be read, and
+// keeps them.
 func (a *app) going(m *tune.Machine, o pruneOptions, age time.Duration) ([]ListedRun, error) {
 	out := []ListedRun{}
 	if o.keep >= 0 || age > 0 {
@@ -171,8 +171,8 @@ func (a *app) going(m *tune.Machine, o pruneOptions, age time.Duration) ([]Liste
 	return out, nil
 }
 
-// needed keeps runs that were cut off while the change of an experiment may still stand: only
-// its record says which run that was.
+// needed keeps runs that were cut off as long as the change of an experiment may still be in
+// force, because only the record identifies that run.
 func needed(m *tune.Machine, going []ListedRun) (rest []ListedRun, kept []KeptRun, err error) {
 	why, err := standing(m)
 	if err != nil || why == "" {
@@ -189,8 +189,8 @@ func needed(m *tune.Machine, going []ListedRun) (rest []ListedRun, kept []KeptRu
 	return rest, kept, nil
 }
 
-// standing says why the change of an experiment that was cut off may still stand, and what
-// undoes it; "" if none does.
+// standing returns the reason that the change of an experiment that was cut off may still be in
+// force, and the command that undoes it. It returns "" if there is no such change.
 func standing(m *tune.Machine) (string, error) {
 	if how := tune.Armed(m.Engine.StateDir); how != "" {
 		return "the change of an experiment that was cut off may still stand; to undo it: " + how, nil

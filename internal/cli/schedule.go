@@ -33,7 +33,7 @@ type ScheduleEntry struct {
 	Line     int      `json:"line"`
 	Calendar string   `json:"calendar"`
 	Profiles []string `json:"profiles"`
-	// Began is its last moment, Next the next one; absent if there is none.
+	// Began is the entry's last moment and Next its next one, or absent.
 	Began   *time.Time `json:"began,omitempty"`
 	Next    *time.Time `json:"next,omitempty"`
 	InForce bool       `json:"in_force"`
@@ -83,7 +83,7 @@ Calendars are as in systemd.time(7): [weekdays] [date] [time], such as
 	return c
 }
 
-// readSchedule reads the file as text and as entries; a missing file has none.
+// readSchedule returns the file's text and entries. A missing file has no entries.
 func readSchedule(h *host.Host, file string) (string, []schedule.Entry, error) {
 	text, err := h.Files.ReadFile(file)
 	if err != nil && !host.NotFound(err) {
@@ -181,7 +181,7 @@ func (a *app) scheduleNext(file string) error {
 	return nil
 }
 
-// editSchedule changes the text of the file, atomically.
+// editSchedule changes the file's text atomically.
 func (a *app) editSchedule(file string, edit func(h *host.Host, text string, entries []schedule.Entry) (string, error)) error {
 	if err := a.mustBeLive(); err != nil {
 		return err
@@ -240,7 +240,7 @@ func (a *app) scheduleAdd(ctx context.Context, file, calendar string, profiles [
 	return a.announce(file, []schedule.Entry{e}, nil)
 }
 
-// announce prints what was added to the schedule, and returns some, the error about the rest.
+// announce prints what was added to the schedule. It returns some, the error about the rest.
 func (a *app) announce(file string, added []schedule.Entry, some error) error {
 	h, err := a.host()
 	if err != nil {
@@ -263,8 +263,8 @@ func (a *app) announce(file string, added []schedule.Entry, some error) error {
 	return some
 }
 
-// knownProfiles rejects profiles that cannot be loaded: at the moment of the calendar no user
-// would see the error.
+// knownProfiles rejects profiles that cannot be loaded, because no user would see the error
+// when the calendar selects them.
 func (a *app) knownProfiles(ctx context.Context, profiles []string) error {
 	m, err := a.machine(ctx)
 	if err != nil {
@@ -273,7 +273,7 @@ func (a *app) knownProfiles(ctx context.Context, profiles []string) error {
 	if _, err = m.Load(ctx, false, profiles...); err != nil || len(a.profileDirs) == 0 {
 		return err
 	}
-	// the daemon has no --profile-dir
+	// The daemon has no --profile-dir.
 	m.Loader.Dirs = profile.SearchPath(m.Main)
 	if _, err = m.Load(ctx, false, profiles...); err != nil {
 		return ui.Hinted(ui.Usage, fmt.Errorf("only --profile-dir has it, which fettle's daemon does not search: %w", err), "put the profile below /etc/tuned/profiles")

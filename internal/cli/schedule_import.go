@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// maxCrontab caps what is read of a crontab, in bytes; cron(8) itself takes no
-// more than 10,000 lines.
+// maxCrontab limits how much of a crontab is read, in bytes; cron(8) itself reads at most
+// 10,000 lines.
 const maxCrontab = 16 << 20
 
 func (a *app) scheduleImport(ctx context.Context, file, crontab string) error {

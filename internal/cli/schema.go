@@ -25,7 +25,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// documents is the table of the kinds of JSON output.
+// documents maps the kinds of JSON output to their types.
 var documents = map[string]any{
 	"bench-disk":      disk.Evidence{},
 	"bench-etcd":      etcd.Result{},

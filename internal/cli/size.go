@@ -23,16 +23,16 @@ import (
 	"fettle.dev/fettle/rules"
 )
 
-// gatherer adds what a request needs from logs and from a machine's configuration.
+// gatherer adds to a request the data in logs and in a machine's configuration.
 type gatherer func(context.Context, *app, *host.Host, sizing.Request) error
 
-// sizes is the table of what can be sized.
+// sizes is the table of the available sizings.
 var sizes = []struct {
 	name, short, long string
 	wish              func() sizing.Request
-	// here are the inputs whose defaults are this machine's.
+	// here maps inputs to this machine's figures, which are their defaults.
 	here map[string]machineFigure
-	// gather is nil for a size that is not about a machine.
+	// gather is nil for a sizing that does not concern a machine.
 	gather gatherer
 }{
 	{
@@ -106,7 +106,7 @@ what its log has.`,
 	},
 }
 
-// aboutSizes is what the units of a size are.
+// aboutSizes explains the units of a size.
 const aboutSizes = `The units of a size are powers of 1024, GB as well as GiB: 64GB of memory are
 64GiB, as it is sold, and as PostgreSQL and the kernel count. Room on disks alone
 (--disk of a Satellite) has GB and TB of powers of 1000, as disks are sold. The
@@ -180,7 +180,7 @@ func (f *fileFlag) Set(name string) error {
 	return f.SetFile(name, string(text))
 }
 
-// figures returns the tables of the catalogue.
+// figures returns the catalogue's tables.
 func figures() (sizing.Figures, error) {
 	files, err := rule.Embedded(rules.FS)
 	if err != nil {

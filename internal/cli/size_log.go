@@ -24,15 +24,15 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// sizeLog are the logs of a size.
+// sizeLog contains the logs of a sizing.
 type sizeLog struct {
 	found   []source.Log
 	options formats.Finder
 	cut     *cutLogs // of what was read
 }
 
-// cutLogs is the error of logs that could not be read to their ends: what was read counts, and
-// the answer says so.
+// cutLogs is the error for logs that could not be read to their ends: the part that was read
+// counts, and the answer reports that.
 type cutLogs struct {
 	error
 	logs []logs.LogRead
@@ -48,10 +48,10 @@ func (l *sizeLog) whole() error {
 	return l.cut
 }
 
-// sizeGroups limits the groups of a size's log; the rest is summed as one.
+// sizeGroups limits the number of groups in a sizing's log; the rest is summed as one.
 const sizeGroups = 300_000
 
-// notInCopyError is a log that a copy of a machine does not have.
+// notInCopyError is the error for a log that a copy of a machine does not contain.
 type notInCopyError struct {
 	root, path string
 	exists     bool // on this machine
@@ -92,7 +92,7 @@ func (a *app) findLogs(h *host.Host, paths []string) ([]source.Log, error) {
 	return nil, &notInCopyError{a.root, at.Path, none == nil, err}
 }
 
-// openSizeLog finds the logs of a size.
+// openSizeLog finds the logs of a sizing.
 func (a *app) openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
 	var found []source.Log
 	var errs []error
@@ -118,8 +118,8 @@ func (a *app) openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
 	return &sizeLog{found: found, options: formats.Finder{Format: l.Format, Unit: l.Unit, Command: a.command, Say: a.sayOnce}}, nil
 }
 
-// read reads the logs; by returns the dimensions for their formats. A log that is cut off is not
-// an error here: whole returns it.
+// read reads the logs; by returns the dimensions for their formats. A truncated log is not an
+// error here, but in whole.
 func (l *sizeLog) read(ctx context.Context, by func([]*logformat.Format) [][]string, where string, percentiles bool) (*logs.Result, []*logformat.Format, error) {
 	set := source.NewSet(l.found)
 	logFormats, err := l.options.Find(set)
@@ -152,11 +152,11 @@ func (l *sizeLog) read(ctx context.Context, by func([]*logformat.Format) [][]str
 	return res, logFormats, nil
 }
 
-// briefest is the shortest span of a log, in seconds: its times may be whole seconds.
+// briefest is the minimum span of a log, in seconds, because its times may be whole seconds.
 const briefest = 1.0
 
-// busiest returns the average requests in progress of the busiest minute, or of the whole log if
-// it is shorter. seconds is the sum of all durations.
+// busiest returns the average number of requests in progress in the busiest minute, or in the
+// whole log if it is shorter. seconds is the sum of all durations.
 func busiest(r *logs.Result, seconds, span float64) (most float64) {
 	if span < time.Minute.Seconds() {
 		return seconds / max(briefest, span)
@@ -168,7 +168,7 @@ func busiest(r *logs.Result, seconds, span float64) (most float64) {
 	return most
 }
 
-// parts splits a group's key.
+// parts splits a group's key into its dimensions.
 func parts(t *logs.Table, i int) []string {
 	var out []string
 	for _, p := range bytes.Split(t.Text(i), []byte{logs.Separator}) {
@@ -177,7 +177,7 @@ func parts(t *logs.Table, i int) []string {
 	return out
 }
 
-// frontendLog returns what the size of a front end needs from its log, also with a *cutLogs.
+// frontendLog returns the data in a front end's log for its sizing, also with a *cutLogs.
 func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*server.Traffic, error) {
 	if len(l.Paths) == 0 {
 		return nil, nil
@@ -226,7 +226,7 @@ func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*server.Traffic, e
 	for t, by := range res.By {
 		table := res.Tables[t]
 		if by[0] == logformat.FieldClient && table.Len() > 0 {
-			// of the connections that have a group
+			// Divide by the connections that have a group.
 			out.PerConnection = float64(rep.Requests-table.Other.Count) / float64(table.Len())
 			continue
 		}
@@ -247,8 +247,8 @@ func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*server.Traffic, e
 	return out, log.whole()
 }
 
-// timeoutOf returns which timeout ended a session (HAProxy's configuration manual, session state
-// at disconnection), or "".
+// timeoutOf returns the timeout that ended a session (HAProxy's configuration manual, session
+// state at disconnection), or "".
 func timeoutOf(termination string) string {
 	switch {
 	case strings.HasPrefix(termination, "sQ"):

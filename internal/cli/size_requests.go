@@ -22,7 +22,7 @@ import (
 	"fettle.dev/fettle/internal/product/puppetserver"
 )
 
-// gatherPuppet adds what a Puppet Server's log and configuration say.
+// gatherPuppet adds the data in a Puppet Server's log and configuration.
 func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Request) error {
 	w := wish.(*puppet.Request)
 	w.Server.Copy = a.root
@@ -85,7 +85,7 @@ func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Request
 	return log.whole()
 }
 
-// puppetHere adds what is known of the Puppet Server of a machine.
+// puppetHere adds the data of a machine's Puppet Server.
 func puppetHere(ctx context.Context, h *host.Host, w *puppet.Request) error {
 	m := platform.NewSubject(ctx, h, table.Kinds(h), sources())
 	answer := func(input string) any { return m.Answer(input).Value }
@@ -119,7 +119,7 @@ func puppetHere(ctx context.Context, h *host.Host, w *puppet.Request) error {
 	s.Options, s.Environments, s.Data = strings.TrimPrefix(layout.Options, "/"), place.Environments, place.Data
 	s.Certificate, s.Key, s.CA, s.CRL = place.Certificate, place.Key, place.CA, place.CRL
 	s.OptionSet, s.JavaSet = puppetserver.WithOption, puppetserver.WithJava
-	// the server rejects an option that two of its files set
+	// The server rejects an option that two of its files set.
 	setAt := func(key, file string) (at, in, value string) {
 		if p, ok, err := puppetserver.Option(h, key, file); err == nil && ok {
 			return p.String(), p.File, puppetserver.Value(p)
@@ -164,7 +164,7 @@ func puppetHere(ctx context.Context, h *host.Host, w *puppet.Request) error {
 	return nil
 }
 
-// gatherHTTPD adds what a log says, and what the httpd of the machine has.
+// gatherHTTPD adds the data in a log and of the machine's httpd.
 func gatherHTTPD(ctx context.Context, a *app, h *host.Host, wish sizing.Request) (err error) {
 	w := wish.(*server.HTTPD)
 	w.Traffic, err = a.frontendLog(ctx, w.Log)
@@ -178,7 +178,7 @@ func gatherHTTPD(ctx context.Context, a *app, h *host.Host, wish sizing.Request)
 	return err
 }
 
-// httpdHere adds what the httpd of a machine has.
+// httpdHere adds the data of a machine's httpd.
 func httpdHere(ctx context.Context, h *host.Host, w *server.HTTPD) error {
 	m := platform.NewSubject(ctx, h, table.Kinds(h), sources())
 	if n, ok := m.Answer("httpd.requests_limit").Value.(float64); ok {
@@ -208,7 +208,7 @@ func httpdHere(ctx context.Context, h *host.Host, w *server.HTTPD) error {
 	return assume(w, "for", layout, "this machine")
 }
 
-// gatherRouter adds what a log says.
+// gatherRouter adds the data in a log.
 func gatherRouter(ctx context.Context, a *app, _ *host.Host, wish sizing.Request) (err error) {
 	w := wish.(*server.Router)
 	w.Traffic, err = a.frontendLog(ctx, w.Log)

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// maxDrifted is how many values that have drifted status shows.
+// maxDrifted limits the number of drifted values that status shows.
 const maxDrifted = 5
 
 func statusCommand(a *app) *cobra.Command {
@@ -127,7 +127,7 @@ func (a *app) status(ctx context.Context) error {
 	return nil
 }
 
-// dynamicTuning returns whether values follow the load, and who decides that.
+// dynamicTuning reports as text whether values follow the load, and which setting decides that.
 func dynamicTuning(d tune.Dynamic) string {
 	from := ""
 	if d.From != "" {

@@ -22,7 +22,7 @@ import (
 type TuneResult struct {
 	Schema string `json:"schema"` // fettle/tune/v1
 	*tune.Applied
-	// PostLoaded is the profile that is merged over those selected.
+	// PostLoaded is the profile that is merged over the selected ones.
 	PostLoaded string  `json:"post_loaded,omitempty"`
 	DurationS  float64 `json:"duration_s"`
 }
@@ -169,7 +169,7 @@ func (a *app) persist(ctx context.Context, m *tune.Machine) error {
 	return err
 }
 
-// watchTrialCommand is the watchdog of tune --try.
+// watchTrialCommand returns the watchdog of tune --try.
 func watchTrialCommand(a *app) *cobra.Command {
 	var deadline time.Duration
 	var parent int
@@ -228,8 +228,8 @@ func confirmCommand(a *app) *cobra.Command {
 	}
 }
 
-// recoverCommand is what the early unit runs at boot, before anything else tunes: it undoes
-// what was cut off or on trial.
+// recoverCommand returns the command that the early unit runs at boot, before anything else
+// tunes: it undoes transactions that were cut off or on trial.
 func recoverCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "recover", Hidden: true, Args: cobra.NoArgs,

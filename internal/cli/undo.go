@@ -51,13 +51,13 @@ func (a *app) undo(ctx context.Context, ids []int) error {
 	if x := tune.Holder(m.Engine.StateDir); x != nil {
 		a.screen.Say("an experiment is under way (process %d): it ends when its change is undone, and the other restored values may disturb its measurement", x.PID)
 	}
-	// An undo is not interrupted: half of it would be neither state.
+	// An undo must not be interrupted: half of it would be neither state.
 	u, err := m.Engine.Undo(context.WithoutCancel(ctx), ids...)
 	nothing := errors.Is(err, tune.ErrNothing)
 	if nothing {
 		u, err = &tune.Undone{Undoes: []int{}, Result: "done", Values: []tune.UndoneValue{}}, nil
 	}
-	// The journal does not know what a command has changed.
+	// The journal does not record what a command has changed.
 	if how := tune.LeftBehind(m.Engine.StateDir); how != "" && len(ids) == 0 {
 		err = errors.Join(err, ui.Hinted(ui.Failed, errors.New(experiment.LeftBehind), "run "+how+"; or fettle prove --resume last"))
 	} else if x := tune.Holder(m.Engine.StateDir); x != nil && x.Undo != "" && len(ids) == 0 {

@@ -40,7 +40,7 @@ func (a *app) writes(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// checkNote rejects a --reason that is too long, and makes it one line.
+// checkNote rejects a --reason that is too long, and converts it to one line.
 func (a *app) checkNote() error {
 	text := strings.TrimSpace(a.note)
 	if len(text) > journal.MaxNote {

@@ -10,13 +10,13 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// window is a range of the local clock, in minutes since midnight: from <= t < to, or over
+// window is a range of the local clock in minutes since midnight: from <= t < to, or across
 // midnight if to is not after from.
 type window struct{ from, to int }
 
 var windowForm = internaltext.LazyRegexp(`^([01]?[0-9]|2[0-4]):([0-5][0-9])-([01]?[0-9]|2[0-4]):([0-5][0-9])$`)
 
-// parseWindow reads HH:MM-HH:MM.
+// parseWindow parses HH:MM-HH:MM.
 func parseWindow(text string) (window, error) {
 	m := windowForm().FindStringSubmatch(text)
 	if m == nil {
@@ -46,8 +46,7 @@ func (w window) contains(local time.Time) bool {
 	return w.from <= m || m < w.to
 }
 
-// opens returns the next minute that is in the window, also if clocks go forward over its
-// beginning.
+// opens returns the next minute in the window, even if clocks go forward over its start.
 func (w window) opens(local time.Time) time.Time {
 	at := local.Truncate(time.Minute)
 	for range 50 * 60 {
@@ -92,8 +91,8 @@ func (w window) closes(local time.Time) time.Time {
 	return time.Time{}
 }
 
-// endsInWindow rejects a trial that would end, and change the machine back, outside of
-// --window.
+// endsInWindow rejects a trial whose end, at which the machine is changed back, would be
+// outside of --window.
 func (a *app) endsInWindow(now time.Time, try time.Duration) error {
 	w, err := parseWindow(a.window)
 	if a.window == "" || err != nil || try == 0 {
@@ -115,8 +114,8 @@ func offset(t time.Time) int {
 	return seconds
 }
 
-// bothWindows is --window of prove: a duration is the length of a window of --live, and
-// HH:MM-HH:MM the hours in which the machine may be changed, as with other verbs.
+// bothWindows is the value of prove --window: a duration is the length of a window of --live,
+// and HH:MM-HH:MM are the hours in which the machine may be changed, as with other verbs.
 type bothWindows struct {
 	app *app
 	o   *proveOptions
