@@ -17,7 +17,7 @@ type Explanation struct {
 	Schema   string           `json:"schema"` // fettle/explain/v1
 	Rule     *rule.Rule       `json:"rule"`
 	Evidence []*rule.Evidence `json:"evidence"` // measurements of the sources that explain it
-	Tables   []*rule.Table    `json:"tables"`   // of its id
+	Tables   []*rule.Table    `json:"tables"`   // with its id
 	// Findings are the rule's results on this machine.
 	Findings []rule.Finding `json:"findings"`
 }

@@ -54,7 +54,7 @@ func (a *app) diff(ctx context.Context, names []string, update, all, sysctl bool
 	}
 	read := m.ReadStateIfAllowed
 	if update {
-		read = m.ReadState // only the journal knows what is in force
+		read = m.ReadState // only the journal records what is in force
 	}
 	s, err := read()
 	if err != nil {

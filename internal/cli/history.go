@@ -30,7 +30,7 @@ type HistoryItem struct {
 	Time   time.Time      `json:"time"`
 	Kind   journal.TxKind `json:"kind"`
 	User   string         `json:"user"`
-	Reason string         `json:"reason"` // the command, or the program that asked
+	Reason string         `json:"reason"` // the command, or the requesting program
 	// Note is the text of --reason.
 	Note string `json:"note,omitempty"`
 	// Caller is the caller as identified by the kernel. It is absent in records of an older

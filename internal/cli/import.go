@@ -22,7 +22,7 @@ import (
 type ImportResult struct {
 	Schema string `json:"schema"` // fettle/import/v1
 	rhel6.Result
-	Written string `json:"written,omitempty"` // the directory it was written to
+	Written string `json:"written,omitempty"` // the target directory
 }
 
 func importCommand(a *app) *cobra.Command {

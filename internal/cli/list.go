@@ -94,7 +94,7 @@ type PluginList struct {
 type ListPlugin struct {
 	Name    string       `json:"name"`
 	Doc     string       `json:"doc"`
-	Devices bool         `json:"devices"` // takes devices=
+	Devices bool         `json:"devices"` // accepts devices=
 	Options []ListOption `json:"options"`
 }
 

@@ -214,7 +214,7 @@ func connectionsOf(p *mqtt.Plan) int {
 	for _, s := range p.Settings {
 		under := n
 		if s.Limit > 0 {
-			under = min(n, 2*s.Limit) // hosts that were given up and fetch nevertheless are extra
+			under = min(n, 2*s.Limit) // includes hosts that were given up and still fetch
 		}
 		most = max(most, under)
 	}

@@ -123,7 +123,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	// Keep the part of a truncated log that was read: the next call continues after it.
 	err = errors.Join(err, o.keep(res))
 	rep := res.Report(o.sort, o.top)
-	if a.screen.Format == csvFormat || a.screen.Format == cliutil.OpenMetrics { // which have no place for it
+	if a.screen.Format == csvFormat || a.screen.Format == cliutil.OpenMetrics { // which have no field for it
 		for _, l := range logs.NoUnit(rep.Logs) {
 			a.sayOnce(l)
 		}

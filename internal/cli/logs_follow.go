@@ -61,7 +61,7 @@ func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked log
 		if err := f.Poll(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
-		if f.Lost > lost && !live { // on a terminal it is said at the end
+		if f.Lost > lost && !live { // on a terminal it is reported at the end
 			lost = f.Lost
 			a.screen.Say("%s", lostPart)
 		}

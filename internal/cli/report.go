@@ -24,7 +24,7 @@ import (
 type ReportResult struct {
 	Schema string   `json:"schema"` // fettle/report/v1
 	File   string   `json:"file"`
-	Runs   []string `json:"runs"` // their IDs
+	Runs   []string `json:"runs"` // run IDs
 }
 
 func reportCommand(a *app) *cobra.Command {

@@ -207,8 +207,8 @@ const (
 	// readOnly: there is nothing to undo, so a signal may end the process. (Catching signals
 	// needs extra threads.)
 	readOnly  property = 1 << iota
-	liveOnly           // takes no --root
-	needsRoot          // needs the rights of root
+	liveOnly           // rejects --root
+	needsRoot          // requires root privileges
 	writing            // has --reason and --window
 )
 
@@ -315,5 +315,5 @@ func versionCommand(a *app) *cobra.Command {
 type Version struct {
 	Schema  string `json:"schema"` // fettle/version/v1
 	Version string `json:"version"`
-	Go      string `json:"go"` // that built it
+	Go      string `json:"go"` // version that built it
 }

@@ -23,7 +23,7 @@ other are a weak design, which is said: what else changed meanwhile counts as a
 difference. A and B are IDs, their beginnings, or files.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			limit, _ := unit.ParsePercent(margin) // cliutil.Percent has read it
+			limit, _ := unit.ParsePercent(margin) // cliutil.Percent has validated it
 			runs, err := a.findRuns(c, args)
 			if err != nil {
 				return err

@@ -51,7 +51,7 @@ shown first. A run that is under way is never removed.`,
 			case !f.Changed("keep") && !f.Changed("older-than") && !o.cutOff:
 				return ui.Retry(ui.Usage, errors.New("want --keep N, --older-than TIME or --cut-off"), "", "--older-than=90d")
 			case f.Changed("older-than"):
-				age, _ = unit.ParseDuration(o.older, 0) // the option has read it
+				age, _ = unit.ParseDuration(o.older, 0) // the option has validated it
 			}
 			return a.runsPrune(c, o, age)
 		},

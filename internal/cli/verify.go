@@ -33,7 +33,7 @@ func (a *app) verify(ctx context.Context, names []string, all bool) error {
 	if err != nil {
 		return err
 	}
-	read := m.ReadState // only the journal knows what is in force
+	read := m.ReadState // only the journal records what is in force
 	if len(names) > 0 {
 		read = m.ReadStateIfAllowed
 	}

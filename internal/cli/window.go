@@ -63,7 +63,7 @@ func (a *app) inWindow() error {
 		return nil
 	}
 	w, err := parseWindow(a.window)
-	if err != nil { // prove takes other forms too
+	if err != nil { // prove accepts other forms too
 		return ui.Instead(ui.Usage, fmt.Errorf("--window %w", err), "", "--window=22:00-04:00")
 	}
 	now := a.live().Clock.Now().Local()

@@ -119,7 +119,7 @@ func otherValues(list []piece, r ui.Remedy) []piece {
 		named = append(named, name)
 	}
 	meant := func(p piece) bool { return p.flag != "" && slices.Contains(named, "--"+p.flag) }
-	// Of an option with several values, one is replaced in place.
+	// If an option may be repeated, replace one of its values in place.
 	if at := slices.IndexFunc(list, func(p piece) bool { return meant(p) && p.value == r.Of }); r.Of != "" && at >= 0 {
 		list, r.Instead = slices.Replace(list, at, at+1, each(r.Instead)...), nil
 	} else {

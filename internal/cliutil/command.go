@@ -114,7 +114,7 @@ func KnownVerb(c *cobra.Command, args []string) error {
 		if strings.HasPrefix(name, args[0]) {
 			d = min(d, c.SuggestionsMinimumDistance)
 		} else if d > (max(len(name), len(args[0]))+2)/3 {
-			continue // another word, as pod is of foo
+			continue // unrelated, such as pod and foo
 		}
 		if d < least {
 			least, near = d, name
@@ -176,7 +176,7 @@ func Words(c *cobra.Command, examples map[string]string) *cobra.Command {
 			if own := (*ui.Error)(nil); err == nil || errors.As(err, &own) {
 				return err
 			}
-			if c.HasSubCommands() { // the word was meant as one of them
+			if c.HasSubCommands() { // the word was meant as a subcommand
 				return cmp.Or(KnownVerb(c, args), seeHelp(c, err))
 			}
 			return counted(c, args, err)

@@ -174,7 +174,7 @@ type Item struct {
 	Value   any       `json:"value"`
 	Absent  bool      `json:"absent,omitempty"`
 	Unknown string    `json:"unknown,omitempty"`
-	More    string    `json:"more,omitempty"` // why a list may be incomplete
+	More    string    `json:"more,omitempty"` // reason that a list may be incomplete
 	Source  string    `json:"source"`
 	Time    time.Time `json:"time"`
 }

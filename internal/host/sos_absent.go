@@ -12,7 +12,7 @@ import (
 // systemd.py).
 var copiedWhole = []struct {
 	spec    string
-	without string // a name that is left out
+	without string // a name that is omitted
 }{
 	{"/etc/sysctl.d", ""},
 	{"/lib/sysctl.d", ""},

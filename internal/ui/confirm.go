@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// RequireTerminal returns nil if the user can be asked at the terminal. The error message says
-// that nothing changed.
+// RequireTerminal returns an error if no question can be asked, because standard input is not a
+// terminal. The message says that nothing changed.
 func RequireTerminal() error {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return Retry(Refused, errors.New("stdin is not a terminal, so the question cannot be asked; nothing changed"), "--yes answers it in advance", "--yes")
@@ -20,9 +20,9 @@ func RequireTerminal() error {
 	return nil
 }
 
-// Confirm asks the user at the terminal; without one it returns
-// RequireTerminal's error. It ends with ctx, for example on Ctrl-C, and then
-// abandons the blocked read of the terminal.
+// Confirm prints a question and reads the answer at the terminal. Without a terminal it returns
+// RequireTerminal's error. It ends with ctx, for example on Ctrl-C, and then abandons the
+// blocked read.
 func (s *Screen) Confirm(ctx context.Context, question string) (bool, error) {
 	if err := RequireTerminal(); err != nil {
 		return false, err

@@ -14,22 +14,22 @@ type Remedy struct {
 	Of      string   // with Instead or Drop: only the option with this value; "" for all
 	Root    bool     // run as root
 	Before  string   // a command that must succeed first
-	Drop    []string // --name of options to leave out
+	Drop    []string // --name of options to remove
 	Word    string   // a word of the call that Become replaces: an argument, or the name of an option
-	Become  []string // empty: Word is left out
-	To      string   // purpose of the command: "to keep the state elsewhere"; "" if it is that of the call
+	Become  []string // if empty, Word is removed
+	To      string   // purpose of the command: "to keep the state elsewhere"; "" if it equals the call's
 	// OwnState selects a state directory of the user.
 	OwnState bool
 }
 
-// Retry adds an exit code and a hint to an error; the printed command is the call with more
+// Retry adds an exit code and a hint to an error; the printed command is the call with further
 // options.
 func Retry(code int, err error, hint string, options ...string) error {
 	return &Error{Code: code, Err: err, Hint: hint, Remedy: &Remedy{Options: options}}
 }
 
 // Instead adds an exit code and a hint to an error; the printed command is the call with other
-// values (--name=value) of some options.
+// option values (--name=value).
 func Instead(code int, err error, hint string, options ...string) error {
 	return &Error{Code: code, Err: err, Hint: hint, Remedy: &Remedy{Instead: options}}
 }

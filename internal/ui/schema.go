@@ -141,7 +141,7 @@ func (g *generator) object(t reflect.Type) map[string]any {
 	return map[string]any{"type": "object", "properties": props, "required": required}
 }
 
-// isBranch reports whether a field may be left out of a PartialDocument.
+// isBranch reports whether a field may be missing in a PartialDocument.
 func isBranch(t reflect.Type) bool {
 	_, typed := reflect.New(t).Interface().(JSONTyper)
 	return typed || t.Kind() == reflect.Struct && t != reflect.TypeFor[time.Time]()

@@ -11,7 +11,7 @@ import (
 // Tables is a verdict with the tables that support it.
 type Tables struct {
 	Title, Verdict string
-	Mark           Mark // of the verdict
+	Mark           Mark // mark of the verdict
 	Lines          []string
 	Tables         []TitledGrid
 }

@@ -18,7 +18,7 @@ import (
 
 // Program is a program whose rejected calls are tested.
 type Program struct {
-	Name string                // as it is called: kubectl fettle
+	Name string                // as typed: kubectl fettle
 	Tree func() *cobra.Command // a new tree of its commands
 	Run  func(args []string) (code int, said string)
 	// Free are the options whose text has no invalid form before the command runs: file names,
@@ -79,7 +79,7 @@ func (p Program) command(t *testing.T, c *cobra.Command) {
 	}
 }
 
-// refused makes a call that may be invalid. If must is set, it is an error if it is not.
+// refused makes a call and checks its error message. If must is set, it must be invalid.
 func (p Program) refused(t *testing.T, c *cobra.Command, must bool, args ...string) {
 	t.Helper()
 	if cliutil.Parse(p.Tree(), args) == nil {

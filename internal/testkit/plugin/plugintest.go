@@ -51,8 +51,8 @@ func Unit(typ string, lines ...string) *profile.Unit {
 //	sysfs:/sys/x = >4096 # why
 //	sysctl:y ! refused: why
 //
-// Devices are assigned from the machine; a unit without any plans nothing, and
-// the line says so.
+// Devices are assigned from the machine. A unit without devices plans nothing,
+// and its line reports that.
 func PlanPlugintest(t testing.TB, p plugin.Plugin, h *host.Host, u *profile.Unit, change ...func(*plugin.Request)) []string {
 	t.Helper()
 	var lines []string

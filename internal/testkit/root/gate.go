@@ -81,7 +81,7 @@ func Undisturbed(t testing.TB) {
 	}
 	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "fettle-test-machine.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if errors.Is(err, fs.ErrPermission) {
-		return // root's: without its rights a test can neither change the machine nor make a root
+		return // owned by root; without root privileges a test can neither change the machine nor make a root
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -132,7 +132,7 @@ func (k *Killer) decide(fd, tid int) uint32 {
 		return unix.FAN_ALLOW
 	}
 	if ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", tid)); err != nil || ns != k.pidNS {
-		return unix.FAN_ALLOW // the test itself looks
+		return unix.FAN_ALLOW // opened by the test itself
 	}
 	if k.Killed() != "" {
 		return unix.FAN_ALLOW // another thread of it may wait here

@@ -78,7 +78,7 @@ func mergeAccounts(t testing.TB, first, second, dir string) (renumbered []string
 		}
 		return nil
 	}
-	groups := map[string]string{} // number in the first tree to that of now
+	groups := map[string]string{} // number in the first tree to new number
 	for _, name := range []string{"group", "passwd", "gshadow", "shadow"} {
 		have, add := read(second, name), read(first, name)
 		if len(have) == 0 || len(add) == 0 {

@@ -184,7 +184,7 @@ func (vm *VM) waitReady(end time.Time) error {
 	left := max(time.Until(end), time.Minute)
 	r, err := vm.Exec(Request{TimeoutS: left.Seconds(), Argv: []string{"systemctl", "start", vm.o.Ready}})
 	switch {
-	case err != nil: // tells the state itself
+	case err != nil: // the error includes the state
 		return fmt.Errorf("%s did not become active: %w", vm.o.Ready, err)
 	case r.Error != "" || r.Code != 0:
 		return fmt.Errorf("%s did not become active: %s%s%s\n%s", vm.o.Ready, r.Error, r.Stdout, r.Stderr, vm.jobs())

@@ -22,6 +22,6 @@ type Reply struct {
 	Stdout []byte `json:"stdout,omitempty"`
 	Stderr []byte `json:"stderr,omitempty"`
 	Code   int    `json:"code"`            // exit code; 128+n for signal n; -1 when it did not start
-	Error  string `json:"error,omitempty"` // why it did not start or did not end
+	Error  string `json:"error,omitempty"` // the reason that it did not start or end
 	Boot   string `json:"boot,omitempty"`  // boot id of the kernel
 }
