@@ -36,8 +36,8 @@ func mayMeasure(m *tune.Machine) error {
 	return nil
 }
 
-// cutShort returns the error of a benchmark that ended early with err. left describes what
-// happened to the benchmark's files; kept is the record of what it had measured, or nil.
+// cutShort returns the error of a benchmark that ended early with err. left reports the
+// cleanup, such as "the database is dropped"; kept is the record of what was measured, or nil.
 func cutShort(ctx context.Context, err error, left string, kept *evidence.Run) error {
 	until := "nothing was measured yet"
 	if kept != nil && kept.ID != "" {
@@ -62,9 +62,8 @@ func (a *app) by() evidence.Signature {
 	return evidence.Signature{Command: a.command, User: a.caller().String(), Version: a.version}
 }
 
-// finish records and prints a benchmark. err is the reason for an early end, left describes
-// what remains of its files, and gate is the error of a complete one. body is nil if nothing
-// was measured.
+// finish records and prints a benchmark. err is the reason for an early end, left reports the
+// cleanup, and gate is the error of a complete one. body is nil if nothing was measured.
 func finish[Body any](ctx context.Context, a *app, k *evidence.Keeper, verdict string, body *Body, err error, left string, gate error, print func(*ui.Screen, *evidence.Run, *Body)) error {
 	if body == nil {
 		return errors.Join(cutShort(ctx, err, left, nil), k.Nothing())

@@ -31,7 +31,7 @@ func (a *app) loadView(title string) *loadView {
 	return &loadView{app: a, Live: load.Live{Title: title}, live: a.screen.Width > 0 && a.screen.Format == ui.Table}
 }
 
-// second shows the last second.
+// second shows the results of the last second.
 func (v *loadView) second(at, all time.Duration, now fleet.Now) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

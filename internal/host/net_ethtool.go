@@ -113,7 +113,7 @@ func NetParamNames(g NetGroup) []string {
 	return names
 }
 
-// NetParamIsSwitch reports whether a parameter is on or off.
+// NetParamIsSwitch reports whether a parameter has the values on and off.
 func NetParamIsSwitch(g NetGroup, name string) bool {
 	p, ok := ethtoolGroups[g].find(name)
 	return g == NetFeatures || ok && p.format == flag

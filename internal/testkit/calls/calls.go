@@ -79,7 +79,7 @@ func (p Program) command(t *testing.T, c *cobra.Command) {
 	}
 }
 
-// refused makes a call and checks its error message. If must is set, it must be invalid.
+// refused makes a call and checks its error message. If must is set, an error is required.
 func (p Program) refused(t *testing.T, c *cobra.Command, must bool, args ...string) {
 	t.Helper()
 	if cliutil.Parse(p.Tree(), args) == nil {

@@ -24,7 +24,7 @@ var computed = []string{"/uevent", "/max_bytes", "/min_bytes"}
 
 // Settings returns the first 4 KiB of every file below /proc/sys and /sys that can be read and
 // written, and the affinity of every interrupt, by path. It omits files that change without
-// tuning.
+// tuning or do not read back as written.
 func Settings() Tree {
 	settings := Tree{}
 	for _, root := range []string{"/proc/sys", "/sys", "/proc/irq"} {
