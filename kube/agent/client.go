@@ -28,7 +28,7 @@ type agentClient struct {
 	node, namespace string
 	profiles        rest.Interface
 	core, apps      rest.Interface
-	// written is the status that was written last, and of which object.
+	// written is the status that was written last; writtenUID is the UID of its object.
 	written    tuned.ProfileStatus
 	writtenUID types.UID
 }
@@ -53,9 +53,9 @@ func newClient(config *rest.Config, node, namespace string) (*agentClient, error
 	return c, err
 }
 
-// watchSet follows a DaemonSet until ctx ends. gone reports whether it was there and has
-// been deleted, or is being deleted. A watch that runs goes on after the account has lost
-// its rights, as when all of fettle is deleted at once: no question could be asked then.
+// watchSet follows a DaemonSet until ctx ends. gone reports whether it existed and has been
+// deleted, or is being deleted. A running watch continues after the account has lost its
+// rights, as when all of fettle is deleted at once; a new request would then be refused.
 func (c *agentClient) watchSet(ctx context.Context, set string) (gone func() bool) {
 	var deleted atomic.Bool
 	look := func(object any) {
@@ -74,9 +74,9 @@ func (c *agentClient) watchSet(ctx context.Context, set string) (gone func() boo
 	return deleted.Load
 }
 
-// watch follows the node's Profile object until ctx ends, and calls changed each time
-// that what it asks for has become another. The store has the object; synced is true
-// once the API server has answered.
+// watch follows the node's Profile object until ctx ends, and calls changed whenever the
+// request in it changes. store caches the object; synced reports whether the API server has
+// answered.
 func (c *agentClient) watch(ctx context.Context, changed func()) (store cache.Store, synced func() bool) {
 	store, informer := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: cache.NewListWatchFromClient(c.profiles, "profiles", c.namespace, fields.OneTermEqualSelector("metadata.name", c.node)),
@@ -101,7 +101,7 @@ func (c *agentClient) watch(ctx context.Context, changed func()) (store cache.St
 	return store, informer.HasSynced
 }
 
-// profile is the node's Profile object; nil for none.
+// profile returns the node's Profile object from the store, or nil.
 func (c *agentClient) profile(store cache.Store) *tuned.Profile {
 	found, ok, err := store.GetByKey(c.namespace + "/" + c.node)
 	if err != nil || !ok {
@@ -157,7 +157,7 @@ func (c *agentClient) patch(ctx context.Context, change any, subresource ...stri
 	return nil
 }
 
-// capacity is what the node's kubelet says that the node has.
+// capacity returns the capacity that the node's kubelet reports.
 func (c *agentClient) capacity(ctx context.Context) (corev1.ResourceList, error) {
 	var node corev1.Node
 	if err := c.core.Get().Resource("nodes").Name(c.node).Do(ctx).Into(&node); err != nil {
@@ -166,7 +166,7 @@ func (c *agentClient) capacity(ctx context.Context) (corev1.ResourceList, error)
 	return node.Status.Capacity, nil
 }
 
-// event makes an event about the node's Profile object.
+// event creates an event about the node's Profile object.
 func (c *agentClient) event(ctx context.Context, p *tuned.Profile, e Event, now time.Time) error {
 	kind := corev1.EventTypeNormal
 	if e.Warning {

@@ -4,71 +4,70 @@ import "fettle.dev/fettle/kube/tuned"
 
 // Situation is the input of Decide.
 type Situation struct {
-	// Boot is this boot's id. Decided is the boot in which the agent last carried out
-	// a decision about its Profile object; "" where it never did.
+	// Boot is the ID of this boot. Decided is the boot in which the agent last carried out a
+	// decision about its Profile object; "" if it never did.
 	Boot, Decided string
-	// Heard reports whether the API server has answered: else Wanted is not known.
+	// Heard reports whether the API server has answered; if not, Wanted is unknown.
 	Heard bool
-	// Wanted is what the node is to have; nil for no profile.
+	// Wanted is the profile requested for the node; nil if there is none.
 	Wanted *Wanted
-	// InForce is the selection that the node's journal has; nil for none.
+	// InForce is the selection in the node's journal; nil if there is none.
 	InForce *InForce
 }
 
 // Wanted is what a node's Profile object asks for.
 type Wanted struct {
 	Profile string
-	// Origin stands for the name and the texts, and for what of fettle's own profiles
-	// they include: two that are alike have one.
+	// Origin identifies the name, the texts and the included profiles of fettle: equal requests
+	// have equal origins.
 	Origin   string
 	Deferred tuned.DeferMode
-	// Fault says why it cannot be applied; empty if it can.
+	// Fault is the reason that the profile cannot be applied; "" if it can.
 	Fault string
 }
 
-// InForce is a selection that is in force.
+// InForce is a selection in force.
 type InForce struct {
 	Profile string
-	// Origin is Wanted's, as it was; empty for a selection that a user made on the
+	// Origin is the Wanted.Origin that was applied; empty for a selection that a user made on the
 	// node.
 	Origin string
-	// Boot is the one in which it was last applied.
+	// Boot is the boot in which it was last applied.
 	Boot string
 }
 
-// Action is what an agent does.
+// Action is a step of the agent.
 type Action string
 
-// The actions.
+// Actions of the agent.
 const (
-	// Leave leaves everything as it is.
+	// Leave changes nothing.
 	Leave Action = "leave"
-	// Apply switches to what is wanted.
+	// Apply switches to the requested profile.
 	Apply Action = "apply"
-	// Again applies what is in force as it was accepted: a boot has begun since.
+	// Again applies the selection in force as it was accepted, because a new boot has begun.
 	Again Action = "again"
-	// Restore gives the node back what it had.
+	// Restore gives the node its former values back.
 	Restore Action = "restore"
 )
 
 // Decision is the next step.
 type Decision struct {
 	Action Action
-	// Waits reports whether what is wanted waits for the next boot.
+	// Waits reports whether the request waits for the next boot.
 	Waits bool
-	// Why says what is in the way of what is wanted; empty for nothing.
+	// Why is the reason that the request is not applied; empty if it is.
 	Why string
 }
 
-// selectedLocally is why a node with a selection of its own is left alone.
+// selectedLocally is the reason to leave a node with a selection of its own alone.
 const selectedLocally = "a profile was selected on the node itself, and stays: fettle undo there gives the node to the cluster"
 
 // Decide returns the next step. It is a pure function.
 //
-// What is deferred waits for a boot: the first decision of a boot applies whatever is
-// wanted, because nothing runs yet on what was there before it; so an agent that is
-// started anew within a boot applies nothing that waited before. What is removed goes
-// at once, deferred or not.
+// A deferred request waits for a boot: the first decision of a boot applies any request,
+// because nothing depends on the old values yet. An agent that restarts within a boot therefore
+// applies nothing that waited before. A removed profile is undone at once, deferred or not.
 func Decide(s Situation) Decision {
 	stay := Decision{Action: Leave}
 	if s.InForce != nil && s.InForce.Origin == "" {

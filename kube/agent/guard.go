@@ -11,14 +11,13 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// The texts that come through the cluster are judged as they are written (package
-// boundary). What they amount to on a node is judged once more here, as it is applied:
-// they include the node's own profiles and fettle's, and give these their variables.
+// Profile texts from the cluster are judged as they are written (package boundary). The result
+// on a node is judged once more here, as it is applied: the texts include the node's own
+// profiles and fettle's, and set variables for these.
 
-// functions are the built-in functions of the profile language that a profile may call
-// on a node, and what has to be allowed for it; "" for nothing. A function that is not
-// listed may not be called. Those two that run a program without leave run always the
-// same one.
+// functions lists the built-in functions of the profile language that a profile may call on a
+// node, with the permission each requires; "" for none. Functions that are not listed may not
+// be called. Two of them run a program without a permission; each always runs the same program.
 var functions = map[string]tuned.Kind{
 	"exec": tuned.Exec,
 
@@ -43,8 +42,8 @@ func refuse(allow tuned.Allow) func(string) error {
 	}
 }
 
-// guarded are plug-ins that plan nothing which is not allowed: the sections of one
-// that is refused altogether, and of the others each place that names a program.
+// guarded returns the plug-ins without what is not allowed: the sections of a forbidden plug-in
+// are refused, and in other sections each setting that names a program.
 func guarded(all []plugin.Plugin, allow tuned.Allow) []plugin.Plugin {
 	out := slices.Clone(all)
 	for i := range out {
@@ -60,8 +59,8 @@ func guarded(all []plugin.Plugin, allow tuned.Allow) []plugin.Plugin {
 	return out
 }
 
-// isRefusable reports whether a plug-in is refused as a whole: such kinds have the names of
-// the plug-ins.
+// isRefusable reports whether a plug-in can be refused as a whole: its name is that of a
+// permission.
 func isRefusable(plugin string) bool {
 	for _, k := range tuned.Kinds {
 		if string(k.Kind) == plugin {
@@ -71,7 +70,7 @@ func isRefusable(plugin string) bool {
 	return false
 }
 
-// refused is a plug-in of which nothing is applied: each option says so.
+// refused returns a plug-in that applies nothing: each option is refused with the reason.
 func refused(p plugin.Plugin) plugin.Plugin {
 	plan := func(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 		return []plugin.Item{plugin.Refuse(plugin.OptionPlace(r.Unit.Name, o.Name, ""), o, plugin.Refused, "the agent has to allow %s", p.Name)}, nil
@@ -81,7 +80,8 @@ func refused(p plugin.Plugin) plugin.Plugin {
 	}}
 }
 
-// withoutPrograms is a plug-in that names no program for the kernel to run.
+// withoutPrograms returns a plug-in that refuses settings naming a program for the kernel to
+// run.
 func withoutPrograms(p plugin.Plugin) plugin.Plugin {
 	guard := func(kinds setting.Kinds, items []plugin.Item) []plugin.Item {
 		for i := range items {
@@ -120,8 +120,8 @@ func withoutPrograms(p plugin.Plugin) plugin.Plugin {
 	return p
 }
 
-// withoutScripts takes the scripts of single devices from a profile's sections, which
-// are no options of a plug-in.
+// withoutScripts removes the scripts of single devices from a profile's sections; they are not
+// options of a plug-in.
 func withoutScripts(p *profile.Profile, allow tuned.Allow) {
 	if allow[tuned.Script] {
 		return

@@ -15,44 +15,44 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// HistoryAnnotation is where a Profile object has the switches of its node. They are those
-// of the node's own journal, which outlives the object, the agent and its events.
+// HistoryAnnotation is the annotation of a Profile object with the switches of its node, read
+// from the node's own journal, which outlives the object, the agent and its events.
 const HistoryAnnotation = "fettle.dev/history"
 
-// HistorySchema names the form of the annotation.
+// HistorySchema is the schema of the annotation.
 const HistorySchema = "fettle/node-history/v1"
 
-// The bounds of it.
+// Bounds of the annotation.
 const (
 	maxSwitches = 20
 	maxHistory  = 8 << 10 // bytes
 )
 
-// History is the annotation HistoryAnnotation.
+// History is the content of the annotation HistoryAnnotation.
 type History struct {
 	Schema string `json:"schema"` // fettle/node-history/v1
-	// Switches are the last 20, or as many of them as 8 KiB hold, the newest last.
+	// Switches are the last 20, or as many of them as fit into 8 KiB, newest last.
 	Switches []Switch `json:"switches"`
 }
 
-// JSONBody marks it as what is kept in something else.
+// JSONBody marks History as a value that is stored inside another document.
 func (History) JSONBody() {}
 
-// Switch is a change of what is in force on a node.
+// Switch is a change of the profile in force on a node.
 type Switch struct {
 	Time time.Time `json:"time"`
-	// From and To are profiles, "" for none. The two are one where its text has changed.
+	// From and To are profiles, "" for none. They are equal if only the text has changed.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
-	// Transaction is that of the node's journal (fettle history), By who made it, and Why
-	// what it says of the reason.
+	// Transaction is the number in the node's journal (fettle history), By the user who made it,
+	// and Why its recorded reason.
 	Transaction int    `json:"transaction"`
 	By          string `json:"by"`
 	Why         string `json:"why"`
 }
 
-// switches reads them from the transactions of a journal, in their order. A boot after
-// which the same is applied again does not count.
+// switches reads the switches from the transactions of a journal, in order. Applying the same
+// profile again after a boot does not count.
 func switches(txs []*journal.Tx) []Switch {
 	var out []Switch
 	var last *tune.Selection
@@ -80,7 +80,7 @@ func switches(txs []*journal.Tx) []Switch {
 	return out[max(0, len(out)-maxSwitches):]
 }
 
-// inForceOf is the selection of the last transaction that stands.
+// inForceOf returns the selection of the last transaction that was not undone, or nil.
 func inForceOf(stand []*journal.Tx, gone map[int]bool) *tune.Selection {
 	for i := len(stand) - 1; i >= 0; i-- {
 		if gone[stand[i].ID] {
@@ -101,7 +101,7 @@ func namesOf(s *tune.Selection) string {
 	return strings.Join(s.Names(), " ")
 }
 
-// differ reports whether two selections are of other profiles, or of other texts.
+// differ reports whether two selections differ in their profiles or texts.
 func differ(a, b *tune.Selection) bool {
 	if a == nil || b == nil {
 		return namesOf(a) != namesOf(b)
@@ -111,7 +111,7 @@ func differ(a, b *tune.Selection) bool {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// recall reads the switches from the node's journal, if it has changed since.
+// recall reads the switches from the node's journal, if it has changed since the last call.
 func (m *agentMachine) recall(state *journal.State, boot string) ([]Switch, error) {
 	if m.recalled.known && m.recalled.generation == state.Generation {
 		return m.recalled.switches, nil
@@ -124,14 +124,14 @@ func (m *agentMachine) recall(state *journal.State, boot string) ([]Switch, erro
 	return m.recalled.switches, nil
 }
 
-// recalled is what an agent has read of the journal's past, and when.
+// recalled caches the switches that were read from one generation of the journal.
 type recalled struct {
 	known      bool
 	generation int64
 	switches   []Switch
 }
 
-// HistoryText is the annotation's text; empty for a node that never had a profile.
+// HistoryText returns the text of the annotation; empty for a node that never had a profile.
 func HistoryText(out Outcome) (string, error) {
 	all := out.Switches
 	for len(all) > 0 {
@@ -144,7 +144,7 @@ func HistoryText(out Outcome) (string, error) {
 	return "", nil
 }
 
-// because adds to the reason of a transaction the rule that the operator names.
+// because adds the rule that the operator names to the reason of a transaction.
 func because(reason, rule string) string {
 	if rule = oneLine(rule); rule != "" {
 		reason += ": " + text.Truncate(rule, maxText)
@@ -152,18 +152,18 @@ func because(reason, rule string) string {
 	return reason
 }
 
-// owed is an event that could not be made yet: the API server was away, or had not said
-// yet what there is to make it about. After a boot that is so each time: what was accepted
-// before is applied first.
+// owed is an event that could not be created yet: the API server did not answer, or the Profile
+// object is unknown. That happens after each boot: the accepted profile is applied first.
 type owed struct {
 	Event
 	at time.Time
 }
 
-// maxOwed is how many events are kept while no API server answers; then the oldest go.
+// maxOwed is the number of events kept while the API server does not answer; the oldest are
+// dropped.
 const maxOwed = 100
 
-// owe remembers events.
+// owe queues events.
 func (a *running) owe(events []Event, at time.Time) {
 	for _, e := range events {
 		a.owed = append(a.owed, owed{e, at})
@@ -171,8 +171,8 @@ func (a *running) owe(events []Event, at time.Time) {
 	a.owed = a.owed[max(0, len(a.owed)-maxOwed):]
 }
 
-// pay makes the events that are owed, in their order; false where one has to be tried
-// again. What the API server refuses it would refuse again.
+// pay creates the queued events in order. It returns false if one has to be retried; events
+// that the API server refuses are dropped.
 func (a *running) pay(ctx context.Context, p *tuned.Profile, log *slog.Logger) bool {
 	for len(a.owed) > 0 {
 		e := a.owed[0]

@@ -16,15 +16,15 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// A kubelet counts a machine's huge pages when it starts (cadvisor's machine info), and
-// its node shows these until its next start, however many there are by then. Pods are
-// scheduled by what the node shows.
+// A kubelet counts a machine's huge pages when it starts (cadvisor's machine info), and its
+// node shows that count until the next start, whatever the real count is. Pods are scheduled by
+// the count shown.
 
-// hugePools is where the kernel has a directory for each size of huge page.
+// hugePools is the kernel's directory with an entry for each size of huge page.
 const hugePools = "/sys/kernel/mm/hugepages"
 
-// poolOf names the pool of huge pages, such as "hugepages-2048kB", of which a setting is
-// the size; empty for another setting. usual is the pool of the usual size.
+// poolOf returns the pool of huge pages, such as "hugepages-2048kB", whose size the setting
+// sets; empty for another setting. usual is the pool of the default page size.
 func poolOf(s setting.Setting, usual string) string {
 	dir, base := path.Split(s.Name)
 	switch {
@@ -36,7 +36,7 @@ func poolOf(s setting.Setting, usual string) string {
 	return ""
 }
 
-// poolPage is the size of a pool's pages, in bytes; 0 for what is no pool.
+// poolPage returns the page size of a pool in bytes; 0 if the name is not a pool's.
 func poolPage(pool string) int64 {
 	digits, ok := strings.CutPrefix(pool, "hugepages-")
 	kb, err := strconv.ParseInt(strings.TrimSuffix(digits, "kB"), 10, 64)
@@ -46,15 +46,15 @@ func poolPage(pool string) int64 {
 	return kb << 10
 }
 
-// poolResource is what a kubelet calls a pool: hugepages-2Mi.
+// poolResource returns the kubelet's resource name of a pool: hugepages-2Mi.
 func poolResource(pool string) corev1.ResourceName {
 	return corev1.ResourceName(corev1.ResourceHugePagesPrefix + resource.NewQuantity(poolPage(pool), resource.BinarySI).String())
 }
 
-// usualPool is the pool whose size vm.nr_hugepages is.
+// usualPool returns the pool whose size vm.nr_hugepages sets.
 func usualPool(h *host.Host) string { return "hugepages-" + setting.DefaultHugePage(h) }
 
-// sizedPools are the pools that the profile in force has sized, with their bytes.
+// sizedPools returns the pools that the profile in force has sized, with their bytes.
 func sizedPools(h *host.Host, v *tune.Verification) map[string]int64 {
 	if v == nil {
 		return nil
@@ -76,8 +76,8 @@ func sizedPools(h *host.Host, v *tune.Verification) map[string]int64 {
 	return sized
 }
 
-// uncounted gives the sizes of pools that the node's capacity does not show the verdict
-// needs-restart.
+// uncounted sets the verdict needs-restart for pool sizes that the node's capacity does not
+// show.
 func uncounted(v *tune.Verification, sized map[string]int64, capacity corev1.ResourceList, usual string) {
 	for i := range v.Values {
 		c := &v.Values[i]
@@ -101,8 +101,8 @@ func uncounted(v *tune.Verification, sized map[string]int64, capacity corev1.Res
 	}
 }
 
-// kubeletCounts looks whether the node's kubelet shows the huge pages that the profile in
-// force has made; the API server is asked only where there are such.
+// kubeletCounts checks whether the node's kubelet shows the huge pages of the profile in force.
+// It queries the API server only if the profile has sized a pool.
 func (a *running) kubeletCounts(ctx context.Context, out *Outcome) {
 	h := host.Node(a.Node.Root)
 	sized := sizedPools(h, out.Values)

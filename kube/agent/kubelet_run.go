@@ -19,34 +19,34 @@ import (
 	"fettle.dev/fettle/kube/kubelet/node"
 )
 
-// Visitor changes the kubelet of a node: visit.Visit, whose methods these are.
+// Visitor changes the kubelet of a node. node.Visit provides its methods.
 type Visitor interface {
 	Recover(context.Context) (*node.Report, error)
 	Check(context.Context, kubelet.Want) error
 	Run(context.Context, kubelet.Want) (*node.Report, error)
 	Uncordon(context.Context) error
 	Has() (string, error)
-	// Mark notes at the node which settings it has; "" for none.
+	// Mark records on the Node object which settings the node has; "" for none.
 	Mark(ctx context.Context, has string) error
 }
 
-// KubeletOptions are those of an agent.
+// KubeletOptions configure an agent.
 type KubeletOptions struct {
 	// Node is the node's name.
 	Node    string
 	Visitor Visitor
-	// Client asks the API server; nothing of it is cached.
+	// Client accesses the API server without a cache.
 	Client client.WithWatch
-	// Interval is how often is looked without being asked.
+	// Interval is the time between two looks without a change of the object.
 	Interval time.Duration
 	Log      *slog.Logger
 }
 
-// FieldManager is the field manager of what an agent writes.
+// FieldManager is the field manager for the agent's writes.
 const FieldManager = "kubectl-fettle-agent"
 
-// RunKubelet does what the node's object says until ctx ends. A change that is under way then
-// is taken back; its turn is the next process's.
+// RunKubelet carries out the node's object until ctx ends. A change in progress is then rolled
+// back; the next process takes that turn.
 func RunKubelet(ctx context.Context, o KubeletOptions) error {
 	a := &agent{KubeletOptions: o, began: true, cordoned: true}
 	changed := make(chan struct{}, 1)
@@ -80,20 +80,20 @@ func RunKubelet(ctx context.Context, o KubeletOptions) error {
 	}
 }
 
-// agent is one at work.
+// agent is a running kubelet agent.
 type agent struct {
 	KubeletOptions
-	// began reports whether a process before this one may have begun what it has not ended.
+	// began reports whether an earlier process may have left a change unfinished.
 	began bool
-	// ended is what became of that, until it has been said.
+	// ended is the result of that change, until it has been reported.
 	ended *node.Report
 	// cordoned reports whether it may have left the node cordoned.
 	cordoned bool
-	// marked is what was noted at the node last; nil before the first time.
+	// marked is the value last recorded on the Node object; nil before the first write.
 	marked *string
 }
 
-// mark notes at the node which settings of fettle's it has.
+// mark records on the Node object which of fettle's settings it has.
 func (a *agent) mark(ctx context.Context) error {
 	has, err := a.Visitor.Has()
 	if err != nil || a.marked != nil && *a.marked == has {
@@ -106,7 +106,7 @@ func (a *agent) mark(ctx context.Context) error {
 	return nil
 }
 
-// look looks at the node and its object once, and does what is to be done.
+// look checks the node and its object once, and does what is due.
 func (a *agent) look(ctx context.Context) error {
 	left := a.recover(ctx)
 	unmarked := a.mark(ctx)
@@ -114,8 +114,8 @@ func (a *agent) look(ctx context.Context) error {
 	return errors.Join(err, unmarked)
 }
 
-// follows does what the node's object says. left is why what a process before this one
-// has begun is not ended.
+// follows carries out the node's object. left is the reason that a change of an earlier process
+// is still unfinished; nil if there is none.
 func (a *agent) follows(ctx context.Context, left error) error {
 	var k kubelet.NodeKubelet
 	switch err := a.Client.Get(ctx, client.ObjectKey{Name: a.Node}, &k); {
@@ -157,7 +157,7 @@ func (a *agent) follows(ctx context.Context, left error) error {
 	return nil
 }
 
-// recover finishes or takes back what was begun, until it is one or the other.
+// recover finishes or rolls back an unfinished change; it is retried until it succeeds.
 func (a *agent) recover(ctx context.Context) error {
 	if !a.began {
 		return nil
@@ -174,13 +174,13 @@ func (a *agent) recover(ctx context.Context) error {
 	return nil
 }
 
-// free reports whether nothing is in the way any more of a node that was blocked.
+// free reports whether a node that was blocked could take its change now.
 func (a *agent) free(ctx context.Context, s kubelet.NodeKubeletSpec) bool {
 	want, err := wantOf(s)
 	return err == nil && a.Visitor.Check(ctx, want) == nil
 }
 
-// turn takes the node's turn, and answers.
+// turn takes the node's turn, and reports the result.
 func (a *agent) turn(ctx context.Context, k *kubelet.NodeKubelet) error {
 	want, err := wantOf(k.Spec)
 	var r *node.Report
@@ -201,20 +201,21 @@ func (a *agent) turn(ctx context.Context, k *kubelet.NodeKubelet) error {
 		return e
 	}
 	status := answer(k.Spec, r, err, has)
-	// First the mark: whoever sees that the node has nothing any more finds none.
+	// Mark first: a reader who sees in the status that the node has no settings finds no mark
+	// either.
 	unmarked := a.mark(context.WithoutCancel(ctx))
 	a.Log.Info("the kubelet's settings", "phase", status.Phase, "has", has, "step", status.Step, "message", status.Message)
 	return errors.Join(a.report(context.WithoutCancel(ctx), k, status), unmarked)
 }
 
-// waits says what keeps the node from going on, which is tried again.
+// waits reports why the node cannot continue; this is retried.
 func (a *agent) waits(ctx context.Context, k *kubelet.NodeKubelet, why error) error {
 	status := k.Status
 	status.Waiting = text.Truncate(why.Error(), kubeletMaxMessage)
 	return errors.Join(why, a.report(ctx, k, status))
 }
 
-// report writes the status, where it says something else.
+// report writes the status, if it has changed.
 func (a *agent) report(ctx context.Context, k *kubelet.NodeKubelet, status kubelet.NodeKubeletStatus) error {
 	if equality.Semantic.DeepEqual(k.Status, status) {
 		return nil
@@ -224,8 +225,8 @@ func (a *agent) report(ctx context.Context, k *kubelet.NodeKubelet, status kubel
 	return client.IgnoreNotFound(a.Client.Status().Patch(ctx, to, sameObject{client.MergeFrom(k), k.UID}, client.FieldOwner(FieldManager)))
 }
 
-// sameObject is a patch that is refused where the object is another one by now, of the
-// same name: its turns are other turns.
+// sameObject is a patch that is refused if the object has been replaced by another one of the
+// same name, which has its own turns.
 type sameObject struct {
 	client.Patch
 	uid types.UID
@@ -244,13 +245,12 @@ func (s sameObject) Data(o client.Object) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// follow calls changed each time that the node's object has become another one, or may
-// have, until ctx ends. A cluster that does not have such objects is asked again now and
-// then.
+// follow calls changed each time the node's object has changed or may have, until ctx ends. If
+// the cluster does not have such objects, it retries from time to time.
 func (a *agent) follow(ctx context.Context, changed func()) {
 	for ctx.Err() == nil {
 		pause := a.Interval
-		// A watch begins with what is there: nothing is missed between two.
+		// A watch begins with the present state: nothing is missed between two watches.
 		w, err := a.Client.Watch(ctx, &kubelet.NodeKubeletList{}, client.MatchingFields{"metadata.name": a.Node})
 		if err != nil {
 			a.Log.Debug("the NodeKubelet of the node cannot be watched", "error", err)
@@ -268,9 +268,8 @@ func (a *agent) follow(ctx context.Context, changed func()) {
 	}
 }
 
-// kubeletagent carries out on its node what the node's NodeKubelet object says of
-// the kubelet, and answers in the object's status what became of it.
+// kubeletagent carries out the NodeKubelet object of its node, and reports the result in the
+// object's status.
 //
-// It acts when it has its turn (spec.turn is not status.turn), and once for each. What a
-// process before it has begun, which was killed, it finishes or takes back first. All
-// that is done to the node is done by package visit.
+// It acts once for each turn (if spec.turn is not status.turn). First it finishes or rolls back
+// a change of an earlier process that was killed. Package visit makes all changes to the node.

@@ -20,14 +20,14 @@ import (
 // DefaultUnit is the default unit of systemd that starts a kubelet.
 const DefaultUnit = "kubelet.service"
 
-// Machine is a node's machine, whose kubelet is changed.
+// Machine is a node's machine whose kubelet is changed.
 type Machine struct {
 	*node.Visit
 	unit *node.Unit
 }
 
-// NewMachine is the machine of a node whose root is mounted at root. unit is what starts
-// its kubelet; direct asks that one, by way of the API server where it is nil.
+// NewMachine returns the machine of a node whose root is mounted at root. unit is the unit that
+// starts its kubelet; direct reaches the kubelet without the API server if it is not nil.
 func NewMachine(name, root, unit string, api kubernetes.Interface, direct *node.Direct) (*Machine, error) {
 	h := host.Node(root)
 	state, err := stateDir(h, root, node.DefaultStateDir)
@@ -41,8 +41,8 @@ func NewMachine(name, root, unit string, api kubernetes.Interface, direct *node.
 	}}, nil
 }
 
-// Kept returns which settings of fettle's the kubelet of the machine at root has, "" for none,
-// and whether a change of them was cut off. It reads only the machine.
+// Kept returns which of fettle's settings the kubelet of the machine at root has, "" for none,
+// and whether a change of them was interrupted. It reads only the machine.
 func Kept(root string) (has string, open bool, err error) {
 	h := host.Node(root)
 	state, err := stateDir(h, root, node.DefaultStateDir)
@@ -57,13 +57,13 @@ func Kept(root string) (has string, open bool, err error) {
 	return has, open, err
 }
 
-// Mark notes at the node's object which settings it has.
+// Mark records on the Node object which settings it has.
 func (m *Machine) Mark(ctx context.Context, has string) error {
 	return m.API.Annotate(ctx, kubelet.SettingsAnnotation, has)
 }
 
-// Forget removes the journal of a machine whose kubelet has nothing of fettle's any more.
-// It is an error if it has.
+// Forget removes the journal of a machine whose kubelet has no settings of fettle any more. It
+// returns an error if it still has some.
 func (m *Machine) Forget() error {
 	switch has, err := m.Has(); {
 	case err != nil:
@@ -74,7 +74,7 @@ func (m *Machine) Forget() error {
 	return os.RemoveAll(m.Node.StateDir)
 }
 
-// Check returns why Run would refuse now.
+// Check returns the reason that Run would refuse now.
 func (m *Machine) Check(ctx context.Context, want kubelet.Want) error {
 	if err := m.look(ctx); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (m *Machine) Check(ctx context.Context, want kubelet.Want) error {
 	return m.Visit.Check(ctx, want)
 }
 
-// Run makes the kubelet run with what is wanted.
+// Run makes the kubelet run with the requested settings.
 func (m *Machine) Run(ctx context.Context, want kubelet.Want) (*node.Report, error) {
 	if err := m.look(ctx); err != nil {
 		return nil, err
@@ -90,8 +90,8 @@ func (m *Machine) Run(ctx context.Context, want kubelet.Want) (*node.Report, err
 	return m.Visit.Run(ctx, want)
 }
 
-// look sees what starts the kubelet, and what its managers see of the machine. Where that
-// cannot be read, the kubelet itself finds what does not fit.
+// look finds how the kubelet is started, and the topology that its managers see. If that cannot
+// be read, the kubelet itself rejects what does not fit.
 func (m *Machine) look(ctx context.Context) error {
 	if err := m.unit.Check(ctx); err != nil {
 		return kubeletRefused(err)
@@ -103,8 +103,8 @@ func (m *Machine) look(ctx context.Context) error {
 	return nil
 }
 
-// wantOf reads what a node is told. It is checked once more here, where it is carried
-// out: whoever writes these objects writes into files of the node.
+// wantOf parses a node's request. It is checked again here, where it is carried out: a writer
+// of these objects writes into files of the node.
 func wantOf(s kubelet.NodeKubeletSpec) (kubelet.Want, error) {
 	var f kubelet.Fields
 	if s.KubeletConfig != nil {
@@ -129,14 +129,14 @@ func wantOf(s kubelet.NodeKubeletSpec) (kubelet.Want, error) {
 
 func kubeletRefused(err error) error { return fmt.Errorf("%w: %w", node.ErrRefused, err) }
 
-// The bounds of what is written, in bytes.
+// Bounds of what is written, in bytes.
 const (
 	kubeletMaxMessage = 1000
 	maxWords          = 2000
 )
 
-// answer is what is said of a turn that has ended: with a report, or with an error that
-// is a refusal. has is what the node has now.
+// answer returns the status of a turn that ended with a report, or with an error that is a
+// refusal. has is the digest of the node's present settings.
 func answer(s kubelet.NodeKubeletSpec, r *node.Report, err error, has string) kubelet.NodeKubeletStatus {
 	out := kubelet.NodeKubeletStatus{Turn: s.Turn, Phase: kubelet.Settled, Has: has, Tried: s.Digest}
 	if err != nil {
@@ -147,8 +147,8 @@ func answer(s kubelet.NodeKubeletSpec, r *node.Report, err error, has string) ku
 	return out
 }
 
-// recovered is what is said when a change was finished or taken back whose turn has been
-// answered already: then the kubelet ran neither with the new settings nor with its
+// recovered returns the status after a change was finished or rolled back whose turn has been
+// reported already: until then the kubelet ran neither with the new settings nor with its
 // former ones.
 func recovered(was kubelet.NodeKubeletStatus, r *node.Report, has string) kubelet.NodeKubeletStatus {
 	out := kubelet.NodeKubeletStatus{Turn: was.Turn, Phase: kubelet.Settled, Has: has, Tried: r.Digest}
@@ -159,7 +159,7 @@ func recovered(was kubelet.NodeKubeletStatus, r *node.Report, has string) kubele
 	return out
 }
 
-// tell puts a report into a status.
+// tell copies a report into a status.
 func tell(out *kubelet.NodeKubeletStatus, r *node.Report) {
 	out.Settings, out.DownMilliseconds = r.Settings, int64(r.DownSeconds*1000)
 	switch r.Result {
@@ -177,17 +177,17 @@ func tell(out *kubelet.NodeKubeletStatus, r *node.Report) {
 	out.Message = text.Truncate(out.Message, kubeletMaxMessage)
 }
 
-// lastLine is the last one that says something.
+// lastLine returns the last line that is not empty.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// final reports whether an error ends a turn. Others, of the API server or of a lock that
-// another process holds, may pass.
+// final reports whether an error ends a turn. Others, from the API server or for a lock that
+// another process holds, may be temporary.
 func final(err error) bool { return errors.Is(err, node.ErrRefused) }
 
-// tail keeps the end of a log.
+// tail returns the end of a log, at most most bytes.
 func tail(s string, most int) string {
 	if len(s) <= most {
 		return s

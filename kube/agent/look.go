@@ -15,28 +15,28 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// Outcome is what a look at the node has found and done.
+// Outcome is the result of one look at the node.
 type Outcome struct {
 	Decision Decision
-	// Profile is the profile in force; empty for none of the cluster's.
+	// Profile is the profile in force; empty if none comes from the cluster.
 	Profile string
-	// Tx is the transaction that brought it, or took it away.
+	// Tx is the transaction that applied or removed it.
 	Tx int
-	// Values has a verdict for each value of the profile in force; nil for none.
+	// Values has a verdict for each value of the profile in force; nil without one.
 	Values *tune.Verification
-	// Switches are those of the node's journal, the newest last.
+	// Switches are the switches in the node's journal, newest last.
 	Switches []Switch
-	// Err is why something could not be done; nil if all could.
+	// Err is the reason that a step failed; nil if none did.
 	Err error
-	// Recovered are transactions that had been cut off, and were taken back first.
+	// Recovered are interrupted transactions that were rolled back first.
 	Recovered []int
-	// Busy reports whether another transaction runs on the node: look again soon.
+	// Busy reports whether another transaction runs on the node: try again soon.
 	Busy bool
 }
 
-// Look finishes what was cut off, decides, does it, and verifies what is in force
-// then. heard says that the API server has answered, p is the node's Profile object;
-// nil for none.
+// Look recovers an interrupted transaction, decides, carries out the decision, and verifies the
+// values then in force. heard reports whether the API server has answered; p is the node's
+// Profile object, or nil.
 func (n *Node) Look(ctx context.Context, heard bool, p *tuned.Profile) Outcome {
 	var out Outcome
 	out.Err = n.look(ctx, heard, p, &out)
@@ -97,7 +97,7 @@ func (n *Node) look(ctx context.Context, heard bool, p *tuned.Profile, out *Outc
 	return m.verify(ctx, out)
 }
 
-// carryOut does what was decided.
+// carryOut carries out the decision.
 func (m *agentMachine) carryOut(ctx context.Context, out *Outcome, s Situation, sel *tune.Selection, state *journal.State) error {
 	switch out.Decision.Action {
 	case Apply:
@@ -125,7 +125,7 @@ func (m *agentMachine) carryOut(ctx context.Context, out *Outcome, s Situation, 
 	return nil
 }
 
-// transact brings a profile into force as one transaction.
+// transact applies a profile as one transaction.
 func (m *agentMachine) transact(ctx context.Context, p *profile.Profile, out *Outcome, o tune.ApplyOptions) error {
 	done, err := m.engine.Apply(ctx, func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
 		return m.engine.PlanProfile(ctx, p, s)
@@ -141,7 +141,7 @@ func (m *agentMachine) transact(ctx context.Context, p *profile.Profile, out *Ou
 	return nil
 }
 
-// firstRejected is the end of a sentence: the first value that was not taken, and why.
+// firstRejected returns the end of a sentence: the first value that was rejected, and why.
 func firstRejected(p *tune.Plan) string {
 	for _, s := range p.Steps {
 		if s.Verdict == plugin.Rejected {
@@ -160,8 +160,8 @@ func (m *agentMachine) accepted(ctx context.Context, sel *tune.Selection) (*prof
 	return p, err
 }
 
-// withdraw takes back what the cluster's selections have set. Values that were set
-// one by one stay.
+// withdraw undoes what the cluster's selections have set. Values that were set individually
+// stay.
 func (m *agentMachine) withdraw(ctx context.Context, out *Outcome) error {
 	m.engine.Reason = "the cluster wants no profile on node " + m.Name
 	state, err := m.engine.State()
@@ -225,8 +225,8 @@ func (m *agentMachine) verify(ctx context.Context, out *Outcome) error {
 	return errors.Join(held, err)
 }
 
-// Uninstall gives the node back what it had before the agent came, and removes what
-// the agent keeps there. The journal stays: it is the node's.
+// Uninstall restores the values the node had before the agent, and removes the agent's files
+// there. The journal stays: it belongs to the node.
 func (n *Node) Uninstall(ctx context.Context) (Outcome, error) {
 	out := Outcome{Decision: Decision{Action: Restore}}
 	m, err := n.open(ctx)
@@ -242,19 +242,19 @@ func (n *Node) Uninstall(ctx context.Context) (Outcome, error) {
 	return out, m.remove(Dir)
 }
 
-// memory is what an agent remembers across its own life and the node's boots.
+// memory is the agent's state that outlives its process and the node's boots.
 type memory struct {
-	// Boot is the one in which it last carried out a decision about its Profile object.
+	// Boot is the boot in which it last carried out a decision about its Profile object.
 	Boot string `json:"boot_id"`
-	// ReapplySysctl is the operand's option of what is in force: "true", "false", or ""
-	// where it says nothing. A boot needs it before the API server has answered.
+	// ReapplySysctl is the operand's option of the profile in force: "true", "false", or "" if it
+	// is not set. It is needed after a boot before the API server has answered.
 	ReapplySysctl string `json:"reapply_sysctl,omitempty"`
 }
 
 const memoryFile = Dir + "/agent.json"
 
-// remembered is what is remembered. What cannot be read is nothing: what is deferred
-// waits for one boot more then.
+// remembered reads the agent's memory. An unreadable one counts as empty: a deferred request
+// then waits for one more boot.
 func (m *agentMachine) remembered() (mem memory) {
 	text, err := m.host.Files.ReadFile(memoryFile)
 	if err == nil {

@@ -22,29 +22,28 @@ import (
 	"fettle.dev/fettle/profiles"
 )
 
-// Dir is the agent's own directory on a node: the profiles that came through the
-// cluster, and what it remembers. The journal is fettle's, in journal.DefaultDir: so
-// fettle on the node itself shows what is in force, and can take it back.
+// Dir is the agent's own directory on a node, with the profiles from the cluster and its
+// memory. The journal is fettle's, in journal.DefaultDir: fettle on the node itself shows what
+// is in force, and can undo it.
 const Dir = "/var/lib/fettle-agent"
 
-// profilesDir has the texts of the Profile object, as NAME/tuned.conf.
+// profilesDir contains the texts of the Profile object, as NAME/tuned.conf.
 const profilesDir = Dir + "/profiles"
 
-// patience is how long a transaction of another process is waited for.
+// patience is the maximum wait for a transaction of another process.
 var patience = 10 * time.Second
 
-// Node is the machine that an agent tunes. Its methods are not for several goroutines
-// at once.
+// Node is the machine that an agent tunes. Its methods are not safe for concurrent use.
 type Node struct {
-	// Name is that of the Node object, and of the Profile object.
+	// Name is the name of the Node object and of the Profile object.
 	Name string
-	// Root is where the node's root is mounted.
+	// Root is the path at which the node's root is mounted.
 	Root string
 	// Allow is what profiles may do beyond the boundary.
 	Allow tuned.Allow
 	// Tell is called with warnings as they happen; it may be nil.
 	Tell func(text string)
-	// At is the engine's, for tests.
+	// At is passed to the engine, for tests.
 	At func(point string)
 
 	kinds    setting.Kinds // they hold descriptors: one table for the life of the agent
@@ -54,8 +53,8 @@ type Node struct {
 	recalled recalled
 }
 
-// agentMachine is the node opened for one look: configuration, keep.d and the
-// administrator's files are as they are now.
+// agentMachine is the node opened for one look, with its present configuration, keep.d and
+// administrator's files.
 type agentMachine struct {
 	*Node
 	host    *host.Host
@@ -65,7 +64,7 @@ type agentMachine struct {
 	rule    string // by which the operator has decided
 }
 
-// ruleAnnotation of a Profile object is the operator's sentence about its decision.
+// ruleAnnotation of a Profile object is the operator's explanation of its decision.
 const ruleAnnotation = "fettle.dev/rule"
 
 func (n *Node) tell(format string, args ...any) {
@@ -74,7 +73,7 @@ func (n *Node) tell(format string, args ...any) {
 	}
 }
 
-// tellOnce tells what every look at the node would tell again.
+// tellOnce logs a text only once that every look at the node would repeat.
 func (n *Node) tellOnce(text string) {
 	if n.told == nil {
 		n.told = map[string]bool{}
@@ -117,8 +116,8 @@ func (n *Node) open(ctx context.Context) (*agentMachine, error) {
 	return m, nil
 }
 
-// reapplyOf is what a Profile object says of the sysctl files of the node's
-// administrator, whether they go before the profile: "true", "false", or "".
+// reapplyOf returns whether a Profile object lets the administrator's sysctl files override the
+// profile: "true", "false", or "" if it is not set.
 func reapplyOf(p *tuned.Profile) string {
 	if p == nil || p.Spec.Config.TuneDConfig.ReapplySysctl == nil {
 		return ""
@@ -126,7 +125,7 @@ func reapplyOf(p *tuned.Profile) string {
 	return strconv.FormatBool(*p.Spec.Config.TuneDConfig.ReapplySysctl)
 }
 
-// reapply follows that; "" leaves it to the node's own configuration.
+// reapply applies the result of reapplyOf; "" leaves the node's own configuration.
 func (m *agentMachine) reapply(word string) {
 	if on, err := strconv.ParseBool(word); err == nil {
 		m.engine.Main.ReapplySysctl = on
@@ -143,9 +142,9 @@ func stateDir(h *host.Host, root, dir string) (string, error) {
 	return filepath.Join(root, above, path.Base(dir)), nil
 }
 
-// ofKubelet keeps the sysctls that a kubelet sets each time it starts from being
-// written, also where the profile wants the kubelet's value: what was there before it
-// would come back with an undo.
+// ofKubelet returns keep entries for the sysctls that a kubelet sets at each start, even if the
+// profile requests the kubelet's value: an undo would restore the value from before the
+// kubelet.
 func (m *agentMachine) ofKubelet(ctx context.Context) tune.Keep {
 	found, _ := override.Read(ctx, m.host, m.kinds, override.Kubelet)
 	var keep tune.Keep
@@ -162,8 +161,8 @@ func (m *agentMachine) ofKubelet(ctx context.Context) tune.Keep {
 
 const kubeletOwns = "the kubelet owns it, and sets it each time it starts"
 
-// overridden asks the sysctl files of the node's administrator, read once and only if
-// asked for.
+// overridden returns the value of a setting in the administrator's sysctl files, which are read
+// once and only if needed.
 func (m *agentMachine) overridden(ctx context.Context, s setting.Setting) (tune.Override, bool) {
 	main := m.engine.Main
 	if s.Kind != "sysctl" || !main.ReapplySysctl {
@@ -188,8 +187,8 @@ func (m *agentMachine) overridden(ctx context.Context, s setting.Setting) (tune.
 	return tune.Override{Setting: c.Setting, Value: c.Value, File: c.File, Line: c.Line, Text: c.Text}, true
 }
 
-// plansFor reports whether a profile sets what a tuner of a few settings holds; a
-// profile that cannot be planned fails by itself.
+// plansFor reports whether a profile sets what a partial tuner manages. A profile that cannot
+// be planned fails elsewhere.
 func (m *agentMachine) plansFor(ctx context.Context, t override.Tuner, name string) bool {
 	p, err := m.load(ctx, name)
 	if err != nil {
@@ -216,7 +215,7 @@ func (m *agentMachine) otherTuner(ctx context.Context, profile string) string {
 	return ""
 }
 
-// inForce is the selection that the journal has.
+// inForce returns the selection that the journal records as in force, or nil.
 func inForce(s *journal.State) (*InForce, *tune.Selection, error) {
 	t := s.InForce()
 	sel, err := tune.SelectionOf(t)
@@ -226,13 +225,13 @@ func inForce(s *journal.State) (*InForce, *tune.Selection, error) {
 	return &InForce{Profile: strings.Join(sel.Names(), " "), Origin: sel.Origin, Boot: t.BootID}, sel, nil
 }
 
-// holding is a value that an open descriptor of this process keeps, such as a limit of
-// the CPUs' latency. The journal does not know it: nothing is left of it when the
-// process ends, and a new agent holds it again.
+// holding is a value that an open descriptor of this process keeps, such as a limit of the
+// CPUs' latency. It is not in the journal: it ends with the process, and a new agent sets it
+// again.
 type holding struct{ before, want setting.Value }
 
-// hold holds what a profile wants held, and lets go of the rest. e is an engine of a
-// process that lives on.
+// hold sets the values that a profile needs held, and releases the rest. e is the engine of a
+// process that keeps running.
 func (m *agentMachine) hold(ctx context.Context, e *tune.Engine, p *profile.Profile, s *journal.State) error {
 	plan, err := e.PlanProfile(ctx, p, s)
 	if err != nil {
@@ -265,7 +264,7 @@ func (m *agentMachine) hold(ctx context.Context, e *tune.Engine, p *profile.Prof
 	return errors.Join(errs...)
 }
 
-// letGo lets go of every held value that is not wanted any more.
+// letGo releases every held value that is no longer requested.
 func (m *agentMachine) letGo(ctx context.Context, wanted map[setting.Setting]tune.Step) error {
 	var errs []error
 	for s, h := range m.held {

@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// Metrics are those of an agent, in addition to those of the API server's client and of the
-// Go runtime. None says on which node it is: who collects them knows whom he asked.
+// Metrics are the metrics of an agent, in addition to those of the API server's client and the
+// Go runtime. They have no node label: the scrape target identifies the node.
 var Metrics = []cluster.Metric{
 	{Name: "fettle_agent_profile_info", Type: "gauge", Labels: []string{"profile"}, Doc: "1 for the cluster's profile that is in force; absent without one"},
 	{Name: "fettle_agent_values", Type: "gauge", Labels: []string{"verdict"}, Doc: "values of the profile in force, by verdict"},
@@ -29,15 +29,15 @@ var Metrics = []cluster.Metric{
 	{Name: "fettle_agent_report_failures_total", Type: "counter", Doc: "reports to the API server that failed: status, values or an event; they are tried again"},
 }
 
-// The results of a look.
+// Results of a look.
 const (
 	lookDone   = "done"
 	lookFailed = "failed"
 	lookBusy   = "busy"
 )
 
-// lookBounds are the bounds of the histogram's buckets, in seconds: a look that changes
-// nothing takes milliseconds, one that asks for devices and restarts programs longer.
+// lookBounds are the bounds of the histogram's buckets, in seconds: a look that changes nothing
+// takes milliseconds, one that queries devices and restarts programs longer.
 var lookBounds = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
 
 // tally is what the metrics report, collected on each scrape.
@@ -66,7 +66,7 @@ func newTally() *tally {
 	return t
 }
 
-// looked notes a look that has ended, and what was wanted then.
+// looked records a look that has ended, and the profile requested then.
 func (t *tally) looked(out Outcome, heard bool, wanted string, began, ended time.Time) {
 	t.durations.Observe(ended.Sub(began).Seconds())
 	t.mu.Lock()
@@ -129,7 +129,7 @@ func (t *tally) Collect(out chan<- prometheus.Metric) {
 	t.Counter(out, "fettle_agent_report_failures_total", t.unreported)
 }
 
-// wantedBy is the profile that a Profile object names; empty for none.
+// wantedBy returns the profile that a Profile object names; empty for none.
 func wantedBy(p *tuned.Profile) string {
 	if p == nil {
 		return ""

@@ -16,8 +16,8 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// The reasons of the conditions. Those that begin with Tuned are the Node Tuning
-// Operator's; of the condition Degraded the first that is so is told.
+// Reasons of the conditions. Those that begin with Tuned are the Node Tuning Operator's. The
+// condition Degraded reports the first reason that applies.
 const (
 	Failed              = "Failed"              // Applied is False
 	Deferred            = "Deferred"            // Applied is False: waits for a boot
@@ -52,7 +52,7 @@ func applied(out Outcome, wanted string) tuned.StatusCondition {
 	return c
 }
 
-// stays describes what is in force instead of what is wanted.
+// stays describes what stays in force in place of the requested profile.
 func stays(out Outcome) string {
 	if out.Profile == "" {
 		return "no profile is in force"
@@ -60,7 +60,7 @@ func stays(out Outcome) string {
 	return "profile " + out.Profile + " stays in force"
 }
 
-// fault is why what is wanted is not in force, or what is in force is not known.
+// fault returns why the request is not in force, or why the state is unknown; "" if neither.
 func (o Outcome) fault() string {
 	switch {
 	case o.Decision.Why != "":
@@ -97,7 +97,7 @@ func degraded(out Outcome) tuned.StatusCondition {
 	return c
 }
 
-// groups are the values that are not as the profile wants them.
+// groups holds the values that differ from the profile, by cause.
 type groups struct {
 	rejected, overridden, drifted, open []tune.Checked
 }
@@ -123,7 +123,7 @@ func group(v *tune.Verification) (g groups) {
 	return g
 }
 
-// contested reports whether the kubelet sets a value to another one than wanted.
+// contested reports whether the kubelet sets a sysctl to a value other than the requested one.
 func contested(c tune.Checked) bool {
 	return c.Verdict == plugin.Kept && c.Setting.Kind == "sysctl" && slices.Contains(override.KubeletSysctls(), c.Setting.Name) && !same(c)
 }
@@ -132,7 +132,7 @@ func same(c tune.Checked) bool {
 	return strings.TrimSpace(c.Now.Text) == strings.TrimSpace(c.Want.Text)
 }
 
-// The bounds of what is written to the API server.
+// Bounds of what is written to the API server.
 const (
 	maxMessage = 1000     // bytes of a condition's message
 	maxListed  = 5        // values in it
@@ -140,7 +140,7 @@ const (
 	maxText    = 200      // bytes of a value, or of a reason, in it
 )
 
-// list is a sentence about values.
+// list returns a sentence that lists values.
 func list(what string, all []tune.Checked) string {
 	var texts []string
 	for _, c := range all[:min(len(all), maxListed)] {
@@ -178,7 +178,7 @@ func show(v setting.Value) string {
 	return internaltext.Truncate(strings.TrimSpace(v.Text), maxText)
 }
 
-// summary counts the verdicts.
+// summary returns the profile in force with the number of values for each verdict.
 func summary(out Outcome) string {
 	text := "profile " + out.Profile + " is in force"
 	if out.Values == nil || len(out.Values.Values) == 0 {
@@ -193,39 +193,38 @@ func summary(out Outcome) string {
 	return fmt.Sprintf("%s: %d values: %s", text, len(out.Values.Values), strings.Join(counts, ", "))
 }
 
-// ValuesAnnotation is where a Profile object has the verdict of each value: nothing in
-// its definition has room for them, and annotations are kept by every API server.
+// ValuesAnnotation is the annotation of a Profile object with the verdict of each value: the
+// object's definition has no field for them, and every API server keeps annotations.
 const ValuesAnnotation = "fettle.dev/values"
 
-// ValuesSchema names the form of the annotation.
+// ValuesSchema is the schema of the annotation.
 const ValuesSchema = "fettle/node-values/v1"
 
-// Values is the annotation ValuesAnnotation.
+// Values is the content of the annotation ValuesAnnotation.
 type Values struct {
 	Schema  string                 `json:"schema"` // fettle/node-values/v1
 	Profile string                 `json:"profile"`
 	Counts  map[plugin.Verdict]int `json:"counts"`
 	Values  []Value                `json:"values"`
-	// Omitted counts the values for which there was no room: the annotation has 32 KiB
-	// at most. Those that are in force are left out first.
+	// Omitted is the number of values left out because the annotation is limited to 32 KiB. Values
+	// in force are left out first.
 	Omitted int `json:"omitted,omitempty"`
 }
 
-// JSONBody marks it as what is kept in something else.
+// JSONBody marks Values as a value that is stored inside another document.
 func (Values) JSONBody() {}
 
 // Value is one value of a node.
 type Value struct {
 	Setting string         `json:"setting"` // sysctl:vm.swappiness
 	Verdict plugin.Verdict `json:"verdict"`
-	// Want is what the profile wants, Now what the node has; left out where that is
-	// the same, or nothing.
+	// Want is the requested value, Now the present one; Now is left out if it is equal or absent.
 	Want string `json:"want,omitempty"`
 	Now  string `json:"now,omitempty"`
 	Why  string `json:"why,omitempty"`
 }
 
-// ValuesText is the annotation's text; empty where no profile is in force.
+// ValuesText returns the text of the annotation; empty if no profile is in force.
 func ValuesText(out Outcome) (string, error) {
 	if out.Values == nil {
 		return "", nil
@@ -270,7 +269,7 @@ type Event struct {
 // maxEvents caps the events of one look about single values.
 const maxEvents = 10
 
-// Deeds returns the events of what a look has done, whatever was before it.
+// Deeds returns the events for what a look has changed, independent of earlier looks.
 func Deeds(now Outcome) []Event {
 	var all []Event
 	if len(now.Recovered) > 0 {
@@ -291,7 +290,7 @@ func event(warning bool, reason, format string, args ...any) Event {
 	return Event{warning, reason, internaltext.Truncate(fmt.Sprintf(format, args...), maxMessage)}
 }
 
-// Events returns the events of a look, compared with the one before it.
+// Events returns the events of a look, compared with the look before it.
 func Events(before, now Outcome, wanted string) []Event {
 	all := Deeds(now)
 	tell := func(warning bool, reason, format string, args ...any) {
@@ -325,7 +324,7 @@ func Events(before, now Outcome, wanted string) []Event {
 	return all
 }
 
-// camel turns needs-reboot into NeedsReboot.
+// camel converts needs-reboot to NeedsReboot.
 func camel(word string) string {
 	var b strings.Builder
 	for part := range strings.SplitSeq(word, "-") {

@@ -19,37 +19,36 @@ import (
 // Options of an agent.
 type Options struct {
 	Node *Node
-	// Config says how to reach the API server.
+	// Config is the configuration of the API server's client.
 	Config    *rest.Config
 	Namespace string
-	// Set is the name of the DaemonSet whose pod the agent is: where that is deleted, the
-	// node gets back what it had. "" for none: values always stay.
+	// Set is the name of the DaemonSet of the agent's pod: if it is deleted, the node's former
+	// values are restored. With "" the values always stay.
 	Set string
-	// Interval is how often the values are looked at without being asked.
+	// Interval is the time between two looks without a change of the object.
 	Interval time.Duration
 	Log      *slog.Logger
-	// Metrics is where the agent's metrics are registered; nil for nowhere.
+	// Metrics registers the agent's metrics; nil registers none.
 	Metrics prometheus.Registerer
 }
 
-// firstRetry is how soon something that failed is tried again; then twice that, until
-// it is as rare as any look.
+// firstRetry is the delay of the first retry; it doubles with each failure up to the interval.
 const firstRetry = time.Second
 
-// An agent rests when it has done nothing for the time quiet, and has not rested for the
-// time seldom.
+// An agent releases memory when it has done nothing for the time quiet, and has not done so for
+// the time seldom.
 const quiet, seldom = 5 * time.Second, 2 * time.Minute
 
-// Run brings the node's profile into force and keeps an eye on it until ctx ends. All
-// values stay then, but those that only an open descriptor holds; unless the agents are
-// taken from the cluster (Options.Set).
+// Run applies the node's profile and checks it until ctx ends. Then all values stay, except
+// those that only an open descriptor holds; if the agents are removed from the cluster
+// (Options.Set), the former values are restored.
 func Run(ctx context.Context, o Options) error {
 	c, err := newClient(o.Config, o.Node.Name, o.Namespace)
 	if err != nil {
 		return err
 	}
 	changed := make(chan struct{}, 1)
-	// The watch goes on while the agent ends.
+	// The watch continues while the agent ends.
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	store, synced := c.watch(watching, func() {
@@ -106,13 +105,13 @@ type running struct {
 	client *agentClient
 	tally  *tally
 	last   Outcome
-	// setGone reports whether the DaemonSet was seen to be deleted; nil for no DaemonSet.
+	// setGone reports whether the DaemonSet was seen to be deleted; nil without a DaemonSet.
 	setGone func() bool
 	told    bool   // something has been reported since the start
 	owed    []owed // the oldest first
 }
 
-// said reports whether conditions contain those of now.
+// said reports whether conditions contain all conditions of now.
 func said(conditions, now []tuned.StatusCondition) bool {
 	for _, c := range now {
 		if _, changed := tuned.SetCondition(conditions, c, metav1.Time{}); changed {
@@ -122,9 +121,9 @@ func said(conditions, now []tuned.StatusCondition) bool {
 	return true
 }
 
-// look looks at the node once and reports; false if it has to be tried again soon.
+// look looks at the node once and reports. It returns false if it has to be retried soon.
 func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine bool) {
-	// A transaction that has begun goes to its end: it is short.
+	// A transaction that has begun is completed: it is short.
 	began := time.Now()
 	out := a.Node.Look(context.WithoutCancel(ctx), heard, p)
 	a.kubeletCounts(ctx, &out)
@@ -157,8 +156,7 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 		a.owed = nil
 		return fine
 	}
-	// Events go first: an agent that is killed between the two tells them again, and
-	// leaves none out.
+	// Events go first: an agent that is killed between the two sends them again, and omits none.
 	if !a.told && said(p.Status.Conditions, Conditions(out, p.Spec.Config.TunedProfile)) {
 		last = out // an agent before this one has told it
 	}
@@ -175,19 +173,19 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 	return fine
 }
 
-// An agent that ends leaves the values to the next one. Who takes the agents from the
-// cluster wants the nodes as they were before. The signs are the DaemonSet of the agents or
-// their namespace, which is gone or being deleted, and the node's Profile object, which is
-// gone. All of fettle is deleted at once (kubectl delete -k), in any order, the agents'
-// rights too: so one sign is enough, and an agent that has no right to ask any more waits
-// for what its watches of the DaemonSet and of the Profile report.
+// An agent that ends leaves the values to its successor. If the agents are removed from the
+// cluster, the nodes get their former values back. The signs are that the agents' DaemonSet or
+// namespace is gone or being deleted, or that the node's Profile object is gone. If all of
+// fettle is deleted at once (kubectl delete -k), the order is arbitrary and includes the
+// agents' rights: one sign is enough, and an agent without rights waits for its watches of the
+// DaemonSet and the Profile.
 
-// leaving is how long an agent waits for a sign, and for what it does then. A kubelet
-// kills a pod after half a minute.
+// leaving is the time an agent has to wait for a sign and to act on it. A kubelet kills a pod
+// after 30 seconds.
 var leaving = 15 * time.Second
 
-// end is the end of an agent: it restores the node where the agents are taken from the
-// cluster. wanted is what the watch has of the node's Profile object, which goes on.
+// end ends an agent: it restores the node if the agents are removed from the cluster. wanted
+// returns the node's Profile object from the watch, which continues.
 func (a *running) end(changed <-chan struct{}, wanted func() (heard bool, p *tuned.Profile)) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaving)
 	defer cancel()
@@ -223,8 +221,8 @@ func (a *running) end(changed <-chan struct{}, wanted func() (heard bool, p *tun
 	a.Log.Info("ended; the values stay in force")
 }
 
-// restore gives the node back what it had; another transaction on it is waited
-// for until ctx ends.
+// restore restores the node's former values. It waits for another transaction on the node until
+// ctx ends.
 func (a *running) restore(ctx context.Context, why string) {
 	for {
 		out := a.Node.Look(context.WithoutCancel(ctx), true, nil)
@@ -243,7 +241,7 @@ func (a *running) restore(ctx context.Context, why string) {
 	}
 }
 
-// removed says why the agents of a set are taken from the cluster; empty where they are
+// removed returns why the agents of a set are being removed from the cluster, or "" if they are
 // not.
 func (c *agentClient) removed(ctx context.Context, set string) (why string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)

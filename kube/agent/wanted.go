@@ -19,16 +19,15 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// prepared is the last Profile object that could be loaded, so that the programs
-// which its functions run do not run at every look.
+// prepared caches the last Profile object that could be loaded, so that the programs its
+// functions run do not run at every look.
 type prepared struct {
 	sum    string
 	wanted Wanted
 }
 
-// wanted finds out what a Profile object asks for; nil for no profile. Its texts are
-// put into the agent's directory. What is wrong with them is a fault of what is
-// wanted, and no error.
+// wanted returns what a Profile object requests, or nil for no profile. It writes the texts
+// into the agent's directory. A defect in them is returned as Wanted.Fault, not as an error.
 func (m *agentMachine) wanted(ctx context.Context, p *tuned.Profile) (*Wanted, error) {
 	if p == nil || p.Spec.Config.TunedProfile == "" {
 		m.prepared = prepared{}
@@ -74,8 +73,8 @@ func sum(text []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// judge separates the texts that may be used from those that may not, which it returns with
-// the reason, by name. The operator has checked them too; the agent does not rely on that.
+// judge separates the texts that may be used from those that may not, which it returns with the
+// reason, by name. The operator has checked them too; the agent does not rely on that.
 func (m *agentMachine) judge(all []tuned.TunedProfile) (texts, bad map[string]string) {
 	texts, bad = map[string]string{}, map[string]string{}
 	for _, p := range all {
@@ -103,13 +102,14 @@ func (m *agentMachine) judge(all []tuned.TunedProfile) (texts, bad map[string]st
 	return texts, bad
 }
 
-// validName reports whether a name can be that of one directory on the node. A "-" before a name in include= means that it may be missing.
+// validName reports whether name can be a directory on the node. In include=, a leading "-"
+// means that the profile may be missing.
 func validName(name string) bool {
 	return profile.ValidName(name) && name[0] != '-' && strings.Trim(name, ".") != "" && len(name) <= 253
 }
 
-// faultOf returns why a profile cannot be applied: a text that may not be used is missed,
-// or a profile of the node's with its name has been taken instead.
+// faultOf returns the reason that a profile cannot be applied: a rejected text is missing, or
+// the node's own profile of the same name was used instead.
 func faultOf(p *profile.Profile, err error, bad map[string]string) string {
 	names := slices.Sorted(maps.Keys(bad))
 	if err != nil {
@@ -128,14 +128,14 @@ func faultOf(p *profile.Profile, err error, bad map[string]string) string {
 	return ""
 }
 
-// isOfName reports whether a letter can be part of a name.
+// isOfName reports whether a rune can be part of a name.
 func isOfName(r rune) bool {
 	return r == '_' || r == '.' || r == '-' || unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
-// originOf stands for what a profile was made of: its texts that came through the
-// cluster, and fettle's own. Those of the node's own directories are the node's: they
-// count when the profile is applied the next time.
+// originOf returns a hash of what a profile was made of: its texts from the cluster, and
+// fettle's own. Texts in the node's own directories do not count; they take effect when the
+// profile is applied next.
 func originOf(p *profile.Profile, reapply *bool) string {
 	h := sha256.New()
 	fmt.Fprintln(h, p.Names)
@@ -150,7 +150,7 @@ func originOf(p *profile.Profile, reapply *bool) string {
 	return "profile:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// load loads a profile with its present content, as it may be applied here.
+// load loads a profile with its present content, without scripts that are not allowed.
 func (m *agentMachine) load(ctx context.Context, name string) (*profile.Profile, error) {
 	l := m.loader
 	l.Execute = true
@@ -161,7 +161,7 @@ func (m *agentMachine) load(ctx context.Context, name string) (*profile.Profile,
 	return p, err
 }
 
-// put makes the agent's directory hold exactly these texts.
+// put makes the agent's directory contain exactly these texts.
 func (m *agentMachine) put(texts map[string]string) error {
 	for _, dir := range []string{Dir, profilesDir} {
 		if err := m.mkdir(dir); err != nil {
@@ -195,7 +195,7 @@ func (m *agentMachine) put(texts map[string]string) error {
 	return nil
 }
 
-// mkdir makes a directory that only root may look into.
+// mkdir makes a directory that only root can read.
 func (m *agentMachine) mkdir(dir string) error {
 	st, err := m.host.Files.Lstat(dir)
 	switch {
@@ -209,7 +209,7 @@ func (m *agentMachine) mkdir(dir string) error {
 	return nil
 }
 
-// remove removes a file, or a directory with all that is in it. It follows no link.
+// remove removes a file, or a directory with its content. It follows no links.
 func (m *agentMachine) remove(p string) error {
 	st, err := m.host.Files.Lstat(p)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,5 +1,5 @@
-// Package audit makes of what was read of a running cluster the answers that the rules of
-// the catalogue ask for, and asks them. It reads nothing itself.
+// Package audit evaluates the catalog's rules on data read from a running cluster. It reads
+// nothing itself.
 package audit
 
 import (
@@ -16,28 +16,28 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// Cluster is what was read of one.
+// Cluster is the data read from a cluster.
 type Cluster struct {
 	Now time.Time
-	// Version is that of Kubernetes; "" where the server says none. OpenShift is that of
-	// OpenShift, "" for another Kubernetes.
+	// Version is the Kubernetes version; "" if the server reports none. OpenShift is the OpenShift
+	// version, "" for another Kubernetes.
 	Version, OpenShift string
-	// Unread says of parts why they, or some of them, could not be read.
+	// Unread maps a part that was not read completely to the reason.
 	Unread map[Part]string
 
 	Nodes []Node
-	// Controller are the arguments of the controller manager, which gives nodes their
-	// parts of the cluster network; none where no pod of it can be seen.
+	// Controller are the arguments of the controller manager, which assigns the nodes their pod
+	// CIDRs; nil if it has no visible pod.
 	Controller []string
 	Counts     []Count
 	Claims     []Claim
 
-	// Members are those of etcd that were asked. Without any, Unread says why.
+	// Members are the etcd members that were queried. If there are none, Unread has the reason.
 	Members []etcd.Look
-	// EtcdPods are the pods of members, by their names.
+	// EtcdPods are the pods of etcd members, by name.
 	EtcdPods []product.Reported
 
-	// Objects are those that rules of OpenShift's documents judge.
+	// Objects are the objects that rules of OpenShift's documents judge.
 	Objects []openshift.Object
 
 	MachineSets []machine.Set
@@ -51,7 +51,7 @@ type Cluster struct {
 // Part is a part of a cluster that can be read or not.
 type Part string
 
-// The parts.
+// Parts of a cluster.
 const (
 	OfEtcd     Part = "etcd"
 	OfNodes    Part = "nodes"
@@ -60,7 +60,7 @@ const (
 	OfObjects  Part = "configuration"
 )
 
-// Miss notes why a part could not be read, if it is the first.
+// Miss records why a part could not be read. Only the first reason is kept.
 func (c *Cluster) Miss(p Part, format string, args ...any) {
 	if c.Unread == nil {
 		c.Unread = map[Part]string{}
@@ -70,39 +70,39 @@ func (c *Cluster) Miss(p Part, format string, args ...any) {
 	}
 }
 
-// Node is one, and what its kubelet runs with.
+// Node is a node and the configuration of its kubelet.
 type Node struct {
 	Name  string
 	Ready bool
-	// CIDRs are its parts of the cluster network; none where it has none.
+	// CIDRs are the node's ranges of the cluster network, if it has any.
 	CIDRs []string
-	// MaxPods is how many pods it takes, Cores its CPUs.
+	// MaxPods is the maximum number of its pods, Cores its number of CPUs.
 	MaxPods int
 	Cores   float64
 	Kubelet string // its version
-	// Config is the KubeletConfiguration that it runs with, as JSON; nil with Unread,
-	// which says why.
+	// Config is the running KubeletConfiguration as JSON; nil if it could not be read, with the
+	// reason in Unread.
 	Config []byte
 	Unread string
 }
 
-// Count is how many objects of a sort there are, by the name of their maximum.
+// Count is the number of objects of a kind, by the name of its maximum.
 type Count struct {
 	What string // pods_per_namespace
-	// N is the number, of the namespace, node or service that has most: Where.
+	// N is the number for the namespace, node or service that has most: Where.
 	N     int
 	Where string
-	// Unread is why they could not be counted; "" if they could.
+	// Unread is the reason that they could not be counted; "" if they could.
 	Unread string
 }
 
-// Claim is a PersistentVolumeClaim, what provides it and who uses it.
+// Claim is a PersistentVolumeClaim with its driver and its users.
 type Claim struct {
 	Namespace, Name string
 	Modes           []string // ReadWriteOnce
 	Raw             bool     // used as a device
-	// Driver is the CSI driver, the provisioner, or "in-tree nfs"; "" where it has no
-	// volume and no class yet.
+	// Driver is the CSI driver, the provisioner, or "in-tree nfs"; "" if it has no volume and no
+	// class yet.
 	Driver string
 	// Users are the running pods that mount it.
 	Users []User
@@ -111,15 +111,15 @@ type Claim struct {
 // User is a pod that mounts a claim.
 type User struct {
 	Pod string
-	// Containers are those that mount it.
+	// Containers are the containers that mount it.
 	Containers []Container
-	// Owner is the object that made the pod, by its uid; Replicas is how many running
-	// pods that object has.
+	// Owner is the UID of the object that made the pod; Replicas is the number of running pods of
+	// that object.
 	Owner    string
 	Replicas int
 }
 
-// Container is one by its name and image.
+// Container is a container by name and image.
 type Container struct{ Name, Image string }
 
 func (c *Claim) id() string { return c.Namespace + "/" + c.Name }

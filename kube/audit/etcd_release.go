@@ -15,9 +15,9 @@ import (
 	"fettle.dev/fettle/internal/product/etcd"
 )
 
-// etcdByRelease asks the rules of etcd whose answer goes by its release: of the pods of its
-// members, and where the cluster has none, of the members that were asked. OpenShift's operator
-// writes etcd's image and flags together, so that there is nothing to ask.
+// etcdByRelease checks the etcd rules that depend on its release: for the pods of its members
+// or, without such pods, for the members that were queried. On OpenShift it checks nothing: the
+// operator sets etcd's image and flags together.
 func (c *Cluster) etcdByRelease(ctx context.Context, rules *rule.Catalogue, disabled map[string]string) []rule.Finding {
 	if c.OpenShift != "" {
 		return nil
@@ -37,12 +37,12 @@ func (c *Cluster) etcdByRelease(ctx context.Context, rules *rule.Catalogue, disa
 	return rules.Filter(of).Check(ctx, productOf{platform.Product(p).Open(ctx, &platform.Subject{})}, []string{platform.Name}, disabled)
 }
 
-// notOfRelease reports whether a rule asks nothing of etcd that goes by its release.
+// notOfRelease reports whether a rule has no input that depends on etcd's release.
 func notOfRelease(r *rule.Rule) bool {
 	return !slices.ContainsFunc(r.Inputs, func(b rule.Binding) bool { return etcd.AsksRelease(b.Input) })
 }
 
-// reportedEtcd is what the cluster shows of its members.
+// reportedEtcd returns what the cluster shows about its etcd members.
 func (c *Cluster) reportedEtcd() []etcd.Reported {
 	out := slices.Clone(c.EtcdPods)
 	pods := len(out) > 0
@@ -68,8 +68,8 @@ func (c *Cluster) reportedEtcd() []etcd.Reported {
 	return out
 }
 
-// EtcdVersions are the versions of etcd in the cluster, each once, and the one that kubeadm
-// installs with another release of Kubernetes; "" where none of its members is kubeadm's.
+// EtcdVersions returns the distinct etcd versions in the cluster, and the version that kubeadm
+// installs with Kubernetes release as; "" if no member was installed by kubeadm.
 func (c *Cluster) EtcdVersions(as kuberelease.Release) (here []string, installed string) {
 	for _, r := range c.reportedEtcd() {
 		if r.Kubeadm {

@@ -18,21 +18,21 @@ import (
 	"fettle.dev/fettle/internal/product/kubelet"
 )
 
-// Sources say what the rules of a cluster may ask. The answers come with the cluster.
+// Sources returns the inputs that rules of a cluster may use. The cluster provides the answers.
 func Sources() []platform.Source {
 	return []platform.Source{platform.ClusterSource(), openshift.Source(), platform.Product(kubelet.Product), platform.Product(etcd.Product)}
 }
 
-// The platforms whose rules are asked.
+// Platforms whose rules are checked.
 const (
 	ofOpenShift = "openshift"
 	ofKubelet   = "kubelet"
 )
 
-// AllPlatforms are those whose rules are asked of a cluster, if it is OpenShift.
+// AllPlatforms are the platforms whose rules are checked for OpenShift.
 var AllPlatforms = []string{platform.Name, ofKubelet, ofOpenShift}
 
-// Platforms are those that a cluster is held against.
+// Platforms returns the platforms whose rules are checked for this cluster.
 func (c *Cluster) Platforms() []string {
 	all := []string{platform.Name, ofKubelet}
 	if c.OpenShift != "" {
@@ -41,13 +41,13 @@ func (c *Cluster) Platforms() []string {
 	return all
 }
 
-// Tables are those of the catalogue.
+// Tables looks up the tables of the catalog.
 type Tables interface {
 	Table(name string) *rule.Table
 }
 
-// Findings asks the rules. disabled are ids with what a finding says of a rule that
-// the user has disabled.
+// Findings checks the rules. disabled maps the IDs of rules that the user has disabled to the
+// text of their finding.
 func (c *Cluster) Findings(ctx context.Context, rules *rule.Catalogue, tables Tables, disabled map[string]string) ([]rule.Finding, error) {
 	m := c.answers(tables)
 	platforms := []string{platform.Name}
@@ -59,8 +59,8 @@ func (c *Cluster) Findings(ctx context.Context, rules *rule.Catalogue, tables Ta
 	return out, ctx.Err()
 }
 
-// once puts the findings of rules about etcd together where none of it was asked: it is
-// one thing to do.
+// once merges the findings of etcd rules if no member could be queried: there is only one
+// problem to solve.
 func once(all []rule.Finding) []rule.Finding {
 	sets := []string{ofEtcd, platform.Members, platform.Peers}
 	var out []rule.Finding
@@ -82,7 +82,7 @@ func once(all []rule.Finding) []rule.Finding {
 	return out
 }
 
-// answers are all that is known of the cluster.
+// answers returns everything that is known of the cluster.
 func (c *Cluster) answers(tables Tables) *machineOf {
 	a := &platform.Known{}
 	if c.Version != "" {
@@ -106,10 +106,10 @@ func (c *Cluster) answers(tables Tables) *machineOf {
 	return m
 }
 
-// objectsOfOpenShift are counted in the cluster, and not among its documents.
+// objectsOfOpenShift are counted from the cluster, not from its documents.
 const objectsOfOpenShift = "openshift.objects"
 
-// machineOf answers for a cluster.
+// machineOf answers the inputs of rules for a cluster.
 type machineOf struct {
 	own, counted *platform.Known
 	documents    platform.Answers // nil where it is no OpenShift
@@ -136,15 +136,15 @@ func (m *machineOf) Read(name string, _ fact.Type) fact.Answer {
 	return fact.Answer{Unknown: name + " is a setting of a machine, and this is a cluster"}
 }
 
-// As are the findings of the nodes' kubelets as if those were of another release, and of
-// etcd as if kubeadm had installed that release's.
+// As returns the findings for the nodes' kubelets as if they ran release as, and for etcd as if
+// kubeadm had installed the version of that release.
 func (c *Cluster) As(ctx context.Context, as kuberelease.Release, rules *rule.Catalogue, disabled map[string]string) ([]rule.Finding, error) {
 	other := *c
 	other.as = as
 	return append(once(other.etcdByRelease(ctx, rules, disabled)), other.kubelets(ctx, rules, disabled)...), ctx.Err()
 }
 
-// KubeletVersions are those of the nodes, each once.
+// KubeletVersions returns the distinct kubelet versions of the nodes.
 func (c *Cluster) KubeletVersions() []string {
 	var out []string
 	for _, n := range c.Nodes {
@@ -156,7 +156,7 @@ func (c *Cluster) KubeletVersions() []string {
 	return out
 }
 
-// kubelets asks the rules of kubelets of each node. A disabled rule is reported once.
+// kubelets checks the kubelet rules on each node. A disabled rule is reported once.
 func (c *Cluster) kubelets(ctx context.Context, rules *rule.Catalogue, disabled map[string]string) []rule.Finding {
 	var out []rule.Finding
 	told := map[string]bool{}
@@ -179,7 +179,7 @@ func (c *Cluster) kubelets(ctx context.Context, rules *rule.Catalogue, disabled 
 	return out
 }
 
-// productOf answers for a program on the nodes.
+// productOf answers the inputs of rules for a program on the nodes.
 type productOf struct{ platform.Answers }
 
 // Read implements rule.Machine.

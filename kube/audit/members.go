@@ -12,10 +12,10 @@ import (
 	"fettle.dev/fettle/kube/etcd"
 )
 
-// ofEtcd is the set of the rules that a member on a machine is held against as well.
+// ofEtcd is the rule set that also applies to an etcd member on a machine.
 const ofEtcd = "etcd"
 
-// etcd tells of its members.
+// etcd provides the answers about the etcd members.
 func (c *Cluster) etcd(a *platform.Known) {
 	if why := c.Unread[OfEtcd]; why != "" || len(c.Members) == 0 {
 		for _, set := range []string{ofEtcd, platform.Members, platform.Peers} {
@@ -43,10 +43,10 @@ func (c *Cluster) etcd(a *platform.Known) {
 	}
 }
 
-// metered are the inputs of etcd's rules that metrics answer.
+// metered are the inputs of etcd's rules that are answered from metrics.
 var metered = []string{"db_bytes", "db_in_use_bytes", "quota_bytes", "leader_changes", "uptime_s", "has_leader", "open_files", "open_files_limit"}
 
-// member tells what the rules of a member on a machine ask for too.
+// member provides the inputs that the rules of a member on a machine use too.
 func (c *Cluster) member(a *platform.Known, m *etcd.Look) {
 	in, at := ofEtcd+"."+m.URL, m.URL+"/metrics"
 	give := func(input string, read func(float64) any, names ...string) {
@@ -79,7 +79,7 @@ func (c *Cluster) member(a *platform.Known, m *etcd.Look) {
 	}
 }
 
-// histograms tells of its disk. Of few observations no 99th percentile is judged.
+// histograms provides a member's disk latencies; few observations give no 99th percentile.
 func (c *Cluster) histograms(a *platform.Known, m *etcd.Look) {
 	for what, name := range map[string]string{"fsync": "etcd_disk_wal_fsync_duration_seconds", "commit": "etcd_disk_backend_commit_duration_seconds"} {
 		in := platform.Members + "." + m.URL + "." + what
@@ -95,7 +95,7 @@ func (c *Cluster) histograms(a *platform.Known, m *etcd.Look) {
 	}
 }
 
-// peers tells of its round trips to the others, however few: they are counted.
+// peers provides a member's round-trip times to its peers, with the number of observations.
 func (c *Cluster) peers(a *platform.Known, m *etcd.Look) {
 	const name = "etcd_network_peer_round_trip_time_seconds"
 	for to, buckets := range m.Page.Histograms[name] {
@@ -114,7 +114,7 @@ func (c *Cluster) peers(a *platform.Known, m *etcd.Look) {
 	}
 }
 
-// peerName is what a person calls a member that a metric names by its id.
+// peerName returns the name of a member that a metric names by its ID.
 func (c *Cluster) peerName(m *etcd.Look, id string) string {
 	for _, p := range m.Peers {
 		if fmt.Sprintf("%x", p.ID) == id {
@@ -131,7 +131,7 @@ func p99(buckets map[float64]float64) (stats.HistogramBucket, int64, error) {
 	return stats.Histogram(buckets).P99()
 }
 
-// bucket tells of a percentile: words, and the bounds below a prefix.
+// bucket provides a percentile as text, and its bounds under a prefix.
 func bucket(a *platform.Known, words, prefix, at string, b stats.HistogramBucket, n int64) {
 	a.Give(words, fmt.Sprintf("p99 of %d %s", n, b), at+"/metrics")
 	a.Give(prefix+"above_s", b.Low, at+"/metrics")
@@ -142,7 +142,7 @@ func bucket(a *platform.Known, words, prefix, at string, b stats.HistogramBucket
 	a.Give(prefix+"at_most_s", high, at+"/metrics")
 }
 
-// unclear says why nothing is known of a percentile.
+// unclear provides the reason that a percentile is unknown.
 func unclear(a *platform.Known, words, prefix, at, why string) {
 	if prefix == "" {
 		prefix = words + "_"

@@ -10,11 +10,11 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 )
 
-// ownAddresses are those of a node's part that no pod gets: of the network, for
-// broadcast, and the node's own.
+// ownAddresses is the number of addresses in a node's range that no pod gets: the network
+// address, the broadcast address, and the node's own.
 const ownAddresses = 3
 
-// addresses is how many pods of a node get one: a pod of two families has one of each.
+// addresses returns how many pods a node has addresses for: each pod needs one of each family.
 func addresses(cidrs []string) (float64, error) {
 	least := math.Inf(1)
 	for _, text := range cidrs {
@@ -27,9 +27,9 @@ func addresses(cidrs []string) (float64, error) {
 	return max(0, least), nil
 }
 
-// parts is for how many nodes the cluster networks are that the controller manager is
-// started with; known is false where it gives nodes none
-// (kube-controller-manager, nodeipam_controller: 24 and 64 bits where nothing is said).
+// parts returns for how many nodes the controller manager's cluster networks suffice; known is
+// false if it assigns no ranges (kube-controller-manager, nodeipam_controller: the default node
+// masks are 24 and 64 bits).
 func parts(args []string) (n float64, known bool, err error) {
 	flags := map[string]string{}
 	for i, a := range args {
@@ -75,7 +75,7 @@ func parts(args []string) (n float64, known bool, err error) {
 	return n, true, nil
 }
 
-// network tells of the nodes and of the cluster network.
+// network provides the answers about the nodes and the cluster network.
 func (c *Cluster) network(a *platform.Known) {
 	const flags = "arguments of the controller manager"
 	if why := c.Unread[OfNodes]; why != "" {
@@ -107,7 +107,7 @@ func (c *Cluster) network(a *platform.Known) {
 	}
 }
 
-// counts tells how many objects there are.
+// counts provides the numbers of objects.
 func (c *Cluster) counts(a *platform.Known, set, in string) {
 	for _, n := range c.Counts {
 		a.Add(set, n.What)

@@ -1,6 +1,5 @@
-// survey reads of a running cluster what an audit judges, through its API server.
-// It changes nothing, and reads no secret: of objects that are only counted it asks for
-// the metadata.
+// survey reads what an audit judges from a running cluster, through its API server. It changes
+// nothing and reads no secrets: for objects that are only counted it requests metadata.
 
 package audit
 
@@ -17,15 +16,15 @@ import (
 	"fettle.dev/fettle/kube/etcd"
 )
 
-// Survey is what is read, and how.
+// Survey reads a cluster for an audit.
 type Survey struct {
 	Server *cluster.Server
-	// Etcd are the members that are asked. Where there are none, Unasked says why.
+	// Etcd are the members to query. If there are none, Unasked has the reason.
 	Etcd    []*etcd.Member
 	Unasked string
-	// Kubelets is how long all kubelets together may take to say what they run with.
+	// Kubelets is the time limit for the configuration of all kubelets together.
 	Kubelets time.Duration
-	// Tell is called with what is read; it may be nil.
+	// Tell is called with a description of each part being read; it may be nil.
 	Tell func(what string)
 
 	cluster *Cluster
@@ -33,8 +32,8 @@ type Survey struct {
 	giveUp  context.CancelCauseFunc // what is under way, because of a server that is silent
 }
 
-// Read reads the cluster. What cannot be read of it is noted there; the error is that of a
-// server which does not answer at all.
+// Read reads the cluster. It records in the result what could not be read; it returns an error
+// if the server does not answer at all.
 func (s *Survey) Read(ctx context.Context) (*Cluster, error) {
 	c := &Cluster{Now: time.Now()}
 	s.cluster = c
@@ -66,18 +65,18 @@ func (s *Survey) Read(ctx context.Context) (*Cluster, error) {
 	return c, nil
 }
 
-// get gets JSON from the API server into a value.
+// get reads JSON from the API server into a value.
 func (s *Survey) get(ctx context.Context, path string, into any) error {
 	return s.answered(ctx, path, s.Server.Get(ctx, path, into))
 }
 
-// getMetadata is get of what has metadata only.
+// getMetadata is get for metadata only.
 func (s *Survey) getMetadata(ctx context.Context, path string, into any) error {
 	return s.answered(ctx, path, s.Server.GetMetadata(ctx, path, into))
 }
 
-// answered looks at the error of a request. One that took too long may be about what was
-// asked for; a server that does not even say its version any more is not asked on.
+// answered examines the error of a request. A timeout may concern only this request; if the
+// server does not even report its version any more, the survey is given up.
 func (s *Survey) answered(ctx context.Context, path string, err error) error {
 	if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -91,7 +90,7 @@ func (s *Survey) answered(ctx context.Context, path string, err error) error {
 	return fmt.Errorf("the API server has not answered GET %s in time", path)
 }
 
-// openShift asks of which version of OpenShift the cluster is, if it is one.
+// openShift reads the OpenShift version of the cluster, if it is OpenShift.
 func (s *Survey) openShift(ctx context.Context) error {
 	var version struct {
 		Status struct{ Desired struct{ Version string } }
@@ -109,10 +108,10 @@ func (s *Survey) openShift(ctx context.Context) error {
 	return nil
 }
 
-// absent is true of what a server does not have.
+// absent reports whether the server does not have the requested resource.
 func absent(err error) bool { return cluster.IsStatus(err, http.StatusNotFound) }
 
-// etcd asks its members.
+// etcd queries the etcd members.
 func (s *Survey) etcd(ctx context.Context) {
 	switch {
 	case len(s.Etcd) > 0:
@@ -122,7 +121,7 @@ func (s *Survey) etcd(ctx context.Context) {
 	}
 }
 
-// pageSize is how many objects are asked for at a time.
+// pageSize is the number of objects per request.
 const pageSize = 500
 
 // page is a part of a list.
@@ -134,8 +133,8 @@ type page[T any] struct {
 	Items []T
 }
 
-// list hands every object of a list to each, a page after the other; of each only the
-// metadata where no more is wanted.
+// list calls each for every object of a list, page by page. With metadata set it requests only
+// the metadata.
 func list[T any](ctx context.Context, s *Survey, path string, metadata bool, each func(*T)) error {
 	next := ""
 	for {
@@ -164,7 +163,7 @@ func list[T any](ctx context.Context, s *Survey, path string, metadata bool, eac
 	}
 }
 
-// surveyMeta is what is read of the metadata of an object.
+// surveyMeta is the part of an object's metadata that is read.
 type surveyMeta struct {
 	Namespace, Name, UID string
 	Labels, Annotations  map[string]string
@@ -174,7 +173,7 @@ type surveyMeta struct {
 	}
 }
 
-// owner is the uid of the object that made this one; "" for none.
+// owner returns the UID of the controlling owner; "" for none.
 func (m *surveyMeta) owner() string {
 	for _, o := range m.OwnerReferences {
 		if o.Controller {

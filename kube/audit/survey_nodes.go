@@ -18,10 +18,10 @@ import (
 	"fettle.dev/fettle/kube/corestate"
 )
 
-// ofOVN is where OVN-Kubernetes notes a node's part of the cluster network.
+// ofOVN is the annotation with a node's ranges of the cluster network by OVN-Kubernetes.
 const ofOVN = "k8s.ovn.org/node-subnets"
 
-// nodes reads them all.
+// nodes reads all nodes.
 func (s *Survey) nodes(ctx context.Context) {
 	c := s.cluster
 	err := list(ctx, s, "/api/v1/nodes", false, func(n *core.Node) {
@@ -47,7 +47,7 @@ func (s *Survey) nodes(ctx context.Context) {
 	c.Counts = append(c.Counts, Count{What: "nodes", N: len(c.Nodes)})
 }
 
-// cidrs are a node's parts of the cluster network, as the controller manager gives them
+// cidrs returns a node's ranges of the cluster network, as assigned by the controller manager
 // or OVN-Kubernetes.
 func cidrs(n *core.Node) []string {
 	if len(n.Spec.PodCIDRs) > 0 {
@@ -59,8 +59,8 @@ func cidrs(n *core.Node) []string {
 	return subnets(n.Annotations[ofOVN])
 }
 
-// subnets reads what OVN-Kubernetes notes: {"default": ["10.128.0.0/23"]}, or a text in
-// the place of the list before it knew two families.
+// subnets parses the annotation of OVN-Kubernetes: {"default": ["10.128.0.0/23"]}, or, before
+// it supported two families, a string in place of the list.
 func subnets(text string) []string {
 	var said struct{ Default any }
 	if text == "" || json.Unmarshal([]byte(text), &said) != nil {
@@ -81,7 +81,7 @@ func subnets(text string) []string {
 	return nil
 }
 
-// document is as much of a node as rules of documents look at.
+// document returns the fields of a node that rules of documents use.
 func document(n *core.Node) ([]byte, error) {
 	of := func(l core.ResourceList) map[string]string {
 		out := map[string]string{}
@@ -98,13 +98,13 @@ func document(n *core.Node) ([]byte, error) {
 	})
 }
 
-// atOnce is how many kubelets are asked at a time, and oneKubelet how long each may take.
+// atOnce is the number of kubelets queried at a time, oneKubelet the time limit for each.
 const (
 	atOnce     = 16
 	oneKubelet = 10 * time.Second
 )
 
-// kubelets asks each node that is Ready what its kubelet runs with, by way of the API
+// kubelets reads the running configuration of the kubelet of each Ready node, through the API
 // server.
 func (s *Survey) kubelets(ctx context.Context) {
 	all, cancel := context.WithTimeout(ctx, s.Kubelets)
@@ -131,7 +131,7 @@ func (s *Survey) kubelets(ctx context.Context) {
 	wait.Wait()
 }
 
-// noWay says what a node lacks to be asked, "" for nothing.
+// noWay returns what prevents the API server from reaching a node; "" for nothing.
 func (s *Survey) noWay(name string) string {
 	for i := range s.cluster.CoreNodes {
 		if n := &s.cluster.CoreNodes[i]; n.Name == name {
@@ -141,7 +141,7 @@ func (s *Survey) noWay(name string) string {
 	return ""
 }
 
-// configz is what a kubelet runs with, or why that is not known.
+// configz returns a kubelet's running configuration, or why it is unknown.
 func (s *Survey) configz(ctx context.Context, node string) (config []byte, unread string) {
 	ctx, cancel := context.WithTimeout(ctx, oneKubelet)
 	defer cancel()
@@ -162,7 +162,7 @@ func (s *Survey) configz(ctx context.Context, node string) (config []byte, unrea
 	return config, ""
 }
 
-// configOf is the KubeletConfiguration in the answer to /configz.
+// configOf returns the KubeletConfiguration in the response of /configz.
 func configOf(text []byte) ([]byte, error) {
 	var said struct {
 		Config json.RawMessage `json:"kubeletconfig"`

@@ -10,7 +10,7 @@ import (
 	kubeetcd "fettle.dev/fettle/kube/etcd"
 )
 
-// pod is what is read of one.
+// pod is the part of a pod that is read.
 type pod struct {
 	Metadata surveyMeta
 	Spec     struct {
@@ -18,7 +18,7 @@ type pod struct {
 		Volumes  []struct {
 			Name                  string
 			PersistentVolumeClaim *struct{ ClaimName string }
-			// Ephemeral makes a claim that is called POD-VOLUME.
+			// Ephemeral creates a claim with the name POD-VOLUME.
 			Ephemeral *struct{}
 		}
 		Containers []struct {
@@ -32,15 +32,15 @@ type pod struct {
 	Status struct{ Phase string }
 }
 
-// pods is what is kept of them all.
+// pods is what is kept of all pods.
 type pods struct {
 	users    map[string][]User // by claim: NAMESPACE/NAME
 	replicas map[string]int    // running pods, by their owner
 	unread   string
 }
 
-// readPods counts pods, and keeps which claims they use and how the controller manager
-// was started. They are read a page at a time: a large cluster has more than would fit.
+// readPods counts pods, and keeps which claims they use and the arguments of the controller
+// manager. It reads them page by page: all pods of a large cluster would not fit.
 func (s *Survey) readPods(ctx context.Context) {
 	s.pods = pods{users: map[string][]User{}, replicas: map[string]int{}}
 	all, in, on := 0, map[string]int{}, map[string]int{}
@@ -71,7 +71,7 @@ func (s *Survey) readPods(ctx context.Context) {
 	s.count("pods_per_node", n, where, err)
 }
 
-// take keeps which claims a pod uses.
+// take records which claims a pod uses.
 func (x *pods) take(p *pod) {
 	owner := p.Metadata.owner()
 	if p.Status.Phase == "Running" && owner != "" {
@@ -102,7 +102,7 @@ func (x *pods) take(p *pod) {
 	}
 }
 
-// controller is how the controller manager was started, if it is in the pod.
+// controller returns the arguments of the controller manager, if it runs in the pod.
 func controller(p *pod) []string {
 	if p.Metadata.Namespace != "kube-system" {
 		return nil
@@ -115,8 +115,8 @@ func controller(p *pod) []string {
 	return nil
 }
 
-// etcdPod is how a member was started, if the pod is one of kubeadm's, RKE2's or another in
-// kube-system. Those of OpenShift, whose operator writes image and flags together, are left out.
+// etcdPod returns how a member was started, for pods of kubeadm, RKE2 and others in
+// kube-system. OpenShift's are left out: its operator sets image and flags together.
 func etcdPod(p *pod) (r etcd.Reported, ok bool) {
 	if p.Metadata.Namespace != kubeetcd.KubeSystem.Namespace || p.Metadata.Labels["component"] != "etcd" {
 		return r, false
@@ -134,7 +134,7 @@ func etcdPod(p *pod) (r etcd.Reported, ok bool) {
 	return r, false
 }
 
-// claims reads claims, and what provides each.
+// claims reads the claims and the driver of each.
 func (s *Survey) claims(ctx context.Context) {
 	c := s.cluster
 	if s.pods.unread != "" {
@@ -181,12 +181,12 @@ func (s *Survey) claims(ctx context.Context) {
 	}
 }
 
-// noSource are the keys of a PersistentVolume's spec that are no source of it.
+// noSource are the keys of a PersistentVolume's spec that do not name its source.
 var noSource = []string{
 	"accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy", "storageClassName", "volumeAttributesClassName", "volumeMode",
 }
 
-// driverOf says what provides a volume: its CSI driver, or "in-tree nfs".
+// driverOf returns the driver of a volume: its CSI driver, or "in-tree nfs".
 func driverOf(spec map[string]json.RawMessage) string {
 	var csi struct{ Driver string }
 	if text, ok := spec["csi"]; ok && json.Unmarshal(text, &csi) == nil {
@@ -201,14 +201,14 @@ func driverOf(spec map[string]json.RawMessage) string {
 	return source
 }
 
-// provisioners of Kubernetes itself, and the sources of the volumes that they make.
+// provisioners maps Kubernetes' own provisioners to the sources of their volumes.
 var provisioners = map[string]string{
 	"aws-ebs": "awsElasticBlockStore", "azure-disk": "azureDisk", "azure-file": "azureFile", "gce-pd": "gcePersistentDisk", "vsphere-volume": "vsphereVolume",
 	"cinder": "cinder", "rbd": "rbd", "glusterfs": "glusterfs",
 }
 
-// inTree is what a class's provisioner makes. One that makes nothing has no driver: which
-// volumes it will be is unknown.
+// inTree returns the driver of a provisioner's volumes. kubernetes.io/no-provisioner creates no
+// volumes and has no driver.
 func inTree(provisioner string) string {
 	name, own := strings.CutPrefix(provisioner, "kubernetes.io/")
 	switch source, known := provisioners[name]; {

@@ -129,8 +129,8 @@ func (a *app) agent(ctx context.Context, o agentOptions) error {
 	return errors.Join(err, <-ended)
 }
 
-// kubeletOptions are those of the part that changes the node's kubelet. It waits for
-// nothing of the profile's, nor that for it.
+// kubeletOptions returns the options of the part that changes the node's kubelet. It and the
+// part for the profile do not wait for each other.
 func kubeletOptions(o agentOptions, config *rest.Config, log *slog.Logger) (agent.KubeletOptions, error) {
 	objects, err := client.NewWithWatch(config, client.Options{Scheme: cluster.Scheme(kubelet.AddToScheme)})
 	if err != nil {
@@ -151,8 +151,8 @@ func kubeletOptions(o agentOptions, config *rest.Config, log *slog.Logger) (agen
 	return agent.KubeletOptions{Node: o.node, Visitor: m, Client: objects, Interval: o.interval, Log: log}, nil
 }
 
-// uninstallAgent takes the agent from a node. The values of its profile go back without
-// any cluster; its kubelet's settings, which may need a drain, only with one.
+// uninstallAgent removes the agent from a node. The values of its profile are restored without
+// a cluster; its kubelet's settings, which may need a drain, only with one.
 func (a *app) uninstallAgent(ctx context.Context, n *agent.Node, o agentOptions) error {
 	n.Tell = func(text string) { a.screen.Say("%s", text) }
 	out, err := n.Uninstall(context.WithoutCancel(ctx))

@@ -168,8 +168,8 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 	return cliutil.Audit(a.screen, a.version, result, o.all, cmp.Or(undetermined(result), result.Gate(o.failOn)))
 }
 
-// undetermined is the error of an audit in which nothing has passed, nothing failed, and
-// something is unknown: no gate is met by that.
+// undetermined returns an error for an audit in which nothing passed or failed: it must not
+// satisfy a gate.
 func undetermined(a *guidefindings.Audit) error {
 	if a.Counts[rule.Passed]+a.Counts[rule.Failed]+a.Counts[rule.Warned] > 0 {
 		return nil
@@ -180,7 +180,7 @@ func undetermined(a *guidefindings.Audit) error {
 	return ui.Exit(ui.Failed, errors.New("nothing could be determined: no rule applies to this cluster"))
 }
 
-// checkExit gives an error of what only reads its exit code.
+// checkExit sets the exit code for the error of a read-only command.
 func checkExit(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing is changed"))
@@ -188,8 +188,8 @@ func checkExit(ctx context.Context, err error) error {
 	return err
 }
 
-// reading runs a verb that changes nothing. Interrupted, it says that and no more, unless
-// it had come to a result.
+// reading runs a verb that changes nothing. If it is interrupted without a result, only the
+// interruption is reported.
 func (a *app) reading(run func(context.Context, []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
@@ -201,7 +201,7 @@ func (a *app) reading(run func(context.Context, []string) error) func(*cobra.Com
 	}
 }
 
-// disabledBy returns the disabled rules, with the reason as findings have it.
+// disabledBy returns the disabled rules with the reason that findings show.
 func disabledBy(all *rule.Catalogue, words []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, w := range words {

@@ -21,8 +21,8 @@ import (
 	loadrun "fettle.dev/fettle/kube/load/run"
 )
 
-// etcdAccess says with what the members of etcd are asked: the names of the options are
-// those of the API server's, which asks the same members.
+// etcdAccess holds the certificate files for etcd's members. The options are named like the API
+// server's, which accesses the same members.
 type etcdAccess struct{ ca, cert, key string }
 
 func (o *etcdAccess) flags(f *pflag.FlagSet) {
@@ -31,11 +31,11 @@ func (o *etcdAccess) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.key, "etcd-key", "", "file with its key")
 }
 
-// maxPEM bounds a file with certificates or a key, in bytes; bundles of all authorities of
-// a system have some 200 KiB.
+// maxPEM bounds a file with certificates or a key, in bytes; bundles of all authorities of a
+// system have about 200 KiB.
 const maxPEM = 1 << 20
 
-// given reports whether one of them is.
+// given reports whether one of the files is given.
 func (o *etcdAccess) given() bool { return o.ca+o.cert+o.key != "" }
 
 // read reads the files.
@@ -60,7 +60,7 @@ func (o *etcdAccess) read() (etcd.Access, error) {
 	return access, nil
 }
 
-// open opens members by their addresses.
+// open returns clients for members by their addresses.
 func (o *etcdAccess) open(endpoints []string) ([]*etcd.Member, error) {
 	access, err := o.read()
 	if err != nil {
@@ -73,9 +73,9 @@ func (o *etcdAccess) open(endpoints []string) ([]*etcd.Member, error) {
 	return all, nil
 }
 
-// shown are the members that the cluster shows. Where it shows none, or they want a
-// certificate and none is given, unasked says so and what to do; option is the one by which
-// they can be named.
+// shown returns the members that the cluster shows. If it shows none, or they require a
+// certificate and none is given, unasked has the reason and what to do; option is the flag that
+// names members.
 func (a *app) shown(ctx context.Context, s *cluster.Server, o *etcdAccess, option string) (members []*etcd.Member, unasked string, err error) {
 	if _, err := o.open(nil); err != nil {
 		return nil, "", err // files that cannot be used, whatever there is
@@ -97,7 +97,7 @@ func (a *app) shown(ctx context.Context, s *cluster.Server, o *etcdAccess, optio
 	return members, "", nil
 }
 
-// etcdOptions say where the members of etcd are.
+// etcdOptions select the members of etcd.
 type etcdOptions struct {
 	endpoints []string
 	etcdAccess
@@ -108,7 +108,7 @@ func (o *etcdOptions) flags(f *pflag.FlagSet) {
 	o.etcdAccess.flags(f)
 }
 
-// members are those of etcd that are named, or else those that the cluster shows.
+// members returns the named members of etcd or, without names, those that the cluster shows.
 func (a *app) members(ctx context.Context, o *etcdOptions, server func() (*cluster.Server, error)) (members []*etcd.Member, unasked string, err error) {
 	if len(o.endpoints) > 0 {
 		members, err = o.open(o.endpoints)
@@ -121,7 +121,7 @@ func (a *app) members(ctx context.Context, o *etcdOptions, server func() (*clust
 	return a.shown(ctx, s, &o.etcdAccess, "--etcd-endpoints")
 }
 
-// apiServer is the API server for a few requests at a time, and its address.
+// apiServer returns the API server for a few concurrent requests, and its address.
 func (a *app) apiServer() (*cluster.Server, *url.URL, error) {
 	config, err := a.config()
 	if err != nil {
@@ -138,8 +138,8 @@ func (a *app) apiServer() (*cluster.Server, *url.URL, error) {
 	return cluster.New(base, transport).As(config.UserAgent).Within(config.Timeout), base, nil
 }
 
-// watched are members that the brake of a load watches, by where they tell their metrics:
-// http://127.0.0.1:2381, with or without a path, which is /metrics.
+// watched returns the members that the brake of a load watches, by the address of their
+// metrics: http://127.0.0.1:2381, with or without a path, default /metrics.
 func (o *etcdAccess) watched(addresses []string) ([]*loadrun.Member, error) {
 	var out []*loadrun.Member
 	for _, address := range addresses {
@@ -160,7 +160,7 @@ func (o *etcdAccess) watched(addresses []string) ([]*loadrun.Member, error) {
 	return out, nil
 }
 
-// metricsAddress reads where a member tells its metrics.
+// metricsAddress parses the address of a member's metrics.
 func metricsAddress(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -176,7 +176,7 @@ func metricsOf(m *etcd.Member, page string) *loadrun.Member {
 	})
 }
 
-// defragmentOptions are those of check --defragment.
+// defragmentOptions are the options of check --defragment.
 type defragmentOptions struct {
 	asked, yes, noCompact bool
 	share                 float64 // per cent
@@ -210,16 +210,16 @@ func (o *defragmentOptions) check(changed func(string) bool) error {
 	return nil
 }
 
-// After a member was written anew the cluster has two minutes to be well.
+// After a member was defragmented the cluster has two minutes to become healthy.
 const (
 	settle    = 2 * time.Minute
 	lookEvery = 500 * time.Millisecond
 )
 
-// calm is how long after a compaction what is in use has to stay as it is.
+// calm is the time after a compaction for which the size in use has to stay constant.
 var calm = 10 * time.Second
 
-// defragment shows what would be done, asks, and does it.
+// defragment shows the plan, asks for confirmation, and carries it out.
 func (a *app) defragment(ctx context.Context, o checkOptions) error {
 	size, err := unit.ParseSize(o.defrag.size)
 	if err != nil {
@@ -250,7 +250,7 @@ func (a *app) defragment(ctx context.Context, o checkOptions) error {
 	return a.show(done, defragmentExit(err, done), func() { a.printDefragmented(done) })
 }
 
-// defragmentExit gives an error its code: what was done stays.
+// defragmentExit sets the exit code of an error: changes made so far stay.
 func defragmentExit(err error, done *etcd.Result) error {
 	if err == nil {
 		return nil
@@ -272,7 +272,7 @@ func defragmentExit(err error, done *etcd.Result) error {
 
 func size(n uint64) string { return unit.Size(n).Human() }
 
-// printDefragment shows a plan. Who wants data gets it with what was done.
+// printDefragment prints a plan. In data formats it is printed with the result.
 func (a *app) printDefragment(p *etcd.Plan) {
 	if !a.data() {
 		g := ui.Grid{Head: []string{"ORDER", "MEMBER", "ID", "ROLE", "DATABASE", "IN USE", "FREE", "ABOVE THE LIMITS"}}
@@ -302,7 +302,7 @@ func (a *app) printDefragment(p *etcd.Plan) {
 	a.screen.Say("a snapshot before it does no harm: etcdctl snapshot save FILE")
 }
 
-// printDefragmented shows what was done.
+// printDefragmented prints what was done.
 func (a *app) printDefragmented(r *etcd.Result) {
 	g := ui.Grid{Head: []string{"MEMBER", "BEFORE", "AFTER", "TOOK", ""}}
 	for _, d := range r.Done {

@@ -17,38 +17,38 @@ import (
 	"fettle.dev/fettle/kube/operator"
 )
 
-// MachineHealth is what the checks of a cluster make of its machines.
+// MachineHealth is the result of a cluster's machine health checks.
 type MachineHealth struct {
 	Schema    string `json:"schema"` // fettle/machine-health/v1
 	Namespace string `json:"namespace"`
-	// ReportOnly names the controller that remedies machines by these checks, beside
-	// which the operator does nothing.
+	// ReportOnly names the other controller that remedies machines by these checks; the operator
+	// then only reports.
 	ReportOnly string `json:"report_only"`
-	// Waits are what remediation waits for.
+	// Waits are the conditions that remediation waits for.
 	Waits  []string      `json:"waits"`
 	Checks []CheckHealth `json:"checks"`
-	// ClusterAPI are the checks of Cluster API, which are explained only.
+	// ClusterAPI are the checks of Cluster API, which are only explained.
 	ClusterAPI []ClusterCheck `json:"cluster_api"`
 }
 
-// CheckHealth is one check.
+// CheckHealth is the result of one check.
 type CheckHealth struct {
 	Check     string `json:"check"`
 	Expected  int    `json:"expected_machines_count"`
 	Healthy   int    `json:"current_healthy_count"`
 	Unhealthy int    `json:"unhealthy_count"`
-	// Allowed is how many more may become unhealthy.
+	// Allowed is the number of machines that may still become unhealthy.
 	Allowed int `json:"remediations_allowed_count"`
-	// Open reports whether the limit allows remediation; Words say all the rest.
+	// Open reports whether the limit allows remediation; Words explain the rest.
 	Open  bool     `json:"open"`
 	Words []string `json:"words"`
-	// Machines are those that are not healthy.
+	// Machines are the machines that are not healthy.
 	Machines []MachineState `json:"machines"`
-	// Error is of a check that cannot be read.
+	// Error is the reason that a check cannot be read.
 	Error string `json:"error"`
 }
 
-// MachineState is what a machine is judged to be.
+// MachineState is the state of a machine as a check judges it.
 type MachineState struct {
 	Machine string `json:"machine"`
 	Node    string `json:"node"`
@@ -107,7 +107,7 @@ func (a *app) health(ctx context.Context, names []string) error {
 	return a.show(doc, nil, func() { a.printHealth(doc) })
 }
 
-// look decides about the checks: of all of them one machine is remedied at a time.
+// look evaluates the checks; one machine is remedied at a time over all checks.
 func (d *MachineHealth) look(ctx context.Context, api client.Reader, found *machine.Found, names []string) error {
 	in := []string{d.Namespace}
 	checks, err := machine.Checks(ctx, api, in)

@@ -20,19 +20,19 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// kubeOptions say which cluster and as whom, in kubectl's words.
+// kubeOptions select the cluster and the user, as kubectl's options do.
 type kubeOptions struct {
 	kubeconfig string
-	// over is what options say in the place of the kubeconfig.
+	// over holds the options that override the kubeconfig.
 	over clientcmd.ConfigOverrides
 }
 
-// ownFlags are those that the help of each verb shows; kubectl's others are named by that
-// of the program, and listed by kubectl options.
+// ownFlags are the flags that the help of each verb shows; kubectl's others are in the help of
+// the program, and listed by kubectl options.
 var ownFlags = []string{"kubeconfig", clientcmd.FlagContext, clientcmd.FlagNamespace}
 
-// flags are kubectl's own, by the names that client-go has for them. Those for a user's
-// name and password are none of them: Kubernetes has had no such users since 1.19.
+// flags adds kubectl's own flags, by client-go's names, except for a user's name and password:
+// Kubernetes has no such users since 1.19.
 func (o *kubeOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the cluster (default $KUBECONFIG, ~/.kube/config; in a pod its own account)")
 	names := clientcmd.RecommendedConfigOverrideFlags("")
@@ -49,15 +49,15 @@ func (o *kubeOptions) flags(f *pflag.FlagSet) {
 	})
 }
 
-// clientConfig reads the kubeconfig as kubectl does. Where there is none at all, and
-// the program runs in a pod, it is the pod's account.
+// clientConfig reads the kubeconfig as kubectl does. Without one, a program in a pod uses the
+// pod's account.
 func (o *kubeOptions) clientConfig() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &o.over)
 }
 
-// config says how to reach the cluster. The caller sets its own limits of requests.
+// config returns the client configuration. The caller sets its own rate limits.
 func (a *app) config() (*rest.Config, error) {
 	if err := a.kube.check(); err != nil {
 		return nil, ui.Exit(ui.Usage, err)
@@ -74,8 +74,8 @@ func (a *app) config() (*rest.Config, error) {
 	return c, nil
 }
 
-// check refuses options that clientcmd would pass over, or tell of as if the kubeconfig
-// were to blame.
+// check refuses options that clientcmd would ignore, or report as if the kubeconfig were the
+// cause.
 func (o *kubeOptions) check() error {
 	who := o.over.AuthInfo
 	if who.Impersonate == "" && (who.ImpersonateUID != "" || len(who.ImpersonateGroups) > 0) {
@@ -97,9 +97,9 @@ func (o *kubeOptions) check() error {
 	return nil
 }
 
-// complete puts into a configuration what options say and clientcmd passes over. Of a
-// pod's own account it takes the address, the token and the authority alone, so that this
-// account would act instead of the user who was named; one of a kubeconfig has it already.
+// complete adds the options that clientcmd ignores to a configuration. For a pod's own account
+// it takes only the address, the token and the authority, so that this account would act
+// instead of the named user; a kubeconfig's configuration is complete already.
 func (o *kubeOptions) complete(c *rest.Config) error {
 	if who := o.over.AuthInfo; who.Impersonate != "" && c.Impersonate.UserName == "" {
 		c.Impersonate.UserName, c.Impersonate.UID, c.Impersonate.Groups = who.Impersonate, who.ImpersonateUID, who.ImpersonateGroups
@@ -124,7 +124,7 @@ func (o *kubeOptions) complete(c *rest.Config) error {
 	return nil
 }
 
-// unusable says what is the matter with a kubeconfig: which file, and what it lacks.
+// unusable explains why a kubeconfig cannot be used: which file, and what it lacks.
 func (o *kubeOptions) unusable(err error) error {
 	const view = "kubectl config view shows what is read"
 	files := o.files()
@@ -169,7 +169,7 @@ func wrongIn(name string) error {
 	return strict.Typed(name, text, err)
 }
 
-// files are those of the kubeconfig that there are.
+// files returns the existing files of the kubeconfig.
 func (o *kubeOptions) files() []string {
 	if o.kubeconfig != "" {
 		return []string{o.kubeconfig}
@@ -180,7 +180,7 @@ func (o *kubeOptions) files() []string {
 	})
 }
 
-// lacks says what a kubeconfig lacks to name a cluster; "" if it does.
+// lacks returns what a kubeconfig lacks to select a cluster; "" for nothing.
 func (o *kubeOptions) lacks(c *clientcmdapi.Config) string {
 	context, cluster, user := cmp.Or(o.over.CurrentContext, c.CurrentContext), o.over.Context.Cluster, o.over.Context.AuthInfo
 	switch {
@@ -213,14 +213,14 @@ func namesOf[T any](all map[string]T) string {
 	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(all)), ", "), "none")
 }
 
-// namespace is --namespace; "" where it is not given.
+// namespace returns --namespace; "" if it is not given.
 func (a *app) namespace() string { return a.kube.over.Context.Namespace }
 
-// namespaceOr is --namespace, or else fallback.
+// namespaceOr returns --namespace, or else fallback.
 func (a *app) namespaceOr(fallback string) string { return cmp.Or(a.namespace(), fallback) }
 
-// namespaceOfContext is --namespace, or else that of the kubeconfig's context, as
-// kubectl takes it for pods.
+// namespaceOfContext returns --namespace, or else the namespace of the kubeconfig's context, as
+// kubectl does for pods.
 func (a *app) namespaceOfContext() (string, error) {
 	name, _, err := a.kube.clientConfig().Namespace()
 	if err != nil {

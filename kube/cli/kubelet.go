@@ -73,8 +73,8 @@ func (a *app) kubeletPlan(ctx context.Context, file string) error {
 	return a.show(plan, planned(&plan), func() { a.printKubeletPlan(plan) })
 }
 
-// planned is nil of a plan of which nothing would be refused. Of a node that could not be
-// read that is not known.
+// planned returns an error for a plan in which something would be refused. It cannot tell for a
+// node that could not be read.
 func planned(plan *kubelet.Plan) error {
 	refused, unread, all := false, 0, 0
 	for _, p := range plan.Pools {
@@ -100,7 +100,7 @@ func planned(plan *kubelet.Plan) error {
 	return ui.Hinted(ui.Failed, fmt.Errorf("not everything could be determined: %d of %d kubelets could not be read", unread, all), advice)
 }
 
-// readKubelets reads the cluster; openshift says that it has pools of its own.
+// readKubelets reads the cluster; openshift reports whether it has OpenShift's pools.
 func (a *app) readKubelets(ctx context.Context, objects kubelet.Objects) (c kubelet.Cluster, openshift bool, err error) {
 	config, err := a.config()
 	if err != nil {
@@ -138,7 +138,7 @@ func (a *app) readKubelets(ctx context.Context, objects kubelet.Objects) (c kube
 		c.Pools = append(c.Pools, kubelet.PoolPreview{Name: p.Name, Labels: p.Labels, NodeSelector: p.Spec.NodeSelector, MaxUnavailable: p.Spec.MaxUnavailable, Paused: p.Spec.Paused, Retry: cmp.Or(p.Annotations[kubelet.RetryAnnotation], retry[p.Name]), Removed: p.Spec.ManagementState == kubelet.Removed})
 	}
 	for _, p := range theirs.Items {
-		// The fields that count have the names of a KubeletPool's.
+		// The fields that are used have the names of a KubeletPool's.
 		var same kubelet.KubeletPool
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"metadata": p.Object["metadata"], "spec": p.Object["spec"]}, &same); err != nil {
 			return c, false, fmt.Errorf("MachineConfigPool %s: %w", p.GetName(), err)
@@ -154,9 +154,9 @@ func (a *app) readKubelets(ctx context.Context, objects kubelet.Objects) (c kube
 	return c, served[&theirs], err
 }
 
-// created gives the objects of a file the times that they have in the cluster: of two
-// objects the one that was made later holds. A change leaves an object's time as it is,
-// and one that is not there yet would be made now, whatever the file says of it.
+// created gives the objects of a file the creation times they have in the cluster: of two
+// objects the later one takes precedence. A change keeps an object's time, and a new object
+// would be created now, whatever its file contains.
 func created(cluster, file []kubelet.KubeletConfig, now metav1.Time) {
 	for i := range file {
 		file[i].CreationTimestamp = now
@@ -168,7 +168,7 @@ func created(cluster, file []kubelet.KubeletConfig, now metav1.Time) {
 	}
 }
 
-// over are the objects of a cluster, with those of a file over them.
+// over returns the objects of a cluster, replaced or extended by those of a file.
 func over[T any](cluster, file []T, name func(T) string) []T {
 	out := slices.DeleteFunc(cluster, func(o T) bool {
 		return slices.ContainsFunc(file, func(f T) bool { return name(f) == name(o) })
@@ -176,7 +176,7 @@ func over[T any](cluster, file []T, name func(T) string) []T {
 	return append(out, file...)
 }
 
-// asked is how many kubelets are asked at once.
+// asked is the number of kubelets queried at a time.
 const asked = 16
 
 func readNodes(ctx context.Context, api client.Reader, ask kubernetes.Interface) ([]kubelet.NodePreview, error) {
@@ -213,7 +213,7 @@ func readNodes(ctx context.Context, api client.Reader, ask kubernetes.Interface)
 	return out, ctx.Err()
 }
 
-// unread says why a kubelet has not answered by way of the API server.
+// unread returns why a kubelet has not answered through the API server.
 func unread(n *core.Node, err error) string {
 	switch lacks := corestate.NoWay(n); {
 	case apierrors.IsForbidden(err):
@@ -269,7 +269,7 @@ func (a *app) printKubeletPlan(p kubelet.Plan) {
 	}
 }
 
-// releaseWords say what the kubelets of a release make of the settings, a line each.
+// releaseWords returns how the kubelets of a release treat the settings, one per line.
 func releaseWords(r kubelet.ReleasePlan) []string {
 	who := fmt.Sprintf("Kubernetes %s (%s): ", r.Kubernetes, few(r.Nodes))
 	if r.Kubernetes == "" {
@@ -290,7 +290,7 @@ func releaseWords(r kubelet.ReleasePlan) []string {
 	return out
 }
 
-// few are the first of the names, and how many more there are.
+// few returns the first of the names, and how many more there are.
 func few(names []string) string {
 	const most = 3
 	if len(names) <= most {
@@ -299,7 +299,7 @@ func few(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// poolWords say what a pool gets.
+// poolWords describes the settings that a pool gets.
 func poolWords(p kubelet.PoolPlan) string {
 	switch {
 	case p.Refused != "":
@@ -323,7 +323,7 @@ func poolWords(p kubelet.PoolPlan) string {
 	return text
 }
 
-// nothingFrom says why nothing is wanted.
+// nothingFrom returns why a pool gets no settings.
 func nothingFrom(configs []string) string {
 	if len(configs) == 0 {
 		return "no KubeletConfig selects it"

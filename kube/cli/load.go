@@ -24,7 +24,7 @@ import (
 	loadrun "fettle.dev/fettle/kube/load/run"
 )
 
-// loadOptions are those of the verbs below load.
+// loadOptions are the options of the verbs below load.
 type loadOptions struct {
 	stateDir string
 	inFlight int
@@ -40,13 +40,13 @@ type loadOptions struct {
 	forProve bool
 	margin   string
 	force    bool
-	// Of files of kube-burner.
+	// For files of kube-burner.
 	read   load.ReadOptions
 	ignore []string
-	// Of mirror.
+	// For mirror.
 	write string
 	image string
-	// Where members of etcd tell their metrics, and with what they are asked.
+	// Addresses of the metrics of etcd's members, and the certificates to access them.
 	metrics []string
 	etcd    etcdAccess
 }
@@ -66,7 +66,7 @@ a run that was killed can be gone on with (resume), and be taken back exactly (u
 	return c
 }
 
-// drivingFlags are those of run and resume.
+// drivingFlags adds the flags of run and resume.
 func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.inFlight, "in-flight", 0, fmt.Sprintf("how many requests are under way at most, 1 to %d (default that of the file, or %d)", mostInFlight, loadrun.DefaultInFlight))
 	f.StringVar(&o.rate, "rate", "", "how many objects are started in a time at most: 500/s, 600/min (default that of the file, or no limit)")
@@ -83,7 +83,7 @@ func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
 	cliutil.Reads(f, "etcd-metrics", "http://127.0.0.1:2381", func(word string) error { _, err := metricsAddress(word); return err })
 }
 
-// fileFlags are those of plan and run: how a file of kube-burner is read.
+// fileFlags adds the flags of plan and run that set how a kube-burner file is read.
 func (o *loadOptions) fileFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.read.UserData, "user-data", "", "file of variables for a configuration of kube-burner, YAML or JSON; overrides the environment")
 	f.StringArrayVar(&o.read.Set, "set", nil, "KEY=VALUE: a field of a configuration of kube-burner, as jobs.0.qps=20; repeatable")
@@ -100,10 +100,10 @@ func (o *loadOptions) fileFlags(f *pflag.FlagSet) {
 	})
 }
 
-// ignorable are the fields that --ignore takes.
+// ignorable are the fields that --ignore accepts.
 var ignorable = []string{"hooks", "watchers", "waitOptions", "objectWait"}
 
-// fitting refuses options that a file is not read with.
+// fitting refuses options that do not apply to the format of the file.
 func (o *loadOptions) fitting(l *plan.Load) error {
 	r := o.read
 	if l.Format != "kube-burner" && (r.UUID != "" || r.UserData != "" || len(r.Set) > 0 || r.AllowMissing || len(o.ignore) > 0) {
@@ -112,8 +112,8 @@ func (o *loadOptions) fitting(l *plan.Load) error {
 	return nil
 }
 
-// unread refuses a load whose file has fields that would change it and are neither read nor
-// named by --ignore.
+// unread refuses a load whose file has unsupported fields that would change it, unless --ignore
+// names them.
 func (o *loadOptions) unread(l *plan.Load) error {
 	var first *plan.Unread
 	fields := o.ignore
@@ -136,8 +136,8 @@ func (o *loadOptions) quotaFlag(f *pflag.FlagSet) {
 	cliutil.Reads(f, "etcd-quota", "8GiB", func(word string) error { _, err := quotaBytes(word); return err })
 }
 
-// quotaBytes is --etcd-quota, where 0 and what is below mean what they mean to etcd: its
-// default, and no quota (-1). 0 is returned where the flag is not given.
+// quotaBytes returns --etcd-quota in bytes, with etcd's meaning: zero is etcd's default,
+// negative values mean no quota (-1). It returns 0 if the flag is not given.
 func quotaBytes(word string) (int64, error) {
 	if word == "" {
 		return 0, nil
@@ -155,8 +155,8 @@ func quotaBytes(word string) (int64, error) {
 	return int64(quota), nil
 }
 
-// askEtcd finds out how large etcd's database is and may be: its quota by the members
-// themselves, or else by --etcd-quota.
+// askEtcd determines the size and the quota of etcd's database: the quota from the members
+// themselves, or else from --etcd-quota.
 func (o *loadOptions) askEtcd(ctx context.Context, s *cluster.Server, members []*loadrun.Member, c *plan.Cluster) error {
 	given, err := quotaBytes(o.quota)
 	if err != nil {
@@ -173,7 +173,7 @@ func (o *loadOptions) askEtcd(ctx context.Context, s *cluster.Server, members []
 	return nil
 }
 
-// mostInFlight is what one process keeps under way.
+// mostInFlight is the maximum number of concurrent requests of one process.
 const mostInFlight = plan.MostInFlight
 
 func (o *loadOptions) driving() (load.Options, error) {
@@ -193,8 +193,8 @@ func (o *loadOptions) driving() (load.Options, error) {
 	return x, nil
 }
 
-// gates are those of the options and of a file, or else Kubernetes' own, of which asked is
-// false.
+// gates returns the gates of the options and of a file; without any, Kubernetes' own, and asked
+// is false.
 func (o *loadOptions) gates(fromFile []string) (gates []*load.Gate, asked bool, err error) {
 	for _, text := range append(fromFile, o.slo...) {
 		g, err := load.ParseGate(text)
@@ -209,7 +209,7 @@ func (o *loadOptions) gates(fromFile []string) (gates []*load.Gate, asked bool, 
 	return gates, true, nil
 }
 
-// loadCluster is where loads are run, with connections for so many requests at a time.
+// loadCluster returns the cluster for loads, with connections for inFlight requests.
 func (a *app) loadCluster(o *loadOptions, inFlight int) (*load.Cluster, error) {
 	config, err := a.config()
 	if err != nil {
@@ -226,9 +226,9 @@ func (a *app) loadCluster(o *loadOptions, inFlight int) (*load.Cluster, error) {
 	return &load.Cluster{Server: server, Store: s}, nil
 }
 
-// loadEtcd has the brake watch the members of etcd that were named, or that certificates
-// were given for, and tells it the quota of the others. A member that cannot be asked is
-// told before anything is made: the load would be made with less watched than was asked for.
+// loadEtcd makes the brake watch the named members of etcd, or those for which certificates
+// were given, and sets the quota of the others. A member that cannot be queried is reported
+// before anything is created: less would be watched than was requested.
 func (a *app) loadEtcd(ctx context.Context, o *loadOptions, s *cluster.Server, x *load.Options) error {
 	if x.NoBrake {
 		return nil
@@ -273,7 +273,7 @@ func (a *app) loadStore(o *loadOptions) (loadrun.Store, error) {
 	return loadrun.Store{Dir: dir}, nil
 }
 
-// runNamed is the run that is named, or else the last one.
+// runNamed returns the named run, or else the last one.
 func runNamed(s loadrun.Store, args []string) (string, error) {
 	if len(args) > 0 {
 		return args[0], nil
@@ -285,7 +285,7 @@ func runNamed(s loadrun.Store, args []string) (string, error) {
 	return id, err
 }
 
-// loadExit gives an error of a load its exit code.
+// loadExit sets the exit code of an error of a load.
 func loadExit(err error) error {
 	var refused *load.Refused
 	var unknown *loadrun.Unknown

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// LoadMirror is what was mirrored.
+// LoadMirror is the result of load mirror.
 type LoadMirror struct {
 	Schema     string        `json:"schema"` // fettle/cluster-load-mirror/v1
 	File       string        `json:"file"`
@@ -26,13 +26,13 @@ type LoadMirror struct {
 	Notes      []string      `json:"notes,omitempty"`
 }
 
-// MirrorSpace is namespaces with the same content.
+// MirrorSpace describes namespaces with the same content.
 type MirrorSpace struct {
 	Namespaces int           `json:"namespaces"`
 	Kinds      []MirrorCount `json:"kinds"` // of each of them
 }
 
-// MirrorCount is how many objects of a kind, and how many sorts of them.
+// MirrorCount is the number of objects of a kind, and of distinct variants of them.
 type MirrorCount struct {
 	Kind  string `json:"kind"`
 	Count int    `json:"count"`
@@ -78,7 +78,7 @@ func (a *app) loadMirror(ctx context.Context, o *loadOptions, namespaces []strin
 		return err
 	}
 	doc := newLoadMirror(m, file)
-	// What was written is what it says.
+	// The printed result is read back from the written file.
 	l, err := load.Read(file, load.ReadOptions{})
 	if err != nil {
 		return fmt.Errorf("what was written cannot be read: %w", err)

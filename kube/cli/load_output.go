@@ -19,17 +19,17 @@ import (
 	loadrun "fettle.dev/fettle/kube/load/run"
 )
 
-// LoadRun is what came of a run.
+// LoadRun is the result of a run.
 type LoadRun struct {
 	Schema string `json:"schema"` // fettle/cluster-load-run/v1
 	Run    string `json:"run"`
 	File   string `json:"file,omitempty"`
-	// State is done, failed, stopped by the brake or interrupted, and undone behind it
-	// where it was.
+	// State is done, failed, stopped by the brake or interrupted, followed by undone if the run
+	// was undone.
 	State string `json:"state"`
-	// Verdict is met, not met or cannot tell; none of a run that did not come to its end.
+	// Verdict is met, not met or cannot tell; none for a run that did not complete.
 	Verdict string `json:"verdict"`
-	// Began is when, and Server what was loaded: its address, cluster, version and size.
+	// Began is the start time, Server the address of the loaded cluster.
 	Began   time.Time         `json:"began"`
 	Server  string            `json:"server"`
 	Cluster string            `json:"cluster,omitempty"` // the uid of its namespace kube-system
@@ -43,34 +43,34 @@ type LoadRun struct {
 		Reused  int `json:"reused"`
 		Failed  int `json:"failed"`
 	} `json:"objects"`
-	// Actions are of patch, delete and read jobs.
+	// Actions counts the actions of patch, delete and read jobs.
 	Actions   *LoadActions `json:"actions,omitempty"`
 	DurationS float64      `json:"duration_s"`
-	// RatePerS is how many objects were started in a second.
+	// RatePerS is the number of objects started per second.
 	RatePerS  float64 `json:"rate_per_s"`
 	Throttled int64   `json:"throttled"` // answers 429
 	Retried   int64   `json:"retried"`
 	Late      int64   `json:"late"`      // started late, because all requests were under way
 	Widest    int     `json:"in_flight"` // how many requests were under way at most
-	// NotReady are objects that were not ready when the time to wait was over.
+	// NotReady is the number of objects that were not ready when the time limit was over.
 	NotReady int             `json:"not_ready"`
 	Example  string          `json:"not_ready_example,omitempty"`
 	Times    load.Times      `json:"times"`
 	Gates    []load.Measured `json:"gates"`
-	// Servers is what the API server's metrics say; NotSeen what could not be looked at.
+	// Servers has the API server's metrics; NotSeen names what could not be read.
 	Servers *loadrun.Servers `json:"servers,omitempty"`
 	NotSeen string           `json:"not_seen,omitempty"`
 	Errors  map[string]int   `json:"errors,omitempty"`
 	Removed int              `json:"removed"`
 	Kept    []KeptObject     `json:"kept,omitempty"`
-	// Absent were gone when they were to be removed.
+	// Absent is the number of objects that were gone before they could be removed.
 	Absent  int      `json:"absent,omitempty"`
 	Waiting []string `json:"namespaces_terminating,omitempty"`
-	// Record is the ID of the evidence, which load compare takes.
+	// Record is the ID of the evidence, for load compare.
 	Record string `json:"record,omitempty"`
 }
 
-// LoadActions is what was done with objects of the run.
+// LoadActions counts what was done with objects of the run.
 type LoadActions struct {
 	Planned int `json:"planned"`
 	Before  int `json:"done_before"` // by a process before this one
@@ -79,11 +79,11 @@ type LoadActions struct {
 	Read    int `json:"read"`
 	Failed  int `json:"failed"`
 	Skipped int `json:"skipped"` // their object was not there
-	// Others name actions whose labels objects of others have too; these were left alone.
+	// Others name actions whose labels match other objects too, which were left alone.
 	Others []string `json:"others,omitempty"`
 }
 
-// KeptObject is one that an undo has left.
+// KeptObject is an object that an undo has left.
 type KeptObject struct {
 	Object string `json:"object"`
 	Why    string `json:"why"`
@@ -107,7 +107,7 @@ func newLoadRun(d *driven, l *plan.Load, out *load.Result, m *load.Meter, gates 
 	return x
 }
 
-// undone takes note of an undo.
+// undone records the result of an undo.
 func (x *LoadRun) undone(out *loadrun.UndoOutcome) {
 	x.Removed, x.Absent = out.Removed, out.Absent
 	for _, k := range out.Kept {
@@ -116,7 +116,7 @@ func (x *LoadRun) undone(out *loadrun.UndoOutcome) {
 	x.Waiting = out.Waiting
 }
 
-// either is the word for one, or the one for another number.
+// either returns one if n is 1, else more.
 func either(n int, one, more string) string {
 	if n == 1 {
 		return one
@@ -124,7 +124,7 @@ func either(n int, one, more string) string {
 	return more
 }
 
-// sum is the result in a line.
+// sum returns the result in one line.
 func (x *LoadRun) sum() string {
 	o := x.Objects
 	line := fmt.Sprintf("%s: %s made", x.State, text.Count(o.Created, "object"))
@@ -153,11 +153,11 @@ func (x *LoadRun) sum() string {
 	return line
 }
 
-// shownReasons is how many reasons are told; the JSON has them.
+// shownReasons is the number of reasons shown; the JSON has all.
 const shownReasons = 5
 
-// reasons are why objects could not be made, the commonest first, and last those that were
-// not told apart.
+// reasons returns why objects could not be created, most frequent first, and last the reasons
+// that were not distinguished.
 func (x *LoadRun) reasons() []string {
 	rest := x.Errors[loadrun.OtherReasons]
 	reasons := slices.DeleteFunc(slices.Sorted(maps.Keys(x.Errors)), func(why string) bool { return why == loadrun.OtherReasons })
@@ -176,7 +176,7 @@ func (x *LoadRun) reasons() []string {
 	return all
 }
 
-// lines are what else is to be said of it.
+// lines returns the further details of the result.
 func (x *LoadRun) lines() []string {
 	var all []string
 	all = append(all, x.reasons()...)
@@ -195,10 +195,10 @@ func (x *LoadRun) lines() []string {
 	return all
 }
 
-// shownCalls is how many sorts of calls a table has; the JSON has all.
+// shownCalls is the number of kinds of calls in a table; the JSON has all.
 const shownCalls = 8
 
-// toSecond marks times of which some are differences of whole seconds.
+// toSecond marks times that include n differences of whole seconds.
 func toSecond(n int64) string {
 	if n > 0 {
 		return " (±1 s)"
@@ -206,7 +206,7 @@ func toSecond(n int64) string {
 	return ""
 }
 
-// tables are those with something in them.
+// tables returns the tables that are not empty.
 func (x *LoadRun) tables() []ui.TitledGrid {
 	times := ui.Grid{Head: []string{"time", "number", "p50", "p95", "p99", "max"}}
 	row := func(what string, t engine.Times) {
@@ -270,8 +270,8 @@ func (a *app) printRun(x *LoadRun) {
 	}
 }
 
-// writable refuses a page that could not be written at the end: of a file that is there by
-// opening it, else by making it and removing it again.
+// writable refuses a page that could not be written at the end: it opens an existing file, or
+// else creates the file and removes it again.
 func (o *loadOptions) writable() error {
 	if o.html == "" {
 		return nil
@@ -291,7 +291,7 @@ func (o *loadOptions) writable() error {
 	return nil
 }
 
-// where says what was loaded, and when.
+// where returns what was loaded, and when.
 func (x *LoadRun) where() string {
 	text := fmt.Sprintf("%s, begun %s, %s", cmp.Or(x.File, "the load that is built in"), x.Began.UTC().Format("2006-01-02 15:04:05 UTC"), unit.FormatSeconds(x.DurationS))
 	if x.Server != "" {
@@ -306,7 +306,7 @@ func (x *LoadRun) where() string {
 	return text
 }
 
-// writePage writes the run as a page; err is what the run ends with.
+// writePage writes the run as a page; err is the error that the run ends with.
 func (x *LoadRun) writePage(name string, err error) error {
 	page := ui.Tables{Title: "Cluster load " + x.Run, Lines: append([]string{x.sum(), x.where()}, x.lines()...), Tables: x.tables()}
 	if page.Mark, page.Verdict = x.expected(); err != nil {

@@ -30,12 +30,12 @@ type LoadPlan struct {
 	File   string   `json:"file,omitempty"`
 	Format string   `json:"format"`
 	Notes  []string `json:"notes,omitempty"`
-	// Actions are how many patches, deletions and reads there are of what is made.
+	// Actions has the number of patches, deletions and reads of created objects.
 	Actions map[string]int `json:"actions,omitempty"`
 	*plan.Tally
 }
 
-// actionsOf counts the actions of a plan by what they do; nil for none.
+// actionsOf counts the actions of a plan by operation; nil without actions.
 func actionsOf(p *plan.Plan) map[string]int {
 	if p.Actions() == 0 {
 		return nil
@@ -48,7 +48,7 @@ func actionsOf(p *plan.Plan) map[string]int {
 	return all
 }
 
-// actions are those of a plan in words.
+// actions describes the actions of a plan.
 func (d *LoadPlan) actions() string {
 	text := ""
 	for _, x := range []struct{ do, one, more string }{{plan.Patch, "patch", "patches"}, {plan.Remove, "deletion", "deletions"}, {plan.Get, "read", "reads"}} {
@@ -80,7 +80,7 @@ what the version of the cluster was tested with and what its nodes take. Nothing
 	return c
 }
 
-// versionText is a version of OpenShift: 4.4, 4.17.3, 4.18.0-rc.1.
+// versionText matches a version of OpenShift: 4.4, 4.17.3, 4.18.0-rc.1.
 var versionText = regexp.MustCompile(`^[0-9]+\.[0-9]+(\.[0-9]+)?([-+][0-9A-Za-z.+-]+)?$`)
 
 // readLoad reads the file of a load; "-" is standard input.
@@ -95,7 +95,7 @@ func (o *loadOptions) readLoad(args []string) (*plan.Load, error) {
 	var err error
 	if file == "-" {
 		var text []byte
-		// A byte more than may be: what is larger is told so, and not cut off.
+		// One byte more than allowed, so that a larger input is refused instead of truncated.
 		if text, err = io.ReadAll(io.LimitReader(os.Stdin, strict.MaxFile+1)); err == nil {
 			l, err = load.ReadText("standard input", text, o.read)
 		}
@@ -165,7 +165,7 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 	return a.show(doc, planVerdict(t, o.offline), func() { a.printPlan(&doc) })
 }
 
-// tallyOf adds a plan up, with the figures of the catalogue.
+// tallyOf sums up a plan, with the figures of the catalog.
 func tallyOf(ctx context.Context, p *plan.Plan, c *plan.Cluster) (*plan.Tally, error) {
 	files, err := rule.Embedded(rules.FS)
 	if err != nil {
@@ -178,7 +178,7 @@ func tallyOf(ctx context.Context, p *plan.Plan, c *plan.Cluster) (*plan.Tally, e
 	return plan.Of(ctx, p, figures, c)
 }
 
-// brakeNotes say that the brake would end a run whose objects fit into etcd.
+// brakeNotes warns if the brake would end a run whose objects fit into etcd.
 func brakeNotes(t *plan.Tally, off bool) []string {
 	for _, l := range t.Limits {
 		if l.What == plan.BytesInEtcd && !off && !l.Over && float64(l.Value) > loadrun.QuotaShare*float64(l.Maximum) {
@@ -188,7 +188,7 @@ func brakeNotes(t *plan.Tally, off bool) []string {
 	return nil
 }
 
-// gateNotes say which of a file's gates its objects are too few for.
+// gateNotes returns which of a file's gates have too few objects to be judged.
 func gateNotes(l *plan.Load, p *plan.Plan) []string {
 	if len(l.Gates) == 0 {
 		return nil
@@ -207,8 +207,7 @@ func gateNotes(l *plan.Load, p *plan.Plan) []string {
 	return all
 }
 
-// planVerdict refuses what the cluster cannot hold. Without a cluster it is not known what
-// kinds there are.
+// planVerdict refuses a plan that exceeds the cluster. Offline, missing kinds are not checked.
 func planVerdict(t *plan.Tally, offline bool) error {
 	if len(t.Missing) > 0 && !offline {
 		return ui.Retry(ui.Refused, fmt.Errorf("the cluster has no %s", load.Lacks(t.Missing)), "take them out of the load, or install what has them (kubectl api-resources shows what there is)")
@@ -224,7 +223,7 @@ func planVerdict(t *plan.Tally, offline bool) error {
 	return nil
 }
 
-// figure is one of a limit for people.
+// figure formats a number of a limit.
 func figure(l plan.Limit, n int) string {
 	if l.What == plan.BytesInEtcd {
 		return unit.Size(n).Human()

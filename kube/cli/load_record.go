@@ -21,7 +21,7 @@ import (
 	loadrun "fettle.dev/fettle/kube/load/run"
 )
 
-// knows takes note of a cluster as it was before the run.
+// knows records the state of the cluster before the run.
 func (d *driven) knows(c *plan.Cluster) {
 	d.facts.Settings["nodes"] = fmt.Sprint(c.Nodes)
 	d.facts.Settings["pods that the nodes take"] = fmt.Sprint(c.Room)
@@ -31,7 +31,7 @@ func (d *driven) knows(c *plan.Cluster) {
 	}
 }
 
-// keepRecord keeps what was measured next to the run's journal.
+// keepRecord stores the measurements next to the run's journal.
 func (a *app) keepRecord(ctx context.Context, cluster *load.Cluster, d *driven, l *plan.Load, out *load.Result, doc *LoadRun) error {
 	if out.Created == out.Found {
 		return nil
@@ -105,7 +105,7 @@ func (a *app) loadCompare(o *loadOptions, first, second string) error {
 	return a.show(found, nil, func() { prove.PrintComparison(a.screen, found) })
 }
 
-// recordNamed is the record of a run, or the one in a file.
+// recordNamed returns the record of a run, or the one in a file.
 func recordNamed(s loadrun.Store, name string) (*evidence.Run, error) {
 	if _, err := os.Stat(name); err == nil {
 		runs, err := evidence.ReadFile(name)

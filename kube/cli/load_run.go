@@ -54,7 +54,7 @@ stays, for the next resume, or for undo. Its gates are those of the run, and --s
 	return c
 }
 
-// driven is a run under way, as the verbs see it.
+// driven is a run in progress, as the verbs see it.
 type driven struct {
 	id     string
 	facts  load.Facts
@@ -66,15 +66,14 @@ type driven struct {
 	done   atomic.Int64
 	before int
 	store  string // the directory of the runs
-	// resumed reports whether a process before this one has begun.
+	// resumed reports whether an earlier process began the run.
 	resumed bool
-	// gates are those that were asked for.
+	// gates are the gates that were requested.
 	gates []*load.Gate
 }
 
-// lean keeps this process small while a load is under way: it collects garbage earlier, and
-// gives back the pages of its program that only its start has needed. What is returned ends
-// it.
+// lean keeps this process small while a load runs: it collects garbage earlier, and releases
+// the pages of its program that only its start has needed. Call end to restore it.
 func lean() (end func()) {
 	before := debug.SetGCPercent(15)
 	resident.Rest()
@@ -104,7 +103,7 @@ func (d *driven) watch(a *app, x *load.Options) {
 	x.On = func(answer loadrun.Answer) {
 		d.meter.Answer(answer)
 		n := d.done.Add(1)
-		// At most five times a second, by whoever comes first.
+		// At most five updates a second, from whichever goroutine comes first.
 		if now, last := time.Now().UnixMilli(), shown.Load(); now-last > 200 && shown.CompareAndSwap(last, now) {
 			a.screen.Status("%d of %d objects", n+int64(d.before), d.plan.Len())
 		}
@@ -275,7 +274,7 @@ func (a *app) loadResume(ctx context.Context, o *loadOptions, args []string) err
 	return a.loadEnd(ctx, o, cluster, d, kept.Load, out, gates, asked, err)
 }
 
-// loadEnd is what comes after a run: the verdict, and the clean-up.
+// loadEnd completes a run: the verdict, and the clean-up.
 func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster, d *driven, l *plan.Load, out *load.Result, gates []*load.Gate, asked bool, err error) error {
 	a.screen.Status("")
 	doc := newLoadRun(d, l, out, d.meter, d.meter.Judge(gates, out.DriveOutcome))
@@ -302,7 +301,7 @@ func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster
 	var undone error
 	if !o.keep && (interrupted && !d.resumed || l.Cleanup && doc.State == "done") {
 		if undone = a.loadCleanUp(context.WithoutCancel(ctx), cluster, d.id, doc); undone != nil {
-			// Before all else: objects are left in the cluster.
+			// First: objects are left in the cluster.
 			err = errors.Join(doc.leftStanding(undone, d.id, interrupted), err)
 		}
 	}
@@ -315,13 +314,13 @@ func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster
 	return a.show(doc, err, func() { a.printRun(doc) })
 }
 
-// further is how a run goes on, or back.
+// further returns how to continue a run or undo it.
 func further(id string) string {
 	return fmt.Sprintf("kubectl fettle load resume %s goes on, undo %s takes it back", id, id)
 }
 
-// stands is the exit code of a run that did not come to its end: where something has been
-// made, that it is a part.
+// stands returns the exit code of a run that did not complete: ui.Partial if it has created
+// something.
 func (x *LoadRun) stands(code int) int {
 	if x.Objects.Created+x.Objects.Before > 0 {
 		return ui.Partial
@@ -329,7 +328,7 @@ func (x *LoadRun) stands(code int) int {
 	return code
 }
 
-// leftStanding is the error of a clean-up that could not remove everything.
+// leftStanding returns the error of a clean-up that could not remove everything.
 func (x *LoadRun) leftStanding(err error, id string, interrupted bool) error {
 	text := "not all that the run has made is removed"
 	if interrupted {
@@ -345,7 +344,7 @@ func (x *LoadRun) leftStanding(err error, id string, interrupted bool) error {
 	return ui.Hinted(ui.Incomplete, fmt.Errorf("%s: %w", text, err), fmt.Sprintf("kubectl fettle load undo %s goes on with it", id))
 }
 
-// loadCleanUp takes a run back at its end.
+// loadCleanUp undoes a run at its end.
 func (a *app) loadCleanUp(ctx context.Context, cluster *load.Cluster, id string, doc *LoadRun) error {
 	a.screen.Say("what the run %s has made is being removed; if that is cut off, kubectl fettle load undo %s goes on with it", id, id)
 	out, err := cluster.Undo(ctx, id, func(done, all int) { a.screen.Status("%d of %d removed", done, all) })

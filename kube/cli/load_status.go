@@ -22,7 +22,7 @@ type LoadStatus struct {
 	Runs   []LoadRunStatus `json:"runs"`
 }
 
-// LoadRunStatus is one run, as its journal has it.
+// LoadRunStatus is the status of one run, from its journal.
 type LoadRunStatus struct {
 	Run     string    `json:"run"`
 	File    string    `json:"file,omitempty"`
@@ -36,11 +36,11 @@ type LoadRunStatus struct {
 	Removed int       `json:"removed"`
 	Kept    int       `json:"kept"`
 	Error   string    `json:"error,omitempty"`
-	// Unnoted are objects that stand in the cluster and of which the journal does not say what
-	// became: undo removes them.
+	// Unnoted is the number of objects that exist in the cluster without a result in the journal:
+	// undo removes them.
 	Unnoted int `json:"not_noted,omitempty"`
-	// Unknown are objects that stand in the cluster, are the run's by its label, and are not
-	// in its journal; Delete is kubectl's command that would delete them.
+	// Unknown is the number of objects that exist in the cluster with the run's label, but not in
+	// its journal; Delete is the kubectl command that deletes them.
 	Unknown int    `json:"not_in_journal,omitempty"`
 	Delete  string `json:"delete_not_in_journal,omitempty"`
 }
@@ -110,8 +110,8 @@ func (a *app) loadStatus(ctx context.Context, o *loadOptions) error {
 	return err
 }
 
-// phaseOf is the phase of a run. One that was begun and that no process has was stopped: resume or undo
-// goes on with it.
+// phaseOf returns the phase of a run. A run that has begun and that no process drives is
+// stopped: resume or undo continues it.
 func phaseOf(s *loadrun.State) string {
 	switch {
 	case s.Held:
@@ -123,7 +123,7 @@ func phaseOf(s *loadrun.State) string {
 	return string(s.Phase)
 }
 
-// LoadUndo is what came of an undo.
+// LoadUndo is the result of an undo.
 type LoadUndo struct {
 	Schema  string       `json:"schema"` // fettle/cluster-load-undo/v1
 	Run     string       `json:"run"`
@@ -131,8 +131,8 @@ type LoadUndo struct {
 	Absent  int          `json:"absent"` // were gone already
 	Kept    []KeptObject `json:"kept"`
 	Waiting []string     `json:"namespaces_terminating,omitempty"`
-	// Unknown are objects of the run that are not in its journal, and are left; Delete is
-	// kubectl's command that would delete them.
+	// Unknown is the number of the run's objects that are not in its journal, and are left; Delete
+	// is the kubectl command that deletes them.
 	Unknown int    `json:"not_in_journal,omitempty"`
 	Delete  string `json:"delete_not_in_journal,omitempty"`
 }
@@ -145,7 +145,7 @@ func (a *app) loadUndoCommand(o *loadOptions) *cobra.Command {
 	}
 }
 
-// shownWaiting is how many namespaces are named that are on their way out; the JSON has all.
+// shownWaiting is the number of terminating namespaces shown; the JSON has all.
 const shownWaiting = 5
 
 func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error {
@@ -205,13 +205,13 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 	return err
 }
 
-// standingWithin is how long a status looks for what journals do not hold.
+// standingWithin is the time limit to look for objects that are not in journals.
 const standingWithin = 20 * time.Second
 
-// loadStanding looks in the cluster for objects of runs whose journals may not hold all
-// that they made, or whose loads are lost, and says what there is. lost and runs are of those
-// of kept, in their order. Its error
-// is that there are such; that the cluster cannot be asked is reported, and is not an error.
+// loadStanding looks in the cluster for objects of runs whose journals may be incomplete or
+// whose loads are lost, and reports them. lost and runs correspond to kept by index. It returns
+// an error if there are such objects; if the cluster cannot be reached, that is reported and is
+// not an error.
 func (a *app) loadStanding(ctx context.Context, o *loadOptions, kept []loadrun.StoreKept, lost []bool, runs []LoadRunStatus) error {
 	if !slices.ContainsFunc(kept, load.Doubtful) && !slices.Contains(lost, true) {
 		return nil
@@ -253,8 +253,8 @@ func (a *app) loadStanding(ctx context.Context, o *loadOptions, kept []loadrun.S
 	return standing(n)
 }
 
-// unloaded is the error of a run whose load cannot be read: of one that there is, with what
-// of it is in the cluster.
+// unloaded returns the error of a run whose load cannot be read; for an existing run it
+// includes its objects in the cluster.
 func (a *app) unloaded(ctx context.Context, o *loadOptions, id string, why error) error {
 	var damaged *loadrun.Damaged
 	if !errors.As(why, &damaged) {
@@ -267,8 +267,8 @@ func (a *app) unloaded(ctx context.Context, o *loadOptions, id string, why error
 	return loadExit(cluster.Unloaded(ctx, id, damaged))
 }
 
-// standing is the error of a status that has found runs with objects of which their
-// journals do not know.
+// standing returns the error of a status that found runs with objects missing from their
+// journals.
 func standing(runs int) error {
 	if runs == 0 {
 		return nil

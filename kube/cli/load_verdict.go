@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// The verdicts on a cluster load.
+// Verdicts on a cluster load.
 const (
 	verdictMet    = "met"
 	verdictNotMet = "not met"
@@ -24,9 +24,9 @@ const (
 	verdictNone   = "none"
 )
 
-// judge is the verdict on a run that came to its end, and what the run ends with. A gate
-// that was not asked for fails only if it is known not to be met, and so do the API
-// server's own metrics; where some gates were asked for, these alone count.
+// judge sets the verdict on a completed run, and returns the error that the run ends with.
+// Default gates and the API server's own metrics fail only if they are known not to be met; if
+// gates were requested, these alone count.
 func (x *LoadRun) judge(asked bool) error {
 	x.Verdict = verdictNotMet
 	switch {
@@ -67,7 +67,7 @@ func (x *LoadRun) judge(asked bool) error {
 	return open
 }
 
-// expected is the verdict in words.
+// expected returns the verdict in words.
 func (x *LoadRun) expected() (ui.Mark, string) {
 	switch x.Verdict {
 	case verdictMet:
@@ -86,8 +86,8 @@ func (x *LoadRun) expected() (ui.Mark, string) {
 	return ui.MarkBad, "not judged: the run did not come to its end"
 }
 
-// loadVisited is the end of a run that is a visit of an experiment: what it has made is
-// removed, nothing is kept of it, and its numbers are printed.
+// loadVisited ends a run that is a phase of an experiment: it removes the run's objects, keeps
+// no record of it, and prints its numbers.
 func (a *app) loadVisited(ctx context.Context, cluster *load.Cluster, d *driven, l *plan.Load, out *load.Result, err error) error {
 	a.screen.Status("")
 	doc := newLoadRun(d, l, out, d.meter, d.meter.Judge(nil, out.DriveOutcome))
@@ -117,8 +117,8 @@ func (a *app) loadVisited(ctx context.Context, cluster *load.Cluster, d *driven,
 	return nil
 }
 
-// unmeasured is the error of a visit that is no measurement: not all was made, or ready. It
-// says why by itself, for nothing of the run is kept, neither to look at nor to resume.
+// unmeasured returns an error if not all objects of a phase were created and ready. The error
+// has the reason, because nothing of the run is kept to look at or to resume.
 func (x *LoadRun) unmeasured() error {
 	err := x.judge(false)
 	if x.Objects.Failed == 0 {
@@ -136,8 +136,8 @@ func (x *LoadRun) unmeasured() error {
 	return ui.Hinted(ui.Code(err), fmt.Errorf("%d of %d objects could not be made%s", x.Objects.Failed, x.Objects.Planned, why), "nothing of a visit is kept to be resumed: see to what it says, and begin anew")
 }
 
-// numbers are a measurement a line, as fettle prove finds them in what a command prints:
-// its name, the number, its unit.
+// numbers returns one measurement per line, in the form that fettle prove parses from the
+// output of a command: its name, the number, its unit.
 func (x *LoadRun) numbers() []string {
 	var all []string
 	add := func(what string, t engine.Times) {

@@ -26,13 +26,13 @@ import (
 	"fettle.dev/fettle/profiles"
 )
 
-// gcPercent is by how much the memory in use may grow until it is collected.
+// gcPercent is the growth of the memory in use, in percent, before it is collected.
 const gcPercent = 50
 
-// leastLease is how short a lease may be: it is renewed several times in its time.
+// leastLease is the minimum duration of a lease: it is renewed several times in its time.
 const leastLease = 3 * time.Second
 
-// deciding are the options on which decisions depend.
+// deciding holds the options that decisions depend on.
 type deciding struct {
 	podLabels bool
 	allow     string
@@ -45,7 +45,7 @@ func (d *deciding) flags(c *cobra.Command) {
 	cliutil.Reads(f, "allow", "script,service", readsAllow)
 }
 
-// readsAllow reads what profiles may do beyond settings.
+// readsAllow checks the list of what profiles may do beyond settings.
 func readsAllow(word string) error {
 	_, err := tuned.ParseAllow(word)
 	return err
@@ -133,7 +133,7 @@ upgrade runs.`,
 	return c
 }
 
-// namespacesOf are those of a list, each once.
+// namespacesOf returns the distinct namespaces of a list.
 func namespacesOf(list []string) (out []string) {
 	for _, n := range list {
 		if n = strings.TrimSpace(n); n != "" && !slices.Contains(out, n) {
@@ -143,14 +143,14 @@ func namespacesOf(list []string) (out []string) {
 	return out
 }
 
-// metricFlags are the options of a verb that has metrics.
+// metricFlags adds the flags of a verb that serves metrics.
 func metricFlags(f *pflag.FlagSet, o *cluster.Options, address string) {
 	f.StringVar(&o.Address, "metrics-address", address, "where metrics are served, HOST:PORT; 0 for nowhere")
 	f.BoolVar(&o.Open, "metrics-open", false, "serve metrics over plain HTTP, to all who reach the address (else HTTPS, to users whom the cluster lets get /metrics)")
 	f.StringVar(&o.CertDir, "metrics-cert-dir", "", "directory with tls.crt and tls.key for metrics (default a self-signed certificate)")
 }
 
-// The kinds of objects that can be taken over from another controller.
+// Kinds of objects that can be taken over from another controller.
 const (
 	adoptTuned    = "tuned"
 	adoptKubelets = "kubelets"
@@ -159,7 +159,7 @@ const (
 
 var adoptable = []string{adoptTuned, adoptKubelets, adoptMachines}
 
-// adopting are those that are.
+// adopting is the set of kinds to take over.
 type adopting map[string]bool
 
 func (adopting) Type() string { return "objects" }
@@ -168,7 +168,7 @@ func (a adopting) String() string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(adoptable), func(kind string) bool { return !a[kind] }), ",")
 }
 
-// Set takes a list of kinds.
+// Set parses a list of kinds.
 func (a adopting) Set(text string) error {
 	for word := range strings.SplitSeq(text, ",") {
 		kinds := []string{strings.TrimSpace(word)}
@@ -191,8 +191,8 @@ func (a *app) operate(ctx context.Context, o operator.Options) error {
 		return err
 	}
 	if os.Getenv("GOGC") == "" {
-		// What is kept of a cluster is a small part of what is read: memory goes to
-		// what is waiting to be collected. There is CPU time enough for that.
+		// Little of what is read of a cluster is kept: most memory is garbage that waits for
+		// collection. CPU time is available for that.
 		debug.SetGCPercent(gcPercent)
 	}
 	err = operator.Run(ctx, config, o)
@@ -205,7 +205,7 @@ func (a *app) operate(ctx context.Context, o operator.Options) error {
 	return err
 }
 
-// defaultTuned is the operator's own object.
+// defaultTuned returns the operator's own object.
 func defaultTuned() (*tuned.Tuned, error) {
 	const file = "default-tuned.yaml"
 	text, err := fs.ReadFile(deploy.FS, file)

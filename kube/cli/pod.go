@@ -35,7 +35,7 @@ func podCommand(a *app) *cobra.Command {
 	return c
 }
 
-// machineOptions say which machine stands for the node.
+// machineOptions select the machine that stands for the node.
 type machineOptions struct {
 	root       string
 	kubeletDir string
@@ -46,7 +46,7 @@ func (o *machineOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeletDir, "kubelet-dir", node.KubeletDir, "root directory of the kubelet on the node")
 }
 
-// machine is the one that the options name.
+// machine returns the machine that the options select.
 func (o *machineOptions) machine() (*host.Host, error) {
 	if !path.IsAbs(o.kubeletDir) {
 		return nil, ui.Without(fmt.Errorf("--kubelet-dir %s: want the path that it has on the node, from / on", o.kubeletDir), "--kubelet-dir")
@@ -60,7 +60,7 @@ func (o *machineOptions) machine() (*host.Host, error) {
 	return host.Mounted(o.root), nil
 }
 
-// client is one for reading a handful of objects.
+// client returns a client for reading a few objects.
 func (a *app) client() (*kubernetes.Clientset, error) {
 	config, err := a.config()
 	if err != nil {
@@ -69,16 +69,16 @@ func (a *app) client() (*kubernetes.Clientset, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// placed says where a verb has to run that looks at a machine.
+// placed locates the machine that a verb looks at.
 type placed struct {
 	client kubernetes.Interface
 	h      *host.Host
-	// elsewhere is what else can be done where the node is another machine; "" for nothing.
+	// elsewhere is what else can be done if the node is another machine; "" for nothing.
 	elsewhere string
 }
 
-// nodeOf gets the Node object of the machine, by its name or, without one, by the boot of
-// the kernel that both name. A name of another machine is refused.
+// nodeOf returns the Node object of the machine, by its name or, without a name, by its boot
+// ID. It refuses the name of another machine.
 func (p placed) nodeOf(ctx context.Context, name string) (*core.Node, error) {
 	boot, err := p.h.BootID()
 	if err == nil && boot == "" {
@@ -117,7 +117,7 @@ func (p placed) nodeOf(ctx context.Context, name string) (*core.Node, error) {
 	return nil, ui.Hinted(ui.Refused, fmt.Errorf("%s is not a node of this cluster: none of its %s has the boot id %s%s", p.h.Name, text.Count(len(list.Items), "node"), boot, without), p.advice("the node that is meant", "NODE"))
 }
 
-// booted is the node that runs the boot of a kernel, nil for none.
+// booted returns the node with the given boot ID, or nil.
 func booted(list *core.NodeList, boot string) *core.Node {
 	for i := range list.Items {
 		if list.Items[i].Status.NodeInfo.BootID == boot {
@@ -127,7 +127,7 @@ func booted(list *core.NodeList, boot string) *core.Node {
 	return nil
 }
 
-// advice is what to do where this machine is not the node.
+// advice returns what to do if this machine is not the node.
 func (p placed) advice(node, name string) string {
 	text := fmt.Sprintf("run it on %s, as root: over ssh, or in a pod of that node with hostPID and the node's root, as kubectl debug node/%s makes one (--root /host)", node, name)
 	if p.elsewhere != "" {
@@ -136,7 +136,7 @@ func (p placed) advice(node, name string) string {
 	return text
 }
 
-// same refuses a machine that is not the node, and says which one it is.
+// same returns an error that names the node of this machine if it is not the given one.
 func (p placed) same(ctx context.Context, boot string, n *core.Node) error {
 	theirs := n.Status.NodeInfo.BootID
 	switch {
@@ -159,7 +159,7 @@ func podsOn(ctx context.Context, client kubernetes.Interface, name string) (*cor
 	return client.CoreV1().Pods(meta.NamespaceAll).List(ctx, meta.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", name).String()})
 }
 
-// configz asks a kubelet for its configuration, through the API server.
+// configz reads a kubelet's configuration, through the API server.
 func configz(ctx context.Context, client kubernetes.Interface, n *core.Node) ([]byte, error) {
 	text, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(n.Name).SubResource("proxy").Suffix("configz").DoRaw(ctx)
 	if err == nil {
@@ -175,7 +175,7 @@ func configz(ctx context.Context, client kubernetes.Interface, n *core.Node) ([]
 	return nil, err
 }
 
-// snapshot reads a node, on it and from the API.
+// snapshot reads a node, from the machine and from the API.
 func (a *app) snapshot(ctx context.Context, name string, o machineOptions) (*node.Snapshot, error) {
 	h, err := o.machine()
 	if err != nil {
@@ -232,7 +232,7 @@ Elsewhere, pod explain --state DIR reads the directory.`,
 	return c
 }
 
-// asRoot says of a file that may not be read what to do.
+// asRoot adds a hint to the error of a file that may not be read.
 func asRoot(err error) error {
 	if errors.Is(err, os.ErrPermission) {
 		return ui.Hinted(ui.Failed, err, "the files of a kubelet are root's: run it as root")

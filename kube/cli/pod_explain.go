@@ -27,7 +27,7 @@ type podExplainOptions struct {
 	node, state, only, expect string
 }
 
-// outcomes are the words of --expect.
+// outcomes are the values of --expect.
 var outcomes = []string{admission.Admitted, admission.Pending, admission.Refused, admission.Invalid, admission.NodeFails, admission.Undecided, admission.Unknown}
 
 func podExplainCommand(a *app) *cobra.Command {
@@ -88,7 +88,7 @@ func (a *app) podExplain(ctx context.Context, file string, o podExplainOptions) 
 	return errors.Join(err, kubepod.Explain(a.screen, p, ui.Code(err)))
 }
 
-// nodeState reads the node: a copy of it, or this machine.
+// nodeState reads the node from a recorded copy or from this machine.
 func (a *app) nodeState(ctx context.Context, o podExplainOptions) (*node.Snapshot, error) {
 	if o.state == "" {
 		return a.snapshot(ctx, o.node, o.machineOptions)
@@ -109,10 +109,10 @@ func (a *app) nodeState(ctx context.Context, o podExplainOptions) (*node.Snapsho
 	return s, nil
 }
 
-// maxManifest bounds a manifest, in bytes: a larger one is refused by who reads it.
+// maxManifest bounds a manifest, in bytes: the parser refuses a larger one.
 const maxManifest = 4 << 20
 
-// readPod reads the one pod of a manifest, or the one that only names.
+// readPod reads the only pod of a manifest, or the pod that only names.
 func readPod(file, only string) (*podfile.Found, error) {
 	data, file, err := readManifest(file)
 	if err != nil {
@@ -136,7 +136,7 @@ func readPod(file, only string) (*podfile.Found, error) {
 	return nil, ui.Instead(ui.Usage, fmt.Errorf("%s has no %s; it has %s", file, only, strings.Join(names, ", ")), "", "--only="+cmp.Or(text.Nearest(only, names), names[0]))
 }
 
-// readManifest reads a manifest, and says what it is called; "-" is standard input.
+// readManifest reads a manifest, and returns its display name; "-" is standard input.
 func readManifest(file string) (text []byte, name string, err error) {
 	if file == "-" {
 		text, err = io.ReadAll(io.LimitReader(os.Stdin, maxManifest+1))
@@ -146,7 +146,7 @@ func readManifest(file string) (text []byte, name string, err error) {
 	return text, file, err
 }
 
-// readNamed reads a file that a person named, as far as one byte beyond so many.
+// readNamed reads a file named by the user, up to one byte more than most.
 func readNamed(file string, most int64) ([]byte, error) {
 	f, err := host.OpenRegular(file)
 	if err != nil {

@@ -50,7 +50,7 @@ func (a *app) podVerify(ctx context.Context, name string, o machineOptions) erro
 	return a.show(d, err, func() { printVerified(a.screen, d) })
 }
 
-// podFacts reads all that is known of a pod on this machine.
+// podFacts reads everything about a pod on this machine.
 func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*kubepod.PinningFacts, error) {
 	h, err := o.machine()
 	if err != nil {
@@ -91,7 +91,7 @@ func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*kub
 	return kubepod.ReadPinningFacts(h.Files, s, pod)
 }
 
-// printVerified is the table for people.
+// printVerified prints the tables for people.
 func printVerified(s *ui.Screen, d *kubepod.Document) {
 	color := map[string]string{kubepod.Pass: ui.Green, kubepod.Fail: ui.Red, kubepod.Unknown: ui.Yellow, kubepod.Warn: ui.Yellow}
 	fmt.Fprintf(s.Out, "pod %s/%s on %s: %s\n", ui.Printable(d.Namespace), ui.Printable(d.Pod), ui.Printable(d.Node), s.Paint(color[d.Result], d.Result))

@@ -1,6 +1,5 @@
-// Package cli holds the verbs of kubectl fettle, one file each: command,
-// options, run function. The program is a plug-in of kubectl by its name,
-// kubectl-fettle.
+// Package cli implements the verbs of kubectl fettle, one file each: command, options, run
+// function. The program is a plug-in of kubectl by its name, kubectl-fettle.
 package cli
 
 import (
@@ -22,7 +21,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// app is what the verbs share: the global options and the screen.
+// app holds what the verbs share: the global options and the screen.
 type app struct {
 	version string
 	kube    kubeOptions
@@ -30,7 +29,7 @@ type app struct {
 	screen  *ui.Screen
 	// server is the address of the API server, once a verb knows it.
 	server string
-	// patience is how long one request to it may take; 0 is the default.
+	// patience is the time limit for one request to it; 0 is the default.
 	patience time.Duration
 }
 
@@ -57,8 +56,8 @@ var verbs = []verb{
 
 // Main runs one command line and returns the exit code.
 func Main(version string, args []string, out, errw io.Writer) int {
-	// Ctrl-C ends the context, as do a lost terminal and a polite kill; the verbs
-	// give back what has to be given back. A second one ends the process as ever.
+	// Ctrl-C, SIGTERM or a lost terminal ends the context; the verbs then undo what has to be
+	// undone. A second signal ends the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	go func() {
@@ -68,7 +67,7 @@ func Main(version string, args []string, out, errw io.Writer) int {
 	return runUntil(ctx, version, args, out, errw)
 }
 
-// runUntil is Main, interrupted when ctx ends.
+// runUntil implements Main; it is interrupted when ctx ends.
 func runUntil(ctx context.Context, version string, args []string, out, errw io.Writer) int {
 	screen := ui.NewScreen(out, errw)
 	screen.Name, screen.Out = "kubectl fettle", &cliutil.Out{Writer: out}
@@ -81,12 +80,12 @@ func runUntil(ctx context.Context, version string, args []string, out, errw io.W
 	return cliutil.Ended(a.screen, err)
 }
 
-// tree is a tree of commands that is not the running one.
+// tree returns a tree of commands that is independent of the running one.
 func tree(version string) *cobra.Command {
 	return (&app{version: version, screen: ui.NewScreen(os.Stdout, os.Stderr)}).rootCommand()
 }
 
-// rootCommand makes the tree of commands.
+// rootCommand returns the tree of commands.
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:         "kubectl-fettle",
@@ -130,7 +129,7 @@ func (a *app) setUp(c *cobra.Command) error {
 	return nil
 }
 
-// data is true when the output is for programs.
+// data reports whether the output is for programs.
 func (a *app) data() bool { return cliutil.ForPrograms(a.screen) }
 
 // result prints the result of a command as data, and returns err.
@@ -159,8 +158,8 @@ func (a *app) confirm(ctx context.Context, question string) error {
 	return err
 }
 
-// examples are a call of each verb that takes arguments, or more than its defaults, by its
-// words: its arguments first. A call in which they are missing is printed with these.
+// examples has a call for each verb that takes arguments or useful flags, by its words: its
+// arguments first. It is printed if a call lacks arguments.
 var examples = map[string]string{
 	"agent":         "--node worker-1",
 	"check":         "--fail-on fail",
@@ -188,9 +187,8 @@ var examples = map[string]string{
 	"uninstall":     "--timeout 1h",
 }
 
-// logTo sends what a long-running verb and the Kubernetes libraries log to w, one
-// line each. Of the libraries only warnings and errors are of interest, unless
-// everything is.
+// logTo sends the log of a long-running verb and of the Kubernetes libraries to w, one line per
+// record. The libraries log only warnings and errors, unless debug is set.
 func logTo(w io.Writer, debug bool) logr.Logger {
 	level := slog.LevelInfo
 	if debug {

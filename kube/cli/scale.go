@@ -36,12 +36,12 @@ func scaleCommand(a *app) *cobra.Command {
 	return c
 }
 
-// scaleOptions are those of planning and of doing it.
+// scaleOptions are the options of scale plan and scale execute.
 type scaleOptions struct {
 	to, batch, qps, burst int
 	roll                  bool
 	patience, join        time.Duration
-	// Of doing it.
+	// For scale execute.
 	yes, force, afresh bool
 }
 
@@ -61,7 +61,7 @@ func (o *scaleOptions) flags(f *pflag.FlagSet) {
 	cliutil.Between(f, "join-timeout", time.Second, 24*time.Hour, 10*time.Minute)
 }
 
-// check refuses options that make no sense.
+// check refuses contradicting options.
 func (o *scaleOptions) check(c *cobra.Command) error {
 	if c.Flags().Changed("to") == o.roll {
 		err := errors.New("want one of --to (how many machines the sets are to have together) and --roll (all of them anew)")
@@ -114,7 +114,7 @@ func (a *app) scalePlan(ctx context.Context, sets []string, o scaleOptions) erro
 	return a.show(ScalePlan{"fettle/scale-plan/v1", namespace, sets, *p}, err, func() { printScale(a.screen, p) })
 }
 
-// printScale is the table for people.
+// printScale prints the table for people.
 func printScale(s *ui.Screen, p *scale.Plan) {
 	fmt.Fprintf(s.Out, "%s to %d\n", text.Count(p.From, "machine"), p.To)
 	if len(p.Steps) > 0 {
@@ -151,8 +151,8 @@ func printScale(s *ui.Screen, p *scale.Plan) {
 	part("Worth knowing", p.Notes)
 }
 
-// scaleExit gives what went wrong before anything was changed its exit code, and says what
-// to do.
+// scaleExit sets the exit code of an error that occurred before any change, and adds what to
+// do.
 func scaleExit(err error, namespace string, sets []string, o scaleOptions) error {
 	var not *scale.NotCome
 	switch {
@@ -176,8 +176,8 @@ func scaleExit(err error, namespace string, sets []string, o scaleOptions) error
 	return err
 }
 
-// scaleEnd gives what went wrong its exit code, by what has been changed, and says what
-// stands and how to go on.
+// scaleEnd sets the exit code of an error by what has been changed, and adds what was done and
+// how to continue.
 func scaleEnd(ctx context.Context, err error, run *scale.Run, namespace string, sets []string, o scaleOptions) error {
 	const on = "the same call goes on; kubectl fettle scale plan shows what is left"
 	var not *scale.NotCome
@@ -200,8 +200,7 @@ func scaleEnd(ctx context.Context, err error, run *scale.Run, namespace string, 
 	return scaleExit(err, namespace, sets, o)
 }
 
-// shut names the nodes that an earlier call has kept from taking pods, and that still do
-// not.
+// shut names the nodes that an earlier call has cordoned, and that still are.
 func shut(run *scale.Run) (text string) {
 	for _, n := range run.Shut {
 		why := "the next call of its machine set lets it take pods again"

@@ -1,6 +1,6 @@
-// Package cluster has what all parts of kubectl-fettle need of a cluster: requests to the
-// API server, the cache of nodes, draining a node, coalesced events, metrics, and copies of
-// objects.
+// Package cluster provides what all parts of kubectl-fettle use to access a cluster: requests
+// to the API server, the cache of nodes, draining a node, coalesced events, metrics, and copies
+// of objects.
 package cluster
 
 import (
@@ -18,29 +18,29 @@ import (
 	"time"
 )
 
-// api asks an API server of Kubernetes over HTTP: many requests at a time, spread
-// over connections, each with a deadline.
+// api sends many concurrent HTTP requests to a Kubernetes API server, spread over connections,
+// each with a deadline.
 
-// PerLane is how many requests are under way on one connection at most. An API server
-// allows 100 streams on each unless told otherwise (k8s.io/apiserver, secure_serving.go).
+// PerLane is the maximum number of concurrent requests on one connection. An API server allows
+// 100 streams on each by default (k8s.io/apiserver, secure_serving.go).
 const PerLane = 90
 
-// Deadline is how long an answer may take where nothing else is said.
+// Deadline is the default time limit for an answer.
 const Deadline = 60 * time.Second
 
-// maxAnswer caps an answer that is read whole, in bytes.
+// maxAnswer caps an answer that is read as a whole, in bytes.
 const maxAnswer = 64 << 20
 
 // Server is an API server.
 type Server struct {
 	base *url.URL
-	// whole is for what is large or does not end, lanes for one object at a time.
+	// whole is for responses that are large or do not end, lanes for single objects.
 	whole http.RoundTripper
 	lanes []http.RoundTripper
 	agent string
-	// within is how long an answer may take.
+	// within is the time limit for an answer.
 	within time.Duration
-	// headers are those of requests, which share them and must not change them.
+	// headers caches request headers; requests share them and must not change them.
 	headers sync.Map // of headerOf and http.Header
 }
 
@@ -49,14 +49,13 @@ type headerOf struct {
 	media  string // of the body; "" for none
 }
 
-// As has requests say who asks (User-Agent).
+// As sets the User-Agent of the requests.
 func (s *Server) As(agent string) *Server {
 	s.agent = agent
 	return s
 }
 
-// Within has answers take no longer than this, where it is more than 0. What does not end
-// (Stream) is not held to it.
+// Within sets the time limit for answers if d is more than 0. Stream has no time limit.
 func (s *Server) Within(d time.Duration) *Server {
 	if d > 0 {
 		s.within = d
@@ -80,12 +79,12 @@ func (s *Server) header(accept, media string) http.Header {
 	return h
 }
 
-// Lanes is how many connections so many requests at a time want.
+// Lanes returns the number of connections for a number of concurrent requests.
 func Lanes(inFlight int) int { return max(1, (inFlight+PerLane-1)/PerLane) }
 
-// New takes the address of a server, a transport for lists and watches, and one for each
-// connection over which single objects go; without those it is the one for both. A
-// transport authenticates by itself, and follows no redirection.
+// New returns a Server for an address. whole is the transport for lists and watches, lanes has
+// one transport for each connection for single objects; without lanes, whole serves both. The
+// transports authenticate by themselves, and follow no redirects.
 func New(base *url.URL, whole http.RoundTripper, lanes ...http.RoundTripper) *Server {
 	if len(lanes) == 0 {
 		lanes = []http.RoundTripper{whole}
@@ -95,19 +94,19 @@ func New(base *url.URL, whole http.RoundTripper, lanes ...http.RoundTripper) *Se
 	return &Server{base: &own, whole: whole, lanes: lanes, within: Deadline}
 }
 
-// Base is the address.
+// Base returns the address of the server.
 func (s *Server) Base() string { return s.base.String() }
 
-// Answer is what a server says.
+// Answer is the response of a server.
 type Answer struct {
 	Status int
 	Body   []byte
-	// After is how long the server wants to be left alone; 0 where it does not say.
+	// After is the delay requested by Retry-After; 0 without one.
 	After time.Duration
 }
 
-// Do sends a request and reads its answer, over the connection of a lane, any number. body
-// may be nil. The error is that of the connection; what the server refuses is an Answer.
+// Do sends a request over the connection of a lane, any number, and reads the response. body
+// may be nil. An error is a failed connection; a refusal by the server is an Answer.
 func (s *Server) Do(ctx context.Context, lane int, method, path string, body []byte) (Answer, error) {
 	return s.do(ctx, s.lanes[lane%len(s.lanes)], method, path, body, "application/json", asJSON)
 }
@@ -115,12 +114,12 @@ func (s *Server) Do(ctx context.Context, lane int, method, path string, body []b
 // asJSON is the default media type of a body.
 const asJSON = "application/json"
 
-// Patch sends a patch of a media type as Do does.
+// Patch sends a patch of the given media type as Do does.
 func (s *Server) Patch(ctx context.Context, lane int, path, media string, body []byte) (Answer, error) {
 	return s.do(ctx, s.lanes[lane%len(s.lanes)], http.MethodPatch, path, body, "application/json", media)
 }
 
-// whole is what a transport may have read of an answer already.
+// whole is a response body that a transport has read already.
 type whole interface{ Bytes() []byte }
 
 func (s *Server) do(ctx context.Context, over http.RoundTripper, method, path string, body []byte, accept, media string) (Answer, error) {
@@ -168,8 +167,7 @@ func (s *Server) send(ctx context.Context, over http.RoundTripper, method, path 
 	return resp, nil
 }
 
-// Stream asks for an answer that does not end, and hands its body out. The caller closes
-// it.
+// Stream requests a response that does not end, and returns its body. The caller closes it.
 func (s *Server) Stream(ctx context.Context, path string) (io.ReadCloser, error) {
 	resp, err := s.send(ctx, s.whole, http.MethodGet, path, nil, "application/json", "")
 	if err != nil {
@@ -183,12 +181,12 @@ func (s *Server) Stream(ctx context.Context, path string) (io.ReadCloser, error)
 	return resp.Body, nil
 }
 
-// Get gets JSON into a value; any answer but 200 is an error.
+// Get reads JSON into a value; any status but 200 is an error.
 func (s *Server) Get(ctx context.Context, path string, into any) error {
 	return s.get(ctx, s.whole, path, into, "application/json")
 }
 
-// GetMetadata is Get for an object or a list of which only the metadata is wanted.
+// GetMetadata is Get for only the metadata of an object or a list.
 func (s *Server) GetMetadata(ctx context.Context, path string, into any) error {
 	return s.get(ctx, s.whole, path, into, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
 }
@@ -211,7 +209,7 @@ func (s *Server) get(ctx context.Context, over http.RoundTripper, path string, i
 	return nil
 }
 
-// Error is what a server refuses.
+// Error is a refusal by a server.
 type Error struct {
 	Status  int
 	Reason  string // as AlreadyExists
@@ -226,7 +224,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the API server answers %d: %s", e.Status, text)
 }
 
-// Err is what an answer that is no success says.
+// Err returns the error in an answer that is not a success.
 func (a Answer) Err() error {
 	e := &Error{Status: a.Status}
 	var status struct{ Reason, Message string }
@@ -239,20 +237,20 @@ func (a Answer) Err() error {
 	return e
 }
 
-// IsStatus reports whether an error is an answer with a status.
+// IsStatus reports whether an error is an Error with the given status.
 func IsStatus(err error, status int) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Status == status
 }
 
-// Version is that of the API server, as v1.34.4.
+// Version returns the version of the API server, such as v1.34.4.
 func (s *Server) Version(ctx context.Context) (string, error) {
 	var v struct{ GitVersion string }
 	err := s.Get(ctx, "/version", &v)
 	return v.GitVersion, err
 }
 
-// OpenShift is the version of OpenShift, as 4.17.3; "" for another Kubernetes.
+// OpenShift returns the OpenShift version, such as 4.17.3; "" for another Kubernetes.
 func (s *Server) OpenShift(ctx context.Context) (string, error) {
 	var version struct {
 		Status struct{ Desired struct{ Version string } }
@@ -264,7 +262,7 @@ func (s *Server) OpenShift(ctx context.Context) (string, error) {
 	return version.Status.Desired.Version, err
 }
 
-// Cluster is the uid of the namespace kube-system, by which a cluster is known.
+// Cluster returns the UID of the namespace kube-system, which identifies a cluster.
 func (s *Server) Cluster(ctx context.Context) (string, error) {
 	m, err := s.Metadata(ctx, 0, "/api/v1/namespaces/kube-system")
 	return m.UID, err
@@ -277,7 +275,7 @@ type Metadata struct {
 	DeletionTimestamp                     string
 }
 
-// Metadata gets that of the object at a path.
+// Metadata returns the metadata of the object at a path.
 func (s *Server) Metadata(ctx context.Context, lane int, path string) (Metadata, error) {
 	var o struct{ Metadata Metadata }
 	err := s.get(ctx, s.lanes[lane%len(s.lanes)], path, &o, "application/json")

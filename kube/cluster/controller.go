@@ -21,9 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Queue makes a controller whose queue has names, for which do is called, workers at a time.
-// A failure is tried again after 50 ms to 30 s. There is no limit over all names, as the
-// usual queues have: after a failure of the API server that would be ten a second.
+// Queue returns a controller that calls do for each name in its queue, with the given number of
+// workers. A failure is retried after 50 ms to 30 s. Unlike the usual queues it has no rate
+// limit over all names: after a failure of the API server that would be ten a second.
 func Queue(m manager.Manager, name string, workers int, do func(ctx context.Context, item string) (reconcile.Result, error)) (controller.TypedController[string], error) {
 	return controller.NewTyped(name, m, controller.TypedOptions[string]{
 		MaxConcurrentReconciles: workers,
@@ -32,7 +32,7 @@ func Queue(m manager.Manager, name string, workers int, do func(ctx context.Cont
 	})
 }
 
-// Start is a source that calls begin with a queue before the queue is worked on.
+// Start returns a source that calls begin with the queue before its items are processed.
 func Start(begin func(q workqueue.TypedRateLimitingInterface[string])) source.TypedSource[string] {
 	return source.TypedFunc[string](func(_ context.Context, q workqueue.TypedRateLimitingInterface[string]) error {
 		begin(q)
@@ -40,7 +40,7 @@ func Start(begin func(q workqueue.TypedRateLimitingInterface[string])) source.Ty
 	})
 }
 
-// Scheme makes a scheme with the types of some APIs.
+// Scheme returns a scheme with the types of the given APIs.
 func Scheme(apis ...func(*runtime.Scheme) error) *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range apis {
@@ -51,9 +51,9 @@ func Scheme(apis ...func(*runtime.Scheme) error) *runtime.Scheme {
 	return s
 }
 
-// Into is an item of a queue that stands for many events: a change of all nodes is hundreds
-// of events, and one decision about all nodes. Events are collected for Delay from the first
-// one on, so that a cluster that always changes gets decisions too.
+// Into is a queue item that stands for many events: a change of all nodes causes hundreds of
+// events, but needs one decision about all nodes. Events are collected for Delay from the first
+// one on, so that a cluster that changes constantly gets decisions too.
 type Into struct {
 	Item  string
 	Delay time.Duration
@@ -78,12 +78,12 @@ func handlers[T client.Object](i Into, changed func(old, now T) bool) handler.Ty
 	}
 }
 
-// nodecache is the one cache of a cluster's nodes that all controllers of the
-// operator's process read from: one watch, and of each node what one of them looks at.
-// A node has some ten kilobytes, most of them the names of images; kept is about one.
+// nodecache is the cache of a cluster's nodes that all controllers of the operator share: one
+// watch, and of each node the fields that one of them reads. A node has about ten kilobytes,
+// most of them names of images; about one is kept.
 
-// ByObject is how the cache of a manager keeps nodes, with the annotations that are named.
-// Its objects are shared: who changes one copies it first.
+// ByObject configures a manager's cache to keep nodes reduced by Keep, with the named
+// annotations. Its objects are shared: copy one before changing it.
 func ByObject(annotations ...string) cache.ByObject {
 	shared := true
 	return cache.ByObject{UnsafeDisableDeepCopy: &shared, Transform: func(in any) (any, error) {
@@ -95,10 +95,9 @@ func ByObject(annotations ...string) cache.ByObject {
 	}}
 }
 
-// Keep is what is kept of a node: what it is called, its labels, its provider without
-// the machine's name there, whether it takes pods, of each condition what it is since
-// when, without when that was last heard of, and the annotations that are named. It
-// shares the labels with n.
+// Keep returns a node reduced to its name, labels, provider without the machine's name, whether
+// it accepts pods, its conditions with their transition times but without heartbeat times, and
+// the named annotations. It shares the labels with n.
 func Keep(n *core.Node, annotations ...string) *core.Node {
 	return &core.Node{
 		ObjectMeta: meta.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, Labels: n.Labels, Annotations: only(n.Annotations, annotations)},
@@ -107,7 +106,7 @@ func Keep(n *core.Node, annotations ...string) *core.Node {
 	}
 }
 
-// only are the annotations that are named, each a string of its own.
+// only returns the named annotations, each cloned.
 func only(in map[string]string, names []string) (out map[string]string) {
 	for _, name := range names {
 		if in[name] != "" {
@@ -120,7 +119,7 @@ func only(in map[string]string, names []string) (out map[string]string) {
 	return out
 }
 
-// conditions keeps all of them: a check of machines may ask for any.
+// conditions returns all conditions: a check of machines may use any.
 func conditions(in []core.NodeCondition) []core.NodeCondition {
 	if len(in) == 0 {
 		return nil
@@ -136,8 +135,8 @@ func conditions(in []core.NodeCondition) []core.NodeCondition {
 	return out
 }
 
-// provider cuts a providerID, "aws:///eu-west-1a/i-1", after its scheme: "aws://". What
-// is left is a string of its own, and does not keep the whole one.
+// provider cuts a providerID, "aws:///eu-west-1a/i-1", after its scheme: "aws://". The result
+// is a string of its own that does not keep the whole one in memory.
 func provider(id string) string {
 	name, _, found := strings.Cut(id, "://")
 	if !found || name == "" {
@@ -146,7 +145,7 @@ func provider(id string) string {
 	return unique.Make(name + "://").Value()
 }
 
-// All are the nodes of the cache; the slice is the caller's, what is in it is shared.
+// All returns the nodes of the cache; the slice is the caller's, its content is shared.
 func All(ctx context.Context, cached client.Reader) ([]core.Node, error) {
 	var all core.NodeList
 	if err := cached.List(ctx, &all); err != nil {
@@ -155,11 +154,11 @@ func All(ctx context.Context, cached client.Reader) ([]core.Node, error) {
 	return all.Items, nil
 }
 
-// page is how many nodes are asked for at once: a hundred are about a megabyte.
+// page is the number of nodes per request: a hundred are about a megabyte.
 const page = 100
 
-// Live are all nodes as the API server has them now, each as the cache would keep it.
-// api reads from the API server itself.
+// Live returns all nodes from the API server as they are now, each reduced by Keep. api reads
+// from the API server without a cache.
 func Live(ctx context.Context, api client.Reader) (out []core.Node, err error) {
 	next := ""
 	for {

@@ -1,6 +1,6 @@
-// drain takes a node out of service for a change and puts it back: it keeps new
-// pods away, moves those that run there to other nodes by the eviction API, which honours
-// disruption budgets, and takes back only what it has done itself.
+// drain takes a node out of service for a change and puts it back: it cordons the node, moves
+// its pods to other nodes through the eviction API, which honors disruption budgets, and undoes
+// only its own cordon.
 
 package cluster
 
@@ -24,11 +24,11 @@ import (
 	"fettle.dev/fettle/kube/corestate"
 )
 
-// Cordoned is the annotation of a node that fettle has cordoned. It is set in the same
-// request as the cordon: a node without it was cordoned by another user.
+// Cordoned is the annotation of a node that fettle has cordoned. It is set in the same request
+// as the cordon: a node without it was cordoned by another user.
 const Cordoned = "fettle.dev/cordoned"
 
-// The defaults of Node.
+// Defaults of Node.
 const (
 	DefaultPatience = 10 * time.Minute
 	DefaultInterval = 5 * time.Second
@@ -38,17 +38,17 @@ const (
 type Node struct {
 	Client kubernetes.Interface
 	Name   string
-	// Patience is how long all pods together may take to go; 0 is DefaultPatience.
+	// Patience is the time limit for all pods together to go; 0 means DefaultPatience.
 	Patience time.Duration
-	// Interval is the time between two tries of an eviction that a disruption budget
-	// does not allow now; 0 is DefaultInterval.
+	// Interval is the time between two attempts at an eviction that a disruption budget forbids; 0
+	// means DefaultInterval.
 	Interval time.Duration
-	// Force evicts pods that nothing would make again, too.
+	// Force also evicts pods that no controller would create again.
 	Force bool
 }
 
-// Cordon keeps new pods away, for a reason that people can read on the node. A node that
-// another user has cordoned already stays cordoned.
+// Cordon makes the node unschedulable and records why in an annotation. A node that another
+// user has cordoned is left as it is.
 func (n *Node) Cordon(ctx context.Context, why string) error {
 	return n.change(ctx, func(node *core.Node) any {
 		if node.Spec.Unschedulable {
@@ -58,8 +58,8 @@ func (n *Node) Cordon(ctx context.Context, why string) error {
 	})
 }
 
-// Uncordon lets pods come again, where Cordon has kept them away. Where another user has done
-// that meanwhile only the mark goes.
+// Uncordon makes the node schedulable if Cordon made it unschedulable. If another user has
+// uncordoned it meanwhile, only the annotation is removed.
 func (n *Node) Uncordon(ctx context.Context) error {
 	return n.change(ctx, func(node *core.Node) any {
 		if _, ours := node.Annotations[Cordoned]; !ours {
@@ -69,7 +69,7 @@ func (n *Node) Uncordon(ctx context.Context) error {
 	})
 }
 
-// Annotate gives the node an annotation; "" takes it away.
+// Annotate sets an annotation of the node; "" removes it.
 func (n *Node) Annotate(ctx context.Context, name, value string) error {
 	return n.change(ctx, func(node *core.Node) any {
 		if node.Annotations[name] == value {
@@ -83,7 +83,7 @@ func (n *Node) Annotate(ctx context.Context, name, value string) error {
 	})
 }
 
-// marked is a patch of a node, for the version of it that was read.
+// marked returns a patch of a node, for the version of it that was read.
 func marked(node *core.Node, why any, cordoned bool) any {
 	return map[string]any{
 		"metadata": map[string]any{"resourceVersion": node.ResourceVersion, "annotations": map[string]any{Cordoned: why}},
@@ -110,7 +110,7 @@ func (n *Node) change(ctx context.Context, to func(*core.Node) any) error {
 	})
 }
 
-// Pods are the pods on the node that have not ended.
+// Pods returns the pods on the node that have not ended.
 func (n *Node) Pods(ctx context.Context) ([]core.Pod, error) {
 	list, err := n.Client.CoreV1().Pods("").List(ctx, meta.ListOptions{FieldSelector: "spec.nodeName=" + n.Name})
 	if err != nil {
@@ -121,16 +121,15 @@ func (n *Node) Pods(ctx context.Context) ([]core.Pod, error) {
 	}), nil
 }
 
-// Sorted are the pods of a node by what a drain does with them.
+// Sorted groups the pods of a node by what a drain does with them.
 type Sorted struct {
-	// Move are those that are evicted. Stay belong to the node: those of a DaemonSet and
-	// static ones.
+	// Move are the pods to evict. Stay are the pods of DaemonSets and static pods.
 	Move, Stay []core.Pod
-	// Lost are pods that nothing would make again, so that they are not evicted.
+	// Lost are pods that no controller would create again; they are not evicted.
 	Lost []core.Pod
 }
 
-// Sort says what a drain does with pods.
+// Sort groups pods by what a drain does with them.
 func Sort(pods []core.Pod) Sorted {
 	var s Sorted
 	for _, p := range pods {
@@ -146,8 +145,8 @@ func Sort(pods []core.Pod) Sorted {
 	return s
 }
 
-// Drain moves the pods of the node away and waits until they are gone. The error says
-// which are not, and why; those that are gone stay gone.
+// Drain moves the pods off the node and waits until they are gone. The error names the pods
+// that are not gone, and why; the others stay gone.
 func (n *Node) Drain(ctx context.Context) error {
 	pods, err := n.Pods(ctx)
 	if err != nil {
@@ -186,7 +185,7 @@ func (n *Node) Drain(ctx context.Context) error {
 	return nil
 }
 
-// evict asks for the end of a pod, once, and says whether it is gone.
+// evict requests the eviction of a pod, once, and reports whether the pod is gone.
 func (n *Node) evict(ctx context.Context, p *core.Pod) (gone bool, err error) {
 	now, err := n.Client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, meta.GetOptions{})
 	switch {

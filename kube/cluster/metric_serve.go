@@ -24,10 +24,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// Metric describes a metric: for Prometheus, and for the manual.
+// Metric describes a metric, for Prometheus and for the manual.
 type Metric struct {
-	// Name is in Prometheus' form: the unit, in base units, and _total of a counter at
-	// its end (prometheus.io, practices/naming).
+	// Name follows Prometheus' convention: it ends in the base unit, and in _total for a counter
+	// (prometheus.io, practices/naming).
 	Name string
 	// Type is gauge, counter or histogram.
 	Type   string
@@ -36,10 +36,10 @@ type Metric struct {
 	Doc string
 }
 
-// Described are metrics by name, for a prometheus.Collector that embeds them.
+// Described maps names to metric descriptions; a prometheus.Collector embeds it.
 type Described map[string]*prometheus.Desc
 
-// Descriptions makes them.
+// Descriptions returns the descriptions of all metrics.
 func Descriptions(all []Metric) Described {
 	out := Described{}
 	for _, m := range all {
@@ -65,7 +65,7 @@ func (d Described) Counter(out chan<- prometheus.Metric, name string, n int, lab
 	out <- prometheus.MustNewConstMetric(d[name], prometheus.CounterValue, float64(n), labels...)
 }
 
-// OneIf is the value of a gauge that is 1 while something is so.
+// OneIf returns 1 if is is true, else 0.
 func OneIf(is bool) float64 {
 	if is {
 		return 1
@@ -73,7 +73,7 @@ func OneIf(is bool) float64 {
 	return 0
 }
 
-// Table is the manual's table of metrics.
+// Table returns the manual's table of metrics.
 func Table(all []Metric) string {
 	var w strings.Builder
 	w.WriteString("| metric | type | labels | |\n|---|---|---|---|\n")
@@ -87,22 +87,22 @@ func Table(all []Metric) string {
 	return w.String()
 }
 
-// Options are where metrics are served, and to whom.
+// Options configure where metrics are served, and to whom.
 type Options struct {
-	// Address is host:port; "0" for nowhere.
+	// Address is host:port; "0" serves none.
 	Address string
-	// Open serves them over plain HTTP to all who reach the address. Else it is
-	// HTTPS, and the API server is asked about each who comes.
+	// Open serves them over plain HTTP to all clients. Otherwise they are served over HTTPS, and
+	// the API server authorizes each client.
 	Open bool
-	// CertDir has tls.crt and tls.key, which are read again when they change; "" for a
-	// certificate that the process makes for itself.
+	// CertDir contains tls.crt and tls.key, which are read again when they change; with "" the
+	// process uses a self-signed certificate.
 	CertDir string
 }
 
-// The files of Options.CertDir, as cert-manager and the API's TLS secrets call them.
+// Files in Options.CertDir, named as in cert-manager and the API's TLS secrets.
 const certFile, keyFile = "tls.crt", "tls.key"
 
-// Check says what is wrong with the options.
+// Check returns an error if the options are invalid.
 func (o Options) Check() error {
 	if o.Address == "0" {
 		return nil
@@ -124,7 +124,7 @@ func (o Options) Check() error {
 	return nil
 }
 
-// Server are the options of controller-runtime's server.
+// Server returns the options of controller-runtime's server.
 func (o Options) Server() server.Options {
 	out := server.Options{BindAddress: o.Address, SecureServing: !o.Open, CertDir: o.CertDir}
 	if o.Open {
@@ -161,8 +161,8 @@ func Serve(ctx context.Context, config *rest.Config, o Options, l logr.Logger) e
 	return s.Start(ctx)
 }
 
-// ownCertificate makes a self-signed certificate at the first connection: it
-// keeps others from listening, and proves nothing.
+// ownCertificate creates a self-signed certificate at the first connection: it prevents
+// eavesdropping, but does not authenticate the server.
 func ownCertificate() func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	made := make(chan *tls.Certificate, 1)
 	made <- nil
