@@ -73,8 +73,8 @@ func (a *app) kubeletPlan(ctx context.Context, file string) error {
 	return a.show(plan, planned(&plan), func() { a.printKubeletPlan(plan) })
 }
 
-// planned returns an error for a plan in which something would be refused. It cannot tell for a
-// node that could not be read.
+// planned returns an error for a plan in which something would be refused, or for which
+// kubelets could not be read.
 func planned(plan *kubelet.Plan) error {
 	refused, unread, all := false, 0, 0
 	for _, p := range plan.Pools {

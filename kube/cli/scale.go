@@ -212,7 +212,7 @@ func shut(run *scale.Run) (text string) {
 	return text
 }
 
-// stands says what has been asked for, and stays.
+// stands lists the sizes that were requested, and stay.
 func stands(run *scale.Run) string {
 	var order []string
 	from, to := map[string]int{}, map[string]int{}
@@ -232,7 +232,7 @@ func stands(run *scale.Run) string {
 	return strings.Join(append(out, "that stays"), ", ")
 }
 
-// notCome says what to do about machines that have not come.
+// notCome returns what to do about machines that have not appeared.
 func notCome(not *scale.NotCome, namespace string, sets []string, o scaleOptions) string {
 	where := ""
 	if namespace != machine.Namespace {

@@ -17,15 +17,15 @@ import (
 	"fettle.dev/fettle/kube/machine/scale"
 )
 
-// scaleQPS and scaleBurst are the limits of the client that looks and waits.
+// scaleQPS and scaleBurst are the rate limits of the client that looks and waits.
 const scaleQPS, scaleBurst = 50, 100
 
-// ScaleRun is what came of a plan that was carried out.
+// ScaleRun is the result of scale execute.
 type ScaleRun struct {
 	Schema    string   `json:"schema"` // fettle/scale-run/v1
 	Namespace string   `json:"namespace"`
 	Sets      []string `json:"machine_sets"`
-	// Plan is what was to be done, Done what has been.
+	// Plan is the plan, Done what was carried out.
 	Plan scale.Plan   `json:"plan"`
 	Done []scale.Done `json:"done"`
 	// State is done, nothing (there was nothing to do), stopped or interrupted.
@@ -70,7 +70,7 @@ part has been done, 75 if another process scales, 130 after Ctrl-C if the sets a
 	return c
 }
 
-// scaleRun is a scale of a cluster, which has not begun.
+// scaleRun returns a scale run of a cluster that has not begun.
 func (a *app) scaleRun(sets []string, o scaleOptions) (*scale.Run, string, error) {
 	config, err := a.config()
 	if err != nil {
@@ -128,8 +128,8 @@ func (a *app) scaleExecute(ctx context.Context, sets []string, o scaleOptions) e
 	return err
 }
 
-// scaleAgreed waits until nothing is on its way, shows the plan and asks. The plan is nil
-// where there is none.
+// scaleAgreed waits until no machine is being added or removed, shows the plan and asks for
+// confirmation. It returns nil if there is no plan.
 func (a *app) scaleAgreed(ctx context.Context, run *scale.Run, o scaleOptions) (*scale.Plan, error) {
 	if !o.yes {
 		if err := ui.RequireTerminal(); err != nil { // before the wait
@@ -161,7 +161,7 @@ func (a *app) scaleAgreed(ctx context.Context, run *scale.Run, o scaleOptions) (
 	return p, a.confirm(ctx, "Do this?")
 }
 
-// scaleGo carries it out under the lease.
+// scaleGo carries the run out under the lease.
 func (a *app) scaleGo(ctx context.Context, run *scale.Run, namespace string, sets []string, o scaleOptions) error {
 	live := run.Cluster.(*scale.Live)
 	host, _ := os.Hostname()

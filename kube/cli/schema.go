@@ -20,7 +20,7 @@ import (
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
-// documents is the table of the kinds of JSON output.
+// documents maps the kinds of JSON output to their types.
 var documents = map[string]any{
 	"check":               findings.Audit{},
 	"cluster-load-plan":   LoadPlan{},

@@ -25,10 +25,10 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// maxValues is how many values of a node, and nodes of one sentence, the table shows.
+// maxValues is how many values of a node, or nodes in a sentence, the table shows.
 const maxValues = 5
 
-// kindsHint is the command that makes the kinds Tuned and Profile.
+// kindsHint is the command that creates the kinds Tuned and Profile.
 const kindsHint = "kubectl apply -f kube/deploy/crds/plain makes them, where the cluster is not OpenShift"
 
 func statusCommand(a *app) *cobra.Command {
@@ -82,8 +82,8 @@ func (a *app) status(ctx context.Context, d deciding, names []string) error {
 	return a.show(doc, nil, func() { a.printStatus(doc, len(names) > 0) })
 }
 
-// readCluster reads all that status needs. over are objects that take the place of the
-// cluster's; nil for none. With some the cluster need not have the kinds yet.
+// readCluster reads all that status needs. over are objects that replace the cluster's; nil for
+// none. With such objects the cluster need not have the kinds yet.
 func (a *app) readCluster(ctx context.Context, d deciding, over []tuned.Tuned) (nodestatus.Cluster, error) {
 	out := nodestatus.Cluster{Namespace: a.namespaceOr(tuned.Namespace)}
 	var err error
@@ -145,7 +145,7 @@ func (a *app) readCluster(ctx context.Context, d deciding, over []tuned.Tuned) (
 	return out, seeAgents(ctx, api, &out)
 }
 
-// seeAgents looks at the pods of agents, where that is allowed.
+// seeAgents reads the pods of agents, if the user may list them.
 func seeAgents(ctx context.Context, api client.Reader, c *nodestatus.Cluster) error {
 	var pods corev1.PodList
 	err := api.List(ctx, &pods, client.InNamespace(c.Namespace), client.MatchingLabels(nodestatus.AgentSelector))
@@ -160,8 +160,8 @@ func seeAgents(ctx context.Context, api client.Reader, c *nodestatus.Cluster) er
 	return nil
 }
 
-// noTuneds says that a namespace has no Tuned objects; the error is of one that is not
-// there. Who may not read namespaces is told the first.
+// noTuneds reports that a namespace has no Tuned objects; it returns an error if the namespace
+// does not exist. A user who may not read namespaces gets the former.
 func (a *app) noTuneds(ctx context.Context, api client.Reader, namespace string) error {
 	var n metav1.PartialObjectMetadata
 	n.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -175,7 +175,7 @@ func (a *app) noTuneds(ctx context.Context, api client.Reader, namespace string)
 	return nil
 }
 
-// pods are those of each node, if rules may ask for their labels.
+// pods returns the pods of each node, if rules may use their labels.
 func (a *app) pods(ctx context.Context, api client.Reader, d deciding) (map[string][]tuned.Pod, error) {
 	out := map[string][]tuned.Pod{}
 	if !d.podLabels {
@@ -193,7 +193,7 @@ func (a *app) pods(ctx context.Context, api client.Reader, d deciding) (map[stri
 	return out, nil
 }
 
-// only keeps the nodes that are named.
+// only keeps the named nodes.
 func only(doc *nodestatus.Document, names []string) error {
 	byName := map[string]nodestatus.Node{}
 	for _, n := range doc.Nodes {
@@ -216,7 +216,7 @@ func only(doc *nodestatus.Document, names []string) error {
 	return nil
 }
 
-// printStatus prints it for people; of nodes that were named also what was before.
+// printStatus prints the document for people; for named nodes it includes their history.
 func (a *app) printStatus(doc nodestatus.Document, named bool) {
 	s := a.screen
 	g := ui.Grid{
@@ -294,7 +294,8 @@ func (a *app) printStatus(doc nodestatus.Document, named bool) {
 	}
 }
 
-// ties are the rules of one priority that hold on a node and want different things.
+// ties returns the notes about rules of equal priority that match a node and request different
+// profiles.
 func ties(n *nodestatus.Node) (texts []string) {
 	for _, note := range n.Decision.Notes {
 		if note.Reason == tuned.Tie {
@@ -304,7 +305,7 @@ func ties(n *nodestatus.Node) (texts []string) {
 	return texts
 }
 
-// absent is that a node's agent does not run.
+// absent returns the sentence that a node's agent does not run, if it does not.
 func absent(n *nodestatus.Node) []string {
 	if text := n.Absent(); text != "" {
 		return []string{text}
@@ -312,7 +313,7 @@ func absent(n *nodestatus.Node) []string {
 	return nil
 }
 
-// together are sentences that are said of nodes, each once, with the nodes.
+// together returns each sentence about nodes once, with the names of its nodes.
 func together(nodes []nodestatus.Node, said func(*nodestatus.Node) []string) []string {
 	var texts []string
 	on := map[string][]string{}
@@ -352,5 +353,5 @@ func (a *app) printHistory(nodes []nodestatus.Node) {
 	}
 }
 
-// dash stands for nothing in a table.
+// dash returns s, or "-" for an empty cell.
 func dash(s string) string { return cmp.Or(s, "-") }

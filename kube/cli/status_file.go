@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// TunedPreview is which profile each node would get if Tuned objects were applied.
+// TunedPreview has the profile that each node would get if Tuned objects were applied.
 type TunedPreview struct {
 	Schema    string `json:"schema"` // fettle/tuned-preview/v1
 	Namespace string `json:"namespace"`
@@ -21,15 +21,15 @@ type TunedPreview struct {
 	Management tuned.ManagementState `json:"management_state"`
 	Changed    int                   `json:"nodes_changed"`
 	Nodes      []NodePreview         `json:"nodes"`
-	// Objects are those of the file, as the operator would judge them.
+	// Objects are the objects of the file, as the operator would judge them.
 	Objects []tuned.Object `json:"tuned_objects"`
 }
 
-// NodePreview is what a node has and would get.
+// NodePreview is the present and the future profile of a node.
 type NodePreview struct {
 	Node string `json:"node"`
-	// Now is the profile of its Profile object, Would the one that it would have: of a node
-	// that is held what it has now. "" for none.
+	// Now is the profile of its Profile object, Would the profile it would get, which is Now for a
+	// node that is held. "" for none.
 	Now   string `json:"now,omitempty"`
 	Would string `json:"would,omitempty"`
 	// Rule explains the decision in a sentence.
@@ -70,8 +70,8 @@ func (a *app) statusOfFile(ctx context.Context, d deciding, file string, names [
 	return a.show(doc, doc.refused(), func() { a.printPreview(doc) })
 }
 
-// laidOver are the cluster's objects with those of a file, of two with one name the file's;
-// and the object default, which the operator makes where there is none.
+// laidOver returns the cluster's objects, replaced or extended by those of a file, and the
+// object default, which the operator creates if it is missing.
 func laidOver(has, over []tuned.Tuned) ([]tuned.Tuned, error) {
 	named := func(name string) func(tuned.Tuned) bool { return func(t tuned.Tuned) bool { return t.Name == name } }
 	for _, o := range over {
@@ -111,7 +111,7 @@ func previewOf(now *nodestatus.Document, over []tuned.Tuned) TunedPreview {
 	return doc
 }
 
-// refused is nil where all objects of the file would be valid and no node would be held.
+// refused returns nil if all objects of the file would be valid and no node would be held.
 func (p *TunedPreview) refused() error {
 	for _, o := range p.Objects {
 		if !o.Valid {

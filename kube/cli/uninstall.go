@@ -19,13 +19,13 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// How often an uninstall looks, and after which time it says that nothing changes.
+// Intervals at which an uninstall looks, and after which it reports that nothing changes.
 const (
 	uninstallEvery = 2 * time.Second
 	uninstallQuiet = 2 * time.Minute
 )
 
-// uninstallNext is what comes after it.
+// uninstallNext is the next step after an uninstall.
 const uninstallNext = "no node has anything of fettle's any more. Now delete what was applied: kubectl delete -k kube/deploy, or your overlay"
 
 type uninstallOptions struct {
@@ -85,8 +85,8 @@ func (a *app) uninstall(ctx context.Context, o uninstallOptions) error {
 	return err
 }
 
-// uninstallAll gives back and waits; the document is what was seen last, nil if nothing
-// has agreed.
+// uninstallAll restores the nodes and waits. It returns the last state seen, or nil if the user
+// did not confirm.
 func (a *app) uninstallAll(ctx context.Context, r *operator.Removal, o uninstallOptions) (*operator.Document, error) {
 	doc, err := r.Look(ctx)
 	if err != nil || doc.State == operator.Done {
@@ -126,7 +126,7 @@ func (a *app) uninstallAll(ctx context.Context, r *operator.Removal, o uninstall
 	return doc, nil
 }
 
-// printUninstall says what is to be given back.
+// printUninstall prints what is to be restored.
 func (a *app) printUninstall(d *operator.Document) {
 	s := a.screen
 	line := a.line

@@ -18,9 +18,9 @@ import (
 	"fettle.dev/fettle/kube/cluster"
 )
 
-// unreached is the error of an API server that cannot be reached, or that takes nothing of
-// who asks, in one sentence for all verbs; another error stays as it is, and so does one
-// that says what to do, as how a run goes on that has begun.
+// unreached explains in one sentence, for all verbs, that the API server cannot be reached or
+// refuses the user. It returns other errors unchanged, and errors with a hint too, such as how
+// to continue a run.
 func (a *app) unreached(err error) error {
 	address := a.server
 	if _, rest, ok := strings.Cut(a.server, "://"); ok {
@@ -56,13 +56,13 @@ func (a *app) unreached(err error) error {
 	return err
 }
 
-// timedOut reports whether a request has taken too long, whoever has measured that.
+// timedOut reports whether a request has timed out, at the client or at the server.
 func timedOut(err error) bool {
 	var slow net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout()
 }
 
-// askedOf is what a server was asked for, as the error of the request names it.
+// askedOf returns the path of a request from the text of its error.
 func askedOf(text, address string) string {
 	_, after, _ := strings.Cut(text, address)
 	if end := strings.IndexAny(after, "?\": "); end >= 0 {
@@ -74,7 +74,7 @@ func askedOf(text, address string) string {
 	return ": " + after
 }
 
-// where says where the address of the API server is from.
+// where returns where the address of the API server comes from.
 func (o *kubeOptions) where() string {
 	if o.over.ClusterInfo.Server != "" {
 		return "of --server"
@@ -93,7 +93,7 @@ func (o *kubeOptions) where() string {
 	return fmt.Sprintf("context %q of %s", name, strings.Join(files, ", "))
 }
 
-// inFile says that the address is the kubeconfig's, where it is.
+// inFile returns that the address is in the kubeconfig, if it is.
 func (o *kubeOptions) inFile() string {
 	if o.over.ClusterInfo.Server != "" {
 		return ""
@@ -101,9 +101,9 @@ func (o *kubeOptions) inFile() string {
 	return " in the kubeconfig"
 }
 
-// turnedAway is the error of an API server that answers, and does not know who asks,
-// or was asked without TLS; nil for another one. client-go has words of its own for these,
-// which name no server, or none at all ("unknown").
+// turnedAway returns the error for an API server that does not accept the credentials, or was
+// sent HTTP without TLS; nil for other errors. client-go's own messages for these name no
+// server, or say only "unknown".
 func (a *app) turnedAway(err error) error {
 	code, said, known := refused(err)
 	server := fmt.Sprintf("the API server %s (%s)", a.server, a.kube.where())
@@ -126,8 +126,8 @@ func (a *app) turnedAway(err error) error {
 	return nil
 }
 
-// refused is what an API server has answered to a request, if an error is of that: client-go's
-// error, or the one of connections next to it.
+// refused returns the status and message of an API server's response, if err is such an error
+// of client-go or of package cluster.
 func refused(err error) (code int, said string, known bool) {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		s := status.Status()
@@ -145,8 +145,8 @@ func refused(err error) (code int, said string, known bool) {
 	return 0, "", false
 }
 
-// missingUser says that the context names a user that the kubeconfig does not have, so that
-// the request is anonymous; "" where that is not so, or something else says who asks.
+// missingUser returns that the context names a user missing in the kubeconfig, so that requests
+// are anonymous; "" if it does not, or if other options set the user.
 func (o *kubeOptions) missingUser() string {
 	who := o.over.AuthInfo
 	if o.over.Context.AuthInfo != "" || who.Token != "" || who.ClientCertificate != "" {
@@ -164,8 +164,8 @@ func (o *kubeOptions) missingUser() string {
 	return fmt.Sprintf("context %q names the user %q, which the kubeconfig does not have; it has %s", name, c.AuthInfo, namesOf(config.AuthInfos))
 }
 
-// within has requests of a configuration end with ctx, those too that are made without one:
-// client-go's look at what a server has.
+// within binds the requests of a configuration to ctx, also those made without a context, such
+// as client-go's discovery.
 func within(ctx context.Context, config *rest.Config) *rest.Config {
 	bound := rest.CopyConfig(config)
 	bound.Wrap(func(next http.RoundTripper) http.RoundTripper { return requests{ctx, next} })
@@ -191,7 +191,7 @@ func (r requests) RoundTrip(q *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// answer is a body whose request ends when it is closed.
+// answer is a response body that ends its request when it is closed.
 type answer struct {
 	io.ReadCloser
 	end func()
@@ -202,5 +202,5 @@ func (a answer) Close() error {
 	return a.ReadCloser.Close()
 }
 
-// WrappedRoundTripper is how client-go finds who can cancel a request.
+// WrappedRoundTripper lets client-go find a transport that can cancel a request.
 func (r requests) WrappedRoundTripper() http.RoundTripper { return r.next }

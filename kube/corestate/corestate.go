@@ -1,4 +1,4 @@
-// Package corestate says what the objects of pods and nodes tell of them.
+// Package corestate interprets the status of Pod and Node objects.
 package corestate
 
 import (
@@ -8,29 +8,29 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Ended reports whether nothing of a pod runs any more, and that it holds nothing.
+// Ended reports whether no container of a pod runs any more; it then holds no resources.
 func Ended(p *core.Pod) bool {
 	return p.Status.Phase == core.PodSucceeded || p.Status.Phase == core.PodFailed
 }
 
-// Stays reports whether a pod belongs to its node, so that a drain leaves it there: one of a
-// DaemonSet, or a static one.
+// Stays reports whether a drain leaves a pod on its node: a pod of a DaemonSet, or a static
+// pod.
 func Stays(p *core.Pod) bool {
 	owner := meta.GetControllerOf(p)
 	_, static := p.Annotations[core.MirrorPodAnnotationKey]
 	return static || owner != nil && owner.Kind == "DaemonSet"
 }
 
-// Ready reports whether a node is there and says of itself that it takes pods.
+// Ready reports whether a node exists and has the condition Ready.
 func Ready(n *core.Node) bool {
 	return n != nil && slices.ContainsFunc(n.Status.Conditions, func(c core.NodeCondition) bool {
 		return c.Type == core.NodeReady && c.Status == core.ConditionTrue
 	})
 }
 
-// NoWay says what a node lacks without which the API server cannot ask its kubelet, and
-// whose it is; "" where it lacks nothing. The API server looks for an address of the types
-// of its option --kubelet-preferred-address-types.
+// NoWay returns what a node lacks for the API server to reach its kubelet, and which component
+// has to provide it; "" if nothing. The API server uses the address types in its option
+// --kubelet-preferred-address-types.
 func NoWay(n *core.Node) string {
 	if len(n.Status.Addresses) > 0 {
 		return ""

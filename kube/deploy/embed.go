@@ -1,4 +1,4 @@
-// Package deploy holds what is applied to a cluster, as data.
+// Package deploy embeds the manifests that are applied to a cluster.
 package deploy
 
 import "embed"

@@ -1,6 +1,5 @@
-// Package etcd asks the members of a cluster's etcd how they are - their metrics, their
-// health and their API through its JSON gateway - and defragments them, one after the
-// other.
+// Package etcd reads the state of the members of a cluster's etcd - their metrics, their health
+// and their API through its JSON gateway - and defragments them one after the other.
 package etcd
 
 import (
@@ -18,8 +17,7 @@ import (
 	"fettle.dev/fettle/internal/product/etcd"
 )
 
-// number is one of the gateway's: JSON has no 64 bits, so that it writes them as texts,
-// and leaves out what is 0.
+// number is a number in the gateway's JSON, which writes 64-bit numbers as strings and omits 0.
 type number uint64
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -32,27 +30,27 @@ func (n *number) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// header is that of every answer.
+// header is the header of every response.
 type header struct {
 	Cluster  number `json:"cluster_id"`
 	Member   number `json:"member_id"`
 	Revision number `json:"revision"`
 }
 
-// Status is what a member says of itself (etcd, rpc.proto, StatusResponse).
+// Status is a member's status (etcd, rpc.proto, StatusResponse).
 type Status struct {
 	Cluster, Member, Leader uint64 // ids; Leader is 0 without a leader
 	Revision                uint64
 	Applied, Raft           uint64 // the last entries that it has applied, and that it knows
 	DatabaseBytes           uint64
-	// InUseBytes is what of them is used; with etcd before 3.4 it is not told, and 0.
+	// InUseBytes is the part of DatabaseBytes in use; etcd before 3.4 does not report it: 0.
 	InUseBytes uint64
 	Version    string
 	Errors     []string
 	Learner    bool
 }
 
-// parseStatus reads the answer to /v3/maintenance/status.
+// parseStatus parses the response of /v3/maintenance/status.
 func parseStatus(text []byte) (*Status, error) {
 	var a struct {
 		Header  header   `json:"header"`
@@ -80,14 +78,14 @@ func parseStatus(text []byte) (*Status, error) {
 	}, nil
 }
 
-// Peer is a member as the cluster's list has it.
+// Peer is a member in the cluster's member list.
 type Peer struct {
 	ID   uint64
 	Name string
 	URLs []string // at which it says it hears clients
 }
 
-// parsePeers reads the answer to /v3/cluster/member/list.
+// parsePeers parses the response of /v3/cluster/member/list.
 func parsePeers(text []byte) ([]Peer, error) {
 	var a struct {
 		Members []struct {
@@ -109,7 +107,7 @@ func parsePeers(text []byte) ([]Peer, error) {
 	return out, nil
 }
 
-// parseAlarms reads the answer to /v3/maintenance/alarm: the names, such as NOSPACE.
+// parseAlarms parses the response of /v3/maintenance/alarm: the names, such as NOSPACE.
 func parseAlarms(text []byte) ([]string, error) {
 	var a struct {
 		Alarms []struct {
@@ -128,7 +126,7 @@ func parseAlarms(text []byte) ([]string, error) {
 	return out, nil
 }
 
-// parseHealth reads the answer to /health: a truth, or the word for one before 3.5.
+// parseHealth parses the response of /health: a boolean, or a string before 3.5.
 func parseHealth(text []byte) (well bool, reason string, err error) {
 	var a struct {
 		Health any    `json:"health"`
@@ -146,7 +144,7 @@ func parseHealth(text []byte) (well bool, reason string, err error) {
 	return false, "", errors.New("it does not say whether it is well: is it etcd?")
 }
 
-// read reads an answer to a method.
+// read parses the response of a method.
 func read[T any](m *Member, method string, text []byte, err error, parse func([]byte) (T, error)) (T, error) {
 	var none T
 	if err != nil {
@@ -159,28 +157,28 @@ func read[T any](m *Member, method string, text []byte, err error, parse func([]
 	return v, nil
 }
 
-// Status asks how the member stands.
+// Status reads the member's status.
 func (m *Member) Status(ctx context.Context) (*Status, error) {
 	const method = "/v3/maintenance/status"
 	text, err := m.Call(ctx, method, struct{}{}, m.patience)
 	return read(m, method, text, err, parseStatus)
 }
 
-// Peers asks for the members of the cluster.
+// Peers reads the members of the cluster.
 func (m *Member) Peers(ctx context.Context) ([]Peer, error) {
 	const method = "/v3/cluster/member/list"
 	text, err := m.Call(ctx, method, struct{}{}, m.patience)
 	return read(m, method, text, err, parsePeers)
 }
 
-// Alarms asks for those of the cluster.
+// Alarms reads the alarms of the cluster.
 func (m *Member) Alarms(ctx context.Context) ([]string, error) {
 	const method = "/v3/maintenance/alarm"
 	text, err := m.Call(ctx, method, map[string]string{"action": "GET"}, m.patience)
 	return read(m, method, text, err, parseAlarms)
 }
 
-// Health asks whether the member is well, and why it is not.
+// Health reports whether the member is healthy, and the reason if it is not.
 func (m *Member) Health(ctx context.Context) (well bool, reason string, err error) {
 	text, err := m.Get(ctx, "/health", m.patience)
 	var refused *etcd.StatusError
@@ -194,7 +192,7 @@ func (m *Member) Health(ctx context.Context) (well bool, reason string, err erro
 	return well, reason, err
 }
 
-// compact drops all revisions before one, and waits until they are gone from the
+// compact removes all revisions before revision, and waits until they are gone from the
 // database.
 func (m *Member) compact(ctx context.Context, revision uint64) error {
 	_, err := m.Call(ctx, "/v3/kv/compaction", map[string]any{"revision": strconv.FormatUint(revision, 10), "physical": true}, longest)
@@ -204,37 +202,36 @@ func (m *Member) compact(ctx context.Context, revision uint64) error {
 	return err
 }
 
-// defragment rewrites the member's database. The member answers no request meanwhile.
+// defragment rewrites the member's database. The member answers no requests meanwhile.
 func (m *Member) defragment(ctx context.Context) error {
 	_, err := m.Call(ctx, "/v3/maintenance/defragment", struct{}{}, longest)
 	return err
 }
 
-// longest is how long a compaction and a defragmentation are waited for. With 0.57 s for
-// 270 MB (measured), 8 GiB on a disk that is a fifth as fast take a minute and a half.
+// longest is the time limit for a compaction and a defragmentation. At 0.57 s for 270 MB
+// (measured), 8 GiB on a disk a fifth as fast take a minute and a half.
 const longest = 10 * time.Minute
 
-// Access is what members want to see of who asks them.
+// Access holds the certificates for access to members.
 type Access = etcd.Access
 
-// Member is one, by the address at which it hears clients.
+// Member is an etcd member, addressed by its client URL.
 type Member struct {
 	*etcd.Client
 	patience time.Duration // for an answer, but that of a defragmentation
 }
 
-// patience is how long an answer is waited for where nothing else is said.
+// patience is the default time limit for an answer.
 const patience = 10 * time.Second
 
-// advice is what to do where a member does not answer: the options are those of who names
-// its address.
+// advice is what to do if a member does not answer; it names the options of the calling verb.
 var advice = etcd.Advice{
 	etcd.Unheard:   "name the address that --advertise-client-urls of the member has, or make a tunnel to it",
 	etcd.Untrusted: "--etcd-cacert names the authority of etcd",
 	etcd.Stranger:  "--etcd-cert and --etcd-key name a certificate that its authority has signed",
 }
 
-// Open checks addresses, https://HOST:PORT, and certificates; it sends no request.
+// Open checks addresses, https://HOST:PORT, and certificates. It sends no requests.
 func Open(urls []string, a Access) ([]*Member, error) {
 	var all []*Member
 	for _, text := range urls {
@@ -256,8 +253,7 @@ func Open(urls []string, a Access) ([]*Member, error) {
 	return all, nil
 }
 
-// Within has it wait no longer than d for an answer, but that of a defragmentation, where
-// d is above 0.
+// Within lowers the time limit for answers to d if d is above 0. Defragmentations keep theirs.
 func (m *Member) Within(d time.Duration) {
 	if d > 0 {
 		m.patience = min(m.patience, d)

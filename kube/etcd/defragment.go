@@ -8,55 +8,54 @@ import (
 	"time"
 )
 
-// Result is what a defragmentation has done.
+// Result is the result of a defragmentation.
 type Result struct {
 	Schema string `json:"schema"` // fettle/etcd-defragment/v1
 	Plan
-	// Compacted reports whether history before CompactTo is gone.
+	// Compacted reports whether the history before CompactTo has been removed.
 	Compacted bool `json:"compacted"`
-	// Done are the members, in the order of the work.
+	// Done are the members that were processed, in order.
 	Done []Done `json:"done"`
-	// Left are those that were not reached, because something went wrong before them.
+	// Left are the members that were not reached because of an earlier failure.
 	Left []string `json:"left"`
 }
 
-// Schema names the JSON form of Result.
+// Schema is the schema of Result's JSON.
 const Schema = "fettle/etcd-defragment/v1"
 
-// Done is what became of a member.
+// Done is the result for one member.
 type Done struct {
 	Endpoint    string `json:"endpoint"`
 	Leader      bool   `json:"leader"`
 	BeforeBytes uint64 `json:"before_bytes"` // of its database
 	AfterBytes  uint64 `json:"after_bytes"`
-	// Skipped says why it was left as it is; "" for a member that was defragmented.
+	// Skipped is the reason that a member was not defragmented; "" if it was.
 	Skipped   string  `json:"skipped,omitempty"`
 	DurationS float64 `json:"duration_s"`
 }
 
-// Work carries plans out.
+// Work carries out plans.
 type Work struct {
 	Members []*Member
-	// Tell is called with each step as it is done; it may be nil.
+	// Tell is called with each completed step; it may be nil.
 	Tell func(text string)
-	// Settle is how long the members may take to be well again after each step.
+	// Settle is the time limit for the members to become healthy again after each step.
 	Settle time.Duration
-	// Look is how often they are looked at meanwhile.
+	// Look is the interval between health checks.
 	Look time.Duration
-	// Calm is how long what is in use has to stay as it is after a compaction until it is
-	// believed. Members drop history in the background, and count what is free as they
-	// commit the writes of others (measured with 3.4.23: the second one from then on). A
-	// member without writes reports its old figures; a cluster of Kubernetes is
-	// written to every second.
+	// Calm is the time that the size in use has to stay constant after a compaction before it is
+	// trusted. Members remove history in the background, and update the free size as they commit
+	// later writes (measured with 3.4.23: from the second write on). A member without writes
+	// reports its old figures; a Kubernetes cluster writes every second.
 	Calm time.Duration
 }
 
-// ErrStopped means that a step was not followed by health, and nothing more was done.
+// ErrStopped means that the cluster was not healthy after a step, so the work stopped.
 var ErrStopped = errors.New("stopped")
 
-// Run compacts, and defragments the members that are above the limits then, one after the
-// other, the leader last. Before each step all members have to be well. The result is
-// what was done, also with an error; what was done stays.
+// Run compacts, and then defragments the members above the limits one after the other, the
+// leader last. All members have to be healthy before each step. It returns the result even with
+// an error; completed steps stay.
 func (w *Work) Run(ctx context.Context, p *Plan) (*Result, error) {
 	r := &Result{Schema: Schema, Plan: *p, Done: []Done{}, Left: []string{}}
 	if len(w.Members) == 0 {
@@ -108,9 +107,8 @@ func (w *Work) run(ctx context.Context, p *Plan, r *Result, left map[string]*Mem
 	return nil
 }
 
-// calm waits after a compaction until no member gives back any more, or for as long as
-// the cluster may take to settle. Clients write meanwhile, so that a hundredth of a
-// database counts for nothing.
+// calm waits after a compaction until the size in use is constant on all members, or Settle has
+// passed. Clients write meanwhile, so changes below 1 % of a database do not count.
 func (w *Work) calm(ctx context.Context) error {
 	end := time.Now().Add(w.Settle)
 	before, since := map[string]uint64{}, time.Now()
@@ -136,8 +134,8 @@ func (w *Work) calm(ctx context.Context) error {
 	}
 }
 
-// next is the member whose turn it is: any that follows, and the leader when no other is
-// left. Who leads may have changed meanwhile.
+// next returns the next member to defragment: a follower, or the leader if no other is left.
+// The leader may have changed meanwhile.
 func (w *Work) next(s *state, left map[string]*Member) *Member {
 	var leader *Member
 	for _, m := range w.Members {
@@ -153,8 +151,8 @@ func (w *Work) next(s *state, left map[string]*Member) *Member {
 	return leader
 }
 
-// one defragments a member, and waits until the cluster is well and the member has what
-// the others have. It is not interrupted: the member would go on anyway.
+// one defragments a member, and waits until the cluster is healthy and the member has caught
+// up. It ignores cancellation: the member would continue anyway.
 func (w *Work) one(ctx context.Context, m *Member, s *state, done *Done) error {
 	w.tell("%s is defragmented", m.URL)
 	var index uint64
@@ -178,7 +176,7 @@ func (w *Work) one(ctx context.Context, m *Member, s *state, done *Done) error {
 	return nil
 }
 
-// settle waits until all are well.
+// settle waits until all members are healthy.
 func (w *Work) settle(ctx context.Context, index uint64) error {
 	end := time.Now().Add(w.Settle)
 	for {

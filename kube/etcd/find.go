@@ -14,32 +14,32 @@ import (
 	"fettle.dev/fettle/kube/cluster"
 )
 
-// find looks up where the members of a cluster's etcd hear clients, as far as the
-// cluster itself shows that. It reads pods and the metadata of nodes, and no secret.
+// find discovers the client URLs of a cluster's etcd members, as far as the cluster shows them.
+// It reads pods and the metadata of nodes, and no secrets.
 
-// Found is what a cluster shows of its etcd.
+// Found is the result of the discovery.
 type Found struct {
-	// Endpoints are where members hear clients, as https://10.0.0.1:2379; none where the
-	// cluster shows none that another machine could use.
+	// Endpoints are the client URLs of members, such as https://10.0.0.1:2379; none if no URL is
+	// usable from another machine.
 	Endpoints []string
-	// From says what has shown them.
+	// From names the source of the URLs.
 	From string
-	// Without are pods of members of which no such address is shown.
+	// Without are pods of members without a usable URL.
 	Without []string
-	// Files says where the certificates are with which the API server asks the members;
-	// "" where that is not known.
+	// Files describes the paths of the certificates that the API server uses for etcd; "" if
+	// unknown.
 	Files string
-	// Unread is why a place could not be looked at, nil if all could.
+	// Unread is the reason that a source could not be read; nil if all could.
 	Unread error
 }
 
-// Guarded reports whether the members tell only who shows a certificate.
+// Guarded reports whether the members require a client certificate.
 func (f *Found) Guarded() bool {
 	return slices.ContainsFunc(f.Endpoints, func(e string) bool { return strings.HasPrefix(e, "https:") })
 }
 
-// Unasked tells a user without a certificate why no member was asked and what
-// to do. option is the one with which they name addresses.
+// Unasked explains to a user without a certificate why no member was queried and what to do.
+// option is the flag that names addresses.
 func (f *Found) Unasked(option string) string {
 	const certificates = "--etcd-cacert, --etcd-cert and --etcd-key"
 	if len(f.Endpoints) == 0 {
@@ -59,8 +59,8 @@ func (f *Found) Unasked(option string) string {
 	return text
 }
 
-// Members looks where clusters show their members, until one place has some. The error is
-// that of an API server which does not answer; what it refuses is in Found.
+// Members tries the places where clusters show their members, until one shows some. It returns
+// an error if the API server does not answer; refusals are in Found.
 func Members(ctx context.Context, s *cluster.Server) (*Found, error) {
 	f := &Found{}
 	var without []string // of places that show none
@@ -84,11 +84,11 @@ func Members(ctx context.Context, s *cluster.Server) (*Found, error) {
 	return &Found{Without: without, Unread: f.Unread}, nil
 }
 
-// URLsOf is the annotation where kubeadm notes the addresses of a member (kubeadm, constants.go,
+// URLsOf is the annotation with the client URLs of a member by kubeadm (kubeadm, constants.go,
 // EtcdAdvertiseClientUrlsAnnotationKey).
 const URLsOf = "kubeadm.kubernetes.io/etcd.advertise-client-urls"
 
-// pods looks at the static pods of kubeadm and of those that follow it.
+// pods reads the static pods of kubeadm and compatible installers.
 func (f *Found) pods(ctx context.Context, s *cluster.Server) error {
 	all, err := Pods(ctx, s, KubeSystem)
 	if err != nil {
@@ -99,15 +99,15 @@ func (f *Found) pods(ctx context.Context, s *cluster.Server) error {
 	}
 	f.From = "pods of kube-system"
 	if len(f.Endpoints) > 0 {
-		// What the API server is started with is a help, and no more.
+		// The arguments of the API server only help; errors are ignored.
 		servers, _ := list(ctx, s, "kube-system", "component=kube-apiserver")
 		f.Files = filesOf(servers)
 	}
 	return nil
 }
 
-// openShift looks at the static pods of OpenShift, which are in the network of their
-// nodes and hear clients at port 2379 (cluster-etcd-operator, pod.gotpl.yaml).
+// openShift reads the static pods of OpenShift, which use the network of their nodes and listen
+// for clients on port 2379 (cluster-etcd-operator, pod.gotpl.yaml).
 func (f *Found) openShift(ctx context.Context, s *cluster.Server) error {
 	all, err := Pods(ctx, s, OpenShift)
 	if err != nil {
@@ -125,8 +125,7 @@ func (f *Found) openShift(ctx context.Context, s *cluster.Server) error {
 	return nil
 }
 
-// apiServer looks at what the API server is started with: with an etcd outside of the
-// cluster, it names it.
+// apiServer reads the arguments of the API server, which name an etcd outside of the cluster.
 func (f *Found) apiServer(ctx context.Context, s *cluster.Server) error {
 	all, err := list(ctx, s, "kube-system", "component=kube-apiserver")
 	if err != nil {
@@ -139,7 +138,7 @@ func (f *Found) apiServer(ctx context.Context, s *cluster.Server) error {
 	return nil
 }
 
-// nodes looks at the notes of k3s and RKE2, whose etcd is in their own process or has its
+// nodes reads the annotations of k3s and RKE2, whose etcd runs in their own process or has its
 // addresses in a file (k3s, pkg/etcd, NodeAddressAnnotation).
 func (f *Found) nodes(ctx context.Context, s *cluster.Server) error {
 	var l struct {
@@ -165,7 +164,7 @@ func (f *Found) nodes(ctx context.Context, s *cluster.Server) error {
 	return nil
 }
 
-// filesOf says with which files the API server asks etcd.
+// filesOf returns the certificate files that the API server uses for etcd.
 func filesOf(servers []Pod) string {
 	for _, p := range servers {
 		ca, cert, key := p.Option("etcd-cafile"), p.Option("etcd-certfile"), p.Option("etcd-keyfile")
@@ -183,7 +182,7 @@ func (f *Found) add(pod, urls string) {
 	}
 }
 
-// addAll adds those of a list that another machine can use, and says how many these are.
+// addAll adds the usable addresses of a list, and returns their number.
 func (f *Found) addAll(urls string) (n int) {
 	for text := range strings.SplitSeq(urls, ",") {
 		if e := endpoint(text); e != "" {
@@ -196,8 +195,8 @@ func (f *Found) addAll(urls string) (n int) {
 	return n
 }
 
-// endpoint is an address as members are asked at, "" for one that only their own machine
-// has: here it would be another etcd.
+// endpoint returns the address of a member in the form used to query it; "" for a loopback
+// address, which would be another etcd here.
 func endpoint(text string) string {
 	u, err := url.Parse(strings.TrimSpace(text))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
@@ -210,26 +209,26 @@ func endpoint(text string) string {
 	return u.Scheme + "://" + net.JoinHostPort(name, cmp.Or(u.Port(), "2379"))
 }
 
-// Place is where a sort of cluster has the pods of its etcd.
+// Place is the namespace and the label of etcd's pods in a kind of cluster.
 type Place struct{ Namespace, selector string }
 
-// The places: those of kubeadm, of which many are made, and of OpenShift.
+// Places of kubeadm and its derivatives, and of OpenShift.
 var (
 	KubeSystem = Place{"kube-system", "component=etcd"}
 	OpenShift  = Place{"openshift-etcd", "app=etcd"}
 )
 
-// Pod is what is read of one.
+// Pod is the part of a pod that is read.
 type Pod struct {
 	Namespace, Name string
 	Annotations     map[string]string
-	// IP is its address; "" as long as it has none.
+	// IP is its address; "" while it has none.
 	IP string
 	// words are the command lines of its containers.
 	words [][]string
 }
 
-// Pods lists the pods of etcd of a place, but those that have ended.
+// Pods lists etcd's pods at a place, except those that have ended.
 func Pods(ctx context.Context, s *cluster.Server, at Place) ([]Pod, error) {
 	return list(ctx, s, at.Namespace, at.selector)
 }
@@ -264,8 +263,8 @@ func list(ctx context.Context, s *cluster.Server, namespace, selector string) ([
 	return out, nil
 }
 
-// Option is what an option is on the command line of the pod's first container that has
-// it, as --NAME=TEXT or --NAME TEXT; "" for none. The lines of a script are not read.
+// Option returns the value of an option, --NAME=TEXT or --NAME TEXT, in the first container
+// that has it; "" for none. Options inside scripts are not found.
 func (p *Pod) Option(name string) string {
 	for _, words := range p.words {
 		for i, w := range words {

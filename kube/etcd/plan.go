@@ -12,15 +12,15 @@ import (
 	"fettle.dev/fettle/internal/prometheus"
 )
 
-// Limits are from what on a member is defragmented: what is free in its database has to
-// be more than both.
+// Limits are the thresholds for a defragmentation: the free space in a member's database has to
+// exceed both.
 type Limits struct {
 	Share float64 `json:"free_share"` // of the database, 0 to 1
 	Bytes uint64  `json:"free_bytes"`
 }
 
-// Default are the limits from which on the operator of OpenShift defragments by itself
-// (openshift-docs, 4.9, "Defragmenting etcd data"): 45 % and 100 MB.
+// Default are the limits at which OpenShift's operator defragments by itself (openshift-docs,
+// 4.9, "Defragmenting etcd data"): 45 % and 100 MB.
 var Default = Limits{Share: 0.45, Bytes: 100e6}
 
 // worth reports whether a defragmentation of the database is worth it; false if the size in
@@ -29,8 +29,8 @@ func (l Limits) worth(size, inUse uint64) bool {
 	return inUse > 0 && size > inUse && size-inUse > l.Bytes && float64(size-inUse) > l.Share*float64(size)
 }
 
-// Refused is why nothing is defragmented: a member that stands still while another one is
-// ill can cost the cluster its quorum.
+// Refused lists the reasons not to defragment: a member that pauses while another one is
+// unhealthy can cost the cluster its quorum.
 type Refused struct{ Why []string }
 
 func (r *Refused) Error() string { return strings.Join(r.Why, "\n") }
@@ -41,32 +41,32 @@ type Step struct {
 	MemberID string `json:"member_id"` // as etcdctl prints it
 	Leader   bool   `json:"leader"`
 	Version  string `json:"version"`
-	// DatabaseBytes is the size of the file, InUseBytes what of it is used.
+	// DatabaseBytes is the size of the file, InUseBytes the part in use.
 	DatabaseBytes uint64 `json:"database_bytes"`
 	InUseBytes    uint64 `json:"in_use_bytes"`
-	// Worth reports whether it is above the limits by now; a compaction may bring it there.
+	// Worth reports whether it exceeds the limits now; a compaction may raise it above them.
 	Worth bool `json:"above_limits"`
 }
 
 // Plan is what a defragmentation would do.
 type Plan struct {
 	Limits Limits `json:"limits"`
-	// CompactTo is the revision before which history goes first; 0 for none.
+	// CompactTo is the revision before which history is removed first; 0 for none.
 	CompactTo uint64 `json:"compact_to_revision,omitempty"`
 	// Steps are in the order of the work, the leader last.
 	Steps []Step `json:"members"`
-	// NoSpace reports whether the cluster takes no writes, because its quota is full.
+	// NoSpace reports whether the cluster rejects writes because its quota is full.
 	NoSpace bool `json:"no_space_alarm"`
 }
 
-// state is a cluster at a moment, all of whose members are well.
+// state is a snapshot of a cluster whose members are all healthy.
 type state struct {
 	status  map[string]*Status // by URL
 	noSpace bool
 }
 
-// Make looks at the cluster and plans. The error is a *Refused where it is not to be
-// touched.
+// Make reads the state of the cluster and plans. It returns a *Refused if the cluster must not
+// be changed.
 func Make(ctx context.Context, members []*Member, l Limits, compact bool) (*Plan, error) {
 	if len(members) == 0 {
 		return nil, errNobody
@@ -86,7 +86,7 @@ func Make(ctx context.Context, members []*Member, l Limits, compact bool) (*Plan
 			p.CompactTo = max(p.CompactTo, x.Revision)
 		}
 	}
-	// Otherwise they are as they were named.
+	// Followers keep the order in which they were named.
 	slices.SortStableFunc(p.Steps, func(a, b Step) int {
 		switch {
 		case a.Leader == b.Leader:
@@ -99,8 +99,8 @@ func Make(ctx context.Context, members []*Member, l Limits, compact bool) (*Plan
 	return p, nil
 }
 
-// observe asks all members, and refuses a cluster that is not well, or of which not all
-// are named.
+// observe queries all members, and refuses a cluster that is unhealthy, or with members that
+// are not named.
 func observe(ctx context.Context, members []*Member) (*state, error) {
 	s := &state{status: map[string]*Status{}}
 	var why []string
@@ -130,7 +130,7 @@ func observe(ctx context.Context, members []*Member) (*state, error) {
 		s.noSpace = true
 	}
 	for _, m := range members {
-		// While an alarm is on, no member calls itself well.
+		// While an alarm is active, no member reports itself healthy.
 		well, reason, err := m.Health(ctx)
 		switch {
 		case err != nil:
@@ -160,7 +160,7 @@ func colon(reason string) string {
 	return ": " + reason
 }
 
-// disagree says in what the members are not of one mind.
+// disagree returns the differences between the members' views of the cluster.
 func (s *state) disagree(members []*Member) (why []string) {
 	first := s.status[members[0].URL]
 	ids := map[uint64]string{}
@@ -186,8 +186,7 @@ func (s *state) disagree(members []*Member) (why []string) {
 	return why
 }
 
-// missing returns the members of the cluster that no address names: it is not known
-// whether they are well.
+// missing returns the members of the cluster that were not named: their health is unknown.
 func (s *state) missing(ctx context.Context, members []*Member) (why []string, err error) {
 	peers, err := members[0].Peers(ctx)
 	if err != nil {
@@ -202,8 +201,7 @@ func (s *state) missing(ctx context.Context, members []*Member) (why []string, e
 	return why, nil
 }
 
-// caughtUp says whether all members are well, and have applied what the cluster had
-// agreed on until a moment.
+// caughtUp returns an error unless all members are healthy and have applied entry index.
 func caughtUp(ctx context.Context, members []*Member, index uint64) error {
 	s, err := observe(ctx, members)
 	if err != nil {
@@ -219,26 +217,26 @@ func caughtUp(ctx context.Context, members []*Member, index uint64) error {
 
 var errNobody = errors.New("no member is named")
 
-// Look is what one member says at a moment.
+// Look is a snapshot of one member.
 type Look struct {
 	URL string
-	// Silent is why it cannot be asked; nil if it can.
+	// Silent is the reason that it cannot be queried; nil if it can.
 	Silent error
 	Page   prometheus.Metrics
-	// Healthy and Reason are what it says of its health; Unwell is why it says nothing.
+	// Healthy and Reason are its reported health; Unwell is the reason that it reports none.
 	Healthy bool
 	Reason  string
 	Unwell  error
-	// Peers are the members of the cluster; none where it does not say, as at an address
-	// for metrics only.
+	// Peers are the members of the cluster; nil if it does not report them, as at an address for
+	// metrics only.
 	Peers []Peer
-	// ID is its own, 0 where it is not known.
+	// ID is its own ID, 0 if unknown.
 	ID uint64
-	// Version is what it reports; "" where it does not.
+	// Version is its reported version; "" if it reports none.
 	Version string
 }
 
-// Looks asks all of them at once.
+// Looks queries all members at once.
 func Looks(ctx context.Context, members []*Member) []Look {
 	out := make([]Look, len(members))
 	var all sync.WaitGroup
@@ -261,7 +259,7 @@ func (m *Member) look(ctx context.Context) Look {
 		return l
 	}
 	l.Healthy, l.Reason, l.Unwell = m.Health(ctx)
-	// An address of metrics need not serve the API too.
+	// An address for metrics may not serve the API.
 	if peers, err := m.Peers(ctx); err == nil {
 		l.Peers = peers
 	}

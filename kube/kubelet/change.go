@@ -11,20 +11,21 @@ import (
 	"time"
 )
 
-// Class is what a change of settings takes on a node. The higher one stands for all.
+// Class is what a node has to do for a change of settings. The highest class of a change
+// applies.
 type Class int
 
-// The classes.
+// Classes of a change.
 const (
 	// Nothing: the kubelet runs with these values already.
 	Nothing Class = iota
-	// Restart: the kubelet is started again; pods go on running.
+	// Restart: the kubelet is restarted; pods keep running.
 	Restart
-	// Drain: pods are moved away first, because what the managers have given them may
-	// not hold afterwards.
+	// Drain: pods are moved away first, because the resources that the managers assigned to them
+	// may change.
 	Drain
-	// Reboot: the machine has to be started again with other parameters of the kernel.
-	// It is reported, and never done.
+	// Reboot: the machine has to be rebooted with other kernel parameters. This is reported, and
+	// never done.
 	Reboot
 )
 
@@ -32,31 +33,30 @@ var classNames = [...]string{"nothing", "restart", "drain and restart", "reboot"
 
 func (c Class) String() string { return classNames[c] }
 
-// MarshalText is the class's name.
+// MarshalText returns the class's name.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// Change is what has to be done so that a kubelet runs with other settings.
+// Change is what has to be done for a kubelet to run with other settings.
 type Change struct {
 	Class Class `json:"class"`
-	// Settings are the names of those that change, in order.
+	// Settings are the names of the settings that change, sorted.
 	Settings []string `json:"settings,omitempty"`
-	// CPUState and MemoryState say that cpu_manager_state or memory_manager_state is of
-	// other settings then, so that a kubelet does not start with it.
+	// CPUState and MemoryState report whether cpu_manager_state or memory_manager_state would not
+	// match the new settings, so that the kubelet would not start with it.
 	CPUState    bool `json:"cpu_state,omitempty"`
 	MemoryState bool `json:"memory_state,omitempty"`
-	// Why says why it takes a reboot.
+	// Why is the reason for a reboot.
 	Why string `json:"why,omitempty"`
 }
 
-// ChangeOf compares two effective configurations. m is the machine, nil where it is not
-// known.
+// ChangeOf compares two effective configurations. m is the machine, nil if unknown.
 func ChangeOf(now, then Fields, m *Machine) Change {
 	var c Change
 	counted := !same("reservedSystemCPUs", now["reservedSystemCPUs"], nil) || !same("reservedSystemCPUs", then["reservedSystemCPUs"], nil)
 	for _, s := range settings {
 		a, b := s.standard(now), s.standard(then)
 		if counted && (s.name == "kubeReserved" || s.name == "systemReserved") {
-			// The kubelet counts reservedSystemCPUs instead, and says that as cpu of these.
+			// The kubelet derives their cpu from reservedSystemCPUs instead.
 			a, b = withoutCPU(a), withoutCPU(b)
 		}
 		if same(s.name, a, b) {
@@ -82,8 +82,7 @@ func ChangeOf(now, then Fields, m *Machine) Change {
 	return c
 }
 
-// ClassOf is what a change of a setting takes, whatever it is changed to; Nothing of one
-// that is not known.
+// ClassOf returns the class of any change of a setting; Nothing for an unknown setting.
 func ClassOf(name string) Class {
 	if s := find(name); s != nil {
 		return s.class
@@ -91,7 +90,7 @@ func ClassOf(name string) Class {
 	return Nothing
 }
 
-// standard is a setting's value, or else the kubelet's default
+// standard returns a setting's value, or else the kubelet's default
 // (pkg/kubelet/apis/config/v1beta1/defaults.go, 1.27 and later).
 func (s setting) standard(f Fields) any {
 	v := f[s.name]
@@ -119,12 +118,12 @@ func (s setting) standard(f Fields) any {
 	return nil
 }
 
-// gigantic is the size of pages of which a machine rarely has any that were not set
-// aside when it was started: 1 GiB.
+// gigantic is the page size, 1 GiB, of which a machine rarely has pages that were not reserved
+// at boot.
 const gigantic = 1 << 30
 
-// missingPages says which huge pages are to be reserved that the machine has none of and
-// that can only be set aside at its start.
+// missingPages returns which huge pages are to be reserved although the machine has none and
+// can only allocate them at boot.
 func missingPages(f Fields, m *Machine) string {
 	if m == nil {
 		return ""
@@ -151,8 +150,8 @@ func missingPages(f Fields, m *Machine) string {
 	return ""
 }
 
-// Values are settings as a kubelet runs with them: those of the configuration, the
-// kubelet's defaults where it has none, and nil where there is no default.
+// Values returns the named settings as a kubelet runs with them: from the configuration, or
+// else the kubelet's defaults, or nil without a default.
 func Values(f Fields, names []string) Fields {
 	out := Fields{}
 	for _, name := range names {
@@ -163,33 +162,31 @@ func Values(f Fields, names []string) Fields {
 	return out
 }
 
-// Config is what a KubeletConfig object asks of the pools that it selects.
+// Config is the settings that one KubeletConfig object requests for its pools.
 type Config struct {
 	Name    string
 	Created time.Time
 	Fields  Fields
 }
 
-// Want is what all KubeletConfig objects of a pool want together.
+// Want is what all KubeletConfig objects of a pool request together.
 type Want struct {
-	// Fields are the settings, without apiVersion and kind; none: the nodes keep their own.
+	// Fields are the settings, without apiVersion and kind; if empty, the nodes keep their own.
 	Fields Fields `json:"fields,omitempty"`
 	// Configs are the names of the objects, in the order in which they were merged.
 	Configs []string `json:"configs,omitempty"`
-	// Digest names the fields in a few characters: the same fields have the same one,
-	// no fields have "".
+	// Digest identifies the fields: equal fields have equal digests, no fields have "".
 	Digest string `json:"digest"`
-	// Notes are what is worth knowing: two objects want different values.
+	// Notes are warnings, such as two objects with different values.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// MaxConfigs is how many KubeletConfig objects a pool can have. OpenShift takes as many.
+// MaxConfigs is the maximum number of KubeletConfig objects per pool, as in OpenShift.
 const MaxConfigs = 10
 
-// WantOf merges the objects of a pool. The one that was made later goes before the
-// others, value by value; of two made in the same second the one whose name comes later.
-// The error says what of them may not be set, and then nothing of them holds: half of
-// a configuration may be worse than none of it.
+// WantOf merges the objects of a pool. For each value the newer object takes precedence, or
+// with equal times the one whose name sorts later. It returns an error if any of them may not
+// be set, and then none applies: half of a configuration may be worse than none.
 func WantOf(configs []Config) (Want, error) {
 	w := Want{Fields: Fields{}}
 	if len(configs) > MaxConfigs {
@@ -231,7 +228,7 @@ func joined(a, b error) error {
 	return fmt.Errorf("%w\n%w", a, b)
 }
 
-// Digest names fields; "" stands for none.
+// Digest returns the digest of fields; "" for none.
 func Digest(f Fields) string {
 	if len(f) == 0 {
 		return ""

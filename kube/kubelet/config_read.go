@@ -13,20 +13,19 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// Objects are those of a file, in its order.
+// Objects are the objects of a file, in order.
 type Objects struct {
 	Configs []KubeletConfig
 	Pools   []KubeletPool
 }
 
-// maxFile caps a file, in bytes.
+// maxFile is the maximum size of a file, in bytes.
 const maxFile = 4 << 20
 
-// Read reads the KubeletConfig and KubeletPool objects of a file, YAML documents or JSON,
-// by themselves or in a List, as kubectl get prints them. A file without any is an error.
-// It takes what an API server takes and nothing else: a field that there is not, a value
-// of another type and anything that is there twice are errors, with file and line and the
-// field.
+// Read reads the KubeletConfig and KubeletPool objects of a file: YAML documents or JSON,
+// single or in a List as kubectl get prints them. A file without any is an error. Like an API
+// server it refuses unknown fields and values of another type, and also duplicates; errors name
+// the file, the line and the field.
 func Read(file string, data []byte) (Objects, error) {
 	var out Objects
 	r := strict.Objects(file, maxFile)
@@ -57,7 +56,7 @@ func Read(file string, data []byte) (Objects, error) {
 	return out, nil
 }
 
-// items are the documents, with what is in it in the place of each List.
+// items returns the documents, with each List replaced by its items.
 func items(r *strict.Reader, documents []*yaml.Node) []*yaml.Node {
 	var out []*yaml.Node
 	for _, n := range documents {
@@ -87,8 +86,8 @@ func items(r *strict.Reader, documents []*yaml.Node) []*yaml.Node {
 	return out
 }
 
-// Config is what the object asks for. The error says what of it fettle cannot do, or
-// cannot be read.
+// Config returns the settings that the object requests. It returns an error if some cannot be
+// read or are not supported by fettle.
 func (k *KubeletConfig) Config() (Config, error) {
 	c := Config{Name: k.Name, Created: k.CreationTimestamp.Time}
 	for field, set := range map[string]bool{
@@ -108,8 +107,8 @@ func (k *KubeletConfig) Config() (Config, error) {
 	return c, nil
 }
 
-// Selecting are the objects that select a pool with labels. An object whose selector
-// cannot be read selects nothing, and is in wrong.
+// Selecting returns the objects that select a pool with the given labels. An object whose
+// selector cannot be read selects nothing, and is in wrong.
 func Selecting(all []KubeletConfig, poolLabels map[string]string) (selecting []KubeletConfig, wrong error) {
 	for i := range all {
 		s, err := metav1.LabelSelectorAsSelector(all[i].Spec.MachineConfigPoolSelector)
@@ -124,7 +123,7 @@ func Selecting(all []KubeletConfig, poolLabels map[string]string) (selecting []K
 	return slices.Clip(selecting), wrong
 }
 
-// WantOfConfig is what the objects want of a pool with labels, merged.
+// WantOfConfig returns the merged requests of the objects for a pool with the given labels.
 func WantOfConfig(all []KubeletConfig, poolLabels map[string]string) (Want, error) {
 	selecting, wrong := Selecting(all, poolLabels)
 	var configs []Config

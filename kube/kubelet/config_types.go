@@ -7,13 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// kubeletconfig has the objects that ask for settings of kubelets, and reads them
-// strictly from files: KubeletConfig of machineconfiguration.openshift.io/v1, as
-// OpenShift has it, and KubeletPool of fettle.dev/v1alpha1, which says what OpenShift's
-// MachineConfigPool says of a roll-out, for clusters that have none. NodeKubelet is what
-// the operator and the agent of a node say to each other.
+// kubeletconfig defines the objects that request kubelet settings, and reads them strictly from
+// files: OpenShift's KubeletConfig of machineconfiguration.openshift.io/v1, and KubeletPool of
+// fettle.dev/v1alpha1, which controls a rollout as MachineConfigPool does, for clusters without
+// OpenShift. Through NodeKubelet the operator and a node's agent communicate.
 
-// The APIs.
+// Versions of the APIs.
 var (
 	ConfigVersion = schema.GroupVersion{Group: "machineconfiguration.openshift.io", Version: "v1"}
 	PoolVersion   = schema.GroupVersion{Group: "fettle.dev", Version: "v1alpha1"}
@@ -52,7 +51,7 @@ type KubeletConfigSpec struct {
 	TLSSecurityProfile *runtime.RawExtension `json:"tlsSecurityProfile,omitempty"`
 }
 
-// KubeletConfigStatus is what became of it.
+// KubeletConfigStatus is the result of applying it.
 //
 // +kubebuilder:object:generate=true
 type KubeletConfigStatus struct {
@@ -60,7 +59,7 @@ type KubeletConfigStatus struct {
 	Conditions         []KubeletConfigCondition `json:"conditions,omitempty"`
 }
 
-// KubeletConfigCondition is OpenShift's, of the type Success or Failure.
+// KubeletConfigCondition is OpenShift's condition of the type Success or Failure.
 //
 // +kubebuilder:object:generate=true
 type KubeletConfigCondition struct {
@@ -71,13 +70,13 @@ type KubeletConfigCondition struct {
 	Message            string                 `json:"message,omitempty"`
 }
 
-// The types of a KubeletConfigCondition.
+// Types of a KubeletConfigCondition.
 const (
 	Success = "Success"
 	Failure = "Failure"
 )
 
-// KubeletConfigList is a list of them.
+// KubeletConfigList is a list of KubeletConfig objects.
 //
 // +kubebuilder:object:root=true
 type KubeletConfigList struct {
@@ -87,8 +86,8 @@ type KubeletConfigList struct {
 	Items []KubeletConfig `json:"items"`
 }
 
-// KubeletPool is nodes whose kubelets have the same settings, and how a change of these
-// goes from one to the next. Its labels are what a KubeletConfig selects it by.
+// KubeletPool is a set of nodes whose kubelets have the same settings, and the rules for their
+// rollout. KubeletConfig objects select it by its labels.
 //
 // +kubebuilder:object:root=true
 type KubeletPool struct {
@@ -99,38 +98,38 @@ type KubeletPool struct {
 	Status KubeletPoolStatus `json:"status,omitzero"`
 }
 
-// KubeletPoolSpec is the pool.
+// KubeletPoolSpec is the specification of a pool.
 //
 // +kubebuilder:object:generate=true
 type KubeletPoolSpec struct {
-	// NodeSelector selects nodes by their labels. None, and an empty one, select nothing.
+	// NodeSelector selects nodes by their labels. A nil or empty selector selects nothing.
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
-	// MaxUnavailable is how many nodes may be unavailable at once, for any reason: a
-	// number, or a percentage, rounded down. None, and what comes to 0, is 1.
+	// MaxUnavailable is the maximum number of nodes unavailable at once, for any reason: a number,
+	// or a percentage, rounded down. nil and 0 mean 1.
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// Paused lets no node begin.
+	// Paused prevents nodes from beginning a change.
 	Paused bool `json:"paused,omitempty"`
-	// ManagementState is Managed, or Removed: then the nodes get back what they had before
-	// fettle came, by slots as ever, whatever KubeletConfig objects want. None is Managed.
+	// ManagementState is Managed, the default, or Removed: then the nodes' settings from before
+	// fettle are restored, with the usual limits, whatever KubeletConfig objects request.
 	ManagementState string `json:"managementState,omitempty" pattern:"^(Managed|Removed)$"`
 }
 
-// The management states of a pool.
+// Management states of a pool.
 const (
 	Managed = "Managed"
 	Removed = "Removed"
 )
 
-// KubeletPoolStatus is how far a change is.
+// KubeletPoolStatus is the progress of a change.
 //
 // +kubebuilder:object:generate=true
 type KubeletPoolStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Digest names the settings that are wanted; KubeletConfigs the objects they come from.
+	// Digest identifies the requested settings; KubeletConfigs are the objects they come from.
 	Digest         string   `json:"digest,omitempty"`
 	KubeletConfigs []string `json:"kubeletConfigs,omitempty"`
-	// Nodes counts the nodes of the pool, Updated those that have the settings,
-	// Unavailable those that are unavailable.
+	// Nodes counts the nodes of the pool, Updated those with the settings, Unavailable the
+	// unavailable ones.
 	Nodes       int32 `json:"nodes,omitempty"`
 	Updated     int32 `json:"updated,omitempty"`
 	Unavailable int32 `json:"unavailable,omitempty"`
@@ -139,14 +138,14 @@ type KubeletPoolStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// The conditions of a KubeletPool.
+// Conditions of a KubeletPool.
 const (
 	Updated  = "Updated"  // all nodes have the settings
 	Updating = "Updating" // nodes change, or wait for it
 	Degraded = "Degraded" // the rollout has stopped until an administrator acts
 )
 
-// KubeletPoolList is a list of them.
+// KubeletPoolList is a list of KubeletPool objects.
 //
 // +kubebuilder:object:root=true
 type KubeletPoolList struct {
@@ -156,7 +155,7 @@ type KubeletPoolList struct {
 	Items []KubeletPool `json:"items"`
 }
 
-// AddToScheme tells a scheme of the types.
+// AddToScheme registers the types in a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(ConfigVersion, &KubeletConfig{}, &KubeletConfigList{})
 	metav1.AddToGroupVersion(s, ConfigVersion)
@@ -165,9 +164,9 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// NodeKubelet is the kubelet of one node: what it is to run with, and what became of
-// that. It is named like the node. The operator writes its spec, the agent of the node
-// its status.
+// NodeKubelet is the kubelet of one node: its requested settings and the result. It has the
+// name of the node. The operator writes its spec, the agent of the node its status.
+//
 //
 // +kubebuilder:object:root=true
 type NodeKubelet struct {
@@ -178,39 +177,39 @@ type NodeKubelet struct {
 	Status NodeKubeletStatus `json:"status,omitzero"`
 }
 
-// NodeKubeletSpec is what the node is told.
+// NodeKubeletSpec is the operator's request to the node.
 //
 // +kubebuilder:object:generate=true
 type NodeKubeletSpec struct {
-	// Pool is the KubeletPool of the node; "" for a node that no pool has any more.
+	// Pool is the KubeletPool of the node; "" if no pool selects the node any more.
 	Pool string `json:"pool,omitempty"`
-	// Turn counts how often the node was told to begin. It has its slot as long as
-	// status.turn is another one: whoever raises it has counted who is unavailable.
+	// Turn counts the requests to begin. The node occupies a slot while status.turn differs: the
+	// operator counts unavailable nodes before it raises it.
 	Turn int64 `json:"turn,omitempty"`
-	// Since is when it was told.
+	// Since is the time of that request.
 	Since metav1.Time `json:"since,omitzero"`
-	// Digest names the settings of that turn; "" that the node gets its own back.
+	// Digest identifies the settings of that turn; "" restores the node's own.
 	Digest string `json:"digest,omitempty"`
 	// KubeletConfig are the settings, KubeletConfigs the objects that they come from.
 	KubeletConfig  *runtime.RawExtension `json:"kubeletConfig,omitempty"`
 	KubeletConfigs []string              `json:"kubeletConfigs,omitempty"`
-	// Retry is what the pool's annotation RetryAnnotation said then.
+	// Retry is the value of the pool's annotation RetryAnnotation at that time.
 	Retry string `json:"retry,omitempty"`
 }
 
-// RetryAnnotation of a KubeletPool lets nodes try settings again that have failed on
-// them, or that they could not begin with, each time that it gets another value.
+// RetryAnnotation of a KubeletPool makes nodes retry settings that failed or were blocked on
+// them, each time its value changes.
 const RetryAnnotation = "fettle.dev/retry"
 
-// SettingsAnnotation of a Node names the settings that its kubelet has of fettle's, as long
-// as it has some. It outlives the objects of fettle, which may be deleted first, and so
-// says then which nodes have them still.
+// SettingsAnnotation of a Node identifies the settings that its kubelet has from fettle, while
+// it has any. It outlives the objects of fettle, which may be deleted first, and so shows which
+// nodes still have settings.
 const SettingsAnnotation = "fettle.dev/kubelet-settings"
 
-// NodePhase is how a node's last turn ended.
+// NodePhase is the result of a node's last turn.
 type NodePhase string
 
-// The phases. An agent that has said nothing yet has none.
+// Phases of a node; "" until its agent has reported.
 const (
 	Settled          NodePhase = "Settled" // it runs with what status.has names, and nothing is wrong
 	ConditionFailed  NodePhase = "Failed"  // it has tried, and runs with its former settings
@@ -218,32 +217,33 @@ const (
 	ConditionBlocked NodePhase = "Blocked" // nothing was tried: something is in the way, which the message names
 )
 
-// NodeKubeletStatus is what the agent of the node says.
+// NodeKubeletStatus is the report of the node's agent.
 //
 // +kubebuilder:object:generate=true
 type NodeKubeletStatus struct {
-	// Turn is the last one that has ended.
+	// Turn is the last turn that has ended.
 	Turn  int64     `json:"turn,omitempty"`
 	Phase NodePhase `json:"phase,omitempty"`
-	// Has names the settings that the node has of fettle's, Tried those of the last turn.
+	// Has identifies the node's settings from fettle, Tried those of the last turn.
 	Has   string `json:"has,omitempty"`
 	Tried string `json:"tried,omitempty"`
-	// Settings are the names of those that the last turn changed, or was to.
+	// Settings are the names of the settings that the last turn changed or tried to change.
 	Settings []string `json:"settings,omitempty"`
-	// Step is where it failed, Message why, LastWords the end of the kubelet's log then.
+	// Step is the step that failed, Message the error, LastWords the end of the kubelet's log
+	// then.
 	Step      string `json:"step,omitempty"`
 	Message   string `json:"message,omitempty"`
 	LastWords string `json:"lastWords,omitempty"`
-	// Waiting is what keeps the present turn from going on, while that is tried again.
+	// Waiting is what blocks the present turn, which is retried.
 	Waiting string `json:"waiting,omitempty"`
-	// DownMilliseconds is how long no kubelet was there.
+	// DownMilliseconds is the time without a running kubelet.
 	DownMilliseconds int64 `json:"downMilliseconds,omitempty"`
 }
 
-// Changing reports whether the node was told to begin and has not said how that ended.
+// Changing reports whether the node was told to begin and has not reported the result.
 func (k *NodeKubelet) Changing() bool { return k.Spec.Turn != k.Status.Turn }
 
-// NodeKubeletList is a list of them.
+// NodeKubeletList is a list of NodeKubelet objects.
 //
 // +kubebuilder:object:root=true
 type NodeKubeletList struct {
@@ -253,6 +253,6 @@ type NodeKubeletList struct {
 	Items []NodeKubelet `json:"items"`
 }
 
-// Stuck is the reason of a pool's condition Degraded where a node does not say how its
-// change ended.
+// Stuck is the reason of a pool's condition Degraded if a node does not report the result of
+// its change.
 const Stuck = "Stuck"

@@ -19,14 +19,14 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// Fields are those of a KubeletConfiguration, of all or of a part of it, as JSON has
-// them: whole numbers are int64, others float64. What is in them is never changed.
+// Fields are fields of a KubeletConfiguration, of all or of a part of it, with JSON's types:
+// whole numbers are int64, others float64. They are never modified.
 type Fields map[string]any
 
-// maxText bounds a configuration, in bytes. A thousand settings are a few thousand.
+// maxText bounds a configuration, in bytes. A thousand settings take a few thousand.
 const maxText = 1 << 20
 
-// Parse reads fields from YAML or JSON. A field that is there twice is an error.
+// Parse parses fields from YAML or JSON. A duplicate field is an error.
 func Parse(text []byte) (Fields, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("it has %d bytes: more than %d are not read", len(text), maxText)
@@ -50,12 +50,11 @@ func Parse(text []byte) (Fields, error) {
 	return f, err
 }
 
-// Merge is the JSON merge patch of RFC 7386, by which a kubelet puts a drop-in over
-// what it has: an object is merged, null removes, and everything else, lists too, takes
-// the place of what was there.
+// Merge returns the JSON merge patch of RFC 7386, as a kubelet merges a drop-in: objects are
+// merged, null removes, and everything else, including lists, is replaced.
 func Merge(under, over Fields) Fields { return merge(under, over) }
 
-// MergeAll merges drop-ins into what is under them, the first one first.
+// MergeAll merges drop-ins over under, in order.
 func MergeAll(under Fields, dropIns []Fields) Fields {
 	for _, over := range dropIns {
 		under = Merge(under, over)
@@ -85,8 +84,8 @@ func merge(under, over map[string]any) map[string]any {
 // header begins a drop-in of fettle's.
 const header = "# Written by fettle from KubeletConfig objects. What is changed here by hand stops\n# fettle from changing it again.\n"
 
-// DropIn is the text of the drop-in with fields; it is the same for the same fields.
-// No fields have no drop-in.
+// DropIn returns the text of the drop-in with the given fields; it is deterministic. Without
+// fields it returns "".
 func DropIn(f Fields) (string, error) {
 	if len(f) == 0 {
 		return "", nil
@@ -99,8 +98,8 @@ func DropIn(f Fields) (string, error) {
 	return header + string(b), nil
 }
 
-// canonical is a value as it can be compared: what a kubelet prints of a value that it
-// was given in another spelling is the same.
+// canonical returns a value in a comparable form: a kubelet may print a value in another
+// spelling than it was given.
 func canonical(name string, v any) any {
 	switch name {
 	case "reservedMemory":
@@ -143,13 +142,13 @@ func canonical(name string, v any) any {
 	return v
 }
 
-// exact is an amount in one spelling: 0.5 is 500m.
+// exact returns a quantity in one spelling: 0.5 equals 500m.
 func exact(q resource.Quantity) string {
 	r, _ := new(big.Rat).SetString(q.AsDec().String())
 	return r.RatString()
 }
 
-// same compares two values of a setting; nil is one that is not there.
+// same reports whether two values of a setting are equal; nil is a missing value.
 func same(name string, a, b any) bool {
 	empty := func(v any) bool {
 		r := reflect.ValueOf(v)
@@ -161,7 +160,7 @@ func same(name string, a, b any) bool {
 	return reflect.DeepEqual(canonical(name, a), canonical(name, b))
 }
 
-// Difference is a setting that a kubelet does not run with as it should.
+// Difference is a setting with which a kubelet does not run as requested.
 type Difference struct {
 	Name string `json:"name"`
 	Want any    `json:"want"`
@@ -174,10 +173,9 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s is %s, want %s", d.Name, has, want)
 }
 
-// Differences compares what is wanted with what a kubelet runs with (its /configz), one
-// setting after the other; what is not wanted is not looked at. A kubelet with
-// reservedSystemCPUs counts those itself: cpu of kubeReserved and systemReserved is then
-// what it makes of them (cmd/kubelet/app/server.go, run).
+// Differences compares the requested settings with those that a kubelet runs with (its
+// /configz); it ignores other settings. A kubelet with reservedSystemCPUs derives the cpu of
+// kubeReserved and systemReserved itself (cmd/kubelet/app/server.go, run).
 func Differences(want, has Fields) []Difference {
 	counted := !same("reservedSystemCPUs", has["reservedSystemCPUs"], nil)
 	var out []Difference
@@ -212,7 +210,7 @@ func withoutCPU(v any) any {
 	return m
 }
 
-// only leaves of an object what the other has too: a drop-in is merged into it.
+// only keeps of an object the keys in of, because a drop-in is merged into an object.
 func only(v any, of map[string]any) any {
 	m, ok := v.(map[string]any)
 	if !ok {

@@ -1,6 +1,6 @@
-// preview says what a roll-out of KubeletConfig objects would do to the nodes of
-// a cluster, from what was read of it: which settings each pool gets, what that takes on
-// each node, what is in its way, and in which order the nodes would go.
+// preview computes what a rollout of KubeletConfig objects would do to the nodes of a cluster
+// that was read: which settings each pool gets, what each node has to do, what blocks it, and
+// in which order the nodes would change.
 
 package kubelet
 
@@ -17,7 +17,7 @@ import (
 	"fettle.dev/fettle/kube/cluster"
 )
 
-// Cluster is what was read of one.
+// Cluster is the data read from a cluster.
 type Cluster struct {
 	Configs []KubeletConfig
 	Pools   []PoolPreview
@@ -31,28 +31,28 @@ type PoolPreview struct {
 	NodeSelector   *metav1.LabelSelector
 	MaxUnavailable *intstr.IntOrString
 	Paused         bool
-	// Retry is what its annotation kubeletconfig.RetryAnnotation says.
+	// Retry is the value of its annotation kubeletconfig.RetryAnnotation.
 	Retry string
-	// Theirs reports whether it is a MachineConfigPool: what its nodes have is not in fettle's
-	// drop-ins, and only what the kubelets run with says it.
+	// Theirs reports whether it is a MachineConfigPool: its nodes' settings are not in fettle's
+	// drop-ins, and are known only from the running kubelets.
 	Theirs bool
-	// Removed reports whether its nodes get back what they had, whatever is wanted.
+	// Removed reports whether its nodes' own settings are restored, whatever is requested.
 	Removed bool
 }
 
 // NodePreview is a node of the cluster.
 type NodePreview struct {
 	core.Node
-	// Runs is what its kubelet runs with (/configz); where it is nil, Unread says why.
+	// Runs is the configuration its kubelet runs with (/configz); if nil, Unread has the reason.
 	Runs   Fields
 	Unread string
-	// Kubelet is what its agent was told, and what it reported; nil without such an object.
+	// Kubelet is the node's NodeKubelet object; nil without one.
 	Kubelet *NodeKubelet
-	// Pods are those on it that have not ended.
+	// Pods are the pods on it that have not ended.
 	Pods []core.Pod
 }
 
-// Plan is what would be done.
+// Plan is the predicted rollout.
 type Plan struct {
 	Schema string     `json:"schema"` // fettle/kubelet-plan/v1
 	Pools  []PoolPlan `json:"pools"`
@@ -61,47 +61,47 @@ type Plan struct {
 	Notes      []string `json:"notes,omitempty"`
 }
 
-// PoolPlan is what would be done to the nodes of a pool.
+// PoolPlan is the predicted rollout of one pool.
 type PoolPlan struct {
 	Name string `json:"name"`
-	// KubeletConfigs are the objects that select it, Settings what they want together.
+	// KubeletConfigs are the objects that select it, Settings their merged settings.
 	KubeletConfigs []string `json:"kubelet_configs,omitempty"`
 	Settings       Fields   `json:"settings,omitempty"`
 	Notes          []string `json:"notes,omitempty"`
-	// Refused says why nothing of it would be done.
+	// Refused is the reason that nothing would be done.
 	Refused string `json:"refused,omitempty"`
-	// Releases are what the releases of the nodes' kubelets make of what the objects say,
-	// those that have something to say of it.
+	// Releases are the effects of the objects on each release of the nodes' kubelets, if there is
+	// anything to report.
 	Releases       []ReleasePlan `json:"releases,omitempty"`
 	MaxUnavailable int           `json:"max_unavailable"`
 	Stopped        string        `json:"stopped,omitempty"`
 	Nodes          []NodePlan    `json:"nodes,omitempty"`
 }
 
-// NodePlan is what would be done to a node.
+// NodePlan is the predicted change of a node.
 type NodePlan struct {
 	Name string `json:"name"`
-	// Order is its place in the roll-out, from 1; 0 where it would not be changed.
+	// Order is its position in the rollout, from 1; 0 if it would not be changed.
 	Order int `json:"order,omitempty"`
 	// Now reports whether it would begin at once.
 	Now bool `json:"now,omitempty"`
 	// Class is nothing, restart, drain and restart, or unknown.
 	Class    string   `json:"class"`
 	Settings []string `json:"settings,omitempty"`
-	// Moves is how many pods a drain would move away.
+	// Moves is the number of pods that a drain would move away.
 	Moves int `json:"moves,omitempty"`
-	// Problem says why it would be refused on the node, Held why the node has to wait.
+	// Problem is why the node would refuse the change, Held why it has to wait.
 	Problem string `json:"problem,omitempty"`
 	Held    string `json:"held,omitempty"`
-	// Unread reports whether the problem is that its kubelet could not be read: whether it would be
-	// refused there is not known.
+	// Unread reports whether the problem is that its kubelet could not be read: whether the node
+	// would refuse is unknown.
 	Unread bool `json:"unread,omitempty"`
 }
 
-// Unknown is the class of a change of a kubelet that does not say what it runs with.
+// Unknown is the class of a change of a kubelet whose configuration is unknown.
 const Unknown = "unknown"
 
-// Of makes the plan.
+// Of returns the plan for a cluster.
 func Of(c Cluster) Plan {
 	p := Plan{Schema: "fettle/kubelet-plan/v1", Pools: []PoolPlan{}}
 	var selectors []Selector
@@ -151,7 +151,7 @@ func Of(c Cluster) Plan {
 	return p
 }
 
-// nodes looks at each node of the pool and puts them in order.
+// nodes plans each node of the pool and puts the nodes in order.
 func (p *PoolPlan) nodes(pool PoolPreview, want Want, all []NodePreview, members map[string]Member) {
 	plans := map[string]*NodePlan{}
 	var states []Node
@@ -177,7 +177,7 @@ func (p *PoolPlan) nodes(pool PoolPreview, want Want, all []NodePreview, members
 		}
 		tried := s.Tried == want.Digest || s.Phase == Changing || s.Phase == Broken
 		if plan.Problem != "" && (s.Phase == Idle || !tried) {
-			// So its agent will say of these settings, whatever it has said of others.
+			// Its agent will report this about the settings, whatever it reported about others.
 			s.Phase, s.Tried, s.Why = Blocked, want.Digest, plan.Problem
 		}
 		states = append(states, s)
@@ -210,8 +210,7 @@ func (p *PoolPlan) nodes(pool PoolPreview, want Want, all []NodePreview, members
 	slices.SortStableFunc(p.Nodes, func(a, b NodePlan) int { return cmp.Or(place(a)-place(b), cmp.Compare(a.Name, b.Name)) })
 }
 
-// plan is what the settings take on the node as s has it, and which ones it is to have no
-// more.
+// plan returns the change of the node, whose state is s, and the settings it is to lose.
 func (n *NodePreview) plan(pool PoolPreview, want Want, s Node) (p NodePlan, back []string) {
 	p.Name = n.Name
 	switch {
@@ -229,7 +228,7 @@ func (n *NodePreview) plan(pool PoolPreview, want Want, s Node) (p NodePlan, bac
 	then := Merge(n.Runs, want.Fields)
 	c := ChangeOf(n.Runs, then, nil)
 	if !pool.Theirs && s.Has != want.Digest {
-		// The drop-in is another one, which a kubelet reads when it starts.
+		// The drop-in changes, and a kubelet reads it when it starts.
 		c.Class = max(c.Class, Restart)
 		back = n.back(want)
 	}

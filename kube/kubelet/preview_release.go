@@ -10,18 +10,18 @@ import (
 	"fettle.dev/fettle/internal/kuberelease"
 )
 
-// ReleasePlan is what the kubelets of a release make of what the objects of a pool say.
+// ReleasePlan is the effect of a pool's objects on the kubelets of a release.
 type ReleasePlan struct {
-	// Kubernetes is the release, "" where the nodes' version cannot be read.
+	// Kubernetes is the release, "" if the nodes' version cannot be parsed.
 	Kubernetes string   `json:"kubernetes,omitempty"`
 	Nodes      []string `json:"nodes"`
 	kuberelease.Verdict
-	// Unjudged says why nothing is said of them.
+	// Unjudged is the reason that the effect is unknown.
 	Unjudged string `json:"unjudged,omitempty"`
 }
 
-// kubelet is the node's, by what it says of its version. The version of its control groups is
-// known only where the kubelet runs although it would fail on version 1.
+// kubelet returns the node's kubelet release from its reported version. Its cgroup version is
+// known only if the kubelet runs although it would fail on version 1.
 func (n *NodePreview) kubelet() kuberelease.Kubelet {
 	k := kuberelease.KubeletOf(n.Status.NodeInfo.KubeletVersion)
 	if n.Runs["failCgroupV1"] == true && kuberelease.Known().HasField("failCgroupV1", k.Release) {
@@ -30,8 +30,8 @@ func (n *NodePreview) kubelet() kuberelease.Kubelet {
 	return k
 }
 
-// judged is what a kubelet makes of fields. Where the version of its control groups is not
-// known, what it would refuse on version 1 is unknown.
+// judged returns the effect of fields on a kubelet. If its cgroup version is unknown, what it
+// would refuse on version 1 is unknown.
 func judged(f Fields, k kuberelease.Kubelet) kuberelease.Verdict {
 	j := kuberelease.Judge(f, k)
 	if k.Cgroup != 0 {
@@ -47,8 +47,8 @@ func judged(f Fields, k kuberelease.Kubelet) kuberelease.Verdict {
 	return j
 }
 
-// byRelease judges what the objects of the pool say, also what fettle does not set, by the
-// release of each node.
+// byRelease judges the fields of the pool's objects, including those that fettle does not set,
+// by the release of each node.
 func (p *PoolPlan) byRelease(c Cluster, pool PoolPreview, members map[string]Member) {
 	selecting, _ := Selecting(c.Configs, pool.Labels)
 	slices.SortFunc(selecting, func(a, b KubeletConfig) int {
@@ -87,7 +87,7 @@ func (p *PoolPlan) byRelease(c Cluster, pool PoolPreview, members map[string]Mem
 	slices.SortStableFunc(p.Releases, func(a, b ReleasePlan) int { return cmp.Compare(a.Kubernetes, b.Kubernetes) })
 }
 
-// judge is what the node's kubelet makes of fields over those that it runs with.
+// judge returns the effect on the node's kubelet of fields over its present ones.
 func (n *NodePreview) judge(said Fields) ReleasePlan {
 	k := n.kubelet()
 	table := kuberelease.Known()
@@ -111,7 +111,7 @@ func (n *NodePreview) judge(said Fields) ReleasePlan {
 	return r
 }
 
-// has names the settings that the node has of fettle's; "" none.
+// has returns the digest of the node's settings from fettle; "" for none.
 func (n *NodePreview) has() string {
 	if n.Kubelet != nil && n.Kubelet.Status.Phase != "" {
 		return n.Kubelet.Status.Has
@@ -119,9 +119,9 @@ func (n *NodePreview) has() string {
 	return n.Annotations[SettingsAnnotation]
 }
 
-// back are the settings that the node has of fettle's and that are wanted no more, or of
-// which a part is not. What it goes back to is in its own files. None are known where its
-// last turn was of other settings than it has.
+// back returns the settings that the node has from fettle and that are no longer requested, or
+// only in part. Their former values are in the node's own files. It returns none if the node's
+// last turn had other settings than it has.
 func (n *NodePreview) back(want Want) []string {
 	k := n.Kubelet
 	if k == nil || k.Spec.KubeletConfig == nil || k.Status.Has == "" || k.Status.Has != k.Spec.Digest {
@@ -140,8 +140,8 @@ func (n *NodePreview) back(want Want) []string {
 	return out
 }
 
-// covers reports whether a value takes the place of another one wholly: an object is merged
-// into what is below it.
+// covers reports whether a value replaces another one completely: an object is merged into the
+// object below it.
 func covers(over, under any) bool {
 	if over == nil {
 		return false
@@ -159,7 +159,7 @@ func covers(over, under any) bool {
 	return true
 }
 
-// state is the node as the operator's decision sees it.
+// state returns the node as the operator's decision sees it.
 func (n *NodePreview) state(pool PoolPreview, want Want) Node {
 	s := SeenNode(&n.Node, n.Kubelet, want.Digest, pool.Retry)
 	s.Has = n.has()

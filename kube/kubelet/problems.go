@@ -19,18 +19,18 @@ import (
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
-// Machine is what is known of the node's machine; nil if it was not read yet.
+// Machine is the topology of the node's machine; nil if it was not read yet.
 type Machine = admission.Node
 
 // On is the kubelet and the machine that a configuration is for.
 type On struct {
 	kuberelease.Kubelet
-	// Machine is nil where it is not known: then only what is wrong on every machine is found.
+	// Machine is nil if unknown: then only problems on every machine are found.
 	Machine *Machine
 }
 
-// Problems lists what would keep a kubelet from starting with a configuration: the
-// effective one, drop-ins merged. now is what it runs with: it has started with that.
+// Problems returns what would keep a kubelet from starting with an effective configuration,
+// drop-ins merged. now is the running configuration, with which it did start.
 func Problems(effective, now Fields, on On) []string {
 	problems, unread := notStarting(effective, now, on.Kubelet), false
 	for _, s := range settings {
@@ -65,7 +65,7 @@ func Problems(effective, now Fields, on On) []string {
 	return append(problems, admission.StartProblems(*on.Machine, s)...)
 }
 
-// notStarting is what the kubelet's release does not start with, and what it runs with is not.
+// notStarting returns what the kubelet's release refuses and the running configuration lacks.
 func notStarting(effective, now Fields, k kuberelease.Kubelet) []string {
 	has := kuberelease.Judge(now, k).Refused
 	var out []string
@@ -80,11 +80,11 @@ func notStarting(effective, now Fields, k kuberelease.Kubelet) []string {
 // zero reports whether a value means the kubelet's default.
 func zero(v any) bool { return v == "" || v == "0s" || v == int64(0) }
 
-// defaultEviction is memory.available of evictionHard where nothing is set
+// defaultEviction is the default of memory.available in evictionHard
 // (pkg/kubelet/apis/config/v1beta1/defaults_linux.go).
 const defaultEviction = "100Mi"
 
-// admissionSettings are those of a configuration that the managers read.
+// admissionSettings returns the settings that the managers read.
 func admissionSettings(f Fields) (admission.Settings, error) {
 	s := admission.Settings{
 		CPUManagerPolicy: kubeletText(f["cpuManagerPolicy"]), CPUManagerPolicyOptions: textsOf(f["cpuManagerPolicyOptions"]),
@@ -133,8 +133,8 @@ func admissionSettings(f Fields) (admission.Settings, error) {
 	return s, nil
 }
 
-// evictionBytes is a threshold in bytes. One in percent is of a machine that is not
-// known here; "0%" is none.
+// evictionBytes parses a threshold in bytes. A percentage is an error, as the machine is
+// unknown here; "0%" is none.
 func evictionBytes(threshold string) (uint64, error) {
 	if percent, ok := strings.CutSuffix(threshold, "%"); ok || threshold == "" {
 		if n, err := strconv.ParseFloat(percent, 64); threshold != "" && (err != nil || n != 0) {
@@ -166,7 +166,7 @@ func textsOf(v any) map[string]string {
 	return out
 }
 
-// memoryReservations reads reservedMemory.
+// memoryReservations parses reservedMemory.
 func memoryReservations(v any) ([]admission.MemoryReservation, error) {
 	if v == nil {
 		return nil, nil
@@ -210,8 +210,8 @@ func memoryReservations(v any) ([]admission.MemoryReservation, error) {
 	return out, nil
 }
 
-// podsThatFit is how many pods a node takes: maxPods, or podsPerCore for each CPU if
-// that is less (pkg/kubelet/kubelet_node_status_others.go and nodestatus/setters.go).
+// podsThatFit returns the maximum number of pods: maxPods, or podsPerCore for each CPU if less
+// (pkg/kubelet/kubelet_node_status_others.go and nodestatus/setters.go).
 func podsThatFit(effective Fields, cpus int) int64 {
 	most, ok := effective["maxPods"].(int64)
 	if !ok || most == 0 {
@@ -225,9 +225,9 @@ func podsThatFit(effective Fields, cpus int) int64 {
 
 func orUnset(v any) any { return cmp.Or(v, any("unset")) }
 
-// TooManyPods says that more pods run on a node than its kubelet would take: it would
-// end some of them when it starts. running are those that have not ended; cpus are the
-// CPUs of the node, 0 where not known.
+// TooManyPods returns an error if more pods run on a node than its kubelet would accept: it
+// would end some when it starts. running is the number of pods that have not ended; cpus is the
+// number of the node's CPUs, 0 if unknown.
 func TooManyPods(effective Fields, cpus, running int) error {
 	if fit := podsThatFit(effective, cpus); int64(running) > fit {
 		return fmt.Errorf("%s on the node, and it would take %d (maxPods %v, podsPerCore %v): move pods away first, or raise it", text.Count(running, "pod")+map[bool]string{true: " runs", false: " run"}[running == 1], fit, orUnset(effective["maxPods"]), orUnset(effective["podsPerCore"]))

@@ -13,89 +13,85 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// rollout decides which nodes of a pool may begin with a change of their kubelet
-// now. It sees plain values and does nothing: the same pool and nodes have the same
-// answer.
+// rollout decides which nodes of a pool may now begin a change of their kubelet. It is a pure
+// function of plain values: equal pools and nodes give equal answers.
 //
 // The rules are those of OpenShift's Machine Config Operator (pkg/controller/node:
-// node_controller.go, layered_node_state.go), and two of our own: nodes that are gone
-// while they change count as unavailable, and after the first failure no other node
-// begins.
+// node_controller.go, layered_node_state.go), and two of our own: nodes that disappear during a
+// change count as unavailable, and after the first failure no other node begins.
 
-// Pool is what is wanted of the nodes of a pool.
+// Pool is the request for the nodes of a pool.
 type Pool struct {
 	Name string
-	// MaxUnavailable is a number of nodes, or a part of them ("10%"), rounded down. nil
-	// is 1; what comes to 0 is 1 too.
+	// MaxUnavailable is a number of nodes, or a percentage of them ("10%"), rounded down. nil and
+	// 0 mean 1.
 	MaxUnavailable *intstr.IntOrString
 	Paused         bool
-	// Digest names the settings that are wanted; "" that the nodes keep their own.
+	// Digest identifies the requested settings; with "" the nodes keep their own.
 	Digest string
 }
 
-// Phase is where a node is in a change.
+// Phase is the state of a node in a change.
 type Phase string
 
-// The phases.
+// Phases of a node.
 const (
 	Idle Phase = "" // nothing is going on
-	// Changing: it has been told to begin, and has not said how it ended.
+	// Changing: it was told to begin, and has not reported the result.
 	Changing Phase = "changing"
-	// Failed: it has tried the settings that Node.Tried names, and has its former ones
-	// again.
+	// Failed: it has tried the settings Node.Tried, and has its former ones again.
 	Failed Phase = "failed"
 	// Broken: it has tried, and does not run with its former settings either.
 	Broken Phase = "broken"
-	// Blocked: it has looked at the settings, and they need what only an administrator does:
-	// a reboot, or a kubelet that reads drop-ins.
+	// Blocked: the settings require an action of an administrator: a reboot, or a kubelet that
+	// reads drop-ins.
 	Blocked Phase = "blocked"
 )
 
 // Node is a node of the pool.
 type Node struct {
 	Name string
-	// Has names the settings that it runs with.
+	// Has identifies the settings that it runs with.
 	Has   string
 	Phase Phase
-	// Tried names the settings that Phase speaks of.
+	// Tried identifies the settings that Phase is about.
 	Tried string
-	// Why is what the node says of its phase, for people.
+	// Why is the node's explanation of its phase, for people.
 	Why string
-	// Absent reports whether there is no such Node object any more, and that it was changing
-	// when it was last seen.
+	// Absent reports whether the Node object is gone, and was changing when it was last seen.
 	Absent bool
-	// What its Node object says.
+	// From its Node object.
 	Ready, DiskPressure, NetworkUnavailable, Unschedulable bool
-	// Conflict says why the node is in no pool for certain.
+	// Conflict is the reason that the node's pool is ambiguous.
 	Conflict string
 }
 
-// Unavailable is a node that takes a slot, and why.
+// Unavailable is a node that occupies a slot, and why.
 type Unavailable struct {
 	Node string `json:"node"`
 	Why  string `json:"why"`
 }
 
-// Decision is what may begin now, and why not more.
+// Decision lists the nodes that may begin now, and why not more.
 type Decision struct {
 	// Begin are the nodes that may begin now, in order.
 	Begin []string `json:"begin,omitempty"`
-	// Waiting are those that are to change later, in the order in which they will.
+	// Waiting are the nodes that are to change later, in order.
 	Waiting []string `json:"waiting,omitempty"`
-	// Unavailable are the nodes that take slots, in order of their names.
+	// Unavailable are the nodes that occupy slots, sorted by name.
 	Unavailable []Unavailable `json:"unavailable,omitempty"`
-	// Held are nodes that are to change and cannot begin as they are.
+	// Held are nodes that are to change but cannot begin in their present state.
 	Held []Unavailable `json:"held,omitempty"`
-	// MaxUnavailable is how many nodes may be unavailable at once.
+	// MaxUnavailable is the maximum number of nodes unavailable at once.
 	MaxUnavailable int `json:"max_unavailable"`
 	Total          int `json:"total"`
-	// Done counts the nodes that have what is wanted.
+	// Done counts the nodes with the requested settings.
 	Done int `json:"done"`
-	// Stopped says why nothing more begins; "" where it goes on.
+	// Stopped is the reason that the rollout has stopped; "" if it continues.
 	Stopped string `json:"stopped,omitempty"`
 }
 
-// Decide says which nodes of a pool may begin.
+// Decide returns which nodes of a pool may begin.
 func Decide(p Pool, nodes []Node) Decision {
 	nodes = slices.Clone(nodes)
 	slices.SortFunc(nodes, func(a, b Node) int { return natural(a.Name, b.Name) })
@@ -143,7 +139,7 @@ func Decide(p Pool, nodes []Node) Decision {
 	return d
 }
 
-// unavailable says why a node takes a slot; "" if it takes none.
+// unavailable returns why a node occupies a slot; "" if it does not.
 func (n Node) unavailable(digest string) string {
 	switch {
 	case n.Absent:
@@ -158,7 +154,7 @@ func (n Node) unavailable(digest string) string {
 	return n.condition()
 }
 
-// condition says what of a Node object makes it unavailable.
+// condition returns what makes a node unavailable in its Node object; "" for nothing.
 func (n Node) condition() string {
 	switch {
 	case !n.Ready:
@@ -173,7 +169,7 @@ func (n Node) condition() string {
 	return ""
 }
 
-// held says why a node that is to change cannot begin.
+// held returns why a node that is to change cannot begin; "" if it can.
 func (n Node) held(digest string) string {
 	switch {
 	case n.Absent:
@@ -193,8 +189,8 @@ func because(why string) string {
 	return ": " + why
 }
 
-// limit is how many of all nodes may be unavailable. What is no number and no percentage
-// is an error, and 1.
+// limit returns how many of all nodes may be unavailable. If m is neither a number nor a
+// percentage, it returns 1 and an error.
 func limit(m *intstr.IntOrString, all int) (int, error) {
 	if m == nil {
 		return 1, nil
@@ -214,7 +210,7 @@ func limit(m *intstr.IntOrString, all int) (int, error) {
 	return max(n, 1), nil
 }
 
-// natural orders names with numbers in them as people do: node2 before node10.
+// natural compares names with numbers in numeric order: node2 before node10.
 func natural(a, b string) int {
 	for i, j := 0, 0; i < len(a) && j < len(b); {
 		x, y := digits(a[i:]), digits(b[j:])
@@ -238,25 +234,25 @@ func digits(s string) string {
 	return s[:len(s)-len(strings.TrimLeft(s, "0123456789"))]
 }
 
-// Selector says which nodes a pool has.
+// Selector selects the nodes of a pool.
 type Selector struct {
 	Pool  string
 	Nodes *metav1.LabelSelector
 }
 
-// Member is a node's pool. A node that several pools select is in none, and Conflict
-// says so: it is undecided whose settings it gets.
+// Member is a node's pool. A node that several pools select is in none, as Conflict explains:
+// its settings would be ambiguous.
 type Member struct {
 	Pool     string
 	Conflict string
-	// Selected are the pools that select the node, in order of their names.
+	// Selected are the pools that select the node, sorted by name.
 	Selected []string
 }
 
-// Members finds the pool of each node by its labels; nodes that no pool selects are left
-// out. A selector that is nil or empty selects nothing: a pool of all nodes, control
-// plane included, is rarely what was meant. problems are selectors that cannot be
-// read, by pool; such a pool has no nodes.
+// Members returns the pool of each node by its labels; nodes that no pool selects are left out.
+// A selector that is nil or empty selects nothing: a pool of all nodes, control plane included,
+// is rarely intended. problems has the selectors that cannot be parsed, by pool; such a pool
+// has no nodes.
 func Members(pools []Selector, nodes map[string]map[string]string) (members map[string]Member, problems map[string]error) {
 	members, problems = map[string]Member{}, map[string]error{}
 	selectors := map[string]labels.Selector{}
@@ -292,16 +288,15 @@ func Members(pools []Selector, nodes map[string]map[string]string) (members map[
 	return members, problems
 }
 
-// seen makes of a node and of what its agent says what the decision of a roll-out
-// sees: for the operator that decides, and for kubectl fettle kubelet plan, which says
-// what it would decide.
+// seen converts a node and its agent's report to the input of the rollout's decision, for the
+// operator, which decides, and for kubectl fettle kubelet plan, which predicts the decision.
 
-// NoAgent is what is said of a node whose agent has said nothing.
+// NoAgent is the message for a node whose agent has not reported anything.
 const NoAgent = "its agent has not said anything yet"
 
-// SeenNode is a node as the decision sees it. digest and retry are those of the settings that
-// its pool wants. k is nil if the operator has told the node's agent nothing yet: then the node
-// has no phase.
+// SeenNode returns a node as the decision sees it. digest and retry belong to the settings that
+// its pool requests. k is nil if the operator has sent the node's agent no request yet: then
+// the node has no phase.
 func SeenNode(n *core.Node, k *NodeKubelet, digest, retry string) Node {
 	s := Node{Name: n.Name, Unschedulable: n.Spec.Unschedulable}
 	for _, c := range n.Status.Conditions {
@@ -335,7 +330,7 @@ func SeenNode(n *core.Node, k *NodeKubelet, digest, retry string) Node {
 	return s
 }
 
-// Silent blocks a node whose agent has said nothing of the settings.
+// Silent marks a node as blocked because its agent has not reported on the settings.
 func Silent(s *Node, digest string) {
 	s.Phase, s.Tried, s.Why = Blocked, digest, NoAgent
 }

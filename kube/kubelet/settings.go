@@ -1,13 +1,12 @@
-// Package kubelet decides about the settings of kubelets, from plain values: which of
-// them may be set and which are refused, what several KubeletConfig objects want of a
-// pool together, whether a kubelet would start with that, and what a change of them
-// takes.
+// Package kubelet decides about the settings of kubelets, from plain values: which of them may
+// be set and which are refused, what several KubeletConfig objects request for a pool together,
+// whether a kubelet would start with that, and what a change of them requires.
 //
-// The settings have the names of KubeletConfiguration (kubelet.config.k8s.io/v1beta1).
-// What is refused is what OpenShift's Machine Config Operator refuses
-// (pkg/controller/kubelet-config/helpers.go), and everything that fettle does not set.
-// What a kubelet does with its configuration is that of Kubernetes 1.34
-// (cmd/kubelet/app/server.go, pkg/kubelet/apis/config/validation).
+// The settings have the names of KubeletConfiguration (kubelet.config.k8s.io/v1beta1). It
+// refuses what OpenShift's Machine Config Operator refuses
+// (pkg/controller/kubelet-config/helpers.go), and everything that fettle does not set. The
+// effects of a configuration are those of Kubernetes 1.34 (cmd/kubelet/app/server.go,
+// pkg/kubelet/apis/config/validation).
 package kubelet
 
 import (
@@ -31,17 +30,17 @@ const (
 	Kind       = "KubeletConfiguration"
 )
 
-// setting is one that fettle sets.
+// setting is a setting that fettle supports.
 type setting struct {
 	name string
-	// class is what a change of it takes, unless it depends on more (ClassOf).
+	// class is the class of a change of it, unless that depends on more (ClassOf).
 	class Class
-	// check says what is wrong with a value by itself.
+	// check validates a value by itself.
 	check func(v any) error
 	doc   string
 }
 
-// settings are all that may be set.
+// settings are all supported settings.
 var settings = []setting{
 	{"maxPods", Restart, whole(1), "pods that the node takes"},
 	{"podsPerCore", Restart, whole(0), "pods for each CPU, up to maxPods; 0 is no such limit"},
@@ -60,7 +59,7 @@ var settings = []setting{
 	{"reservedMemory", Drain, reservations, "memory kept by NUMA node, for the memory manager"},
 }
 
-// Names are the settings that may be set.
+// Names returns the supported settings.
 func Names() []string {
 	var out []string
 	for _, s := range settings {
@@ -76,7 +75,7 @@ func find(name string) *setting {
 	return nil
 }
 
-// refused are settings that no object may set, with the reason.
+// refused maps settings that no object may set to the reason.
 var refused = map[string]string{
 	"cgroupDriver":           "it has to be the container runtime's, or no pod starts: change both together, by hand",
 	"clusterDNS":             "it is the cluster's own, not that of a pool: pods find each other by it",
@@ -93,8 +92,8 @@ var refused = map[string]string{
 	"enforceNodeAllocatable": "it has to match the groups that the machine has: it is decided where the node is set up",
 }
 
-// Check says what of the fields of one KubeletConfig may not be set: all of it, in order
-// of the names. where begins each message: "KubeletConfig set-max-pods: spec.kubeletConfig".
+// Check returns an error for the fields of one KubeletConfig that may not be set, in order of
+// their names. where begins each message: "KubeletConfig set-max-pods: spec.kubeletConfig".
 func Check(where string, f Fields) error {
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(f)) {

@@ -1,5 +1,6 @@
-// Package nodestatus says of each node which profile it is to have, has, by which rule,
-// and which values do not hold there, from the objects of the cluster. It sends no request.
+// Package nodestatus derives, from the objects of the cluster, each node's requested and
+// applied profile, the rule that chose it, and the values that are not in force. It sends no
+// requests.
 package nodestatus
 
 import (
@@ -16,30 +17,29 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// Schema is the name of the document.
+// Schema is the schema of the document.
 const Schema = "fettle/node-status/v1"
 
-// Document is how the nodes of a cluster stand.
+// Document is the status of the nodes of a cluster.
 type Document struct {
 	Schema    string `json:"schema"`
 	Namespace string `json:"namespace"`
-	// Management is what the operator is told to do: Managed, Unmanaged or Removed.
+	// Management is the operator's managementState: Managed, Unmanaged or Removed.
 	Management tuned.ManagementState `json:"management_state"`
-	// AgentsUnknown is why it is unknown whether agents run; left out where that is
-	// known.
+	// AgentsUnknown is the reason that the state of the agents is unknown; omitted if it is known.
 	AgentsUnknown string           `json:"agents_unknown,omitempty"`
 	Counts        map[Standing]int `json:"counts"`
 	Nodes         []Node           `json:"nodes"`
-	// Objects are the Tuned objects, and what is to be said of them.
+	// Objects are the Tuned objects with their conditions.
 	Objects []tuned.Object `json:"tuned_objects"`
-	// Stray are Profile objects of which there is no node.
+	// Stray are Profile objects without a node.
 	Stray []string `json:"profiles_without_node"`
 }
 
-// Standing is how a node stands, in a word.
+// Standing is the status of a node in one word.
 type Standing string
 
-// The standings.
+// Values of Standing.
 const (
 	OK       Standing = "ok"       // the profile is in force
 	Degraded Standing = "degraded" // it is in force, but for some values, or something is wrong
@@ -50,38 +50,38 @@ const (
 	None     Standing = "none"     // the node has no Profile
 )
 
-// Standings lists them, in the order in which they are counted.
+// Standings lists them in the order in which they are counted.
 var Standings = []Standing{OK, Degraded, Deferred, Failed, Pending, NoAgent, None}
 
-// Node is how one node stands.
+// Node is the status of one node.
 type Node struct {
 	Node     string   `json:"node"`
 	Standing Standing `json:"standing"`
-	// Wanted is the profile of the node's Profile object, Applied the one that its
-	// agent says is in force.
+	// Wanted is the profile of the node's Profile object, Applied the profile that its agent
+	// reports.
 	Wanted  string `json:"wanted,omitempty"`
 	Applied string `json:"applied,omitempty"`
-	// Rule says in a sentence how the decision came about: the operator's own words,
-	// or, where it has left none, what its rules say now (Computed).
+	// Rule explains the decision: the operator's own sentence or, if it has left none, the present
+	// result of the rules (Computed).
 	Rule     string `json:"rule"`
 	Computed bool   `json:"rule_computed"`
-	// Deferred is when changes take effect: always or update; left out for at once.
+	// Deferred is when changes take effect: always or update; omitted for immediately.
 	Deferred tuned.DeferMode `json:"deferred,omitempty"`
-	// Agent is whether the node's agent runs; left out if unknown, or if it is
-	// not fettle's agent that says what became of the profile.
+	// Agent is the state of the node's agent; omitted if unknown, or if another agent than
+	// fettle's reports the status.
 	Agent *Agent `json:"agent,omitempty"`
-	// Conditions are what the agent says.
+	// Conditions are the conditions that the agent reports.
 	Conditions []Condition `json:"conditions"`
-	// Values are those that do not hold.
+	// Values are the values that are not in force.
 	Values []Value `json:"values"`
-	// History are the last switches of the node, the newest last, as its agent has read
-	// them in the journal of the node.
+	// History are the last switches of the node, newest last, as its agent has read them from the
+	// node's journal.
 	History []Switch `json:"history"`
-	// Decision is what the rules say now.
+	// Decision is the present decision of the rules.
 	Decision tuned.Decision `json:"decision"`
 }
 
-// Condition is one thing that the agent says.
+// Condition is a condition that the agent reports.
 type Condition struct {
 	Type    tuned.ConditionType `json:"type"`   // Applied or Degraded
 	Status  string              `json:"status"` // True, False or Unknown
@@ -90,7 +90,7 @@ type Condition struct {
 	Message string              `json:"message,omitempty"`
 }
 
-// Value is a value of a node that is not as its profile wants it.
+// Value is a value of a node that differs from its profile.
 type Value struct {
 	Setting string `json:"setting"` // sysctl:vm.swappiness
 	Verdict string `json:"verdict"`
@@ -99,26 +99,26 @@ type Value struct {
 	Why     string `json:"why,omitempty"`
 }
 
-// Switch is a change of what is in force on a node.
+// Switch is a change of the profile in force on a node.
 type Switch struct {
 	Time time.Time `json:"time"`
 	From string    `json:"from,omitempty"` // "" for no profile
 	To   string    `json:"to,omitempty"`
-	// Transaction is that of the node's journal, By who made it, Why its reason.
+	// Transaction is its number in the node's journal, By its user, Why its reason.
 	Transaction int    `json:"transaction"`
 	By          string `json:"by"`
 	Why         string `json:"why"`
 }
 
-// Annotations of a Profile object: the operator's sentence, the agent's verdict of each
-// value (fettle/node-values/v1), and the switches (fettle/node-history/v1).
+// Annotations of a Profile object: the operator's rule, the agent's verdict for each value
+// (fettle/node-values/v1), and the switches (fettle/node-history/v1).
 const (
 	ruleAnnotation    = "fettle.dev/rule"
 	valuesAnnotation  = "fettle.dev/values"
 	historyAnnotation = "fettle.dev/history"
 )
 
-// Cluster is what is read of a cluster.
+// Cluster is the data read from a cluster.
 type Cluster struct {
 	Namespace string
 	Tuneds    []*tuned.Tuned
@@ -126,13 +126,13 @@ type Cluster struct {
 	Nodes     []tuned.RecommendedNode
 	Pools     []tuned.Pool
 	Options   tuned.Options
-	// Agents are those of each node (Agents); nil where they may not be seen, for the
-	// reason AgentsUnknown.
+	// Agents are the agents by node; nil if they may not be listed, with the reason in
+	// AgentsUnknown.
 	Agents        map[string]Agent
 	AgentsUnknown string
 }
 
-// Look says how the nodes of a cluster stand, in order of their names.
+// Look returns the status of the nodes of a cluster, ordered by name.
 func Look(c Cluster) Document {
 	rules := tuned.New(c.Tuneds, c.Pools, c.Options)
 	d := Document{
@@ -185,8 +185,8 @@ func look(decision tuned.Decision, p *tuned.Profile) Node {
 	return n
 }
 
-// standing reads the conditions. What an agent that knows no generations says counts
-// if it names the profile that is wanted.
+// standing derives the status from the conditions. Conditions of an agent that does not set a
+// generation count if they are about the requested profile.
 func standing(p *tuned.Profile) Standing {
 	applied, degraded := condition(p, tuned.Applied), condition(p, tuned.Degraded)
 	old := p.Status.ObservedGeneration != 0 && p.Status.ObservedGeneration < p.Generation
@@ -213,8 +213,8 @@ func condition(p *tuned.Profile, kind tuned.ConditionType) *tuned.StatusConditio
 	return &p.Status.Conditions[i]
 }
 
-// values are the values of the agent's annotation that do not hold. One that cannot be
-// read has none: the conditions still say what is wrong.
+// values returns the values of the agent's annotation that are not in force. An unreadable
+// annotation gives none: the conditions still report the problem.
 func values(text string) []Value {
 	out := []Value{}
 	var said struct {
@@ -231,10 +231,10 @@ func values(text string) []Value {
 	return out
 }
 
-// maxSwitches is how many are taken of an annotation; an agent writes no more.
+// maxSwitches is the number of switches read from an annotation; an agent writes no more.
 const maxSwitches = 20
 
-// history are the switches of the agent's annotation; none of one that cannot be read.
+// history returns the switches in the agent's annotation; none if it cannot be read.
 func history(text string) []Switch {
 	var said struct {
 		Switches []Switch `json:"switches"`
@@ -245,22 +245,22 @@ func history(text string) []Switch {
 	return append([]Switch{}, said.Switches[max(0, len(said.Switches)-maxSwitches):]...)
 }
 
-// AgentSelector is by which the pods of agents are known (kube/deploy/agent).
+// AgentSelector selects the pods of agents (kube/deploy/agent).
 var AgentSelector = map[string]string{"app.kubernetes.io/name": "fettle-agent"}
 
-// Agent is whether a node's agent runs, as its pod tells.
+// Agent is the state of a node's agent, from its pod.
 type Agent struct {
-	// Pod is its name; left out without a pod.
+	// Pod is its name; omitted without a pod.
 	Pod   string `json:"pod,omitempty"`
 	Ready bool   `json:"ready"`
-	// Since is when it last became Ready, or ceased to be; left out if unknown.
+	// Since is when its Ready condition last changed; omitted if unknown.
 	Since time.Time `json:"since,omitzero"`
-	// Why says what is wrong with one that is not Ready.
+	// Why is the reason that it is not Ready.
 	Why string `json:"why,omitempty"`
 }
 
-// Agents are those of pods, by node. Of several on one node the one that is Ready is it,
-// else the newest.
+// Agents returns the agents by node. Of several pods on one node it takes the Ready one, else
+// the newest.
 func Agents(pods []core.Pod) map[string]Agent {
 	out := map[string]Agent{}
 	made := map[string]time.Time{}
@@ -292,7 +292,7 @@ func agentOf(p *core.Pod) Agent {
 		a.Why = ""
 		return a
 	}
-	// What keeps a container from running says more than that it does not.
+	// The reason that a container waits explains more than the condition Ready.
 	for _, c := range p.Status.ContainerStatuses {
 		if w := c.State.Waiting; w != nil && w.Reason != "" {
 			a.Why = w.Reason
@@ -305,8 +305,8 @@ func agentOf(p *core.Pod) Agent {
 	return a
 }
 
-// attend adds to a node whether its agent runs. Only who has spoken, or is the one to
-// speak first, is fettle's agent: elsewhere another program writes the status.
+// attend sets the state of a node's agent, but only if fettle's agent has reported or nothing
+// has reported yet: elsewhere another program writes the status.
 func (n *Node) attend(c *Cluster, p *tuned.Profile) {
 	spoke := p != nil && p.Annotations[valuesAnnotation] != ""
 	if c.Agents == nil || p == nil || !spoke && len(p.Status.Conditions) > 0 {
@@ -319,8 +319,8 @@ func (n *Node) attend(c *Cluster, p *tuned.Profile) {
 	}
 }
 
-// Absent says in a sentence, without the node, that its agent does not run; "" where it
-// does, or if it is unknown.
+// Absent returns a sentence, without the node's name, that its agent does not run; "" if it
+// does, or if that is unknown.
 func (n *Node) Absent() string {
 	a := n.Agent
 	switch {

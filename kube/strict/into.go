@@ -20,20 +20,19 @@ var (
 	unmarshaler  = reflect.TypeFor[json.Unmarshaler]()
 )
 
-// Into reads a node into what v points to: a struct, or what a field may be of: string,
-// numbers, bool, time.Duration (a number without unit is in that of the tag unit, s or ms;
-// without that tag it has to be 0), Pairs, *yaml.Node (as it is), what decodes its own
-// JSON, any, pointers to these, lists of these and maps from texts to these. A tag min is
-// the least number that is allowed, oneof the words, pattern the form of a text, minLength
-// 1 that it is not empty.
+// Into decodes a node into what v points to: a struct, or a type that a field may have: string,
+// numbers, bool, time.Duration (a number without unit has the unit of the tag unit, s or ms;
+// without that tag it has to be 0), Pairs, *yaml.Node (undecoded), JSON unmarshalers, any,
+// pointers and lists of these, and maps from strings to these. The tag min is the minimum,
+// oneof the allowed words, pattern the form of a string, minLength 1 forbids an empty one.
 func (r *Reader) Into(n *yaml.Node, v any) {
 	to := reflect.ValueOf(v).Elem()
 	r.root = to.Type()
 	r.into(n, to, "", "")
 }
 
-// into reads a node into a value. path names the node in messages; tag has the
-// constraints of the field that it is for.
+// into decodes a node into a value. path names the node in messages; tag has the constraints of
+// its field.
 func (r *Reader) into(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
 	if v.Type() == nodeType {
 		v.Set(reflect.ValueOf(n))
@@ -82,9 +81,8 @@ func (r *Reader) into(n *yaml.Node, v reflect.Value, path string, tag reflect.St
 	}
 }
 
-// mayBeEmpty reports whether a value that is null may stand at a path, and leaves what is
-// read there at its default. Fields and values of maps that are null do not come here of
-// an API: they are left out (see dropped).
+// mayBeEmpty reports whether a null may be at a path; the value then keeps its default. With
+// API, null fields and map values do not reach it: they are left out (see dropped).
 func (r *Reader) mayBeEmpty(path string) bool {
 	if !r.API {
 		return !strings.HasSuffix(path, "]")
@@ -93,11 +91,11 @@ func (r *Reader) mayBeEmpty(path string) bool {
 	return slices.Contains(r.Empty, top)
 }
 
-// dropped reports whether an API server leaves out the field or the value of a map that a
-// node is: null where the definition of the kind says nothing of nullable, which none of
-// ours does. What it takes as any JSON (own) keeps its nulls, and so does metadata, in which
-// a null is the zero value. Source: k8s.io/apiextensions-apiserver v0.34.4,
-// pkg/apiserver/schema/defaulting, PruneNonNullableNullsWithoutDefaults.
+// dropped reports whether an API server omits a field or map value because it is null: it does
+// where the schema does not allow null, which no schema of ours does. Values of any JSON (own)
+// keep their nulls, and in metadata a null is the zero value. Source:
+// k8s.io/apiextensions-apiserver v0.34.4, pkg/apiserver/schema/defaulting,
+// PruneNonNullableNullsWithoutDefaults.
 func (r *Reader) dropped(n *yaml.Node, path string) bool {
 	return r.API && n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" && !r.mayBeEmpty(path)
 }
@@ -114,8 +112,8 @@ type Field struct {
 	Tag      reflect.StructTag
 }
 
-// Fields are those of a struct that are read. Of an API they are those that JSON has: embedded structs
-// without a name of their own are part of it.
+// Fields returns the fields of a struct that are read. With API they are the fields of its
+// JSON: embedded structs without a name of their own are inlined.
 func (r *Reader) Fields(t reflect.Type) []Field {
 	var out []Field
 	for i := range t.NumField() {
@@ -159,7 +157,7 @@ func (r *Reader) called(f Field, key *yaml.Node) bool {
 	return slices.ContainsFunc(f.Names, func(s string) bool { return strings.EqualFold(s, key.Value) })
 }
 
-// object reads a mapping into a struct.
+// object decodes a mapping into a struct.
 func (r *Reader) object(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.MappingNode {
 		r.Fault(n, "%swant fields, found %s", lead(path), Found(n))
@@ -209,7 +207,7 @@ func (r *Reader) list(n *yaml.Node, v reflect.Value, path string, tag reflect.St
 	v.Set(s)
 }
 
-// mapping reads names and what belongs to them.
+// mapping decodes a mapping into a map.
 func (r *Reader) mapping(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.MappingNode {
 		r.Fault(n, "%s: want names and texts, found %s", path, Found(n))
@@ -231,7 +229,7 @@ func (r *Reader) mapping(n *yaml.Node, v reflect.Value, path string) {
 	v.Set(m)
 }
 
-// own reads what has a form of its own: times, amounts, what is taken as it is.
+// own decodes values that unmarshal themselves: times, quantities, and any JSON.
 func (r *Reader) own(n *yaml.Node, v reflect.Value, path string) {
 	text := r.json(n, path)
 	if text == nil {
@@ -256,8 +254,8 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// unknown reports an unknown field: what it may have been meant to be, where it
-// belongs, or which fields there are.
+// unknown reports an unknown field, with a similar field, the place where it belongs, or the
+// known fields.
 func (r *Reader) unknown(key *yaml.Node, all []Field, path string) {
 	var names []string
 	for _, f := range all {
@@ -277,12 +275,12 @@ func (r *Reader) unknown(key *yaml.Node, all []Field, path string) {
 	r.Fault(key, "%sunknown field %q%s", lead(path), key.Value, hint)
 }
 
-// mostPlaces caps how many places of a field are told: one that is nearly everywhere was not
-// meant for any of them.
+// mostPlaces caps the places listed for a field: a field that occurs nearly everywhere gives no
+// hint.
 const mostPlaces = 3
 
-// places are where in the file a field of that name belongs. Objects of an API have the same
-// names at many places, of which none says what was meant.
+// places returns the paths in the file at which a field of that name belongs. For API objects
+// it returns none: their names recur at many paths.
 func (r *Reader) places(key *yaml.Node) []string {
 	if r.API || r.root == nil {
 		return nil
@@ -295,7 +293,7 @@ func (r *Reader) places(key *yaml.Node) []string {
 	return all
 }
 
-// search goes through the structs below a type, which do not hold themselves.
+// search walks the structs below a type, which must not contain themselves.
 func (r *Reader) search(t reflect.Type, key *yaml.Node, path string, into *[]string) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice && t != pairsType {
 		if t == nodeType {

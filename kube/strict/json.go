@@ -10,14 +10,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxNodes caps what aliases may make of a file.
+// maxNodes caps the number of nodes after expanding aliases.
 const maxNodes = 1_000_000
 
-// JSON is a node as JSON; numbers are as they are written. A key that is there twice and
-// what is no JSON are problems; then it is nil.
+// JSON returns a node as JSON, with numbers as they are written. Duplicate keys and values that
+// JSON cannot express are problems; it then returns nil.
 func (r *Reader) JSON(n *yaml.Node) json.RawMessage { return r.json(n, "") }
 
-// json is JSON of a node that path names in messages.
+// json returns a node as JSON; path names it in messages.
 func (r *Reader) json(n *yaml.Node, path string) json.RawMessage {
 	before := len(r.problems) + r.more
 	r.nodes = 0
@@ -95,7 +95,7 @@ func (r *Reader) plain(n *yaml.Node, path string, depth int) any {
 	return n.Value
 }
 
-// fromJSON turns valid JSON into the nodes that YAML has.
+// fromJSON converts valid JSON to YAML nodes.
 func fromJSON(data []byte) *yaml.Node {
 	j := &jsonNodes{Decoder: json.NewDecoder(bytes.NewReader(data)), data: data, line: 1}
 	j.UseNumber()
@@ -142,17 +142,17 @@ func (j *jsonNodes) node() *yaml.Node {
 	return n
 }
 
-// Pair is a name and its text. Text is nil where the file has no value.
+// Pair is a name and its text. Text is nil if the file has no value.
 type Pair struct {
 	Name string
 	Text *string
 	At   string
 }
 
-// Pairs are names and texts in the file's order: a mapping, or a list of mappings.
+// Pairs are names and texts in file order, from a mapping or a list of mappings.
 type Pairs []Pair
 
-// Map are the pairs; those without a value are empty.
+// Map returns the pairs as a map; pairs without a value map to "".
 func (p Pairs) Map() map[string]string {
 	if len(p) == 0 {
 		return nil
@@ -166,7 +166,7 @@ func (p Pairs) Map() map[string]string {
 	return m
 }
 
-// pairs reads names and texts.
+// pairs decodes names and texts.
 func (r *Reader) pairs(n *yaml.Node, path string) Pairs {
 	var out Pairs
 	switch {

@@ -17,15 +17,15 @@ import (
 
 var (
 	decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
-	// truths are the texts that YAML 1.1, and with it kubectl, takes for true or false.
+	// truths matches the texts that YAML 1.1, and so kubectl, reads as true or false.
 	truths = regexp.MustCompile(`^(y|Y|yes|Yes|YES|n|N|no|No|NO|on|On|ON|off|Off|OFF)$`)
 )
 
-// isTruth reports whether kubectl reads true or false where a text is meant.
+// isTruth reports whether kubectl reads a plain scalar as true or false.
 func isTruth(n *yaml.Node) bool { return n.Style == 0 && truths.MatchString(n.Value) }
 
-// scalar reads a single value. Of an API it has to be of the type that is wanted; elsewhere
-// every text that can be read as one is.
+// scalar decodes a scalar. With API it has to have the field's type; otherwise any text that
+// parses as that type is accepted.
 func (r *Reader) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
 	switch v.Kind() {
 	case reflect.String:
@@ -81,9 +81,9 @@ func (r *Reader) truth(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// number reads a whole number: of an API as large as the field takes, elsewhere of 32 bits
-// and, where no tag says otherwise, of 0 or more. An API has no unsigned ones: the largest
-// is that of int64 everywhere.
+// number decodes a whole number: with API in the range of the field's type, otherwise of 32
+// bits and, without a tag min, at least 0. An API has no unsigned numbers: their maximum is
+// always that of int64.
 func (r *Reader) number(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
 	bits, least := 32, int64(0)
 	if r.API {
@@ -109,7 +109,7 @@ func (r *Reader) number(n *yaml.Node, v reflect.Value, path string, tag reflect.
 	}
 }
 
-// Found says what stands at a node.
+// Found describes the value of a node.
 func Found(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -133,7 +133,7 @@ func Found(n *yaml.Node) string {
 	}
 }
 
-// quote says how a scalar becomes a text.
+// quote returns how to write a scalar as a text.
 func quote(n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode || strings.ContainsAny(n.Value, "\"\n") {
 		return ""
@@ -161,9 +161,9 @@ func (r *Reader) duration(n *yaml.Node, v reflect.Value, path string, tag reflec
 	v.SetInt(int64(d))
 }
 
-// ParseDuration reads a time: digits are in unit (only 0 where that is 0), others as Go
-// writes them, also with spaces, and with sec and min. False for what is not a duration, is negative
-// or longer than a year.
+// ParseDuration parses a duration: plain digits are in unit (only 0 if unit is 0); otherwise
+// Go's form, also with spaces and with sec and min. It returns false if text is not a duration,
+// is negative or is longer than a year.
 func ParseDuration(text string, unit time.Duration) (time.Duration, bool) {
 	text = strings.Join(strings.Fields(text), "")
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {

@@ -1,10 +1,10 @@
-// Package strict reads YAML or JSON into Go values and refuses what these have no place
-// for, with file and line and what is allowed there.
+// Package strict decodes YAML or JSON into Go values and refuses everything else, with file,
+// line and what is allowed there.
 //
-// The fields of a struct are named by the tag yaml, and further spellings by the tag also;
-// names are compared without regard to case, as viper does, through which the files of
-// Cluster Loader were read. A field At of type string gets FILE:LINE of what the struct is
-// read from. Objects of a Kubernetes API are read as an API server takes them: see Objects.
+// The tag yaml names the fields of a struct, and the tag also further spellings; case is
+// ignored, as in viper, which read the files of Cluster Loader. A string field At gets the
+// FILE:LINE of its struct. Objects of a Kubernetes API are read as an API server reads them:
+// see Objects.
 package strict
 
 import (
@@ -19,45 +19,44 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxFile caps a file, in bytes, where a reader says nothing else.
+// MaxFile is the default maximum size of a file, in bytes.
 const MaxFile = 16 << 20
 
-// MaxProblems caps how many mistakes of a file are told.
+// MaxProblems caps the number of reported mistakes in a file.
 const MaxProblems = 50
 
-// Reader reads one file. Its problems come together; Err has them all.
+// Reader reads one file. It collects its problems; Err returns them all.
 type Reader struct {
 	File string
-	// Max caps the file, in bytes; 0 is MaxFile.
+	// Max is the maximum size of the file, in bytes; 0 means MaxFile.
 	Max int
-	// API takes what an API server takes and nothing else: fields are named by the tag
-	// json, in their own case, and have to be there unless the tag says that they may be
-	// omitted; values have the type that is wanted. A field that is null is left out, as an
-	// API server does. Texts that kubectl takes for true or false, items of a list that are
-	// null, and aliases are refused.
+	// API accepts only what an API server accepts: the tag json names the fields, case matters,
+	// fields are required unless the tag has omitempty, and values need the exact type. A null
+	// field is left out, as by an API server. Texts that kubectl reads as true or false, null
+	// items of a list, and aliases are refused.
 	API bool
-	// Empty are the fields of an object of an API in which every value may be null, since
-	// others than the user write it.
+	// Empty are the fields of an API object below which every value may be null, because programs
+	// write them.
 	Empty []string
 
-	// root is what the whole file is read into.
+	// root is the type that the whole file is decoded into.
 	root     reflect.Type
 	problems []error
 	more     int
 	nodes    int
 }
 
-// Objects is a reader of objects of a Kubernetes API; max caps the file, in bytes.
+// Objects returns a reader of Kubernetes API objects; max caps the file, in bytes.
 func Objects(file string, max int) *Reader {
 	return &Reader{File: file, Max: max, API: true, Empty: []string{"metadata", "status"}}
 }
 
-// FaultAt notes what is wrong at FILE:LINE.
+// FaultAt records a problem at FILE:LINE.
 func (r *Reader) FaultAt(at, format string, args ...any) {
 	r.fail(fmt.Errorf("%s: %w", at, fmt.Errorf(format, args...)))
 }
 
-// Fault notes what is wrong at a node.
+// Fault records a problem at a node.
 func (r *Reader) Fault(n *yaml.Node, format string, args ...any) {
 	r.fail(fmt.Errorf("%s: %w", r.At(n), fmt.Errorf(format, args...)))
 }
@@ -70,10 +69,10 @@ func (r *Reader) fail(err error) {
 	r.problems = append(r.problems, err)
 }
 
-// At is FILE:LINE of a node.
+// At returns the FILE:LINE of a node.
 func (r *Reader) At(n *yaml.Node) string { return fmt.Sprintf("%s:%d", r.File, n.Line) }
 
-// Err is all that is wrong with the file; nil for nothing.
+// Err returns all problems of the file, or nil.
 func (r *Reader) Err() error {
 	if r.more > 0 {
 		return errors.Join(append(r.problems, fmt.Errorf("%s: and %d mistakes more", r.File, r.more))...)
@@ -81,8 +80,8 @@ func (r *Reader) Err() error {
 	return errors.Join(r.problems...)
 }
 
-// Documents are the documents of a text that are not empty. A text that is neither YAML
-// nor JSON is a problem of the reader.
+// Documents returns the documents of a text that are not empty. A text that is neither YAML nor
+// JSON is a problem of the reader.
 func (r *Reader) Documents(data []byte) []*yaml.Node {
 	most := MaxFile
 	if r.Max > 0 {
@@ -110,8 +109,7 @@ func (r *Reader) Documents(data []byte) []*yaml.Node {
 	}
 }
 
-// Get is the value of a key of a mapping, or nil; names are compared without regard to
-// case.
+// Get returns the value of a key of a mapping, or nil; names are compared case-insensitively.
 func Get(n *yaml.Node, key string) *yaml.Node {
 	for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		if strings.EqualFold(n.Content[i].Value, key) {
@@ -124,8 +122,8 @@ func Get(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// Head are the version and the kind of an object of an API, "" for those that are not
-// there. False, and a problem of the reader, if the node is not a mapping.
+// Head returns the version and the kind of an API object, "" if missing. If the node is not a
+// mapping, it records a problem and returns false.
 func (r *Reader) Head(n *yaml.Node) (version, kind string, ok bool) {
 	if n.Kind != yaml.MappingNode {
 		r.Fault(n, "want an object, found %s", Found(n))
@@ -140,7 +138,7 @@ func (r *Reader) Head(n *yaml.Node) (version, kind string, ok bool) {
 	return version, kind, true
 }
 
-// Object reads an object of an API, which has to have a name.
+// Object decodes an API object, which needs a name.
 func (r *Reader) Object(n *yaml.Node, o interface{ GetName() string }) {
 	r.Into(n, o)
 	if o.GetName() == "" {

@@ -10,9 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// What decoders that fill Go values say, of which none has an error that another package
-// could ask: encoding/json and its relatives (sigs.k8s.io/json has a copy of its own), and
-// those of YAML.
+// Messages of decoders that fill Go values, whose errors have no type that another package
+// could use: encoding/json and its relatives (sigs.k8s.io/json has a copy), and YAML's.
 var (
 	mistyped = regexp.MustCompile(`json: cannot unmarshal ([a-z]+).* into Go (?:value|struct field [^.]*\.(\S+)) of type (.+)`)
 	inText   = regexp.MustCompile(`line (\d+): `)
@@ -20,7 +19,7 @@ var (
 	step     = regexp.MustCompile(`[^.\[\]]+`)
 )
 
-// Syntax is what an error of YAML says of a text, and the line of the text, 0 for none.
+// Syntax returns the message of a YAML error, and its line, or 0.
 func Syntax(err error) (line int, words string) {
 	words = err.Error()
 	if m := inText.FindStringSubmatch(words); m != nil {
@@ -33,8 +32,8 @@ func Syntax(err error) (line int, words string) {
 	return line, twice.ReplaceAllString(words, "$1 is there twice")
 }
 
-// Typed says of a file, YAML or JSON, which a decoder of Go values has refused what is wrong
-// in it and at which line. An error that is about something else keeps its words.
+// Typed explains a decoder's error about a YAML or JSON file, with the line. It returns errors
+// about something else with their own message.
 func Typed(file string, text []byte, err error) error {
 	if err == nil {
 		return nil
@@ -57,10 +56,10 @@ func Typed(file string, text []byte, err error) error {
 	return fmt.Errorf("%s: %s", file, words)
 }
 
-// Mistyped says of an error about a value of another type which field it is, what is wanted
-// there and what is found, and its line in the document below root; in is where in it was
-// decoded, as items[0]. False if the error is about something else. Decoders leave out the
-// numbers of lists: the first value is taken that is as the error says.
+// Mistyped explains an error about a value of the wrong type: the field, what is wanted, what
+// is found, and its line in the document below root; in is the path of the decoded part, such
+// as items[0]. It returns false if the error is about something else. Decoders omit list
+// indexes: it takes the first value that matches the error.
 func Mistyped(root *yaml.Node, in string, err error) (line int, words string, ok bool) {
 	m := mistyped.FindStringSubmatch(err.Error())
 	if m == nil {
@@ -74,8 +73,8 @@ func Mistyped(root *yaml.Node, in string, err error) (line int, words string, ok
 	return n.Line, fmt.Sprintf("%swant %s, found %s", lead(at), wanted(m[3]), Found(n)), true
 }
 
-// find is the first value at a path that is of a kind as JSON calls it, and its path with
-// the numbers of lists. Of what decoders do not name, as the keys of a map, it tries all.
+// find returns the first value at a path with the given JSON type, and its path with list
+// indexes. Steps that decoders do not name, such as map keys, are all tried.
 func find(n *yaml.Node, path []string, at, kind string) (*yaml.Node, string) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -120,7 +119,7 @@ func isNumber(text string) bool {
 	return err == nil
 }
 
-// kindOf is a value's type as encoding/json calls it.
+// kindOf returns a value's type as encoding/json names it.
 func kindOf(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -139,7 +138,7 @@ func kindOf(n *yaml.Node) string {
 	return "string"
 }
 
-// wanted says what a Go type stands for in a file.
+// wanted returns what a Go type is called in messages.
 func wanted(goType string) string {
 	switch t := strings.TrimLeft(goType, "*"); {
 	case t == "string":

@@ -1,4 +1,4 @@
-// Package kube holds the copies of Kubernetes objects against the objects.
+// Package kube tests the copies of Kubernetes objects.
 package kube
 
 import (
@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Check fills each field of the objects, which are zero, and copies them: a copy is equal,
-// and no place of it is one of the object's. The copy of a zero object is zero, that of a
-// nil pointer nil.
+// Check fills each field of the objects, which are zero, and copies them: a copy has to be
+// equal and share no memory with the object. The copy of a zero object has to be zero, that of
+// a nil pointer nil.
 func Check(t *testing.T, objects ...runtime.Object) {
 	t.Helper()
 	for _, o := range objects {
@@ -38,8 +38,8 @@ func Check(t *testing.T, objects ...runtime.Object) {
 	}
 }
 
-// fill gives every field of a value something of its own, to a depth at which
-// types that hold themselves end.
+// fill sets every field of a value to a distinct value, down to a depth that bounds recursive
+// types.
 func fill(v reflect.Value, n *int, depth int) {
 	*n++
 	switch v.Kind() {
@@ -76,7 +76,8 @@ func fill(v reflect.Value, n *int, depth int) {
 	}
 }
 
-// shared are the places that two values have in common. Those of a time are never written.
+// shared returns the paths at which two values share memory. Times are never written and do not
+// count.
 func shared(a, b reflect.Value, path string) (out []string) {
 	switch a.Kind() {
 	case reflect.Pointer:

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// stepError is where a change failed.
+// stepError is the error of a step of a change.
 type stepError struct {
 	step Step
 	err  error
@@ -31,9 +31,9 @@ func failed(s Step, err error) error {
 	return &stepError{s, err}
 }
 
-// carryOut makes the kubelet run with what was planned. pods are those on the node that
-// have not ended; drained says that pods were moved away, without which nothing is done
-// that needs it. A change that was begun has a Report, which says whether it holds.
+// carryOut makes the kubelet run with the planned settings. pods is the number of pods on the
+// node that have not ended; drained reports whether pods were moved away, which some changes
+// require. A change that was begun returns a Report with its result.
 func (n *Node) carryOut(ctx context.Context, j *journal.Journal, p *Plan, pods int, drained bool) (*Report, error) {
 	if err := n.allow(p, pods, drained); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (n *Node) carryOut(ctx context.Context, j *journal.Journal, p *Plan, pods i
 	return c.run(ctx)
 }
 
-// change is one that has been begun.
+// change is a change that has begun.
 type change struct {
 	*Node
 	journal *journal.Journal
@@ -56,7 +56,7 @@ type change struct {
 	started time.Time // from when on what is heard of it counts
 }
 
-// begin puts into the journal what the files hold now and what is wanted.
+// begin records the present and the requested content of the files in the journal.
 func (n *Node) begin(ctx context.Context, j *journal.Journal, p *Plan) (*change, error) {
 	kinds := n.kinds()
 	wants := map[string]setting.Value{p.File: setting.Absent}
@@ -65,7 +65,7 @@ func (n *Node) begin(ctx context.Context, j *journal.Journal, p *Plan) (*change,
 	}
 	var entries []journal.Before
 	room := int64(0)
-	// The drop-in is the last: once it is there, all is written.
+	// The drop-in is last: once it exists, all files are written.
 	for _, name := range append(slices.Clone(p.states), p.File) {
 		id, err := kinds.Resolve(setting.Setting{Kind: "file", Name: name})
 		if err != nil {
@@ -105,7 +105,7 @@ func (n *Node) begin(ctx context.Context, j *journal.Journal, p *Plan) (*change,
 	return c, err
 }
 
-// reason is what the journal says of a change: the settings, and the objects that have them.
+// reason returns the journal's reason for a change: the settings and their objects.
 func reason(w kubelet.Want) string {
 	text := "kubelet settings " + w.Digest
 	if len(w.Configs) > 0 {
@@ -114,7 +114,7 @@ func reason(w kubelet.Want) string {
 	return text
 }
 
-// run carries the change out, and takes it back where it does not hold.
+// run carries the change out, and rolls it back if it fails.
 func (c *change) run(ctx context.Context) (*Report, error) {
 	err := c.write(ctx)
 	if err == nil {
@@ -126,7 +126,7 @@ func (c *change) run(ctx context.Context) (*Report, error) {
 	return c.end(ctx, err)
 }
 
-// end keeps what holds, and takes back what does not: to its end, whatever ctx says.
+// end commits the change, or rolls it back regardless of ctx.
 func (c *change) end(ctx context.Context, failure error) (*Report, error) {
 	if failure == nil {
 		return c.commit()
@@ -136,7 +136,7 @@ func (c *change) end(ctx context.Context, failure error) (*Report, error) {
 	return c.rollBack(ctx)
 }
 
-// tell notes where the change failed and what the kubelet said then.
+// tell records where the change failed and the end of the kubelet's log.
 func (c *change) tell(ctx context.Context, failure error) {
 	var s *stepError
 	if errors.As(failure, &s) {
@@ -145,8 +145,8 @@ func (c *change) tell(ctx context.Context, failure error) {
 	c.report.Error, c.report.LastWords = failure.Error(), c.Kubelet.LastWords(ctx)
 }
 
-// write stops the kubelet and writes its files. A kubelet that runs would write the
-// files of its managers anew.
+// write stops the kubelet and writes its files. A running kubelet would rewrite the files of
+// its managers.
 func (c *change) write(ctx context.Context) error {
 	c.Node.at("stop:before")
 	c.stopped = c.Host.Clock.Now()
@@ -181,8 +181,8 @@ func (c *change) start(ctx context.Context) error {
 	return err
 }
 
-// commit keeps the change. What earlier transactions have left in these files is this
-// one's to give back from now on.
+// commit keeps the change. This transaction now also restores what earlier transactions have
+// changed in these files.
 func (c *change) commit() (*Report, error) {
 	c.report.Result, c.report.Has = Done, c.intent.Digest
 	m := journal.Commit{ID: c.tx.ID, Time: c.Host.Clock.Now().UTC(), Result: journal.ResultDone}
@@ -207,9 +207,9 @@ func (c *change) commit() (*Report, error) {
 	return &c.report, nil
 }
 
-// restore gives the files back. Whoever starts the kubelet in between, a guard of the
-// service manager or a reboot, finds files with which it starts: the drop-in changes
-// only while there is no state that could be of the other one.
+// restore restores the files. If the kubelet is started meanwhile, by a guard of the service
+// manager or a reboot, it finds files with which it starts: the drop-in changes only while
+// there are no state files that could belong to other settings.
 func (c *change) restore(ctx context.Context) error {
 	last := len(c.tx.Entries) - 1
 	for _, e := range c.tx.Entries[:last] {
@@ -225,7 +225,7 @@ func (c *change) restore(ctx context.Context) error {
 	return nil
 }
 
-// rollBack gives the kubelet its former files and starts it with them.
+// rollBack restores the kubelet's former files and starts it with them.
 func (c *change) rollBack(ctx context.Context) (*Report, error) {
 	c.Node.at("stop-back:before")
 	err := c.Kubelet.Stop(ctx)
@@ -242,7 +242,7 @@ func (c *change) rollBack(ctx context.Context) (*Report, error) {
 		err = c.verify(ctx, c.intent.Had)
 	}
 	if err != nil {
-		// The transaction stays open: the next start tries again.
+		// The transaction stays open: the next start retries.
 		c.report.Result = Incomplete
 		c.report.Error += fmt.Sprintf("; and back to what it was: %v", err)
 		return &c.report, nil

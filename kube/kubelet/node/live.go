@@ -21,35 +21,35 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// live asks and tells the kubelet of a running node: it is started and stopped by
-// a service manager, and says what it runs with, and that it lives, itself or by way of
-// the API server. It is what package node needs of a kubelet.
+// live controls the kubelet of a running node: a service manager starts and stops it, and it
+// reports its configuration and its health directly or through the API server. It implements
+// what package node needs of a kubelet.
 
-// Service is what starts a kubelet. Its methods are those of node.Kubelet.
+// Service starts a kubelet. Its methods are those of node.Kubelet.
 type Service interface {
 	Stop(context.Context) error
 	Start(context.Context) error
-	// Steady is nil of a kubelet that runs now, and has not been started again just before.
+	// Steady returns nil if the kubelet runs and was not restarted just before.
 	Steady(context.Context) error
-	// Ended is an error that wraps node.ErrEnded when it has ended since it was started.
+	// Ended returns an error that wraps node.ErrEnded if it has ended since it was started.
 	Ended(context.Context) error
 	LastWords(context.Context) string
 }
 
-// RunningKubelet is the kubelet of a node. Who asks needs the right to get nodes and the leases
-// of kube-node-lease, and nodes/proxy where Direct is nil.
+// RunningKubelet is the kubelet of a node. The client needs the rights to get nodes and the
+// leases of kube-node-lease, and nodes/proxy if Direct is nil.
 type RunningKubelet struct {
 	Service
 	Client kubernetes.Interface
 	Node   string
-	// Direct asks the kubelet of this machine; nil: it is asked by way of the API server.
+	// Direct queries the kubelet of this machine; if nil, the API server relays queries.
 	Direct *Direct
 }
 
-// timeout bounds a question to the API server and to the kubelet through it.
+// timeout bounds a request to the API server, and to the kubelet through it.
 const timeout = 5 * time.Second
 
-// Well says whether it runs well now, whatever was before.
+// Well returns an error unless it runs well now, whatever was before.
 func (k *RunningKubelet) Well(ctx context.Context) error {
 	if err := k.Steady(ctx); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (k *RunningKubelet) Well(ctx context.Context) error {
 	return err
 }
 
-// Healthy asks /healthz.
+// Healthy queries /healthz.
 func (k *RunningKubelet) Healthy(ctx context.Context) error {
 	if err := k.Ended(ctx); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (k *RunningKubelet) Healthy(ctx context.Context) error {
 	return err
 }
 
-// Configz asks /configz.
+// Configz queries /configz.
 func (k *RunningKubelet) Configz(ctx context.Context) (kubelet.Fields, error) {
 	text, err := k.get(ctx, "configz")
 	if err != nil {
@@ -105,7 +105,7 @@ func (k *RunningKubelet) ask(ctx context.Context, path string) ([]byte, error) {
 	return k.Direct.get(ctx, n, path)
 }
 
-// Heartbeat asks the API server for the node and its lease.
+// Heartbeat reads the node and its lease from the API server.
 func (k *RunningKubelet) Heartbeat(ctx context.Context) (Heartbeat, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -130,26 +130,25 @@ func (k *RunningKubelet) Heartbeat(ctx context.Context) (Heartbeat, error) {
 	return h, nil
 }
 
-// Direct asks the kubelet of this machine itself. By way of the API server that takes the
-// right to get nodes/proxy, and whoever has it can have any kubelet of the cluster do
-// anything, commands in pods included: kubelets are reached without the API server too,
-// and there no admission policy is asked. For its health and its configuration alone a
-// kubelet of Kubernetes 1.33 and later is content with nodes/healthz and nodes/configz
-// (KEP 2862).
+// Direct queries the kubelet of this machine directly. Through the API server that would
+// require the right to get nodes/proxy, which allows anything on any kubelet of the cluster,
+// including commands in pods: kubelets can also be reached without the API server, and no
+// admission policy applies there. For its health and its configuration alone a kubelet of
+// Kubernetes 1.33 and later accepts nodes/healthz and nodes/configz (KEP 2862).
 type Direct struct {
 	client *http.Client
-	// addresses are this machine's own; tests have others.
+	// addresses returns this machine's own addresses; tests replace it.
 	addresses func() ([]net.Addr, error)
 }
 
-// mostSaid bounds an answer, in bytes.
+// mostSaid bounds a response, in bytes.
 const mostSaid = 4 << 20
 
-// NewDirect is who asks: config says it as to the API server, by token or certificate.
+// NewDirect returns a client with config's credentials, token or certificate.
 func NewDirect(config *rest.Config) (*Direct, error) {
 	own := rest.CopyConfig(config)
-	// Only this machine answers at its own addresses. Many kubelets have self-signed
-	// certificates, which API servers do not verify either.
+	// Only this machine answers at its own addresses. Many kubelets have self-signed certificates,
+	// which API servers do not verify either.
 	own.TLSClientConfig.Insecure, own.TLSClientConfig.CAData, own.TLSClientConfig.CAFile, own.TLSClientConfig.ServerName = true, nil, "", ""
 	own.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	client, err := rest.HTTPClientFor(own)
@@ -159,8 +158,8 @@ func NewDirect(config *rest.Config) (*Direct, error) {
 	return &Direct{client, net.InterfaceAddrs}, nil
 }
 
-// at is where the kubelet of a node answers that is this machine: at an address of the
-// node's that this machine has, or else at the loopback address.
+// at returns the address of this machine's kubelet: an address of the Node object that this
+// machine has, or else the loopback address.
 func (d *Direct) at(n *core.Node) (string, error) {
 	port := n.Status.DaemonEndpoints.KubeletEndpoint.Port
 	if port == 0 {
@@ -184,7 +183,7 @@ func (d *Direct) at(n *core.Node) (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(int(port))), nil
 }
 
-// get asks the kubelet of a node, which has to be this machine.
+// get queries the kubelet of a node, which has to be this machine.
 func (d *Direct) get(ctx context.Context, n *core.Node, path string) ([]byte, error) {
 	at, err := d.at(n)
 	if err != nil {

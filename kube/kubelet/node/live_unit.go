@@ -14,33 +14,33 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Unit is a kubelet that systemd starts.
+// Unit is a kubelet started by systemd.
 type Unit struct {
 	Host *host.Host
-	// Name is the unit's: kubelet.service.
+	// Name is the name of the unit: kubelet.service.
 	Name string
-	// GuardAfter is when a kubelet that was stopped is started again if this process has
-	// not done it; 0 is a minute.
+	// GuardAfter is the delay after which the guard restarts a stopped kubelet if this process has
+	// not; 0 means a minute.
 	GuardAfter time.Duration
 
 	uptime func() (time.Duration, error) // CLOCK_MONOTONIC; tests have another
 }
 
-// livePatience is how long systemctl may take: systemd itself ends a unit after 90 s.
+// livePatience is the time limit for systemctl: systemd itself kills a unit after 90 s.
 const livePatience = 2 * time.Minute
 
-// guard is a timer that starts the kubelet again if fettle does not. The agent that
-// stops it may be a pod, which is not restarted without a kubelet.
+// guard is a timer that starts the kubelet if fettle does not. The agent that stops it may be a
+// pod, which is not restarted without a kubelet.
 const guard = "fettle-kubelet-guard"
 
-// steadyAfter is how long a kubelet that has ended by itself has to run until it counts as
-// one that runs well.
+// steadyAfter is the time a kubelet has to run after a restart by systemd before it counts as
+// running well.
 const steadyAfter = time.Minute
 
-// guardAfter is when it acts: a kubelet that is to be started again is within seconds.
+// guardAfter is the default delay of the guard: a kubelet is normally restarted within seconds.
 const guardAfter = time.Minute
 
-// Check returns why this machine's kubelet is not the one that the unit starts; nil if it is.
+// Check returns an error if this machine's kubelet is not started by the unit.
 func (u *Unit) Check(ctx context.Context) error {
 	s, err := systemd.Show(ctx, u.Host, u.Name)
 	switch {
@@ -63,8 +63,8 @@ func (u *Unit) Stop(ctx context.Context) error {
 	return systemd.RunJob(ctx, u.Host, "stop", u.Name, livePatience, nil)
 }
 
-// Start starts the unit, and waits as long as its type says: a unit that only has to be
-// there is started at once.
+// Start starts the unit, and waits as long as its type requires: a simple unit counts as
+// started at once.
 func (u *Unit) Start(ctx context.Context) error {
 	err := systemd.RunJob(ctx, u.Host, "start", u.Name, livePatience, nil)
 	if err == nil {
@@ -73,14 +73,14 @@ func (u *Unit) Start(ctx context.Context) error {
 	return err
 }
 
-// unguard ends the timer, if there is one.
+// unguard stops the guard timer, if it is active.
 func (u *Unit) unguard(ctx context.Context) {
 	_, _ = host.Run(ctx, u.Host, "systemctl", "stop", "--", guard+".timer")
 }
 
-// Steady asks systemd whether the kubelet runs now, and has not just been started again.
-// The count goes back to the last explicit start of the unit, which may be
-// months ago: that alone says nothing of a kubelet that runs well since.
+// Steady asks systemd whether the kubelet runs and was not restarted just before. systemd
+// counts restarts since the last explicit start, which may be months ago: the count alone
+// proves nothing.
 func (u *Unit) Steady(ctx context.Context) error {
 	s, err := systemd.Show(ctx, u.Host, u.Name)
 	switch {
@@ -107,15 +107,15 @@ func (u *Unit) Steady(ctx context.Context) error {
 	return nil
 }
 
-// monotonic is the clock that systemd gives times of.
+// monotonic reads the clock of systemd's timestamps.
 func monotonic() (time.Duration, error) {
 	var t unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
 	return time.Duration(t.Nano()), err
 }
 
-// Ended asks systemd, which starts a kubelet that has ended again and again, and counts
-// that since the last explicit start.
+// Ended asks systemd, which restarts a kubelet that ends and counts the restarts since the last
+// explicit start.
 func (u *Unit) Ended(ctx context.Context) error {
 	s, err := systemd.Show(ctx, u.Host, u.Name)
 	switch {
@@ -129,7 +129,7 @@ func (u *Unit) Ended(ctx context.Context) error {
 	return nil
 }
 
-// LastWords is the end of what the unit has logged.
+// LastWords returns the end of the unit's log.
 func (u *Unit) LastWords(ctx context.Context) string {
 	text, err := host.Run(ctx, u.Host, "journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=15", "_SYSTEMD_UNIT="+u.Name)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package node changes the settings of the kubelet of one node, as a transaction: the
-// files as they were are in a journal before the first is written, the kubelet is held
-// to what it says of itself afterwards, and what does not hold is taken back. After
-// kill -9 at any point the next start finishes the change or takes it back (Recover).
+// Package node changes the settings of the kubelet of one node as a transaction: it records the
+// files in a journal before it writes the first, checks what the kubelet reports afterwards,
+// and rolls back a change that fails. After kill -9 at any point the next start finishes the
+// change or rolls it back (Recover).
 //
-// The journal is one of its own (DefaultStateDir), in the form of package journal: what
-// `fettle undo` gives back on a machine are values, and a kubelet that got only its
-// files back would not start again.
+// It has its own journal (DefaultStateDir), in the form of package journal: `fettle undo`
+// restores values on a machine, but a kubelet would not start after only its files were
+// restored.
 package node
 
 import (
@@ -22,76 +22,75 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// DefaultStateDir is where the journal of kubelet settings is on a node.
+// DefaultStateDir is the directory of the kubelet settings' journal on a node.
 const DefaultStateDir = "/var/lib/fettle-kubelet"
 
 // DropIn is the name of the drop-in in the directory that the kubelet reads.
 const DropIn = "90-fettle.conf"
 
-// DefaultPatience is how long a kubelet may take to run with other settings. Half of
-// them do within two seconds; a lease is renewed every ten.
+// DefaultPatience is the time limit for a kubelet to run with other settings. Half of them do
+// within two seconds; a lease is renewed every ten.
 const DefaultPatience = 2 * time.Minute
 
-// Kubelet is the kubelet of the node: what starts it, and what it says of itself. Each
-// method answers within seconds, Stop and Start within a minute.
+// Kubelet controls and queries the kubelet of the node. Each method returns within seconds,
+// Stop and Start within a minute.
 type Kubelet interface {
-	// Stop ends it and returns once it has ended; it is not started again by itself. One
-	// that does not run is no error.
+	// Stop stops it and returns once it has ended; nothing restarts it. It is not an error if it
+	// does not run.
 	Stop(context.Context) error
 	// Start starts it, if it does not run.
 	Start(context.Context) error
-	// Well says whether it runs well now, before any change: it is healthy, and
-	// has not been started again just before. That it has ended some time counts nothing.
+	// Well returns an error unless it runs well before a change: it is healthy, and was not
+	// restarted just before. Earlier restarts do not count.
 	Well(context.Context) error
-	// Healthy asks its /healthz. The error of one that has ended since it was started
-	// wraps ErrEnded.
+	// Healthy queries its /healthz. The error wraps ErrEnded if it has ended since it was started.
 	Healthy(context.Context) error
-	// Heartbeat is what the API server has heard of the node.
+	// Heartbeat returns the node's last report to the API server.
 	Heartbeat(context.Context) (Heartbeat, error)
-	// Configz is what it runs with (/configz).
+	// Configz returns the configuration it runs with (/configz).
 	Configz(context.Context) (kubelet.Fields, error)
-	// LastWords is the end of its log.
+	// LastWords returns the end of its log.
 	LastWords(context.Context) string
 }
 
 // ErrEnded means that a kubelet has ended by itself.
 var ErrEnded = errors.New("the kubelet has ended")
 
-// Heartbeat is what the API server has heard of a node.
+// Heartbeat is a node's last report to the API server.
 type Heartbeat struct {
-	// Lease is when the node's lease was last renewed.
+	// Lease is the time of the last renewal of the node's lease.
 	Lease time.Time
-	// Ready reports whether the condition Ready is True, Status when the kubelet last said so,
-	// in whole seconds. A node stays Ready for a while when its kubelet has ended.
+	// Ready reports whether the condition Ready is True, Status when the kubelet last reported it,
+	// in whole seconds. A node stays Ready for a while after its kubelet has ended.
 	Ready  bool
 	Status time.Time
 	// Why is the message of the condition.
 	Why string
-	// Version is the kubelet's, as the node says it.
+	// Version is the kubelet's version in the Node object.
 	Version string
 }
 
-// Node is the node on which this runs.
+// Node is the node on which this process runs.
 type Node struct {
 	// Host is the node's machine, live or through a mount.
 	Host    *host.Host
 	Kubelet Kubelet
 	// StateDir is the directory of the journal, as this process sees it.
 	StateDir string
-	// User is who changes it, for the journal.
+	// User is recorded in the journal as the author of a change.
 	User string
-	// Patience is how long the kubelet may take to run with other settings; 0 is
+	// Patience is the time limit for the kubelet to run with other settings; 0 means
 	// DefaultPatience.
 	Patience time.Duration
-	// Machine is what the kubelet's managers see of the machine; nil if nothing has
-	// looked: then the kubelet itself finds what does not fit.
+	// Machine is the machine as the kubelet's managers see it; if nil, only the kubelet itself
+	// finds what does not fit.
 	Machine *kubelet.Machine
-	// At is called with the name of each point at which a crash could leave something
-	// half done. Tests end the process there; nil otherwise.
+	// At is called with the name of each point at which a crash could leave a change incomplete.
+	// Tests end the process there; nil otherwise.
 	At func(point string)
 }
 
-// ErrRefused means that nothing was changed, because what is wanted cannot be or is
+// ErrRefused means that nothing was changed, because the request is impossible or the files are
 // not fettle's.
 var ErrRefused = errors.New("nothing is changed")
 
@@ -105,7 +104,7 @@ func refuse(format string, args ...any) error {
 // Step is a step of a change.
 type Step string
 
-// The steps, in their order.
+// Steps of a change, in order.
 const (
 	Stopping  Step = "stop the kubelet"
 	Writing   Step = "write its files"
@@ -115,7 +114,7 @@ const (
 	Comparing Step = "compare what it runs with"
 )
 
-// What became of a change.
+// Results of a change.
 const (
 	Done       = journal.ResultDone
 	RolledBack = journal.ResultRolledBack
@@ -123,22 +122,22 @@ const (
 	Unchanged  = "nothing"
 )
 
-// Report is what became of a change.
+// Report is the result of a change.
 type Report struct {
-	// Result is done, rolled-back, incomplete (the kubelet does not run with its former
-	// settings either; the next start tries again) or nothing.
+	// Result is done, rolled-back, incomplete (the kubelet does not run with its former settings
+	// either; the next start retries) or nothing.
 	Result string `json:"result"`
-	// Digest names the settings that were wanted, Has those that the node has now.
+	// Digest identifies the requested settings, Has the present ones.
 	Digest   string   `json:"digest"`
 	Has      string   `json:"has"`
 	Settings []string `json:"settings,omitempty"`
-	// Step is where it failed, Error why, LastWords the end of the kubelet's log then.
+	// Step is the step that failed, Error the reason, LastWords the end of the kubelet's log then.
 	Step      Step   `json:"step,omitempty"`
 	Error     string `json:"error,omitempty"`
 	LastWords string `json:"last_words,omitempty"`
-	// Recovered reports whether a former process began it.
+	// Recovered reports whether an earlier process began it.
 	Recovered bool `json:"recovered,omitempty"`
-	// DownSeconds is how long no kubelet was there, from its stop to its first health.
+	// DownSeconds is the time from the kubelet's stop until it was healthy again.
 	DownSeconds float64 `json:"down_s"`
 }
 
@@ -166,23 +165,23 @@ func (n *Node) lock() (*journal.Journal, error) {
 	return j, nil
 }
 
-// visit is the whole of a change of one node's kubelet: cordon, drain where it
-// takes one, the transaction on the node, uncordon. It may end at any point: the next
-// visit goes on from there, or takes back.
+// visit is the whole change of one node's kubelet: cordon, drain if required, the transaction
+// on the node, uncordon. It may be interrupted at any point: the next visit continues there, or
+// rolls back.
 
-// Drained is the step of a visit before the transaction, in the words of a report.
+// Drained is the step of a visit before the transaction, as reports name it.
 const Drained Step = "drain the node"
 
-// Visit is a node and what the API server has of it.
+// Visit is a node and its API object.
 type Visit struct {
 	Node *Node
 	API  *cluster.Node
 }
 
-// Run makes the node's kubelet run with what is wanted. What a former process has begun is
-// finished or taken back first. The error is of what could not be begun (ErrRefused,
-// journal.ErrBusy): then the node is as before. A node whose kubelet runs neither with the
-// new nor with its former settings (Incomplete) stays cordoned.
+// Run makes the node's kubelet run with the requested settings, after it has finished or rolled
+// back a change of an earlier process. It returns an error if the change could not begin
+// (ErrRefused, journal.ErrBusy): the node is then unchanged. A node whose kubelet runs neither
+// with the new nor with its former settings (Incomplete) stays cordoned.
 func (v *Visit) Run(ctx context.Context, want kubelet.Want) (*Report, error) {
 	j, err := v.Node.lock()
 	if err != nil {
@@ -199,8 +198,8 @@ func (v *Visit) Run(ctx context.Context, want kubelet.Want) (*Report, error) {
 	return r, errors.Join(err, v.API.Uncordon(context.WithoutCancel(ctx)))
 }
 
-// change plans, moves pods away where that is needed, and carries out. recovered is what
-// became of the change before.
+// change plans, moves pods away if required, and carries out the plan. recovered is the result
+// of the change before.
 func (v *Visit) change(ctx context.Context, j *journal.Journal, want kubelet.Want, recovered *Report) (*Report, error) {
 	if err := j.Rotate(); err != nil {
 		return nil, err
@@ -226,7 +225,7 @@ func (v *Visit) change(ctx context.Context, j *journal.Journal, want kubelet.Wan
 		if err := v.API.Drain(ctx); err != nil {
 			return &Report{Result: RolledBack, Digest: want.Digest, Has: p.Has, Settings: p.Change.Settings, Step: Drained, Error: err.Error()}, nil
 		}
-		// That may have taken an hour, and the kubelet's other files are not fettle's.
+		// The drain may have taken an hour, and others write the kubelet's other files.
 		if p, err = v.Node.plan(ctx, j.State, want); err != nil {
 			return nil, err
 		}
@@ -238,7 +237,7 @@ func (v *Visit) change(ctx context.Context, j *journal.Journal, want kubelet.Wan
 	return v.Node.carryOut(ctx, j, p, len(pods), drained)
 }
 
-// Check says what Run would refuse now (ErrRefused); nil for nothing. It reads only.
+// Check returns why Run would refuse now (ErrRefused); nil if it would not. It only reads.
 func (v *Visit) Check(ctx context.Context, want kubelet.Want) error {
 	p, err := v.Node.Plan(ctx, want)
 	if err != nil || p.Settled {
@@ -257,14 +256,13 @@ func (v *Visit) Check(ctx context.Context, want kubelet.Want) error {
 	return v.Node.allow(p, len(pods), true)
 }
 
-// Recover finishes or takes back, on the node, what a former process has begun; nil
-// where there is nothing. It asks the API server only what the kubelet is held to, and
-// leaves the cordon to Run and Uncordon.
+// Recover finishes or rolls back, on the node, the change of an earlier process; it returns nil
+// if there is none. It uses the API server only to verify the kubelet, and leaves the cordon to
+// Run and Uncordon.
 func (v *Visit) Recover(ctx context.Context) (*Report, error) { return v.Node.Recover(ctx) }
 
-// Has names the settings that fettle has given the node's kubelet; "" for none.
+// Has returns the digest of the settings that fettle has given the node's kubelet; "" for none.
 func (v *Visit) Has() (string, error) { return v.Node.Has() }
 
-// Uncordon lets pods come to the node again, where a visit that was cut off has kept
-// them away.
+// Uncordon makes the node schedulable again if an interrupted visit has left it cordoned.
 func (v *Visit) Uncordon(ctx context.Context) error { return v.API.Uncordon(ctx) }

@@ -19,16 +19,16 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// Plan is a change of a node's kubelet, looked at.
+// Plan is a planned change of a node's kubelet.
 type Plan struct {
 	Want kubelet.Want `json:"want"`
-	// Has names the settings that fettle has given the node before; "" none.
+	// Has identifies the settings that fettle has given the node before; "" for none.
 	Has string `json:"has"`
-	// File is the drop-in, and Text what it will hold; "": it is removed.
+	// File is the drop-in, and Text its new content; with "" it is removed.
 	File   string         `json:"file"`
 	Text   string         `json:"text"`
 	Change kubelet.Change `json:"change"`
-	// Settled reports whether nothing is to be done: drop-in and kubelet are as wanted.
+	// Settled reports whether nothing has to be done: drop-in and kubelet are as requested.
 	Settled bool `json:"settled"`
 
 	then   kubelet.Fields // what the kubelet will run with
@@ -37,15 +37,15 @@ type Plan struct {
 	states []string       // files of the managers that are moved aside
 }
 
-// intent is what the journal keeps of a change in addition to the files: what is wanted, and
-// what the kubelet is to say of itself after it and after its undo.
+// intent is what the journal keeps of a change in addition to the files: the request, and what
+// the kubelet is to report after it and after its undo.
 type intent struct {
 	Digest string         `json:"digest"`
 	Expect kubelet.Fields `json:"expect"`
 	Had    kubelet.Fields `json:"had"`
 }
 
-// UnmarshalJSON keeps whole numbers what they are.
+// UnmarshalJSON keeps whole numbers as int64.
 func (i *intent) UnmarshalJSON(b []byte) error {
 	var raw struct {
 		Digest      string
@@ -65,7 +65,7 @@ func (i *intent) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Has names the settings that fettle has given the kubelet of a node; "" for none.
+// Has returns the digest of the settings that fettle has given the node's kubelet; "" for none.
 func (n *Node) Has() (string, error) {
 	boot, err := n.Host.BootID()
 	if err != nil {
@@ -90,8 +90,7 @@ func has(s *journal.State) (string, error) {
 	return i.Digest, nil
 }
 
-// Plan looks at what a change would be, and refuses what cannot be (ErrRefused). It
-// reads only.
+// Plan plans a change, and refuses an impossible one (ErrRefused). It only reads.
 func (n *Node) Plan(ctx context.Context, want kubelet.Want) (*Plan, error) {
 	boot, err := n.Host.BootID()
 	if err != nil {
@@ -180,8 +179,8 @@ func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want) (*
 	return p, err
 }
 
-// allow refuses what cannot be with so many pods on the node that have not ended, or before
-// they were moved away.
+// allow refuses a change that does not fit the number of pods on the node, or that needs a
+// drain first.
 func (n *Node) allow(p *Plan, pods int, drained bool) error {
 	cpus := 0
 	if n.Machine != nil {
@@ -203,8 +202,8 @@ func (p *Plan) noReboot() error {
 	return nil
 }
 
-// on is the kubelet with its machine. Where the API server does not say its version, the
-// kubelet itself finds what its release does not take.
+// on returns the kubelet's release with its machine. If the API server does not report its
+// version, only the kubelet itself finds what its release does not accept.
 func (n *Node) on(ctx context.Context) kubelet.On {
 	on := kubelet.On{Machine: n.Machine}
 	if h, err := n.Kubelet.Heartbeat(ctx); err == nil {
@@ -214,7 +213,7 @@ func (n *Node) on(ctx context.Context) kubelet.On {
 	return on
 }
 
-// cgroupVersion is that of a machine's control groups; 0 where it cannot be seen.
+// cgroupVersion returns the version of a machine's control groups; 0 if unknown.
 func cgroupVersion(h *host.Host) int {
 	if _, err := h.Files.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		return 2
@@ -225,7 +224,7 @@ func cgroupVersion(h *host.Host) int {
 	return 0
 }
 
-// settled says whether drop-in and kubelet are as wanted.
+// settled reports whether drop-in and kubelet are as requested.
 func (p *Plan) settled(n *Node) (bool, error) {
 	if p.Has != p.Want.Digest || p.Change.Class != kubelet.Nothing {
 		return false, nil
@@ -237,7 +236,7 @@ func (p *Plan) settled(n *Node) (bool, error) {
 	return string(text) == p.Text, err
 }
 
-// ours refuses a drop-in that was changed since fettle wrote it.
+// ours returns an error if the drop-in was changed since fettle wrote it.
 func (n *Node) ours(ctx context.Context, s *journal.State, file string) error {
 	kinds := n.kinds()
 	id, err := kinds.Resolve(setting.Setting{Kind: "file", Name: file})
@@ -258,7 +257,7 @@ func (n *Node) ours(ctx context.Context, s *journal.State, file string) error {
 	return nil
 }
 
-// configuration are the files of a kubelet.
+// configuration holds the configuration files of a kubelet.
 type configuration struct {
 	main        kubelet.Fields    // the one of --config
 	under, over []kubelet.Fields  // drop-ins read before fettle's, and after it
@@ -314,9 +313,9 @@ func (n *Node) readFiles(s component.Setup, ours string) (*configuration, error)
 	return c, nil
 }
 
-// merged is what the files say with a drop-in of fettle's, as the kubelet of a release reads
-// them: before 1.32 the drop-ins are merged among themselves, and then into the main file,
-// of which null removes nothing.
+// merged returns the configuration with fettle's drop-in ours, as the kubelet of a release
+// reads it: before 1.32 the drop-ins are merged with each other first, and then into the main
+// file, from which null removes nothing.
 func (c *configuration) merged(ours kubelet.Fields, r kuberelease.Release) kubelet.Fields {
 	dropIns := slices.Concat(c.under, []kubelet.Fields{ours}, c.over)
 	if r == 0 || kuberelease.Known().Loads(kuberelease.LoaderVersioned, r) {
@@ -325,8 +324,8 @@ func (c *configuration) merged(ours kubelet.Fields, r kuberelease.Release) kubel
 	return kubelet.Merge(c.main, kubelet.MergeAll(nil, dropIns))
 }
 
-// overruled says which wanted settings something else decides: a flag, or a drop-in that
-// is read later.
+// overruled returns an error if a flag, or a drop-in that is read later, overrides a requested
+// setting.
 func (c *configuration) overruled(s component.Setup, want kubelet.Fields) error {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if f, ok := s.Flags[name]; ok {

@@ -14,11 +14,11 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// Recover finishes or takes back what a former process has begun; nil where there is
-// nothing. An agent calls it when it starts.
+// Recover finishes or rolls back the change of an earlier process; it returns nil if there is
+// none. An agent calls it when it starts.
 //
-// Where everything had been written, the kubelet is started with it and held to it as
-// usual. Else the files go back.
+// If all files had been written, it restarts the kubelet and verifies it as usual. Otherwise it
+// restores the files.
 func (n *Node) Recover(ctx context.Context) (*Report, error) {
 	if cut, err := n.CutOff(); err != nil || !cut {
 		return nil, err
@@ -31,7 +31,7 @@ func (n *Node) Recover(ctx context.Context) (*Report, error) {
 	return n.recover(ctx, j)
 }
 
-// CutOff says whether a former process has begun what it has not ended.
+// CutOff reports whether an earlier process has left a change unfinished.
 func (n *Node) CutOff() (bool, error) {
 	boot, err := n.Host.BootID()
 	if err != nil {
@@ -78,7 +78,7 @@ func (n *Node) recover(ctx context.Context, j *journal.Journal) (*Report, error)
 	return c.end(ctx, err)
 }
 
-// restart makes sure that the kubelet has read the files as they are.
+// restart makes sure that the kubelet has read the present files.
 func (c *change) restart(ctx context.Context) error {
 	if c.compare(ctx, c.intent.Expect) == nil && c.Kubelet.Healthy(ctx) == nil {
 		c.started = c.tx.Time // it was started before the process was cut off, and after it began
@@ -91,8 +91,8 @@ func (c *change) restart(ctx context.Context) error {
 	return c.start(ctx)
 }
 
-// written says whether the last of the files is as wanted, which is written when all
-// others are. A kubelet that was started since may have written those anew.
+// written reports whether the file that is written last has its new content. A kubelet started
+// since may have rewritten the others.
 func (c *change) written(ctx context.Context) (bool, error) {
 	e := c.tx.Entries[len(c.tx.Entries)-1]
 	now, err := c.kinds().Read(ctx, e.Setting)
@@ -103,11 +103,11 @@ func (c *change) written(ctx context.Context) (bool, error) {
 	return same(e.Want) && !same(e.Orig), nil
 }
 
-// interval is the time between two looks at a kubelet that has been started.
+// interval is the time between two checks of a kubelet that was started.
 const interval = 250 * time.Millisecond
 
-// verify waits until the kubelet is healthy, the API server has heard of the node since
-// it was started, and it runs with the values that are expected.
+// verify waits until the kubelet is healthy, the API server has a newer heartbeat of the node
+// than the start, and the kubelet runs with the expected values.
 func (c *change) verify(ctx context.Context, expect kubelet.Fields) error {
 	c.Node.at("verify:before")
 	defer c.Node.at("verify:after")
@@ -120,8 +120,8 @@ func (c *change) verify(ctx context.Context, expect kubelet.Fields) error {
 		c.report.DownSeconds = c.Host.Clock.Now().Sub(c.stopped).Seconds()
 	}
 	return c.until(ctx, "", func(ctx context.Context) error {
-		// A kubelet answers before its managers have started, and ends when one of them
-		// does not: what it says counts only while it is still healthy.
+		// A kubelet answers before its managers have started, and ends if one of them fails: its
+		// answer counts only while it is still healthy.
 		if err := failed(Health, c.Kubelet.Healthy(ctx)); err != nil {
 			return err
 		}
@@ -132,8 +132,7 @@ func (c *change) verify(ctx context.Context, expect kubelet.Fields) error {
 	})
 }
 
-// until asks again and again until there is no error, the time is over, or the kubelet
-// has ended.
+// until repeats ask until it returns no error, the time is over, or the kubelet has ended.
 func (c *change) until(ctx context.Context, s Step, ask func(context.Context) error) error {
 	var last error
 	for {
@@ -159,12 +158,12 @@ func (c *change) until(ctx context.Context, s Step, ask func(context.Context) er
 	}
 }
 
-// errFinal is wrapped by what will not become better by waiting.
+// errFinal is wrapped by errors that waiting does not resolve.
 var errFinal = errors.New("final")
 
-// fresh says whether the API server has heard of the node since a time: its lease is
-// renewed, and it is Ready by a status that is as young, which a kubelet only sends once
-// its managers run.
+// fresh returns an error unless the API server has a heartbeat of the node after since: its
+// lease is renewed, and it is Ready by a status as recent, which a kubelet only sends once its
+// managers run.
 func (c *change) fresh(ctx context.Context, since time.Time) error {
 	h, err := c.Kubelet.Heartbeat(ctx)
 	switch {
@@ -180,7 +179,7 @@ func (c *change) fresh(ctx context.Context, since time.Time) error {
 	return nil
 }
 
-// compare holds /configz against what is expected.
+// compare compares /configz with the expected values.
 func (c *change) compare(ctx context.Context, expect kubelet.Fields) error {
 	now, err := c.Kubelet.Configz(ctx)
 	if err != nil {
