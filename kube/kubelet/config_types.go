@@ -167,7 +167,6 @@ func AddToScheme(s *runtime.Scheme) error {
 // NodeKubelet is the kubelet of one node: its requested settings and the result. It has the
 // name of the node. The operator writes its spec, the agent of the node its status.
 //
-//
 // +kubebuilder:object:root=true
 type NodeKubelet struct {
 	metav1.TypeMeta   `json:",inline"`

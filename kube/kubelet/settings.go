@@ -124,7 +124,7 @@ func checkField(name string, v any) error {
 	return s.check(v)
 }
 
-// whole is a check for whole numbers from least on. The kubelet has 32 bits for them.
+// whole returns a check for whole numbers of at least least. The kubelet has 32 bits for them.
 func whole(least int64) func(any) error {
 	return func(v any) error {
 		n, ok := v.(int64)
@@ -144,7 +144,7 @@ func words(all ...string) func(any) error {
 	}
 }
 
-// texts is a check for names with texts: the value true has to be written "true".
+// texts checks for names with texts: the value true has to be written "true".
 func texts(v any) error {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -166,7 +166,7 @@ func period(v any) error {
 	return nil
 }
 
-// cpuList reads as the kubelet does: numbers and ranges, and nothing else.
+// cpuList checks a CPU list as the kubelet does: only numbers and ranges.
 func cpuList(v any) error {
 	s, ok := v.(string)
 	if !ok || strings.Trim(s, "0123456789,-") != "" {
@@ -176,7 +176,7 @@ func cpuList(v any) error {
 	return err
 }
 
-// amounts is a check for what can be reserved of a node (cmd/kubelet/app/server.go,
+// amounts checks the resources that can be reserved on a node (cmd/kubelet/app/server.go,
 // parseResourceList).
 func amounts(v any) error {
 	if err := texts(v); err != nil {
@@ -196,11 +196,11 @@ func amounts(v any) error {
 	return nil
 }
 
-// amountForm is what an amount of a node can look like. A Quantity of Kubernetes may have
-// any exponent, and one of a few characters takes a machine minutes to reckon with.
+// amountForm matches an amount of a resource. A Quantity of Kubernetes may have any exponent,
+// and a few characters can take minutes to evaluate.
 var amountForm = text.LazyRegexp(`^[0-9]{1,19}(\.[0-9]{0,9})?(n|u|m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei|[eE][0-9]{1,2})?$`)
 
-// parseAmount reads an amount that is not below zero.
+// parseAmount parses an amount of at least 0.
 func parseAmount(text string) (resource.Quantity, error) {
 	if amountForm().MatchString(text) {
 		if q, err := resource.ParseQuantity(text); err == nil {
@@ -210,13 +210,13 @@ func parseAmount(text string) (resource.Quantity, error) {
 	return resource.Quantity{}, fmt.Errorf("want an amount such as 500m or 1Gi, found %s", show(text))
 }
 
-// reservations reads the items strictly; what they have to sum up to is for Problems.
+// reservations checks the items strictly; Problems checks their sum.
 func reservations(v any) error {
 	_, err := memoryReservations(v)
 	return err
 }
 
-// show says what stands there, in no more than a few words.
+// show describes a value in a few words.
 func show(v any) string {
 	var text string
 	switch v := v.(type) {

@@ -1,5 +1,5 @@
-// around reads what else is at work on the machines of a cluster: other
-// controllers that remedy them, and what remediation waits for. It only reads.
+// around reads what else acts on the machines of a cluster: other controllers that remedy them,
+// and what remediation waits for. It only reads.
 
 package machine
 
@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The kinds that are looked at. A cluster may have any of them, or none.
+// Kinds that are read. A cluster may lack any of them.
 var (
 	deployment           = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
 	clusterVersion       = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ClusterVersion"}
@@ -39,50 +39,50 @@ const (
 	rivalContainer  = "machine-healthcheck-controller"
 )
 
-// Reader reads from a cluster. API has to read from the API server itself, and to know
-// kinds that are in no scheme.
+// Reader reads from a cluster. API has to read from the API server without a cache, and to
+// support kinds that are in no scheme.
 type Reader struct {
 	API    client.Reader
 	Mapper meta.RESTMapper
-	// Namespaces are those of the machines.
+	// Namespaces are the namespaces of the machines.
 	Namespaces []string
-	// Once is for who reads only once, and cannot see whether a lease is renewed: what its
-	// holder has written of that counts then.
+	// Once is for a single read, which cannot observe whether a lease is renewed: the renew time
+	// written by its holder is then used.
 	Once bool
 
 	leases map[string]LeaseSeen // by namespace
 }
 
-// Explained is a check of Cluster API, which is not acted on.
+// Explained is a check of Cluster API, which is only explained.
 type Explained struct {
 	Namespace, Name string
-	// Words say when it remediates.
+	// Words explain when it remediates.
 	Words string
 }
 
-// Found is what else is at work.
+// Found is what else acts on the machines.
 type Found struct {
-	// Rivals are OpenShift's controllers of checks that run, by namespace.
+	// Rivals are OpenShift's running controllers of checks, by namespace.
 	Rivals map[string]string
-	// Others remedy nodes of their own choice.
+	// Others are controllers that remedy nodes of their own choice.
 	Others []Other
-	// Pauses are what remediation waits for.
+	// Pauses are the reasons for remediation to wait.
 	Pauses []string
 	// ClusterAPI are the checks of Cluster API.
 	ClusterAPI []Explained
-	// Until is when a pause ends of which nothing else is heard; zero for none.
+	// Until is when a pause ends without an event; zero for none.
 	Until time.Time
 
 	inputs []string
 }
 
-// Same reports whether a decision made with either would be the same.
+// Same reports whether decisions based on f and g would be equal.
 func (f *Found) Same(g *Found) bool {
 	return f != nil && g != nil && maps.Equal(f.Rivals, g.Rivals) && slices.Equal(f.Pauses, g.Pauses) && slices.Equal(f.inputs, g.inputs)
 }
 
-// Read looks at everything. Where the account has not the right to see something, that
-// is a pause: whether another program works on the machines is not known then.
+// Read reads everything. A missing right to read something is a pause: another program may be
+// working on the machines.
 func (r *Reader) Read(ctx context.Context, now time.Time) (*Found, error) {
 	f := &Found{Rivals: map[string]string{}}
 	for _, look := range []func(context.Context, *Found, time.Time) error{r.rivals, r.nodeChecks, r.clusterChecks, r.pools, r.upgrade, r.scale} {
@@ -98,7 +98,7 @@ func (r *Reader) Read(ctx context.Context, now time.Time) (*Found, error) {
 	return f, nil
 }
 
-// get reads an object; nil without such an object, or such a kind.
+// get reads an object. It returns nil if the object or its kind does not exist.
 func (r *Reader) get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(kind)
@@ -112,7 +112,7 @@ func (r *Reader) get(ctx context.Context, kind schema.GroupVersionKind, namespac
 	}
 }
 
-// list reads all objects of a kind, each as JSON; none where there is no such kind.
+// list reads all objects of a kind, each as JSON; none if the kind does not exist.
 func (r *Reader) list(ctx context.Context, kind schema.GroupKind) (out [][]byte, all []unstructured.Unstructured, err error) {
 	m, err := r.Mapper.RESTMapping(kind)
 	if meta.IsNoMatchError(err) {
@@ -139,7 +139,7 @@ func (r *Reader) list(ctx context.Context, kind schema.GroupKind) (out [][]byte,
 	return out, l.Items, nil
 }
 
-// rivals looks for OpenShift's controllers of checks.
+// rivals finds OpenShift's controllers of checks.
 func (r *Reader) rivals(ctx context.Context, f *Found, _ time.Time) error {
 	for _, namespace := range r.Namespaces {
 		o, err := r.get(ctx, deployment, namespace, rivalDeployment)
@@ -154,7 +154,7 @@ func (r *Reader) rivals(ctx context.Context, f *Found, _ time.Time) error {
 			fields, ok := c.(map[string]any)
 			return ok && fields["name"] == rivalContainer
 		})
-		// One that is scaled to none does nothing; none said is one.
+		// With 0 replicas it does nothing; without the field it has 1.
 		if n, said, err := unstructured.NestedInt64(o.Object, "spec", "replicas"); runs && (err != nil || !said || n > 0) {
 			f.Rivals[namespace] = fmt.Sprintf("%s of the Machine API operator, in Deployment %s/%s, remedies machines by these checks", rivalContainer, namespace, rivalDeployment)
 		}
@@ -205,13 +205,13 @@ func (r *Reader) clusterChecks(ctx context.Context, f *Found, _ time.Time) error
 	return nil
 }
 
-// input names what of an object decisions are made of, but for its status.
+// input identifies the parts of an object that decisions depend on, except its status.
 func input(o *unstructured.Unstructured) string {
 	labels, _ := json.Marshal(o.GetLabels())
 	return fmt.Sprint(o.GetUID(), " ", o.GetGeneration(), " ", string(labels))
 }
 
-// pools reads the roll-outs of the kubelets' settings.
+// pools reads the rollouts of the kubelets' settings.
 func (r *Reader) pools(ctx context.Context, f *Found, _ time.Time) error {
 	texts, _, err := r.list(ctx, kubeletPool)
 	if err != nil {
@@ -283,7 +283,7 @@ func (f *Found) pause(why string) {
 	}
 }
 
-// Checks are those of some namespaces.
+// Checks returns the checks in the given namespaces.
 func Checks(ctx context.Context, api client.Reader, namespaces []string) (out []HealthCheck, err error) {
 	for _, namespace := range namespaces {
 		var all HealthCheckList
@@ -295,7 +295,7 @@ func Checks(ctx context.Context, api client.Reader, namespaces []string) (out []
 	return out, nil
 }
 
-// Machines are those of some namespaces.
+// Machines returns the machines in the given namespaces.
 func Machines(ctx context.Context, api client.Reader, namespaces []string) (out []Machine, err error) {
 	for _, namespace := range namespaces {
 		var all MachineList
@@ -307,15 +307,15 @@ func Machines(ctx context.Context, api client.Reader, namespaces []string) (out 
 	return out, nil
 }
 
-// Cluster is what the decisions about checks are made of, but for who acts.
+// Cluster returns the input for decisions about checks, without the options of who acts.
 func (f *Found) Cluster(checks []HealthCheck, machines []Machine, nodes []core.Node, now time.Time) Cluster {
 	return Cluster{Now: now, Checks: checks, Machines: machines, Nodes: nodes, Others: f.Others, Pauses: f.Pauses, Rivals: f.Rivals}
 }
 
-// ErrNotServed means that a cluster has no machines of OpenShift.
+// ErrNotServed means that a cluster does not have OpenShift's machines.
 var ErrNotServed = errors.New("the cluster has no MachineHealthCheck of " + APIVersion)
 
-// Served is an error where a cluster has not OpenShift's checks and machines.
+// Served returns ErrNotServed if a cluster lacks OpenShift's checks and machines.
 func Served(mapper meta.RESTMapper) error {
 	for _, kind := range []string{"MachineHealthCheck", "Machine"} {
 		if _, err := mapper.RESTMapping(GroupVersion.WithKind(kind).GroupKind(), GroupVersion.Version); err != nil {

@@ -17,8 +17,7 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// Cluster is all that the decisions about the checks of a cluster are made of, whatever
-// their namespaces.
+// Cluster is the input for decisions about the checks of a cluster, in all namespaces.
 type Cluster struct {
 	Now      time.Time
 	Checks   []HealthCheck
@@ -26,25 +25,23 @@ type Cluster struct {
 	Nodes    []core.Node
 	Others   []Other
 	Pauses   []string
-	// Rivals name the controllers that have the checks of a namespace, so that nothing
-	// is done there.
+	// Rivals maps namespaces to the other controllers of their checks; nothing is done there.
 	Rivals map[string]string
-	// Adopt, ControlPlane and External are those of Input.
+	// Adopt, ControlPlane and External are the fields of Input.
 	Adopt, ControlPlane bool
 	External            map[types.UID]time.Time
 }
 
-// Answer is what was decided about a check.
+// Answer is the decision about a check.
 type Answer struct {
 	Check *HealthCheck
-	// Decision is nil if the check cannot be read, which Err says.
+	// Decision is nil if the check cannot be read; Err has the reason.
 	*Decision
 	Err error
 }
 
-// Decide decides about all checks, in the order of their namespaces and names. Over all
-// of them one machine is remedied at a time: whoever has to wait for that says so in
-// Waits.
+// Decide decides about all checks, ordered by namespace and name. Over all checks one machine
+// is remedied at a time: the Waits of the others name it.
 func (c Cluster) Decide() []Answer {
 	k := knownOf(c.Nodes, c.Checks)
 	all := make([]Answer, len(c.Checks))
@@ -63,7 +60,7 @@ func (c Cluster) Decide() []Answer {
 	return all
 }
 
-// Turn is the answer for the machine whose turn it is; nil if it is no machine's turn.
+// Turn returns the answer with the machine to remedy now, or nil.
 func Turn(all []Answer) *Answer {
 	for i := range all {
 		if all[i].Decision != nil && len(all[i].Remediate) > 0 {
@@ -79,15 +76,14 @@ type candidate struct {
 	of *HealthCheck
 }
 
-// before orders candidates: since when, then by name.
+// before orders candidates by their start time, then by name.
 func (a candidate) before(b candidate) bool {
 	return b.Judged == nil || cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.of.Namespace, b.of.Namespace), strings.Compare(a.Machine.Name, b.Machine.Name)) < 0
 }
 
-// takeTurns leaves one machine to be remedied over all checks: none while one of any
-// check is on its way, else the one that has been ill the longest. So the order does not
-// depend on whose check is looked at first, and no check can keep the others waiting for
-// all of its machines.
+// takeTurns leaves one machine to be remedied over all checks: none while a machine of any
+// check is leaving, else the one that has been unhealthy the longest. The order thus does not
+// depend on the order of the checks, and no check can block the others for all of its machines.
 func takeTurns(all []Answer) {
 	var away, next candidate
 	for _, a := range all {
@@ -122,8 +118,8 @@ func takeTurns(all []Answer) {
 	}
 }
 
-// seenFrom is the name of the candidate's check, with its namespace where that is
-// another one.
+// seenFrom returns the name of the candidate's check, with its namespace if it differs from
+// other's.
 func (a candidate) seenFrom(other *HealthCheck) string {
 	if a.of.Namespace == other.Namespace {
 		return a.of.Name
@@ -131,7 +127,7 @@ func (a candidate) seenFrom(other *HealthCheck) string {
 	return a.of.Namespace + "/" + a.of.Name
 }
 
-// Reasons for which an unhealthy machine is not remediated, in addition to those of conditions:
+// Reasons not to remediate an unhealthy machine, in addition to the conditions'
 // TooManyUnhealthy, OtherController, Waiting, BadCheck.
 const (
 	ControlPlane     = "ControlPlane"
@@ -141,8 +137,8 @@ const (
 	AnotherRemedy    = "AnotherRemedy"
 )
 
-// Refused are the unhealthy machines that are not remediated, each with the reason. One
-// that only waits for those before it is not among them.
+// Refused returns the unhealthy machines that are not remediated, each with the reason.
+// Machines that only wait for their turn are left out.
 func (a *Answer) Refused() map[*Machine]string {
 	if a.Decision == nil {
 		return nil
@@ -171,11 +167,11 @@ func (a *Answer) Refused() map[*Machine]string {
 	return out
 }
 
-// RollOut reads a KubeletPool (fettle.dev/v1alpha1), and says why remediation waits for
-// it: nodes change, and are not Ready meanwhile. "" if it does not. A roll-out that waits
-// itself is no reason, be it paused, stopped by a failure, or waiting for nodes that are
-// not available: these may be the ones to be remedied, and then both would wait for ever.
-// Nor is one whose node has not been heard of for too long (Degraded, Stuck).
+// RollOut parses a KubeletPool (fettle.dev/v1alpha1), and returns why remediation waits for it:
+// its nodes change, and are not Ready meanwhile. It returns "" if no rollout runs, or if the
+// rollout itself waits, because it is paused, stopped by a failure, or waiting for unavailable
+// nodes: these may be the ones to remedy, and both would wait for ever. A node silent for too
+// long (Degraded, Stuck) does not count either.
 func RollOut(pool []byte) (why string, err error) {
 	var p struct {
 		Metadata meta.ObjectMeta `json:"metadata"`
@@ -210,8 +206,8 @@ func ifOne(n int, one, more string) string {
 	return more
 }
 
-// Upgrade reads OpenShift's ClusterVersion (config.openshift.io/v1), and says why
-// remediation waits for it; "" if no upgrade of the cluster runs.
+// Upgrade parses OpenShift's ClusterVersion (config.openshift.io/v1), and returns why
+// remediation waits for it; "" if no upgrade runs.
 func Upgrade(version []byte) (why string, err error) {
 	var v struct {
 		Status struct {
@@ -230,26 +226,26 @@ func Upgrade(version []byte) (why string, err error) {
 			if v.Status.Desired.Version != "" {
 				to = " to " + v.Status.Desired.Version
 			}
-			// Its message counts what is done, and changes all the time.
+			// Its message has progress counts, and changes constantly.
 			return "an upgrade of the cluster" + to + " runs (ClusterVersion, condition Progressing)", nil
 		}
 	}
 	return "", nil
 }
 
-// LeaseSeen is the version of a lease that was seen last, and when it was first seen.
+// LeaseSeen is the last version seen of a lease, and when it was first seen.
 type LeaseSeen struct {
 	Version string
 	At      time.Time
 }
 
-// leaseTime is how long a lease holds where it does not say.
+// leaseTime is the default duration of a lease.
 const leaseTime = time.Minute
 
-// Scaling says by the lease machine.ScaleLease why remediation waits for a scale; "" if
-// none runs. l is nil if there is no such lease. Whoever scales renews it: one that has
-// not changed for its time is that of a program that was killed. When it was first seen
-// counts, not what its holder's clock says; until is when it ends if it is not renewed.
+// Scaling returns why remediation waits for a scale that holds the lease machine.ScaleLease; ""
+// if none runs. l is nil without a lease. A lease that has not changed for its duration is left
+// over from a killed program. The time counts from when a version was first seen here, not by
+// its holder's clock; until is when it ends unless it is renewed.
 func Scaling(l *coordination.Lease, last LeaseSeen, now time.Time) (why string, seen LeaseSeen, until time.Time) {
 	if l == nil {
 		return "", LeaseSeen{}, time.Time{}

@@ -15,27 +15,26 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Input is all that a decision is made of.
+// Input is the input of a decision.
 type Input struct {
 	Now      time.Time
 	Check    *HealthCheck
 	Machines []Machine
-	// Nodes are all of the cluster.
+	// Nodes are all nodes of the cluster.
 	Nodes []core.Node
 	// Checks are all MachineHealthChecks of the cluster, this one included.
 	Checks []HealthCheck
-	// Others are controllers of another kind that look after nodes.
+	// Others are controllers of another kind that remedy nodes.
 	Others []Other
-	// Pauses are what remediation waits for, each as a sentence: a roll-out of the
-	// kubelet's settings, a scale, an upgrade of the cluster.
+	// Pauses are the reasons for remediation to wait, as sentences: a rollout of the kubelet's
+	// settings, a scale, an upgrade of the cluster.
 	Pauses []string
-	// ReportOnly names the controller that has the checks, so that nothing is done here;
-	// "" for none.
+	// ReportOnly names another controller of the checks, because of which nothing is done here; ""
+	// for none.
 	ReportOnly string
-	// Adopt acts on machines though Others look after their nodes; they are named all
-	// the same.
+	// Adopt remedies machines even if Others look after their nodes; these are still named.
 	Adopt bool
-	// ControlPlane allows that machines of the control plane are remediated.
+	// ControlPlane allows remediation of control plane machines.
 	ControlPlane bool
 	// External is when machine.ExternalAnnotation was first seen on a machine, by its UID.
 	External map[types.UID]time.Time
@@ -47,54 +46,52 @@ type Input struct {
 type Other struct {
 	// Who is its kind and name: NodeHealthCheck workers.
 	Who string
-	// Selects says which nodes it looks after.
+	// Selects reports whether it looks after a node.
 	Selects func(*core.Node) bool
 }
 
-// Skipped is a machine that is unhealthy and left alone. Reason is one of those of
-// Refused.
+// Skipped is an unhealthy machine that is left alone. Reason is a reason of Refused.
 type Skipped struct{ Machine, Reason, Why string }
 
-// Decision is what a check makes of its machines.
+// Decision is the result of a check for its machines.
 type Decision struct {
 	// Machines are those that the check selects, by name.
 	Machines []Judged
-	// Expected is how many these are, Healthy how many are healthy, and Unhealthy the
-	// rest: pending and leaving ones count too.
+	// Expected is the number of machines, Healthy that of healthy ones, Unhealthy the rest,
+	// including pending and leaving ones.
 	Expected, Healthy, Unhealthy int
-	// Allowed is how many more may become unhealthy before remediation closes.
+	// Allowed is how many more may become unhealthy before remediation stops.
 	Allowed int
 	Limit   Limit
-	// Sentence is the arithmetic of the limit.
+	// Sentence shows the arithmetic of the limit.
 	Sentence string
-	// Waits are the reasons for which nothing is remediated, though the limit allows it;
-	// empty if there is none.
+	// Waits are the reasons not to remediate now although the limit allows it; empty if there are
+	// none.
 	Waits []string
-	// ReportOnly names the controller because of which nothing is done; "" for none.
+	// ReportOnly names the controller that prevents any action; "" for none.
 	ReportOnly string
-	// Leaving are machines that are on their way: being deleted, or remediated by the
-	// bare-metal provider.
+	// Leaving are machines that are being deleted, or remediated by the bare-metal provider.
 	Leaving []Judged
-	// Remediate is the machine to be made anew now, the one that has been ill the
-	// longest; empty if there is none.
+	// Remediate is the machine to replace now, the one unhealthy the longest; empty if there is
+	// none.
 	Remediate []Judged
-	// Queued are those whose turn comes later.
+	// Queued are the machines to replace later.
 	Queued []Judged
-	// Skipped are unhealthy ones that are left alone.
+	// Skipped are unhealthy machines that are left alone.
 	Skipped []Skipped
-	// Overlaps are machines that other checks select as well, as sentences.
+	// Overlaps are sentences about machines that other checks select too.
 	Overlaps []string
-	// Next is when the check has to be made again though nothing changes; zero for never.
+	// Next is when to repeat the check even if nothing changes; zero for never.
 	Next time.Time
 
-	// behind reports whether it waits for a machine of another check, and for nothing else.
+	// behind reports whether it waits only for a machine of another check.
 	behind bool
 }
 
-// known is what the decisions about all checks have in common.
+// known is shared by the decisions about all checks.
 type known struct {
 	nodes map[string]*core.Node
-	// checks are those that can be read.
+	// checks are the checks that can be read.
 	checks []readable
 }
 
@@ -116,8 +113,8 @@ func knownOf(nodes []core.Node, checks []HealthCheck) *known {
 	return k
 }
 
-// Decide judges the machines of a check and says which one is to be made anew now, as
-// far as this check goes: Cluster decides about several. The error is of a check that
+// Decide judges the machines of a check and chooses the one to replace now, as far as this
+// check alone is concerned: Cluster decides about several. It returns an error if the check
 // cannot be read.
 func Decide(in Input) (*Decision, error) {
 	if in.Check.Unread != "" {
@@ -161,7 +158,7 @@ func Decide(in Input) (*Decision, error) {
 	return d, nil
 }
 
-// Stuck is how many machines have been leaving for too long.
+// Stuck returns the number of machines that have been leaving for too long.
 func (d *Decision) Stuck() (n int) {
 	for _, j := range d.Leaving {
 		if j.Stuck {
@@ -182,10 +179,10 @@ func (d *Decision) waits(in Input) {
 	}
 }
 
-// choose takes of the unhealthy machines those whose turn it is.
+// choose selects the machines to remediate from the unhealthy ones.
 func (d *Decision) choose(in Input, ill []Judged) {
 	slices.SortFunc(ill, func(a, b Judged) int {
-		// What has no time, such as a phase or a node that is gone, is as old as can be.
+		// A zero time, as for a phase or a missing node, sorts first.
 		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Machine.Name, b.Machine.Name))
 	})
 	holds := 0
@@ -210,7 +207,7 @@ func (d *Decision) choose(in Input, ill []Judged) {
 	}
 }
 
-// leave says why an unhealthy machine is left alone, or nothing.
+// leave returns why an unhealthy machine is left alone, or "".
 func (in *Input) leave(j *Judged) (reason, why string) {
 	m := j.Machine
 	if m.ControlPlane(j.Node) && !in.ControlPlane {
@@ -235,7 +232,7 @@ func (in *Input) leave(j *Judged) (reason, why string) {
 	return "", ""
 }
 
-// alsoBy names the other checks that select a machine.
+// alsoBy returns the names of the other checks that select a machine.
 func (in *Input) alsoBy(m *Machine) (names []string) {
 	for _, c := range in.known.checks {
 		if c.namespace == m.Namespace && (c.name != in.Check.Name || c.namespace != in.Check.Namespace) && c.Matches(labels.Set(m.Labels)) {
@@ -246,7 +243,7 @@ func (in *Input) alsoBy(m *Machine) (names []string) {
 	return names
 }
 
-// overlaps are sentences on machines that others look after as well, healthy ones too.
+// overlaps returns sentences about machines, also healthy ones, that others look after too.
 func overlaps(in Input, machines []Judged) (out []string) {
 	by := map[string][]string{}
 	add := func(who, machine string) { by[who] = append(by[who], machine) }
@@ -274,11 +271,11 @@ func overlaps(in Input, machines []Judged) (out []string) {
 	return out
 }
 
-// shown is how many machines of one sort are named.
+// shown is the maximum number of machines listed per state.
 const shown = 5
 
-// Words are the decision in a few sentences, for a status: as long as nothing changes
-// they are the same.
+// Words describe the decision in a few sentences for a status; they are constant while nothing
+// changes.
 func (d *Decision) Words() []string {
 	out := []string{d.Sentence}
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }

@@ -13,31 +13,31 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// health says what a MachineHealthCheck makes of machines: who is unhealthy, who
-// will be and when, whether remediation is open, and which machines are to be made anew.
-// It computes on values and changes nothing: the operator acts, and only if it is told to.
+// health evaluates MachineHealthChecks: which machines are unhealthy or will be and when,
+// whether remediation is open, and which machines are to be replaced. It computes on values and
+// changes nothing: the operator acts, and only if it is configured to.
 
 // States of a machine.
 const (
-	// Healthy has joined, and no condition of the check holds.
+	// Healthy has joined, and matches no condition of the check.
 	Healthy = "healthy"
-	// Pending has not joined yet, or a condition holds that has not lasted long enough.
-	// It counts as unhealthy for the limit.
+	// Pending has not joined yet, or has matched a condition for less than its timeout. It counts
+	// as unhealthy for the limit.
 	Pending = "pending"
-	// Unhealthy is to be made anew.
+	// Unhealthy is to be replaced.
 	Unhealthy = "unhealthy"
-	// Leaving is being deleted, or the bare-metal provider works on it.
+	// Leaving is being deleted, or remediated by the bare-metal provider.
 	Leaving = "leaving"
 )
 
-// startupTimeout is nodeStartupTimeout where nothing is said.
+// startupTimeout is the default of nodeStartupTimeout.
 const startupTimeout = 10 * time.Minute
 
-// StuckAfter is how long the deletion or the external remediation of a machine may take
-// before it counts as stuck: as long as a drain that goes on and a provider that answers
-// take. A stuck deletion is reported, not worked around: what keeps a machine may be the
-// last copy of data. A stuck external remediation is reported too, and holds up no other
-// machine any more: the annotation may be a left-over.
+// StuckAfter is the time after which the deletion or the external remediation of a machine
+// counts as stuck; a working drain and a responding provider need less. A stuck deletion is
+// reported, not worked around: what blocks it may protect the last copy of data. A stuck
+// external remediation is reported too, and no longer blocks other machines: the annotation may
+// be a left-over.
 const StuckAfter = 30 * time.Minute
 
 // Judged is a machine and its state.
@@ -46,9 +46,9 @@ type Judged struct {
 	Node    *core.Node
 	State   string
 	Why     string
-	// Cause is why, without what changes from one moment to the next.
+	// Cause is Why without the parts that change constantly.
 	Cause string
-	// Since is when what is wrong with it began; zero if it is not known.
+	// Since is when the problem began; zero if unknown.
 	Since time.Time
 	// Due is when a pending machine becomes unhealthy, and a leaving one stuck, if nothing
 	// changes; zero for others.
@@ -59,15 +59,15 @@ type Judged struct {
 	Stuck bool
 }
 
-// holds reports whether no other machine is remediated before this one has left.
+// holds reports whether other machines have to wait until this one has left.
 func (j *Judged) holds() bool { return j.State == Leaving && !(j.External && j.Stuck) }
 
-// Judge applies a check to one machine. node is nil if there is none of the name that the
-// machine has. seen is when ExternalAnnotation was first seen on it; zero if it was not.
-// Source: openshift/machine-api-operator at 9511961, pkg/controller/machinehealthcheck,
-// needsRemediation and healthCheckTargets: healthy is only what has a node, is not being
-// deleted, has no pending condition and no ExternalAnnotation; phase Failed is unhealthy
-// whatever the annotation says.
+// Judge applies a check to one machine. node is the machine's node, nil if it does not exist.
+// seen is when ExternalAnnotation was first seen on it; zero if it was not. Source:
+// openshift/machine-api-operator at 9511961, pkg/controller/machinehealthcheck,
+// needsRemediation and healthCheckTargets: a healthy machine has a node, no deletion, no
+// pending condition and no ExternalAnnotation; phase Failed is unhealthy despite the
+// annotation.
 func Judge(c *HealthCheck, m *Machine, node *core.Node, seen, now time.Time) Judged {
 	j := judge(c, m, node, seen, now)
 	j.Cause = cmp.Or(j.Cause, j.Why)
@@ -107,9 +107,9 @@ func (j *Judged) deleted(now time.Time) {
 		fmt.Sprintf("kubectl -n %s describe machines.machine.openshift.io %s says what holds it up", m.Namespace, m.Name))
 }
 
-// external judges a machine on which the bare-metal provider works. seen is when its
-// annotation was first seen; the managed fields may know an earlier time. With neither it
-// is not known for how long, and the machine does not count as stuck.
+// external judges a machine that the bare-metal provider remedies. seen is when its annotation
+// was first seen; the managed fields may have an earlier time. Without either time the duration
+// is unknown, and the machine does not count as stuck.
 func (j *Judged) external(seen, now time.Time) {
 	m := j.Machine
 	if f := m.ExternalMark(); f != nil && (seen.IsZero() || f.Time.Time.Before(seen)) {
@@ -120,7 +120,7 @@ func (j *Judged) external(seen, now time.Time) {
 		fmt.Sprintf("if the provider is not at work on it, kubectl -n %s annotate machines.machine.openshift.io %s %s- removes the mark", m.Namespace, m.Name, ExternalAnnotation))
 }
 
-// leaving sets since when a machine leaves, and after StuckAfter what to do.
+// leaving sets since when a machine leaves, and what to do after StuckAfter.
 func (j *Judged) leaving(what string, since, now time.Time, advice string) {
 	j.State, j.Why, j.Since = Leaving, what, since
 	if since.IsZero() {
@@ -156,7 +156,7 @@ func (j *Judged) starting(c *HealthCheck, now time.Time) {
 	j.over(timeout, now, "it has no node", "nodeStartupTimeout")
 }
 
-// over makes it unhealthy if what began lasts longer than the timeout, else pending.
+// over marks the machine unhealthy if the problem has lasted longer than timeout, else pending.
 func (j *Judged) over(timeout time.Duration, now time.Time, what, name string) {
 	end := j.Since.Add(timeout)
 	lasts := now.Sub(j.Since).Truncate(time.Second)
@@ -170,8 +170,8 @@ func (j *Judged) over(timeout time.Duration, now time.Time, what, name string) {
 	j.Cause = fmt.Sprintf("%s; unhealthy at %s", what, end.UTC().Format(time.RFC3339))
 }
 
-// conditions judges a node by the conditions of the check: unhealthy by the first that
-// has lasted too long, else pending until the first that will have.
+// conditions judges a node by the conditions of the check: unhealthy by the first whose timeout
+// has passed, else pending until the first timeout.
 func (j *Judged) conditions(c *HealthCheck, node *core.Node, now time.Time) {
 	var soonest *Judged
 	for _, u := range c.Spec.UnhealthyConditions {
@@ -196,21 +196,20 @@ func (j *Judged) conditions(c *HealthCheck, node *core.Node, now time.Time) {
 	}
 }
 
-// Limit is how many unhealthy machines a check puts up with: with more of them nothing is
-// remediated.
+// Limit is the maximum number of unhealthy machines of a check: above it nothing is remediated.
 type Limit struct {
-	// Machines is the number; -1 if it cannot be read, and nothing is remediated.
+	// Machines is the number; -1 if it cannot be parsed, and nothing is remediated.
 	Machines int
-	// Words are how it comes about: "40 % of 6 machines is 2 (2.4 rounded down)".
+	// Words explain the number: "40 % of 6 machines is 2 (2.4 rounded down)".
 	Words string
 }
 
-// LimitOf is that of maxUnhealthy for a number of machines. A number may be written as a
-// text. Below zero is zero; what is neither number nor percentage allows nothing, nor does
-// a percentage over 100. OpenShift's API server takes none of these (the pattern of
-// spec.maxUnhealthy in openshift/api, machine/v1beta1). Where one is stored anyway
-// its controller would multiply, 400 % of 10 machines being 40, and never stop: who wrote
-// it did not mean that there be no limit, which is what 100 % says.
+// LimitOf returns the limit by maxUnhealthy for a number of machines. A number may be a string.
+// Negative counts as zero; anything that is neither a number nor a percentage allows nothing,
+// nor does a percentage over 100. OpenShift's API server accepts none of these (the pattern of
+// spec.maxUnhealthy in openshift/api, machine/v1beta1). With a stored value its controller
+// would multiply, 400 % of 10 machines being 40, and never stop, although 100 % already means
+// no limit.
 func LimitOf(max *intstr.IntOrString, machines int) Limit {
 	if max == nil {
 		return Limit{machines, fmt.Sprintf("maxUnhealthy is not set, which is 100 %%: all of %s", text.Count(machines, "machine"))}
@@ -230,7 +229,7 @@ func LimitOf(max *intstr.IntOrString, machines int) Limit {
 	return Limit{-1, fmt.Sprintf("maxUnhealthy is %q, which is neither a number nor a percentage", max.StrVal)}
 }
 
-// percentage is that of a text such as "40%".
+// percentage parses a text such as "40%".
 func percentage(max *intstr.IntOrString) (percent int, ok bool) {
 	text, ok := strings.CutSuffix(max.StrVal, "%")
 	if !ok || max.Type != intstr.String {
@@ -250,7 +249,7 @@ func number(n int) Limit {
 	return Limit{n, fmt.Sprintf("maxUnhealthy is %d", n)}
 }
 
-// share is a percentage of machines, rounded down.
+// share returns the limit for a percentage of machines, rounded down.
 func share(percent, machines int) Limit {
 	product := max(percent, 0) * machines
 	words := fmt.Sprintf("%d %% of %s is %d", percent, text.Count(machines, "machine"), product/100)
@@ -260,10 +259,10 @@ func share(percent, machines int) Limit {
 	return Limit{product / 100, words}
 }
 
-// Open reports whether machines are remediated with so many unhealthy ones.
+// Open reports whether machines are remediated at this number of unhealthy ones.
 func (l Limit) Open(unhealthy int) bool { return unhealthy <= l.Machines }
 
-// Sentence is the arithmetic: "40 % of 25 machines is 10; 11 are unhealthy: nothing is
+// Sentence returns the arithmetic: "40 % of 25 machines is 10; 11 are unhealthy: nothing is
 // remediated".
 func (l Limit) Sentence(unhealthy int) string {
 	are := fmt.Sprintf("%d are unhealthy", unhealthy)

@@ -16,9 +16,9 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// NodeHealthCheck reads medik8s' NodeHealthCheck (remediation.medik8s.io/v1alpha1), of
-// which only the name and the selector of nodes count here. One that is paused
-// (spec.pauseRequests) looks after nodes still, and says so.
+// NodeHealthCheck parses medik8s' NodeHealthCheck (remediation.medik8s.io/v1alpha1): its name
+// and its selector of nodes. A paused one (spec.pauseRequests) still looks after its nodes; its
+// name then includes that.
 func NodeHealthCheck(object []byte) (Other, error) {
 	var c struct {
 		Metadata meta.ObjectMeta `json:"metadata"`
@@ -41,17 +41,17 @@ func NodeHealthCheck(object []byte) (Other, error) {
 	return Other{who, func(n *core.Node) bool { return s.Matches(labels.Set(n.Labels)) }}, nil
 }
 
-// healthClusterCheck is what is read of Cluster API's MachineHealthCheck (cluster.x-k8s.io,
-// versions v1beta1 and v1beta2).
+// healthClusterCheck has the fields read from Cluster API's MachineHealthCheck
+// (cluster.x-k8s.io, versions v1beta1 and v1beta2).
 type healthClusterCheck struct {
 	Metadata meta.ObjectMeta `json:"metadata"`
 	Spec     struct {
 		ClusterName string             `json:"clusterName"`
 		Selector    meta.LabelSelector `json:"selector"`
-		// Of v1beta1.
+		// In v1beta1.
 		MaxUnhealthy   *intstr.IntOrString `json:"maxUnhealthy"`
 		UnhealthyRange *string             `json:"unhealthyRange"`
-		// Of v1beta2.
+		// In v1beta2.
 		Remediation struct {
 			TriggerIf struct {
 				AtMost  *intstr.IntOrString `json:"unhealthyLessThanOrEqualTo"`
@@ -61,7 +61,7 @@ type healthClusterCheck struct {
 	} `json:"spec"`
 }
 
-// healthClusterMachine is what is read of Cluster API's Machine.
+// healthClusterMachine has the fields read from Cluster API's Machine.
 type healthClusterMachine struct {
 	Metadata meta.ObjectMeta `json:"metadata"`
 	Spec     struct {
@@ -74,9 +74,9 @@ type healthClusterMachine struct {
 	} `json:"status"`
 }
 
-// ClusterAPI reads a check of Cluster API and its machines. It looks after the nodes of
-// the machines that it selects; its selector may not be empty. words explain its limit
-// for the machines that there are; it is not acted on.
+// ClusterAPI parses a check of Cluster API and its machines. The check looks after the nodes of
+// the machines that it selects; its selector may not be empty. words explain its limit for the
+// present machines.
 func ClusterAPI(check []byte, machines [][]byte) (o Other, words string, err error) {
 	var c healthClusterCheck
 	if err := json.Unmarshal(check, &c); err != nil {
@@ -108,10 +108,10 @@ func ClusterAPI(check []byte, machines [][]byte) (o Other, words string, err err
 	return o, c.words(expected), nil
 }
 
-// interval is "[3-5]".
+// interval matches a range such as "[3-5]".
 var interval = regexp.MustCompile(`^\[([0-9]+)-([0-9]+)\]$`)
 
-// words explain when it remediates.
+// words explains when it remediates.
 func (c *healthClusterCheck) words(machines int) string {
 	inRange, atMost := c.Spec.Remediation.TriggerIf.InRange, c.Spec.Remediation.TriggerIf.AtMost
 	if c.Spec.UnhealthyRange != nil {
@@ -133,11 +133,11 @@ func (c *healthClusterCheck) words(machines int) string {
 		return fmt.Sprintf("it remediates while %d to %d of %s are unhealthy", low, high, text.Count(machines, "machine"))
 	}
 	if atMost != nil && atMost.Type == intstr.String && !strings.HasSuffix(atMost.StrVal, "%") {
-		// A number as a text, which OpenShift takes.
+		// A number as a string, which OpenShift accepts.
 		return fmt.Sprintf("the limit %q is a text without %%: nothing is remediated", atMost.StrVal)
 	}
 	if atMost != nil {
-		// Its API takes more than 100 %, and its controller multiplies.
+		// Its API accepts more than 100 %, and its controller multiplies.
 		if p, ok := percentage(atMost); ok && p > 100 {
 			return fmt.Sprintf("the limit %q is more than all of %s: it remediates however many are unhealthy", atMost.StrVal, text.Count(machines, "machine"))
 		}

@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Conditions of a check. The first is that of OpenShift's controller, with its reason;
-// the second is fettle's own.
+// Conditions of a check. The first is that of OpenShift's controller, with its reason; the
+// second is fettle's own.
 const (
-	// RemediationAllowed says whether maxUnhealthy allows it, with the arithmetic.
+	// RemediationAllowed is True if maxUnhealthy allows it; the message has the arithmetic.
 	RemediationAllowed = "RemediationAllowed"
-	// Remediating says whether a machine is being made anew, and if not, why not.
+	// Remediating is True while a machine is being replaced; if not, it has the reason.
 	Remediating = "Remediating"
 )
 
@@ -37,9 +37,9 @@ const (
 // maxMessage bounds the message of a condition, in bytes.
 const maxMessage = 4 << 10
 
-// Status is what a check is to say, made of what it says now. Where another controller
-// has the check, only the condition that names it is fettle's to write. As long as the
-// decision is the same, so is the status.
+// Status returns the new status of a check, based on its present one. If another controller
+// owns the check, fettle writes only the condition that names it. The status is constant while
+// the decision is.
 func (d *Decision) Status(has HealthCheckStatus, now time.Time) HealthCheckStatus {
 	want := *has.DeepCopy()
 	c := Condition{Type: Remediating, Status: core.ConditionFalse, Severity: "Info", Message: strings.Join(d.Words()[1:], ". ")}
@@ -81,7 +81,7 @@ func (d *Decision) Status(has HealthCheckStatus, now time.Time) HealthCheckStatu
 	return want
 }
 
-// Unreadable is the status of a check that cannot be read.
+// Unreadable returns the status of a check that cannot be read.
 func Unreadable(has HealthCheckStatus, err error, now time.Time) HealthCheckStatus {
 	want := *has.DeepCopy()
 	if want.RemediationsAllowed == nil {
@@ -91,7 +91,7 @@ func Unreadable(has HealthCheckStatus, err error, now time.Time) HealthCheckStat
 	return want
 }
 
-// set puts a condition among others. Its time is that of the last change of its status.
+// set sets a condition in a list. Its time is that of the last change of its status.
 func set(all []Condition, c Condition, now time.Time) []Condition {
 	if len(c.Message) > maxMessage {
 		c.Message = strings.ToValidUTF8(c.Message[:maxMessage], "") + "..."
@@ -108,8 +108,9 @@ func set(all []Condition, c Condition, now time.Time) []Condition {
 	return all
 }
 
-// UnmarshalJSON reads a check. One whose spec cannot be read is no error, but says so in
-// Unread: an API server does not check what other programs read out of a text, as times.
+// UnmarshalJSON decodes a check. If its spec cannot be decoded, Unread has the reason and no
+// error is returned: an API server does not validate what is parsed from strings, such as
+// durations.
 func (c *HealthCheck) UnmarshalJSON(text []byte) error {
 	type plain HealthCheck
 	var all plain
@@ -131,7 +132,7 @@ func (c *HealthCheck) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// unreadSpec says which field of a spec cannot be read; err is what is said of the whole.
+// unreadSpec returns which field of a spec cannot be decoded; err is the error for the whole.
 func unreadSpec(text []byte, err error) string {
 	var spec struct {
 		Selector            json.RawMessage `json:"selector"`

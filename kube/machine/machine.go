@@ -1,5 +1,5 @@
-// Package machine has the objects of machine.openshift.io/v1beta1 that fettle reads: the
-// machines of a cluster, the sets that make them, and the checks of their health.
+// Package machine defines the objects of machine.openshift.io/v1beta1 that fettle reads: the
+// machines of a cluster, their machine sets, and their health checks.
 package machine
 
 import (
@@ -12,15 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// APIVersion is that of all objects here.
+// APIVersion is the API version of all objects here.
 const APIVersion = "machine.openshift.io/v1beta1"
 
-// Namespace is that in which OpenShift keeps its machines.
+// Namespace is OpenShift's namespace of machines.
 const Namespace = "openshift-machine-api"
 
-// Labels and annotations that decide something.
+// Labels and annotations that affect decisions.
 const (
-	// RoleLabel says what a machine is for: worker, master.
+	// RoleLabel is the role of a machine: worker, master.
 	RoleLabel = "machine.openshift.io/cluster-api-machine-role"
 	// SetLabel is the name of its machine set.
 	SetLabel = "machine.openshift.io/cluster-api-machineset"
@@ -28,25 +28,25 @@ const (
 	ZoneLabel = "machine.openshift.io/zone"
 	// DeleteAnnotation marks the machine that goes first when its set shrinks.
 	DeleteAnnotation = "machine.openshift.io/delete-machine"
-	// OldDeleteAnnotation is what it was called before OpenShift 4.11.
+	// OldDeleteAnnotation is its name before OpenShift 4.11.
 	OldDeleteAnnotation = "machine.openshift.io/cluster-api-delete-machine"
-	// PausedAnnotation on a check keeps it from doing anything.
+	// PausedAnnotation on a check pauses it.
 	PausedAnnotation = "cluster.x-k8s.io/paused"
 	// ExternalAnnotation on a machine asks the bare-metal provider to power-cycle its host;
 	// the provider removes it when it is done.
 	ExternalAnnotation = "host.metal3.io/external-remediation"
-	// StrategyAnnotation on a check says who remediates: with StrategyExternal OpenShift's
-	// controller sets ExternalAnnotation on a machine instead of deleting it. It ignores
-	// every other value.
+	// StrategyAnnotation on a check selects the remediation: with StrategyExternal OpenShift's
+	// controller sets ExternalAnnotation on a machine instead of deleting it. It ignores every
+	// other value.
 	StrategyAnnotation = "machine.openshift.io/remediation-strategy"
 	StrategyExternal   = "external-baremetal"
-	// RollAnnotation on a machine set says which of its machines are being made anew, so
-	// that who goes on with it knows the old ones.
+	// RollAnnotation on a machine set lists its machines that are being replaced, so that a later
+	// call can continue the roll.
 	RollAnnotation = "fettle.dev/roll"
 )
 
 // ScaleLease is the name of the Lease that is held while machine sets are scaled, in the
-// namespace of the machines. ScaleAnnotation on it says what is done.
+// namespace of the machines. ScaleAnnotation on it describes the scale.
 const (
 	ScaleLease      = "fettle-scale"
 	ScaleAnnotation = "fettle.dev/scale"
@@ -58,7 +58,7 @@ const (
 	PhaseFailed  = "Failed"
 )
 
-// Machine is one.
+// Machine is a machine of OpenShift's machine API.
 //
 // +kubebuilder:object:root=true
 type Machine struct {
@@ -67,7 +67,7 @@ type Machine struct {
 	Status          Status `json:"status"`
 }
 
-// Status is what is known of a machine.
+// Status is the status of a machine.
 //
 // +kubebuilder:object:generate=true
 type Status struct {
@@ -77,7 +77,7 @@ type Status struct {
 	Phase       *string               `json:"phase"`
 }
 
-// Phase is the machine's, "" if it has none yet.
+// Phase returns the machine's phase, "" if it has none yet.
 func (m *Machine) Phase() string {
 	if m.Status.Phase == nil {
 		return ""
@@ -85,7 +85,7 @@ func (m *Machine) Phase() string {
 	return *m.Status.Phase
 }
 
-// Node is the name of the machine's node; "" until it has joined.
+// Node returns the name of the machine's node; "" until it has joined.
 func (m *Machine) Node() string {
 	if m.Status.NodeRef == nil {
 		return ""
@@ -93,9 +93,8 @@ func (m *Machine) Node() string {
 	return m.Status.NodeRef.Name
 }
 
-// Controller is the kind and the name of the object that makes another machine in its
-// place, such as "MachineSet workers-a" or "ControlPlaneMachineSet cluster"; "" if none
-// owns the machine.
+// Controller returns the kind and the name of the object that would replace the machine, such
+// as "MachineSet workers-a" or "ControlPlaneMachineSet cluster"; "" if none owns the machine.
 func (m *Machine) Controller() string {
 	o := meta.GetControllerOfNoCopy(m)
 	if o == nil {
@@ -104,10 +103,10 @@ func (m *Machine) Controller() string {
 	return o.Kind + " " + o.Name
 }
 
-// ExternalMark is the entry of the machine's managed fields that has ExternalAnnotation,
-// reduced to that field; nil if there is no such entry. Its time is the earliest at which
-// the annotation is known to have been there. The API server keeps these entries, so the
-// time survives a restart of whoever reads it.
+// ExternalMark returns the entry of the machine's managed fields with ExternalAnnotation,
+// reduced to that field, or nil. Its time is the earliest at which the annotation is known to
+// have existed. The API server keeps these entries, so the time survives a restart of the
+// reader.
 func (m *Machine) ExternalMark() *meta.ManagedFieldsEntry {
 	var first *meta.ManagedFieldsEntry
 	for i := range m.ManagedFields {
@@ -133,11 +132,10 @@ func (m *Machine) ExternalMark() *meta.ManagedFieldsEntry {
 	return &meta.ManagedFieldsEntry{Time: first.Time, FieldsV1: meta.NewFieldsV1(externalField)}
 }
 
-// externalField is the field of ExternalAnnotation as managed fields have it.
+// externalField is the field of ExternalAnnotation in managed fields.
 const externalField = `{"f:metadata":{"f:annotations":{"f:` + ExternalAnnotation + `":{}}}}`
 
-// Set is the name of the machine set that would make another one in its place; "" if
-// there is none.
+// Set returns the name of the machine set that would replace the machine; "" if there is none.
 func (m *Machine) Set() string {
 	if o := meta.GetControllerOf(m); o != nil && o.Kind == "MachineSet" {
 		return o.Name
@@ -145,7 +143,7 @@ func (m *Machine) Set() string {
 	return ""
 }
 
-// ControlPlane reports whether a machine, or its node, is one of the control plane. node may
+// ControlPlane reports whether a machine, or its node, belongs to the control plane. node may
 // be nil.
 func (m *Machine) ControlPlane(node *core.Node) bool {
 	if role := m.Labels[RoleLabel]; role == "master" || role == "control-plane" {
@@ -169,20 +167,20 @@ type Set struct {
 	Status          SetStatus `json:"status"`
 }
 
-// SetSpec is what is wanted.
+// SetSpec is the specification of a machine set.
 //
 // +kubebuilder:object:generate=true
 type SetSpec struct {
-	// Replicas is 1 where nothing is said.
+	// Replicas defaults to 1.
 	Replicas *int32             `json:"replicas"`
 	Selector meta.LabelSelector `json:"selector"`
 	// DeletePolicy is Random (the default), Newest or Oldest.
 	DeletePolicy string `json:"deletePolicy"`
-	// Template is what its machines are made of.
+	// Template is the template of its machines.
 	Template Template `json:"template"`
 }
 
-// Template is what a set gives its machines.
+// Template is the template of a set's machines.
 //
 // +kubebuilder:object:generate=true
 type Template struct {
@@ -190,14 +188,14 @@ type Template struct {
 	meta.ObjectMeta `json:"metadata"`
 }
 
-// SetStatus is what there is.
+// SetStatus is the status of a machine set.
 //
 // +kubebuilder:object:generate=true
 type SetStatus struct {
 	Replicas      int32 `json:"replicas"`
 	ReadyReplicas int32 `json:"readyReplicas"`
-	// ObservedGeneration is of which generation of the set its controller says this; 0 if
-	// it has never looked at the set.
+	// ObservedGeneration is the generation of the set that its controller has processed; 0 if
+	// none.
 	ObservedGeneration int64 `json:"observedGeneration"`
 }
 
@@ -209,28 +207,29 @@ type HealthCheck struct {
 	meta.ObjectMeta `json:"metadata"`
 	Spec            HealthCheckSpec   `json:"spec"`
 	Status          HealthCheckStatus `json:"status,omitzero"`
-	// Unread says why its spec cannot be read, and is then empty: so that of a list of
-	// checks the others can. "" for one that is read.
+	// Unread is the reason that its spec cannot be decoded and is empty, which does not affect the
+	// other checks in a list; "" if it was decoded.
 	Unread string `json:"-"`
 }
 
-// HealthCheckSpec is what is watched, and when it is ill.
+// HealthCheckSpec selects machines and defines when they are unhealthy.
 //
 // +kubebuilder:object:generate=true
 type HealthCheckSpec struct {
-	// Selector picks machines; an empty one picks all.
+	// Selector selects machines; an empty one selects all.
 	Selector            meta.LabelSelector   `json:"selector,omitzero"`
 	UnhealthyConditions []UnhealthyCondition `json:"unhealthyConditions"`
-	// MaxUnhealthy is a number or a percentage; 100% where nothing is said.
+	// MaxUnhealthy is a number or a percentage; the default is 100%.
 	MaxUnhealthy *intstr.IntOrString `json:"maxUnhealthy,omitempty"`
-	// NodeStartupTimeout is how long a machine may take to join: 10 minutes where nothing
-	// is said, 0 for as long as it likes.
+	// NodeStartupTimeout is the time limit for a machine to join: 10 minutes by default, 0 for no
+	// limit.
 	NodeStartupTimeout *meta.Duration `json:"nodeStartupTimeout,omitempty"`
-	// RemediationTemplate makes an object by which another controller remedies a machine.
+	// RemediationTemplate is the template of an object with which another controller remedies a
+	// machine.
 	RemediationTemplate *core.ObjectReference `json:"remediationTemplate,omitempty"`
 }
 
-// UnhealthyCondition is a condition of a node that makes it ill after a time.
+// UnhealthyCondition is a node condition that makes it unhealthy after a timeout.
 //
 // +kubebuilder:object:generate=true
 type UnhealthyCondition struct {
@@ -239,7 +238,7 @@ type UnhealthyCondition struct {
 	Timeout meta.Duration          `json:"timeout,omitzero"`
 }
 
-// HealthCheckStatus is what a controller says of a check; no decision is made by it.
+// HealthCheckStatus is a controller's report on a check; no decision depends on it.
 //
 // +kubebuilder:object:generate=true
 type HealthCheckStatus struct {
@@ -249,8 +248,8 @@ type HealthCheckStatus struct {
 	Conditions          []Condition `json:"conditions,omitempty"`
 }
 
-// Condition is one of a check's. Severity is said where the status is False: Error,
-// Warning or Info.
+// Condition is a condition of a check. Severity is set if the status is False: Error, Warning
+// or Info.
 //
 // +kubebuilder:object:generate=true
 type Condition struct {
@@ -289,11 +288,11 @@ type HealthCheckList struct {
 	Items         []HealthCheck `json:"items"`
 }
 
-// GroupVersion is the API's.
+// GroupVersion is the version of the API.
 var GroupVersion = schema.GroupVersion{Group: "machine.openshift.io", Version: "v1beta1"}
 
-// AddToScheme tells a scheme of the types. What they do not have of an object is not
-// read, and must not be written: who changes one sends a patch.
+// AddToScheme registers the types in a scheme. They lack fields of the objects, which must not
+// be overwritten: change objects with patches.
 func AddToScheme(s *runtime.Scheme) error {
 	for kind, o := range map[string]runtime.Object{
 		"Machine": &Machine{}, "MachineList": &MachineList{}, "MachineSet": &Set{}, "MachineSetList": &SetList{},

@@ -20,7 +20,7 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// minimum is the shortest time until the checks are looked at again by themselves.
+// minimum is the shortest time until the checks are decided again without an event.
 const minimum = time.Second
 
 // checks decides about all checks from the caches, writes their status, and remedies the
@@ -65,8 +65,8 @@ func (c *healthController) decide(f *machine.Found, checks []machine.HealthCheck
 	return in.Decide()
 }
 
-// external is when machine.ExternalAnnotation was first seen on the machines that have it.
-// It matters for an API server that keeps no managed fields of them.
+// external returns when machine.ExternalAnnotation was first seen on each machine. It is needed
+// if the API server keeps no managed fields of them.
 func (c *healthController) external(machines []machine.Machine) map[types.UID]time.Time {
 	seen := map[types.UID]time.Time{}
 	for i := range machines {
@@ -79,11 +79,11 @@ func (c *healthController) external(machines []machine.Machine) map[types.UID]ti
 	return seen
 }
 
-// remediate decides once more, from what the API server says now, and deletes the
-// machine whose turn it is.
+// remediate decides once more from the API server's present data, and deletes the machine to
+// remedy.
 func (c *healthController) remediate(ctx context.Context) (reconcile.Result, error) {
 	defer c.worked() // to read all this takes memory
-	// The checks first: whoever writes the status of one after this has to read it again.
+	// The checks first: a later writer of their status then conflicts and has to read again.
 	checks, err := machine.Checks(ctx, c.api, c.Namespaces)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -92,7 +92,7 @@ func (c *healthController) remediate(ctx context.Context) (reconcile.Result, err
 		return reconcile.Result{}, err
 	}
 	if !c.found.Same(c.spread) {
-		// It is to be looked at again when it is over.
+		// It has to be decided again when the pause is over.
 		c.spread = nil
 		c.items.Add(theLook)
 	}
@@ -119,7 +119,7 @@ func (c *healthController) remediate(ctx context.Context) (reconcile.Result, err
 	return c.later(all), nil
 }
 
-// remove deletes a machine, if it is still as it was judged.
+// remove deletes a machine, if it is unchanged since it was judged.
 func (c *healthController) remove(ctx context.Context, check *machine.HealthCheck, j *machine.Judged) error {
 	m := j.Machine
 	err := c.client.Delete(ctx, m, client.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion})
@@ -137,7 +137,7 @@ func (c *healthController) remove(ctx context.Context, check *machine.HealthChec
 	return nil
 }
 
-// later returns when the checks have to be decided again although nothing changes.
+// later returns when the checks have to be decided again even if nothing changes.
 func (c *healthController) later(all []machine.Answer) (r reconcile.Result) {
 	var next time.Time
 	for _, a := range all {
@@ -151,9 +151,8 @@ func (c *healthController) later(all []machine.Answer) (r reconcile.Result) {
 	return r
 }
 
-// say writes the status of all checks, that of the check whose turn it is last.
-// With locked it ends with an error at the first that was changed since it was
-// read.
+// say writes the status of all checks, last that of the check whose machine is remedied. With
+// locked it returns an error at the first that was changed since it was read.
 func (c *healthController) say(ctx context.Context, all []machine.Answer, locked bool) error {
 	turn := machine.Turn(all)
 	isTurn := func(a *machine.Answer) int {
@@ -207,7 +206,7 @@ func statusOf(a *machine.Answer, now time.Time) machine.HealthCheckStatus {
 	return a.Status(a.Check.Status, now)
 }
 
-// condition is fettle's own of a status.
+// condition returns fettle's own condition of a status.
 func condition(s machine.HealthCheckStatus) machine.Condition {
 	for _, c := range s.Conditions {
 		if c.Type == machine.Remediating {
@@ -217,7 +216,7 @@ func condition(s machine.HealthCheckStatus) machine.Condition {
 	return machine.Condition{}
 }
 
-// write writes a status, if it is another one.
+// write writes a status, if it has changed.
 func (c *healthController) write(ctx context.Context, check *machine.HealthCheck, want machine.HealthCheckStatus, locked bool) error {
 	if equality.Semantic.DeepEqual(check.Status, want) {
 		return nil
@@ -239,5 +238,6 @@ func (c *healthController) write(ctx context.Context, check *machine.HealthCheck
 	return nil
 }
 
-// healthMaxEvent is how long the text of an event gets, in bytes; the API server takes 1 KiB.
+// healthMaxEvent is the maximum length of an event's text, in bytes; the API server accepts 1
+// KiB.
 const healthMaxEvent = 1000

@@ -28,56 +28,53 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// control is the controller of MachineHealthChecks in the operator: it writes
-// what kube/machine decides into their status, and deletes the machine that is
-// to be made anew.
+// control is the controller of MachineHealthChecks in the operator: it writes the decisions of
+// kube/machine into their status, and deletes the machine to be replaced.
 //
-// All checks are decided together, because over all of them one machine is remedied at a
-// time. Nothing that a decision to delete depends on is remembered. What has been begun is seen from the objects: a machine
-// that is being deleted counts, whoever has deleted it, so that an operator that was
-// killed between two steps deletes no more than one that was not. Decisions are made
-// from caches; before a machine is deleted the decision is made once more, from what the
-// API server itself says, and is written into the status of the checks as they were read
-// before that: of those that wait first, then of the one whose machine it is. Of two
-// operators that take each other for gone one fails at that, and deletes nothing.
+// All checks are decided together, because over all of them one machine is remedied at a time.
+// No decision to delete depends on memory. Work in progress is seen from the objects: a machine
+// being deleted counts, whoever has deleted it, so that a restarted operator deletes no more
+// machines than one that kept running. Decisions are made from caches; before a machine is
+// deleted the decision is repeated from the API server's data, and written into the status of
+// the checks as read before: first of those that wait, then of the check of the machine. If two
+// operators believe each other gone, one fails at that, and deletes nothing.
 
-// HealthOptions are how the controller works.
+// HealthOptions configure the controller.
 type HealthOptions struct {
-	// Namespaces are those of the machines and their checks.
+	// Namespaces are the namespaces of the machines and their checks.
 	Namespaces []string
-	// Adopt acts though another controller is at work on the same machines.
+	// Adopt acts even if another controller works on the same machines.
 	Adopt bool
-	// ControlPlane allows that machines of the control plane are remediated.
+	// ControlPlane allows remediation of control plane machines.
 	ControlPlane bool
 	Log          logr.Logger
 }
 
 const (
-	// HealthName is the controller's as who says an event and writes a status.
+	// HealthName is the controller's name in events and as field manager.
 	HealthName = "fettle-operator"
 
-	// healthRecheck is how often is looked what else is at work: that begins and ends without
-	// an event that would be seen here. Before a machine is deleted it is looked again.
+	// healthRecheck is the interval of looking for other controllers and pauses: they begin and
+	// end without an event here. Before a machine is deleted this is repeated.
 	healthRecheck = time.Minute
 )
 
-// The items of the queue: a look at what else is at work, and the decision about all
+// Items of the queue: a look for other controllers and pauses, and the decision about all
 // checks.
 const (
 	theLook   = "look"
 	theChecks = "checks"
 )
 
-// healthController is one that runs. All its work is done by one goroutine.
+// healthController is a running controller. One goroutine does all its work.
 type healthController struct {
 	HealthOptions
-	// client writes, and reads nodes from the cache of the process.
+	// client writes, and reads nodes from the process's cache.
 	client client.Client
-	// api reads from the API server itself.
+	// api reads from the API server without a cache.
 	api client.Reader
-	// machines reads machines and checks from the cache kept, which start makes once there
-	// are such kinds; nil until they are watched. Objects of caches are shared: copy before
-	// you change one.
+	// machines reads machines and checks from the cache kept, which start creates once the kinds
+	// exist; nil until they are watched. Objects of caches are shared: copy before you change one.
 	machines client.Reader
 	start    func() (cache.Cache, error)
 	kept     cache.Cache
@@ -97,13 +94,13 @@ type healthController struct {
 	marked map[types.UID]time.Time // when machine.ExternalAnnotation was first seen
 }
 
-// HealthScheme has the kinds that are read and written.
+// HealthScheme returns a scheme with the kinds that are read and written.
 func HealthScheme() *runtime.Scheme { return cluster.Scheme(core.AddToScheme, machine.AddToScheme) }
 
-// AddHealth makes the controller a part of a manager whose scheme has the kinds of machine. It
-// reads nodes from the manager's cache. It does nothing, and costs next to nothing, in a
-// cluster without OpenShift's machines, and where the account may not read them. worked
-// is called when something has been done.
+// AddHealth adds the controller to a manager whose scheme has the kinds of machine. It reads
+// nodes from the manager's cache. In a cluster without OpenShift's machines, or without the
+// right to read them, it does nothing at almost no cost. worked is called after each piece of
+// work.
 func AddHealth(m manager.Manager, worked func(), o HealthOptions) error {
 	c := &healthController{
 		HealthOptions: o, client: m.GetClient(), api: m.GetAPIReader(), nodes: m.GetCache(), events: m.GetEventRecorderFor(HealthName), now: time.Now, //nolint:staticcheck // as the operator
@@ -130,7 +127,7 @@ func AddHealth(m manager.Manager, worked func(), o HealthOptions) error {
 	}))
 }
 
-// look sees whether there is something to watch, and what else is at work.
+// look starts the watches once possible, and finds other controllers and pauses.
 func (c *healthController) look(ctx context.Context) (reconcile.Result, error) {
 	again := reconcile.Result{RequeueAfter: healthRecheck}
 	if c.machines == nil {
@@ -160,7 +157,7 @@ func (c *healthController) look(ctx context.Context) (reconcile.Result, error) {
 	return again, nil
 }
 
-// lookAround reads what else is at work.
+// lookAround reads other controllers and pauses.
 func (c *healthController) lookAround(ctx context.Context) error {
 	found, err := c.reader.Read(ctx, c.now())
 	if err != nil {
@@ -178,7 +175,7 @@ func (c *healthController) lookAround(ctx context.Context) error {
 	return nil
 }
 
-// watch begins to watch, or says why it does not.
+// watch starts the watches, or returns why it does not.
 func (c *healthController) watch(ctx context.Context) (why string, err error) {
 	switch err := machine.Served(c.reader.Mapper); {
 	case errors.Is(err, machine.ErrNotServed):
@@ -186,7 +183,7 @@ func (c *healthController) watch(ctx context.Context) (why string, err error) {
 	case err != nil:
 		return "", err
 	}
-	// An informer whose account may not list says so again and again.
+	// An informer whose account may not list logs that repeatedly.
 	for _, namespace := range c.Namespaces {
 		for _, l := range []client.ObjectList{&machine.HealthCheckList{}, &machine.MachineList{}} {
 			err := c.api.List(ctx, l, client.InNamespace(namespace), client.Limit(1))
@@ -216,7 +213,7 @@ func (c *healthController) watch(ctx context.Context) (why string, err error) {
 	return "", nil
 }
 
-// healthSoon is the decision about all checks, with the events that are collected before it.
+// healthSoon collects events before a decision about all checks.
 var healthSoon = cluster.Into{Item: theChecks, Delay: 200 * time.Millisecond}
 
 // checkChanged reports whether anything but the status changed.
@@ -234,9 +231,9 @@ func nodeChanged(old, now *core.Node) bool {
 	return old.UID != now.UID || !maps.Equal(old.Labels, now.Labels) || !equality.Semantic.DeepEqual(old.Status.Conditions, now.Status.Conditions)
 }
 
-// startCache makes the cache of machines and checks, and has the manager run it. It is
-// none of the manager's own kinds: a manager does not start in a cluster that lacks one
-// of those. With the manager's it shares connection, types, and what is known of kinds.
+// startCache creates the cache of machines and checks, which the manager runs. It is separate
+// from the manager's cache, because a manager does not start in a cluster that lacks a kind. It
+// shares the manager's connection, types, and REST mapper.
 func startCache(m manager.Manager, namespaces []string) (cache.Cache, error) {
 	shared, here := true, map[string]cache.Config{}
 	for _, namespace := range namespaces {
@@ -256,9 +253,8 @@ func startCache(m manager.Manager, namespaces []string) (cache.Cache, error) {
 	return c, m.Add(c)
 }
 
-// keep makes an object that comes from the API server into what is kept of it. Of a
-// machine that is what a decision looks at; metadata alone is not enough, because the
-// node's name and the phase are in the status.
+// keep reduces an object from the API server to what is cached. A machine keeps what decisions
+// use; metadata alone is not enough, because the node's name and the phase are in the status.
 func keep(in any) (any, error) {
 	switch o := in.(type) {
 	case *machine.Machine:

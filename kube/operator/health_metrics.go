@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// HealthMetrics are those of machine health.
+// HealthMetrics are the metrics of machine health.
 var HealthMetrics = []cluster.Metric{
 	{Name: "fettle_operator_machine_checks", Type: "gauge", Labels: []string{"reason"}, Doc: "MachineHealthChecks by the reason of their condition Remediating"},
 	{Name: "fettle_operator_machines", Type: "gauge", Labels: []string{"check", "state"}, Doc: "machines that a check (NAMESPACE/NAME) selects by their state: healthy, pending, unhealthy, leaving; expected are all of them"},
@@ -22,10 +22,10 @@ var HealthMetrics = []cluster.Metric{
 	{Name: "fettle_operator_remediations_refused_total", Type: "counter", Labels: []string{"reason"}, Doc: "unhealthy machines that began not to be remediated: TooManyUnhealthy, OtherController, Waiting, ControlPlane, ExternalStrategy, NoController, AnotherCheck, AnotherRemedy, BadCheck (a limit that cannot be read), or DeletionFailed, which is tried again; who only waits for those before it is not among them"},
 }
 
-// deletionFailed is the reason of a remediation that the API server refused.
+// deletionFailed is the reason of a deletion that the API server refused.
 const deletionFailed = "DeletionFailed"
 
-// The values that are always there, also where they are 0.
+// Label values that are always present, even at 0.
 var (
 	reasons = []string{
 		machine.InProgress, machine.Stuck, machine.NothingToDo, machine.TooManyUnhealthy, machine.Waiting, machine.LeftAlone, machine.OtherController, machine.BadCheck,
@@ -36,8 +36,8 @@ var (
 	}
 )
 
-// healthTally is what the metrics report, collected on each scrape: what the status of the
-// checks says was decided last, and what has been done since the process began.
+// healthTally is what the metrics report, collected on each scrape: the last decision in the
+// status of the checks, and what was done since the process began.
 type healthTally struct {
 	cluster.Described
 
@@ -63,8 +63,8 @@ func healthNewTally() *healthTally {
 	return &healthTally{Described: cluster.Descriptions(HealthMetrics), begun: map[types.UID]bool{}, refusedN: map[string]int{}}
 }
 
-// decided notes what was decided about all checks, of all machines that there are. What
-// was refused already when the process began is not counted as begun.
+// decided records the decision about all checks, for all machines. Machines already refused
+// when the process began do not count as new.
 func (t *healthTally) decided(all []machine.Answer, machines []machine.Machine, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,7 +95,7 @@ func (t *healthTally) decided(all []machine.Answer, machines []machine.Machine, 
 	t.gone(machines)
 }
 
-// gone notes which of the machines that were deleted are no more.
+// gone records which of the deleted machines no longer exist.
 func (t *healthTally) gone(machines []machine.Machine) {
 	if len(t.begun) == 0 {
 		return
@@ -110,7 +110,7 @@ func (t *healthTally) gone(machines []machine.Machine) {
 	t.begun = left
 }
 
-// started notes that a machine was deleted.
+// started records that a machine was deleted.
 func (t *healthTally) started(m *machine.Machine) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -28,28 +28,28 @@ import (
 )
 
 const (
-	// FieldManager is under which the API server notes what this controller wrote.
+	// FieldManager is the field manager of this controller's writes.
 	FieldManager = "fettle-kubelets"
-	// ManagedByLabel with the value ManagedBy is on each NodeKubelet.
+	// ManagedByLabel with the value ManagedBy is a label of each NodeKubelet.
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	// ManagedBy is its value.
 	ManagedBy = "fettle"
 
-	// kubeletRecheck is how often is looked whether the kinds, or another controller, have
-	// appeared, and whether a node is stuck; hearAgain how soon a node is asked for
-	// again whose kubelet is silent.
+	// kubeletRecheck is the interval of checks whether the kinds or another controller have
+	// appeared, and whether a node is stuck; hearAgain is the delay before a node with a silent
+	// kubelet is checked again.
 	kubeletRecheck = time.Minute
 	hearAgain      = 10 * time.Second
 )
 
-// KubeletOptions are how it acts.
+// KubeletOptions configure the controller.
 type KubeletOptions struct {
-	// Adopt acts also where another controller does.
+	// Adopt acts even if another controller does.
 	Adopt bool
 	Log   logr.Logger
 }
 
-// theItem is the one of the queue.
+// theItem is the only item of the queue.
 const theItem = "kubelets"
 
 // roller is the controller.
@@ -64,12 +64,12 @@ type roller struct {
 	tally  *kubeletTally
 	worked func()
 
-	// By the one goroutine of the queue:
+	// For the one goroutine of the queue:
 	watching bool
-	// told has the turns that this process has given, and those that were there when it
-	// began: a cache may not have them yet, and a slot that is not seen would be given twice.
+	// told has the turns that this process has given, and those that existed when it began: a
+	// cache may lack them, and an unseen slot would be given twice.
 	told map[string]turn
-	// other is who acts instead, as it was found at askedAt; former who it was before.
+	// other is the controller that acts instead, as found at askedAt; former is the previous one.
 	other, former string
 	askedAt       time.Time
 }
@@ -80,8 +80,8 @@ type turn struct {
 }
 
 // AddKubelet adds the controller to the operator's process, whose scheme has the kinds of
-// kubeletconfig. Until the cluster has these kinds it waits for them. worked is called
-// when something has been done.
+// kubeletconfig. It waits until the cluster has these kinds. worked is called after each piece
+// of work.
 func AddKubelet(m manager.Manager, worked func(), o KubeletOptions) error {
 	r := &roller{
 		KubeletOptions: o, client: m.GetClient(), api: m.GetAPIReader(), cache: m.GetCache(), mapper: m.GetRESTMapper(), now: time.Now,
@@ -98,12 +98,12 @@ func AddKubelet(m manager.Manager, worked func(), o KubeletOptions) error {
 	return r.queue.Watch(cluster.Start(func(q workqueue.TypedRateLimitingInterface[string]) { q.Add(theItem) }))
 }
 
-// needed are the kinds without which there is nothing to do.
+// needed are the kinds that the controller requires.
 var needed = []schema.GroupVersionKind{
 	kubelet.ConfigVersion.WithKind("KubeletConfig"), kubelet.PoolVersion.WithKind("KubeletPool"), kubelet.PoolVersion.WithKind("NodeKubelet"),
 }
 
-// served looks whether the cluster has the kinds, and watches them from then on.
+// served reports whether the cluster has the kinds, and watches them from then on.
 func (r *roller) served() (bool, error) {
 	if r.watching {
 		return true, nil
@@ -152,10 +152,10 @@ func conditions(n *core.Node) map[core.NodeConditionType]core.ConditionStatus {
 	return out
 }
 
-// kubeletSoon is a look at all kubelets, with the events that are collected before it.
+// kubeletSoon collects events before a look at all kubelets.
 var kubeletSoon = cluster.Into{Item: theItem, Delay: 100 * time.Millisecond}
 
-// look decides once and writes.
+// look decides once and writes the result.
 func (r *roller) look(ctx context.Context) (reconcile.Result, error) {
 	ready, err := r.served()
 	if err != nil || !ready {
@@ -175,7 +175,7 @@ func (r *roller) look(ctx context.Context) (reconcile.Result, error) {
 		if len(silent) == 0 {
 			break
 		}
-		// Others may take their turn instead, and have to be asked for as well.
+		// Other nodes may take their slots instead, and have to be checked as well.
 		maps.Copy(c.Silent, silent)
 		again.RequeueAfter = hearAgain
 		p = Of(c)
@@ -217,8 +217,8 @@ func (r *roller) read(ctx context.Context) (Cluster, error) {
 	return c, nil
 }
 
-// rival says who else acts on KubeletConfig objects. Objects are looked at each time, the
-// cluster now and then.
+// rival returns which other controller acts on KubeletConfig objects. It checks the objects
+// each time, the cluster at intervals.
 func (r *roller) rival(ctx context.Context, configs []kubelet.KubeletConfig) (string, error) {
 	if now := r.now(); r.askedAt.IsZero() || now.Sub(r.askedAt) >= kubeletRecheck/2 {
 		who, err := machineConfigOperator(ctx, r.api)
@@ -238,10 +238,10 @@ func (r *roller) rival(ctx context.Context, configs []kubelet.KubeletConfig) (st
 	return "", nil
 }
 
-// withTold gives objects of the cache the turns that it may not have yet.
+// withTold adds turns that the cache may not have yet to its objects.
 func (r *roller) withTold(ctx context.Context, kubelets []kubelet.NodeKubelet) error {
 	if r.told == nil {
-		// The process before this one may have given turns a moment ago.
+		// An earlier process may have given turns a moment ago.
 		var now kubelet.NodeKubeletList
 		if err := r.api.List(ctx, &now); err != nil {
 			return err
@@ -253,7 +253,7 @@ func (r *roller) withTold(ctx context.Context, kubelets []kubelet.NodeKubelet) e
 	}
 	for i := range kubelets {
 		k := &kubelets[i]
-		// What the list has are copies of its own of the objects, whose insides are shared.
+		// The list has its own copies of the objects, whose content is shared.
 		switch t, ok := r.told[k.Name]; {
 		case !ok:
 		case t.of == k.UID && t.number > k.Spec.Turn:
@@ -265,9 +265,8 @@ func (r *roller) withTold(ctx context.Context, kubelets []kubelet.NodeKubelet) e
 	return nil
 }
 
-// silent are those not heard of for longer than their leases last, of the
-// nodes that are to begin: a node stays Ready for a while when its kubelet has ended. A
-// cluster whose nodes have no leases has no more than that.
+// silent returns the nodes to begin whose leases have expired: a node stays Ready for a while
+// after its kubelet has ended. A cluster without node leases has only the condition Ready.
 func (r *roller) silent(ctx context.Context, p Plan) (map[string]bool, error) {
 	ages, lasts := make([]time.Duration, len(p.Begin)), make([]time.Duration, len(p.Begin))
 	now := r.now()
@@ -288,12 +287,12 @@ func (r *roller) silent(ctx context.Context, p Plan) (map[string]bool, error) {
 	return out, nil
 }
 
-// leaseLasts is how long a lease lasts that does not say it: the kubelet's default
+// leaseLasts is the default duration of a lease: the kubelet's default
 // (nodeLeaseDurationSeconds).
 const leaseLasts = 40 * time.Second
 
-// leaseOf says how long ago the lease of a node was renewed, and how long one lasts. A
-// node without one has an age of 0.
+// leaseOf returns the age of a node's lease, and its duration. A node without one has an age of
+// 0.
 func leaseOf(ctx context.Context, api client.Reader, node string, now time.Time) (age, lasts time.Duration, err error) {
 	var l coordination.Lease
 	err = api.Get(ctx, client.ObjectKey{Namespace: core.NamespaceNodeLease, Name: node}, &l)
@@ -310,11 +309,10 @@ func leaseOf(ctx context.Context, api client.Reader, node string, now time.Time)
 	return now.Sub(l.Spec.RenewTime.Time), lasts, nil
 }
 
-// kubeletoperator takes the settings that KubeletConfig objects want to the nodes
-// of KubeletPools: it says in each node's NodeKubelet what its kubelet is to run with, to
-// as many nodes at a time as a pool lets be unavailable, and in the status of the pools
-// how far that is.
+// kubeletoperator brings the settings of KubeletConfig objects to the nodes of KubeletPools: it
+// writes into each node's NodeKubelet what its kubelet is to run with, for as many nodes at a
+// time as a pool allows to be unavailable, and the progress into the pools' status.
 //
-// What is done is decided by Of from plain values (kubeletconfig.WantOf, rollout.Members
-// and rollout.Decide); Add puts the watches and the writes into the operator's process.
-// All of it is one item of one queue: slots are counted by one goroutine.
+// Of decides from plain values (kubeletconfig.WantOf, rollout.Members and rollout.Decide); Add
+// adds the watches and the writes to the operator's process. All of it is one item of one
+// queue: one goroutine counts the slots.

@@ -20,29 +20,29 @@ type Cluster struct {
 	Pools    []kubelet.KubeletPool
 	Nodes    []core.Node
 	Kubelets []kubelet.NodeKubelet
-	// Silent are nodes whose kubelets have not reported for too long, whatever their
-	// Node objects say.
+	// Silent are nodes whose kubelets have not reported for too long, whatever their Node objects
+	// say.
 	Silent map[string]bool
-	// ReportOnly names the controller that acts on KubeletConfig objects here; "" for fettle.
+	// ReportOnly names another controller that acts on KubeletConfig objects; "" for none.
 	ReportOnly string
 	Now        time.Time
 }
 
-// Plan is what is to be written.
+// Plan lists the objects to write.
 type Plan struct {
-	// Make are objects of nodes that have none, Move those whose pool is another one,
-	// Remove those of nodes that are gone or that nothing is wanted of any more.
+	// Make are new objects, Move have a new pool, Remove belong to nodes that are gone or that
+	// nothing is requested for any more.
 	Make, Move, Remove []kubelet.NodeKubelet
-	// Begin are those that are told to change now.
+	// Begin are the nodes that are told to change now.
 	Begin []kubelet.NodeKubelet
 	// Pools and Configs have their new status.
 	Pools   []kubelet.KubeletPool
 	Configs []kubelet.KubeletConfig
-	// Nodes counts the nodes of each pool by where they are, for the metrics.
+	// Nodes counts the nodes of each pool by phase, for the metrics.
 	Nodes map[string]map[string]int
 }
 
-// group is the nodes that share slots: those of a pool, and those of no pool.
+// group is the nodes that share slots: those of one pool, or those of no pool.
 type group struct {
 	pool  *kubelet.KubeletPool // nil: of no pool
 	want  kubelet.Want
@@ -52,7 +52,7 @@ type group struct {
 	kubelet.Decision
 }
 
-// Of decides what is to be written.
+// Of decides which objects to write.
 func Of(c Cluster) Plan {
 	p := Plan{Nodes: map[string]map[string]int{}}
 	groups, members := c.groups()
@@ -100,7 +100,7 @@ func Of(c Cluster) Plan {
 	return p
 }
 
-// groups are those of the pools, by their names, and under "" the one of no pool.
+// groups returns the groups of the pools by name, and under "" the group of no pool.
 func (c Cluster) groups() (map[string]*group, map[string]kubelet.Member) {
 	labels := map[string]map[string]string{}
 	for _, n := range c.Nodes {
@@ -129,7 +129,7 @@ func (c Cluster) groups() (map[string]*group, map[string]kubelet.Member) {
 	return groups, members
 }
 
-// place puts a node into the groups that it counts in, and its object in order.
+// place adds a node to its groups, and plans the changes of its object.
 func (c Cluster) place(p *Plan, groups map[string]*group, m kubelet.Member, n *core.Node, k *kubelet.NodeKubelet) {
 	for _, name := range m.Selected {
 		g := groups[name]
@@ -144,8 +144,8 @@ func (c Cluster) place(p *Plan, groups map[string]*group, m kubelet.Member, n *c
 			Spec:       kubelet.NodeKubeletSpec{Pool: m.Pool},
 		})
 	case k == nil && m.Conflict == "" && n.Annotations[kubelet.SettingsAnnotation] != "" && !anyBlind(groups):
-		// Its object went before its settings did, with the kind or by hand: in a new one its
-		// agent says what it has, and is told to give it back.
+		// Its object was deleted before its settings: in a new one its agent reports its settings,
+		// and is told to restore the node's own.
 		p.Make = append(p.Make, kubelet.NodeKubelet{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{ManagedByLabel: ManagedBy}}})
 	case k == nil, m.Conflict != "":
 	case m.Pool == "" && groups[k.Spec.Pool] != nil && groups[k.Spec.Pool].blind:
@@ -165,7 +165,7 @@ func (c Cluster) place(p *Plan, groups map[string]*group, m kubelet.Member, n *c
 	}
 }
 
-// anyBlind reports whether there is a pool whose nodes are not known.
+// anyBlind reports whether the nodes of any pool are unknown.
 func anyBlind(groups map[string]*group) bool {
 	for _, g := range groups {
 		if g.blind {
@@ -175,7 +175,7 @@ func anyBlind(groups map[string]*group) bool {
 	return false
 }
 
-// state is a node as the decision sees it.
+// state returns a node as the decision sees it.
 func state(n *core.Node, k *kubelet.NodeKubelet, g *group, silent bool) kubelet.Node {
 	s := kubelet.SeenNode(n, k, g.want.Digest, g.retry())
 	s.Ready = s.Ready && !silent
@@ -192,7 +192,7 @@ func (g *group) retry() string {
 	return g.pool.Annotations[kubelet.RetryAnnotation]
 }
 
-// decide says who may begin.
+// decide decides which nodes may begin.
 func (g *group) decide() {
 	p := kubelet.Pool{Digest: g.want.Digest}
 	if g.pool != nil {
@@ -205,7 +205,7 @@ func (g *group) decide() {
 	}
 }
 
-// begin is the object of a node that is told to change now.
+// begin returns the object of a node that is told to change now.
 func (g *group) begin(k kubelet.NodeKubelet, now time.Time) kubelet.NodeKubelet {
 	out := *k.DeepCopy()
 	s := kubelet.NodeKubeletSpec{

@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// The reasons of a pool's conditions.
+// Reasons of a pool's conditions.
 const (
 	AllUpdated     = "AllUpdated"  // Updated is True
 	NotAll         = "NotAll"      // Updated is False; it is Unknown where the settings are Refused
@@ -31,17 +31,17 @@ const (
 	Stuck          = kubelet.Stuck // Degraded is True: a node does not say how its change ended
 )
 
-// stuckAfter is how long a node may change: its pods have ten minutes to go, and its
-// kubelet two for each of the ways there and back.
+// stuckAfter is the time limit for a node's change: ten minutes for its pods to go, and two for
+// its kubelet each way.
 const stuckAfter = 20 * time.Minute
 
-// maxMessage bounds a message, in bytes, and maxNamed the nodes in it.
+// maxMessage is the maximum length of a message, in bytes, and maxNamed its number of nodes.
 const (
 	maxMessage = 2000
 	maxNamed   = 5
 )
 
-// poolStatus is the pool with its new status.
+// poolStatus returns the pool with its new status.
 func (c Cluster) poolStatus(g *group, has map[string]*kubelet.NodeKubelet) kubelet.KubeletPool {
 	out := *g.pool.DeepCopy()
 	s := &out.Status
@@ -106,7 +106,7 @@ func (c Cluster) updating(g *group, changing []string, has map[string]*kubelet.N
 		out.Reason = KubeletStopped
 		texts = append(texts, "nothing begins: "+g.Stopped)
 	case len(g.Waiting) > 0:
-		// Others take the slots: they are away for a reason that may pass.
+		// Other nodes occupy the slots; that may pass.
 		out.Status, out.Reason = metav1.ConditionTrue, RollingOut
 		texts = append(texts, fmt.Sprintf("%d wait until fewer than %d are unavailable", len(g.Waiting), g.MaxUnavailable))
 		for _, u := range g.Unavailable {
@@ -145,7 +145,7 @@ func (c Cluster) degraded(g *group, has map[string]*kubelet.NodeKubelet) metav1.
 			stuck = append(stuck, text)
 		}
 	}
-	// Nodes come in no order, and a text that is another one is an event.
+	// Nodes come in random order, and a changed text causes an event.
 	slices.Sort(failed)
 	slices.Sort(conflicts)
 	slices.Sort(stuck)
@@ -168,7 +168,7 @@ func (c Cluster) degraded(g *group, has map[string]*kubelet.NodeKubelet) metav1.
 	return out
 }
 
-// configStatus are the objects with their new status.
+// configStatus returns the objects with their new status.
 func (c Cluster) configStatus(groups map[string]*group) []kubelet.KubeletConfig {
 	pools := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
@@ -209,7 +209,7 @@ func (c Cluster) configStatus(groups map[string]*group) []kubelet.KubeletConfig 
 	return out
 }
 
-// alone says what is wrong with an object by itself.
+// alone returns an error for an object that is invalid by itself.
 func alone(k *kubelet.KubeletConfig) error {
 	if _, err := metav1.LabelSelectorAsSelector(k.Spec.MachineConfigPoolSelector); err != nil {
 		return fmt.Errorf("spec.machineConfigPoolSelector: %w", err)
@@ -222,7 +222,7 @@ func alone(k *kubelet.KubeletConfig) error {
 	return err
 }
 
-// kubeletFew are the first of a list, and how many more there are.
+// kubeletFew returns the first of a list, and how many more there are.
 func kubeletFew(all []string) []string {
 	if len(all) <= maxNamed {
 		return all

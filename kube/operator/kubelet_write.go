@@ -14,8 +14,8 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// write writes what is to be. Slots come last: a pool says that it is under way before
-// the first of its nodes begins.
+// write writes the plan. Slots come last: a pool's status shows the rollout before its first
+// node begins.
 func (r *roller) write(ctx context.Context, c Cluster, p Plan) error {
 	if len(p.Remove)+len(p.Make)+len(p.Move)+len(p.Begin) > 0 {
 		r.worked()
@@ -40,7 +40,7 @@ func (r *roller) write(ctx context.Context, c Cluster, p Plan) error {
 	return r.begin(ctx, p.Begin, had)
 }
 
-// begin gives nodes their turns, and notes those that it has given.
+// begin gives nodes their turns, and records them.
 func (r *roller) begin(ctx context.Context, all []kubelet.NodeKubelet, had map[string]*kubelet.NodeKubelet) error {
 	for i := range all {
 		r.told[all[i].Name] = turn{all[i].UID, all[i].Spec.Turn}
@@ -62,13 +62,13 @@ func (r *roller) begin(ctx context.Context, all []kubelet.NodeKubelet, had map[s
 	return errors.Join(wrong...)
 }
 
-// patch writes what differs, for the version that was read.
+// patch writes the differences, if the version is unchanged since it was read.
 func (r *roller) patch(ctx context.Context, from, to *kubelet.NodeKubelet) error {
 	return r.client.Patch(ctx, to, client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldManager))
 }
 
-// each does something with all objects. A conflict is no failure: there is a newer
-// version, which is a reason to look again.
+// each calls do for all objects. A conflict is not a failure: there is a newer version, which
+// causes another look.
 func each(all []kubelet.NodeKubelet, verb string, do func(*kubelet.NodeKubelet) error) error {
 	var wrong []error
 	for i, err := range atOnce(len(all), func(i int) error { return do(&all[i]) }) {
@@ -79,10 +79,10 @@ func each(all []kubelet.NodeKubelet, verb string, do func(*kubelet.NodeKubelet) 
 	return errors.Join(wrong...)
 }
 
-// kubeletWriters is how many requests are under way at the most.
+// kubeletWriters is the maximum number of concurrent requests.
 const kubeletWriters = 16
 
-// atOnce does things by their numbers, some at a time, and returns what became of each.
+// atOnce calls do for each index, with limited concurrency, and returns the results.
 func atOnce(count int, do func(i int) error) []error {
 	out := make([]error, count)
 	var all sync.WaitGroup
@@ -98,8 +98,8 @@ func atOnce(count int, do func(i int) error) []error {
 	return out
 }
 
-// writeStatus writes the status of the objects that have another one. Those of KubeletConfig
-// objects are left alone where another controller writes them.
+// writeStatus writes the status of objects whose status has changed. It leaves KubeletConfig
+// objects alone if another controller writes them.
 func (r *roller) writeStatus(ctx context.Context, c Cluster, p Plan) error {
 	var wrong []error
 	for i := range p.Pools {
@@ -125,7 +125,7 @@ func (r *roller) writeStatus(ctx context.Context, c Cluster, p Plan) error {
 	return errors.Join(wrong...)
 }
 
-// tell logs the conditions of a pool that have become others.
+// tell logs the changed conditions of a pool.
 func (r *roller) tell(was, now *kubelet.KubeletPool) {
 	for _, c := range now.Status.Conditions {
 		if before := meta.FindStatusCondition(was.Status.Conditions, c.Type); before == nil || before.Status != c.Status || before.Reason != c.Reason {

@@ -18,7 +18,7 @@ import (
 // decisionDuration is the histogram's name.
 const decisionDuration = "fettle_operator_decision_duration_seconds"
 
-// Metrics are those of the operator, in addition to those of controller-runtime and of the
+// Metrics are the metrics of the operator, in addition to those of controller-runtime and the
 // Go runtime.
 var Metrics = []cluster.Metric{
 	{Name: "fettle_operator_nodes", Type: "gauge", Labels: []string{"state"}, Doc: "nodes by what was decided: decided, held, no-match, not-linux"},
@@ -32,8 +32,8 @@ var Metrics = []cluster.Metric{
 	{Name: "fettle_operator_profile_write_failures_total", Type: "counter", Labels: []string{"action"}, Doc: "writes of Profile objects that failed; they are tried again"},
 }
 
-// decisionBounds are the bounds of the histogram's buckets, in seconds. What is promised of
-// 500 nodes is two.
+// decisionBounds are the bounds of the histogram's buckets, in seconds. The target for 500
+// nodes is two.
 var decisionBounds = []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60}
 
 // tally is what the metrics report, collected on each scrape.
@@ -66,7 +66,7 @@ func newTally(profiles func() []tuned.Profile) *tally {
 	return t
 }
 
-// heard notes when it was first heard that a node is to be decided anew.
+// heard records when a change of a node's input was first noticed.
 func (t *tally) heard(node string, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,8 +75,8 @@ func (t *tally) heard(node string, at time.Time) {
 	}
 }
 
-// begun says since when a node that is decided now was waiting; zero if nothing was heard
-// of it. What is heard from now on is another change.
+// begun returns since when a node that is decided now has waited; zero if no change was
+// noticed. Later changes count separately.
 func (t *tally) begun(node string) (since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,14 +85,14 @@ func (t *tally) begun(node string) (since time.Time) {
 	return since
 }
 
-// ended notes that what was heard of a node at a time is in its Profile.
+// ended records the time from a noticed change to the node's Profile.
 func (t *tally) ended(since, at time.Time) {
 	if !since.IsZero() {
 		t.decisions.Observe(at.Sub(since).Seconds())
 	}
 }
 
-// decided notes the state of a node, "" for one that is gone, and returns the last one.
+// decided records the state of a node, "" for one that is gone, and returns the previous one.
 func (t *tally) decided(node string, s tuned.State) (last tuned.State) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,7 +115,7 @@ func (t *tally) wrote(do action, err error) {
 	t.writes[do]++
 }
 
-// ruled notes what holds for all nodes.
+// ruled records the state that applies to all nodes.
 func (t *tally) ruled(s *situation, objects []tuned.Object) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -177,7 +177,7 @@ func conditionStatus(all []tuned.StatusCondition, kind tuned.ConditionType) meta
 	return metav1.ConditionUnknown
 }
 
-// KubeletMetrics are those of the kubelets' settings.
+// KubeletMetrics are the metrics of the kubelets' settings.
 var KubeletMetrics = []cluster.Metric{
 	{Name: "fettle_operator_kubelet_nodes", Type: "gauge", Labels: []string{"phase", "pool"}, Doc: "nodes of a KubeletPool by where they are: updated (they have the settings), changing, waiting for a slot, held (they cannot begin as they are), failed (they have their former settings again), broken (they run with neither)"},
 	{Name: "fettle_operator_kubelet_pool_updating", Type: "gauge", Labels: []string{"pool"}, Doc: "1 while a roll-out is in progress: the condition Updating is True"},
@@ -186,7 +186,7 @@ var KubeletMetrics = []cluster.Metric{
 	{Name: "fettle_operator_kubelet_failures_total", Type: "counter", Labels: []string{"pool"}, Doc: "turns of nodes that ended with a failure"},
 }
 
-// The values of the label phase.
+// Values of the label phase.
 const (
 	nodeUpdated  = "updated"
 	nodeChanging = "changing"
@@ -198,8 +198,7 @@ const (
 
 var nodePhases = []string{nodeUpdated, nodeChanging, nodeWaiting, nodeHeld, nodeFailed, nodeBroken}
 
-// phases counts the nodes of a group by where they are. Those that begin now are
-// changing.
+// phases counts the nodes of a group by phase. Those that begin now count as changing.
 func (c Cluster) phases(g *group) map[string]int {
 	out := map[string]int{nodeUpdated: g.Done, nodeHeld: len(g.Held)}
 	if c.ReportOnly == "" {
@@ -223,8 +222,8 @@ func (c Cluster) phases(g *group) map[string]int {
 	return out
 }
 
-// kubeletTally is what the metrics report, collected on each scrape: what the status of the
-// pools says was decided last, and what has failed since the process began.
+// kubeletTally is what the metrics report, collected on each scrape: the last decision in the
+// status of the pools, and the failures since the process began.
 type kubeletTally struct {
 	cluster.Described
 
@@ -245,7 +244,7 @@ func kubeletNewTally() *kubeletTally {
 	return &kubeletTally{Described: cluster.Descriptions(KubeletMetrics), failures: map[string]int{}}
 }
 
-// decided notes a decision. What had failed when the process began is not counted.
+// decided records a decision. Failures from before the process began do not count.
 func (t *kubeletTally) decided(c Cluster, p Plan) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

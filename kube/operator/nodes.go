@@ -19,7 +19,7 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// decideNode decides a node and writes its Profile, if it has to be another one.
+// decideNode decides a node and writes its Profile, if it has changed.
 func (o *operator) decideNode(ctx context.Context, name string) error {
 	s := o.inForce.Load()
 	if s == nil {
@@ -36,7 +36,7 @@ func (o *operator) decideNode(ctx context.Context, name string) error {
 	return err
 }
 
-// decideBy decides a node by a situation, and reports whether its Profile was written.
+// decideBy decides a node in a situation, and reports whether its Profile was written.
 func (o *operator) decideBy(ctx context.Context, s *situation, name string) (wrote bool, err error) {
 	w, err := o.wish(ctx, s, name)
 	if err != nil {
@@ -74,7 +74,7 @@ func (o *operator) decideBy(ctx context.Context, s *situation, name string) (wro
 	return true, nil
 }
 
-// wish returns what a node is to have.
+// wish returns the decision for a node.
 func (o *operator) wish(ctx context.Context, s *situation, name string) (wish, error) {
 	var node corev1.Node
 	err := o.client.Get(ctx, client.ObjectKey{Name: name}, &node)
@@ -104,7 +104,7 @@ func (o *operator) wish(ctx context.Context, s *situation, name string) (wish, e
 	}, nil
 }
 
-// tellHeld makes an event when a node begins to be held, on the object whose rule holds it.
+// tellHeld creates an event when a node begins to be held, on the object whose rule holds it.
 func (o *operator) tellHeld(ctx context.Context, w wish) {
 	if w.State == "" {
 		return
@@ -120,11 +120,11 @@ func (o *operator) tellHeld(ctx context.Context, w wish) {
 	}
 }
 
-// write does what a step says. Only what differs is sent: the status is the agent's.
+// write carries out an action. Only differences are sent: the status is the agent's.
 func (o *operator) write(ctx context.Context, do action, present, profile *tuned.Profile) error {
 	switch do {
 	case create:
-		// The cache may lag behind a Profile that is there: tried again, soon.
+		// The cache may lag behind an existing Profile: this is retried soon.
 		return o.client.Create(ctx, profile, client.FieldOwner(Name))
 	case update:
 		return client.IgnoreNotFound(o.client.Patch(ctx, profile, client.MergeFrom(present), client.FieldOwner(Name)))
@@ -133,10 +133,10 @@ func (o *operator) write(ctx context.Context, do action, present, profile *tuned
 	}
 }
 
-// RuleAnnotation of a Profile says in a sentence how the decision came about.
+// RuleAnnotation of a Profile explains the decision in a sentence.
 const RuleAnnotation = "fettle.dev/rule"
 
-// action is what is to be done with the Profile of a node.
+// action is what to do with the Profile of a node.
 type action string
 
 const (
@@ -146,16 +146,15 @@ const (
 	remove  action = "delete"
 )
 
-// actions are those that write.
+// actions are the actions that write.
 var actions = []action{create, update, remove}
 
-// wish is what a node is to have.
+// wish is the decision for a node with its profile texts.
 type wish struct {
 	tuned.Decision
 	texts        []tuned.TunedProfile
 	providerName string
-	// gone reports whether there is no such node, or that every node is to get back what
-	// it had.
+	// gone reports whether the node is gone, or all nodes are to get their former values back.
 	gone bool
 }
 
@@ -196,8 +195,8 @@ func step(namespace string, present *tuned.Profile, w wish) (do action, profile 
 	return update, want
 }
 
-// fresh is a copy of the Profile that a node has, or a new one, with the marks of this
-// operator and why it was decided so.
+// fresh returns a copy of a node's Profile, or a new one, with the marks of this operator and
+// the reason for the decision.
 func fresh(namespace string, present *tuned.Profile, w wish) *tuned.Profile {
 	p := &tuned.Profile{ObjectMeta: metav1.ObjectMeta{Name: w.Node, Namespace: namespace}}
 	if present != nil {
@@ -214,7 +213,7 @@ func fresh(namespace string, present *tuned.Profile, w wish) *tuned.Profile {
 	return p
 }
 
-// providerName is the scheme of a providerID: "aws" of aws:///eu-west-1a/i-1.
+// providerName returns the scheme of a providerID: "aws" for aws:///eu-west-1a/i-1.
 func providerName(id string) string {
 	name, _, found := strings.Cut(id, "://")
 	if !found {
@@ -223,8 +222,8 @@ func providerName(id string) string {
 	return name
 }
 
-// foreign returns who has written a Profile that is not ours, and whether that is a
-// controller, which would write it again.
+// foreign returns the writer of a Profile that is not ours, and whether that is a controller,
+// which would write it again.
 func foreign(p *tuned.Profile) (who string, controller bool) {
 	if p.Ours() {
 		return "", false
@@ -236,7 +235,7 @@ func foreign(p *tuned.Profile) (who string, controller bool) {
 		if f.Subresource != "" || f.Manager == "" {
 			continue // the agent's status
 		}
-		// Of those who write by hand the field manager is kubectl, kubectl-create and so on.
+		// The field manager of manual writes is kubectl, kubectl-create and so on.
 		if !strings.HasPrefix(f.Manager, "kubectl") {
 			return f.Manager, true
 		}

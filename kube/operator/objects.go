@@ -19,8 +19,8 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// readObjects makes the rules of all objects, and writes to each whether it is valid. While
-// it fails, the rules that were read last stay in force.
+// readObjects makes the rules of all objects, and writes to each whether it is valid. While it
+// fails, the last rules stay in force.
 func (o *operator) readObjects(ctx context.Context) (reconcile.Result, error) {
 	var tuneds tuned.TunedList
 	var profiles tuned.ProfileList
@@ -47,8 +47,8 @@ func (o *operator) readObjects(ctx context.Context) (reconcile.Result, error) {
 			return reconcile.Result{}, err
 		}
 		if !ready {
-			// Without the object default nodes would lose their profiles for a moment.
-			// That it is there now is an event.
+			// Without the object default nodes would lose their profiles for a moment. Its creation
+			// causes an event.
 			return reconcile.Result{RequeueAfter: recheck}, nil
 		}
 	}
@@ -65,8 +65,7 @@ func (o *operator) readObjects(ctx context.Context) (reconcile.Result, error) {
 		o.tellChange(last, s, who, all)
 	}
 	if s.reportOnly == "" {
-		// Before the nodes: what is to be said of an object is not lost among what is
-		// to be said of them.
+		// Before the nodes, so that events about an object are not lost among those about nodes.
 		err = o.sayValid(ctx, all, s.rules.Objects())
 	}
 	if changed {
@@ -78,7 +77,7 @@ func (o *operator) readObjects(ctx context.Context) (reconcile.Result, error) {
 	return reconcile.Result{RequeueAfter: recheck}, err
 }
 
-// inputs names all that rules are made of.
+// inputs identifies all input of the rules.
 func inputs(all []*tuned.Tuned, pools []tuned.Pool, reportOnly string) string {
 	var parts []string
 	for _, t := range all {
@@ -91,12 +90,12 @@ func inputs(all []*tuned.Tuned, pools []tuned.Pool, reportOnly string) string {
 	return strings.Join(append(parts, reportOnly), "\x00")
 }
 
-// objectInput names what of a Tuned object rules are made of.
+// objectInput identifies the parts of a Tuned object that rules depend on.
 func objectInput(t *tuned.Tuned) string {
 	return fmt.Sprintf("%s\x00%s\x00%d\x00%q", t.Name, t.UID, t.Generation, t.Annotations[tuned.DeferredAnnotation])
 }
 
-// tellChange logs that the rules changed, or that another controller has the objects.
+// tellChange logs that the rules changed, or that another controller owns the objects.
 func (o *operator) tellChange(last, now *situation, who string, all []*tuned.Tuned) {
 	o.Log.Info("the rules are read", "Tuned objects", len(all), "management state", now.rules.Managed(), "report only because of", now.reportOnly)
 	for _, n := range now.rules.Notes() {
@@ -122,7 +121,7 @@ func (o *operator) tellChange(last, now *situation, who string, all []*tuned.Tun
 	}
 }
 
-// putAllNodes puts all nodes into the queue, and all Profiles, whose nodes may be gone.
+// putAllNodes queues all nodes, and all Profiles, whose nodes may be gone.
 func (o *operator) putAllNodes(ctx context.Context, profiles []tuned.Profile) error {
 	o.mu.Lock()
 	q := o.nodes
@@ -145,8 +144,8 @@ func (o *operator) putAllNodes(ctx context.Context, profiles []tuned.Profile) er
 	return nil
 }
 
-// keepDefault makes the object default, or makes it again what it is to be; all gets
-// the one that holds. ready is false where it is not among all yet.
+// keepDefault creates the object default, or restores it, and puts it into all. ready is false
+// if it is not in all yet.
 func (o *operator) keepDefault(ctx context.Context, all []*tuned.Tuned) (ready bool, err error) {
 	i := slices.IndexFunc(all, func(t *tuned.Tuned) bool { return t.Name == tuned.DefaultName })
 	if i < 0 {
@@ -180,7 +179,7 @@ func (o *operator) keepDefault(ctx context.Context, all []*tuned.Tuned) (ready b
 	return true, nil
 }
 
-// sayValid writes the condition Valid of each object that has another one.
+// sayValid writes the condition Valid of each object for which it has changed.
 func (o *operator) sayValid(ctx context.Context, all []*tuned.Tuned, found []tuned.Object) error {
 	byName := map[string]tuned.Object{}
 	for _, f := range found {
@@ -214,7 +213,7 @@ func (o *operator) sayValid(ctx context.Context, all []*tuned.Tuned, found []tun
 	return errors.Join(failed...)
 }
 
-// sayNotes says as events what is to be said of an object that is valid.
+// sayNotes creates events for the notes about a valid object.
 func (o *operator) sayNotes(t *tuned.Tuned, notes []tuned.Note) {
 	said := map[tuned.Reason]bool{}
 	for _, n := range notes {
@@ -230,5 +229,5 @@ func (o *operator) sayNotes(t *tuned.Tuned, notes []tuned.Note) {
 	}
 }
 
-// maxEvent is how long the text of an event gets, in bytes; the API server takes 1 KiB.
+// maxEvent is the maximum length of an event's text, in bytes; the API server accepts 1 KiB.
 const maxEvent = 1000

@@ -36,8 +36,8 @@ type Options struct {
 	// Namespace is the namespace of the Tuned and Profile objects, and of the lease.
 	Namespace string
 	Recommend tuned.Options
-	// Default is the operator's own Tuned object. It is made where it is not there,
-	// and what others change in it is changed back, except for managementState.
+	// Default is the operator's own Tuned object. It is created if missing, and others' changes to
+	// it are reverted, except managementState.
 	Default *tuned.Tuned
 	// Adopt takes over objects that another controller owns.
 	Adopt   bool
@@ -49,46 +49,45 @@ type Options struct {
 	Elect bool
 	Lease time.Duration
 	Log   logr.Logger
-	// Parts are other controllers of the same process, each with a duty of its own.
+	// Parts are further controllers in the same process.
 	Parts []Part
 }
 
 // Part is a controller in addition to those of the Tuned objects. It shares the lease and the
-// caches, that of the nodes (kube/cluster) above all.
+// caches, above all that of the nodes (kube/cluster).
 type Part struct {
 	AddToScheme func(*runtime.Scheme) error
-	// Add adds it to the process. It calls worked whenever it has done something that
-	// takes memory: the process rests once nothing has been done for a while.
+	// Add adds it to the process. It calls worked after each piece of work that takes memory: the
+	// process releases memory after a while without work.
 	Add func(m manager.Manager, worked func()) error
 }
 
 const (
 	// Name is the operator's field manager, source of events and holder of the lease.
 	Name = "fettle-operator"
-	// DefaultLease is longer than an API server takes to restart: an operator that lost
-	// its lease for that would begin anew, with nothing gained. That another one takes
-	// over only after this time does no harm, because nodes keep what they have.
+	// DefaultLease is longer than an API server takes to restart: an operator that lost its lease
+	// then would restart for nothing. A takeover after this time does no harm, because nodes keep
+	// what they have.
 	DefaultLease = 90 * time.Second
 
-	// A change of labels on all nodes, or of a rule, is one write for each node that
-	// gets another profile. The client's usual limit, 20 a second, would make half a
-	// minute of that for 500 nodes. It is there to protect the API server, which does
-	// that itself by now (API priority and fairness), and says when it is too much; so
-	// there is none here. What bounds the requests is writers: so many are under way at
-	// the most, and the next one waits for an answer.
+	// A change of labels on all nodes, or of a rule, is one write for each node that gets another
+	// profile. The client's usual limit, 20 a second, would take half a minute for 500 nodes. It
+	// protects the API server, which now protects itself (API priority and fairness) and rejects
+	// excess requests; so there is no limit here. The constant writers bounds the number of
+	// concurrent requests.
 	noLimit = -1 // of requests a second
 	writers = 16
 
-	// recheck is how often is looked whether another controller, or OpenShift's pools,
-	// have appeared.
+	// recheck is the interval of checks whether another controller, or OpenShift's pools, have
+	// appeared.
 	recheck = time.Minute
 
-	// The operator rests when it has written nothing for the time quiet, and has not
-	// rested for the time seldom.
+	// The operator releases memory when it has written nothing for the time quiet, and has not
+	// done so for the time seldom.
 	quiet, seldom = 5 * time.Second, 2 * time.Minute
 )
 
-// operator is one that runs.
+// operator is a running operator.
 type operator struct {
 	Options
 	client  client.Client // reads from the caches, whose objects are shared: copy before you change one
@@ -107,16 +106,16 @@ type operator struct {
 	nodes workqueue.TypedRateLimitingInterface[string] // nil before the queue is there
 }
 
-// situation is what holds for all nodes.
+// situation is the state that applies to all nodes.
 type situation struct {
 	rules *tuned.Rules
-	// inputs names all that the rules and reportOnly were made of.
+	// inputs identifies the input of the rules and of reportOnly.
 	inputs string
-	// reportOnly names the controller because of which nothing is written; "" for none.
+	// reportOnly names the controller that prevents writes; "" for none.
 	reportOnly string
 }
 
-// Run runs an operator until ctx ends. It is an error if it cannot start, or loses its
+// Run runs an operator until ctx ends. It returns an error if it cannot start, or loses its
 // lease.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	log.SetLogger(o.Log)
@@ -197,7 +196,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	return m.Start(ctx)
 }
 
-// Scheme has the kinds that are read and written.
+// Scheme returns a scheme with the kinds that are read and written.
 func Scheme() *runtime.Scheme {
 	return cluster.Scheme(corev1.AddToScheme, coordinationv1.AddToScheme, tuned.AddToScheme)
 }
@@ -205,7 +204,7 @@ func Scheme() *runtime.Scheme {
 // ErrNotServed means that the cluster does not have the kinds Tuned and Profile.
 var ErrNotServed = errors.New("the cluster has no Tuned and Profile of tuned.openshift.io/v1")
 
-// served looks whether the API server has the kinds.
+// served returns an error if the API server does not have the kinds.
 func (o *operator) served() error {
 	for _, kind := range []string{"Tuned", "Profile"} {
 		_, err := o.mapper.RESTMapping(tuned.GroupVersion.WithKind(kind).GroupKind(), tuned.GroupVersion.Version)
@@ -219,7 +218,7 @@ func (o *operator) served() error {
 	return nil
 }
 
-// pools are the MachineConfigPools, from the time on when the cluster has that kind.
+// pools returns the MachineConfigPools, once the cluster has that kind.
 func (o *operator) pools(ctx context.Context) ([]tuned.Pool, error) {
 	if !o.poolsWatched {
 		_, err := o.mapper.RESTMapping(kubelet.MachineConfigPool.GroupKind(), kubelet.MachineConfigPool.Version)

@@ -1,7 +1,7 @@
-// removal gives all nodes of a cluster back what they had before fettle came. It
-// asks for that in the objects that the operator follows, and waits until the nodes say
-// that they have it: operator and agents do the work, by slots and drains as ever, and so
-// it has to be done before they are deleted.
+// removal restores on all nodes of a cluster what they had before fettle. It requests that in
+// the objects that the operator follows, and waits until the nodes report it: operator and
+// agents do the work, with slots and drains as usual, so this has to be done before they are
+// deleted.
 
 package operator
 
@@ -23,7 +23,7 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// The states of a removal.
+// States of a removal.
 const (
 	Done           = "done"    // no node has anything of fettle's any more
 	RemovalWaiting = "waiting" // nodes have something still
@@ -34,57 +34,56 @@ const (
 type Document struct {
 	Schema string `json:"schema"` // fettle/uninstall/v1
 	State  string `json:"state"`
-	// Asked reports whether the objects want nodes to have nothing of fettle's.
+	// Asked reports whether the objects already request the removal.
 	Asked bool `json:"asked"`
-	// Profiles are the nodes that have a Profile object, Kubelets those whose kubelets have
-	// settings of fettle's.
+	// Profiles are the nodes with a Profile object, Kubelets those whose kubelets have settings of
+	// fettle.
 	Profiles []string  `json:"profiles"`
 	Kubelets []Kubelet `json:"kubelets"`
-	// Pools are those of these nodes.
+	// Pools are the pools of these nodes.
 	Pools []Pool `json:"pools"`
-	// Unseen are pools whose change the operator has not seen yet: it may still tell a node
-	// to begin with what was wanted before.
+	// Unseen are pools whose change the operator has not seen yet: it may still start nodes with
+	// the former request.
 	Unseen []string `json:"unseen"`
-	// Stopped say what keeps nodes from being given back, and what to do about it.
+	// Stopped are the reasons that nodes cannot be restored, and what to do about them.
 	Stopped []string `json:"stopped"`
 }
 
-// Kubelet is one that has settings of fettle's, or changes.
+// Kubelet is a kubelet that has settings of fettle, or is changing.
 type Kubelet struct {
 	Node string `json:"node"`
 	Pool string `json:"pool,omitempty"`
-	// Has names the settings.
+	// Has identifies the settings.
 	Has      string `json:"has,omitempty"`
 	Phase    string `json:"phase,omitempty"`
 	Changing bool   `json:"changing"`
-	// Why is what its agent says of what is in the way.
+	// Why is its agent's reason for not continuing.
 	Why string `json:"why,omitempty"`
 }
 
-// Pool is one whose nodes have settings still.
+// Pool is a pool whose nodes still have settings.
 type Pool struct {
 	Name  string `json:"name"`
 	Nodes int    `json:"nodes"`
-	// MaxUnavailable is how many of all its nodes may be unavailable at once, as its object
-	// says it.
+	// MaxUnavailable is the pool's maximum number of unavailable nodes, as its object has it.
 	MaxUnavailable string `json:"max_unavailable"`
 }
 
-// Removal is one of a cluster.
+// Removal removes fettle's changes from a cluster.
 type Removal struct {
 	// API reads and patches Tuned and KubeletPool objects, and lists Profile and NodeKubelet
 	// objects and the metadata of nodes.
 	API client.Client
-	// Namespace is that of the Tuned and Profile objects.
+	// Namespace is the namespace of the Tuned and Profile objects.
 	Namespace string
-	// Interval is the time between two looks, Quiet after which time without a change is
-	// said that there was none.
+	// Interval is the time between two looks, Quiet the time after which a lack of changes is
+	// reported.
 	Interval, Quiet time.Duration
-	// Say says how far it is.
+	// Say is called with progress messages.
 	Say func(format string, args ...any)
 }
 
-// objects are what was read.
+// objects are the objects that were read.
 type objects struct {
 	managed  *tuned.Tuned // the object default; nil without one
 	profiles []string
@@ -93,7 +92,7 @@ type objects struct {
 	marked   map[string]string // what nodes are noted to have, by their names
 }
 
-// removalNode is the kind of which only the metadata is read.
+// removalNode is the kind of nodes, of which only the metadata is read.
 var removalNode = schema.GroupVersionKind{Version: "v1", Kind: "NodeList"}
 
 // Look returns the progress.
@@ -147,7 +146,7 @@ func (r *Removal) read(ctx context.Context) (*objects, error) {
 	return o, nil
 }
 
-// document is what follows from the objects.
+// document derives the progress from the objects.
 func (o *objects) document() *Document {
 	d := &Document{Schema: "fettle/uninstall/v1", State: RemovalWaiting, Profiles: append([]string{}, o.profiles...), Kubelets: []Kubelet{}, Pools: []Pool{}, Unseen: []string{}, Stopped: []string{}}
 	d.Asked = (o.managed == nil || o.managed.Spec.ManagementState == tuned.Removed) && !slices.ContainsFunc(o.pools, kept)
@@ -187,7 +186,7 @@ func kept(p kubelet.KubeletPool) bool {
 	return p.Spec.ManagementState != kubelet.Removed
 }
 
-// pool counts the nodes of a pool, and says what stops it.
+// pool counts the nodes of a pool, and records what stops it.
 func (d *Document) pool(p *kubelet.KubeletPool) {
 	out := Pool{Name: p.Name, MaxUnavailable: "1"}
 	for _, k := range d.Kubelets {
@@ -214,13 +213,13 @@ func (d *Document) pool(p *kubelet.KubeletPool) {
 	if kept(*p) || p.Status.ObservedGeneration != p.Generation {
 		return // what it says is of what was wanted before
 	}
-	// A node that has not been heard of for long may be again.
+	// A node that has been silent for long may report again.
 	if c := meta.FindStatusCondition(p.Status.Conditions, kubelet.Degraded); c != nil && c.Status == metav1.ConditionTrue && c.Reason != kubelet.Stuck {
 		stop("does not go on: %s", c.Message)
 	}
 }
 
-// Ask changes the objects so that nodes are to have nothing of fettle's.
+// Ask changes the objects to request the removal.
 func (r *Removal) Ask(ctx context.Context) error {
 	o, err := r.read(ctx)
 	if err != nil {
@@ -279,10 +278,10 @@ func (r *Removal) Wait(ctx context.Context) (*Document, error) {
 	}
 }
 
-// named bounds how many nodes a sentence names.
+// named is the maximum number of nodes in a sentence.
 const named = 5
 
-// Words are a sentence about what is left.
+// Words describe in a sentence what is left.
 func (d *Document) Words() string {
 	var parts, changing, why []string
 	for _, k := range d.Kubelets {
@@ -316,7 +315,7 @@ func (d *Document) Words() string {
 	return text
 }
 
-// removalFew are the first of a list, and how many more there are.
+// removalFew returns the first of a list, and how many more there are.
 func removalFew(all []string) string {
 	if len(all) <= named {
 		return strings.Join(all, ", ")

@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// What shows that OpenShift's Node Tuning Operator is at work.
+// Signs of OpenShift's Node Tuning Operator.
 var (
 	clusterOperator = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ClusterOperator"}
 	deployment      = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
@@ -27,8 +27,8 @@ const (
 	rivalDeployment      = "cluster-node-tuning-operator"
 )
 
-// rival says which other controller has the Tuned and Profile objects of this cluster;
-// "" if there is none.
+// rival returns which other controller owns the Tuned and Profile objects of this cluster; ""
+// if there is none.
 func rival(ctx context.Context, api client.Reader, namespace string, profiles []tuned.Profile) (string, error) {
 	for i := range profiles {
 		if who, controller := foreign(&profiles[i]); controller {
@@ -40,7 +40,7 @@ func rival(ctx context.Context, api client.Reader, namespace string, profiles []
 		return "", err
 	}
 	if o != nil {
-		// One that is scaled to none does nothing; none said is one.
+		// With 0 replicas it does nothing; without the field it has 1.
 		if n, said, err := unstructured.NestedInt64(o.Object, "spec", "replicas"); err != nil || !said || n > 0 {
 			return fmt.Sprintf("the Node Tuning Operator, Deployment %s/%s", namespace, rivalDeployment), nil
 		}
@@ -54,7 +54,7 @@ func rival(ctx context.Context, api client.Reader, namespace string, profiles []
 	return "", nil
 }
 
-// look gets an object; nil without such an object, or such a kind.
+// look reads an object. It returns nil if the object or its kind does not exist.
 func look(ctx context.Context, api client.Reader, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(kind)
@@ -68,13 +68,13 @@ func look(ctx context.Context, api client.Reader, kind schema.GroupVersionKind, 
 	}
 }
 
-// kubeletClusterOperator shows, as MachineConfigPools do, that OpenShift's Machine Config Operator
-// is at work.
+// kubeletClusterOperator is, like MachineConfigPools, a sign of OpenShift's Machine Config
+// Operator.
 var kubeletClusterOperator = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ClusterOperator"}
 
 const kubeletRivalClusterOperator = "machine-config"
 
-// machineConfigOperator says by what it shows that this cluster has one; "" if it has none.
+// machineConfigOperator returns the sign of that operator in this cluster; "" if there is none.
 func machineConfigOperator(ctx context.Context, api client.Reader) (string, error) {
 	unknown := func(what string, err error) (string, error) {
 		return "", fmt.Errorf("whether another controller acts on KubeletConfig objects is not known: %s: %w", what, err)
@@ -100,9 +100,8 @@ func machineConfigOperator(ctx context.Context, api client.Reader) (string, erro
 	return "", nil
 }
 
-// actsOn says which controller other than this one has left its marks on an object: a
-// status, or a finalizer. Who writes objects by hand, or from a repository, writes
-// neither.
+// actsOn returns which other controller has left marks on an object: a status, or a finalizer.
+// Manual writes, or those from a repository, leave neither.
 func actsOn(k *kubelet.KubeletConfig) string {
 	for _, f := range k.ManagedFields {
 		if f.Subresource == "status" && f.Manager != FieldManager && f.Manager != "" && !strings.HasPrefix(f.Manager, "kubectl") {

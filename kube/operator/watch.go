@@ -27,13 +27,13 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// theObjects is the one item of the objects' queue.
+// theObjects is the only item of the objects' queue.
 const theObjects = "objects"
 
-// byNode is the index of pods by the node that they are on.
+// byNode is the index of pods by node.
 const byNode = "spec.nodeName"
 
-// watch makes the two queues, and says what puts what into them.
+// watch creates the two queues and their sources.
 func (o *operator) watch(m manager.Manager) error {
 	objects, err := cluster.Queue(m, "objects", 1, func(ctx context.Context, _ string) (reconcile.Result, error) { return o.readObjects(ctx) })
 	if err != nil {
@@ -55,10 +55,10 @@ func (o *operator) watch(m manager.Manager) error {
 		return node
 	}
 	for _, s := range []source.TypedSource[string]{
-		// Without any object there is the object default to make.
+		// Without any object the object default has to be created.
 		cluster.Start(func(q workqueue.TypedRateLimitingInterface[string]) { q.Add(theObjects) }),
 		kind(o, &tuned.Tuned{}, one, func(old, now *tuned.Tuned) bool { return objectInput(old) != objectInput(now) }),
-		// Only who writes the Profiles concerns the objects.
+		// The objects depend only on the writer of the Profiles.
 		kind(o, &tuned.Profile{}, one, func(old, now *tuned.Profile) bool {
 			before, _ := foreign(old)
 			after, _ := foreign(now)
@@ -78,8 +78,8 @@ func (o *operator) watch(m manager.Manager) error {
 		kind(o, &corev1.Node{}, func(n client.Object) string { return heard(n.GetName()) }, func(old, now *corev1.Node) bool {
 			return old.UID != now.UID || old.Spec.ProviderID != now.Spec.ProviderID || !maps.Equal(old.Labels, now.Labels)
 		}),
-		// Not what agents say, in the status and in an annotation of theirs, which the
-		// cache does not keep.
+		// Not the agents' reports, in the status and in their annotation, which the cache does not
+		// keep.
 		kind(o, &tuned.Profile{}, own, func(old, now *tuned.Profile) bool {
 			return old.UID != now.UID || old.Generation != now.Generation || !maps.Equal(old.Labels, now.Labels) || !maps.Equal(old.Annotations, now.Annotations)
 		}),
@@ -103,7 +103,7 @@ func (o *operator) watch(m manager.Manager) error {
 	return nil
 }
 
-// watchPools begins to watch the MachineConfigPools.
+// watchPools starts to watch the MachineConfigPools.
 func (o *operator) watchPools() error {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(kubelet.MachineConfigPool)
@@ -124,10 +124,9 @@ func kind[T client.Object](o *operator, of T, name func(client.Object) string, c
 		predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return changed(e.ObjectOld, e.ObjectNew) }})
 }
 
-// What the caches keep of objects, but for nodes, which are those of
-// kube/cluster.
+// What the caches keep of objects, except nodes, which kube/cluster caches.
 
-// lean makes an object that comes from the API server into what is kept of it.
+// lean reduces an object from the API server to what is cached.
 func lean(in any) (any, error) {
 	switch o := in.(type) {
 	case *corev1.Pod:
@@ -138,7 +137,7 @@ func lean(in any) (any, error) {
 		}, nil
 	case *tuned.Profile:
 		o.ManagedFields = leanManagers(o.ManagedFields)
-		// An agent says there what became of each value: up to 32 KiB.
+		// Agents' annotations have the result of each value: up to 32 KiB.
 		maps.DeleteFunc(o.Annotations, func(name, _ string) bool { return name != RuleAnnotation && name != tuned.DeferredAnnotation })
 		for i := range o.Spec.Profile {
 			p := &o.Spec.Profile[i] // the same few texts on all nodes
@@ -152,7 +151,7 @@ func lean(in any) (any, error) {
 	return in, nil
 }
 
-// leanManagers keeps who has written, and not what.
+// leanManagers keeps the writers of fields without the fields.
 func leanManagers(in []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	var out []metav1.ManagedFieldsEntry
 	for _, f := range in {
@@ -161,8 +160,8 @@ func leanManagers(in []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	return out
 }
 
-// Pools reads MachineConfigPools, in order of their names. One that cannot be read
-// selects nothing.
+// Pools parses MachineConfigPools, ordered by name. A pool that cannot be parsed selects
+// nothing.
 func Pools(all []unstructured.Unstructured) []tuned.Pool {
 	var out []tuned.Pool
 	for i := range all {

@@ -12,11 +12,10 @@ import (
 	internaltext "fettle.dev/fettle/internal/text"
 )
 
-// boundary says what a profile that comes through a cluster must not do.
-// Whoever may write a Tuned object tunes nodes as root; without these limits that
-// would mean to run any program on them.
+// boundary defines what a profile from a cluster must not do. A writer of a Tuned object tunes
+// nodes as root; without these limits that would include running any program on them.
 
-// Kind is a sort of thing that is refused unless it is allowed.
+// Kind is a category of actions that are refused unless allowed.
 type Kind string
 
 // The kinds.
@@ -29,7 +28,7 @@ const (
 	Exec       Kind = "exec"
 )
 
-// Kinds lists them all, with what they stand for in a profile.
+// Kinds lists them all, with what they mean in a profile.
 var Kinds = []struct {
 	Kind Kind
 	Doc  string
@@ -42,10 +41,10 @@ var Kinds = []struct {
 	{Exec, "`${f:exec:...}`, and kernel variables that name a program: programs of the profile's choice"},
 }
 
-// Allow is what is not refused.
+// Allow is the set of allowed kinds.
 type Allow map[Kind]bool
 
-// ParseAllow reads a list of kinds, separated by commas.
+// ParseAllow parses a comma-separated list of kinds.
 func ParseAllow(list string) (Allow, error) {
 	var names []string
 	for _, k := range Kinds {
@@ -64,21 +63,21 @@ func ParseAllow(list string) (Allow, error) {
 	return allow, nil
 }
 
-// Refusal is a line of a profile that is refused.
+// Refusal is a refused line of a profile.
 type Refusal struct {
 	// Object is the name of the Tuned object, Profile that of the profile in it.
 	Object  string `json:"object"`
 	Profile string `json:"profile"`
 	Line    int    `json:"line"` // of the profile's text, from 1
-	// Kind is what has to be allowed; empty for what cannot be allowed.
+	// Kind is what has to be allowed; empty if it cannot be allowed.
 	Kind Kind   `json:"kind,omitempty"`
 	Text string `json:"text"`
 }
 
 func (r Refusal) String() string { return "Tuned " + r.Object + ", " + r.Reason("operator") }
 
-// Reason says which line is refused and why, and what who, the operator or the agent,
-// would have to allow.
+// Reason returns which line is refused and why, and what who, the operator or the agent, would
+// have to allow.
 func (r Refusal) Reason(who string) string {
 	text := fmt.Sprintf("profile %s, line %d: %s", r.Profile, r.Line, r.Text)
 	if r.Kind != "" {
@@ -87,19 +86,18 @@ func (r Refusal) Reason(who string) string {
 	return text
 }
 
-// sections are the plug-ins that are refused.
+// sections are the plug-ins that need permission.
 var sections = map[string]Kind{
 	"script": Script, "bootloader": BootLoader, "service": Service, "systemd": Systemd, "modules": Modules,
 }
 
-// fixed are the functions that run a program, and always the same one.
+// fixed are the functions that run a program that profiles cannot choose.
 var fixed = []string{"virt_check", "lscpu_check"}
 
-// Check looks at a profile's text as it is written, before anything is included
-// or expanded, and returns what is refused in order of lines. It is enough to
-// check every text that comes through the cluster: a call that would only be put
-// together on the node, out of variables, is refused as well. What the profile
-// includes from the node's own directories is the node's.
+// Check checks a profile's text as it is written, before includes and expansion, and returns
+// what is refused in order of lines. It suffices to check every text from the cluster: a call
+// that would only be composed on the node, from variables, is refused as well. Profiles
+// included from the node's own directories are trusted.
 func Check(object, name string, all []profile.Section, allow Allow) []Refusal {
 	c := &checker{object: object, name: name, allow: allow}
 	for i := range all {
@@ -145,7 +143,7 @@ func switchesOff(s *profile.Section) bool {
 }
 
 func (c *checker) line(s *profile.Section, l profile.Line) {
-	// By its name: [x] with type=main is a section like others.
+	// By its name: [x] with type=main is an ordinary section.
 	if s.Name == "main" {
 		if l.Name == "include" {
 			c.text(l.Value, l.Pos, false) // the rest is never expanded
@@ -169,8 +167,7 @@ func (c *checker) line(s *profile.Section, l profile.Line) {
 	c.text(l.Value, l.Pos, variable)
 }
 
-// text refuses the calls of functions that run programs, and what could become
-// one on the node.
+// text refuses calls of functions that run programs, and what could become one on the node.
 func (c *checker) text(text string, pos profile.Pos, variable bool) {
 	found := profile.References(text)
 	for _, r := range found.Refs {
@@ -181,8 +178,8 @@ func (c *checker) text(text string, pos profile.Pos, variable bool) {
 	}
 	for _, at := range found.Loose {
 		rest := text[at:]
-		// A "$" in a value is one, unless something that begins with "{" is put
-		// behind it. A variable is put in front of anything.
+		// A "$" in a value may begin a call if something that begins with "{" can follow it. Any text
+		// can follow a variable.
 		if !variable && !strings.HasPrefix(rest, "${") && !strings.HasPrefix(rest, "$$") {
 			continue
 		}
@@ -194,19 +191,19 @@ func (c *checker) text(text string, pos profile.Pos, variable bool) {
 	}
 }
 
-// runs is true for a function that runs a program which the profile chooses.
+// runs reports whether a function runs a program of the profile's choice.
 func runs(name string) bool {
 	i := slices.IndexFunc(profile.Functions, func(f profile.Function) bool { return f.Name == name })
 	return i >= 0 && profile.Functions[i].Executes && !slices.Contains(fixed, name)
 }
 
-// programs are the kernel variables that name a program which the kernel runs as
-// root (Documentation/admin-guide/sysctl/kernel.rst; binfmt-misc.rst).
+// programs are the sysctls that name a program which the kernel runs as root
+// (Documentation/admin-guide/sysctl/kernel.rst; binfmt-misc.rst).
 var programs = []string{"kernel.core_pattern", "kernel.modprobe", "kernel.hotplug", "kernel.poweroff_cmd", "fs.binfmt_misc.register"}
 
-// NamesProgram is true for a place, by its one identity, that names a program which
-// the kernel runs as root with such a value. It is for who applies a profile: what
-// Check reads may be put together only there.
+// NamesProgram reports whether a setting, in its resolved form, with this value names a program
+// that the kernel runs as root. It is for applying a profile: the text that Check reads may be
+// composed only then.
 func NamesProgram(s setting.Setting, value string) bool {
 	switch s.Kind {
 	case "sysctl":
@@ -229,12 +226,11 @@ func namesProgram(l profile.Line) bool {
 	return slices.Contains(programs, name)
 }
 
-// inSysfs are the attributes of that sort (Documentation/core-api/kobject.rst;
+// inSysfs are such attributes in sysfs (Documentation/core-api/kobject.rst;
 // admin-guide/cgroup-v1/cgroups.rst). The last element may be further down.
 var inSysfs = [][]string{{"sys", "kernel", "uevent_helper"}, {"sys", "fs", "cgroup", "release_agent"}}
 
-// namesProgramInSysfs is true for a path, or a pattern of paths, that reaches one
-// of them.
+// namesProgramInSysfs reports whether a path, or a pattern of paths, matches such an attribute.
 func namesProgramInSysfs(name string) bool {
 	elements := strings.Split(strings.TrimPrefix(path.Clean(name), "/"), "/")
 	return slices.ContainsFunc(inSysfs, func(attribute []string) bool {
@@ -251,7 +247,7 @@ func namesProgramInSysfs(name string) bool {
 	})
 }
 
-// legible keeps a foreign text in its line.
+// legible replaces characters of an untrusted text that are not printable.
 func legible(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -261,12 +257,11 @@ func legible(s string) string {
 	}, s)
 }
 
-// readsElsewhere is true for a line of [variables] that reads a file which is not meant
-// for profiles: what it holds would be readable by all who may read a Profile object.
-// The directories are those of every node: which ones a node's own configuration adds,
-// only the node knows. Links in them are the node's. A reference is not expanded
-// here, by TuneD neither, but for the directory of the profile itself, where a text of
-// the cluster has no second file.
+// readsElsewhere reports whether a line of [variables] reads a file outside the profile
+// directories: its content would be readable by all who may read a Profile object. The
+// directories are the default ones: only the node knows those of its own configuration. Links
+// in them are the node's. References are not expanded here, nor by TuneD, except the directory
+// of the profile itself, in which a text from the cluster has no second file.
 func readsElsewhere(l profile.Line) bool {
 	if l.Name != "include" {
 		return false

@@ -9,21 +9,20 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// Objects are those of a file, in its order.
+// Objects are the objects of a file, in order.
 type Objects struct {
 	Tuneds   []Tuned
 	Profiles []Profile
 }
 
-// maxFile caps a file, in bytes: an API server takes a few megabytes of one
+// maxFile is the maximum size of a file, in bytes: an API server accepts a few megabytes per
 // object.
 const maxFile = 32 << 20
 
-// Read reads the Tuned and Profile objects of a file, YAML documents or JSON,
-// lists of objects included. It takes what an API server takes and nothing else:
-// every field that there is not, every value of another type, every field that is
-// missing is an error with file, line and field. So are texts that YAML 1.1 (and
-// with it kubectl) takes for true or false, and aliases.
+// Read reads the Tuned and Profile objects of a file: YAML documents or JSON, including lists
+// of objects. Like an API server it refuses unknown and missing fields and values of another
+// type, with file, line and field, and also texts that YAML 1.1 (and so kubectl) reads as true
+// or false, and aliases.
 func Read(file string, data []byte) (Objects, error) {
 	r := &reading{Reader: strict.Objects(file, maxFile)}
 	for _, d := range r.Documents(data) {
@@ -35,14 +34,14 @@ func Read(file string, data []byte) (Objects, error) {
 	return r.Objects, nil
 }
 
-// reading is one call of Read.
+// reading is the state of one call of Read.
 type reading struct {
 	Objects
 	*strict.Reader
 }
 
-// document reads an object or a list. The items of a list of one kind need not
-// repeat the list's kind and version.
+// document reads an object or a list. Items of a typed list need not repeat the list's kind and
+// version.
 func (r *reading) document(n *yaml.Node, kind, version string) {
 	v, k, ok := r.Head(n)
 	if !ok {

@@ -1,12 +1,11 @@
-// recommend decides which profile each node of a cluster gets, from the
-// Tuned objects, the node's labels, the pods on it and the pools. It computes one
-// plain value for each node and one for each Tuned object, and sends no request.
+// recommend decides which profile each node of a cluster gets, from the Tuned objects, the
+// node's labels, the pods on it and the pools. It computes one plain value for each node and
+// one for each Tuned object, and sends no requests.
 //
-// The rules are those of OpenShift's Node Tuning Operator: recommend lists are
-// taken from the objects in order of their names, put in order by priority, and
-// the first rule that holds decides. What differs is in docs/150-kubernetes-tuned.md;
-// above all, a mistake in one object concerns the nodes that would get it, and no
-// others.
+// The rules are those of OpenShift's Node Tuning Operator: the recommend lists of the objects,
+// in order of their names, are sorted by priority, and the first matching rule decides.
+// Differences are in docs/150-kubernetes-tuned.md; above all, a mistake in one object affects
+// only the nodes that would get it.
 
 package tuned
 
@@ -18,23 +17,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Options are what the operator was told when it was started.
+// Options are the operator's options for decisions.
 type Options struct {
-	// PodLabels lets rules ask for labels of pods. Without it an item that does
-	// holds nowhere.
+	// PodLabels lets rules match labels of pods. Without it an item that does never matches.
 	PodLabels bool
 	// Allow is what profiles may do beyond the boundary.
 	Allow Allow
-	// Builtin has the profiles that every node has without any object, as
-	// NAME/tuned.conf; nil for none.
+	// Builtin has the profiles that every node has without any object, as NAME/tuned.conf; nil for
+	// none.
 	Builtin fs.FS
 }
 
 // Pool is a set of nodes with a configuration of their own: a MachineConfigPool.
 type Pool struct {
 	Name string
-	// NodeSelector and MachineConfigSelector select nothing where they are nil or
-	// empty.
+	// NodeSelector and MachineConfigSelector select nothing if they are nil or empty.
 	NodeSelector          *metav1.LabelSelector
 	MachineConfigSelector *metav1.LabelSelector
 }
@@ -43,7 +40,7 @@ type Pool struct {
 type RecommendedNode struct {
 	Name   string
 	Labels map[string]string
-	// Pods are those on the node. Nobody looks at them without Options.PodLabels.
+	// Pods are the pods on the node; used only with Options.PodLabels.
 	Pods []Pod
 }
 
@@ -53,29 +50,28 @@ type Pod struct {
 	Labels map[string]string
 }
 
-// State says what became of a node.
+// State is the result of a decision.
 type State string
 
-// The states. None of them is an error.
+// Values of State. None of them is an error.
 const (
 	Decided State = "decided"
-	// Held is a node for which a rule holds whose profile cannot be given. It
-	// keeps what it has: the next rule would be for other nodes.
+	// Held is a node whose matching rule has a profile that cannot be given. It keeps its profile:
+	// the next rule is meant for other nodes.
 	Held State = "held"
-	// NoMatch is a node for which no rule holds. It gets no profile.
+	// NoMatch is a node that no rule matches. It gets no profile.
 	NoMatch State = "no-match"
-	// NotLinux is a node that says so in its label kubernetes.io/os.
+	// NotLinux is a node with another system in its label kubernetes.io/os.
 	NotLinux State = "not-linux"
 )
 
-// Decision is what was decided for a node, and why.
+// Decision is the decision for a node, and its reason.
 type Decision struct {
 	Node  string `json:"node"`
 	State State  `json:"state"`
-	// Profile is the name that the rule gives; of a node that is held, the one
-	// that it would get.
+	// Profile is the profile that the rule gives, or would give to a node that is held.
 	Profile string `json:"profile,omitempty"`
-	// Rule is the one that decided; nil where none did.
+	// Rule is the rule that decided; nil if none did.
 	Rule *Rule `json:"rule,omitempty"`
 	// Debug, Verbosity, ReapplySysctl and UdevSettleS are the rule's operand
 	// options.
@@ -84,17 +80,17 @@ type Decision struct {
 	ReapplySysctl *bool     `json:"reapply_sysctl,omitempty"`
 	UdevSettleS   *int64    `json:"udev_settle_s,omitempty"`
 	Deferred      DeferMode `json:"deferred,omitempty"`
-	// Profiles are the names of the objects' profiles that the node needs, sorted:
-	// what Profile includes, and all there are where that is known only there.
+	// Profiles are the names of the objects' profiles that the node needs, sorted: those that
+	// Profile includes, or all if only the node can resolve the includes.
 	Profiles []string `json:"profiles,omitempty"`
-	// Notes are what is to be said about the decision.
+	// Notes are remarks about the decision.
 	Notes []Note `json:"notes,omitempty"`
 }
 
-// By says what of a rule held.
+// By is the part of a rule that matched.
 type By string
 
-// What of a rule can hold.
+// Values of By.
 const (
 	ByMatch    By = "match"
 	ByLabels   By = "machine-config-labels"
@@ -104,18 +100,18 @@ const (
 // Rule is a rule that decided.
 type Rule struct {
 	Object string `json:"object"`
-	// Index is its place in the object's recommend list, from 0.
+	// Index is its index in the object's recommend list, from 0.
 	Index int `json:"index"`
-	// Priority is nil where the rule has none.
+	// Priority is nil if the rule has none.
 	Priority *uint64 `json:"priority"`
 	By       By      `json:"by"`
-	// Items are the match items that held, from the outermost to the innermost.
+	// Items are the matching match items, from the outermost to the innermost.
 	Items []Item `json:"items,omitempty"`
-	// Pools are those of the node that take the rule's machineConfigLabels.
+	// Pools are the node's pools that match the rule's machineConfigLabels.
 	Pools []string `json:"pools,omitempty"`
 }
 
-// Item is a match item that held.
+// Item is a matching match item.
 type Item struct {
 	Path  string `json:"path"` // "match[0].match[2]"
 	Type  string `json:"type"`

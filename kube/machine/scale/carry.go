@@ -13,58 +13,58 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// Cluster is what a scale does to a cluster.
+// Cluster is the access of a scale to a cluster.
 type Cluster interface {
-	// Read reads the sets that are named, and what a plan is made of; pods and disruption
-	// budgets only if they are asked for, since a cluster has many.
+	// Read reads the named sets and the other input of a plan; pods and disruption budgets only on
+	// request, since a cluster has many.
 	Read(ctx context.Context, pods bool) (*Input, error)
-	// Resize sets the replicas of a set, if it still has those that it was read with.
+	// Resize sets the replicas of a set, if they are unchanged since it was read.
 	Resize(ctx context.Context, s *machine.Set, replicas int) error
-	// Annotate sets an annotation of a set; "" takes it away.
+	// Annotate sets an annotation of a set; "" removes it.
 	Annotate(ctx context.Context, s *machine.Set, name, value string) error
-	// Mark marks a machine as one that goes when its set shrinks, or takes back what was
-	// marked so. A machine that is gone is no error where it is taken back.
+	// Mark marks a machine to be removed first when its set shrinks, or removes that mark.
+	// Removing the mark of a machine that is gone is not an error.
 	Mark(ctx context.Context, m *machine.Machine, goes bool) error
-	// Cordon keeps new pods away from a node, and Uncordon takes that back where Cordon
-	// has done it. A node that is gone is no error.
+	// Cordon makes a node unschedulable, and Uncordon reverts a cordon by Cordon. A node that is
+	// gone is not an error.
 	Cordon(ctx context.Context, node, why string) error
 	Uncordon(ctx context.Context, node string) error
-	// Drain moves the pods of a node away, within a time.
+	// Drain moves the pods off a node, within a time limit.
 	Drain(ctx context.Context, node string, patience time.Duration) error
 }
 
-// Mine is the value of the annotations by which a machine is marked here.
+// Mine is the value of the annotations that mark a machine here.
 const Mine = "fettle"
 
-// CordonReason begins what a node says that is cordoned here.
+// CordonReason begins the reason in the cordon annotation of a node.
 const CordonReason = "kubectl fettle scale"
 
 // Goal is the target of a scale.
 type Goal struct {
-	// Machines is how many the sets are to have together; Roll instead that all of them
-	// are made anew.
+	// Machines is the number of machines that the sets are to have together; with Roll all
+	// machines are replaced instead.
 	Machines int
 	Roll     bool
-	// Afresh begins a roll anew that has begun.
+	// Afresh restarts a roll that has begun.
 	Afresh bool
 }
 
 // Options of a scale.
 type Options struct {
 	Goal
-	// Batch, QPS and Burst are those of scale.Input.
+	// Batch, QPS and Burst are the fields of scale.Input.
 	Batch, QPS, Burst int
-	// Patience is how long the drain of a step may take beyond the least that it takes,
-	// and how long machines then take to go, and sets to settle; 0 is DefaultPatience.
+	// Patience is the extra time for the drain of a step beyond its minimum, and the time for
+	// machines to go and for sets to settle; 0 means DefaultPatience.
 	Patience time.Duration
-	// Force evicts pods that nothing makes again, too.
+	// Force also evicts pods that no controller would create again.
 	Force bool
-	// JoinTimeout is how long the machines of a batch may take to join; 0 stands for the
+	// JoinTimeout is the time limit for the machines of a batch to join; 0 means the
 	// nodeStartupTimeout of their check, or ten minutes.
 	JoinTimeout time.Duration
-	// Interval is the time between two looks; 0 is DefaultInterval.
+	// Interval is the time between two looks; 0 means DefaultInterval.
 	Interval time.Duration
-	// Say tells how far it is.
+	// Say is called with progress messages.
 	Say func(format string, args ...any)
 }
 
@@ -78,35 +78,34 @@ type Done struct {
 	TookS  float64  `json:"took_s"`
 }
 
-// ShutNode is a node that a scale keeps from taking pods.
+// ShutNode is a node that a scale has cordoned.
 type ShutNode struct {
 	Name string
-	// Goes reports whether it will not take pods again: its machine is being deleted, or is
-	// gone. Else the next call lets it.
+	// Goes reports whether it stays unschedulable: its machine is being deleted, or is gone.
+	// Otherwise the next call uncordons it.
 	Goes bool
 }
 
 // Run executes a plan of machine sets: a step, a wait until it is done, and the next step,
-// planned again from the state then. All state is on the objects: the replicas of the sets,
-// the machines, and for a roll an annotation of the set. So the same call continues where
-// another one was killed.
+// planned again from the state then. All state is in the objects: the replicas of the sets, the
+// machines, and for a roll an annotation of the set. So the same call continues after one that
+// was killed.
 type Run struct {
 	Cluster
 	Options
-	// Steps are those that have been carried out.
+	// Steps are the completed steps.
 	Steps []Done
-	// Changed reports whether something has been changed that stays.
+	// Changed reports whether a lasting change has been made.
 	Changed bool
-	// Asked is what the sets have been asked for, from what they had.
+	// Asked are the resizes that were requested.
 	Asked []Resize
 
-	// Shut are the nodes that calls before this one have kept from taking pods, as they
-	// were seen last.
+	// Shut are the nodes that earlier calls have cordoned, as last seen.
 	Shut []ShutNode
 
-	// falling reports whether the sets get fewer machines: then no machine is waited for.
+	// falling reports whether the sets shrink: then no machine is waited for.
 	falling bool
-	// since is when it looked at the sets for the first time.
+	// since is when it first read the sets.
 	since time.Time
 
 	now   func() time.Time
@@ -135,11 +134,11 @@ func New(c Cluster, o Options) *Run {
 }
 
 var (
-	// ErrBlocked means that something is in the way, as things are.
+	// ErrBlocked means that the plan is blocked in the present state.
 	ErrBlocked = errors.New("as things are the plan cannot be carried through")
-	// ErrBegun means that a roll has begun that is not done.
+	// ErrBegun means that a roll has begun and is not complete.
 	ErrBegun = errors.New("a roll is not done")
-	// ErrLeft means that something could not be given back.
+	// ErrLeft means that something could not be restored.
 	ErrLeft = errors.New("it could not be given back")
 )
 
@@ -215,8 +214,8 @@ func (r *Run) Go(ctx context.Context) error {
 	}
 }
 
-// open plans until nothing blocks the plan: after a step a disruption budget may allow
-// nothing until pods are ready elsewhere. Before the first step it does not wait.
+// open plans until nothing blocks the plan: after a step a disruption budget may allow nothing
+// until pods are ready elsewhere. Before the first step it does not wait.
 func (r *Run) open(ctx context.Context) (*Input, *Plan, error) {
 	for w := r.waiting(r.Patience); ; {
 		in, p, err := r.plan(ctx)
@@ -301,7 +300,7 @@ func shut(in *Input) (out []ShutNode) {
 	return out
 }
 
-// words is a step in short.
+// words describes a step briefly.
 func words(s *Step) string {
 	var out []string
 	for _, x := range s.Sets {

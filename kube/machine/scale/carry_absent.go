@@ -15,22 +15,22 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// errMoved means that a step is not to be done any more: there is something else now.
+// errMoved means that a step is outdated because the machines have changed.
 var errMoved = errors.New("there are other machines now")
 
-// NotCome says which machines of a batch have not joined.
+// NotCome lists the machines of a batch that have not joined.
 type NotCome struct {
 	Namespace string
-	// Machines are those that there are; Unmade says of sets that have made fewer than
-	// they were asked for.
+	// Machines are the existing ones; Unmade names sets that have created fewer machines than
+	// requested.
 	Machines []Absent
 	Unmade   []string
-	// Counts says how many have.
+	// Counts describes how many have joined.
 	Counts string
-	// Back is how many machines the sets have together without those that have not come.
+	// Back is the number of machines of the sets without those that have not joined.
 	Back   int
 	unmade int
-	// Late is after how long that was so; 0 if it was not waited for.
+	// Late is the time after which this was still so; 0 if it was not waited for.
 	Late time.Duration
 }
 
@@ -55,7 +55,7 @@ func (n *NotCome) Error() string {
 	return text
 }
 
-// failed are those that never will; nil if there are none.
+// failed returns the machines that never will join; nil if there are none.
 func (n *NotCome) failed() *NotCome {
 	f := &NotCome{Namespace: n.Namespace, Back: n.Back + len(n.Machines) + n.unmade}
 	for _, m := range n.Machines {
@@ -70,7 +70,7 @@ func (n *NotCome) failed() *NotCome {
 	return f
 }
 
-// What says what to look at.
+// What returns what to look at.
 func (n *NotCome) What() string {
 	if len(n.Machines) == 0 {
 		return fmt.Sprintf("kubectl -n %s describe machinesets.machine.openshift.io, and its controller (the Deployment machine-api-controllers), say why no machine was made", n.Namespace)
@@ -95,7 +95,7 @@ func absent(in *Input, m *machine.Machine, within string) Absent {
 	return a
 }
 
-// arrived says which of the machines of a step have not joined; nil where all have.
+// arrived returns the machines of a step that have not joined; nil if all have.
 func arrived(in *Input, s *Step, known map[types.UID]bool) *NotCome {
 	var counts []string
 	n := &NotCome{}
@@ -133,7 +133,7 @@ func arrived(in *Input, s *Step, known map[types.UID]bool) *NotCome {
 	return n
 }
 
-// some are the first of many names.
+// some returns the first of many names, and how many more there are.
 func some(names []string) string {
 	const most = 5
 	text := strings.Join(names[:min(len(names), most)], ", ")
@@ -143,7 +143,7 @@ func some(names []string) string {
 	return text
 }
 
-// begun are the rolls that have begun on the sets, for who goes on with them.
+// begun returns the rolls that have begun on the sets, to continue them.
 func (r *Run) begun(in *Input) (map[string]Begun, error) {
 	all := map[string]Begun{}
 	for i := range in.Sets {
@@ -165,7 +165,7 @@ func (r *Run) begun(in *Input) (map[string]Begun, error) {
 	return all, nil
 }
 
-// begin notes on the sets which of their machines are to be made anew.
+// begin records on the sets which of their machines are to be replaced.
 func (r *Run) begin(ctx context.Context) error {
 	in, err := r.Read(ctx, false)
 	if err != nil {

@@ -19,23 +19,22 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// Live is a cluster behind an API server.
+// Live implements Cluster with an API server.
 type Live struct {
 	API kubernetes.Interface
-	// Evicting is the client that drains nodes, with the limits of requests that it is to
-	// keep.
+	// Evicting is the client that drains nodes, with its own rate limits.
 	Evicting  kubernetes.Interface
 	Namespace string
 	// Sets are the names of the machine sets.
 	Sets []string
-	// Force evicts pods that nothing makes again, too.
+	// Force also evicts pods that no controller would create again.
 	Force bool
 }
 
 var (
-	// ErrNotServed means that a cluster has no machine sets.
+	// ErrNotServed means that the cluster does not have the kind of machine sets.
 	ErrNotServed = errors.New("the cluster has no machine sets")
-	// ErrNames means that sets are named that there are not, or twice.
+	// ErrNames means that named sets do not exist, or are named twice.
 	ErrNames = errors.New("machine sets")
 )
 
@@ -43,7 +42,7 @@ func (l *Live) path(kind string) string {
 	return "/apis/" + machine.APIVersion + "/namespaces/" + l.Namespace + "/" + kind
 }
 
-// Read reads what a plan is made of.
+// Read reads the input of a plan.
 func (l *Live) Read(ctx context.Context, pods bool) (*Input, error) {
 	in := &Input{}
 	var sets machine.SetList
@@ -103,8 +102,8 @@ func (l *Live) Read(ctx context.Context, pods bool) (*Input, error) {
 	return in, nil
 }
 
-// refusal is what the API server says of a request that it refuses: of a raw one client-go
-// does not read the answer, and says "unknown".
+// refusal returns the API server's error message for a raw request, which client-go does not
+// parse and reports as "unknown".
 func refusal(answer []byte, err error) error {
 	var status meta.Status
 	if json.Unmarshal(answer, &status) != nil || status.Message == "" {
@@ -147,7 +146,7 @@ func (l *Live) Annotate(ctx context.Context, s *machine.Set, name, value string)
 	})
 }
 
-// Mark marks a machine, or takes its mark back, if it is one of these.
+// Mark marks a machine, or removes a mark of this program.
 func (l *Live) Mark(ctx context.Context, m *machine.Machine, goes bool) error {
 	text, err := l.API.CoreV1().RESTClient().Get().AbsPath(l.path("machines"), m.Name).DoRaw(ctx)
 	if apierrors.IsNotFound(err) && !goes {
@@ -179,7 +178,7 @@ func (l *Live) Mark(ctx context.Context, m *machine.Machine, goes bool) error {
 	return err
 }
 
-// Cordon keeps new pods away from a node.
+// Cordon makes a node unschedulable.
 func (l *Live) Cordon(ctx context.Context, node, why string) error {
 	err := (&cluster.Node{Client: l.API, Name: node}).Cordon(ctx, why)
 	if apierrors.IsNotFound(err) {
@@ -188,7 +187,7 @@ func (l *Live) Cordon(ctx context.Context, node, why string) error {
 	return err
 }
 
-// Uncordon takes a cordon of a scale back.
+// Uncordon reverts the cordon of a scale.
 func (l *Live) Uncordon(ctx context.Context, node string) error {
 	n, err := l.API.CoreV1().Nodes().Get(ctx, node, meta.GetOptions{})
 	if err == nil && strings.HasPrefix(n.Annotations[cluster.Cordoned], CordonReason) {
@@ -200,27 +199,27 @@ func (l *Live) Uncordon(ctx context.Context, node string) error {
 	return err
 }
 
-// Drain moves the pods of a node away.
+// Drain moves the pods off a node.
 func (l *Live) Drain(ctx context.Context, node string, patience time.Duration) error {
 	return (&cluster.Node{Client: l.Evicting, Name: node, Patience: patience, Force: l.Force}).Drain(ctx)
 }
 
-// LeaseTime is how long the lease of a scale that was killed keeps others away, and
-// remediation waiting.
+// LeaseTime is the time for which the lease of a killed scale still blocks others, and
+// remediation.
 const LeaseTime = time.Minute
 
 var (
 	// ErrBusy means that another process scales.
 	ErrBusy = errors.New("machine sets are being scaled already")
-	// ErrLease means that the lease is not of a scale, or damaged.
+	// ErrLease means that the lease is not a scale's, or is damaged.
 	ErrLease = errors.New("the lease cannot be gone by")
 	// ErrLost means that another process has taken the lease.
 	ErrLost = errors.New("the lease of this scale is lost")
 )
 
-// Hold takes the lease machine.ScaleLease, which keeps others from scaling, and
-// remediation waiting, and renews it until release is called. The context that it
-// returns ends with ErrLost when the lease cannot be kept.
+// Hold acquires the lease machine.ScaleLease, which blocks other scales and remediation, and
+// renews it until release is called. The returned context ends with ErrLost if the lease cannot
+// be kept.
 func Hold(ctx context.Context, api kubernetes.Interface, namespace, who, what string) (held context.Context, release func() error, err error) {
 	leases := api.CoordinationV1().Leases(namespace)
 	seconds := int32(LeaseTime / time.Second)
@@ -277,7 +276,7 @@ func Hold(ctx context.Context, api kubernetes.Interface, namespace, who, what st
 	return held, func() error {
 		lose(nil)
 		<-done
-		// Also where ctx has ended.
+		// Also if ctx has ended.
 		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), settling)
 		defer cancel()
 		free := l.DeepCopy()
@@ -290,8 +289,7 @@ func Hold(ctx context.Context, api kubernetes.Interface, namespace, who, what st
 	}, nil
 }
 
-// Free returns ErrBusy if another process scales. A lease that cannot be read is reported
-// when it is to be held.
+// Free returns ErrBusy if another process scales. Hold reports a lease that cannot be read.
 func Free(ctx context.Context, api kubernetes.Interface, namespace string) error {
 	l, err := api.CoordinationV1().Leases(namespace).Get(ctx, machine.ScaleLease, meta.GetOptions{})
 	if err != nil {
@@ -300,8 +298,9 @@ func Free(ctx context.Context, api kubernetes.Interface, namespace string) error
 	return busy(l)
 }
 
-// busy returns who holds a lease, nil if it is free. A lease with a holder and without an end,
-// or with an end later than any scale's, is ErrLease: it is unknown whether it is held.
+// busy returns an error that names the holder of a lease, nil if it is free. A lease with a
+// holder and without an end, or with an end later than any scale's, is ErrLease: it is unknown
+// whether it is held.
 func busy(l *coordination.Lease) error {
 	if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" {
 		return nil
@@ -327,5 +326,5 @@ func busy(l *coordination.Lease) error {
 	return fmt.Errorf("%w, by %s (%s); if it was killed, its lease ends at %s", ErrBusy, by, what, until.Local().Format(time.TimeOnly))
 }
 
-// most is for how long a lease of a scale is held at the most, with clocks that differ.
+// most is the maximum remaining time of a scale's lease, with clocks that differ.
 const most = 10 * LeaseTime

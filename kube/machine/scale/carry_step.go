@@ -18,8 +18,7 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// settling is how long is waited for what goes on in any case, to give back what was
-// taken, though the run has been interrupted.
+// settling is the time limit for restoring changes after the run has been interrupted.
 const settling = 30 * time.Second
 
 // grow gives sets more replicas and waits until their machines have joined.
@@ -50,9 +49,8 @@ func (r *Run) grow(ctx context.Context, in *Input, s *Step) error {
 	return err
 }
 
-// shrink drains the machines that go, lets their sets have fewer replicas, and waits
-// until they are gone. If the drain fails, nothing else is done, and the nodes take pods
-// again.
+// shrink drains the machines to remove, reduces the replicas of their sets, and waits until
+// they are gone. If the drain fails, it does nothing else, and uncordons the nodes.
 func (r *Run) shrink(ctx context.Context, in *Input, s *Step) (err error) {
 	var leave []*machine.Machine
 	var nodes, drained []string
@@ -84,7 +82,7 @@ func (r *Run) shrink(ctx context.Context, in *Input, s *Step) (err error) {
 		if err == nil || taken {
 			return
 		}
-		// Also where ctx has ended.
+		// Also if ctx has ended.
 		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), settling)
 		defer cancel()
 		for _, m := range marked {
@@ -150,9 +148,9 @@ func (r *Run) gone(ctx context.Context, in *Input, leave []*machine.Machine) err
 	return err
 }
 
-// moved returns errMoved if the sets have other machines than were read. A machine that a
-// set was asked for and has not made goes without a mark: had the set made it since, another
-// machine would go.
+// moved returns errMoved if the sets have other machines than were read. A machine that a set
+// has not created yet goes without a mark: had the set created it since, another machine would
+// go.
 func (r *Run) moved(ctx context.Context, in *Input) error {
 	now, err := r.Read(ctx, false)
 	if err != nil {
@@ -194,7 +192,7 @@ func (r *Run) movable(in *Input, node string) error {
 	return nil
 }
 
-// drain drains nodes together. Their requests are those of one client.
+// drain drains nodes concurrently, with one client's rate limits.
 func (r *Run) drain(ctx context.Context, nodes []string, patience time.Duration) error {
 	failed, done := make([]error, len(nodes)), make([]atomic.Bool, len(nodes))
 	var all sync.WaitGroup
@@ -253,7 +251,7 @@ func members(in *Input) (out []*machine.Machine) {
 	return out
 }
 
-// nodeOf returns the node of a machine; nil without one.
+// nodeOf returns the node of a machine, or nil.
 func nodeOf(in *Input, m *machine.Machine) *core.Node {
 	i := slices.IndexFunc(in.Nodes, func(n core.Node) bool { return n.Name == m.Node() })
 	if m.Node() == "" || i < 0 {

@@ -11,11 +11,11 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// remind is how often is said what is waited for, where nothing of it changes.
+// remind is the interval at which an unchanged wait is reported again.
 const remind = 30 * time.Second
 
-// making is how long a set that is to shrink may take to make the machines that it was
-// asked for before: the controller needs seconds. What it has not made then is taken back.
+// making is the time limit for a shrinking set to create machines requested before: its
+// controller needs seconds. Machines not created by then are cancelled.
 const making = 30 * time.Second
 
 // late is the error of a wait that took too long.
@@ -51,7 +51,7 @@ func (w *waiting) say(what string) {
 	w.r.Say("waiting until %s at the most (%s of %s): %s", w.end.Local().Format(time.TimeOnly), now.Sub(w.began).Round(time.Second), w.end.Sub(w.began), what)
 }
 
-// wait looks until there is nothing missing any more. After the time it is late.
+// wait waits until missing returns "". After the time limit it returns a late error.
 func (r *Run) wait(ctx context.Context, within time.Duration, missing func(*Input) (string, error)) error {
 	for w := r.waiting(within); ; {
 		in, err := r.Read(ctx, false)
@@ -72,10 +72,9 @@ func (r *Run) wait(ctx context.Context, within time.Duration, missing func(*Inpu
 	}
 }
 
-// Settle waits until the sets have the machines that they are to have, and none is on
-// its way: out, and for what adds machines also in. What has had its time to join, and has
-// not, is not waited for: it is an error, or, where the sets get fewer machines, the first
-// to go.
+// Settle waits until the sets have their machines, and none is being removed or, if the sets do
+// not shrink, joining. It does not wait for machines whose time to join has passed: they are an
+// error or, if the sets shrink, the first to go.
 func (r *Run) Settle(ctx context.Context) error {
 	in, err := r.Read(ctx, false)
 	if err != nil {
@@ -117,8 +116,8 @@ func (r *Run) Settle(ctx context.Context) error {
 	return err
 }
 
-// settles is how long sets may take to settle: as long as machines may take to join, and to
-// go. Where only machines come, it is no more than these may take to be made and to join.
+// settles returns the time limit for sets to settle: the time for machines to join, and to go.
+// If machines only join, it is the time to create them and to join.
 func (r *Run) settles(in *Input, joins map[string]time.Duration) time.Duration {
 	longest := time.Duration(0)
 	for _, t := range joins {
@@ -139,8 +138,8 @@ func (r *Run) settles(in *Input, joins map[string]time.Duration) time.Duration {
 	return max(longest, min(r.Patience, longest+making))
 }
 
-// unsettled says what of the sets is on its way, and what has had its time and has not
-// come: machines that have not joined, and those that were never made.
+// unsettled returns which machines are joining or leaving, and which have exceeded their time:
+// machines that have not joined, or were never created.
 func (r *Run) unsettled(in *Input, joins map[string]time.Duration) (not *NotCome, out []string) {
 	not = &NotCome{Namespace: in.Sets[0].Namespace}
 	for i := range in.Sets {
@@ -185,8 +184,8 @@ func (r *Run) unsettled(in *Input, joins map[string]time.Duration) (not *NotCome
 	return not, out
 }
 
-// takesBack reports whether what a set has not made by now is not waited for, since it is the
-// first to go: of one that is to shrink, also in a roll.
+// takesBack reports whether machines that a set has not created by now are not waited for,
+// because they are the first to go: in a set that is to shrink, also in a roll.
 func (r *Run) takesBack(s *machine.Set) bool {
 	if r.now().Sub(r.since) <= making {
 		return false

@@ -18,10 +18,10 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// routerLabel is on the pods of OpenShift's routers.
+// routerLabel is a label of the pods of OpenShift's routers.
 const routerLabel = "ingresscontroller.operator.openshift.io/deployment-ingresscontroller"
 
-// leaver is a machine that goes, and what has to leave it first.
+// leaver is a machine to remove, and the pods that have to leave it first.
 type leaver struct {
 	m    *machine.Machine
 	node *core.Node
@@ -29,9 +29,9 @@ type leaver struct {
 	rank int
 }
 
-// The order in which machines go. That of those that failed and those that have not joined
-// is the one of the controller of machine sets, to which the first count as marked, too
-// (openshift/machine-api-operator, pkg/controller/machineset/delete_policy.go).
+// The order in which machines go. Failed and unjoined machines are in the order of the machine
+// sets' controller, to which the former count as marked too (openshift/machine-api-operator,
+// pkg/controller/machineset/delete_policy.go).
 const (
 	unmade    = iota // they have been asked for, and do not exist
 	failed           // no pod runs there
@@ -42,11 +42,11 @@ const (
 	serving
 )
 
-// idle reports whether nothing has to be moved before it goes.
+// idle reports whether no pods have to be moved before it goes.
 func (l *leaver) idle() bool { return l.rank <= unjoined && len(l.pods) == 0 }
 
-// down removes machines, those that serve no pods first, and in steps of their own: these
-// do not wait for a drain.
+// down removes machines, first those without pods, in steps of their own that do not wait for a
+// drain.
 func (p *planner) down(fewer int) {
 	ready := p.leavers()
 	for fewer > 0 {
@@ -69,8 +69,8 @@ func (p *planner) down(fewer int) {
 	p.rivals(ready)
 }
 
-// rivals names machines that are marked for deletion and that stay by this plan, of sets that
-// shrink: to their controller they are as good as those that go.
+// rivals notes machines that are marked for deletion but stay by this plan, in sets that
+// shrink: their controller may remove them instead.
 func (p *planner) rivals(ready map[*pool][]*leaver) {
 	shrinks := map[string]bool{}
 	for _, s := range p.plan.Steps {
@@ -87,7 +87,7 @@ func (p *planner) rivals(ready map[*pool][]*leaver) {
 	}
 }
 
-// leavers are the machines of each set in the order in which they go, at least as many as
+// leavers returns the machines of each set in the order in which they go, at least as many as
 // it has replicas.
 func (p *planner) leavers() map[*pool][]*leaver {
 	evictable := p.evictable()
@@ -111,7 +111,7 @@ func (p *planner) leavers() map[*pool][]*leaver {
 	return ready
 }
 
-// leaver says what a machine leaves behind.
+// leaver returns a machine with its rank and the pods on it.
 func (p *planner) leaver(m *machine.Machine, evictable map[string][]*core.Pod) *leaver {
 	l := &leaver{m: m, node: p.nodes[m.Node()], rank: serving}
 	if l.node != nil {
@@ -135,8 +135,8 @@ func (p *planner) leaver(m *machine.Machine, evictable map[string][]*core.Pod) *
 	return l
 }
 
-// evictable are the pods by node that a drain has to evict: not those of DaemonSets, not
-// the kubelet's own, and none that has ended.
+// evictable returns the pods by node that a drain has to evict: not those of DaemonSets, static
+// pods, or pods that have ended.
 func (p *planner) evictable() map[string][]*core.Pod {
 	out := map[string][]*core.Pod{}
 	for i := range p.Pods {
@@ -149,9 +149,8 @@ func (p *planner) evictable() map[string][]*core.Pod {
 	return out
 }
 
-// fullest is the set from which the next machine goes: one with machines that serve no
-// pods, first those that were never made; of these, of the zone with the most
-// machines that with the most.
+// fullest returns the set from which the next machine goes: a set with idle machines, first
+// with machines never created; among equals the largest set in the zone with the most machines.
 func (p *planner) fullest(ready map[*pool][]*leaver) *pool {
 	zones := p.byZone()
 	class := func(x *pool) int {
@@ -172,7 +171,7 @@ func (p *planner) fullest(ready map[*pool][]*leaver) *pool {
 	return best
 }
 
-// drain is the step that removes a batch.
+// drain returns the step that removes a batch.
 func (p *planner) drain(batch []*leaver, sets []Resize) Step {
 	s := Step{Sets: sets, Remove: []string{}, Remediation: []string{}, Until: "the machines are gone; if a drain stands still, stop here"}
 	p.leaving(batch, &s)
@@ -202,7 +201,7 @@ func (p *planner) drain(batch []*leaver, sets []Resize) Step {
 			p.note("PodDisruptionBudget %s/%s allows %s at once, and %s to go: the drain waits for pods that are ready elsewhere", b.Namespace, b.Name, text.Count(allowed, "disruption"), have)
 		}
 	}
-	// An eviction is a request, and to see that the pod is gone is another one at least.
+	// An eviction is a request, and to see that the pod is gone takes at least one more.
 	s.AtLeastS = throttled(2*s.Evictions, p.QPS, p.Burst)
 	if s.Evictions > 0 {
 		s.AtLeastS += grace.Seconds()
@@ -217,13 +216,13 @@ func (p *planner) drain(batch []*leaver, sets []Resize) Step {
 	return s
 }
 
-// Drained is how long the drain of a step may take at the most.
+// Drained returns the time limit for the drain of a step.
 func (s *Step) Drained(patience time.Duration) time.Duration {
 	return patience + 2*time.Duration(s.AtLeastS*float64(time.Second))
 }
 
-// leaving names the machines of a batch, and says what the checks make of it: what is
-// being deleted is counted, and not as healthy.
+// leaving adds the machines of a batch to a step, and the effect on the checks: a machine being
+// deleted counts as unhealthy.
 func (p *planner) leaving(batch []*leaver, s *Step) {
 	for _, l := range batch {
 		if l.m != nil {
@@ -246,7 +245,7 @@ func (p *planner) leaving(batch []*leaver, s *Step) {
 	}
 }
 
-// idlers says of a step which of its machines have nothing to drain, and why.
+// idlers notes which machines of a step have nothing to drain, and why.
 func (p *planner) idlers(batch []*leaver, s *Step) {
 	never := 0
 	var nodeless []string
@@ -274,12 +273,12 @@ func (p *planner) idlers(batch []*leaver, s *Step) {
 
 func step(done int) string { return fmt.Sprintf("step %d", done+1) }
 
-// throttled is how long a client takes for a number of requests, in seconds.
+// throttled returns the time a client takes for a number of requests, in seconds.
 func throttled(requests, qps, burst int) float64 {
 	return float64(max(requests-burst, 0)) / float64(qps)
 }
 
-// budgets counts a pod in its budget. With two of them it cannot be evicted at all.
+// budgets counts a pod in its budget. A pod with two budgets cannot be evicted at all.
 func (p *planner) budgets(pod *core.Pod, moved map[*policy.PodDisruptionBudget]int) {
 	var mine []*policy.PodDisruptionBudget
 	for i := range p.Budgets {
@@ -297,7 +296,7 @@ func (p *planner) budgets(pod *core.Pod, moved map[*policy.PodDisruptionBudget]i
 	}
 }
 
-// routers blocks what would leave routers without a machine to run on.
+// routers blocks a plan that would leave routers without a machine to run on.
 func (p *planner) routers() {
 	gone := map[string]bool{}
 	for _, s := range p.plan.Steps {
@@ -339,7 +338,8 @@ func (p *planner) routers() {
 	}
 }
 
-// together says that the end is not the deletion of machines by their names.
+// together notes that the machines are removed by shrinking their set, not by deleting them by
+// name.
 func (p *planner) together() {
 	if slices.ContainsFunc(p.plan.Steps, func(s Step) bool { return len(s.Remove) > 0 }) {
 		p.note("the machines that go are marked with the annotation %s before their set shrinks: it takes these first", machine.DeleteAnnotation)

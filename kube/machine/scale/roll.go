@@ -12,9 +12,9 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// Begun is a roll of a machine set that has begun: the replicas that the set had, and
-// the machines that are to be made anew. It is kept on the set (machine.RollAnnotation),
-// so that who goes on with it knows the old machines from the new ones.
+// Begun is the record of a roll that has begun: the replicas that the set had, and the machines
+// to replace. It is kept on the set (machine.RollAnnotation), so that a later call can tell old
+// machines from new ones.
 type Begun struct {
 	Replicas int      `json:"replicas"`
 	Machines []string `json:"machines"`
@@ -22,12 +22,11 @@ type Begun struct {
 	Set types.UID `json:"machine_set_uid"`
 }
 
-// ErrRecord means that the record of a roll is damaged, or another set's.
+// ErrRecord means that the record of a roll is damaged, or belongs to another set.
 var ErrRecord = errors.New("the record of a roll cannot be gone by")
 
-// BegunOn reads the roll that has begun on a set; false if there is none. What is no
-// record of a roll of this set is ErrRecord: a roll that went by it would remove machines
-// that serve.
+// BegunOn returns the record of the roll that has begun on a set; false without one. An invalid
+// record is ErrRecord: a roll based on it would remove serving machines.
 func BegunOn(s *machine.Set) (b Begun, ok bool, err error) {
 	text, ok := s.Annotations[machine.RollAnnotation]
 	if !ok {
@@ -40,7 +39,7 @@ func BegunOn(s *machine.Set) (b Begun, ok bool, err error) {
 	return b, true, nil
 }
 
-// read reads a record of a set, and says what is wrong with it.
+// read parses a record of a set, and returns what is wrong with it.
 func (b *Begun) read(text string, s *machine.Set) (why string) {
 	var has struct {
 		Replicas *int       `json:"replicas"`
@@ -65,9 +64,9 @@ func (b *Begun) read(text string, s *machine.Set) (why string) {
 	return ""
 }
 
-// impossible says what of a record no roll of a set has written: it would make the set
-// smaller, or empty. One that began afresh names the new machines that it found, too, and
-// of these a roll has no more than old ones.
+// impossible returns why no roll of the set can have written a record: it would shrink the set,
+// or empty it. A restarted roll lists the new machines that it found too, of which a roll has
+// at most as many as old ones.
 func (b *Begun) impossible(s *machine.Set) string {
 	switch most := 2 * b.Replicas; {
 	case b.Replicas == 0 && len(b.Machines) > 0:
@@ -87,7 +86,7 @@ func replicas(s *machine.Set) int {
 	return int(*s.Spec.Replicas)
 }
 
-// Begin is the roll that begins with a set as it is now.
+// Begin returns the record of a roll that begins with the present state of a set.
 func Begin(in Input, s *machine.Set) Begun {
 	b := Begun{Replicas: replicas(s), Machines: []string{}, Set: s.UID}
 	for i := range in.Machines {
@@ -99,8 +98,8 @@ func Begin(in Input, s *machine.Set) Begun {
 	return b
 }
 
-// Again is a roll that has begun on a set and begins anew: with all machines that there are
-// now, and the replicas of before it was cut off, where that can be.
+// Again returns the record of a restarted roll: all present machines, and the replicas from
+// before the interrupted roll, if possible.
 func Again(in Input, s *machine.Set, b Begun) Begun {
 	n := Begin(in, s)
 	if kept := (Begun{b.Replicas, n.Machines, n.Set}); kept.impossible(s) == "" {
@@ -109,9 +108,9 @@ func Again(in Input, s *machine.Set, b Begun) Begun {
 	return n // the set has been given other machines by hand
 }
 
-// Roll plans that every machine of the sets is made anew, as a change of a machine set
-// wants it that concerns existing machines: new ones first, then as many old ones go.
-// Of a roll that has begun it plans the rest.
+// Roll plans the replacement of every machine of the sets, as changes of a machine set that
+// concern existing machines need it: new machines first, then as many old ones go. For a roll
+// that has begun it plans the rest.
 func Roll(in Input) (*Plan, error) {
 	p, err := newPlanner(in)
 	if err != nil {
@@ -140,9 +139,9 @@ func Roll(in Input) (*Plan, error) {
 	return p.plan, nil
 }
 
-// rest are the old machines that a roll has left of a set, in the order in which they go.
-// If it was cut off with new machines on top, as many go first: of the new ones those that
-// have not joined, since they replace nothing yet, then old ones.
+// rest returns the old machines that remain in a set's roll, in the order in which they go. If
+// it was interrupted with extra new machines, as many go first: new ones that have not joined,
+// since they replace nothing yet, then old ones.
 func (p *planner) rest(x *pool, ready []*leaver) []*leaver {
 	b, ok := p.Begun[x.set.Name]
 	if !ok {
@@ -161,7 +160,7 @@ func (p *planner) rest(x *pool, ready []*leaver) []*leaver {
 	}
 	p.note("a roll of machine set %s is gone on with: old machines that are left: %d of %d", x.set.Name, len(old), len(b.Machines))
 	for x.replicas > b.Replicas {
-		// Somebody may have removed old ones meanwhile: then new ones are too many.
+		// Old machines may have been removed meanwhile: then there are too many new ones.
 		from := &old
 		switch {
 		case len(never) > 0:
@@ -180,9 +179,9 @@ func (p *planner) rest(x *pool, ready []*leaver) []*leaver {
 	return old
 }
 
-// exchange adds as many machines to a set as remediation bears, and removes as many of
-// its old ones, the first of them first. It returns how many. With n on their way in and
-// then n on their way out the check counts the same: n of machines + n.
+// exchange adds as many machines to a set as remediation allows, removes as many of its old
+// ones in order, and returns their number. The check counts the same for n joining machines and
+// then n leaving ones: n of machines + n.
 func (p *planner) exchange(x *pool, old []*leaver) int {
 	on := map[*watch]int{}
 	n := 0
@@ -204,7 +203,7 @@ func (p *planner) exchange(x *pool, old []*leaver) int {
 	return n
 }
 
-// shrink is the step in which machines of a set go.
+// shrink adds the step in which machines of a set go.
 func (p *planner) shrink(x *pool, leave []*leaver) {
 	before := p.replicas()
 	x.replicas -= len(leave)

@@ -1,6 +1,5 @@
-// Package scale plans changes of machine sets: up in batches that keep remediation open
-// and zones balanced, down in an order that disturbs least. It sees values and does
-// nothing.
+// Package scale plans changes of machine sets: up in batches that keep remediation open and
+// zones balanced, down in the least disruptive order. It computes on values only.
 package scale
 
 import (
@@ -20,93 +19,93 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// MaxBatch is how many machines are asked of a provider at once: source 002, section 3.1,
-// and what its authors measured.
+// MaxBatch is the maximum number of machines requested from a provider at once: source 002,
+// section 3.1, and its authors' measurements.
 const MaxBatch = 50
 
-// MaxMachines is to how many machines a plan leads at most: the nodes that Kubernetes is
-// promised to bear (kubernetes/community, sig-scalability, thresholds.md). OpenShift is
-// tested with 2,000 (source 002, section 9.1).
+// MaxMachines is the maximum size of a plan: the number of nodes that Kubernetes supports
+// (kubernetes/community, sig-scalability, thresholds.md). OpenShift is tested with 2,000
+// (source 002, section 9.1).
 const MaxMachines = 5000
 
 // ErrTooMany means that a plan would lead to more than MaxMachines.
 var ErrTooMany = fmt.Errorf("want at most %d, the nodes that Kubernetes is promised to bear; OpenShift is tested with 2000", MaxMachines)
 
-// joinTimeout is how long machines may take to join where no check says it.
+// joinTimeout is the time limit for machines to join without a check.
 const joinTimeout = 10 * time.Minute
 
-// DefaultPatience is that of Input.
+// DefaultPatience is the default of Input.Patience.
 const DefaultPatience = 10 * time.Minute
 
-// ErrNoMachines means that sets are to have machines of which there is no object, so that
-// it is unknown what would go.
+// ErrNoMachines means that sets have replicas but no Machine objects, so that it is unknown
+// which machines would go.
 var ErrNoMachines = errors.New("there are no Machine objects")
 
-// Input is all that a plan is made of.
+// Input is the input of a plan.
 type Input struct {
 	Now time.Time
-	// Sets are those that are changed, Machines and Nodes all of the cluster.
+	// Sets are the sets to change, Machines and Nodes all of the cluster.
 	Sets     []machine.Set
 	Machines []machine.Machine
 	Nodes    []core.Node
-	// Pods are all of the cluster; they count on the way down.
+	// Pods are all pods of the cluster; only scaling down needs them.
 	Pods    []core.Pod
 	Budgets []policy.PodDisruptionBudget
 	Checks  []machine.HealthCheck
-	// Batch is the most machines at once; 0 stands for MaxBatch.
+	// Batch is the maximum number of machines at once; 0 means MaxBatch.
 	Batch int
-	// QPS and Burst are those of the client that drains; 0 stands for 5 and 10, which
-	// cannot be changed on OpenShift.
+	// QPS and Burst are the rate limits of the client that drains; 0 means 5 and 10, which cannot
+	// be changed on OpenShift.
 	QPS, Burst int
-	// JoinTimeout is how long the machines of a batch may take to join; 0 stands for the
-	// nodeStartupTimeout of their check, or ten minutes where there is none.
+	// JoinTimeout is the time limit for the machines of a batch to join; 0 means the
+	// nodeStartupTimeout of their check, or ten minutes without one.
 	JoinTimeout time.Duration
-	// Patience is how long the drain of a batch may take beyond the least that it takes,
-	// and how long its machines then take to go; 0 is DefaultPatience.
+	// Patience is the extra time for the drain of a batch beyond its minimum, and the time for its
+	// machines to go; 0 means DefaultPatience.
 	Patience time.Duration
-	// Begun are rolls that have begun and are gone on with, by machine set.
+	// Begun are the rolls to continue, by machine set.
 	Begun map[string]Begun
 }
 
-// Step is one thing to do, after which is waited.
+// Step is a change of sets, followed by a wait.
 type Step struct {
-	// Sets are the replicas that are set, by machine set, in the order of their names.
+	// Sets are the new replicas by machine set, ordered by name.
 	Sets []Resize `json:"sets"`
-	// Remove are the machines that are marked to be the ones that go.
+	// Remove are the machines that are marked to go.
 	Remove []string `json:"remove"`
-	// Until says what is waited for, and Timeout for how long at the most.
+	// Until is the condition to wait for, and TimeoutS the time limit.
 	Until    string  `json:"until"`
 	TimeoutS float64 `json:"timeout_s"`
 	// Remediation is the arithmetic of the checks while this step runs.
 	Remediation []string `json:"remediation"`
-	// AtLeastS is how long the step takes at the least, by the limits of the client that
-	// evicts and by the time that pods have to end.
+	// AtLeastS is the minimum duration of the step, from the rate limits of the evicting client
+	// and the pods' grace periods.
 	AtLeastS float64 `json:"at_least_s"`
-	// Evictions is how many pods have to go elsewhere.
+	// Evictions is the number of pods to evict.
 	Evictions int `json:"evictions_count"`
 }
 
 // Resize is a change of the replicas of one set.
 type Resize struct {
 	Set string `json:"set"`
-	// Zone is "" where it is not known.
+	// Zone is "" if unknown.
 	Zone string `json:"zone"`
 	From int    `json:"from"`
 	To   int    `json:"to"`
 }
 
-// Plan is what is to be done.
+// Plan is the list of steps.
 type Plan struct {
 	From  int    `json:"machines_before"`
 	To    int    `json:"machines_after"`
 	Steps []Step `json:"steps"`
-	// Blocked are why it cannot be carried through as things are.
+	// Blocked are the reasons that the plan cannot be carried out in the present state.
 	Blocked []string `json:"blocked"`
-	// Notes are worth knowing.
+	// Notes are warnings.
 	Notes []string `json:"notes"`
 }
 
-// pool is a set while it is planned.
+// pool is the state of a set during planning.
 type pool struct {
 	set *machine.Set
 	// zone is "" if it is unknown.
@@ -115,7 +114,7 @@ type pool struct {
 	machines []*machine.Machine
 }
 
-// planner is one plan in the making.
+// planner builds one plan.
 type planner struct {
 	Input
 	plan  *Plan
@@ -123,11 +122,11 @@ type planner struct {
 	nodes map[string]*core.Node
 	// watched is the state of each check's machines.
 	watched []*watch
-	// zoned reports whether the zones of all sets are known, so that they can be kept even.
+	// zoned reports whether the zones of all sets are known, so that they can be balanced.
 	zoned bool
 }
 
-// watch is a check and its machines as they are at a step.
+// watch is the state of a check and its machines at a step.
 type watch struct {
 	check     *machine.HealthCheck
 	selector  labels.Selector
@@ -195,13 +194,13 @@ func newPlanner(in Input) (*planner, error) {
 	return p, nil
 }
 
-// selects reports whether a machine is a check's.
+// selects reports whether the check selects a machine.
 func (w *watch) selects(m *machine.Machine) bool {
 	return w.check.Namespace == m.Namespace && w.selector.Matches(labels.Set(m.Labels))
 }
 
-// covers reports whether the machines that a set makes are a check's: by those that it has,
-// or by the labels that it selects them by.
+// covers reports whether the check selects the machines of a set, from its machines' labels or,
+// without machines, from the set's selector.
 func (w *watch) covers(x *pool) bool {
 	if w.check.Namespace != x.set.Namespace {
 		return false
@@ -212,9 +211,8 @@ func (w *watch) covers(x *pool) bool {
 	return w.selector.Matches(labels.Set(x.set.Spec.Selector.MatchLabels))
 }
 
-// known is ErrNoMachines where sets are to have machines and none of them has one, and
-// their controller has not looked at them either: then what would go is not known. A set
-// that its controller has looked at has none indeed.
+// known returns ErrNoMachines if sets have replicas but none has machines, and their controller
+// has not processed them: then it is unknown which machines would go.
 func (p *planner) known() error {
 	var names []string
 	for _, x := range p.pools {
@@ -231,7 +229,7 @@ func (p *planner) known() error {
 	return fmt.Errorf("%w of the machine sets in %s, of which %s: which nodes would go is not known", ErrNoMachines, p.pools[0].set.Namespace, strings.Join(names, " and "))
 }
 
-// resizes are the changes of the sets since before.
+// resizes returns the changes of the sets since before.
 func (p *planner) resizes(before []int) (out []Resize) {
 	for i, x := range p.pools {
 		if x.replicas != before[i] {
@@ -259,8 +257,8 @@ func (p *planner) block(format string, args ...any) {
 	}
 }
 
-// To plans a change to a number of machines, over all sets together. More of them than
-// MaxMachines is ErrTooMany, but on the way down.
+// To plans a change to a total number of machines over all sets. More than MaxMachines is
+// ErrTooMany, except when scaling down.
 func To(in Input, machines int) (*Plan, error) {
 	if machines < 0 {
 		return nil, fmt.Errorf("%s: want at least 0", internaltext.Count(machines, "machine"))
@@ -288,8 +286,8 @@ func To(in Input, machines int) (*Plan, error) {
 	return p.plan, nil
 }
 
-// coming says which machines of the sets have not come: they have not joined, or were never
-// made; "" where all have.
+// coming returns which machines of the sets have not joined or were never created; "" if all
+// have joined.
 func (p *planner) coming() (text string) {
 	var names []string
 	unmade := 0

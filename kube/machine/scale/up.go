@@ -11,8 +11,7 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// up adds machines, batch after batch. Each batch takes the first to have joined before
-// the next begins.
+// up adds machines, batch after batch. Each batch begins after the previous one has joined.
 func (p *planner) up(more int) {
 	for _, x := range p.pools {
 		if has := len(x.machines); has < x.replicas {
@@ -48,8 +47,8 @@ func (p *planner) up(more int) {
 	}
 }
 
-// join is the step in which machines are made and join the cluster: so many of each
-// check's.
+// join returns the step in which machines are created and join; added has their number by
+// check.
 func (p *planner) join(size int, added map[*watch]int, sets []Resize) Step {
 	s := Step{Sets: sets, Remove: []string{}, Remediation: []string{}, Until: joined(size) + "; if not, stop here"}
 	for _, w := range p.watched {
@@ -71,7 +70,7 @@ func (p *planner) join(size int, added map[*watch]int, sets []Resize) Step {
 	return s
 }
 
-// joins is how long the machines of a set may take to join: as the options say, else the
+// joins returns the time limit for the machines of a set to join: from the options, or the
 // longest of its checks.
 func (p *planner) joins(x *pool) time.Duration {
 	if p.JoinTimeout > 0 {
@@ -91,7 +90,7 @@ func (p *planner) joins(x *pool) time.Duration {
 	return cmp.Or(longest, joinTimeout)
 }
 
-// JoinTimeouts is how long the machines of each set may take to join, by its name.
+// JoinTimeouts returns the time limit for the machines of each set to join, by name.
 func JoinTimeouts(in Input) (map[string]time.Duration, error) {
 	p, err := newPlanner(in)
 	if err != nil {
@@ -111,8 +110,8 @@ func joined(n int) string {
 	return fmt.Sprintf("%d machines have joined and are Ready", n)
 }
 
-// emptiest is the set to which the next machine goes: of the zone with the fewest
-// machines that with the fewest, if the checks on it stay open with one more.
+// emptiest returns the set that gets the next machine: the smallest set in the zone with the
+// fewest machines whose checks stay open with one more.
 func (p *planner) emptiest(added map[*watch]int) *pool {
 	zones := p.byZone()
 	var best *pool
@@ -127,7 +126,7 @@ func (p *planner) emptiest(added map[*watch]int) *pool {
 	return best
 }
 
-// open reports whether remediation stays open on a set with one machine more on its way.
+// open reports whether remediation of a set stays open with one more joining machine.
 func (p *planner) open(x *pool, added map[*watch]int) bool {
 	for _, w := range p.watched {
 		n := added[w] + 1
@@ -138,7 +137,7 @@ func (p *planner) open(x *pool, added map[*watch]int) bool {
 	return true
 }
 
-// closed says why no machine can be added while remediation is to stay open.
+// closed notes why no machine can be added while remediation is to stay open.
 func (p *planner) closed(more int) {
 	var reasons []string
 	for _, w := range p.watched {
@@ -153,11 +152,11 @@ func (p *planner) closed(more int) {
 	p.block("%s cannot be added: with one more on its way remediation would close (%s). Mend what is unhealthy, or raise maxUnhealthy for as long as this lasts", text.Count(more, "machine"), strings.Join(reasons, "; "))
 }
 
-// zoneLabel is a node's.
+// zoneLabel is the zone label of a node.
 const zoneLabel = "topology.kubernetes.io/zone"
 
-// zoneOf is the zone of the machines of a set, or of their nodes, or of those that it would
-// make; "" if it is unknown.
+// zoneOf returns the zone of a set from its machines, their nodes, or its template; "" if
+// unknown.
 func (p *planner) zoneOf(x *pool) string {
 	for _, m := range x.machines {
 		if zone := m.Labels[machine.ZoneLabel]; zone != "" {
@@ -170,7 +169,7 @@ func (p *planner) zoneOf(x *pool) string {
 	return x.set.Spec.Template.Labels[machine.ZoneLabel]
 }
 
-// unzoned says of which sets the zone is not known, where there is something to keep even.
+// unzoned notes the sets whose zone is unknown, if there is anything to balance.
 func (p *planner) unzoned() {
 	if p.zoned || len(p.pools) < 2 {
 		return
@@ -184,8 +183,8 @@ func (p *planner) unzoned() {
 	p.note("the zone of %s is not known (no label %s on their machines, and none %s on the nodes): machines are kept even over the sets, and not over zones", strings.Join(names, ", "), machine.ZoneLabel, zoneLabel)
 }
 
-// byZone is how many machines each zone has; nothing where not all zones are known: then
-// the sets alone are kept even.
+// byZone returns the number of machines by zone; nothing if a zone is unknown: then only the
+// sets are balanced.
 func (p *planner) byZone() map[string]int {
 	zones := map[string]int{}
 	if !p.zoned {
