@@ -1,5 +1,5 @@
-// Package load runs cluster loads: it reads what is asked for, plans it against what the
-// cluster has, makes it, goes on with it after a crash, and takes it back.
+// Package load runs cluster loads: it reads a load, plans it against the cluster, creates its
+// objects, resumes it after a crash, and undoes it.
 package load
 
 import (
@@ -16,7 +16,7 @@ import (
 	loadrun "fettle.dev/fettle/kube/load/run"
 )
 
-// Refused is the error of a request that a guard rail stopped before anything was changed.
+// Refused is the error of a request that a check refused before any change.
 type Refused struct {
 	Err  error
 	Hint string
@@ -29,33 +29,32 @@ func refuse(hint, format string, args ...any) error {
 	return &Refused{fmt.Errorf(format, args...), hint}
 }
 
-// Cluster is where loads are run.
+// Cluster is the cluster in which loads run, with the store of runs.
 type Cluster struct {
 	Server *cluster.Server
 	Store  loadrun.Store
-	// Now is the time by which runs are named; nil for the clock.
+	// Now returns the time that names runs; nil for the clock.
 	Now func() time.Time
 }
 
-// Options of a run, in addition to its load. Zero values leave that as it is.
+// Options override a load's own options. Zero values change nothing.
 type Options struct {
 	InFlight int
 	Rate     float64
-	// Visit reports whether the run is one of many of an experiment.
+	// Visit reports whether the run is a phase of an experiment.
 	Visit bool
 	// On is called with each answer.
 	On func(loadrun.Answer)
-	// NoBrake lets a run go on whatever becomes of the cluster. QuotaBytes is etcd's quota,
-	// of which the brake keeps some free; 0 is unknown, below 0 is no quota.
+	// NoBrake lets a run continue whatever happens to the cluster. QuotaBytes is etcd's quota, of
+	// which the brake keeps a part free; 0 is unknown, below 0 is no quota.
 	NoBrake    bool
 	QuotaBytes int64
-	// Etcd are members that tell their metrics; none for those that run as pods and can be
-	// reached.
+	// Etcd are members whose metrics are watched; if none, the reachable members that run as pods.
 	Etcd []*loadrun.Member
-	// Begun is called when the run has its name and its plan, before anything is made.
+	// Begun is called with the run's name and plan, before anything is created.
 	Begun func(id string, p *plan.Plan, before *loadrun.State)
-	// Pod is called when a pod is first seen to be scheduled or ready, OnAct with each action
-	// that was done.
+	// Pod is called when a pod is first seen to be scheduled or ready, OnAct for each completed
+	// action.
 	Pod   func(loadrun.Seen)
 	OnAct func(loadrun.Acted)
 }
@@ -63,13 +62,13 @@ type Options struct {
 // Result is the result of a run.
 type Result struct {
 	*loadrun.DriveOutcome
-	// Servers is what the API server's metrics say of it; nil where they cannot be read.
+	// Servers are the API server's metrics for the run; nil if they cannot be read.
 	Servers *loadrun.Servers
-	// Blind is what of the cluster could not be looked at, and why; "" for nothing.
+	// Blind is what could not be observed, and why; "" for nothing.
 	Blind string
 }
 
-// Plan compiles a load against the kinds that the cluster has.
+// Plan compiles a load with the kinds of the cluster.
 func (c *Cluster) Plan(ctx context.Context, l *plan.Load, run string) (*plan.Plan, plan.Kinds, error) {
 	versions, err := plan.Versions(ctx, l)
 	if err != nil {
@@ -86,8 +85,8 @@ func (c *Cluster) Plan(ctx context.Context, l *plan.Load, run string) (*plan.Pla
 // ErrNothing means that a load has no objects.
 var ErrNothing = errors.New("the load has nothing to make: each of its counts is 0")
 
-// Run makes the objects of a load. The result is returned as soon as something may have been
-// made, also with an error; id is "" as long as nothing was.
+// Run creates the objects of a load. It returns the result with an error too, once something
+// may have been created; until then id is "".
 func (c *Cluster) Run(ctx context.Context, l *plan.Load, o Options) (id string, out *Result, err error) {
 	now := time.Now
 	if c.Now != nil {
@@ -124,7 +123,7 @@ func (c *Cluster) Run(ctx context.Context, l *plan.Load, o Options) (id string, 
 	return name, out, errors.Join(err, j.Close())
 }
 
-// Resume continues a run: it makes what is missing.
+// Resume continues a run: it creates what is missing.
 func (c *Cluster) Resume(ctx context.Context, id string, o Options) (*Result, error) {
 	r, p, j, state, err := c.open(ctx, id)
 	if err != nil {
@@ -224,12 +223,12 @@ func (c *Cluster) drive(ctx context.Context, r *loadrun.StoredRun, p *plan.Plan,
 	return x, err
 }
 
-// controllers reports whether controllers make pods of what a plan makes.
+// controllers reports whether controllers create pods for objects of a plan.
 func controllers(p *plan.Plan) bool {
 	return slices.ContainsFunc(p.Kinds, func(k plan.Kind) bool { return k.Kind != "Pod" && loadrun.Takes(k.Kind) })
 }
 
-// follow watches the objects of a plan that take a while to become ready.
+// follow watches the objects of a plan that take time to become ready.
 func (c *Cluster) follow(ctx context.Context, p *plan.Plan, o Options) (*loadrun.Follower, func(), error) {
 	kinds := slices.DeleteFunc(slices.Clone(p.Kinds), func(k plan.Kind) bool { return !loadrun.Takes(k.Kind) })
 	pod := plan.Kind{APIVersion: "v1", Kind: "Pod", Resource: "pods", Namespaced: true}

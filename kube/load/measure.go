@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/kube/load/run"
 )
 
-// most is the longest time that is told apart.
+// most is the longest time that is distinguished.
 const most = time.Hour
 
 // Meter measures how long the objects of a run took: the calls for each, and for pods until
@@ -26,23 +26,23 @@ type Meter struct {
 	// calls are the times of the calls alone.
 	calls map[call]*engine.Distribution
 	pods  map[run.Key]*measurePod
-	// coarse are how many of the times are differences of whole seconds.
+	// coarse counts the times that are differences of whole seconds.
 	coarse WholeSeconds
-	// The single times, in the order in which they were known, for Series.
+	// The individual times, in the order in which they became known, for Series.
 	began                       time.Time // the first one was due
 	creates, schedules, readies []single
 }
 
-// call is a sort of calls: what is done with objects of a kind, "" for making them.
+// call is a kind of call: an operation on objects of a kind, "" for their creation.
 type call struct {
 	kind plan.Kind
 	do   string
 }
 
-// measurePod is one between its making and being ready. The watch may be before the answer.
+// measurePod is a pod between creation and readiness. The watch may precede the answer.
 type measurePod struct{ sent, scheduled, ready time.Time }
 
-// New makes a meter for the run of a plan.
+// New returns a meter for the run of a plan.
 func New(p *plan.Plan) *Meter {
 	return &Meter{
 		plan: p, create: engine.NewDistribution(most), scheduled: engine.NewDistribution(most), ready: engine.NewDistribution(most),
@@ -50,7 +50,7 @@ func New(p *plan.Plan) *Meter {
 	}
 }
 
-// Answer counts the answer to a request. Objects that an earlier process made have no time.
+// Answer counts the answer to a request. Objects created by an earlier process have no time.
 func (m *Meter) Answer(a run.Answer) {
 	if a.Was != run.Created || a.Found {
 		return
@@ -74,7 +74,7 @@ func (m *Meter) Answer(a run.Answer) {
 	}
 }
 
-// of is the distribution of a sort of calls. The caller holds the lock.
+// of returns the distribution of a kind of call. The caller holds the lock.
 func (m *Meter) of(c call) *engine.Distribution {
 	d := m.calls[c]
 	if d == nil {
@@ -92,7 +92,7 @@ func (m *Meter) Act(a run.Acted) {
 	d.Add(a.End.Sub(a.Sent))
 }
 
-// Pod counts what was first seen of a pod.
+// Pod records an event of a pod.
 func (m *Meter) Pod(s run.Seen) {
 	if s.Owned {
 		m.owned(s)
@@ -107,7 +107,7 @@ func (m *Meter) Pod(s run.Seen) {
 	})
 }
 
-// owned counts a pod that a controller has made.
+// owned records an event of a pod that a controller has created.
 func (m *Meter) owned(s run.Seen) {
 	if s.Took < 0 {
 		return
@@ -152,19 +152,19 @@ func (m *Meter) pod(k run.Key, set func(*measurePod)) {
 	}
 }
 
-// Times of the three, and of the calls by kind.
+// Times are the distributions of all times, and of the calls by kind.
 type Times struct {
-	// Create is from when an object was due until it was made, Calls the time of the last
-	// call for it alone.
+	// Create is the time from when an object was due until it was created, Calls the time of its
+	// last call alone.
 	Create engine.Times `json:"create"`
 	Calls  []Call       `json:"calls"`
-	// Scheduled and Ready are of pods: of those that the load makes itself from the call until
-	// the watch said so, of those that controllers make from the pod's creation until its
-	// condition became true, by the API's timestamps.
+	// Scheduled and Ready are times of pods: for the load's own pods from the call until the watch
+	// reported it, for controllers' pods from their creation until the condition became true, by
+	// the API's timestamps.
 	Scheduled engine.Times `json:"scheduled"`
 	Ready     engine.Times `json:"ready"`
-	// WholeSeconds are how many of these are of controllers' pods: differences of whole
-	// seconds, and so right to a second.
+	// WholeSeconds counts the times of controllers' pods: differences of whole seconds, accurate
+	// to one second.
 	WholeSeconds WholeSeconds `json:"whole_seconds"`
 }
 
@@ -182,7 +182,7 @@ type Call struct {
 	Times      engine.Times `json:"times"`
 }
 
-// Times sums it up.
+// Times returns the summary.
 func (m *Meter) Times() Times {
 	m.mu.Lock()
 	defer m.mu.Unlock()

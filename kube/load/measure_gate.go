@@ -20,9 +20,9 @@ type Gate struct {
 	gate *engine.Gate
 }
 
-// Defaults are Kubernetes' own objectives, of which a run is judged where it has none: of
-// a call that changes one object 1 s at the 99th percentile, of a pod without state whose
-// image is there 5 s until it runs (kubernetes/community, sig-scalability/slos).
+// Defaults returns Kubernetes' own objectives, which apply to a run without gates: for a call
+// that changes one object 1 s at the 99th percentile, for a stateless pod with a pulled image 5
+// s until it runs (kubernetes/community, sig-scalability/slos).
 func Defaults() []*Gate {
 	var all []*Gate
 	for _, text := range []string{"create p99 <= 1s", "ready p99 <= 5s"} {
@@ -35,7 +35,7 @@ func Defaults() []*Gate {
 	return all
 }
 
-// ParseGate reads one.
+// ParseGate parses a gate.
 func ParseGate(text string) (*Gate, error) {
 	of, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
 	switch of {
@@ -58,7 +58,7 @@ func ParseGate(text string) (*Gate, error) {
 	return &Gate{of, g}, nil
 }
 
-// Measured is what came of a gate.
+// Measured is the result of a gate.
 type Measured struct {
 	Gate    string `json:"gate"`
 	Met     bool   `json:"met"`
@@ -66,7 +66,7 @@ type Measured struct {
 	Text    string `json:"text"`
 }
 
-// Judge says whether the gates are met.
+// Judge returns the results of the gates.
 func (m *Meter) Judge(gates []*Gate, out *run.DriveOutcome) []Measured {
 	all := []Measured{}
 	for _, g := range gates {
@@ -104,15 +104,16 @@ func (g *Gate) String() string {
 	return strings.TrimSpace(g.of + " " + g.gate.Text)
 }
 
-// Answers are how many times a run will measure, as far as its plan tells.
+// Answers is the number of times that a run will measure, as far as its plan shows.
 type Answers struct {
 	Objects int64
 	Pods    int64 // those of controllers too
-	// PerNode reports whether there are more, one for each node, whose number is not known here.
+	// PerNode reports whether there is also one for each node, whose number is unknown here.
 	PerNode bool
 }
 
-// AnswersOf are those of a plan, of which made says what is there already; nil for nothing.
+// AnswersOf returns the answers of a plan; made reports which objects exist already, and may be
+// nil.
 func AnswersOf(p *plan.Plan, made func(i int) bool) (a Answers) {
 	for i := range p.Len() {
 		if made != nil && made(i) {
@@ -126,8 +127,8 @@ func AnswersOf(p *plan.Plan, made func(i int) bool) (a Answers) {
 	return a
 }
 
-// TooFew says that a gate will not be met because there will be too few answers to tell, as
-// Judge says it afterwards, and which percentile can be told; "" where there are enough.
+// TooFew returns that a gate cannot be met because of too few answers, as Judge would report
+// later, and which percentile would be possible; "" if there are enough.
 func (g *Gate) TooFew(a Answers) string {
 	n := a.Objects
 	if g.of == "scheduled" || g.of == "ready" {
@@ -147,7 +148,7 @@ func (g *Gate) TooFew(a Answers) string {
 	return fmt.Sprintf("%s will not be met: %s", g, why)
 }
 
-// measured is what a gate asks.
+// measured is the input of a gate.
 type measured struct {
 	d     *engine.Distribution
 	t     engine.Times
@@ -171,24 +172,24 @@ func (m measured) Errors() float64 {
 
 func (m measured) Observed(string) (float64, bool) { return 0, false }
 
-// single is one time, in seconds, and when it was known, in seconds since the run began.
+// single is one time, in seconds, and when it became known, in seconds since the run began.
 type single struct{ at, took float32 }
 
 func (m *Meter) single(at time.Time, took time.Duration) single {
 	return single{float32(at.Sub(m.began).Seconds()), float32(took.Seconds())}
 }
 
-// A run is cut into parts that follow each other, of as many times each; a part has
-// leastInPart at least, and leastForP99 for its 99th percentile to be one.
+// A run is divided into consecutive parts with equal numbers of times; a part has at least
+// leastInPart, and leastForP99 for a 99th percentile.
 const (
 	parts       = 20
 	leastInPart = 25
 	leastForP99 = 100
 )
 
-// Series are what was measured, each with a sample of every part of the run: a median and a
-// 99th percentile of the times, and how many objects were made in a second. Those of which
-// there are too few for two parts have one sample.
+// Series returns the measurements, each with a sample for every part of the run: median and
+// 99th percentile of the times, and the rate of created objects per second. A series too short
+// for two parts has one sample.
 func (m *Meter) Series() []evidence.Series {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -229,7 +230,7 @@ func (m *Meter) Series() []evidence.Series {
 	return all
 }
 
-// cut cuts into parts, as many as there is enough for.
+// cut divides times into as many parts as they suffice for.
 func cut(times []single) [][]single {
 	if len(times) == 0 {
 		return nil

@@ -16,44 +16,43 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// Mirror is a load with the counts and sizes of a cluster's namespaces, without their
-// content: no names, values, images, commands and selectors. Of secrets only the metadata is
-// read.
+// Mirror is a load with the counts and sizes of a cluster's namespaces, without their content:
+// no names, values, images, commands and selectors. Only the metadata of secrets is read.
 type Mirror struct {
 	Spaces []Space
 	// Left are objects that are not mirrored.
 	Left []Left
-	// Notes are what else a reader should know.
+	// Notes are warnings about the mirror.
 	Notes []string
 }
 
-// Space is a namespace's content, and how many namespaces have just that.
+// Space is the content of a namespace, and the number of namespaces with the same content.
 type Space struct {
 	Count  int
 	Groups []Group
 }
 
-// Group is so many objects that are alike.
+// Group is a number of equal objects.
 type Group struct {
 	Kind  string
 	Count int
-	// Manifest is one of them, in which ${IDENTIFIER} is its number.
+	// Manifest is one of the objects; ${IDENTIFIER} in it is its number.
 	Manifest map[string]any
 }
 
-// Left are objects of a kind that are not mirrored, and why.
+// Left is a number of objects of a kind that are not mirrored, and why.
 type Left struct {
 	Kind  string `json:"kind"`
 	Count int    `json:"count"`
 	Why   string `json:"why"`
 }
 
-// Pause is the image that mirrored containers have unless another one is named: it waits.
+// Pause is the default image of mirrored containers: it only waits.
 const Pause = "registry.k8s.io/pause:3.10"
 
 // MirrorOptions of a reading.
 type MirrorOptions struct {
-	// Namespaces are those to mirror; none for all but the system's own.
+	// Namespaces are the namespaces to mirror; empty for all except the system's.
 	Namespaces []string
 	Image      string // of containers; "" for Pause
 }
@@ -62,15 +61,15 @@ type MirrorOptions struct {
 type source struct {
 	path string // of a list over all namespaces
 	kind string
-	// strip makes what is kept of an object; it is not there for a kind that is only
-	// counted, of which why says the reason.
+	// strip returns what is kept of an object; nil for a kind that is only counted, with the
+	// reason in why.
 	strip func(*reading, json.RawMessage) (map[string]any, error)
 	why   string
-	// secret asks for the metadata alone.
+	// secret requests only the metadata.
 	secret bool
 }
 
-// sources are the kinds in the order in which a load is to make them.
+// sources are the kinds in the order in which a load has to create them.
 var sources = []source{
 	{path: "/api/v1/serviceaccounts", kind: "ServiceAccount", strip: account},
 	{path: "/api/v1/configmaps", kind: "ConfigMap", strip: configMap},
@@ -92,23 +91,23 @@ var sources = []source{
 	{path: "/apis/policy/v1/poddisruptionbudgets", kind: "PodDisruptionBudget", why: "without its selector it protects nothing"},
 }
 
-// system reports whether a namespace is of the cluster itself.
+// system reports whether a namespace belongs to the cluster itself.
 func system(name string) bool {
 	return name == "default" || strings.HasPrefix(name, "kube-") || strings.HasPrefix(name, "openshift")
 }
 
-// reading is one call of Read.
+// reading is the state of one call of ReadWorkloads.
 type reading struct {
 	server *cluster.Server
 	MirrorOptions
-	// alike counts what is alike in each namespace, by its JSON.
+	// alike counts equal objects in each namespace, by their JSON.
 	alike map[string]map[string]int
 	left  map[Left]int // with Count 0
 	notes map[string]int
 	seen  bool // a list that could be read
 }
 
-// object is what is read of each.
+// object is the part read of every object.
 type object struct {
 	Metadata struct {
 		Name, Namespace, DeletionTimestamp string
@@ -121,7 +120,7 @@ type object struct {
 // ErrUnseen means that no kind could be read.
 var ErrUnseen = errors.New("nothing of the namespaces can be seen")
 
-// ReadWorkloads reads namespaces. ErrUnseen is where none of their objects may be listed.
+// ReadWorkloads reads namespaces. It returns ErrUnseen if none of their objects may be listed.
 func ReadWorkloads(ctx context.Context, server *cluster.Server, o MirrorOptions) (*Mirror, error) {
 	if o.Image == "" {
 		o.Image = Pause
@@ -141,7 +140,7 @@ func ReadWorkloads(ctx context.Context, server *cluster.Server, o MirrorOptions)
 	return r.sum()
 }
 
-// namespaces finds those that are to be mirrored.
+// namespaces finds the namespaces to mirror.
 func (r *reading) namespaces(ctx context.Context) error {
 	for _, name := range r.Namespaces {
 		if _, err := r.server.Metadata(ctx, 0, "/api/v1/namespaces/"+url.PathEscape(name)); err != nil {
@@ -164,7 +163,7 @@ func (r *reading) namespaces(ctx context.Context) error {
 	})
 }
 
-// pages gets a list, some objects at a time.
+// pages reads a list in pages.
 func (r *reading) pages(ctx context.Context, path string, metadata bool, each func(json.RawMessage) error) error {
 	get := r.server.Get
 	if metadata {
@@ -250,13 +249,13 @@ func (r *reading) take(s *source, resource string, item json.RawMessage) error {
 	return nil
 }
 
-// versionOf is the apiVersion of what is listed at a path.
+// versionOf returns the apiVersion of the objects at a path.
 func versionOf(path string) string {
 	words := strings.Split(strings.Trim(path, "/"), "/")
 	return strings.Join(words[1:len(words)-1], "/")
 }
 
-// sum puts namespaces of one content together.
+// sum merges namespaces with equal content.
 func (r *reading) sum() (*Mirror, error) {
 	m := &Mirror{}
 	same := map[string]int{}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// name is the one that an object of a group is given when it is written.
+// name is a placeholder for the name that an object gets when it is written.
 const name = "NAME"
 
 func named(more map[string]any) map[string]any {
@@ -17,20 +17,20 @@ func named(more map[string]any) map[string]any {
 	return more
 }
 
-// about is a length, rounded up by an eighth at most, so that what is nearly alike is alike.
+// about rounds a length up by at most an eighth, so that similar objects become equal.
 func about(n int) int {
 	step := 1 << max(0, bits.Len(uint(n))-4)
 	return (n + step - 1) / step * step
 }
 
-// filler is a text of about a length.
+// filler returns a text of about n bytes.
 func filler(n int) string { return strings.Repeat("x", about(n)) }
 
 func account(_ *reading, _ json.RawMessage) (map[string]any, error) {
 	return named(map[string]any{}), nil
 }
 
-// configMap keeps how many keys there are, and how long what they hold is.
+// configMap keeps the number of keys and the lengths of their values.
 func configMap(_ *reading, item json.RawMessage) (map[string]any, error) {
 	var o struct{ Data, BinaryData map[string]string }
 	if err := json.Unmarshal(item, &o); err != nil {
@@ -42,7 +42,7 @@ func configMap(_ *reading, item json.RawMessage) (map[string]any, error) {
 	}
 	if d := fillers(o.BinaryData); d != nil {
 		for key, value := range d {
-			// Of the base64 of zeros any multiple of four letters is whole.
+			// Zeros in base64 are valid at any multiple of four letters.
 			d[key] = strings.Repeat("A", (len(value.(string))+3)/4*4)
 		}
 		kept["binaryData"] = prefixed("binary-", d)
@@ -50,7 +50,7 @@ func configMap(_ *reading, item json.RawMessage) (map[string]any, error) {
 	return kept, nil
 }
 
-// fillers are values of about the lengths of others, under keys of their own.
+// fillers returns values of about the same lengths, under new keys.
 func fillers(data map[string]string) map[string]any {
 	if len(data) == 0 {
 		return nil
@@ -75,10 +75,10 @@ func prefixed(with string, data map[string]any) map[string]any {
 	return out
 }
 
-// secretBytes is how long what a key of a secret holds is taken to be: it is not asked for.
+// secretBytes is the assumed length of a secret's value, which is not read.
 const secretBytes = 48
 
-// secret keeps how many keys there are, as far as the fields tell that its managers own.
+// secret keeps the number of keys, as far as the managed fields show it.
 func secret(_ *reading, item json.RawMessage) (map[string]any, error) {
 	var o struct {
 		Metadata struct {
@@ -107,7 +107,7 @@ func secret(_ *reading, item json.RawMessage) (map[string]any, error) {
 	return named(map[string]any{"type": "Opaque", "data": data}), nil
 }
 
-// service keeps how many ports there are, and whether it has an address.
+// service keeps the number of ports, and whether it has an address.
 func service(r *reading, item json.RawMessage) (map[string]any, error) {
 	var o struct {
 		Spec struct {
@@ -135,7 +135,7 @@ func service(r *reading, item json.RawMessage) (map[string]any, error) {
 	return named(map[string]any{"spec": spec}), nil
 }
 
-// podSpec is what is read of one.
+// podSpec is the part read of a pod's spec.
 type podSpec struct {
 	Containers []struct {
 		Resources struct{ Requests, Limits map[string]any }
@@ -149,7 +149,8 @@ type podSpec struct {
 	HostNetwork    bool
 }
 
-// kept is the spec of a pod that only waits, with as many containers and what they ask for.
+// kept returns the spec of a pod that only waits, with the same number of containers and their
+// resource requests.
 func (s *podSpec) kept(r *reading) map[string]any {
 	var containers []any
 	for i, c := range s.Containers {
@@ -191,7 +192,7 @@ func (s *podSpec) kept(r *reading) map[string]any {
 	return map[string]any{"containers": containers, "terminationGracePeriodSeconds": 0}
 }
 
-// template is that of the pods of an object.
+// template returns the pod template of an object.
 func (s *podSpec) template(r *reading) map[string]any {
 	return map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": name}}, "spec": s.kept(r)}
 }
@@ -204,7 +205,7 @@ func mirrorPod(r *reading, item json.RawMessage) (map[string]any, error) {
 	return named(map[string]any{"spec": o.Spec.kept(r)}), nil
 }
 
-// workload keeps, of a kind, how many pods one has and what they ask for.
+// workload returns a function that keeps the number of pods and their requests.
 func workload(kind string) func(*reading, json.RawMessage) (map[string]any, error) {
 	return func(r *reading, item json.RawMessage) (map[string]any, error) {
 		var o struct {
@@ -235,7 +236,7 @@ func workload(kind string) func(*reading, json.RawMessage) (map[string]any, erro
 	}
 }
 
-// cronJob keeps one that never runs.
+// cronJob keeps a CronJob as suspended.
 func cronJob(r *reading, item json.RawMessage) (map[string]any, error) {
 	var o struct {
 		Spec struct {
@@ -255,7 +256,7 @@ func cronJob(r *reading, item json.RawMessage) (map[string]any, error) {
 	return named(map[string]any{"spec": map[string]any{"suspend": true, "schedule": "0 0 1 1 *", "jobTemplate": map[string]any{"spec": map[string]any{"template": template}}}}), nil
 }
 
-// give replaces name by a name in all of an object.
+// give replaces the placeholder name everywhere in an object.
 func give(v any, to string) any {
 	switch v := v.(type) {
 	case string:

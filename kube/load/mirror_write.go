@@ -14,7 +14,7 @@ import (
 // LoadFile is the name of the load that Write writes.
 const LoadFile = "load.yaml"
 
-// document is a file of Cluster Loader, as much of it as a mirror needs.
+// document has the fields of a Cluster Loader file that a mirror needs.
 type document struct {
 	ClusterLoader struct {
 		Projects []project `yaml:"projects"`
@@ -36,9 +36,8 @@ type objects struct {
 // ErrNothingToMirror means that there is nothing to mirror.
 var ErrNothingToMirror = errors.New("only the system's own namespaces were found: name those to mirror")
 
-// Write writes the load into a directory, which it makes if needed, next to the
-// objects that it names, a file for each sort. No file is replaced. It returns the name of
-// the load's file.
+// Write writes the load and the objects that it names into a directory, which it creates if
+// needed. It does not replace files. It returns the name of the load's file.
 func (m *Mirror) Write(dir string) (string, error) {
 	if len(m.Spaces) == 0 {
 		return "", ErrNothingToMirror

@@ -128,7 +128,7 @@ func (i Item) String() string {
 	return fmt.Sprintf("%s: %s has %s=%q", i.Path, whose, i.Label, i.Value)
 }
 
-// where names a rule as kubectl would: Tuned ingress, recommend[0].
+// where returns the path of a rule: Tuned ingress, recommend[0].
 func where(object string, index int) string {
 	return fmt.Sprintf("Tuned %s, recommend[%d]", object, index)
 }
@@ -155,7 +155,7 @@ func (r *Rule) String() string {
 	return s + ": " + strings.Join(items, ", ")
 }
 
-// Why says in a sentence how a decision came about.
+// Why returns a sentence that explains a decision.
 func (d Decision) Why() string {
 	switch d.State {
 	case Decided:

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Decide says which profile a node gets.
+// Decide returns which profile a node gets.
 func (r *Rules) Decide(n RecommendedNode) Decision {
 	d := Decision{Node: n.Name, State: NoMatch}
 	if system, ok := n.Labels["kubernetes.io/os"]; ok && system != "linux" {
@@ -40,14 +40,14 @@ func (r *Rules) Decide(n RecommendedNode) Decision {
 	return d
 }
 
-// take fills in what a rule says.
+// take copies the result of a rule.
 func (d *Decision) take(rule *rule, chosen *Rule) {
 	d.State, d.Profile, d.Rule, d.Deferred = Decided, rule.Profile, chosen, rule.deferred
 	d.Debug, d.Verbosity = rule.Operand.Debug, rule.Operand.Verbosity
 	d.ReapplySysctl, d.UdevSettleS = rule.Operand.TuneDConfig.ReapplySysctl, rule.Operand.TuneDConfig.StartupUdevSettleWait
 }
 
-// give looks at what the profile of a decision needs.
+// give adds the profiles that a decision needs, and notes about them.
 func (r *Rules) give(d *Decision, rule *rule) {
 	for _, m := range rule.need.missing {
 		d.Notes = append(d.Notes, Note{Reason: MissingProfile, Object: rule.object, Profile: m.name, Text: m.String()})
@@ -77,8 +77,7 @@ func (r *Rules) give(d *Decision, rule *rule) {
 	slices.Sort(d.Profiles)
 }
 
-// ties are the rules of the same priority behind the one that decided that hold
-// as well and want something else.
+// ties returns notes about later rules of the same priority that match too and differ.
 func (a *asking) ties(decided int) (notes []Note) {
 	first := &a.rules[decided]
 	for i := decided + 1; i < len(a.rules) && order(a.rules[i].Priority) == order(first.Priority); i++ {
@@ -100,11 +99,11 @@ func (a *asking) ties(decided int) (notes []Note) {
 	return notes
 }
 
-// asking is one node being decided.
+// asking is the state of deciding one node.
 type asking struct {
 	*Rules
 	node *RecommendedNode
-	// ignored is the first label of pods that a rule asked for in vain.
+	// ignored is the first pod label that a rule could not match.
 	ignored string
 
 	poolsRead bool
@@ -112,7 +111,7 @@ type asking struct {
 	conflict  *Note
 }
 
-// holds says what of a rule holds on the node; nil if nothing does.
+// holds returns the part of a rule that matches the node; nil if the rule does not match.
 func (a *asking) holds(rule *rule) *Rule {
 	by := func(by By) *Rule {
 		return &Rule{Object: rule.object, Index: rule.index, Priority: rule.Priority, By: by}
@@ -149,8 +148,7 @@ func (a *asking) holds(rule *rule) *Rule {
 	return out
 }
 
-// any returns the first of some items that holds, with those inside that do; nil
-// if none does.
+// any returns the first matching item with its matching inner items; nil if none matches.
 func (a *asking) any(all []TunedMatch) []Item {
 	for i := range all {
 		m := &all[i]
@@ -173,8 +171,8 @@ func (a *asking) any(all []TunedMatch) []Item {
 	return nil
 }
 
-// label says whether the node, or a pod on it, has an item's label, and which
-// value and which pod: of several the first by name.
+// label reports whether the node, or a pod on it, has an item's label, and returns its value
+// and the pod, the first by name.
 func (a *asking) label(m *TunedMatch) (value, pod string, ok bool) {
 	if m.Label == "" {
 		return "", "", false

@@ -10,19 +10,19 @@ import (
 // include is a name in include=.
 type include struct {
 	name string
-	// optional reports whether there need be no such profile.
+	// optional reports whether the profile may be missing.
 	optional bool
-	// choice is the entry of include= from which each node takes this name or another;
-	// "" for a name that every node includes.
+	// choice is the entry of include= that resolves to this name or another, depending on the
+	// node; "" for a name that every node includes.
 	choice string
 }
 
-// maxChoices caps the names that one entry of include= may stand for.
+// maxChoices caps the names that one entry of include= may resolve to.
 const maxChoices = 64
 
-// includes are the names that an include= may stand for. Functions that choose
-// among texts stand for all of those; open says that there are others, whose
-// result only the node knows.
+// includes returns the names that an include= may resolve to, including all results of
+// functions that choose among texts; open reports whether there are others that only the node
+// can resolve.
 func includes(value string) (names []include, open bool) {
 	add := func(text, choice string) {
 		for _, name := range profile.SplitList(text) {
@@ -49,7 +49,7 @@ func includes(value string) (names []include, open bool) {
 	return names, open
 }
 
-// certain are the names in an include= that are the same on every node.
+// certain returns the names in an include= that are the same on every node.
 func certain(value string) (names []string) {
 	for _, entry := range entries(value) {
 		texts, ok := choices(entry)
@@ -65,9 +65,9 @@ func certain(value string) (names []string) {
 	return names
 }
 
-// circle are the profiles by which one includes itself, from the first of them by name
-// back to it; nil if it does not. A profile that names itself means the one below it, and
-// so does a circle that comes to a name which is built in as well.
+// circle returns the profiles through which one includes itself, from the first by name back to
+// it; nil if it does not. A profile that includes its own name means the one below it, and so
+// does a cycle that reaches a name of a built-in profile.
 func (p *catalogue) circle(name string) []string {
 	seen := map[string]bool{}
 	var follow func(path []string) []string
@@ -101,7 +101,7 @@ func (p *catalogue) circle(name string) []string {
 	return append(slices.Concat(found[first:], found[:first]), found[first])
 }
 
-// entries splits an include= at the separators that stand outside of references.
+// entries splits an include= at the separators outside of references.
 func entries(value string) []string {
 	inside := make([]bool, len(value))
 	for _, r := range profile.References(value).Refs {
@@ -120,8 +120,7 @@ func entries(value string) []string {
 	return append(out, value[start:])
 }
 
-// choices are the texts that a text may expand to; ok is false where that is not
-// known here.
+// choices returns the texts that a text may expand to; ok is false if they are unknown here.
 func choices(text string) (texts []string, ok bool) {
 	found := profile.References(text)
 	if len(found.Loose) > 0 {
@@ -152,8 +151,8 @@ func product(heads, tails []string) []string {
 	return out
 }
 
-// chosenBy are the results that a call can have, for the functions whose results
-// are among their arguments.
+// chosenBy returns the possible results of a call, for functions whose results are among their
+// arguments.
 func chosenBy(r profile.Reference) (texts []string, ok bool) {
 	if !r.Call || r.Escaped {
 		return nil, false

@@ -8,10 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Reason is a sort of thing that is to be said.
+// Reason is the kind of a note.
 type Reason string
 
-// The reasons.
+// Reasons of notes.
 const (
 	DuplicateProfile       Reason = "DuplicateProfile"
 	UnreadableProfile      Reason = "UnreadableProfile"
@@ -65,7 +65,7 @@ var Reasons = []struct {
 	{Tie, false, "two rules of one priority hold on a node and want different things: the one that comes first by the name of its object, then by its place, decides"},
 }
 
-// rank is the place of a reason in Reasons.
+// rank returns the index of a reason in Reasons.
 func rank(r Reason) int {
 	for i := range Reasons {
 		if Reasons[i].Reason == r {
@@ -75,11 +75,11 @@ func rank(r Reason) int {
 	panic("reason " + r + " is not in the table")
 }
 
-// Note is one thing that is to be said.
+// Note is a remark about an object or a decision.
 type Note struct {
 	Reason Reason `json:"reason"`
-	// Object is the Tuned object that it concerns, Path the place in it
-	// (spec.recommend[0].match[1]), Profile and Line that in a profile's text.
+	// Object is the Tuned object that it concerns, Path the path in it
+	// (spec.recommend[0].match[1]), Profile and Line the place in a profile's text.
 	Object  string `json:"object,omitempty"`
 	Path    string `json:"path,omitempty"`
 	Profile string `json:"profile,omitempty"`
@@ -87,7 +87,7 @@ type Note struct {
 	Text    string `json:"text"`
 }
 
-// Object is what is to be said of a Tuned object.
+// Object is a Tuned object with its notes.
 type Object struct {
 	Name       string `json:"name"`
 	Generation int64  `json:"generation"`
@@ -96,10 +96,10 @@ type Object struct {
 	Notes []Note `json:"notes,omitempty"`
 }
 
-// maxTexts caps the texts in a condition's message.
+// maxTexts caps the number of texts in a condition's message.
 const maxTexts = 10
 
-// Condition is the object's condition Valid, without a time.
+// Condition returns the object's condition Valid, without a time.
 func (o Object) Condition() StatusCondition {
 	c := StatusCondition{Type: Valid, Status: metav1.ConditionTrue, Reason: AsExpected}
 	if !o.Valid {
@@ -118,7 +118,7 @@ func (o Object) Condition() StatusCondition {
 	return c
 }
 
-// finish puts an object's notes in order.
+// finish sorts an object's notes, and sets Valid.
 func (o *Object) finish() {
 	slices.SortStableFunc(o.Notes, func(a, b Note) int { return rank(a.Reason) - rank(b.Reason) })
 	o.Valid = len(o.Notes) == 0 || !Reasons[rank(o.Notes[0].Reason)].Invalid

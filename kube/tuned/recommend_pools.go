@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/engine/profile"
 )
 
-// pools are the cluster's, in order of their names.
+// pools are the cluster's pools, ordered by name.
 type pools struct {
 	all   []pool
 	notes []Note
@@ -25,8 +25,7 @@ type pool struct {
 	nodes, configs labels.Selector
 }
 
-// The names of the pools that OpenShift makes itself. All others are custom
-// own.
+// Names of the pools that OpenShift creates. All others are custom.
 const (
 	masterPool = "master"
 	workerPool = "worker"
@@ -52,7 +51,7 @@ func newPools(all []Pool) *pools {
 	return p
 }
 
-// taking are the pools that take a MachineConfig of these labels.
+// taking returns the pools that select a MachineConfig with these labels.
 func (p *pools) taking(configLabels map[string]string) []string {
 	var names []string
 	for _, pool := range p.all {
@@ -63,10 +62,9 @@ func (p *pools) taking(configLabels map[string]string) []string {
 	return names
 }
 
-// of returns the pools whose MachineConfigs a node takes: a custom one, or master's,
-// which goes before it, and worker's in addition to either; else master's alone, else
-// worker's. A node in several custom pools takes none, because it is undecided whose
-// it is.
+// of returns the pools whose MachineConfigs a node gets: a custom pool or, with precedence,
+// master, and worker in addition to either; else master alone, else worker. A node in several
+// custom pools gets none, because its pool is ambiguous.
 func (p *pools) of(nodeLabels map[string]string) (names []string, conflict *Note) {
 	var own []string
 	in := map[string]bool{}
@@ -97,10 +95,9 @@ func (p *pools) of(nodeLabels map[string]string) (names []string, conflict *Note
 	return names, nil
 }
 
-// strangers notes the sections of profiles that no plug-in is for, and the options that
-// their plug-in does not have: what an agent would find out on each node. They are left
-// out there, and the rest of the profile applies. A section that is switched off asks for
-// nothing. chosen are the profiles that rules name.
+// strangers notes sections of profiles without a plug-in, and options unknown to their plug-in,
+// which an agent would otherwise find on each node. They are ignored there, and the rest of the
+// profile applies. Disabled sections are skipped. chosen are the profiles that rules name.
 func (p *catalogue) strangers(chosen map[string]bool) {
 	for _, c := range p.read {
 		for i := range c.sections {
@@ -119,7 +116,7 @@ func (p *catalogue) strangers(chosen map[string]bool) {
 	}
 }
 
-// strange notes what of a section none of the plug-ins has of which it may be.
+// strange notes which options of a section none of its possible plug-ins has.
 func (c readCopy) strange(s *profile.Section, types []string) {
 	var plugins []*plugin.Plugin
 	for _, t := range types {
@@ -145,10 +142,10 @@ func (c readCopy) strange(s *profile.Section, types []string) {
 	}
 }
 
-// over are the types that a section of a profile has in the end where the profile is only
-// ever a part of others: of one name the section that is read last gives the type, which is
-// that of the profile which includes it, or of one that this includes after it. False if
-// some node may get the section with the type that it has by itself.
+// over returns the types that a section of a profile finally has if the profile is only ever
+// included by others: among sections of one name the last read sets the type, in the including
+// profile or in one that it includes later. It returns false if some node may get the section
+// with its own type.
 func (p *catalogue) over(name, section string, chosen, seen map[string]bool) (types []string, given bool) {
 	if chosen[name] || seen[name] {
 		return nil, false
@@ -174,8 +171,8 @@ func (p *catalogue) over(name, section string, chosen, seen map[string]bool) (ty
 	return slices.Compact(types), len(types) > 0
 }
 
-// last is the type of the section of a name that is read last of a profile and of those
-// that it includes behind the one at a place, -1 for all.
+// last returns the type of the last section of that name in a profile and in those it includes
+// after an index, -1 for all.
 func (p *catalogue) last(name string, after int, section string, seen map[string]bool) (typ string, has bool) {
 	t := p.texts[name]
 	if t == nil || seen[name] {
@@ -195,7 +192,7 @@ func (p *catalogue) last(name string, after int, section string, seen map[string
 	return "", false
 }
 
-// line is a note on a line of the profile.
+// line returns a note about a line of the profile.
 func (c copyOf) line(reason Reason, at profile.Pos, text string) Note {
 	return c.note(reason, at.Line, "profile %s, line %d: %s", c.Name, at.Line, text)
 }

@@ -11,14 +11,14 @@ import (
 	"fettle.dev/fettle/internal/engine/profile"
 )
 
-// recommendText is the one text that a profile's name stands for.
+// recommendText is the text chosen for a profile's name.
 type recommendText struct {
 	TunedProfile
-	// blocked says why no node can get it; nil if it can be given.
+	// blocked is the reason that no node can get it; nil if it can be given.
 	blocked  *Note
 	includes []include
 	open     bool
-	// certain are those that it includes on every node.
+	// certain are the profiles that it includes on every node.
 	certain  []string
 	sections []profile.Section
 }
@@ -37,7 +37,7 @@ func (c copyOf) note(reason Reason, line int, format string, args ...any) Note {
 	}
 }
 
-// catalogue has all names that the objects give, and those that are built in.
+// catalogue has all profiles of the objects, and the built-in ones, by name.
 type catalogue struct {
 	texts   map[string]*recommendText
 	builtin map[string][]include
@@ -45,13 +45,13 @@ type catalogue struct {
 	read    []readCopy // in order of the profiles' names
 }
 
-// readCopy is a profile with what is in it.
+// readCopy is a profile with its sections.
 type readCopy struct {
 	copyOf
 	sections []profile.Section
 }
 
-// newCatalogue gives each name its text. copies are in order of the objects' names.
+// newCatalogue chooses the text of each name. copies are in order of the objects' names.
 func newCatalogue(copies []copyOf, o Options) *catalogue {
 	p := &catalogue{texts: map[string]*recommendText{}, builtin: builtinIncludes(o.Builtin), allow: o.Allow}
 	byName := map[string][]copyOf{}
@@ -69,11 +69,11 @@ func newCatalogue(copies []copyOf, o Options) *catalogue {
 	return p
 }
 
-// choose decides between the profiles of one name. That of the object default
-// holds, because the object is the operator's own: no object takes its profiles away
-// by another object. Of others none is the right one. Whichever were taken, by
-// name or by age, an edit of one object would change nodes that have their
-// profile from another; so the nodes that would get it keep what they have.
+// choose chooses among the profiles of one name. That of the object default takes precedence,
+// because the object is the operator's own: no other object can replace its profiles. Among
+// others none is preferred. With any choice, by name or by age, an edit of one object would
+// change nodes that have their profile from another; so the nodes that would get it keep what
+// they have.
 func (p *catalogue) choose(same []copyOf) *recommendText {
 	rivals := slices.DeleteFunc(slices.Clone(same), func(c copyOf) bool { return c.object.Name != DefaultName })
 	owned := len(rivals) > 0
@@ -122,7 +122,7 @@ func (p *catalogue) choose(same []copyOf) *recommendText {
 	return t
 }
 
-// first is the first of some copies that is so; there has to be one.
+// first returns the first copy for which is returns true; there has to be one.
 func first(all []copyOf, is func(copyOf) bool) copyOf { return all[slices.IndexFunc(all, is)] }
 
 func (c copyOf) add(n Note) { c.object.Notes = append(c.object.Notes, n) }
@@ -134,7 +134,7 @@ func elsewhere(c, other copyOf) string {
 	return "Tuned " + other.object.Name
 }
 
-// owners are the objects of profiles, each once.
+// owners returns the names of the profiles' objects, each once.
 func owners(all []copyOf) string {
 	var names []string
 	for _, c := range all {
@@ -145,7 +145,7 @@ func owners(all []copyOf) string {
 	return strings.Join(names, " and ")
 }
 
-// look says what is wrong with a profile by itself.
+// look returns what is wrong with a profile by itself.
 func (p *catalogue) look(c copyOf) (notes []Note, sections []profile.Section) {
 	if !validName(c.Name) {
 		return []Note{c.note(InvalidProfile, 0, "%q is not a valid name of a profile: %v", c.Name, profile.ErrName)}, nil
@@ -168,13 +168,13 @@ func (p *catalogue) look(c copyOf) (notes []Note, sections []profile.Section) {
 	return notes, sections
 }
 
-// validName is true for a name that a profile can be called by: it becomes a
-// directory on the node, and a "-" before a name means that it may be missing.
+// validName reports whether a name is valid for a profile: it becomes a directory on the node,
+// and a leading "-" means that it may be missing.
 func validName(name string) bool {
 	return profile.ValidName(name) && name[0] != '-' && strings.Trim(name, ".") != "" && len(name) <= 253
 }
 
-// builtinIncludes are the built-in profiles by name, with what they include.
+// builtinIncludes returns the includes of the built-in profiles by name.
 func builtinIncludes(all fs.FS) map[string][]include {
 	out := map[string][]include{}
 	if all == nil {
@@ -206,23 +206,23 @@ func builtinIncludes(all fs.FS) map[string][]include {
 
 // need is what a node needs for a profile.
 type need struct {
-	// names are profiles of the objects, sorted.
+	// names are the needed profiles of the objects, sorted.
 	names []string
-	// blocked are those of them that cannot be given.
+	// blocked are the reasons for needed profiles that cannot be given.
 	blocked []Note
-	// missing are names of profiles that do not exist here, with who includes them.
+	// missing are names of profiles that do not exist here, with the including profile.
 	missing []missing
 	open    bool
 }
 
 type missing struct {
 	name, by string
-	// choice is that of the include; also are other names of it that are missing.
+	// choice is the choice of the include; also are its other missing names.
 	choice string
 	also   []string
 }
 
-// miss notes a missing name; of a choice the first, and how many more.
+// miss records a missing name; of a choice the first, and the others in also.
 func (n *need) miss(i include, by string) {
 	for k := range n.missing {
 		switch m := &n.missing[k]; {
@@ -237,8 +237,8 @@ func (n *need) miss(i include, by string) {
 	n.missing = append(n.missing, missing{name: i.name, by: by, choice: i.choice})
 }
 
-// needs follows the includes of a profile. A profile that includes its own name
-// means the one below it, as it does for TuneD.
+// needs follows the includes of a profile. A profile that includes its own name means the one
+// below it, as in TuneD.
 func (p *catalogue) needs(name string) need {
 	var n need
 	read := map[string]bool{}

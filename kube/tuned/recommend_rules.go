@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Rules are those of all Tuned objects, ready to decide. They hold what they were
-// made of and change nothing: any number of goroutines may ask them.
+// Rules are the rules of all Tuned objects, ready to decide. They are immutable and safe for
+// concurrent use.
 type Rules struct {
 	options  Options
 	managed  ManagementState
@@ -27,7 +27,7 @@ type rule struct {
 	object   string
 	index    int
 	deferred DeferMode
-	// takers are the pools that take its machineConfigLabels.
+	// takers are the pools that match its machineConfigLabels.
 	takers map[string]bool
 	need   need
 }
@@ -66,8 +66,8 @@ func New(objects []*Tuned, all []Pool, o Options) *Rules {
 	return r
 }
 
-// order is where a priority stands: none comes last. The API has no number above
-// the largest int64.
+// order returns the sort key of a priority: a rule without one comes last. The API has no
+// number above the largest int64.
 func order(p *uint64) uint64 {
 	if p == nil {
 		return math.MaxUint64
@@ -95,11 +95,11 @@ func (r *Rules) manage(o *Object, t *Tuned) {
 	}
 }
 
-// Managed says what is to be done with the nodes: Managed, Unmanaged or Removed.
-// Decisions are the same in all three.
+// Managed returns the management state of the nodes: Managed, Unmanaged or Removed. Decisions
+// are the same in all three.
 func (r *Rules) Managed() ManagementState { return r.managed }
 
-// add takes the rules of an object.
+// add adds the rules of an object.
 func (r *Rules) add(o *Object, t *Tuned) {
 	deferred, known := Deferred(t.Annotations)
 	if !known {
@@ -131,7 +131,7 @@ func (r *Rules) add(o *Object, t *Tuned) {
 	}
 }
 
-// labels finds the pools that take a rule's machineConfigLabels.
+// labels finds the pools that match a rule's machineConfigLabels.
 func (r *Rules) labels(ru *rule, note func(Reason, string, string, ...any)) {
 	if ru.MachineConfigLabels == nil {
 		return
@@ -170,7 +170,7 @@ func (m missing) String() string {
 	return fmt.Sprintf("profile %s, which %s includes, is in no Tuned object and not built in: the node has to have it", m.name, m.by)
 }
 
-// items says what is wrong with match items. path is where they are in the rule.
+// items notes what is wrong with match items. path is their path in the rule.
 func (r *Rules) items(all []TunedMatch, path string, note func(Reason, string, string, ...any)) {
 	for i := range all {
 		m := &all[i]
@@ -187,7 +187,7 @@ func (r *Rules) items(all []TunedMatch, path string, note func(Reason, string, s
 	}
 }
 
-// Objects are what is to be said of each Tuned object, in order of their names.
+// Objects returns the Tuned objects with their notes, ordered by name.
 func (r *Rules) Objects() []Object {
 	out := make([]Object, len(r.objects))
 	for i, o := range r.objects {
@@ -197,10 +197,10 @@ func (r *Rules) Objects() []Object {
 	return out
 }
 
-// Notes are what is to be said of the pools.
+// Notes returns the notes about the pools.
 func (r *Rules) Notes() []Note { return slices.Clone(r.pools.notes) }
 
-// Texts are the profiles of a decision, for the node's Profile object.
+// Texts returns the profiles of a decision, for the node's Profile object.
 func (r *Rules) Texts(names []string) []TunedProfile {
 	var out []TunedProfile
 	for _, name := range names {

@@ -1,13 +1,11 @@
-// Package tuned has the objects of tuned.openshift.io/v1, Tuned and Profile, as
-// Go types, and reads them strictly from files. The fields, their JSON names and
-// what is allowed in them are those of the CustomResourceDefinitions that
-// OpenShift publishes, so that objects written for its Node Tuning Operator are
-// taken unmodified. kube/deploy/crds/plain has the same as YAML; a test holds one against
-// the other.
+// Package tuned defines the objects of tuned.openshift.io/v1, Tuned and Profile, as Go types,
+// and reads them strictly from files. The fields, their JSON names and constraints are those of
+// the CustomResourceDefinitions that OpenShift publishes, so that objects written for its Node
+// Tuning Operator are accepted unmodified. kube/deploy/crds/plain has the same as YAML; a test
+// compares them.
 //
-// A field whose JSON name has no omitempty or omitzero must be there. The tags
-// enum, min, minLength and pattern are OpenAPI's constraints, for the test and
-// for Read.
+// A field whose JSON name has no omitempty or omitzero is required. The tags enum, min,
+// minLength and pattern are OpenAPI's constraints, for the test and for Read.
 package tuned
 
 import (
@@ -18,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Tuned has profiles, and rules that say which nodes get them.
+// Tuned holds profiles, and rules that select the nodes for them.
 //
 // +kubebuilder:object:root=true
 type Tuned struct {
@@ -34,14 +32,14 @@ type Tuned struct {
 // others may change.
 const DefaultName = "default"
 
-// Namespace is where the objects are: the one of the Node Tuning Operator, so that
-// objects written for it are taken unmodified.
+// Namespace is the namespace of the objects: that of the Node Tuning Operator, so that objects
+// written for it are accepted unmodified.
 const Namespace = "openshift-cluster-node-tuning-operator"
 
-// ManagementState says what the operator does with the nodes.
+// ManagementState selects what the operator does with the nodes.
 type ManagementState string
 
-// The management states. None means Managed, and Force means the same.
+// Management states. "" means Managed, and Force means the same.
 const (
 	Managed   ManagementState = "Managed"
 	Force     ManagementState = "Force"
@@ -49,7 +47,7 @@ const (
 	Removed   ManagementState = "Removed"   // every node gets back what it had
 )
 
-// TunedSpec is what a Tuned object asks for.
+// TunedSpec is the specification of a Tuned object.
 //
 // +kubebuilder:object:generate=true
 type TunedSpec struct {
@@ -74,12 +72,11 @@ type TunedRecommend struct {
 	// Priority: lower numbers come first. A rule without one comes last; only an
 	// API server that does not check its objects has such a rule.
 	Priority *uint64 `json:"priority" min:"0"`
-	// Match is a list of which one item has to hold. A list that is there and
-	// empty is not the same as none: it holds on every node, also where the rule
-	// has MachineConfigLabels.
+	// Match is a list of which one item has to match. An empty list differs from none: it matches
+	// every node, even if the rule has MachineConfigLabels.
 	Match []TunedMatch `json:"match,omitzero"`
-	// MachineConfigLabels are the labels of a MachineConfig: the rule holds on the
-	// nodes of the pools that would take it.
+	// MachineConfigLabels are the labels of a MachineConfig: the rule matches the nodes of the
+	// pools that would select it.
 	MachineConfigLabels map[string]string `json:"machineConfigLabels,omitzero"`
 	Operand             OperandConfig     `json:"operand,omitzero"`
 }
@@ -89,21 +86,21 @@ type TunedRecommend struct {
 // +kubebuilder:object:generate=true
 type TunedMatch struct {
 	Label string `json:"label"`
-	// Value is the label's; any, if nil.
+	// Value is the value of the label; nil matches any.
 	Value *string `json:"value,omitempty"`
-	// Type is NodeLabel or PodLabel; none means NodeLabel.
+	// Type is NodeLabel or PodLabel; "" means NodeLabel.
 	Type string `json:"type,omitempty" oneof:"node,pod"`
-	// Match is a list of which one item has to hold as well, if it has any.
+	// Match is a list of which one item has to match as well, if it is not empty.
 	Match []TunedMatch `json:"match,omitempty"`
 }
 
-// The types of TunedMatch.
+// Types of TunedMatch.
 const (
 	NodeLabel = "node"
 	PodLabel  = "pod"
 )
 
-// OperandConfig is how the agent is to run.
+// OperandConfig configures the agent.
 //
 // +kubebuilder:object:generate=true
 type OperandConfig struct {
@@ -117,14 +114,14 @@ type OperandConfig struct {
 //
 // +kubebuilder:object:generate=true
 type TuneDConfig struct {
-	// ReapplySysctl lets the machine's own sysctl files win over the profile; nil
-	// leaves it to the agent.
+	// ReapplySysctl lets the machine's own sysctl files override the profile; nil leaves it to the
+	// agent.
 	ReapplySysctl *bool `json:"reapply_sysctl,omitempty"`
 	// StartupUdevSettleWait is in seconds. Newer published definitions have it.
 	StartupUdevSettleWait *int64 `json:"startup_udev_settle_wait,omitempty"`
 }
 
-// TunedStatus is what the operator says of a Tuned object.
+// TunedStatus is the operator's report on a Tuned object.
 //
 // +kubebuilder:object:generate=true
 type TunedStatus struct {
@@ -141,7 +138,7 @@ type TunedList struct {
 	Items []Tuned `json:"items"`
 }
 
-// Profile is what one node is to have, and has. It is named like the node.
+// Profile is the requested and the applied profile of one node. It has the name of the node.
 //
 // +kubebuilder:object:root=true
 type Profile struct {
@@ -152,12 +149,12 @@ type Profile struct {
 	Status ProfileStatus `json:"status,omitzero"`
 }
 
-// ProfileSpec is what the operator decided for a node.
+// ProfileSpec is the operator's decision for a node.
 //
 // +kubebuilder:object:generate=true
 type ProfileSpec struct {
 	Config ProfileConfig `json:"config"`
-	// Profile are the texts that the node needs.
+	// Profile are the profile texts that the node needs.
 	Profile []TunedProfile `json:"profile,omitempty"`
 }
 
@@ -170,19 +167,18 @@ type ProfileConfig struct {
 	// Verbosity is the agent's log level; 0 logs least.
 	Verbosity   int         `json:"verbosity,omitempty"`
 	TuneDConfig TuneDConfig `json:"tunedConfig,omitzero"`
-	// ProviderName is the scheme of the node's providerID: "aws" of aws:///x.
+	// ProviderName is the scheme of the node's providerID: "aws" for aws:///x.
 	ProviderName string `json:"providerName,omitempty"`
 }
 
-// ProfileStatus is what the agent of a node says.
+// ProfileStatus is the report of a node's agent.
 //
 // +kubebuilder:object:generate=true
 type ProfileStatus struct {
 	// TunedProfile is the profile in force.
 	TunedProfile string            `json:"tunedProfile"`
 	Conditions   []StatusCondition `json:"conditions,omitempty"`
-	// ObservedGeneration is the generation of the spec that the conditions speak
-	// of.
+	// ObservedGeneration is the generation of the spec that the conditions are about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
@@ -196,36 +192,34 @@ type ProfileList struct {
 	Items []Profile `json:"items"`
 }
 
-// StatusCondition is one thing that is said of an object.
+// StatusCondition is a condition of an object.
 //
 // +kubebuilder:object:generate=true
 type StatusCondition struct {
 	Type   ConditionType          `json:"type"`
 	Status metav1.ConditionStatus `json:"status"`
-	// LastTransitionTime is when Status last became another one.
+	// LastTransitionTime is when Status last changed.
 	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
 	// Reason is one word in CamelCase.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// ConditionType is what a condition is about.
+// ConditionType is the type of a condition.
 type ConditionType string
 
-// The types of conditions. Of a profile that works, Applied is True and Degraded
-// is False.
+// Types of conditions. For a working profile Applied is True and Degraded is False.
 const (
 	Valid    ConditionType = "Valid"    // of a Tuned object
 	Applied  ConditionType = "Applied"  // of a Profile object
 	Degraded ConditionType = "Degraded" // of a Profile object
 )
 
-// AsExpected is the reason of a condition that is as it should be.
+// AsExpected is the reason of a normal condition.
 const AsExpected = "AsExpected"
 
-// SetCondition returns the conditions with one of them set, and whether that
-// changed anything. The transition time is now where the status becomes another
-// one, else it stays.
+// SetCondition returns the conditions with one of them set, and whether that changed anything.
+// The transition time becomes now if the status changes; otherwise it stays.
 func SetCondition(conditions []StatusCondition, c StatusCondition, now metav1.Time) ([]StatusCondition, bool) {
 	i := slices.IndexFunc(conditions, func(old StatusCondition) bool { return old.Type == c.Type })
 	c.LastTransitionTime = now
@@ -243,23 +237,22 @@ func SetCondition(conditions []StatusCondition, c StatusCondition, now metav1.Ti
 	return out, true
 }
 
-// DeferredAnnotation is where a Tuned object says when changes take effect.
+// DeferredAnnotation of a Tuned object sets when changes take effect.
 const DeferredAnnotation = "tuned.openshift.io/deferred"
 
 // DeferMode is when a profile takes effect.
 type DeferMode string
 
-// The modes.
+// Values of DeferMode.
 const (
 	DeferNever  DeferMode = "never"  // at once
 	DeferAlways DeferMode = "always" // at the next boot
-	// DeferUpdate is at the next boot for a change of the profile that is in
-	// force, at once for a switch to another one.
+	// DeferUpdate is at the next boot for a change of the profile in force, and at once for a
+	// switch to another profile.
 	DeferUpdate DeferMode = "update"
 )
 
-// Deferred reads the annotation. known is false where it has another text than a
-// mode, which means never.
+// Deferred parses the annotation. known is false if its value is not a mode, which means never.
 func Deferred(annotations map[string]string) (mode DeferMode, known bool) {
 	text, ok := annotations[DeferredAnnotation]
 	switch mode := DeferMode(text); mode {
@@ -269,7 +262,7 @@ func Deferred(annotations map[string]string) (mode DeferMode, known bool) {
 	return DeferNever, !ok
 }
 
-// The label by which fettle's operator marks the Profile objects that it writes.
+// The label of the Profile objects that fettle's operator writes.
 const (
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	ManagedBy      = "fettle"
@@ -278,10 +271,10 @@ const (
 // Ours reports whether fettle's operator has written the Profile.
 func (p *Profile) Ours() bool { return p.Labels[ManagedByLabel] == ManagedBy }
 
-// NodeTuningOwner names the object by which the Node Tuning Operator owns a Profile, such
-// as "Tuned default"; "" where it does not, and where fettle's operator has taken the
-// Profile over. Its operand applies such a Profile, and writes its status.
-// Source: openshift/cluster-node-tuning-operator at d2394aa, pkg/operator/controller.go,
+// NodeTuningOwner returns the object through which the Node Tuning Operator owns a Profile,
+// such as "Tuned default"; "" if it does not own it, or if fettle's operator has taken it over.
+// Its operand applies such a Profile, and writes its status. Source:
+// openshift/cluster-node-tuning-operator at d2394aa, pkg/operator/controller.go,
 // getDefaultTunedRefs.
 func (p *Profile) NodeTuningOwner() string {
 	if p.Ours() {
@@ -295,10 +288,10 @@ func (p *Profile) NodeTuningOwner() string {
 	return ""
 }
 
-// GroupVersion is the API's.
+// GroupVersion is the version of the API.
 var GroupVersion = schema.GroupVersion{Group: "tuned.openshift.io", Version: "v1"}
 
-// AddToScheme tells a scheme of the types.
+// AddToScheme registers the types in a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &Tuned{}, &TunedList{}, &Profile{}, &ProfileList{})
 	metav1.AddToGroupVersion(s, GroupVersion)

@@ -20,9 +20,9 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// expand is the text of a configuration with what is in {{ }} replaced. Its variables are
-// those of the environment, those of the user's file, which override these, and UUID
-// (kube-burner 2.7.3, pkg/config: its documentation has the environment before the file).
+// expand returns the text of a configuration with {{ }} replaced. The variables are the
+// environment, the user's file, which overrides it, and UUID (kube-burner 2.7.3, pkg/config;
+// its documentation has the reverse precedence).
 func (o *Options) expand(name string, text []byte) ([]byte, error) {
 	if !strings.Contains(string(text), "{{") {
 		return text, nil
@@ -57,7 +57,7 @@ func (o *Options) expand(name string, text []byte) ([]byte, error) {
 	return []byte(out), nil
 }
 
-// lookup is a variable of the environment, "" for one that is not set.
+// lookup returns a variable of the environment, "" if it is not set.
 func (o *Options) lookup(name string) (string, error) {
 	for _, e := range o.Env {
 		if key, value, _ := strings.Cut(e, "="); key == name {
@@ -67,7 +67,7 @@ func (o *Options) lookup(name string) (string, error) {
 	return "", nil
 }
 
-// userData are the variables of the user's file, of JSON or of YAML.
+// userData returns the variables in the user's file, JSON or YAML.
 func (o *Options) userData() (map[string]any, error) {
 	text, err := o.Read(filepath.Clean(o.UserData))
 	if err != nil {
@@ -92,7 +92,7 @@ func (o *Options) userData() (map[string]any, error) {
 	return values(), nil
 }
 
-// set puts the values of --set into a configuration.
+// set applies the values of --set to a configuration.
 func (o *Options) set(r *strict.Reader, doc *yaml.Node) error {
 	for _, pair := range o.Set {
 		path, value, ok := strings.Cut(pair, "=")
@@ -111,7 +111,7 @@ func (o *Options) set(r *strict.Reader, doc *yaml.Node) error {
 	return nil
 }
 
-// put sets the field of a path, and makes the mappings on the way that there are not.
+// put sets the field at a path, and creates missing mappings on the way.
 func put(n *yaml.Node, path []string, value *yaml.Node) error {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -144,8 +144,8 @@ func put(n *yaml.Node, path []string, value *yaml.Node) error {
 	return put(n.Content[at], path[1:], value)
 }
 
-// keepInputs keeps with the load what its texts read of the environment and of files, so
-// that a run can be resumed when those have changed.
+// keepInputs stores in the load the variables and files that its texts use, so that a run can
+// be resumed after they have changed.
 func keepInputs(l *plan.Load, o Options) error {
 	l.Env, l.Files = map[string]string{}, map[string]string{}
 	in := plan.TextInputs{
@@ -181,12 +181,12 @@ func keepInputs(l *plan.Load, o Options) error {
 	return errors.Join(all...)
 }
 
-// acts reports whether a job does something with objects that are there.
+// acts reports whether a job acts on existing objects.
 func (j *job) acts() bool {
 	return slices.Contains([]string{plan.Patch, plan.Remove, plan.Get}, j.JobType)
 }
 
-// patchTypes are the media types of patches that an API server takes.
+// patchTypes are the media types of patches that an API server accepts.
 var patchTypes = []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml"}
 
 // readActions reads a patch, delete or read job. As in kube-burner, a delete job runs once

@@ -17,7 +17,7 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// given reports whether a field is there and is neither false nor 0.
+// given reports whether a field exists and is neither false nor 0.
 func given(n *yaml.Node, field string) bool {
 	if n == nil {
 		return false
@@ -29,7 +29,7 @@ func given(n *yaml.Node, field string) bool {
 	return v != nil && v.Value != "false" && v.Value != "0" && v.Value != "" && v.Value != "0s"
 }
 
-// readGlobal reads what of the global part is about what is made and how it is judged.
+// readGlobal reads the global fields that affect the objects and the verdict.
 func readGlobal(r *strict.Reader, l *plan.Load, global *yaml.Node, o Options) {
 	if global == nil {
 		return
@@ -63,8 +63,7 @@ func readGlobal(r *strict.Reader, l *plan.Load, global *yaml.Node, o Options) {
 	}
 }
 
-// readHelpers reads the files of templates that all others may call, each by the names that
-// it defines.
+// readHelpers reads the files of templates that all others may call, by the names they define.
 func readHelpers(r *strict.Reader, l *plan.Load, list *yaml.Node, o Options) {
 	if list.Kind != yaml.SequenceNode {
 		if list.ShortTag() != "!!null" {
@@ -82,11 +81,11 @@ func readHelpers(r *strict.Reader, l *plan.Load, list *yaml.Node, o Options) {
 	}
 }
 
-// conditions are kube-burner's names of what fettle measures of pods.
+// conditions maps kube-burner's names of pod conditions to fettle's.
 var conditions = map[string]string{"PodScheduled": "scheduled", "Ready": "ready"}
 
-// readMeasurements makes gates of the thresholds of pod latencies. What is measured is
-// fettle's own: the time from the call until the watch has it.
+// readMeasurements converts thresholds of pod latencies to gates. fettle measures differently:
+// the time from the call until the watch reports the condition.
 func readMeasurements(r *strict.Reader, l *plan.Load, n *yaml.Node) {
 	for _, m := range n.Content {
 		name := strict.Get(m, "name")
@@ -137,14 +136,14 @@ func readThreshold(r *strict.Reader, l *plan.Load, t *yaml.Node) {
 	l.Gates = append(l.Gates, plan.Gate{At: r.At(t), Text: fmt.Sprintf("%s %s <= %s", of, metric, limit)})
 }
 
-// others are the sorts of jobs that do not create objects (kube-burner, docs/reference,
-// "Job types"), and what there is in their place.
+// others maps job types that do not create objects (kube-burner, docs/reference, "Job types")
+// to the alternative.
 var others = map[string]string{
 	"kubevirt": "what a run has made has the label " + plan.RunLabel + ", by which virtctl can be told of it",
 }
 
-// otherWork tells what of a job is no creation of objects, each where it stands, and says
-// whether the job is of another sort altogether.
+// otherWork reports fields of a job that do not create objects, with their lines, and returns
+// whether the job is of another type.
 func otherWork(r *strict.Reader, n *yaml.Node, j *job) bool {
 	at := func(field string) *yaml.Node { return key(n, field) }
 	types := []string{"create", plan.Patch, plan.Remove, plan.Get}
@@ -173,7 +172,7 @@ func otherWork(r *strict.Reader, n *yaml.Node, j *job) bool {
 	return false
 }
 
-// burnerItem is one of the mappings of a list.
+// burnerItem returns the i-th mapping of a list.
 func burnerItem(list *yaml.Node, i int) *yaml.Node {
 	n := list.Content[i]
 	if n.Kind == yaml.AliasNode {
@@ -182,7 +181,7 @@ func burnerItem(list *yaml.Node, i int) *yaml.Node {
 	return n
 }
 
-// key is where a field of a mapping is named, or else the mapping.
+// key returns the key node of a field, or else the mapping.
 func key(n *yaml.Node, field string) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias

@@ -1,5 +1,5 @@
-// burner reads a configuration of kube-burner into a load: its create, patch, delete
-// and read jobs.
+// burner reads a configuration of kube-burner into a load: its create, patch, delete and read
+// jobs.
 
 package format
 
@@ -20,28 +20,28 @@ type Options struct {
 	Read func(name string) ([]byte, error)
 	// Env is the environment, NAME=TEXT each.
 	Env []string
-	// UUID is the benchmark's; "" for a new one.
+	// UUID is the UUID of the benchmark; "" for a new one.
 	UUID string
-	// UserData is the name of a file of variables; "" for none. Set are KEY=VALUE, of which
-	// KEY is the path of a field, as jobs.0.qps.
+	// UserData is the name of a file of variables; "" for none. Set has KEY=VALUE pairs; KEY is
+	// the path of a field, such as jobs.0.qps.
 	UserData string
 	Set      []string
 	// AllowMissing reports whether a missing variable is empty, not a mistake.
 	AllowMissing bool
 }
 
-// BurnerOwn reports whether a document is for this package.
+// BurnerOwn reports whether a document is a kube-burner configuration.
 func BurnerOwn(doc *yaml.Node) bool { return strict.Get(doc, "jobs") != nil }
 
 type burnerConfig struct {
-	// What is measured is fettle's own.
+	// fettle measures in its own way.
 	Global           *yaml.Node `yaml:"global"`
 	MetricsEndpoints *yaml.Node `yaml:"metricsEndpoints"`
 	Jobs             []job      `yaml:"jobs"`
 }
 
-// job has the fields of kube-burner's configuration of a create job (its documentation,
-// reference/configuration). Those that are nodes have no meaning here, and are noted.
+// job has the fields of a create job in kube-burner's configuration (its documentation,
+// reference/configuration). Fields of type node have no effect here, and are noted.
 type job struct {
 	At                     string
 	Name                   string         `yaml:"name"`
@@ -71,7 +71,7 @@ type job struct {
 	WaitForDeletion    *bool         `yaml:"waitForDeletion"`
 	DefaultMissingKeys bool          `yaml:"defaultMissingKeysWithZero"`
 
-	// These would change what the load does, and are not read.
+	// These would change what the load does, and are not supported.
 	Hooks    *yaml.Node `yaml:"hooks"`
 	Watchers *yaml.Node `yaml:"watchers"`
 
@@ -104,10 +104,10 @@ type object struct {
 	RunOnce        bool       `yaml:"runOnce"`
 	RepeatEvery    int        `yaml:"repeatEveryNIterations" min:"1"`
 	Group          *yaml.Node `yaml:"group"`
-	// How kube-burner knows that an object is ready.
+	// kube-burner's conditions for a ready object.
 	WaitOptions *yaml.Node `yaml:"waitOptions"`
 
-	// Of patch, delete and read jobs.
+	// For patch, delete and read jobs.
 	Kind          string       `yaml:"kind"`
 	APIVersion    string       `yaml:"apiVersion"`
 	LabelSelector strict.Pairs `yaml:"labelSelector"`
@@ -123,7 +123,7 @@ const (
 	burnerDefaultWait = 4 * time.Hour
 )
 
-// ReadKubeBurner reads a configuration. The error lists all that is wrong.
+// ReadKubeBurner reads a configuration. The error lists all mistakes.
 func ReadKubeBurner(name string, text []byte, o Options) (*plan.Load, error) {
 	if o.UUID == "" {
 		o.UUID = plan.NewUUID()
@@ -187,14 +187,14 @@ func ReadKubeBurner(name string, text []byte, o Options) (*plan.Load, error) {
 	return l, nil
 }
 
-// nameForm is a DNS name (RFC 1123) that a label can hold, labelForm the value of a label in
+// nameForm matches a DNS name (RFC 1123) that fits into a label, labelForm a label value in
 // Kubernetes.
 var (
 	nameForm  = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
 	labelForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 )
 
-// unused notes the nodes that are there: pairs of a node and its name.
+// unused notes fields without effect: pairs of a node and its name.
 func unused(r *strict.Reader, l *plan.Load, job string, pairs ...any) {
 	for i := 0; i < len(pairs); i += 2 {
 		if n := pairs[i].(*yaml.Node); n != nil {
@@ -203,12 +203,12 @@ func unused(r *strict.Reader, l *plan.Load, job string, pairs ...any) {
 	}
 }
 
-// unread notes a field that would change the load.
+// unread records a field that would change the load.
 func unread(l *plan.Load, at, job, field, what string) {
 	l.Unread = append(l.Unread, plan.Unread{At: at, Field: field, What: "job " + job + ": " + what})
 }
 
-// filled reports whether a node holds something.
+// filled reports whether a node is not empty.
 func filled(n *yaml.Node) bool {
 	if n != nil && n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -216,7 +216,7 @@ func filled(n *yaml.Node) bool {
 	return n != nil && (len(n.Content) > 0 || n.Kind == yaml.ScalarNode && n.Value != "" && n.ShortTag() != "!!null")
 }
 
-// common reads what every sort of job has.
+// common reads the fields of all job types.
 func common(r *strict.Reader, l *plan.Load, j *job) plan.Stage {
 	unused(r, l, "job "+j.Name+": ", j.Measurements, "measurements", j.SkipIndexing, "skipIndexing", j.MetricsClosing, "metricsClosing", j.MetricsAggregate, "metricsAggregate")
 	if filled(j.Hooks) {
@@ -238,7 +238,7 @@ func common(r *strict.Reader, l *plan.Load, j *job) plan.Stage {
 	}
 }
 
-// wait is how long a job waits for what it has made.
+// wait returns how long a job waits for its objects.
 func (j *job) wait() time.Duration {
 	if j.MaxWaitTimeout != nil && *j.MaxWaitTimeout > 0 {
 		return *j.MaxWaitTimeout
@@ -246,8 +246,8 @@ func (j *job) wait() time.Duration {
 	return burnerDefaultWait
 }
 
-// waitsAtEnd reports whether a job waits when it has made everything, kube-burner's
-// default. It takes precedence over podWait.
+// waitsAtEnd reports whether a job waits after creating all objects, kube-burner's default. It
+// takes precedence over podWait.
 func (j *job) waitsAtEnd() bool { return j.WaitWhenFinished == nil || *j.WaitWhenFinished }
 
 func readJob(r *strict.Reader, l *plan.Load, j *job, o Options) {
@@ -265,7 +265,7 @@ func readJob(r *strict.Reader, l *plan.Load, j *job, o Options) {
 		r.FaultAt(j.At, "job %s: it has no objects", j.Name)
 	}
 	s.Labels, s.Annotations = j.NamespaceLabels.Map(), j.NamespaceAnnotations.Map()
-	// Without a namespace it is an error of the plan, where an object needs one.
+	// A missing namespace is an error of the plan, if an object needs one.
 	if s.Prefix, s.Single = j.Namespace, j.NamespacedIterations != nil && !*j.NamespacedIterations; !s.Single && s.Prefix != "" {
 		s.Prefix += "-"
 	}

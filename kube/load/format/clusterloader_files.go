@@ -17,8 +17,8 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// open reads a file that the load names: from the working directory, or else next to the
-// file of the load, as Cluster Loader does.
+// open reads a file that the load names: from the working directory, or else the directory of
+// the load's file, as Cluster Loader does.
 func (r *reading) open(at, name string) (string, []byte) {
 	names := []string{name}
 	if beside := filepath.Join(filepath.Dir(r.File), name); !filepath.IsAbs(name) && beside != filepath.Clean(name) {
@@ -42,7 +42,7 @@ func (r *reading) open(at, name string) (string, []byte) {
 	return "", nil
 }
 
-// contents makes an object of each file, with one key of the object's own name.
+// contents adds an object for each file, with one key that has the object's own name.
 func (r *reading) contents(s *plan.Stage, from strict.Pairs, kind, field string) {
 	for _, p := range from {
 		if p.Text == nil || *p.Text == "" {
@@ -118,7 +118,7 @@ func (r *reading) template(s *plan.Stage, it *clusterloaderItem, p *plan.Pace) {
 	s.Groups = append(s.Groups, plan.Group{At: it.At, Count: it.Num, Template: doc, Parameters: given, File: name, Pace: p, Sync: r.sync(it.Sync)})
 }
 
-// identifier is the parameter that Cluster Loader gives to each template.
+// identifier is the parameter that Cluster Loader passes to each template.
 const identifier = "IDENTIFIER"
 
 func withIdentifier(t *plan.ObjectTemplate, given map[string]string) map[string]string {
@@ -129,7 +129,7 @@ func withIdentifier(t *plan.ObjectTemplate, given map[string]string) map[string]
 	return all
 }
 
-// value is that of a parameter; one without is taken from the environment.
+// value returns the value of a parameter, or else the environment variable of its name.
 func (r *reading) value(p strict.Pair) (string, bool) {
 	if p.Text != nil {
 		return *p.Text, true
@@ -137,7 +137,7 @@ func (r *reading) value(p strict.Pair) (string, bool) {
 	return r.Files.Env(p.Name)
 }
 
-// document is the one document of a text, as JSON.
+// document returns the single document of a text, as JSON.
 func (r *reading) document(name string, text []byte) (json.RawMessage, error) {
 	sub := &strict.Reader{File: name}
 	docs := sub.Documents(text)
@@ -154,15 +154,15 @@ func (r *reading) document(name string, text []byte) (json.RawMessage, error) {
 	return out, sub.Err()
 }
 
-// The fields of a file: those that source 002 documents (tables 5.1 to 5.7), those that are
-// in Cluster Loader's code next to them, and, marked as ours, the extension.
+// Fields of a file: those in source 002 (tables 5.1 to 5.7), further ones in Cluster Loader's
+// code, and fettle's extension, marked as ours.
 
 type file struct {
 	Provider      string               `yaml:"provider"`
 	ClusterLoader *clusterloaderConfig `yaml:"ClusterLoader"`
 }
 
-// bare is a file of the earlier loader, which has no ClusterLoader around its fields.
+// bare is a file of the earlier loader, without ClusterLoader around its fields.
 type bare struct {
 	Provider   string      `yaml:"provider"`
 	Cleanup    bool        `yaml:"cleanup"`
@@ -177,9 +177,9 @@ type clusterloaderConfig struct {
 	Projects   []project   `yaml:"projects"`
 	TuningSets []tuningSet `yaml:"tuningsets"`
 	Sync       *sync       `yaml:"sync"`
-	// IfExists is for the projects that do not say it.
+	// IfExists is the default for projects without it.
 	IfExists string `yaml:"ifexists" oneof:"reuse,delete,fail"`
-	// Quotas are the earlier loader's.
+	// Quotas belongs to the earlier loader.
 	Quotas *yaml.Node `yaml:"quotas"`
 	// Ours.
 	Rate     string         `yaml:"rate"`
@@ -212,7 +212,7 @@ type clusterloaderItem struct {
 	File       string       `yaml:"file"`
 	Parameters strict.Pairs `yaml:"parameters"`
 	Sync       *sync        `yaml:"sync"`
-	// Total and Storage are the earlier loader's.
+	// Total and Storage belong to the earlier loader.
 	Total   *yaml.Node `yaml:"total"`
 	Storage *yaml.Node `yaml:"storage"`
 }

@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// pods adds the pods of a project. The earlier loader's list may begin with the number of
-// all of them, of which the others are percentages then (openshift/svt, utils.py).
+// pods adds the pods of a project. The earlier loader's list may begin with the total, of which
+// the others are percentages (openshift/svt, utils.py).
 func (r *reading) pods(s *plan.Stage, list []clusterloaderItem, pace *plan.Pace) {
 	if len(list) > 0 && list[0].Total != nil && list[0].BaseName == "" && list[0].Num == 0 && list[0].File == "" {
 		at := list[0].At
@@ -35,7 +35,7 @@ func (r *reading) pods(s *plan.Stage, list []clusterloaderItem, pace *plan.Pace)
 	}
 }
 
-// pod adds pods, of a file or of an image alone.
+// pod adds pods from a file or from an image alone.
 func (r *reading) pod(s *plan.Stage, it *clusterloaderItem, p *plan.Pace) {
 	for _, n := range []struct {
 		name string
@@ -113,7 +113,7 @@ func (r *reading) pod(s *plan.Stage, it *clusterloaderItem, p *plan.Pace) {
 	s.Groups = append(s.Groups, g)
 }
 
-// podOf reads a pod, or the spec of one.
+// podOf parses a pod, or the spec of one.
 func podOf(text []byte) (map[string]any, error) {
 	var o map[string]any
 	if err := json.Unmarshal(text, &o); err != nil {
@@ -131,7 +131,7 @@ func podOf(text []byte) (map[string]any, error) {
 	return o, nil
 }
 
-// override gives the variables of the first container other values.
+// override sets environment variables of the first container.
 func override(pod map[string]any, values map[string]string) error {
 	if len(values) == 0 {
 		return nil
@@ -166,8 +166,8 @@ func override(pod map[string]any, values map[string]string) error {
 	return nil
 }
 
-// object adds the objects of a file of manifests, with ${NAME} in them replaced. It is of
-// the extension.
+// object adds the objects of a file of manifests, with ${NAME} replaced. It is part of fettle's
+// extension.
 func (r *reading) object(s *plan.Stage, it *clusterloaderItem, p *plan.Pace) {
 	if it.File == "" {
 		r.FaultAt(it.At, "objects have no file")
@@ -188,7 +188,7 @@ func (r *reading) object(s *plan.Stage, it *clusterloaderItem, p *plan.Pace) {
 			given[x.Name] = value
 		}
 	}
-	// A template without parameters of its own: what is given is what there is.
+	// The template has no parameters of its own: those given are all.
 	parameters := []any{map[string]any{"name": identifier}}
 	for _, n := range slices.Sorted(maps.Keys(given)) {
 		if n != identifier {

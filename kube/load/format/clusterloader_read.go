@@ -21,7 +21,7 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// What holds where a file says nothing.
+// Defaults of a file.
 const (
 	clusterloaderDefaultWait = 5 * time.Minute
 	defaultTimeout           = 10 * time.Minute // of a step and of a sync
@@ -30,13 +30,13 @@ const (
 
 // Files reads the files that a load names.
 type Files struct {
-	// Read reads a file, by an absolute name or one from the working directory.
+	// Read reads a file by its absolute name, or relative to the working directory.
 	Read func(name string) ([]byte, error)
-	// Env is the environment, from which parameters without a value are taken.
+	// Env is the environment, for parameters without a value.
 	Env func(name string) (string, bool)
 }
 
-// Here are the files and the environment of this process.
+// Here reads the files and the environment of this process.
 var Here = Files{Read: readHere, Env: os.LookupEnv}
 
 // readHere reads a file of at most strict.MaxFile bytes.
@@ -55,8 +55,8 @@ func readHere(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// readPipe reads what comes out of a pipe, of at most strict.MaxFile bytes. One that nothing
-// writes to is empty, and is not waited for.
+// readPipe reads a pipe, at most strict.MaxFile bytes. A pipe without a writer is empty, and is
+// not waited for.
 func readPipe(name string) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -70,7 +70,7 @@ func readPipe(name string) ([]byte, error) {
 	return text, err
 }
 
-// ClusterLoaderOwn reports whether a document is for this package.
+// ClusterLoaderOwn reports whether a document is a Cluster Loader file.
 func ClusterLoaderOwn(doc *yaml.Node) bool {
 	return strict.Get(doc, "ClusterLoader") != nil || strict.Get(doc, "projects") != nil
 }
@@ -78,8 +78,8 @@ func ClusterLoaderOwn(doc *yaml.Node) bool {
 //go:embed builtin
 var builtin embed.FS
 
-// BuiltIn is the load that there is without a file: five applications of two deployments
-// each, of kinds that every cluster has.
+// BuiltIn returns the default load: five applications of two deployments each, of kinds that
+// every cluster has.
 func BuiltIn() (*plan.Load, error) {
 	const name = "default.yaml"
 	read := func(name string) ([]byte, error) { return fs.ReadFile(builtin, filepath.Join("builtin", name)) }
@@ -96,8 +96,8 @@ func BuiltIn() (*plan.Load, error) {
 }
 
 // reading reads a file of OpenShift's Cluster Loader (OpenShift 4.4 Scalability and
-// Performance, chapter 5), with fettle's extension of the format. What the documents say
-// works; errors of its code (the manual page of kube/load lists them) are not repeated.
+// Performance, chapter 5), with fettle's extension of the format. It follows the documentation;
+// errors of the original code (listed in kube/load's manual page) are not reproduced.
 type reading struct {
 	strict.Reader
 	Files
@@ -106,8 +106,8 @@ type reading struct {
 	bases map[string]string // where each base name is
 }
 
-// ReadClusterLoader reads a file. The error lists all that is wrong with it and the files that it names,
-// each with file and line.
+// ReadClusterLoader reads a file. The error lists all mistakes in it and in the files that it
+// names, each with file and line.
 func ReadClusterLoader(name string, text []byte, from Files) (*plan.Load, error) {
 	r := &reading{Reader: strict.Reader{File: name}, Files: from, tuned: map[string]*tuningSet{}, bases: map[string]string{}}
 	docs := r.Documents(text)
@@ -189,12 +189,12 @@ func (r *reading) whole(c *clusterloaderConfig) {
 	}
 }
 
-// legacy is a field of the earlier loader's that the later one does not look at.
+// legacy notes a field of the earlier loader that the later one ignores.
 func (r *reading) legacy(n *yaml.Node, name string) {
 	r.note(r.At(n), "%s is of the earlier loader alone, and nothing is made of it", name)
 }
 
-// none notes a number of things that is 0, also where the file does not say it.
+// none notes a number of objects that is 0, also by default.
 func (r *reading) none(at string, num int, of string) {
 	if num == 0 {
 		r.note(at, "%s: num is 0 or missing: none are made", of)
@@ -249,11 +249,11 @@ func (r *reading) project(p *project, ifExists string) {
 	r.load.Stages = append(r.load.Stages, s)
 }
 
-// maxBase is how long a name may be to which a number of five digits is added: a name of
-// RFC 1123 has 63 letters.
+// maxBase is the maximum length of a name that a number of five digits is appended to: a name
+// in RFC 1123 has 63 letters.
 const maxBase = 58
 
-// validBase is true for what may begin a name of RFC 1123 to which a number is added.
+// validBase reports whether base can begin a name in RFC 1123 that ends in a number.
 func validBase(base string) bool {
 	for i := range len(base) {
 		c := base[i]

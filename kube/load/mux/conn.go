@@ -17,27 +17,27 @@ import (
 )
 
 const (
-	// buffer is what is read at a time, and about how much may be waiting to be written.
+	// buffer is the size of a read, and about the maximum of unsent data.
 	buffer = 8 << 10
-	// streamWindow lets an answer be seen to be too large.
+	// streamWindow allows detection of an answer that is too large.
 	streamWindow = MaxAnswer + 64<<10
-	// connWindow is how many bytes of answers the server may have under way.
+	// connWindow is the maximum number of unread answer bytes on a connection.
 	connWindow = 16 << 20
 	// maxHeader caps the header of an answer, in bytes.
 	maxHeader = 64 << 10
-	// writeWithin is how long the server may take nothing, at least.
+	// writeWithin is the minimum time limit for the server to accept data.
 	writeWithin = 30 * time.Second
-	// What RFC 9113 (6.5.2) gives where the server says nothing; it may have any number of
-	// streams then, of which this is enough.
+	// Defaults of RFC 9113 (6.5.2) without settings from the server; it then allows any number of
+	// streams, and this number is enough.
 	firstWindow, firstFrame, firstStreams = 65_535, 16 << 10, 1000
 )
 
-// When a server is asked whether it is there, and given up, if it says nothing while it is
-// waited for. They are variables for tests.
+// Times of silence after which a server is pinged, and after which the connection is given up,
+// while a response is pending. They are variables for tests.
 var pingAfter, pingWithin = 15 * time.Second, 15 * time.Second
 
-// stream is a request under way. Its answer is written by the reader alone until done is
-// closed, and read by the caller after that.
+// stream is a pending request. Only the reader writes its answer until done is closed; then the
+// caller reads it.
 type stream struct {
 	id     uint32
 	window int64 // what may be sent; of conn.mu
@@ -49,14 +49,14 @@ type stream struct {
 	err    error
 }
 
-// conn is a connection. Who holds writing may take mu, never the other way round.
+// conn is a connection. A goroutine that holds writing may lock mu, never the other way round.
 type conn struct {
 	net net.Conn
 	fr  *http2.Framer
 
-	// writing is of what is to be written: the buffer, the compression, the order of
-	// streams. It is sent by a goroutine of its own, whose stack alone TLS needs; room
-	// waits while there is too much of it.
+	// writing protects the unsent data: the buffer, the compression, the order of streams. A
+	// separate goroutine sends it, so that only its stack grows for TLS; room waits while there is
+	// too much of it.
 	writing sync.Mutex
 	room    *sync.Cond
 	out     bytes.Buffer
@@ -83,7 +83,7 @@ type conn struct {
 	taken int // bytes of answers that the server has not been given back; of the reader
 }
 
-// open begins with HTTP/2 on a connection.
+// open starts HTTP/2 on a connection.
 func open(n net.Conn) (*conn, error) {
 	c := &conn{
 		net: n, some: make(chan struct{}, 1), next: 1, streams: map[uint32]*stream{},
@@ -117,7 +117,7 @@ func open(n net.Conn) (*conn, error) {
 	return c, nil
 }
 
-// lock is for writing.
+// lock locks writing.
 func (c *conn) lock() { c.writing.Lock() }
 
 func (c *conn) unlock() {
@@ -125,7 +125,7 @@ func (c *conn) unlock() {
 	c.tell()
 }
 
-// tell tells the writer that there is something, or that the connection has ended.
+// tell wakes the writer because of new data, or the end of the connection.
 func (c *conn) tell() {
 	select {
 	case c.some <- struct{}{}:
@@ -133,8 +133,7 @@ func (c *conn) tell() {
 	}
 }
 
-// write sends what is to be written, all that there is at a time, until the connection
-// ends.
+// write sends all pending data at a time, until the connection ends.
 func (c *conn) write() {
 	defer func() { // who came to wait after the connection failed is told now
 		c.lock()
@@ -169,7 +168,7 @@ func (c *conn) going() bool {
 	return c.err == nil
 }
 
-// usable reports whether the connection takes another request.
+// usable reports whether the connection accepts another request.
 func (c *conn) usable() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,7 +200,7 @@ func (c *conn) exchange(req *http.Request) (*stream, error) {
 	}
 }
 
-// enter waits until the server allows another stream, and takes it.
+// enter waits until the server allows another stream, and reserves it.
 func (c *conn) enter(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -227,7 +226,7 @@ func (c *conn) wake() {
 	c.mu.Unlock()
 }
 
-// await returns when there is a window for a stream, or it has ended.
+// await returns when a stream has a window, or has ended.
 func (c *conn) await(ctx context.Context, s *stream) (ended bool, err error) {
 	defer context.AfterFunc(ctx, c.wake)()
 	c.mu.Lock()
@@ -245,21 +244,21 @@ func (c *conn) await(ctx context.Context, s *stream) (ended bool, err error) {
 	}
 }
 
-// cancel gives a stream up and tells the server.
+// cancel cancels a stream and sends the reset to the server.
 func (c *conn) cancel(s *stream, code http2.ErrCode) {
 	c.lock()
 	c.reset(s, code)
 	c.unlock()
 }
 
-// reset is cancel for who is writing.
+// reset is cancel for callers that hold writing.
 func (c *conn) reset(s *stream, code http2.ErrCode) {
 	if c.finish(s, http2.StreamError{StreamID: s.id, Code: code}) {
 		_ = c.fr.WriteRSTStream(s.id, code) // into memory
 	}
 }
 
-// finish ends a stream; false if it has ended before.
+// finish ends a stream. It returns false if the stream has ended before.
 func (c *conn) finish(s *stream, err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -277,7 +276,7 @@ func (c *conn) finish(s *stream, err error) bool {
 	return true
 }
 
-// fail ends the connection and all that is under way on it.
+// fail ends the connection and all pending streams.
 func (c *conn) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -299,7 +298,7 @@ func (c *conn) fail(err error) {
 	c.tell()
 }
 
-// look finds a server that says nothing any more.
+// look detects an unresponsive server.
 func (c *conn) look() {
 	c.mu.Lock()
 	waited, over := len(c.streams) > 0 || !c.settled, c.err != nil

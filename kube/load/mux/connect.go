@@ -16,11 +16,11 @@ import (
 	"fettle.dev/fettle/kube/cluster"
 )
 
-// keepAlive is how often the kernel asks a silent server whether it is there.
+// keepAlive is the interval of the kernel's TCP keep-alive probes.
 const keepAlive = 30 * time.Second
 
-// Connect returns the API server of a configuration, with connections for so many requests at a
-// time. Behind a proxy, and without TLS, they are client-go's own.
+// Connect returns the API server of a configuration, with connections for inFlight concurrent
+// requests. Behind a proxy, and without TLS, it uses client-go's own.
 func Connect(config *rest.Config, inFlight int) (*cluster.Server, error) {
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -50,8 +50,8 @@ func Connect(config *rest.Config, inFlight int) (*cluster.Server, error) {
 	return cluster.New(base, whole, lanes...).As(config.UserAgent).Within(config.Timeout), nil
 }
 
-// ordinary is a transport of client-go's. It shares a connection between transports of one
-// configuration; a dialer of its own makes it another one.
+// ordinary returns a client-go transport. client-go shares a connection between transports of
+// equal configurations; a separate dialer prevents that.
 func ordinary(config *rest.Config) (http.RoundTripper, error) {
 	own := rest.CopyConfig(config)
 	if own.Dial == nil {
@@ -60,7 +60,7 @@ func ordinary(config *rest.Config) (http.RoundTripper, error) {
 	return rest.TransportFor(own)
 }
 
-// proxy says whether a proxy stands between.
+// proxy reports whether requests go through a proxy.
 func proxy(config *rest.Config, base *url.URL) (bool, error) {
 	ask := config.Proxy
 	if ask == nil {
@@ -73,7 +73,7 @@ func proxy(config *rest.Config, base *url.URL) (bool, error) {
 	return by != nil, nil
 }
 
-// shared is a connection that many requests share.
+// shared returns a transport that multiplexes requests over one connection.
 func shared(config *rest.Config, base *url.URL) (http.RoundTripper, error) {
 	plain, err := ordinary(config)
 	if err != nil {

@@ -1,11 +1,10 @@
-// Package mux sends many requests at a time over one connection of HTTP/2 (RFC 9113). A
-// request that waits for its answer is an entry in a table and its caller: there are no
-// goroutines, timers and buffers for each, as golang.org/x/net/http2's own client has, with
-// whose framer and header compression this is made. It is for small bodies and answers that
-// are read whole; what streams goes another way. With 2,000 requests under way a load takes
-// 52 MiB and 0.2 ms of processor time for an object; over client-go's transport it took 96 to
-// 178 MiB and 0.44 to 0.72 ms (kube-apiserver 1.37, 5,000 config maps of 1 KB in one run).
-// The goals are 64 MB and 0.25 ms.
+// Package mux sends many concurrent requests over one connection of HTTP/2 (RFC 9113). A
+// pending request is a table entry and its caller: it has no goroutines, timers or buffers of
+// its own, unlike in golang.org/x/net/http2's client, whose framer and header compression are
+// used. It is for small bodies and answers that are read whole, not for streams. With 2,000
+// pending requests a load takes 52 MiB and 0.2 ms of processor time for an object; over
+// client-go's transport it took 96 to 178 MiB and 0.44 to 0.72 ms (kube-apiserver 1.37, 5,000
+// config maps of 1 KB in one run). The goals are 64 MB and 0.25 ms.
 package mux
 
 import (
@@ -21,19 +20,19 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// MaxAnswer is the largest body of an answer, in bytes. An object of Kubernetes has 1.5 MiB
-// at most where etcd's limit is as it comes (--max-request-bytes).
+// MaxAnswer is the largest body of an answer, in bytes. An object of Kubernetes has at most 1.5
+// MiB with etcd's default limit (--max-request-bytes).
 const MaxAnswer = 4 << 20
 
-// dialWithin is how long a connection may take to be opened.
+// dialWithin is the time limit for opening a connection.
 const dialWithin = 30 * time.Second
 
-// Transport is one connection to one server, opened when it is needed and anew when it is
-// lost or the server sends its clients elsewhere.
+// Transport is one connection to one server, opened on demand, and again after it is lost or
+// the server sends its clients away.
 type Transport struct {
-	// Dial opens a connection and agrees on its protocol.
+	// Dial opens a connection and negotiates its protocol.
 	Dial func(context.Context) (*tls.Conn, error)
-	// Plain takes the requests where the server has not agreed to HTTP/2.
+	// Plain sends the requests if the server does not support HTTP/2.
 	Plain http.RoundTripper
 
 	mu      sync.Mutex
@@ -42,13 +41,13 @@ type Transport struct {
 	dialing *dialing
 }
 
-// dialing is a connection that is being opened; all who want it wait for the one.
+// dialing is a connection being opened; all requests wait for the same one.
 type dialing struct {
 	done chan struct{}
 	err  error
 }
 
-// get is the connection; nil for none of HTTP/2.
+// get returns the connection; nil if it does not use HTTP/2.
 func (t *Transport) get(ctx context.Context) (*conn, error) {
 	for {
 		t.mu.Lock()
@@ -101,12 +100,12 @@ func (t *Transport) dial(d *dialing) {
 	close(d.done)
 }
 
-// tries is how often a request is sent that the server has not looked at.
+// tries is the maximum number of attempts for a request that the server has not processed.
 const tries = 3
 
-// RoundTrip sends a request, whose body has a known length, and returns when its answer is
-// whole, whose body then is a Whole. Of its header the Content-Type, Retry-After and
-// Warning are kept. What the server is sure not to have looked at is sent again.
+// RoundTrip sends a request, whose body has a known length, and returns when the answer is
+// complete; its body is a Whole. Of its header the Content-Type, Retry-After and Warning are
+// kept. A request that the server certainly has not processed is sent again.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		defer req.Body.Close()
@@ -138,11 +137,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// errAway means that the server closes the connection, and has not looked at the request.
+// errAway means that the server closes the connection, and has not processed the request.
 var errAway = errors.New("the server is closing the connection")
 
-// unseen says of an error that the server has not looked at the request (RFC 9113, 6.8 and
-// 8.7).
+// unseen reports whether err means that the server has not processed the request (RFC 9113, 6.8
+// and 8.7).
 func unseen(err error) bool {
 	var stream http2.StreamError
 	return errors.Is(err, errAway) || errors.As(err, &stream) && stream.Code == http2.ErrCodeRefusedStream
@@ -154,7 +153,7 @@ type Whole struct {
 	text []byte
 }
 
-// Bytes is all of it, whatever has been read.
+// Bytes returns the whole body, regardless of what has been read.
 func (w Whole) Bytes() []byte { return w.text }
 
 // Close does nothing.

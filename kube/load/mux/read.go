@@ -33,14 +33,14 @@ func (c *conn) read() {
 	}
 }
 
-// stream is the one with a number; nil for one that has ended.
+// stream returns the stream with an ID; nil if it has ended.
 func (c *conn) stream(id uint32) *stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.streams[id]
 }
 
-// frame does what a frame says. An error ends the connection.
+// frame processes a frame. An error ends the connection.
 func (c *conn) frame(f http2.Frame) error {
 	switch f := f.(type) {
 	case *http2.MetaHeadersFrame:
@@ -104,7 +104,7 @@ func (c *conn) onHeader(s *stream, f *http2.MetaHeadersFrame) error {
 }
 
 func (c *conn) onData(f *http2.DataFrame) error {
-	// What is padding counts too, and what comes for a stream that is given up.
+	// Padding counts too, and so does data for a canceled stream.
 	if c.taken += int(f.Length); c.taken > connWindow/2 {
 		c.lock()
 		err := c.fr.WriteWindowUpdate(0, uint32(c.taken))
@@ -188,7 +188,7 @@ func (c *conn) onWindow(f *http2.WindowUpdateFrame) error {
 	return nil
 }
 
-// onGoAway ends what the server will not look at; the rest comes to its end.
+// onGoAway ends the streams that the server will not process; the others complete.
 func (c *conn) onGoAway(f *http2.GoAwayFrame) {
 	c.mu.Lock()
 	c.away = true

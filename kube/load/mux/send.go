@@ -15,10 +15,10 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// errFull means that the server has come to allow fewer streams in the meantime.
+// errFull means that the server has meanwhile reduced the number of streams.
 var errFull = errors.New("too many streams")
 
-// begin gives a stream its number, in the order in which headers are written.
+// begin assigns a stream's ID, in the order in which headers are written.
 func (c *conn) begin(s *stream) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,7 +41,7 @@ func (c *conn) begin(s *stream) error {
 	return nil
 }
 
-// send writes a request. When it fails, there is no stream.
+// send writes a request. After an error the stream does not exist.
 func (c *conn) send(ctx context.Context, req *http.Request, s *stream) error {
 	left := int64(0)
 	if req.Body != nil {
@@ -91,7 +91,7 @@ func (c *conn) send(ctx context.Context, req *http.Request, s *stream) error {
 	return nil
 }
 
-// waitForRoom waits, for who is writing, until not too much is waiting to be sent.
+// waitForRoom waits, holding writing, until there is not too much unsent data.
 func (c *conn) waitForRoom() {
 	for c.out.Len() > buffer && c.going() {
 		c.tell()
@@ -99,7 +99,7 @@ func (c *conn) waitForRoom() {
 	}
 }
 
-// grant is how much of a body may be written now, and takes it from the windows.
+// grant takes the number of body bytes that may be written now from the windows.
 func (c *conn) grant(s *stream, left int64) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

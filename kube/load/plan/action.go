@@ -11,26 +11,26 @@ import (
 	"time"
 )
 
-// action is one thing that is done with one object: an action of a stage, in one iteration.
+// action is an action of a stage on one object, in one iteration.
 type action struct {
 	stage, number, iteration, object int32
 }
 
-// Actions is the number of things that are done with objects of the run.
+// Actions returns the number of actions on objects of the run.
 func (p *Plan) Actions() int { return len(p.actions) }
 
-// Action is what is done with which object.
+// Action returns an action and the index of its object.
 func (p *Plan) Action(i int) (a *Action, object int) {
 	x := p.actions[i]
 	return &p.stages[x.stage].of.Actions[x.number], int(x.object)
 }
 
-// Selector is the query of labels of the run's own objects that an action is for.
+// Selector returns the label query for the run's objects that an action selects.
 func (p *Plan) Selector(a *Action) string {
 	return RunLabel + "=" + p.Run + "," + Selected(a.Labels)
 }
 
-// Selected are labels as a query has them.
+// Selected returns labels as a query.
 func Selected(labels map[string]string) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
@@ -39,8 +39,8 @@ func Selected(labels map[string]string) string {
 	return strings.Join(all, ",")
 }
 
-// Patch is the body of a patch of an object that has a uid, and its media type. Where another
-// object has the name by now, the uid has the server refuse it.
+// Patch returns the body of a patch for an object with a UID, and its media type. If another
+// object has the name by then, the UID makes the server refuse the patch.
 func (p *Plan) Patch(i int, uid string) (body []byte, mediaType string, err error) {
 	x := p.actions[i]
 	s := &p.stages[x.stage]
@@ -73,7 +73,7 @@ func (p *Plan) Patch(i int, uid string) (body []byte, mediaType string, err erro
 	return body, a.PatchType, err
 }
 
-// Media types of patches that are not like the others.
+// Media types of patches that need special treatment.
 const (
 	jsonPatch  = "application/json-patch+json"
 	ApplyPatch = "application/apply-patch+yaml"
@@ -85,7 +85,7 @@ type patch struct {
 	variables func() map[string]any
 }
 
-// act adds the operations of a stage that does something with objects.
+// act adds the operations of a stage that acts on objects.
 func (p *Plan) act(ctx context.Context, number int, st *stage, every time.Duration, each bool) error {
 	s := st.of
 	objects := make([][]int32, len(s.Actions))
@@ -153,14 +153,14 @@ func (p *Plan) act(ctx context.Context, number int, st *stage, every time.Durati
 		}
 	}
 	p.add(Op{Do: Drain})
-	// The first of each text, so that a mistake is known beforehand.
+	// The first of each text, so that mistakes are found beforehand.
 	if err := p.try(begin); err != nil {
 		return err
 	}
 	return p.rescale(ctx, &p.stages[number], begin)
 }
 
-// try makes the first patch of each action.
+// try renders the first patch of each action.
 func (p *Plan) try(from int) error {
 	tried := map[int32]bool{}
 	for i := from; i < len(p.actions); i++ {
@@ -176,8 +176,8 @@ func (p *Plan) try(from int) error {
 	return nil
 }
 
-// matching are the objects that are there when a stage begins and have the kind and the
-// labels of an action.
+// matching returns the objects that exist when a stage begins and have the kind and labels of
+// an action.
 func (p *Plan) matching(a *Action) ([]int32, error) {
 	var all []int32
 	for i := range p.objects {
@@ -222,7 +222,7 @@ func HasLabels(labels, want map[string]string) bool {
 	return true
 }
 
-// GroupOf is the group of an apiVersion, "" for the core's.
+// GroupOf returns the group of an apiVersion, "" for the core group.
 func GroupOf(apiVersion string) string {
 	group, _, named := strings.Cut(apiVersion, "/")
 	if !named {
@@ -231,7 +231,7 @@ func GroupOf(apiVersion string) string {
 	return group
 }
 
-// KindOf is the kind of the objects of an action as the server has it, as far as it is known.
+// KindOf returns the server's kind for the objects of an action, if known.
 func (p *Plan) KindOf(a *Action) (Kind, bool) {
 	for k := range p.kinds {
 		if k.Kind == a.Kind && GroupOf(k.APIVersion) == GroupOf(a.APIVersion) {

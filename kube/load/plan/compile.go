@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// The variables of each object; those that are generated come behind them.
+// Variables of each object, followed by the generated ones.
 const (
 	varReplica = iota
 	varIteration
@@ -21,7 +21,7 @@ const (
 	varFirstGenerated
 )
 
-// body is one of the objects that a group makes for each replica.
+// body is one of the objects that a group creates for each replica.
 type body struct {
 	kind      Kind
 	name      *Skeleton
@@ -30,17 +30,17 @@ type body struct {
 	scale     scale
 }
 
-// group is a compiled one.
+// group is a compiled Group.
 type group struct {
 	of *Group
-	// make are the objects for the values of the variables.
+	// make returns the objects for values of the variables.
 	make      func(values []string) ([]map[string]any, error)
 	generated []generated
-	// bodies are those of every replica where these differ in texts alone; each, for each
-	// iteration and replica, where they do not.
+	// bodies are the bodies for every replica if replicas differ only in texts; otherwise each has
+	// them by iteration and replica.
 	bodies []body
 	each   [][]body
-	// plain reports of a Text that its replicas differ in texts alone.
+	// plain reports whether replicas of a Text differ only in texts.
 	plain bool
 }
 
@@ -49,16 +49,16 @@ type generated struct {
 	generate  func(number func() uint64) string
 }
 
-// compiler is one call of Compile.
+// compiler is the state of one call of Compile.
 type compiler struct {
 	load  *Load
 	run   string
 	kinds Kinds
-	// missing are kinds that the server has not, with where they are asked for.
+	// missing are kinds that the server lacks, with where they are used.
 	missing []Missing
 }
 
-// source makes the function that makes the objects of a group.
+// source sets the function that makes the objects of a group.
 func (c *compiler) source(s *Stage, g *Group) (*group, error) {
 	out := &group{of: g}
 	switch {
@@ -115,11 +115,10 @@ func (c *compiler) source(s *Stage, g *Group) (*group, error) {
 	return out, nil
 }
 
-// identifier is the parameter of a template that is the number of the replica.
+// identifier is the template parameter for the number of the replica.
 const identifier = "IDENTIFIER"
 
-// differsInText reports whether replicas of a group differ in nothing but where the variables
-// stand.
+// differsInText reports whether replicas of a group differ only at the variables.
 func (g *group) differsInText() bool {
 	switch {
 	case g.of.Text != "":
@@ -134,9 +133,8 @@ func (g *group) differsInText() bool {
 	return true
 }
 
-// compile makes the bodies of a group.
-//
-// index is the number of the first of them among the objects of a job of kube-burner.
+// compile makes the bodies of a group. index is the number of its first object among the
+// objects of a kube-burner job.
 func (c *compiler) compile(s *Stage, g *Group, index int) (*group, error) {
 	out, err := c.source(s, g)
 	if err != nil {
@@ -174,10 +172,10 @@ func (c *compiler) compile(s *Stage, g *Group, index int) (*group, error) {
 	return out, nil
 }
 
-// maxEach caps the replicas that are kept one by one.
+// maxEach caps the replicas whose bodies are kept individually.
 const maxEach = 20_000
 
-// values are those of the variables for one replica; those of an object have its number.
+// values returns the variables of one replica; those of an object include its number.
 func (g *group) values(seed uint64, s *Stage, iteration, replica, object int) []string {
 	values := make([]string, varFirstGenerated, varFirstGenerated+len(g.generated))
 	values[varJobIteration] = strconv.Itoa(iteration)
@@ -196,7 +194,7 @@ func (g *group) values(seed uint64, s *Stage, iteration, replica, object int) []
 	return values
 }
 
-// bodies makes the objects for values, and cuts them at marks; "" is not a mark.
+// bodies makes the objects for values, and cuts them at the marks that are not "".
 func (c *compiler) bodies(s *Stage, g *group, values, marks []string, index int) ([]body, error) {
 	objects, err := g.make(values)
 	if err != nil {
@@ -217,11 +215,11 @@ func (c *compiler) bodies(s *Stage, g *group, values, marks []string, index int)
 	return out, nil
 }
 
-// Labels and annotations of what a run makes.
+// Labels and annotations of a run's objects.
 const (
-	// RunLabel has the run; pods that controllers make have it too.
+	// RunLabel holds the run; pods of controllers have it too.
 	RunLabel = "fettle.dev/load-run"
-	// ObjectNote has the number of the object in the run's plan.
+	// ObjectNote holds the number of the object in the run's plan.
 	ObjectNote = "fettle.dev/load-object"
 )
 
@@ -269,7 +267,7 @@ func (c *compiler) body(o map[string]any, labels map[string]string, number strin
 	return b, nil
 }
 
-// marksOf are marks without those that are none.
+// marksOf replaces empty marks by a text that never occurs.
 func marksOf(marks []string) []string {
 	out := slices.Clone(marks)
 	for i, m := range out {
@@ -280,7 +278,7 @@ func marksOf(marks []string) []string {
 	return out
 }
 
-// kind finds a kind, and notes one that the server has not.
+// kind finds a kind, and records one that the server lacks.
 func (c *compiler) kind(version, name string) Kind {
 	if k, ok := c.kinds.find(version, name); ok {
 		return k
@@ -326,7 +324,7 @@ func decode(text []byte) (map[string]any, error) {
 	return o, err
 }
 
-// decodeJSON reads one JSON value; numbers stay as they are written.
+// decodeJSON decodes one JSON value; numbers stay as they are written.
 func decodeJSON(data []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()

@@ -17,25 +17,25 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// TextTemplate is a parsed template in Go's language, as kube-burner has them.
+// TextTemplate is a parsed template in Go's language, as in kube-burner.
 type TextTemplate struct {
 	file string
 	t    *template.Template
-	// fixed reports that a text depends on nothing but the values.
+	// fixed reports whether a text depends only on the values.
 	fixed bool
 
 	mu     sync.Mutex // of random, which one execution has at a time
 	random *rand.Rand
 }
 
-// maxText caps what one template makes, in bytes.
+// maxText caps the output of one template, in bytes.
 const maxText = 4 << 20
 
-// undefined is the error of the parser for a function that it does not know.
+// undefined matches the parser's error for an unknown function.
 var undefined = regexp.MustCompile(`function "([^"]*)" not defined`)
 
-// ParseText parses a template with Go's functions, those of sprig and those of kube-burner.
-// Functions that read outside the template ask in.
+// ParseText parses a template with the functions of Go, sprig and kube-burner. Functions that
+// read outside the template use in.
 func ParseText(file, text string, in TextInputs) (*TextTemplate, error) {
 	t := &TextTemplate{file: file}
 	option := "missingkey=error"
@@ -61,7 +61,7 @@ func ParseText(file, text string, in TextInputs) (*TextTemplate, error) {
 	return t, nil
 }
 
-// missing names what to use in place of an unknown function.
+// missing returns what to use in place of an unknown function.
 func missing(name string, functions template.FuncMap) string {
 	if why := removed[name]; why != "" {
 		return "; this function of kube-burner is not supported: " + why
@@ -69,7 +69,7 @@ func missing(name string, functions template.FuncMap) string {
 	return text.Suggest(name, slices.Sorted(maps.Keys(functions))) + "; there are the functions of Go, of sprig 3.3 and of kube-burner (" + strings.Join(own, ", ") + ")"
 }
 
-// limited is a buffer that does not grow for ever.
+// limited is a buffer with a maximum size.
 type limited struct{ bytes.Buffer }
 
 func (l *limited) Write(p []byte) (int, error) {
@@ -79,7 +79,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// Text executes the template. Its random functions give the same for the same seed.
+// Text executes the template. Its random functions are deterministic for a seed.
 func (t *TextTemplate) Text(values map[string]any, seed uint64) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,14 +91,13 @@ func (t *TextTemplate) Text(values map[string]any, seed uint64) (string, error) 
 	return out.String(), nil
 }
 
-// noEntry is the error of a template for a variable that there is not.
+// noEntry matches a template's error for a missing variable.
 var noEntry = regexp.MustCompile(`map has no entry for key "([^"]*)"`)
 
-// Fixed reports whether a text depends on nothing but the values.
+// Fixed reports whether a text depends only on the values.
 func (t *TextTemplate) Fixed() bool { return t.fixed }
 
-// MissingKey returns the variable that a template used and did not have, of an error of
-// Text; "" of any other error.
+// MissingKey returns the missing variable in an error of Text; "" for any other error.
 func MissingKey(err error) string {
 	if err != nil {
 		if found := noEntry.FindStringSubmatch(err.Error()); found != nil {
@@ -108,16 +107,16 @@ func MissingKey(err error) string {
 	return ""
 }
 
-// randomStream is the second half of each seed, so that others with that seed draw other
-// numbers.
+// randomStream is the second half of each seed, which separates the random numbers from other
+// users of that seed.
 const randomStream = 0x676f74657874
 
-// Objects executes the template and reads the objects that it makes.
+// Objects executes the template and decodes its objects.
 func (t *TextTemplate) Objects(values map[string]any, seed uint64) ([]map[string]any, error) {
 	return t.objects(values, seed, "apiVersion", "kind")
 }
 
-// Mapping executes the template and reads the one mapping that it makes, as a patch is.
+// Mapping executes the template and decodes its single mapping, such as a patch.
 func (t *TextTemplate) Mapping(values map[string]any, seed uint64) (map[string]any, error) {
 	all, err := t.objects(values, seed)
 	if err == nil && len(all) != 1 {
@@ -152,9 +151,8 @@ func (t *TextTemplate) objects(values map[string]any, seed uint64, fields ...str
 	return out, r.Err()
 }
 
-// Plain reports whether the template only writes these fields where they are named, each
-// by itself, and calls nothing random, so that what it makes for one value differs from
-// what it makes for another in nothing but the values.
+// Plain reports whether the template only inserts these fields, each by itself, and calls
+// nothing random, so that its output differs between values only at the fields.
 func (t *TextTemplate) Plain(fields ...string) bool {
 	if len(t.t.Templates()) > 1 || !t.fixed {
 		return false
@@ -171,7 +169,7 @@ func (t *TextTemplate) Plain(fields ...string) bool {
 	return true
 }
 
-// dotForm finds a dot that is all of the values, and not the beginning of a field.
+// dotForm matches a dot that means all values, not the beginning of a field.
 var dotForm = regexp.MustCompile(`\.([^a-zA-Z0-9_]|$)|\$`)
 
 // unsteady reports whether a template calls a random function.

@@ -16,18 +16,18 @@ import (
 	"github.com/Masterminds/sprig/v3"
 )
 
-// TextInputs are what a template sees in addition to its values. A run stores all of it, so
-// that resume makes the same objects.
+// TextInputs are the inputs of a template in addition to its values. A run stores all of them,
+// so that resume creates the same objects.
 type TextInputs struct {
 	// Helpers are templates that this one may call.
 	Helpers []Helper
 	// MissingZero reports whether a missing variable is empty, not a mistake.
 	MissingZero bool
-	// Env is a variable of the environment, File the content of a file; nil where a template
-	// has none.
+	// Env returns a variable of the environment, File the content of a file; nil if templates have
+	// none.
 	Env  func(name string) (string, error)
 	File func(name string) (string, error)
-	// Now is the time that the function now gives.
+	// Now is the time that the function now returns.
 	Now time.Time
 }
 
@@ -43,7 +43,7 @@ var own = []string{"Binomial", "GetIPAddress", "GetSubnet24", "IndexToCombinatio
 // random are the functions whose result depends on the seed.
 var random = []string{"randAlpha", "randAlphaNum", "randAscii", "randBytes", "randInt", "randNumeric", "shuffle", "uuidv4"}
 
-// removed are functions of sprig that are not here, with why.
+// removed maps unsupported functions of sprig to the reason.
 var removed = func() map[string]string {
 	const again = "its text is another one each time, and resume could not make the same object; write the text into the template"
 	all := map[string]string{"getHostByName": "a plan asks no network; write the address into the template"}
@@ -56,7 +56,7 @@ var removed = func() map[string]string {
 	return all
 }()
 
-// functions are those of one template.
+// functions returns the functions of one template.
 func (t *TextTemplate) functions(in TextInputs) template.FuncMap {
 	all := template.FuncMap(sprig.GenericFuncMap())
 	for name := range removed {
@@ -91,7 +91,7 @@ func (t *TextTemplate) functions(in TextInputs) template.FuncMap {
 		"env":       in.env,
 		"expandenv": in.expand,
 
-		// sprig's are in the order of a Go map, which is another one each time.
+		// sprig's use the order of a Go map, which varies.
 		"keys":   keys,
 		"values": values,
 
@@ -113,7 +113,7 @@ func (t *TextTemplate) functions(in TextInputs) template.FuncMap {
 	return all
 }
 
-// printable are the characters of ASCII from the space to the tilde.
+// printable returns the characters of ASCII from the space to the tilde.
 func printable() string {
 	var all strings.Builder
 	for c := byte(' '); c <= '~'; c++ {
@@ -122,7 +122,7 @@ func printable() string {
 	return all.String()
 }
 
-// draw is a text of n random letters.
+// draw returns a text of n random letters.
 func (t *TextTemplate) draw(letters string, n int) (string, error) {
 	if n < 0 || n > maxText {
 		return "", fmt.Errorf("%d random letters: want 0 to %d", n, maxText)
@@ -145,7 +145,7 @@ func (t *TextTemplate) bytes(n int) (string, error) {
 	return base64.StdEncoding.EncodeToString(raw), nil
 }
 
-// UUID is a random UUID (version 4) of two numbers.
+// UUID returns a random UUID (version 4) from two numbers.
 func UUID(number func() uint64) string {
 	a, b := number(), number()
 	a = a&^0xf000 | 0x4000
@@ -153,7 +153,7 @@ func UUID(number func() uint64) string {
 	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", a>>32, a>>16&0xffff, a&0xffff, b>>48, b&(1<<48-1))
 }
 
-// NewUUID is a random UUID.
+// NewUUID returns a random UUID.
 func NewUUID() string { return UUID(rand.Uint64) }
 
 func (in *TextInputs) env(name string) (string, error) {
@@ -173,7 +173,7 @@ func (in *TextInputs) expand(text string) (string, error) {
 	return out, failed
 }
 
-// binomial is how many sets of k of n things there are (gonum's combin.Binomial, which
+// binomial returns the number of sets of k of n things (gonum's combin.Binomial, which
 // kube-burner calls).
 func binomial(n, k int) (int, error) {
 	if n < 0 || k < 0 || k > n {
@@ -190,9 +190,9 @@ func binomial(n, k int) (int, error) {
 	return all, nil
 }
 
-// combination is the set of k of the numbers below n with an index among all of them, in
-// their order (gonum's combin.IndexToCombination). dst, which kube-burner's templates give
-// as nil or a list, is not used.
+// combination returns the set of k of the numbers below n at an index in their order (gonum's
+// combin.IndexToCombination). dst, which kube-burner's templates pass as nil or a list, is
+// ignored.
 func combination(_ []int, index, n, k int) ([]int, error) {
 	if n > maxList {
 		return nil, fmt.Errorf("IndexToCombination: %d numbers: want %d at most", n, maxList)
@@ -219,7 +219,7 @@ func combination(_ []int, index, n, k int) ([]int, error) {
 	return set, nil
 }
 
-// addresses are those of one iteration, so many of a list with spaces between.
+// addresses returns the addresses of one iteration from a space-separated list.
 func addresses(list string, iteration, each int) (string, error) {
 	all := strings.Split(list, " ")
 	from := iteration * each
@@ -229,10 +229,9 @@ func addresses(list string, iteration, each int) (string, error) {
 	return strings.Join(all[from:from+each], " "), nil
 }
 
-// These replace functions of sprig whose text would differ each time, or could fill the
-// memory.
+// These replace functions of sprig whose result would vary, or could fill the memory.
 
-// timed are functions of sprig that take the time of the clock for a value that is not one.
+// timed returns functions of sprig that use the clock for a value that is not a time.
 func timed(all template.FuncMap, now time.Time) template.FuncMap {
 	date, in := all["date"].(func(string, any) string), all["dateInZone"].(func(string, any, string) string)
 	html, htmlIn := all["htmlDate"].(func(any) string), all["htmlDateInZone"].(func(any, string) string)
@@ -294,7 +293,7 @@ func repeat(n int, text string) (string, error) {
 	return strings.Repeat(text, n), nil
 }
 
-// maxList caps how long a list is that a template makes.
+// maxList caps the length of a list that a template makes.
 const maxList = 1_000_000
 
 func until(n int) ([]int, error) {
@@ -322,7 +321,7 @@ func untilStep(from, to, step int) ([]int, error) {
 	return all, nil
 }
 
-// capped are functions of sprig whose result an argument sizes.
+// capped returns functions of sprig whose result size depends on an argument.
 func capped(all template.FuncMap) template.FuncMap {
 	indent, nindent := all["indent"].(func(int, string) string), all["nindent"].(func(int, string) string)
 	seq := all["seq"].(func(...int) string)

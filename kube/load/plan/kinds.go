@@ -30,7 +30,7 @@ func (k Kind) Path(namespace string) string {
 	return p + "/" + k.Resource
 }
 
-// Kinds are those of a server; nil if unknown.
+// Kinds are the kinds of a server; nil if unknown.
 type Kinds []Kind
 
 func (all Kinds) find(version, kind string) (Kind, bool) {
@@ -41,10 +41,10 @@ func (all Kinds) find(version, kind string) (Kind, bool) {
 	return all[i], true
 }
 
-// namespaceKind is that of namespaces.
+// namespaceKind is the kind of namespaces.
 var namespaceKind = Kind{"v1", "Namespace", "namespaces", false}
 
-// usual are the kinds of Kubernetes and OpenShift that plans without a server know.
+// usual are the kinds of Kubernetes and OpenShift for plans without a server.
 var usual = func() Kinds {
 	var all Kinds
 	add := func(namespaced bool, of map[string]string) {
@@ -78,21 +78,21 @@ var usual = func() Kinds {
 	return all
 }()
 
-// legacy are the groups of OpenShift's kinds that templates of its early versions have as v1.
+// legacy maps OpenShift's kinds that early templates have as v1 to their groups.
 var legacy = map[string]string{
 	"BuildConfig": "build.openshift.io/v1", "Build": "build.openshift.io/v1", "DeploymentConfig": "apps.openshift.io/v1",
 	"ImageStream": "image.openshift.io/v1", "Route": "route.openshift.io/v1", "Template": "template.openshift.io/v1",
 }
 
-// podHolders are the kinds with a pod template, with the path to it in the spec.
+// podHolders maps kinds with a pod template to its path in the spec.
 var podHolders = map[string][]string{
 	"Deployment": {"template"}, "ReplicaSet": {"template"}, "StatefulSet": {"template"}, "DaemonSet": {"template"},
 	"ReplicationController": {"template"}, "DeploymentConfig": {"template"}, "Job": {"template"},
 	"CronJob": {"jobTemplate", "spec", "template"},
 }
 
-// ToAll reports whether the controllers of Kubernetes and OpenShift put an object of a
-// resource (configmaps) with this name and these annotations into each namespace.
+// ToAll reports whether controllers of Kubernetes and OpenShift create an object of a resource
+// (configmaps) with this name and annotations in each namespace.
 func ToAll(resource, name string, annotations map[string]string) bool {
 	switch resource {
 	case "configmaps":
@@ -108,14 +108,15 @@ func ToAll(resource, name string, annotations map[string]string) bool {
 	return false
 }
 
-// ByOpenShift reports whether only OpenShift puts such an object into each namespace.
+// ByOpenShift reports whether only OpenShift creates such an object in each namespace.
 func ByOpenShift(resource, name string) bool {
 	return name != "default" && name != "kube-root-ca.crt" && ToAll(resource, name, nil)
 }
 
-// Account returns the service account of a secret with these annotations: a token, or the
-// credentials to pull images. They do not tell whether a controller has made it: a user can
-// ask for a token in the same way. "" with true is one of OpenShift's without the account.
+// Account returns the service account of a secret with these annotations: a token, or
+// credentials to pull images. They do not show whether a controller created it: a user can
+// request a token in the same way. It returns "" and true for one of OpenShift's without the
+// account.
 func Account(annotations map[string]string) (account string, is bool) {
 	if account, is = annotations["kubernetes.io/service-account.name"]; is {
 		return account, true
@@ -129,21 +130,21 @@ func Account(annotations map[string]string) (account string, is bool) {
 	return "", is
 }
 
-// MaxObjects is how many objects a plan has at most.
+// MaxObjects is the maximum number of objects of a plan.
 const MaxObjects = 2_000_000
 
 // ErrTooLarge means that a load has more than MaxObjects objects.
 var ErrTooLarge = errors.New("the load is too large")
 
-// ErrTwice means that two objects of a load have one name.
+// ErrTwice means that two objects of a load have the same name.
 var ErrTwice = errors.New("would be made twice")
 
 func tooLarge(at string, n int) error {
 	return fmt.Errorf("%s: %w: %d objects, and %d is the most that is planned", at, ErrTooLarge, n, MaxObjects)
 }
 
-// bounded refuses a load of too many objects by its counts alone, of which a group's are
-// taken for one object each: nothing is made, in memory either.
+// bounded refuses a load with too many objects by its counts alone, with one object per group
+// and replica, before anything is made in memory.
 func bounded(l *Load) error {
 	all := 0
 	for i := range l.Stages {
@@ -170,7 +171,7 @@ func bounded(l *Load) error {
 	return nil
 }
 
-// objects is how many a compiled group makes in all iterations of its stage.
+// objects returns the number of objects that a compiled group creates in its stage.
 func (g *group) objects(s *Stage) int {
 	if g.each == nil {
 		return s.Times(g.of) * max(0, g.of.Count) * len(g.bodies)

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// Len is the number of objects.
+// Len returns the number of objects.
 func (p *Plan) Len() int { return len(p.objects) }
 
-// body of an object; nil for a namespace of the stage.
+// body returns the body of an object; nil for a namespace of the stage.
 func (p *Plan) body(i int) *body {
 	o := p.objects[i]
 	if o.group < 0 {
@@ -23,7 +23,7 @@ func (p *Plan) body(i int) *body {
 	return &p.stages[o.stage].groups[o.group].at(int(o.iteration), int(o.replica))[o.body]
 }
 
-// Kind is that of an object.
+// Kind returns the kind of an object.
 func (p *Plan) Kind(i int) Kind {
 	if b := p.body(i); b != nil {
 		return b.kind
@@ -31,14 +31,14 @@ func (p *Plan) Kind(i int) Kind {
 	return namespaceKind
 }
 
-// StageSpace says that an object is a namespace of a stage, and what is to happen if there
-// is one of its name.
+// StageSpace reports whether an object is a namespace of a stage, and returns what to do if its
+// name exists.
 func (p *Plan) StageSpace(i int) (ifExists string, ok bool) {
 	o := p.objects[i]
 	return p.stages[o.stage].of.IfExists, o.group < 0
 }
 
-// Waits reports whether an object is waited for, where such are.
+// Waits reports whether a wait for objects includes this one.
 func (p *Plan) Waits(i int) bool {
 	o := p.objects[i]
 	return o.group < 0 || !p.stages[o.stage].of.Groups[o.group].NoWait
@@ -47,7 +47,7 @@ func (p *Plan) Waits(i int) bool {
 // Removes reports whether a stage of the plan deletes an object.
 func (p *Plan) Removes(i int) bool { return p.removed[int32(i)] }
 
-// At is where in the file an object is from.
+// At returns where in the file an object comes from.
 func (p *Plan) At(i int) string {
 	o := p.objects[i]
 	s := p.stages[o.stage]
@@ -57,7 +57,7 @@ func (p *Plan) At(i int) string {
 	return s.of.Groups[o.group].At
 }
 
-// Unit is the same for objects of one replica, and different for others that follow.
+// Unit is equal for objects of one replica, and differs between consecutive replicas.
 func (p *Plan) Unit(i int) int {
 	o := p.objects[i]
 	if o.group < 0 {
@@ -72,7 +72,7 @@ func (p *Plan) values(i int) []string {
 	return s.groups[o.group].values(p.Load.Seed, s.of, int(o.iteration), int(o.replica), i)
 }
 
-// Namespace is that of an object; "" for one that is in none.
+// Namespace returns the namespace of an object; "" for a cluster-wide one.
 func (p *Plan) Namespace(i int) string {
 	o, b := p.objects[i], p.body(i)
 	switch {
@@ -91,7 +91,7 @@ func (p *Plan) Namespace(i int) string {
 	return s.namespaces[int(o.iteration)/s.of.PerNamespace]
 }
 
-// Name is that of an object.
+// Name returns the name of an object.
 func (p *Plan) Name(i int) string {
 	o, b := p.objects[i], p.body(i)
 	if b == nil {
@@ -110,8 +110,8 @@ func (p *Plan) Body(i int) []byte {
 	return b.text.Text(p.values(i))
 }
 
-// Pods is how many pods an object has at once when it is made; perNode reports that it has
-// one on each node.
+// Pods returns how many pods an object has at once when it is created; perNode reports whether
+// it has one on each node.
 func (p *Plan) Pods(i int) (n int, perNode bool) {
 	if b := p.body(i); b != nil {
 		return b.scale.pods(), b.scale.of == onNodes
@@ -119,7 +119,7 @@ func (p *Plan) Pods(i int) (n int, perNode bool) {
 	return 0, false
 }
 
-// Describe names an object for people.
+// Describe returns the name of an object for people.
 func (p *Plan) Describe(i int) string {
 	name := p.Name(i)
 	if space := p.Namespace(i); space != "" {
@@ -128,7 +128,7 @@ func (p *Plan) Describe(i int) string {
 	return p.Kind(i).Kind + " " + name
 }
 
-// unique refuses two objects of one name.
+// unique refuses two objects with the same name.
 func (p *Plan) unique(ctx context.Context) error {
 	seed := maphash.MakeSeed()
 	seen := make(map[uint64]int32, len(p.objects))
@@ -151,7 +151,7 @@ func (p *Plan) unique(ctx context.Context) error {
 	return nil
 }
 
-// Sum is the same for plans that make the same objects at the same places.
+// Sum returns a checksum that is equal for plans with the same objects at the same paths.
 func (p *Plan) Sum() string {
 	h := sha256.New()
 	var text []byte
@@ -170,15 +170,15 @@ func (p *Plan) Sum() string {
 }
 
 // Skeleton is a JSON text with holes, so that thousands of objects that differ in a few texts
-// are put together without being serialized.
+// are assembled without serialization.
 type Skeleton struct {
 	pieces [][]byte // one more than holes
 	holes  []int    // which variable goes there
 	size   int      // about the length of the text, in bytes
 }
 
-// Cut makes a skeleton of a JSON text in which marks stand for the variables of the same
-// number. A mark is letters and digits that are nowhere else in the text.
+// Cut makes a skeleton from a JSON text in which marks stand for the variables of the same
+// index. Marks are letters and digits that occur nowhere else in the text.
 func Cut(text []byte, marks []string) *Skeleton {
 	s := &Skeleton{size: len(text)}
 	for {
@@ -197,7 +197,7 @@ func Cut(text []byte, marks []string) *Skeleton {
 	}
 }
 
-// Text returns the text with the values of the variables, each escaped for a text of JSON.
+// Text returns the text with the values of the variables, escaped for JSON strings.
 func (s *Skeleton) Text(values []string) []byte {
 	dst := make([]byte, 0, s.size)
 	for i, hole := range s.holes {
@@ -207,7 +207,7 @@ func (s *Skeleton) Text(values []string) []byte {
 	return append(dst, s.pieces[len(s.pieces)-1]...)
 }
 
-// appendEscaped writes a value as it stands between the quotes of a text.
+// appendEscaped appends a value escaped for a JSON string.
 func appendEscaped(dst []byte, value string) []byte {
 	for i := range len(value) {
 		if c := value[i]; c < 0x20 || c >= 0x7f || strings.IndexByte(`"\<>&`, c) >= 0 {
@@ -218,8 +218,8 @@ func appendEscaped(dst []byte, value string) []byte {
 	return append(dst, value...)
 }
 
-// Mark is the i-th of marks that are not in a text. Marks are decimal digits, so that one
-// may stand where a number does.
+// Mark returns the i-th mark, which does not occur in text. Marks are decimal digits, so that
+// one may replace a number.
 func Mark(text string, i int) string {
 	for n := 7346210937 + 1009*i; ; n += 1_000_003 {
 		if m := fmt.Sprint(n); !strings.Contains(text, m) {

@@ -1,6 +1,6 @@
-// Package plan makes of a load the ordered list of what a run does: which objects it makes,
-// under names that are the same each time, and where it waits. It sends no request: the
-// kinds of a server are an argument.
+// Package plan compiles a load into the ordered list of a run's operations: which objects it
+// creates, under reproducible names, and where it waits. It sends no requests: the kinds of a
+// server are an argument.
 package plan
 
 import (
@@ -12,29 +12,29 @@ import (
 	"time"
 )
 
-// Missing is a kind that the server has not.
+// Missing is a kind that the server lacks.
 type Missing struct {
 	APIVersion string `json:"api_version"`
 	Kind       string `json:"kind"`
 }
 
-// Plan is the ordered list of what a run does.
+// Plan is the ordered list of a run's operations.
 type Plan struct {
 	Run  string
 	Load *Load
 	Ops  []Op
-	// Missing are kinds that the server does not have, or that are unknown without one.
+	// Missing are kinds that the server lacks, or that are unknown without a server.
 	Missing []Missing
 	Kinds   []Kind // that the objects are of
-	// Notes are what a reader should know of it.
+	// Notes are warnings.
 	Notes []string
 
 	objects []object
 	actions []action
 	stages  []stage
 	removed map[int32]bool // objects that a stage deletes
-	// What patches make of the number of pods: by object at the end and at most, and after
-	// an action.
+	// Effects of patches on the number of pods: by object at the end and at most, and after an
+	// action.
 	scales  map[int32]scale
 	most    map[int32]int32
 	patched map[int32]int32
@@ -50,33 +50,33 @@ type stage struct {
 	patches    []patch // of its actions
 }
 
-// object is one that is made; group is -1 for a namespace of the stage, whose number
-// iteration is then.
+// object is an object to create; group is -1 for a namespace of the stage, whose index is
+// iteration.
 type object struct {
 	stage, group, iteration, replica, body int32
 }
 
-// Do is what an operation does.
+// Do is the kind of an operation.
 type Do int
 
-// The operations.
+// Kinds of operations.
 const (
-	// Create makes the objects From up to before To, one unit each Every, or one object
-	// where Each.
+	// Create creates the objects From up to before To, one unit every Every, or one object if
+	// Each.
 	Create Do = iota
-	// Drain waits until the answers to all requests are there.
+	// Drain waits for the answers to all requests.
 	Drain
-	// Settle waits until the objects From up to before To are ready, Timeout long.
+	// Settle waits until the objects From up to before To are ready, at most for Timeout.
 	Settle
 	// Pause waits for Timeout.
 	Pause
-	// Listen opens the server of the Sync that comes.
+	// Listen starts the server of a later Sync.
 	Listen
-	// Sync is a synchronisation of the pods of the objects From up to before To.
+	// Sync synchronizes the pods of the objects From up to before To.
 	Sync
-	// Act does the actions From up to before To, all of them the one of Action.
+	// Act carries out the actions From up to before To, all for Action.
 	Act
-	// Gone waits until no object of the run is left that Action is for, Timeout long.
+	// Gone waits until no object of the run that Action selects is left, at most for Timeout.
 	Gone
 )
 
@@ -89,11 +89,11 @@ type Op struct {
 	Timeout  time.Duration
 	Sync     *SyncPoint
 	Action   *Action
-	// Acted reports whether From and To of Settle are actions, whose objects are meant.
+	// Acted reports whether From and To of Settle index actions, whose objects are meant.
 	Acted bool
-	// At is where in the file it is from.
+	// At is where in the file it comes from.
 	At string
-	// Must reports whether the run fails when Settle is not done in time.
+	// Must reports whether the run fails if Settle exceeds its time limit.
 	Must bool
 }
 
@@ -113,9 +113,9 @@ func Versions(ctx context.Context, load *Load) ([]string, error) {
 	return all, nil
 }
 
-// Compile makes the plan of a load for a run. kinds are those of the server, nil where
-// there is none. One of more than MaxObjects objects is ErrTooLarge, one with two objects of
-// one name ErrTwice; a large one takes seconds, and ends with ctx.
+// Compile compiles a load for a run. kinds are the server's kinds, nil without a server. It
+// returns ErrTooLarge for more than MaxObjects objects, and ErrTwice for two objects with the
+// same name. A large load takes seconds; ctx cancels it.
 func Compile(ctx context.Context, load *Load, run string, kinds Kinds) (*Plan, error) {
 	if err := bounded(load); err != nil {
 		return nil, err
@@ -238,10 +238,10 @@ func (p *Plan) stage(ctx context.Context, c *compiler, number int) error {
 	return nil
 }
 
-// waitsFor reports whether an iteration is waited for where the iterations of a stage are.
-// kube-burner waits once for a namespace (pkg/burner/create.go of 2.7, namespacesWaited):
-// behind the first iteration in it, or in the job where no object needs a namespace of its
-// own, and behind all iterations of a job without namespaced iterations.
+// waitsFor reports whether a stage that waits for its iterations waits for this one.
+// kube-burner waits once per namespace (pkg/burner/create.go of 2.7, namespacesWaited): after
+// its first iteration, or once in a job where no object needs a namespace of its own, and after
+// all iterations of a job without namespaced iterations.
 func (st *stage) waitsFor(iteration int) bool {
 	switch s := st.of; {
 	case !s.Burner || s.Single:
@@ -254,7 +254,7 @@ func (st *stage) waitsFor(iteration int) bool {
 }
 
 // elsewhere reports whether all objects of a group name their namespace: kube-burner waits for
-// such where it waits first, and never again (pkg/burner/waiters.go of 2.7, object.ready).
+// these at its first wait, and never again (pkg/burner/waiters.go of 2.7, object.ready).
 func (g *group) elsewhere() bool {
 	for _, bodies := range append(slices.Clip(g.each), g.bodies) {
 		for _, b := range bodies {
@@ -282,7 +282,7 @@ func (p *Plan) put(o object, k Kind) {
 	}
 }
 
-// group adds what a group makes in one iteration.
+// group adds the objects of a group in one iteration.
 func (p *Plan) group(stage, number, iteration int, g *group, every time.Duration, each bool) {
 	pace := g.of.Pace
 	begin, from := len(p.objects), len(p.objects)
@@ -319,7 +319,7 @@ func (p *Plan) group(stage, number, iteration int, g *group, every time.Duration
 	}
 }
 
-// at are the bodies of a replica.
+// at returns the bodies of a replica.
 func (g *group) at(iteration, replica int) []body {
 	if g.each == nil {
 		return g.bodies

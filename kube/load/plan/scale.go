@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// scale is what of an object decides how many pods it has. Counts that are not set are -1.
+// scale has the fields of an object that determine its number of pods; -1 if not set.
 type scale struct {
 	of                                 podsOf
 	replicas, parallelism, completions int32
 	suspended                          bool
 }
 
-// podsOf is how a kind has pods.
+// podsOf is how a kind creates pods.
 type podsOf int8
 
 const (
@@ -39,7 +39,7 @@ func scaleOf(kind string, spec map[string]any) scale {
 	return s
 }
 
-// set takes the fields of a spec, of which null is not set.
+// set applies the fields of a spec; null unsets one.
 func (s *scale) set(spec map[string]any) {
 	for name, to := range map[string]*int32{"replicas": &s.replicas, "parallelism": &s.parallelism, "completions": &s.completions} {
 		if value, ok := spec[name]; ok {
@@ -51,8 +51,8 @@ func (s *scale) set(spec map[string]any) {
 	}
 }
 
-// countOf is a count of a spec, -1 where none is set. One above a million is a variable's
-// place, which counts as 1.
+// countOf returns a count of a spec, -1 if it is not set. A count above a million is the mark
+// of a variable, which counts as 1.
 func countOf(value any) int32 {
 	var text string
 	switch v := value.(type) {
@@ -71,7 +71,7 @@ func countOf(value any) int32 {
 	return int32(n)
 }
 
-// pods is how many there are at once.
+// pods returns how many pods there are at once.
 func (s scale) pods() int {
 	or := func(n, missing int32) int {
 		if n < 0 {
@@ -93,7 +93,7 @@ func (s scale) pods() int {
 	return 0
 }
 
-// finished is how many pods of a Job end well.
+// finished returns how many pods of a Job complete.
 func (s scale) finished() int {
 	switch {
 	case s.of != untilCompleted || s.suspended || s.pods() == 0:
@@ -104,17 +104,17 @@ func (s scale) finished() int {
 	return int(s.completions)
 }
 
-// Patched is how many pods an object has after a patch that sets how many it is to have.
+// Patched returns the number of pods of an object after a patch that sets it.
 func (p *Plan) Patched(action int) (pods int, ok bool) {
 	n, ok := p.patched[int32(action)]
 	return int(n), ok
 }
 
-// Finished is how many pods of an object have ended when it is done, those of a Job: they
-// stay until it is deleted.
+// Finished returns how many pods of a Job have ended when it is done: they stay until it is
+// deleted.
 func (p *Plan) Finished(i int) int { return p.scaleAtEnd(i).finished() }
 
-// PodsInAll is how many pods an object makes, one after the other, patches included.
+// PodsInAll returns how many pods an object creates over time, patches included.
 func (p *Plan) PodsInAll(i int) int {
 	n, _ := p.Pods(i)
 	return max(n, int(p.most[int32(i)]), p.Finished(i))
@@ -130,7 +130,7 @@ func (p *Plan) scaleAtEnd(i int) scale {
 	return scale{}
 }
 
-// rescale finds the patches from an action on that change how many pods an object has.
+// rescale finds the patches, from an action on, that change an object's number of pods.
 func (p *Plan) rescale(ctx context.Context, st *stage, from int) error {
 	type made struct{ number, iteration int32 }
 	same := map[made]map[string]any{}
@@ -164,14 +164,14 @@ func (p *Plan) rescale(ctx context.Context, st *stage, from int) error {
 	return nil
 }
 
-// mayScale reports whether a patch can change how many pods an object has.
+// mayScale reports whether a patch can change an object's number of pods.
 func (p *Plan) mayScale(a *Action) bool {
 	of := podKinds[a.Kind]
 	return (of == byReplicas || of == untilCompleted) &&
 		(len(p.Load.Helpers) > 0 || slices.ContainsFunc([]string{"replicas", "parallelism", "completions", "suspend"}, func(s string) bool { return strings.Contains(a.Text, s) }))
 }
 
-// specOf are the fields of the spec that a patch sets; those that it removes are null.
+// specOf returns the fields of the spec that a patch sets; removed ones are null.
 func specOf(body []byte, media string) map[string]any {
 	if media != jsonPatch {
 		var o struct{ Spec map[string]any }
@@ -201,11 +201,11 @@ func specOf(body []byte, media string) map[string]any {
 	return all
 }
 
-// counted is what is counted: objects of a kind in a namespace, or everywhere.
+// counted is a counter's key: objects of a kind in a namespace, or everywhere.
 type counted struct{ kind, space string }
 
-// standing counts what there is while a plan goes on: what is made, what patches change, and
-// what is gone when the plan goes on only behind that.
+// standing counts the existing objects during a plan: created, changed by patches, and deleted
+// if the plan waits for the deletion.
 type standing struct {
 	p         *Plan
 	now, most map[counted]int
@@ -213,7 +213,7 @@ type standing struct {
 	there     []bool
 }
 
-// standingOf goes through a plan.
+// standingOf runs the counters through a plan.
 func standingOf(ctx context.Context, p *Plan) (*standing, error) {
 	s := &standing{p: p, now: map[counted]int{}, most: map[counted]int{}, pods: make([]int, p.Len()), there: make([]bool, p.Len())}
 	deleted := map[*Action][]int{}
@@ -244,7 +244,7 @@ func standingOf(ctx context.Context, p *Plan) (*standing, error) {
 	return s, nil
 }
 
-// add counts so many more of a kind.
+// add adds n to the counters of a kind.
 func (s *standing) add(kind, space string, n int) {
 	for _, of := range []counted{{kind, ""}, {kind, space}} {
 		s.now[of] += n
@@ -264,7 +264,7 @@ func (s *standing) made(i int) {
 	s.have(i, n)
 }
 
-// have sets how many pods an object has.
+// have sets the number of pods of an object.
 func (s *standing) have(i, n int) {
 	if n != s.pods[i] && s.there[i] {
 		s.add("Pod", s.p.Namespace(i), n-s.pods[i])
@@ -272,7 +272,7 @@ func (s *standing) have(i, n int) {
 	}
 }
 
-// remove takes away objects, and what is in those that are namespaces.
+// remove removes objects, and the content of those that are namespaces.
 func (s *standing) remove(objects []int) {
 	spaces := map[string]bool{}
 	take := func(i int) {

@@ -5,61 +5,60 @@ import (
 	"time"
 )
 
-// Schema is the name of the JSON form.
+// Schema is the schema of the JSON form.
 const Schema = "fettle/cluster-load/v1"
 
-// What happens to a namespace of the load that is there already.
+// What to do with an existing namespace of the load.
 const (
 	Fail   = "fail"   // the run ends before anything is made
 	Reuse  = "reuse"  // it is used, and left
 	Delete = "delete" // it is deleted and made anew, if a run of fettle's has made it
 )
 
-// MostInFlight is how many requests one process keeps under way at most.
+// MostInFlight is the maximum number of concurrent requests of one process.
 const MostInFlight = 5000
 
-// Load is a cluster load as a plain value: readers of files make it, and a plan is compiled
-// from it. It holds the content of every file that was named, so that a run can be resumed
-// when those have changed.
+// Load is a cluster load as a plain value: readers of files produce it, and a plan is compiled
+// from it. It contains every named file, so that a run can be resumed after these have changed.
 type Load struct {
 	Schema string `json:"schema"`
-	// File is what it was read from, Format of what sort that is: cluster-loader,
-	// kube-burner or built-in.
+	// File is the file it was read from, Format its format: cluster-loader, kube-burner or
+	// built-in.
 	File   string `json:"file"`
 	Format string `json:"format"`
-	// Cleanup removes what the run has made when it has ended.
+	// Cleanup removes the run's objects at its end.
 	Cleanup bool    `json:"cleanup,omitempty"`
 	Stages  []Stage `json:"stages"`
 	// Sync is waited for at the end of all stages.
 	Sync *SyncPoint `json:"sync,omitempty"`
-	// Rate is how many objects are started in a second at most; 0 for no limit.
+	// Rate is the maximum number of objects started per second; 0 for no limit.
 	Rate float64 `json:"rate_per_s,omitempty"`
-	// InFlight is how many requests are under way at most; 0 for the default.
+	// InFlight is the maximum number of concurrent requests; 0 for the default.
 	InFlight int `json:"in_flight,omitempty"`
-	// Seed is that of generated parameters.
+	// Seed is the seed of generated parameters.
 	Seed uint64 `json:"seed"`
-	// Wait is how long to wait at the end until all that runs is ready; 0 not at all.
+	// Wait is the time limit for everything to become ready at the end; 0 does not wait.
 	Wait time.Duration `json:"wait_ns"`
-	// Gates are thresholds of the run ("ready p99 < 5s"), each with where it stands.
+	// Gates are thresholds of the run ("ready p99 < 5s"), each with its place in the file.
 	Gates []Gate `json:"gates,omitempty"`
-	// Notes are what a reader should know of the file that is no mistake.
+	// Notes are remarks about the file that are not mistakes.
 	Notes []string `json:"notes,omitempty"`
-	// Unread are fields of the file that would change the load and are not read: it is
-	// refused unless the user says to ignore them.
+	// Unread are fields of the file that would change the load and are not supported: it is
+	// refused unless the user ignores them.
 	Unread []Unread `json:"unread,omitempty"`
 
-	// UUID is the benchmark's that templates see; "" for the name of the run.
+	// UUID is the benchmark's UUID for templates; "" for the name of the run.
 	UUID string `json:"uuid,omitempty"`
-	// ReadAt is when the file was read, which is the time that templates see.
+	// ReadAt is when the file was read, which is the time in templates.
 	ReadAt time.Time `json:"read_at,omitzero"`
-	// Helpers are templates that every Text may call; Env and Files what the texts ask for
-	// of the environment and of files.
+	// Helpers are templates that every Text may call; Env and Files are the variables and files
+	// that the texts use.
 	Helpers []Helper          `json:"helpers,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
 	Files   map[string]string `json:"files,omitempty"`
 }
 
-// Unread is a field that is not read.
+// Unread is an unsupported field.
 type Unread struct {
 	At    string `json:"at"`
 	Field string `json:"field"`
@@ -72,72 +71,71 @@ type Gate struct {
 	Text string `json:"text"`
 }
 
-// Stage is a part of a load that begins when the one before it has ended: a project of
-// Cluster Loader, a job of kube-burner.
+// Stage is a part of a load that begins after the previous one: a project of Cluster Loader, a
+// job of kube-burner.
 type Stage struct {
 	At   string `json:"at"`
 	Name string `json:"name"`
-	// Namespaces are named Prefix0, Prefix1 and on; Prefix alone where Single.
+	// Namespaces are named Prefix0, Prefix1 and so on, or Prefix alone if Single.
 	Prefix string `json:"prefix"`
 	Single bool   `json:"single,omitempty"`
-	// Iterations is how often the groups are made; PerNamespace of them, 1 or more, share
-	// a namespace.
+	// Iterations is how often the groups are created; PerNamespace of them, 1 or more, share a
+	// namespace.
 	Iterations   int               `json:"iterations"`
 	PerNamespace int               `json:"per_namespace"`
 	IfExists     string            `json:"if_exists"`
 	Labels       map[string]string `json:"labels,omitempty"`
 	Annotations  map[string]string `json:"annotations,omitempty"`
 	Groups       []Group           `json:"groups"`
-	// Rate is how many objects are started in a second at most; 0 for no limit.
+	// Rate is the maximum number of objects started per second; 0 for no limit.
 	Rate float64 `json:"rate_per_s,omitempty"`
-	// Between is waited after each iteration, After at the end of the stage.
+	// Between is the pause after each iteration, After the one after the stage.
 	Between time.Duration `json:"between_ns,omitempty"`
 	After   time.Duration `json:"after_ns,omitempty"`
-	// WaitEach and Wait are how long to wait until what was made is ready, at the end of
-	// each iteration and of the stage; 0 not at all.
+	// WaitEach and Wait are the time limits for objects to become ready, after each iteration and
+	// after the stage; 0 does not wait.
 	WaitEach time.Duration `json:"wait_each_ns,omitempty"`
 	Wait     time.Duration `json:"wait_ns,omitempty"`
 	// Burner reports whether it is a job of kube-burner: replicas are numbered from 1, objects
-	// have kube-burner's labels, and namespaces are made only where an object of the stage
-	// is in one and names none of its own. Prefix may be "" then.
+	// have kube-burner's labels, and namespaces are created only if an object of the stage needs
+	// one and names none. Prefix may then be "".
 	Burner bool `json:"burner,omitempty"`
-	// Actions make this a stage that makes nothing: it does something with objects that
-	// stages before it have made, Iterations times. Parallel starts those of all iterations
-	// at once.
+	// Actions make this a stage that creates nothing: it acts Iterations times on objects of
+	// earlier stages. Parallel starts the actions of all iterations at once.
 	Actions  []Action `json:"actions,omitempty"`
 	Parallel bool     `json:"parallel,omitempty"`
 }
 
-// What an action does with an object.
+// Operations of an action.
 const (
 	Patch  = "patch"
 	Remove = "delete"
 	Get    = "read"
 )
 
-// Action is one thing that is done with each object of the run that has a kind and labels.
+// Action is an operation on each object of the run that has a kind and labels.
 type Action struct {
 	At         string            `json:"at"`
 	Do         string            `json:"do"` // Patch, Remove or Get
 	APIVersion string            `json:"api_version"`
 	Kind       string            `json:"kind"`
 	Labels     map[string]string `json:"labels"`
-	// PatchType is the media type of a patch, Text its template, of JSON or of YAML, and
-	// File where that is from.
+	// PatchType is the media type of a patch, Text its template in JSON or YAML, and File the file
+	// of that.
 	PatchType   string          `json:"patch_type,omitempty"`
 	Text        string          `json:"text,omitempty"`
 	JSON        bool            `json:"json,omitempty"`
 	File        string          `json:"file,omitempty"`
 	Variables   json.RawMessage `json:"variables,omitempty"`
 	MissingZero bool            `json:"missing_zero,omitempty"`
-	// Gone is how long to wait until the objects are gone; 0 not at all. After is waited
-	// behind the action.
+	// Gone is the time limit for the objects to be gone; 0 does not wait. After is the pause after
+	// the action.
 	Gone   time.Duration `json:"gone_ns,omitempty"`
 	After  time.Duration `json:"after_ns,omitempty"`
 	NoWait bool          `json:"no_wait,omitempty"`
 }
 
-// Namespaces is how many the stage has.
+// Namespaces returns the number of the stage's namespaces.
 func (s *Stage) Namespaces() int {
 	if s.Single {
 		return 1
@@ -145,10 +143,10 @@ func (s *Stage) Namespaces() int {
 	return over(s.Iterations, s.PerNamespace)
 }
 
-// Times is in how many iterations a group of the stage is made.
+// Times returns in how many iterations a group of the stage is created.
 func (s *Stage) Times(g *Group) int { return over(s.Iterations, max(1, g.Every)) }
 
-// over is n / by rounded up, also where their sum would overflow; 0 for n below 1.
+// over returns n / by rounded up without overflow; 0 for n below 1.
 func over(n, by int) int {
 	if n < 1 {
 		return 0
@@ -156,34 +154,32 @@ func over(n, by int) int {
 	return (n-1)/by + 1
 }
 
-// Group is so many of one sort of thing in each iteration. One of Pod, Manifest, Template
-// and Text says what.
+// Group is a number of equal objects in each iteration, defined by one of Pod, Manifest,
+// Template and Text.
 type Group struct {
 	At    string `json:"at"`
 	Count int    `json:"count"`
-	// Name is the beginning of the names of pods, NAME-pod-0 and on, or the job that a
-	// Text sees as its own.
+	// Name is the prefix of pod names, NAME-pod-0 and so on, or the job's name for a Text.
 	Name string `json:"name,omitempty"`
 
 	// Pod is the spec of a pod.
 	Pod json.RawMessage `json:"pod,omitempty"`
-	// Manifest is an object as it is.
+	// Manifest is an object without variables.
 	Manifest json.RawMessage `json:"manifest,omitempty"`
-	// Template is one of OpenShift's, which is given Parameters; a parameter that it has
-	// not is a mistake, but IDENTIFIER, the number of the replica, which is given where
-	// the template has it.
+	// Template is an OpenShift template, with its Parameters; an unknown parameter is a mistake,
+	// except IDENTIFIER, the number of the replica, which is set if the template has it.
 	Template json.RawMessage `json:"template,omitempty"`
-	// Text is a template as kube-burner's, in Go's language, which sees Variables.
+	// Text is a template of kube-burner, in Go's language, with Variables.
 	Text       string            `json:"text,omitempty"`
 	Variables  json.RawMessage   `json:"variables,omitempty"`
 	Parameters map[string]string `json:"parameters,omitempty"`
-	// File is the file that it is from.
+	// File is the file that it comes from.
 	File string `json:"file,omitempty"`
-	// MissingZero reports whether a variable that a Text asks for and has not is empty.
+	// MissingZero reports whether a missing variable of a Text is empty.
 	MissingZero bool `json:"missing_zero,omitempty"`
 
-	// Every says that it is made in each Every-th iteration alone, and that its iterations
-	// are counted by that; 0 and 1 are all.
+	// Every creates it only in each Every-th iteration, and numbers its iterations by that; 0 and
+	// 1 are all.
 	Every int `json:"every,omitempty"`
 	// NoWait reports whether the run does not wait until it is ready.
 	NoWait bool `json:"no_wait,omitempty"`
@@ -192,33 +188,32 @@ type Group struct {
 	Sync *SyncPoint `json:"sync,omitempty"`
 }
 
-// Made reports whether it is made in an iteration.
+// Made reports whether it is created in an iteration.
 func (g *Group) Made(iteration int) bool { return g.Every <= 1 || iteration%g.Every == 0 }
 
 // Pace is one half of a tuning set.
 type Pace struct {
-	// Step is how many are made until those are waited for, Timeout long at most, and
-	// then for Pause; 0 for no steps.
+	// Step is how many are created before a wait of at most Timeout for them, and then for Pause;
+	// 0 for no steps.
 	Step    int           `json:"step,omitempty"`
 	Pause   time.Duration `json:"pause_ns,omitempty"`
 	Timeout time.Duration `json:"timeout_ns,omitempty"`
-	// Delay is between the beginnings of two.
+	// Delay is the time between two starts.
 	Delay time.Duration `json:"delay_ns,omitempty"`
 }
 
 // SyncPoint is a point at which the run waits for pods.
 type SyncPoint struct {
 	At string `json:"at"`
-	// Server counts the pods that ask Port for /start, each of which is answered when all
-	// have, and for /stop; the run goes on when all have stopped. Address "" is all.
+	// Server waits for the pods' requests to Port: /start is answered once all pods have sent it,
+	// and the run continues once all have sent /stop. Address "" means all addresses.
 	Server  bool   `json:"server,omitempty"`
 	Address string `json:"address,omitempty"`
 	Port    int    `json:"port,omitempty"`
-	// Running and Succeeded wait until all pods with the labels Selectors are in that
-	// phase.
+	// Running and Succeeded wait until all pods with the labels Selectors are in that phase.
 	Running   bool              `json:"running,omitempty"`
 	Succeeded bool              `json:"succeeded,omitempty"`
 	Selectors map[string]string `json:"selectors,omitempty"`
-	// Timeout is how long each of them may take.
+	// Timeout is the time limit for each wait.
 	Timeout time.Duration `json:"timeout_ns"`
 }
