@@ -22,8 +22,8 @@ func Lacks(missing []plan.Missing) string {
 	return strings.Join(all, ", ")
 }
 
-// preflight looks for namespaces that are there already, before anything is made, and
-// removes those of earlier runs where the load says so.
+// preflight looks for existing namespaces before anything is created, and removes those of
+// earlier runs if the load requests it.
 func (c *Cluster) preflight(ctx context.Context, p *plan.Plan, cluster string) error {
 	want := map[string]string{}
 	for i := range p.Len() {
@@ -82,7 +82,7 @@ func (c *Cluster) preflight(ctx context.Context, p *plan.Plan, cluster string) e
 	return nil
 }
 
-// namespaces are those that there are, and their uids.
+// namespaces returns the existing namespaces and their UIDs.
 func (c *Cluster) namespaces(ctx context.Context) (map[string]string, error) {
 	var page struct {
 		Items []struct{ Metadata cluster.Metadata }

@@ -13,18 +13,18 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// ReadOptions are those of kube-burner's configurations.
+// ReadOptions are the options for kube-burner's configurations.
 type ReadOptions struct {
-	// UUID is the benchmark's; "" for a new one. UserData is a file of variables, Set are
-	// KEY=VALUE, and AllowMissing has variables that there are not be empty.
+	// UUID is the benchmark's UUID; "" for a new one. UserData is a file of variables, Set has
+	// KEY=VALUE pairs, and AllowMissing makes missing variables empty.
 	UUID         string
 	UserData     string
 	Set          []string
 	AllowMissing bool
 }
 
-// Read reads the file of a load, Cluster Loader's or kube-burner's; "" is the one that is
-// built in. Errors have file and line.
+// Read reads the file of a load, Cluster Loader's or kube-burner's; "" is the built-in load.
+// Errors have file and line.
 func Read(file string, o ReadOptions) (*plan.Load, error) {
 	if file == "" {
 		return format.BuiltIn()
@@ -36,8 +36,8 @@ func Read(file string, o ReadOptions) (*plan.Load, error) {
 	return ReadText(file, text, o)
 }
 
-// ReadText is Read for a text, which file names in messages. Files that it names are looked
-// for in the working directory, and next to file.
+// ReadText is Read for a text, which file names in messages. Files that it names are searched
+// in the working directory, and next to file.
 func ReadText(file string, text []byte, o ReadOptions) (*plan.Load, error) {
 	if otherLoader(text) {
 		return nil, fmt.Errorf("%s: this is ClusterLoader2 (kubernetes/perf-tests), which is not read: its files are programs for measurements of its own; fettle reads ClusterLoader (with projects) of OpenShift and kube-burner's jobs, and kubectl fettle load mirror --write DIR writes a load that is like a cluster", file)
@@ -66,7 +66,7 @@ func ReadText(file string, text []byte, o ReadOptions) (*plan.Load, error) {
 	return nil, fmt.Errorf("%s: want ClusterLoader (with projects) or kube-burner's jobs at the top%s", r.At(docs[0]), found)
 }
 
-// These find the fields by which a file is known, before what is in {{ }} is replaced.
+// These match the fields that identify a file's format, before {{ }} is replaced.
 var (
 	loaderForm   = regexp.MustCompile(`(?mi)^\s*["']?ClusterLoader["']?\s*:`)
 	projectsForm = regexp.MustCompile(`(?m)^["']?projects["']?\s*:`)

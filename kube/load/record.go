@@ -19,19 +19,19 @@ import (
 // Kind is the kind of the evidence.
 const Kind = "cluster-load"
 
-// Shape is what a load is, whatever it was read from: two runs of one shape ask the same of
-// a cluster.
+// Shape identifies a load independent of its file: two runs of one shape make the same requests
+// to a cluster.
 type Shape struct {
 	Kinds    []Count `json:"kinds"`
 	InFlight int     `json:"in_flight"`
 	RatePerS float64 `json:"rate_per_s,omitempty"`
-	// Waits is how often it waits for objects, or for a time.
+	// Waits is how often it waits for objects, or pauses.
 	Waits int `json:"waits"`
-	// Actions is how many patches, deletions and reads there are.
+	// Actions is the number of patches, deletions and reads.
 	Actions int `json:"actions,omitempty"`
 }
 
-// Count is the objects of one kind, and the bytes of their JSON together.
+// Count is the number of objects of one kind, and the total size of their JSON.
 type Count struct {
 	APIVersion string `json:"api_version"`
 	Kind       string `json:"kind"`
@@ -39,7 +39,7 @@ type Count struct {
 	Bytes      int64  `json:"json_bytes"`
 }
 
-// ShapeOf is that of a plan, which is carried out so wide and so fast.
+// ShapeOf returns the shape of a plan with its concurrency and rate.
 func ShapeOf(p *plan.Plan, inFlight int, rate float64) Shape {
 	s := Shape{Kinds: []Count{}, InFlight: inFlight, RatePerS: rate, Actions: p.Actions()}
 	at := map[plan.Kind]int{}
@@ -78,12 +78,12 @@ func (s Shape) String() string {
 	return strings.Join(append(words, fmt.Sprintf("%d waits", s.Waits)), ", ")
 }
 
-// Body is that of the evidence.
+// Body is the body of the evidence.
 type Body struct {
 	Cluster string `json:"cluster"` // uid of its namespace kube-system
 	Run     string `json:"run"`
 	Shape   Shape  `json:"shape"`
-	// Cut says that not all was made, or not by one process.
+	// Cut records that not everything was created, or not by one process.
 	Cut    *evidence.Interruption `json:"cut,omitempty"`
 	Series []evidence.Series      `json:"series"`
 	// Result is what the run printed.
@@ -105,7 +105,7 @@ type Run struct {
 	Body             Body
 }
 
-// Servers adds what the API server's metrics say, as series of one sample each.
+// Servers adds the API server's metrics, as series of one sample each.
 func (b *Body) Servers(s *run.Servers) {
 	if s == nil {
 		return
@@ -123,7 +123,7 @@ func (b *Body) Servers(s *run.Servers) {
 	}
 }
 
-// Keep puts a run into a store.
+// Keep stores a run.
 func Keep(in evidence.Store, r *Run) (*evidence.Run, error) {
 	body, err := json.Marshal(r.Body)
 	if err != nil {
@@ -137,14 +137,14 @@ func Keep(in evidence.Store, r *Run) (*evidence.Run, error) {
 	return e, in.Put(e)
 }
 
-// RecordRefused says that two runs are not to be compared.
+// RecordRefused means that two runs cannot be compared.
 type RecordRefused struct{ Err error }
 
 func (r *RecordRefused) Error() string { return r.Err.Error() }
 func (r *RecordRefused) Unwrap() error { return r.Err }
 
-// Compare says what is different in run b against run a. Runs of loads of different shapes,
-// and of different clusters, are refused unless it is forced.
+// Compare compares run b with run a. It refuses runs of different shapes, and of different
+// clusters, unless force is set.
 func Compare(a, b *evidence.Run, margin float64, force bool) (*prove.Comparison, error) {
 	var of [2]Body
 	for i, r := range []*evidence.Run{a, b} {
@@ -184,7 +184,7 @@ func Compare(a, b *evidence.Run, margin float64, force bool) (*prove.Comparison,
 // ErrNone means that a run has no record.
 var ErrNone = errors.New("it has no record: it has not ended, or an earlier version has made it")
 
-// Last is the record of a run that was made last.
+// Last returns the latest record of a run.
 func Last(in evidence.Store) (*evidence.Run, error) {
 	all, err := in.All()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/kube/load/run"
 )
 
-// unread is the error of a run whose journal cannot be read: with what stands in the cluster
-// by the run's label, which is all that is known of it then.
+// unread returns the error of a run whose journal cannot be read, with the objects in the
+// cluster that have the run's label.
 func (c *Cluster) unread(ctx context.Context, r *run.StoredRun, why *run.JournalDamaged) error {
 	seen, err := c.look(ctx, r)
 	if err != nil {
@@ -28,7 +28,7 @@ func (c *Cluster) unread(ctx context.Context, r *run.StoredRun, why *run.Journal
 	return fmt.Errorf("%w; nothing in the cluster %s has the label %s=%s: it made nothing there, or that is gone", why, c.Server.Base(), plan.RunLabel, r.ID)
 }
 
-// unplanned says that a run's load, which can be read, does not make the run's plan.
+// unplanned returns the error for a readable load that does not give the run's plan.
 func unplanned(h run.Header) error {
 	why := "another version of this program has made it" // the load is as it was
 	if h.Load == "" {
@@ -37,8 +37,8 @@ func unplanned(h run.Header) error {
 	return fmt.Errorf("the plan of the run %s cannot be made again as it was: %s; what it made has the label %s=%s", h.Run, why, plan.RunLabel, h.Run)
 }
 
-// Unloaded is the error of a run of which it is not known any more what it was to make, and
-// why: with what stands in the cluster by the run's label.
+// Unloaded returns the error of a run whose load is unknown, and why, with the objects in the
+// cluster that have the run's label.
 func (c *Cluster) Unloaded(ctx context.Context, id string, why error) error {
 	if h, err := run.Head(filepath.Join(c.Store.Dir, id)); err == nil {
 		cluster, err := c.Server.Cluster(ctx)
@@ -62,7 +62,7 @@ func (c *Cluster) Unloaded(ctx context.Context, id string, why error) error {
 	return fmt.Errorf("%w; nothing in the cluster %s has it: it made nothing there, or that is gone", why, c.Server.Base())
 }
 
-// look looks for objects of a run by its label.
+// look finds objects of a run by its label.
 func (c *Cluster) look(ctx context.Context, r *run.StoredRun) (*run.Labelled, error) {
 	p, err := plan.Compile(ctx, r.Load, r.ID, r.Kinds)
 	if err != nil {
@@ -71,9 +71,9 @@ func (c *Cluster) look(ctx context.Context, r *run.StoredRun) (*run.Labelled, er
 	return run.Look(ctx, c.Server, p)
 }
 
-// Doubtful reports whether a run may have made what its journal does not say: it cannot be read,
-// does not cover all objects of the load, as after a crash, or after it was cut, or does not
-// say of all that it covers what became of them.
+// Doubtful reports whether a run may have created objects missing in its journal: the journal
+// cannot be read, does not cover all objects of the load, as after a crash, or lacks results
+// for objects that it covers.
 func Doubtful(k run.StoreKept) bool {
 	var damaged *run.JournalDamaged
 	if k.Err != nil {
@@ -91,18 +91,18 @@ func Doubtful(k run.StoreKept) bool {
 	return s.Reserved < s.Header.Objects
 }
 
-// Standing is what a cluster has of a run in addition to what its journal records.
+// Standing is what a cluster has of a run in addition to its journal's records.
 type Standing struct {
-	// Unknown are objects that are not in the journal, or, where the load is damaged, all of
+	// Unknown are objects that are not in the journal or, if the load is damaged, all objects of
 	// the run; nil for none.
 	Unknown *run.Unknown
-	// Unnoted are so many of which the journal does not say what became: undo removes them.
+	// Unnoted is the number of objects without a result in the journal: undo removes them.
 	Unnoted int
-	// Unseen is why some cannot be seen; "" where all can.
+	// Unseen is why some cannot be seen; "" if all can.
 	Unseen string
 }
 
-// Standing looks for objects of a run; of one of another cluster there are none here.
+// Standing looks for objects of a run; it finds none for a run of another cluster.
 func (c *Cluster) Standing(ctx context.Context, k run.StoreKept) (x Standing, err error) {
 	covered := 0
 	if k.Err == nil {

@@ -9,41 +9,40 @@ import (
 	"fettle.dev/fettle/internal/guide/sizing"
 )
 
-// Cluster is what is known of a cluster; the zero value is nothing.
+// Cluster is the known state of a cluster; the zero value knows nothing.
 type Cluster struct {
 	Known bool `json:"known"`
-	// OpenShift is its version of OpenShift; "" for another Kubernetes.
+	// OpenShift is the OpenShift version; "" for another Kubernetes.
 	OpenShift string `json:"openshift,omitempty"`
-	// Nodes take pods; Room is how many pods they take together.
+	// Nodes is the number of nodes; Room is how many pods they can take together.
 	Nodes int `json:"nodes"`
 	Room  int `json:"pods_allocatable"`
-	// Have is how many objects of a kind there are: pods, of them finished ones, namespaces,
-	// services.
+	// Have is the number of existing objects by kind: pods, finished pods, namespaces, services.
 	Have map[string]int `json:"have,omitempty"`
 	// EtcdBytes is the size of etcd's database, EtcdQuotaBytes its quota by EtcdQuotaSource;
 	// 0 is unknown, and a quota below 0 is no quota.
 	EtcdBytes       int64  `json:"etcd_bytes,omitempty"`
 	EtcdQuotaBytes  int64  `json:"etcd_quota_bytes,omitempty"`
 	EtcdQuotaSource string `json:"etcd_quota_source,omitempty"`
-	// NotSeen are nodes, pods, namespaces and services that this user may not list. Of
-	// those there are none in the figures above, and what hangs on them is not judged.
+	// NotSeen are nodes, pods, namespaces and services that this user may not list. The figures
+	// above count none of these, and what depends on them is not judged.
 	NotSeen []NotSeen `json:"not_seen,omitempty"`
-	// Notes are what else could not be seen of it.
+	// Notes name further things that could not be seen.
 	Notes []string `json:"-"`
 }
 
-// NotSeen is what of a cluster cannot be seen.
+// NotSeen is a part of a cluster that cannot be seen.
 type NotSeen struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
 }
 
-// Sees reports whether something of the cluster could be looked at.
+// Sees reports whether a part of the cluster could be read.
 func (c *Cluster) Sees(what string) bool {
 	return !slices.ContainsFunc(c.NotSeen, func(n NotSeen) bool { return n.What == what })
 }
 
-// blind are notes on what is not judged, or of the load alone.
+// blind returns notes on what is not judged, or only for the load alone.
 func (c *Cluster) blind() []string {
 	var all []string
 	for _, n := range c.NotSeen {
@@ -56,16 +55,15 @@ func (c *Cluster) blind() []string {
 	return all
 }
 
-// DefaultQuota is etcd's own, in bytes (etcd --quota-backend-bytes=0).
+// DefaultQuota is etcd's default, in bytes (etcd --quota-backend-bytes=0).
 const DefaultQuota = 2 << 30
 
-// Quota is the size at which etcd takes no more writes, in bytes, and its source; below 0 there
-// is no such size. Where it is unknown, it is etcd's
-// own default, and on OpenShift that of the object Etcd (operator.openshift.io/v1), whose
-// spec.backendQuotaGiB is 8 where nothing is said (openshift/api, operator/v1/types_etcd.go).
-// Clusters without the field, behind the feature gate EtcdBackendQuota, have the same 8 GiB
-// from the operator of etcd: ETCD_QUOTA_BACKEND_BYTES=8589934592 in cluster-etcd-operator,
-// pkg/etcdenvvar/etcd_env.go.
+// Quota returns the size at which etcd stops accepting writes, in bytes, and its source; below
+// 0 there is no limit. If it is unknown, it is etcd's own default, and on OpenShift that of the
+// object Etcd (operator.openshift.io/v1), whose spec.backendQuotaGiB is 8 by default
+// (openshift/api, operator/v1/types_etcd.go). Clusters without the field, behind the feature
+// gate EtcdBackendQuota, have the same 8 GiB from the operator of etcd:
+// ETCD_QUOTA_BACKEND_BYTES=8589934592 in cluster-etcd-operator, pkg/etcdenvvar/etcd_env.go.
 func (c *Cluster) Quota() (bytes int64, source string) {
 	switch {
 	case c != nil && c.EtcdQuotaBytes != 0:
@@ -76,29 +74,29 @@ func (c *Cluster) Quota() (bytes int64, source string) {
 	return DefaultQuota, "etcd --quota-backend-bytes where nothing is said"
 }
 
-// Tally is the sum of what a plan makes, compared with what the cluster was tested with.
+// Tally sums up a plan, compared with the tested maximums of the cluster.
 type Tally struct {
 	Objects    int     `json:"objects"`
 	Kinds      []Count `json:"kinds"`
 	Namespaces int     `json:"namespaces"`
-	// Pods are the most that there are at one time, those of controllers too; PodsFinished
-	// those of Jobs that have ended then or later and stay until their Job is deleted.
+	// Pods is the maximum number at one time, including controllers' pods; PodsFinished is the
+	// number of Jobs' pods that have ended and stay until their Job is deleted.
 	Pods         int       `json:"pods"`
 	PodsFinished int       `json:"pods_finished,omitempty"`
 	PerNode      int       `json:"pods_for_each_node,omitempty"`
 	EtcdBytes    int64     `json:"etcd_bytes"`
 	Missing      []Missing `json:"missing,omitempty"`
 	Steps        int       `json:"steps"`
-	// PodsPerNode is what there will be on each node, with the pods that are there; 0
-	// where no nodes are known.
+	// PodsPerNode is the resulting number on each node, including existing pods; 0 if no nodes are
+	// known.
 	PodsPerNode float64  `json:"pods_per_node,omitempty"`
 	Limits      []Limit  `json:"limits"`
 	Cluster     *Cluster `json:"cluster,omitempty"`
-	// Notes say by what the limits are judged where that is not plain.
+	// Notes explain the source of the limits if it is not obvious.
 	Notes []string `json:"-"`
 }
 
-// Count is how many objects of a kind.
+// Count is a number of objects of a kind.
 type Count struct {
 	APIVersion string `json:"api_version"`
 	Kind       string `json:"kind"`
@@ -119,16 +117,16 @@ type Limit struct {
 // FinishedPods are the pods of Cluster.Have that have ended.
 const FinishedPods = "pods_finished"
 
-// BytesInEtcd is a limit's What whose figures are bytes.
+// BytesInEtcd is the What of the limit whose figures are bytes.
 const BytesInEtcd = "bytes in etcd"
 
-// overhead is what an object takes of etcd's database in addition to its JSON, in bytes: its key, what
-// the server adds (uid, time, managed fields), and the room that is left in the pages. With
-// 20,000 ConfigMaps of 1 kB (1,177 bytes of JSON, Kubernetes 1.34.4) the database grew by
-// 2,068 bytes for each.
+// overhead is the size of an object in etcd's database beyond its JSON, in bytes: its key, what
+// the server adds (uid, time, managed fields), and the free room in the pages. With 20,000
+// ConfigMaps of 1 kB (1,177 bytes of JSON, Kubernetes 1.34.4) the database grew by 2,068 bytes
+// for each.
 const overhead = 900
 
-// Of adds a plan up. A large one takes seconds, and ends with ctx.
+// Of sums up a plan. A large plan takes seconds; ctx cancels it.
 func Of(ctx context.Context, p *Plan, figures sizing.Figures, c *Cluster) (*Tally, error) {
 	t := &Tally{Objects: p.Len(), Kinds: []Count{}, Limits: []Limit{}, Missing: p.Missing, Cluster: c}
 	at := map[Kind]int{}
@@ -179,7 +177,7 @@ func Of(ctx context.Context, p *Plan, figures sizing.Figures, c *Cluster) (*Tall
 	return t, t.limits(figures, c, s)
 }
 
-// limits holds the sums against the maximums.
+// limits compares the sums with the maximums.
 func (t *Tally) limits(figures sizing.Figures, c *Cluster, s *standing) error {
 	have := func(string) int { return 0 }
 	pods := t.Pods
@@ -241,8 +239,8 @@ func (t *Tally) limits(figures sizing.Figures, c *Cluster, s *standing) error {
 	return nil
 }
 
-// maximums are those of the version of OpenShift, or Kubernetes' own. by says for which
-// versions they are, where the one is not named in the catalogue.
+// maximums returns the maximums of the OpenShift version, or Kubernetes' own. by names the
+// versions they are for, if the catalog lacks this one.
 func maximums(figures sizing.Figures, c *Cluster) (maximum func(what string) (int, bool), source, by string, err error) {
 	table, version, of := "kubernetes-maximums", "", "Kubernetes"
 	if c != nil && c.OpenShift != "" {
@@ -269,7 +267,7 @@ func maximums(figures sizing.Figures, c *Cluster) (maximum func(what string) (in
 	}, strings.Join(from, "; "), by, nil
 }
 
-// Over are the limits that are passed.
+// Over returns the limits that are exceeded.
 func (t *Tally) Over() []Limit {
 	var over []Limit
 	for _, l := range t.Limits {

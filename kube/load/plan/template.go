@@ -193,8 +193,8 @@ func (t *ObjectTemplate) Process(values map[string]string) []map[string]any {
 }
 
 var (
-	// A ${NAME} is replaced within a text; a text that is ${{NAME}} becomes the number,
-	// truth or list that its value is.
+	// A ${NAME} is replaced within a text; a text that is ${{NAME}} becomes the number, boolean or
+	// list that its value is.
 	stringForm = regexp.MustCompile(`\$\{([a-zA-Z0-9_]+)\}`)
 	valueForm  = regexp.MustCompile(`^\$\{\{([a-zA-Z0-9_]+)\}\}$`)
 )

@@ -23,14 +23,14 @@ var classes = map[byte]string{'w': letters + digits + "_", 'd': digits, 'a': let
 // expression is a text with generators in it: admin[0-9]{2}[A-Z]{2}.
 type expression []part
 
-// part is a text, or so many characters out of a set.
+// part is a text, or a number of characters from a set.
 type part struct {
 	text  string
 	set   string
 	count int
 }
 
-// generatorForm is a set of characters and how many of them, 1 to 255.
+// generatorForm matches a set of characters and their number, 1 to 255.
 var generatorForm = regexp.MustCompile(`\[([a-zA-Z0-9\-\\]+)\]\{([0-9]+)\}`)
 
 func parseExpression(text string) (expression, error) {
@@ -57,7 +57,7 @@ func parseExpression(text string) (expression, error) {
 	return e, nil
 }
 
-// characters are those of a set as a-z0-9 or \w, each once.
+// characters returns the characters of a set such as a-z0-9 or \w, each once.
 func characters(set string) (string, error) {
 	var all strings.Builder
 	add := func(chars string) {
@@ -90,7 +90,7 @@ func characters(set string) (string, error) {
 	return all.String(), nil
 }
 
-// kind is the sort of a character that ranges are of; 0 for others.
+// kind returns the class of a character in a range; 0 for others.
 func kind(c byte) byte {
 	switch {
 	case c >= 'a' && c <= 'z':
@@ -103,7 +103,7 @@ func kind(c byte) byte {
 	return 0
 }
 
-// generate makes a text; number gives 64 random bits.
+// generate generates a text; number returns 64 random bits.
 func (e expression) generate(number func() uint64) string {
 	var out strings.Builder
 	for _, p := range e {
@@ -115,7 +115,7 @@ func (e expression) generate(number func() uint64) string {
 	return out.String()
 }
 
-// shape notes what of a Template is of another sort than it has to be.
+// shape reports fields of a Template with the wrong type.
 func shape(r *strict.Reader, d *yaml.Node) {
 	list(r, d, "objects", func(*yaml.Node, string) {})
 	list(r, d, "parameters", func(p *yaml.Node, path string) {

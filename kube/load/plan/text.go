@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// text makes the function that makes the objects of a group of a Text.
+// text sets the function that makes the objects of a group with a Text.
 func (c *compiler) text(s *Stage, g *Group, out *group) error {
 	t, err := ParseText(g.File, g.Text, Inputs(c.load, g.MissingZero))
 	if err != nil {
@@ -30,7 +30,7 @@ func (c *compiler) text(s *Stage, g *Group, out *group) error {
 	return nil
 }
 
-// Inputs are what the texts of a load see, which the load has kept.
+// Inputs returns the stored inputs for the texts of a load.
 func Inputs(l *Load, missingZero bool) TextInputs {
 	kept := func(what string, from map[string]string) func(string) (string, error) {
 		return func(name string) (string, error) {
@@ -43,8 +43,8 @@ func Inputs(l *Load, missingZero bool) TextInputs {
 	return TextInputs{Helpers: l.Helpers, MissingZero: missingZero, Env: kept("the variable", l.Env), File: kept("the file", l.Files), Now: l.ReadAt}
 }
 
-// Variables makes the function that gives the variables of a text. Each call gives others,
-// which the text may change; whole numbers are int, as kube-burner has them.
+// Variables returns a function that returns the variables of a text. Each call returns a copy,
+// which the text may change; whole numbers are int, as in kube-burner.
 func Variables(text json.RawMessage) (func() map[string]any, error) {
 	var all map[string]any
 	if len(text) > 0 {
@@ -61,7 +61,7 @@ func Variables(text json.RawMessage) (func() map[string]any, error) {
 	}, nil
 }
 
-// typed is a copy of a value, with numbers as kube-burner's reader of YAML has them.
+// typed returns a copy of a value, with numbers as kube-burner's YAML reader has them.
 func typed(value any) any {
 	switch v := value.(type) {
 	case json.Number:
@@ -86,8 +86,8 @@ func typed(value any) any {
 	return value
 }
 
-// textValues are those that a text of a job sees. Its own variables override the others,
-// but not its numbers.
+// textValues returns the values for a text of a job. Its own variables override the others, but
+// not its numbers.
 func textValues(l *Load, run, job string, iteration, replica int, variables map[string]any) map[string]any {
 	all := map[string]any{"UUID": cmp.Or(l.UUID, run), "RunID": run, "JobName": job}
 	maps.Copy(all, variables)
@@ -95,7 +95,7 @@ func textValues(l *Load, run, job string, iteration, replica int, variables map[
 	return all
 }
 
-// seedOf is that of one rendering: the same in each run of a load.
+// seedOf returns the seed of one rendering, which is the same in each run of a load.
 func seedOf(seed uint64, of ...string) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d", seed)
@@ -114,7 +114,7 @@ type Text struct {
 	Render func(t *TextTemplate) error
 }
 
-// Texts are the templates of a stage of a load.
+// Texts returns the templates of a stage.
 func Texts(l *Load, s *Stage) []Text {
 	var all []Text
 	for i := range s.Groups {
@@ -158,7 +158,7 @@ func Texts(l *Load, s *Stage) []Text {
 	return all
 }
 
-// render executes a text for each of some values.
+// render executes a text for each set of values.
 func render(t *TextTemplate, l *Load, of, at, job string, raw json.RawMessage, all func(each func(values []string) error) error) error {
 	variables, err := Variables(raw)
 	if err != nil {
@@ -172,8 +172,8 @@ func render(t *TextTemplate, l *Load, of, at, job string, raw json.RawMessage, a
 	})
 }
 
-// withoutVariable adds to the error of a text for a variable that there is not where such
-// a variable comes from: as in kube-burner, --user-data is for the configuration alone.
+// withoutVariable adds to the error of a text for a missing variable how to set it: as in
+// kube-burner, --user-data is for the configuration alone.
 func withoutVariable(err error) error {
 	if name := MissingKey(err); name != "" {
 		return fmt.Errorf("%w: put %s into the object's inputVars (%s: VALUE), or defaultMissingKeysWithZero: true into its job", err, name, name)

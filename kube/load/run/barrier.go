@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Server is the server of Cluster Loader's sync: it answers pods that request /start once as
-// many as expected have done so, and is done when as many have requested /stop.
+// Server is the server of Cluster Loader's sync: it answers the pods' requests for /start once
+// all expected pods have sent one, and is done when as many have requested /stop.
 type Server struct {
 	want int
 	http *http.Server
@@ -23,7 +23,7 @@ type Server struct {
 }
 
 // Listen listens on an address ("" for all) and port, before there are pods: requests wait
-// until Expect has told the number of pods, and as many have come.
+// until Expect has set the number of pods, and as many have come.
 func Listen(address string, port int) (*Server, error) {
 	s := &Server{want: -1, open: make(chan struct{}), finished: make(chan struct{})}
 	l, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
@@ -72,7 +72,7 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 	case <-s.open:
 		fmt.Fprintln(w, "start")
 	case <-r.Context().Done():
-		// Who gives up will ask again, and counts once.
+		// A client that gives up will ask again, and counts once.
 		s.mu.Lock()
 		select {
 		case <-s.open:

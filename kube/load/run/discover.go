@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// Kinds returns the kinds of some versions (as apps/v1) that the server has. A version that
-// it does not have adds none.
+// Kinds returns the server's kinds of the given versions (such as apps/v1). A version that the
+// server lacks adds none.
 func Kinds(ctx context.Context, s *cluster.Server, versions []string) (plan.Kinds, error) {
 	all := plan.Kinds{}
 	for _, v := range versions {
@@ -25,8 +25,8 @@ func Kinds(ctx context.Context, s *cluster.Server, versions []string) (plan.Kind
 	return all, nil
 }
 
-// resources calls see for each kind of a version, with whether it can be listed. A version
-// that the server does not have has none.
+// resources calls see for each kind of a version, with whether it can be listed. It calls
+// nothing for a version that the server lacks.
 func resources(ctx context.Context, s *cluster.Server, version string, see func(k plan.Kind, listable bool)) error {
 	path := "/apis/" + version
 	if !strings.Contains(version, "/") {
@@ -50,9 +50,9 @@ func resources(ctx context.Context, s *cluster.Server, version string, see func(
 	return nil
 }
 
-// listable returns the resources that can be listed, of every group, each in the version that
-// the server prefers among those that have it; namespaced ones only, unless everything is
-// set. For a group whose own server does not answer, blind has its versions with the errors.
+// listable returns the resources that can be listed, of every group, each in the server's
+// preferred version that has it; namespaced ones only, unless everything is set. blind has the
+// versions, with errors, of groups whose own server does not answer.
 func listable(ctx context.Context, s *cluster.Server, everything bool) (all []plan.Kind, blind map[string]string, err error) {
 	var groups struct {
 		Groups []struct {
@@ -76,7 +76,7 @@ func listable(ctx context.Context, s *cluster.Server, everything bool) (all []pl
 		return nil, nil, err
 	}
 	for _, g := range groups.Groups {
-		// The other versions may have resources that the preferred one has not.
+		// The other versions may have resources that the preferred one lacks.
 		versions := []string{g.PreferredVersion.GroupVersion}
 		for _, v := range g.Versions {
 			if !slices.Contains(versions, v.GroupVersion) {
@@ -95,8 +95,8 @@ func listable(ctx context.Context, s *cluster.Server, everything bool) (all []pl
 	return all, blind, nil
 }
 
-// Cluster finds out what a plan is held against: version, nodes, and how much there is. What
-// this user may not see is no error: it is in NotSeen and in Notes.
+// Cluster reads what a plan is compared with: version, nodes, and existing objects. What this
+// user may not see is not an error: it is in NotSeen and in Notes.
 func Cluster(ctx context.Context, s *cluster.Server) (*plan.Cluster, error) {
 	c := &plan.Cluster{Known: true, Have: map[string]int{}}
 	var err error
@@ -158,9 +158,9 @@ func Cluster(ctx context.Context, s *cluster.Server) (*plan.Cluster, error) {
 	return c, nil
 }
 
-// finishedPods counts the pods that have ended, page by page: of a list with a field selector
-// a server does not say how many remain. Few stay: the pod garbage collector deletes those
-// beyond 12,500 (kube-controller-manager --terminated-pod-gc-threshold).
+// finishedPods counts the pods that have ended, page by page: with a field selector a server
+// does not report how many remain. Few stay: the pod garbage collector deletes those beyond
+// 12,500 (kube-controller-manager --terminated-pod-gc-threshold).
 func finishedPods(ctx context.Context, s *cluster.Server) (int, error) {
 	n := 0
 	for _, phase := range []string{"Succeeded", "Failed"} {

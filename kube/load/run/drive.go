@@ -1,5 +1,5 @@
-// Package run carries out a cluster load: it makes the objects, follows and measures them,
-// observes the control plane, keeps a journal, and takes back what the run made.
+// Package run carries out a cluster load: it creates the objects, follows and measures them,
+// observes the control plane, keeps a journal, and undoes the run.
 package run
 
 import (
@@ -19,46 +19,45 @@ const DefaultInFlight = 64
 
 // DriveOptions of a run.
 type DriveOptions struct {
-	// InFlight is how many requests are under way at most.
+	// InFlight is the maximum number of concurrent requests.
 	InFlight int
-	// Rate is how many objects are started in a second at most; 0 for no limit.
+	// Rate is the maximum number of objects started per second; 0 for no limit.
 	Rate float64
-	// Patience is how long an object is tried while the server does not answer, or asks
-	// to be left alone; 0 for a minute.
+	// Patience is the time limit for an object while the server does not answer, or throttles; 0
+	// means a minute.
 	Patience time.Duration
-	// On is called with each answer, Throttle whenever the server asks to be left alone;
-	// both from many goroutines.
+	// On is called with each answer, Throttle each time the server throttles; both from many
+	// goroutines.
 	On       func(Answer)
 	Throttle func()
-	// OnAct is called with each action that was done, from many goroutines; it may be nil.
+	// OnAct is called with each completed action, from many goroutines; it may be nil.
 	OnAct func(Acted)
-	// Pause, if not nil, is asked before each object; its error ends the run (a brake).
+	// Pause, if not nil, is called before each object; its error ends the run (a brake).
 	Pause func() error
 }
 
 // Answer is the result of creating one object.
 type Answer struct {
 	Object int
-	// Due is when it was to be asked for, Sent when it was asked for last, End when the
-	// answer was there.
+	// Due is when the request was due, Sent when it was last sent, End when the answer arrived.
 	Due, Sent, End time.Time
 	Was            Was
-	// Asked is the time of the first request for an object that was made though no answer
-	// came, so that it is unknown which request made it; zero of others.
+	// Asked is the time of the first request for an object that was created without an answer, so
+	// that it is unknown which request created it; zero for others.
 	Asked time.Time
-	// Found reports whether a process before this one had made it.
+	// Found reports whether an earlier process had created it.
 	Found bool
 }
 
-// Run makes the objects of a plan in their order, as many at a time and as fast as the load
-// says, and keeps the journal.
+// Run creates the objects of a plan in order, with the load's concurrency and rate, and keeps
+// the journal.
 type Run struct {
 	Plan    *plan.Plan
 	Server  *cluster.Server
 	Journal *Journal
-	// State is what the journal said when the run began.
+	// State is the state of the journal when the run began.
 	State *State
-	// Follower knows how the objects are; it may be nil where nothing is waited for.
+	// Follower watches the objects; it may be nil if nothing is waited for.
 	Follower *Follower
 	DriveOptions
 }
@@ -66,44 +65,44 @@ type Run struct {
 // DriveOutcome is the result of a run.
 type DriveOutcome struct {
 	Created, Reused, Failed int
-	// Adopted are those of Created that were made though no answer came, Found those of them
-	// that a process before this one had made, and not noted.
+	// Adopted counts those of Created that were created without an answer, Found those of Adopted
+	// that an earlier process had created without a record.
 	Adopted, Found int
-	// Before are those that were made before this process went on.
+	// Before counts the objects created before this process continued.
 	Before int
-	// Throttled is how often the server asked to be left alone (429), Retried how often a
-	// request was sent again for any reason.
+	// Throttled is how often the server throttled a request (429), Retried how often a request was
+	// sent again for any reason.
 	Throttled, Retried int64
-	// Late are objects that were started more than a millisecond after they were due,
-	// because all requests that may be under way were.
+	// Late counts objects that were started more than a millisecond after they were due, because
+	// all allowed requests were pending.
 	Late int64
 	// First and Last are when the first and the last object were started.
 	First, Last time.Time
-	// Started is how many were started in between, both included.
+	// Started counts the objects started in that time, both included.
 	Started int
-	// Widest is how many requests were under way at most.
+	// Widest is the maximum number of concurrent requests reached.
 	Widest int
-	// NotReady are objects that were not ready at the end, the first of them with why.
+	// NotReady counts objects that were not ready at the end; Example is the first, with why.
 	NotReady int
 	Example  string
-	// Errors are the reasons why objects could not be made, and actions not done, and how
-	// many for each; of more than twenty the rest is under OtherReasons.
+	// Errors counts the failures to create objects, and of actions, by reason; beyond twenty
+	// reasons the rest is under OtherReasons.
 	Errors map[string]int
-	// Acted are how many actions were done, by what they do (spec.Patch and the like),
-	// ActedBefore those of a process before this one. Skipped are those whose object was not
-	// there: it could not be made, or was deleted.
+	// Acted counts the completed actions by operation (spec.Patch and the like), ActedBefore those
+	// of an earlier process. Skipped counts those whose object did not exist: it could not be
+	// created, or was deleted.
 	Acted                           map[string]int
 	ActFailed, ActedBefore, Skipped int
-	// Others name the actions whose labels objects have too that are not of the run; these
-	// were left alone.
+	// Others name the actions whose labels match objects that are not the run's; these were left
+	// alone.
 	Others []string
 }
 
-// OtherReasons are those of Outcome.Errors that are not told apart.
+// OtherReasons is the key in DriveOutcome.Errors for reasons that are not distinguished.
 const OtherReasons = "others"
 
-// Rate is how many objects a second were started, without those that were there; 0 where it
-// cannot be told.
+// Rate returns the number of objects started per second, without existing ones; 0 if it cannot
+// be determined.
 func (o *DriveOutcome) Rate() float64 {
 	started := o.Started - o.Found
 	if d := o.Last.Sub(o.First).Seconds(); started > 1 && d > 0 {
@@ -112,10 +111,10 @@ func (o *DriveOutcome) Rate() float64 {
 	return 0
 }
 
-// ErrTooMany means that so many objects could not be made that the run was ended.
+// ErrTooMany means that the run ended because too many objects could not be created.
 var ErrTooMany = errors.New("too many objects could not be made")
 
-// running is one call of Do.
+// running is the state of one call of Do.
 type running struct {
 	*Run
 	out      DriveOutcome
@@ -124,14 +123,14 @@ type running struct {
 	workers  int
 	underWay sync.WaitGroup
 	mu       sync.Mutex // of out, where workers write to it
-	// quit ends with what must not go on: the context, the journal, too many failures.
+	// quit ends with the context, an error of the journal, or too many failures.
 	quit  context.Context
 	end   context.CancelCauseFunc
 	total clock
 	pace  clock
 	fresh bool // something has been made by this process
-	// opened are the servers of the synchronisations that come: one of the whole load may
-	// be open at the same time as that of some pods.
+	// opened are the servers of later synchronizations: that of the whole load may be open
+	// together with one for some pods.
 	opened map[*plan.SyncPoint]*Server
 	// looked are the actions that others has checked.
 	looked map[*plan.Action]bool
@@ -139,15 +138,15 @@ type running struct {
 	throttled, retried, late atomic.Int64
 }
 
-// job is an object to make, or with act an action to do, by its number.
+// job is the index of an object to create or, with act, of an action.
 type job struct {
 	number int
 	due    time.Time
 	act    bool
 }
 
-// Do carries the plan out. When ctx ends nothing new is begun, and it returns once the
-// answers to what was begun are in the journal. The outcome is there with an error too.
+// Do carries the plan out. When ctx ends it begins nothing new, and returns once the answers to
+// pending requests are in the journal. It returns the outcome with an error too.
 func (r *Run) Do(ctx context.Context) (*DriveOutcome, error) {
 	if r.InFlight <= 0 {
 		r.InFlight = DefaultInFlight
@@ -181,7 +180,7 @@ func (r *Run) Do(ctx context.Context) (*DriveOutcome, error) {
 	return &x.out, errors.Join(err, r.Journal.Sync())
 }
 
-// do does one operation.
+// do carries out one operation.
 func (x *running) do(i int) error {
 	op := &x.Plan.Ops[i]
 	switch op.Do {
@@ -251,14 +250,14 @@ func (x *running) create(op *plan.Op) error {
 	return nil
 }
 
-// was is what is known of an object.
+// was returns the state of an object.
 func (x *running) was(i int) Was {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.State.Objects[i].Was
 }
 
-// start gives a job to a worker when it is due. paced reports whether it counts for the pace
+// start passes a job to a worker when it is due. paced reports whether it counts for the pace
 // of the operation.
 func (x *running) start(j job, op *plan.Op, paced bool) error {
 	if x.Pause != nil {
@@ -304,7 +303,7 @@ func (x *running) start(j job, op *plan.Op, paced bool) error {
 	return nil
 }
 
-// hand gives a job to a worker, a new one if all are busy and more are allowed.
+// hand passes a job to a worker, a new one if all are busy and more are allowed.
 func (x *running) hand(j job) error {
 	if err := x.quit.Err(); err != nil {
 		return context.Cause(x.quit)
@@ -330,7 +329,7 @@ func (x *running) hand(j job) error {
 	}
 }
 
-// drain waits for the answers to all that was started.
+// drain waits for the answers to all started requests.
 func (x *running) drain() error {
 	x.underWay.Wait()
 	if x.quit.Err() != nil {

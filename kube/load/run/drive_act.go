@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// Acted is an action that was done.
+// Acted is a completed action.
 type Acted struct {
 	Kind plan.Kind
 	// Do is spec.Patch, spec.Remove or spec.Get.
@@ -42,8 +42,8 @@ func (x *running) act(op *plan.Op) error {
 	return nil
 }
 
-// others notes, once for each action, whether objects that are not of the run have its labels
-// too: they are left alone. Without the right to list them nothing is noted.
+// others records, once for each action, whether objects of other runs or clients match its
+// labels too: they are left alone. Without the right to list them nothing is recorded.
 func (x *running) others(a *plan.Action) error {
 	k, known := x.Plan.KindOf(a)
 	if x.looked[a] || !known {
@@ -66,8 +66,8 @@ type list struct {
 	Items []struct{ Metadata cluster.Metadata }
 }
 
-// gone waits until nothing of the run is left that an action is for: what it has deleted, and
-// what controllers have made of other objects of the run.
+// gone waits until no object of the run that an action selects is left: those it has deleted,
+// and those that controllers have created from other objects of the run.
 func (x *running) gone(op *plan.Op) error {
 	k, known := x.Plan.KindOf(op.Action)
 	if !known {
@@ -97,7 +97,7 @@ func (x *running) gone(op *plan.Op) error {
 	}
 }
 
-// act does one action, and sees it to its end also when the run is ended in the meantime.
+// act carries out one action, and completes it even if the run ends in the meantime.
 func (w *worker) act(i int) {
 	a, object := w.Plan.Action(i)
 	w.mu.Lock()
@@ -108,7 +108,7 @@ func (w *worker) act(i int) {
 	if errors.Is(err, errCut) {
 		return // resume does it
 	}
-	// What is not there any more needs no deletion.
+	// A missing object needs no deletion.
 	if err == nil && answer.Status >= 300 && !(a.Do == plan.Remove && answer.Status == http.StatusNotFound) {
 		err = answer.Err()
 	}

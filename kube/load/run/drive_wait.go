@@ -38,8 +38,8 @@ func (x *running) settle(op *plan.Op) error {
 	return nil
 }
 
-// keys are the objects of an operation that take a while, but those that could not be made,
-// or were deleted.
+// keys returns the objects of an operation that take time to become ready, except those that
+// could not be created, or were deleted.
 func (x *running) keys(op *plan.Op) []Key {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -68,7 +68,7 @@ func (x *running) keys(op *plan.Op) []Key {
 	return keys
 }
 
-// sync is a synchronisation.
+// sync carries out a synchronization.
 func (x *running) sync(op *plan.Op) error {
 	if err := x.drain(); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (x *running) sync(op *plan.Op) error {
 		}
 	}
 	if s.Running {
-		// A pod that has ended well has run.
+		// A pod that has succeeded has run.
 		if err := x.Follower.Phase(x.quit, spaces, pods, s.Selectors, s.Timeout, "Running", "Succeeded"); err != nil {
 			return fail(err)
 		}
@@ -115,15 +115,15 @@ func (x *running) sync(op *plan.Op) error {
 	return nil
 }
 
-// clock says when each of a sequence is due, at a steady pace: what was late does not make
-// the others later.
+// clock computes when each of a sequence is due, at a steady pace: a late one does not delay
+// the others.
 type clock struct{ next time.Time }
 
-// behind is how far a clock may fall behind before it begins anew: what is missed beyond
-// that is not made up for by a burst.
+// behind is how far a clock may lag before it is reset: a longer lag is not made up for by a
+// burst.
 const behind = time.Second
 
-// due is when the next one is to start; the one after it is every later.
+// due returns when the next one is to start; the one after it is due every later.
 func (c *clock) due(every time.Duration) time.Time {
 	if now := time.Now(); now.Sub(c.next) > behind {
 		c.next = now
@@ -133,23 +133,23 @@ func (c *clock) due(every time.Duration) time.Time {
 	return at
 }
 
-// block is how many objects are reserved at a time.
+// block is the number of objects reserved at a time.
 const block = 512
 
-// reserver sees to it that the journal covers an object before it is asked for, and writes
-// ahead, so that no worker waits for the disk.
+// reserver ensures that the journal covers an object before it is requested, and writes ahead,
+// so that no worker waits for the disk.
 type reserver struct {
 	journal *Journal
 	most    int
 
 	mu   sync.Mutex
 	upTo int // on the disk
-	// going is closed when a reservation that is being written is on the disk.
+	// going is closed when the reservation being written is on the disk.
 	going chan struct{}
 	err   error
 }
 
-// cover returns when the object may be asked for.
+// cover returns when the object may be requested.
 func (r *reserver) cover(i int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,7 +181,7 @@ func (r *reserver) cover(i int) error {
 	}
 }
 
-// wait returns when nothing is being written.
+// wait returns when no write is pending.
 func (r *reserver) wait() {
 	r.mu.Lock()
 	going := r.going
@@ -193,8 +193,8 @@ func (r *reserver) wait() {
 
 var errNoUID = errors.New("the server's answer has no uid")
 
-// uidOf is metadata.uid of an object. It is looked for by hand: encoding/json would grow
-// the stack of each of thousands of workers, which then all keep it.
+// uidOf returns metadata.uid of an object. It scans by hand: encoding/json would permanently
+// grow the stacks of thousands of workers.
 func uidOf(object []byte) (string, error) {
 	depth, meta := 0, false // meta: within metadata, at depth 2
 	key := ""               // the last text at this depth, where a colon follows

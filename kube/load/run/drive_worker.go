@@ -25,8 +25,8 @@ func (w *worker) work(first job) {
 	}
 }
 
-// one makes an object. What was begun is seen to its end, also when the run is ended in
-// the meantime, so that the journal knows of it.
+// one creates an object. A request that was begun is completed even if the run ends in the
+// meantime, so that the journal records it.
 func (w *worker) one(j job) {
 	defer w.underWay.Done()
 	if j.act {
@@ -68,7 +68,7 @@ func (w *worker) one(j job) {
 // errCut means that an object was given up because the run ended.
 var errCut = errors.New("the run ended")
 
-// Too many failures end a run: this share of what was tried, and at least so many.
+// Too many failures end a run: this share of all attempts, and at least this number.
 const (
 	tooMany      = 50
 	tooManyShare = 0.1
@@ -107,7 +107,7 @@ func (w *worker) count(a *Answer, uid string, err error) {
 	}
 }
 
-// reason counts a reason why something could not be done.
+// reason counts a reason for a failure.
 func (o *DriveOutcome) reason(text string) {
 	if _, known := o.Errors[text]; known || len(o.Errors) < 20 {
 		o.Errors[text]++
@@ -116,12 +116,12 @@ func (o *DriveOutcome) reason(text string) {
 	}
 }
 
-// refused is the error of an object that was certainly not made.
+// refused is the error of an object that was certainly not created.
 type refused struct{ error }
 
 func (r *refused) Unwrap() error { return r.error }
 
-// doubtful reports whether an earlier process may have made an object.
+// doubtful reports whether an earlier process may have created an object.
 func (w *worker) doubtful(i int) bool {
 	w.mu.Lock()
 	o := w.State.Objects[i]
@@ -129,12 +129,12 @@ func (w *worker) doubtful(i int) bool {
 	return i < w.State.Reserved && !(o.Was == Failed && o.Refused)
 }
 
-// definite reports whether an answer that is no success means that nothing was made.
+// definite reports whether a failure status means that nothing was created.
 func definite(status int) bool {
 	return status >= 400 && status < 500 && status != http.StatusConflict && status != http.StatusRequestTimeout
 }
 
-// make sends the object until it is there, or cannot be.
+// make sends the object until it exists, or cannot be created.
 func (w *worker) make(i int, a *Answer) (uid string, adopted bool, err error) {
 	kind := w.Plan.Kind(i)
 	space := w.Plan.Namespace(i)
@@ -195,9 +195,9 @@ func (w *worker) make(i int, a *Answer) (uid string, adopted bool, err error) {
 	}
 }
 
-// notYet reports whether an object cannot be made before another one of the load is there, which
-// is on its way: a pod before its service account, which a controller makes for each new
-// namespace, and anything before its namespace.
+// notYet reports whether an object depends on another one of the load that does not exist yet:
+// a pod on its service account, which a controller creates for each new namespace, and anything
+// on its namespace.
 func notYet(a cluster.Answer) bool {
 	if a.Status != http.StatusForbidden && a.Status != http.StatusNotFound {
 		return false
@@ -207,8 +207,8 @@ func notYet(a cluster.Answer) bool {
 		a.Status == http.StatusNotFound && strings.Contains(text, `namespaces \"`)
 }
 
-// there reads the object whose name is taken: by this run before it was killed, by
-// another client, or by an object that is being deleted.
+// there reads the object whose name is taken: by this run before it was killed, by another
+// client, or by an object being deleted.
 func (w *worker) there(ctx context.Context, i int, path string) (uid string, was Was, again bool, err error) {
 	m, err := w.Server.Metadata(ctx, w.lane/cluster.PerLane, path+"/"+w.Plan.Name(i))
 	switch ifExists, space := w.Plan.StageSpace(i); {

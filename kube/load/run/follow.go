@@ -27,20 +27,20 @@ func (k Key) String() string {
 	return k.Kind + " " + k.Namespace + "/" + k.Name
 }
 
-// Pod is what is known of one.
+// Pod is the known state of a pod.
 type Pod struct {
 	Phase  string
 	Labels map[string]string
-	// Scheduled and Ready are when that was first seen here; zero for not yet.
+	// Scheduled and Ready are when that state was first seen here; zero if not yet.
 	Scheduled, Ready time.Time
 	Why              string // why it is not scheduled
 }
 
 // FollowOptions of a follower.
 type FollowOptions struct {
-	// Labels says to keep the labels of pods, which Phase asks for.
+	// Labels keeps the labels of pods, which Phase needs.
 	Labels bool
-	// On is called when something of a pod is first seen.
+	// On is called when a state of a pod is first seen.
 	On func(Seen)
 }
 
@@ -49,8 +49,8 @@ type Seen struct {
 	Key
 	What string // "scheduled" or "ready"
 	At   time.Time
-	// Owned reports whether a controller has made the pod. Took is then how long it took
-	// from its creation, by the API's timestamps of whole seconds; negative if not known.
+	// Owned reports whether a controller has created the pod. Took is then the time since its
+	// creation, by the API's timestamps of whole seconds; negative if unknown.
 	Owned bool
 	Took  time.Duration
 }
@@ -77,13 +77,13 @@ type waiter struct {
 	done chan struct{}
 }
 
-// New makes a follower of the objects with a run's label.
+// New returns a follower of the objects with a run's label.
 func New(server *cluster.Server, run string, o FollowOptions) *Follower {
 	return &Follower{server: server, run: run, opts: o, ready: map[Key]int64{}, need: map[Key]int64{}, pods: map[Key]*Pod{}, waiters: map[*waiter]bool{}, changed: make(chan struct{})}
 }
 
-// Start lists the objects of some kinds and then watches them until ctx ends. Wait waits
-// for the end of it.
+// Start lists the objects of the given kinds and then watches them until ctx ends. Wait waits
+// for the watches to end.
 func (f *Follower) Start(ctx context.Context, kinds []plan.Kind) error {
 	for _, k := range kinds {
 		version, err := f.list(ctx, k)
@@ -95,7 +95,7 @@ func (f *Follower) Start(ctx context.Context, kinds []plan.Kind) error {
 	return nil
 }
 
-// Wait returns when no watch is left.
+// Wait returns when all watches have ended.
 func (f *Follower) Wait() { f.work.Wait() }
 
 func (f *Follower) list(ctx context.Context, k plan.Kind) (version string, err error) {
@@ -121,7 +121,7 @@ func (f *Follower) list(ctx context.Context, k plan.Kind) (version string, err e
 	}
 }
 
-// watch watches one kind, and begins again where the server ends it.
+// watch watches one kind, and restarts when the server ends the watch.
 func (f *Follower) watch(ctx context.Context, k plan.Kind, version string) {
 	pause := 100 * time.Millisecond
 	for ctx.Err() == nil {
@@ -150,7 +150,7 @@ func (f *Follower) watch(ctx context.Context, k plan.Kind, version string) {
 	}
 }
 
-// stream reads one watch to its end, and returns the version up to which it has come.
+// stream reads one watch to its end, and returns the last version seen.
 func (f *Follower) stream(ctx context.Context, k plan.Kind, version string) (string, error) {
 	path := k.Path("") + "?" + ofRun(f.run) + "&watch=1&allowWatchBookmarks=true&timeoutSeconds=290&resourceVersion=" + url.QueryEscape(version)
 	body, err := f.server.Stream(ctx, path)
@@ -187,7 +187,7 @@ func (f *Follower) stream(ctx context.Context, k plan.Kind, version string) (str
 	}
 }
 
-// see takes note of an object.
+// see records an object.
 func (f *Follower) see(kind string, o *object, deleted bool) {
 	now := time.Now()
 	key := Key{kind, o.Metadata.Namespace, o.Metadata.Name}
@@ -220,11 +220,10 @@ func (f *Follower) see(kind string, o *object, deleted bool) {
 	}
 }
 
-// conditions are the conditions of pods that the events of Seen are taken from.
+// conditions are the pod conditions that Seen events come from.
 var conditions = map[string]string{"scheduled": "PodScheduled", "ready": "Ready"}
 
-// CatchUp reads the pods of the run once more, so that nothing is missed that the watch has
-// not shown yet.
+// CatchUp reads the pods of the run once more, to include what the watch has not shown yet.
 func (f *Follower) CatchUp(ctx context.Context) error {
 	_, err := f.list(ctx, plan.Kind{APIVersion: "v1", Kind: "Pod", Resource: "pods", Namespaced: true})
 	return err
@@ -257,15 +256,15 @@ func (f *Follower) pod(key Key, o *object, deleted bool, now time.Time) (news []
 	return news
 }
 
-// Expect records that an object was changed: it is ready when this generation of it is.
+// Expect records that an object was changed: it is ready only with this generation.
 func (f *Follower) Expect(k Key, generation int64) {
 	f.mu.Lock()
 	f.need[k] = max(f.need[k], generation+1)
 	f.mu.Unlock()
 }
 
-// Until waits until objects are ready, of kinds that Takes. It returns those that are not
-// when the time is over, or ctx ends.
+// Until waits until objects of kinds in Takes are ready. It returns those that are not when the
+// time is over, or ctx ends.
 func (f *Follower) Until(ctx context.Context, keys []Key, within time.Duration) []Key {
 	w := &waiter{left: make(map[Key]bool, len(keys)), done: make(chan struct{})}
 	f.mu.Lock()
@@ -300,7 +299,7 @@ func (f *Follower) Until(ctx context.Context, keys []Key, within time.Duration) 
 	return left
 }
 
-// Why says why a pod is not scheduled, as far as it is known, and else its phase.
+// Why returns why a pod is not scheduled, if known, or else its phase.
 func (f *Follower) Why(k Key) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -318,8 +317,8 @@ func (f *Follower) Why(k Key) string {
 	return "phase " + p.Phase
 }
 
-// Phase waits until at least so many pods are in the namespaces, and all of them that have
-// the labels, one at least, are in one of the phases.
+// Phase waits until at least atLeast pods are in the namespaces, and all pods with the labels,
+// at least one, are in one of the phases.
 func (f *Follower) Phase(ctx context.Context, namespaces map[string]bool, atLeast int, labels map[string]string, within time.Duration, phases ...string) error {
 	timer := time.NewTimer(within)
 	defer timer.Stop()

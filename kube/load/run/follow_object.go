@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// object is what of an object has to be read to know how it is.
+// object has the fields needed to judge an object's readiness.
 type object struct {
 	Metadata struct {
 		Name, Namespace, ResourceVersion string
@@ -36,11 +36,11 @@ type object struct {
 	}
 }
 
-// readiness are the kinds that take a while until they are what they are for, and when
-// that is so.
+// readiness has a function for each kind that takes time to become ready, which reports whether
+// an object is.
 var readiness = map[string]func(*object) bool{
 	"Pod": func(o *object) bool { return o.Status.Phase == "Running" || o.Status.Phase == "Succeeded" },
-	// Of one that was patched the new pods.
+	// After a patch the new pods count.
 	"Deployment": func(o *object) bool {
 		return replicasReady(o) && (o.Spec.Replicas == nil || o.Status.UpdatedReplicas >= *o.Spec.Replicas)
 	},
@@ -69,7 +69,7 @@ func replicasReady(o *object) bool {
 	return o.observed() && o.Status.ReadyReplicas >= want
 }
 
-// observed reports whether the status is of the present spec.
+// observed reports whether the status belongs to the present spec.
 func (o *object) observed() bool {
 	var seen int64
 	if err := json.Unmarshal(o.Status.ObservedGeneration, &seen); err != nil {
@@ -95,9 +95,9 @@ func (o *object) owned() bool {
 	return slices.ContainsFunc(o.Metadata.OwnerReferences, func(r struct{ Controller bool }) bool { return r.Controller })
 }
 
-// took is the time from the creation of an object until a condition became true, by the
-// timestamps of the API, which are of whole seconds; negative where it is not known. A clock
-// of a node that is behind the API server's counts as no time.
+// took returns the time from the creation of an object until a condition became true, by the
+// API's timestamps in whole seconds; negative if unknown. If a node's clock is behind the API
+// server's, it returns 0.
 func (o *object) took(condition string) time.Duration {
 	for _, c := range o.Status.Conditions {
 		if c.Type == condition && c.Status == "True" && !c.LastTransitionTime.IsZero() && !o.Metadata.CreationTimestamp.IsZero() {

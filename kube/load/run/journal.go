@@ -20,25 +20,25 @@ import (
 const (
 	version = 1
 	name    = "journal"
-	// maxObjects is as a plan's.
+	// maxObjects is the maximum of a plan too.
 	maxObjects = 2_000_000
 	// flushEvery is the longest time for which a line is buffered unless Sync is called.
 	flushEvery = 50 * time.Millisecond
-	// flushAt is how many bytes are kept back at most.
+	// flushAt is the maximum number of buffered bytes.
 	flushAt = 64 << 10
 )
 
-// ErrBusy means that another process has the run.
+// ErrBusy means that another process holds the run.
 var ErrBusy = errors.New("another process is at this run")
 
-// JournalDamaged is the error of a journal that cannot be read, or is gone: what the run has made
-// is not known from it.
+// JournalDamaged is the error of a journal that cannot be read, or is missing: it cannot tell
+// what the run has created.
 type JournalDamaged struct{ Err error }
 
 func (d *JournalDamaged) Error() string { return d.Err.Error() }
 func (d *JournalDamaged) Unwrap() error { return d.Err }
 
-// open opens a file of the journal in a directory; one that is not there is Damaged.
+// open opens the journal in a directory; a missing file is JournalDamaged.
 func open(dir string, how int) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, name), how|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -52,23 +52,23 @@ type Header struct {
 	Version int       `json:"version"`
 	Run     string    `json:"run"`
 	Began   time.Time `json:"began"`
-	// Server is the address of the API server, Cluster the uid of its namespace
-	// kube-system, which no other cluster has.
+	// Server is the address of the API server, Cluster the UID of its namespace kube-system, which
+	// is unique.
 	Server  string `json:"server"`
 	Cluster string `json:"cluster"`
 	File    string `json:"file"`
 	Objects int    `json:"objects"`
 	// Plan is the plan's checksum.
 	Plan string `json:"plan"`
-	// Load is the checksum of the file that keeps the load, SHA-256 in hexadecimal digits; ""
-	// in a run of an earlier version.
+	// Load is the SHA-256 checksum of the file with the load, in hexadecimal; "" in a run of an
+	// earlier version.
 	Load string `json:"load_sha256,omitempty"`
 }
 
-// Was is what has become of an object.
+// Was is the state of an object.
 type Was uint8
 
-// The states of an object.
+// States of an object.
 const (
 	Nothing Was = iota // not known: not made, unless it is before State.Reserved
 	Created
@@ -78,20 +78,20 @@ const (
 	JournalKept
 )
 
-// Object is one of the run.
+// Object is an object of the run.
 type Object struct {
 	Was Was
 	UID string
 	Why string // of Failed and Kept
-	// Refused says of Failed that it was certainly not made: each request for it was
-	// answered, and the answers were refusals. It holds until the run goes on.
+	// Refused reports whether a Failed object was certainly not created: the server refused each
+	// request for it. It applies until the run continues.
 	Refused bool
 }
 
 // Phase is the last recorded phase of a run.
 type Phase string
 
-// The phases.
+// Phases of a run.
 const (
 	Running Phase = "running"
 	Ended   Phase = "ended"
@@ -107,18 +107,18 @@ type State struct {
 	Acted    map[int]bool // the actions of the plan that are done
 	Phase    Phase
 	PhaseAt  time.Time
-	// Held reports whether another process is at the run; it is of Read alone.
+	// Held reports whether another process holds the run; only Read sets it.
 	Held bool
 }
 
-// Unsure says of an object that the journal covers that it may have been made without a line
+// Unsure reports whether an object that the journal covers may have been created without a line
 // of its own.
 func (s *State) Unsure(i int) bool {
 	o := s.Objects[i]
 	return i < s.Reserved && (o.Was == Nothing || o.Was == Failed && !o.Refused)
 }
 
-// Count is how many objects are in a state.
+// Count returns the number of objects in a state.
 func (s *State) Count(was Was) int {
 	n := 0
 	for i := range s.Objects {
@@ -129,24 +129,24 @@ func (s *State) Count(was Was) int {
 	return n
 }
 
-// Journal records what a run has made, so that the run can be resumed and undone after any
+// Journal records what a run has created, so that the run can be resumed and undone after any
 // crash: a file of lines that is only appended to. Before an object is requested, a line that
-// covers its number is on the disk (Reserve), so that an object without a line of its own is
-// one of few, which can be looked up.
+// covers its number is on the disk (Reserve), so that only a few objects can exist without a
+// line of their own, and these can be looked up.
 type Journal struct {
 	file *os.File
 
 	mu      sync.Mutex
 	pending []byte
 	err     error // the first one: nothing is written after it
-	// flushing is one goroutine's turn to write.
+	// flushing is held by the goroutine that writes.
 	flushing sync.Mutex
 	wake     chan struct{}
 	done     chan struct{}
 	ended    chan struct{}
 }
 
-// Create makes the journal of a run in its directory, which is there and has none.
+// Create creates the journal of a run in an existing directory without one.
 func Create(dir string, h Header) (*Journal, error) {
 	h.Version = version
 	if h.Objects > maxObjects {
@@ -176,8 +176,7 @@ func Create(dir string, h Header) (*Journal, error) {
 	return start(f), nil
 }
 
-// Open opens the journal of a run to add to it. What a crash has cut off at its end is
-// removed.
+// Open opens the journal of a run to append to it. It removes an incomplete last line.
 func Open(dir string) (*Journal, *State, error) {
 	f, err := open(dir, os.O_RDWR)
 	if err != nil {
@@ -188,7 +187,7 @@ func Open(dir string) (*Journal, *State, error) {
 		err = lock(f)
 	}
 	if err == nil {
-		// Who had it may have added to it before the lock was free.
+		// The previous holder may have appended to it before the lock was free.
 		if s, whole, err = readFile(f); err == nil {
 			err = f.Truncate(int64(whole))
 		}
@@ -246,8 +245,8 @@ func (j *Journal) add(letter byte, rest string) {
 	}
 }
 
-// Sync returns when all that was added before is on the disk. Its error is that of the
-// first write that failed: nothing is written after that.
+// Sync returns when everything added before is on the disk. It returns the error of the first
+// failed write: nothing is written after that.
 func (j *Journal) Sync() error {
 	j.flushing.Lock()
 	defer j.flushing.Unlock()
@@ -271,47 +270,47 @@ func (j *Journal) Sync() error {
 	return err
 }
 
-// Err is the error of the first write that failed.
+// Err returns the error of the first failed write.
 func (j *Journal) Err() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.err
 }
 
-// Reserve returns when it is on the disk that the objects before n may be asked for.
+// Reserve returns once it is on the disk that the objects before n may be requested.
 func (j *Journal) Reserve(n int) error {
 	j.add(letterReserved, strconv.Itoa(n))
 	return j.Sync()
 }
 
-// Created notes that the run has made an object.
+// Created records that the run has created an object.
 func (j *Journal) Created(i int, uid string) { j.add(letterCreated, strconv.Itoa(i)+" "+uid) }
 
-// Reused notes that an object was there already, and is used.
+// Reused records that an object existed already, and is used.
 func (j *Journal) Reused(i int, uid string) { j.add(letterReused, strconv.Itoa(i)+" "+uid) }
 
-// Failed notes that an object could not be made.
+// Failed records that an object could not be created.
 func (j *Journal) Failed(i int, why string) {
 	j.add(letterFailed, strconv.Itoa(i)+" "+strconv.Quote(why))
 }
 
-// Refused notes that an object could not be made, and that it was certainly not.
+// Refused records that an object certainly was not created.
 func (j *Journal) Refused(i int, why string) {
 	j.add(letterRefused, strconv.Itoa(i)+" "+strconv.Quote(why))
 }
 
-// Gone notes that an object that the run has made is there no longer.
+// Gone records that an object of the run no longer exists.
 func (j *Journal) Gone(i int) { j.add(letterGone, strconv.Itoa(i)) }
 
-// Acted notes that an action of the plan is done.
+// Acted records that an action of the plan is done.
 func (j *Journal) Acted(i int) { j.add(letterActed, strconv.Itoa(i)) }
 
-// Kept notes that the undo leaves an object where it is.
+// Kept records that the undo keeps an object.
 func (j *Journal) Kept(i int, why string) {
 	j.add(letterKept, strconv.Itoa(i)+" "+strconv.Quote(why))
 }
 
-// Begin notes a phase; it is on the disk when Begin returns.
+// Begin records a phase; it is on the disk when Begin returns.
 func (j *Journal) Begin(p Phase) error {
 	j.add(letterPhase, string(p)+" "+time.Now().UTC().Format(time.RFC3339Nano))
 	return j.Sync()

@@ -52,8 +52,8 @@ func appendLine(dst []byte, letter byte, rest string) []byte {
 	return append(dst, '\n')
 }
 
-// parse reads a journal. whole is the length of its complete lines in bytes: a last line
-// that a crash cut off is left out, and any error before it is returned.
+// parse parses a journal. whole is the length of its complete lines in bytes: an incomplete
+// last line is left out, and any error before it is returned.
 func parse(text []byte) (s *State, whole int, err error) {
 	s = &State{}
 	for line := 1; len(text) > whole; line++ {
@@ -104,7 +104,7 @@ func (s *State) line(text []byte, number int) error {
 			return err
 		}
 		if s.Phase, s.PhaseAt = Phase(word), at; s.Phase == Running {
-			// What was refused may be asked for again, and that be cut off.
+			// A refused object may be requested again, and that be interrupted.
 			for i := range s.Objects {
 				s.Objects[i].Refused = false
 			}
@@ -164,7 +164,7 @@ func Read(dir string) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Given back at once, when f is closed.
+	// Released at once, when f is closed.
 	s.Held = errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 	return s, nil
 }
@@ -172,7 +172,7 @@ func Read(dir string) (*State, error) {
 // maxHeader caps a header's line, in bytes.
 const maxHeader = 64 << 10
 
-// Head reads the header of a run's journal, and nothing behind it.
+// Head reads only the header of a run's journal.
 func Head(dir string) (Header, error) {
 	f, err := open(dir, os.O_RDONLY)
 	if err != nil {

@@ -11,48 +11,47 @@ import (
 	"fettle.dev/fettle/kube/cluster"
 )
 
-// ErrBrake means that the cluster suffers, and that the run was ended for it.
+// ErrBrake means that the run was ended because the cluster is overloaded.
 var ErrBrake = errors.New("the brake")
 
-// QuotaShare of etcd's quota is full when the brake acts.
+// QuotaShare is the used share of etcd's quota at which the brake acts.
 const QuotaShare = 0.8
 
-// When the brake acts.
+// Conditions under which the brake acts.
 const (
 	brakeEvery = 5 * time.Second
-	// throttledShare of the answers of a look are 429, of throttledLeast at least.
+	// throttledShare of the answers between two looks are 429, and at least throttledLeast.
 	throttledShare = 0.2
 	throttledLeast = 50
 	// etcdLimitS is the 99th percentile of the API server's calls to etcd, over two looks.
 	etcdLimitS = 1.0
 	etcdLeast  = 100
-	// fsyncLimitS is the 99th percentile of writing etcd's log to the disk, over two looks:
-	// half of the time after which its members choose another leader, as it comes
-	// (--election-timeout, 1 s).
+	// fsyncLimitS is the 99th percentile of writes to etcd's log, over two looks: half of the
+	// default time after which its members elect another leader (--election-timeout, 1 s).
 	fsyncLimitS = 0.5
-	// nodesShare of the nodes that were Ready are not any more; one at least.
+	// nodesShare of the nodes that were Ready no longer are, at least one.
 	nodesShare = 0.01
 )
 
 // Brake watches a cluster during a run.
 type Brake struct {
 	Server *cluster.Server
-	// QuotaBytes is etcd's quota, where its members do not report it: 0 is unknown, below 0 is
-	// no quota.
+	// QuotaBytes is etcd's quota if its members do not report it: 0 is unknown, below 0 is no
+	// quota.
 	QuotaBytes int64
-	// Members are those of etcd that tell their own metrics.
+	// Members are the etcd members whose own metrics are read.
 	Members []*Member
-	// Throttled and Answered count what the run itself was told.
+	// Throttled and Answered count the run's own throttled and answered requests.
 	Throttled, Answered atomic.Int64
 
 	mu   sync.Mutex
 	trip error
 	etcd []Etcd // what the members say of the run so far
-	// Blind says what could not be looked at.
+	// blind is what could not be read.
 	blind string
 }
 
-// Check returns the error that ends the run; nil while all is well.
+// Check returns the error that ends the run, or nil.
 func (b *Brake) Check() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,7 +65,7 @@ func (b *Brake) Blind() string {
 	return b.blind
 }
 
-// Etcd is what the members say of the time from the beginning of Watch until the last look.
+// Etcd returns the members' reports on the time from the start of Watch until the last look.
 func (b *Brake) Etcd() []Etcd {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -89,8 +88,7 @@ func (b *Brake) cannot(what string, err error) {
 	}
 }
 
-// Watch looks until ctx ends. before is the sample of the beginning; nil where the metrics
-// cannot be read.
+// Watch looks until ctx ends. before is the initial sample; nil if the metrics cannot be read.
 func (b *Brake) Watch(ctx context.Context, before *Sample) {
 	tick := time.NewTicker(brakeEvery)
 	defer tick.Stop()
@@ -118,7 +116,7 @@ func (b *Brake) Watch(ctx context.Context, before *Sample) {
 	}
 }
 
-// looking is what a look knows of those before it.
+// looking is the state that looks share.
 type looking struct {
 	last                *Sample
 	ready               map[string]bool
@@ -128,7 +126,7 @@ type looking struct {
 	members             []observeSeen
 }
 
-// observeSeen is what is known of a member; of one that could not be asked nothing.
+// observeSeen is the state of a member; empty if it could not be queried.
 type observeSeen struct {
 	first, last *page
 	slow        int // looks in which its disk was slow
@@ -235,7 +233,7 @@ func (b *Brake) lookAtNodes(ctx context.Context, l *looking) {
 	}
 }
 
-// ready are the nodes that are Ready.
+// ready returns the nodes that are Ready.
 func (b *Brake) ready(ctx context.Context) (map[string]bool, error) {
 	var list struct {
 		Items []struct {

@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/kube/etcd"
 )
 
-// The metrics of etcd that are read (etcd.io, docs, metrics).
+// Metrics of etcd that are read (etcd.io, docs, metrics).
 const (
 	walFsync      = "etcd_disk_wal_fsync_duration_seconds"
 	etcdSize      = "etcd_mvcc_db_total_size_in_bytes"
@@ -21,31 +21,31 @@ const (
 	leaderChanges = "etcd_server_leader_changes_seen_total"
 )
 
-// Member is one of etcd that tells its metrics.
+// Member is an etcd member whose metrics can be read.
 type Member struct {
-	// Name is where: an address, or the pod.
+	// Name is its address, or its pod.
 	Name string
-	// read gets its page, within Patience.
+	// read reads its metrics page, within Patience.
 	read func(context.Context) (string, error)
 }
 
-// Patience is how long a page of metrics may take.
+// Patience is the time limit for a page of metrics.
 const Patience = 5 * time.Second
 
-// MemberOf is one whose page is got by its caller's means, within Patience. The errors of
-// read say whose they are.
+// MemberOf returns a member whose page the caller's function reads, within Patience. The errors
+// of read name the member.
 func MemberOf(name string, read func(context.Context) (string, error)) *Member {
 	return &Member{name, read}
 }
 
-// Check asks a member once: the error is why it cannot be watched.
+// Check reads a member's metrics once, and returns the reason that it cannot be watched.
 func (m *Member) Check(ctx context.Context) error {
 	_, err := m.look(ctx)
 	return err
 }
 
-// Members finds those that run as pods and tell their metrics without a certificate to
-// more than their own machine, through the API server. There may be none.
+// Members finds the members that run as pods and serve their metrics to other machines without
+// a certificate, through the API server. There may be none.
 func Members(ctx context.Context, s *cluster.Server) []*Member {
 	var all []*Member
 	for _, where := range []etcd.Place{etcd.KubeSystem, etcd.OpenShift} {
@@ -73,7 +73,7 @@ func Members(ctx context.Context, s *cluster.Server) []*Member {
 	return all
 }
 
-// openPort is where, of a list of addresses, metrics are told to other machines by http.
+// openPort returns the port of the first URL that serves metrics to other machines over HTTP.
 func openPort(urls string) string {
 	for text := range strings.SplitSeq(urls, ",") {
 		u, err := url.Parse(strings.TrimSpace(text))
@@ -84,7 +84,7 @@ func openPort(urls string) string {
 	return ""
 }
 
-// page is the metrics of a member at one moment.
+// page is a snapshot of a member's metrics.
 type page struct {
 	fsync         map[float64]float64
 	bytes, quota  float64
@@ -107,9 +107,9 @@ func (m *Member) look(ctx context.Context) (*page, error) {
 	}, nil
 }
 
-// Database is the size of etcd's database in bytes, of the member with the largest or as the
-// API server reports it, and the smallest quota of the members: below 0 where none of them
-// has a quota. 0 is unknown.
+// Database returns the size of etcd's database in bytes, the largest of the members or as the
+// API server reports it, and the smallest quota of the members: below 0 if none has a quota. 0
+// is unknown.
 func Database(ctx context.Context, s *cluster.Server, members []*Member) (size, quota int64) {
 	for _, m := range members {
 		p, err := m.look(ctx)
@@ -129,7 +129,7 @@ func Database(ctx context.Context, s *cluster.Server, members []*Member) (size, 
 	return size, quota
 }
 
-// Etcd is what a member says of a run.
+// Etcd is a member's report on a run.
 type Etcd struct {
 	Member    string  `json:"member"`
 	FsyncN    int     `json:"fsync_n"`
@@ -141,7 +141,7 @@ type Etcd struct {
 	LeaderChanges int   `json:"leader_changes"`
 }
 
-// etcdBetween is what was between two looks.
+// etcdBetween returns the changes between two looks.
 func (m *Member) etcdBetween(before, after *page) Etcd {
 	p99, n, _ := quantile(minus(after.fsync, before.fsync), 0.99)
 	return Etcd{

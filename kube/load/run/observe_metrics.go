@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/kube/cluster"
 )
 
-// The metrics that are read (kubernetes.io, reference/instrumentation/metrics).
+// Metrics that are read (kubernetes.io, reference/instrumentation/metrics).
 const (
 	requests    = "apiserver_request_duration_seconds"
 	observeEtcd = "etcd_request_duration_seconds"
@@ -22,14 +22,14 @@ const (
 	size        = "apiserver_storage_size_bytes"
 )
 
-// Series is what sets one histogram apart from others.
+// Series identifies one histogram.
 type Series struct {
 	Verb     string `json:"verb"`
 	Resource string `json:"resource"`
 	Scope    string `json:"scope"` // resource, namespace, cluster
 }
 
-// Sample is the metrics at one moment: counters since each server began.
+// Sample is a snapshot of the metrics: counters since each server began.
 type Sample struct {
 	// Requests are the bucket counts of API calls, by upper bound in seconds, and Etcd
 	// those of the API server's calls to etcd.
@@ -37,7 +37,7 @@ type Sample struct {
 	Etcd     map[float64]float64
 	// Rejected counts requests that priority and fairness rejected.
 	Rejected float64
-	// DatabaseBytes is the size of etcd's database; 0 where the server does not say.
+	// DatabaseBytes is the size of etcd's database; 0 if the server does not report it.
 	DatabaseBytes float64
 }
 
@@ -56,7 +56,7 @@ func Scrape(ctx context.Context, s *cluster.Server) (*Sample, error) {
 	return Parse(body)
 }
 
-// Parse reads the text form of Prometheus. Lines that are none of ours are passed over.
+// Parse parses the text form of Prometheus. It skips other metrics.
 func Parse(text io.Reader) (*Sample, error) {
 	x := &Sample{Requests: map[Series]map[float64]float64{}, Etcd: map[float64]float64{}}
 	lines := bufio.NewScanner(text)
@@ -99,7 +99,7 @@ func Parse(text io.Reader) (*Sample, error) {
 	return x, nil
 }
 
-// skipped are calls that are long by themselves, as Kubernetes' objectives leave them out.
+// skipped reports whether calls are long-running, and not part of Kubernetes' objectives.
 func skipped(labels map[string]string) bool {
 	switch labels["verb"] {
 	case "WATCH", "CONNECT", "WATCHLIST":
@@ -120,7 +120,7 @@ func bound(text string) float64 {
 	return v
 }
 
-// split reads NAME{A="B",...} VALUE.
+// split parses NAME{A="B",...} VALUE.
 func split(line string) (labels map[string]string, value float64, ok bool) {
 	open, end := strings.IndexByte(line, '{'), strings.LastIndexByte(line, '}')
 	if open < 0 || end < open {
@@ -153,7 +153,7 @@ func split(line string) (labels map[string]string, value float64, ok bool) {
 	return labels, value, true
 }
 
-// minus is what has come to buckets since.
+// minus returns the increase of buckets.
 func minus(now, before map[float64]float64) map[float64]float64 {
 	d := make(map[float64]float64, len(now))
 	for le, n := range now {
@@ -162,9 +162,9 @@ func minus(now, before map[float64]float64) map[float64]float64 {
 	return d
 }
 
-// quantile is where a share of the calls lie, in seconds, between the bounds of the bucket
-// in which it is; of the last bucket its lower bound, which over says. n is how many calls
-// there are.
+// quantile returns a quantile of the calls, in seconds, interpolated in its bucket; over
+// reports that it is in the last bucket, and the value is the lower bound of that. n is the
+// number of calls.
 func quantile(buckets map[float64]float64, q float64) (value float64, n float64, over bool) {
 	var bounds []float64
 	for le := range buckets {
@@ -198,8 +198,8 @@ const (
 	listLimitS   = 30
 )
 
-// leastCalls is how many calls it takes to know a 99th percentile: where none of 300 is
-// above a limit, at most one in a hundred of all is, at 95 %.
+// leastCalls is the number of calls needed for a 99th percentile: if none of 300 is above a
+// limit, at most one in a hundred of all is, with 95 % confidence.
 const leastCalls = 300
 
 // Calls is what the servers report of one kind of calls during the run, of all clients.
@@ -209,26 +209,25 @@ type Calls struct {
 	P50S   float64 `json:"p50_s"`
 	P99S   float64 `json:"p99_s"`
 	LimitS float64 `json:"limit_s"`
-	// Verdict is met, missed, or cannot tell: of too few calls.
+	// Verdict is met, missed, or cannot tell if there are too few calls.
 	Verdict string `json:"verdict"`
 }
 
-// Servers is what the API server's metrics say of a run. They are of the one API server
-// that answered, where there are several.
+// Servers are the API server's metrics for a run. If there are several API servers, they are
+// those of the one that answered.
 type Servers struct {
 	Calls    []Calls `json:"calls"`
 	EtcdP99S float64 `json:"etcd_p99_s"`
 	EtcdN    int     `json:"etcd_n"`
 	Rejected int     `json:"rejected"`
-	// DatabaseBytes is the size of etcd's database at the end, and Grown by how much it
-	// has grown.
+	// DatabaseBytes is the size of etcd's database at the end, and GrownBytes its growth.
 	DatabaseBytes int64 `json:"database_bytes,omitempty"`
 	GrownBytes    int64 `json:"database_grown_bytes,omitempty"`
-	// Members are what etcd says itself, where it can be asked.
+	// Members are etcd's own reports, if it can be queried.
 	Members []Etcd `json:"etcd_members,omitempty"`
 }
 
-// Compare is what was between two samples.
+// Compare returns the changes between two samples.
 func Compare(before, after *Sample) *Servers {
 	s := &Servers{Calls: []Calls{}, Rejected: int(max(0, after.Rejected-before.Rejected))}
 	for k, buckets := range after.Requests {
@@ -265,7 +264,7 @@ func Compare(before, after *Sample) *Servers {
 	return s
 }
 
-// Missed are the sorts of calls that took too long.
+// Missed returns the kinds of calls that took too long.
 func (s *Servers) Missed() []Calls {
 	var all []Calls
 	for _, c := range s.Calls {

@@ -40,7 +40,7 @@ type StoredRun struct {
 	ID    string     `json:"-"`
 	Load  *plan.Load `json:"load"`
 	Kinds plan.Kinds `json:"kinds"`
-	// InFlight and Rate are those of the command line.
+	// InFlight and Rate are the values from the command line.
 	InFlight int     `json:"in_flight,omitempty"`
 	Rate     float64 `json:"rate_per_s,omitempty"`
 	// Visit reports whether it is a phase of an experiment, which removes its objects itself.
@@ -49,16 +49,16 @@ type StoredRun struct {
 
 const loadFile = "load.json"
 
-// maxLoad caps a run's load, in bytes. The files that a load names are of 16 MiB at most
-// each, and a plan has 2 million objects at most, of few sorts.
+// maxLoad caps the size of a run's load, in bytes. The files that a load names have at most 16
+// MiB each, and a plan at most 2 million objects, of few kinds.
 const maxLoad = 256 << 20
 
-// NewID is a name for a run that begins now.
+// NewID returns the name of a run that begins now.
 func NewID(now time.Time) string {
 	return strings.ReplaceAll(now.UTC().Format("20060102-150405.000"), ".", "-")
 }
 
-// isID reports whether a name is one of NewID's: other directories are not runs.
+// isID reports whether a name has the form of NewID: other directories are not runs.
 func isID(name string) bool {
 	at := strings.LastIndexByte(name, '-')
 	if at < 0 {
@@ -68,7 +68,7 @@ func isID(name string) bool {
 	return err == nil
 }
 
-// prepare makes the directory, or refuses one that others may write to.
+// prepare creates the directory, or refuses one that others may write to.
 func (s Store) prepare() error {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (s Store) Create(r *StoredRun, h Header) (*Journal, error) {
 	return Create(dir, h)
 }
 
-// Open reads a run and opens its journal to go on with it.
+// Open reads a run and opens its journal to continue it.
 func (s Store) Open(id string) (*StoredRun, *Journal, *State, error) {
 	r, err := s.Load(id)
 	if err != nil {
@@ -161,7 +161,7 @@ func (s Store) Load(id string) (*StoredRun, error) {
 	return r, nil
 }
 
-// sumOf is the checksum of a load's file.
+// sumOf returns the checksum of a load's file.
 func sumOf(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
@@ -169,8 +169,8 @@ func sumOf(text []byte) string {
 
 var errGone = errors.New("it is gone")
 
-// Damaged is the error of a run whose load is gone, cannot be read, or is another one: what
-// the run has made is not known then, but for its uids.
+// Damaged is the error of a run whose load is missing, unreadable or changed: only the UIDs of
+// its objects are known.
 type Damaged struct {
 	Run  string
 	file string
@@ -186,7 +186,7 @@ func (d *Damaged) Unwrap() error { return d.why }
 // errTooLarge is the error of a load that is too large to be read.
 var errTooLarge = fmt.Errorf("it is larger than %d MiB", maxLoad>>20)
 
-// text is that of a run's load.
+// text reads the text of a run's load.
 func (s Store) text(id string) ([]byte, error) {
 	f, err := os.Open(filepath.Join(s.Dir, id, loadFile))
 	if err != nil {
@@ -211,7 +211,7 @@ func (s Store) damaged(id string, why error) error {
 	return &Damaged{id, filepath.Join(s.Dir, id, loadFile), why}
 }
 
-// Records is where the evidence of a run is.
+// Records returns the store of a run's evidence.
 func (s Store) Records(id string) evidence.Store {
 	return evidence.Store{Dir: filepath.Join(s.Dir, id, "records")}
 }
@@ -228,14 +228,14 @@ func (s Store) Remove(id string) error {
 	return errors.Join(os.RemoveAll(filepath.Join(s.Dir, r.ID)), j.Close())
 }
 
-// StoreKept is what is known of a run without going on with it.
+// StoreKept is a run with its state, without continuing it.
 type StoreKept struct {
 	ID    string
 	State *State
 	Err   error // why its journal cannot be read
 }
 
-// List are the runs, the last one first.
+// List returns the runs, latest first.
 func (s Store) List() ([]StoreKept, error) {
 	entries, err := os.ReadDir(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -255,7 +255,7 @@ func (s Store) List() ([]StoreKept, error) {
 	return all, nil
 }
 
-// Last is the run that began last; "" for none.
+// Last returns the latest run; "" for none.
 func (s Store) Last() (string, error) {
 	all, err := s.List()
 	if err != nil || len(all) == 0 {

@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// Undo removes what a run of a cluster load has made, by its uid, and nothing else.
+// Undo removes the objects that a run has created, by UID, and nothing else.
 type Undo struct {
 	Plan    *plan.Plan
 	Server  *cluster.Server
@@ -21,7 +21,7 @@ type Undo struct {
 	State *State
 	// AtOnce is the maximum number of requests under way; 0 for DefaultInFlight.
 	AtOnce int
-	// Within is how long namespaces may take to go; 0 for ten minutes.
+	// Within is the time limit for namespaces to go; 0 means ten minutes.
 	Within time.Duration
 	// On, if not nil, is called with the progress.
 	On func(done, all int)
@@ -37,8 +37,8 @@ type UndoOutcome struct {
 	Kept []Left
 	// Waiting are namespaces that the server has not finished removing.
 	Waiting []string
-	// Unknown are objects in the cluster with the run's label that its journal does not
-	// have; nil for none. Unseen is why it is unknown whether there are such objects.
+	// Unknown are objects in the cluster with the run's label that its journal lacks; nil for
+	// none. Unseen is why it is unknown whether there are such objects.
 	Unknown *Unknown
 	Unseen  string
 }
@@ -74,7 +74,7 @@ func (u *Undo) Do(ctx context.Context) (*UndoOutcome, error) {
 	if err != nil {
 		return out, err
 	}
-	// Those that no namespace takes along.
+	// Objects that are not deleted with a namespace.
 	if err := u.remove(ctx, u.objects(func(in string) bool { return spaces[in] == 0 }), out); err != nil {
 		return out, err
 	}
@@ -93,7 +93,7 @@ func (u *Undo) Do(ctx context.Context) (*UndoOutcome, error) {
 	return out, u.Journal.Begin(Undone)
 }
 
-// ended are the namespaces of the run that are gone, or are about to go.
+// ended returns the namespaces of the run that are gone, or being deleted.
 func (u *Undo) ended(out *UndoOutcome) map[string]bool {
 	all := map[string]bool{}
 	for i := range u.Plan.Len() {
@@ -107,8 +107,8 @@ func (u *Undo) ended(out *UndoOutcome) map[string]bool {
 	return all
 }
 
-// objects are those that the run made in some namespaces, the last ones first; "" is where
-// objects of the whole cluster are.
+// objects returns the run's objects in the selected namespaces, latest first; "" stands for
+// cluster-wide objects.
 func (u *Undo) objects(in func(namespace string) bool) (all []int) {
 	for i := u.Plan.Len() - 1; i >= 0; i-- {
 		was := u.State.Objects[i].Was
@@ -154,9 +154,9 @@ func inParallel(ctx context.Context, atOnce, count int, on func(done, all int), 
 	return context.Cause(ctx)
 }
 
-// lookUp finds out about objects that may have been made without a line in the journal:
-// those that were asked for when the run was killed, or to which no answer came. Of one that
-// this user may not see it is said; it is looked for again with the next undo.
+// lookUp looks up objects that may exist without a line in the journal: those requested when
+// the run was killed, or without an answer. Objects that this user may not see are reported,
+// and looked up again by the next undo.
 func (u *Undo) lookUp(ctx context.Context, out *UndoOutcome) error {
 	var unknown []int
 	for i := range u.State.Reserved {
@@ -224,7 +224,7 @@ func (u *Undo) remove(ctx context.Context, objects []int, out *UndoOutcome) erro
 	})
 }
 
-// deleteOptions is the body of a request that deletes an object if it has a uid.
+// deleteOptions returns the body of a request that deletes an object only if it has this UID.
 func deleteOptions(uid string) []byte {
 	return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Background","preconditions":{"uid":%q}}`, uid)
 }
@@ -243,7 +243,7 @@ func (u *Undo) delete(ctx context.Context, lane, i int) (gone bool, why string, 
 		case a.Status == http.StatusNotFound:
 			return true, "", nil
 		case a.Status == http.StatusConflict:
-			// Either another object has the name now, or a namespace is on its way out.
+			// Either another object has the name now, or the namespace is being deleted.
 			m, err := u.Server.Metadata(ctx, lane, u.path(i))
 			switch {
 			case cluster.IsStatus(err, http.StatusNotFound):

@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// derived are resources that no client puts into a namespace: servers derive them from the objects
-// that are in it, and of nothing else. A group alone is all of its.
+// derived are resources that no client creates: servers derive them from other objects in the
+// namespace. A group alone includes all its resources.
 var derived = map[string]bool{
 	"events": true, "events.k8s.io/events": true, // of what happened to the others
 	"metrics.k8s.io":                                  true, // of pods that run
@@ -33,23 +33,22 @@ func isDerived(k plan.Kind) bool {
 	return derived[group] || derived[group+"/"+k.Resource]
 }
 
-// perSpace is up to how many namespaces are asked one by one; of more the whole cluster is
-// asked once for each kind.
+// perSpace is the maximum number of namespaces that are queried individually; for more the
+// whole cluster is queried once for each kind.
 const perSpace = 20
 
-// atOnce is how many lists are asked for at a time: the server keeps each in memory.
+// atOnce is the number of concurrent list requests: the server keeps each list in memory.
 const atOnce = 16
 
-// query is a list to ask for: of a kind in a namespace, or in the whole cluster where that
-// is "".
+// query is a list to request: of a kind in a namespace, or cluster-wide if that is "".
 type query struct {
 	plan.Kind
 	namespace string
 }
 
-// queries are the lists in which what is in the namespaces would be, of each kind that the
-// server has. A namespace is deleted with all that is in it, so all of them are looked at.
-// Of groups of which it is not known what they have, blind says why.
+// queries returns the lists that cover the content of the namespaces, for each kind of the
+// server. All are needed, because a namespace is deleted with its content. blind has the reason
+// for groups whose kinds are unknown.
 func (u *Undo) queries(ctx context.Context, spaces map[string]int) (all []query, blind map[string]string, err error) {
 	kinds, blind, err := listable(ctx, u.Server, false)
 	if err != nil {
@@ -74,9 +73,9 @@ func (u *Undo) queries(ctx context.Context, spaces map[string]int) (all []query,
 	return all, blind, nil
 }
 
-// foreign are the namespaces that hold something that the run did not make, and what; or
-// of which that cannot be seen. Whose an object is, its uid tells, and no label of it: a
-// label can be copied.
+// foreign returns the namespaces that contain objects of others, with an example, or whose
+// content cannot be seen. An object's UID identifies its creator, not its label: a label can be
+// copied.
 func (u *Undo) foreign(ctx context.Context, spaces map[string]int) (map[string]string, error) {
 	spaces = u.standing(spaces)
 	if len(spaces) == 0 {
@@ -89,8 +88,8 @@ func (u *Undo) foreign(ctx context.Context, spaces map[string]int) (map[string]s
 	if u.Plan.Actions() == 0 {
 		return f.verdicts(), nil
 	}
-	// What the run has deleted leaves what controllers had made of it, until the garbage
-	// collector has removed that too. It is waited for, and kept if it stays.
+	// Controllers' objects remain after the run has deleted their owners, until the garbage
+	// collector has removed them. Wait for that, and keep what stays.
 	for end, pause := time.Now().Add(collected), 100*time.Millisecond; f.orphans() && time.Now().Before(end); pause = min(2*pause, 2*time.Second) {
 		select {
 		case <-time.After(pause):
@@ -104,10 +103,10 @@ func (u *Undo) foreign(ctx context.Context, spaces map[string]int) (map[string]s
 	return f.verdicts(), nil
 }
 
-// collected is how long the garbage collector is waited for.
+// collected is the time limit for the garbage collector.
 const collected = time.Minute
 
-// look finds out what the namespaces hold.
+// look reads the content of the namespaces.
 func (u *Undo) look(ctx context.Context, spaces map[string]int) (*found, error) {
 	queries, blind, err := u.queries(ctx, spaces)
 	if err != nil {
@@ -128,8 +127,8 @@ func (u *Undo) look(ctx context.Context, spaces map[string]int) (*found, error) 
 	return f, nil
 }
 
-// standing are those of the namespaces whose deletion has not begun: of the others nothing
-// can be kept any more.
+// standing returns the namespaces that are not being deleted: in the others nothing can be kept
+// any more.
 func (u *Undo) standing(spaces map[string]int) map[string]int {
 	all := map[string]int{}
 	for name, n := range spaces {
@@ -140,12 +139,12 @@ func (u *Undo) standing(spaces map[string]int) map[string]int {
 	return all
 }
 
-// askAll asks for lists, some at a time.
+// askAll requests lists, with limited concurrency.
 func (u *Undo) askAll(ctx context.Context, queries []query, f *found) error {
 	return inParallel(ctx, atOnce, len(queries), nil, func(ctx context.Context, _, i int) error {
 		err := u.ask(ctx, queries[i], f)
 		if queries[i].namespace == "" && cluster.IsStatus(err, http.StatusForbidden) {
-			// Who may not list the cluster may have rights in its namespaces.
+			// A user who may not list cluster-wide may have rights in the namespaces.
 			for name := range f.spaces {
 				if err = u.ask(ctx, query{queries[i].Kind, name}, f); err != nil {
 					break
@@ -156,8 +155,8 @@ func (u *Undo) askAll(ctx context.Context, queries []query, f *found) error {
 	})
 }
 
-// ask asks for a list. That it may not be asked for is an error of the whole cluster's
-// alone: of a namespace it is noted.
+// ask requests a list. A missing right is an error only cluster-wide; for a namespace it is
+// recorded.
 func (u *Undo) ask(ctx context.Context, q query, f *found) error {
 	get := u.Server.GetMetadata
 	if q.APIVersion == "v1" && q.Resource == "serviceaccounts" {

@@ -15,18 +15,18 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// Labelled is what of a run's plan stands in a cluster by the run's label, whatever its
-// journal says.
+// Labelled is the part of a run's plan that exists in a cluster by the run's label, independent
+// of its journal.
 type Labelled struct {
 	plan *plan.Plan
 	mu   sync.Mutex
-	// seen is how each object of the plan was met.
+	// seen is the state of each object of the plan.
 	seen []sight
-	// unseen is why lists could not be looked at.
+	// unseen has the reasons that lists could not be read.
 	unseen map[query]string
 }
 
-// sight is how an object was met in a list.
+// sight is the state of an object in a list.
 type sight uint8
 
 const (
@@ -35,9 +35,9 @@ const (
 	there
 )
 
-// Look looks for the objects of a run by its label, in the lists of the plan's kinds. What
-// may not be listed in the whole cluster is looked for in the plan's namespaces. What cannot
-// be seen is no error: Unseen says it.
+// Look finds the objects of a run by its label, in the lists of the plan's kinds. Kinds that
+// may not be listed cluster-wide are searched in the plan's namespaces. What cannot be seen is
+// not an error: see Unseen.
 func Look(ctx context.Context, s *cluster.Server, p *plan.Plan) (*Labelled, error) {
 	l := &Labelled{plan: p, seen: make([]sight, p.Len()), unseen: map[query]string{}}
 	return l, inParallel(ctx, atOnce, len(p.Kinds), nil, func(ctx context.Context, _, i int) error {
@@ -56,7 +56,7 @@ func Look(ctx context.Context, s *cluster.Server, p *plan.Plan) (*Labelled, erro
 	})
 }
 
-// note notes why a list could not be looked at; its error is that of a context that ended.
+// note records why a list could not be read; it returns only the error of an ended context.
 func (l *Labelled) note(ctx context.Context, q query, err error) error {
 	switch {
 	case err == nil, cluster.IsStatus(err, http.StatusNotFound): // a kind that is gone has no objects
@@ -70,7 +70,7 @@ func (l *Labelled) note(ctx context.Context, q query, err error) error {
 	return nil
 }
 
-// spaces are the namespaces in which the plan has objects of a kind.
+// spaces returns the namespaces in which the plan has objects of a kind.
 func (l *Labelled) spaces(k plan.Kind) []string {
 	in := map[string]bool{}
 	for i := range l.plan.Len() {
@@ -87,7 +87,7 @@ func (l *Labelled) spaces(k plan.Kind) []string {
 
 func (l *Labelled) list(ctx context.Context, s *cluster.Server, q query) error {
 	return pages(ctx, s.GetMetadata, q.Path(q.namespace), ofRun(l.plan.Run), func(m item) {
-		// A copy has the label too, and another name or namespace.
+		// A copy has the label too, but another name or namespace.
 		i, err := strconv.Atoi(m.Annotations[plan.ObjectNote])
 		if err != nil || i < 0 || i >= l.plan.Len() || l.plan.Kind(i) != q.Kind || l.plan.Namespace(i) != m.Namespace || !Ours(l.plan, i, m.Metadata) {
 			return
@@ -100,13 +100,13 @@ func (l *Labelled) list(ctx context.Context, s *cluster.Server, q query) error {
 	})
 }
 
-// gone reports whether an object is known not to be there.
+// gone reports whether an object is known not to exist.
 func (l *Labelled) gone(i int) bool {
 	k, space := l.plan.Kind(i), l.plan.Namespace(i)
 	return l.seen[i] == absent && l.unseen[query{k, ""}] == "" && l.unseen[query{k, space}] == ""
 }
 
-// Unseen is why some of it could not be looked at, the first by its text; "" where all was.
+// Unseen returns why parts could not be read, the first by its text; "" if all were.
 func (l *Labelled) Unseen() string {
 	first := ""
 	for q, why := range l.unseen {
@@ -117,8 +117,8 @@ func (l *Labelled) Unseen() string {
 	return first
 }
 
-// Beyond are the objects that stand in the cluster though the journal covers none from
-// this number on; nil for none. Those in namespaces that are on their way out are none.
+// Beyond returns the existing objects from number covered on, which the journal does not cover;
+// nil for none. Objects in namespaces being deleted do not count.
 func (l *Labelled) Beyond(covered int, s *cluster.Server, out map[string]bool) *Unknown {
 	x := &Unknown{Run: l.plan.Run, Server: s.Base()}
 	for i := covered; i < l.plan.Len(); i++ {
@@ -131,7 +131,7 @@ func (l *Labelled) Beyond(covered int, s *cluster.Server, out map[string]bool) *
 	return x.orNone()
 }
 
-// incomplete is what an undo ends with that left something.
+// incomplete returns the error of an undo that left something.
 func (o *UndoOutcome) incomplete() error {
 	switch {
 	case o.Unknown != nil:
@@ -142,15 +142,15 @@ func (o *UndoOutcome) incomplete() error {
 	return nil
 }
 
-// Unknown is the error of objects that stand in a cluster, are a run's by its label, and
-// are not in its journal. They are not deleted: any client can write such a label.
+// Unknown is the error for objects in a cluster that have a run's label but are not in its
+// journal. They are not deleted: any client can write such a label.
 type Unknown struct {
 	Run, Server string
 	Objects     int
-	// Resources are of which kinds they are, as kubectl has them.
+	// Resources are their kinds, as kubectl names them.
 	Resources []string
-	// Journal is why the journal cannot be read; nil where it can. Load is why it is not known
-	// what the run was to make; nil where it is.
+	// Journal is why the journal cannot be read; nil if it can. Load is why the run's load is
+	// unknown; nil if it is known.
 	Journal, Load error
 }
 
@@ -161,7 +161,7 @@ func (x *Unknown) Error() string {
 	return x.Standing()
 }
 
-// Standing says how many there are, without why that is not known otherwise.
+// Standing describes how many there are, without the reasons.
 func (x *Unknown) Standing() string {
 	what, journal := fmt.Sprintf("%d objects with the label %s stand in the cluster %s", x.Objects, x.Label(), x.Server), "are not in the journal"
 	if x.Objects == 1 {
@@ -173,7 +173,7 @@ func (x *Unknown) Standing() string {
 	return what + " and " + journal + ": fettle does not delete what its journal does not hold"
 }
 
-// Unwrap says that the undo is not complete, and what is wrong with what is kept of the run.
+// Unwrap returns ErrIncomplete and the errors of the run's files.
 func (x *Unknown) Unwrap() []error {
 	all := []error{ErrIncomplete}
 	for _, err := range []error{x.Journal, x.Load} {
@@ -195,7 +195,7 @@ func (x *Unknown) add(k plan.Kind) {
 	}
 }
 
-// orNone is nil where there are none.
+// orNone returns nil if there are no objects.
 func (x *Unknown) orNone() *Unknown {
 	if x.Objects == 0 {
 		return nil
@@ -204,16 +204,16 @@ func (x *Unknown) orNone() *Unknown {
 	return x
 }
 
-// Label is the one by which they are found.
+// Label returns the label by which they are found.
 func (x *Unknown) Label() string { return plan.RunLabel + "=" + x.Run }
 
-// Command is kubectl's that deletes all that has the label.
+// Command returns the kubectl command that deletes everything with the label.
 func (x *Unknown) Command() string {
 	return fmt.Sprintf("kubectl delete %s --all-namespaces -l %s", strings.Join(x.Resources, ","), x.Label())
 }
 
-// Unnoted is how many objects stand in the cluster that the journal covers without saying
-// what became of them: an undo removes them, too.
+// Unnoted returns the number of existing objects that the journal covers without a result: an
+// undo removes them, too.
 func (l *Labelled) Unnoted(s *State) int {
 	n := 0
 	for i := range s.Reserved {
@@ -224,9 +224,9 @@ func (l *Labelled) Unnoted(s *State) int {
 	return n
 }
 
-// Everywhere looks for objects of a run by its label in the lists of all kinds that the
-// server has: where its plan is not known. It is nil for none; unseen is why some cannot be
-// seen, the first by its text.
+// Everywhere finds objects of a run by its label in all lists of the server, for a run whose
+// plan is unknown. It returns nil for none; unseen is why some cannot be seen, the first by its
+// text.
 func Everywhere(ctx context.Context, s *cluster.Server, run string) (x *Unknown, unseen string, err error) {
 	kinds, blind, err := listable(ctx, s, true)
 	if err != nil {
@@ -247,7 +247,7 @@ func Everywhere(ctx context.Context, s *cluster.Server, run string) (x *Unknown,
 	var mu sync.Mutex
 	err = inParallel(ctx, atOnce, len(kinds), nil, func(ctx context.Context, _, i int) error {
 		err := pages(ctx, s.GetMetadata, kinds[i].Path(""), ofRun(run), func(m item) {
-			// What controllers make of the run's objects has the label at most.
+			// Controllers' objects may have the label, but not the annotation.
 			if m.Annotations[plan.ObjectNote] != "" && len(m.OwnerReferences) == 0 && m.DeletionTimestamp == "" {
 				mu.Lock()
 				defer mu.Unlock()
@@ -268,21 +268,21 @@ func Everywhere(ctx context.Context, s *cluster.Server, run string) (x *Unknown,
 	return x.orNone(), unseen, err
 }
 
-// item is what of an object says whose it is.
+// item has the metadata that identifies an object's owner.
 type item struct {
 	cluster.Metadata
 	OwnerReferences []struct{ APIVersion, Kind, UID string }
-	// secrets are those that an account lists as its own.
+	// secrets are the secrets that a service account lists.
 	secrets []string
 }
 
-// ofRun is the query of a list of the objects with a run's label.
+// ofRun returns the query for objects with a run's label.
 func ofRun(run string) string {
 	return "labelSelector=" + url.QueryEscape(plan.RunLabel+"="+run)
 }
 
-// pages calls see for each object of a list, and keeps only a page of them in memory. selector
-// is the part of the query that selects objects; "" selects all.
+// pages calls see for each object of a list, and keeps only one page in memory. selector is the
+// part of the query that selects objects; "" selects all.
 func pages(ctx context.Context, get func(ctx context.Context, path string, into any) error, path, selector string, see func(item)) error {
 	next := ""
 	for {
@@ -290,7 +290,7 @@ func pages(ctx context.Context, get func(ctx context.Context, path string, into 
 			Metadata struct{ Continue string }
 			Items    []struct {
 				Metadata item
-				// These are of accounts, where they were asked for whole.
+				// Fields of service accounts, which are read completely.
 				Secrets, ImagePullSecrets []struct{ Name string }
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/kube/cluster"
 )
 
-// spaces returns the namespaces that the run made and that hold nothing of other clients,
+// spaces returns the namespaces that the run created and that contain nothing of other clients,
 // each with the number of its object plus one. The others are kept.
 func (u *Undo) spaces(ctx context.Context, out *UndoOutcome) (map[string]int, error) {
 	spaces := map[string]int{}
@@ -33,8 +33,8 @@ func (u *Undo) spaces(ctx context.Context, out *UndoOutcome) (map[string]int, er
 	return spaces, nil
 }
 
-// removeSpaces deletes namespaces with all that is in them, and waits until they are gone.
-// However it ends, the outcome says which are, and which the server is still removing.
+// removeSpaces deletes namespaces with their content, and waits until they are gone. The
+// outcome always has those that are gone, and those being removed.
 func (u *Undo) removeSpaces(ctx context.Context, spaces map[string]int, out *UndoOutcome) error {
 	var list []int
 	for _, n := range spaces {
@@ -54,7 +54,7 @@ func (u *Undo) removeSpaces(ctx context.Context, spaces map[string]int, out *Und
 	if err != nil {
 		return err
 	}
-	// One that stays takes nothing along.
+	// A namespace that stays does not remove its objects.
 	if err := u.remove(ctx, u.objects(func(in string) bool { return kept[in] }), out); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (u *Undo) removeSpaces(ctx context.Context, spaces map[string]int, out *Und
 	}
 }
 
-// count notes what went with namespaces that are gone. Those of before were gone already.
+// count records the objects that went with their namespaces. Those in before were gone already.
 func (u *Undo) count(gone, before map[string]bool, out *UndoOutcome) {
 	for i := range u.Plan.Len() {
 		in := u.Plan.Namespace(i)
@@ -111,8 +111,8 @@ func (u *Undo) count(gone, before map[string]bool, out *UndoOutcome) {
 	}
 }
 
-// eachSpace deletes namespaces. Of gone there was nothing any more; kept are those that the
-// server refuses to delete; asked are those whose deletion it has taken.
+// eachSpace deletes namespaces. gone did not exist any more; kept are refused by the server;
+// asked have accepted deletions.
 func (u *Undo) eachSpace(ctx context.Context, list []int, out *UndoOutcome) (gone, kept, asked map[string]bool, err error) {
 	gone, kept, asked = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	var mu sync.Mutex
@@ -137,8 +137,8 @@ func (u *Undo) eachSpace(ctx context.Context, list []int, out *UndoOutcome) (gon
 	})
 }
 
-// still are those of the namespaces that are there, under the uid of the journal. Who may
-// not list namespaces may see each; unseen are those that cannot be seen at all, and why.
+// still returns the namespaces that still exist with the journal's UID. A user who may not list
+// namespaces may read each; unseen has those that cannot be read, and why.
 func (u *Undo) still(ctx context.Context, spaces map[string]int, gone, kept map[string]bool) (left map[string]bool, unseen map[string]string, err error) {
 	left, unseen = map[string]bool{}, map[string]string{}
 	var asked []int

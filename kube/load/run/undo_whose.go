@@ -19,8 +19,8 @@ func keyOf(parts ...string) key {
 	return key(sum[:16])
 }
 
-// The keys that there are: an object by its uid; a service that is in a namespace; a secret
-// that an account lists; the claims of a stateful set, but for their numbers.
+// Kinds of keys: an object by its UID; a service in a namespace; a secret that an account
+// lists; the claims of a stateful set, without their numbers.
 func objectKey(uid string) key                      { return keyOf("object", uid) }
 func serviceKey(namespace, name string) key         { return keyOf("service", namespace, name) }
 func listedKey(namespace, account, name string) key { return keyOf("listed", namespace, account, name) }
@@ -37,31 +37,31 @@ const (
 // pending is an object that belongs to the run, or to a controller, if its owners do.
 type pending struct {
 	resource, namespace, name string
-	// It is so where any of these is known, or all of its owners are.
+	// The object does if any of these keys is known, or all of its owners are.
 	any    []key
 	owners []owner
-	// gives is what is known then.
+	// gives are the keys that are then known.
 	gives []key
-	// going is one whose deletion has begun, labelled one that has the run's label.
+	// going reports whether it is being deleted, labelled whether it has the run's label.
 	going, labelled bool
 }
 
-// owner is that of an object. kind is nil for one of the whole cluster, and for one that the
+// owner is the owner of an object. kind is nil for a cluster-wide kind, and for one that the
 // server cannot list.
 type owner struct {
 	key
 	kind *plan.Kind
 }
 
-// settleAt is how many objects wait at least before it is looked which need not any more.
+// settleAt is the minimum number of pending objects before they are checked again.
 const settleAt = 4096
 
-// lookedAgain is how often owners are looked for that were not met: what a controller makes
-// while the lists are read may be met without its owner, or the owner's.
+// lookedAgain is how often missing owners are looked up again: an object that a controller
+// creates while lists are read may be seen without its owner.
 const lookedAgain = 3
 
-// found is what the run's namespaces hold of others, and what of them cannot be seen, of
-// each the first by its text, so that a second look says the same.
+// found is the content of the run's namespaces that is not the run's, and what of it cannot be
+// seen; of each the first by its text, so that a repeated look gives the same.
 type found struct {
 	spaces    map[string]int
 	kinds     map[string]*plan.Kind // by group and kind
@@ -75,7 +75,7 @@ type found struct {
 	holds, unseen map[string]string
 }
 
-// found is what is known of the namespaces before any list is read: the run's own objects.
+// found returns the state before any list is read: the run's own objects.
 func (u *Undo) found(spaces map[string]int, queries []query) *found {
 	f := &found{run: u.Plan.Run, spaces: spaces, kinds: map[string]*plan.Kind{}, settle: settleAt, holds: map[string]string{}, unseen: map[string]string{}}
 	for _, q := range queries {
@@ -106,7 +106,7 @@ func (u *Undo) found(spaces map[string]int, queries []query) *found {
 	return f
 }
 
-// claims are the names of the claims of a stateful set, but for their numbers.
+// claims returns the names of the claims of a stateful set, without their numbers.
 func claims(body []byte, name string) (all []string) {
 	var set struct {
 		Spec struct {
@@ -122,7 +122,7 @@ func claims(body []byte, name string) (all []string) {
 	return all
 }
 
-// blind notes what cannot be seen in a namespace, or in all of them where that is "".
+// blind records what cannot be seen in a namespace, or in all of them if that is "".
 func (f *found) blind(namespace, what, why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -133,8 +133,8 @@ func (f *found) blind(namespace, what, why string) {
 	}
 }
 
-// see classifies an object in a namespace of the run: it is the run's, a controller's,
-// another client's, or not known yet.
+// see classifies an object in a namespace of the run: the run's, a controller's, another
+// client's, or not known yet.
 func (f *found) see(k plan.Kind, m item) {
 	if f.spaces[m.Namespace] == 0 {
 		return
@@ -180,7 +180,7 @@ func (f *found) see(k plan.Kind, m item) {
 	}
 }
 
-// given reports whether a controller puts such an object into each namespace.
+// given reports whether a controller creates such an object in each namespace.
 func (f *found) given(k plan.Kind, m item) bool {
 	if k.Resource == versions {
 		return m.Labels[copiedLabel] != ""
@@ -188,7 +188,8 @@ func (f *found) given(k plan.Kind, m item) bool {
 	return plan.ToAll(k.Resource, m.Name, nil) && (f.openShift || !plan.ByOpenShift(k.Resource, m.Name))
 }
 
-// of are the keys of that of which an object may have been made without an owner's name.
+// of returns the keys of objects from which this one may have been made without an owner
+// reference.
 func of(k plan.Kind, m item) []key {
 	switch k.Resource {
 	case "endpoints":
@@ -209,7 +210,7 @@ func of(k plan.Kind, m item) []key {
 	return nil
 }
 
-// settleAll takes out what need not wait any more.
+// settleAll removes pending objects that are now known.
 func (f *found) settleAll() {
 	for n := -1; n != len(f.pending); {
 		n = len(f.pending)
@@ -230,8 +231,8 @@ func (f *found) accept(p pending) bool {
 	return true
 }
 
-// again are the lists in which owners would be that were not met, of objects in namespaces
-// that nothing else keeps.
+// again returns the lists that may contain the missing owners of objects in namespaces that
+// nothing else keeps.
 func (f *found) again() []query {
 	f.settleAll()
 	asked := map[query]bool{}
@@ -256,8 +257,8 @@ func (f *found) again() []query {
 	return all
 }
 
-// orphans reports whether something with the run's label is left whose owners are not there
-// any more, which the garbage collector removes.
+// orphans reports whether labelled objects remain whose owners are gone; the garbage collector
+// removes these.
 func (f *found) orphans() bool {
 	f.settleAll()
 	there := map[key]bool{}
@@ -274,7 +275,8 @@ func (f *found) orphans() bool {
 	})
 }
 
-// verdicts are the namespaces to keep, and why; what is seen is more than what is not.
+// verdicts returns the namespaces to keep, and why; what is seen takes precedence over what is
+// not.
 func (f *found) verdicts() map[string]string {
 	f.settleAll()
 	sure := make(map[string]bool, len(f.holds))
@@ -282,7 +284,7 @@ func (f *found) verdicts() map[string]string {
 		sure[name] = true
 	}
 	for _, p := range f.pending {
-		// What another client's object owns is in the same namespace, and need not be named.
+		// Objects owned by another client's object are in the same namespace, and need not be named.
 		if !p.going && !sure[p.namespace] {
 			f.hold(p)
 		}
