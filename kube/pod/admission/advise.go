@@ -11,9 +11,9 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Advice is a change with which the pod would be admitted: it has been predicted.
+// Advice is a change with which, by prediction, the pod would be admitted.
 type Advice struct {
-	// Where is what is changed: pod, node (what runs there) or kubelet (its settings).
+	// Where is what to change: pod, node (what runs there) or kubelet (its settings).
 	Where  string `json:"where"`
 	Change string `json:"change"`
 	// Then is the result of the change.
@@ -56,8 +56,8 @@ func (p *Prediction) advise() {
 	}
 }
 
-// keepPageRules advises on rules of huge pages that do not decide on the admission: the
-// kubelet admits a volume that is larger than what may be written to it.
+// keepPageRules advises on rules of huge pages that do not decide the admission: the kubelet
+// admits a volume that is larger than what may be written to it.
 func (p *Prediction) keepPageRules() {
 	for _, r := range p.HugePages {
 		if r.Result == "fail" && r.fix != "" {
@@ -93,7 +93,7 @@ func (p *Prediction) try(edits ...edit) bool {
 	return true
 }
 
-// summary describes what a pod gets in a line.
+// summary describes in one line what a pod gets.
 func (p *Prediction) summary() string {
 	var parts []string
 	for _, c := range p.Outcomes[0].Containers {
@@ -151,7 +151,7 @@ func (p *Prediction) repair() {
 	if p.try(change) {
 		return
 	}
-	// The API server takes it then, and the node does not: that is the next thing to see.
+	// The API server then accepts it, but the node may not: that is the next problem.
 	in := *p.in
 	in.Pod = pod
 	if then, err := predict(&in); err == nil && then.Verdict.Outcome != Invalid {
@@ -159,8 +159,8 @@ func (p *Prediction) repair() {
 	}
 }
 
-// set changes the request and the limit of a resource to an amount, as far as the container
-// has them or must have them.
+// set changes the request and the limit of a resource, as far as the container has or needs
+// them.
 func (c *Container) set(name string, q resource.Quantity) {
 	if c.Requests == nil {
 		c.Requests = Resources{}
@@ -201,7 +201,7 @@ func (p *Prediction) reshape() []edit {
 	return []edit{p.size(c.Name, CPU, int64(whole), "whole cores of "+text.Count(per, "thread"))}
 }
 
-// size returns a change of the amount of a resource of a container.
+// size returns an edit that changes the amount of a resource of a container.
 func (p *Prediction) size(container, name string, amount int64, why string) edit {
 	q := quantity(name, amount)
 	after := p.in.Pod.clone()
@@ -226,7 +226,7 @@ func quantity(name string, amount int64) resource.Quantity {
 	return *resource.NewQuantity(amount, resource.DecimalSI)
 }
 
-// ownCPUs advises how a pod that requests whole CPUs would get exclusive ones.
+// ownCPUs advises how a pod that requests whole CPUs can get exclusive ones.
 func (p *Prediction) ownCPUs() {
 	s := p.in.Settings.withDefaults()
 	asks, has := false, false

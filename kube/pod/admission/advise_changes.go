@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// makeRoom looks for pods of the node without one of which this pod would be admitted.
+// makeRoom looks for a pod of the node without which this pod would be admitted.
 func (p *Prediction) makeRoom() {
 	type holder struct {
 		uid  string
@@ -62,8 +62,8 @@ func (p *Prediction) makeRoom() {
 	}
 }
 
-// active returns the pods that hold resources: the known ones, or else all that the state
-// files name.
+// active returns the pods that hold resources: the known ones, or else all pods in the state
+// files.
 func (s State) active() []ActivePod {
 	if s.Active != nil {
 		return s.Active
@@ -96,8 +96,8 @@ func (s State) active() []ActivePod {
 	return out
 }
 
-// resettle returns other settings of the kubelet, in groups of which the first that helps is
-// enough. Each needs a restart of the kubelet, and affects every pod of the node.
+// resettle returns changes of the kubelet's settings, in groups of which the first that helps
+// is enough. Each needs a restart of the kubelet, and affects every pod of the node.
 func (p *Prediction) resettle() [][]edit {
 	var out [][]edit
 	s := p.in.Settings.withDefaults()
@@ -161,7 +161,7 @@ func (p *Prediction) replace() {
 	p.Advice = append(p.Advice, a)
 }
 
-// name is the node's for a command.
+// name returns the node's name for a command.
 func (n *Node) name() string {
 	if n.Name == "" {
 		return "NODE"
@@ -169,8 +169,8 @@ func (n *Node) name() string {
 	return n.Name
 }
 
-// relabel are the labels that the pod's nodeSelector wants, and a node affinity that the
-// node's labels do not fit even then.
+// relabel returns edits for the labels that the pod's nodeSelector requires, and for a node
+// affinity that the node does not match even then.
 func relabel(in *Input) []edit {
 	l, p := in.Place, &in.Pod.Placement
 	if l == nil || p.selected(&in.Node, l) {
@@ -232,8 +232,8 @@ func untaint(in *Input) []edit {
 // maxTries bounds how many sizes of a resource are tried.
 const maxTries = 300
 
-// shrink looks for the largest request that would be admitted, a resource at a time,
-// in the container that failed or else in the one that asks for most.
+// shrink looks for the largest request that would be admitted, one resource at a time, in the
+// container that failed or else in the one that requests most.
 func (p *Prediction) shrink() {
 	for _, name := range p.in.Pod.requests().names() {
 		c := p.largest(name)
@@ -266,7 +266,7 @@ func (p *Prediction) largest(name string) *Container {
 	return most
 }
 
-// smaller lists smaller amounts of a resource that are worth trying, from the largest.
+// smaller returns smaller amounts of a resource to try, largest first.
 func (p *Prediction) smaller(name string, c *Container) []int64 {
 	q := c.Requests[name]
 	var out []int64
@@ -291,7 +291,7 @@ func (p *Prediction) smaller(name string, c *Container) []int64 {
 	return out
 }
 
-// present is how many CPUs or devices the node has.
+// present returns the number of CPUs or devices of the node.
 func (p *Prediction) present(name string) int64 {
 	if name == CPU {
 		return int64(len(p.in.Node.CPUs))
@@ -308,8 +308,8 @@ func (p *Prediction) present(name string) int64 {
 	return 0
 }
 
-// freeMemory lists what sets of NUMA nodes have free of a resource, and what is free on
-// the node as a whole.
+// freeMemory returns the free amounts of a resource on sets of NUMA nodes, and on the whole
+// node.
 func (p *Prediction) freeMemory(name string) []int64 {
 	var out []int64
 	if k, problems := start(p.in); len(problems) == 0 {

@@ -54,8 +54,7 @@ func (c *Capacity) Whole(name string) int {
 	return int(max(left.MilliValue()/1000, 0))
 }
 
-// units is an amount as the scheduler counts it: thousandths of a CPU, bytes, or
-// pieces.
+// units returns an amount in the scheduler's units: thousandths of a CPU, bytes, or pieces.
 func units(name string, q resource.Quantity) int64 {
 	if name == CPU {
 		return q.MilliValue()
@@ -72,17 +71,16 @@ func isCounted(name string) bool {
 	return isHugePages(name) || strings.Contains(name, "/")
 }
 
-// shortage is a resource of which a node has too little.
+// shortage is a resource that a node lacks for a pod.
 type shortage struct {
 	resource             string
 	asked, used, present int64
 }
 
-// short lists what the node has too little of for a pod, in the kubelet's order. given
-// is how many devices of each resource the kubelet has given away, this pod's
-// included: it counts at least these as present.
-// Source: k8s.io/kubernetes v1.34.4, pkg/kubelet/lifecycle/predicate.go and
-// pkg/scheduler/framework/plugins/noderesources/fit.go.
+// short returns the resources that the node lacks for a pod, in the kubelet's order. given is
+// the number of devices of each resource that the kubelet has assigned, including this pod's:
+// at least these count as present. Source: k8s.io/kubernetes v1.34.4,
+// pkg/kubelet/lifecycle/predicate.go and pkg/scheduler/framework/plugins/noderesources/fit.go.
 func (c *Capacity) short(p *Pod, given map[string]int) []shortage {
 	var out []shortage
 	if pods, ok := c.Allocatable["pods"]; ok && int64(c.Pods)+1 > pods.Value() {
@@ -106,7 +104,7 @@ func (c *Capacity) short(p *Pod, given map[string]int) []shortage {
 			present, known = int64(n), true
 		}
 		if !known && isExtended(name) {
-			// A resource of the cluster, for all the kubelet knows.
+			// A cluster-wide resource, as far as the kubelet knows.
 			if asked = c.unfiltered(p, name, given); asked == 0 {
 				continue
 			}
@@ -118,9 +116,9 @@ func (c *Capacity) short(p *Pod, given map[string]int) []shortage {
 	return out
 }
 
-// unfiltered is what the kubelet still counts of an extended resource that the node does not
-// have: before initExtended, what init containers ask for. given is as for short, and nil
-// for the scheduler.
+// unfiltered returns the amount that the kubelet still counts of an extended resource that the
+// node lacks: before initExtended, the requests of init containers. given is as in short, and
+// nil for the scheduler.
 func (c *Capacity) unfiltered(p *Pod, name string, given map[string]int) int64 {
 	if given == nil || p.Release.orNewest() >= initExtended {
 		return 0
@@ -129,12 +127,12 @@ func (c *Capacity) unfiltered(p *Pod, name string, given map[string]int) int64 {
 	return units(name, of.requests()[name])
 }
 
-// classMayGive reports whether a node that does not have an extended resource may still be
-// chosen, as a DeviceClass may give it. Of a release that is not known that is not assumed.
+// classMayGive reports whether a node that lacks an extended resource may still be chosen,
+// because a DeviceClass may provide it. For an unknown release it returns false.
 func (p *Pod) classMayGive(name string) bool { return isExtended(name) && p.Release >= claimsFit }
 
-// unheard returns the resources that a pod requests and a node does not have at all. The
-// kubelet takes them for resources of the cluster; the scheduler does not.
+// unheard returns the requested resources that a node lacks entirely. The kubelet takes them
+// for cluster-wide resources; the scheduler does not.
 func (c *Capacity) unheard(p *Pod, m *deviceManager) []string {
 	var out []string
 	for _, name := range p.requests().names() {
@@ -146,7 +144,7 @@ func (c *Capacity) unheard(p *Pod, m *deviceManager) []string {
 	return out
 }
 
-// refuse is the kubelet's last check: that the node has room for the pod.
+// refuse returns the kubelet's refusal if the node has no room for the pod: its last check.
 func (c *Capacity) refuse(p *Pod, m *deviceManager, mine map[string]int) *refusal {
 	given := map[string]int{}
 	if len(mine) > 0 { // else the kubelet does not look

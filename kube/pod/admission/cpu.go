@@ -15,17 +15,16 @@ type cpuManager struct {
 	static  bool
 	t       *topology
 	options cpuOptions
-	// reserved are never given to a container, and reservedCores not either with
-	// full-pcpus-only: the reserved CPUs and those that share a core with one.
+	// reserved are the reserved CPUs, never assigned to a container; reservedCores adds the CPUs
+	// on the same cores, not assigned either with full-pcpus-only.
 	reserved, reservedCores unit.CPUSet
-	// shared is the pool of all other containers, as it is now.
+	// shared is the present pool of all other containers.
 	shared unit.CPUSet
-	// restart is why the kubelet would not start again.
+	// restart is the reason that the kubelet would not restart.
 	restart error
 }
 
-// startCPUManager starts the manager as the kubelet does, or says why it does not
-// start.
+// startCPUManager starts the manager as the kubelet does, or returns why it does not start.
 func startCPUManager(in *Input, s Settings, t *topology) (*cpuManager, error) {
 	if outside := s.ReservedSystemCPUs.Minus(t.all); !outside.IsEmpty() {
 		return nil, fmt.Errorf("reservedSystemCPUs: CPUs %s are not online (online: %s)", outside, t.all)
@@ -78,7 +77,7 @@ func otherPolicy(setting, wanted, found, file string) error {
 	return fmt.Errorf("%s is %s, and %s was written with %s: the kubelet does not start until the node is drained and the file is removed", setting, wanted, file, found)
 }
 
-// load reads the state file, if it fits the machine and the settings.
+// load loads the state file, if it matches the machine and the settings.
 func (m *cpuManager) load(st *CPUState) error {
 	all := m.t.all
 	if m.options.strictlyReserve {
@@ -119,8 +118,8 @@ func (m *cpuManager) load(st *CPUState) error {
 	return nil
 }
 
-// release returns the CPUs of containers that are gone to the shared pool, except those that
-// another container of the same pod has too.
+// release returns the CPUs of removed containers to the shared pool, except those that another
+// container of the same pod has too.
 func (m *cpuManager) release(st *CPUState, gone func(pod, container string) bool) {
 	if !m.static || st == nil {
 		return
@@ -144,9 +143,8 @@ func (m *cpuManager) release(st *CPUState, gone func(pod, container string) bool
 // available returns the CPUs that a container can get.
 func (m *cpuManager) available(shared unit.CPUSet) unit.CPUSet { return shared.Minus(m.reserved) }
 
-// hints are the sets of NUMA nodes on which a number of CPUs is free. CPUs that an
-// init container of the pod had are to be used again, so that a set has to hold all of
-// them.
+// hints returns the sets of NUMA nodes with enough free CPUs. CPUs of the pod's init containers
+// have to be reused, so that a set has to contain all of them.
 func (m *cpuManager) hints(shared, reuse unit.CPUSet, number int) Answer {
 	answer := Answer{Provider: cpuProvider, Resource: CPU}
 	ids := m.t.nodeIDs()
@@ -183,8 +181,8 @@ func (m *cpuManager) hints(shared, reuse unit.CPUSet, number int) Answer {
 	return answer
 }
 
-// socketAligned reports whether a set of NUMA nodes spans no more sockets than the smallest
-// one that could hold the request.
+// socketAligned reports whether a set of NUMA nodes spans no more sockets than the smallest set
+// that could hold the request.
 func (m *cpuManager) socketAligned(set Mask, least int) bool {
 	perSocket := len(m.t.nodes) / len(m.t.sockets)
 	if perSocket == 0 {
@@ -193,8 +191,8 @@ func (m *cpuManager) socketAligned(set Mask, least int) bool {
 	return len(m.t.socketsOf(set)) == (least+perSocket-1)/perSocket
 }
 
-// allocate takes a number of CPUs: out of the NUMA nodes that the topology manager has
-// found, as far as they go, then out of the others. Without a hint, out of all.
+// allocate takes a number of CPUs: first from the NUMA nodes chosen by the topology manager,
+// then from the others. Without a hint, from all.
 func (m *cpuManager) allocate(shared, reuse unit.CPUSet, number int, hint Alignment) (unit.CPUSet, error) {
 	if m.options.fullCores {
 		if perCore := m.t.perCore(); number%perCore != 0 {

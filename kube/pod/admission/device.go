@@ -12,12 +12,12 @@ import (
 type deviceManager struct {
 	resources map[string]*deviceResource
 	nodes     []int // of the machine
-	// onlyNodes: hints name only the NUMA nodes that have devices of the resource.
+	// onlyNodes limits hints to the NUMA nodes that have devices of the resource.
 	onlyNodes bool
 }
 
-// deviceResource are the devices of a resource. Devices of one class are on the same
-// NUMA nodes, so that it does not matter which of them a container gets.
+// deviceResource is a resource with its devices. Devices of one class have the same NUMA nodes,
+// so that they are interchangeable.
 type deviceResource struct {
 	name    string
 	devices []Device
@@ -52,12 +52,12 @@ func newDeviceManager(in *Input) (*deviceManager, error) {
 	return m, nil
 }
 
-// deviceSet are devices by their id.
+// deviceSet is a set of device IDs.
 type deviceSet map[string]bool
 
 func (s deviceSet) ids() []string { return sorted(s) }
 
-// with and without are sets of their own.
+// with and without return new sets.
 
 func (s deviceSet) with(ids []string) deviceSet {
 	out := deviceSet{}
@@ -99,7 +99,7 @@ func (d *deviceResource) healthy() int {
 	return n
 }
 
-// wanted is what a list of limits asks of the device plug-ins.
+// wanted returns the number of devices for each resource in a list of limits.
 func (m *deviceManager) wanted(limits Resources) map[string]int {
 	out := map[string]int{}
 	for name, q := range limits {
@@ -110,8 +110,8 @@ func (m *deviceManager) wanted(limits Resources) map[string]int {
 	return out
 }
 
-// answers are the hints of the device manager. For a pod as a whole, what its init
-// containers leave is not looked at.
+// answers returns the hints of the device manager. For a pod as a whole, devices of its init
+// containers are ignored.
 func (m *deviceManager) answers(want map[string]int, taken, reuse map[string]deviceSet) []Answer {
 	var out []Answer
 	for _, name := range sorted(want) {
@@ -135,7 +135,7 @@ func (m *deviceManager) answers(want map[string]int, taken, reuse map[string]dev
 	return out
 }
 
-// nodesOf lists the NUMA nodes of which the sets of a resource's hints are made.
+// nodesOf returns the NUMA nodes that a resource's hints are made of.
 func (m *deviceManager) nodesOf(d *deviceResource) []int {
 	if !m.onlyNodes {
 		return m.nodes
@@ -156,8 +156,8 @@ func (m *deviceManager) nodesOf(d *deviceResource) []int {
 	return out
 }
 
-// hints are the sets of NUMA nodes near which there are enough devices. Devices that
-// an init container had are to be used again, so that a set has to hold all of them.
+// hints adds the sets of NUMA nodes near enough devices. Devices of an init container have to
+// be reused, so that a set has to contain all of them.
 func (d *deviceResource) hints(a *Answer, nodes []int, free, again []string, number int) {
 	least := len(nodes)
 	subsets(nodes, func(set Mask) {
@@ -216,9 +216,9 @@ func nodeText(class Mask) string {
 	return "nodes " + class.String()
 }
 
-// give allocates devices of a resource: first those that init containers had, then
-// those near the NUMA nodes of the hint, then others. Where there is a choice between
-// classes, pick makes it; certain says that it can only be these devices.
+// give allocates devices of a resource: first those of init containers, then those near the
+// NUMA nodes of the hint, then others. pick chooses among classes; certain reports whether only
+// these devices are possible.
 func (m *deviceManager) give(name string, number int, taken, reuse deviceSet, hint Alignment, pick func(of []string, number int, class map[string]Mask) []string) (got []string, certain bool, err error) {
 	d := m.resources[name]
 	refuse := func(format string, args ...any) ([]string, bool, error) {
@@ -263,18 +263,18 @@ func (m *deviceManager) give(name string, number int, taken, reuse deviceSet, hi
 	return got, certain, nil
 }
 
-// maxOutcomes bounds how many choices of devices are gone through.
+// maxOutcomes bounds the number of explored choices of devices.
 const maxOutcomes = 256
 
-// choices goes through everything that can come of choices which cannot be known. A
-// prediction asks at each choice; it is made again until every answer has been given.
+// choices enumerates the results of choices that cannot be known. A prediction asks at each
+// choice; it is repeated until every combination of answers has been given.
 type choices struct {
 	made  []int // the answers of this round
 	sizes []int
 	at    int
 }
 
-// one answers a choice between n things.
+// one returns the answer to a choice among n.
 func (c *choices) one(n int) int {
 	if n < 2 {
 		return 0
@@ -286,7 +286,7 @@ func (c *choices) one(n int) int {
 	return c.made[c.at-1]
 }
 
-// next sets the answers of the next round; false if there is none.
+// next sets the answers of the next round. It returns false if there is none.
 func (c *choices) next() bool {
 	c.at = 0
 	for len(c.made) > 0 {
@@ -299,11 +299,11 @@ func (c *choices) next() bool {
 	return false
 }
 
-// first takes devices where it does not matter which.
+// first returns the first devices, if the choice does not matter.
 func first(of []string, number int, _ map[string]Mask) []string { return of[:number] }
 
-// devices chooses a number of devices. Within a class the first are taken: the others
-// would do as well.
+// devices chooses a number of devices. Within a class it takes the first: the others are
+// equivalent.
 func (c *choices) devices(of []string, number int, class map[string]Mask) []string {
 	var order []Mask
 	byClass := map[Mask][]string{}

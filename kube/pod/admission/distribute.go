@@ -10,17 +10,16 @@ import (
 )
 
 var (
-	// errLoop is that the kubelet never comes to an end.
+	// errLoop means that the kubelet loops forever.
 	errLoop = errors.New("the kubelet goes round for ever while it distributes CPUs over NUMA nodes")
-	// errAccount is that the kubelet ends with more or fewer CPUs than are wanted.
+	// errAccount means that the kubelet ends with a wrong number of CPUs.
 	errAccount = errors.New("the kubelet loses count while it distributes CPUs over NUMA nodes")
 )
 
-// distribute gets CPUs that are spread evenly over the fewest NUMA nodes that allow
-// it (KEP-2902, distribute-cpus-across-numa), in groups: single CPUs, or whole cores.
-// Of the sets of nodes the one is taken that leaves the free CPUs of all nodes most
-// alike; with align-by-socket, from Kubernetes 1.37 on, before all others those of one
-// socket.
+// distribute takes CPUs evenly from the fewest possible NUMA nodes (KEP-2902,
+// distribute-cpus-across-numa), in groups: single CPUs, or whole cores. It chooses the set of
+// nodes that leaves the free CPUs of all nodes most balanced; with align-by-socket, from
+// Kubernetes 1.37 on, sets of one socket take precedence.
 func (t *topology) distribute(free unit.CPUSet, number int, o cpuOptions) (unit.CPUSet, error) {
 	group := 1
 	if o.fullCores {
@@ -50,10 +49,11 @@ func (t *topology) distribute(free unit.CPUSet, number int, o cpuOptions) (unit.
 	return t.pack(free, number, o)
 }
 
-// groups is how many groups a number of CPUs makes.
+// groups returns the number of groups for a number of CPUs.
 func groups(number, size int) int { return (number-1)/size + 1 }
 
-// fewestNodes is how many NUMA nodes hold what is needed if all were free.
+// fewestNodes returns the number of NUMA nodes that the request would need if all CPUs were
+// free.
 func (a *taking) fewestNodes(group int) int {
 	perNode := (groups(a.t.all.Len(), group)-1)/len(a.t.nodes) + 1
 	return (groups(a.needed, group)-1)/perNode + 1
@@ -74,12 +74,12 @@ type spreading struct {
 
 func (s *spreading) freeOn(node int) int { return s.a.free.Intersect(s.a.t.nodes[node]).Len() }
 
-// oneSocketFirst reports whether nodes of one socket go before others.
+// oneSocketFirst reports whether nodes of one socket take precedence.
 func (s *spreading) oneSocketFirst() bool {
 	return s.a.options.bySocket && s.a.options.release >= socketFirst
 }
 
-// share is what each of the nodes of a set gives; capped, not more than each of them has.
+// share returns the number of CPUs from each node of a set; if capped, no more than each has.
 func (s *spreading) share(set []int, capped bool) int {
 	share := s.number / len(set) / s.group * s.group
 	if capped {
@@ -90,12 +90,11 @@ func (s *spreading) share(set []int, capped bool) int {
 	return share
 }
 
-// consider looks at a set of nodes; false ends the search.
+// consider evaluates a set of nodes. It returns false to end the search.
 //
-// The sets that it keeps are slices that combinations goes on to write to, as in the
-// kubelet: from four nodes on, the last of the nodes kept may be another one than
-// was judged. That is a defect (the slices would have to be copied), but it decides
-// which CPUs a container gets.
+// The sets that it keeps are slices that combinations continues to write to, as in the kubelet:
+// with four or more nodes, the last kept node may differ from the evaluated one. That is a
+// defect (the slices would have to be copied), but it decides which CPUs a container gets.
 func (s *spreading) consider(set []int) bool {
 	if s.balance == 0 && (s.oneSocket || !s.oneSocketFirst()) || s.err != nil {
 		return false
@@ -167,8 +166,8 @@ func (s *spreading) keep(balance float64, set, remainder []int) {
 	}
 }
 
-// handOut takes what is left over from some nodes, a group from each in turn; nil if
-// they do not have it.
+// handOut takes the rest from some nodes, a group from each in turn. It returns nil if they
+// have too few.
 func (s *spreading) handOut(after map[int]int, some []int, left int) (map[int]int, error) {
 	sum := 0
 	for _, n := range some {
@@ -195,11 +194,11 @@ func (s *spreading) handOut(after map[int]int, some []int, left int) (map[int]in
 	return after, nil
 }
 
-// fill takes the CPUs from the nodes that were chosen.
+// fill takes the CPUs from the chosen nodes.
 func (s *spreading) fill() (unit.CPUSet, error) {
 	a := s.a
 	from := func(node, number int) {
-		// Too few are none: the kubelet does not look at the error.
+		// Too few give none: the kubelet ignores the error.
 		cpus, _ := a.t.pack(a.free.Intersect(a.t.nodes[node]), number, a.options)
 		a.add(cpus)
 	}
@@ -228,8 +227,8 @@ func (s *spreading) fill() (unit.CPUSet, error) {
 	return a.got, nil
 }
 
-// deviation is the standard deviation of the values, with three digits; so is the
-// mean that it is made of.
+// deviation returns the standard deviation of the values, rounded to three digits, as is the
+// mean in it.
 func deviation(values map[int]int) float64 {
 	round := func(x float64) float64 { return math.Round(x*1000) / 1000 }
 	n := float64(len(values))
@@ -245,8 +244,8 @@ func deviation(values map[int]int) float64 {
 	return round(math.Sqrt(squares / n))
 }
 
-// combinations calls f with each choice of size members of a list, in order, until it
-// says false. What f gets shares its memory with other choices: see consider.
+// combinations calls f with each choice of size members of a list, in order, until it returns
+// false. The argument of f shares its memory with other choices: see consider.
 func combinations(list []int, size int, f func([]int) bool) {
 	if size < 1 {
 		return

@@ -1,15 +1,14 @@
-// Package admission predicts what a kubelet does with a pod on a node: what its
-// device, CPU and memory managers answer to the topology manager, how those answers
-// are merged, whether the pod is admitted, and which CPUs, memory and devices each
-// container gets.
+// Package admission predicts what a kubelet does with a pod on a node: the hints that its
+// device, CPU and memory managers give the topology manager, how these are merged, whether the
+// pod is admitted, and which CPUs, memory and devices each container gets.
 //
 // The rules are those of the kubelet's own release, Kubernetes 1.29 to 1.37, read from
-// k8s.io/kubernetes (pkg/kubelet/cm, pkg/kubelet/lifecycle, pkg/apis/core) and compared
-// with those packages in test/admission. release.go has what changed when. Where a
-// release has a defect that decides a pod's fate, the prediction has it too, and says so.
+// k8s.io/kubernetes (pkg/kubelet/cm, pkg/kubelet/lifecycle, pkg/apis/core) and compared with
+// those packages in test/admission. release.go lists the changes by release. If a defect of a
+// release decides a pod's fate, the prediction reproduces and reports it.
 //
-// Everything here is a function of plain values: package podfile reads pods, package
-// state the files of the managers, package explain prints what came out.
+// Everything here is a function of plain values: package podfile reads pods, package state the
+// files of the managers, package explain prints the result.
 package admission
 
 // limits is what a prediction does not cover, for every document.

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Schema is the name of the document that a prediction makes.
+// Schema is the schema of a prediction's document.
 const Schema = "fettle/pod-admission/v1"
 
 // Document is the JSON form of a prediction.
@@ -14,14 +14,13 @@ type Document struct {
 	Schema string `json:"schema"`
 	// Kubernetes is the version whose rules were applied.
 	Kubernetes string `json:"kubernetes"`
-	// Newer is the release of the kubelet where that is newer than all whose rules are
-	// known.
+	// Newer is the kubelet's release if it is newer than all whose rules are known.
 	Newer    string   `json:"newer_kubernetes,omitempty"`
 	Node     string   `json:"node"`
 	Pod      PodName  `json:"pod"`
 	Policies Policies `json:"policies"`
-	// Verdict is what becomes of the pod. Kubelet is what the kubelet would do with it,
-	// where the scheduler does not choose the node.
+	// Verdict is the result for the pod. Kubelet is the kubelet's verdict if the scheduler does
+	// not choose the node.
 	Verdict  Verdict    `json:"verdict"`
 	Kubelet  *Verdict   `json:"kubelet_verdict,omitempty"`
 	QoS      QoS        `json:"qos"`
@@ -32,22 +31,22 @@ type Document struct {
 	Advice   []Advice   `json:"advice"`
 	Notes    []string   `json:"notes"`
 	Limits   []string   `json:"limits"`
-	// Sources are where the node was read, Assumed what was unknown and taken for granted.
+	// Sources are where the node was read, Assumed the assumptions about unknown values.
 	Sources []Source `json:"sources"`
 	Assumed []string `json:"assumed"`
-	// Weights are the CPU weights of the pod's groups, the pod's own first, on control groups
-	// of version 2; by versions, since nothing of the pod runs yet.
+	// Weights are the predicted CPU weights of the pod's groups, its own first, on cgroup version
+	// 2, by software version.
 	Weights []WeightDoc `json:"cpu_weights"`
 }
 
-// PodName says which pod it is.
+// PodName identifies a pod.
 type PodName struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 }
 
-// Policies are the settings of the kubelet that count.
+// Policies are the relevant settings of the kubelet.
 type Policies struct {
 	CPUManager             string            `json:"cpu_manager"`
 	CPUManagerOptions      map[string]string `json:"cpu_manager_options"`
@@ -57,12 +56,12 @@ type Policies struct {
 	MemoryManager          string            `json:"memory_manager"`
 }
 
-// Course is one course that the admission can take.
+// Course is one possible course of the admission.
 type Course struct {
 	Verdict    Verdict           `json:"verdict"`
 	Pod        *AlignmentDoc     `json:"pod"`
 	Containers []ContainerCourse `json:"containers"`
-	// Shared are the CPUs of the shared pool afterwards, as a list.
+	// Shared are the remaining CPUs of the shared pool, as a list.
 	Shared string `json:"shared_cpus"`
 }
 
@@ -70,7 +69,7 @@ type Course struct {
 type ContainerCourse struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
-	// Exclusive reports whether it gets CPUs for itself, and Why why or why not.
+	// Exclusive reports whether it gets exclusive CPUs; Why is the reason.
 	Exclusive bool          `json:"exclusive"`
 	Why       string        `json:"why"`
 	Alignment *AlignmentDoc `json:"alignment"`
@@ -88,18 +87,18 @@ type BlockDoc struct {
 	Nodes     []int  `json:"numa_nodes"`
 }
 
-// DevicesDoc are devices.
+// DevicesDoc is a list of devices of one resource.
 type DevicesDoc struct {
 	Resource string   `json:"resource"`
 	Devices  []string `json:"devices"`
-	// Certain reports whether it can only be these.
+	// Certain reports whether only these devices are possible.
 	Certain bool `json:"certain"`
 }
 
-// AlignmentDoc is what the topology manager made of the hints.
+// AlignmentDoc is the topology manager's merge of the hints.
 type AlignmentDoc struct {
 	Answers []AnswerDoc `json:"answers"`
-	// Nodes are where the resources are to come from; null means anywhere.
+	// Nodes are the NUMA nodes for the resources; null means any.
 	Nodes     []int `json:"numa_nodes"`
 	Preferred bool  `json:"preferred"`
 	Admit     bool  `json:"admit"`
@@ -107,11 +106,11 @@ type AlignmentDoc struct {
 	Combinations float64 `json:"combinations"`
 }
 
-// AnswerDoc is what a manager says of a resource.
+// AnswerDoc is a manager's answer for a resource.
 type AnswerDoc struct {
 	Provider string `json:"provider"`
 	Resource string `json:"resource"`
-	// Opinion is any (every set of nodes is right), none (no set is) or hints.
+	// Opinion is any (every set of nodes is suitable), none (no set is) or hints.
 	Opinion string    `json:"opinion"`
 	Hints   []HintDoc `json:"hints"`
 	// HintsCount is the number of hints, of which at most 300 are listed.
@@ -125,10 +124,10 @@ type HintDoc struct {
 	Preferred bool  `json:"preferred"`
 }
 
-// maxHints bounds how many hints of a resource a document lists: all of eight nodes.
+// maxHints bounds the number of listed hints of a resource: all of eight nodes.
 const maxHints = 300
 
-// Document makes the document of a prediction.
+// Document returns the document of a prediction.
 func (p *Prediction) Document() Document {
 	s := p.in.Settings.withDefaults()
 	d := Document{
@@ -216,11 +215,11 @@ func options(m map[string]string) map[string]string {
 	return m
 }
 
-// slowMerge is the number of combinations of hints from which on the kubelet takes
-// longer than about a second for them.
+// slowMerge is the number of combinations of hints above which the kubelet takes longer than
+// about a second.
 const slowMerge = 2e6
 
-// note adds what is worth knowing in addition to the verdict.
+// note adds notes to the verdict.
 func (p *Prediction) note() {
 	say := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
 	if p.Verdict.Outcome == Refused && !slices.Contains([]string{"", "Pod"}, p.in.Pod.Kind) {
@@ -280,7 +279,7 @@ func (p *Prediction) note() {
 	}
 }
 
-// alignments are those of the pod and of its containers.
+// alignments returns the alignments of the pod and of its containers.
 func (o *Outcome) alignments() []*Alignment {
 	var out []*Alignment
 	if o.Pod != nil {

@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// The providers of hints, in the order in which the kubelet asks them and lets them
-// allocate.
+// Providers of hints, in the order in which the kubelet calls them.
 const (
 	deviceProvider = "device manager"
 	cpuProvider    = "CPU manager"
@@ -17,35 +16,33 @@ const (
 // Hint is a set of NUMA nodes from which a resource could come.
 type Hint struct {
 	Nodes Mask
-	// Preferred reports whether no fewer nodes could ever do.
+	// Preferred reports whether fewer nodes could never suffice.
 	Preferred bool
 }
 
 // Answer is a provider's answer for one resource.
 type Answer struct {
 	Provider string
-	// Resource is empty where the provider has nothing to say at all.
+	// Resource is empty if the provider has no answer at all.
 	Resource string
-	// Any says that every set of nodes is right; None that no set is.
+	// Any means that every set of nodes is suitable, None that no set is.
 	Any, None bool
-	// Hints are the sets that would do, where neither is so.
+	// Hints are the suitable sets, if neither Any nor None is set.
 	Hints []Hint
-	// Why says how they came about.
+	// Why explains the answer.
 	Why string
 }
 
 // Alignment is the topology manager's decision on the answers.
 type Alignment struct {
 	Answers []Answer
-	// Any reports whether the resources may come from anywhere; else Nodes are where they
-	// are to come from.
+	// Any reports whether the resources may come from any node; otherwise they come from Nodes.
 	Any       bool
 	Nodes     Mask
 	Preferred bool
 	// Admit is the policy's decision.
 	Admit bool
-	// Combinations is the number of combinations of hints that the kubelet goes
-	// through.
+	// Combinations is the number of combinations of hints that the kubelet tries.
 	Combinations float64
 }
 
@@ -58,8 +55,7 @@ type topologyManager struct {
 	distances     map[int][]uint64
 }
 
-// newTopologyManager starts the manager as the kubelet does, or says why it does not
-// start.
+// newTopologyManager starts the manager as the kubelet does, or returns why it does not start.
 func newTopologyManager(in *Input, s Settings) (topologyManager, error) {
 	t := topologyManager{policy: s.TopologyManagerPolicy, scope: s.TopologyManagerScope, nodes: in.Node.nodeIDs(), distances: map[int][]uint64{}}
 	t.all = maskOf(t.nodes...)
@@ -90,15 +86,13 @@ func newTopologyManager(in *Input, s Settings) (topologyManager, error) {
 	return t, nil
 }
 
-// align merges answers and decides. All sets of the answers are sets of the machine's
-// nodes.
+// align merges answers and decides. All sets in the answers are sets of the machine's nodes.
 //
-// The kubelet tries every combination of one hint per resource: the nodes that all
-// have in common, preferred if every hint is preferred and all name the same nodes.
-// Of the results the best counts, by an order that is total. Here the results are
-// found without the combinations: a preferred one is a set that every resource
-// prefers; the others are the sets that are the intersection of hints, which is what
-// intersections tells.
+// The kubelet tries every combination of one hint per resource: the nodes that all have in
+// common, preferred if every hint is preferred and all name the same nodes. The best result by
+// a total order counts. Here the results are found without the combinations: a preferred one is
+// a set that every resource prefers; the others are the intersections of hints, which
+// intersections returns.
 func (t *topologyManager) align(answers []Answer) Alignment {
 	out := Alignment{Answers: answers, Any: true, Admit: true, Combinations: 1}
 	if t.policy == PolicyNone {
@@ -134,7 +128,7 @@ func (t *topologyManager) align(answers []Answer) Alignment {
 	return out
 }
 
-// best is the merged hint of at least one resource with an opinion.
+// best returns the merged hint of at least one resource with an opinion.
 func (t *topologyManager) best(lists [][]Hint, impossible bool) (anywhere bool, nodes Mask, preferred bool) {
 	if t.policy == PolicySingleNUMANode && impossible || slices.ContainsFunc(lists, func(l []Hint) bool { return len(l) == 0 }) {
 		return false, t.all, false // no combination at all
@@ -144,8 +138,8 @@ func (t *topologyManager) best(lists [][]Hint, impossible bool) (anywhere bool, 
 			return false, m, true
 		}
 	}
-	// Of the sets that are not preferred, the best one has as many nodes as the
-	// resource that needs most, or else comes near that from below.
+	// Among sets that are not preferred, the best has as many nodes as the resource that needs
+	// most, or else is the closest below that.
 	most := 0
 	for _, list := range lists {
 		narrowest := slices.MinFunc(list, func(a, b Hint) int { return cmp.Compare(a.Nodes.Count(), b.Nodes.Count()) })
@@ -174,7 +168,7 @@ func (t *topologyManager) best(lists [][]Hint, impossible bool) (anywhere bool, 
 	return false, t.all, false
 }
 
-// inEvery are the sets that all resources prefer.
+// inEvery returns the sets that all resources prefer.
 func inEvery(lists [][]Hint) []Mask {
 	votes := map[Mask]int{}
 	for i, list := range lists {
@@ -193,9 +187,8 @@ func inEvery(lists [][]Hint) []Mask {
 	return out
 }
 
-// least is the set that the policy likes best: the fewest nodes; of equally many those
-// with the lowest numbers, or with prefer-closest-numa-nodes those nearest to each
-// other.
+// least returns the set that the policy prefers: the fewest nodes; among equals those with the
+// lowest numbers, or with prefer-closest-numa-nodes those nearest to each other.
 func (t *topologyManager) least(masks []Mask) (Mask, bool) {
 	if len(masks) == 0 {
 		return 0, false
@@ -213,7 +206,7 @@ func (t *topologyManager) least(masks []Mask) (Mask, bool) {
 	}), true
 }
 
-// distance is the mean distance between the nodes of a set, themselves included.
+// distance returns the mean distance between the nodes of a set, themselves included.
 func (t *topologyManager) distance(m Mask) float64 {
 	nodes := m.Nodes()
 	var sum float64
@@ -225,9 +218,9 @@ func (t *topologyManager) distance(m Mask) float64 {
 	return sum / float64(len(nodes)*len(nodes))
 }
 
-// intersections are the sets that are the intersection of one hint of each list; of
-// no lists, all nodes. The counts of the pairs with each intersection are the product
-// of the counts of supersets, as of polynomials (a zeta transform over supersets).
+// intersections returns the sets that are the intersection of one hint of each list; without
+// lists, all nodes. The number of combinations within each set is the product of the lists'
+// numbers of supersets, as for polynomials (a zeta transform over supersets).
 func (t *topologyManager) intersections(lists [][]Hint) []Mask {
 	n := len(t.nodes)
 	size := 1 << n
@@ -275,7 +268,7 @@ func (t *topologyManager) intersections(lists [][]Hint) []Mask {
 	return out
 }
 
-// supersets combines each set's value with those of its supersets, a node at a time.
+// supersets combines each set's value with those of its supersets, node by node.
 func supersets(values []uint64, nodes int, combine func(set, with uint64) uint64) {
 	for i := range nodes {
 		for s := range values {

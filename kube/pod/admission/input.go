@@ -24,25 +24,24 @@ type Resources map[string]resource.Quantity
 type Input struct {
 	Node     Node
 	Settings Settings
-	// State is what the managers have given to containers.
+	// State is what the managers have assigned to containers.
 	State State
 	// Devices are the devices of the registered device plug-ins.
 	Devices []DeviceResource
-	// Capacity is for the last check, whether the node has room; nil skips it.
+	// Capacity is for the last check, for room on the node; nil skips it.
 	Capacity *Capacity
-	// Place is for the check whether the pod belongs on the node; nil where that is not
-	// known.
+	// Place is for the check whether the pod may run on the node; nil if unknown.
 	Place *Place
 	Pod   Pod
-	// Sources and Assumed are for the document: where the above was read, and what of
-	// it was unknown and taken for granted.
+	// Sources and Assumed are for the document: where the input was read, and the assumptions
+	// about unknown values.
 	Sources []Source
 	Assumed []string
 
 	built *topology // of Node, once it is asked for
 }
 
-// Source says where something was read.
+// Source names where something was read.
 type Source struct {
 	What string `json:"what"`
 	From string `json:"from"`
@@ -55,7 +54,7 @@ func (in *Input) topology() *topology {
 	return in.built
 }
 
-// Node is what a kubelet knows of its machine (cAdvisor's MachineInfo).
+// Node is a kubelet's view of its machine (cAdvisor's MachineInfo).
 type Node struct {
 	Name string
 	// CPUs are the CPUs that are online.
@@ -69,27 +68,28 @@ type Processor struct {
 	// ID is the kernel's number of the CPU, below unit.MaxCPUs.
 	ID int
 	// Core is the number of its core, which is unique within a socket and NUMA node
+	// Core is the number of its core, which is unique within a socket and NUMA node
 	// (/sys/devices/system/cpu/cpuN/topology/core_id).
 	Core int
 	// Socket is the number of its package (physical_package_id).
 	Socket int
 	// NUMA is the number of its node.
 	NUMA int
-	// Uncore is the number of its level 3 cache (cache/index3/id), if that is not
-	// shared by exactly the CPUs of its NUMA node: then, or where none is known, it is
-	// -1, and the socket counts as its cache (cAdvisor, utils/sysinfo, addCacheInfo).
+	// Uncore is the number of its level 3 cache (cache/index3/id), or -1 if the cache is unknown
+	// or shared by exactly the CPUs of its NUMA node: then the socket counts as its cache
+	// (cAdvisor, utils/sysinfo, addCacheInfo).
 	Uncore int
 }
 
-// NUMANode is a node of memory.
+// NUMANode is a NUMA node.
 type NUMANode struct {
 	// ID is its number, 0 to 63.
 	ID int
 	// MemoryBytes is all its memory (MemTotal of its meminfo), huge pages included.
 	MemoryBytes uint64
-	// HugePages are the pools that the kernel has, empty ones too.
+	// HugePages are the kernel's pools, including empty ones.
 	HugePages []HugePages
-	// Distances are those to the nodes 0, 1, ... (/sys/devices/system/node/nodeN/distance).
+	// Distances are the distances to nodes 0, 1, ... (/sys/devices/system/node/nodeN/distance).
 	Distances []uint64
 }
 
@@ -99,21 +99,20 @@ type HugePages struct {
 	Pages     uint64
 }
 
-// resource is the name that the pool has in a pod: hugepages-2Mi.
+// resource returns the pool's resource name: hugepages-2Mi.
 func (h HugePages) resource() string {
 	return hugePages + resource.NewQuantity(int64(h.SizeBytes), resource.BinarySI).String()
 }
 
-// Settings are the settings of a kubelet that affect admission. Empty values stand for the
-// kubelet's defaults.
+// Settings are the settings of a kubelet that affect admission. Empty values mean the kubelet's
+// defaults.
 type Settings struct {
-	// Release is the kubelet's.
+	// Release is the kubelet's release.
 	Release Release
 	// CPUManagerPolicy is none (the default) or static.
 	CPUManagerPolicy        string
 	CPUManagerPolicyOptions map[string]string
-	// ReservedSystemCPUs, where given, takes the place of the CPU of KubeReserved
-	// and SystemReserved.
+	// ReservedSystemCPUs, if set, replaces the CPU of KubeReserved and SystemReserved.
 	ReservedSystemCPUs unit.CPUSet
 	// TopologyManagerPolicy is none (the default), best-effort, restricted or
 	// single-numa-node.
@@ -126,12 +125,10 @@ type Settings struct {
 	ReservedMemory      []MemoryReservation
 	// KubeReserved and SystemReserved are kubeReserved and systemReserved.
 	KubeReserved, SystemReserved Resources
-	// EvictionHardMemoryBytes is memory.available of evictionHard as bytes: 100Mi if
-	// nothing is set.
+	// EvictionHardMemoryBytes is memory.available of evictionHard in bytes: 100Mi by default.
 	EvictionHardMemoryBytes uint64
-	// FeatureGates are those that are set; the ones that count here are
-	// CPUManagerPolicyAlphaOptions, CPUManagerPolicyBetaOptions,
-	// TopologyManagerPolicyBetaOptions and those of unmodeled.
+	// FeatureGates are the configured gates; relevant here are CPUManagerPolicyAlphaOptions,
+	// CPUManagerPolicyBetaOptions, TopologyManagerPolicyBetaOptions and those of unmodeled.
 	FeatureGates map[string]bool
 }
 
@@ -141,17 +138,17 @@ type MemoryReservation struct {
 	Limits   Resources
 }
 
-// State is what the managers have given to containers. A nil part has no file yet, as before
+// State is what the managers have assigned to containers. A nil part has no file yet, as before
 // the first start of a kubelet.
 type State struct {
 	CPU    *CPUState
 	Memory *MemoryState
-	// Running reports whether a kubelet runs with this state and these settings. Then the
-	// state counts as it is; otherwise it has to pass the checks of a start.
+	// Running reports whether a kubelet runs with this state and these settings. The state is then
+	// used as it is; otherwise it has to pass the checks of a start.
 	Running bool
-	// Active are the pods that the kubelet knows, with their containers. The
-	// managers take back what is held for other containers before they give anything.
-	// nil: not known, and everything held counts.
+	// Active are the pods known to the kubelet, with their containers. The managers release the
+	// resources of other containers before they assign any. If nil, the pods are unknown, and
+	// everything held counts.
 	Active []ActivePod
 }
 
@@ -162,7 +159,7 @@ type ActivePod struct {
 	Containers []string
 }
 
-// CPUState is what cpu_manager_state holds.
+// CPUState is the content of cpu_manager_state.
 type CPUState struct {
 	Policy string
 	// Default is the shared pool, the reserved CPUs included (unless they are strictly
@@ -175,7 +172,7 @@ type CPUState struct {
 	Pods map[string]unit.CPUSet
 }
 
-// MemoryState is what memory_manager_state holds.
+// MemoryState is the content of memory_manager_state.
 type MemoryState struct {
 	Policy string
 	Nodes  map[int]*MemoryNode
@@ -185,13 +182,13 @@ type MemoryState struct {
 	Pods map[string][]MemoryBlock
 }
 
-// MemoryNode is the account of a NUMA node.
+// MemoryNode is the accounting of a NUMA node.
 type MemoryNode struct {
 	// Assignments counts the blocks on this node.
 	Assignments int
 	// Tables are the accounts by resource: memory, hugepages-2Mi.
 	Tables map[string]*MemoryTable
-	// Group are this node and those with which it is used together.
+	// Group is the set of nodes that this node is used with, including itself.
 	Group Mask
 }
 
@@ -208,18 +205,18 @@ type MemoryBlock struct {
 	SizeBytes uint64
 }
 
-// DeviceResource are the devices of one resource of a device plug-in. Where several plug-ins
-// serve it, the kubelet has those of the one that reported last.
+// DeviceResource is a resource of a device plug-in with its devices. If several plug-ins serve
+// it, the kubelet has the devices of the one that reported last.
 type DeviceResource struct {
-	// Name is the resource's: example.com/nic.
+	// Name is the name of the resource: example.com/nic.
 	Name    string
 	Devices []Device
 }
 
-// Device is one of them.
+// Device is a device of a plug-in.
 type Device struct {
 	ID string
-	// NUMA are the nodes to which it belongs; none where the plug-in does not say.
+	// NUMA are its NUMA nodes; none if the plug-in reports none.
 	NUMA      []int
 	Unhealthy bool
 	// Used reports whether a container has it.
@@ -235,11 +232,11 @@ type Capacity struct {
 	Pods      int
 }
 
-// maxNUMANodes is the number of NUMA nodes up to which the sets of nodes are gone
-// through: there are 2^n of them.
+// maxNUMANodes is the maximum number of NUMA nodes for which all sets are enumerated: there are
+// 2^n.
 const maxNUMANodes = 16
 
-// Check returns an error for a node that no machine can be.
+// Check returns an error for an impossible node.
 func (n *Node) Check() error {
 	if len(n.CPUs) == 0 {
 		return fmt.Errorf("the node has no CPUs: its topology is needed")

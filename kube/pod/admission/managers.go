@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// ownCPUs is how many CPUs a container gets for itself, and why.
+// ownCPUs returns the number of exclusive CPUs of a container, and why.
 func (a *admission) ownCPUs(c *Container) (int, string) {
 	if !a.cpu.static {
 		return 0, "cpuManagerPolicy is none: all containers run on all CPUs"
@@ -17,7 +17,7 @@ func (a *admission) ownCPUs(c *Container) (int, string) {
 	return a.pod.wantsCPUs(c, a.class)
 }
 
-// ask gets the hints of all managers for a container.
+// ask returns the hints of all managers for a container.
 func (a *admission) ask(c *Container) ([]Answer, error) {
 	answers := a.kubelet.devices.answers(a.kubelet.devices.wanted(c.Limits), a.taken, a.reuse)
 	if number, why := a.ownCPUs(c); number > 0 {
@@ -32,7 +32,7 @@ func (a *admission) ask(c *Container) ([]Answer, error) {
 	return a.withMemory(answers, want, err)
 }
 
-// askForPod gets them for the pod as a whole.
+// askForPod returns the hints for the pod as a whole.
 func (a *admission) askForPod() ([]Answer, error) {
 	answers := a.kubelet.devices.answers(a.kubelet.devices.wanted(a.pod.sum(limitsOf)), a.taken, nil)
 	if number, why := a.podCPUs(); number > 0 {
@@ -57,7 +57,7 @@ func (a *admission) withMemory(answers []Answer, want memoryRequest, err error) 
 	return append(answers, a.memory.answers(want, a.reuseMemory)...), nil
 }
 
-// podCPUs is how many CPUs the containers of the pod want for themselves at once.
+// podCPUs returns the number of exclusive CPUs that the pod's containers need at once.
 func (a *admission) podCPUs() (int, string) {
 	starting, sidecars, running := 0, 0, 0
 	for i := range a.pod.Init {
@@ -79,7 +79,7 @@ func (a *admission) podCPUs() (int, string) {
 	return 0, why
 }
 
-// noMemory says why the memory manager leaves the pod alone.
+// noMemory returns why the memory manager ignores the pod, or "".
 func (a *admission) noMemory() string {
 	switch {
 	case !a.kubelet.memory.static:
@@ -92,7 +92,7 @@ func (a *admission) noMemory() string {
 	return ""
 }
 
-// unknownMemory is a size of huge pages that the node does not have.
+// unknownMemory returns an error for a size of huge pages that the node lacks.
 func (a *admission) unknownMemory(want memoryRequest) error {
 	name := a.memory.missing(want)
 	if name == "" {
@@ -101,8 +101,8 @@ func (a *admission) unknownMemory(want memoryRequest) error {
 	return fmt.Errorf("the node has no %s, and the memory manager of Kubernetes %s crashes when a pod asks for it; the scheduler does not choose this node, a pod that names it does the damage", name, a.pod.Release.orNewest())
 }
 
-// notAligned is the refusal of the topology manager: where each resource could come
-// from.
+// notAligned returns the refusal of the topology manager, with the possible nodes of each
+// resource.
 func (a *admission) notAligned(al Alignment) error {
 	single := a.topology.policy == PolicySingleNUMANode
 	var parts []string
@@ -136,9 +136,8 @@ func (a *admission) notAligned(al Alignment) error {
 	return &refusal{ReasonTopology, lead + "; " + strings.Join(parts, "; ")}
 }
 
-// pickDevices is how devices of a resource are chosen for a container. Which ones it
-// gets matters if another container is aligned after it with devices of the same
-// resource.
+// pickDevices returns the function that chooses devices of a resource for a container. The
+// choice matters if a later container is aligned with devices of the same resource.
 func (a *admission) pickDevices(c *Container, resource string) func([]string, int, map[string]Mask) []string {
 	if a.topology.policy == PolicyNone || a.topology.scope == ScopePod {
 		return first
@@ -183,8 +182,8 @@ func (a *admission) giveDevices(c *Container, al Alignment, to *ContainerOutcome
 	return nil
 }
 
-// giveCPUs allocates the CPUs of a container. What an init container had is used
-// again; a sidecar and a container keep theirs.
+// giveCPUs allocates the CPUs of a container. CPUs of init containers are reused; sidecars and
+// containers keep theirs.
 func (a *admission) giveCPUs(c *Container, al Alignment, to *ContainerOutcome) error {
 	if to.WholeCPUs == 0 {
 		return nil

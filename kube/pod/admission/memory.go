@@ -12,11 +12,11 @@ import (
 type memoryManager struct {
 	static  bool
 	release Release
-	// nodes are the accounts as they are now.
+	// nodes are the present accounts.
 	nodes memoryAccounts
-	// restart is why the kubelet would not start again.
+	// restart is the reason that the kubelet would not restart.
 	restart error
-	// chance is why the kubelet may not start.
+	// chance is the reason that the kubelet may not start.
 	chance error
 }
 
@@ -38,8 +38,7 @@ func (a memoryAccounts) clone() memoryAccounts {
 
 func (a memoryAccounts) ids() []int { return slices.Sorted(maps.Keys(a)) }
 
-// startMemoryManager starts the manager as the kubelet does, or says why it does not
-// start.
+// startMemoryManager starts the manager as the kubelet does, or returns why it does not start.
 func startMemoryManager(in *Input, s Settings) (*memoryManager, error) {
 	switch s.MemoryManagerPolicy {
 	case MemoryPolicyNone:
@@ -71,7 +70,7 @@ func startMemoryManager(in *Input, s Settings) (*memoryManager, error) {
 	return m, nil
 }
 
-// coveredBy reports whether there are accounts of all nodes and resources.
+// coveredBy reports whether b has all nodes and resources of a.
 func (a memoryAccounts) coveredBy(b memoryAccounts) bool {
 	for id, n := range a {
 		for name := range n.Tables {
@@ -83,7 +82,7 @@ func (a memoryAccounts) coveredBy(b memoryAccounts) bool {
 	return len(a) == len(b)
 }
 
-// memoryNeeds is what the memory manager's policy Static refuses on any machine.
+// memoryNeeds returns what the memory manager's policy Static refuses on any machine.
 func (s Settings) memoryNeeds() error {
 	sums := map[string]*amount{Memory: {}}
 	for _, r := range s.ReservedMemory {
@@ -114,8 +113,8 @@ func (s Settings) memoryNeeds() error {
 	return nil
 }
 
-// reservedMemory is reservedMemory by node and resource, if its sums are what is
-// reserved of the node.
+// reservedMemory returns reservedMemory by node and resource, or an error if the sums differ
+// from the node's reservations.
 func (s Settings) reservedMemory(n *Node) (map[int]map[string]uint64, error) {
 	if err := s.memoryNeeds(); err != nil {
 		return nil, err
@@ -139,7 +138,7 @@ func (s Settings) reservedMemory(n *Node) (map[int]map[string]uint64, error) {
 	return out, nil
 }
 
-// emptyAccounts are the accounts of a machine on which nothing is given away.
+// emptyAccounts returns the accounts of a machine without assignments.
 func emptyAccounts(n *Node, reserved map[int]map[string]uint64) (memoryAccounts, error) {
 	out := memoryAccounts{}
 	for _, m := range n.NUMA {
@@ -167,7 +166,7 @@ func emptyAccounts(n *Node, reserved map[int]map[string]uint64) (memoryAccounts,
 	return out, nil
 }
 
-// load takes over what the state file holds, if it fits the machine and the settings.
+// load loads the state file, if it matches the machine and the settings.
 func (m *memoryManager) load(st *MemoryState) error {
 	const remedy = ": drain the node and remove memory_manager_state"
 	if st == nil {
@@ -217,11 +216,10 @@ func (m *memoryManager) load(st *MemoryState) error {
 // holder is a container that holds memory.
 type holder struct{ pod, container string }
 
-// orders returns the orders in which a kubelet may add up what containers hold: one, because
-// they make no difference, unless a NUMA node is in two groups. Then it returns some of those
-// that Go's maps can have, always the same ones: the last block of a node decides its group
-// (validateState, 1.29 to 1.37). Before 1.32 the kubelet made such files often; 1.33.13 was
-// seen to make one, too.
+// orders returns the orders in which a kubelet may add up the containers' blocks: one, because
+// they make no difference, unless a NUMA node is in two groups. Then it returns a fixed sample
+// of the orders of Go's maps: the last block of a node decides its group (validateState, 1.29
+// to 1.37). Kubelets before 1.32 wrote such files often; 1.33.13 was seen to write one, too.
 func (st *MemoryState) orders() [][]holder {
 	var all [][]holder
 	number := 1
@@ -265,8 +263,8 @@ func (st *MemoryState) overlaps() bool {
 	return false
 }
 
-// assign gives away a block: every node of it is used once more, in this group, and
-// the size is taken from its nodes in order, as much as each has.
+// assign assigns a block: it counts one use of every node of it, in this group, and takes the
+// size from its nodes in order, as much as each has.
 func (a memoryAccounts) assign(b MemoryBlock) {
 	rest := b.SizeBytes
 	for _, id := range b.Nodes.Nodes() {
@@ -281,7 +279,7 @@ func (a memoryAccounts) assign(b MemoryBlock) {
 	}
 }
 
-// release takes a block back.
+// release releases a block.
 func (a memoryAccounts) release(b MemoryBlock) {
 	rest := b.SizeBytes
 	for _, id := range b.Nodes.Nodes() {
@@ -300,8 +298,8 @@ func (a memoryAccounts) release(b MemoryBlock) {
 	}
 }
 
-// same compares accounts as the kubelet does at its start: what a group has free or
-// given away only as a whole, from groupsChecked on.
+// same compares accounts as the kubelet does at its start: from groupsChecked on, the free and
+// reserved memory of a group only as a whole.
 func (a memoryAccounts) same(b memoryAccounts, r Release) error {
 	if !slices.Equal(a.ids(), b.ids()) {
 		return fmt.Errorf("NUMA nodes %v, in the file %v", a.ids(), b.ids())
@@ -343,7 +341,7 @@ func (a memoryAccounts) same(b memoryAccounts, r Release) error {
 	return nil
 }
 
-// drop takes back the blocks of containers that are no more.
+// drop releases the blocks of containers that are gone.
 func (m *memoryManager) drop(st *MemoryState, gone func(pod, container string) bool) {
 	if !m.static || st == nil {
 		return

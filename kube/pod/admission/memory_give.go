@@ -9,11 +9,11 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// memoryRequest is what is asked for in bytes, by resource.
+// memoryRequest is a request in bytes, by resource.
 type memoryRequest map[string]uint64
 
-// memoryOf is what a container asks of the memory manager; an error where an amount is
-// no whole number of bytes.
+// memoryOf returns a container's request to the memory manager, or an error if an amount is not
+// a whole number of bytes.
 func memoryOf(c *Container) (memoryRequest, error) {
 	out := memoryRequest{}
 	for _, name := range c.Requests.names() {
@@ -30,8 +30,8 @@ func memoryOf(c *Container) (memoryRequest, error) {
 	return out, nil
 }
 
-// memoryOfPod is what a pod asks for at once. Only resources that a container asks for
-// which is no init container count.
+// memoryOfPod returns what a pod needs at once, only for resources requested by a container
+// that is not an init container.
 func (p *Pod) memoryOfPod() (memoryRequest, error) {
 	starting, sidecars, running := memoryRequest{}, memoryRequest{}, memoryRequest{}
 	for i := range p.Init {
@@ -62,11 +62,11 @@ func (p *Pod) memoryOfPod() (memoryRequest, error) {
 	return running, nil
 }
 
-// reusable is memory that init containers of the pod had, by nodes and resource.
+// reusable is the memory of the pod's init containers, by nodes and resource.
 type reusable map[Mask]memoryRequest
 
-// missing is a resource of which some NUMA node has no account. The kubelet does not
-// expect that and falls over it.
+// missing returns a resource for which some NUMA node has no account. The kubelet does not
+// expect that and crashes.
 func (a memoryAccounts) missing(want memoryRequest) string {
 	for _, id := range a.ids() {
 		for _, name := range sorted(want) {
@@ -78,9 +78,9 @@ func (a memoryAccounts) missing(want memoryRequest) string {
 	return ""
 }
 
-// hints are the sets of NUMA nodes that have room for all that is asked for.
-// They are the same for memory and every size of huge pages. A node that is used alone
-// cannot be used together with others, nor the reverse.
+// hints returns the sets of NUMA nodes with room for all requests. They are equal for memory
+// and every size of huge pages. A node that is used alone cannot be used together with others,
+// nor the reverse.
 func (a memoryAccounts) hints(want memoryRequest, reuse reusable) (hints []Hint, least int, held []string) {
 	ids, names := a.ids(), sorted(want)
 	least = len(ids)
@@ -91,7 +91,7 @@ func (a memoryAccounts) hints(want memoryRequest, reuse reusable) (hints []Hint,
 		}
 	}
 	conflicts := map[string]bool{}
-	// sums says whether what get tells of the nodes of a set is enough of everything.
+	// sums reports whether the sum of get over the nodes of a set suffices for every request.
 	sums := func(set Mask, get func(*MemoryTable) uint64, more memoryRequest) bool {
 		for j, name := range names {
 			var sum uint64
@@ -130,7 +130,7 @@ func (a memoryAccounts) hints(want memoryRequest, reuse reusable) (hints []Hint,
 	return hints, least, sorted(conflicts)
 }
 
-// agrees reports whether a node can be part of a set, as it is used already.
+// agrees reports whether a node can be part of a set, given its present use.
 func (a memoryAccounts) agrees(id int, set Mask) bool {
 	n := a[id]
 	if set.Count() == 1 {
@@ -139,7 +139,7 @@ func (a memoryAccounts) agrees(id int, set Mask) bool {
 	return n.Assignments == 0 || n.Group == set
 }
 
-// conflict says why a node cannot be part of a set.
+// conflict returns why a node cannot be part of a set.
 func (a memoryAccounts) conflict(id int, set Mask) string {
 	switch n := a[id]; {
 	case set.Count() == 1:
@@ -151,9 +151,9 @@ func (a memoryAccounts) conflict(id int, set Mask) string {
 	}
 }
 
-// answers are the hints of the memory manager for a request. Where there is no room
-// anywhere it says nothing at all, and the allocation fails later: a quirk of the
-// kubelet that makes the reason an UnexpectedAdmissionError.
+// answers returns the hints of the memory manager for a request. If no node has room, it
+// returns none, and the allocation fails later: a quirk of the kubelet that makes the reason an
+// UnexpectedAdmissionError.
 func (a memoryAccounts) answers(want memoryRequest, reuse reusable) []Answer {
 	hints, least, held := a.hints(want, reuse)
 	words := map[string]string{}
@@ -183,8 +183,8 @@ func (a memoryAccounts) answers(want memoryRequest, reuse reusable) []Answer {
 	return out
 }
 
-// give allocates what a container asks for on the nodes that the topology manager has
-// found, or on more if it does not fit there, by the rules of a release.
+// give allocates a container's request on the nodes that the topology manager has chosen, or on
+// more if it does not fit there, by the rules of a release.
 func (a memoryAccounts) give(want memoryRequest, reuse reusable, hint Alignment, r Release) ([]MemoryBlock, error) {
 	nodes, preferred := hint.Nodes, hint.Preferred
 	refuse := func(format string, args ...any) ([]MemoryBlock, error) {
@@ -239,8 +239,8 @@ func (a memoryAccounts) give(want memoryRequest, reuse reusable, hint Alignment,
 	return blocks, nil
 }
 
-// fits reports whether the free memory of a set of nodes is enough; what an init container
-// had does not count here.
+// fits reports whether the free memory of a set of nodes suffices; memory of init containers
+// does not count here.
 func (a memoryAccounts) fits(want memoryRequest, nodes Mask) bool {
 	for name, bytes := range want {
 		var free uint64
@@ -254,7 +254,7 @@ func (a memoryAccounts) fits(want memoryRequest, nodes Mask) bool {
 	return true
 }
 
-// bestHint is the preferred or else the narrowest of the hints.
+// bestHint returns the preferred or else the narrowest of the hints.
 func bestHint(hints []Hint) (Hint, bool) {
 	if len(hints) == 0 {
 		return Hint{}, false
@@ -270,8 +270,8 @@ func bestHint(hints []Hint) (Hint, bool) {
 	}), true
 }
 
-// after notes what an init container leaves to those that follow it, or what another
-// container has used of that.
+// after records what an init container leaves to its successors, or what another container has
+// used of that.
 func (r reusable) after(isInit bool, blocks []MemoryBlock) {
 	for _, b := range blocks {
 		switch had := r[b.Nodes][b.Resource]; {

@@ -11,30 +11,30 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// Place is what of a Node object, besides its room, keeps pods away.
+// Place has the properties of a Node object, except its room, that keep pods away.
 type Place struct {
 	Labels map[string]string
 	Taints []core.Taint
-	// Cordoned is spec.unschedulable, which only the scheduler looks at.
+	// Cordoned is spec.unschedulable, which only the scheduler checks.
 	Cordoned bool
 	// Ports are the host ports of the pods on the node that have not ended.
 	Ports []HostPort
-	// StrictGroups is status.features.supplementalGroupsPolicy; nil if it is not known.
+	// StrictGroups is status.features.supplementalGroupsPolicy; nil if unknown.
 	StrictGroups *bool
-	// Features is status.declaredFeatures; empty if it is not known.
+	// Features is status.declaredFeatures; empty if unknown.
 	Features []string
 }
 
-// HostPort is a port of the node that a pod has for itself.
+// HostPort is a port of the node that a pod uses exclusively.
 type HostPort struct {
 	Address  string // 0.0.0.0 for every address
 	Protocol core.Protocol
 	Port     int32
 }
 
-// Placement is what of a pod's specification decides on which nodes it may run.
+// Placement has the fields of a pod's specification that decide on which nodes it may run.
 type Placement struct {
-	// Node is spec.nodeName: no scheduler decides where it is set.
+	// Node is spec.nodeName: if it is set, no scheduler decides.
 	Node string
 	// OS is spec.os.name.
 	OS          core.OSName
@@ -46,9 +46,8 @@ type Placement struct {
 	StrictGroups bool
 }
 
-// The reasons of the predicates that are not about resources.
-// Source: k8s.io/kubernetes v1.34.4, pkg/kubelet/lifecycle/predicate.go and
-// pkg/scheduler/framework/plugins/names.
+// Reasons of the predicates that are not about resources. Source: k8s.io/kubernetes v1.34.4,
+// pkg/kubelet/lifecycle/predicate.go and pkg/scheduler/framework/plugins/names.
 const (
 	ReasonOS       = "PodOSNotSupported"
 	ReasonGroups   = "SupplementalGroupsPolicyNotSupported"
@@ -58,8 +57,8 @@ const (
 	ReasonTaint    = "TaintToleration"
 )
 
-// obstacle is one reason for which a pod may not be on a node: the kubelet's word, the
-// scheduler's words, and what does not fit.
+// obstacle is a reason that a pod may not run on a node: the kubelet's reason, the scheduler's
+// message, and what does not match.
 type obstacle struct{ kubelet, scheduler, message string }
 
 // selected reports whether the node's labels and name are those that the pod requires.
@@ -72,8 +71,9 @@ func (p *Placement) selected(n *Node, l *Place) bool {
 	return ok && err == nil
 }
 
-// obstacles are what keeps the pod from the node, in the kubelet's order behind its check of
-// resources. It looks at NoExecute taints only; the scheduler at NoSchedule, too.
+// obstacles returns what keeps the pod from the node, in the order of the kubelet's checks
+// after that of resources. The kubelet checks only NoExecute taints; the scheduler NoSchedule,
+// too.
 func (p *Placement) obstacles(n *Node, l *Place, effects ...core.TaintEffect) []obstacle {
 	var all []obstacle
 	if l != nil && !p.selected(n, l) {
@@ -98,7 +98,7 @@ func (p *Placement) obstacles(n *Node, l *Place, effects ...core.TaintEffect) []
 	return all
 }
 
-// wants is what the pod requires of a node and what the node has of it.
+// wants returns what the pod requires of a node and what the node has.
 func (p *Placement) wants(l *Place) string {
 	var words []string
 	has := func(key string) string {
@@ -129,7 +129,7 @@ func (p *Placement) wants(l *Place) string {
 	return strings.Join(words, "; ")
 }
 
-// cordon is the taint that a pod has to tolerate for a node that is cordoned.
+// cordon is the taint that a pod has to tolerate on a cordoned node.
 var cordon = core.Taint{Key: core.TaintNodeUnschedulable, Effect: core.TaintEffectNoSchedule}
 
 // tolerates reports whether a toleration covers a taint. Those that compare numbers (Lt, Gt)
@@ -152,7 +152,7 @@ func (h HostPort) conflicts(other HostPort) bool {
 	return h.Port == other.Port && h.Protocol == other.Protocol && (h.Address == other.Address || h.Address == all || other.Address == all)
 }
 
-// foreignOS is the kubelet's refusal of a pod of another operating system, which comes before
+// foreignOS returns the kubelet's refusal of a pod for another operating system, which precedes
 // its check of resources.
 func (p *Placement) foreignOS() *refusal {
 	if p.OS == "" || p.OS == core.Linux {
@@ -161,14 +161,14 @@ func (p *Placement) foreignOS() *refusal {
 	return &refusal{ReasonOS, fmt.Sprintf("spec.os.name is %s, and the node is %s", p.OS, core.Linux)}
 }
 
-// asksStrictGroups reports whether the kubelet looks at what the node supports of
+// asksStrictGroups reports whether the kubelet checks the node's support of
 // supplementalGroupsPolicy.
 func (in *Input) asksStrictGroups() bool {
 	return in.Pod.Placement.StrictGroups && in.Pod.Release.orNewest() >= groupsPolicy
 }
 
-// strictGroups is the kubelet's refusal of a pod whose supplementalGroupsPolicy the node does
-// not support, which comes before its check of resources.
+// strictGroups returns the kubelet's refusal of a pod whose supplementalGroupsPolicy the node
+// does not support, which precedes its check of resources.
 func (in *Input) strictGroups() *refusal {
 	if !in.asksStrictGroups() || in.Place == nil || in.Place.StrictGroups == nil || *in.Place.StrictGroups {
 		return nil
@@ -176,7 +176,7 @@ func (in *Input) strictGroups() *refusal {
 	return &refusal{ReasonGroups, "supplementalGroupsPolicy is Strict, and the node does not report that its container runtime supports it (status.features)"}
 }
 
-// misplaced is the kubelet's refusal of a pod that does not belong on the node.
+// misplaced returns the kubelet's refusal of a pod that does not match the node.
 func (in *Input) misplaced() *refusal {
 	all := in.Pod.Placement.obstacles(&in.Node, in.Place, core.TaintEffectNoExecute)
 	if len(all) == 0 {
@@ -185,9 +185,8 @@ func (in *Input) misplaced() *refusal {
 	return &refusal{all[0].kubelet, all[0].message}
 }
 
-// unplaced is why the scheduler does not choose the node, for other reasons than its room;
-// nil where it may.
-// Source: k8s.io/kubernetes v1.34.4, pkg/scheduler/apis/config/v1/default_plugins.go (the
+// unplaced returns why the scheduler does not choose the node, apart from its room; nil if it
+// may. Source: k8s.io/kubernetes v1.34.4, pkg/scheduler/apis/config/v1/default_plugins.go (the
 // order) and the plug-ins' own reasons.
 func (in *Input) unplaced() *Verdict {
 	p := &in.Pod.Placement
@@ -222,8 +221,8 @@ func (in *Input) unplaced() *Verdict {
 	return &Verdict{Outcome: Pending, Reason: all[0].scheduler, Message: text + strings.Join(words, "; ")}
 }
 
-// unlooked says what of the node's Node object the answer leaves out because it is not
-// known; "" where it is.
+// unlooked returns what the answer ignores because the Node object is unknown; "" if it is
+// known.
 func (in *Input) unlooked() string {
 	if in.Place != nil {
 		return ""
@@ -252,22 +251,22 @@ const (
 	FeatureBindMountOptions = "VolumeBindMountOptions"
 )
 
-// podFeatures are the releases whose kubelets ask for a feature, and whether the container
-// runtime decides on it too. The feature gate without which no node has it has its name.
-// Source: k8s.io/component-helpers v0.35.4, v0.36.3 and v0.37.2, nodedeclaredfeatures, and
+// podFeatures maps features to the first release whose kubelets require them, and whether the
+// container runtime decides too. The feature gate of the same name has to be on. Source:
+// k8s.io/component-helpers v0.35.4, v0.36.3 and v0.37.2, nodedeclaredfeatures, and
 // k8s.io/kubernetes v1.37.2, pkg/kubelet/lifecycle/handlers.go, declaredFeaturesAdmitHandler.
 var podFeatures = map[string]struct {
 	since   Release
 	runtime bool
 }{FeatureRestartAll: {declaredFeatures, false}, FeatureHostNetworkUsers: {36, true}, FeatureBindMountOptions: {37, true}}
 
-// ReasonFeature is the reason for which a kubelet refuses a pod that needs a feature which
-// its node does not declare.
+// ReasonFeature is the kubelet's reason to refuse a pod that needs a feature which its node
+// does not declare.
 const ReasonFeature = "PodFeatureUnsupported"
 
-// declares reports whether the node has a feature: by its status.declaredFeatures, or as its
-// kubelet makes that list, by the feature gates and, where known is false, by what its
-// container runtime reports. A server that drops the field leaves it empty.
+// declares reports whether the node has a feature: from its status.declaredFeatures, or from
+// the feature gates, as its kubelet makes that list; known is false if the container runtime
+// decides. A server that drops the field leaves it empty.
 func (in *Input) declares(feature string) (yes, known bool) {
 	if in.Place != nil && len(in.Place.Features) > 0 {
 		return slices.Contains(in.Place.Features, feature), true
@@ -276,8 +275,8 @@ func (in *Input) declares(feature string) (yes, known bool) {
 	return on, !on || !podFeatures[feature].runtime
 }
 
-// undeclared are the features that the pod needs and the node does not declare; ok is false
-// where it is not known whether it does.
+// undeclared returns the features that the pod needs and the node does not declare; ok is false
+// if that is unknown.
 func (in *Input) undeclared() (missing []string, ok bool) {
 	if !in.Settings.gateOn("NodeDeclaredFeatures") {
 		return nil, true
@@ -300,7 +299,7 @@ func (in *Input) undeclared() (missing []string, ok bool) {
 	return open, open == nil
 }
 
-// unsupported is the kubelet's refusal of a pod for the features that it needs.
+// unsupported returns the kubelet's refusal of a pod for the features that it needs.
 func (in *Input) unsupported() *refusal {
 	missing, ok := in.undeclared()
 	if !ok || missing == nil {
@@ -309,8 +308,8 @@ func (in *Input) unsupported() *refusal {
 	return &refusal{ReasonFeature, "the pod needs features that the node does not declare (status.declaredFeatures): " + strings.Join(missing, ", ")}
 }
 
-// doubtful is the verdict where the kubelet would start the pod, if the node declares the
-// features that it needs.
+// doubtful returns the verdict for a pod that the kubelet would start only if the node declares
+// the features that it needs.
 func (in *Input) doubtful() *Verdict {
 	missing, ok := in.undeclared()
 	if ok {
@@ -329,7 +328,8 @@ func (in *Input) byClaim(c *Container, name string) bool {
 	return slices.Contains(c.Claimed, name) && in.Settings.Release.orNewest() >= claimsGive && in.Settings.gateOn("DRAExtendedResource")
 }
 
-// withoutClaimed is the pod without what claims give, as the kubelet's last check counts it.
+// withoutClaimed returns the pod without resources from claims, as the kubelet's last check
+// counts it.
 func (in *Input) withoutClaimed() *Pod {
 	p := in.Pod
 	strip := func(list []Container) []Container {

@@ -9,21 +9,20 @@ import (
 // Pod is the part of a pod's specification that affects admission.
 type Pod struct {
 	Kind, Namespace, Name string // for people: Deployment, default, web
-	// Placement is on which nodes it may run.
+	// Placement decides on which nodes it may run.
 	Placement Placement
-	// Release is that of the API server and the kubelet.
+	// Release is the release of the API server and the kubelet.
 	Release Release
-	// Init are its init containers, in order; those that are restarted always are
-	// sidecars.
+	// Init are its init containers, in order; those that always restart are sidecars.
 	Init       []Container
 	Containers []Container
-	// Requests and Limits are those of the pod as a whole (spec.resources).
+	// Requests and Limits are for the pod as a whole (spec.resources).
 	Requests, Limits Resources
-	// Overhead is that of its runtime class.
+	// Overhead is the overhead of its runtime class.
 	Overhead Resources
 	// Volumes are its emptyDir volumes of huge pages.
 	Volumes []HugePageVolume
-	// Features are those that the node has to declare (status.declaredFeatures).
+	// Features are the features that the node has to declare (status.declaredFeatures).
 	Features []string
 }
 
@@ -33,19 +32,19 @@ type Container struct {
 	// Sidecar reports whether it is an init container with restartPolicy Always.
 	Sidecar          bool
 	Requests, Limits Resources
-	// Claimed are the extended resources that a claim gives the container, and not a device
-	// plug-in (status.extendedResourceClaimStatus of the pod).
+	// Claimed are the extended resources that a claim, not a device plug-in, gives the container
+	// (status.extendedResourceClaimStatus of the pod).
 	Claimed []string
 }
 
 // HugePageVolume is an emptyDir of medium HugePages or HugePages-SIZE.
 type HugePageVolume struct {
 	Name, Medium string
-	// SizeLimit is nil where the volume has none.
+	// SizeLimit is nil if the volume has none.
 	SizeLimit *resource.Quantity
 }
 
-// all are the containers in the order in which a kubelet gives them what they need.
+// all returns the containers in the order in which a kubelet serves them.
 func (p *Pod) all() []Container {
 	return append(append([]Container{}, p.Init...), p.Containers...)
 }
@@ -61,7 +60,7 @@ func (p *Pod) isInit(name string) bool {
 	return false
 }
 
-// reuses reports whether a container may get what an init container before it had.
+// reuses reports whether a container may get the resources of an earlier init container.
 func (p *Pod) reuses(name string) bool {
 	for _, c := range p.all() {
 		if c.Name == name {
@@ -74,8 +73,8 @@ func (p *Pod) reuses(name string) bool {
 	return false
 }
 
-// hasPodResources reports whether resources are given for the pod as a whole: then the CPU
-// and memory managers leave it alone.
+// hasPodResources reports whether the pod as a whole has resources: then the CPU and memory
+// managers ignore it.
 func (p *Pod) hasPodResources() bool { return anyOfPod(p.Requests) || anyOfPod(p.Limits) }
 
 func anyOfPod(r Resources) bool {
@@ -87,7 +86,7 @@ func anyOfPod(r Resources) bool {
 	return false
 }
 
-// clone is a copy that can be changed.
+// clone returns a copy that can be changed.
 func (p *Pod) clone() Pod {
 	out := *p
 	out.Requests, out.Limits, out.Overhead = p.Requests.clone(), p.Limits.clone(), p.Overhead.clone()
@@ -103,7 +102,7 @@ func (p *Pod) clone() Pod {
 	return out
 }
 
-// container is the one of a name in a pod that can be changed.
+// container returns the container with a name, which can be changed, or nil.
 func (p *Pod) container(name string) *Container {
 	for _, list := range [][]Container{p.Init, p.Containers} {
 		for i := range list {
@@ -115,8 +114,8 @@ func (p *Pod) container(name string) *Container {
 	return nil
 }
 
-// sum is what a pod needs at once of what of says of each container: the containers
-// and sidecars together, or an init container with the sidecars before it if that is
+// sum returns what a pod needs at once, with of returning each container's amounts: the
+// containers and sidecars together, or an init container with the sidecars before it if that is
 // more.
 func (p *Pod) sum(of func(*Container) Resources) Resources {
 	total, sidecars, starting := Resources{}, Resources{}, Resources{}
@@ -143,7 +142,7 @@ func (p *Pod) sum(of func(*Container) Resources) Resources {
 func requestsOf(c *Container) Resources { return c.Requests }
 func limitsOf(c *Container) Resources   { return c.Limits }
 
-// requests is what the scheduler and the kubelet count for the pod on a node.
+// requests returns what the scheduler and the kubelet count for the pod on a node.
 func (p *Pod) requests() Resources {
 	total := p.sum(requestsOf)
 	for name, q := range p.Requests {
@@ -155,11 +154,10 @@ func (p *Pod) requests() Resources {
 	return total
 }
 
-// Default fills in what the API server does when a pod is made: requests that are not
-// given are the limits; of a pod's own resources, huge pages that only containers
-// name, requests that only containers have, and from Kubernetes 1.37 on limits that all
-// containers have. It returns what it has filled in, as
-// fields of the pod.
+// Default sets the API server's defaults for a new pod: missing requests equal the limits; the
+// pod's own resources get huge pages that only containers name, requests that only containers
+// have, and from Kubernetes 1.37 on limits that all containers have. It returns what it has
+// set, as fields of the pod.
 func (p *Pod) Default() []string {
 	var done []string
 	for _, group := range []struct {
@@ -194,8 +192,7 @@ func (p *Pod) Default() []string {
 	return done
 }
 
-// round rounds amounts up to thousandths, as the API server does once the defaults are
-// filled in.
+// round rounds amounts up to thousandths, as the API server does after setting the defaults.
 func (p *Pod) round() {
 	lists := []Resources{p.Requests, p.Limits, p.Overhead}
 	for _, c := range p.all() {
@@ -209,7 +206,7 @@ func (p *Pod) round() {
 	}
 }
 
-// defaultOwn is Default of the resources of the pod as a whole.
+// defaultOwn sets the defaults of the pod's own resources.
 func (p *Pod) defaultOwn() []string {
 	var done []string
 	set := func(r *Resources, field, name string, q resource.Quantity) {

@@ -13,9 +13,9 @@ import (
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
-// configuration are the fields of KubeletConfiguration (kubelet.config.k8s.io/v1beta1)
-// that have to do with admission. A kubelet answers with all of its fields, and those of
-// other versions with others: what is not here is not looked at.
+// configuration has the fields of KubeletConfiguration (kubelet.config.k8s.io/v1beta1) that
+// affect admission. A kubelet reports all of its fields, which vary by version: others are
+// ignored.
 type configuration struct {
 	CPUManagerPolicy             string            `json:"cpuManagerPolicy"`
 	CPUManagerPolicyOptions      map[string]string `json:"cpuManagerPolicyOptions"`
@@ -35,11 +35,11 @@ type configuration struct {
 	FeatureGates                 map[string]bool   `json:"featureGates"`
 }
 
-// defaultEviction is memory.available of evictionHard where nothing is set.
+// defaultEviction is the default of memory.available in evictionHard.
 const defaultEviction = 100 << 20
 
-// Settings reads what a kubelet answers to /configz. memoryBytes is all memory of the
-// machine, of which a threshold may be a part.
+// Settings parses a kubelet's response to /configz. memoryBytes is the memory of the machine,
+// for thresholds in percent.
 func Settings(configz []byte, memoryBytes uint64) (admission.Settings, error) {
 	var z struct {
 		Config *configuration `json:"kubeletconfig"`
@@ -78,7 +78,7 @@ func Settings(configz []byte, memoryBytes uint64) (admission.Settings, error) {
 	return s, err
 }
 
-// amounts reads quantities. Of a kubelet's reservations "pid" is no resource of a pod.
+// amounts parses quantities. "pid" in a kubelet's reservations is not a resource of pods.
 func amounts(field string, list map[string]string) (admission.Resources, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -94,10 +94,10 @@ func amounts(field string, list map[string]string) (admission.Resources, error) 
 	return out, nil
 }
 
-// eviction is memory.available of evictionHard in bytes; 0% and 100% stand for no
-// threshold, and a percentage is a 32 bit float.
-// Source: k8s.io/kubernetes v1.34.4, pkg/kubelet/eviction/helpers.go,
-// parseThresholdStatement, and apis/config, GetThresholdQuantity.
+// eviction returns memory.available of evictionHard in bytes; 0% and 100% mean no threshold,
+// and a percentage is a 32-bit float. Source: k8s.io/kubernetes v1.34.4,
+// pkg/kubelet/eviction/helpers.go, parseThresholdStatement, and apis/config,
+// GetThresholdQuantity.
 func eviction(c *configuration, memoryBytes uint64) (uint64, error) {
 	const signal = "memory.available"
 	text, ok := c.EvictionHard[signal]
@@ -124,7 +124,7 @@ func eviction(c *configuration, memoryBytes uint64) (uint64, error) {
 	return uint64(max(q.Value(), 0)), nil
 }
 
-// declaredFeatures points to the features that a node's status declares. The API of
-// Kubernetes 1.29 to 1.33 does not have them: test/admission puts another file in the place
-// of this one, to build with that API.
+// declaredFeatures returns the address of the features that a node's status declares. The API
+// of Kubernetes 1.29 to 1.33 lacks the field: test/admission replaces this file to build with
+// that API.
 func declaredFeatures(s *core.NodeStatus) *[]string { return &s.DeclaredFeatures }

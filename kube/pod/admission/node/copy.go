@@ -21,11 +21,11 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// CopySchema names the list of contents of a copy.
+// CopySchema is the schema of a copy's list of contents.
 const CopySchema = "fettle/node-state/v1"
 
-// The files of a copy that are none of the machine's. Those of the machine have their
-// own paths below the directory: sys/devices/system/node/node0/cpulist.
+// Files of a copy that are not the machine's. The machine's have their own paths below the
+// directory: sys/devices/system/node/node0/cpulist.
 const (
 	contentsFile  = "snapshot.json"
 	configFile    = "configz.json"
@@ -34,21 +34,21 @@ const (
 	resourcesFile = "podresources.json"
 )
 
-// Contents says what a copy is of.
+// Contents describes a copy.
 type Contents struct {
 	Schema     string    `json:"schema"`
 	Node       string    `json:"node"`
 	Taken      time.Time `json:"taken"`
 	KubeletDir string    `json:"kubelet_dir"`
-	// Absent are paths that the machine did not have.
+	// Absent are paths that do not exist on the machine.
 	Absent []string `json:"absent"`
-	// Unasked is why the kubelet was not asked about devices.
+	// Unasked is the reason that the kubelet was not queried for devices.
 	Unasked string `json:"unasked,omitempty"`
 }
 
-// Save writes a copy of a snapshot into a new or empty directory, for Load. Of objects
-// and settings it has only what a prediction needs: no environment, no commands, no
-// annotations of users.
+// Save writes a copy of a snapshot into a new or empty directory, for Load. It contains only
+// the parts of objects and settings that a prediction needs: no environment, commands, or
+// users' annotations.
 func (s *Snapshot) Save(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -60,12 +60,12 @@ func (s *Snapshot) Save(dir string) error {
 	seen := &recorded{Files: s.Files, content: map[string][]byte{}, absent: map[string]bool{}}
 	of := *s
 	of.Files = seen
-	// What Input reads is what a copy needs.
+	// A copy needs what Input reads.
 	if _, err := of.Input(); err != nil {
 		return err
 	}
 	for _, name := range []string{cpuState, memoryState} {
-		// Also where the manager is off: its file tells that it was on.
+		// Also if the manager is off: its file shows that it was on.
 		if _, err := seen.ReadFile(path.Join(s.KubeletDir, name)); err != nil && !missing(err) {
 			return err
 		}
@@ -95,7 +95,7 @@ func (s *Snapshot) Save(dir string) error {
 	return out.err
 }
 
-// slimConfig keeps of an answer to /configz the fields that are read.
+// slimConfig reduces a response of /configz to the fields that are read.
 func slimConfig(configz []byte) (any, error) {
 	var z struct {
 		Config configuration `json:"kubeletconfig"`
@@ -104,8 +104,8 @@ func slimConfig(configz []byte) (any, error) {
 	return z, err
 }
 
-// slimNode keeps of a Node object what is read. That it has no features is written down,
-// unless it is of a copy that may lack them.
+// slimNode reduces a Node object to what is read. It writes a lack of features explicitly,
+// unless the object comes from a copy that may omit them.
 func slimNode(n *core.Node, recorded bool) *core.Node {
 	out := &core.Node{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: meta.ObjectMeta{Name: n.Name, Labels: n.Labels}}
 	out.Spec.Taints, out.Spec.Unschedulable = n.Spec.Taints, n.Spec.Unschedulable
@@ -147,8 +147,8 @@ func slimPods(list *core.PodList) *core.PodList {
 	return out
 }
 
-// writer writes files into a directory until one fails. They are for who wrote them
-// alone: names of pods are private.
+// writer writes files into a directory until one fails. Only their owner can read them: names
+// of pods are private.
 type writer struct {
 	dir string
 	err error
@@ -172,7 +172,7 @@ func (w *writer) file(name string, text []byte) {
 	}
 }
 
-// recorded remembers what is read through it.
+// recorded records what is read through it.
 type recorded struct {
 	host.Files
 	content map[string][]byte
@@ -199,9 +199,8 @@ func (r *recorded) ReadDir(p string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// Load reads a directory that Save wrote, or one that was put together by hand: the
-// machine's files with their paths, configz.json, and as many of node.json, pods.json and
-// podresources.json as there are.
+// Load reads a directory written by Save or by hand: the machine's files with their paths,
+// configz.json, and, if they exist, node.json, pods.json and podresources.json.
 func Load(dir string) (*Snapshot, error) {
 	h, err := host.Copy(dir)
 	if err != nil {
@@ -297,7 +296,7 @@ func known(file string, text json.RawMessage, into any) error {
 	return strict.Typed(file, text, err)
 }
 
-// copied are the files of a copy of which it is known what the machine did not have.
+// copied are the files of a copy that records which paths did not exist.
 type copied struct {
 	host.Files
 	absent []string

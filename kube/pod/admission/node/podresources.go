@@ -15,54 +15,53 @@ import (
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
-// podresources asks a kubelet on its own machine which devices it has and which
-// container has what (the service PodResourcesLister, version 1, on a unix socket).
+// podresources asks the kubelet of this machine for its devices and their containers (the
+// service PodResourcesLister, version 1, on a unix socket).
 
-// Socket is where a kubelet listens, below its root directory.
+// Socket is the kubelet's socket, below its root directory.
 const Socket = "pod-resources/kubelet.sock"
 
 const (
-	// maxAnswer bounds an answer, in bytes: that of a node with thousands of devices has
-	// a few megabytes.
+	// maxAnswer bounds an answer, in bytes: a node with thousands of devices needs a few
+	// megabytes.
 	maxAnswer = 16 << 20
 	patience  = 10 * time.Second
 )
 
-// Answer is what a kubelet says.
+// Answer is a kubelet's answer.
 type Answer struct {
 	// Allocatable are its healthy devices, in use or not.
 	Allocatable []Devices   `json:"allocatable"`
 	Pods        []ListedPod `json:"pods"`
 }
 
-// Devices are some of a resource that belong to the same NUMA nodes.
+// Devices are devices of a resource with the same NUMA nodes.
 type Devices struct {
 	Resource string   `json:"resource"`
 	IDs      []string `json:"ids"`
-	// NUMA is empty where the plug-in does not say.
+	// NUMA is empty if the plug-in reports no nodes.
 	NUMA []int `json:"numa_nodes"`
 }
 
-// ListedPod is what the containers of a pod have.
+// ListedPod lists the resources of a pod's containers.
 type ListedPod struct {
 	Namespace  string            `json:"namespace"`
 	Name       string            `json:"name"`
 	Containers []ListedContainer `json:"containers"`
 }
 
-// ListedContainer is what one has; CPUs are its own ones only.
+// ListedContainer lists the resources of a container; CPUs are only exclusive ones.
 type ListedContainer struct {
 	Name    string    `json:"name"`
 	CPUs    []int64   `json:"cpus"`
 	Devices []Devices `json:"devices"`
 }
 
-// Ask asks the kubelet that listens on a socket.
+// Ask queries the kubelet at a socket.
 func Ask(ctx context.Context, socket string) (*Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	// What grpc would make of a proxy of the environment, or of a resolver, is not for a
-	// file.
+	// A proxy in the environment, or a resolver, must not apply to a socket file.
 	conn, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
 	if err != nil {
@@ -101,8 +100,8 @@ func podresourcesDevices(list []*v1.ContainerDevices) []Devices {
 	return out
 }
 
-// devices are those of the kubelet's device plug-ins, as it tells them: the healthy ones
-// and which of them are in use.
+// devices returns the devices of the kubelet's device plug-ins: the healthy ones, and which are
+// in use.
 func devices(r *Answer) []admission.DeviceResource {
 	used := map[string]map[string]bool{}
 	for _, p := range r.Pods {
@@ -140,11 +139,11 @@ func devices(r *Answer) []admission.DeviceResource {
 	return out
 }
 
-// maxInvented bounds how many devices are made up for one resource.
+// maxInvented bounds the number of invented devices of one resource.
 const maxInvented = 4096
 
-// invented are devices of which only the number is known, from the Node object: they
-// belong to no NUMA node, and those of the pods that are there are in use.
+// invented returns devices of which only the number is known, from the Node object: they have
+// no NUMA node, and those of existing pods are in use.
 func invented(allocatable, requested admission.Resources) []admission.DeviceResource {
 	var out []admission.DeviceResource
 	for _, name := range slices.Sorted(maps.Keys(allocatable)) {

@@ -16,40 +16,40 @@ import (
 	"fettle.dev/fettle/kube/pod/admission/state"
 )
 
-// KubeletDir is the root directory of a kubelet, unless it is told otherwise.
+// KubeletDir is the default root directory of a kubelet.
 const KubeletDir = "/var/lib/kubelet"
 
-// The files of a kubelet's managers, below its root directory.
+// Files of a kubelet's managers, below its root directory.
 const (
 	cpuState    = "cpu_manager_state"
 	memoryState = "memory_manager_state"
 )
 
-// Snapshot is a node as it was read, before anything is made of it.
+// Snapshot is a node's data as it was read.
 type Snapshot struct {
-	// From says where it comes from, for people.
+	// From names its origin, for people.
 	From string
-	// Taken is when; zero if unknown.
+	// Taken is when it was taken; zero if unknown.
 	Taken time.Time
-	// Files are the machine's.
+	// Files are the files of the machine.
 	Files host.Files
 	// KubeletDir is the kubelet's root directory on the machine.
 	KubeletDir string
-	// Config is the kubelet's answer to /configz.
+	// Config is the kubelet's response to /configz.
 	Config []byte
-	// Node is its object; nil if it is not known.
+	// Node is the Node object; nil if unknown.
 	Node *core.Node
-	// Pods are those bound to the node; nil if they are not known.
+	// Pods are the pods bound to the node; nil if unknown.
 	Pods *core.PodList
-	// Resources is what the kubelet says of devices; nil if it was not asked, and then
-	// Unasked is the reason.
+	// Resources is the kubelet's answer about devices; nil if it was not queried, with the reason
+	// in Unasked.
 	Resources *Answer
 	Unasked   string
 
 	recorded bool // Load read what Save wrote, and not the whole Node object
 }
 
-// Name is the name of the node; "" if it is not known.
+// Name returns the name of the node; "" if unknown.
 func (s *Snapshot) Name() string {
 	if s.Node == nil {
 		return ""
@@ -57,8 +57,8 @@ func (s *Snapshot) Name() string {
 	return s.Node.Name
 }
 
-// Input makes of a snapshot what a prediction is made of, all but the pod. What is not
-// known is either needed, and an error, or taken to be so, and said in Assumed.
+// Input converts a snapshot to the input of a prediction, except the pod. An unknown value is
+// an error if it is required; otherwise it is assumed, as Assumed lists.
 func (s *Snapshot) Input() (admission.Input, error) {
 	in := admission.Input{State: admission.State{Running: true}}
 	from := func(what, where string) { in.Sources = append(in.Sources, admission.Source{What: what, From: where}) }
@@ -90,8 +90,8 @@ func (s *Snapshot) Input() (admission.Input, error) {
 	return in, nil
 }
 
-// memory is all memory of the machine as its kernel says, of which thresholds of the
-// kubelet may be parts.
+// memory returns the memory of the machine as its kernel reports it, for the kubelet's
+// thresholds in percent.
 func (s *Snapshot) memory(n *admission.Node) uint64 {
 	if text, err := s.Files.ReadFile("/proc/meminfo"); err == nil {
 		if total, err := memTotal(string(text)); err == nil {
@@ -105,7 +105,7 @@ func (s *Snapshot) memory(n *admission.Node) uint64 {
 	return sum
 }
 
-// managers reads what the managers hold.
+// managers reads the state of the managers.
 func (s *Snapshot) managers(in *admission.Input, from func(string, string), assume func(string, ...any)) error {
 	read := func(name string, static bool, take func([]byte) error) error {
 		file := path.Join(s.KubeletDir, name)
@@ -140,8 +140,8 @@ func (s *Snapshot) managers(in *admission.Input, from func(string, string), assu
 	})
 }
 
-// KubeletUID is the UID under which the kubelet knows a pod: that of a static pod's
-// mirror is another one, and the kubelet's own is noted on it.
+// KubeletUID returns the kubelet's UID of a pod: a static pod's mirror has another UID, and the
+// kubelet's in an annotation.
 func KubeletUID(p *core.Pod) string {
 	if hash, ok := p.Annotations[core.MirrorPodAnnotationKey]; ok {
 		return hash
@@ -149,7 +149,7 @@ func KubeletUID(p *core.Pod) string {
 	return string(p.UID)
 }
 
-// pods makes of the pods that have not ended what the kubelet counts.
+// pods adds the pods that have not ended, as the kubelet counts them.
 func (s *Snapshot) pods(in *admission.Input, from func(string, string), assume func(string, ...any)) {
 	if s.Pods == nil {
 		assume("everything that the managers' files hold is held still: the pods on the node are not known")
@@ -222,7 +222,7 @@ func (s *Snapshot) devices(in *admission.Input, from func(string, string), assum
 	assume("%s: as many devices as the Node object says, on no NUMA node in particular: %s", strings.Join(names, ", "), why)
 }
 
-// release says what of the kubelet's release is assumed.
+// release adds the assumptions about the kubelet's release.
 func (s *Snapshot) release(r admission.Release, assume func(string, ...any)) {
 	if s.Node == nil {
 		assume("the kubelet is one of Kubernetes %s: its Node object is not known", admission.Newest)

@@ -1,6 +1,6 @@
-// Package node reads what a prediction needs to know of a node: the topology of the
-// machine, the configuration of its kubelet, what its managers hold, and the pods on it;
-// from the machine itself and the API, or from a directory with a copy of these.
+// Package node reads what a prediction needs of a node: the topology of the machine, the
+// configuration of its kubelet, the state of its managers, and its pods; from the machine
+// itself and the API, or from a directory with a copy of these.
 package node
 
 import (
@@ -66,14 +66,14 @@ func Topology(files host.Files) (admission.Node, error) {
 	return n, nil
 }
 
-// missing is true of a file that is not there, for whatever reason.
+// missing reports whether err means that a file does not exist, for whatever reason.
 func missing(err error) bool { return host.NotFound(err) }
 
 // sysfs reads the kernel's directories of processors and nodes.
 type sysfs struct {
 	files host.Files
-	// online are the CPUs that are on; known is false where the kernel does not say,
-	// which then turns none off.
+	// online are the online CPUs; known is false if the kernel does not report them, and then
+	// cannot turn any off.
 	online unit.CPUSet
 	known  bool
 }
@@ -110,8 +110,7 @@ func (r *sysfs) readOnline() error {
 	return nil
 }
 
-// numbered lists the numbers of the entries of a directory that are a word and a
-// number.
+// numbered returns the numbers of directory entries that consist of word and a number.
 func (r *sysfs) numbered(dir, word string) ([]int, error) {
 	entries, err := r.files.ReadDir(dir)
 	if err != nil {
@@ -127,15 +126,15 @@ func (r *sysfs) numbered(dir, word string) ([]int, error) {
 	return out, nil
 }
 
-// physicalCore is a core of a NUMA node, and the caches beyond level 2 that are not the whole
-// node's, in the kernel's order.
+// physicalCore is a core of a NUMA node, and its caches beyond level 2 that the node does not
+// share as a whole, in the kernel's order.
 type physicalCore struct {
 	id, socket int
 	threads    []int
 	uncore     []int
 }
 
-// processors reads the CPUs of a NUMA node that are on.
+// processors reads the online CPUs of a NUMA node.
 func (r *sysfs) processors(node int, cpus []int) ([]admission.Processor, error) {
 	var cores []*physicalCore
 	for _, cpu := range cpus {
@@ -183,8 +182,8 @@ func (r *sysfs) processors(node int, cpus []int) ([]admission.Processor, error) 
 	return out, nil
 }
 
-// caches finds the caches of cores that only some cores of their NUMA node share. A
-// cache that cannot be read ends it, as in the original: guests often have none.
+// caches finds the caches that only some cores of their NUMA node share. It stops at a cache
+// that cannot be read, like the original: guests often have none.
 func (r *sysfs) caches(cores []*physicalCore) {
 	for _, c := range cores {
 		dir := fmt.Sprintf("%s/cpu%d/cache", cpuDir, c.threads[0])
@@ -217,7 +216,7 @@ func (r *sysfs) caches(cores []*physicalCore) {
 	}
 }
 
-// memory is the MemTotal of a node's meminfo, 0 where it has none.
+// memory returns the MemTotal of a node's meminfo, 0 if it has none.
 func (r *sysfs) memory(dir string) (uint64, error) {
 	text, err := r.text(dir + "/meminfo")
 	if missing(err) {
@@ -233,7 +232,7 @@ func (r *sysfs) memory(dir string) (uint64, error) {
 	return total, nil
 }
 
-// memTotal reads the line of /proc/meminfo, or of a node's, in bytes.
+// memTotal parses MemTotal of /proc/meminfo, or of a node's, in bytes.
 func memTotal(text string) (uint64, error) {
 	for line := range strings.Lines(text) {
 		_, rest, ok := strings.Cut(line, "MemTotal:")
@@ -293,8 +292,8 @@ func (r *sysfs) distances(dir string) ([]uint64, error) {
 	return out, nil
 }
 
-// withoutNodes is a machine whose kernel knows no NUMA nodes: each socket counts as
-// one, and its memory is unknown.
+// withoutNodes returns a machine whose kernel has no NUMA nodes: each socket counts as one, and
+// its memory is unknown.
 func (r *sysfs) withoutNodes() (admission.Node, error) {
 	var n admission.Node
 	cpus, err := r.numbered(cpuDir, "cpu")
