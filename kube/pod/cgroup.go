@@ -14,22 +14,22 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// cgroup reads the processes of a node: in which control group each is, and on
-// which CPUs its threads may run.
+// cgroup reads the processes of a node with their control groups, and the CPUs on which their
+// threads may run.
 
-// Process is one of them.
+// Process is a process of the node.
 type Process struct {
 	PID  int
 	Name string // its command's (comm)
-	// Kernel reports whether it is a thread of the kernel.
+	// Kernel reports whether it is a kernel thread.
 	Kernel bool
 	// Group is the path of its control group in the hierarchy that has CPU sets.
 	Group string
-	// Threads are the CPUs that each thread may run on, by thread.
+	// Threads maps each thread to the CPUs that it may run on.
 	Threads map[int]unit.CPUSet
 }
 
-// Allowed are the CPUs that any thread of it may run on.
+// Allowed returns the CPUs that any of its threads may run on.
 func (p *Process) Allowed() unit.CPUSet {
 	var s unit.CPUSet
 	for _, cpus := range p.Threads {
@@ -38,10 +38,10 @@ func (p *Process) Allowed() unit.CPUSet {
 	return s
 }
 
-// kernelThread is PF_KTHREAD of the flags in /proc/PID/stat (include/linux/sched.h).
+// kernelThread is PF_KTHREAD in the flags of /proc/PID/stat (include/linux/sched.h).
 const kernelThread = 0x00200000
 
-// Processes reads all of a node. One that ends meanwhile is left out.
+// Processes reads all processes of a node. A process that ends meanwhile is left out.
 func Processes(files host.Files) ([]Process, error) {
 	entries, err := files.ReadDir("/proc")
 	if err != nil {
@@ -66,7 +66,7 @@ func Processes(files host.Files) ([]Process, error) {
 	return all, nil
 }
 
-// gone is the error of a process that has ended.
+// gone reports whether err means that a process has ended.
 func gone(err error) bool { return host.NotFound(err) || errors.Is(err, syscall.ESRCH) }
 
 func cgroupProcess(files host.Files, pid int) (Process, error) {
@@ -110,8 +110,8 @@ func cgroupProcess(files host.Files, pid int) (Process, error) {
 	return p, nil
 }
 
-// parseStat reads the name and the flags of proc_pid_stat(5). The name is in parentheses
-// and may hold any others.
+// parseStat parses the name and the flags in proc_pid_stat(5). The name is in parentheses and
+// may contain parentheses.
 func parseStat(text string) (name string, kernel bool, err error) {
 	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
 	if open < 0 || end < open {
@@ -129,7 +129,7 @@ func parseStat(text string) (name string, kernel bool, err error) {
 	return text[open+1 : end], bits&kernelThread != 0, nil
 }
 
-// groupOf picks of proc_pid_cgroup(5) the group of the hierarchy with CPU sets: that of
+// groupOf returns the group in proc_pid_cgroup(5) for the hierarchy with CPU sets: that of
 // version 1, or else the unified one.
 func groupOf(text string) string {
 	unified := ""
@@ -148,7 +148,7 @@ func groupOf(text string) string {
 	return unified
 }
 
-// allowed reads Cpus_allowed_list of proc_pid_status(5).
+// allowed parses Cpus_allowed_list of proc_pid_status(5).
 func allowed(text string) (unit.CPUSet, error) {
 	for line := range strings.Lines(text) {
 		if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
@@ -158,7 +158,7 @@ func allowed(text string) (unit.CPUSet, error) {
 	return unit.CPUSet{}, errors.New("it has no Cpus_allowed_list")
 }
 
-// Hierarchy is where the control groups with CPU sets are mounted.
+// Hierarchy is the mounted hierarchy of control groups with CPU sets.
 type Hierarchy struct {
 	// Version is 1 or 2.
 	Version int
@@ -171,7 +171,7 @@ type Hierarchy struct {
 // Find finds the hierarchy with CPU sets among the mounts of the node.
 func Find(files host.Files) (*Hierarchy, error) {
 	var last error
-	// The first process has the node's own mounts; it may be out of sight.
+	// The first process has the node's own mounts; it may be invisible.
 	for _, table := range []string{"/proc/1/mountinfo", "/proc/self/mountinfo"} {
 		text, err := files.ReadFile(table)
 		if err != nil {
@@ -193,7 +193,7 @@ func Find(files host.Files) (*Hierarchy, error) {
 	return nil, last
 }
 
-// hierarchies reads proc_pid_mountinfo(5): those of version 1 with CPU sets first.
+// hierarchies parses proc_pid_mountinfo(5): hierarchies of version 1 with CPU sets first.
 func hierarchies(text string) []Hierarchy {
 	var one, two []Hierarchy
 	for line := range strings.Lines(text) {
@@ -215,7 +215,7 @@ func hierarchies(text string) []Hierarchy {
 	return append(one, two...)
 }
 
-// CPUs are those of a control group, and the file that says so.
+// CPUs returns the CPUs of a control group, and the file they were read from.
 func (h *Hierarchy) CPUs(group string) (cpus unit.CPUSet, file string, err error) {
 	inside, err := h.inside(group)
 	if err != nil {
@@ -236,7 +236,7 @@ func (h *Hierarchy) CPUs(group string) (cpus unit.CPUSet, file string, err error
 	return cpus, file, err
 }
 
-// inside is the path of a group below the mount.
+// inside returns the path of a group below the mount.
 func (h *Hierarchy) inside(group string) (string, error) {
 	inside := group
 	if h.Root != "/" {
@@ -251,9 +251,9 @@ func (h *Hierarchy) inside(group string) (string, error) {
 	return inside, nil
 }
 
-// ContainerCgroup reports whether a control group is that of a container, by its number, or one
-// inside of it. A container runtime names it by the number alone (cgroupfs), or as
-// cri-containerd-ID.scope, crio-ID.scope, docker-ID.scope (systemd).
+// ContainerCgroup reports whether a control group is a container's, by its ID, or inside of it.
+// A container runtime names it by the ID alone (cgroupfs), or as cri-containerd-ID.scope,
+// crio-ID.scope, docker-ID.scope (systemd).
 func ContainerCgroup(group, id string) bool {
 	if id == "" {
 		return false
@@ -267,9 +267,8 @@ func ContainerCgroup(group, id string) bool {
 	return false
 }
 
-// CgroupOf reports whether a control group is that of a pod, by its UID, or one inside of it:
-// podUID (cgroupfs), or kubepods-CLASS-podUID.slice with underscores for dashes
-// (systemd).
+// CgroupOf reports whether a control group is a pod's, by its UID, or inside of it: podUID
+// (cgroupfs), or kubepods-CLASS-podUID.slice with underscores for dashes (systemd).
 func CgroupOf(group, uid string) bool {
 	if uid == "" {
 		return false
@@ -283,16 +282,15 @@ func CgroupOf(group, uid string) bool {
 	return false
 }
 
-// OfPods reports whether a control group is in the part of the tree that a kubelet keeps
-// its pods in.
+// OfPods reports whether a control group is in the subtree in which a kubelet keeps its pods.
 func OfPods(group string) bool {
 	return slices.ContainsFunc(strings.Split(group, "/"), func(part string) bool {
 		return strings.Contains(part, "kubepods") // below a group of its own: fleet-kubepods.slice
 	})
 }
 
-// Class is the class of quality of service of which a pod's control group is: kubelets
-// keep Burstable and BestEffort pods in groups of their own. "" is no pod's.
+// Class returns the QoS class of a pod's control group: kubelets keep Burstable and BestEffort
+// pods in separate groups. It returns "" if the group is not a pod's.
 func Class(group string) string {
 	if !OfPods(group) {
 		return ""

@@ -31,7 +31,7 @@ func Explain(s *ui.Screen, p *admission.Prediction, exitCode int) error {
 	return nil
 }
 
-// weights says the CPU weights that the pod's groups will get.
+// weights prints the CPU weights that the pod's groups will get.
 func (w *writer) weights() {
 	var lines []string
 	for _, x := range w.d.Weights {
@@ -40,7 +40,7 @@ func (w *writer) weights() {
 	w.list("CPU weights, by versions: nothing of the pod runs yet", lines)
 }
 
-// sources says where the node was read.
+// sources prints where the node was read.
 func (w *writer) sources() {
 	var lines []string
 	for _, x := range w.d.Sources {
@@ -58,7 +58,7 @@ func (w *writer) line(format string, args ...any) {
 	fmt.Fprintln(w.s.Out, ui.Printable(fmt.Sprintf(format, args...)))
 }
 
-// title begins a part.
+// title prints the title of a section.
 func (w *writer) title(text string) {
 	if w.s.Format == ui.Markdown {
 		fmt.Fprint(w.s.Out, "\n## "+ui.Printable(text)+"\n\n")
@@ -67,7 +67,7 @@ func (w *writer) title(text string) {
 	fmt.Fprint(w.s.Out, "\n"+ui.Printable(text)+"\n")
 }
 
-// head is the verdict, the class and the policies.
+// head prints the verdict, the class and the policies.
 func (w *writer) head() {
 	d := w.d
 	name := d.Pod.Name
@@ -143,8 +143,8 @@ func colour(outcome string) string {
 	return ui.Red
 }
 
-// containers is a table of what each gets in the first course, and what is different
-// in the others.
+// containers prints a table of each container's resources in the first course, and the
+// differences in the others.
 func (w *writer) containers() {
 	for i, c := range w.d.Courses {
 		title := "Containers, in the order in which the kubelet serves them"
@@ -192,7 +192,7 @@ func (w *writer) containers() {
 	}
 }
 
-// different reports whether a course ends otherwise than another.
+// different reports whether two courses end differently.
 func different(a, b admission.Course) bool {
 	if a.Verdict.Outcome != b.Verdict.Outcome || a.Verdict.Reason != b.Verdict.Reason || len(a.Containers) != len(b.Containers) {
 		return true
@@ -212,7 +212,7 @@ func dash(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// nodes is a list of NUMA nodes.
+// nodes formats a list of NUMA nodes.
 func nodes(list []int) string {
 	if len(list) == 0 {
 		return "-"
@@ -220,7 +220,7 @@ func nodes(list []int) string {
 	return admission.NodesOf(list).String()
 }
 
-// hints are the hints and their merger, of the pod or of each container.
+// hints prints the hints and their merge, of the pod or of each container.
 func (w *writer) hints() {
 	if len(w.d.Courses) == 0 {
 		return
@@ -261,7 +261,7 @@ func (w *writer) alignment(title string, al *admission.AlignmentDoc) {
 	g.Write(w.s)
 }
 
-// sets are the hints of an answer: the preferred ones, and of the others the first.
+// sets formats the hints of an answer: the preferred ones, and the first of the others.
 func sets(a admission.AnswerDoc) string {
 	switch a.Opinion {
 	case "any":

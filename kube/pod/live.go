@@ -1,5 +1,5 @@
-// Package pod reads what a node promises and gives its pods: topology, devices, control
-// groups, and the CPUs that a pod is pinned to, which it judges.
+// Package pod reads the topology, devices, control groups and CPUs that a node promises and
+// gives its pods, and verifies the pinning of a pod.
 package pod
 
 import (
@@ -14,12 +14,11 @@ import (
 	"fettle.dev/fettle/kube/pod/admission/podfile"
 )
 
-// live reads on a node what the pinning of a pod is judged by: what the API promises
-// it, what the kubelet holds for it, and what the kernel lets its processes, and those of
-// others, do.
+// live reads on a node the input for verifying a pod's pinning: what the API promises, what the
+// kubelet holds, and where the kernel lets its processes, and those of others, run.
 
-// ReadPinningFacts puts together what is known of a pod: s is its node by the API, files are that
-// node's own, which are to show all of its processes.
+// ReadPinningFacts collects the facts about a pod: s is its node from the API, files are that
+// node's own files, which have to show all its processes.
 func ReadPinningFacts(files host.Files, s *node.Snapshot, pod *core.Pod) (*PinningFacts, error) {
 	in, err := s.Input()
 	if err != nil {
@@ -76,7 +75,7 @@ func ReadPinningFacts(files host.Files, s *node.Snapshot, pod *core.Pod) (*Pinni
 	return f, nil
 }
 
-// weights are the CPU weights of the pod's groups.
+// weights reads the CPU weights of the pod's groups.
 func weights(tree *Hierarchy, f *PinningFacts) Weights {
 	w := Weights{Containers: map[string]Weight{}}
 	if tree.Version != 2 {
@@ -105,7 +104,7 @@ func weights(tree *Hierarchy, f *PinningFacts) Weights {
 	return w
 }
 
-// containersOf are the containers of a pod with what its status says of them.
+// containersOf returns the containers of a pod with their status.
 func containersOf(p *core.Pod) []PinnedContainer {
 	var out []PinnedContainer
 	add := func(c *core.Container, kind string, statuses []core.ContainerStatus) {

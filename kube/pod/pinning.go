@@ -1,6 +1,6 @@
-// pinning says whether a pod has on its node the CPUs that it was promised, and
-// who else may run on them: from what the API, the kubelet's CPU manager and the
-// processes of the node say. It sees no machine.
+// pinning verifies that a pod has the CPUs on its node that it was promised, and finds who else
+// may run on them, from data of the API, the kubelet's CPU manager and the processes of the
+// node. It does not access a machine.
 
 package pod
 
@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
-// PinningFacts are what is known of a pod on its node.
+// PinningFacts are the known facts about a pod on its node.
 type PinningFacts struct {
 	Node            string
 	Namespace, Name string
@@ -21,34 +21,33 @@ type PinningFacts struct {
 	// Class is the class in the pod's status, Pod its specification.
 	Class string
 	Pod   admission.Pod
-	// Containers are all of the pod, those that do not run included.
+	// Containers are all containers of the pod, including those that do not run.
 	Containers []PinnedContainer
-	// Pool is what the CPU manager has to give. Default is the pool in which it holds
-	// the containers that have none for themselves, and Held what it holds for others,
-	// by pod and container, as it has noted in the file HeldFrom.
+	// Pool is the pool of the CPU manager. Default is its pool for containers without exclusive
+	// CPUs, and Held the exclusive CPUs by pod and container, as recorded in the file HeldFrom.
 	Pool     admission.Pool
 	Default  unit.CPUSet
 	Held     map[string]map[string]unit.CPUSet
 	HeldFrom string
-	// Processes are all of the node.
+	// Processes are all processes of the node.
 	Processes []Process
-	// Groups are the CPUs of the control groups of the pod's containers, and Unread why
-	// those of others could not be read.
+	// Groups are the CPUs of the control groups of the pod's containers; Unread has the reasons
+	// for those that could not be read.
 	Groups  map[string]Group
 	Unread  map[string]string
 	Version int // of control groups
 	Weights Weights
 	// Others are the containers of the other pods on the node.
 	Others []Other
-	// Capacity is the room of the node; nil if it is not known.
+	// Capacity is the room of the node; nil if unknown.
 	Capacity *admission.Capacity
 }
 
-// PinnedContainer is one of the pod.
+// PinnedContainer is a container of the pod.
 type PinnedContainer struct {
 	Name string
 	Kind string // init, sidecar, container
-	// ID is the container runtime's, without its scheme; "" if it has not been started.
+	// ID is the container runtime's ID, without its scheme; "" if it has not been started.
 	ID      string
 	Running bool
 }
@@ -69,11 +68,11 @@ const (
 	Unknown = "unknown"
 	// Note is neither good nor bad.
 	Note = "note"
-	// Warn is worth a look, and breaks no promise.
+	// Warn deserves attention, but breaks no promise.
 	Warn = "warn"
 )
 
-// Check is one thing that was looked at.
+// Check is the result of one check.
 type Check struct {
 	// Of is a container, or "" for the pod.
 	Of     string `json:"container"`
@@ -92,7 +91,7 @@ func (j *judge) say(of, what, result, format string, args ...any) {
 	j.doc.Checks = append(j.doc.Checks, Check{of, what, result, fmt.Sprintf(format, args...)})
 }
 
-// Verify looks at everything.
+// Verify runs all checks.
 func Verify(f *PinningFacts) *Document {
 	j := &judge{f, newDocument(f)}
 	j.class()
@@ -115,7 +114,7 @@ func Verify(f *PinningFacts) *Document {
 	return j.doc
 }
 
-// whyNone says why no container has CPUs for itself.
+// whyNone returns why no container has exclusive CPUs.
 func (j *judge) whyNone() string {
 	if !j.f.Pool.Static {
 		return "cpuManagerPolicy is none, and every container runs on all CPUs"
@@ -141,7 +140,7 @@ func (j *judge) class() {
 	j.say("", "class of quality of service", Fail, "its status says %s, and its resources make it %s: %s", j.f.Class, should.Class, strings.Join(should.Why, "; "))
 }
 
-// container looks at one container; it returns 1 if it has CPUs of its own.
+// container checks one container; it returns 1 if it has exclusive CPUs.
 func (j *judge) container(c *PinnedContainer) int {
 	doc := ContainerDoc{Name: c.Name, Kind: c.Kind, ID: c.ID, Running: c.Running, Processes: []ProcessDoc{}}
 	defer func() { j.doc.Containers = append(j.doc.Containers, doc) }()
@@ -178,7 +177,7 @@ func (j *judge) container(c *PinnedContainer) int {
 	return 1
 }
 
-// processes are those of a container.
+// processes returns the processes of a container.
 func (j *judge) processes(id string) []*Process {
 	var mine []*Process
 	for i := range j.f.Processes {
@@ -189,7 +188,7 @@ func (j *judge) processes(id string) []*Process {
 	return mine
 }
 
-// place says whether the control group is that of the pod and of its class.
+// place checks whether the control group is that of the pod and of its class.
 func (j *judge) place(c *PinnedContainer, mine []*Process) {
 	const what = "control group"
 	group := mine[0].Group
@@ -204,7 +203,7 @@ func (j *judge) place(c *PinnedContainer, mine []*Process) {
 	}
 }
 
-// promised are the CPUs that the container is to run on, and whether they are its own.
+// promised returns the CPUs that the container is to run on, and whether they are exclusive.
 func (j *judge) promised(c *PinnedContainer, doc *ContainerDoc) (cpus unit.CPUSet, own bool) {
 	const what = "CPUs of its own"
 	wanted, why := j.f.Pod.OwnCPUs(c.Name)
@@ -233,7 +232,7 @@ func (j *judge) promised(c *PinnedContainer, doc *ContainerDoc) (cpus unit.CPUSe
 	return cpus, own
 }
 
-// threads says whether each thread of a container may run on its CPUs, and only there.
+// threads checks whether each thread of a container may run exactly on its CPUs.
 func (j *judge) threads(c *PinnedContainer, mine []*Process, promised unit.CPUSet) {
 	const what = "CPUs of its processes"
 	threads, narrow := 0, 0

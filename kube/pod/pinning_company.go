@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
-// Kinds of company on CPUs.
+// Kinds of other processes on CPUs.
 const (
 	ofContainer = "container"
 	ofSandbox   = "sandbox" // holds the namespaces of a pod, and sleeps
@@ -19,7 +19,7 @@ const (
 	ofKernel    = "kernel"
 )
 
-// owner says to whom a process belongs.
+// owner returns the owner of a process.
 func (f *PinningFacts) owner(p *Process) (kind, who string) {
 	if p.Kernel {
 		return ofKernel, "threads of the kernel"
@@ -43,8 +43,8 @@ func (f *PinningFacts) owner(p *Process) (kind, who string) {
 	return ofHost, p.Group
 }
 
-// company says who else may run on the CPUs that a container has for itself. The CPU
-// manager keeps only containers off them.
+// company checks who else may run on the exclusive CPUs of a container. The CPU manager keeps
+// only containers off them.
 func (j *judge) company(c *PinnedContainer, cpus unit.CPUSet) {
 	type group struct {
 		kind, who string
@@ -101,7 +101,7 @@ func (j *judge) company(c *PinnedContainer, cpus unit.CPUSet) {
 	}
 }
 
-// left says what another pod can still get.
+// left records what another pod can still get.
 func (j *judge) left() {
 	f := j.f
 	if f.Pool.Static {
@@ -132,10 +132,10 @@ func (j *judge) left() {
 	}
 }
 
-// Schema is the name of the document.
+// Schema is the schema of the document.
 const Schema = "fettle/pod-verify/v1"
 
-// Document is what was found, as it is printed as JSON.
+// Document is the result, as it is printed as JSON.
 type Document struct {
 	Schema    string `json:"schema"`
 	Namespace string `json:"namespace"`
@@ -151,7 +151,7 @@ type Document struct {
 	Containers []ContainerDoc `json:"containers"`
 	Company    []CompanyDoc   `json:"company"`
 	Left       LeftDoc        `json:"left"`
-	// Weights are there where control groups are of version 2 and could be read.
+	// Weights is set if control groups are of version 2 and could be read.
 	Weights *WeightsDoc `json:"cpu_weights,omitempty"`
 }
 
@@ -161,14 +161,14 @@ type ContainerDoc struct {
 	Kind    string `json:"kind"`
 	ID      string `json:"id"`
 	Running bool   `json:"running"`
-	// Wanted is how many CPUs it asks for for itself, Exclusive whether it has some, and
-	// CPUs those on which it is to run, as a list.
+	// Wanted is the number of exclusive CPUs it requests, Exclusive reports whether it has some,
+	// and CPUs are those on which it is to run, as a list.
 	Wanted    int    `json:"wanted_cpus_count"`
 	Exclusive bool   `json:"exclusive"`
 	CPUs      string `json:"cpus"`
 	Group     string `json:"cgroup"`
 	GroupCPUs string `json:"cgroup_cpus"`
-	// Processes are those in it.
+	// Processes are the processes in it.
 	Processes []ProcessDoc `json:"processes"`
 }
 
@@ -180,7 +180,7 @@ type ProcessDoc struct {
 	CPUs    string `json:"allowed_cpus"`
 }
 
-// CompanyDoc are others who may run on the CPUs of a container.
+// CompanyDoc are other processes that may run on the CPUs of a container.
 type CompanyDoc struct {
 	Container string `json:"container"`
 	// Kind is container, sandbox, host or kernel.
@@ -214,7 +214,7 @@ func newDocument(f *PinningFacts) *Document {
 	}
 }
 
-// conclude makes the result of the checks. Unknown is never pass.
+// conclude derives the result from the checks. Unknown is never pass.
 func (d *Document) conclude() {
 	d.Result = Pass
 	for _, c := range d.Checks {

@@ -15,23 +15,23 @@ import (
 
 // Weights are the CPU weights of a pod's control groups.
 type Weights struct {
-	// Pod is that of the pod's own group and of the groups above it.
+	// Pod are the weights of the pod's own group and of the groups above it.
 	Pod []Weight
-	// Containers are those of its containers, by name.
+	// Containers are the weights of its containers, by name.
 	Containers map[string]Weight
-	// Unread says why there are none; "" where there are.
+	// Unread is the reason that there are none; "" if there are.
 	Unread string
 }
 
-// WeightsDoc is what the CPU weights of a pod mean.
+// WeightsDoc explains the CPU weights of a pod.
 type WeightsDoc struct {
 	Pod        WeightDoc   `json:"pod"`
 	Containers []WeightDoc `json:"containers"`
-	// Differ reports whether the pod's own group was written by another formula than those of its
-	// containers.
+	// Differ reports whether the weights of the pod's own group and of its containers come from
+	// different formulas.
 	Differ bool `json:"formulas_differ"`
-	// SharePercent is how much of the node's CPU time the pod gets if every group wants all
-	// of it; Levels are how that comes about, from the pod up.
+	// SharePercent is the pod's share of the node's CPU time if every group wants all of it;
+	// Levels show its calculation, from the pod up.
 	SharePercent float64    `json:"cpu_share_percent"`
 	Levels       []LevelDoc `json:"levels"`
 }
@@ -41,15 +41,15 @@ type WeightDoc struct {
 	Container string `json:"container,omitempty"`
 	Group     string `json:"cgroup"`
 	Weight    uint64 `json:"cpu_weight"`
-	// Shares are the CPU shares that its requests make.
+	// Shares are the CPU shares from its requests.
 	Shares uint64 `json:"cpu_shares"`
 	// Formula is linear, curve, either (both give this weight) or neither.
 	Formula string `json:"formula"`
 	Linear  uint64 `json:"linear_weight"`
 	Curve   uint64 `json:"curve_weight"`
-	// SharePercent is its part of the CPU time of the group above it.
+	// SharePercent is its share of the CPU time of the group above it.
 	SharePercent float64 `json:"cpu_share_percent"`
-	// AskedPercent is the part by shares.
+	// AskedPercent is its share according to the CPU shares.
 	AskedPercent float64 `json:"asked_share_percent,omitempty"`
 }
 
@@ -61,13 +61,13 @@ type LevelDoc struct {
 	SharePercent float64           `json:"cpu_share_percent"`
 }
 
-// Formulas that are not one.
+// Results for a weight without a unique formula.
 const (
 	either  = "either"
 	neither = "neither"
 )
 
-// weights says by which formulas the weights of the pod were written, and what that means.
+// weights checks by which formulas the weights of the pod were written, and what that means.
 func (j *judge) weights() {
 	const what = "CPU weight"
 	w := j.f.Weights
@@ -136,7 +136,7 @@ func weightDoc(container string, w Weight, shares uint64) WeightDoc {
 	return d
 }
 
-// says is the weight and its formula in words.
+// says describes the weight and its formula.
 func (d *WeightDoc) says() string {
 	text := fmt.Sprintf("%d for %d shares", d.Weight, d.Shares)
 	switch d.Formula {
@@ -150,7 +150,7 @@ func (d *WeightDoc) says() string {
 	return text + ", by either formula"
 }
 
-// levels are the groups of a pod from the top, each with its weight among its siblings.
+// levels describes the groups of a pod from the top, each with its weight among its siblings.
 func levels(all []Weight) string {
 	var out []string
 	for i := len(all) - 1; i >= 0; i-- {
@@ -172,16 +172,16 @@ func levels(all []Weight) string {
 	return strings.Join(out, "; ")
 }
 
-// Weight is what a control group of version 2 gets of the CPUs when all its siblings want
-// them, too.
+// Weight is the share of CPU time of a control group of version 2 if all its siblings want CPU
+// time, too.
 type Weight struct {
 	Group, File string
 	Weight      uint64
-	// Siblings are the groups next to it with processes in them, without itself, by name.
+	// Siblings are the other groups of its parent with processes in them, by name.
 	Siblings map[string]uint64
 }
 
-// Share is the part of the parent's CPU time: 0.25 of weights 100 and three times 100.
+// Share returns its share of the parent's CPU time: 0.25 for 100 next to three times 100.
 func (w *Weight) Share() float64 {
 	sum := w.Weight
 	for _, other := range w.Siblings {
@@ -193,10 +193,10 @@ func (w *Weight) Share() float64 {
 	return float64(w.Weight) / float64(sum)
 }
 
-// ErrNoWeight means that control groups have no weights here.
+// ErrNoWeight means that the control groups have no weights.
 var ErrNoWeight = errors.New("control groups of version 1 have shares, and no weights")
 
-// Weights are those of a group and of the groups above it, the group itself first.
+// Weights returns the weights of a group and of the groups above it, the group itself first.
 func (h *Hierarchy) Weights(group string) ([]Weight, error) {
 	if h.Version != 2 {
 		return nil, ErrNoWeight
@@ -249,8 +249,8 @@ func (h *Hierarchy) populated(at string) bool {
 	return err != nil || !slices.Contains(strings.Split(string(text), "\n"), "populated 0")
 }
 
-// ContainerGroup is the part of a process's group that is the container's, by its number;
-// "" where the group is not of that container.
+// ContainerGroup returns the part of a process's group that is the container's, by its ID; ""
+// if the group is not the container's.
 func ContainerGroup(group, id string) string {
 	for at := group; at != "/" && at != "." && ContainerCgroup(at, id); at = path.Dir(at) {
 		if !ContainerCgroup(path.Dir(at), id) {

@@ -68,7 +68,6 @@ type Processor struct {
 	// ID is the kernel's number of the CPU, below unit.MaxCPUs.
 	ID int
 	// Core is the number of its core, which is unique within a socket and NUMA node
-	// Core is the number of its core, which is unique within a socket and NUMA node
 	// (/sys/devices/system/cpu/cpuN/topology/core_id).
 	Core int
 	// Socket is the number of its package (physical_package_id).

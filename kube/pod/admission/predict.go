@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// The reasons with which a kubelet fails a pod (status.reason). What a node has too
-// little of has the reason OutOf and the name of the resource.
+// Reasons with which a kubelet fails a pod (status.reason). For a resource that a node lacks
+// the reason is OutOf and the name of the resource.
 const (
 	ReasonTopology   = "TopologyAffinityError"
 	ReasonSMT        = "SMTAlignmentError"
@@ -19,34 +19,33 @@ const (
 	reasonOutOf      = "OutOf"
 )
 
-// The outcomes of a pod.
+// Outcomes of a pod.
 const (
 	// Admitted: the kubelet starts it.
 	Admitted = "admitted"
-	// Pending: no kubelet is asked; the scheduler finds no room on the node, and the pod
-	// waits.
+	// Pending: no kubelet gets it; the scheduler finds no room on the node, and the pod waits.
 	Pending = "pending"
-	// Refused: the kubelet fails it, for good; who made it makes another.
+	// Refused: the kubelet fails it permanently; its controller creates another.
 	Refused = "refused"
-	// Invalid: the API server does not take it.
+	// Invalid: the API server rejects it.
 	Invalid = "invalid"
 	// NodeFails: the kubelet does not start with these settings and state, or does not
 	// survive this pod.
 	NodeFails = "node-fails"
-	// Undecided: it depends on which of several devices are taken, or the kubelet is older
-	// than all whose rules are known.
+	// Undecided: it depends on the choice among devices, or the kubelet is older than all whose
+	// rules are known.
 	Undecided = "undecided"
-	// Unknown: it depends on what is not known here: a feature gate's effect, features that
-	// the node declares, or whether a DeviceClass gives a resource.
+	// Unknown: it depends on something unknown here: the effect of a feature gate, features that
+	// the node declares, or whether a DeviceClass provides a resource.
 	Unknown = "unknown"
 )
 
 // Verdict is the outcome of a pod with its reason.
 type Verdict struct {
 	Outcome string `json:"outcome"`
-	// Reason is the kubelet's word for a refusal.
+	// Reason is the kubelet's reason for a refusal.
 	Reason string `json:"reason,omitempty"`
-	// Container is the one at which it failed.
+	// Container is the container that failed.
 	Container string `json:"container,omitempty"`
 	Message   string `json:"message"`
 }
@@ -56,18 +55,17 @@ type refusal struct{ reason, message string }
 
 func (r *refusal) Error() string { return r.message }
 
-// Outcome is one of the courses that the admission can take.
+// Outcome is one possible course of the admission.
 type Outcome struct {
 	Verdict Verdict
-	// Pod is how the pod as a whole was aligned, with topologyManagerScope pod.
+	// Pod is the alignment of the pod as a whole, with topologyManagerScope pod.
 	Pod *Alignment
-	// Containers are those that the kubelet came to, in its order.
+	// Containers are the containers that the kubelet processed, in its order.
 	Containers []ContainerOutcome
-	// Shared are the CPUs of all containers without their own, reserved ones
-	// included. Empty where CPUs are not managed.
+	// Shared are the CPUs of all containers without exclusive CPUs, including reserved ones; empty
+	// if CPUs are not managed.
 	Shared unit.CPUSet
-	// Memory are the accounts of the NUMA nodes afterwards. Empty where memory is not
-	// managed.
+	// Memory are the resulting accounts of the NUMA nodes; empty if memory is not managed.
 	Memory map[int]*MemoryNode
 }
 
@@ -76,12 +74,12 @@ type ContainerOutcome struct {
 	Name string
 	// Kind is init, sidecar or container.
 	Kind string
-	// WholeCPUs is how many CPUs it wants for itself; Why says why so many, or none.
+	// WholeCPUs is the number of exclusive CPUs it requests; Why is the reason.
 	WholeCPUs int
 	Why       string
-	// Alignment is how it was aligned, with topologyManagerScope container.
+	// Alignment is its alignment, with topologyManagerScope container.
 	Alignment *Alignment
-	// CPUs are its own; empty: it runs in the shared pool.
+	// CPUs are its exclusive CPUs; if empty, it runs in the shared pool.
 	CPUs    unit.CPUSet
 	Memory  []MemoryBlock
 	Devices []GivenDevices
@@ -91,8 +89,8 @@ type ContainerOutcome struct {
 type GivenDevices struct {
 	Resource string
 	IDs      []string
-	// Certain reports whether it can only be these; else others of the same NUMA nodes
-	// would do as well.
+	// Certain reports whether only these devices are possible; otherwise others of the same NUMA
+	// nodes are equivalent.
 	Certain bool
 }
 
@@ -100,29 +98,27 @@ type GivenDevices struct {
 type Prediction struct {
 	// Verdict is what the kubelet does with the pod once it is bound to the node.
 	Verdict Verdict
-	// Scheduler is the verdict where the scheduler does not choose the node; nil where it may,
-	// or where the node's room is not known.
+	// Scheduler is the verdict if the scheduler does not choose the node; nil if it may, or if the
+	// node's room is unknown.
 	Scheduler *Verdict
 	QoS       QoS
-	// Outcomes are the courses that it can take: more than one where it depends on
-	// which devices are taken. Empty where no kubelet comes to decide.
+	// Outcomes are the possible courses: more than one if they depend on the choice of devices.
+	// Empty if no kubelet decides.
 	Outcomes []Outcome
-	// Complete is false where there are more courses than were gone through.
+	// Complete is false if there are more courses than were explored.
 	Complete bool
-	// Problems are what the API server has against the pod, or what keeps the kubelet
-	// from starting.
+	// Problems are the API server's errors about the pod, or what keeps the kubelet from starting.
 	Problems  []string
 	HugePages []PageRule
 	Advice    []Advice
-	// Notes are what is worth knowing and changes nothing.
+	// Notes are remarks that change nothing.
 	Notes []string
 
 	in      *Input
 	kubelet *kubelet
 }
 
-// Predict predicts what a kubelet does with a pod. It returns an error for input that no
-// machine can have.
+// Predict predicts what a kubelet does with a pod. It returns an error for impossible input.
 func Predict(in Input) (*Prediction, error) {
 	p, err := predict(&in)
 	if err != nil {
@@ -136,7 +132,7 @@ func Predict(in Input) (*Prediction, error) {
 	return p, nil
 }
 
-// newer is the release of a kubelet whose own rules are not known yet.
+// newer returns the release of a kubelet whose own rules are not known yet, or "".
 func (p *Prediction) newer() string {
 	if r := p.in.Settings.Release; r > Newest {
 		return r.String()
@@ -152,8 +148,8 @@ func (p *Prediction) Answer() Verdict {
 	return p.Verdict
 }
 
-// schedule sets Scheduler where the scheduler does not choose the node: it looks at labels,
-// taints and host ports, then at requests, what is allocatable, and the requests of the
+// schedule sets Scheduler if the scheduler does not choose the node: it checks labels, taints
+// and host ports, then the requests against the allocatable resources and the requests of the
 // node's pods.
 func (p *Prediction) schedule() {
 	in := p.in
@@ -165,7 +161,7 @@ func (p *Prediction) schedule() {
 	}
 }
 
-// kubelet is one that has started: what its managers know and hold.
+// kubelet is a started kubelet with the state of its managers.
 type kubelet struct {
 	topology topologyManager
 	devices  *deviceManager
@@ -202,7 +198,7 @@ func start(in *Input) (*kubelet, []string) {
 	return k, nil
 }
 
-// gone reports whether a container that holds something belongs to no pod on the node.
+// gone reports whether a container that holds resources belongs to no pod on the node.
 func (s State) gone(pod, container string) bool {
 	for _, a := range s.Active {
 		if a.UID != pod {
@@ -276,7 +272,7 @@ func (v Verdict) words() string {
 	return v.Outcome + " (" + v.Reason + ")"
 }
 
-// admission is the course of one pod through a kubelet.
+// admission is the state of one pod's admission by a kubelet.
 type admission struct {
 	*kubelet
 	in    *Input
@@ -292,7 +288,7 @@ type admission struct {
 	unsure            map[string]bool // resources of which other devices may have been taken
 }
 
-// admit lets the managers have the pod, a container after the other.
+// admit runs the managers on the pod, one container after the other.
 func (k *kubelet) admit(in *Input, class string, pick *choices) Outcome {
 	a := &admission{kubelet: k, in: in, pod: &in.Pod, class: class, pick: pick,
 		shared: k.cpu.shared, memory: k.memory.nodes.clone(), reuseMemory: reusable{},
@@ -330,7 +326,7 @@ func (a *admission) verdict(container string, err error, out *Outcome) Verdict {
 	return Verdict{Outcome: Admitted, Message: "the kubelet starts the pod"}
 }
 
-// run goes through the containers; it returns the one at which it failed.
+// run processes the containers; it returns the container that failed.
 func (a *admission) run(out *Outcome) (string, error) {
 	aligned := Alignment{Any: true}
 	scope := a.topology.scope

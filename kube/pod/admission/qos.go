@@ -13,18 +13,18 @@ import (
 type QoS struct {
 	// Class is Guaranteed, Burstable or BestEffort.
 	Class string `json:"class"`
-	// Why says what makes it so; for a class below Guaranteed, what is missing.
+	// Why explains the class; for a class below Guaranteed, it lists what is missing.
 	Why []string `json:"why"`
 }
 
-// The classes.
+// QoS classes.
 const (
 	Guaranteed = "Guaranteed"
 	Burstable  = "Burstable"
 	BestEffort = "BestEffort"
 )
 
-// qos is the class of a pod: CPU and memory count, amounts of zero do not.
+// qos returns the class of a pod: CPU and memory count, amounts of zero do not.
 func (p *Pod) qos() QoS {
 	type part struct {
 		who              string
@@ -76,8 +76,7 @@ func (p *Pod) qos() QoS {
 		limit, ok := limits[name]
 		equal = equal && ok && request.Cmp(limit) == 0
 	}
-	// Only limits decide whether something is missing; the amounts have to be equal in
-	// the sum.
+	// Only missing limits matter; the amounts have to be equal in the sum.
 	complete := true
 	for _, x := range parts {
 		cpu, memory := x.limits[CPU], x.limits[Memory]
@@ -97,9 +96,8 @@ func (p *Pod) qos() QoS {
 	return QoS{Burstable, missing}
 }
 
-// wantsCPUs is the number of CPUs that a container gets for itself where the CPU
-// manager is static and nothing else is against it; 0 and the reason where it gets
-// none.
+// wantsCPUs returns the number of exclusive CPUs that a container gets if the CPU manager is
+// static and nothing else prevents it; 0 and the reason if it gets none.
 func (p *Pod) wantsCPUs(c *Container, class string) (int, string) {
 	if class != Guaranteed {
 		return 0, "the pod is " + class + ", and only Guaranteed pods get CPUs for themselves"
@@ -117,7 +115,7 @@ func (p *Pod) wantsCPUs(c *Container, class string) (int, string) {
 	return int(whole), fmt.Sprintf("the pod is Guaranteed and the container requests a whole number of CPUs: %d", whole)
 }
 
-// QoS is the class of a pod with its reasons.
+// QoS returns the class of a pod with its reasons.
 func (p *Pod) QoS() QoS { return p.qos() }
 
 // OwnCPUs returns how many exclusive CPUs a container gets from the static CPU manager, or 0
@@ -130,18 +128,17 @@ func (p *Pod) OwnCPUs(container string) (int, string) {
 	return p.wantsCPUs(c, p.qos().Class)
 }
 
-// Pool is the CPUs that a CPU manager has.
+// Pool describes the CPUs of a CPU manager.
 type Pool struct {
-	// Static reports whether containers get CPUs for themselves at all.
+	// Static reports whether containers can get exclusive CPUs at all.
 	Static bool
-	// Online are all CPUs, Shared those of all containers without their own, Reserved
-	// those of them that no other container gets, and Free those that a container may still
-	// get.
+	// Online are all CPUs, Shared those of all containers without exclusive CPUs, Reserved those
+	// of them that no other container gets, and Free those that a container may still get.
 	Online, Shared, Reserved, Free unit.CPUSet
 }
 
-// Pool says what the CPU manager of a node has to give before the pod comes. The error
-// is of a kubelet that would not start with these settings and this state.
+// Pool returns the CPU manager's pool before the pod arrives. It returns an error if a kubelet
+// would not start with these settings and this state.
 func (in Input) Pool() (Pool, error) {
 	if err := in.Node.Check(); err != nil {
 		return Pool{}, err
@@ -158,7 +155,7 @@ func (in Input) Pool() (Pool, error) {
 	return pool, nil
 }
 
-// CPUShares are the CPU shares of the pod's own control group, by its requests
+// CPUShares returns the CPU shares of the pod's own control group, from its requests
 // (pkg/kubelet/cm/helpers_linux.go, ResourceConfigForPod).
 func (p *Pod) CPUShares() uint64 {
 	if p.qos().Class == BestEffort {
@@ -168,7 +165,7 @@ func (p *Pod) CPUShares() uint64 {
 	return kuberelease.Shares(q.MilliValue())
 }
 
-// ContainerCPUShares are those that the container runtime is told for a container
+// ContainerCPUShares returns the CPU shares that the kubelet passes to the container runtime
 // (pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, calculateLinuxResources).
 func (p *Pod) ContainerCPUShares(name string) uint64 {
 	c := p.container(name)
@@ -187,13 +184,13 @@ type WeightDoc struct {
 	// Container is "" for the pod's own group.
 	Container string `json:"container,omitempty"`
 	Shares    uint64 `json:"cpu_shares"`
-	// Linear and Curve are the weights by the two formulas. The pod's own group, which the
-	// kubelet writes, gets the linear one.
+	// Linear and Curve are the weights by the two formulas. The pod's own group, which the kubelet
+	// writes, gets Linear.
 	Linear uint64 `json:"linear_weight"`
 	Curve  uint64 `json:"curve_weight"`
 }
 
-// Says is the weight in words, and who writes it.
+// Says describes the weight and who writes it.
 func (d WeightDoc) Says() string {
 	if d.Container == "" {
 		return fmt.Sprintf("the pod's own group: %d for %d shares, which the kubelet writes (linear, in all releases known here); system.slice has 100", d.Linear, d.Shares)
@@ -201,7 +198,7 @@ func (d WeightDoc) Says() string {
 	return fmt.Sprintf("%s: %d for %d shares by runc before 1.3.2 or crun before 1.23, %d by newer ones", d.Container, d.Linear, d.Shares, d.Curve)
 }
 
-// weights are those of a pod by versions, since nothing of it runs yet.
+// weights returns the predicted weights of a pod by software version.
 func (p *Prediction) weights() []WeightDoc {
 	pod := &p.in.Pod
 	of := func(name string, shares uint64) WeightDoc {

@@ -10,11 +10,11 @@ import (
 	"fettle.dev/fettle/internal/kuberelease"
 )
 
-// Release is a minor version of Kubernetes 1.x: the rules of a kubelet, and of the API
-// server that made its pods, are those of its release. Zero: not known.
+// Release is a minor version of Kubernetes 1.x, which sets the rules of a kubelet, and of the
+// API server that created its pods. Zero is unknown.
 type Release int
 
-// The releases whose rules are known.
+// Releases whose rules are known.
 const (
 	Oldest Release = 29
 	Newest Release = 37
@@ -24,28 +24,27 @@ const (
 // Source: k8s.io/kubernetes v1.29.14, v1.30.14, v1.31.14, v1.32.13, v1.33.13, v1.34.4,
 // v1.35.4, v1.36.3 and v1.37.2, pkg/kubelet/cm, pkg/kubelet/lifecycle, pkg/apis/core.
 const (
-	// initExtended: the kubelet passes over extended resources that the node does not have
-	// in init containers, too.
+	// initExtended: the kubelet ignores extended resources that the node lacks in init containers,
+	// too.
 	initExtended Release = 31
-	// groupsChecked: the static memory manager refuses a hint whose nodes are not those of
-	// a group that is in use already, and at its start compares the file's accounts group
-	// by group, not node by node.
+	// groupsChecked: the static memory manager refuses a hint whose nodes differ from a group in
+	// use, and at its start compares the file's accounts group by group, not node by node.
 	groupsChecked Release = 32
-	// groupsPolicy: a pod with supplementalGroupsPolicy Strict is refused where the node does
-	// not report that its runtime supports it.
+	// groupsPolicy: a pod with supplementalGroupsPolicy Strict is refused if the node does not
+	// report that its runtime supports it.
 	groupsPolicy Release = 33
-	// oddCores: prefer-align-cpus-by-uncorecache takes an odd number of CPUs from cores
-	// with two threads out of one cache, too.
+	// oddCores: prefer-align-cpus-by-uncorecache also takes an odd number of CPUs from cores with
+	// two threads within one cache.
 	oddCores Release = 34
 	// podResources: spec.resources counts (feature gate PodLevelResources on).
 	podResources Release = 34
 	// declaredFeatures: a pod that needs a feature which the node does not declare is refused
-	// (NodeDeclaredFeatures; on by default from 36 on). For claims the device manager has
-	// nothing to give (DRAExtendedResource, likewise).
+	// (NodeDeclaredFeatures; on by default from 36 on). The device manager allocates nothing for
+	// claims (DRAExtendedResource, likewise).
 	declaredFeatures Release = 35
 	claimsGive       Release = 35
-	// claimsFit: the kubelet's last check passes over what a claim gives, and a DeviceClass
-	// may give an extended resource that the node does not have.
+	// claimsFit: the kubelet's last check ignores resources from a claim, and a DeviceClass may
+	// provide an extended resource that the node lacks.
 	claimsFit Release = 36
 	// nodesWithDevices: hints of the device manager name only NUMA nodes that have devices
 	// of the resource (pull request 138244).
@@ -61,11 +60,11 @@ const (
 	podLimits Release = 37
 )
 
-// String is the release as Kubernetes writes it: 1.36.
+// String returns the release as Kubernetes writes it: 1.36.
 func (r Release) String() string { return kuberelease.Release(r).String() }
 
-// orNewest is the release whose rules are applied: for one that is not known or newer than
-// these rules, Newest.
+// orNewest returns the release whose rules apply: Newest for one that is unknown or newer than
+// these rules.
 func (r Release) orNewest() Release {
 	if r == 0 || r > Newest {
 		return Newest
@@ -73,14 +72,14 @@ func (r Release) orNewest() Release {
 	return r
 }
 
-// ParseRelease reads the version of a kubelet, as kuberelease.Parse does.
+// ParseRelease parses the version of a kubelet, as kuberelease.Parse does.
 func ParseRelease(version string) (Release, bool) {
 	r, ok := kuberelease.Parse(version)
 	return Release(r), ok
 }
 
-// unmodeled are the feature gates that change an admission in a way that is not known
-// here, with the value that does it and the releases that have the gate.
+// unmodeled are the feature gates with an unknown effect on admission, with the value that
+// enables it and the releases that have the gate.
 var unmodeled = []struct {
 	gate        string
 	value       bool
@@ -99,9 +98,8 @@ var unmodeled = []struct {
 	{"MemoryManager", false, Oldest, 31},
 }
 
-// gateSet is the value that a configuration gives to a gate, and the entry of featureGates
-// that does it: the gate's own, or AllAlpha or AllBeta. It reports false for a gate that is
-// left at its default.
+// gateSet returns the configured value of a gate, and the entry of featureGates that sets it:
+// the gate's own, or AllAlpha or AllBeta. ok is false for a gate left at its default.
 func gateSet(gates map[string]bool, name string, r Release) (value bool, by string, ok bool) {
 	if value, ok := gates[name]; ok {
 		return value, name, true
@@ -131,7 +129,7 @@ func (s Settings) ManagesPods() bool {
 	return on
 }
 
-// unknownGate names the first of the gates that are set and not known here.
+// unknownGate returns the first configured gate of unmodeled, or "".
 func (s Settings) unknownGate() string {
 	r := s.Release.orNewest()
 	for _, g := range unmodeled {
@@ -147,7 +145,7 @@ func (s Settings) unknownGate() string {
 	return ""
 }
 
-// A stage is how ripe an option is; the feature gate of its stage has to be on.
+// A stage is the maturity of an option; the feature gate of its stage has to be on.
 type stage int
 
 const (
@@ -156,12 +154,11 @@ const (
 	stable
 )
 
-// stages are the releases at which an option was alpha, beta and stable for the first
-// time; 0 where it was not.
+// stages are the releases at which an option first was alpha, beta and stable; 0 if it never
+// was.
 type stages [3]Release
 
-// at is the stage of an option in a release; ok is false where the option does not exist
-// yet.
+// at returns the stage of an option in a release; ok is false if the option does not exist yet.
 func (s stages) at(r Release) (now stage, ok bool) {
 	for i := stable; i >= alpha; i-- {
 		if s[i] != 0 && r >= s[i] {
@@ -171,7 +168,7 @@ func (s stages) at(r Release) (now stage, ok bool) {
 	return 0, false
 }
 
-// options are those of a manager's policy.
+// optionTable has the options of a manager's policy.
 type optionTable[T any] struct {
 	field string // of the configuration
 	gates string // the beginning of the gates' names
@@ -183,7 +180,7 @@ type option[T any] struct {
 	set func(*T, string) error
 }
 
-// read reads options as the kubelet of a release does, or says why it does not start.
+// read parses options as the kubelet of a release does, or returns why it does not start.
 func (o optionTable[T]) read(values map[string]string, gates map[string]bool, r Release) (T, error) {
 	var out T
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -207,7 +204,7 @@ func (o optionTable[T]) read(values map[string]string, gates map[string]bool, r 
 	return out, nil
 }
 
-// names lists the options of a release.
+// names returns the options of a release.
 func (o optionTable[T]) names(r Release) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(o.known)) {
@@ -218,7 +215,7 @@ func (o optionTable[T]) names(r Release) []string {
 	return names
 }
 
-// switchOf sets an option that is true or false.
+// switchOf returns a function that sets a boolean option.
 func switchOf[T any](field func(*T) *bool) func(*T, string) error {
 	return func(to *T, value string) error {
 		on, err := strconv.ParseBool(value)

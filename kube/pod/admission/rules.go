@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// refusedByAPI is what the API server says against the resources of a pod; a pod of
-// which it says anything never reaches a kubelet.
-// Source: k8s.io/kubernetes v1.34.4, pkg/apis/core/validation/validation.go,
-// validateResourceRequirements and validatePodResourceConsistency.
+// refusedByAPI returns the API server's errors about the resources of a pod; a pod with errors
+// never reaches a kubelet. Source: k8s.io/kubernetes v1.34.4,
+// pkg/apis/core/validation/validation.go, validateResourceRequirements and
+// validatePodResourceConsistency.
 func (p *Pod) refusedByAPI() []string {
 	var wrong []string
 	if len(p.Containers) == 0 {
@@ -56,12 +56,12 @@ func (p *Pod) refusedByAPI() []string {
 	return wrong
 }
 
-// ofContainer reports whether a container can ask for a resource.
+// ofContainer reports whether a container can request a resource.
 func ofContainer(name string) bool {
 	return name == CPU || name == Memory || name == EphemeralStorage || isHugePages(name) || strings.Contains(name, "/")
 }
 
-// wrongAmounts are the rules that hold for containers and for pods.
+// wrongAmounts returns violations of the rules common to containers and pods.
 func wrongAmounts(who string, requests, limits Resources, allowed func(string) bool) []string {
 	var wrong []string
 	bad := func(format string, args ...any) { wrong = append(wrong, who+": "+fmt.Sprintf(format, args...)) }
@@ -101,7 +101,7 @@ func wrongAmounts(who string, requests, limits Resources, allowed func(string) b
 	return wrong
 }
 
-// pageSize is the size in the name of a resource of huge pages.
+// pageSize returns the size in the name of a resource of huge pages.
 func pageSize(name string) (resource.Quantity, error) {
 	return resource.ParseQuantity(strings.TrimPrefix(name, hugePages))
 }
@@ -114,7 +114,7 @@ func pagesFit(name string, q resource.Quantity) bool {
 	return q.Value()%size.Value() == 0
 }
 
-// PageRule is one of the rules of huge pages and what the pod makes of it.
+// PageRule is a rule of huge pages with the result for the pod.
 type PageRule struct {
 	Rule string `json:"rule"`
 	// Result is pass or fail.
@@ -124,7 +124,7 @@ type PageRule struct {
 	fix, where string // what to change for it, and where; "" if another advice says so
 }
 
-// hugePageRules holds a pod that uses huge pages to their rules; nothing for others.
+// hugePageRules checks a pod that uses huge pages against their rules.
 func (p *Pod) hugePageRules(n *Node) []PageRule {
 	var out []PageRule
 	rule := func(ok bool, rule, why string) {
@@ -183,9 +183,9 @@ func (p *Pod) hugePageRules(n *Node) []PageRule {
 	return out
 }
 
-// volumeRules are those of an emptyDir of huge pages. The kubelet mounts it with the
-// size of the pages that the pod asks for (pkg/volume/emptydir); what is written there
-// counts towards the limit of the pod's cgroup.
+// volumeRules checks an emptyDir of huge pages. The kubelet mounts it with the page size that
+// the pod requests (pkg/volume/emptydir); what is written there counts towards the limit of the
+// pod's cgroup.
 func (p *Pod) volumeRules(v HugePageVolume, sizes map[string]bool, total Resources) []PageRule {
 	result := func(rule, result, why, fix string) PageRule {
 		return PageRule{rule, result, "volume " + v.Name + ": " + why, fix, "pod"}
@@ -224,7 +224,7 @@ func (p *Pod) volumeRules(v HugePageVolume, sizes map[string]bool, total Resourc
 	return append(out, pass(within, why))
 }
 
-// pageSizes lists the sizes of huge pages of which the node has some.
+// pageSizes returns the sizes of huge pages that the node has.
 func (n *Node) pageSizes() string {
 	seen := map[string]bool{}
 	for _, m := range n.NUMA {
@@ -240,7 +240,7 @@ func (n *Node) pageSizes() string {
 	return ": " + strings.Join(slices.Sorted(maps.Keys(seen)), ", ")
 }
 
-// pages is what the node has of a size of huge pages, in bytes, used or free.
+// pages returns the node's total of a size of huge pages, in bytes, used or free.
 func (n *Node) pages(name string) (bytes uint64, known bool) {
 	for _, m := range n.NUMA {
 		for _, h := range m.HugePages {

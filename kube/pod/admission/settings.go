@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Policies of the managers, as a kubelet's configuration has them.
+// Policies of the managers, as in a kubelet's configuration.
 const (
 	PolicyNone           = "none"
 	PolicyStatic         = "static"
@@ -37,8 +37,8 @@ type topologyOptions struct {
 	maxNodes int  // max-allowable-numa-nodes
 }
 
-// defaultMaxNodes is the number of NUMA nodes up to which the topology manager starts
-// without an option.
+// defaultMaxNodes is the maximum number of NUMA nodes with which the topology manager starts by
+// default.
 const defaultMaxNodes = 8
 
 var cpuOptionTable = optionTable[cpuOptions]{"cpuManagerPolicyOptions", "CPUManagerPolicy", map[string]option[cpuOptions]{
@@ -60,7 +60,7 @@ var topologyOptionTable = optionTable[topologyOptions]{"topologyManagerPolicyOpt
 	}},
 }}
 
-// withDefaults fills in the kubelet's defaults.
+// withDefaults sets the kubelet's defaults.
 func (s Settings) withDefaults() Settings {
 	for value, standard := range map[*string]string{
 		&s.CPUManagerPolicy:      PolicyNone,
@@ -105,7 +105,7 @@ func (s Settings) topologyOptions() (topologyOptions, error) {
 	return o, err
 }
 
-// reserved is what is kept from pods of a resource: kube and system reserved, and for
+// reserved returns how much of a resource pods cannot use: kube and system reserved, and for
 // memory hard eviction.
 func (s Settings) reserved(resource string) amount {
 	var sum amount
@@ -121,14 +121,14 @@ func (s Settings) reserved(resource string) amount {
 	return sum
 }
 
-// StartProblems lists what keeps a kubelet from starting with settings on a node where
-// nothing is given away yet: its managers' own checks. The node has to pass Check.
+// StartProblems returns what keeps a kubelet from starting with settings on a node without
+// assignments: its managers' own checks. The node has to pass Check.
 func StartProblems(n Node, s Settings) []string {
 	_, problems := start(&Input{Node: n, Settings: s})
 	return problems
 }
 
-// Problems lists what of the settings keeps a kubelet from starting on any node.
+// Problems returns which settings keep a kubelet from starting on any node.
 func (s Settings) Problems() []string {
 	var problems []string
 	wrong := func(err error) {
@@ -153,7 +153,7 @@ func (s Settings) Problems() []string {
 	return problems
 }
 
-// noneTakes is what the CPU manager's policy none refuses on any machine.
+// noneTakes returns what the CPU manager's policy none refuses on any machine.
 func (s Settings) noneTakes() error {
 	if len(s.CPUManagerPolicyOptions) > 0 {
 		return errors.New("cpuManagerPolicyOptions are given, and cpuManagerPolicy none takes none: set it to static or leave the options out")
@@ -161,7 +161,7 @@ func (s Settings) noneTakes() error {
 	return nil
 }
 
-// staticNeeds is what the CPU manager's policy static refuses on any machine.
+// staticNeeds returns what the CPU manager's policy static refuses on any machine.
 func (s Settings) staticNeeds() error {
 	if reserved := s.reserved(CPU); reserved.Sign() <= 0 {
 		return errors.New("the static CPU manager needs CPUs that are reserved for the system: set reservedSystemCPUs, or cpu in kubeReserved or systemReserved")

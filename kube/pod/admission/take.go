@@ -9,15 +9,14 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// errCPUs is that there are fewer free CPUs than are wanted.
+// errCPUs means that there are fewer free CPUs than requested.
 var errCPUs = errors.New("there are not enough free CPUs")
 
-// taking collects CPUs for one container out of those that are free, as the static
-// policy does: whole NUMA nodes and sockets first, whichever is the larger, then whole
-// caches if the option asks for it, then whole cores, then what is left. Of what there
-// is a choice, the one with the fewest free CPUs is taken, and of these the one with
-// the lowest number.
-// Source: k8s.io/kubernetes v1.34.4, pkg/kubelet/cm/cpumanager/cpu_assignment.go.
+// taking collects free CPUs for one container, as the static policy does: whole NUMA nodes and
+// sockets first, whichever is the larger, then whole caches if the option is set, then whole
+// cores, then single CPUs. Among equals it takes the one with the fewest free CPUs, then the
+// one with the lowest number. Source: k8s.io/kubernetes v1.34.4,
+// pkg/kubelet/cm/cpumanager/cpu_assignment.go.
 type taking struct {
 	t       *topology
 	free    unit.CPUSet
@@ -26,7 +25,7 @@ type taking struct {
 	options cpuOptions
 }
 
-// take gets a number of CPUs out of free ones.
+// take returns a number of CPUs out of the free ones.
 func (t *topology) take(free unit.CPUSet, number int, o cpuOptions) (unit.CPUSet, error) {
 	if o.acrossNUMA {
 		return t.distribute(free, number, o)
@@ -34,7 +33,7 @@ func (t *topology) take(free unit.CPUSet, number int, o cpuOptions) (unit.CPUSet
 	return t.pack(free, number, o)
 }
 
-// pack gets CPUs that are as close together as can be.
+// pack returns CPUs that are as close together as possible.
 func (t *topology) pack(free unit.CPUSet, number int, o cpuOptions) (unit.CPUSet, error) {
 	a := &taking{t: t, free: free.Intersect(t.all), needed: number, options: o}
 	if a.done() {
@@ -69,12 +68,12 @@ func (a *taking) add(cpus unit.CPUSet) {
 	a.needed -= cpus.Len()
 }
 
-// nodesAbove reports whether a NUMA node holds sockets and not the other way round; where
-// they are the same, too.
+// nodesAbove reports whether NUMA nodes contain sockets and not the reverse; also if they are
+// the same.
 func (a *taking) nodesAbove() bool { return len(a.t.sockets) >= len(a.t.nodes) }
 
-// inOrder are the members of a division of the machine that have free CPUs, those
-// with the fewest first. With a part of the machine, only those with free CPUs in it.
+// inOrder returns the members of a division of the machine that have free CPUs, those with the
+// fewest first. With part set, only those with free CPUs in it.
 func (a *taking) inOrder(division map[int]unit.CPUSet, part *unit.CPUSet) []int {
 	free := map[int]int{}
 	for id, cpus := range division {
@@ -89,8 +88,8 @@ func (a *taking) inOrder(division map[int]unit.CPUSet, part *unit.CPUSet) []int 
 	return ids
 }
 
-// below lists the members of an inner division, an outer member at a time. A member
-// that lies in several of the outer ones is there several times, as with the kubelet.
+// below returns the members of an inner division, one outer member at a time. A member that
+// lies in several outer ones is repeated, as in the kubelet.
 func (a *taking) below(outer []int, of, inner map[int]unit.CPUSet) []int {
 	var out []int
 	for _, id := range outer {
@@ -123,8 +122,8 @@ func (a *taking) cores() []int {
 
 func (a *taking) uncoreCaches() []int { return a.below(a.nodes(), a.t.nodes, a.t.uncore) }
 
-// whole takes the members of a division that are free as a whole and not more than
-// what is needed. Which are free is looked up once.
+// whole takes members of a division that are completely free and not larger than what is
+// needed. Which are free is determined once.
 func (a *taking) whole(ids []int, division map[int]unit.CPUSet, size func(id int) int) {
 	ids = slices.DeleteFunc(ids, func(id int) bool { return division[id].Intersect(a.free).Len() != size(id) })
 	for _, id := range ids {
@@ -146,7 +145,7 @@ func (a *taking) wholeCores() {
 	a.whole(a.cores(), a.t.cores, func(int) int { return a.t.perCore() })
 }
 
-// caches takes whole caches, and then what is still needed out of one.
+// caches takes whole caches, and then the rest from one cache.
 func (a *taking) caches() {
 	for _, id := range a.uncoreCaches() {
 		if a.needed >= a.t.perUncore() {
@@ -161,7 +160,7 @@ func (a *taking) caches() {
 	}
 }
 
-// partOf takes all that is still needed out of the cores of one cache, or nothing.
+// partOf takes the rest from the cores of one cache, or nothing.
 func (a *taking) partOf(cache int) {
 	perCore := a.t.perCore()
 	want := (a.needed + perCore - 1) / perCore
@@ -178,7 +177,7 @@ func (a *taking) partOf(cache int) {
 	for _, core := range cores[:min(want, len(cores))] {
 		cpus = cpus.Union(a.t.cores[core].Intersect(a.free))
 	}
-	// An odd number leaves a thread of the last core over.
+	// An odd number leaves a thread of the last core free.
 	if list := cpus.Numbers(); a.options.release >= oddCores && a.needed%2 != 0 && perCore > 1 && len(list) > a.needed {
 		cpus = unit.CPUs(list[:len(list)-1]...)
 	}
@@ -187,8 +186,8 @@ func (a *taking) partOf(cache int) {
 	}
 }
 
-// singly takes CPUs one by one, those first whose cores are already in use; or, to
-// spread them, those with the lowest numbers of each socket.
+// singly takes single CPUs, first those on cores already in use or, to spread them, those with
+// the lowest numbers of each socket.
 func (a *taking) singly() {
 	order := a.cores()
 	division := a.t.cores

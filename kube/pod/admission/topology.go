@@ -11,15 +11,15 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// topology is where the CPUs of a node are. Cores are known by their lowest CPU, as
-// the kubelet knows them, so that a number is unique in the machine.
+// topology has the locations of a node's CPUs. Cores are identified by their lowest CPU, as in
+// the kubelet, which is unique in the machine.
 type topology struct {
 	all                           unit.CPUSet
 	place                         map[int]place
 	nodes, sockets, uncore, cores map[int]unit.CPUSet // their CPUs
 }
 
-// place is where one CPU is.
+// place is the location of one CPU.
 type place struct{ core, socket, node, uncore int }
 
 func newTopology(n *Node) *topology {
@@ -64,17 +64,17 @@ func newTopology(n *Node) *topology {
 	return t
 }
 
-// The numbers of CPUs that the kubelet takes each core, socket and cache to have:
-// averages, rounded down, which is what it has where CPUs are offline.
+// Numbers of CPUs that the kubelet assumes for each core, socket and cache: averages, rounded
+// down, as with CPUs that are offline.
 
 func (t *topology) perCore() int   { return t.all.Len() / len(t.cores) }
 func (t *topology) perSocket() int { return t.all.Len() / len(t.sockets) }
 func (t *topology) perUncore() int { return t.all.Len() / len(t.uncore) }
 
-// nodeIDs lists the NUMA nodes that have CPUs.
+// nodeIDs returns the NUMA nodes that have CPUs.
 func (t *topology) nodeIDs() []int { return slices.Sorted(maps.Keys(t.nodes)) }
 
-// within are the CPUs of the NUMA nodes of a set.
+// within returns the CPUs of a set of NUMA nodes.
 func (t *topology) within(m Mask) unit.CPUSet {
 	var s unit.CPUSet
 	for _, n := range m.Nodes() {
@@ -83,7 +83,7 @@ func (t *topology) within(m Mask) unit.CPUSet {
 	return s
 }
 
-// socketsOf are the sockets that have a CPU on the NUMA nodes of a set.
+// socketsOf returns the sockets that have a CPU on a set of NUMA nodes.
 func (t *topology) socketsOf(m Mask) []int {
 	var out []int
 	for id, cpus := range t.sockets {
@@ -98,7 +98,7 @@ func (t *topology) socketsOf(m Mask) []int {
 	return out
 }
 
-// wholeCores are all the CPUs of the cores that the CPUs of a set are on.
+// wholeCores returns all CPUs of the cores that a set of CPUs is on.
 func (t *topology) wholeCores(s unit.CPUSet) unit.CPUSet {
 	var out unit.CPUSet
 	for _, cpus := range t.cores {
@@ -109,7 +109,7 @@ func (t *topology) wholeCores(s unit.CPUSet) unit.CPUSet {
 	return out
 }
 
-// nodesOf are the NUMA nodes that the CPUs of a set are on.
+// nodesOf returns the NUMA nodes that a set of CPUs is on.
 func (t *topology) nodesOf(s unit.CPUSet) Mask {
 	var m Mask
 	for n, cpus := range t.nodes {
@@ -123,7 +123,7 @@ func (t *topology) nodesOf(s unit.CPUSet) Mask {
 // Mask is a set of NUMA nodes: bit n is node n, of 0 to 63.
 type Mask uint64
 
-// NodesOf makes a set of nodes; those outside 0 to 63 are left out.
+// NodesOf returns a set of nodes; nodes outside 0 to 63 are ignored.
 func NodesOf(nodes []int) Mask {
 	var m Mask
 	for _, n := range nodes {
@@ -134,7 +134,7 @@ func NodesOf(nodes []int) Mask {
 	return m
 }
 
-// maskOf makes a set of nodes that have been checked to be of 0 to 63.
+// maskOf returns a set of nodes that are known to be within 0 to 63.
 func maskOf(nodes ...int) Mask {
 	var m Mask
 	for _, n := range nodes {
@@ -143,13 +143,13 @@ func maskOf(nodes ...int) Mask {
 	return m
 }
 
-// Count is the number of nodes.
+// Count returns the number of nodes.
 func (m Mask) Count() int { return bits.OnesCount64(uint64(m)) }
 
-// Has reports whether a node is in the set; none outside 0 to 63 is.
+// Has reports whether a node is in the set; false outside 0 to 63.
 func (m Mask) Has(node int) bool { return node >= 0 && node < 64 && m&(1<<node) != 0 }
 
-// Nodes lists the nodes in ascending order.
+// Nodes returns the nodes in ascending order.
 func (m Mask) Nodes() []int {
 	out := make([]int, 0, m.Count())
 	for rest := uint64(m); rest != 0; rest &= rest - 1 {
@@ -158,11 +158,11 @@ func (m Mask) Nodes() []int {
 	return out
 }
 
-// String is the set as a list: "0-1,3".
+// String returns the set as a list: "0-1,3".
 func (m Mask) String() string { return unit.CPUs(m.Nodes()...).String() }
 
-// narrower reports whether a set has fewer nodes than another, or as many of lower
-// numbers: the higher of the nodes that differ decides.
+// narrower reports whether a set has fewer nodes than another, or as many with lower numbers:
+// the highest differing node decides.
 func (m Mask) narrower(than Mask) bool {
 	if a, b := m.Count(), than.Count(); a != b {
 		return a < b
@@ -170,8 +170,8 @@ func (m Mask) narrower(than Mask) bool {
 	return m < than
 }
 
-// subsets calls f with every set of the nodes that is not empty: the smaller ones
-// first, and of one size in the order of the list.
+// subsets calls f with every nonempty set of the nodes: smaller sets first, and sets of one
+// size in the order of the list.
 func subsets(nodes []int, f func(Mask)) {
 	var fill func(rest []int, m Mask, missing int)
 	fill = func(rest []int, m Mask, missing int) {
@@ -194,7 +194,7 @@ type amount struct{ resource.Quantity }
 func (a *amount) add(q resource.Quantity) { a.Add(q) }
 func (a *amount) addInt(n int64)          { a.Add(*resource.NewQuantity(n, resource.DecimalSI)) }
 
-// names lists the resources in order.
+// names returns the sorted names of the resources.
 func (r Resources) names() []string { return slices.Sorted(maps.Keys(r)) }
 
 func (r Resources) clone() Resources {
@@ -235,14 +235,14 @@ func isNative(name string) bool {
 	return !strings.Contains(name, "/") || strings.Contains(name, "kubernetes.io/")
 }
 
-// isExtended reports whether a resource is a device plug-in's or another program's.
+// isExtended reports whether a resource comes from a device plug-in or another program.
 func isExtended(name string) bool { return !isNative(name) && !strings.HasPrefix(name, "requests.") }
 
 // mayOvercommit reports whether a request may be below the limit.
 func mayOvercommit(name string) bool { return isNative(name) && !isHugePages(name) }
 
-// ofPod reports whether a resource can be given for a pod as a whole.
+// ofPod reports whether a pod as a whole can have a resource.
 func ofPod(name string) bool { return name == CPU || name == Memory || isHugePages(name) }
 
-// positive reports whether a quantity is there and above zero.
+// positive reports whether a quantity is above zero.
 func positive(q resource.Quantity) bool { return q.Sign() > 0 }

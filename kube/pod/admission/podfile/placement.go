@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// placement is what of a pod's specification decides on which nodes it may run.
+// placement returns the fields of a specification that decide on which nodes a pod may run.
 func placement(spec *core.PodSpec) admission.Placement {
 	p := admission.Placement{
 		Node: spec.NodeName, Selector: spec.NodeSelector, Tolerations: tolerations(spec.Tolerations, withAll), Ports: HostPorts(spec),
@@ -29,8 +29,8 @@ func placement(spec *core.PodSpec) admission.Placement {
 	return p
 }
 
-// HostPorts are the ports of the node that a pod has for itself: those of its containers and
-// sidecars, and with hostNetwork all that they name.
+// HostPorts returns the host ports of a pod: those of its containers and sidecars, and with
+// hostNetwork all ports that they name.
 func HostPorts(spec *core.PodSpec) []admission.HostPort {
 	var all []admission.HostPort
 	add := func(c *core.Container) {
@@ -61,11 +61,11 @@ func HostPorts(spec *core.PodSpec) []admission.HostPort {
 	return all
 }
 
-// withAll are the taints that the API server has every pod tolerate for a while (plug-in
-// DefaultTolerationSeconds), onDaemons those that the DaemonSet controller has its pods
-// tolerate, and onHostNetwork those with the host's network.
-// Source: k8s.io/kubernetes v1.34.4, plugin/pkg/admission/defaulttolerationseconds and
-// pkg/controller/daemon/util, AddOrUpdateDaemonPodTolerations.
+// withAll are the taints that the API server makes every pod tolerate for a while (plug-in
+// DefaultTolerationSeconds), onDaemons those that the DaemonSet controller's pods tolerate, and
+// onHostNetwork those tolerated with the host's network. Source: k8s.io/kubernetes v1.34.4,
+// plugin/pkg/admission/defaulttolerationseconds and pkg/controller/daemon/util,
+// AddOrUpdateDaemonPodTolerations.
 var (
 	withAll = []core.Taint{
 		{Key: core.TaintNodeNotReady, Effect: core.TaintEffectNoExecute}, {Key: core.TaintNodeUnreachable, Effect: core.TaintEffectNoExecute},
@@ -77,7 +77,7 @@ var (
 	onHostNetwork = []core.Taint{{Key: core.TaintNodeNetworkUnavailable, Effect: core.TaintEffectNoSchedule}}
 )
 
-// tolerations are those of a pod and those that are added for taints.
+// tolerations returns a pod's tolerations with those added for taints.
 func tolerations(own []core.Toleration, added []core.Taint) []core.Toleration {
 	all := slices.Clone(own)
 	for _, t := range added {
@@ -94,14 +94,14 @@ func daemon(p *admission.Placement, spec *core.PodSpec) {
 	}
 }
 
-// place knows at which line of a manifest the fields of one of its documents stand.
+// place maps the fields of a document in a manifest to lines.
 type place struct {
 	name  string
 	begin int          // the document's first line
 	root  *yamlv3.Node // nil where it cannot be told
 }
 
-// parse looks at the text of the document.
+// parse parses the text of the document.
 func (p *place) parse(text []byte) {
 	var doc yamlv3.Node
 	if yamlv3.Unmarshal(text, &doc) == nil && len(doc.Content) == 1 {
@@ -109,19 +109,19 @@ func (p *place) parse(text []byte) {
 	}
 }
 
-// wrong says what is wrong at a field, or in the document where path is "".
+// wrong returns an error at a field, or at the document if path is "".
 func (p *place) wrong(path string, err error) error {
 	return fmt.Errorf("%s:%d: %w", p.name, p.line(path), err)
 }
 
-// unreadable says what is wrong with a document that is no YAML.
+// unreadable returns the error of a document that is not YAML.
 func (p *place) unreadable(err error) error {
 	line, words := strict.Syntax(err)
 	return fmt.Errorf("%s:%d: %s", p.name, p.begin+max(line, 1)-1, words)
 }
 
-// mistyped says where a value of another type than is wanted stands; ok is false where the
-// error is about something else. what is the object that is read, and in where it is.
+// mistyped returns the error for a value of the wrong type; ok is false if err is about
+// something else. what is the object being read, and in its path.
 func (p *place) mistyped(in, what string, err error) (wrong error, ok bool) {
 	if p.root == nil {
 		return nil, false
@@ -130,10 +130,10 @@ func (p *place) mistyped(in, what string, err error) (wrong error, ok bool) {
 	return fmt.Errorf("%s:%d: %s%s", p.name, p.begin+line-1, what, words), ok
 }
 
-// field is the path in what a strict reading says: unknown field "spec.containers[0].x".
+// field matches the path in an error of strict decoding: unknown field "spec.containers[0].x".
 var field = regexp.MustCompile(`(?:unknown|duplicate) field "(.*)"`)
 
-// fieldOf is the field of which an error of a strict reading is; "" for another one.
+// fieldOf returns the field in an error of strict decoding; "" for another error.
 func fieldOf(err error) string {
 	if m := field.FindStringSubmatch(err.Error()); m != nil {
 		return m[1]
@@ -141,10 +141,10 @@ func fieldOf(err error) string {
 	return ""
 }
 
-// step is a name or a number of a path.
+// step matches a name or a number in a path.
 var step = regexp.MustCompile(`[^.\[\]]+`)
 
-// line is that of a field, or of the innermost one around it that is found.
+// line returns the line of a field, or of the innermost parent that is found.
 func (p *place) line(path string) int {
 	n, line := p.root, 1
 	if n != nil && n.Line > 0 {
@@ -175,22 +175,20 @@ func (p *place) line(path string) int {
 	return p.begin + line - 1
 }
 
-// The fields that the API of Kubernetes 1.29 to 1.33 does not have, or does not heed, are
-// read in this file only: test/admission puts another one in its place, to build with that
-// API.
+// Fields that the API of Kubernetes 1.29 to 1.33 lacks or ignores are read only in this file:
+// test/admission replaces it to build with that API.
 
-// ofPod are the resources of the pod as a whole; nil where it has none.
+// ofPod returns the resources of the pod as a whole, or nil.
 func ofPod(spec *core.PodSpec) *core.ResourceRequirements { return spec.Resources }
 
-// strictGroups reports whether the pod wants supplementalGroupsPolicy Strict.
+// strictGroups reports whether the pod's supplementalGroupsPolicy is Strict.
 func strictGroups(spec *core.PodSpec) bool {
 	c := spec.SecurityContext
 	return c != nil && c.SupplementalGroupsPolicy != nil && *c.SupplementalGroupsPolicy == core.SupplementalGroupsPolicyStrict
 }
 
-// features are those of a node that the pod needs.
-// Source: k8s.io/component-helpers v0.36.3 and v0.37.2, nodedeclaredfeatures/features,
-// InferForScheduling.
+// features returns the features of a node that the pod needs. Source: k8s.io/component-helpers
+// v0.36.3 and v0.37.2, nodedeclaredfeatures/features, InferForScheduling.
 func features(spec *core.PodSpec) []string {
 	var all []string
 	restartsAll := func(rules []core.ContainerRestartRule) bool {
@@ -217,8 +215,8 @@ func features(spec *core.PodSpec) []string {
 	return all
 }
 
-// bindOptions reports whether a mount has options of its own. The field is looked up by its
-// name: the APIs up to 1.36, with which test/admission builds this, do not have it.
+// bindOptions reports whether a mount has bind options. The field is found by name: the APIs up
+// to 1.36, with which test/admission builds this, lack it.
 func bindOptions(spec *core.PodSpec) bool {
 	for _, list := range [][]core.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
@@ -232,8 +230,8 @@ func bindOptions(spec *core.PodSpec) bool {
 	return false
 }
 
-// claim marks the extended resources of a pod's containers that a claim gives, which the
-// scheduler has made for it.
+// claim marks the extended resources of a pod's containers that come from a claim, which the
+// scheduler has created for it.
 func claim(p *admission.Pod, status *core.PodStatus) {
 	if status.ExtendedResourceClaimStatus == nil {
 		return

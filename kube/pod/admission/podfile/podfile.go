@@ -1,5 +1,5 @@
-// Package podfile reads what of a manifest the admission of its pods depends on: a Pod,
-// or a workload with a template of pods, as YAML or JSON.
+// Package podfile reads the parts of a manifest that affect admission: of a Pod, or of a
+// workload with a pod template, as YAML or JSON.
 package podfile
 
 import (
@@ -19,10 +19,10 @@ import (
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
-// maxSize bounds a manifest; the API server takes 3 MiB at the most.
+// maxSize bounds a manifest; the API server accepts at most 3 MiB.
 const maxSize = 4 << 20
 
-// File is what a manifest has.
+// File is the content of a manifest.
 type File struct {
 	Pods []Found
 	// Skipped are the objects without pods, as Kind/name.
@@ -31,16 +31,15 @@ type File struct {
 	at place // where in the manifest its fields stand, of the document that is read
 }
 
-// Found is a pod of a manifest, without what the API server fills in (Pod.Default).
+// Found is a pod of a manifest, without the API server's defaults (Pod.Default).
 type Found struct {
 	Pod admission.Pod
-	// Line is that of the manifest at which its document begins.
+	// Line is the line of the manifest at which its document begins.
 	Line int
 }
 
-// Read reads a manifest, in which there may be several documents or a List. Fields
-// that the API does not have are errors, so that a slip of the pen is not taken for a
-// pod without requests. The name is for messages.
+// Read reads a manifest, which may have several documents or a List. Unknown fields are errors,
+// so that a typing error is not taken for a pod without requests. The name is for messages.
 func Read(name string, text []byte) (*File, error) {
 	if len(text) > maxSize {
 		return nil, fmt.Errorf("%s has %d bytes: more than %d are not read", name, len(text), maxSize)
@@ -67,7 +66,7 @@ type document struct {
 	line int
 }
 
-// documents cuts a manifest at its lines of three dashes.
+// documents splits a manifest at its lines of three dashes.
 func documents(text []byte) []document {
 	var out []document
 	var current []byte
@@ -103,8 +102,8 @@ func (f *File) read(text []byte, line int) error {
 	return f.object(body, line, "")
 }
 
-// object reads one object; in is where in its document it is: "items[0]", or "" for all of
-// it.
+// object reads one object; in is its path in the document: "items[0]", or "" for the whole
+// document.
 func (f *File) object(body []byte, line int, in string) error {
 	wrong := func(path string, err error) error {
 		if in != "" {
@@ -174,8 +173,8 @@ func (f *File) object(body []byte, line int, in string) error {
 	return nil
 }
 
-// kinds makes an object of each kind that has pods, and finds the pods' specification
-// in it once it is read.
+// kinds has for each kind with pods a function that returns a new object, and a function that
+// returns the pods' specification once the object is read.
 var kinds = map[string]func() (object any, spec func() *core.PodSpec){
 	"v1 Pod":         func() (any, func() *core.PodSpec) { o := &core.Pod{}; return o, at(&o.Spec) },
 	"v1 PodTemplate": func() (any, func() *core.PodSpec) { o := &core.PodTemplate{}; return o, at(&o.Template.Spec) },
@@ -201,7 +200,7 @@ var kinds = map[string]func() (object any, spec func() *core.PodSpec){
 
 func at(spec *core.PodSpec) func() *core.PodSpec { return func() *core.PodSpec { return spec } }
 
-// Of takes what counts out of a pod's specification, without defaults.
+// Of returns the relevant parts of a pod's specification, without defaults.
 func Of(spec *core.PodSpec) admission.Pod {
 	p := admission.Pod{Overhead: Resources(spec.Overhead), Placement: placement(spec), Features: features(spec)}
 	for i := range spec.InitContainers {
@@ -231,7 +230,7 @@ func container(c *core.Container) admission.Container {
 	}
 }
 
-// Resources takes a list of the API as it is; nil stays nil.
+// Resources converts a list of the API; nil stays nil.
 func Resources(list core.ResourceList) admission.Resources {
 	if list == nil {
 		return nil

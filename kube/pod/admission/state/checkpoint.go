@@ -45,17 +45,17 @@ type cpuFile struct {
 	DataChecksum checksum.Checksum `json:"dataChecksum"`
 }
 
-// cpuData is what Data holds.
+// cpuData is the content of Data.
 type cpuData struct {
 	cpuFields
-	// Baselines are the CPUs that containers had before they were resized
+	// Baselines are the CPUs of containers before they were resized
 	// (InPlacePodVerticalScalingExclusiveCPUs).
 	Baselines map[string]map[string]struct {
 		Baseline string `json:"baseline"`
 	} `json:"baselines,omitempty"`
 }
 
-// verified returns the content that a kubelet uses, once its checksum is right.
+// verified returns the content that a kubelet uses, after checking its checksum.
 func (c *cpuFile) verified(k reader) (*cpuFields, error) {
 	if k.data && (c.Data != "" || c.DataChecksum != 0) {
 		data := cpuData{}
@@ -65,7 +65,7 @@ func (c *cpuFile) verified(k reader) (*cpuFields, error) {
 	if pods && err == nil && k.pods {
 		return &c.cpuFields, nil
 	}
-	// A file without a sum is taken, as of kubelets that wrote none.
+	// A file without a sum is accepted, as written by kubelets without checksums.
 	if c.Checksum == 0 || checksum.Of(&CPUManagerCheckpoint{c.PolicyName, c.DefaultCPUSet, c.Entries, 0}) == c.Checksum {
 		c.PodEntries = nil
 		return &c.cpuFields, nil
@@ -79,7 +79,7 @@ func (c *cpuFile) verified(k reader) (*cpuFields, error) {
 	return nil, errSum
 }
 
-// podsSum reports whether the checksum is that over podEntries, too.
+// podsSum reports whether the checksum includes podEntries.
 func (c *cpuFile) podsSum() (bool, error) {
 	v3 := &cpuManagerCheckpointV3{c.PolicyName, c.DefaultCPUSet, c.Entries, podCPUAssignments{}, 0}
 	for pod, entry := range c.PodEntries {
@@ -92,7 +92,7 @@ func (c *cpuFile) podsSum() (bool, error) {
 	return checksum.Of(v3) == c.Checksum, nil
 }
 
-// inner reads the text of `data`, whose sum it has to have.
+// inner decodes the text of `data`, after checking its sum.
 func (k reader) inner(text string, sum checksum.Checksum, into any) error {
 	if checksum.Of(text) != sum {
 		return errSum
@@ -143,7 +143,7 @@ type memoryFile struct {
 	DataChecksum checksum.Checksum `json:"dataChecksum"`
 }
 
-// verified returns the content that a kubelet uses, once its checksum is right.
+// verified returns the content that a kubelet uses, after checking its checksum.
 func (c *memoryFile) verified(k reader) (*memoryFields, error) {
 	if k.data && (c.Data != "" || c.DataChecksum != 0) {
 		data := memoryFields{}
@@ -188,7 +188,7 @@ type memoryManagerCheckpointV2 struct {
 // NUMANodeMap is the account of each NUMA node.
 type NUMANodeMap map[int]*NUMANodeState
 
-// NUMANodeState is the account of one.
+// NUMANodeState is the account of a NUMA node.
 type NUMANodeState struct {
 	NumberOfAssignments int                              `json:"numberOfAssignments"`
 	MemoryMap           map[v1.ResourceName]*MemoryTable `json:"memoryMap"`

@@ -1,5 +1,5 @@
-// Package state reads the files in which a kubelet keeps what its managers have given
-// away: cpu_manager_state and memory_manager_state of its root directory.
+// Package state reads the files in which a kubelet keeps its managers' assignments:
+// cpu_manager_state and memory_manager_state in its root directory.
 package state
 
 import (
@@ -17,14 +17,14 @@ import (
 // maxSize bounds a file: thousands of pods make a megabyte.
 const maxSize = 16 << 20
 
-// errSum is that a file is not as the kubelet wrote it: the kubelet does not start
-// with it.
+// errSum means that a file differs from what the kubelet wrote: the kubelet does not start with
+// it.
 var errSum = errors.New("its checksum is not that of its content: it is damaged or was changed by hand, and a kubelet does not start with it")
 
-// errForm is that a file is as a kubelet wrote it, and another one does not start with it.
+// errForm means that a kubelet wrote the file, but this one does not start with it.
 var errForm = errors.New("it has the form of Kubernetes 1.36 with the feature gate PodLevelResourceManagers, and a kubelet before 1.37 without that gate does not start with it: drain the node and delete the file")
 
-// reader is a kubelet that starts with a file: what it knows of the forms.
+// reader is the kubelet that starts with a file, by the forms it supports.
 type reader struct {
 	lenient bool // it passes over keys that it does not know, as is known of its release
 	data    bool // it reads `data`
@@ -32,9 +32,8 @@ type reader struct {
 	noSum   bool // its memory manager takes a file without a checksum
 }
 
-// readerOf is the kubelet of the settings; where its release is not known or newer than the
-// forms that are, one that reads all of them.
-// Source: as for the forms; 1.36 and 1.37 were run (test/admission, TestForms).
+// readerOf returns the reader for settings; for an unknown or newer release, one that reads all
+// known forms. Source: as for the forms; 1.36 and 1.37 were run (test/admission, TestForms).
 func readerOf(s admission.Settings) reader {
 	r := s.Release
 	if r == 0 || r > admission.Newest {
@@ -43,8 +42,8 @@ func readerOf(s admission.Settings) reader {
 	return reader{lenient: true, data: r >= 37, pods: r >= 37 || s.ManagesPods(), noSum: r >= 36}
 }
 
-// decode reads JSON as the kubelet does. Of a kubelet that is not known, keys that no known
-// one writes and repeated keys are errors.
+// decode decodes JSON as the kubelet does. For an unknown kubelet, repeated keys and keys that
+// no known kubelet writes are errors.
 func (k reader) decode(text []byte, into any) error {
 	if len(text) > maxSize {
 		return fmt.Errorf("it has %d bytes: more than %d are not read", len(text), maxSize)
@@ -104,7 +103,7 @@ func readCPU(text []byte, k reader) (*admission.CPUState, error) {
 	return out, nil
 }
 
-// cpus reads a list as the kubelet writes it: numbers and ranges, nothing else.
+// cpus parses a list as the kubelet writes it: only numbers and ranges.
 func cpus(list string) (unit.CPUSet, error) {
 	if rest := strings.Trim(list, "0123456789,-"); rest != "" {
 		return unit.CPUSet{}, fmt.Errorf("CPU list %q: a kubelet writes numbers and ranges", list)
@@ -180,7 +179,7 @@ func blocks(list []Block) ([]admission.MemoryBlock, error) {
 	return out, nil
 }
 
-// mask is a set of NUMA nodes of a file.
+// mask returns a set of NUMA nodes from a file.
 func mask(nodes []int) (admission.Mask, error) {
 	var m admission.Mask
 	for _, n := range nodes {

@@ -1,9 +1,8 @@
-// Package checksum tells whether a file of the kubelet is as the kubelet wrote it.
+// Package checksum computes the checksums in a kubelet's state files.
 //
-// The sum is that of a print of the Go value, in which the names of types and packages
-// occur. So this package, its type, and the types of package state have the names of
-// those in k8s.io/kubernetes (pkg/kubelet/checkpointmanager/checksum,
-// pkg/util/hash).
+// A sum is computed from a dump of the Go value, which contains the names of types and
+// packages. So this package, its type, and the types of package state have the names of those
+// in k8s.io/kubernetes (pkg/kubelet/checkpointmanager/checksum, pkg/util/hash).
 package checksum
 
 import (
@@ -14,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/dump"
 )
 
-// Checksum is the sum that a file carries.
+// Checksum is the checksum in a file.
 type Checksum uint64
 
-// upstream gives types of package state the names that they have in the kubelet, where
-// two packages have a PodEntry.
+// upstream replaces names of types of package state by the kubelet's, where two packages have a
+// PodEntry.
 var upstream = strings.NewReplacer(
 	"state.cpuManagerCheckpointV3", "state.CPUManagerCheckpoint",
 	"state.podCPUAssignments", "state.PodCPUAssignments",
@@ -28,7 +27,7 @@ var upstream = strings.NewReplacer(
 	"state.podMemoryEntry", "state.PodEntry",
 )
 
-// Of is the sum of a value, in which the sum itself is 0.
+// Of returns the checksum of a value whose own checksum field is 0.
 func Of(value any) Checksum {
 	print := dump.ForHash(value) //nolint:govet,staticcheck // test/admission has older modules, without k8s.io/utils/dump
 	if _, text := value.(string); !text {
