@@ -15,7 +15,7 @@ type Situation struct {
 	InForce *InForce
 }
 
-// Wanted is what a node's Profile object asks for.
+// Wanted is the request in a node's Profile object.
 type Wanted struct {
 	Profile string
 	// Origin identifies the name, the texts and the included profiles of fettle: equal requests

@@ -196,7 +196,7 @@ func (m *agentMachine) withdraw(ctx context.Context, out *Outcome) error {
 	return err
 }
 
-// verify gives a verdict for every value of the cluster's selection in force.
+// verify checks every value of the cluster's selection in force.
 func (m *agentMachine) verify(ctx context.Context, out *Outcome) error {
 	state, err := m.engine.State()
 	if err != nil {

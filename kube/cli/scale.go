@@ -200,7 +200,7 @@ func scaleEnd(ctx context.Context, err error, run *scale.Run, namespace string, 
 	return scaleExit(err, namespace, sets, o)
 }
 
-// shut names the nodes that an earlier call has cordoned, and that still are.
+// shut returns a note on the nodes that an earlier call has cordoned, and that still are.
 func shut(run *scale.Run) (text string) {
 	for _, n := range run.Shut {
 		why := "the next call of its machine set lets it take pods again"

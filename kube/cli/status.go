@@ -294,8 +294,7 @@ func (a *app) printStatus(doc nodestatus.Document, named bool) {
 	}
 }
 
-// ties returns the notes about rules of equal priority that match a node and request different
-// profiles.
+// ties returns the notes about rules of equal priority that request different profiles.
 func ties(n *nodestatus.Node) (texts []string) {
 	for _, note := range n.Decision.Notes {
 		if note.Reason == tuned.Tie {

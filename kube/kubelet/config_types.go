@@ -35,7 +35,7 @@ type KubeletConfig struct {
 	Status KubeletConfigStatus `json:"status,omitzero"`
 }
 
-// KubeletConfigSpec is what is asked for.
+// KubeletConfigSpec is the request of a KubeletConfig.
 //
 // +kubebuilder:object:generate=true
 type KubeletConfigSpec struct {

@@ -112,8 +112,7 @@ type Answers struct {
 	PerNode bool
 }
 
-// AnswersOf returns the answers of a plan; made reports which objects exist already, and may be
-// nil.
+// AnswersOf returns the answers of a plan; made, if not nil, reports which objects exist.
 func AnswersOf(p *plan.Plan, made func(i int) bool) (a Answers) {
 	for i := range p.Len() {
 		if made != nil && made(i) {

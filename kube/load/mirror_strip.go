@@ -149,8 +149,7 @@ type podSpec struct {
 	HostNetwork    bool
 }
 
-// kept returns the spec of a pod that only waits, with the same number of containers and their
-// resource requests.
+// kept returns the spec of a pod that only waits, with as many containers and their requests.
 func (s *podSpec) kept(r *reading) map[string]any {
 	var containers []any
 	for i, c := range s.Containers {

@@ -86,7 +86,7 @@ type Body struct {
 	// Cut records that not everything was created, or not by one process.
 	Cut    *evidence.Interruption `json:"cut,omitempty"`
 	Series []evidence.Series      `json:"series"`
-	// Result is what the run printed.
+	// Result is the printed result of the run.
 	Result json.RawMessage `json:"result"`
 }
 

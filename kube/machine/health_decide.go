@@ -55,7 +55,7 @@ type Skipped struct{ Machine, Reason, Why string }
 
 // Decision is the result of a check for its machines.
 type Decision struct {
-	// Machines are those that the check selects, by name.
+	// Machines are the machines that the check selects, by name.
 	Machines []Judged
 	// Expected is the number of machines, Healthy that of healthy ones, Unhealthy the rest,
 	// including pending and leaving ones.

@@ -76,8 +76,7 @@ func fill(v reflect.Value, n *int, depth int) {
 	}
 }
 
-// shared returns the paths at which two values share memory. Times are never written and do not
-// count.
+// shared returns the paths at which two values share memory, except for times.
 func shared(a, b reflect.Value, path string) (out []string) {
 	switch a.Kind() {
 	case reflect.Pointer:

@@ -114,9 +114,8 @@ func ByOpenShift(resource, name string) bool {
 }
 
 // Account returns the service account of a secret with these annotations: a token, or
-// credentials to pull images. They do not show whether a controller created it: a user can
-// request a token in the same way. It returns "" and true for one of OpenShift's without the
-// account.
+// credentials to pull images. A controller or a user may have created it. For one of
+// OpenShift's without the account it returns "" and true.
 func Account(annotations map[string]string) (account string, is bool) {
 	if account, is = annotations["kubernetes.io/service-account.name"]; is {
 		return account, true

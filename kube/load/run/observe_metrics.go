@@ -202,7 +202,7 @@ const (
 // limit, at most one in a hundred of all is, with 95 % confidence.
 const leastCalls = 300
 
-// Calls is what the servers report of one kind of calls during the run, of all clients.
+// Calls is the servers' report on one kind of call by all clients during the run.
 type Calls struct {
 	Series
 	N      int     `json:"n"`

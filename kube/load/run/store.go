@@ -35,7 +35,7 @@ func Default() (string, error) {
 	return filepath.Join(home, ".local", "state", "fettle", "load"), nil
 }
 
-// StoredRun is what resuming a run needs in addition to its journal.
+// StoredRun is the stored part of a run that resuming needs in addition to its journal.
 type StoredRun struct {
 	ID    string     `json:"-"`
 	Load  *plan.Load `json:"load"`

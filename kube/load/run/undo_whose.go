@@ -188,8 +188,7 @@ func (f *found) given(k plan.Kind, m item) bool {
 	return plan.ToAll(k.Resource, m.Name, nil) && (f.openShift || !plan.ByOpenShift(k.Resource, m.Name))
 }
 
-// of returns the keys of objects from which this one may have been made without an owner
-// reference.
+// of returns the keys of objects that may have made this one without an owner reference.
 func of(k plan.Kind, m item) []key {
 	switch k.Resource {
 	case "endpoints":
@@ -275,8 +274,7 @@ func (f *found) orphans() bool {
 	})
 }
 
-// verdicts returns the namespaces to keep, and why; what is seen takes precedence over what is
-// not.
+// verdicts returns the namespaces to keep, and why; what is seen takes precedence.
 func (f *found) verdicts() map[string]string {
 	f.settleAll()
 	sure := make(map[string]bool, len(f.holds))
