@@ -107,8 +107,8 @@ func (w *Work) run(ctx context.Context, p *Plan, r *Result, left map[string]*Mem
 	return nil
 }
 
-// calm waits after a compaction until the size in use is constant on all members, or Settle has
-// passed. Clients write meanwhile, so changes below 1 % of a database do not count.
+// calm waits after a compaction until the size in use shrinks on no member any more, or Settle
+// has passed. Clients write meanwhile, so less than 1 % of a database does not count.
 func (w *Work) calm(ctx context.Context) error {
 	end := time.Now().Add(w.Settle)
 	before, since := map[string]uint64{}, time.Now()

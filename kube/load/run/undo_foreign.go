@@ -74,8 +74,8 @@ func (u *Undo) queries(ctx context.Context, spaces map[string]int) (all []query,
 }
 
 // foreign returns the namespaces that contain objects of others, with an example, or whose
-// content cannot be seen. An object's UID identifies its creator, not its label: a label can be
-// copied.
+// content cannot be seen. The UID decides whether an object is the run's, not its label: a label
+// can be copied.
 func (u *Undo) foreign(ctx context.Context, spaces map[string]int) (map[string]string, error) {
 	spaces = u.standing(spaces)
 	if len(spaces) == 0 {
