@@ -74,7 +74,7 @@ func (u *Undo) queries(ctx context.Context, spaces map[string]int) (all []query,
 }
 
 // foreign returns the namespaces that contain objects of others, with an example, or whose
-// content cannot be seen. The UID decides whether an object is the run's, not its label: a label
+// content cannot be seen. The UID decides whether an object is the run's, not its label: labels
 // can be copied.
 func (u *Undo) foreign(ctx context.Context, spaces map[string]int) (map[string]string, error) {
 	spaces = u.standing(spaces)
