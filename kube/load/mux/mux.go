@@ -100,8 +100,9 @@ func (t *Transport) dial(d *dialing) {
 	close(d.done)
 }
 
-// tries is the maximum number of attempts for a request that the server has not processed.
-const tries = 3
+// tries is the maximum number of attempts for a request that the server has not processed,
+// as many as Go's own HTTP/2 transport makes (net/http, h2_bundle.go).
+const tries = 8
 
 // RoundTrip sends a request, whose body has a known length, and returns when the answer is
 // complete; its body is a Whole. Of its header the Content-Type, Retry-After and Warning are
