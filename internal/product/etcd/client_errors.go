@@ -87,8 +87,12 @@ func (e *Unreached) Error() string {
 	if e.advice != "" {
 		text += ": " + e.advice
 	}
+	err := e.err
+	if alert := (*net.OpError)(nil); e.Why == Stranger && errors.As(err, &alert) {
+		err = alert // without what net/http was doing when it came
+	}
 	if e.Why == Untrusted || e.Why == Stranger {
-		text += fmt.Sprintf(" (%v)", e.err)
+		text += fmt.Sprintf(" (%v)", err)
 	}
 	return text
 }
