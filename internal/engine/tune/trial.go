@@ -20,6 +20,15 @@ type Watchdog struct {
 	Env  []string // additions to its environment
 }
 
+// DeadlineAfter returns the time d from now, by both clocks, at which transactions expire.
+func (m *Machine) DeadlineAfter(d time.Duration) (*journal.Try, error) {
+	up, err := m.Host.Clock.SinceBoot()
+	if err != nil {
+		return nil, err
+	}
+	return &journal.Try{Until: m.Host.Clock.Now().Add(d).UTC(), SinceBoot: up + d}, nil
+}
+
 // StartTrial starts the watchdog that undoes a trial after d, and returns the deadline. The
 // watchdog runs in its own session, so that it survives the terminal and a kill -9 of this
 // process, and is started before anything is written. If it is killed too, the next fettle that
@@ -28,11 +37,10 @@ func (m *Machine) StartTrial(d time.Duration, w Watchdog) (*journal.Try, error) 
 	if err := journal.Prepare(m.StateDir); err != nil {
 		return nil, err
 	}
-	up, err := m.Host.Clock.SinceBoot()
+	try, err := m.DeadlineAfter(d)
 	if err != nil {
 		return nil, err
 	}
-	try := &journal.Try{Until: m.Host.Clock.Now().Add(d).UTC(), SinceBoot: up + d}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err

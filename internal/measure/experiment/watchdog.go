@@ -24,11 +24,12 @@ type watchdog struct{ end io.WriteCloser }
 // deadlineAfter returns the time at which an experiment's transactions expire if neither its
 // process nor its watchdog has undone them.
 func deadlineAfter(m *tune.Machine, d time.Duration) (*journal.Try, error) {
-	up, err := m.Host.Clock.SinceBoot()
+	deadline, err := m.DeadlineAfter(d)
 	if err != nil {
 		return nil, err
 	}
-	return &journal.Try{Until: m.Host.Clock.Now().Add(d).UTC(), SinceBoot: up + d, Experiment: true}, nil
+	deadline.Experiment = true
+	return deadline, nil
 }
 
 // guard starts the watchdog of an experiment. It reads from a pipe whose other end only this
