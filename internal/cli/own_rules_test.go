@@ -55,7 +55,7 @@ func TestMistakesInOwnRules(t *testing.T) {
 		{"versions as text", "  want:", "  versions: \"6.12\"\n  want:", `ours.yaml:6: versions: want a list: [{of: satellite, from: "6.12", before: "6.16"}]`},
 		{"a version with a sign", "  want:", "  versions: [{of: satellite, from: \">=6.12\"}]\n  want:", `ours.yaml:6: OURS1: versions: from: ">=6.12" is not a version: want [{of: satellite, `},
 		{"versions the wrong way round", "  want:", "  versions: [{of: satellite, from: \"6.16\", before: \"6.12\"}]\n  want:", `ours.yaml:6: OURS1: versions: empty range: from 6.16, before 6.12`},
-		{"versions of nobody", "  want:", "  versions: [{of: satelite}]\n  want:", `ours.yaml:6: OURS1: versions: unknown product "satelite" (did you mean "satellite"?)`},
+		{"versions of an unknown product", "  want:", "  versions: [{of: satelite}]\n  want:", `ours.yaml:6: OURS1: versions: unknown product "satelite" (did you mean "satellite"?)`},
 		{"examples without a version", "  want:", "  versions: [{of: satellite, from: \"6.12\"}]\n  want:", `ours.yaml:12: OURS1: example "enough" is not-applicable, want pass (the machine has no satellite): give satellite.version: "6.12"`},
 		{"a platform misspelt", "[linux]", "[linus]", `ours.yaml:3: OURS1: unknown platform "linus" (did you mean "linux"?)`},
 		{"platforms as text", "[linux]", "linux", `ours.yaml:3: platforms: want a list: [linux] or [satellite, puppet]`},

@@ -188,7 +188,7 @@ func Words(c *cobra.Command, examples map[string]string) *cobra.Command {
 	return c
 }
 
-// Example returns the first example of a command as one line, or "" if there is none.
+// Example returns the first example of a command as one line, or "" if none exists.
 func Example(c *cobra.Command) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(c.Example), "\n")
 	return line

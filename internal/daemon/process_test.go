@@ -135,7 +135,7 @@ func TestProcess(t *testing.T) {
 	p := &process{t: t, program: root.Program(t, "./cmd/fettle"), state: filepath.Join(t.TempDir(), "state")}
 	none := latency(t)
 	if none < 1000 {
-		root.Missing(t, "somebody else holds a latency of %d µs on this machine (see who has /dev/cpu_dma_latency open)", none)
+		root.Missing(t, "another process holds a latency of %d µs on this machine (see who has /dev/cpu_dma_latency open)", none)
 	}
 	wait := func(what string, want uint32) {
 		t.Helper()

@@ -31,7 +31,7 @@ type note struct {
 	more string
 }
 
-// Get returns the value; ok is false if there is none.
+// Get returns the value; ok is false if none exists.
 func (f Fact[T]) Get() (v T, ok bool) {
 	if f.value == nil {
 		var zero T
@@ -40,7 +40,7 @@ func (f Fact[T]) Get() (v T, ok bool) {
 	return *f.value, true
 }
 
-// Or returns the value, or other if there is none.
+// Or returns the value, or other if none exists.
 func (f Fact[T]) Or(other T) T {
 	if f.value == nil {
 		return other
@@ -104,7 +104,7 @@ type Set[T any] struct {
 // Names returns the names in natural order (sda, sdb, sdaa; node2, node10).
 func (s Set[T]) Names() []string { return sortedNames(s.items) }
 
-// Get returns an item by name, or nil if there is none.
+// Get returns an item by name, or nil if none exists.
 func (s Set[T]) Get(name string) *T { return s.items[name] }
 
 // Len returns the number of items; ok is false if the number is unknown.

@@ -68,7 +68,7 @@ type TransparentHuge struct {
 	// inherits Enabled.
 	InUse Fact[string] `json:"in_use"`
 	// OwnSize is the size ("2048kB") whose own mode is InUse and stronger than Enabled. It is
-	// absent if there is none.
+	// absent if none exists.
 	OwnSize    Fact[string] `json:"own_size"`
 	Defrag     Fact[string] `json:"defrag"`
 	Shmem      Fact[string] `json:"shmem"`

@@ -13,7 +13,7 @@ type Storage struct {
 	Mount  string `json:"mount"`
 	Type   string `json:"type"` // of the file system
 	Source string `json:"source"`
-	// Device is the device of the file system, or "" if there is none (nfs, tmpfs).
+	// Device is the device of the file system, or "" if none exists (nfs, tmpfs).
 	Device string `json:"device,omitempty"`
 	// Layers are the devices below the file system; each one precedes its components.
 	Layers []Layer `json:"layers,omitempty"`

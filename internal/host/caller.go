@@ -95,7 +95,7 @@ func (c Caller) From() string {
 	return strings.Join(parts, ", ")
 }
 
-// UserName returns the name of a user in /etc/passwd, or the number if there is none.
+// UserName returns the name of a user in /etc/passwd, or the number if none exists.
 func UserName(uid int) string {
 	f, err := os.Open("/etc/passwd")
 	if err != nil {
@@ -120,7 +120,7 @@ func stat(proc string) []string {
 }
 
 // terminal derives the name of the controlling terminal from its device number
-// (Documentation/admin-guide/devices.txt). It returns "" if there is none.
+// (Documentation/admin-guide/devices.txt). It returns "" if none exists.
 func terminal(proc string) string {
 	f := stat(proc)
 	if len(f) < 5 {

@@ -22,7 +22,7 @@ type Exec interface {
 	// Run runs a program until it ends. A non-zero exit code is not an error; an error means
 	// that the program did not run or was killed.
 	Run(ctx context.Context, c Command) (Result, error)
-	// LookPath finds a program as Run does. It returns fs.ErrNotExist if there is none.
+	// LookPath finds a program as Run does. It returns fs.ErrNotExist if none exists.
 	LookPath(name string) (string, error)
 }
 

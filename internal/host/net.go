@@ -34,7 +34,7 @@ type Link struct {
 	// Kind is the rtnetlink kind (veth, bridge, vlan, bond, ...), or "device" for
 	// hardware and the loopback device.
 	Kind string
-	// Driver is the driver's name (ETHTOOL_GDRVINFO), or "" if there is none.
+	// Driver is the driver's name (ETHTOOL_GDRVINFO), or "" if none exists.
 	Driver string
 	// Parent is the parent device: a PCI address, "virtio2". It is empty for virtual devices,
 	// and before Linux 5.14, which first reports it.
@@ -86,7 +86,7 @@ type NetParam struct {
 	Fixed bool
 }
 
-// FindParam finds a parameter by name; ok is false if there is none.
+// FindParam finds a parameter by name; ok is false if none exists.
 func FindParam(params []NetParam, name string) (param NetParam, ok bool) {
 	for _, p := range params {
 		if p.Name == name {

@@ -163,7 +163,7 @@ func (j *checker) on(name string) bool {
 	return g.Default
 }
 
-// at returns the value at a path, or nil if there is none.
+// at returns the value at a path, or nil if none exists.
 func (j *checker) at(path ...string) any {
 	var v any = j.config
 	for _, name := range path {
@@ -191,13 +191,13 @@ func (j *checker) text(path ...string) string {
 	}
 }
 
-// span returns a duration, or 0 if there is none.
+// span returns a duration, or 0 if none exists.
 func (j *checker) span(path ...string) time.Duration {
 	d, _ := time.ParseDuration(j.text(path...))
 	return d
 }
 
-// number returns a number; ok is false if there is none.
+// number returns a number; ok is false if none exists.
 func (j *checker) number(path ...string) (n float64, ok bool) {
 	n, err := strconv.ParseFloat(j.text(path...), 64)
 	return n, err == nil

@@ -32,7 +32,7 @@ func floorDiv(a, b int64) int64 {
 }
 
 // statedTime returns the time at the end of a Started message, and its zone as
-// +0200; empty if there is none.
+// +0200; empty if none exists.
 func statedTime(message []byte) (at []byte, zone string) {
 	const clock = len("2026-11-20 23:58:28")
 	n := bytes.LastIndex(message, []byte(" at ")) + len(" at ")

@@ -260,7 +260,7 @@ func Children(all []Process, main int) []Process {
 }
 
 // OfService finds the main process of a program in a service, or else the program's only one.
-// It returns ErrStopped if there is none.
+// It returns ErrStopped if none exists.
 func OfService(ctx context.Context, h *host.Host, program, service string) (Process, error) {
 	all, err := Find(ctx, h, program)
 	if err != nil {

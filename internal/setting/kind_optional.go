@@ -201,7 +201,7 @@ type Exclusive interface {
 	RefusesZero(Setting) bool
 }
 
-// Counterpart returns the other setting of a pair; ok is false if there is none.
+// Counterpart returns the other setting of a pair; ok is false if none exists.
 func (k Kinds) Counterpart(s Setting) (twin Setting, ok bool) {
 	if t, is := k[s.Kind].(Exclusive); is {
 		return t.Counterpart(s)

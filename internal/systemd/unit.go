@@ -240,7 +240,7 @@ func instantiate(name, like string) string {
 	return before + "@" + Instance(like) + "." + after
 }
 
-// Instance returns the part between "@" and the suffix; "" if there is none.
+// Instance returns the part between "@" and the suffix; "" if none exists.
 func Instance(name string) string {
 	at, dot := strings.Index(name, "@"), strings.LastIndex(name, ".")
 	if at < 0 || dot < at {

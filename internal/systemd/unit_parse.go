@@ -85,7 +85,7 @@ func continues(s string) bool {
 
 // Command returns the arguments of a service's last ExecStart=, with specifiers
 // and variables replaced as in systemd.service(5), "Command lines", and its
-// location FILE:LINE; nil if there is none.
+// location FILE:LINE; nil if none exists.
 func (u *Unit) Command() (argv []string, at string) {
 	all := u.All("Service", "ExecStart")
 	if len(all) == 0 {

@@ -59,7 +59,7 @@ type Screen struct {
 	// Printed reports whether a document was printed.
 	Printed bool
 	// Call returns this process's command line, changed by a remedy, in sh syntax. It is nil
-	// if there is none.
+	// if none exists.
 	Call func(Remedy) string
 	// Example is a working call of the verb. It is printed if arguments are invalid and no
 	// remedy is known.

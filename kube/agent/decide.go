@@ -9,9 +9,9 @@ type Situation struct {
 	Boot, Decided string
 	// Heard reports whether the API server has answered; if not, Wanted is unknown.
 	Heard bool
-	// Wanted is the profile requested for the node; nil if there is none.
+	// Wanted is the profile requested for the node; nil if none exists.
 	Wanted *Wanted
-	// InForce is the selection in the node's journal; nil if there is none.
+	// InForce is the selection in the node's journal; nil if none exists.
 	InForce *InForce
 }
 

@@ -115,7 +115,7 @@ func (a *agent) look(ctx context.Context) error {
 }
 
 // follows carries out the node's object. left is the reason that a change of an earlier process
-// is still unfinished; nil if there is none.
+// is still unfinished; nil if none exists.
 func (a *agent) follows(ctx context.Context, left error) error {
 	var k kubelet.NodeKubelet
 	switch err := a.Client.Get(ctx, client.ObjectKey{Name: a.Node}, &k); {

@@ -135,7 +135,7 @@ func (m *Machine) ExternalMark() *meta.ManagedFieldsEntry {
 // externalField is the field of ExternalAnnotation in managed fields.
 const externalField = `{"f:metadata":{"f:annotations":{"f:` + ExternalAnnotation + `":{}}}}`
 
-// Set returns the name of the machine set that would replace the machine; "" if there is none.
+// Set returns the name of the machine set that would replace the machine; "" if none exists.
 func (m *Machine) Set() string {
 	if o := meta.GetControllerOf(m); o != nil && o.Kind == "MachineSet" {
 		return o.Name

@@ -28,7 +28,7 @@ const (
 )
 
 // rival returns which other controller owns the Tuned and Profile objects of this cluster; ""
-// if there is none.
+// if none exists.
 func rival(ctx context.Context, api client.Reader, namespace string, profiles []tuned.Profile) (string, error) {
 	for i := range profiles {
 		if who, controller := foreign(&profiles[i]); controller {
@@ -74,7 +74,7 @@ var kubeletClusterOperator = schema.GroupVersionKind{Group: "config.openshift.io
 
 const kubeletRivalClusterOperator = "machine-config"
 
-// machineConfigOperator returns the sign of that operator in this cluster; "" if there is none.
+// machineConfigOperator returns the sign of that operator in this cluster; "" if none exists.
 func machineConfigOperator(ctx context.Context, api client.Reader) (string, error) {
 	unknown := func(what string, err error) (string, error) {
 		return "", fmt.Errorf("whether another controller acts on KubeletConfig objects is not known: %s: %w", what, err)

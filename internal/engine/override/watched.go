@@ -88,8 +88,8 @@ func Shown(k setting.Kinds, s setting.Setting, v setting.Value) setting.Value {
 	return v
 }
 
-// ReadWatch reads the daemon's record in the state directory. It returns ErrNotWatched if there
-// is none for this boot. It refuses a record with unexpected content or of another user.
+// ReadWatch reads the daemon's record in the state directory. It returns ErrNotWatched if
+// none exists for this boot. It refuses a record with unexpected content or of another user.
 func ReadWatch(dir, bootID string) (*Watch, error) {
 	p := filepath.Join(dir, WatchFile)
 	f, err := os.OpenFile(p, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)

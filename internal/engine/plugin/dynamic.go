@@ -84,7 +84,7 @@ type Counters struct {
 	from bool
 }
 
-// Load returns the load since the previous sample; ok is false if there is none.
+// Load returns the load since the previous sample; ok is false if none exists.
 func (c *Counters) Load(now [2]uint64, elapsed time.Duration) (load [2]float64, ok bool) {
 	last, from := c.last, c.from
 	c.last, c.from = now, true

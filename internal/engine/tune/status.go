@@ -30,7 +30,7 @@ type Status struct {
 	Live        []int `json:"live"`
 	Interrupted []int `json:"interrupted,omitempty"`
 	// UnderWay is the process whose transaction is in progress, one of the interrupted ones;
-	// empty if there is none.
+	// empty if none exists.
 	UnderWay string  `json:"under_way,omitempty"`
 	Trials   []Trial `json:"trials,omitempty"`
 	// Asked are the values set one by one, on top of a selection, that are still in force.
@@ -49,7 +49,7 @@ type Status struct {
 	// for none.
 	Experiment *Leaseholder `json:"experiment,omitempty"`
 	// ExperimentUndo is the command that undoes the change of an experiment that was
-	// killed together with its watchdog; empty if there is none.
+	// killed together with its watchdog; empty if none exists.
 	ExperimentUndo string `json:"experiment_undo_command,omitempty"`
 }
 

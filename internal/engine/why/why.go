@@ -159,7 +159,7 @@ func (w *Why) Empty() bool {
 	return len(w.Claims)+len(w.Coupled)+len(w.Changes)+len(w.Within) == 0 && w.Wanted == nil && w.Kept == nil
 }
 
-// wanted verifies the selection in force. It returns nil if there is none.
+// wanted verifies the selection in force. It returns nil if none exists.
 func wanted(ctx context.Context, m *tune.Machine, s *journal.State) (*tune.Verification, error) {
 	p, _, err := m.InForce(ctx, s)
 	if err != nil || p == nil {

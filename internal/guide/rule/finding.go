@@ -61,7 +61,7 @@ type Finding struct {
 	// Reason is the reason that it is not applicable or unknown.
 	Reason string `json:"reason,omitempty"`
 	// Ask is the command that would determine an unknown finding; "" if the reason names one,
-	// or if there is none.
+	// or if none exists.
 	Ask string `json:"ask,omitempty"`
 	Why string `json:"why"`
 	// Because is the rule whose failure explains the failure of this one.

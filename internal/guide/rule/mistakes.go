@@ -145,7 +145,7 @@ func inputHint(name string, known []string) string {
 // versionForm is the form of a version.
 var versionForm = internaltext.LazyRegexp(`^[0-9]+([.~+-]?[0-9A-Za-z]+)*$`)
 
-// wrong describes the fault of a range. It returns "" if there is none.
+// wrong describes the fault of a range. It returns "" if none exists.
 func (v Range) wrong(products []string) string {
 	for key, version := range map[string]string{"from": v.From, "before": v.Before} {
 		if version != "" && !versionForm().MatchString(version) {

@@ -20,7 +20,7 @@ func (m *Measured) HeldBy() string {
 	return strings.Join(parts, " < ") + ", class " + string(m.Storage.Class)
 }
 
-// FitText describes the fit of the block sizes. It returns "" if there is none.
+// FitText describes the fit of the block sizes. It returns "" if none exists.
 func (m *Measured) FitText() string {
 	left := strings.Join(m.Unfitted, ", ")
 	if m.Fit == nil {

@@ -127,7 +127,7 @@ func (r *record) invalid(s *platform.Subject, now fact.Storage) string {
 	return r.retuned(s, now)
 }
 
-// changed describes the difference between the devices. It returns "" if there is none.
+// changed describes the difference between the devices. It returns "" if none exists.
 func changed(was, is fact.Storage) string {
 	if len(was.Layers) != len(is.Layers) {
 		return fmt.Sprintf("%d devices, and %d before", len(is.Layers), len(was.Layers))
@@ -147,7 +147,7 @@ func changed(was, is fact.Storage) string {
 }
 
 // retuned describes a setting of the devices' queues that changed since the record, which makes
-// it invalid. It returns "" if there is none.
+// it invalid. It returns "" if none exists.
 func (r *record) retuned(s *platform.Subject, now fact.Storage) string {
 	for _, l := range now.Layers {
 		prefix := "sysfs:/sys/block/" + l.Device + "/queue/"

@@ -34,7 +34,7 @@ type Verdict struct {
 	// Interval contains the effect with probability 1-alpha at all looks together. It is absent
 	// while unbounded.
 	Interval *[2]float64 `json:"effect_interval_ratio,omitempty"`
-	// More is the approximate number of visits until an answer, if there is none yet.
+	// More is the approximate number of visits until an answer, if none exists yet.
 	More int `json:"more_visits,omitempty"`
 }
 

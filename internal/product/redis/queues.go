@@ -20,7 +20,7 @@ import (
 type Queue struct {
 	Name   string `json:"name"`
 	Length int    `json:"length"`
-	// OldestS is the time that the next job has waited, in seconds: 0 if there is none, -1 if
+	// OldestS is the time that the next job has waited, in seconds: 0 if none exists, -1 if
 	// it has no time.
 	OldestS float64 `json:"oldest_s"`
 }

@@ -264,7 +264,7 @@ func (o *Finder) formatOf(set *source.Set, i int) (*logformat.Format, error) {
 const muchUnread = 0.05
 
 // Another returns advice on reading the unread lines, if they have another known format: the
-// server's log format may have changed in the middle of a log. It returns "" if there is none.
+// server's log format may have changed in the middle of a log. It returns "" if none exists.
 func (o *Finder) Another(r *logs.Result) string {
 	if float64(r.Unread.Lines) < muchUnread*float64(r.Unread.Lines+r.Requests+r.Others+r.Left) {
 		return ""

@@ -14,7 +14,7 @@ import (
 // Knee describes the search for the highest rate at which the thresholds are met.
 type Knee struct {
 	Answer Answer `json:"answer"`
-	// Rate is the highest rate that held in a fresh stage, or 0 if there is none.
+	// Rate is the highest rate that held in a fresh stage, or 0 if none exists.
 	Rate float64 `json:"rate_per_s"`
 	// Failed is the lowest rate above Rate that did not hold.
 	Failed float64     `json:"failed_per_s,omitempty"`

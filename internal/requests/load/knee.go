@@ -63,7 +63,7 @@ type search struct {
 	Stage func(rate float64, for_ Purpose) (Verdict, error)
 }
 
-// kneeResult is the outcome with its rates. A rate is 0 if there is none.
+// kneeResult is the outcome with its rates. A rate is 0 if none exists.
 type kneeResult struct {
 	Answer Answer
 	Rate   float64 // held in a fresh stage

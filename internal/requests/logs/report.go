@@ -48,7 +48,7 @@ type LogRead struct {
 	// Guessed describes what the lines do not prove about the format, or is empty.
 	Guessed string `json:"guessed,omitempty"`
 	// Duration is the source of the request's duration in the format, and DurationUnit its unit.
-	// Both are absent if there is none.
+	// Both are absent if none exists.
 	Duration     string `json:"duration,omitempty"`
 	DurationUnit string `json:"duration_unit,omitempty"`
 	// UnitUnknown is a duration in JSON lines that is not read because its unit is unknown.

@@ -138,7 +138,7 @@ var requestClasses = func() (c [10][]byte) {
 	return c
 }()
 
-// Of returns the dimension's value in a request, or an empty value if there is none.
+// Of returns the dimension's value in a request, or an empty value if none exists.
 func (d *Dimension) Of(r *Request) []byte {
 	switch d.kind {
 	case ofField:

@@ -195,7 +195,7 @@ func (k *Killer) family(tid int) []int {
 	return list
 }
 
-// status returns a number in /proc/PID/status (proc_pid_status(5)), or 0 if there is none.
+// status returns a number in /proc/PID/status (proc_pid_status(5)), or 0 if none exists.
 func status(pid int, field string) int {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(text)) {

@@ -257,7 +257,7 @@ func (v *Visit) Check(ctx context.Context, want kubelet.Want) error {
 }
 
 // Recover finishes or rolls back, on the node, the change of an earlier process; it returns nil
-// if there is none. It uses the API server only to verify the kubelet, and leaves the cordon to
+// if none exists. It uses the API server only to verify the kubelet, and leaves the cordon to
 // Run and Uncordon.
 func (v *Visit) Recover(ctx context.Context) (*Report, error) { return v.Node.Recover(ctx) }
 

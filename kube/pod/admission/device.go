@@ -286,7 +286,7 @@ func (c *choices) one(n int) int {
 	return c.made[c.at-1]
 }
 
-// next sets the answers of the next round. It returns false if there is none.
+// next sets the answers of the next round. It returns false if none exists.
 func (c *choices) next() bool {
 	c.at = 0
 	for len(c.made) > 0 {

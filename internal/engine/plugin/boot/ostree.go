@@ -103,7 +103,7 @@ func (k bootc) plan(_ context.Context, _ *plugin.Request, o profile.Option, want
 const sourceKey = "x-options-source-fettle"
 
 // read returns the arguments of fettle's source: from the staged deployment, a GVariant
-// dictionary of strings, or if there is none from the entry of the booted one.
+// dictionary of strings, or if none exists from the entry of the booted one.
 func (k bootc) read(context.Context) (setting.Value, error) {
 	b, err := k.host.Files.ReadFile("/run/ostree/staged-deployment")
 	if err == nil {

@@ -102,7 +102,7 @@ func TestHoldOnThisMachine(t *testing.T) {
 	ours, other := NewPMQoS(h), NewPMQoS(h)
 	before := effective(t, ours)
 	if n, err := strconv.Atoi(before); err != nil || n < 100 {
-		root.Missing(t, "somebody else holds a latency of %s µs on this machine (see who has /dev/cpu_dma_latency open)", before)
+		root.Missing(t, "another process holds a latency of %s µs on this machine (see who has /dev/cpu_dma_latency open)", before)
 	}
 	write := func(k setting.Kind, v setting.Value, want string) {
 		t.Helper()

@@ -103,14 +103,14 @@ func FuzzParseLatency(f *testing.F) {
 		case l.none && l.text == "":
 		case l.text == "n/a":
 			if !na {
-				t.Errorf("%q gives n/a where that is no value", value)
+				t.Errorf("%q gives n/a, which is not a value here", value)
 			}
 		case l.text != "":
 			if err != nil || n < 0 || n > math.MaxInt32 {
 				t.Errorf("%q gives %q", value, l.text)
 			}
 		case reason == "" && !wrong:
-			t.Errorf("%q gives nothing, and nobody is told why", value)
+			t.Errorf("%q gives nothing, without a reason", value)
 		}
 	})
 }

@@ -67,7 +67,7 @@ func (t *Tally) add(o *Tally) {
 // Slice holds the requests that were due in a short period of time.
 type Slice struct {
 	From, To time.Duration
-	Stage    int // of the schedule; 0 if there is none
+	Stage    int // of the schedule; 0 if none exists
 	Tally
 	// CPU is the share of its processors that this process used, Wanted the share that it used or
 	// waited for, which may exceed 1. Both are 0 if not measured.
@@ -247,7 +247,7 @@ func (s *Slice) Median() (float64, bool) {
 	return seconds(s.latency.ValueAtPercentile(50)), true
 }
 
-// Percentile returns a percentile of the latency in seconds, or 0 if there is none.
+// Percentile returns a percentile of the latency in seconds, or 0 if none exists.
 func (s *Slice) Percentile(p float64) float64 {
 	if s.latency == nil {
 		return 0

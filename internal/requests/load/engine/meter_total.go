@@ -85,7 +85,7 @@ func (t *Total) Latency() Times { return times(t.latency) }
 // generators that wait for each answer before they look at the clock again.
 func (t *Total) Service() Times { return times(t.service) }
 
-// Percentile returns a percentile of the latency in seconds, or 0 if there is none.
+// Percentile returns a percentile of the latency in seconds, or 0 if none exists.
 func (t *Total) Percentile(p float64) float64 {
 	if t.latency.TotalCount() == 0 {
 		return 0
