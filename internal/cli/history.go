@@ -76,7 +76,7 @@ func (a *app) history(ctx context.Context) error {
 		return m.Unreadable(err)
 	}
 	doc := History{Schema: "fettle/history/v1", Transactions: []HistoryItem{}}
-	g := ui.Grid{Head: []string{"", "time", "who", "what", "values", "result"}}
+	g := ui.Grid{Columns: ui.Columns("", "time", "who", "what", "values", "result")}
 	for _, t := range txs {
 		it := historyItem(t, txs)
 		doc.Transactions = append(doc.Transactions, it)

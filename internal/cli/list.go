@@ -60,7 +60,7 @@ func (a *app) list(ctx context.Context) error {
 		}
 	}
 	doc := ProfileList{Schema: "fettle/list/v1", Profiles: []ListProfile{}}
-	g := ui.Grid{Head: []string{"", "profile", "summary", "from"}}
+	g := ui.Grid{Columns: ui.Columns("", "profile", "summary", "from")}
 	for _, s := range sums {
 		p := ListProfile{Name: s.Name, Summary: s.Summary, Path: s.Path, Builtin: s.Builtin, Active: active[s.Name]}
 		mark, from := "", "installed"
@@ -107,7 +107,7 @@ type ListOption struct {
 
 func (a *app) listPlugins() error {
 	doc := PluginList{Schema: "fettle/plugins/v1", Plugins: []ListPlugin{}}
-	g := ui.Grid{Head: []string{"plug-in", "option", "default", "what it does"}}
+	g := ui.Grid{Columns: ui.Columns("plug-in", "option", "default", "what it does")}
 	for _, p := range table.All {
 		lp := ListPlugin{Name: p.Name, Doc: p.Doc, Devices: p.Devices != nil, Options: []ListOption{}}
 		g.Rows = append(g.Rows, []string{p.Name, "", "", p.Doc})

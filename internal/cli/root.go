@@ -142,7 +142,7 @@ even after a crash.`,
 	f.StringVar(&a.root, "root", "", "read another machine: a directory (sosreport, fixture) or an archive made by fettle facts --archive")
 	f.StringVar(&a.stateFlag, "state-dir", "", "where journal and selection are (default /var/lib/fettle)")
 	f.StringArrayVar(&a.profileDirs, "profile-dir", nil, "also search DIR for profiles; repeatable, the last one wins; with --root a path inside that tree")
-	cliutil.Root(root, &a.output)
+	cliutil.Root(root, a.screen, &a.output)
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		if more := strings.Fields(c.Annotations[moreFormats]); len(more) > 0 {

@@ -93,7 +93,7 @@ func (a *app) runsList(c *cobra.Command) error {
 
 // listRuns returns a table of runs.
 func listRuns(runs []ListedRun) *ui.Grid {
-	g := &ui.Grid{Head: []string{"run", "began", "state", "verdict", "command"}}
+	g := &ui.Grid{Columns: ui.Columns("run", "began", "state", "verdict", "command")}
 	for _, r := range runs {
 		verdict := r.Verdict
 		if r.VerdictNow != "" {

@@ -109,7 +109,7 @@ func (a *app) scheduleList(file string) error {
 		fmt.Fprintf(a.screen.Out, "%s has no entries\n", file)
 		return nil
 	}
-	g := ui.Grid{Head: []string{"line", "calendar", "profiles", "began", "next", ""}}
+	g := ui.Grid{Columns: ui.Columns("line", "calendar", "profiles", "began", "next", "")}
 	for _, e := range doc.Entries {
 		holds := ""
 		if e.InForce {

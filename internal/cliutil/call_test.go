@@ -14,7 +14,7 @@ import (
 func limited([]string) *cobra.Command {
 	var output string
 	root := &cobra.Command{Use: "prog", Long: "It does things."}
-	Root(root, &output)
+	Root(root, &ui.Screen{}, &output)
 	run := func(*cobra.Command, []string) error { return nil }
 	one := &cobra.Command{Use: "one FILE", Args: cobra.ExactArgs(1), RunE: run}
 	f := one.Flags()
@@ -78,7 +78,7 @@ func TestCalls(t *testing.T) {
 func related([]string) *cobra.Command {
 	var output string
 	root := &cobra.Command{Use: "prog", Long: "It does things."}
-	Root(root, &output)
+	Root(root, &ui.Screen{}, &output)
 	c := &cobra.Command{Use: "one", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return nil }}
 	f := c.Flags()
 	f.Bool("full", false, "")

@@ -20,8 +20,8 @@ import (
 
 // Root sets up the root of a tree of commands: errors are returned and not printed, unknown
 // verbs are rejected, and a call without arguments prints the help. --output is stored in
-// *output.
-func Root(c *cobra.Command, output *string) {
+// *output, --wide in s.
+func Root(c *cobra.Command, s *ui.Screen, output *string) {
 	c.Long += "\n\nExit codes:\n" + exitCodes()
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.Args = KnownVerb
@@ -34,6 +34,7 @@ func Root(c *cobra.Command, output *string) {
 		return flagError(c, err)
 	})
 	c.PersistentFlags().StringVarP(output, "output", "o", "table", "table, json, yaml or markdown")
+	c.PersistentFlags().BoolVar(&s.Wide, "wide", false, "print all columns of tables, and nothing cut or wrapped")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml", "markdown"}, cobra.ShellCompDirectiveNoFileComp))
 }
 

@@ -15,7 +15,7 @@ import (
 func tree() *cobra.Command {
 	var output string
 	root := &cobra.Command{Use: "prog", Long: "It does things."}
-	Root(root, &output)
+	Root(root, &ui.Screen{}, &output)
 	run := func(*cobra.Command, []string) error { return nil }
 	root.AddCommand(
 		&cobra.Command{Use: "one FILE", Args: cobra.ExactArgs(1), RunE: run},

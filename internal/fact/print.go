@@ -17,7 +17,7 @@ func PrintBrief(s *ui.Screen, lines []Line) {
 
 // PrintSelection prints facts as a table.
 func PrintSelection(s *ui.Screen, f *Selection) {
-	g := ui.Grid{Head: []string{"fact", "value", "from"}}
+	g := ui.Grid{Columns: ui.Columns("fact", "value", "from")}
 	for _, it := range f.List() {
 		v := fmt.Sprint(it.Value)
 		switch {

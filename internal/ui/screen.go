@@ -49,7 +49,9 @@ type Screen struct {
 	Color bool
 	// Width is the terminal width in columns, or 0 without a terminal.
 	Width int
-	tty   *os.File // the terminal of standard output
+	// Wide prints all columns of tables, and nothing cut or wrapped (--wide).
+	Wide bool
+	tty    *os.File // the terminal of standard output
 	// framed reports whether Frame has switched to the alternate screen.
 	framed bool
 	// Messages are the messages on Err, for JSON output.

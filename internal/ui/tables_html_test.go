@@ -7,7 +7,7 @@ import (
 
 func TestTablesHTML(t *testing.T) {
 	var b strings.Builder
-	x := Tables{Title: "a <b>", Verdict: "not met\x1b[31m", Mark: MarkBad, Lines: []string{"one & two"}, Tables: []TitledGrid{{"times", Grid{Head: []string{"what"}, Rows: [][]string{{"<script>alert(1)</script>"}, {"\xff"}}}}}}
+	x := Tables{Title: "a <b>", Verdict: "not met\x1b[31m", Mark: MarkBad, Lines: []string{"one & two"}, Tables: []TitledGrid{{"times", Grid{Columns: Columns("what"), Rows: [][]string{{"<script>alert(1)</script>"}, {"\xff"}}}}}}
 	if err := x.HTML(&b); err != nil {
 		t.Fatal(err)
 	}

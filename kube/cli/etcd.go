@@ -275,7 +275,7 @@ func size(n uint64) string { return unit.Size(n).Human() }
 // printDefragment prints a plan. In data formats it is printed with the result.
 func (a *app) printDefragment(p *etcd.Plan) {
 	if !a.data() {
-		g := ui.Grid{Head: []string{"ORDER", "MEMBER", "ID", "ROLE", "DATABASE", "IN USE", "FREE", "ABOVE THE LIMITS"}}
+		g := ui.Grid{Columns: ui.Columns("ORDER", "MEMBER", "ID", "ROLE", "DATABASE", "IN USE", "FREE", "ABOVE THE LIMITS")}
 		for i, s := range p.Steps {
 			role, above, free := "follower", "no", s.DatabaseBytes-s.InUseBytes
 			if s.Leader {
@@ -304,7 +304,7 @@ func (a *app) printDefragment(p *etcd.Plan) {
 
 // printDefragmented prints what was done.
 func (a *app) printDefragmented(r *etcd.Result) {
-	g := ui.Grid{Head: []string{"MEMBER", "BEFORE", "AFTER", "TOOK", ""}}
+	g := ui.Grid{Columns: ui.Columns("MEMBER", "BEFORE", "AFTER", "TOOK", "")}
 	for _, d := range r.Done {
 		took := fmt.Sprintf("%.2f s", d.DurationS)
 		if d.Skipped != "" {

@@ -163,7 +163,7 @@ func (a *app) printHealth(doc *MachineHealth) {
 		}
 		line("%s: %d of %d healthy; %s", c.Check, c.Healthy, c.Expected, strings.Join(c.Words[:1], ""))
 		if len(c.Machines) > 0 {
-			g := ui.Grid{Head: []string{"MACHINE", "NODE", "STATE", "WHY"}}
+			g := ui.Grid{Columns: ui.Columns("MACHINE", "NODE", "STATE", "WHY")}
 			for _, m := range c.Machines {
 				g.Rows = append(g.Rows, []string{m.Machine, dash(m.Node), m.State, m.Why})
 			}

@@ -239,7 +239,7 @@ func (a *app) printKubeletPlan(p kubelet.Plan) {
 				line("! %s", text)
 			}
 		}
-		g := ui.Grid{Head: []string{"ORDER", "NODE", "TAKES", "SETTINGS", "WHY NOT"}}
+		g := ui.Grid{Columns: ui.Columns("ORDER", "NODE", "TAKES", "SETTINGS", "WHY NOT")}
 		for _, n := range pool.Nodes {
 			order := "-"
 			if n.Order > 0 {

@@ -114,7 +114,7 @@ func newLoadMirror(m *load.Mirror, file string) *LoadMirror {
 
 func (a *app) printMirror(d *LoadMirror) {
 	fmt.Fprintf(a.screen.Out, "%s with %s in %s\n\n", text.Count(d.Namespaces, "namespace"), text.Count(d.Objects, "object"), d.File)
-	g := ui.Grid{Head: []string{"namespaces", "each has"}}
+	g := ui.Grid{Columns: ui.Columns("namespaces", "each has")}
 	for _, s := range d.Spaces {
 		var words []string
 		for _, k := range s.Kinds {
@@ -132,7 +132,7 @@ func (a *app) printMirror(d *LoadMirror) {
 	g.Write(a.screen)
 	if len(d.Left) > 0 {
 		fmt.Fprintln(a.screen.Out)
-		g = ui.Grid{Head: []string{"not mirrored", "number", "because"}}
+		g = ui.Grid{Columns: ui.Columns("not mirrored", "number", "because")}
 		for _, l := range d.Left {
 			g.Rows = append(g.Rows, []string{l.Kind, fmt.Sprint(l.Count), l.Why})
 		}

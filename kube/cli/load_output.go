@@ -208,7 +208,7 @@ func toSecond(n int64) string {
 
 // tables returns the tables that are not empty.
 func (x *LoadRun) tables() []ui.TitledGrid {
-	times := ui.Grid{Head: []string{"time", "number", "p50", "p95", "p99", "max"}}
+	times := ui.Grid{Columns: ui.Columns("time", "number", "p50", "p95", "p99", "max")}
 	row := func(what string, t engine.Times) {
 		if t.N > 0 {
 			times.Rows = append(times.Rows, []string{what, fmt.Sprint(t.N), unit.FormatSeconds(t.P50S), unit.FormatSeconds(t.P95S), unit.FormatSeconds(t.P99S), unit.FormatSeconds(t.MaxS)})
@@ -221,7 +221,7 @@ func (x *LoadRun) tables() []ui.TitledGrid {
 	row("pod scheduled"+toSecond(x.Times.WholeSeconds.Scheduled), x.Times.Scheduled)
 	row("pod ready"+toSecond(x.Times.WholeSeconds.Ready), x.Times.Ready)
 
-	calls := ui.Grid{Head: []string{"by the API server's metrics", "calls", "p50", "p99", "objective", "verdict"}}
+	calls := ui.Grid{Columns: ui.Columns("by the API server's metrics", "calls", "p50", "p99", "objective", "verdict")}
 	if s := x.Servers; s != nil {
 		for i, c := range s.Calls {
 			if i < shownCalls || c.Verdict == "missed" {
@@ -238,7 +238,7 @@ func (x *LoadRun) tables() []ui.TitledGrid {
 		}
 	}
 
-	gates := ui.Grid{Head: []string{"expected", "verdict", "measured"}}
+	gates := ui.Grid{Columns: ui.Columns("expected", "verdict", "measured")}
 	for _, gate := range x.Gates {
 		word := verdictNotMet
 		switch {

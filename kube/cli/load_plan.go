@@ -243,7 +243,7 @@ func (a *app) printPlan(d *LoadPlan) {
 		pods += fmt.Sprintf(" and %d more on each node", d.PerNode)
 	}
 	fmt.Fprintf(a.screen.Out, "%s, %s, %s in etcd; %s to wait for%s\n\n", text.Count(d.Objects, "object"), pods, unit.Size(d.EtcdBytes).Human(), text.Count(d.Steps, "step"), d.actions())
-	g := ui.Grid{Head: []string{"kind", "objects", "in etcd"}}
+	g := ui.Grid{Columns: ui.Columns("kind", "objects", "in etcd")}
 	for _, k := range d.Kinds {
 		name := k.Kind + " " + k.APIVersion
 		for _, m := range d.Missing {
@@ -261,7 +261,7 @@ func (a *app) printPlan(d *LoadPlan) {
 		return
 	}
 	fmt.Fprintln(a.screen.Out)
-	g = ui.Grid{Head: []string{"there will be", "number", "maximum", "verdict", "source"}}
+	g = ui.Grid{Columns: ui.Columns("there will be", "number", "maximum", "verdict", "source")}
 	for _, l := range d.Limits {
 		word, what := "within", l.What
 		if l.Over {

@@ -95,7 +95,7 @@ func (a *app) loadStatus(ctx context.Context, o *loadOptions) error {
 		a.screen.Say("there are no runs in %s", s.Dir)
 		return nil
 	}
-	g := ui.Grid{Head: []string{"run", "phase", "objects", "there", "failed", "removed", "kept", "file"}}
+	g := ui.Grid{Columns: ui.Columns("run", "phase", "objects", "there", "failed", "removed", "kept", "file")}
 	for _, r := range doc.Runs {
 		there := r.Created + r.Unnoted
 		if r.Phase != string(loadrun.Undone) {

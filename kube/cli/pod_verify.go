@@ -102,7 +102,7 @@ func printVerified(s *ui.Screen, d *kubepod.Document) {
 		fmt.Fprintf(s.Out, "\n%s\n", text)
 	}
 	heading("Checks")
-	g := ui.Grid{Head: []string{"CONTAINER", "CHECK", "RESULT", "BECAUSE"}, Color: func(row, col int) string {
+	g := ui.Grid{Columns: ui.Columns("CONTAINER", "CHECK", "RESULT", "BECAUSE"), Color: func(row, col int) string {
 		if col != 2 {
 			return ""
 		}
@@ -114,7 +114,7 @@ func printVerified(s *ui.Screen, d *kubepod.Document) {
 	g.Write(s)
 
 	heading("Processes")
-	g = ui.Grid{Head: []string{"CONTAINER", "PID", "NAME", "THREADS", "ALLOWED CPUS"}}
+	g = ui.Grid{Columns: ui.Columns("CONTAINER", "PID", "NAME", "THREADS", "ALLOWED CPUS")}
 	for _, c := range d.Containers {
 		for _, p := range c.Processes {
 			g.Rows = append(g.Rows, []string{c.Name, fmt.Sprint(p.PID), p.Name, fmt.Sprint(p.Threads), p.CPUs})
@@ -124,7 +124,7 @@ func printVerified(s *ui.Screen, d *kubepod.Document) {
 
 	if len(d.Left.Resources) > 0 {
 		heading("Left for other pods")
-		g = ui.Grid{Head: []string{"RESOURCE", "ALLOCATABLE", "REQUESTED", "LEFT"}}
+		g = ui.Grid{Columns: ui.Columns("RESOURCE", "ALLOCATABLE", "REQUESTED", "LEFT")}
 		for _, r := range d.Left.Resources {
 			g.Rows = append(g.Rows, []string{r.Name, r.Allocatable, r.Requested, r.Left})
 		}

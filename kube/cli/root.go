@@ -108,7 +108,7 @@ Beside those below there are --as, --as-group, --as-uid,
 	}
 	root.SetVersionTemplate("kubectl-fettle {{.Version}}\n")
 	a.kube.flags(root.PersistentFlags())
-	cliutil.Root(root, &a.output)
+	cliutil.Root(root, a.screen, &a.output)
 	root.SetOut(a.screen.Out)
 	for _, v := range verbs {
 		root.AddCommand(v.command(a))

@@ -119,7 +119,7 @@ func printScale(s *ui.Screen, p *scale.Plan) {
 	fmt.Fprintf(s.Out, "%s to %d\n", text.Count(p.From, "machine"), p.To)
 	if len(p.Steps) > 0 {
 		fmt.Fprintln(s.Out)
-		g := ui.Grid{Head: []string{"STEP", "MACHINE SET", "ZONE", "MACHINES", "THEN WAIT UNTIL", "AT MOST", "REMEDIATION"}}
+		g := ui.Grid{Columns: ui.Columns("STEP", "MACHINE SET", "ZONE", "MACHINES", "THEN WAIT UNTIL", "AT MOST", "REMEDIATION")}
 		for i, x := range p.Steps {
 			for j, r := range x.Sets {
 				row := []string{"", r.Set, cmp.Or(r.Zone, "not known"), fmt.Sprintf("%d to %d", r.From, r.To), "", "", ""}

@@ -220,7 +220,7 @@ func only(doc *nodestatus.Document, names []string) error {
 func (a *app) printStatus(doc nodestatus.Document, named bool) {
 	s := a.screen
 	g := ui.Grid{
-		Head: []string{"NODE", "WANTED", "APPLIED", "STANDING", "RULE"},
+		Columns: ui.Columns("NODE", "WANTED", "APPLIED", "STANDING", "RULE"),
 		Color: func(row, col int) string {
 			if col != 3 {
 				return ""
@@ -336,7 +336,7 @@ func together(nodes []nodestatus.Node, said func(*nodestatus.Node) []string) []s
 
 // printHistory prints the switches of nodes.
 func (a *app) printHistory(nodes []nodestatus.Node) {
-	g := ui.Grid{Head: []string{"NODE", "SINCE", "FROM", "TO", "BY", "WHY"}}
+	g := ui.Grid{Columns: ui.Columns("NODE", "SINCE", "FROM", "TO", "BY", "WHY")}
 	for _, n := range nodes {
 		for _, x := range n.History {
 			to := dash(x.To)

@@ -127,7 +127,7 @@ func (p *TunedPreview) refused() error {
 func (a *app) printPreview(doc TunedPreview) {
 	line := a.line
 	line("%s: %d would get another profile", text.Count(len(doc.Nodes), "node"), doc.Changed)
-	g := ui.Grid{Head: []string{"NODE", "NOW", "WOULD GET", "RULE"}}
+	g := ui.Grid{Columns: ui.Columns("NODE", "NOW", "WOULD GET", "RULE")}
 	for _, n := range doc.Nodes {
 		g.Rows = append(g.Rows, []string{n.Node, dash(n.Now), dash(n.Would), n.Rule})
 	}

@@ -135,7 +135,7 @@ func (a *app) printUninstall(d *operator.Document) {
 		return
 	}
 	line("kubelet settings of %s: each kubelet is started again, where it is needed after a drain", text.Count(len(d.Kubelets), "node"))
-	g := ui.Grid{Head: []string{"POOL", "NODES", "AT ONCE"}}
+	g := ui.Grid{Columns: ui.Columns("POOL", "NODES", "AT ONCE")}
 	left := len(d.Kubelets)
 	for _, p := range d.Pools {
 		g.Rows = append(g.Rows, []string{p.Name, fmt.Sprint(p.Nodes), p.MaxUnavailable})

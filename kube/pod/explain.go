@@ -158,7 +158,7 @@ func (w *writer) containers() {
 			continue
 		}
 		w.title(title)
-		g := ui.Grid{Head: []string{"CONTAINER", "KIND", "CPUS", "NUMA", "MEMORY", "DEVICES", "BECAUSE"}}
+		g := ui.Grid{Columns: ui.Columns("CONTAINER", "KIND", "CPUS", "NUMA", "MEMORY", "DEVICES", "BECAUSE")}
 		for _, x := range c.Containers {
 			cpus := "shared"
 			if x.CPUs != "" {
@@ -238,7 +238,7 @@ func (w *writer) hints() {
 
 func (w *writer) alignment(title string, al *admission.AlignmentDoc) {
 	w.title(title)
-	g := ui.Grid{Head: []string{"MANAGER", "RESOURCE", "NUMA NODES (* PREFERRED)", "BECAUSE"}}
+	g := ui.Grid{Columns: ui.Columns("MANAGER", "RESOURCE", "NUMA NODES (* PREFERRED)", "BECAUSE")}
 	for _, a := range al.Answers {
 		resource := a.Resource
 		if resource == "" {
@@ -294,7 +294,7 @@ func (w *writer) pages() {
 		return
 	}
 	w.title("Huge pages")
-	g := ui.Grid{Head: []string{"RULE", "RESULT", "BECAUSE"}}
+	g := ui.Grid{Columns: ui.Columns("RULE", "RESULT", "BECAUSE")}
 	for _, r := range w.d.Pages {
 		g.Rows = append(g.Rows, []string{r.Rule, r.Result, r.Why})
 	}
@@ -315,7 +315,7 @@ func (w *writer) advice() {
 		return
 	}
 	w.title("What to change, that first which changes the least")
-	g := ui.Grid{Head: []string{"WHERE", "CHANGE", "THEN"}}
+	g := ui.Grid{Columns: ui.Columns("WHERE", "CHANGE", "THEN")}
 	for _, a := range w.d.Advice {
 		g.Rows = append(g.Rows, []string{a.Where, a.Change, a.Then})
 	}

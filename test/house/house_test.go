@@ -42,7 +42,7 @@ var districts = []district{
 	{path: "internal/stats", layer: 0, budget: budget{1, 650, 25}},
 	{path: "internal/text", layer: 0, budget: budget{1, 320, 18}},
 	{path: "internal/host", layer: 0, budget: budget{1, 7960, 98}},
-	{path: "internal/ui", layer: 0, budget: budget{1, 1000, 55}},
+	{path: "internal/ui", layer: 0, budget: budget{1, 1290, 61}},
 	{path: "internal/peak", layer: 0, budget: budget{1, 190, 3}},
 	{path: "internal/resident", layer: 0, budget: budget{1, 110, 2}},
 	{path: "profiles", layer: 0, budget: budget{1, 70, 3}},

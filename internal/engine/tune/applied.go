@@ -104,7 +104,7 @@ func PrintVerification(s *ui.Screen, v *Verification, all bool) {
 		}
 	}
 	if len(rows) > 0 {
-		g := ui.Grid{Head: []string{"setting", "wanted", "now", "verdict", "why", "from"}}
+		g := ui.Grid{Columns: ui.Columns("setting", "wanted", "now", "verdict", "why", "from")}
 		groups := families(rows, all)
 		for _, f := range groups {
 			st := f[0]
@@ -168,8 +168,8 @@ func TransactionWords(ids []int) string {
 // PrintUndone prints what an undo kept or could not restore, and counts.
 func PrintUndone(s *ui.Screen, u *Undone) {
 	n, ended := map[journal.EntryState]int{}, 0
-	away := ui.Grid{Head: []string{"setting", "was to be", "why not"}}
-	g := ui.Grid{Head: []string{"setting", "stays at", "instead of", "why"}}
+	away := ui.Grid{Columns: ui.Columns("setting", "was to be", "why not")}
+	g := ui.Grid{Columns: ui.Columns("setting", "stays at", "instead of", "why")}
 	for _, v := range u.Values {
 		if v.State == journal.KeptNow && v.Found == v.To {
 			continue // kept with the setting it depends on, and has its old value

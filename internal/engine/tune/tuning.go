@@ -116,7 +116,7 @@ func familyName(f []Step) string {
 // PrintPlan prints what a plan would write, and what it would not write and why. all also
 // prints the settings that have their value already, and each device separately.
 func PrintPlan(s *ui.Screen, p *Plan, all bool) {
-	g := ui.Grid{Head: []string{"setting", "now", "", "wanted", "from"}}
+	g := ui.Grid{Columns: ui.Columns("setting", "now", "", "wanted", "from")}
 	var changes, others []Step
 	same := 0
 	for _, st := range p.Steps {
@@ -176,7 +176,7 @@ func writeOthers(s *ui.Screen, head string, steps []Step, all bool) {
 	if len(steps) == 0 {
 		return
 	}
-	grid := ui.Grid{Head: []string{head, "verdict", "why", "from"}}
+	grid := ui.Grid{Columns: ui.Columns(head, "verdict", "why", "from")}
 	groups := families(steps, all)
 	for _, f := range groups {
 		st := f[0]

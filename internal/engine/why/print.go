@@ -18,7 +18,7 @@ func Print(s *ui.Screen, w *Why) {
 		now = fmt.Sprintf("%s … (%d lines)", first, strings.Count(strings.TrimSuffix(now, "\n"), "\n")+1)
 	}
 	fmt.Fprintf(out, "%s = %s\n", w.Setting, ui.Printable(now))
-	g := ui.Grid{Head: []string{"who", "wants", "where", ""}}
+	g := ui.Grid{Columns: ui.Columns("who", "wants", "where", "")}
 	for i, c := range w.Claims {
 		note := claimNote(c)
 		if i == len(w.Claims)-1 && c.Certain() {

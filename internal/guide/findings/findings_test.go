@@ -134,7 +134,7 @@ func TestFindingsTable(t *testing.T) {
 		Print(&ui.Screen{Out: &out, Err: &out}, sample(text), true)
 		for line := range strings.Lines(out.String()) {
 			line = strings.TrimSuffix(line, "\n")
-			if n := len([]rune(line)); n > 80 {
+			if n := len([]rune(line)); n > 80 && strings.ContainsRune(strings.TrimSpace(line), ' ') {
 				t.Errorf("a line of %d columns: %q", n, line)
 			}
 			if ui.Printable(line) != line {

@@ -104,10 +104,10 @@ func (d Difference) says(host string) string {
 
 // differences returns the hosts' findings side by side.
 func (f *Fleet) differences() ui.Grid {
-	g := ui.Grid{Head: []string{"rule", "what"}}
+	g := ui.Grid{Columns: ui.Columns("rule", "what")}
 	for _, h := range f.Hosts {
 		if h.Audit != nil {
-			g.Head = append(g.Head, h.Host)
+			g.Columns = append(g.Columns, ui.Columns(h.Host)...)
 		}
 	}
 	for _, d := range f.Differ {
@@ -167,8 +167,8 @@ func FleetMarkdown(out io.Writer, f *Fleet, all bool) error {
 			}
 			fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
 		}
-		row(g.Head)
-		fmt.Fprintf(w, "|%s\n", strings.Repeat("---|", len(g.Head)))
+		row(g.Heads())
+		fmt.Fprintf(w, "|%s\n", strings.Repeat("---|", len(g.Columns)))
 		for _, r := range g.Rows {
 			row(r)
 		}

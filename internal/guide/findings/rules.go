@@ -10,7 +10,7 @@ import (
 
 // PrintRules prints a catalog, a line for each of its parts.
 func PrintRules(s *ui.Screen, rules []*rule.Rule, tables []*rule.Table, evidence []*rule.Evidence) {
-	g := ui.Grid{Head: []string{"id", "kind", "platforms", "what", "source"}}
+	g := ui.Grid{Columns: ui.Columns("id", "kind", "platforms", "what", "source")}
 	for _, r := range rules {
 		kind := string(r.Severity)
 		if r.Reminder {
@@ -104,9 +104,9 @@ func PrintTable(s *ui.Screen, t *rule.Table) {
 		if e.Why != "" {
 			fmt.Fprintln(s.Out, ui.Printable(e.Why))
 		}
-		g := ui.Grid{Head: []string{""}}
+		g := ui.Grid{Columns: ui.Columns("")}
 		for _, c := range t.Columns {
-			g.Head = append(g.Head, c.Name)
+			g.Columns = append(g.Columns, ui.Columns(c.Name)...)
 		}
 		for _, r := range e.Rows {
 			row := []string{r.Key}

@@ -41,7 +41,7 @@ func Print(s *ui.Screen, r *Result) {
 	}
 	fmt.Fprintf(s.Out, "%s for %s\n", title, ui.Printable(words))
 	ui.Heading(s, "values")
-	g := ui.Grid{Head: []string{"of", "what", "value", "why", "source"}}
+	g := ui.Grid{Columns: ui.Columns("of", "what", "value", "why", "source")}
 	group := ""
 	for _, v := range r.Values {
 		of := v.Group
@@ -58,7 +58,7 @@ func Print(s *ui.Screen, r *Result) {
 	g.Write(s)
 	if len(r.Limits) > 0 {
 		ui.Heading(s, "limits, tightest first")
-		g := ui.Grid{Head: []string{"limit", "needed", "of", "used", "fits"}}
+		g := ui.Grid{Columns: ui.Columns("limit", "needed", "of", "used", "fits")}
 		for _, l := range r.Limits {
 			used, fits := fmt.Sprintf("%.1f %%", l.UsedPercent), l.Fits
 			if l.Over { // just over is not 100.0 % and 1.0 times
@@ -77,7 +77,7 @@ func Print(s *ui.Screen, r *Result) {
 	}
 	for _, b := range r.Budgets {
 		ui.Heading(s, b.Name)
-		g := ui.Grid{Head: []string{"part", b.Unit}}
+		g := ui.Grid{Columns: ui.Columns("part", b.Unit)}
 		for _, p := range b.Parts {
 			g.Rows = append(g.Rows, []string{p.Name, number(p.Amount)})
 		}
@@ -86,7 +86,7 @@ func Print(s *ui.Screen, r *Result) {
 	}
 	if len(r.Choices) > 0 {
 		ui.Heading(s, "storage")
-		g := ui.Grid{Head: []string{"for", "take", "why", "not"}}
+		g := ui.Grid{Columns: ui.Columns("for", "take", "why", "not")}
 		for _, c := range r.Choices {
 			var not []string
 			for _, o := range c.Options {
@@ -141,9 +141,9 @@ func reportArtefacts(s *ui.Screen, r *Result) {
 	} else {
 		ui.Heading(s, "files (--write DIR writes them, --output json prints them)")
 	}
-	g := ui.Grid{Head: []string{"file", "what", "checked against"}}
+	g := ui.Grid{Columns: ui.Columns("file", "what", "checked against")}
 	if r.Written != nil {
-		g.Head = append(g.Head, "")
+		g.Columns = append(g.Columns, ui.Columns("")...)
 	}
 	for _, f := range r.Files {
 		row := []string{f.Name, f.What, f.Checked}

@@ -19,7 +19,7 @@ func PrintPlan(s *ui.Screen, plan Plan, places []*Place) {
 		fmt.Fprintf(s.Out, "%s: a file of %d MiB%s\n", ui.Printable(p.Directory), p.SizeBytes>>20, role)
 	}
 	fmt.Fprintln(s.Out)
-	g := ui.Grid{Head: []string{"cell", "I/O", "block", "in flight", "cache", "unit", "repeats"}}
+	g := ui.Grid{Columns: ui.Columns("cell", "I/O", "block", "in flight", "cache", "unit", "repeats")}
 	for _, c := range plan.Cells {
 		g.Rows = append(g.Rows, []string{c.Name, ioOf(c), bytesOf(c.BlockBytes), fmt.Sprint(c.Depth), string(c.Cache), c.Unit, fmt.Sprint(plan.Repeats)})
 	}
@@ -74,7 +74,7 @@ func Print(s *ui.Screen, r *evidence.Run, e *Evidence) {
 }
 
 func diskVerdicts(s *ui.Screen, p Measured) {
-	g := ui.Grid{Head: []string{"verdict", "what", "value", "why"}}
+	g := ui.Grid{Columns: ui.Columns("verdict", "what", "value", "why")}
 	for _, j := range p.Verdict {
 		g.Rows = append(g.Rows, []string{string(j.Verdict), j.Name, j.Figure(), j.Text})
 	}
@@ -95,7 +95,7 @@ func diskVerdicts(s *ui.Screen, p Measured) {
 }
 
 func diskCells(s *ui.Screen, p Measured) {
-	g := ui.Grid{Head: []string{"cell", "median", "spread", "in flight", "mean", "p99", "from disk", "steady", "doubts"}}
+	g := ui.Grid{Columns: ui.Columns("cell", "median", "spread", "in flight", "mean", "p99", "from disk", "steady", "doubts")}
 	var notes []string
 	for _, c := range p.Results {
 		from := ""
@@ -131,7 +131,7 @@ func latency(s float64) string {
 // diskChart returns the chart of the directories and the reference devices, fastest first.
 func diskChart(e *Evidence) ui.Grid {
 	const widest = 30
-	g := ui.Grid{Head: []string{"device", "read MiB/s", "write MiB/s", "read"}}
+	g := ui.Grid{Columns: ui.Columns("device", "read MiB/s", "write MiB/s", "read")}
 	rows := e.Chart()
 	for _, r := range rows {
 		name, sign := r.Name, "#"

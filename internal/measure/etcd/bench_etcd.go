@@ -12,7 +12,7 @@ import (
 func Print(s *ui.Screen, r *evidence.Run, b *Result) {
 	fmt.Fprintln(s.Out, ui.Printable(b.Text))
 	fmt.Fprintln(s.Out)
-	g := ui.Grid{Head: []string{"what", "when", "observations", "p50", "p99", "verdict"}}
+	g := ui.Grid{Columns: ui.Columns("what", "when", "observations", "p50", "p99", "verdict")}
 	for _, j := range b.Judged {
 		when := "since its start"
 		if j.When == "window" {
@@ -26,7 +26,7 @@ func Print(s *ui.Screen, r *evidence.Run, b *Result) {
 	}
 	g.Write(s)
 	fmt.Fprintln(s.Out)
-	g = ui.Grid{Head: []string{"what", "value"}}
+	g = ui.Grid{Columns: ui.Columns("what", "value")}
 	row := func(name, format string, args ...any) {
 		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}

@@ -11,7 +11,7 @@ import (
 
 // Print prints the result of the bench.
 func Print(s *ui.Screen, r *evidence.Run, b *Result) {
-	g := ui.Grid{Head: []string{"cell", "random read", "spread", "touch of a GiB", "spread", "page faults", "in such pages"}}
+	g := ui.Grid{Columns: ui.Columns("cell", "random read", "spread", "touch of a GiB", "spread", "page faults", "in such pages")}
 	for _, c := range b.Cells {
 		g.Rows = append(g.Rows, []string{c.Cell, fmt.Sprintf("%.0f ns", c.Random), text.Percent(c.RandomSpread), fmt.Sprintf("%.3f s", c.Touch), text.Percent(c.TouchSpread),
 			fmt.Sprintf("%.0f", c.Faults), text.Percent(c.Huge)})
@@ -19,14 +19,14 @@ func Print(s *ui.Screen, r *evidence.Run, b *Result) {
 	g.Write(s)
 	if len(b.Comparisons) > 0 {
 		fmt.Fprintln(s.Out)
-		g = ui.Grid{Head: []string{"cell", "against", "measure", "verdict"}}
+		g = ui.Grid{Columns: ui.Columns("cell", "against", "measure", "verdict")}
 		for _, c := range b.Comparisons {
 			g.Rows = append(g.Rows, []string{c.Cell, c.Against, string(c.Measure), c.Text})
 		}
 		g.Write(s)
 	}
 	fmt.Fprintln(s.Out)
-	g = ui.Grid{Head: []string{"what", "value"}}
+	g = ui.Grid{Columns: ui.Columns("what", "value")}
 	row := func(name, format string, args ...any) {
 		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}

@@ -13,14 +13,14 @@ import (
 func Print(s *ui.Screen, r *evidence.Run, b *Result) {
 	fmt.Fprintln(s.Out, ui.Printable(b.Text))
 	fmt.Fprintln(s.Out)
-	g := ui.Grid{Head: []string{"clients", "transactions/s", "spread", "median", "p99", "mean"}}
+	g := ui.Grid{Columns: ui.Columns("clients", "transactions/s", "spread", "median", "p99", "mean")}
 	ms := func(v float64) string { return fmt.Sprintf("%.2f ms", 1000*v) }
 	for _, st := range b.Steps {
 		g.Rows = append(g.Rows, []string{fmt.Sprint(st.Clients), fmt.Sprintf("%.0f", st.TPS), text.Percent(st.Spread), ms(st.P50S), ms(st.P99S), ms(st.MeanS)})
 	}
 	g.Write(s)
 	fmt.Fprintln(s.Out)
-	g = ui.Grid{Head: []string{"what", "value"}}
+	g = ui.Grid{Columns: ui.Columns("what", "value")}
 	row := func(name, format string, args ...any) {
 		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}
@@ -45,7 +45,7 @@ func Print(s *ui.Screen, r *evidence.Run, b *Result) {
 
 // PrintTables prints the largest tables of a database.
 func PrintTables(s *ui.Screen, database string, all []Table) {
-	g := ui.Grid{Head: []string{"table of " + database, "total", "rows", "table", "indexes", "dead rows"}}
+	g := ui.Grid{Columns: ui.Columns("table of " + database, "total", "rows", "table", "indexes", "dead rows")}
 	count := func(n int64) string {
 		if n < 0 {
 			return "unknown"

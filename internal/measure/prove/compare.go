@@ -15,7 +15,7 @@ func PrintComparison(s *ui.Screen, c *Comparison) {
 	fmt.Fprintln(s.Out, ui.Printable(c.Caution))
 	if len(c.Series) > 0 {
 		fmt.Fprintln(s.Out)
-		g := ui.Grid{Head: []string{"series", "A", "B", "B against A", "within the runs", ""}}
+		g := ui.Grid{Columns: ui.Columns("series", "A", "B", "B against A", "within the runs", "")}
 		for _, x := range c.Series {
 			row := []string{x.Name, "", "", "", "", strings.ReplaceAll(string(x.Word), "-", " ")}
 			if x.SamplesA > 0 && x.SamplesB > 0 && x.Word != OtherUnit {
@@ -36,7 +36,7 @@ func PrintComparison(s *ui.Screen, c *Comparison) {
 	}
 	if e := c.Effects; e != nil {
 		fmt.Fprintln(s.Out)
-		g := ui.Grid{Head: []string{"", "change", "effect on " + e.Metric, "interval"}, Rows: [][]string{
+		g := ui.Grid{Columns: ui.Columns("", "change", "effect on " + e.Metric, "interval"), Rows: [][]string{
 			{"A", e.A.Change, effectWords(e.A.Effect), intervalWords(e.A.Interval)},
 			{"B", e.B.Change, effectWords(e.B.Effect), intervalWords(e.B.Interval)},
 			{"B against A", strings.ReplaceAll(string(e.Word), "-", " "), effectWords(e.Difference), intervalWords(e.Interval)},
@@ -57,7 +57,7 @@ func PrintComparison(s *ui.Screen, c *Comparison) {
 		return
 	}
 	fmt.Fprintln(s.Out, "\nWhat else differs:")
-	g := ui.Grid{Head: []string{"what", "A", "B"}}
+	g := ui.Grid{Columns: ui.Columns("what", "A", "B")}
 	for _, d := range c.Differing {
 		g.Rows = append(g.Rows, []string{d.Name, d.A, d.B})
 	}

@@ -22,7 +22,7 @@ func Print(s *ui.Screen, r *evidence.Run, e *Evidence) {
 	if e.Change.Apply != "" {
 		change = append(change, e.Change.Apply)
 	}
-	g := ui.Grid{Head: []string{"what", "value"}}
+	g := ui.Grid{Columns: ui.Columns("what", "value")}
 	row := func(name, format string, args ...any) {
 		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}
@@ -77,7 +77,7 @@ func Print(s *ui.Screen, r *evidence.Run, e *Evidence) {
 		return
 	}
 	fmt.Fprintln(s.Out, "\nWhat else changed with it (exploratory: among so many counters some differ by chance):")
-	m := ui.Grid{Head: []string{"counter", "without", "with", "p"}}
+	m := ui.Grid{Columns: ui.Columns("counter", "without", "with", "p")}
 	for _, x := range e.Moved {
 		m.Rows = append(m.Rows, []string{x.Name, fmt.Sprintf("%.4g", x.Without), fmt.Sprintf("%.4g", x.With), fmt.Sprintf("%.3f", x.P)})
 	}

@@ -33,7 +33,7 @@ func Print(s *ui.Screen, r *evidence.Run, x *Result) {
 	}
 	if len(x.Gates) > 0 {
 		fmt.Fprintln(s.Out)
-		g := ui.Grid{Head: []string{"expected", "verdict", "measured"}}
+		g := ui.Grid{Columns: ui.Columns("expected", "verdict", "measured")}
 		for _, e := range x.Gates {
 			word, name := "not met", e.Gate
 			if e.Met {
@@ -56,7 +56,7 @@ func Print(s *ui.Screen, r *evidence.Run, x *Result) {
 
 // loadKnee prints the stages of a search.
 func loadKnee(s *ui.Screen, k *Knee) {
-	g := ui.Grid{Head: []string{"stage", "rate", "verdict", "why"}}
+	g := ui.Grid{Columns: ui.Columns("stage", "rate", "verdict", "why")}
 	for i, stage := range k.Stages {
 		g.Rows = append(g.Rows, []string{fmt.Sprintf("%d %s", i+1, stage.Purpose), fmt.Sprintf("%.6g/s for %.3g s", stage.Rate, stage.ForS), string(stage.Verdict), stage.Why})
 	}
@@ -65,7 +65,7 @@ func loadKnee(s *ui.Screen, k *Knee) {
 
 // loadObserved prints the observed servers, over the time that counts.
 func loadObserved(s *ui.Screen, x *Result) {
-	g := ui.Grid{Head: []string{"machine", "CPU", "busiest CPU", "stolen", "run queue a CPU", "memory", "network, in and out"}}
+	g := ui.Grid{Columns: ui.Columns("machine", "CPU", "busiest CPU", "stolen", "run queue a CPU", "memory", "network, in and out")}
 	for _, o := range x.Whole.Observed {
 		queue := fmt.Sprintf("%.2f", o.RunQueue)
 		if o.LongestRunQueue != nil {
@@ -85,7 +85,7 @@ func loadObserved(s *ui.Screen, x *Result) {
 
 // loadClients prints the generators.
 func loadClients(s *ui.Screen, x *Result) {
-	g := ui.Grid{Head: []string{"client", "starts", "connections", "CPU", "start delay p99", "clock off by at most"}}
+	g := ui.Grid{Columns: ui.Columns("client", "starts", "connections", "CPU", "start delay p99", "clock off by at most")}
 	for _, c := range x.Generator.Clients {
 		if c.Lost != "" {
 			g.Rows = append(g.Rows, []string{c.Name, "lost", "-", "-", "-", unit.FormatSeconds(c.ClockErrorS)})
@@ -98,7 +98,7 @@ func loadClients(s *ui.Screen, x *Result) {
 
 // loadStages prints the latencies.
 func loadStages(s *ui.Screen, x *Result) {
-	g := ui.Grid{Head: []string{"rate", "answers", "errors", "p50", "p90", "p99", "p99.9", "max"}}
+	g := ui.Grid{Columns: ui.Columns("rate", "answers", "errors", "p50", "p90", "p99", "p99.9", "max")}
 	for _, stage := range x.Stages {
 		l := stage.Latency
 		rate := stage.Rate
@@ -115,7 +115,7 @@ func loadStages(s *ui.Screen, x *Result) {
 const mostRequests = 20
 
 func loadRequests(s *ui.Screen, x *Result) {
-	g := ui.Grid{Head: []string{"weight", "request", "starts", "errors"}}
+	g := ui.Grid{Columns: ui.Columns("weight", "request", "starts", "errors")}
 	all := slices.Clone(x.Requests)
 	slices.SortStableFunc(all, func(a, b Request) int { return int(b.Starts - a.Starts) })
 	for _, q := range all[:min(len(all), mostRequests)] {
@@ -129,7 +129,7 @@ func loadRequests(s *ui.Screen, x *Result) {
 
 // loadFacts returns the remaining facts.
 func loadFacts(r *evidence.Run, x *Result) *ui.Grid {
-	g := &ui.Grid{Head: []string{"what", "value"}}
+	g := &ui.Grid{Columns: ui.Columns("what", "value")}
 	row := func(name, format string, args ...any) {
 		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}

@@ -44,7 +44,7 @@ func PrintLive(s *ui.Screen, l *Live) {
 	if s.Width > 0 {
 		room = max(0, min(bars, s.Width-figures))
 	}
-	g := ui.Grid{Head: []string{"s", "answers/s", "errors", "p50", "p99", ""}}
+	g := ui.Grid{Columns: ui.Columns("s", "answers/s", "errors", "p50", "p99", "")}
 	for i := len(l.Seconds) - 1; i >= 0; i-- {
 		n, bar := l.Seconds[i], 0
 		if longest > 0 {

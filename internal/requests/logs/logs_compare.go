@@ -35,7 +35,7 @@ func compared(c *Comparison) []string {
 
 // comparedGroups returns the changes of the groups.
 func comparedGroups(c *Comparison) ui.Grid {
-	g := ui.Grid{Head: []string{strings.Join(c.By, ", "), "change of the mean", "before", "after", "p99 before", "p99 after", "requests before", "after", "share before", "after"}}
+	g := ui.Grid{Columns: ui.Columns(strings.Join(c.By, ", "), "change of the mean", "before", "after", "p99 before", "p99 after", "requests before", "after", "share before", "after")}
 	for i := range c.Groups {
 		x := &c.Groups[i]
 		row := []string{keyed(x.Key), x.Text}
@@ -55,7 +55,7 @@ func comparedGroups(c *Comparison) ui.Grid {
 		g.Rows = append(g.Rows, row)
 	}
 	if c.More > 0 {
-		row := make([]string, len(g.Head))
+		row := make([]string, len(g.Columns))
 		row[0] = fmt.Sprintf("(%d more)", c.More)
 		g.Rows = append(g.Rows, row)
 	}
@@ -78,7 +78,7 @@ func comparedSides(c *Comparison) []comparedSide {
 
 // comparedLogs returns the logs of both sides.
 func comparedLogs(c *Comparison) ui.Grid {
-	g := ui.Grid{Head: []string{"logs", "requests", "over", "format"}}
+	g := ui.Grid{Columns: ui.Columns("logs", "requests", "over", "format")}
 	for _, side := range comparedSides(c) {
 		for i, l := range side.Logs {
 			n, over := "", ""

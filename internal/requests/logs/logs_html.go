@@ -50,7 +50,7 @@ type logsRow struct {
 
 // add adds a table. group returns the group of a row, or nil.
 func (p *logsPageOf) add(name string, g ui.Grid, group func(row int) *Group) {
-	t := logsTable{Name: name, Head: g.Head}
+	t := logsTable{Name: name, Head: g.Heads()}
 	for i, cells := range g.Rows {
 		part := 0.0
 		if of := group(i); of != nil && of.Share != nil {

@@ -49,7 +49,7 @@ func LiveScreen(r *Report, followed time.Duration, width, height int) string {
 	}
 	if len(r.Slowest) > 0 && room >= 3 {
 		fmt.Fprintln(&b)
-		g := ui.Grid{Head: []string{"slowest", "came", "line"}}
+		g := ui.Grid{Columns: ui.Columns("slowest", "came", "line")}
 		for _, l := range r.Slowest[:min(len(r.Slowest), room-2)] {
 			g.Rows = append(g.Rows, []string{unit.FormatSeconds(l.TookS), l.Time.UTC().Format(time.TimeOnly) + zone(r), l.Line})
 		}
@@ -75,14 +75,14 @@ const leastKey = 16
 
 // liveGrouping returns the first groups of a grouping with their most volatile figures.
 func liveGrouping(r *Report, by *Grouping, rows, width int) ui.Grid {
-	g := ui.Grid{Head: []string{strings.Join(by.By, ", "), "requests", "per second", "errors"}}
+	g := ui.Grid{Columns: ui.Columns(strings.Join(by.By, ", "), "requests", "per second", "errors")}
 	timed := r.All.MeanS != nil
 	if timed {
-		g.Head = append(g.Head, "share", "mean")
+		g.Columns = append(g.Columns, ui.Columns("share", "mean")...)
 		if r.All.QuantilesS != nil {
-			g.Head = append(g.Head, "p50", "p99")
+			g.Columns = append(g.Columns, ui.Columns("p50", "p99")...)
 		}
-		g.Head = append(g.Head, "max")
+		g.Columns = append(g.Columns, ui.Columns("max")...)
 	}
 	for i := range by.Top[:min(len(by.Top), rows)] {
 		x := &by.Top[i]
@@ -97,8 +97,8 @@ func liveGrouping(r *Report, by *Grouping, rows, width int) ui.Grid {
 		g.Rows = append(g.Rows, row)
 	}
 	room := width
-	for c := 1; c < len(g.Head); c++ {
-		widest := len(g.Head[c])
+	for c := 1; c < len(g.Columns); c++ {
+		widest := len(g.Columns[c].Head)
 		for _, row := range g.Rows {
 			widest = max(widest, len(row[c]))
 		}
@@ -110,7 +110,7 @@ func liveGrouping(r *Report, by *Grouping, rows, width int) ui.Grid {
 		}
 	}
 	if more := by.Groups - len(g.Rows); more > 0 && len(g.Rows) > 1 {
-		g.Rows[len(g.Rows)-1] = append([]string{fmt.Sprintf("(%d more)", more+1)}, make([]string, len(g.Head)-1)...)
+		g.Rows[len(g.Rows)-1] = append([]string{fmt.Sprintf("(%d more)", more+1)}, make([]string, len(g.Columns)-1)...)
 	}
 	return g
 }

@@ -27,7 +27,7 @@ func Print(s *ui.Screen, r *Report) {
 	}
 	if b := r.Busy; b.Minute != nil && r.All.MeanS != nil {
 		fmt.Fprintln(s.Out)
-		g := ui.Grid{Head: []string{"at work at a time", "requests", "when"}}
+		g := ui.Grid{Columns: ui.Columns("at work at a time", "requests", "when")}
 		g.Rows = append(g.Rows, []string{"mean, over " + unit.FormatSeconds(max(r.SpanS, b.StepS)), fmt.Sprintf("%.1f", b.Mean), ""})
 		if b.MostAt != nil {
 			g.Rows = append(g.Rows, []string{"most, over " + unit.FormatSeconds(b.StepS), fmt.Sprintf("%.1f", b.Most), clock(r, b.MostAt)})
@@ -39,7 +39,7 @@ func Print(s *ui.Screen, r *Report) {
 		fmt.Fprintln(s.Out)
 		g := hours(r)
 		if n := len(g.Rows); n > reportMostHours {
-			left := make([]string, len(g.Head))
+			left := make([]string, len(g.Columns))
 			left[0] = fmt.Sprintf("(%d more hours)", n-reportMostHours)
 			g.Rows = append(append(g.Rows[:reportMostHours/2:reportMostHours/2], left), g.Rows[n-reportMostHours/2:]...)
 		}
@@ -47,14 +47,14 @@ func Print(s *ui.Screen, r *Report) {
 	}
 	if len(r.Slowest) > 0 {
 		fmt.Fprintln(s.Out)
-		g := ui.Grid{Head: []string{"slowest", "came", "line"}}
+		g := ui.Grid{Columns: ui.Columns("slowest", "came", "line")}
 		for _, l := range r.Slowest {
 			g.Rows = append(g.Rows, []string{unit.FormatSeconds(l.TookS), clock(r, &l.Time), l.Line})
 		}
 		g.Write(s)
 	}
 	fmt.Fprintln(s.Out)
-	g := ui.Grid{Head: []string{"log", "format", "why"}, Rows: logRows(r.Logs)}
+	g := ui.Grid{Columns: ui.Columns("log", "format", "why"), Rows: logRows(r.Logs)}
 	g.Write(s)
 	for _, n := range notes(r) {
 		s.Say("%s", n)
@@ -85,7 +85,7 @@ const reportMostHours = 26
 
 // hours returns the grid of hours.
 func hours(r *Report) ui.Grid {
-	g := ui.Grid{Head: append([]string{"hour"}, columns(r)...)}
+	g := ui.Grid{Columns: ui.Columns(append([]string{"hour"}, columns(r)...)...)}
 	for i := range r.Hours {
 		g.Rows = append(g.Rows, append([]string{r.Hours[i].Key[0] + zone(r)}, values(&r.Hours[i], r)...))
 	}
@@ -190,7 +190,7 @@ func values(g *Group, r *Report) []string {
 
 // grouping returns the grid of a grouping.
 func grouping(r *Report, by *Grouping) ui.Grid {
-	g := ui.Grid{Head: append([]string{strings.Join(by.By, ", ")}, columns(r)...)}
+	g := ui.Grid{Columns: ui.Columns(append([]string{strings.Join(by.By, ", ")}, columns(r)...)...)}
 	for i := range by.Top {
 		g.Rows = append(g.Rows, append([]string{keyed(by.Top[i].Key)}, values(&by.Top[i], r)...))
 	}
@@ -201,7 +201,7 @@ func grouping(r *Report, by *Grouping) ui.Grid {
 		g.Rows = append(g.Rows, append([]string{fmt.Sprintf("(beyond the first %d)", by.Groups)}, values(by.Folded, r)...))
 	}
 	for i := range g.Rows {
-		for len(g.Rows[i]) < len(g.Head) {
+		for len(g.Rows[i]) < len(g.Columns) {
 			g.Rows[i] = append(g.Rows[i], "")
 		}
 	}

@@ -40,7 +40,7 @@ func Print(s *ui.Screen, r *Runs) {
 			return
 		}
 		fmt.Fprintln(s.Out)
-		g := ui.Grid{Head: append(append([]string{name}, head...), more...)}
+		g := ui.Grid{Columns: ui.Columns(append(append([]string{name}, head...), more...)...)}
 		for i := range list {
 			g.Rows = append(g.Rows, append(measuredRow(&list[i]), further(&list[i])...))
 		}
@@ -61,9 +61,9 @@ func Print(s *ui.Screen, r *Runs) {
 	}
 	if len(r.ByNode) > 0 {
 		fmt.Fprintln(s.Out)
-		g := ui.Grid{Head: []string{"node", "runs", "failed", "changed", "mean", "config_retrieval"}}
+		g := ui.Grid{Columns: ui.Columns("node", "runs", "failed", "changed", "mean", "config_retrieval")}
 		if r.Server != nil {
-			g.Head = append(g.Head, "of it the server")
+			g.Columns = append(g.Columns, ui.Columns("of it the server")...)
 		}
 		for _, n := range r.ByNode {
 			row := []string{n.Name, fmt.Sprint(n.Runs), fmt.Sprint(n.Failed), fmt.Sprint(n.Changed), text.SecondsOrDash(n.MeanS), text.SecondsOrDash(n.MeanRetrievalS)}
@@ -73,7 +73,7 @@ func Print(s *ui.Screen, r *Runs) {
 			g.Rows = append(g.Rows, row)
 		}
 		if n := r.Nodes - len(r.ByNode); n > 0 {
-			row := make([]string, len(g.Head))
+			row := make([]string, len(g.Columns))
 			row[0] = fmt.Sprintf("(%d more)", n)
 			g.Rows = append(g.Rows, row)
 		}
@@ -81,7 +81,7 @@ func Print(s *ui.Screen, r *Runs) {
 	}
 	if r.Server != nil {
 		fmt.Fprintln(s.Out)
-		g := ui.Grid{Head: []string{"log", "format", "why"}}
+		g := ui.Grid{Columns: ui.Columns("log", "format", "why")}
 		for _, l := range r.Server.Logs {
 			g.Rows = append(g.Rows, []string{l.Path, l.Format + "; " + l.Duration + " in " + l.DurationUnit, l.Why})
 		}

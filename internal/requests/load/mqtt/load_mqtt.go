@@ -23,7 +23,7 @@ func Print(s *ui.Screen, r *evidence.Run, x *Result) {
 		fmt.Fprintln(s.Out)
 	}
 	if len(x.Gates) > 0 {
-		g := ui.Grid{Head: []string{"expected", "verdict", "measured"}}
+		g := ui.Grid{Columns: ui.Columns("expected", "verdict", "measured")}
 		for _, e := range x.Gates {
 			word, name := "not met", e.Gate
 			if e.Met {
@@ -43,9 +43,9 @@ func Print(s *ui.Screen, r *evidence.Run, x *Result) {
 // mqttRounds prints the rounds.
 func mqttRounds(s *ui.Screen, x *Result) {
 	pull := x.Pull != nil
-	g := ui.Grid{Head: []string{"settings of the proxy", "jobs", "notified", "undelivered", "p50", "p99", "max", "sent again"}}
+	g := ui.Grid{Columns: ui.Columns("settings of the proxy", "jobs", "notified", "undelivered", "p50", "p99", "max", "sent again")}
 	if pull {
-		g.Head = append(g.Head, "fetched", "failed", "started twice", "all took")
+		g.Columns = append(g.Columns, ui.Columns("fetched", "failed", "started twice", "all took")...)
 	}
 	for _, o := range x.Rounds {
 		l := o.Latency
@@ -60,7 +60,7 @@ func mqttRounds(s *ui.Screen, x *Result) {
 
 // mqttFacts returns the remaining facts.
 func mqttFacts(r *evidence.Run, x *Result) *ui.Grid {
-	g := &ui.Grid{Head: []string{"what", "value"}}
+	g := &ui.Grid{Columns: ui.Columns("what", "value")}
 	row := func(name, format string, args ...any) {
 		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}

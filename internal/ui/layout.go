@@ -1,0 +1,178 @@
+package ui
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+const (
+	columnGap   = 2  // spaces between columns
+	leastCut    = 24 // an explanation is not cut further
+	leastColumn = 12 // other columns are not made narrower
+	indent      = 4  // of what does not fit into its column
+)
+
+// layout is a grid with the width of each column.
+type layout struct {
+	grid   shownGrid
+	from   []int // number of each column in the original grid
+	widths []int
+	width  int // of the terminal, 0 if unlimited
+}
+
+// layout chooses columns and widths for a terminal: explanations are narrowed first, then
+// optional columns omitted, then the other columns narrowed, the widest first.
+func (g shownGrid) layout(width int) layout {
+	for {
+		l := layout{grid: g, from: g.from, widths: g.naturalWidths(), width: width}
+		if width == 0 {
+			return l
+		}
+		fits := l.shrink(func(c Column) bool { return c.Cut }, leastCut)
+		last := -1
+		for i, c := range g.Columns {
+			if c.Optional {
+				last = i
+			}
+		}
+		if !fits && last >= 0 {
+			g = g.without(func(i int) bool { return i == last })
+			continue
+		}
+		if !fits {
+			l.shrink(func(c Column) bool { return !c.Cut }, leastColumn)
+		}
+		return l
+	}
+}
+
+// naturalWidths returns the width of the widest cell of each column.
+func (g *shownGrid) naturalWidths() []int {
+	widths := make([]int, len(g.Columns))
+	for i, c := range g.Columns {
+		widths[i] = displayWidth(c.Head)
+		for _, row := range g.Rows {
+			widths[i] = max(widths[i], displayWidth(row[i]))
+		}
+	}
+	return widths
+}
+
+// shrink narrows the widest of the chosen columns, again and again, until the row fits the
+// terminal. It reports whether it fits.
+func (l *layout) shrink(chosen func(Column) bool, least int) bool {
+	total := -columnGap
+	for _, w := range l.widths {
+		total += w + columnGap
+	}
+	for ; total > l.width; total-- {
+		widest := -1
+		for i, w := range l.widths {
+			if chosen(l.grid.Columns[i]) && w > max(least, displayWidth(l.grid.Columns[i].Head)) && (widest < 0 || w > l.widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return false
+		}
+		l.widths[widest]--
+	}
+	return true
+}
+
+// row returns a row with its line ends. A cell that is wider than its column is broken between
+// words, or takes a line of its own if it has one word; the next cells follow below it.
+func (l *layout) row(cells []string, paint func(col int, cell string) string) string {
+	if paint == nil {
+		paint = func(_ int, cell string) string { return cell }
+	}
+	var out lines
+	start := 0
+	last := len(cells) - 1
+	for last > 0 && cells[last] == "" {
+		last--
+	}
+	for i, cell := range cells[:last+1] {
+		c, w := l.grid.Columns[i], l.widths[i]
+		if l.width > 0 && c.Cut {
+			cell = shorten(cell, w)
+		}
+		room := w
+		if i == last && l.width > 0 {
+			room = max(w, l.width-start)
+		}
+		parts := []string{cell}
+		if l.width > 0 && displayWidth(cell) > room {
+			parts = strings.Split(Wrap(cell, room), "\n")
+		}
+		for n, part := range parts {
+			at := start
+			if l.width > 0 && start > 0 && start+displayWidth(part) > l.width {
+				at = indent
+			}
+			if n > 0 || out.at > 0 && out.at > at-columnGap {
+				out.end()
+			}
+			if c.Right {
+				at += max(w-displayWidth(part), 0)
+			}
+			out.put(at, displayWidth(part), paint(i, part))
+		}
+		start += w + columnGap
+	}
+	out.end()
+	return out.text.String()
+}
+
+// lines writes texts at columns.
+type lines struct {
+	text strings.Builder
+	at   int // the column after what stands on the line
+}
+
+func (o *lines) put(at, width int, cell string) {
+	if width == 0 {
+		return
+	}
+	o.text.WriteString(strings.Repeat(" ", max(at-o.at, 0)) + cell)
+	o.at = max(o.at, at) + width
+}
+
+func (o *lines) end() {
+	o.text.WriteString("\n")
+	o.at = 0
+}
+
+// shorten cuts a text to a width, after a word if one ends in its second half, and appends "…".
+func shorten(s string, width int) string {
+	if displayWidth(s) <= width {
+		return s
+	}
+	s = text.Trim(s, max(width-1, 0))
+	if i := strings.LastIndexByte(s, ' '); i > len(s)/2 {
+		s = s[:i]
+	}
+	return strings.TrimRight(s, " ,;:(") + "…"
+}
+
+// Wrap breaks a text between words. A word, such as a path or a URL, that is wider than width
+// stands on a line of its own.
+func Wrap(s string, width int) string {
+	if strings.Contains(s, "\x1b") {
+		return text.WrapSoft(s, width) // handles colors
+	}
+	var out []string
+	line, used := "", 0
+	for word := range strings.SplitAfterSeq(s, " ") {
+		bare := strings.TrimRight(word, " ")
+		if used > 0 && used+displayWidth(bare) > width {
+			out = append(out, strings.TrimRight(line, " "))
+			line, used = "", 0
+		}
+		line += word
+		used += displayWidth(word)
+	}
+	return strings.Join(slices.Concat(out, []string{strings.TrimRight(line, " ")}), "\n")
+}
