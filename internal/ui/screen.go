@@ -51,7 +51,7 @@ type Screen struct {
 	Width int
 	// Wide prints all columns of tables, and nothing cut or wrapped (--wide).
 	Wide bool
-	tty    *os.File // the terminal of standard output
+	tty  *os.File // the terminal of standard output
 	// framed reports whether Frame has switched to the alternate screen.
 	framed bool
 	// Messages are the messages on Err, for JSON output.

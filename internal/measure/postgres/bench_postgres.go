@@ -45,7 +45,7 @@ func Print(s *ui.Screen, r *evidence.Run, b *Result) {
 
 // PrintTables prints the largest tables of a database.
 func PrintTables(s *ui.Screen, database string, all []Table) {
-	g := ui.Grid{Columns: ui.Columns("table of " + database, "total", "rows", "table", "indexes", "dead rows")}
+	g := ui.Grid{Columns: ui.Columns("table of "+database, "total", "rows", "table", "indexes", "dead rows")}
 	count := func(n int64) string {
 		if n < 0 {
 			return "unknown"

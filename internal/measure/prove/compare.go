@@ -36,7 +36,7 @@ func PrintComparison(s *ui.Screen, c *Comparison) {
 	}
 	if e := c.Effects; e != nil {
 		fmt.Fprintln(s.Out)
-		g := ui.Grid{Columns: ui.Columns("", "change", "effect on " + e.Metric, "interval"), Rows: [][]string{
+		g := ui.Grid{Columns: ui.Columns("", "change", "effect on "+e.Metric, "interval"), Rows: [][]string{
 			{"A", e.A.Change, effectWords(e.A.Effect), intervalWords(e.A.Interval)},
 			{"B", e.B.Change, effectWords(e.B.Effect), intervalWords(e.B.Interval)},
 			{"B against A", strings.ReplaceAll(string(e.Word), "-", " "), effectWords(e.Difference), intervalWords(e.Interval)},
