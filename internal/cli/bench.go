@@ -20,8 +20,10 @@ func benchCommand(a *app) *cobra.Command {
 		benchDiskCommand(a), a.writes(benchMemoryCommand(a)), benchPostgresCommand(a), benchEtcdCommand(a))
 }
 
-// BenchResult is the JSON form of a benchmark: the record of the run.
-type BenchResult struct {
+// RunResult is the JSON form of a measurement: the record of the run, and for experiments the
+// headline.
+type RunResult struct {
+	Headline *ui.Headline `json:"headline,omitempty"`
 	*evidence.Run
 }
 
@@ -76,7 +78,7 @@ func finish[Body any](ctx context.Context, a *app, k *evidence.Keeper, verdict s
 	}
 	err = errors.Join(err, recorded)
 	if a.data() {
-		return a.result(BenchResult{k.Run}, err)
+		return a.result(RunResult{Run: k.Run}, err)
 	}
 	print(a.screen, k.Run, body)
 	return err

@@ -18,11 +18,6 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 )
 
-// ProveResult is the JSON form of fettle prove: the record of the run.
-type ProveResult struct {
-	*evidence.Run
-}
-
 var errNoWork = errors.New("want the command to measure after --, or --live for work that runs here anyway")
 
 func proveCommand(a *app) *cobra.Command {
@@ -76,15 +71,15 @@ pressure tell the difference.`,
 	f.StringVar(&o.TokenFile, "prometheus-token", "", "with --live: file with the bearer token for Prometheus")
 	f.StringVar(&o.Margin, "margin", "2%", "smaller effects do not matter")
 	f.Float64Var(&o.Alpha, "alpha", d.Alpha, "chance of a wrong verdict")
-	f.DurationVar(&o.Budget, "budget", 30*time.Minute, "no run begins after this time (with --live: as long as all quads take)")
+	f.DurationVar(&o.Budget, "budget", 30*time.Minute, "no run begins after this time (with --live: as long as all blocks take)")
 	f.DurationVar(&o.Timeout, "timeout", 0, "a run that takes longer has failed (default: the budget, at least a minute), and a --change-cmd or --undo-cmd too (default: 10m)")
-	f.IntVar(&o.Quads, "quads", d.Most, "maximum quads; a quad is four runs that count")
-	f.IntVar(&o.Placebo, "placebo", d.Placebo, "quads of the placebo, which measures the noise")
+	f.IntVar(&o.Blocks, "blocks", d.Most, "maximum blocks; a block is four runs that count")
+	f.IntVar(&o.Placebo, "placebo", d.Placebo, "blocks of the placebo, which measures the noise")
 	f.IntVar(&o.Washout, "washout", d.Washout, "warm-up runs after each switch, at least; the placebo may find that more are needed")
 	f.Uint64Var(&o.Seed, "seed", 0, "seed of the order (default: a new one; the evidence has it)")
 	f.StringVar(&o.Expect, "expect", "", "exit with 3 unless the verdict is this: faster, slower, better, worse or no-effect")
 	f.BoolVar(&o.Keep, "keep", false, "keep the change if it is better")
-	f.StringVar(&o.Resume, "resume", "", "go on with an experiment that was cut off, by its name (fettle runs list) or last; or, by its ID, with one that has ended and cannot tell yet: --budget is the time that it gets then, --quads the most with those that it has")
+	f.StringVar(&o.Resume, "resume", "", "go on with an experiment that was cut off, by its name (fettle runs list) or last; or, by its ID, with one that has ended and cannot tell yet: --budget is the time that it gets then, --blocks the most with those that it has")
 	f.BoolVar(&o.Anyway, "anyway", false, "measure although the machine is busy or the margin out of reach")
 	o.limits(f)
 	cliutil.Check(c, func(args []string) error { return o.check(c.Flags(), args) })
@@ -103,7 +98,8 @@ func (a *app) prove(ctx context.Context, o experiment.Options, work []string) er
 	case r == nil:
 		return err
 	case a.data():
-		return a.result(ProveResult{r.Run}, err)
+		headline := r.Body.Headline()
+		return a.result(RunResult{&headline, r.Run}, err)
 	case a.screen.Format == benchfmtFormat:
 		a.screen.Say("%s", r.Body.Text)
 		return errors.Join(err, prove.Benchfmt(a.screen.Out, []*evidence.Run{r.Run}))

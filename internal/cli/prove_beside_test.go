@@ -243,23 +243,23 @@ func TestProveGoesOn(t *testing.T) {
 	testkitroot.Real(t, "makes experiments")
 	t.Parallel()
 	p := newProving(t)
-	// An effect of which seven quads know nothing.
+	// An effect of which seven blocks know nothing.
 	text := "#!/bin/sh\nn=$(cat " + p.file("count") + " 2>/dev/null || echo 0); n=$((n+1)); echo $n >" + p.file("count") + "\n" +
 		"base=10000; [ \"$(cat " + p.machine + "/proc/sys/vm/swappiness)\" = 10 ] && base=9800\necho took $((base + n * n * 7919 % 401 - 200))\n"
 	if err := os.WriteFile(p.work, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	said, code := p.run("prove", "--anyway", "--set", "vm.swappiness=10", "--metric", "took=took ([0-9]+)", "--unit", "s", "--seed", "7", "--quads", "7", "--", p.work)
+	said, code := p.run("prove", "--anyway", "--set", "vm.swappiness=10", "--metric", "took=took ([0-9]+)", "--unit", "s", "--seed", "7", "--blocks", "7", "--", p.work)
 	all, err := p.runs().All()
 	if err != nil || len(all) != 1 || code != 0 || !strings.Contains(said, "fettle prove --resume "+all[0].ID) {
 		t.Fatalf("%v, exit code %d: %s", err, code, said)
 	}
 	id := all[0].ID
-	if out, code := p.run("prove", "--resume", id, "--quads", "7"); code != 2 || !strings.Contains(out, "has 7 quads") {
+	if out, code := p.run("prove", "--resume", id, "--blocks", "7"); code != 2 || !strings.Contains(out, "has 7 blocks") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
-	out, code := p.run("prove", "--anyway", "--resume", id, "--budget", "5m", "--quads", "60", "--expect", "faster")
-	if code != 0 || !strings.Contains(out, "resumed after quad 7, when run "+id) {
+	out, code := p.run("prove", "--anyway", "--resume", id, "--budget", "5m", "--blocks", "60", "--expect", "faster")
+	if code != 0 || !strings.Contains(out, "resumed after block 7, when run "+id) {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	if all, err = p.runs().All(); err != nil || len(all) != 2 {

@@ -37,7 +37,7 @@ func (o *proveOptions) limits(f *pflag.FlagSet) {
 	cliutil.Percent(f, "margin", "2%")
 	cliutil.Reads(f, "set", "vm.swappiness=10", readsChange)
 	cliutil.Between(f, "alpha", 0.001, 0.2, 0.05)
-	cliutil.Between(f, "quads", prove.FewestQuads, 100_000, 40)
+	cliutil.Between(f, "blocks", prove.FewestBlocks, 100_000, 40)
 	cliutil.Between(f, "placebo", 3, 1000, 3)
 	cliutil.Between(f, "washout", 0, 20, 1)
 	cliutil.Between(f, "settle", 0, maxRun, time.Minute)
@@ -105,7 +105,7 @@ func (o *proveOptions) ways() (out []string) {
 
 // checkResume rejects options that were decided before the first run of the experiment.
 func (o *proveOptions) checkResume(f *pflag.FlagSet, args []string) error {
-	allowed := []string{"budget", "quads", "resume", "expect", "keep", "anyway", "output", "state-dir", "reason"}
+	allowed := []string{"budget", "blocks", "resume", "expect", "keep", "anyway", "output", "state-dir", "reason"}
 	if !o.windowed {
 		allowed = append(allowed, "window")
 	}
@@ -121,8 +121,8 @@ func (o *proveOptions) checkResume(f *pflag.FlagSet, args []string) error {
 	if f.Changed("budget") {
 		o.Further.Budget = o.Budget
 	}
-	if f.Changed("quads") {
-		o.Further.Quads = o.Quads
+	if f.Changed("blocks") {
+		o.Further.Blocks = o.Blocks
 	}
 	if len(more) > 0 {
 		return ui.Hinted(ui.Usage, fmt.Errorf("--resume goes on as it was begun: it takes no %s", strings.Join(more, ", ")), "run: "+internaltext.CommandLine([]string{"fettle", "prove", "--resume", o.Resume}))
@@ -169,7 +169,7 @@ func (o *proveOptions) suits(f *pflag.FlagSet) error {
 	}
 	o.Washout = 0 // --settle replaces it
 	if !f.Changed("budget") {
-		o.Budget = o.AllQuads()
+		o.Budget = o.AllBlocks()
 	}
 	return nil
 }

@@ -121,7 +121,7 @@ func TestProveLiveKilled(t *testing.T) {
 	s := newServing(t)
 	// Without an effect it does not end before it is killed.
 	s.same.Store(true)
-	cmd := s.live("--anyway", "--margin", "0.1%", "--quads", "1000")
+	cmd := s.live("--anyway", "--margin", "0.1%", "--blocks", "1000")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestProveLiveFaults(t *testing.T) {
 		"no Prometheus there":    {[]string{"--metric", "prometheus:http://127.0.0.1:1:up"}, 2, "connection to 127.0.0.1:1 refused"},
 		"a cap":                  {[]string{"--stop-above", "logs:/var/log/app.log:max:10"}, 3, "> 10, the cap"},
 		// A verdict needs 44 windows of 40 ms: no machine has one before.
-		"time for little":  {[]string{"--budget", "1s"}, 0, "ended by         budget"},
+		"time for little":  {[]string{"--budget", "1s"}, 0, "ended by budget"},
 		"time for nothing": {[]string{"--budget", "1ms"}, 2, "want 1s to 168h"},
 	} {
 		t.Run(name, func(t *testing.T) {

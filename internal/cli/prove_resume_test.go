@@ -75,7 +75,7 @@ func TestProveQuit(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, said)
 	}
 	p.restored()
-	if out, code := p.run("runs", "list"); code != 0 || !strings.Contains(out, "cut-off before its first quad, can be resumed") {
+	if out, code := p.run("runs", "list"); code != 0 || !strings.Contains(out, "cut-off before its first block, can be resumed") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	if out, code := p.run("prove", "--resume", "last", "--anyway", "--expect", "faster"); code != 0 {

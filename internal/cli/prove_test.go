@@ -177,7 +177,7 @@ func TestProveInterrupted(t *testing.T) {
 		}
 		p.restored()
 		out, err := p.command("runs", "prune", "--cut-off", "--yes").CombinedOutput()
-		if names, unread := p.runs().Unfinished(); err != nil || unread != nil || len(names) > 0 || !strings.Contains(string(out), map[bool]string{true: "interrupted before its first quad, can be resumed", false: "interrupted, can be resumed"}[c.visit == 1]) {
+		if names, unread := p.runs().Unfinished(); err != nil || unread != nil || len(names) > 0 || !strings.Contains(string(out), map[bool]string{true: "interrupted before its first block, can be resumed", false: "interrupted, can be resumed"}[c.visit == 1]) {
 			t.Errorf("%v: %v, %v left: %s", c, err, names, out)
 		}
 	}
@@ -205,7 +205,7 @@ func TestProveFaults(t *testing.T) {
 		"a bad pattern":        {nil, []string{"--metric", "a=("}, 2, "missing closing"},
 		"two changes":          {nil, []string{"--change-cmd", "true", "--undo-cmd", "true"}, 2, "want one of"},
 		// A run takes 0.1 s and the placebo alone 16 runs, so no machine has a verdict before.
-		"little time":       {func(p *proving) { p.touch("slow") }, []string{"--budget", "1s"}, 0, "ended by         budget"},
+		"little time":       {func(p *proving) { p.touch("slow") }, []string{"--budget", "1s"}, 0, "ended by budget"},
 		"no time":           {nil, []string{"--budget", "1ms"}, 2, "want 1s to 168h"},
 		"nothing to resume": {nil, []string{"--resume", "last"}, 2, "--resume goes on as it was begun"},
 	} {
@@ -340,7 +340,7 @@ i=0; while [ $i -lt $loops ]; do i=$((i+1)); done
 		if err := os.WriteFile(p.work, []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		out, err := p.command("prove", "--set", "vm.swappiness=10", "--metric", "cpu-time", "--budget", "2m", "--quads", "25", "--anyway", "--output", "json", "--", p.work).Output()
+		out, err := p.command("prove", "--set", "vm.swappiness=10", "--metric", "cpu-time", "--budget", "2m", "--blocks", "25", "--anyway", "--output", "json", "--", p.work).Output()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}

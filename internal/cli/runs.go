@@ -35,8 +35,8 @@ type ListedRun struct {
 	Began     time.Time `json:"began"`
 	Command   string    `json:"command"`
 	Verdict   string    `json:"verdict"`
-	// Quads counts the complete blocks of an experiment, without the placebo's.
-	Quads int `json:"quads,omitempty"`
+	// Blocks counts the complete blocks of an experiment, without the placebo's.
+	Blocks int `json:"blocks,omitempty"`
 	// Method is the method of an experiment's verdict. VerdictNow is the verdict of this
 	// version's method on the same samples, if it differs.
 	Method     int    `json:"method,omitempty"`
@@ -93,7 +93,7 @@ func (a *app) runsList(c *cobra.Command) error {
 
 // listRuns returns a table of runs.
 func listRuns(runs []ListedRun) *ui.Grid {
-	g := &ui.Grid{Columns: ui.Columns("run", "began", "state", "verdict", "command")}
+	g := &ui.Grid{Columns: []ui.Column{{Head: "run"}, {Head: "began", Optional: true}, {Head: "state"}, {Head: "verdict"}, {Head: "command", Cut: true}}}
 	for _, r := range runs {
 		verdict := r.Verdict
 		if r.VerdictNow != "" {
@@ -107,8 +107,8 @@ func listRuns(runs []ListedRun) *ui.Grid {
 // state returns the state for readers.
 func (r *ListedRun) state() string {
 	switch {
-	case r.Resumable && r.Quads == 0:
-		return r.State + " before its first quad, can be resumed"
+	case r.Resumable && r.Blocks == 0:
+		return r.State + " before its first block, can be resumed"
 	case r.Resumable:
 		return r.State + ", can be resumed"
 	}
@@ -128,7 +128,7 @@ func listed(r *evidence.Run) ListedRun {
 	if e.Ending == prove.EndedFailed {
 		l.State = "failed"
 	}
-	l.Method, l.Quads = e.JudgedBy(), len(e.Quads)
+	l.Method, l.Blocks = e.JudgedBy(), len(e.Blocks)
 	otherwise := (*prove.Otherwise)(nil)
 	// With the same method the verdict cannot differ; runs show detects a changed record.
 	if l.Method != prove.Method && errors.As(e.Again(), &otherwise) {
@@ -148,7 +148,7 @@ func listedOpen(m *tune.Machine, name string) (ListedRun, error) {
 	}
 	l := ListedRun{Name: name, State: "cut-off", Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: r.Verdict}
 	if r.Proof != nil {
-		l.Resumable, l.Quads, l.Method = !r.Alive, len(r.Proof.Quads), r.Proof.Method
+		l.Resumable, l.Blocks, l.Method = !r.Alive, len(r.Proof.Blocks), r.Proof.Method
 	}
 	switch cut := evidence.InterruptionOf(r.Run); {
 	case r.Alive:
@@ -189,7 +189,8 @@ func (a *app) runsShow(c *cobra.Command, id string) error {
 		a.screen.Say("%v", otherwise)
 	}
 	if a.data() {
-		return a.result(ProveResult{r}, nil)
+		headline := e.Headline()
+		return a.result(RunResult{&headline, r}, nil)
 	}
 	prove.Print(a.screen, r, &e)
 	return nil

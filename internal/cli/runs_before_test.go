@@ -9,10 +9,10 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// TestRunsBeforeFirstQuad: an experiment that failed with its placebo alone is listed so,
+// TestRunsBeforeFirstBlock: an experiment that failed with its placebo alone is listed so,
 // shown without numbers that nobody knows, read again from what is printed of it, and
 // goes on.
-func TestRunsBeforeFirstQuad(t *testing.T) {
+func TestRunsBeforeFirstBlock(t *testing.T) {
 	testkitroot.Real(t, "makes an experiment")
 	p := newProving(t)
 	text, err := os.ReadFile(p.work)
@@ -27,10 +27,10 @@ func TestRunsBeforeFirstQuad(t *testing.T) {
 	}
 	list, err := p.command("runs", "list", "--output", "json").Output()
 	var l RunList
-	if err != nil || json.Unmarshal(list, &l) != nil || len(l.Runs) != 1 || l.Runs[0].Quads != 0 || !l.Runs[0].Resumable {
+	if err != nil || json.Unmarshal(list, &l) != nil || len(l.Runs) != 1 || l.Runs[0].Blocks != 0 || !l.Runs[0].Resumable {
 		t.Fatalf("%v: %s", err, list)
 	}
-	if out, code := p.run("runs", "list"); code != 0 || !strings.Contains(out, "failed before its first quad, can be resumed") {
+	if out, code := p.run("runs", "list"); code != 0 || !strings.Contains(out, "failed before its first block, can be resumed") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	printed, err := p.command("runs", "show", l.Runs[0].Name, "--output", "json").Output()
@@ -43,7 +43,7 @@ func TestRunsBeforeFirstQuad(t *testing.T) {
 	}
 	for _, of := range []string{l.Runs[0].Name, file} {
 		out, code := p.run("runs", "show", of)
-		for _, want := range []string{" of 4 quads\n", "0 of 40 at the most", "none: no quad is complete"} {
+		for _, want := range []string{" of 4 blocks\n", "0 of 40 at the most", "none: no block is complete"} {
 			if code != 0 || !strings.Contains(out, want) {
 				t.Errorf("exit code %d, no %q: %s", code, want, out)
 			}

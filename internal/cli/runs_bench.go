@@ -17,7 +17,7 @@ import (
 // showBench prints the record of a benchmark in the same way as the benchmark.
 func (a *app) showBench(r *evidence.Run) error {
 	if a.data() {
-		return a.result(BenchResult{r}, nil)
+		return a.result(RunResult{Run: r}, nil)
 	}
 	switch r.Kind {
 	case disk.Kind:
@@ -33,7 +33,7 @@ func (a *app) showBench(r *evidence.Run) error {
 	case mqtt.Kind:
 		return shown(a, r, mqtt.Print)
 	}
-	return a.result(BenchResult{r}, nil)
+	return a.result(RunResult{Run: r}, nil)
 }
 
 func shown[Body any](a *app, r *evidence.Run, print func(*ui.Screen, *evidence.Run, *Body)) error {

@@ -140,7 +140,7 @@ func TestRunsFailed(t *testing.T) {
 	if err := os.Remove(p.file("fail")); err != nil {
 		t.Fatal(err)
 	}
-	// In its quads.
+	// In its blocks.
 	text, err := os.ReadFile(p.work)
 	if err != nil {
 		t.Fatal(err)

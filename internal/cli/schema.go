@@ -9,7 +9,6 @@ import (
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/engine/why"
-	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/guide/findings"
 	"fettle.dev/fettle/internal/guide/sizing"
@@ -51,7 +50,7 @@ var documents = map[string]any{
 	"plugins":         PluginList{},
 	"postgres-tables": PostgresTables{},
 	"profile":         ShownProfile{},
-	"run":             evidence.Run{},
+	"run":             RunResult{},
 	"runs":            RunList{},
 	"prove":           prove.Evidence{},
 	"prune":           PruneResult{},

@@ -132,7 +132,7 @@ func TestLoadProve(t *testing.T) {
 	}
 	sides := map[string][]float64{}
 	for _, v := range doc.Body.Visits {
-		if v.Phase == "quads" && !v.Dropped {
+		if v.Phase == "blocks" && !v.Dropped {
 			sides[v.Arm] = append(sides[v.Arm], v.Values["create"])
 		}
 	}

@@ -216,7 +216,7 @@ func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 	}
 	if p.o.Live {
 		p.Screen.Say("windows of %v, and %v after each switch: at least %s, at the most until %s", p.o.Window, p.o.Settle,
-			Roughly(float64(p.design.Placebo+p.design.Least)*p.o.Quad().Seconds()), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
+			Roughly(float64(p.design.Placebo+p.design.Least)*p.o.Block().Seconds()), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
 	} else if why := p.unfit(ctx); len(why) > 0 { // running work is what keeps the machine busy
 		if !p.o.Anyway {
 			p.dismiss()
@@ -309,7 +309,7 @@ func (p *Experiment) finish() error {
 // resumable reports whether the experiment can continue from its record: it was interrupted, or
 // failed after it had measured something.
 func (p *Experiment) resumable() bool {
-	return p.body.Ending == prove.EndedInterrupted || p.body.Ending == prove.EndedFailed && len(p.body.Placebo)+len(p.body.Quads) > 0
+	return p.body.Ending == prove.EndedInterrupted || p.body.Ending == prove.EndedFailed && len(p.body.Placebo)+len(p.body.Blocks) > 0
 }
 
 // progress prints the progress of the experiment.
@@ -317,15 +317,15 @@ func (p *Experiment) progress(c *prove.Course, v prove.Visit) {
 	s := c.Next()
 	if len(p.visits) == 2 && !p.o.Live {
 		d := p.design
-		quads := float64(d.Placebo + d.Least)
-		p.Screen.Say("at least %.0f runs, about %s; at the most until %s", quads*c.Visits(), Roughly(quads*c.Visits()*v.TookS), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("15:04"))
+		blocks := float64(d.Placebo + d.Least)
+		p.Screen.Say("at least %.0f runs, about %s; at the most until %s", blocks*c.Visits(), Roughly(blocks*c.Visits()*v.TookS), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("15:04"))
 	}
-	if s.Phase != v.Phase || s.Quad != v.Quad {
+	if s.Phase != v.Phase || s.Block != v.Block {
 		switch {
-		case v.Phase == prove.Placebo && s.Phase == prove.Quads:
-			p.Screen.Say("placebo: the noise of a quad is %.1f %%; about %.0f %ss to see %s", 100*c.Noise(), float64(c.Planned(100_000))*c.Visits(), p.design.Unit(), p.o.Margin)
-		case v.Phase == prove.Quads && p.Screen.Width > 0:
-			p.Screen.Say("quad %d: %s", v.Quad+1, c.Verdict().Text)
+		case v.Phase == prove.Placebo && s.Phase == prove.Blocks:
+			p.Screen.Say("placebo: the noise of a block is %.1f %%; about %.0f %ss to see %s", 100*c.Noise(), float64(c.Planned(100_000))*c.Visits(), p.design.Unit(), p.o.Margin)
+		case v.Phase == prove.Blocks && p.Screen.Width > 0:
+			p.Screen.Say("block %d: %s", v.Block+1, c.Verdict().Text)
 		}
 	}
 }

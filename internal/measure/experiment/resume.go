@@ -36,7 +36,7 @@ func (p *Experiment) resume() error {
 		return ui.Hinted(ui.Usage, errors.Join(fmt.Errorf("run %s is a %s, not an experiment: it cannot go on", name, u.Run.Kind), u.Close()), "fettle runs show "+name+" shows what it has finished")
 	}
 	if p.o.Further != (Further{}) {
-		return ui.Exit(ui.Usage, errors.Join(fmt.Errorf("run %s was cut off, and goes on as it was begun: it takes no --budget and no --quads", name), u.Close()))
+		return ui.Exit(ui.Usage, errors.Join(fmt.Errorf("run %s was cut off, and goes on as it was begun: it takes no --budget and no --blocks", name), u.Close()))
 	}
 	p.record, p.visits = u, l.visits
 	if bytes.Contains(u.Run.Body, []byte(`\ufffd`)) { // what JSON replaces such a byte with
@@ -78,7 +78,7 @@ func lastCutOff(store evidence.Store) (string, error) {
 // Further holds the limits for continuing an experiment that has ended.
 type Further struct {
 	Budget time.Duration // 0: as much as it had
-	Quads  int           // limit, with those that it has; 0: twice those that it has
+	Blocks int           // limit, with those that it has; 0: twice those that it has
 }
 
 // resumeEnded continues an experiment that ended without an answer. Its interval is valid at
@@ -102,7 +102,7 @@ func (p *Experiment) resumeEnded(name string) error {
 		return err
 	}
 	if !e.Unanswered() {
-		return ui.Exit(ui.Usage, fmt.Errorf("run %s has ended by %s: %s; only one that cannot tell yet, for want of time or of quads, goes on", r.ID, e.Ending, e.Text))
+		return ui.Exit(ui.Usage, fmt.Errorf("run %s has ended by %s: %s; only one that cannot tell yet, for want of time or of blocks, goes on", r.ID, e.Ending, e.Text))
 	}
 	if here := evidence.Fingerprint(p.Host); here.Hardware != r.Machine.Hardware {
 		return ui.Hinted(ui.Refused, fmt.Errorf("run %s was made on another machine (%s, %s)", r.ID, r.Machine.Name, r.Machine.CPU), "only there can it go on: fettle prove --resume "+r.ID)
@@ -118,13 +118,13 @@ func (p *Experiment) resumeEnded(name string) error {
 	}
 	o.Budget = time.Duration(spent*float64(time.Second)) + cmp.Or(more.Budget, o.Budget)
 	if e.Ending == prove.EndedMost {
-		more.Quads = cmp.Or(more.Quads, 2*len(e.Quads))
+		more.Blocks = cmp.Or(more.Blocks, 2*len(e.Blocks))
 	}
-	o.Quads = cmp.Or(more.Quads, o.Quads)
-	if o.Quads <= len(e.Quads) {
-		return ui.Exit(ui.Usage, fmt.Errorf("run %s has %d quads: want more --quads", r.ID, len(e.Quads)))
+	o.Blocks = cmp.Or(more.Blocks, o.Blocks)
+	if o.Blocks <= len(e.Blocks) {
+		return ui.Exit(ui.Usage, fmt.Errorf("run %s has %d blocks: want more --blocks", r.ID, len(e.Blocks)))
 	}
 	p.o, p.visits = o, e.Visits
-	p.body.Work, p.body.Change, p.body.Resumed = e.Work, e.Change, append(e.Resumed, prove.Resumption{Run: r.ID, At: p.Host.Clock.Now().UTC(), Quads: len(e.Quads), Verdict: e.Text, Ending: e.Ending})
+	p.body.Work, p.body.Change, p.body.Resumed = e.Work, e.Change, append(e.Resumed, prove.Resumption{Run: r.ID, At: p.Host.Clock.Now().UTC(), Blocks: len(e.Blocks), Verdict: e.Text, Ending: e.Ending})
 	return nil
 }

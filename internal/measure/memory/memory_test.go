@@ -59,13 +59,12 @@ func TestVisits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p == THP {
-			if text, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled"); err != nil || strings.Contains(string(text), "[never]") {
-				if s.unfit(Cell{Pages: p}) == "" {
-					t.Errorf("without transparent huge pages: %+v", s)
-				}
-				continue
+		// They may be off, or the machine's memory in small pieces: then the sample is unfit.
+		if p == THP && s.Huge < least {
+			if s.unfit(Cell{Pages: p}) == "" {
+				t.Errorf("without transparent huge pages: %+v", s)
 			}
+			continue
 		}
 		pages := float64(size / p.Page())
 		if s.Huge < least || s.Placed != 1 || s.TouchCPUS <= 0 || s.RandomCPUS <= 0 || s.TouchS < s.TouchCPUS/2 {

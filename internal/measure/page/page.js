@@ -46,7 +46,7 @@ const kinds = {
 		const at = (u, i) => u.valToPos(i + 1, "x", true);
 		// In the placebo both sides are the machine without the change.
 		const changed = [...d.arms].map(() => false);
-		for (const q of d.quads) for (let i = q.from; i <= q.to; i++) changed[i] = q.phase === "quads" && d.arms[i] === "B";
+		for (const q of d.blocks) for (let i = q.from; i <= q.to; i++) changed[i] = q.phase === "blocks" && d.arms[i] === "B";
 		const ink = i => changed[i] ? "b" : "a";
 		const room = 40;
 		return {
@@ -59,7 +59,7 @@ const kinds = {
 				say: i => "run " + (i + 1) + ": " + (d.arms[i] === "B" ? "B " : "A ") + number(d.values[i]) + (d.unit ? " " + d.unit : "") + (d.dropped[i] ? ", does not count" : ""),
 				under(u) {
 					const { ctx, bbox: b } = u, r = uPlot.pxRatio, half = (at(u, 1) - at(u, 0)) / 2;
-					d.quads.forEach((q, k) => {
+					d.blocks.forEach((q, k) => {
 						if (k % 2) return;
 						ctx.fillStyle = color("band");
 						ctx.fillRect(at(u, q.from) - half, b.top, at(u, q.to) - at(u, q.from) + 2 * half, b.height);
@@ -81,21 +81,21 @@ const kinds = {
 					}
 					ctx.font = 12 * r + "px " + getComputedStyle(document.body).fontFamily;
 					ctx.textAlign = "left";
-					for (const [phase, title] of [["placebo", ["placebo: both sides without", "placebo"]], ["quads", ["the experiment", "experiment"]]]) {
-						const all = d.quads.filter(q => q.phase === phase);
+					for (const [phase, title] of [["placebo", ["placebo: both sides without", "placebo"]], ["blocks", ["the experiment", "experiment"]]]) {
+						const all = d.blocks.filter(q => q.phase === phase);
 						if (all.length === 0) continue;
 						const left = at(u, all[0].from) - half, wide = at(u, all[all.length - 1].to) + half - left;
 						ctx.fillStyle = color("soft");
 						const fits = title.find(t => ctx.measureText(t).width < wide);
 						if (fits) ctx.fillText(fits, left + 2 * r, b.top - 28 * r);
-						if (phase === "quads" && all[0].from > 0) {
+						if (phase === "blocks" && all[0].from > 0) {
 							ctx.fillRect(left - r / 2, b.top - 36 * r, r, b.height + 36 * r);
 						}
 					}
 				},
 				over(u) {
 					inside(u, (ctx, b) => {
-						const first = d.quads.find(q => q.phase === "quads"), from = first ? first.from : 0;
+						const first = d.blocks.find(q => q.phase === "blocks"), from = first ? first.from : 0;
 						for (const arm of first ? ["A", "B"] : []) {
 							const m = median(d.values.filter((_, i) => i >= from && d.arms[i] === arm && !d.dropped[i]));
 							if (m === null) continue;
@@ -111,16 +111,16 @@ const kinds = {
 	},
 
 	looks(d) {
-		const n = d.quads.length;
+		const n = d.blocks.length;
 		return {
-			data: [d.quads.map((_, i) => i + 1), d.lows, d.highs, d.estimates, d.quads],
+			data: [d.blocks.map((_, i) => i + 1), d.lows, d.highs, d.estimates, d.blocks],
 			options: {
 				padding: [10, 12, 0, 0],
 				scales: { x: { time: false, range: () => [.5, n + .5] }, y: { range: () => d.range } },
-				axes: [axis({ label: "quad", size: 32, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] }), axis({ label: "effect, %", size: 62, values: (u, all) => all.map(v => v > 0 ? "+" + number(v) : number(v)) })],
+				axes: [axis({ label: "block", size: 32, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] }), axis({ label: "effect, %", size: 62, values: (u, all) => all.map(v => v > 0 ? "+" + number(v) : number(v)) })],
 				series: [{}, { stroke: color("b"), width: 1, points: { show: false } }, { stroke: color("b"), width: 1, points: { show: false } }, { stroke: color("b"), width: 2.5, points: { show: false } }, { paths: nothing, points: { show: false } }],
 				bands: [{ series: [2, 1], fill: color("b") + "30" }],
-				say: i => "quad " + (i + 1) + ": " + number(d.quads[i]) + " %, estimate " + number(d.estimates[i]) + " %" + (d.lows[i] === null ? ", no interval yet" : ", interval " + number(d.lows[i]) + " to " + number(d.highs[i]) + " %"),
+				say: i => "block " + (i + 1) + ": " + number(d.blocks[i]) + " %, estimate " + number(d.estimates[i]) + " %" + (d.lows[i] === null ? ", no interval yet" : ", interval " + number(d.lows[i]) + " to " + number(d.highs[i]) + " %"),
 				under(u) {
 					inside(u, (ctx, b) => {
 						const high = u.valToPos(d.margin, "y", true), low = u.valToPos(-d.margin, "y", true);
@@ -132,7 +132,7 @@ const kinds = {
 				over(u) {
 					inside(u, ctx => {
 						const r = Math.max(1.6, Math.min(3.5, u.width / n / 3)) * uPlot.pxRatio;
-						d.quads.forEach((v, i) => shape(ctx, u.valToPos(i + 1, "x", true), u.valToPos(v, "y", true), r, "A", false, "a"));
+						d.blocks.forEach((v, i) => shape(ctx, u.valToPos(i + 1, "x", true), u.valToPos(v, "y", true), r, "A", false, "a"));
 					});
 				},
 			},

@@ -42,7 +42,7 @@ func experiment(t testing.TB, effect float64, change func(*evidence.Run, *prove.
 		if r.IntN(20) == 0 {
 			v.Values["time"] *= 1.2
 		}
-		if s.Arm == prove.With && s.Phase == prove.Quads {
+		if s.Arm == prove.With && s.Phase == prove.Blocks {
 			v.Values["time"] *= effect
 			v.Moved["context_switches"] += 200
 		}
@@ -306,13 +306,13 @@ func TestExtremes(t *testing.T) {
 			e.Design.Margin = 0
 		},
 		func(_ *evidence.Run, e *prove.Evidence) { e.Interval = nil },
-		func(_ *evidence.Run, e *prove.Evidence) { e.Quads, e.Visits = nil, nil },
+		func(_ *evidence.Run, e *prove.Evidence) { e.Blocks, e.Visits = nil, nil },
 		func(_ *evidence.Run, e *prove.Evidence) { e.Effect = nil },
 		func(r *evidence.Run, _ *prove.Evidence) {
 			r.Machine.MemoryBytes, r.Machine.CPUs = math.MinInt64, math.MinInt64
 		},
 		func(_ *evidence.Run, e *prove.Evidence) {
-			e.Visits, e.Quads = slices.DeleteFunc(e.Visits, func(v prove.Visit) bool { return v.Phase == prove.Quads && v.Quad > 5 }), e.Quads[:6]
+			e.Visits, e.Blocks = slices.DeleteFunc(e.Visits, func(v prove.Visit) bool { return v.Phase == prove.Blocks && v.Block > 5 }), e.Blocks[:6]
 			for i := range e.Visits {
 				e.Visits[i].Values["time"] = math.Exp(700 * float64(i%3-1))
 			}

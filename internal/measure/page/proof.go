@@ -46,13 +46,13 @@ type samples struct {
 	Values  []float64 `json:"values"`
 	Arms    string    `json:"arms"`    // A or B, a letter a visit
 	Dropped []bool    `json:"dropped"` // by visit
-	Quads   []quad    `json:"quads"`
+	Blocks  []block   `json:"blocks"`
 	Rows    []row     `json:"-"`
 	Left    int       `json:"-"` // visits not in Rows
 }
 
-// quad is a block of four visits, given by the indices of its first and last visit.
-type quad struct {
+// block is a block of four visits, given by the indices of its first and last visit.
+type block struct {
 	Phase string `json:"phase"`
 	Order string `json:"order"` // ABBA or BAAB
 	From  int    `json:"from"`
@@ -63,16 +63,16 @@ type quad struct {
 type row struct {
 	N              int
 	Phase          string
-	Quad           int
+	Block          int
 	Side, Counts   string
 	Value, Took    string
 	Order, Started string
 }
 
-// looks holds the data of the chart of the verdict after each quad, in percent.
+// looks holds the data of the chart of the verdict after each block, in percent.
 type looks struct {
 	Margin    float64    `json:"margin"`
-	Quads     []float64  `json:"quads"`
+	Blocks    []float64  `json:"blocks"`
 	Estimates []*float64 `json:"estimates"`
 	Lows      []*float64 `json:"lows"`
 	Highs     []*float64 `json:"highs"`
@@ -81,9 +81,9 @@ type looks struct {
 }
 
 type look struct {
-	N                        int
-	Quad, Estimate, Interval string
-	Text                     string
+	N                         int
+	Block, Estimate, Interval string
+	Text                      string
 }
 
 // mostRows limits the visits in the table.
@@ -111,7 +111,7 @@ func newProof(e *prove.Evidence) (*proof, error) {
 	p.Looks = newLooks(e, seen)
 	sides := map[prove.Arm][]float64{}
 	for _, v := range e.Visits {
-		if v.Phase == prove.Quads && !v.Dropped {
+		if v.Phase == prove.Blocks && !v.Dropped {
 			sides[v.Arm] = append(sides[v.Arm], v.Values[m.Name])
 		}
 	}
@@ -127,8 +127,8 @@ func newProof(e *prove.Evidence) (*proof, error) {
 	}
 	p.Figures = []figure{
 		{e.Design.Unit() + "s made", fmt.Sprint(len(e.Visits))}, {"of them count", fmt.Sprint(counted)},
-		{"quads of the experiment", fmt.Sprintf("%d of at most %d", len(e.Quads), e.Design.Most)},
-		{"noise of one quad", "not known yet"}, {"smallest effect that matters", plain(e.Design.Margin) + " %"},
+		{"blocks of the experiment", fmt.Sprintf("%d of at most %d", len(e.Blocks), e.Design.Most)},
+		{"noise of one block", "not known yet"}, {"smallest effect that matters", plain(e.Design.Margin) + " %"},
 		{"chance of a wrong verdict", "at most " + plain(e.Design.Alpha) + " %"},
 	}
 	if e.NoiseKnown() {
@@ -140,7 +140,7 @@ func newProof(e *prove.Evidence) (*proof, error) {
 	for _, x := range e.Moved {
 		p.Moves = append(p.Moves, move{x.Name, digits(x.Without), digits(x.With), fmt.Sprintf("%.3f", x.P)})
 	}
-	if len(e.Quads) > 0 {
+	if len(e.Blocks) > 0 {
 		p.Opinion = []figure{
 			{"exact sign-flip test of no effect", fmt.Sprintf("p = %.3g", e.Second.SignFlip)},
 			{"drift from one " + e.Design.Unit() + " to the next", signed(e.Second.Drift) + " %"},
@@ -148,9 +148,9 @@ func newProof(e *prove.Evidence) (*proof, error) {
 		}
 	}
 	p.Opinion = append(p.Opinion, []figure{
-		{"quads that count only to a limit", fmt.Sprint(e.Limited)},
+		{"blocks that count only to a limit", fmt.Sprint(e.Limited)},
 		{e.Design.Unit() + "s dropped after each switch", fmt.Sprint(e.Washout)},
-		{"placebo quads", fmt.Sprintf("%d of %d", len(e.Placebo), e.Design.Placebo)},
+		{"placebo blocks", fmt.Sprintf("%d of %d", len(e.Placebo), e.Design.Placebo)},
 		{"ended by", string(e.Ending)},
 	}...)
 	if l := e.Design.Live; l != nil {
@@ -172,11 +172,11 @@ func newProof(e *prove.Evidence) (*proof, error) {
 func sentences(e *prove.Evidence) (out []string) {
 	m := e.Design.Metric
 	if e.Effect == nil {
-		return []string{"No quad was completed, so nothing can be said about the change."}
+		return []string{"No block was completed, so nothing can be said about the change."}
 	}
 	at := math.Abs(*e.Effect)
 	way := map[bool]string{false: "less", true: "more"}[m.More == (*e.Effect > 0)]
-	sure := "There is no interval yet: it takes more quads."
+	sure := "There is no interval yet: it takes more blocks."
 	if i := e.Interval; i != nil {
 		sure = fmt.Sprintf("With %s %% confidence the true effect lies between %s %% and %s %% (plus is better), at whatever moment one looks.", plain(1-e.Design.Alpha), signed(i[0]), signed(i[1]))
 	}
@@ -212,17 +212,17 @@ func newSamples(e *prove.Evidence) *samples {
 		low, high = min(low, value), max(high, value)
 		s.Values, s.Dropped = append(s.Values, value), append(s.Dropped, v.Dropped)
 		arms.WriteString(string(v.Arm))
-		if last := len(s.Quads) - 1; last < 0 || s.Quads[last].Phase != string(v.Phase) || e.Visits[i-1].Quad != v.Quad || e.Visits[i-1].Place > v.Place {
+		if last := len(s.Blocks) - 1; last < 0 || s.Blocks[last].Phase != string(v.Phase) || e.Visits[i-1].Block != v.Block || e.Visits[i-1].Place > v.Place {
 			var order strings.Builder
-			for _, arm := range e.Design.Order(v.Phase, v.Quad) {
+			for _, arm := range e.Design.Order(v.Phase, v.Block) {
 				order.WriteString(string(arm))
 			}
-			s.Quads = append(s.Quads, quad{string(v.Phase), order.String(), i, i})
+			s.Blocks = append(s.Blocks, block{string(v.Phase), order.String(), i, i})
 		} else {
-			s.Quads[last].To = i
+			s.Blocks[last].To = i
 		}
 		if i < mostRows {
-			r := row{N: i + 1, Phase: string(v.Phase), Quad: v.Quad + 1, Side: "A, without", Counts: "yes", Order: s.Quads[len(s.Quads)-1].Order,
+			r := row{N: i + 1, Phase: string(v.Phase), Block: v.Block + 1, Side: "A, without", Counts: "yes", Order: s.Blocks[len(s.Blocks)-1].Order,
 				Value: amount(value, m.Unit), Took: duration(v.TookS), Started: v.At.UTC().Format("15:04:05")}
 			if v.Phase == prove.Placebo {
 				r.Side = string(v.Arm) + ", both without"
@@ -255,7 +255,7 @@ func duration(s float64) string {
 }
 
 func newLooks(e *prove.Evidence, seen []prove.Verdict) *looks {
-	n := min(len(seen), len(e.Quads))
+	n := min(len(seen), len(e.Blocks))
 	if n < 2 {
 		return nil
 	}
@@ -264,9 +264,9 @@ func newLooks(e *prove.Evidence, seen []prove.Verdict) *looks {
 	percent := func(ratio float64) *float64 { p := round(100 * within(ratio)); return &p }
 	low, high := -l.Margin, l.Margin
 	for i, v := range seen[:n] {
-		effect := round(100 * within(m.Effect(e.Quads[i])))
-		l.Quads = append(l.Quads, effect)
-		r := look{N: i + 1, Quad: signed(effect/100) + " %", Interval: "none yet", Text: headline(v.Text)}
+		effect := round(100 * within(m.Effect(e.Blocks[i])))
+		l.Blocks = append(l.Blocks, effect)
+		r := look{N: i + 1, Block: signed(effect/100) + " %", Interval: "none yet", Text: headline(v.Text)}
 		var estimate, from, to *float64
 		if v.Effect != nil {
 			estimate = percent(*v.Effect)
@@ -280,8 +280,8 @@ func newLooks(e *prove.Evidence, seen []prove.Verdict) *looks {
 		l.Estimates, l.Lows, l.Highs = append(l.Estimates, estimate), append(l.Lows, from), append(l.Highs, to)
 		l.Rows = append(l.Rows, r)
 	}
-	// The range contains the last interval and the quads except the outer tenth on each side.
-	low, high = min(low, stats.Quantile(l.Quads, 0.1)), max(high, stats.Quantile(l.Quads, 0.9))
+	// The range contains the last interval and the blocks except the outer tenth on each side.
+	low, high = min(low, stats.Quantile(l.Blocks, 0.1)), max(high, stats.Quantile(l.Blocks, 0.9))
 	if from, to := l.Lows[n-1], l.Highs[n-1]; from != nil && to != nil {
 		low, high = min(low, *from), max(high, *to)
 	}

@@ -102,7 +102,7 @@ func benchLines(r *evidence.Run) (out []benchLine, err error) {
 	}
 	sides := map[Arm]string{Without: "without", With: "with"}
 	for _, v := range e.Visits {
-		if v.Phase != Quads || v.Dropped {
+		if v.Phase != Blocks || v.Dropped {
 			continue
 		}
 		work := strings.ReplaceAll(strings.Join(e.Work, " "), "/", "_")

@@ -15,7 +15,7 @@ func TestBenchfmt(t *testing.T) {
 		Guards: []Guard{{Metric: Metric{Name: "max-memory", Unit: "bytes"}}, {Metric: Metric{Name: "errors"}}}}}
 	for i, arm := range []Arm{Without, With, With, Without} {
 		for _, dropped := range []bool{true, false} {
-			e.Visits = append(e.Visits, Visit{Step: Step{Phase: Quads, Place: i, Arm: arm, Dropped: dropped}, Values: Values{"time": 1.25 + float64(i), "max-memory": 1 << 20, "errors": 0}})
+			e.Visits = append(e.Visits, Visit{Step: Step{Phase: Blocks, Place: i, Arm: arm, Dropped: dropped}, Values: Values{"time": 1.25 + float64(i), "max-memory": 1 << 20, "errors": 0}})
 		}
 	}
 	e.Visits = append(e.Visits, Visit{Step: Step{Phase: Placebo, Arm: Without}, Values: Values{"time": 99}})

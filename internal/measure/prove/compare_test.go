@@ -110,7 +110,7 @@ func experiment(t *testing.T, r *rand.Rand, effect float64) *evidence.Run {
 	var visits []Visit
 	for s := c.Next(); s.Phase != Done; s = c.Next() {
 		v := Visit{Step: s, Values: Values{"time": math.Exp(0.01 * r.NormFloat64())}}
-		if s.Phase == Quads && s.Arm == With {
+		if s.Phase == Blocks && s.Arm == With {
 			v.Values["time"] *= math.Exp(effect)
 		}
 		visits = append(visits, v)

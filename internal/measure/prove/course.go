@@ -14,15 +14,15 @@ type Phase string
 // change: it measures the noise.
 const (
 	Placebo Phase = "placebo"
-	Quads   Phase = "quads"
+	Blocks  Phase = "blocks"
 	Done    Phase = "done"
 )
 
 // Step is a visit to make.
 type Step struct {
 	Phase Phase `json:"phase"`
-	Quad  int   `json:"quad"`  // from 0, within the phase
-	Place int   `json:"place"` // 0 to 3 within the quad
+	Block int   `json:"block"` // from 0, within the phase
+	Place int   `json:"place"` // 0 to 3 within the block
 	Arm   Arm   `json:"arm"`
 	// Switch reports whether the machine must be switched to the arm first.
 	Switch bool `json:"switch,omitempty"`
@@ -37,7 +37,7 @@ type Course struct {
 	design   Design
 	washout  int // from the design, or increased in the placebo
 	phase    Phase
-	quad     int
+	block    int
 	place    int
 	arm      Arm               // of the last visit; empty if the next one follows a switch in any case
 	settling int               // visits left to drop
@@ -67,7 +67,7 @@ func (c *Course) Next() Step {
 	if c.phase == Done {
 		return Step{Phase: Done}
 	}
-	s := Step{Phase: c.phase, Quad: c.quad, Place: c.place, Arm: c.design.Order(c.phase, c.quad)[c.place]}
+	s := Step{Phase: c.phase, Block: c.block, Place: c.place, Arm: c.design.Order(c.phase, c.block)[c.place]}
 	s.Switch = s.Arm != c.arm
 	s.Dropped = c.settling > 0 || s.Switch && c.washout > 0
 	return s
@@ -118,14 +118,14 @@ func (c *Course) Took(v Values) error {
 	return nil
 }
 
-// Abandon drops the visits of the unfinished quad after an interruption.
+// Abandon drops the visits of the unfinished block after an interruption.
 func (c *Course) Abandon() {
 	c.place, c.settling, c.arm, c.last = 0, 0, "", math.NaN()
 }
 
-// finish computes the differences of a complete quad.
+// finish computes the differences of a complete block.
 func (c *Course) finish(s Step) {
-	order := c.design.Order(s.Phase, s.Quad)
+	order := c.design.Order(s.Phase, s.Block)
 	for i, t := range c.tracks {
 		d := t.difference(order)
 		if i == 0 && c.beside != nil {
@@ -139,17 +139,17 @@ func (c *Course) finish(s Step) {
 		t.interval = t.sequence.Interval()
 	}
 	c.place = 0
-	c.quad++
+	c.block++
 	switch {
-	case s.Phase == Quads && (c.quad >= c.design.Most || c.quad >= c.design.Least && c.Verdict().Word.Decided()):
+	case s.Phase == Blocks && (c.block >= c.design.Most || c.block >= c.design.Least && c.Verdict().Word.Decided()):
 		c.phase = Done
-	case s.Phase == Placebo && c.quad == c.design.Placebo:
+	case s.Phase == Placebo && c.block == c.design.Placebo:
 		c.begin()
 	}
 }
 
-// begin ends the placebo: either the quads begin, or the placebo is repeated with a longer
-// warm-up, which is fixed before the first quad counts.
+// begin ends the placebo: either the blocks begin, or the placebo is repeated with a longer
+// warm-up, which is fixed before the first block counts.
 func (c *Course) begin() {
 	if c.unsettled() && c.washout < c.design.Washout+maxGrowth {
 		c.washout++
@@ -160,16 +160,16 @@ func (c *Course) begin() {
 			c.beside.placebo = nil
 		}
 	} else {
-		c.phase = Quads
+		c.phase = Blocks
 		if c.beside != nil {
-			// Adjusted by the whole placebo, its first quads too.
+			// Adjusted by the whole placebo, its first blocks too.
 			c.tracks[0].placebo = c.beside.again()
 		}
 		for _, t := range c.tracks {
 			t.sequence = stats.NewSequence(t.alpha, t.placebo, t.least())
 		}
 	}
-	c.quad, c.after = 0, map[Arm][]float64{}
+	c.block, c.after = 0, map[Arm][]float64{}
 	c.Abandon()
 }
 
@@ -183,8 +183,8 @@ func (c *Course) unsettled() bool {
 	return len(after) > 0 && math.Abs(stats.Median(after)) > c.Noise()/2 && stats.SignFlip(after) < 0.02
 }
 
-// Noise returns the scale of one quad's difference, as a ratio: 0.01 is one percent. It is NaN
-// before the first quad of the placebo.
+// Noise returns the scale of one block's difference, as a ratio: 0.01 is one percent. It is NaN
+// before the first block of the placebo.
 func (c *Course) Noise() float64 {
 	t := c.tracks[0]
 	if t.sequence != nil {
@@ -197,14 +197,14 @@ func (c *Course) Noise() float64 {
 // an arm and the next visit: the cost of the switch. It is NaN if none was dropped.
 func (c *Course) Carried(arm Arm) float64 { return stats.Median(c.after[arm]) }
 
-// Differences returns the differences of the quads so far and of the placebo: the logarithm of
+// Differences returns the differences of the blocks so far and of the placebo: the logarithm of
 // the value with the change minus the logarithm without it.
-func (c *Course) Differences() (quads, placebo []float64) {
+func (c *Course) Differences() (blocks, placebo []float64) {
 	t := c.tracks[0]
 	if t.sequence != nil {
-		quads = t.sequence.Values()
+		blocks = t.sequence.Values()
 	}
-	return quads, t.placebo
+	return blocks, t.placebo
 }
 
 // Guarded is the state of a guard rail.
@@ -253,10 +253,10 @@ func (c *Course) Guards() (out []Guarded) {
 	return out
 }
 
-// Visits returns the average number of visits of a quad: half of the quads begin with a switch.
+// Visits returns the average number of visits of a block: half of the blocks begin with a switch.
 func (c *Course) Visits() float64 { return 4 + 2.5*float64(c.washout) }
 
-// Planned returns the number of quads, at most limit, after which the interval should fit
+// Planned returns the number of blocks, at most limit, after which the interval should fit
 // between the margins with the noise so far.
 func (c *Course) Planned(limit int) int {
 	return max(c.design.Least, stats.Needed(math.Log1p(c.design.Margin), c.Noise(), c.design.Alpha, 1, limit))

@@ -3,20 +3,20 @@ package prove
 import "fettle.dev/fettle/internal/stats"
 
 // covariate is a value that the metric depends on and that the change does not influence, such
-// as the arrival rate of work. The part of a quad's difference that it explains is removed.
+// as the arrival rate of work. The part of a block's difference that it explains is removed.
 //
-// The slope is learned from earlier quads only, and within them from the two visits of the same
-// arm, which differ in everything but the change. So the coin of this quad turns the sign of
+// The slope is learned from earlier blocks only, and within them from the two visits of the same
+// arm, which differ in everything but the change. So the coin of this block turns the sign of
 // both differences or of neither, and the remainder is as symmetric about the effect as the
 // difference was: the interval stays valid whatever the slope is.
 type covariate struct {
 	track
 	xy, xx      float64 // sums over the pairs of visits of the same arm
 	placebo     []pair
-	differences []float64 // of the covariate itself, by quad
+	differences []float64 // of the covariate itself, by block
 }
 
-// pair holds the differences of a quad in the metric and in the covariate.
+// pair holds the differences of a block in the metric and in the covariate.
 type pair struct{ y, x float64 }
 
 // slope returns the change of the metric's logarithm per change of the covariate's.
@@ -27,7 +27,7 @@ func (c *covariate) slope() float64 {
 	return c.xy / c.xx
 }
 
-// less returns a quad's difference of the metric without the part that the covariate explains.
+// less returns a block's difference of the metric without the part that the covariate explains.
 func (c *covariate) less(y float64, p Phase, order [4]Arm, logs [4]float64) float64 {
 	x, slope := c.difference(order), c.slope()
 	if p == Placebo {

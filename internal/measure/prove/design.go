@@ -1,7 +1,7 @@
 // Package prove decides whether a change helped: it measures work with and without the change
 // in a randomized, interleaved order, and gives a valid interval at every moment. The unit of
-// evidence is the quad (block), four visits in the order ABBA or BAAB, decided by a coin from
-// the seed: linear drift cancels within a quad, and background load cannot favor a side.
+// evidence is the block (block), four visits in the order ABBA or BAAB, decided by a coin from
+// the seed: linear drift cancels within a block, and background load cannot favor a side.
 package prove
 
 import (
@@ -77,9 +77,9 @@ type Design struct {
 	Alpha  float64 `json:"alpha"`  // probability of a wrong verdict, 0.001 to 0.2
 	Margin float64 `json:"margin"` // smaller effects are irrelevant; a ratio, 0.001 to 1
 
-	Placebo int `json:"placebo_quads"` // at least 3
-	Least   int `json:"least_quads"`   // before the first verdict, at least 2
-	Most    int `json:"most_quads"`
+	Placebo int `json:"placebo_blocks"` // at least 3
+	Least   int `json:"least_blocks"`   // before the first verdict, at least 2
+	Most    int `json:"most_blocks"`
 	Washout int `json:"washout_visits"` // dropped after each switch, 0 to 20
 
 	// Live is set if visits are windows of running work.
@@ -90,14 +90,14 @@ type Design struct {
 }
 
 // Defaults returns the design that the method's simulation uses: 5 % error, a margin of 2 %,
-// four placebo quads, a verdict from the seventh quad on, at most forty.
+// four placebo blocks, a verdict from the seventh block on, at most forty.
 func Defaults(m Metric) Design {
-	return Design{Metric: m, Alpha: 0.05, Margin: 0.02, Placebo: 4, Least: FewestQuads, Most: 40, Washout: 1}
+	return Design{Metric: m, Alpha: 0.05, Margin: 0.02, Placebo: 4, Least: FewestBlocks, Most: 40, Washout: 1}
 }
 
-// FewestQuads is the minimum number of quads for a verdict with an alpha of 5 %; a smaller
+// FewestBlocks is the minimum number of blocks for a verdict with an alpha of 5 %; a smaller
 // alpha needs a few more.
-const FewestQuads = 7
+const FewestBlocks = 7
 
 // Check rejects a design that cannot be executed or would mislead.
 func (d Design) Check() error {
@@ -110,9 +110,9 @@ func (d Design) Check() error {
 	within("the metric", d.Metric.Name != "", "a name")
 	within("alpha", d.Alpha >= 0.001 && d.Alpha <= 0.2, "0.001 to 0.2")
 	within("the margin", d.Margin >= 0.001 && d.Margin <= 1, "0.1 % to 100 %")
-	within("placebo quads", d.Placebo >= 3 && d.Placebo <= 1000, "3 to 1000")
-	within("quads before a verdict", d.Least >= 2, "at least 2")
-	within("quads at most", d.Most >= max(d.Least, FewestQuads) && d.Most <= 100_000, fmt.Sprintf("%d to 100,000", max(d.Least, FewestQuads)))
+	within("placebo blocks", d.Placebo >= 3 && d.Placebo <= 1000, "3 to 1000")
+	within("blocks before a verdict", d.Least >= 2, "at least 2")
+	within("blocks at most", d.Most >= max(d.Least, FewestBlocks) && d.Most <= 100_000, fmt.Sprintf("%d to 100,000", max(d.Least, FewestBlocks)))
 	within("dropped visits", d.Washout >= 0 && d.Washout <= 20, "0 to 20")
 	within("the budget", d.BudgetS >= 0, "a time above 0")
 	within("the unit of "+d.Metric.Name, !(d.Metric.Unit == "s" && d.Metric.More), "another one than s, as less time is better")
@@ -158,10 +158,10 @@ func (d Design) Unit() string {
 	return "run"
 }
 
-// Order returns the order of a quad's visits, decided by the seed. The quads of the experiment
+// Order returns the order of a block's visits, decided by the seed. The blocks of the experiment
 // and of the placebo, each numbered from 0, have independent coins.
-func (d Design) Order(p Phase, quad int) [4]Arm {
-	stream := uint64(quad) << 1
+func (d Design) Order(p Phase, block int) [4]Arm {
+	stream := uint64(block) << 1
 	if p == Placebo {
 		stream |= 1
 	}

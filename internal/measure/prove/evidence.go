@@ -38,13 +38,13 @@ type Evidence struct {
 	Verdict
 	// Washout is the number of visits dropped after each switch.
 	Washout int `json:"washout_visits"`
-	// Noise is the scale of one quad's difference.
+	// Noise is the scale of one block's difference.
 	Noise float64 `json:"noise_ratio"`
-	// Placebo and Quads are differences of logarithms, with the change minus without.
+	// Placebo and Blocks are differences of logarithms, with the change minus without.
 	Placebo []float64 `json:"placebo_log_ratio"`
-	Quads   []float64 `json:"quads_log_ratio"`
-	// Limited is the number of quads that were winsorized.
-	Limited int `json:"limited_quads"`
+	Blocks  []float64 `json:"blocks_log_ratio"`
+	// Limited is the number of blocks that were winsorized.
+	Limited int `json:"limited_blocks"`
 
 	Guards    []Guarded     `json:"guards,omitempty"`
 	Covariate *Adjusted     `json:"covariate,omitempty"`
@@ -65,15 +65,15 @@ type Evidence struct {
 type Resumption struct {
 	Run     string    `json:"run"` // contains the first visits
 	At      time.Time `json:"time"`
-	Quads   int       `json:"quads"` // complete ones
+	Blocks  int       `json:"blocks"` // complete ones
 	Verdict string    `json:"verdict"`
 	Ending  Ending    `json:"ending"`
 }
 
-// NoiseKnown reports whether Noise is known: from the first quad of the placebo on.
-func (e *Evidence) NoiseKnown() bool { return len(e.Placebo)+len(e.Quads) > 0 }
+// NoiseKnown reports whether Noise is known: from the first block of the placebo on.
+func (e *Evidence) NoiseKnown() bool { return len(e.Placebo)+len(e.Blocks) > 0 }
 
-// Unanswered reports whether the experiment ended without an answer for lack of time or quads,
+// Unanswered reports whether the experiment ended without an answer for lack of time or blocks,
 // so that it can be resumed.
 func (e *Evidence) Unanswered() bool {
 	return e.Word == CannotTell && (e.Ending == EndedBudget || e.Ending == EndedMost)
@@ -100,14 +100,14 @@ type Setting struct {
 	Why     string          `json:"why,omitempty"`
 }
 
-// SecondOpinion holds other statistics of the quads. None of them decides.
+// SecondOpinion holds other statistics of the blocks. None of them decides.
 type SecondOpinion struct {
-	// SignFlip is the exact p-value of no effect if the number of quads was fixed beforehand;
+	// SignFlip is the exact p-value of no effect if the number of blocks was fixed beforehand;
 	// after an early stop it is only descriptive.
 	SignFlip float64 `json:"sign_flip_p"`
 	// Drift is the change of the value per counted visit.
 	Drift float64 `json:"drift_ratio_per_visit"`
-	// Lag1 is the autocorrelation of the counted visits without their quad's difference; absent
+	// Lag1 is the autocorrelation of the counted visits without their block's difference; absent
 	// if these do not vary, or are too few.
 	Lag1 *float64 `json:"lag1_autocorrelation,omitempty"`
 	// Between is the share of the variance of single measurements that lies between the runs,
@@ -128,7 +128,7 @@ type Movement struct {
 	Name    string  `json:"name"`
 	Without float64 `json:"without"` // median of the visits
 	With    float64 `json:"with"`
-	// P is the p-value of the quads' differences by sign flips, not corrected for their number.
+	// P is the p-value of the blocks' differences by sign flips, not corrected for their number.
 	P float64 `json:"p"`
 }
 
@@ -139,7 +139,7 @@ func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
 	if err != nil {
 		e.Error = err.Error()
 	}
-	e.Quads, e.Placebo = c.Differences()
+	e.Blocks, e.Placebo = c.Differences()
 	if n := c.Noise(); !math.IsNaN(n) {
 		e.Noise = n
 	}
@@ -147,14 +147,14 @@ func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
 		e.Limited = s.Winsorized()
 	}
 	e.Guards, e.Covariate = c.Guards(), c.Covariate()
-	e.Second.SignFlip = stats.SignFlip(e.Quads)
+	e.Second.SignFlip = stats.SignFlip(e.Blocks)
 	var counted []float64
 	var runs []stats.Summary
 	for _, v := range visits {
 		if v.Within != nil && (v.Phase == Placebo || v.Arm == Without) {
 			runs = append(runs, *v.Within)
 		}
-		if !v.Dropped && v.Phase == Quads {
+		if !v.Dropped && v.Phase == Blocks {
 			log := math.Log(v.Values[c.design.Metric.Name])
 			if effect := e.Effect; effect != nil && v.Arm == With {
 				log -= c.tracks[0].sequence.Estimate()
@@ -219,7 +219,7 @@ func (e *Evidence) Again() error {
 func (e *Evidence) Summed(found *Evidence) *Evidence {
 	found.Asked, found.Work, found.Change, found.Resumed = e.Asked, e.Work, e.Change, e.Resumed
 	for _, r := range e.Resumed {
-		found.Warnings = append(found.Warnings, fmt.Sprintf("resumed after quad %d, when run %s had ended with: %s; the interval is valid at every look, including these", r.Quads, r.Run, r.Verdict))
+		found.Warnings = append(found.Warnings, fmt.Sprintf("resumed after block %d, when run %s had ended with: %s; the interval is valid at every look, including these", r.Blocks, r.Run, r.Verdict))
 	}
 	return found
 }
@@ -235,7 +235,7 @@ func (c *Course) warnings(ending Ending) (out []string) {
 	if c.washout > c.design.Washout {
 		out = append(out, "the machine took longer to settle after a switch: more visits were dropped than requested")
 	}
-	if ending == EndedVerdict && len(c.tracks[0].placebo) > 0 && c.quad < 2*c.design.Least {
+	if ending == EndedVerdict && len(c.tracks[0].placebo) > 0 && c.block < 2*c.design.Least {
 		if w := c.Verdict().Word; w != Better && w != Worse {
 			return out // there is no effect to overestimate
 		}
@@ -244,28 +244,28 @@ func (c *Course) warnings(ending Ending) (out []string) {
 	return out
 }
 
-// fewest is the minimum number of quads for reporting movements.
+// fewest is the minimum number of blocks for reporting movements.
 const fewest = 6
 
-// moved compares observations of visits with and without the change by differences in quads.
+// moved compares observations of visits with and without the change by differences in blocks.
 func moved(visits []Visit) (out []Movement) {
-	quads := map[int]map[Arm][]Values{}
+	blocks := map[int]map[Arm][]Values{}
 	names := map[string]bool{}
 	for _, v := range visits {
-		if v.Phase != Quads || v.Dropped || len(v.Moved) == 0 {
+		if v.Phase != Blocks || v.Dropped || len(v.Moved) == 0 {
 			continue
 		}
-		if quads[v.Quad] == nil || v.Place == 0 {
-			quads[v.Quad] = map[Arm][]Values{}
+		if blocks[v.Block] == nil || v.Place == 0 {
+			blocks[v.Block] = map[Arm][]Values{}
 		}
-		quads[v.Quad][v.Arm] = append(quads[v.Quad][v.Arm], v.Moved)
+		blocks[v.Block][v.Arm] = append(blocks[v.Block][v.Arm], v.Moved)
 		for name := range v.Moved {
 			names[name] = true
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		var differences, with, without []float64
-		for _, q := range quads {
+		for _, q := range blocks {
 			if len(q[With]) != 2 || len(q[Without]) != 2 {
 				continue
 			}

@@ -77,7 +77,7 @@ type Ending string
 // The endings.
 const (
 	EndedVerdict     Ending = "verdict"
-	EndedMost        Ending = "most-quads"
+	EndedMost        Ending = "most-blocks"
 	EndedBudget      Ending = "budget"
 	EndedInterrupted Ending = "interrupted"
 	EndedGuard       Ending = "guard-rail"
@@ -86,10 +86,10 @@ const (
 )
 
 // ErrHopeless is returned after a placebo whose noise puts the margin out of reach for the
-// quads and the time of the design.
+// blocks and the time of the design.
 var ErrHopeless = errors.New("the margin is out of reach")
 
-// hopeless is the ratio of needed to allowed quads from which ErrHopeless is returned: a large
+// hopeless is the ratio of needed to allowed blocks from which ErrHopeless is returned: a large
 // effect is visible long before the margin is reached.
 const hopeless = 4
 
@@ -136,7 +136,7 @@ func (e *Experiment) Run(ctx context.Context, past []Visit) (course *Course, end
 // Replay returns the state of an experiment after past visits.
 func Replay(d Design, past []Visit) (*Course, error) { return replay(d, past, func(*Course) {}) }
 
-// Looks returns the verdict after each quad, as a permanent observer would have seen it.
+// Looks returns the verdict after each block, as a permanent observer would have seen it.
 func Looks(d Design, past []Visit) (looks []Verdict, err error) {
 	_, err = replay(d, past, func(c *Course) {
 		if t := c.tracks[0]; t.sequence != nil && t.sequence.N() > len(looks) {

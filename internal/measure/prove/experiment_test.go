@@ -40,7 +40,7 @@ func TestRun(t *testing.T) {
 	if len(record) != m.visits {
 		t.Errorf("%d visits recorded of %d", len(record), m.visits)
 	}
-	// Four of a quad count, and after each switch one is dropped.
+	// Four of a block count, and after each switch one is dropped.
 	counted := map[Phase]int{}
 	for i, r := range record {
 		if r.Dropped != r.Switch {
@@ -50,14 +50,14 @@ func TestRun(t *testing.T) {
 			counted[r.Phase]++
 		}
 	}
-	if want := map[Phase]int{Placebo: 16, Quads: 28}; !cmp.Equal(counted, want) {
+	if want := map[Phase]int{Placebo: 16, Blocks: 28}; !cmp.Equal(counted, want) {
 		t.Errorf("counted %v, want %v", counted, want)
 	}
 }
 
 // TestCutOff: an experiment that is interrupted at any visit leaves the machine
 // without the change, and goes on later from its record, also when it is cut off
-// again, as if the quad that was cut had not been begun.
+// again, as if the block that was cut had not been begun.
 func TestCutOff(t *testing.T) {
 	for at := 1; ; at++ {
 		m := quiet()
@@ -83,7 +83,7 @@ func TestCutOff(t *testing.T) {
 		_ = c.Verdict()
 		for round := 0; ending == EndedInterrupted; round++ {
 			if round > 50 {
-				m.fail = nil // a quad takes longer than seven visits now and then
+				m.fail = nil // a block takes longer than seven visits now and then
 			}
 			before := len(record)
 			ctx, cancel = context.WithCancel(t.Context())
@@ -241,27 +241,27 @@ func TestOrderIsACoin(t *testing.T) {
 	d := design()
 	n := 0
 	for q := range 1000 {
-		if d.Order(Quads, q)[0] == With {
+		if d.Order(Blocks, q)[0] == With {
 			n++
 		}
 	}
 	if n < 450 || n > 550 {
-		t.Errorf("%d of 1000 quads begin with the change", n)
+		t.Errorf("%d of 1000 blocks begin with the change", n)
 	}
 	other := d
 	other.Seed++
 	same := 0
 	for q := range 1000 {
-		if d.Order(Quads, q) == other.Order(Quads, q) {
+		if d.Order(Blocks, q) == other.Order(Blocks, q) {
 			same++
 		}
 	}
 	if same < 400 || same > 600 {
-		t.Errorf("%d of 1000 quads are the same with another seed", same)
+		t.Errorf("%d of 1000 blocks are the same with another seed", same)
 	}
 }
 
-// TestLooks: the last look is the verdict, and each is that of its quads.
+// TestLooks: the last look is the verdict, and each is that of its blocks.
 func TestLooks(t *testing.T) {
 	var record []Visit
 	c, _, err := quiet().experiment(design(), &record).Run(t.Context(), nil)
@@ -274,7 +274,7 @@ func TestLooks(t *testing.T) {
 	}
 	for i, v := range looks[:6] {
 		if v.Word != CannotTell || v.Effect == nil {
-			t.Errorf("after quad %d: %+v", i+1, v)
+			t.Errorf("after block %d: %+v", i+1, v)
 		}
 	}
 	record[3].Arm = With
@@ -341,7 +341,7 @@ func TestTailIsNotNothing(t *testing.T) {
 		if v.Word == NoEffect {
 			none++
 			if slow > 0 {
-				t.Errorf("seed %d: %s with %d slow quads", seed, v.Text, slow)
+				t.Errorf("seed %d: %s with %d slow blocks", seed, v.Text, slow)
 			}
 		}
 	}

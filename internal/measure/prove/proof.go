@@ -13,7 +13,8 @@ import (
 
 // Print prints the result of an experiment, the verdict first.
 func Print(s *ui.Screen, r *evidence.Run, e *Evidence) {
-	fmt.Fprintln(s.Out, ui.Printable(e.Text))
+	headline := e.Headline()
+	ui.PrintHeadline(s, &headline)
 	fmt.Fprintln(s.Out)
 	var change []string
 	for _, c := range e.Change.Settings {
@@ -45,23 +46,23 @@ func Print(s *ui.Screen, r *evidence.Run, e *Evidence) {
 	if c := e.Covariate; c != nil {
 		row("covariate", "%s: the metric follows its power %.2g; its own difference %s %%, p %.2g", c.Name, c.Slope, unit.SignedPercent(math.Expm1(c.Difference)), c.P)
 	}
-	row("placebo", "%d of %d quads", len(e.Placebo), e.Design.Placebo)
-	row("quads", "%d of %d at the most, %d limited", len(e.Quads), e.Design.Most, e.Limited)
+	row("placebo", "%d of %d blocks", len(e.Placebo), e.Design.Placebo)
+	row("blocks", "%d of at most %d, %d winsorized", len(e.Blocks), e.Design.Most, e.Limited)
 	if e.NoiseKnown() {
-		row("noise of a quad", "%.2g %%", 100*e.Noise)
+		row("noise of a block", "%.2g %%", 100*e.Noise)
 	} else {
-		row("noise of a quad", "not known yet")
+		row("noise of a block", "not known yet")
 	}
-	row(e.Design.Unit()+"s", "%d, of which %d after each switch are dropped", len(e.Visits), e.Washout)
+	row(e.Design.Unit()+"s", "%d, %d after each switch dropped as warm-up", len(e.Visits), e.Washout)
 	ended := string(e.Ending)
 	if e.Error != "" {
 		ended += ": " + e.Error
 	}
 	row("ended by", "%s", ended)
-	if len(e.Quads) > 0 {
+	if len(e.Blocks) > 0 {
 		row("second opinion", "sign flip p %.3g, drift %s %% a %s, autocorrelation %s", e.Second.SignFlip, unit.SignedPercent(e.Second.Drift), e.Design.Unit(), e.Second.Autocorrelation())
 	} else {
-		row("second opinion", "none: no quad is complete")
+		row("second opinion", "none: no block is complete")
 	}
 	if b := e.Second.Between; b != nil {
 		row("between runs", "%.0f %% of the variance of single measurements", 100**b)
@@ -82,6 +83,26 @@ func Print(s *ui.Screen, r *evidence.Run, e *Evidence) {
 		m.Rows = append(m.Rows, []string{x.Name, fmt.Sprintf("%.4g", x.Without), fmt.Sprintf("%.4g", x.With), fmt.Sprintf("%.3f", x.P)})
 	}
 	m.Write(s)
+}
+
+// Headline returns the verdict with its interval, and what it rests on.
+func (e *Evidence) Headline() ui.Headline {
+	var h ui.Headline
+	verdict := e.Text
+	if e.Effect != nil {
+		h.Value("effect_percent", 100**e.Effect, "")
+	}
+	if before, after, found := strings.Cut(verdict, " ["); found && e.Interval != nil {
+		_, after, _ = strings.Cut(after, "]")
+		low, high := e.Interval[0], e.Interval[1]
+		if e.Word == Worse {
+			low, high = -high, -low // as its text: positive values are slower
+		}
+		verdict = fmt.Sprintf("%s, interval %s to %s %%%s", before, h.Value("interval_low_percent", 100*low, number(low)), h.Value("interval_high_percent", 100*high, number(high)), after)
+	}
+	h.Line("%s", verdict)
+	h.Line("%s: %s in %s, ended by %s", e.Design.Metric.Name, h.Count(e.Design.Unit()+"s", len(e.Visits), e.Design.Unit()), h.Count("blocks", len(e.Blocks), "block"), e.Ending)
+	return h
 }
 
 // seconds converts seconds to a duration.

@@ -29,8 +29,8 @@ func (r *runner) run(ctx context.Context) (Ending, error) {
 			return EndedInterrupted, nil
 		case r.Design.BudgetS > 0 && r.Clock.Now().Sub(r.began).Seconds() > r.Design.BudgetS:
 			return EndedBudget, nil
-		case phase == Placebo && s.Phase == Quads:
-			phase = Quads
+		case phase == Placebo && s.Phase == Blocks:
+			phase = Blocks
 			if err := r.reach(); err != nil && !r.Anyway {
 				return EndedHopeless, err
 			}
@@ -183,7 +183,7 @@ func (r *runner) reach() error {
 	if r.Design.Live != nil {
 		longer = "longer windows"
 	}
-	return fmt.Errorf("%w: the noise of a quad is %s, so this machine needs %s %ss to see %s, but %.0f are allowed: use %s, a larger margin or more time",
+	return fmt.Errorf("%w: the noise of a block is %s, so this machine needs %s %ss to see %s, but %.0f are allowed: use %s, a larger margin or more time",
 		ErrHopeless, percent(r.course.Noise()), runs, r.Design.Unit(), percent(r.Design.Margin), allowed*r.course.Visits(), longer)
 }
 

@@ -307,7 +307,7 @@ func TestPower(t *testing.T) {
 
 // TestRunsNotRequests: where the requests of one run are alike, the run is what
 // counts. Comparing all requests as if each were a sample finds an effect in more
-// than half of all experiments without one; the quads do not.
+// than half of all experiments without one; the blocks do not.
 func TestRunsNotRequests(t *testing.T) {
 	const requests, share = 50, 0.8 // the share of the variance that lies between runs
 	one := func(r *rand.Rand) []float64 {

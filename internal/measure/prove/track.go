@@ -18,7 +18,7 @@ type track struct {
 	logs     [4]float64
 	placebo  []float64
 	sequence *stats.Sequence
-	interval stats.Interval // of the sequence, after its last quad
+	interval stats.Interval // of the sequence, after its last block
 }
 
 // scale is the scale on which values of a guard rail are compared. The first value decides.
@@ -63,7 +63,7 @@ func (t *track) log(v Values) (float64, error) {
 // least returns a negligible difference of logarithms.
 func (t *track) least() float64 { return math.Log1p(t.matters) / 10 }
 
-// difference returns a quad's difference of logarithms, with the change minus without it.
+// difference returns a block's difference of logarithms, with the change minus without it.
 func (t *track) difference(order [4]Arm) (d float64) {
 	for i, arm := range order {
 		if arm == With {

@@ -24,12 +24,12 @@ const (
 // Decided reports whether the experiment can stop with this verdict.
 func (w Word) Decided() bool { return w != CannotTell }
 
-// Verdict is the verdict of the quads so far. Effects are improvements as a ratio: 0.08 is 8 %
+// Verdict is the verdict of the blocks so far. Effects are improvements as a ratio: 0.08 is 8 %
 // less time, or 8 % more if more is better.
 type Verdict struct {
 	Word Word   `json:"verdict"`
 	Text string `json:"text"`
-	// Effect is the estimate, or absent before the first quad.
+	// Effect is the estimate, or absent before the first block.
 	Effect *float64 `json:"effect_ratio,omitempty"`
 	// Interval contains the effect with probability 1-alpha at all looks together. It is absent
 	// while unbounded.
@@ -43,16 +43,16 @@ type Verdict struct {
 func (c *Course) Verdict() Verdict {
 	t := c.tracks[0]
 	if t.sequence == nil || t.sequence.N() == 0 {
-		return Verdict{Word: CannotTell, Text: "cannot tell yet: no quad is complete"}
+		return Verdict{Word: CannotTell, Text: "cannot tell yet: no block is complete"}
 	}
 	estimate := t.sequence.Estimate()
 	v := judge(t.interval, estimate, c.design.Margin, c.design.Metric)
-	// Distant quads are winsorized. If they cause an effect on their own while most quads are
+	// Distant blocks are winsorized. If they cause an effect on their own while most blocks are
 	// alike, that effect is real nevertheless.
 	tail := false
 	if mean := stats.Mean(t.sequence.Values()); v.Word == NoEffect && math.Abs(mean) > math.Log1p(c.design.Margin) {
 		tail = true
-		v.Word, v.Text = CannotTell, "cannot tell yet: most quads are alike, and a few that are far away make a mean of "+number(c.design.Metric.Effect(mean))+" %; a percentile as the metric would show them"
+		v.Word, v.Text = CannotTell, "cannot tell yet: most blocks are alike, and a few that are far away make a mean of "+number(c.design.Metric.Effect(mean))+" %; a percentile as the metric would show them"
 	}
 	if v.Word == CannotTell && !tail {
 		const limit = 100_000

@@ -45,14 +45,14 @@ func TestEarlyStop(t *testing.T) {
 	for word, effect := range map[Word]float64{Better: 0.9, Worse: 1.1, NoEffect: 1} {
 		e := course(t, func(s Step, visit int) float64 {
 			value := 10 + 0.001*float64(visit*7%5)
-			if s.Arm == With && s.Phase == Quads {
+			if s.Arm == With && s.Phase == Blocks {
 				value *= effect
 			}
 			return value
 		})
 		said := strings.Contains(strings.Join(e.Warnings, "\n"), "stopped early")
-		if e.Word != word || len(e.Quads) >= 2*e.Design.Least || said != (word != NoEffect) {
-			t.Errorf("%s: %s after %d quads, warned of an early stop: %v", word, e.Text, len(e.Quads), said)
+		if e.Word != word || len(e.Blocks) >= 2*e.Design.Least || said != (word != NoEffect) {
+			t.Errorf("%s: %s after %d blocks, warned of an early stop: %v", word, e.Text, len(e.Blocks), said)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func TestEarlyStop(t *testing.T) {
 func TestNothingVaries(t *testing.T) {
 	for _, effect := range []float64{1, 0.9, 1.1} {
 		e := course(t, func(s Step, _ int) float64 {
-			if s.Arm == With && s.Phase == Quads {
+			if s.Arm == With && s.Phase == Blocks {
 				return 3.7 * effect
 			}
 			return 3.7

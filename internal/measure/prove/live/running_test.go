@@ -146,7 +146,7 @@ func TestWindow(t *testing.T) {
 	lengths := map[time.Duration]bool{}
 	for place := range 4 {
 		w := window(steady)
-		if _, err := w.Visit(t.Context(), prove.Step{Phase: prove.Quads, Place: place, Switch: place%2 == 0}); err != nil {
+		if _, err := w.Visit(t.Context(), prove.Step{Phase: prove.Blocks, Place: place, Switch: place%2 == 0}); err != nil {
 			t.Fatal(err)
 		}
 		lasted := c.now.Sub(time.Unix(1e9, 0))

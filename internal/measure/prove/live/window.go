@@ -100,7 +100,7 @@ func (w *Window) wait(ctx context.Context, d time.Duration) error {
 
 // length returns the length of a window.
 func (w *Window) length(s prove.Step) time.Duration {
-	stream := uint64(s.Quad)<<3 | uint64(s.Place)<<1
+	stream := uint64(s.Block)<<3 | uint64(s.Place)<<1
 	if s.Phase == prove.Placebo {
 		stream |= 1
 	}
