@@ -3,6 +3,9 @@ package admission
 import (
 	"encoding/json"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -66,4 +69,46 @@ func TestRunsPage(t *testing.T) {
 		}
 	}
 	root.Manual(t, "158-kubernetes-releases.md", root.Generated{Name: "releases", Text: table.String()})
+}
+
+// TestOverlay holds the files that test/admission replaces for the API of Kubernetes before
+// 1.34: each exists and declares what its replacement declares. Otherwise the releases before
+// 1.34 do not compile, which shows only when one of them is run.
+func TestOverlay(t *testing.T) {
+	dir := filepath.Join(root.Module(t), "test/admission")
+	text, err := os.ReadFile(filepath.Join(dir, "testdata/overlay.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var overlay struct{ Replace map[string]string }
+	if err := json.Unmarshal(text, &overlay); err != nil {
+		t.Fatal(err)
+	}
+	if len(overlay.Replace) == 0 {
+		t.Error("overlay.json replaces nothing")
+	}
+	for file, by := range overlay.Replace {
+		has := functions(t, filepath.Join(dir, file))
+		for name := range functions(t, filepath.Join(dir, by)) {
+			if !has[name] {
+				t.Errorf("%s declares %s, and %s does not", by, name, file)
+			}
+		}
+	}
+}
+
+// functions returns the names of the functions that a Go file declares.
+func functions(t *testing.T, file string) map[string]bool {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, d := range parsed.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok {
+			names[f.Name.Name] = true
+		}
+	}
+	return names
 }

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"fettle.dev/fettle/internal/unit"
@@ -123,8 +122,3 @@ func eviction(c *configuration, memoryBytes uint64) (uint64, error) {
 	}
 	return uint64(max(q.Value(), 0)), nil
 }
-
-// declaredFeatures returns the address of the features that a node's status declares. The API
-// of Kubernetes 1.29 to 1.33 lacks the field: test/admission replaces this file to build with
-// that API.
-func declaredFeatures(s *core.NodeStatus) *[]string { return &s.DeclaredFeatures }
