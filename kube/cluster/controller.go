@@ -96,13 +96,16 @@ func ByObject(annotations ...string) cache.ByObject {
 }
 
 // Keep returns a node reduced to its name, labels, provider without the machine's name, whether
-// it accepts pods, its conditions with their transition times but without heartbeat times, and
-// the named annotations. It shares the labels with n.
+// it accepts pods, its conditions with their transition times but without heartbeat times, the
+// version of its kubelet, and the named annotations. It shares the labels with n.
 func Keep(n *core.Node, annotations ...string) *core.Node {
 	return &core.Node{
 		ObjectMeta: meta.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, Labels: n.Labels, Annotations: only(n.Annotations, annotations)},
 		Spec:       core.NodeSpec{ProviderID: provider(n.Spec.ProviderID), Unschedulable: n.Spec.Unschedulable},
-		Status:     core.NodeStatus{Conditions: conditions(n.Status.Conditions)},
+		Status: core.NodeStatus{
+			Conditions: conditions(n.Status.Conditions),
+			NodeInfo:   core.NodeSystemInfo{KubeletVersion: unique.Make(n.Status.NodeInfo.KubeletVersion).Value()},
+		},
 	}
 }
 

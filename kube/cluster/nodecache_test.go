@@ -28,6 +28,7 @@ func kubelets(i int) *core.Node {
 			Type: kind, Status: core.ConditionTrue, LastHeartbeatTime: at, LastTransitionTime: at, Reason: "KubeletSays", Message: strings.Repeat("said ", 20) + fmt.Sprint(i),
 		})
 	}
+	n.Status.NodeInfo = core.NodeSystemInfo{KubeletVersion: "v1.37.2", ContainerRuntimeVersion: "containerd://2.1.0", MachineID: fmt.Sprintf("%032d", i)}
 	for j := range 50 {
 		n.Status.Images = append(n.Status.Images, core.ContainerImage{Names: []string{fmt.Sprintf("registry.example.com/team/image-%d-%d@sha256:%064d", i, j, j)}})
 	}
@@ -40,6 +41,7 @@ func TestKeep(t *testing.T) {
 	want := &core.Node{
 		ObjectMeta: meta.ObjectMeta{Name: "node-0003", UID: "uid", ResourceVersion: "3", Labels: map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/hostname": "node-0003"}},
 		Spec:       core.NodeSpec{ProviderID: "aws://", Unschedulable: true},
+		Status:     core.NodeStatus{NodeInfo: core.NodeSystemInfo{KubeletVersion: "v1.37.2"}},
 	}
 	for _, kind := range []core.NodeConditionType{core.NodeMemoryPressure, core.NodeDiskPressure, core.NodePIDPressure, core.NodeReady, "KernelDeadlock"} {
 		want.Status.Conditions = append(want.Status.Conditions, core.NodeCondition{Type: kind, Status: core.ConditionTrue, LastTransitionTime: at})

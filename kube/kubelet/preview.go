@@ -128,6 +128,9 @@ func Of(c Cluster) Plan {
 		if err == nil {
 			err = wrong[pool.Name]
 		}
+		if err == nil && !pool.Removed && !pool.Theirs {
+			err = RefusedBy(want.Fields, c.kubeletsWithout(want.Digest, pool.Name, members))
+		}
 		if !pool.Removed {
 			out.byRelease(c, pool, members)
 		}
@@ -149,6 +152,20 @@ func Of(c Cluster) Plan {
 	}
 	slices.Sort(p.Unselected)
 	return p
+}
+
+// kubeletsWithout returns the nodes of a pool that do not run with the settings of a digest, by
+// the version of their kubelet.
+func (c Cluster) kubeletsWithout(digest, pool string, members map[string]Member) map[string][]string {
+	out := map[string][]string{}
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		if slices.Contains(members[n.Name].Selected, pool) && n.has() != digest {
+			version := n.Status.NodeInfo.KubeletVersion
+			out[version] = append(out[version], n.Name)
+		}
+	}
+	return out
 }
 
 // nodes plans each node of the pool and puts the nodes in order.

@@ -13,15 +13,66 @@ func previewOf(name, version, runs string) NodePreview {
 	return n
 }
 
-// TestMixedReleases: each node of a pool is judged by the release of its own kubelet.
+// TestMixedReleases: each node of a pool is judged by the release of its own kubelet, and one
+// release without an option has the pool refused, as the operator does it.
 func TestMixedReleases(t *testing.T) {
 	const option = "{cpuManagerPolicy: static, reservedSystemCPUs: '0', cpuManagerPolicyOptions: {strict-cpu-reservation: 'true'}}"
-	p := Of(previewCluster(t, option, previewOf("n1", "v1.31.14", "{}"), previewOf("n2", "v1.32.13", "{}"), previewOf("n3", "v1.32.13", "{featureGates: {CPUManagerPolicyAlphaOptions: true}}"),
-		previewOf("n4", "v1.36.3", "{featureGates: {CPUManagerPolicyBetaOptions: false}}"), previewOf("n5", "v1.34.4", "{featureGates: {CPUManagerPolicyBetaOptions: false}}")))
+	nodes := []NodePreview{previewOf("n2", "v1.32.13", "{}"), previewOf("n3", "v1.32.13", "{featureGates: {CPUManagerPolicyAlphaOptions: true}}"),
+		previewOf("n4", "v1.36.3", "{featureGates: {CPUManagerPolicyBetaOptions: false}}"), previewOf("n5", "v1.34.4", "{featureGates: {CPUManagerPolicyBetaOptions: false}}")}
+	p := Of(previewCluster(t, option, nodes...))
+	if p.Pools[0].Refused != "" {
+		t.Errorf("refused: %s", p.Pools[0].Refused)
+	}
 	for _, n := range p.Pools[0].Nodes {
-		refused := map[string]string{"n1": "has no option", "n2": "CPUManagerPolicyAlphaOptions", "n5": "CPUManagerPolicyBetaOptions"}[n.Name]
+		refused := map[string]string{"n2": "CPUManagerPolicyAlphaOptions", "n5": "CPUManagerPolicyBetaOptions"}[n.Name]
 		if (n.Problem != "") != (refused != "") || !strings.Contains(n.Problem, refused) {
 			t.Errorf("%s: %q", n.Name, n.Problem)
+		}
+	}
+	p = Of(previewCluster(t, option, append(nodes, previewOf("n1", "v1.31.14", "{}"))...))
+	if pool := p.Pools[0]; !strings.Contains(pool.Refused, `n1 (kubelet v1.31.14) would not start: cpuManagerPolicyOptions: Kubernetes 1.31 has no option "strict-cpu-reservation"`) || len(pool.Nodes) > 0 {
+		t.Errorf("refused %q, %d nodes planned", pool.Refused, len(pool.Nodes))
+	}
+}
+
+// TestRefusedBy: only what no configuration of a node's own can make right is refused. Each
+// entry without a reason starts on a node that opens the gates, or reserves what is missing.
+func TestRefusedBy(t *testing.T) {
+	for _, c := range []struct{ version, settings, want string }{
+		{"v1.31.14", "{maxPods: 250}", ""},
+		{"v1.31.14", "{cpuManagerPolicy: static}", ""}, // the node may reserve CPUs
+		{"v1.31.14", "{memoryManagerPolicy: Static}", ""},
+		{"v1.31.14", "{cpuManagerPolicy: static, cpuManagerPolicyOptions: {strict-cpu-reservation: 'true'}}", `1.31 has no option "strict-cpu-reservation"`},
+		{"v1.31.14+b49f9d1", "{cpuManagerPolicyOptions: {strict-cpu-reservation: 'true'}}", `1.31 has no option "strict-cpu-reservation"`}, // none takes no options
+		{"v1.32.13", "{cpuManagerPolicy: static, cpuManagerPolicyOptions: {strict-cpu-reservation: 'true'}}", ""},                          // alpha: the node may open the gate
+		{"v1.37.2", "{cpuManagerPolicyOptions: {strict-cpu-reservation: 'yes'}}", "neither true nor false"},
+		{"v1.37.2", "{cpuManagerPolicyOptions: {full-pcpus-only: 'true', distribute-cpus-across-cores: 'true'}}", "exclude each other"},
+		{"v1.37.2", "{cpuManagerPolicy: none, cpuManagerPolicyOptions: {full-pcpus-only: 'true'}}", "none takes none"},
+		{"v1.37.2", "{cpuManagerPolicyOptions: {align-by-socket: 'true'}}", ""}, // the node's topologyManagerPolicy is not known
+		{"v1.37.2", "{topologyManagerPolicy: single-numa-node, cpuManagerPolicyOptions: {align-by-socket: 'true'}}", "align-by-socket does not go with"},
+		{"v1.30.14", "{topologyManagerPolicyOptions: {max-allowable-numa-nodes: '16'}}", ""}, // its own policy may be none, which reads none
+		{"v1.30.14", "{topologyManagerPolicy: best-effort, topologyManagerPolicyOptions: {max-allowable-numa-nodes: '16'}}", "1.30 has no option"},
+		{"v1.31.14", "{topologyManagerPolicy: best-effort, topologyManagerPolicyOptions: {max-allowable-numa-nodes: '16'}}", ""},
+		{"v1.31.14", "{topologyManagerPolicy: best-effort, topologyManagerPolicyOptions: {max-allowable-numa-nodes: '4'}}", "want a number from 8"},
+		{"v1.28.15", "{cpuManagerPolicyOptions: {full-pcpus-only: 'maybe'}}", ""}, // older than the rules
+		{"", "{cpuManagerPolicyOptions: {full-pcpus-only: 'maybe'}}", ""},
+	} {
+		want, err := Parse([]byte(c.settings))
+		if err == nil {
+			err = Check("", want)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", c.settings, err)
+		}
+		got := ""
+		if err := RefusedBy(want, map[string][]string{c.version: {"n10", "n9", "n8", "n7"}}); err != nil {
+			got = err.Error()
+		}
+		if (got != "") != (c.want != "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s: %q, want %q", c.version, c.settings, got, c.want)
+		}
+		if got != "" && !strings.HasPrefix(got, "n7, n8, n9, 1 more (kubelet "+c.version+")") {
+			t.Errorf("%s: the nodes are not named: %q", c.version, got)
 		}
 	}
 }

@@ -65,6 +65,56 @@ func Problems(effective, now Fields, on On) []string {
 	return append(problems, admission.StartProblems(*on.Machine, s)...)
 }
 
+// RefusedBy returns an error if kubelets do not start with requested settings, whatever the own
+// configuration of their nodes says. kubelets has the names of nodes by the version of their
+// kubelet; a version that cannot be parsed, or is older than the known releases, is not judged.
+func RefusedBy(want Fields, kubelets map[string][]string) error {
+	var problems []error
+	for _, version := range slices.Sorted(maps.Keys(kubelets)) {
+		r, _ := admission.ParseRelease(version)
+		if r < admission.Oldest {
+			continue
+		}
+		if refused := anywhere(want, r); len(refused) > 0 {
+			problems = append(problems, fmt.Errorf("%s (kubelet %s) would not start: %s", nodeNames(kubelets[version]), version, strings.Join(refused, "; ")))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// anywhere returns what a release refuses of requested settings on every node. What is not
+// requested is taken to be as favorable as a node's own configuration can make it: feature gates
+// of options are on, CPUs are reserved, and memory is reserved as the policy Static needs it.
+func anywhere(want Fields, r admission.Release) []string {
+	s, err := admissionSettings(want)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	s.Release, s.MemoryManagerPolicy = r, admission.MemoryPolicyNone
+	s.FeatureGates = map[string]bool{}
+	for _, of := range []string{"CPUManagerPolicy", "TopologyManagerPolicy"} {
+		s.FeatureGates[of+"AlphaOptions"], s.FeatureGates[of+"BetaOptions"] = true, true
+	}
+	if s.ReservedSystemCPUs.IsEmpty() {
+		s.ReservedSystemCPUs = unit.CPUs(0)
+	}
+	if s.CPUManagerPolicy == "" && len(s.CPUManagerPolicyOptions) > 0 {
+		s.CPUManagerPolicy = admission.PolicyStatic // none takes no options
+	}
+	return s.Problems()
+}
+
+// nodeNames returns the first names in order, and how many more there are.
+func nodeNames(names []string) string {
+	const most = 3
+	names = slices.Clone(names)
+	slices.SortFunc(names, natural)
+	if more := len(names) - most; more > 0 {
+		names = append(names[:most], fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
 // notStarting returns what the kubelet's release refuses and the running configuration lacks.
 func notStarting(effective, now Fields, k kuberelease.Kubelet) []string {
 	has := kuberelease.Judge(now, k).Refused

@@ -129,7 +129,7 @@ func (r *roller) served() (bool, error) {
 		}),
 		cluster.Kind(kubeletSoon, r.cache, &core.Node{}, func(a, b *core.Node) bool {
 			return a.UID != b.UID || a.Spec.Unschedulable != b.Spec.Unschedulable || !maps.Equal(a.Labels, b.Labels) || !maps.Equal(conditions(a), conditions(b)) ||
-				a.Annotations[kubelet.SettingsAnnotation] != b.Annotations[kubelet.SettingsAnnotation]
+				a.Status.NodeInfo.KubeletVersion != b.Status.NodeInfo.KubeletVersion || a.Annotations[kubelet.SettingsAnnotation] != b.Annotations[kubelet.SettingsAnnotation]
 		}),
 	} {
 		if err := r.queue.Watch(s); err != nil {

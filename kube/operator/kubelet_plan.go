@@ -111,12 +111,16 @@ func (c Cluster) groups() (map[string]*group, map[string]kubelet.Member) {
 		selectors = append(selectors, kubelet.Selector{Pool: p.Name, Nodes: p.Spec.NodeSelector})
 	}
 	members, problems := kubelet.Members(selectors, labels)
+	runs := c.settings()
 	groups := map[string]*group{"": {}}
 	for i := range c.Pools {
 		p := &c.Pools[i]
 		g := &group{pool: p}
 		if p.Spec.ManagementState != kubelet.Removed {
 			g.want, g.wrong = kubelet.WantOfConfig(c.Configs, p.Labels)
+		}
+		if g.wrong == nil && len(g.want.Fields) > 0 {
+			g.wrong = kubelet.RefusedBy(g.want.Fields, c.kubeletsWithout(g.want.Digest, p.Name, members, runs))
 		}
 		if problem := problems[p.Name]; problem != nil {
 			g.wrong, g.blind = problem, true
@@ -127,6 +131,29 @@ func (c Cluster) groups() (map[string]*group, map[string]kubelet.Member) {
 		groups[p.Name] = g
 	}
 	return groups, members
+}
+
+// settings returns the digest of the settings that each node has from fettle.
+func (c Cluster) settings() map[string]string {
+	out := make(map[string]string, len(c.Kubelets))
+	for i := range c.Kubelets {
+		out[c.Kubelets[i].Name] = c.Kubelets[i].Status.Has
+	}
+	return out
+}
+
+// kubeletsWithout returns the nodes of a pool that do not run with the settings of a digest, by
+// the version of their kubelet.
+func (c Cluster) kubeletsWithout(digest, pool string, members map[string]kubelet.Member, runs map[string]string) map[string][]string {
+	out := map[string][]string{}
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		if slices.Contains(members[n.Name].Selected, pool) && runs[n.Name] != digest {
+			version := n.Status.NodeInfo.KubeletVersion
+			out[version] = append(out[version], n.Name)
+		}
+	}
+	return out
 }
 
 // place adds a node to its groups, and plans the changes of its object.

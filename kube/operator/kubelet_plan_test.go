@@ -283,6 +283,50 @@ func TestUnclear(t *testing.T) {
 	}
 }
 
+// TestReleaseRefuses: no node is told to change while the kubelet of one of them would not
+// start with the settings; a newer kubelet, other settings or another pool for it go on.
+func TestReleaseRefuses(t *testing.T) {
+	const option = `{"cpuManagerPolicy": "static", "reservedSystemCPUs": "0", "cpuManagerPolicyOptions": {"strict-cpu-reservation": "true"}}`
+	w := newWorld(t, 3, intstr.FromInt32(3), config("a", `{"maxPods": 50}`)).started()
+	for name, version := range map[string]string{"n1": "v1.36.3", "n2": "v1.31.14", "n3": "v1.36.3"} {
+		w.node(name).Status.NodeInfo.KubeletVersion = version
+	}
+	w.begin("n1", "n2", "n3")
+	w.done("n1", "n2", "n3")
+	w.Configs[0] = config("a", option)
+	w.begin()
+	w.says("workers", "Degraded True Refused", `the nodes keep what they have: n2 (kubelet v1.31.14) would not start: cpuManagerPolicyOptions: Kubernetes 1.31 has no option "strict-cpu-reservation"`)
+	w.says("workers", "Updated Unknown Refused")
+	for _, k := range w.Kubelets {
+		if k.Changing() || k.Status.Has == "" {
+			t.Errorf("%s: %+v", k.Name, k)
+		}
+	}
+	w.node("n2").Status.NodeInfo.KubeletVersion = "v1.32.13" // it has the option: its gate is the agent's to look at
+	w.begin("n1", "n2", "n3")
+	w.says("workers", "Degraded False AsExpected")
+	w.done("n1", "n2", "n3")
+
+	// A node of an older release joins: those that have the settings keep them.
+	w.Nodes = append(w.Nodes, kubeletNode("n4", "worker"))
+	w.node("n4").Status.NodeInfo.KubeletVersion = "v1.30.14"
+	w.begin()
+	w.says("workers", "Degraded True Refused", "n4 (kubelet v1.30.14)")
+	delete(w.node("n4").Labels, "worker")
+	w.begin()
+	w.says("workers", "Updated True AllUpdated", "3 of 3")
+
+	// A node that runs with the settings is not asked again, whatever its version says.
+	w.node("n1").Status.NodeInfo.KubeletVersion = "v1.31.14"
+	w.begin()
+	w.says("workers", "Degraded False AsExpected")
+
+	// A pool that is Removed gives back on any release.
+	w.node("n4").Labels["worker"] = ""
+	w.Pools[0].Spec.ManagementState = kubelet.Removed
+	w.begin("n1", "n2", "n3")
+}
+
 // TestAnew: a machine that was set up anew under its name has nothing, says so, and gets
 // its turn.
 func TestAnew(t *testing.T) {
