@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -94,10 +95,12 @@ func directory(r release, pkg string, dirs map[string]string) (string, error) {
 	return "", fmt.Errorf("%s is in none of the modules", pkg)
 }
 
-// parse reads the files of a package without its tests; none where the release does not
-// have it.
-func parse(dir string) ([]*ast.File, error) {
-	pkgs, err := parser.ParseDir(token.NewFileSet(), dir, func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, parser.SkipObjectResolution)
+// parse reads the files of a package without its tests, or only those that are named; none where
+// the release does not have it.
+func parse(dir string, only ...string) ([]*ast.File, error) {
+	pkgs, err := parser.ParseDir(token.NewFileSet(), dir, func(f fs.FileInfo) bool {
+		return !strings.HasSuffix(f.Name(), "_test.go") && (len(only) == 0 || slices.Contains(only, f.Name()))
+	}, parser.SkipObjectResolution)
 	if pathMissing(err) {
 		return nil, nil
 	}

@@ -2,10 +2,11 @@ package main
 
 import "fettle.dev/fettle/test/kubelet-releases/modules"
 
-// kubeletModules are those that a kubelet's fields, defaults and feature gates are in.
+// kubeletModules are those that a kubelet's fields, defaults and feature gates, and the flags of a
+// control plane, are in.
 var kubeletModules = []string{
 	"k8s.io/kubernetes", "k8s.io/kubelet", "k8s.io/apiserver", "k8s.io/apiextensions-apiserver",
-	"k8s.io/component-base", "k8s.io/client-go", "k8s.io/controller-manager",
+	"k8s.io/component-base", "k8s.io/client-go", "k8s.io/controller-manager", "k8s.io/cloud-provider",
 }
 
 // of is the module in the version of a release: k8s.io/apiserver@v0.29.14.

@@ -144,3 +144,43 @@ func TestRealKubelet(t *testing.T) {
 	}
 	t.Logf("%d gates of Kubernetes 1.%d", len(listed), minor)
 }
+
+// TestProgramFlags: the table has every flag that a real program of a control plane lists.
+func TestProgramFlags(t *testing.T) {
+	text, err := os.ReadFile(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := exec.Command("../cluster/build", "--print").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range flagPackages {
+		program := filepath.Join(strings.TrimSpace(string(dir)), name)
+		if _, err := os.Stat(program); err != nil {
+			missing(t, "%s is not built: test/cluster/build", name)
+		}
+		help, err := exec.CommandContext(t.Context(), program, "--help").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		version, err := exec.CommandContext(t.Context(), program, "--version").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		release := regexp.MustCompile(`v1\.(\d+)\.`).FindSubmatch(version)
+		if release == nil {
+			t.Fatalf("%s: %s", program, version)
+		}
+		flags := regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z0-9_-]+)`).FindAllSubmatch(help, -1)
+		if len(flags) < 40 {
+			t.Errorf("%s lists %d flags", name, len(flags))
+		}
+		for _, f := range flags {
+			line := regexp.MustCompile(`(?m)^flag ` + name + ` ` + strings.ReplaceAll(string(f[1]), "_", "-") + ` .*\b\d\d-(\d\d)$`).FindSubmatch(text)
+			if line == nil || string(line[1]) < string(release[1]) {
+				t.Errorf("%s 1.%s has --%s, and the table has not", name, release[1], f[1])
+			}
+		}
+	}
+}

@@ -17,7 +17,7 @@ func generate(network bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var allFields, allGates, allDefaults, allNeeds, allWays, allEtcd []map[string]string // by release
+	var allFields, allGates, allDefaults, allNeeds, allWays, allEtcd, allFlags []map[string]string // by release
 	for _, r := range releases {
 		names, err := fields(r, dirs)
 		if err != nil {
@@ -47,6 +47,11 @@ func generate(network bool) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		flags, err := programFlags(r, dirs)
+		if err != nil {
+			return "", err
+		}
+		allFlags = append(allFlags, flags)
 		allNeeds, allWays, allEtcd = append(allNeeds, needed), append(allWays, ways), append(allEtcd, etcd)
 		allFields, allDefaults, allGates = append(allFields, known), append(allDefaults, set), append(allGates, open)
 	}
@@ -68,6 +73,7 @@ func generate(network bool) (string, error) {
 	write(&b, "needs", allNeeds)
 	write(&b, "loader", allWays)
 	write(&b, "etcd", allEtcd)
+	write(&b, "flag", allFlags)
 	return b.String(), nil
 }
 
@@ -79,7 +85,7 @@ const head = `# What the kubelet of each release of Kubernetes knows. Written by
 #
 # release RELEASE VERSION VERSION   k8s.io/kubernetes; k8s.io/kubelet, apiserver,
 #                                   apiextensions-apiserver, component-base, client-go,
-#                                   controller-manager
+#                                   controller-manager, cloud-provider
 # field NAME RELEASES               of KubeletConfiguration (kubelet config/v1beta1/types.go)
 # default NAME RELEASES:VALUE ...   those that differ between the releases with that field
 #                                   (kubernetes pkg/kubelet/apis/config/v1beta1/defaults.go)
@@ -88,6 +94,8 @@ const head = `# What the kubelet of each release of Kubernetes knows. Written by
 # loader WAY RELEASES               how files are read and merged (cmd/kubelet/app/server.go)
 # etcd default|least RELEASES:VERSION   that kubeadm installs, and the oldest external one that
 #                                   it accepts (cmd/kubeadm/app/constants/constants.go)
+# flag PROGRAM NAME RELEASES        of the programs that kubeadm starts (test/kubelet-releases,
+#                                   flags.go, has the packages)
 #
 # 36-37 is 1.36 to 1.37. "locked": another value keeps the kubelet from starting.
 `
@@ -113,7 +121,7 @@ func write(b *strings.Builder, kind string, all []map[string]string) {
 				}
 				to++
 			}
-			if span := fmt.Sprintf("%d-%d", releases[i].minor, releases[to].minor); ok && (kind == "field" || kind == "loader") {
+			if span := fmt.Sprintf("%d-%d", releases[i].minor, releases[to].minor); ok && slices.Contains([]string{"field", "flag", "loader"}, kind) {
 				spans = append(spans, span)
 			} else if ok {
 				spans = append(spans, span+":"+value)

@@ -1,0 +1,100 @@
+package kuberelease
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/text"
+)
+
+// Flag is a flag of a command line, without its dashes.
+type Flag struct{ Name, Value string }
+
+// Programs returns the programs of a control plane whose flags are known.
+func (r *Releases) Programs() []string {
+	all := map[string]bool{}
+	for name := range r.flags {
+		program, _, _ := strings.Cut(name, " ")
+		all[program] = true
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// programFlags returns the flags of a program in a release.
+func (r *Releases) programFlags(program string, of Release) []string {
+	var out []string
+	for key, spans := range r.flags {
+		if name, ok := strings.CutPrefix(key, program+" "); ok {
+			if _, ok := r.at(spans, of); ok {
+				out = append(out, name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// JudgeFlags judges the flags of a program of the control plane for a release: flags and feature
+// gates with which it does not start are refused. Like the programs it takes an underscore for a
+// dash. OpenShift's programs start with gates that they do not know. For releases older than the
+// known ones the verdict is empty.
+func JudgeFlags(program string, flags []Flag, k Kubelet) (out Verdict) {
+	table := Known()
+	if k.Release < table.Oldest {
+		return Verdict{}
+	}
+	gates, emulated := map[string]any{}, false
+	for _, f := range flags {
+		name := strings.ReplaceAll(f.Name, "_", "-")
+		field := "--" + name
+		spans := table.flags[program+" "+name]
+		_, known := table.at(spans, k.Release)
+		switch span := table.spanText(spans); {
+		case name == "feature-gates":
+			readGates(f.Value, gates)
+		case name == "emulated-version":
+			emulated = true
+		case known:
+		case span != "":
+			out.Refused = append(out.Refused, Finding{field, fmt.Sprintf("%s %s does not have this flag (%s); remove it", program, k.Release, span)})
+		case k.Release > table.Newest || k.OpenShift:
+			out.Unknown = append(out.Unknown, Finding{field, fmt.Sprintf("unknown for %s %s", program, k.Release)})
+		default:
+			out.Refused = append(out.Refused, Finding{field, fmt.Sprintf("%s has no such flag%s", program, text.Suggest(name, table.programFlags(program, k.Release)))})
+		}
+	}
+	if emulated && len(gates) > 0 {
+		out.Unknown = append(out.Unknown, Finding{"--feature-gates", "with emulated-version the gates are those of another release"})
+		return out
+	}
+	if len(gates) == 0 {
+		return out
+	}
+	j := &checker{table: table, kubelet: k, config: map[string]any{"featureGates": gates}, gates: map[string]bool{}}
+	j.featureGates()
+	for _, all := range []struct{ from, to *[]Finding }{{&j.out.Refused, &out.Refused}, {&j.out.Unknown, &out.Unknown}} {
+		for _, f := range *all.from {
+			*all.to = append(*all.to, Finding{"--feature-gates " + strings.TrimPrefix(f.Field, "featureGates."), f.Why})
+		}
+	}
+	return out
+}
+
+// readGates adds the gates of a value, A=true,B=false. From 1.31 on a gate may have the name of
+// its component, kube:A=true; those of other components are ignored.
+func readGates(value string, gates map[string]any) {
+	for pair := range strings.SplitSeq(value, ",") {
+		name, on, _ := strings.Cut(strings.TrimSpace(pair), "=")
+		if component, gate, ok := strings.Cut(name, ":"); ok {
+			if component != "kube" {
+				continue
+			}
+			name = gate
+		}
+		if name = strings.TrimSpace(name); name != "" {
+			gates[name] = strings.TrimSpace(on)
+		}
+	}
+}
