@@ -36,6 +36,10 @@ type Cluster struct {
 	Members []etcd.Look
 	// EtcdPods are the pods of etcd members, by name.
 	EtcdPods []product.Reported
+	// Programs are the programs of the control plane whose command lines pods show.
+	Programs []Program
+	// Kubeadm has the flags with which kubeadm starts the control plane; nil if it was not read.
+	Kubeadm *Kubeadm
 
 	// Objects are the objects that rules of OpenShift's documents judge.
 	Objects []openshift.Object
@@ -58,6 +62,7 @@ const (
 	OfClaims   Part = "claims"
 	OfMachines Part = "machines"
 	OfObjects  Part = "configuration"
+	OfKubeadm  Part = "kubeadm"
 )
 
 // Miss records why a part could not be read. Only the first reason is kept.

@@ -16,12 +16,8 @@ import (
 )
 
 // etcdByRelease checks the etcd rules that depend on its release: for the pods of its members
-// or, without such pods, for the members that were queried. On OpenShift it checks nothing: the
-// operator sets etcd's image and flags together.
+// or, without such pods, for the members that were queried, or that kubeadm's configuration names.
 func (c *Cluster) etcdByRelease(ctx context.Context, rules *rule.Catalogue, disabled map[string]string) []rule.Finding {
-	if c.OpenShift != "" {
-		return nil
-	}
 	p := etcd.Product
 	p.Find = func(context.Context, *host.Host) ([]product.Installed, error) {
 		var out []product.Installed
@@ -56,6 +52,11 @@ func (c *Cluster) reportedEtcd() []etcd.Reported {
 			out = append(out, etcd.Reported{Name: m.URL, At: m.URL, Version: m.Version})
 		}
 	}
+	if c.Kubeadm != nil && len(out) == 0 {
+		for _, url := range c.Kubeadm.External {
+			out = append(out, etcd.Reported{Name: url, At: "ConfigMap " + kubeadmMap + ", etcd.external"})
+		}
+	}
 	of, _ := kuberelease.Parse(c.Version)
 	for i := range out {
 		for version, n := range reported {
@@ -64,8 +65,26 @@ func (c *Cluster) reportedEtcd() []etcd.Reported {
 			}
 		}
 		out[i].Kubernetes, out[i].Upgrade = cmp.Or(c.as, of), c.as != 0
+		if out[i].Kubeadm && out[i].Upgrade {
+			c.rewritten(&out[i])
+		}
 	}
 	return out
+}
+
+// rewritten gives a member the flags with which kubeadm starts it in an upgrade: its own, which
+// are right for the version that it installs, and those of its configuration.
+func (c *Cluster) rewritten(r *etcd.Reported) {
+	r.Words, r.Env = nil, nil
+	if c.Kubeadm == nil {
+		r.Unread = "what kubeadm writes is not known: " + cmp.Or(c.Unread[OfKubeadm], "there is no ConfigMap "+kubeadmMap)
+		return
+	}
+	r.At = "ConfigMap " + kubeadmMap + ", etcd.local.extraArgs"
+	r.Words, r.Env = []string{ofEtcd}, c.Kubeadm.EtcdEnv
+	for _, f := range c.Kubeadm.Flags[ofEtcd] {
+		r.Words = append(r.Words, "--"+f.Name+"="+f.Value)
+	}
 }
 
 // EtcdVersions returns the distinct etcd versions in the cluster, and the version that kubeadm

@@ -96,6 +96,7 @@ func (c *Cluster) answers(tables Tables) *machineOf {
 	c.counts(a, platform.Objects, "cluster.objects")
 	c.storage(a, tables)
 	c.machines(a)
+	c.programs(a)
 	m := &machineOf{own: a, counted: &platform.Known{}}
 	c.counts(m.counted, objectsOfOpenShift, objectsOfOpenShift)
 	a.Sort()
@@ -136,12 +137,12 @@ func (m *machineOf) Read(name string, _ fact.Type) fact.Answer {
 	return fact.Answer{Unknown: name + " is a setting of a machine, and this is a cluster"}
 }
 
-// As returns the findings for the nodes' kubelets as if they ran release as, and for etcd as if
-// kubeadm had installed the version of that release.
+// As returns the findings for the nodes' kubelets as if they ran release as, and for etcd and the
+// control plane as if kubeadm had installed that release.
 func (c *Cluster) As(ctx context.Context, as kuberelease.Release, rules *rule.Catalogue, disabled map[string]string) ([]rule.Finding, error) {
 	other := *c
 	other.as = as
-	return append(once(other.etcdByRelease(ctx, rules, disabled)), other.kubelets(ctx, rules, disabled)...), ctx.Err()
+	return slices.Concat(other.programsByRelease(ctx, rules, disabled), once(other.etcdByRelease(ctx, rules, disabled)), other.kubelets(ctx, rules, disabled)), ctx.Err()
 }
 
 // KubeletVersions returns the distinct kubelet versions of the nodes.

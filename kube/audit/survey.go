@@ -51,7 +51,7 @@ func (s *Survey) Read(ctx context.Context) (*Cluster, error) {
 		what string
 		read func(context.Context)
 	}{
-		{"nodes", s.nodes}, {"pods", s.readPods}, {"objects", s.objects}, {"claims", s.claims}, {"machines", s.machines},
+		{"nodes", s.nodes}, {"pods", s.readPods}, {"objects", s.objects}, {"control plane", s.controlPlane}, {"claims", s.claims}, {"machines", s.machines},
 		{"configuration", s.documents}, {"etcd", s.etcd}, {"kubelets", s.kubelets},
 	} {
 		if s.Tell != nil {

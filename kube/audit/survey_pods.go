@@ -60,6 +60,9 @@ func (s *Survey) readPods(ctx context.Context) {
 		if member, ok := etcdPod(p); ok {
 			s.cluster.EtcdPods = append(s.cluster.EtcdPods, member)
 		}
+		if program, ok := programPod(p); ok {
+			s.cluster.Programs = append(s.cluster.Programs, program)
+		}
 	})
 	if err != nil {
 		s.pods.unread = refused("pods", err)
@@ -115,15 +118,16 @@ func controller(p *pod) []string {
 	return nil
 }
 
-// etcdPod returns how a member was started, for pods of kubeadm, RKE2 and others in
-// kube-system. OpenShift's are left out: its operator sets image and flags together.
+// etcdPod returns how a member was started, for pods of kubeadm, RKE2 and others in kube-system,
+// and for OpenShift's.
 func etcdPod(p *pod) (r etcd.Reported, ok bool) {
-	if p.Metadata.Namespace != kubeetcd.KubeSystem.Namespace || p.Metadata.Labels["component"] != "etcd" {
+	openshift := p.Metadata.Namespace == kubeetcd.OpenShift.Namespace && p.Metadata.Labels["app"] == ofEtcd
+	if !openshift && (p.Metadata.Namespace != kubeetcd.KubeSystem.Namespace || p.Metadata.Labels["component"] != "etcd") {
 		return r, false
 	}
 	for _, c := range p.Spec.Containers {
 		if words := slices.Concat(c.Command, c.Args); etcd.IsContainer(c.Name) && len(words) > 0 {
-			r = etcd.Reported{Name: p.Metadata.Name, At: "pod " + p.Metadata.Namespace + "/" + p.Metadata.Name, Image: c.Image, Words: words, Env: map[string]string{}}
+			r = etcd.Reported{Name: p.Metadata.Name, At: "pod " + p.Metadata.Namespace + "/" + p.Metadata.Name, Image: c.Image, Words: words, Env: map[string]string{}, OpenShift: openshift}
 			for _, e := range c.Env {
 				r.Env[e.Name] = e.Value
 			}

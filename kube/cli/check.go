@@ -42,7 +42,7 @@ func checkCommand(a *app) *cobra.Command {
 		Use: "check", Short: "Audit a running cluster with the rules of the field, each with its source",
 		Long: `Reads a running cluster and holds it against the rules of the catalogue: etcd
 (quota, fragments, leader, and by their buckets its disk and the round trips between
-its members), the number of objects against their maximums, the size of its network,
+its members), the flags of the control plane, the number of objects against their maximums, the size of its network,
 the settings of each kubelet, the volumes of registry, monitoring, logging, etcd and
 databases, machine sets and the checks of their health; on OpenShift also its
 configuration. It writes nothing. What cannot be read is unknown, and never passed.
@@ -80,7 +80,7 @@ of them is free. It shows what it would do, and asks.
 	f.BoolVarP(&o.all, "all", "a", false, "also list what has passed or is not applicable")
 	f.StringVar(&o.failOn, "fail-on", "", "exit with 3 if there is a finding of this state or a worse one: fail, warn or unknown")
 	f.StringArrayVar(&o.disable, "disable", nil, "do not ask a rule: ID=REASON; repeatable")
-	f.StringVar(&o.release, "for", "", "ask only the rules about kubelets and etcd, as if the cluster were of this release of Kubernetes, 1.37, or of OpenShift, 4.20: what breaks when it goes there")
+	f.StringVar(&o.release, "for", "", "ask only the rules about kubelets, etcd and the flags of the control plane, as if the cluster were of this release of Kubernetes, 1.37, or of OpenShift, 4.20: what breaks when it goes there")
 	f.DurationVar(&o.kubelets, "kubelet-time", time.Minute, "how long all kubelets together may take to say what they run with")
 	o.etcd.flags(f)
 	o.defrag.flags(f)
@@ -148,7 +148,7 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 	var findings []rule.Finding
 	platforms := cluster.Platforms()
 	if to.Rules != 0 {
-		platforms = []string{kubelet.Product.Name, etcd.Product.Name}
+		platforms = []string{platform.Name, kubelet.Product.Name, etcd.Product.Name}
 		findings, err = cluster.As(ctx, to.Rules, all, disabled)
 	} else {
 		findings, err = cluster.Findings(ctx, all, tables, disabled)

@@ -208,6 +208,7 @@ func TestCheck(t *testing.T) {
 	// With kubeadm's etcd, the first line says both programs and what breaks.
 	objects := checked()
 	objects["/api/v1/pods?limit=500"] = json.RawMessage(`{"items":[{"metadata":{"namespace":"kube-system","name":"etcd-a","labels":{"component":"etcd"},"annotations":{"kubeadm.kubernetes.io/etcd.advertise-client-urls":"https://127.0.0.1:2379"}},"spec":{"containers":[{"name":"etcd","image":"registry.k8s.io/etcd:3.6.5-0","command":["etcd","--experimental-initial-corrupt-check=true"]}]},"status":{"phase":"Running"}}]}`)
+	objects["/api/v1/namespaces/kube-system/configmaps/kubeadm-config"] = json.RawMessage(`{"data":{"ClusterConfiguration":"kind: ClusterConfiguration\napiServer: {extraArgs: {cloud-provider: external}}\netcd: {local: {extraArgs: {experimental-compaction-batch-limit: '500'}}}\n"}}`)
 	kubeconfig = apiServer(t, objects)
 	out, _ = check(ui.GateNotMet, "--for", "1.37", "--fail-on", "fail", "--output", "json")
 	valid(t, "check", []byte(out))
@@ -219,7 +220,7 @@ func TestCheck(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &upgrade); err != nil || upgrade.For.Also.Release != "3.7.0" || upgrade.For.Also.Here != "3.6.5" || upgrade.For.Also.Program != "etcd" {
 		t.Errorf("%v %+v", err, upgrade)
 	}
-	if out, _ := check(ui.Done, "--for", "1.37"); !strings.HasPrefix(strings.Join(strings.Fields(out), " "), "With kubelet 1.37 (here 1.34.4) and etcd 3.7.0 (here 3.6.5): 2 fail (E15, O63), ") {
+	if out, _ := check(ui.Done, "--for", "1.37"); !strings.HasPrefix(strings.Join(strings.Fields(out), " "), "With kubelet 1.37 (here 1.34.4) and etcd 3.7.0 (here 3.6.5): 3 fail (O76, E15, O63), ") {
 		t.Error(out)
 	}
 	gone := apiServer(t, map[string]any{})

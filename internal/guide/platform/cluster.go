@@ -19,13 +19,14 @@ const (
 	Shared       = "cluster.shared_claim" // claims that more than one node uses at once
 	MachineSets  = "cluster.machine_set"
 	HealthChecks = "cluster.health_check"
+	Programs     = "cluster.program" // of the control plane, by their pod or their part of kubeadm's configuration
 )
 
 // ClusterSource declares the inputs of a cluster. kubectl fettle check answers them; on a
 // machine they are absent.
 func ClusterSource() Source {
 	s := Source{
-		Prefix: "cluster", Sets: []string{Members, Peers, Objects, Nodes, Claims, Shared, MachineSets, HealthChecks},
+		Prefix: "cluster", Sets: []string{Members, Peers, Objects, Nodes, Claims, Shared, MachineSets, HealthChecks, Programs},
 		Open: func(context.Context, *Subject) Answers { return &Known{} },
 	}
 	for _, in := range []fact.Input{
@@ -71,6 +72,8 @@ func ClusterSource() Source {
 		{Name: "health_check.*.open", Type: fact.Truth, Doc: "whether its limit lets machines be remediated"},
 		{Name: "health_check.*.limit", Type: fact.Text, Doc: "how that is calculated"},
 		{Name: "health_check.*.hindrances", Type: fact.List, Doc: "what it waits for, and other controllers of its machines"},
+
+		{Name: "program.*.refused_flags", Type: fact.List, Doc: "flags and feature gates with which a program of the control plane does not start"},
 	} {
 		in.Name = "cluster." + in.Name
 		s.Inputs = append(s.Inputs, in)

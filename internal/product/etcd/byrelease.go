@@ -103,8 +103,8 @@ func defaultOf(version fact.Answer, name string) (value, source string) {
 // judged returns a list for the member's release. If the release is unknown, it returns the
 // list of all releases, provided that it is the same for all.
 func (in *instance) judged(version fact.Answer, by func(Release) (list []string, unknown error)) fact.Answer {
-	if in.flags == nil { // a member without a pod has its flags on its machine
-		return fact.Answer{}
+	if in.flags == nil { // the cluster does not show them
+		return fact.Answer{Unknown: in.unread, At: in.Main}
 	}
 	r, known := releaseOf(version)
 	if known && r < Known().Oldest {

@@ -16,13 +16,16 @@ type Reported struct {
 	Name, At string // its name and source
 	Image    string // of its container
 	// Words are the command and the arguments of its container, Env its variables; nil for a
-	// member without a pod.
-	Words []string
-	Env   map[string]string
+	// member whose flags the cluster does not show, and Unread has the reason.
+	Words  []string
+	Env    map[string]string
+	Unread string
 	// Version is the version that it reports, or "".
 	Version string
 	// Kubeadm is true if kubeadm made the pod, and replaces it with its own version.
 	Kubeadm bool
+	// OpenShift is true if OpenShift's operator made the pod.
+	OpenShift bool
 	// Kubernetes is the release of the cluster, or the one that it is treated as.
 	Kubernetes kuberelease.Release
 	Upgrade    bool // Kubernetes is the release that the cluster is treated as
@@ -37,7 +40,7 @@ func Of(r Reported) product.Installed {
 	in.readWords(r.Words, r.At)
 	switch config, ok, _ := in.option("config-file"); {
 	case r.Words == nil:
-		in.flags = nil
+		in.flags, in.unread = nil, cmp.Or(r.Unread, "its flags are on its machine: fettle check etcd there reads them")
 	case ok:
 		in.unread = config.text + " is on the node of " + r.Name + ": fettle check etcd there reads it"
 	}
@@ -47,12 +50,15 @@ func Of(r Reported) product.Installed {
 		own = in.versionOf(nil, nil)
 	}
 	in.version, in.cluster = own, map[string]fact.Answer{"installed_version": own}
+	if own.Unknown != "" && (r.Kubeadm || r.OpenShift) {
+		delete(in.cluster, "installed_version") // nothing depends on it
+	}
 	if r.Kubernetes == 0 {
 		return i
 	}
 	installed, least := kuberelease.Known().Etcd(r.Kubernetes)
 	at := "kubeadm of Kubernetes " + r.Kubernetes.String()
-	if !r.Kubeadm {
+	if !r.Kubeadm && !r.OpenShift {
 		in.cluster["least_version"] = fact.Answer{Value: least, At: at}
 	}
 	if !r.Upgrade {
@@ -61,6 +67,8 @@ func Of(r Reported) product.Installed {
 	now, known := releaseOf(own)
 	next, _ := parseRelease(installed)
 	switch {
+	case r.OpenShift:
+		in.version = fact.Answer{Unknown: "OpenShift's operator writes the image and the flags of etcd for each of its releases: what it writes then is not known here", At: r.At}
 	case !r.Kubeadm && r.Words != nil:
 		in.version = fact.Answer{Unknown: fmt.Sprintf("which etcd comes with Kubernetes %s here is not known (kubeadm's is %s): fettle check etcd --for %s on the node", r.Kubernetes, installed, next), At: r.At}
 	case r.Kubeadm && known && now > next: // kubeadm keeps a newer one

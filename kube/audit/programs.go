@@ -1,0 +1,166 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/kuberelease"
+	kubeetcd "fettle.dev/fettle/kube/etcd"
+)
+
+// openShiftServers is the namespace of OpenShift's API servers.
+const openShiftServers = "openshift-kube-apiserver"
+
+// Program is a program of the control plane whose command line a pod shows.
+type Program struct {
+	Pod, At string
+	Name    string // kube-apiserver
+	Image   string
+	Flags   []kuberelease.Flag
+	// Unread is the reason that some of its flags are unknown.
+	Unread   string
+	revision string // of OpenShift's pod, whose configuration has more flags
+}
+
+// programPod returns the program of the control plane in a static pod: those of kubeadm, RKE2 and
+// others in kube-system, and OpenShift's API servers.
+func programPod(p *pod) (out Program, ok bool) {
+	out = Program{Pod: p.Metadata.Name, Name: p.Metadata.Labels["component"], At: "pod " + p.Metadata.Namespace + "/" + p.Metadata.Name}
+	switch p.Metadata.Namespace {
+	case kubeetcd.KubeSystem.Namespace:
+		if !slices.Contains([]string{apiServer, controllerManager, scheduler}, out.Name) {
+			return out, false
+		}
+	case openShiftServers:
+		if p.Metadata.Labels["app"] != openShiftServers {
+			return out, false
+		}
+		out.Name, out.revision = apiServer, p.Metadata.Labels["revision"]
+	default:
+		return out, false
+	}
+	for _, c := range p.Spec.Containers {
+		if words := slices.Concat(c.Command, c.Args); c.Name == out.Name && len(words) > 0 {
+			out.Image = c.Image
+			out.Flags, ok = programFlags(words, out.Name)
+			return out, ok
+		}
+	}
+	return out, false
+}
+
+// programFlags returns the flags of a program in the words of its container, or in the last line
+// of a shell script that starts it, as OpenShift's: exec ... hyperkube kube-apiserver --NAME=VALUE.
+// It returns false if the program does not occur in them. OpenShift's own flag is left out.
+func programFlags(words []string, program string) (out []kuberelease.Flag, ok bool) {
+	if strings.Contains(words[len(words)-1], "\n") {
+		words = strings.Fields(strings.ReplaceAll(words[len(words)-1], "\\\n", " "))
+	}
+	at := -1
+	for i, w := range words {
+		if path.Base(w) == program {
+			at = i
+		}
+	}
+	if at < 0 {
+		return nil, false
+	}
+	for i := at + 1; i < len(words); i++ {
+		name, dashed := strings.CutPrefix(words[i], "-")
+		if !dashed {
+			break
+		}
+		name, value, whole := strings.Cut(strings.TrimPrefix(name, "-"), "=")
+		if !whole && i+1 < len(words) && !strings.HasPrefix(words[i+1], "-") {
+			i++
+			value = words[i]
+		}
+		if name != "openshift-config" {
+			out = append(out, kuberelease.Flag{Name: name, Value: value})
+		}
+	}
+	return out, true
+}
+
+// release returns the release of a program: that of its image's tag, or the cluster's.
+func (p *Program) release(of kuberelease.Release) kuberelease.Release {
+	image, _, _ := strings.Cut(p.Image, "@")
+	if _, tag, ok := strings.Cut(path.Base(image), ":"); ok {
+		if r, ok := kuberelease.Parse(tag); ok {
+			return r
+		}
+	}
+	return of
+}
+
+// programs provides the answers about the flags of the control plane's programs: what runs, and
+// what kubeadm writes when it starts them anew.
+func (c *Cluster) programs(a *platform.Known) {
+	of, _ := kuberelease.Parse(c.Version)
+	if why := c.Unread[OfKubeadm]; why != "" {
+		a.Unlisted(platform.Programs, "what kubeadm writes is not known: "+why)
+	}
+	for i := range c.Programs {
+		p := &c.Programs[i]
+		switch {
+		case c.as != 0 && (c.Kubeadm != nil || c.Unread[OfKubeadm] != ""):
+			// kubeadm writes the pod anew.
+		case c.as != 0 && c.OpenShift != "":
+			unclearFlags(a, p.Pod, p.At, "OpenShift's operator writes the flags of its API servers for each release: what it writes then is not known here")
+		case c.as != 0:
+			unclearFlags(a, p.Pod, p.At, "there is no ConfigMap "+kubeadmMap+": what writes its flags for another release is not known here")
+		case p.Unread != "":
+			unclearFlags(a, p.Pod, p.At, p.Unread)
+		default:
+			c.flags(a, p.Pod, p.At, p.Name, p.Flags, p.release(of))
+		}
+	}
+	if c.Kubeadm == nil {
+		return
+	}
+	if c.as != 0 {
+		of = c.as
+		unclearFlags(a, "kubelet", "", "the flags of each kubelet (kubeletExtraArgs) are in /var/lib/kubelet/kubeadm-flags.env of its node, and in no object of the cluster")
+	}
+	for program, part := range map[string]string{apiServer: "apiServer", controllerManager: "controllerManager", scheduler: "scheduler"} {
+		c.flags(a, "kubeadm "+part, "ConfigMap "+kubeadmMap+", "+part+".extraArgs", program, c.Kubeadm.Flags[program], of)
+	}
+}
+
+// flags provides the answer about one command line.
+func (c *Cluster) flags(a *platform.Known, item, at, program string, flags []kuberelease.Flag, of kuberelease.Release) {
+	if oldest := kuberelease.Known().Oldest; of < oldest {
+		unclearFlags(a, item, at, fmt.Sprintf("its release is not known, or older than %s", oldest))
+		return
+	}
+	v := kuberelease.JudgeFlags(program, flags, kuberelease.Kubelet{Release: of, OpenShift: c.OpenShift != ""})
+	if len(v.Refused) == 0 && len(v.Unknown) > 0 {
+		unclearFlags(a, item, at, v.Unknown[0].String())
+		return
+	}
+	refused := []string{}
+	for _, f := range v.Refused {
+		refused = append(refused, f.String())
+	}
+	a.Add(platform.Programs, item)
+	a.Give(platform.Programs+"."+item+".refused_flags", refused, at)
+}
+
+func unclearFlags(a *platform.Known, item, at, why string) {
+	a.Add(platform.Programs, item)
+	a.Unclear(platform.Programs+"."+item+".refused_flags", at, why)
+}
+
+// programsByRelease checks the rules about flags of the control plane's programs.
+func (c *Cluster) programsByRelease(ctx context.Context, rules *rule.Catalogue, disabled map[string]string) []rule.Finding {
+	a := &platform.Known{}
+	c.programs(a)
+	a.Sort()
+	of := func(r *rule.Rule) bool { return r.Each == platform.Programs }
+	return rules.Filter(of).Check(ctx, &machineOf{own: a, counted: &platform.Known{}}, []string{platform.Name}, disabled)
+}
