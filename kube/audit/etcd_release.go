@@ -49,7 +49,7 @@ func (c *Cluster) reportedEtcd() []etcd.Reported {
 		}
 		reported[m.Version]++
 		if !pods {
-			out = append(out, etcd.Reported{Name: m.URL, At: m.URL, Version: m.Version})
+			out = append(out, etcd.Reported{Name: m.URL, At: m.URL, Version: m.Version, OpenShift: c.OpenShift != ""})
 		}
 	}
 	if c.Kubeadm != nil && len(out) == 0 {

@@ -11,6 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/kube/etcd"
 )
 
 // beta3 and beta4 are ClusterConfigurations as kubeadm writes them, up to 1.30 and from 1.31 on.
@@ -269,6 +270,8 @@ func TestOpenShiftFlags(t *testing.T) {
 		c.EtcdPods[i].Version = "3.5.21"
 	}
 	want(t, judged(t, c, nil), map[string]rule.State{"E15 etcd-a": rule.Passed})
+	c.EtcdPods, c.Members = nil, []etcd.Look{{URL: "https://10.0.0.9:2379", Version: "3.4.27"}} // pods may not be listed
+	want(t, judged(t, c, nil), map[string]rule.State{"E15 https://10.0.0.9:2379": rule.Unknown, "E17 https://10.0.0.9:2379": rule.NotApplicable})
 	_, got = asked(t, s, 35)
 	want(t, got, map[string]rule.State{"O76 kube-apiserver-a": rule.Unknown, "E15 etcd-a": rule.Unknown, "E15 etcd-b": rule.Passed, "E18 etcd-a": rule.NotApplicable})
 	if reason := got["O76 kube-apiserver-a"].Reason; !strings.Contains(reason, "OpenShift's operator") {
