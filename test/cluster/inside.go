@@ -103,6 +103,9 @@ func Inside(t *testing.T, s Setup) bool {
 	if !have {
 		build(t)
 	}
+	if *record {
+		recordPass(t, dir)
+	}
 
 	o := root.Options{Servers: true, Within: s.Within}
 	show := func(program, as string) {

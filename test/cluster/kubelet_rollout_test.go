@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +22,8 @@ import (
 // programs with the rights of kube/deploy/, and a real kubelet under running pods: from CPU
 // manager none to static; objects that are refused before, on the node, and by the
 // kubelet itself; the agent killed at each step; a kubelet that reads no drop-ins; and
-// back to what the node had.
+// back to what the node had. pod explain and pod verify see the policy that was rolled out,
+// and the one that the node has back.
 func TestKubeletRollout(t *testing.T) {
 	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
@@ -54,6 +56,7 @@ func TestKubeletRollout(t *testing.T) {
 		t.Errorf("%+v %+v", k.Spec, k.Status)
 	}
 	settled := k.Status.Has
+	r.pinsBy("static")
 
 	t.Run("refused", func(t *testing.T) { r.refused(t, settled) })
 	t.Run("rolled back", func(t *testing.T) { r.rolledBack(t, settled) })
@@ -61,6 +64,7 @@ func TestKubeletRollout(t *testing.T) {
 	t.Run("killed", func(t *testing.T) { r.killed(t) })
 	c.untouched(t, daemon, pids)
 	t.Run("no drop-ins", func(t *testing.T) { r.noConfigDir(t) })
+	r.T = t
 	c.untouched(t, daemon, pids)
 
 	// And back.
@@ -78,10 +82,47 @@ func TestKubeletRollout(t *testing.T) {
 	if left, _ := filepath.Glob(c.Kubelet.ConfigDir + "/*"); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
+	r.pinsBy("none")
 	c.untouched(t, daemon, pids)
 	if c.cordoned(t) {
 		t.Error("the node is cordoned")
 	}
+}
+
+// pinsBy: pod explain and pod verify of a pod with a whole CPU say what the CPU manager's
+// policy of this moment does with it, by the rules of the node's release.
+func (r *rolled) pinsBy(policy string) {
+	r.Helper()
+	server, err := r.c.Client.Discovery().ServerVersion()
+	r.c.must(err)
+	var p prediction
+	r.c.fettle(r.T, 0, &p, "pod", "explain", wholeManifest(r.T), "--node", r.c.Kubelet.Node, "--expect", "admitted")
+	if p.Policies.CPUManager != policy || p.Kubernetes != server.Major+"."+server.Minor || len(p.Assumed) > 0 {
+		r.Fatalf("under policy %s: %+v", policy, p)
+	}
+	pod := r.c.pod(r.T, "pinned-"+policy, whole)
+	// A kubelet takes the CPU from the other containers when it reconciles.
+	r.c.Wait("pod "+pod.Name+" to have what it was promised", time.Minute, func(context.Context) error {
+		if out, code := r.c.run(r.T, "pod", "verify", pod.Name); code != 0 {
+			return fmt.Errorf("exit code %d: %s", code, out)
+		}
+		return nil
+	})
+	var v verified
+	r.c.fettle(r.T, 0, &v, "pod", "verify", pod.Name)
+	if x := v.Containers[0]; v.Result != "pass" || x.Exclusive != (policy == "static") || x.Exclusive && x.CPUs != p.Courses[0].Containers[0].CPUs {
+		r.Errorf("under policy %s %+v was predicted, and the pod has %+v", policy, p.Courses, v)
+	}
+	// Nothing would make it again: it would stand in the way of a drain.
+	r.c.must(r.c.Client.CoreV1().Pods("default").Delete(r.Context(), pod.Name, metav1.DeleteOptions{}))
+	r.c.Kubelet.Away(pod.UID, time.Minute)
+	r.c.Wait("pod "+pod.Name+" to be gone", time.Minute, func(ctx context.Context) error {
+		_, err := r.c.Client.CoreV1().Pods("default").Get(ctx, pod.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("it is there: %v", err)
+	})
 }
 
 // refused: what may not be is said in the pool, and the node is left alone.

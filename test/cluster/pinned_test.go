@@ -39,13 +39,7 @@ func TestPinned(t *testing.T) {
 	server, err := c.Client.Discovery().ServerVersion()
 	c.must(err)
 
-	whole := func(p *core.Pod) {
-		one := core.ResourceList{core.ResourceCPU: resource.MustParse("1"), core.ResourceMemory: resource.MustParse("64Mi")}
-		p.Spec.Containers[0].Resources = core.ResourceRequirements{Requests: one, Limits: one}
-	}
-	manifest := filepath.Join(t.TempDir(), "pod.yaml")
-	c.must(os.WriteFile(manifest, []byte(`{apiVersion: v1, kind: Pod, metadata: {name: next}, spec: {containers: [{name: workload, image: any, resources: {limits: {cpu: 1, memory: 64Mi}}}]}}`), 0o644))
-
+	manifest := wholeManifest(t)
 	var before prediction
 	c.fettle(t, 0, &before, "pod", "explain", manifest, "--node", "node1", "--expect", "admitted")
 	if len(before.Assumed) > 0 {
@@ -66,22 +60,6 @@ func TestPinned(t *testing.T) {
 		}
 	}
 	shared := c.pod(t, "shared", nil)
-	type verified struct {
-		Result     string
-		Checks     []struct{ Container, Check, Result, Says string }
-		Containers []struct {
-			Exclusive  bool
-			CPUs       string
-			CgroupCPUs string `json:"cgroup_cpus"`
-			Processes  []struct {
-				PID  int
-				CPUs string `json:"allowed_cpus"`
-			}
-		}
-		Left struct {
-			Free string `json:"free_cpus"`
-		}
-	}
 	verify := func(p *core.Pod, code int) (v verified) {
 		t.Helper()
 		c.fettle(t, code, &v, "pod", "verify", p.Name)
@@ -163,6 +141,22 @@ func TestPinned(t *testing.T) {
 	}
 }
 
+// whole makes a pod Guaranteed, with one whole CPU.
+func whole(p *core.Pod) {
+	one := core.ResourceList{core.ResourceCPU: resource.MustParse("1"), core.ResourceMemory: resource.MustParse("64Mi")}
+	p.Spec.Containers[0].Resources = core.ResourceRequirements{Requests: one, Limits: one}
+}
+
+// wholeManifest writes a manifest of such a pod and returns the name of the file.
+func wholeManifest(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "pod.yaml")
+	if err := os.WriteFile(name, []byte(`{apiVersion: v1, kind: Pod, metadata: {name: next}, spec: {containers: [{name: workload, image: any, resources: {limits: {cpu: 1, memory: 64Mi}}}]}}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
 // prediction is what is read of pod explain.
 type prediction struct {
 	Verdict struct{ Outcome, Reason string }
@@ -173,8 +167,11 @@ type prediction struct {
 	Kubernetes string
 	Newer      string `json:"newer_kubernetes"`
 	Node       string
-	Assumed    []string
-	Courses    []struct {
+	Policies   struct {
+		CPUManager string `json:"cpu_manager"`
+	}
+	Assumed []string
+	Courses []struct {
 		Containers []struct {
 			CPUs    string
 			Devices []struct {
@@ -183,6 +180,24 @@ type prediction struct {
 				Certain  bool
 			}
 		}
+	}
+}
+
+// verified is what is read of pod verify.
+type verified struct {
+	Result     string
+	Checks     []struct{ Container, Check, Result, Says string }
+	Containers []struct {
+		Exclusive  bool
+		CPUs       string
+		CgroupCPUs string `json:"cgroup_cpus"`
+		Processes  []struct {
+			PID  int
+			CPUs string `json:"allowed_cpus"`
+		}
+	}
+	Left struct {
+		Free string `json:"free_cpus"`
 	}
 }
 

@@ -6,9 +6,11 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,23 +19,43 @@ import (
 )
 
 // TestRunsPage holds the page that says which releases were run how against the records of
-// the runs (test/admission/run), the releases whose types are read, and the versions of
-// OpenShift.
+// the runs (test/admission/run, test/cluster), the releases whose types are read, and the
+// versions of OpenShift.
 func TestRunsPage(t *testing.T) {
-	read := func(name string) []byte {
-		text, err := os.ReadFile(filepath.Join(root.Module(t), name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
+	parts := []root.Generated{
+		{Name: "releases", Text: releasesTable(t)},
+		{Name: "cluster", Text: clusterTable(t)},
 	}
+	for _, part := range parts {
+		for line := range strings.Lines(part.Text) {
+			if len(line) > 81 {
+				t.Errorf("%d columns: %s", len(line)-1, line)
+			}
+		}
+	}
+	root.Manual(t, "158-kubernetes-releases.md", parts...)
+}
+
+// recorded reads a file of the repository, as JSON where into is not nil.
+func recorded(t *testing.T, name string, into any) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root.Module(t), name))
+	if err == nil && into != nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// releasesTable is what is known of each release, and which managers were run.
+func releasesTable(t *testing.T) string {
 	var runs []struct {
 		Release, Module, Date string
 		Compared              map[string]int
 	}
-	if err := json.Unmarshal(read("test/admission/runs.json"), &runs); err != nil {
-		t.Fatal(err)
-	}
+	recorded(t, "test/admission/runs.json", &runs)
 	openshift := map[string]string{}
 	for minor := 16; minor <= 22; minor++ {
 		version := fmt.Sprintf("4.%d", minor)
@@ -44,7 +66,7 @@ func TestRunsPage(t *testing.T) {
 		openshift[r.String()] = version
 	}
 	types := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^release (\S+) v(\S+) `).FindAllStringSubmatch(string(read("internal/kuberelease/releases.txt")), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^release (\S+) v(\S+) `).FindAllStringSubmatch(recorded(t, "internal/kuberelease/releases.txt", nil), -1) {
 		types[m[1]] = m[2]
 	}
 	var table strings.Builder
@@ -63,12 +85,65 @@ func TestRunsPage(t *testing.T) {
 		}
 		fmt.Fprintf(&table, "| %s | %s | %s | %s | %s | %s | %s |\n", name, openshift[name], types[name], version, machines, pods, day)
 	}
-	for line := range strings.Lines(table.String()) {
-		if len(line) > 81 {
-			t.Errorf("%d columns: %s", len(line)-1, line)
+	return table.String()
+}
+
+// subjects are the tests of test/cluster by what they show; only those in runs.json are in
+// the manual.
+var subjects = []struct{ what, tests string }{
+	{"installation, removal", "TestDeploy TestUninstall TestRemovalWarns TestContainerfile TestKustomize"},
+	{"operator", "TestOperator TestOperatorMany TestNulls"},
+	{"agent", "TestAgent TestAgentPod TestAgentReboot TestTuning TestSource002"},
+	{"settings of kubelets", "TestKubeletRollout TestKubeletManagers TestKubeletDeployed TestKubeletSettings TestKubeletKilled TestKubeletEnds TestKubeletPlan TestKubeletRival TestKubeletPools TestKubeletPoolsMany"},
+	{"pods", "TestPinned TestDevices"},
+	{"checks", "TestCheck TestCheckKubelet TestEtcdShown"},
+	{"load", "TestLoadKilled TestLoadPods TestLoadActions TestLoadJob TestLoadProve TestLoadRate TestLoadMirror TestLoadMany TestLoadManyKilled"},
+	{"machines", "TestMachineHealth TestMachineHealthMany TestMachineRollOut TestScale"},
+	{"the test cluster itself", "TestControlPlane TestNode TestKwok TestImage"},
+}
+
+// clusterTable has a row for each test that has passed on a real cluster, and the day for
+// each release.
+func clusterTable(t *testing.T) string {
+	var runs []struct {
+		Release, Kubernetes, Etcd string
+		Tests                     map[string]string
+	}
+	recorded(t, "test/cluster/runs.json", &runs)
+	var table strings.Builder
+	heads, rules := "| what | test |", "|---|---|"
+	left := map[string]bool{}
+	for _, run := range runs {
+		heads += fmt.Sprintf(" %s |", strings.TrimPrefix(run.Kubernetes, "v"))
+		rules += "---|"
+		for test := range run.Tests {
+			left[test] = true
 		}
 	}
-	root.Manual(t, "158-kubernetes-releases.md", root.Generated{Name: "releases", Text: table.String()})
+	table.WriteString(heads + "\n" + rules + "\n")
+	row := func(what, test string, of func(i int) string) {
+		fmt.Fprintf(&table, "| %s | %s |", what, test)
+		for i := range runs {
+			fmt.Fprintf(&table, " %s |", of(i))
+		}
+		table.WriteByte('\n')
+	}
+	for _, s := range subjects {
+		what := s.what
+		for test := range strings.FieldsSeq(s.tests) {
+			if !left[test] {
+				continue
+			}
+			row(what, test, func(i int) string { return runs[i].Tests[test] })
+			what = ""
+			delete(left, test)
+		}
+	}
+	row("etcd", "", func(i int) string { return strings.TrimPrefix(runs[i].Etcd, "v") })
+	if len(left) > 0 {
+		t.Errorf("test/cluster/runs.json has tests of no subject: %v", slices.Sorted(maps.Keys(left)))
+	}
+	return table.String()
 }
 
 // TestOverlay holds the files that test/admission replaces for the API of Kubernetes before
