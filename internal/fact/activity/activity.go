@@ -1,0 +1,107 @@
+// Package activity reads the kernel's counters twice, and returns what a machine did in between:
+// how long tasks waited for CPUs, memory and disks, what was dropped, which limits are nearly
+// reached, and which units, containers and processes used and waited the most. On a copy it
+// returns the averages since boot. Package slow of internal/guide judges them.
+package activity
+
+import (
+	"context"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// Sample is what a machine did during a time.
+type Sample struct {
+	// Time is the end of the sample.
+	Time time.Time `json:"time"`
+	// DurationS is the measured time. It is 0 if only averages since boot are known.
+	DurationS float64 `json:"duration_s"`
+	// UptimeS is the time since boot, or 0 if unknown.
+	UptimeS float64 `json:"uptime_s,omitempty"`
+	Values  []Value `json:"values"`
+	// Groups are the cgroups, and Processes the processes that used or waited the most. Both are
+	// in the order of CPU time, and empty on a copy.
+	Groups    []Consumer `json:"groups"`
+	Processes []Consumer `json:"processes"`
+	// Partial is the reason that not all processes were read, or "".
+	Partial string `json:"partial,omitempty"`
+}
+
+// SinceBoot returns the averages since boot of a machine or a copy.
+func SinceBoot(h *host.Host) *Sample {
+	last := readMachine(h)
+	s := span{last: last, uptime: last.uptime()}
+	return &Sample{Time: last.at.UTC(), UptimeS: s.uptime, Values: s.values(measures), Groups: []Consumer{}, Processes: []Consumer{}}
+}
+
+// Measure reads the counters of a live machine twice, lasting apart.
+func Measure(ctx context.Context, h *host.Host, lasting time.Duration) (*Sample, error) {
+	processes, cgroups, machine := readProcesses(h, false), readCgroups(h), readMachine(h)
+	wait := time.NewTimer(lasting)
+	defer wait.Stop()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-wait.C:
+	}
+	// In this order, so that reading the processes is not part of the machine's sample.
+	machineNow, cgroupsNow, processesNow := readMachine(h), readCgroups(h), readProcesses(h, true)
+	whole := span{machine, machineNow, machineNow.uptime()}
+	groupsIn := span{cgroups, cgroupsNow, 0}
+	s := &Sample{Time: machineNow.at.UTC(), DurationS: whole.seconds(), UptimeS: whole.uptime, Partial: processesNow.partial}
+	if grew(machine, machineNow, "listen.overflows") {
+		// The table of sockets is long, so it is read only if it says something.
+		for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+			machineNow.read(h, source{file, parseListeners})
+		}
+	}
+	all := consumers(processes, processesNow, float64(h.PageSize()))
+	s.Values = whole.values(measures)
+	s.setDelay(all)
+	s.Values = append(s.Values, groupsIn.values(cgroupMeasures)...)
+	s.Values = append(s.Values, span{nil, processesNow.own, 0}.values(taskMeasures)...)
+	s.Groups, s.Processes = top(groups(all, groupsIn)), top(all)
+	return s, nil
+}
+
+func grew(first, last *snapshot, name string) bool {
+	k := counter{name, ""}
+	return last.counters[k] > first.counters[k]
+}
+
+// setDelay sets the run-queue delay of the machine from that of all processes if the kernel is
+// built without CONFIG_SCHEDSTATS.
+func (s *Sample) setDelay(all []Consumer) {
+	v := s.Find("run_queue_waiting_tasks")
+	if v == nil || v.Value != nil {
+		return
+	}
+	sum := 0.0
+	for i := range all {
+		sum += all[i].CPUWaitPercent / 100
+	}
+	*v = Value{Name: v.Name, Value: &sum, Source: "/proc/*/schedstat"}
+}
+
+// All returns the known values of a measure in the sample, the highest first.
+func (s *Sample) All(name string) []Value {
+	var out []Value
+	for _, v := range s.Values {
+		if v.Name == name && v.Value != nil {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Find returns the value of a measure: that of the machine, or else the highest of its items. It
+// returns nil if the measure has no value, known or unknown.
+func (s *Sample) Find(name string) *Value {
+	for i := range s.Values {
+		if s.Values[i].Name == name {
+			return &s.Values[i]
+		}
+	}
+	return nil
+}

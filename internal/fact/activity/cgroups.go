@@ -1,0 +1,159 @@
+package activity
+
+import (
+	"errors"
+	"path"
+	"regexp"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+const cgroupRoot = "/sys/fs/cgroup"
+
+// maxCgroups limits the number of cgroups that are read in each hierarchy.
+const maxCgroups = 4000
+
+// hierarchy is a mounted tree of cgroups with the files that are read in each cgroup.
+type hierarchy struct {
+	root  string
+	files func(dir, item string) []source
+}
+
+// hierarchies returns the trees of version 2 (Documentation/admin-guide/cgroup-v2.rst) and of
+// version 1 (Documentation/admin-guide/cgroup-v1), as systemd mounts them.
+func hierarchies(h *host.Host) []hierarchy {
+	var out []hierarchy
+	for _, root := range []string{cgroupRoot, cgroupRoot + "/unified"} {
+		if _, err := h.Files.Lstat(root + "/cgroup.controllers"); err == nil {
+			out = append(out, hierarchy{root, func(dir, item string) []source {
+				return []source{
+					{dir + "/cpu.stat", parseThrottling(item)},
+					{dir + "/memory.events", parseKeyed(map[string]string{"oom_kill": "cgroup.oom_kills"}, item, 1)},
+					{dir + "/cpu.pressure", parsePressure("cpu", item)},
+					{dir + "/memory.pressure", parsePressure("memory", item)},
+					{dir + "/io.pressure", parsePressure("io", item)},
+					{dir + "/pids.current", parseFirst("cgroup.pids", item)},
+					{dir + "/pids.max", parseLimit("cgroup.pids_limit", item)},
+				}
+			}})
+		}
+	}
+	return append(out,
+		hierarchy{cgroupRoot + "/cpu", func(dir, item string) []source {
+			return []source{{dir + "/cpu.stat", parseThrottling(item)}}
+		}},
+		hierarchy{cgroupRoot + "/memory", func(dir, item string) []source {
+			return []source{{dir + "/memory.oom_control", parseKeyed(map[string]string{"oom_kill": "cgroup.oom_kills"}, item, 1)}}
+		}},
+		hierarchy{cgroupRoot + "/pids", func(dir, item string) []source {
+			return []source{{dir + "/pids.current", parseFirst("cgroup.pids", item)}, {dir + "/pids.max", parseLimit("cgroup.pids_limit", item)}}
+		}})
+}
+
+// parseThrottling returns the parser of cpu.stat. Version 1 has nanoseconds, version 2
+// microseconds, under different names. A cgroup without a limit has no periods.
+func parseThrottling(item string) func(string, counters) error {
+	return func(text string, c counters) error {
+		got := counters{}
+		err := errors.Join(
+			parseKeyed(map[string]string{"nr_periods": "cgroup.periods", "nr_throttled": "cgroup.throttled"}, item, 1)(text, got),
+			parseKeyed(map[string]string{"throttled_time": "cgroup.throttled_s"}, item, 1e-9)(text, got),
+			parseKeyed(map[string]string{"throttled_usec": "cgroup.throttled_s"}, item, 1e-6)(text, got))
+		if err == nil && got[counter{"cgroup.periods", item}] > 0 {
+			for k, v := range got {
+				c[k] = v
+			}
+		}
+		return err
+	}
+}
+
+// parseLimit returns the parser of a limit, which may be "max".
+func parseLimit(name, item string) func(string, counters) error {
+	return func(text string, c counters) error {
+		if strings.TrimSpace(text) == "max" {
+			return nil
+		}
+		return parseFirst(name, item)(text, c)
+	}
+}
+
+// readCgroups reads the counters of all cgroups below the root.
+func readCgroups(h *host.Host) *snapshot {
+	s := newSnapshot(h)
+	for _, tree := range hierarchies(h) {
+		left := maxCgroups
+		s.readTree(h, tree, "", &left)
+		if left < 0 {
+			s.unknown[cgroupRoot] = "there are more cgroups than are read"
+		}
+	}
+	return s
+}
+
+func (s *snapshot) readTree(h *host.Host, tree hierarchy, item string, left *int) {
+	list, err := h.Files.ReadDir(tree.root + item)
+	if err != nil {
+		return
+	}
+	for _, d := range list {
+		if !d.IsDir() || path.Join(tree.root, item, d.Name()) == cgroupRoot+"/unified" {
+			continue
+		}
+		if *left--; *left < 0 {
+			return
+		}
+		below := item + "/" + d.Name()
+		for _, from := range tree.files(tree.root+below, below) {
+			s.read(h, from)
+		}
+		s.readTree(h, tree, below, left)
+	}
+}
+
+var (
+	containerID = regexp.MustCompile(`[0-9a-f]{64}`)
+	unitName    = regexp.MustCompile(`^[^/]+\.(service|scope|socket|mount|swap|slice)$`)
+)
+
+// Container returns the first 12 digits of the container's id in a cgroup's path, as Docker,
+// Podman, containerd and CRI-O name them, or "".
+func Container(cgroup string) string {
+	id := containerID.FindString(cgroup)
+	return id[:min(12, len(id))]
+}
+
+// Unit returns the innermost systemd unit in a cgroup's path, or "".
+func Unit(cgroup string) string {
+	words := strings.Split(cgroup, "/")
+	for i := len(words) - 1; i >= 0; i-- {
+		if unitName.MatchString(words[i]) {
+			return words[i]
+		}
+	}
+	return ""
+}
+
+// cgroupOf returns the cgroup of a process from /proc/PID/cgroup: that of systemd, or of the
+// first hierarchy in which it is not in the root.
+func cgroupOf(text string) string {
+	paths := map[string]string{}
+	first := ""
+	for line := range strings.Lines(text) {
+		w := strings.SplitN(strings.TrimRight(line, "\n"), ":", 3)
+		if len(w) != 3 || !strings.HasPrefix(w[2], "/") {
+			continue
+		}
+		paths[w[1]] = w[2]
+		if first == "" && w[2] != "/" {
+			first = w[2]
+		}
+	}
+	for _, name := range []string{"", "name=systemd", "cpu,cpuacct", "cpu", "memory"} {
+		if p := paths[name]; p != "" && p != "/" {
+			return p
+		}
+	}
+	return first
+}

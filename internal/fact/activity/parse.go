@@ -1,0 +1,392 @@
+package activity
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// counter names a counter or gauge of the kernel, and the device, CPU or cgroup that it belongs
+// to. The item is empty for a counter of the whole machine.
+type counter struct{ name, item string }
+
+// counters has values in seconds, bytes or numbers of events.
+type counters map[counter]float64
+
+func (c counters) set(name string, v float64) { c[counter{name, ""}] = v }
+func (c counters) add(name string, v float64) { c[counter{name, ""}] += v }
+
+// errFormat is the error for a text that is not what the kernel writes.
+var errFormat = errors.New("not in the kernel's format")
+
+// number parses an unsigned number.
+func number(s string) (float64, error) {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %.40q", errFormat, s)
+	}
+	return float64(n), nil
+}
+
+// numbers parses words as unsigned numbers.
+func numbers(words []string) ([]float64, error) {
+	out := make([]float64, len(words))
+	for i, w := range words {
+		n, err := number(w)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = n
+	}
+	return out, nil
+}
+
+// ticksPerSecond is USER_HZ: 100 on all supported machines.
+const ticksPerSecond = 100
+
+// parseStat parses /proc/stat (proc_stat(5)): the time of all CPUs and of each one, and the
+// number of runnable and blocked tasks.
+func parseStat(text string, c counters) error {
+	known := false
+	for line := range strings.Lines(text) {
+		w := strings.Fields(line)
+		switch {
+		case len(w) == 2 && (w[0] == "procs_running" || w[0] == "procs_blocked" || w[0] == "ctxt"):
+			n, err := number(w[1])
+			if err != nil {
+				return err
+			}
+			c.set(w[0], n)
+		case len(w) >= 9 && strings.HasPrefix(w[0], "cpu"):
+			n, err := numbers(w[1:9]) // user nice system idle iowait irq softirq steal; guest is part of user
+			if err != nil {
+				return err
+			}
+			total := 0.0
+			for _, ticks := range n {
+				total += ticks
+			}
+			item := w[0]
+			if item == "cpu" {
+				item, known = "", true
+			}
+			for name, ticks := range map[string]float64{"total": total, "busy": total - n[3] - n[4] - n[7], "iowait": n[4], "softirq": n[6], "steal": n[7]} {
+				c[counter{"cpu." + name, item}] = ticks / ticksPerSecond
+			}
+			if item != "" {
+				c.add("cpus", 1)
+			}
+		}
+	}
+	if !known {
+		return errFormat
+	}
+	return nil
+}
+
+// parseSchedstat parses /proc/schedstat, versions 15 to 17 (Documentation/scheduler/sched-stats.rst):
+// the time that tasks waited on the run queues of all CPUs.
+func parseSchedstat(text string, c counters) error {
+	version, known := "", false
+	for line := range strings.Lines(text) {
+		w := strings.Fields(line)
+		switch {
+		case len(w) == 2 && w[0] == "version":
+			version = w[1]
+		case len(w) >= 10 && strings.HasPrefix(w[0], "cpu"):
+			if version != "15" && version != "16" && version != "17" {
+				return fmt.Errorf("version %.20q is unknown", version)
+			}
+			ns, err := number(w[8])
+			if err != nil {
+				return err
+			}
+			c.add("sched.delay", ns/1e9)
+			known = true
+		}
+	}
+	if !known {
+		return errFormat
+	}
+	return nil
+}
+
+// parsePressure returns the parser of a file of pressure stall information
+// (Documentation/accounting/psi.rst).
+func parsePressure(resource, item string) func(string, counters) error {
+	return func(text string, c counters) error {
+		known := false
+		for line := range strings.Lines(text) {
+			w := strings.Fields(line)
+			if len(w) < 5 || w[0] != "some" && w[0] != "full" {
+				continue
+			}
+			total, ok := strings.CutPrefix(w[4], "total=")
+			us, err := number(total)
+			if !ok || err != nil {
+				return errFormat
+			}
+			c[counter{"pressure." + resource + "." + w[0], item}] = us / 1e6
+			avg, ok := strings.CutPrefix(w[3], "avg300=")
+			percent, err := strconv.ParseFloat(avg, 64)
+			if !ok || err != nil || !(percent >= 0 && percent <= 100) {
+				return errFormat
+			}
+			c[counter{"pressure." + resource + "." + w[0] + ".avg300", item}] = percent
+			known = true
+		}
+		if !known {
+			return errFormat
+		}
+		return nil
+	}
+}
+
+// parseKeyed returns the parser of lines of "name number" that keeps some names, each under the
+// counter's name. Several names may be added up in one counter.
+func parseKeyed(names map[string]string, item string, scale float64) func(string, counters) error {
+	return func(text string, c counters) error {
+		lines := 0
+		found := counters{}
+		for line := range strings.Lines(text) {
+			w := strings.Fields(line)
+			if len(w) != 2 {
+				continue
+			}
+			lines++
+			name, wanted := names[w[0]]
+			if !wanted {
+				continue
+			}
+			n, err := number(w[1])
+			if err != nil {
+				return err
+			}
+			found[counter{name, item}] += n * scale
+		}
+		if lines == 0 {
+			return errFormat
+		}
+		for k, v := range found {
+			c[k] = v
+		}
+		return nil
+	}
+}
+
+// vmEvents are the counters of /proc/vmstat that are read.
+var vmEvents = map[string]string{
+	"pswpin": "swap.in", "pswpout": "swap.out", "oom_kill": "oom_kills", "pgmajfault": "major_faults",
+	"allocstall_dma": "reclaims", "allocstall_dma32": "reclaims", "allocstall_normal": "reclaims", "allocstall_movable": "reclaims",
+}
+
+// parseDiskstats parses /proc/diskstats (Documentation/admin-guide/iostats.rst), with 14 fields
+// or with those for discards (4.18) and flushes (5.5).
+func parseDiskstats(text string, c counters) error {
+	known := false
+	for line := range strings.Lines(text) {
+		w := strings.Fields(line)
+		if len(w) < 14 {
+			continue
+		}
+		n, err := numbers(w[3:14])
+		if err != nil {
+			return err
+		}
+		for name, v := range map[string]float64{"ios": n[0] + n[4], "wait": (n[3] + n[7]) / 1e3, "busy": n[9] / 1e3, "queue": n[10] / 1e3} {
+			c[counter{"disk." + name, w[2]}] = v
+		}
+		known = true
+	}
+	if !known {
+		return errFormat
+	}
+	return nil
+}
+
+// parseSoftnet parses /proc/net/softnet_stat (net/core/net-procfs.c): a line for each CPU, of
+// hexadecimal numbers: packets, dropped ones, and times that the budget was used up.
+func parseSoftnet(text string, c counters) error {
+	var sum [3]float64
+	known := false
+	for line := range strings.Lines(text) {
+		w := strings.Fields(line)
+		if len(w) < 3 {
+			continue
+		}
+		for i := range sum {
+			n, err := strconv.ParseUint(w[i], 16, 64)
+			if err != nil {
+				return fmt.Errorf("%w: %.40q", errFormat, w[i])
+			}
+			sum[i] += float64(n)
+		}
+		known = true
+	}
+	if !known {
+		return errFormat
+	}
+	c.set("softnet.packets", sum[0])
+	c.set("softnet.dropped", sum[1])
+	c.set("softnet.squeezed", sum[2])
+	return nil
+}
+
+// parseNetDev parses /proc/net/dev.
+func parseNetDev(text string, c counters) error {
+	known := false
+	for line := range strings.Lines(text) {
+		name, rest, ok := strings.Cut(line, ":")
+		w := strings.Fields(rest)
+		if !ok || len(w) < 16 {
+			continue
+		}
+		n, err := numbers(w[:16])
+		if err != nil {
+			return err
+		}
+		item := strings.TrimSpace(name)
+		c[counter{"net.packets", item}] = n[1] + n[9]
+		c[counter{"net.dropped", item}] = n[3] + n[11]
+		c[counter{"net.errors", item}] = n[2] + n[10]
+		known = true
+	}
+	if !known {
+		return errFormat
+	}
+	return nil
+}
+
+// parseSNMP returns the parser of one group of /proc/net/snmp or /proc/net/netstat: a line of
+// names and a line of values (Documentation/networking/snmp_counter.rst).
+func parseSNMP(group string, names map[string]string) func(string, counters) error {
+	return func(text string, c counters) error {
+		var heads []string
+		for line := range strings.Lines(text) {
+			w := strings.Fields(line)
+			if len(w) == 0 || w[0] != group+":" {
+				continue
+			}
+			if heads == nil {
+				heads = w
+				continue
+			}
+			if len(w) != len(heads) {
+				return errFormat
+			}
+			for i, head := range heads {
+				name, wanted := names[head]
+				if !wanted {
+					continue
+				}
+				n, err := number(w[i])
+				if err != nil {
+					return err
+				}
+				c.set(name, n)
+			}
+			return nil
+		}
+		return errFormat
+	}
+}
+
+// parseConntrack parses /proc/net/stat/nf_conntrack: names, and a line of hexadecimal numbers for
+// each CPU. The columns differ between kernels.
+func parseConntrack(text string, c counters) error {
+	var heads []string
+	known := false
+	for line := range strings.Lines(text) {
+		w := strings.Fields(line)
+		if heads == nil {
+			heads = w
+			continue
+		}
+		if len(w) != len(heads) {
+			return errFormat
+		}
+		for i, head := range heads {
+			if head != "drop" && head != "early_drop" && head != "insert_failed" {
+				continue
+			}
+			n, err := strconv.ParseUint(w[i], 16, 64)
+			if err != nil {
+				return fmt.Errorf("%w: %.40q", errFormat, w[i])
+			}
+			if !known {
+				c.set("conntrack.dropped", 0)
+			}
+			c.add("conntrack.dropped", float64(n))
+			known = true
+		}
+	}
+	if !known {
+		return errFormat
+	}
+	return nil
+}
+
+// parseFileNr parses /proc/sys/fs/file-nr: allocated, free and the limit
+// (Documentation/admin-guide/sysctl/fs.rst).
+func parseFileNr(text string, c counters) error {
+	w := strings.Fields(text)
+	if len(w) != 3 {
+		return errFormat
+	}
+	n, err := numbers(w)
+	if err != nil || n[1] > n[0] {
+		return errFormat
+	}
+	c.set("files.used", n[0]-n[1])
+	c.set("files.limit", n[2])
+	return nil
+}
+
+// parseLoadavg parses the number of tasks in /proc/loadavg: "0.20 0.18 0.12 1/80 11206".
+func parseLoadavg(text string, c counters) error {
+	w := strings.Fields(text)
+	if len(w) != 5 {
+		return errFormat
+	}
+	_, tasks, ok := strings.Cut(w[3], "/")
+	n, err := number(tasks)
+	if !ok || err != nil {
+		return errFormat
+	}
+	c.set("tasks.used", n)
+	return nil
+}
+
+// parseFirst returns the parser of a file whose first word is a number.
+func parseFirst(name, item string) func(string, counters) error {
+	return func(text string, c counters) error {
+		first, _, _ := strings.Cut(strings.TrimSpace(text), " ")
+		n, err := strconv.ParseFloat(first, 64)
+		if err != nil || !(n >= 0 && n < 1<<63) {
+			return errFormat
+		}
+		c[counter{name, item}] = n
+		return nil
+	}
+}
+
+// parseListeners parses /proc/net/tcp and tcp6: the number of connections that wait in the accept
+// queue of each listening port. The kernel shows it as the receive queue of the socket.
+func parseListeners(text string, c counters) error {
+	for line := range strings.Lines(text) {
+		w := strings.Fields(line)
+		if len(w) < 10 || w[3] != "0A" {
+			continue
+		}
+		at := strings.LastIndexByte(w[1], ':')
+		port, err := strconv.ParseUint(w[1][at+1:], 16, 16)
+		_, rx, ok := strings.Cut(w[4], ":")
+		waiting, err2 := strconv.ParseUint(rx, 16, 32)
+		if at < 0 || !ok || err != nil || err2 != nil {
+			return errFormat
+		}
+		c[counter{"listen.waiting", strconv.FormatUint(port, 10)}] += float64(waiting)
+	}
+	return nil
+}

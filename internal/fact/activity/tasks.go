@@ -1,0 +1,166 @@
+package activity
+
+import (
+	"errors"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+)
+
+// maxTasks limits the number of threads whose counters are read.
+const maxTasks = 20_000
+
+// process has the counters of a process since its start.
+type process struct {
+	pid     int
+	start   string // in ticks since boot: a process id is used again
+	command string
+	cgroup  string
+	cpu     float64 // seconds
+	delay   float64 // seconds that its threads waited on run queues
+	faults  float64 // major page faults
+	rss     float64 // pages
+	disk    float64 // bytes read from and written to disks; -1 if unknown
+}
+
+// processes has the processes at a moment.
+type processes struct {
+	at  time.Time
+	all map[int]*process
+	// partial is the reason that not all were read, or "".
+	partial string
+	own     *snapshot // the values of single processes
+}
+
+// readProcesses reads the counters of all processes. It reads what does not change while a
+// process runs, and the use of limits, only if last is set.
+func readProcesses(h *host.Host, last bool) *processes {
+	p := &processes{at: h.Clock.Now(), all: map[int]*process{}, own: newSnapshot(h)}
+	list, err := h.Files.ReadDir("/proc")
+	if err != nil {
+		p.partial = host.Why("/proc", err)
+		return p
+	}
+	left := maxTasks
+	for _, d := range list {
+		pid, err := strconv.Atoi(d.Name())
+		if err != nil || h.Live && pid == os.Getpid() {
+			continue
+		}
+		one, threads := readProcess(h, pid)
+		if one == nil {
+			continue // it has ended
+		}
+		if left -= threads; left < 0 {
+			p.partial = "there are more than " + strconv.Itoa(maxTasks) + " threads"
+			break
+		}
+		p.all[pid] = one
+		if last {
+			one.cgroup = cgroupOf(h.File(one.dir("cgroup")).Text)
+			readFiles(h, one, p.own)
+		}
+	}
+	return p
+}
+
+func (p *process) dir(name string) string { return "/proc/" + strconv.Itoa(p.pid) + "/" + name }
+
+// readProcess reads the counters of a process. It returns nil if there is none.
+func readProcess(h *host.Host, pid int) (*process, int) {
+	p := &process{pid: pid, disk: -1}
+	threads, err := parseProcess(h.File(p.dir("stat")).Text, p)
+	if err != nil {
+		return nil, 0
+	}
+	if text := h.File(p.dir("io")).Text; text != "" { // needs the rights of the process's user
+		c := counters{}
+		if parseKeyed(map[string]string{"read_bytes:": "bytes", "write_bytes:": "bytes"}, "", 1)(text, c) == nil {
+			p.disk = c[counter{"bytes", ""}]
+		}
+	}
+	if threads == 1 {
+		p.delay, _ = parseDelay(h.File(p.dir("schedstat")).Text)
+		return p, 1
+	}
+	tasks, _ := h.Files.ReadDir(p.dir("task"))
+	for _, t := range tasks {
+		delay, _ := parseDelay(h.File(path.Join(p.dir("task"), t.Name(), "schedstat")).Text)
+		p.delay += delay
+	}
+	return p, threads
+}
+
+// parseProcess parses /proc/PID/stat (proc_pid_stat(5)), and returns the number of threads.
+func parseProcess(text string, p *process) (threads int, err error) {
+	begin, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
+	if begin < 0 || end < begin {
+		return 0, errFormat
+	}
+	w := strings.Fields(text[end+1:]) // from the third field, the state
+	if len(w) < 22 {
+		return 0, errFormat
+	}
+	n, err := numbers([]string{w[9], w[11], w[12], w[17], w[19]}) // majflt utime stime num_threads starttime
+	if err != nil {
+		return 0, err
+	}
+	rss, err := strconv.ParseInt(w[21], 10, 64)
+	if err != nil || n[3] > 1<<22 {
+		return 0, errFormat
+	}
+	p.command, p.start = text[begin+1:end], w[19]
+	p.faults, p.cpu, p.rss = n[0], (n[1]+n[2])/ticksPerSecond, float64(rss)
+	return int(n[3]), nil
+}
+
+// parseDelay parses /proc/PID/schedstat (Documentation/scheduler/sched-stats.rst): time on a CPU,
+// time on a run queue, both in ns, and the number of time slices. It returns the second one in
+// seconds.
+func parseDelay(text string) (float64, error) {
+	w := strings.Fields(text)
+	if len(w) != 3 {
+		return 0, errFormat
+	}
+	ns, err := number(w[1])
+	return ns / 1e9, err
+}
+
+// readFiles reads the number of open files of a process that is near its limit. Counting them is
+// expensive, so it is done only where the size of the table of descriptors, FDSize in
+// /proc/PID/status, permits that it is nearly full.
+func readFiles(h *host.Host, p *process, into *snapshot) {
+	c := counters{}
+	if parseKeyed(map[string]string{"FDSize:": "size"}, "", 1)(h.File(p.dir("status")).Text, c) != nil {
+		return
+	}
+	limit, err := parseFileLimit(h.File(p.dir("limits")).Text)
+	if err != nil || limit == 0 || c[counter{"size", ""}] < 0.8*limit {
+		return
+	}
+	open, err := h.Files.ReadDir(p.dir("fd"))
+	if err != nil {
+		return
+	}
+	item := p.command + " (pid " + strconv.Itoa(p.pid) + ")"
+	into.counters[counter{"process.files", item}] = float64(len(open))
+	into.counters[counter{"process.files_limit", item}] = limit
+}
+
+// parseFileLimit returns the soft limit of open files in /proc/PID/limits.
+func parseFileLimit(text string) (float64, error) {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "Max open files"); ok {
+			w := strings.Fields(rest)
+			if len(w) < 2 {
+				return 0, errFormat
+			}
+			return number(w[0])
+		}
+	}
+	return 0, errors.New("no line for open files")
+}
