@@ -26,6 +26,7 @@ import (
 	"fettle.dev/fettle/internal/guide/platform/puppet"
 	"fettle.dev/fettle/internal/guide/platform/satellite"
 	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/guide/slow"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/measured"
 	components "fettle.dev/fettle/internal/product/table"
@@ -44,6 +45,7 @@ type checkOptions struct {
 	logs     string
 	release  string // --for
 	probe    probeOptions
+	sample   sampleOptions
 }
 
 func checkCommand(a *app) *cobra.Command {
@@ -60,7 +62,10 @@ and how they read them (nginx -T, httpd -t -D DUMP_CONFIG, haproxy -c). These ch
 create files and run Lua that a configuration names, so each runs as the user of its
 service, for 20 s at most, and sees a read-only machine without a network; nothing
 that it creates stays. With --url it asks a Puppet Server, by what stands in front of
-it, for what should be refused: about fifteen requests, all of them GET.`,
+it, for what should be refused: about fifteen requests, all of them GET.
+
+Without PLATFORM it first measures for two seconds why this machine is slow, and who
+makes others wait: see --sample.`,
 		Example: `  fettle check
   fettle check --output json > before.json; fettle check --baseline before.json --fail-on warn
   fettle check --explain T19
@@ -71,6 +76,7 @@ it, for what should be refused: about fifteen requests, all of them GET.`,
 		ValidArgs:   platformNames(),
 		Annotations: map[string]string{moreFormats: cliutil.AuditFormats},
 		RunE: func(c *cobra.Command, args []string) error {
+			o.sample.given = c.Flags().Changed("sample")
 			return a.check(c.Context(), args, o)
 		},
 	}
@@ -84,6 +90,7 @@ it, for what should be refused: about fifteen requests, all of them GET.`,
 	f.StringVar(&o.release, "for", "", "ask only the rules about the kubelet, as if it were of this release of Kubernetes, 1.37, or of OpenShift, 4.20, or those about etcd as of 3.7: what breaks when the node goes there")
 	o.probe.flags(f)
 	o.probe.rules(c)
+	o.sample.flag(f)
 	cliutil.Excludes(c, "on", "the other hosts do not have that", "root", "baseline", "explain", "probe", "for")
 	cliutil.OneOf(f, "fail-on", "fail", "warn", "unknown")
 	cliutil.OneOf(f, "logs", "tail", "all")
@@ -217,6 +224,10 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	if o.explain != "" {
 		return a.explain(ctx, c, subject, o.explain)
 	}
+	diagnosis, err := a.diagnose(ctx, h, asked, o)
+	if err != nil {
+		return err
+	}
 	var undecided []rule.Finding
 	if len(names) == 0 {
 		var unknown map[string]string
@@ -242,7 +253,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		return err
 	}
 	audit := guidefindings.NewAudit(cmp.Or(name, h.Name), h.Clock.Now().UTC(), names, findings)
-	audit.Hostname, audit.For = name, to.audit()
+	audit.Hostname, audit.For, audit.Slow = name, to.audit(), diagnosis
 	audit.FileSystems, _ = fact.FileSystems(subject.Host) // if unknown, no later audit can compare them
 	a.sayCutLogs(subject, "--logs all")
 	a.sayDisabled(audit.Findings)
@@ -269,7 +280,10 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	for _, p := range absent {
 		a.screen.Say("%s not found; checking its rules anyway", p)
 	}
-	return cliutil.Audit(a.screen, a.version, audit, o.all, cmp.Or(undetermined(audit, absent), audit.Gate(o.failOn), allUnknown(audit)))
+	if diagnosis != nil && a.screen.Format == ui.Table {
+		slow.Print(a.screen, diagnosis)
+	}
+	return cliutil.Audit(a.screen, a.version, audit, o.all, cmp.Or(undetermined(audit, absent), audit.Gate(o.failOn), o.gateSample(diagnosis), allUnknown(audit)))
 }
 
 // hasCommand matches reasons that already name the command for an unknown fact.

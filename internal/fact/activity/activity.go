@@ -35,9 +35,21 @@ func SinceBoot(h *host.Host) *Sample {
 	return &Sample{Time: last.at.UTC(), UptimeS: s.uptime, Values: s.values(measures), Groups: []Consumer{}, Processes: []Consumer{}}
 }
 
-// Measure reads the counters of a live machine twice, lasting apart.
+// Reading is the beginning of a sample.
+type Reading struct {
+	host             *host.Host
+	processes        *processes
+	cgroups, machine *snapshot
+}
+
+// Begin reads the counters of a live machine.
+func Begin(h *host.Host) *Reading {
+	return &Reading{host: h, processes: readProcesses(h, false), cgroups: readCgroups(h), machine: readMachine(h)}
+}
+
+// Measure samples a live machine for a time.
 func Measure(ctx context.Context, h *host.Host, lasting time.Duration) (*Sample, error) {
-	processes, cgroups, machine := readProcesses(h, false), readCgroups(h), readMachine(h)
+	begun := Begin(h)
 	wait := time.NewTimer(lasting)
 	defer wait.Stop()
 	select {
@@ -45,24 +57,30 @@ func Measure(ctx context.Context, h *host.Host, lasting time.Duration) (*Sample,
 		return nil, ctx.Err()
 	case <-wait.C:
 	}
+	return begun.End(), nil
+}
+
+// End reads the counters again, and returns what the machine did since Begin.
+func (r *Reading) End() *Sample {
+	h := r.host
 	// In this order, so that reading the processes is not part of the machine's sample.
 	machineNow, cgroupsNow, processesNow := readMachine(h), readCgroups(h), readProcesses(h, true)
-	whole := span{machine, machineNow, machineNow.uptime()}
-	groupsIn := span{cgroups, cgroupsNow, 0}
+	whole := span{r.machine, machineNow, machineNow.uptime()}
+	groupsIn := span{r.cgroups, cgroupsNow, 0}
 	s := &Sample{Time: machineNow.at.UTC(), DurationS: whole.seconds(), UptimeS: whole.uptime, Partial: processesNow.partial}
-	if grew(machine, machineNow, "listen.overflows") {
+	if grew(r.machine, machineNow, "listen.overflows") {
 		// The table of sockets is long, so it is read only if it says something.
 		for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 			machineNow.read(h, source{file, parseListeners})
 		}
 	}
-	all := consumers(processes, processesNow, float64(h.PageSize()))
+	all := consumers(r.processes, processesNow, float64(h.PageSize()))
 	s.Values = whole.values(measures)
 	s.setDelay(all)
 	s.Values = append(s.Values, groupsIn.values(cgroupMeasures)...)
 	s.Values = append(s.Values, span{nil, processesNow.own, 0}.values(taskMeasures)...)
 	s.Groups, s.Processes = top(groups(all, groupsIn)), top(all)
-	return s, nil
+	return s
 }
 
 func grew(first, last *snapshot, name string) bool {

@@ -93,15 +93,15 @@ func deref(p *float64) float64 {
 // consumers returns what each process used between two readings. What has ended meanwhile is
 // lost; what has started meanwhile counts from its start.
 func consumers(before, now *processes, pageSize float64) []Consumer {
-	seconds := now.at.Sub(before.at).Seconds()
-	if seconds <= 0 {
-		return nil
-	}
 	var out []Consumer
 	for pid, p := range now.all {
 		was := before.all[pid]
 		if was == nil || was.start != p.start {
-			was = &process{}
+			was = &process{at: before.at}
+		}
+		seconds := p.at.Sub(was.at).Seconds()
+		if seconds <= 0 {
+			continue
 		}
 		c := Consumer{PID: pid, Command: p.command, Cgroup: p.cgroup, Unit: Unit(p.cgroup), Container: Container(p.cgroup), MemoryBytes: p.rss * pageSize}
 		c.CPUPercent = max(0, p.cpu-was.cpu) / seconds * 100

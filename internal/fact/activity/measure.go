@@ -238,3 +238,14 @@ func known(v float64) *float64 {
 
 // uptime returns the time since boot in seconds.
 func (s *snapshot) uptime() float64 { return s.counters[counter{"uptime", ""}] }
+
+// Names returns the names of all values.
+func Names() []string {
+	var out []string
+	for _, table := range [][]measure{measures, cgroupMeasures, taskMeasures} {
+		for _, m := range table {
+			out = append(out, m.name)
+		}
+	}
+	return out
+}

@@ -16,6 +16,7 @@ const maxTasks = 20_000
 
 // process has the counters of a process since its start.
 type process struct {
+	at      time.Time // when they were read: on a busy machine reading all takes long
 	pid     int
 	start   string // in ticks since boot: a process id is used again
 	command string
@@ -29,7 +30,7 @@ type process struct {
 
 // processes has the processes at a moment.
 type processes struct {
-	at  time.Time
+	at  time.Time // of the beginning
 	all map[int]*process
 	// partial is the reason that not all were read, or "".
 	partial string
@@ -72,7 +73,7 @@ func (p *process) dir(name string) string { return "/proc/" + strconv.Itoa(p.pid
 
 // readProcess reads the counters of a process. It returns nil if there is none.
 func readProcess(h *host.Host, pid int) (*process, int) {
-	p := &process{pid: pid, disk: -1}
+	p := &process{at: h.Clock.Now(), pid: pid, disk: -1}
 	threads, err := parseProcess(h.File(p.dir("stat")).Text, p)
 	if err != nil {
 		return nil, 0

@@ -9,6 +9,7 @@ import (
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/guide/slow"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -43,6 +44,8 @@ type Audit struct {
 	For *OtherRelease `json:"for,omitempty"`
 	// Baseline is the comparison with an earlier audit.
 	Baseline *Baseline `json:"baseline,omitempty"`
+	// Slow says why the machine is slow. It is nil if no counters were read.
+	Slow *slow.Diagnosis `json:"slow,omitempty"`
 }
 
 // OtherRelease is a release that a program was audited as.

@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/fact/activity"
+	"fettle.dev/fettle/internal/guide/slow"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// sampleOptions is how long the kernel's counters are sampled.
+type sampleOptions struct {
+	lasting time.Duration
+	given   bool // by --sample
+}
+
+// maxSample limits --sample.
+const maxSample = 10 * time.Minute
+
+func (o *sampleOptions) flag(f *pflag.FlagSet) {
+	f.DurationVar(&o.lasting, "sample", 2*time.Second, "measure for so long why this machine is slow; 0 does not (for timers and fleets). Given, a reason counts as a warning for --fail-on")
+	cliutil.Reads(f, "sample", "2s", func(word string) error {
+		d, err := time.ParseDuration(word)
+		if err == nil && (d < 0 || d > maxSample || d > 0 && d < 100*time.Millisecond) {
+			err = fmt.Errorf("want 0, or 100ms to %s", maxSample)
+		}
+		return err
+	})
+}
+
+// diagnose measures why the machine is slow, if the whole machine is audited and the output has a
+// place for it, or if --sample is given. A copy has averages since boot. The result may be nil.
+func (a *app) diagnose(ctx context.Context, h *host.Host, asked []string, o checkOptions) (*slow.Diagnosis, error) {
+	s := o.sample
+	whole := len(asked) == 0 && o.release == "" && a.screen.Format != cliutil.SARIF && a.screen.Format != cliutil.OpenMetrics
+	switch {
+	case a.root != "" && s.given && s.lasting > 0:
+		return nil, ui.Without(errors.New("--sample measures this machine, and --root is another one"), "--sample")
+	case s.lasting == 0 || !whole && !s.given:
+		return nil, nil
+	case a.root != "":
+		return slow.Diagnose(activity.SinceBoot(h)), nil
+	}
+	a.screen.Say("measuring for %s why this machine is slow (--sample 0 does not)", s.lasting)
+	sample, err := activity.Measure(ctx, h, s.lasting)
+	if err != nil {
+		return nil, err
+	}
+	return slow.Diagnose(sample), nil
+}
+
+// gateSample returns the error of --fail-on for a measured reason. What a default sample has
+// measured never changes the exit code.
+func (o *checkOptions) gateSample(d *slow.Diagnosis) error {
+	if !o.sample.given || d == nil || d.Reason == "" || o.failOn != "warn" && o.failOn != "unknown" {
+		return nil
+	}
+	return ui.Exit(ui.GateNotMet, fmt.Errorf("a reason for slowness was measured (%s), and --fail-on is %s", d.Reason, o.failOn))
+}

@@ -1,0 +1,55 @@
+package slow
+
+import (
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/ui"
+)
+
+// maxAlso is the number of further causes that are printed.
+const maxAlso = 3
+
+// Lines returns what stands below the summary: at most three further causes, who used and who
+// waited the most, and the next command. It is empty without causes.
+func (d *Diagnosis) Lines() []string {
+	if len(d.Causes) == 0 {
+		return nil
+	}
+	var out []string
+	for _, c := range d.Causes[1:min(1+maxAlso, len(d.Causes))] {
+		label := "also: "
+		switch {
+		case c.Because != "":
+			label = "because of that: "
+		case !c.Reason && d.Reason != "":
+			label = "also, without measured waiting: "
+		}
+		out = append(out, label+c.evidence(""))
+	}
+	for _, r := range d.Who {
+		out = append(out, r.Text)
+	}
+	return append(out, "next: "+d.Causes[0].Next)
+}
+
+// Print prints the summary, and the lines below it. Without a sample it prints only what is above
+// a limit.
+func Print(s *ui.Screen, d *Diagnosis) {
+	if d.Sample.DurationS == 0 && len(d.Causes) == 0 {
+		return
+	}
+	width := 80
+	if s.Width > 0 {
+		width = max(40, min(s.Width, 100))
+	}
+	wrap := func(indent, line string) {
+		text := ui.Wrap(ui.Printable(line), width-len(indent)-2)
+		fmt.Fprintln(s.Out, indent+strings.ReplaceAll(text, "\n", "\n"+indent+"  "))
+	}
+	wrap("", d.Summary)
+	for _, line := range d.Lines() {
+		wrap("  ", line)
+	}
+	fmt.Fprintln(s.Out)
+}
