@@ -33,11 +33,11 @@ lies: since it was started, and while it is watched. Nothing is written, unless
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.member, "member", "", "which one, where several run here")
-	f.DurationVar(&o.window, "for", 10*time.Second, "how long it is watched")
-	f.StringVar(&o.prefix, "write-prefix", "", "also write, beneath keys that begin with this; they are removed again")
-	f.IntVar(&o.writes, "writes", 2000, "how many keys are written, one after the other")
-	f.IntVar(&o.value, "value-size", 1024, "size of their values in bytes")
+	f.StringVar(&o.member, "member", "", "name of the member, if several run here")
+	f.DurationVar(&o.window, "for", 10*time.Second, "how long etcd is observed, such as 1m")
+	f.StringVar(&o.prefix, "write-prefix", "", "also write keys with this prefix; they are removed afterwards")
+	f.IntVar(&o.writes, "writes", 2000, "number of keys to write, one after the other")
+	f.IntVar(&o.value, "value-size", 1024, "size of each value in bytes")
 	cliutil.Between(f, "for", time.Second, 24*time.Hour, 10*time.Second)
 	cliutil.Between(f, "writes", 1, bench.MostWrites, 2000)
 	cliutil.Between(f, "value-size", 1, bench.MostValue, 1024)

@@ -42,10 +42,10 @@ the journal during the measurement, and released, also after Ctrl-C or kill -9.`
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.size, "size", "", "size of each mapping; default: up to 1 GiB, so that never more than a quarter of the available memory is taken")
-	f.StringVar(&o.cells, "cells", "", "what to measure, as in 4k,thp,hugetlb-2m,hugetlb-1g,4k-remote,thp-remote (default: all that the machine can)")
-	f.IntVar(&o.rounds, "rounds", memory.Rounds, "measurements of each")
-	f.Int64Var(&o.reads, "reads", memory.Reads, "random reads each time")
+	f.StringVar(&o.size, "size", "", "size of each mapping, such as 512MiB (default: 1GiB, at most a quarter of the available memory)")
+	f.StringVar(&o.cells, "cells", "", "what to measure: 4k,thp,hugetlb-2m,hugetlb-1g,4k-remote,thp-remote (default: all that the machine supports)")
+	f.IntVar(&o.rounds, "rounds", memory.Rounds, "measurements of each kind")
+	f.Int64Var(&o.reads, "reads", memory.Reads, "random reads in each measurement")
 	cliutil.Reads(f, "size", "512MiB", func(word string) error {
 		size, err := unit.ParseSize(word)
 		if err == nil && (size < 2*unit.MiB || size > unit.EiB) {
@@ -56,7 +56,7 @@ the journal during the measurement, and released, also after Ctrl-C or kill -9.`
 	cliutil.Reads(f, "cells", "4k,thp", func(word string) error { _, err := memory.ParseCells(word); return err })
 	cliutil.Between(f, "rounds", 1, 10_000, memory.Rounds)
 	cliutil.Between[int64](f, "reads", 1, 1<<40, memory.Reads)
-	f.BoolVar(&noReserve, "no-reserve", false, "reserve no huge pages: leave hugetlb out")
+	f.BoolVar(&noReserve, "no-reserve", false, "do not reserve huge pages; hugetlb is not measured")
 	return c
 }
 

@@ -51,7 +51,7 @@ type checkOptions struct {
 func checkCommand(a *app) *cobra.Command {
 	var o checkOptions
 	c := &cobra.Command{
-		Use: "check [PLATFORM...]", Short: "Audit a machine with the rules of the field, each with its source",
+		Use: "check [PLATFORM...]", Short: "Audit a machine, and find out why it is slow",
 		Long: `Asks the rules of the platforms, or of all that this machine is, and writes
 nothing. What cannot be read is unknown, and never passed. --output has, beside
 the usual, html (one page), sarif (2.1.0) and openmetrics (for the textfile
@@ -66,14 +66,6 @@ it, for what should be refused: about fifteen requests, all of them GET.
 
 Without PLATFORM it first measures for two seconds why this machine is slow, and who
 makes others wait: see --sample.`,
-		Example: `  fettle check
-  fettle check --output json > before.json; fettle check --baseline before.json --fail-on warn
-  fettle check --explain T19
-  sudo fettle check nginx haproxy --probe
-  fettle check kubelet --for 1.37; fettle check etcd --for 3.7
-  fettle check puppet --probe --url https://puppet.example.com:8140 --allow puppet.example.com:8140 \
-    --puppet-ssldir /etc/puppetlabs/puppet/ssl --certname agent1.example.com`,
-		ValidArgs:   platformNames(),
 		Annotations: map[string]string{moreFormats: cliutil.AuditFormats},
 		RunE: func(c *cobra.Command, args []string) error {
 			o.sample.given = c.Flags().Changed("sample")
@@ -81,13 +73,13 @@ makes others wait: see --sample.`,
 		},
 	}
 	f := c.Flags()
-	f.BoolVarP(&o.all, "all", "a", false, "also list what has passed, is not applicable, or is a reminder")
-	f.StringVar(&o.failOn, "fail-on", "", "exit with 3 if there is a finding of this state or a worse one: fail, warn or unknown")
-	f.StringVar(&o.baseline, "baseline", "", "an earlier audit (check --output json), fact archive or sosreport of the machine: only what is new or worse counts, what has been mended is said, and how fast file systems fill")
-	f.StringVar(&o.explain, "explain", "", "say of one rule what it wants and why, where that is from, and what was measured here")
-	f.StringSliceVar(&o.on, "on", nil, "audit other hosts at once, with the fettle that they have: ssh:HOST[,ssh:USER@HOST...]")
-	f.StringVar(&o.logs, "logs", "tail", "what of each log is read: tail (the last 16 MiB; what was not read is said) or all")
-	f.StringVar(&o.release, "for", "", "ask only the rules about the kubelet, as if it were of this release of Kubernetes, 1.37, or of OpenShift, 4.20, or those about etcd as of 3.7: what breaks when the node goes there")
+	f.BoolVarP(&o.all, "all", "a", false, "also list passed and not applicable rules, and reminders")
+	f.StringVar(&o.failOn, "fail-on", "", "exit with 3 on a finding of this state or worse: fail, warn or unknown")
+	f.StringVar(&o.baseline, "baseline", "", "compare with an earlier audit (check --output json), fact archive or sosreport of this machine: only new and worse findings count")
+	f.StringVar(&o.explain, "explain", "", "explain one rule by its ID: here, wanted, why, fix, source")
+	f.StringSliceVar(&o.on, "on", nil, "audit other hosts with the fettle installed there: ssh:HOST,ssh:USER@HOST")
+	f.StringVar(&o.logs, "logs", "tail", "how much of each log is read: tail (the last 16 MiB) or all")
+	f.StringVar(&o.release, "for", "", "check what an upgrade of the kubelet or etcd to this release breaks: Kubernetes 1.37, OpenShift 4.20, etcd 3.7")
 	o.probe.flags(f)
 	o.probe.rules(c)
 	o.sample.flag(f)
@@ -95,9 +87,6 @@ makes others wait: see --sample.`,
 	cliutil.OneOf(f, "fail-on", "fail", "warn", "unknown")
 	cliutil.OneOf(f, "logs", "tail", "all")
 	cliutil.Reads(f, "on", "ssh:web1.example", sshHosts(false))
-	_ = c.RegisterFlagCompletionFunc("explain", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return a.completeIDs(), cobra.ShellCompDirectiveNoFileComp
-	})
 	return c
 }
 
@@ -127,13 +116,19 @@ func platformNames() []string {
 	return append(names, products()...)
 }
 
-func knownPlatforms(names []string) error {
+// otherNames maps names of platforms that people type to ours.
+var otherNames = map[string]string{"foreman": "satellite"}
+
+// knownPlatforms returns platforms by their own names. It returns an error for an unknown one.
+func knownPlatforms(names []string) (known []string, err error) {
 	for _, n := range names {
+		n = cmp.Or(otherNames[n], n)
 		if all := platformNames(); !slices.Contains(all, n) {
-			return unknownPlatform(n, all)
+			return nil, unknownPlatform(n, all)
 		}
+		known = append(known, n)
 	}
-	return nil
+	return known, nil
 }
 
 // unknownPlatform returns the error for an unknown platform. It suggests a platform with a
@@ -145,9 +140,19 @@ func unknownPlatform(name string, all []string) error {
 
 // partOf maps products whose rules belong to a platform with another name to that platform.
 var partOf = map[string]string{
-	"foreman": "satellite", "katello": "satellite", "pulp": "satellite", "candlepin": "satellite", "capsule": "satellite", "foreman-proxy": "satellite", "smart-proxy": "satellite", "dynflow": "satellite", "qpid": "satellite", "qdrouterd": "satellite",
+	"katello": "satellite", "pulp": "satellite", "candlepin": "satellite", "capsule": "satellite", "foreman-proxy": "satellite", "smart-proxy": "satellite", "dynflow": "satellite", "qpid": "satellite", "qdrouterd": "satellite",
 	"k8s": "kubernetes-node", "kubernetes": "kubernetes-node", "node": "kubernetes-node", "kube-apiserver": "cluster",
 	"apache": "httpd", "apache2": "httpd", "postgres": "postgresql", "pgsql": "postgresql", "kernel": "linux", "rhel": "linux", "ocp": "openshift", "haproxy": "router",
+}
+
+// aliases returns other names of a platform.
+func aliases(platform string) (out []string) {
+	for name, of := range otherNames {
+		if of == platform {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // partsOf returns the products that partOf maps to a platform.
@@ -172,7 +177,8 @@ func distinct(words []string) []string {
 }
 
 func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
-	if err := knownPlatforms(names); err != nil {
+	names, err := knownPlatforms(names)
+	if err != nil {
 		return err
 	}
 	names = distinct(names)

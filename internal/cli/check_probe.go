@@ -41,18 +41,18 @@ type probeOptions struct {
 const probeTimeout = 30 * time.Second
 
 func (o *probeOptions) flags(f *pflag.FlagSet) {
-	f.BoolVar(&o.asked, "probe", false, "ask nginx, httpd and HAProxy how they read their files (nginx -T, httpd -t, haproxy -c; needs root); with --url ask a Puppet Server for what it should refuse")
-	f.StringVar(&o.url, "url", "", "with --probe, of puppet: https://HOST:8140, as agents have it; needs the certificate of a node")
-	f.StringArrayVar(&o.backEnds, "backend", nil, "with --probe: Puppet Server itself behind that, by an address that others reach; repeatable (default: as this machine's webserver.conf has it)")
-	f.StringArrayVar(&o.environments, "environment", []string{"production"}, "with --probe: environment that is asked for; further ones are held against the first")
-	f.StringVar(&o.file, "file", "", "with --probe: a file of the server, as modules/ssh/sshd_config (default: the first of the plug-ins)")
-	f.StringVar(&o.userAgent, "user-agent", "", "with --probe: what agents say of themselves, as the access log has it")
-	f.StringArrayVar(&o.allow, "allow", nil, "with --probe: HOST:PORT or network that may be asked; repeatable. Loopback always may")
-	f.StringVar(&o.files.PuppetSSLDir, "puppet-ssldir", "", "with --probe: ssldir of the node: its certificate, key and authority")
+	f.BoolVar(&o.asked, "probe", false, "run nginx -T, httpd -t and haproxy -c (needs root); with --url send a Puppet Server requests that it should refuse")
+	f.StringVar(&o.url, "url", "", "with --probe of puppet: URL that agents use, https://HOST:8140; needs a node's certificate")
+	f.StringArrayVar(&o.backEnds, "backend", nil, "with --probe: address of the Puppet Server behind --url; repeatable (default: from webserver.conf)")
+	f.StringArrayVar(&o.environments, "environment", []string{"production"}, "with --probe: environment to ask for; further ones are compared with the first")
+	f.StringVar(&o.file, "file", "", "with --probe: a file of the server, such as modules/ssh/sshd_config (default: the first plug-in)")
+	f.StringVar(&o.userAgent, "user-agent", "", "with --probe: User-Agent of the agents, as in the access log")
+	f.StringArrayVar(&o.allow, "allow", nil, "with --probe: HOST:PORT or network that may be contacted; repeatable; loopback is always allowed")
+	f.StringVar(&o.files.PuppetSSLDir, "puppet-ssldir", "", "with --probe: ssldir of the node, with its certificate, key and CA")
 	f.StringVar(&o.files.CertName, "certname", "", "with --probe: the node's name in --puppet-ssldir")
-	f.StringVar(&o.files.Cert, "cert", "", "with --probe: the node's certificate, PEM")
-	f.StringVar(&o.files.Key, "key", "", "with --probe: its key, PEM")
-	f.StringVar(&o.files.CA, "cacert", "", "with --probe: authorities of the server, PEM (default: the system's)")
+	f.StringVar(&o.files.Cert, "cert", "", "with --probe: file with the node's certificate, PEM")
+	f.StringVar(&o.files.Key, "key", "", "with --probe: file with the key of --cert, PEM")
+	f.StringVar(&o.files.CA, "cacert", "", "with --probe: file with the CA certificates, PEM (default: the system's)")
 }
 
 const probeExample = "for example: fettle check puppet --probe --url https://puppet.example.com:8140 --allow puppet.example.com:8140 --puppet-ssldir /etc/puppetlabs/puppet/ssl --certname agent1.example.com"

@@ -7,9 +7,60 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/measure/experiment"
+	"fettle.dev/fettle/internal/requests/logs"
 )
+
+// completions returns how arguments and flags are completed that have a finite set of values.
+// Flags that accept a few fixed words complete themselves.
+func (a *app) completions() map[string]cobra.CompletionFunc {
+	ids := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return a.completeIDs(), cobra.ShellCompDirectiveNoFileComp
+	}
+	idsOrFiles := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return a.completeIDs(), cobra.ShellCompDirectiveDefault
+	}
+	fixable := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return a.completeRules(), cobra.ShellCompDirectiveNoFileComp
+	}
+	platforms := append(platformNames(), "foreman")
+	return map[string]cobra.CompletionFunc{
+		"check":                cliutil.Fixed(platforms...),
+		"check --explain":      ids,
+		"diff":                 a.completeProfiles,
+		"facts":                a.completeFacts,
+		"fix":                  fixable,
+		"fix --platform":       cliutil.ListOf(platforms...),
+		"show":                 a.completeProfiles,
+		"tune":                 a.completeProfiles,
+		"verify":               a.completeProfiles,
+		"why":                  a.completeSettings,
+		"undo":                 a.completeTransactions,
+		"rules list":           cliutil.Fixed(platforms...),
+		"rules lint":           idsOrFiles,
+		"rules test":           idsOrFiles,
+		"rules show":           ids,
+		"schema":               cliutil.Fixed(documentKinds()...),
+		"schedule add":         a.completeAfterCalendar,
+		"schedule remove":      a.completeSchedule,
+		"prove --profile":      a.completeProfiles,
+		"prove --resume":       a.completeRuns,
+		"prove --bench":        cliutil.Fixed("disk:", "memory:", "postgres:", "etcd:"),
+		"prove --metric":       cliutil.Fixed("time", "cpu-time", "max-memory"),
+		"bench memory --cells": cliutil.ListOf("4k", "thp", "hugetlb-2m", "hugetlb-1g", "4k-remote", "thp-remote"),
+		"report":               a.completeRuns,
+		"runs show":            a.completeRuns,
+		"runs compare":         a.completeRuns,
+		"runs export":          a.completeRuns,
+		"logs --by":            cliutil.ListOf(logs.Dimensions()...),
+		"logs compare --by":    cliutil.ListOf(logs.Dimensions()...),
+		"load http --method":   cliutil.Fixed("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"),
+		"load http --observe":  cliutil.Fixed("local", "ssh:"),
+	}
+}
 
 // Shell completions. If the machine or the journal cannot be read, they suggest nothing; the
 // command itself reports the error.
@@ -72,20 +123,71 @@ func (a *app) completeTransactions(c *cobra.Command, given []string, _ string) (
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// completeSettings completes the settings that fettle has changed.
-func (a *app) completeSettings(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+// completeSettings completes the settings that fettle has changed, and sysctls one part of the
+// name at a time.
+func (a *app) completeSettings(c *cobra.Command, given []string, typed string) ([]string, cobra.ShellCompDirective) {
 	m, err := a.machineAsIs(c.Context())
 	if err != nil || len(given) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	s, err := m.Engine.State()
+	var out []string
+	if s, err := m.Engine.State(); err == nil {
+		for place := range s.Chains() {
+			out = append(out, tune.SettingWords(place))
+		}
+	}
+	if strings.HasPrefix(typed, "/") {
+		return out, cobra.ShellCompDirectiveDefault // files: /sys/...
+	}
+	directive := cobra.ShellCompDirectiveNoFileComp
+	above := typed[:strings.LastIndex(typed, ".")+1]
+	entries, err := m.Host.Files.ReadDir("/proc/sys/" + strings.ReplaceAll(above, ".", "/"))
+	if err != nil {
+		return out, directive
+	}
+	for _, e := range entries {
+		name := above + e.Name()
+		if e.IsDir() {
+			name += "."
+			directive |= cobra.ShellCompDirectiveNoSpace
+		}
+		if strings.HasPrefix(name, typed) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out, directive
+}
+
+// completeRuns completes the IDs of runs, newest first, and then files.
+func (a *app) completeRuns(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	m, err := a.machineAsIs(c.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	store := experiment.Store(m)
+	names, _ := store.Unfinished()
+	runs, _ := store.All()
+	for _, r := range slices.Backward(runs) {
+		names = append(names, r.ID+"\t"+r.Command)
+	}
+	return names, cobra.ShellCompDirectiveKeepOrder
+}
+
+// completeSchedule completes the lines of the schedule's entries.
+func (a *app) completeSchedule(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+	h, err := a.host()
+	file, _ := c.Flags().GetString("file")
+	if err != nil || len(given) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	_, entries, err := readSchedule(h, file)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var out []string
-	for place := range s.Chains() {
-		out = append(out, tune.SettingWords(place))
+	for _, e := range entries {
+		out = append(out, strconv.Itoa(e.Line)+"\t"+e.String())
 	}
-	slices.Sort(out)
-	return out, cobra.ShellCompDirectiveDefault // files too: /sys/...
+	return out, cobra.ShellCompDirectiveNoFileComp
 }

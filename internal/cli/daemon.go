@@ -28,7 +28,7 @@ type daemonOptions struct {
 func daemonCommand(a *app) *cobra.Command {
 	var o daemonOptions
 	c := &cobra.Command{
-		Use: "daemon", Short: "Keep the selection in force: at boot, for new devices, after suspend, by the schedule", Args: cobra.NoArgs,
+		Use: "daemon", Short: "Keep the tuning in force at boot and for new devices", Args: cobra.NoArgs,
 		Long: `Brings the accepted selection into force and keeps it there, holds what an open
 descriptor has to hold, follows new devices, suspend and the schedule, and notices
 what fettle's other commands do. Values stay when it ends; what it holds ends with
@@ -38,10 +38,10 @@ it. Without a selection it takes TuneD's preset or recommended profile.`,
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&o.tuned, "tuned", true, "stand in for TuneD: its bus name, its socket, its state files")
-	f.BoolVar(&o.takeOver, "take-over", false, "stop another tuner that is in force; fettle undo restores it")
-	f.StringVar(&o.schedule, "schedule", schedule.File, "the file of the schedule")
-	f.DurationVar(&o.enforce, "enforce", 0, "put values back that others changed, this often; otherwise drift is only reported")
+	f.BoolVar(&o.tuned, "tuned", true, "serve TuneD's D-Bus name, socket and state files")
+	f.BoolVar(&o.takeOver, "take-over", false, "stop another active tuner, such as TuneD; fettle undo restores it")
+	f.StringVar(&o.schedule, "schedule", schedule.File, "file of the schedule")
+	f.DurationVar(&o.enforce, "enforce", 0, "restore changed values this often, such as 1m (default: drift is only reported)")
 	cliutil.Between(f, "enforce", 10*time.Second, 24*time.Hour, time.Minute)
 	return c
 }

@@ -18,13 +18,13 @@ import (
 func diffCommand(a *app) *cobra.Command {
 	var o struct{ update, all, sysctl bool }
 	c := &cobra.Command{
-		Use: "diff PROFILE...", Short: "Show what a profile would change here, and what it would not and why",
-		Long: `Shows each value before and after, with the profile's line, and writes nothing.
-The JSON output is the plan: fettle tune --plan FILE applies exactly that.`,
-		ValidArgsFunction: a.completeProfiles,
+		Use: "diff [PROFILE...]", Short: "Show what a profile would change on this machine",
+		Long: `Shows each value before and after, with the profile's line, and changes nothing.
+Without a profile it takes the one that fettle recommend names. The JSON output is the
+plan: fettle tune --plan FILE applies exactly that.`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if o.update == (len(args) > 0) {
-				return eitherProfiles(o.update)
+			if o.update && len(args) > 0 {
+				return ui.Without(errors.New("want either profiles or --update"), "--update")
 			}
 			if o.sysctl && a.screen.Format != ui.Table {
 				return ui.Without(fmt.Errorf("--sysctl prints a sysctl.d file: it does not go with --output %s", a.output), "--output")
@@ -32,19 +32,10 @@ The JSON output is the plan: fettle tune --plan FILE applies exactly that.`,
 			return a.diff(c.Context(), args, o.update, o.all, o.sysctl)
 		},
 	}
-	c.Flags().BoolVar(&o.update, "update", false, "compare the selection in force with the newer definition of its profiles")
-	c.Flags().BoolVarP(&o.all, "all", "a", false, "also list values that are as wanted")
-	c.Flags().BoolVar(&o.sysctl, "sysctl", false, "print as sysctl.d file (if only sysctls change)")
+	c.Flags().BoolVar(&o.update, "update", false, "compare the active profiles with their newer definition")
+	c.Flags().BoolVarP(&o.all, "all", "a", false, "also list values that do not change")
+	c.Flags().BoolVar(&o.sysctl, "sysctl", false, "print a sysctl.d file (if only sysctls change)")
 	return c
-}
-
-// eitherProfiles returns the error for a call with both profiles and --update, or with neither.
-func eitherProfiles(update bool) error {
-	err := errors.New("want either profiles or --update")
-	if update {
-		return ui.Without(err, "--update")
-	}
-	return ui.Retry(ui.Usage, err, "fettle list shows the profiles", "throughput-performance")
 }
 
 func (a *app) diff(ctx context.Context, names []string, update, all, sysctl bool) error {
@@ -69,6 +60,12 @@ func (a *app) diff(ctx context.Context, names []string, update, all, sysctl bool
 			return ui.Hinted(ui.Failed, errors.New("no selection is in force"), "name the profiles: fettle diff PROFILE")
 		}
 		names = sel.Profiles
+	}
+	if len(names) == 0 {
+		if names, err = m.Recommended(ctx); err != nil {
+			return err
+		}
+		a.screen.Say("no profile named: comparing with the recommended profile %s (fettle recommend shows why)", strings.Join(names, " "))
 	}
 	p, err := m.Load(ctx, false, tune.WithPostLoaded(names, m.PostLoaded())...)
 	if err != nil {

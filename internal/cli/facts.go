@@ -24,13 +24,12 @@ func factsCommand(a *app) *cobra.Command {
 		archive string
 	}
 	c := &cobra.Command{
-		Use: "facts [NAME...]", Short: "Read what this machine is, each fact with its source",
+		Use: "facts [NAME...]", Short: "Show hardware, kernel and services of a machine",
 		Long: `Reads the machine and writes nothing. A name, such as memory or
 disk.vda.queue_depth, selects the facts that begin with it. JSON and YAML then
 have only these branches of the tree. --output archive writes what was read,
 redacted, as a text archive for --root.`,
-		Annotations:       map[string]string{moreFormats: archiveFormat},
-		ValidArgsFunction: a.completeFacts,
+		Annotations: map[string]string{moreFormats: archiveFormat},
 		RunE: func(c *cobra.Command, names []string) error {
 			if o.brief && len(names) > 0 {
 				return ui.Without(errors.New("--brief is about the whole machine: it takes no names"), "--brief")
@@ -43,8 +42,8 @@ redacted, as a text archive for --root.`,
 			return a.facts(c.Context(), names, o.brief, o.archive)
 		},
 	}
-	c.Flags().BoolVar(&o.brief, "brief", false, "a dozen lines")
-	c.Flags().StringVar(&o.archive, "archive", "", "also write what was read, redacted, as a text archive for --root")
+	c.Flags().BoolVar(&o.brief, "brief", false, "print a summary of a dozen lines")
+	c.Flags().StringVar(&o.archive, "archive", "", "also write the facts, redacted, into this text archive for --root")
 	return c
 }
 

@@ -62,17 +62,14 @@ undo. For what belongs to another tool it prints the entries, and the command
 that applies them; --write DIR writes them as files, with what keeps the values
 of the running kernel over a boot, and does so for a copy of a machine (--root)
 as well. After a change of a Satellite its own health check is run.`,
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return a.completeRules(), cobra.ShellCompDirectiveNoFileComp
-		},
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.fix(c.Context(), args, o)
 		},
 	}
 	f := c.Flags()
-	f.BoolVarP(&o.yes, "yes", "y", false, "write without asking")
-	f.StringVar(&o.write, "write", "", "write the files that other tools own, and sysctl.d and tmpfiles.d for the next boot, below this directory")
-	f.BoolVar(&o.force, "force", false, "write over files that fettle has not written there")
+	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
+	f.StringVar(&o.write, "write", "", "write the files of other tools, sysctl.d and tmpfiles.d below this directory")
+	f.BoolVar(&o.force, "force", false, "overwrite files that fettle did not write")
 	f.StringSliceVar(&o.platforms, "platform", nil, "only the rules of these platforms (default: all detected platforms)")
 	cliutil.Requires(c, "--write", "force")
 	return c
@@ -108,7 +105,7 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 			return noRule(t.rules, id)
 		}
 	}
-	if err := knownPlatforms(o.platforms); err != nil {
+	if o.platforms, err = knownPlatforms(o.platforms); err != nil {
 		return err
 	}
 	findings := t.bad(ctx, ids, o.platforms)

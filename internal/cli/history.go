@@ -57,7 +57,7 @@ type HistoryItem struct {
 
 func historyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "history", Short: "List the transactions: when, who, why, with which result", Args: cobra.NoArgs,
+		Use: "history", Short: "List what fettle changed: when, who, why, result", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.history(c.Context()) },
 	}
 }

@@ -30,13 +30,13 @@ func importCommand(a *app) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	var write string
 	c := &cobra.Command{
-		Use: "rhel6 DIR", Short: "Turn a profile of RHEL 6 (tuned.conf, ktune.sysconfig, sysctl.ktune, ktune.sh) into one of today",
+		Use: "rhel6 DIR", Short: "Convert a tuned profile of RHEL 6",
 		Long: `Prints the profile and says of each line that is not taken over as written why.
 With --write the profile is written below DIR and can be tuned at once.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.importRHEL6(c.Context(), args[0], write) },
 	}
-	c.Flags().StringVar(&write, "write", "", "write the profile into this directory, such as /etc/tuned; it is made if it is missing")
+	c.Flags().StringVar(&write, "write", "", "write the profile into this directory, such as /etc/tuned; created if missing")
 	parent.AddCommand(a.writes(c))
 	return parent
 }

@@ -132,8 +132,8 @@ type ShownProfile struct {
 
 func showCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "show PROFILE...", Short: "Show a profile merged with its includes, with the source of each line",
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeProfiles,
+		Use: "show PROFILE...", Short: "Show a profile merged with its includes",
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.show(c.Context(), args) },
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/ui"
@@ -18,7 +19,7 @@ import (
 func loadHTTPCommand(a *app) *cobra.Command {
 	var o loadHTTPOptions
 	c := &cobra.Command{
-		Use: "http URL...", Short: "Load HTTP servers at a rate, and measure the latency from when each request was meant to start",
+		Use: "http URL...", Short: "Load HTTP servers at a fixed rate and measure latency",
 		Long: `Starts requests at a rate (--rate), along a ramp or in steps, whether the server
 answers or not, and measures from when each was meant to start: a stall is seen by every
 request that it delayed. With --connections N in place of a rate each of N connections
@@ -39,35 +40,36 @@ and --replay makes the requests of a log again, with the times between them.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.rate, "rate", "", "requests to start: 500/s, 30/min, or a ramp 100/s..1000/s")
-	f.StringVar(&o.steps, "steps", "", "rates one after the other, each for the time of --for: 100/s,200/s,400/s")
-	f.IntVarP(&o.connections, "connections", "c", 0, "no rate: so many connections send one request after the other")
-	f.Int64Var(&o.requests, "requests", 0, "with --connections: requests of each connection, in place of a time; --for then limits the time (default 1h)")
-	f.DurationVar(&o.length, "for", 30*time.Second, "how long; with --steps, each of them; with --replay, how much of it")
-	f.DurationVar(&o.warmUp, "warm-up", 0, "load for so long before, at the first rate, and leave it out")
-	f.IntVar(&o.maxConnections, "max-connections", 1000, "the most connections of a rate")
-	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long an answer may take")
-	f.StringVarP(&o.method, "method", "X", "", "method (default GET, or POST with a body)")
+	f.StringVar(&o.rate, "rate", "", "requests to start per time: 500/s, 30/min, or a ramp 100/s..1000/s")
+	f.StringVar(&o.steps, "steps", "", "rates, one after the other, each for the time of --for: 100/s,200/s,400/s")
+	f.IntVarP(&o.connections, "connections", "c", 0, "without --rate: number of connections that send one request after the other")
+	f.Int64Var(&o.requests, "requests", 0, "with --connections: number of requests per connection; --for then limits the time (default 1h)")
+	f.DurationVar(&o.length, "for", 30*time.Second, "duration, such as 30s or 5m; with --steps of each step, with --replay of the log")
+	cliutil.AlsoCalled(f, "for", "duration", "time")
+	f.DurationVar(&o.warmUp, "warm-up", 0, "warm up at the first rate for this time, not counted, such as 10s")
+	f.IntVar(&o.maxConnections, "max-connections", 1000, "maximum number of connections with --rate")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "time limit of a response, such as 10s")
+	f.StringVarP(&o.method, "method", "X", "", "HTTP method (default GET, or POST with --body)")
 	f.StringArrayVarP(&o.headers, "header", "H", nil, "a header 'NAME: VALUE', or @FILE with one a line; repeatable")
 	f.StringVar(&o.body, "body", "", "body of each request, or @FILE")
-	f.StringVar(&o.urls, "urls", "", "file of lines WEIGHT METHOD URL, in place of URLs")
-	f.BoolVar(&o.close, "close", false, "a connection for each request")
+	f.StringVar(&o.urls, "urls", "", "file with lines WEIGHT METHOD URL, instead of URLs")
+	f.BoolVar(&o.close, "close", false, "open a connection for each request")
 	f.BoolVar(&o.http2, "http2", false, "speak HTTP/2")
-	f.IntVar(&o.streams, "streams", 1, "with --http2: requests at a time on each connection")
-	f.IntSliceVar(&o.wanted, "ok-status", nil, "statuses from 400 on that are no errors, as 404,410")
-	f.StringArrayVar(&o.allow, "allow", nil, "HOST:PORT or network that may be loaded; repeatable. Loopback always may")
-	f.StringVar(&o.connectTo, "connect-to", "", "HOST:PORT to connect to, whatever the URLs say")
-	f.StringArrayVar(&o.expect, "expect", nil, "exit with 3 unless this holds: 'p99 < 200ms', 'errors < 1%', 'rate > 450/s', 'cpu < 80%'; repeatable")
-	f.BoolVar(&o.findKnee, "find-knee", false, "search the highest rate at which --expect holds, from --rate on; --for is then of each stage (default 10s)")
-	f.StringSliceVar(&o.observe, "observe", nil, "look at a server's processors, run queue, memory and network: local or ssh:HOST; repeatable")
-	f.StringSliceVar(&o.clients, "clients", nil, "other machines generate the load, each a part: ssh:A,ssh:B. They need a fettle")
-	f.StringArrayVar(&o.clientCommands, "client-command", nil, "a further generator: a command of sh that starts fettle load worker; repeatable")
-	f.StringArrayVar(&o.replay.logs, "replay", nil, "make the requests of a log again, of the server that is named; repeatable")
-	f.Float64Var(&o.replay.speed, "speed", 1, "with --replay: so many times as fast")
-	f.StringArrayVar(&o.replay.methods, "replay-method", nil, "with --replay: also send this method, without the body that a log does not have; repeatable")
-	f.StringVar(&o.replay.format, "replay-format", "", "with --replay: the log's format, as fettle logs --format takes it")
-	f.BoolVar(&o.manifest, "manifest", false, "load nothing: print a Job of Kubernetes that does this in a cluster")
-	f.StringVar(&o.image, "image", "", "with --manifest: the container image, which has fettle in it")
+	f.IntVar(&o.streams, "streams", 1, "with --http2: concurrent requests on each connection")
+	f.IntSliceVar(&o.wanted, "ok-status", nil, "status codes from 400 on that are not errors, such as 404,410")
+	f.StringArrayVar(&o.allow, "allow", nil, "HOST:PORT or network that may be loaded; repeatable; loopback is always allowed")
+	f.StringVar(&o.connectTo, "connect-to", "", "connect to this HOST:PORT instead of that of the URLs")
+	f.StringArrayVar(&o.expect, "expect", nil, "exit with 3 unless this is met: 'p99 < 200ms', 'errors < 1%', 'rate > 450/s', 'cpu < 80%'; repeatable")
+	f.BoolVar(&o.findKnee, "find-knee", false, "search the highest rate at which --expect holds, starting at --rate; --for is then the time of each stage (default 10s)")
+	f.StringSliceVar(&o.observe, "observe", nil, "record CPU, run queue, memory and network of a server: local or ssh:HOST; repeatable")
+	f.StringSliceVar(&o.clients, "clients", nil, "machines that generate the load, each with fettle installed: ssh:A,ssh:B")
+	f.StringArrayVar(&o.clientCommands, "client-command", nil, "shell command that starts fettle load worker elsewhere; repeatable")
+	f.StringArrayVar(&o.replay.logs, "replay", nil, "replay the requests of this log against URL; repeatable")
+	f.Float64Var(&o.replay.speed, "speed", 1, "with --replay: factor on the speed of the log")
+	f.StringArrayVar(&o.replay.methods, "replay-method", nil, "with --replay: also send requests with this method, without a body; repeatable (default: only GET and HEAD)")
+	f.StringVar(&o.replay.format, "replay-format", "", "with --replay: format of the log, as for fettle logs --format")
+	f.BoolVar(&o.manifest, "manifest", false, "print a Kubernetes Job that generates the load, and load nothing")
+	f.StringVar(&o.image, "image", "", "with --manifest: container image with fettle")
 	o.identityFlags(f)
 	f.StringVar(&o.resume, "tls-resume", "on", "on or off: resume TLS sessions with new connections")
 	o.limits(f)

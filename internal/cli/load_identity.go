@@ -25,13 +25,13 @@ type identityOptions struct {
 var identityOptionNames = []string{"--cert", "--key", "--cacert", "--pkcs12", "--pass-file", "--pass-env", "--puppet-ssldir", "--certname"}
 
 func (o *identityOptions) identityFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.files.Cert, "cert", "", "client certificate, PEM")
-	f.StringVar(&o.files.Key, "key", "", "its key, PEM")
-	f.StringVar(&o.files.CA, "cacert", "", "authorities of the servers, PEM (default: the system's)")
-	f.StringVar(&o.files.PKCS12, "pkcs12", "", "client certificate with its key, and authorities, PKCS#12")
+	f.StringVar(&o.files.Cert, "cert", "", "file with the client certificate, PEM")
+	f.StringVar(&o.files.Key, "key", "", "file with the key of --cert, PEM")
+	f.StringVar(&o.files.CA, "cacert", "", "file with the CA certificates, PEM (default: the system's)")
+	f.StringVar(&o.files.PKCS12, "pkcs12", "", "file with client certificate, key and CA certificates, PKCS#12")
 	f.StringVar(&o.passFile, "pass-file", "", "file with the passphrase of --pkcs12")
 	f.StringVar(&o.passEnv, "pass-env", "", "environment variable with the passphrase of --pkcs12")
-	f.StringVar(&o.files.PuppetSSLDir, "puppet-ssldir", "", "ssldir of a Puppet agent: its certificate, key and authority")
+	f.StringVar(&o.files.PuppetSSLDir, "puppet-ssldir", "", "ssldir of a Puppet agent, with its certificate, key and CA")
 	f.StringVar(&o.files.CertName, "certname", "", "the agent's name in --puppet-ssldir")
 }
 

@@ -18,7 +18,7 @@ import (
 func loadMQTTCommand(a *app) *cobra.Command {
 	var o loadMQTTOptions
 	c := &cobra.Command{
-		Use: "mqtt BROKER", Short: "Connect the hosts of pull-based remote execution to a broker, and give each a job",
+		Use: "mqtt BROKER", Short: "Load an MQTT broker as hosts of remote execution",
 		Long: `Plays N hosts of pull-based remote execution (MQTT 3.1.1) against a broker, as
 mqtt://localhost:1883 or mqtts://localhost:8883: they connect at a rate, and each gets
 the notification of a job that Foreman's smart proxy sends. Measured are the hosts that the
@@ -32,17 +32,17 @@ jobs. Servers other than this machine have to be allowed (--allow).`,
 		},
 	}
 	f := c.Flags()
-	f.IntVarP(&o.hosts, "hosts", "n", 0, "how many hosts connect (default: one for each of --host-certs)")
-	f.StringVar(&o.connectRate, "connect-rate", "100/s", "how many connect in a time: 100/s, 6000/min")
-	f.StringVar(&o.jobRate, "job-rate", "100/s", "how many jobs are due in a time")
-	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long connecting, publishing and an HTTP request may take")
-	f.DurationVar(&o.wait, "wait", 0, "a round of jobs ends when nothing new has come for so long (default 10s; with --pull 30s and the time of --output-every)")
+	f.IntVarP(&o.hosts, "hosts", "n", 0, "number of hosts, such as 100 or 2k (default: one for each of --host-certs)")
+	f.StringVar(&o.connectRate, "connect-rate", "100/s", "connections per time: 100/s, 6000/min")
+	f.StringVar(&o.jobRate, "job-rate", "100/s", "jobs per time: 100/s")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "time limit of connecting, publishing and each HTTP request, such as 10s")
+	f.DurationVar(&o.wait, "wait", 0, "end a round of jobs after this time without news (default 10s; with --pull 30s plus --output-every)")
 	f.StringVar(&o.pull, "pull", "", "URL below which hosts fetch their jobs: from URL/JOB, and output goes to URL/JOB/update")
-	f.DurationVar(&o.every, "output-every", 5*time.Second, "with --pull: the time between two reports of a job")
-	f.DurationVar(&o.jobTime, "job-time", 15*time.Second, "with --pull: how long a job runs")
-	f.StringArrayVar(&o.settings, "setting", nil, "with --pull: a round with these settings of the proxy: 'ttl=5s,resend=15m,limit=200'; repeatable (default: the proxy's own, without a limit)")
-	f.StringArrayVar(&o.allow, "allow", nil, "HOST:PORT or network that may be loaded; repeatable. Loopback always may")
-	f.StringArrayVar(&o.expect, "expect", nil, "exit with 3 unless this holds for each round: 'p99 < 1s' of the notifications, 'errors < 1%' of the jobs, 'rate > 90/s'; repeatable")
+	f.DurationVar(&o.every, "output-every", 5*time.Second, "with --pull: time between two reports of a job, such as 5s")
+	f.DurationVar(&o.jobTime, "job-time", 15*time.Second, "with --pull: duration of a job, such as 15s")
+	f.StringArrayVar(&o.settings, "setting", nil, "with --pull: a round of jobs with these proxy settings: 'ttl=5s,resend=15m,limit=200'; repeatable (default: the proxy's own, no limit)")
+	f.StringArrayVar(&o.allow, "allow", nil, "HOST:PORT or network that may be loaded; repeatable; loopback is always allowed")
+	f.StringArrayVar(&o.expect, "expect", nil, "exit with 3 unless each round meets this: 'p99 < 1s' (notifications), 'errors < 1%' (jobs), 'rate > 90/s'; repeatable")
 	reads := func(name, example string, read func(word string) error) { cliutil.Reads(f, name, example, read) }
 	for _, name := range []string{"connect-rate", "job-rate"} {
 		reads(name, "100/s", func(word string) error { _, err := engine.ParseSchedule(word); return err })
@@ -56,7 +56,7 @@ jobs. Servers other than this machine have to be allowed (--allow).`,
 	cliutil.Between(f, "job-time", 100*time.Millisecond, 24*time.Hour, 15*time.Second)
 	o.identityFlags(f)
 	o.given = f.Changed
-	f.StringVar(&o.hostCerts, "host-certs", "", "directory of NAME.pem, each the certificate and key of the host NAME (default: all hosts have that of --cert)")
+	f.StringVar(&o.hostCerts, "host-certs", "", "directory of NAME.pem, certificate and key of each host (default: all hosts use --cert)")
 	o.rules(c)
 	return c
 }

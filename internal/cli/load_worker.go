@@ -14,7 +14,7 @@ import (
 
 func loadWorkerCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "worker", Short: "Generate load for a fettle elsewhere, which speaks over standard input and output",
+		Use: "worker", Short: "Generate load for a fettle on another machine",
 		Long: `Started by fettle load http --clients or --client-command. It does what comes in over its
 standard input, a message of JSON a line, and ends when that does. What it may load the
 other side has decided.`,

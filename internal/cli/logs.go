@@ -38,15 +38,15 @@ percentiles (within 0.8 %). Lines that are not requests are counted and shown.`,
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVar(&o.by, "by", nil, "group by a dimension, or by several with commas between; repeatable (default: what the log is about)")
-	f.IntVar(&o.slowest, "slowest", 5, "how many of the slowest requests are shown")
+	f.StringArrayVar(&o.by, "by", nil, "group by a dimension, or by several separated by commas; repeatable (default: depends on the log)")
+	f.IntVar(&o.slowest, "slowest", 5, "number of slowest requests shown")
 	cliutil.Reads(f, "by", "status", byDimension)
 	cliutil.Between(f, "slowest", 0, 10_000, 5)
-	f.BoolVar(&o.noPercentiles, "no-percentiles", false, "leave percentiles out, which is faster and takes less memory")
+	f.BoolVar(&o.noPercentiles, "no-percentiles", false, "omit percentiles: faster, and less memory")
 	o.common(c)
-	f.StringVar(&o.save, "save", "", "also write all groups into a file, exactly, for fettle logs merge")
-	f.BoolVarP(&o.follow, "follow", "f", false, "read what is written from now on, through rotation, until Ctrl-C")
-	f.StringVar(&o.sinceLast, "since-last", "", "only what was written since the last time: FILE remembers how far the logs were read")
+	f.StringVar(&o.save, "save", "", "also write all groups into this file, for fettle logs merge")
+	f.BoolVarP(&o.follow, "follow", "f", false, "show new requests as they are logged, through rotation, until Ctrl-C")
+	f.StringVar(&o.sinceLast, "since-last", "", "read only what is new since the last call; this file records the position")
 	cliutil.Excludes(c, "follow", "it goes on from now", "since-last", "save", "until")
 	c.AddCommand(logsMergeCommand(a), logsCompareCommand(a), logsPuppetReportsCommand(a))
 	return c

@@ -20,7 +20,7 @@ import (
 func logsCompareCommand(a *app) *cobra.Command {
 	o := logsOptions{slowest: 0}
 	c := &cobra.Command{
-		Use: "compare BEFORE AFTER", Short: "Compare the logs of two times: which requests became slower or faster",
+		Use: "compare BEFORE AFTER", Short: "Compare two logs: what became slower or faster",
 		Long: `BEFORE and AFTER are a log each, or a directory of logs. Each side is cut into 24 slices
 of time, and what these differ by says how sure a difference is: an interval of 95 %.
 The change of the mean of all requests is divided into that of their mix and that of
@@ -33,7 +33,7 @@ the durations. What else changed between the two times no log knows: fettle prov
 	}
 	f := c.Flags()
 	o.common(c)
-	f.StringArrayVar(&o.by, "by", nil, "group by a dimension, or by several with commas between (default: what the log is about)")
+	f.StringArrayVar(&o.by, "by", nil, "group by a dimension, or by several separated by commas (default: depends on the log)")
 	cliutil.Reads(f, "by", "status", byDimension)
 	return c
 }

@@ -23,10 +23,10 @@ grouped alike.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.sort, "sort", "total", "order of the groups, the largest first: "+strings.Join(logs.Sorts, ", "))
-	f.IntVar(&o.top, "top", 10, "how many groups of each grouping are shown; 0 is all")
+	f.IntVar(&o.top, "top", 10, "number of groups shown; 0 for all")
 	cliutil.OneOf(f, "sort", logs.Sorts...)
 	cliutil.Between(f, "top", 0, 100_000_000, 20)
-	f.StringVar(&o.save, "save", "", "also write the merged result into a file")
+	f.StringVar(&o.save, "save", "", "also write the merged result into this file")
 	return c
 }
 

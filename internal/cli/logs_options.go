@@ -31,13 +31,13 @@ type logsOptions struct {
 // common adds the flags for reading logs.
 func (o *logsOptions) common(c *cobra.Command) {
 	f := c.Flags()
-	f.StringArrayVar(&o.paths, "path", nil, "paths that are one: /hosts/:id, /static/*; repeatable; the dimension is route")
-	f.StringVar(&o.learn, "paths", "", "auto: learn from the beginning of the logs which segments of paths name one of many")
+	f.StringArrayVar(&o.paths, "path", nil, "pattern of paths to count as one route: /hosts/:id, /static/*; repeatable; see --by route")
+	f.StringVar(&o.learn, "paths", "", "auto: detect path segments that are IDs, from the beginning of the logs")
 	f.StringVar(&o.where, "where", "", `only these requests: 'status >= 500 and indirector == "catalog"'`)
-	f.StringVar(&o.since, "since", "", "only requests from then on: 2026-11-20, 2026-11-20 13:00 (this machine's zone), 2026-11-20 13:00:00Z (UTC, as it is printed), +01:00, or 2h for that long ago")
-	f.StringVar(&o.until, "until", "", "only requests before then")
+	f.StringVar(&o.since, "since", "", "only requests since this time: 2026-11-20, 2026-11-20 13:00 (local time), 2026-11-20 13:00:00Z (UTC), or 2h ago: 2h")
+	f.StringVar(&o.until, "until", "", "only requests before this time, as for --since")
 	f.StringVar(&o.sort, "sort", "total", "order of the groups, the largest first: "+strings.Join(logs.Sorts, ", "))
-	f.IntVar(&o.top, "top", 10, "how many groups of each grouping are shown; 0 is all")
+	f.IntVar(&o.top, "top", 10, "number of groups shown; 0 for all")
 	o.lines(c)
 	cliutil.Reads(f, "path", "/hosts/:id", func(word string) error { _, err := logs.ParseRoutes([]string{word}); return err })
 	cliutil.OneOf(f, "paths", "auto")
@@ -54,10 +54,10 @@ func (o *logsOptions) common(c *cobra.Command) {
 // lines adds the flags for parsing lines.
 func (o *logsOptions) lines(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&o.Format, "format", "", "the logs' format: apache:LOGFORMAT, nginx:LOG_FORMAT, haproxy:LOG-FORMAT, envoy:TEXT_FORMAT, logback:PATTERN as the server has it, or a name (combined, haproxy, puppetserver, foreman, ...)")
-	f.StringArrayVar(&o.config, "config", nil, "the server's configuration, which says the logs' formats: /etc/apache2, /etc/httpd, /etc/nginx, /etc/haproxy, /etc/puppetlabs/puppetserver, or a main file; repeatable")
-	f.StringVar(&o.Unit, "unit", "", "unit of the duration, where the format says another: ns, us, ms or s")
-	f.StringVar(&o.Duration, "duration", "", "member of JSON lines that is the duration; --unit says its unit")
+	f.StringVar(&o.Format, "format", "", "log format of the server's configuration: apache:LOGFORMAT, nginx:LOG_FORMAT, haproxy:LOG-FORMAT, envoy:TEXT_FORMAT, logback:PATTERN; or a name: combined, haproxy, puppetserver, foreman, ... (default: detected)")
+	f.StringArrayVar(&o.config, "config", nil, "server configuration with the log format: /etc/apache2, /etc/httpd, /etc/nginx, /etc/haproxy, /etc/puppetlabs/puppetserver, or a main file; repeatable")
+	f.StringVar(&o.Unit, "unit", "", "unit of the duration: ns, us, ms or s (default: that of the format)")
+	f.StringVar(&o.Duration, "duration", "", "JSON lines: member with the duration; needs --unit")
 	cliutil.OneOf(f, "unit", "ms", "s", "us", "ns")
 	cliutil.Exclusive(c, "format", "config")
 }

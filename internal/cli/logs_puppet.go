@@ -23,7 +23,7 @@ func logsPuppetReportsCommand(a *app) *cobra.Command {
 	o := logsOptions{sort: logs.Sorts[0], groups: 1}
 	var access []string
 	c := &cobra.Command{
-		Use: "puppet-reports DIR", Short: "Show from Puppet's reports where the time of agent runs went",
+		Use: "puppet-reports DIR", Short: "Show where the time of Puppet agent runs went",
 		Long: `Reads the reports that the server's store processor keeps: reportdir/NODE/TIME.yaml
 (/opt/puppetlabs/server/data/puppetserver/reports, Debian's
 /var/lib/puppetserver/reports), of Puppet 2.7 to 8; an agent's last_run_report.yaml
@@ -36,10 +36,10 @@ much of the time that nodes waited for their catalogs the server took.`,
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVar(&access, "access-log", nil, "the server's log of requests of the same time, or a directory of them; repeatable")
-	f.StringVar(&o.since, "since", "", "only runs whose report was stored from then on: 2026-11-20, 2026-11-20T13:00, with a zone, or 2h for that long ago")
-	f.StringVar(&o.until, "until", "", "only runs whose report was stored before then")
-	f.IntVar(&o.top, "top", 10, "how many types, resources and nodes are shown; 0 is all")
+	f.StringArrayVar(&access, "access-log", nil, "access log of the server for the same time, or a directory of logs; repeatable")
+	f.StringVar(&o.since, "since", "", "only runs whose report was stored since this time: 2026-11-20, 2026-11-20T13:00, or 2h ago: 2h")
+	f.StringVar(&o.until, "until", "", "only runs whose report was stored before this time")
+	f.IntVar(&o.top, "top", 10, "number of types, resources and nodes shown; 0 for all")
 	f.IntVar(&o.workers, "workers", 0, "parallel readers (default: one for each CPU)")
 	o.lines(c)
 	cliutil.Between(f, "top", 0, 100_000_000, 20)

@@ -17,7 +17,7 @@ type RecommendResult struct {
 func recommendCommand(a *app) *cobra.Command {
 	var quiet bool
 	c := &cobra.Command{
-		Use: "recommend", Short: "Recommend a profile for this machine, and say why", Args: cobra.NoArgs,
+		Use: "recommend", Short: "Recommend a tuning profile for this machine", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			m, err := a.machine(c.Context())
 			if err != nil {
@@ -43,6 +43,6 @@ func recommendCommand(a *app) *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the name alone")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the name")
 	return c
 }

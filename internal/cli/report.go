@@ -30,7 +30,7 @@ type ReportResult struct {
 func reportCommand(a *app) *cobra.Command {
 	var file string
 	c := &cobra.Command{
-		Use: "report [RUN...] --html FILE", Short: "Write runs as one HTML page that needs no network",
+		Use: "report [RUN...] --html FILE", Short: "Write measurements as one HTML page",
 		Long: `Writes one HTML page: the verdict in words, intervals, every sample in its order,
 curves, the settings that differed, and how to measure it again. A RUN is an ID or
 its beginning, or a file that fettle runs export wrote, here or on another machine;
@@ -68,7 +68,7 @@ without one it is the run that began last.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&file, "html", "", "the file to write; - is standard output")
+	c.Flags().StringVar(&file, "html", "", "file to write; - for standard output")
 	return c
 }
 

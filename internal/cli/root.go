@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -131,36 +130,48 @@ func (a *app) rootCommand(args ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "fettle",
 		Short: "Measure a machine, tune it, prove that it helped, and undo it",
-		Long: `fettle shows every change before it is made, applies TuneD profiles in
-milliseconds, gives a verdict for every value, and takes all of it back exactly,
-even after a crash.`,
+		Long: `fettle shows every change before it is made, applies TuneD profiles in milliseconds,
+gives a verdict for every value, and restores all of it exactly, even after a crash.
+Exit codes: fettle help exit-codes.`,
 		Version:           a.version,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return a.setUp(c) },
 	}
 	root.SetVersionTemplate("fettle {{.Version}}\n")
 	f := root.PersistentFlags()
-	f.StringVar(&a.root, "root", "", "read another machine: a directory (sosreport, fixture) or an archive made by fettle facts --archive")
-	f.StringVar(&a.stateFlag, "state-dir", "", "where journal and selection are (default /var/lib/fettle)")
-	f.StringArrayVar(&a.profileDirs, "profile-dir", nil, "also search DIR for profiles; repeatable, the last one wins; with --root a path inside that tree")
+	rootFlag(f.StringVar, &a.root)
+	f.StringVar(&a.stateFlag, "state-dir", "", "directory of the journal and the selection (default /var/lib/fettle)")
+	f.StringArrayVar(&a.profileDirs, "profile-dir", nil, "another directory of profiles; repeatable, the last one wins; with --root inside that tree")
 	cliutil.Root(root, a.screen, &a.output)
-	help := root.HelpFunc()
-	root.SetHelpFunc(func(c *cobra.Command, args []string) {
-		if more := strings.Fields(c.Annotations[moreFormats]); len(more) > 0 {
-			c.InheritedFlags().Lookup("output").Usage = "table, json, yaml, markdown, " + strings.Join(more, ", ")
-		}
-		help(c, args)
-	})
 	root.SetOut(a.screen.Out) // before the completion command copies it
+	help := a.help()
 	if v, ok := verbOf(args); ok {
 		root.CompletionOptions.DisableDefaultCmd = true
 		root.SetHelpCommand(&cobra.Command{Hidden: true})
 		root.AddCommand(a.commandOf(v))
-		return cliutil.Words(root, examples)
+		help.Install(root)
+		return cliutil.Words(root, guides)
 	}
 	for _, v := range verbs {
 		root.AddCommand(a.commandOf(v))
 	}
-	return cliutil.Words(cliutil.Defaults(root), examples)
+	cliutil.Defaults(root)
+	cliutil.Complete(root, a.completions())
+	help.Install(root)
+	return cliutil.Words(root, guides)
+}
+
+// help returns the help of the program.
+func (a *app) help() *cliutil.Help {
+	h := &cliutil.Help{Screen: a.screen, Start: "Start with fettle check. fettle VERB --help explains a verb, fettle --help all."}
+	for _, v := range verbs {
+		if v.group != "" {
+			h.Entries = append(h.Entries, cliutil.Entry{Name: v.name, Group: v.group, Rare: v.is&rare != 0})
+		}
+	}
+	for _, name := range []string{"completion"} { // cobra's
+		h.Entries = append(h.Entries, cliutil.Entry{Name: name, Group: other, Rare: true})
+	}
+	return h
 }
 
 // commandOf creates the command of a verb. It applies the verb's properties to the command and
@@ -197,6 +208,7 @@ func (a *app) commandOf(v verb) *cobra.Command {
 type verb struct {
 	name    string // as the command's
 	command func(*app) *cobra.Command
+	group   string // in the help; "" for a hidden verb
 	is      property
 }
 
@@ -210,41 +222,45 @@ const (
 	liveOnly           // rejects --root
 	needsRoot          // requires root privileges
 	writing            // has --reason and --window
+	rare               // has no line of its own in the overview
 )
 
-// verbs is the table of all verbs, in the order of the help text.
+// other is the group of the verbs that belong to no other one.
+const other = "Other"
+
+// verbs is the table of all verbs, by group, in the order in which people work.
 var verbs = []verb{
-	{"facts", factsCommand, 0},
-	{"check", checkCommand, 0},
-	{"fix", fixCommand, writing},
-	{"rules", rulesCommand, 0},
-	{"size", sizeCommand, 0},
-	{"list", listCommand, readOnly},
-	{"show", showCommand, readOnly},
-	{"recommend", recommendCommand, readOnly},
-	{"diff", diffCommand, 0},
-	{"tune", tuneCommand, writing | liveOnly | needsRoot},
-	{"confirm", confirmCommand, writing | liveOnly | needsRoot},
-	{"status", statusCommand, readOnly},
-	{"verify", verifyCommand, readOnly},
-	{"why", whyCommand, readOnly},
-	{"history", historyCommand, readOnly},
-	{"undo", undoCommand, writing | liveOnly | needsRoot},
-	{"schedule", scheduleCommand, 0},
-	{"bench", benchCommand, liveOnly},
-	{"logs", logsCommand, 0},
-	{"load", loadCommand, liveOnly},
-	{"prove", proveCommand, writing | liveOnly | needsRoot},
-	{"runs", runsCommand, 0},
-	{"report", reportCommand, 0},
-	{"daemon", daemonCommand, liveOnly | needsRoot},
-	{"import", importCommand, 0},
-	{"schema", schemaCommand, readOnly},
-	{"version", versionCommand, readOnly},
-	{"watch-trial", watchTrialCommand, 0},
-	{"watch-experiment", watchExperimentCommand, 0},
-	{"measure-memory", measureMemoryCommand, readOnly},
-	{"recover", recoverCommand, 0},
+	{"facts", factsCommand, "Look", 0},
+	{"status", statusCommand, "Look", readOnly},
+	{"why", whyCommand, "Look", readOnly},
+	{"history", historyCommand, "Look", readOnly},
+	{"list", listCommand, "Look", readOnly | rare},
+	{"show", showCommand, "Look", readOnly | rare},
+	{"recommend", recommendCommand, "Tune", readOnly},
+	{"diff", diffCommand, "Tune", 0},
+	{"tune", tuneCommand, "Tune", writing | liveOnly | needsRoot},
+	{"confirm", confirmCommand, "Tune", writing | liveOnly | needsRoot | rare},
+	{"verify", verifyCommand, "Tune", readOnly},
+	{"undo", undoCommand, "Tune", writing | liveOnly | needsRoot},
+	{"import", importCommand, "Tune", rare},
+	{"check", checkCommand, "Audit", 0},
+	{"fix", fixCommand, "Audit", writing},
+	{"rules", rulesCommand, "Audit", rare},
+	{"size", sizeCommand, "Size", 0},
+	{"bench", benchCommand, "Measure", liveOnly},
+	{"prove", proveCommand, "Measure", writing | liveOnly | needsRoot},
+	{"report", reportCommand, "Measure", 0},
+	{"runs", runsCommand, "Measure", rare},
+	{"logs", logsCommand, "Requests", 0},
+	{"load", loadCommand, "Requests", liveOnly},
+	{"daemon", daemonCommand, "Daemon", liveOnly | needsRoot},
+	{"schedule", scheduleCommand, "Daemon", 0},
+	{"schema", schemaCommand, other, readOnly | rare},
+	{"version", versionCommand, other, readOnly | rare},
+	{"watch-trial", watchTrialCommand, "", 0},
+	{"watch-experiment", watchExperimentCommand, "", 0},
+	{"measure-memory", measureMemoryCommand, "", readOnly},
+	{"recover", recoverCommand, "", 0},
 }
 
 // verbOf returns the verb at the start of a call.

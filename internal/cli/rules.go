@@ -31,29 +31,26 @@ read as if it were, in the place of one of that name.`
 
 func rulesCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "rules", Short: "Show and test the rules that check asks",
+		Use: "rules", Short: "List, show and test the rules of fettle check",
 		Long: `The rules of fettle, and those of the administrator in ` + ownRules + `.`,
 		Args: cliutil.KnownVerb, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	ids := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return a.completeIDs(), cobra.ShellCompDirectiveNoFileComp
-	}
 	c.AddCommand(
 		&cobra.Command{
-			Use: "list [PLATFORM...]", Short: "List the rules, tables and evidence of the catalogue", ValidArgs: platformNames(),
+			Use: "list [PLATFORM...]", Short: "List the rules, tables and evidence of the catalogue",
 			RunE: func(_ *cobra.Command, args []string) error { return a.rulesList(args) },
 		},
 		&cobra.Command{
-			Use: "show ID...", Short: "Show rules, or what else the catalogue has under an id, with their sources", Args: cobra.MinimumNArgs(1), ValidArgsFunction: ids,
+			Use: "show ID...", Short: "Show rules, tables and evidence by ID, with sources", Args: cobra.MinimumNArgs(1),
 			RunE: func(_ *cobra.Command, args []string) error { return a.rulesShow(args) },
 		},
 		&cobra.Command{
-			Use: "lint [ID|FILE...]", Short: "Look for mistakes in the rules, without asking a machine", ValidArgsFunction: ids,
+			Use: "lint [ID|FILE...]", Short: "Check rules for mistakes",
 			Long: idsHelp,
 			RunE: func(c *cobra.Command, args []string) error { return a.rulesTest(c.Context(), args, false) },
 		},
 		&cobra.Command{
-			Use: "test [ID|FILE...]", Short: "Run the examples of the rules, and their fixes on an invented machine", ValidArgsFunction: ids,
+			Use: "test [ID|FILE...]", Short: "Run the examples and fixes of rules",
 			Long: idsHelp,
 			RunE: func(c *cobra.Command, args []string) error { return a.rulesTest(c.Context(), args, true) },
 		},
@@ -74,7 +71,7 @@ func (a *app) rulesList(platforms []string) error {
 	if err != nil {
 		return err
 	}
-	if err := knownPlatforms(platforms); err != nil {
+	if platforms, err = knownPlatforms(platforms); err != nil {
 		return err
 	}
 	list := RuleList{Schema: "fettle/rules/v1", Rules: []*rule.Rule{}, Tables: []*rule.Table{}, Evidence: []*rule.Evidence{}}

@@ -45,7 +45,7 @@ difference. A and B are IDs, their beginnings, or files.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&margin, "margin", "2%", "smaller differences do not matter")
+	c.Flags().StringVar(&margin, "margin", "2%", "smallest difference that matters, in percent")
 	cliutil.Percent(c.Flags(), "margin", "2%")
 	c.Flags().BoolVar(&force, "force", false, "compare runs of different machines")
 	return c

@@ -57,8 +57,8 @@ shown first. A run that is under way is never removed.`,
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&o.keep, "keep", -1, "remove all runs that have ended but this many, the newest")
-	f.StringVar(&o.older, "older-than", "", "remove the runs that ended longer ago, as 90d")
+	f.IntVar(&o.keep, "keep", -1, "remove all ended runs except this many of the newest")
+	f.StringVar(&o.older, "older-than", "", "remove runs that ended longer ago, such as 90d")
 	cliutil.Between(f, "keep", 0, 1_000_000, 100)
 	cliutil.Reads(f, "older-than", "90d", func(word string) error {
 		if age, err := unit.ParseDuration(word, 0); err != nil || age == 0 {
@@ -67,8 +67,8 @@ shown first. A run that is under way is never removed.`,
 		return nil
 	})
 	cliutil.Exclusive(c, "older-than", "keep")
-	f.BoolVar(&o.cutOff, "cut-off", false, "remove what was left of runs that were cut off")
-	f.BoolVarP(&o.yes, "yes", "y", false, "remove without asking")
+	f.BoolVar(&o.cutOff, "cut-off", false, "remove the remains of interrupted runs")
+	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
 	return c
 }
 

@@ -52,11 +52,10 @@ Calendars are as in systemd.time(7): [weekdays] [date] [time], such as
 		Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return a.scheduleList(file) },
 	}
-	c.PersistentFlags().StringVar(&file, "file", schedule.File, "the file of the schedule")
+	c.PersistentFlags().StringVar(&file, "file", schedule.File, "file of the schedule")
 	c.AddCommand(
 		a.writes(&cobra.Command{
-			Use: "add CALENDAR PROFILE...", Short: "Add an entry: profiles that hold from moments of a calendar on", Args: cobra.MinimumNArgs(2),
-			ValidArgsFunction: a.completeAfterCalendar,
+			Use: "add CALENDAR PROFILE...", Short: "Add an entry: profiles that apply from a time on", Args: cobra.MinimumNArgs(2),
 			RunE: func(c *cobra.Command, args []string) error {
 				return a.scheduleAdd(c.Context(), file, args[0], args[1:])
 			},
@@ -66,7 +65,7 @@ Calendars are as in systemd.time(7): [weekdays] [date] [time], such as
 			RunE: func(c *cobra.Command, args []string) error { return a.scheduleRemove(file, args[0]) },
 		}),
 		&cobra.Command{
-			Use: "list", Short: "List the entries, and which one holds", Args: cobra.NoArgs,
+			Use: "list", Short: "List the entries, and show which one applies", Args: cobra.NoArgs,
 			RunE: func(c *cobra.Command, _ []string) error { return a.scheduleList(file) },
 		},
 		&cobra.Command{

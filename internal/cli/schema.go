@@ -78,8 +78,8 @@ func documentKinds() []string {
 
 func schemaCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "schema [KIND]", Short: "Print the JSON Schema of an output; without a kind, list them",
-		Args: cobra.MaximumNArgs(1), ValidArgs: documentKinds(),
+		Use: "schema [KIND]", Short: "Print the JSON Schema of an output",
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				for _, k := range documentKinds() {

@@ -36,7 +36,7 @@ var sizes = []struct {
 	gather gatherer
 }{
 	{
-		"satellite", "Size a Satellite: installation size, Puma, httpd, PostgreSQL, Capsules, budgets",
+		"satellite", "Size a Satellite or Foreman server and its Capsules",
 		`Says what a Satellite needs for its hosts, what the installer is told, and what
 differs from the installation size. Puma gets no more workers than were measured
 to be of use, in addition to what the installer's formula gives. What it writes has
@@ -48,7 +48,7 @@ those that download at once, and those of one remote execution job.`,
 		nil, nil,
 	},
 	{
-		"openshift", "Size an OpenShift cluster: nodes, networks, kubelets, monitoring, routers, storage",
+		"openshift", "Size an OpenShift cluster: nodes, networks, storage",
 		`Says what a cluster needs for so many pods, or a table of applications, with the
 figures of a version's documents: --version 4.4 has those of its own time. Says
 too which tested maximum is met first.
@@ -61,24 +61,24 @@ The table of applications (--apps) is a list:
 		nil, nil,
 	},
 	{
-		"postgresql", "Size a PostgreSQL server: memory, parallel workers, log, planner",
+		"postgresql", "Size a PostgreSQL server: memory, workers, log",
 		`Says what a PostgreSQL server is told for so many connections. --ram and --cpus are
 those of this machine by default, and the answer says so.`,
 		func() sizing.Request { return server.NewPostgreSQL() },
 		map[string]machineFigure{"ram": memoryHere, "cpus": cpusHere}, nil,
 	},
 	{
-		"hugepages", "Size huge pages: how many, on which NUMA node, and who may use them", "",
+		"hugepages", "Size huge pages: number, NUMA nodes, access", "",
 		func() sizing.Request { return server.NewHugePages() },
 		nil, nil,
 	},
 	{
-		"network", "Size the network of a cluster's overlay: the MTU inside it, and what packets cost", "",
+		"network", "Size the MTU and CPU cost of an overlay network", "",
 		func() sizing.Request { return server.NewNetwork() },
 		nil, nil,
 	},
 	{
-		"puppet", "Size a Puppet Server from its log: static catalogs, a cache in front, interpreters and heap",
+		"puppet", "Size a Puppet Server from its log: JRubies, heap, cache",
 		`Reads a log of requests and the server's configuration, of this machine or of the one
 that --root names, and says in this order: whether catalogs should carry the metadata of
 files (static catalogs), whether a cache in front of the server pays, and how many
@@ -90,7 +90,7 @@ memory. Where none of it pays it says so, with the figures of the log.`,
 		map[string]machineFigure{"ram": memoryHere, "cpus": cpusHere}, gatherPuppet,
 	},
 	{
-		"httpd", "Size Apache httpd from its log: how many requests at a time",
+		"httpd", "Size Apache httpd from its log: processes, threads",
 		`Says how many processes and requests httpd is to have for what its log has at work at a
 time. Its module, its layout and what it has now are those of this machine, or of the one
 that --root names, by default.`,
@@ -98,7 +98,7 @@ that --root names, by default.`,
 		nil, gatherHTTPD,
 	},
 	{
-		"router", "Size OpenShift's router or HAProxy from its log: connections, threads, timeouts",
+		"router", "Size HAProxy or OpenShift's router from its log",
 		`Says how many connections, threads, routers and which timeouts a router is to have for
 what its log has.`,
 		func() sizing.Request { return server.NewRouter() },
@@ -119,7 +119,7 @@ type sizeOptions struct {
 
 func sizeCommand(a *app) *cobra.Command {
 	parent := &cobra.Command{
-		Use: "size", Short: "Say what a platform needs for a load, with the files and the steps",
+		Use: "size", Short: "Size Satellite, OpenShift, PostgreSQL, Puppet, ...",
 		Long: `Calculates settings, each with its reason and source, the files that the platform's
 own tools read, and the steps in order. It changes no machine, and reads this machine
 only where the answer says so; --write DIR writes the files below a directory.`,
@@ -130,7 +130,7 @@ only where the answer says so; --write DIR writes the files below a directory.`,
 		wish := s.wish()
 		var o sizeOptions
 		c := &cobra.Command{
-			Use: s.name, Short: s.short, Long: s.long, Args: cobra.NoArgs, SuggestFor: partsOf(s.name),
+			Use: s.name, Short: s.short, Long: s.long, Args: cobra.NoArgs, SuggestFor: partsOf(s.name), Aliases: aliases(s.name),
 			RunE: func(c *cobra.Command, _ []string) error {
 				return a.size(c.Context(), wish, s.here, s.gather, o)
 			},
@@ -153,7 +153,7 @@ only where the answer says so; --write DIR writes the files below a directory.`,
 				_ = c.RegisterFlagCompletionFunc(in.Name, cobra.FixedCompletions(in.Choices, cobra.ShellCompDirectiveNoFileComp))
 			}
 		}
-		f.StringVar(&o.write, "write", "", "write the files below this directory; it is made if it is missing")
+		f.StringVar(&o.write, "write", "", "write the files below this directory; created if missing")
 		f.BoolVar(&o.force, "force", false, "with --write: also overwrite files that fettle did not write")
 		cliutil.Requires(c, "--write", "force")
 		parent.AddCommand(c)

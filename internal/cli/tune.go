@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,11 +38,11 @@ type tuneOptions struct {
 func tuneCommand(a *app) *cobra.Command {
 	var o tuneOptions
 	c := &cobra.Command{
-		Use: "tune PROFILE...", Short: "Apply a profile: only what differs is written, and all of it can be undone",
-		Long: `Applies the profiles, later ones over earlier ones, and records them as the
-selection in force. A selection that was in force before is left value by value:
-what both have is not touched.`,
-		ValidArgsFunction: a.completeProfiles,
+		Use: "tune [PROFILE...]", Short: "Apply a profile; everything can be undone",
+		Long: `Applies the profiles, later ones over earlier ones, and records them as the active
+selection. Only values that differ are written. When switching, values that both
+selections share stay in place. Without arguments nothing changes: the command with the
+recommended profile is printed, which --auto applies.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := a.endsInWindow(a.live().Clock.Now().Local(), o.try); err != nil {
 				return err
@@ -51,14 +52,14 @@ what both have is not touched.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.Plan, "plan", "", "apply the plan that fettle diff --output json wrote (- for standard input)")
-	f.StringArrayVar(&o.Set, "set", nil, "apply one setting in addition to the selection, SETTING=VALUE; repeatable")
+	f.StringVar(&o.Plan, "plan", "", "apply the plan in this file, from fettle diff --output json; - for standard input")
+	f.StringArrayVar(&o.Set, "set", nil, "set SETTING=VALUE in addition to the selection; repeatable")
 	f.BoolVar(&o.Auto, "auto", false, "apply the recommended profile")
-	f.BoolVar(&o.Update, "update", false, "accept the newer definition of the profiles in force")
+	f.BoolVar(&o.Update, "update", false, "apply the newer definition of the active profiles")
 	f.BoolVar(&o.Atomic, "atomic", false, "undo everything if one value is rejected")
-	f.BoolVar(&o.persist, "persist", false, "enable and start fettle's unit, so that the selection is applied at boot and kept")
-	f.BoolVar(&o.takeOver, "take-over", false, "stop another tuner that is in force; undo restores it")
-	f.DurationVar(&o.try, "try", 0, "undo by itself after this time unless fettle confirm arrives")
+	f.BoolVar(&o.persist, "persist", false, "enable fettle's unit, so that the selection is applied at boot")
+	f.BoolVar(&o.takeOver, "take-over", false, "stop another active tuner, such as TuneD; undo restores it")
+	f.DurationVar(&o.try, "try", 0, "undo automatically after this time, such as 10m, unless fettle confirm is run")
 	cliutil.Reads(f, "set", "vm.swappiness=10", readsChange)
 	cliutil.Between(f, "try", time.Second, 24*time.Hour, 10*time.Minute)
 	cliutil.Exclusive(c, "plan", "set", "auto", "update")
@@ -68,12 +69,27 @@ what both have is not touched.`,
 		case len(args) > 0 && other:
 			return ui.Without(err, "--plan", "--set", "--auto", "--update")
 		case len(args) == 0 && !other:
-			return ui.Retry(ui.Usage, err, "fettle recommend names a profile for this machine", "throughput-performance")
+			return ui.Retry(ui.Usage, err, "nothing changed", a.recommended(c)...)
 		}
 		return nil
 	})
 	cliutil.Excludes(c, "try", "a trial ends without a trace", "persist", "take-over")
 	return c
+}
+
+// recommended returns the recommended profiles as arguments of tune. It returns --auto if they
+// cannot be determined, so that the call reports why.
+func (a *app) recommended(c *cobra.Command) []string {
+	ctx := cmp.Or(c.Context(), context.Background())
+	m, err := a.machine(ctx)
+	if err != nil {
+		return []string{"--auto"}
+	}
+	names, err := m.Recommended(ctx)
+	if err != nil {
+		return []string{"--auto"}
+	}
+	return names
 }
 
 func (a *app) tune(ctx context.Context, o tuneOptions) error {
@@ -207,7 +223,7 @@ type ConfirmResult struct {
 
 func confirmCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "confirm", Short: "Keep what fettle tune --try has put on trial", Args: cobra.NoArgs,
+		Use: "confirm", Short: "Keep the changes of fettle tune --try", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			m, err := a.machineAsIs(c.Context())
 			if err != nil {

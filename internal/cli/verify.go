@@ -16,15 +16,14 @@ import (
 func verifyCommand(a *app) *cobra.Command {
 	var all bool
 	c := &cobra.Command{
-		Use: "verify [PROFILE...]", Short: "Compare every value in force, and give a verdict",
+		Use: "verify [PROFILE...]", Short: "Check that every tuned value is still in force",
 		Long: `Reads every value of the selection again, and those that were set one by one
 in addition (tune --set, fix). Exit code 3 unless each one is in force, or there is a
 reason why it is not (unsupported here, overridden by an administrator's file,
 kept, refused).`,
-		ValidArgsFunction: a.completeProfiles,
-		RunE:              func(c *cobra.Command, args []string) error { return a.verify(c.Context(), args, all) },
+		RunE: func(c *cobra.Command, args []string) error { return a.verify(c.Context(), args, all) },
 	}
-	c.Flags().BoolVarP(&all, "all", "a", false, "also list values that are as wanted")
+	c.Flags().BoolVarP(&all, "all", "a", false, "also list values that do not change")
 	return c
 }
 

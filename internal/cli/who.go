@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	reasonUsage = "why: kept in the journal, shown by fettle history and written to the system log (at most 500 bytes)"
-	windowUsage = "refuse outside these hours of the local clock, such as 22:00-04:00"
+	reasonUsage = "reason, for the journal, fettle history and the system log (at most 500 bytes)"
+	windowUsage = "change only within these hours of local time, such as 22:00-04:00"
 )
 
 // writes adds --reason and --window to a verb that writes.

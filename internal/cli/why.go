@@ -12,10 +12,8 @@ import (
 
 func whyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "why SETTING", Short: "Show why a setting has its value: who sets it, wins and wrote last", Args: cobra.ExactArgs(1),
-		Example:           "  fettle why vm.dirty_ratio\n  fettle why /sys/block/sda/queue/scheduler",
-		ValidArgsFunction: a.completeSettings,
-		RunE:              func(c *cobra.Command, args []string) error { return a.why(c.Context(), args[0]) },
+		Use: "why SETTING", Short: "Show what sets a value, and which source wins", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.why(c.Context(), args[0]) },
 	}
 }
 

@@ -31,7 +31,7 @@ func limited([]string) *cobra.Command {
 		return nil
 	})
 	root.AddCommand(one, &cobra.Command{Use: "two A B", Args: cobra.ExactArgs(2), RunE: run})
-	return Words(Defaults(root), map[string]string{"one": "file.txt --number 3", "two": "a b"})
+	return Words(Defaults(root), map[string]Guide{"one": {Calls: []string{"file.txt --number 3"}}, "two": {Calls: []string{"a b"}}})
 }
 
 // Each fault of a call is mended, several at once too, and nothing else of it is changed.

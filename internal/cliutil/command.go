@@ -18,11 +18,9 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Root sets up the root of a tree of commands: errors are returned and not printed, unknown
-// verbs are rejected, and a call without arguments prints the help. --output is stored in
-// *output, --wide in s.
+// Root sets up the root of a tree of commands: errors are returned and not printed, and unknown
+// verbs are rejected. --output is stored in *output, --wide in s.
 func Root(c *cobra.Command, s *ui.Screen, output *string) {
-	c.Long += "\n\nExit codes:\n" + exitCodes()
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.Args = KnownVerb
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
@@ -33,9 +31,11 @@ func Root(c *cobra.Command, s *ui.Screen, output *string) {
 		}
 		return flagError(c, err)
 	})
-	c.PersistentFlags().StringVarP(output, "output", "o", "table", "table, json, yaml or markdown")
+	c.PersistentFlags().StringVarP(output, "output", "o", "table", "format: table, json, yaml or markdown")
 	c.PersistentFlags().BoolVar(&s.Wide, "wide", false, "print all columns of tables, and nothing cut or wrapped")
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml", "markdown"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("output", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return append([]string{"table", "json", "yaml", "markdown"}, strings.Fields(c.Annotations[MoreFormats])...), cobra.ShellCompDirectiveNoFileComp
+	})
 }
 
 // flagError adds a remedy to an error of pflag: a valid value, the name that was probably
@@ -83,8 +83,15 @@ func flagError(c *cobra.Command, err error) error {
 			return ui.WithoutWord(err, "-"+short)
 		}
 		var names []string
-		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if near := text.Nearest(name, names); near != "" && text.EditDistance(name, near) <= max(1, len(name)/3) {
+		meant := ""
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			names = append(names, f.Name)
+			if slices.Contains(f.Annotations[alsoCalled], name) {
+				meant = f.Name
+			}
+		})
+		near := cmp.Or(meant, text.Nearest(name, names))
+		if meant != "" || near != "" && text.EditDistance(name, near) <= max(1, len(name)/3) {
 			return ui.OtherWord(fmt.Errorf("%w (did you mean --%s?)", err, near), "--"+name, "--"+near)
 		}
 		return ui.WithoutWord(err, "--"+name)
@@ -94,12 +101,13 @@ func flagError(c *cobra.Command, err error) error {
 	return seeHelp(c, err)
 }
 
-func exitCodes() string {
+// exitCodes returns a topic of the help: help exit-codes.
+func exitCodes() *cobra.Command {
 	var b strings.Builder
 	for _, e := range ui.ExitCodes {
 		fmt.Fprintf(&b, "  %3d  %s\n", e.Code, e.Meaning)
 	}
-	return b.String()
+	return &cobra.Command{Use: "exit-codes", Short: "Exit codes of all commands", Long: b.String(), Annotations: map[string]string{pageOf: "030-output.md"}}
 }
 
 // KnownVerb is the Args function of a command with subcommands only: it rejects other words.
@@ -139,8 +147,10 @@ func Group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// Defaults adds the commands help and completion, which reject unknown words as others do.
+// Defaults adds the commands help and completion, which reject unknown words as others do, and
+// the topic of the exit codes.
 func Defaults(root *cobra.Command) *cobra.Command {
+	root.AddCommand(exitCodes())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
@@ -165,12 +175,21 @@ func knownTopic(c *cobra.Command, args []string) error {
 }
 
 // Words turns cobra's errors about the number of arguments into usage errors with a remedy, for
-// a whole command tree. It sets the example of each command from a table, whose keys are
-// command paths without the program's name.
-func Words(c *cobra.Command, examples map[string]string) *cobra.Command {
-	if example := examples[strings.TrimPrefix(c.CommandPath(), c.Root().DisplayName()+" ")]; c.Example == "" && example != "" {
-		c.Example = "  " + c.CommandPath() + " " + example
+// a whole command tree. It sets the examples and the manual page of each command from a table,
+// whose keys are command paths without the program's name, completes flags with few values, and
+// makes counts accept 12k and 12,000.
+func Words(c *cobra.Command, guides map[string]Guide) *cobra.Command {
+	guide := guides[strings.TrimPrefix(c.CommandPath(), c.Root().DisplayName()+" ")]
+	if c.Example == "" && len(guide.Calls) > 0 {
+		c.Example = "  " + c.CommandPath() + " " + strings.Join(guide.Calls, "\n  "+c.CommandPath()+" ")
 	}
+	if guide.Page != "" {
+		if c.Annotations == nil {
+			c.Annotations = map[string]string{}
+		}
+		c.Annotations[pageOf] = guide.Page
+	}
+	values(c)
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			err := check(c, args)
@@ -184,7 +203,7 @@ func Words(c *cobra.Command, examples map[string]string) *cobra.Command {
 		}
 	}
 	for _, sub := range c.Commands() {
-		Words(sub, examples)
+		Words(sub, guides)
 	}
 	return c
 }

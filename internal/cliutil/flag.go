@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"fettle.dev/fettle/internal/text"
@@ -21,6 +22,7 @@ type checked struct {
 	pflag.Value
 	check func(word string) error  // before it is set
 	works func(word string) string // the nearest value that it takes
+	words []string                 // all values, if they are few
 }
 
 // Set implements pflag.Value.
@@ -39,7 +41,7 @@ type checkedList struct {
 
 func check(f *pflag.FlagSet, name string, look func(word string) error, works func(word string) string) {
 	flag := f.Lookup(name)
-	c := &checked{flag.Value, look, works}
+	c := &checked{Value: flag.Value, check: look, works: works}
 	flag.Value = c
 	if values, ok := c.Value.(pflag.SliceValue); ok {
 		flag.Value = &checkedList{c, values}
@@ -54,7 +56,76 @@ func OneOf(f *pflag.FlagSet, name string, words ...string) {
 		}
 		return nil
 	}, func(word string) string { return cmp.Or(text.Nearest(word, words), words[0]) })
+	f.Lookup(name).Value.(interface{ setWords([]string) }).setWords(words)
 }
+
+func (c *checked) setWords(words []string) { c.words = words }
+
+func (c *checked) choices() []string { return c.words }
+
+// AlsoCalled lets the error about an unknown option propose the flag instead: duration for
+// --for.
+func AlsoCalled(f *pflag.FlagSet, name string, words ...string) {
+	_ = f.SetAnnotation(name, alsoCalled, words)
+}
+
+// alsoCalled is the annotation of a flag with other words for it.
+const alsoCalled = "also-called"
+
+// Complete sets the completion of arguments and flags in a tree of commands. Keys are command
+// paths without the program's name, "runs show", or those with a flag, "logs --by". Keys of
+// other commands than those of the tree are ignored.
+func Complete(root *cobra.Command, completions map[string]cobra.CompletionFunc) {
+	for key, f := range completions {
+		path, flag, ofFlag := strings.Cut(key, " --")
+		c, rest, err := root.Find(strings.Fields(path))
+		switch {
+		case err != nil || len(rest) > 0 || c == root:
+		case ofFlag:
+			_ = c.RegisterFlagCompletionFunc(flag, f)
+		default:
+			c.ValidArgsFunction = f
+		}
+	}
+}
+
+// Fixed completes a few words.
+func Fixed(words ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+}
+
+// ListOf completes the last of several words that are separated by commas.
+func ListOf(words ...string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		had := typed[:strings.LastIndex(typed, ",")+1]
+		out := make([]string, len(words))
+		for i, w := range words {
+			out[i] = had + w
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
+// values prepares the flags of a command: those that accept a few words are completed, and
+// counts accept 12k and 12,000.
+func values(c *cobra.Command) {
+	prepare := func(f *pflag.Flag) {
+		if v, ok := f.Value.(interface{ choices() []string }); ok && len(v.choices()) > 0 {
+			_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.choices(), cobra.ShellCompDirectiveNoFileComp))
+		}
+		if t := f.Value.Type(); t == "int" || t == "uint64" || t == "int64" {
+			f.Value = &count{f.Value}
+		}
+	}
+	c.Flags().VisitAll(prepare)
+	c.PersistentFlags().VisitAll(prepare)
+}
+
+// count is a whole number that may be written with thousands: 12k, 12,000.
+type count struct{ pflag.Value }
+
+// Set implements pflag.Value.
+func (c *count) Set(word string) error { return c.Value.Set(unit.PlainCount(word)) }
 
 // list joins words for a sentence: a, b or c.
 func list(words []string, last string) string {
@@ -143,7 +214,11 @@ func show[N number](n N) string {
 // worksFor returns a valid value to use instead of an invalid one: the proposal of the option's
 // check, its default, or a value of its type. It returns "" for free text.
 func worksFor(flag *pflag.Flag, value string) string {
-	if c, ok := flag.Value.(interface{ worksFor(word string) string }); ok {
+	of := flag.Value
+	if c, ok := of.(*count); ok {
+		of, value = c.Value, unit.PlainCount(value)
+	}
+	if c, ok := of.(interface{ worksFor(word string) string }); ok {
 		return c.worksFor(value)
 	}
 	if d := strings.Trim(flag.DefValue, "[]"); d != "" && d != "0" && d != "0s" && d != "false" {

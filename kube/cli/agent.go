@@ -44,7 +44,7 @@ func agentCommand(a *app) *cobra.Command {
 		kinds = append(kinds, string(k.Kind))
 	}
 	c := &cobra.Command{
-		Use: "agent", Short: "Run the agent of one node: apply its profile, report each value", Args: cobra.NoArgs,
+		Use: "agent", Short: "Run the agent of a node (runs in the cluster)", Args: cobra.NoArgs,
 		Long: `Runs in the cluster, in a pod on each node that has the node's root mounted and
 shares its network, processes and IPC. It applies what the Profile object of its
 node names, through the journal of fettle on the node, and says in the object's
@@ -61,16 +61,16 @@ kubelet, when the NodeKubelet object of its node says that it is the node's turn
 	}
 	f := c.Flags()
 	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "name of the node (default $NODE_NAME)")
-	f.StringVar(&o.root, "root", "/host", "where the root of the node is mounted")
-	f.StringVar(&o.allow, "allow", "", "what profiles may do beyond settings: a list of "+strings.Join(kinds, ", "))
-	f.DurationVar(&o.interval, "interval", time.Minute, "how often the values are looked at; they are reported, not put back")
-	f.StringVar(&o.unit, "kubelet-unit", agent.DefaultUnit, "the unit of systemd that starts the kubelet of the node")
-	f.StringVar(&o.set, "daemonset", "", "name of the DaemonSet whose pod this is: when that or its namespace is deleted, the node gets back what it had")
+	f.StringVar(&o.root, "root", "/host", "directory at which the root of the node is mounted")
+	f.StringVar(&o.allow, "allow", "", "allow profiles to use: "+strings.Join(kinds, ", "))
+	f.DurationVar(&o.interval, "interval", time.Minute, "how often values are verified, such as 1m; drift is reported, not corrected")
+	f.StringVar(&o.unit, "kubelet-unit", agent.DefaultUnit, "systemd unit of the node's kubelet")
+	f.StringVar(&o.set, "daemonset", "", "name of the agent's DaemonSet; when it or its namespace is deleted, the node is restored")
 	cliutil.Between(f, "interval", time.Second, 24*time.Hour, time.Minute)
 	cliutil.Reads(f, "allow", "service", readsAllow)
 	metricFlags(f, &o.metrics, "0")
-	f.BoolVar(&o.debug, "debug", false, "log what the client of the API server does")
-	f.BoolVar(&o.uninstall, "uninstall", false, "give the node back what it had before the agent came, its kubelet's settings too, remove what the agent keeps there, and end")
+	f.BoolVar(&o.debug, "debug", false, "log the requests to the API server")
+	f.BoolVar(&o.uninstall, "uninstall", false, "restore the node and its kubelet, remove the agent's files, and exit")
 	return c
 }
 

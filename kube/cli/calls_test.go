@@ -25,8 +25,8 @@ func TestRefusedCalls(t *testing.T) {
 			"as", "as-group", "as-uid", "certificate-authority", "client-certificate", "client-key", "cluster", "context", "kubeconfig", "namespace",
 			"request-timeout", "server", "tls-server-name", "token", "user",
 			// Names of files, objects and addresses.
-			"daemonset", "etcd-cacert", "etcd-cert", "etcd-endpoints", "etcd-key", "file", "health-address", "html", "image", "kubelet-dir", "kubelet-unit",
-			"machine-namespace", "metrics-address", "metrics-cert-dir", "node", "only", "root", "set", "state", "state-dir", "user-data", "uuid", "write",
+			"daemonset", "etcd-cacert", "etcd-cert", "etcd-endpoints", "etcd-key", "file", "format", "health-address", "html", "image", "kubelet-dir", "kubelet-unit", "log",
+			"machine-namespace", "metrics-address", "metrics-cert-dir", "node", "only", "product-version", "prometheus", "prometheus-token", "root", "set", "state", "state-dir", "user-data", "uuid", "write",
 		},
 	}.Refusals(t)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	hostcli "fettle.dev/fettle/internal/cli"
 	"fettle.dev/fettle/internal/cliutil"
 	guidefindings "fettle.dev/fettle/internal/guide/findings"
 	"fettle.dev/fettle/internal/guide/platform"
@@ -27,6 +28,7 @@ import (
 )
 
 type checkOptions struct {
+	root     string // --root
 	all      bool
 	failOn   string
 	disable  []string
@@ -39,7 +41,7 @@ type checkOptions struct {
 func checkCommand(a *app) *cobra.Command {
 	var o checkOptions
 	c := &cobra.Command{
-		Use: "check", Short: "Audit a running cluster with the rules of the field, each with its source",
+		Use: "check", Short: "Audit a running cluster, or a must-gather",
 		Long: `Reads a running cluster and holds it against the rules of the catalogue: etcd
 (quota, fragments, leader, and by their buckets its disk and the round trips between
 its members), the flags of the control plane, the number of objects against their maximums, the size of its network,
@@ -58,10 +60,6 @@ databases of its members anew, one after the other and the leader last, where en
 of them is free. It shows what it would do, and asks.
 
 --output has, in addition to the usual, html (one page), sarif (2.1.0) and openmetrics.`,
-		Example: `  kubectl fettle check --etcd-cacert /etc/kubernetes/pki/etcd/ca.crt \
-    --etcd-cert /etc/kubernetes/pki/apiserver-etcd-client.crt --etcd-key /etc/kubernetes/pki/apiserver-etcd-client.key
-  kubectl fettle check --for 1.37 --fail-on fail
-  kubectl fettle check --fail-on fail --disable O03.node='Calico hands out the addresses'`,
 		Args: cobra.NoArgs, Annotations: map[string]string{moreFormats: cliutil.AuditFormats},
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.defrag.check(c.Flags().Changed); err != nil {
@@ -73,15 +71,19 @@ of them is free. It shows what it would do, and asks.
 				}
 				return a.defragment(c.Context(), o)
 			}
+			if o.root != "" {
+				return hostcli.CheckRecorded(c.Context(), a.version, a.screen, hostcli.Recorded{Root: o.root, All: o.all, FailOn: o.failOn, Release: o.release})
+			}
 			return a.check(c.Context(), o)
 		},
 	}
 	f := c.Flags()
-	f.BoolVarP(&o.all, "all", "a", false, "also list what has passed or is not applicable")
-	f.StringVar(&o.failOn, "fail-on", "", "exit with 3 if there is a finding of this state or a worse one: fail, warn or unknown")
-	f.StringArrayVar(&o.disable, "disable", nil, "do not ask a rule: ID=REASON; repeatable")
-	f.StringVar(&o.release, "for", "", "ask only the rules about kubelets, etcd and the flags of the control plane, as if the cluster were of this release of Kubernetes, 1.37, or of OpenShift, 4.20: what breaks when it goes there")
-	f.DurationVar(&o.kubelets, "kubelet-time", time.Minute, "how long all kubelets together may take to say what they run with")
+	f.StringVar(&o.root, "root", "", "audit a must-gather or a recorded machine in this directory or archive, as fettle check --root does; no cluster is contacted")
+	f.BoolVarP(&o.all, "all", "a", false, "also list passed and not applicable rules")
+	f.StringVar(&o.failOn, "fail-on", "", "exit with 3 on a finding of this state or worse: fail, warn or unknown")
+	f.StringArrayVar(&o.disable, "disable", nil, "disable a rule: ID=REASON; repeatable")
+	f.StringVar(&o.release, "for", "", "check what an upgrade of kubelets, etcd and the control plane to this release breaks: Kubernetes 1.37, OpenShift 4.20")
+	f.DurationVar(&o.kubelets, "kubelet-time", time.Minute, "time limit for reading the configuration of all kubelets, such as 1m")
 	o.etcd.flags(f)
 	o.defrag.flags(f)
 	cliutil.OneOf(f, "fail-on", "fail", "warn", "unknown")
@@ -93,7 +95,7 @@ of them is free. It shows what it would do, and asks.
 		}
 		return nil
 	})
-	_ = c.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"fail", "warn", "unknown"}, cobra.ShellCompDirectiveNoFileComp))
+	cliutil.Excludes(c, "root", "no cluster is contacted", "disable", "kubelet-time", "defragment", "etcd-endpoints", "etcd-cacert", "etcd-cert", "etcd-key")
 	return c
 }
 

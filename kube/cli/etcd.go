@@ -26,9 +26,9 @@ import (
 type etcdAccess struct{ ca, cert, key string }
 
 func (o *etcdAccess) flags(f *pflag.FlagSet) {
-	f.StringVar(&o.ca, "etcd-cacert", "", "file with the authority of etcd's certificates (default that of this machine)")
-	f.StringVar(&o.cert, "etcd-cert", "", "file with the certificate that is shown to etcd")
-	f.StringVar(&o.key, "etcd-key", "", "file with its key")
+	f.StringVar(&o.ca, "etcd-cacert", "", "file with etcd's CA certificate (default that of this machine)")
+	f.StringVar(&o.cert, "etcd-cert", "", "file with the client certificate for etcd")
+	f.StringVar(&o.key, "etcd-key", "", "file with the key of --etcd-cert")
 }
 
 // maxPEM bounds a file with certificates or a key, in bytes; bundles of all authorities of a
@@ -104,7 +104,7 @@ type etcdOptions struct {
 }
 
 func (o *etcdOptions) flags(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.endpoints, "etcd-endpoints", nil, "addresses of all members of etcd: https://HOST:2379,... (default those that the cluster shows)")
+	f.StringSliceVar(&o.endpoints, "etcd-endpoints", nil, "addresses of all etcd members: https://HOST:2379,... (default those that the cluster shows)")
 	o.etcdAccess.flags(f)
 }
 
@@ -184,11 +184,11 @@ type defragmentOptions struct {
 }
 
 func (o *defragmentOptions) flags(f *pflag.FlagSet) {
-	f.BoolVar(&o.asked, "defragment", false, "compact etcd, and write the databases of its members anew, the leader's last")
-	f.BoolVarP(&o.yes, "yes", "y", false, "with --defragment: do not ask")
-	f.BoolVar(&o.noCompact, "no-compact", false, "with --defragment: leave the history as it is")
-	f.Float64Var(&o.share, "defragment-share", 100*etcd.Default.Share, "with --defragment: per cent of a database that have to be free")
-	f.StringVar(&o.size, "defragment-size", strconv.FormatUint(etcd.Default.Bytes/1e6, 10)+"MB", "with --defragment: and how much has to be free")
+	f.BoolVar(&o.asked, "defragment", false, "compact etcd and defragment its members, the leader last, instead of the audit")
+	f.BoolVarP(&o.yes, "yes", "y", false, "with --defragment: do not ask for confirmation")
+	f.BoolVar(&o.noCompact, "no-compact", false, "with --defragment: do not compact the history")
+	f.Float64Var(&o.share, "defragment-share", 100*etcd.Default.Share, "with --defragment: minimum free share of a database in percent")
+	f.StringVar(&o.size, "defragment-size", strconv.FormatUint(etcd.Default.Bytes/1e6, 10)+"MB", "with --defragment: minimum free space of a database")
 	cliutil.Between(f, "defragment-share", 0.0, 100, 100*etcd.Default.Share)
 	cliutil.Reads(f, "defragment-size", "500MB", func(word string) error { _, err := unit.ParseSize(word); return err })
 }

@@ -65,7 +65,7 @@ type ClusterCheck struct {
 
 func healthCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "health [CHECK]...", Short: "Say what each MachineHealthCheck makes of its machines, and why remediation is open or not",
+		Use: "health [CHECK]...", Short: "Explain MachineHealthChecks and pending remediation",
 		Long: `health reads the MachineHealthChecks (machine.openshift.io/v1beta1) of a namespace,
 or those that are named, and says what each makes of its machines now: who is
 unhealthy and why, the arithmetic of maxUnhealthy, who else is at work on the same

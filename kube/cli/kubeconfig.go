@@ -34,10 +34,10 @@ var ownFlags = []string{"kubeconfig", clientcmd.FlagContext, clientcmd.FlagNames
 // flags adds kubectl's own flags, by client-go's names, except for a user's name and password:
 // Kubernetes has no such users since 1.19.
 func (o *kubeOptions) flags(f *pflag.FlagSet) {
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the cluster (default $KUBECONFIG, ~/.kube/config; in a pod its own account)")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG or ~/.kube/config; in a pod its service account)")
 	names := clientcmd.RecommendedConfigOverrideFlags("")
-	names.CurrentContext.Description = "context of the kubeconfig (default its current one)"
-	names.ContextOverrideFlags.Namespace.Description = "namespace (default the verb's own)"
+	names.CurrentContext.Description = "context of the kubeconfig (default the current one)"
+	names.ContextOverrideFlags.Namespace.Description = "namespace (default depends on the verb)"
 	names.ClusterOverrideFlags.APIServer.ShortName = "s"
 	names.ClusterOverrideFlags.ProxyURL.LongName = "" // kubectl takes it from the kubeconfig alone
 	names.AuthOverrideFlags.Username.LongName, names.AuthOverrideFlags.Password.LongName = "", ""

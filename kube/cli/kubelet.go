@@ -33,12 +33,12 @@ import (
 
 func kubeletCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "kubelet", Short: "Settings of kubelets: what KubeletConfig objects would do to the nodes",
+		Use: "kubelet", Short: "Plan changes of kubelet settings",
 		Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	plan := &cobra.Command{
-		Use: "plan FILE", Short: "Check KubeletConfig objects, and say which nodes they would change, how, and in which order",
+		Use: "plan FILE", Short: "Show what KubeletConfig objects would change on nodes",
 		Long: `Reads the KubeletConfig and KubeletPool objects of FILE ("-" is standard input),
 those of the cluster with them, its nodes with their pods, what each kubelet
 runs with (/configz, by way of the API server), and what its agent has said. Of two objects of one

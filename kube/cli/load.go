@@ -54,29 +54,29 @@ type loadOptions struct {
 func loadCommand(a *app) *cobra.Command {
 	o := &loadOptions{}
 	c := &cobra.Command{
-		Use: "load", Short: "Make many objects in a cluster as a file says, measure it, and take them back",
+		Use: "load", Short: "Load a cluster with many objects, measure, clean up",
 		Long: `Reads files of OpenShift's Cluster Loader, jobs of kube-burner, or without a file a load
 of its own, and makes the objects. Each is written into a journal, so that
 a run that was killed can be gone on with (resume), and be taken back exactly (undo).`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		Args: cliutil.KnownVerb,
 	}
-	c.PersistentFlags().StringVar(&o.stateDir, "state-dir", "", "directory of the runs (default $XDG_STATE_HOME/fettle/load, ~/.local/state/fettle/load)")
+	c.PersistentFlags().StringVar(&o.stateDir, "state-dir", "", "directory of the runs (default $XDG_STATE_HOME/fettle/load or ~/.local/state/fettle/load)")
 	c.AddCommand(a.loadPlanCommand(o), a.loadRunCommand(o), a.loadResumeCommand(o), a.loadStatusCommand(o), a.loadUndoCommand(o), a.loadCompareCommand(o), a.loadMirrorCommand(o))
 	return c
 }
 
 // drivingFlags adds the flags of run and resume.
 func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
-	f.IntVar(&o.inFlight, "in-flight", 0, fmt.Sprintf("how many requests are under way at most, 1 to %d (default that of the file, or %d)", mostInFlight, loadrun.DefaultInFlight))
-	f.StringVar(&o.rate, "rate", "", "how many objects are started in a time at most: 500/s, 600/min (default that of the file, or no limit)")
-	f.BoolVar(&o.noBrake, "no-brake", false, "go on also where the API server turns requests away, etcd is slow or full, or nodes are not Ready any more")
+	f.IntVar(&o.inFlight, "in-flight", 0, fmt.Sprintf("maximum number of concurrent requests, 1 to %d (default that of the file, or %d)", mostInFlight, loadrun.DefaultInFlight))
+	f.StringVar(&o.rate, "rate", "", "maximum rate of new objects: 500/s, 600/min (default that of the file, or no limit)")
+	f.BoolVar(&o.noBrake, "no-brake", false, "continue when the API server rejects requests, etcd is slow or full, or nodes become NotReady")
 	o.quotaFlag(f)
-	f.StringArrayVar(&o.metrics, "etcd-metrics", nil, "where a member of etcd tells its metrics, as http://127.0.0.1:2381 or, with a certificate, https://10.0.0.1:2379, for the brake; repeatable (default those that the cluster shows and that can be asked)")
+	f.StringArrayVar(&o.metrics, "etcd-metrics", nil, "URL of an etcd member's metrics, for the brake: http://127.0.0.1:2381, or https://10.0.0.1:2379 with --etcd-cert; repeatable (default the members that the cluster shows)")
 	o.etcd.flags(f)
-	f.BoolVar(&o.keep, "keep", false, "leave what was made when the run is interrupted, and ignore the file's cleanup")
-	f.StringVar(&o.html, "html", "", "write what came of the run into this file as well, as one page")
-	f.StringArrayVar(&o.slo, "slo", nil, "exit with 3 unless this holds: 'create p99 < 1s', 'ready p99 < 5s', 'errors < 1%', 'rate > 450/s'; repeatable")
+	f.BoolVar(&o.keep, "keep", false, "keep the objects when the run is interrupted, and ignore the file's cleanup")
+	f.StringVar(&o.html, "html", "", "also write the result into this file, as one HTML page")
+	f.StringArrayVar(&o.slo, "slo", nil, "exit with 3 unless this is met: 'create p99 < 1s', 'ready p99 < 5s', 'errors < 1%', 'rate > 450/s'; repeatable")
 	cliutil.Between(f, "in-flight", 1, mostInFlight, loadrun.DefaultInFlight)
 	cliutil.Reads(f, "rate", "500/s", func(word string) error { _, err := engine.ParseSchedule(word); return err })
 	cliutil.Reads(f, "slo", "create p99 < 1s", func(word string) error { _, err := load.ParseGate(word); return err })
@@ -85,11 +85,11 @@ func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
 
 // fileFlags adds the flags of plan and run that set how a kube-burner file is read.
 func (o *loadOptions) fileFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.read.UserData, "user-data", "", "file of variables for a configuration of kube-burner, YAML or JSON; overrides the environment")
-	f.StringArrayVar(&o.read.Set, "set", nil, "KEY=VALUE: a field of a configuration of kube-burner, as jobs.0.qps=20; repeatable")
-	f.BoolVar(&o.read.AllowMissing, "allow-missing", false, "leave variables empty that a configuration of kube-burner asks for and that are not set")
-	f.StringVar(&o.read.UUID, "uuid", "", "UUID that templates of kube-burner see (default a new one)")
-	f.StringSliceVar(&o.ignore, "ignore", nil, "run a file of kube-burner without these of its fields: "+strings.Join(ignorable, ", ")+"; repeatable")
+	f.StringVar(&o.read.UserData, "user-data", "", "kube-burner: file of variables, YAML or JSON; overrides the environment")
+	f.StringArrayVar(&o.read.Set, "set", nil, "kube-burner: set a field, KEY=VALUE, such as jobs.0.qps=20; repeatable")
+	f.BoolVar(&o.read.AllowMissing, "allow-missing", false, "kube-burner: leave variables empty that are not set")
+	f.StringVar(&o.read.UUID, "uuid", "", "kube-burner: UUID for the templates (default a new one)")
+	f.StringSliceVar(&o.ignore, "ignore", nil, "kube-burner: ignore these fields: "+strings.Join(ignorable, ", ")+"; repeatable")
 	cliutil.Reads(f, "ignore", ignorable[0], func(words string) error {
 		for word := range strings.SplitSeq(words, ",") {
 			if !slices.Contains(ignorable, word) {
@@ -132,7 +132,7 @@ func (o *loadOptions) unread(l *plan.Load) error {
 }
 
 func (o *loadOptions) quotaFlag(f *pflag.FlagSet) {
-	f.StringVar(&o.quota, "etcd-quota", "", "etcd's --quota-backend-bytes, of which the brake keeps a fifth free, where etcd does not report it; as etcd has it, -1 is no quota and 0 is 2GiB (default 2GiB, 8GiB on OpenShift)")
+	f.StringVar(&o.quota, "etcd-quota", "", "etcd's --quota-backend-bytes, if etcd does not report it; the brake keeps a fifth free; -1 is no quota, 0 is 2GiB (default 2GiB, 8GiB on OpenShift)")
 	cliutil.Reads(f, "etcd-quota", "8GiB", func(word string) error { _, err := quotaBytes(word); return err })
 }
 

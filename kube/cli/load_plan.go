@@ -61,16 +61,16 @@ func (d *LoadPlan) actions() string {
 
 func (a *app) loadPlanCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
-		Use: "plan [FILE]", Short: "Say what a load would make, against the maximums of the cluster; nothing is made",
+		Use: "plan [FILE]", Short: "Show what a load would create, against the limits",
 		Long: `Reads the file of a load ("-" is standard input) and says what it would make, against
 what the version of the cluster was tested with and what its nodes take. Nothing is made.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.loadPlan(c.Context(), o, args) },
 	}
-	c.Flags().BoolVar(&o.offline, "offline", false, "ask no cluster")
+	c.Flags().BoolVar(&o.offline, "offline", false, "contact no cluster: plan from the file alone")
 	o.quotaFlag(c.Flags())
 	o.fileFlags(c.Flags())
-	c.Flags().StringVar(&o.version, "openshift", "", "with --offline: the version of OpenShift whose maximums hold, as 4.4")
+	c.Flags().StringVar(&o.version, "openshift", "", "with --offline: version of OpenShift whose limits apply, such as 4.4")
 	cliutil.Reads(c.Flags(), "openshift", "4.17", func(word string) error {
 		if !versionText.MatchString(word) {
 			return errors.New("want a version as 4.4 or 4.17.3")

@@ -69,16 +69,16 @@ func (a *app) keepRecord(ctx context.Context, cluster *load.Cluster, d *driven, 
 
 func (a *app) loadCompareCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
-		Use: "compare A B", Short: "Compare two runs of one load on one cluster: what differs, and what that is worth",
+		Use: "compare A B", Short: "Compare two runs of a load, with intervals",
 		Long: `Compares run B with run A, series by series, with intervals, and names what else differs.
 A and B are runs, or files with their records. Two runs that were measured one after the
 other are a weak design, which is said; fettle prove measures both sides by turns.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error { return a.loadCompare(o, args[0], args[1]) },
 	}
-	c.Flags().StringVar(&o.margin, "margin", "2%", "smaller differences do not matter")
+	c.Flags().StringVar(&o.margin, "margin", "2%", "smallest difference that matters, in percent")
 	cliutil.Percent(c.Flags(), "margin", "2%")
-	c.Flags().BoolVar(&o.force, "force", false, "compare loads of different shapes, and runs on different clusters")
+	c.Flags().BoolVar(&o.force, "force", false, "compare different loads, and runs on different clusters")
 	return c
 }
 

@@ -22,7 +22,7 @@ import (
 
 func (a *app) loadRunCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
-		Use: "run [FILE]", Short: "Make the objects of a load, and measure how the cluster takes it",
+		Use: "run [FILE]", Short: "Run a load, and measure how the cluster handles it",
 		Long: `Makes the objects of a load in their order ("-" is standard input). Without a file it
 is a small load of its own, which is removed at the end (unless --keep). Ctrl-C ends the run
 and takes back what it has made (unless --keep). A run that was killed is gone on with
@@ -35,14 +35,14 @@ objectives. Without a file it is the built-in load, which is removed at its end.
 	}
 	o.drivingFlags(c.Flags())
 	o.fileFlags(c.Flags())
-	c.Flags().BoolVar(&o.forProve, "for-prove", false, "as the work of fettle prove: judge nothing, print a number a line, and take everything back, also what a visit before has left")
-	c.Flags().BoolVar(&o.beyond, "beyond-maximums", false, "make it also where there will be more than the version's tested maximums, or than the nodes take")
+	c.Flags().BoolVar(&o.forProve, "for-prove", false, "run as the work of fettle prove: no verdict, one number per line, everything is removed")
+	c.Flags().BoolVar(&o.beyond, "beyond-maximums", false, "run although the version's tested limits or the nodes' capacity are exceeded")
 	return c
 }
 
 func (a *app) loadResumeCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
-		Use: "resume [RUN]", Short: "Go on with a run that was killed or interrupted: what is missing is made (default the last run)",
+		Use: "resume [RUN]", Short: "Resume a run that was interrupted",
 		Long: `Makes the objects that a run's journal does not have. Ctrl-C removes nothing: what stands
 stays, for the next resume, or for undo. Its gates are those of the run, and --slo's.`,
 		Args: cobra.MaximumNArgs(1),

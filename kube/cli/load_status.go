@@ -47,7 +47,7 @@ type LoadRunStatus struct {
 
 func (a *app) loadStatusCommand(o *loadOptions) *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "List the runs of this user, and what is left of each",
+		Use: "status", Short: "List load runs, and objects that remain of them",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.loadStatus(c.Context(), o) },
 	}
@@ -139,7 +139,7 @@ type LoadUndo struct {
 
 func (a *app) loadUndoCommand(o *loadOptions) *cobra.Command {
 	return &cobra.Command{
-		Use: "undo [RUN]", Short: "Remove what a run has made, by its uid, and nothing else (default the last run)",
+		Use: "undo [RUN]", Short: "Delete the objects that a run created",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.loadUndo(c.Context(), o, args) },
 	}

@@ -40,8 +40,8 @@ type deciding struct {
 
 func (d *deciding) flags(c *cobra.Command) {
 	f := c.Flags()
-	f.BoolVar(&d.podLabels, "pod-labels", false, "let rules ask for labels of pods (watches all pods of the cluster)")
-	f.StringVar(&d.allow, "allow", "", "what profiles may do beyond the boundary: some of script,bootloader,service,systemd,modules,exec")
+	f.BoolVar(&d.podLabels, "pod-labels", false, "allow rules that match pod labels (watches all pods of the cluster)")
+	f.StringVar(&d.allow, "allow", "", "allow profiles to use: script, bootloader, service, systemd, modules, exec")
 	cliutil.Reads(f, "allow", "script,service", readsAllow)
 }
 
@@ -66,7 +66,7 @@ func operatorCommand(a *app) *cobra.Command {
 	adopt := adopting{}
 	machines := operator.HealthOptions{Namespaces: []string{machine.Namespace}}
 	c := &cobra.Command{
-		Use: "operator", Short: "Keep the nodes as Tuned and KubeletConfig objects want them (runs in the cluster)",
+		Use: "operator", Short: "Run the operator (runs in the cluster)",
 		Long: `operator decides which profile each node gets, by the Tuned objects of its
 namespace, and writes it into a Profile object named like the node, which the
 node's agent applies. It runs until it is ended.
@@ -120,15 +120,15 @@ upgrade runs.`,
 	}
 	d.flags(c)
 	f := c.Flags()
-	f.Var(adopt, "adopt", "take over from another controller: some of "+strings.Join(adoptable, ",")+", or all")
+	f.Var(adopt, "adopt", "take over from another controller: "+strings.Join(adoptable, ", ")+", or all")
 	f.Lookup("adopt").NoOptDefVal = "all"
 	f.StringSliceVar(&machines.Namespaces, "machine-namespace", machines.Namespaces, "namespaces of the machines and their MachineHealthChecks")
-	f.BoolVar(&machines.ControlPlane, "remediate-control-plane", false, "let MachineHealthChecks remedy machines of the control plane, too")
-	f.BoolVar(&o.Elect, "leader-elect", true, "let only one of several operators act at a time")
-	f.DurationVar(&o.Lease, "lease", operator.DefaultLease, "how long another operator waits for one that has gone without a word")
+	f.BoolVar(&machines.ControlPlane, "remediate-control-plane", false, "also remediate machines of the control plane")
+	f.BoolVar(&o.Elect, "leader-elect", true, "elect a leader among several operators")
+	f.DurationVar(&o.Lease, "lease", operator.DefaultLease, "time until another operator replaces an unresponsive leader, such as 90s")
 	cliutil.Between(f, "lease", leastLease, 24*time.Hour, operator.DefaultLease)
 	metricFlags(f, &o.Metrics, ":8443")
-	f.StringVar(&o.HealthAddress, "health-address", ":8081", "where /healthz and /readyz are served, HOST:PORT; 0 for nowhere")
+	f.StringVar(&o.HealthAddress, "health-address", ":8081", "address of /healthz and /readyz, HOST:PORT; 0 for none")
 	f.BoolVar(&debug, "debug", false, "log each Profile that is written")
 	return c
 }
@@ -145,8 +145,8 @@ func namespacesOf(list []string) (out []string) {
 
 // metricFlags adds the flags of a verb that serves metrics.
 func metricFlags(f *pflag.FlagSet, o *cluster.Options, address string) {
-	f.StringVar(&o.Address, "metrics-address", address, "where metrics are served, HOST:PORT; 0 for nowhere")
-	f.BoolVar(&o.Open, "metrics-open", false, "serve metrics over plain HTTP, to all who reach the address (else HTTPS, to users whom the cluster lets get /metrics)")
+	f.StringVar(&o.Address, "metrics-address", address, "address of the metrics, HOST:PORT; 0 for none")
+	f.BoolVar(&o.Open, "metrics-open", false, "serve metrics over HTTP without authentication (default: HTTPS, to users that may get /metrics)")
 	f.StringVar(&o.CertDir, "metrics-cert-dir", "", "directory with tls.crt and tls.key for metrics (default a self-signed certificate)")
 }
 

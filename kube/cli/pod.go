@@ -27,7 +27,7 @@ import (
 
 func podCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "pod", Short: "Say which CPUs, memory and devices a pod will get on a node, and whether it has them",
+		Use: "pod", Short: "Predict and verify the CPUs and memory of a pod",
 		Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -209,7 +209,7 @@ func podRecordCommand(a *app) *cobra.Command {
 	var o machineOptions
 	var name string
 	c := &cobra.Command{
-		Use: "record DIR", Short: "On a node: write what pod explain needs to know of it into a directory",
+		Use: "record DIR", Short: "Record a node for pod explain (run on the node)",
 		Long: `Writes what a prediction needs to know of a node into a new directory: its
 topology, the configuration of its kubelet, what the kubelet's managers hold, its
 devices, and of its pods names, resources and phase. It runs on the node, as root.
@@ -227,7 +227,7 @@ Elsewhere, pod explain --state DIR reads the directory.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&name, "node", "", "name of the node (default the one that runs here)")
+	c.Flags().StringVar(&name, "node", "", "name of the node (default the node that runs here)")
 	o.flags(c.Flags())
 	return c
 }

@@ -33,7 +33,7 @@ var outcomes = []string{admission.Admitted, admission.Pending, admission.Refused
 func podExplainCommand(a *app) *cobra.Command {
 	var o podExplainOptions
 	c := &cobra.Command{
-		Use: "explain FILE", Short: "Predict whether a node's kubelet will admit a pod, and which CPUs, memory and devices it gets",
+		Use: "explain FILE", Short: "Predict whether a node admits a pod, and on which CPUs",
 		Long: `Predicts what the kubelet of a node does with a pod: its class, what the CPU,
 memory and device managers answer to the topology manager, how that is merged,
 the verdict with the kubelet's word for it, the CPUs of each container, the rules
@@ -47,12 +47,11 @@ hold. Elsewhere it reads what pod record wrote there: --state DIR.`,
 	}
 	f := c.Flags()
 	o.flags(f)
-	f.StringVar(&o.node, "node", "", "name of the node (default the one that runs here, or that of --state)")
-	f.StringVar(&o.state, "state", "", "directory that pod record wrote on the node; nothing else is asked then")
-	f.StringVar(&o.only, "only", "", "KIND/NAME of the one that is meant, where FILE has several")
-	f.StringVar(&o.expect, "expect", "", "exit code 3 unless this comes out: "+strings.Join(outcomes, ", "))
+	f.StringVar(&o.node, "node", "", "name of the node (default the node that runs here, or that of --state)")
+	f.StringVar(&o.state, "state", "", "directory that pod record wrote on the node; no cluster is contacted")
+	f.StringVar(&o.only, "only", "", "KIND/NAME of the pod, if FILE has several")
+	f.StringVar(&o.expect, "expect", "", "exit with 3 unless this is the outcome: "+strings.Join(outcomes, ", "))
 	cliutil.OneOf(f, "expect", outcomes...)
-	_ = c.RegisterFlagCompletionFunc("expect", cobra.FixedCompletions(outcomes, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 

@@ -19,7 +19,7 @@ import (
 func podVerifyCommand(a *app) *cobra.Command {
 	var o machineOptions
 	c := &cobra.Command{
-		Use: "verify POD", Short: "On a node: see whether a pod runs on the CPUs that it was promised, and who else may",
+		Use: "verify POD", Short: "Verify the CPUs of a running pod (run on the node)",
 		Long: `Looks at a pod on its node: its class, the CPUs that the kubelet's CPU manager
 holds for its containers, those of their control groups (version 1 or 2), those
 that each of their threads may run on, who else may run there, by which formula

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"os/signal"
 	"syscall"
@@ -17,13 +18,16 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	hostcli "fettle.dev/fettle/internal/cli"
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
 // app holds what the verbs share: the global options and the screen.
 type app struct {
 	version string
+	call    string // the command line, quoted for sh
 	kube    kubeOptions
 	output  string
 	screen  *ui.Screen
@@ -37,21 +41,28 @@ type app struct {
 type verb struct {
 	name    string // as the command's
 	command func(*app) *cobra.Command
+	group   string // in the help
+	rare    bool   // has no line of its own in the overview
 }
 
-// verbs is the table of all verbs, in the order of the help text.
+// other is the group of the verbs that belong to no other one.
+const other = "Other"
+
+// verbs is the table of all verbs, by group, in the order in which people work.
 var verbs = []verb{
-	{"check", checkCommand},
-	{"status", statusCommand},
-	{"operator", operatorCommand},
-	{"agent", agentCommand},
-	{"load", loadCommand},
-	{"pod", podCommand},
-	{"health", healthCommand},
-	{"scale", scaleCommand},
-	{"kubelet", kubeletCommand},
-	{"uninstall", uninstallCommand},
-	{"schema", schemaCommand},
+	{"status", statusCommand, "Look", false},
+	{"pod", podCommand, "Look", false},
+	{"health", healthCommand, "Look", false},
+	{"kubelet", kubeletCommand, "Tune", false},
+	{"check", checkCommand, "Audit", false},
+	{"size", sizeCommand, "Size", false},
+	{"scale", scaleCommand, "Size", false},
+	{"load", loadCommand, "Measure", false},
+	{"operator", operatorCommand, "Daemon", false},
+	{"agent", agentCommand, "Daemon", false},
+	{"uninstall", uninstallCommand, "Daemon", false},
+	{"schema", schemaCommand, other, true},
+	{"version", versionCommand, other, true},
 }
 
 // Main runs one command line and returns the exit code.
@@ -67,11 +78,14 @@ func Main(version string, args []string, out, errw io.Writer) int {
 	return runUntil(ctx, version, args, out, errw)
 }
 
+// sizeCommand returns fettle's command size: it reads no cluster.
+func sizeCommand(a *app) *cobra.Command { return hostcli.Size(a.version, a.call, a.screen) }
+
 // runUntil implements Main; it is interrupted when ctx ends.
 func runUntil(ctx context.Context, version string, args []string, out, errw io.Writer) int {
 	screen := ui.NewScreen(out, errw)
 	screen.Name, screen.Out = "kubectl fettle", &cliutil.Out{Writer: out}
-	a := &app{version: version, screen: screen}
+	a := &app{version: version, call: text.CommandLine(append([]string{"kubectl", "fettle"}, args...)), screen: screen}
 	screen.Call = cliutil.Calls("kubectl fettle", args, func([]string) *cobra.Command { return tree(version) })
 	root := a.rootCommand()
 	root.SetArgs(args)
@@ -90,19 +104,17 @@ func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:         "kubectl-fettle",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl fettle"},
-		Short:       "Tune the nodes of a cluster, and say what became of it",
-		Long: `kubectl fettle tunes the nodes of a cluster and the kubelets on them: it says
-which profile each node is to have, which one it has, and why. It checks a
-running cluster, loads it with many objects and takes them back, says what a
-kubelet does with a pod, and changes machine sets in steps. In the cluster the
-same program is the operator, which decides what each node is to have, and the
-agent, which applies it.
+		Short:       "Tune, audit, size and load a Kubernetes cluster",
+		Long: `kubectl fettle shows which profile each node has, audits and loads a running cluster,
+predicts what a kubelet does with a pod, and scales machine sets. In the cluster the
+same program is the operator, which decides the profile of each node, and the agent,
+which applies it.
 
-Which cluster, and as whom, is said with kubectl's own options, behind the verb.
-Beside those below there are --as, --as-group, --as-uid,
---certificate-authority, --client-certificate, --client-key, --cluster,
---disable-compression, --insecure-skip-tls-verify, --request-timeout, --server,
---tls-server-name, --token and --user; kubectl options tells of each.`,
+Options of kubectl select the cluster and the user, and stand after the verb: those
+below, and --as, --as-group, --as-uid, --certificate-authority, --client-certificate,
+--client-key, --cluster, --disable-compression, --insecure-skip-tls-verify,
+--request-timeout, --server, --tls-server-name, --token and --user (kubectl options
+explains them). Exit codes: kubectl fettle help exit-codes.`,
 		Version:           a.version,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return a.setUp(c) },
 	}
@@ -113,7 +125,18 @@ Beside those below there are --as, --as-group, --as-uid,
 	for _, v := range verbs {
 		root.AddCommand(v.command(a))
 	}
-	return cliutil.Words(cliutil.Defaults(root), examples)
+	cliutil.Defaults(root)
+	help := &cliutil.Help{Screen: a.screen, Start: "Start with kubectl fettle status. kubectl fettle VERB --help explains a verb."}
+	for _, v := range verbs {
+		help.Entries = append(help.Entries, cliutil.Entry{Name: v.name, Group: v.group, Rare: v.rare})
+	}
+	for _, name := range []string{"completion"} { // cobra's
+		help.Entries = append(help.Entries, cliutil.Entry{Name: name, Group: other, Rare: true})
+	}
+	help.Install(root)
+	all := hostcli.SizeGuides()
+	maps.Copy(all, guides)
+	return cliutil.Words(root, all)
 }
 
 // moreFormats is the annotation of a command that has further formats.
@@ -156,35 +179,6 @@ func (a *app) confirm(ctx context.Context, question string) error {
 		err = ui.Retry(ui.Refused, errors.New("nothing is changed: the answer was not yes"), "", "--yes")
 	}
 	return err
-}
-
-// examples has a call for each verb that takes arguments or useful flags, by its words: its
-// arguments first. It is printed if a call lacks arguments.
-var examples = map[string]string{
-	"agent":         "--node worker-1",
-	"check":         "--fail-on fail",
-	"health":        "--output json",
-	"kubelet":       "plan kubeletconfig.yaml",
-	"kubelet plan":  "kubeletconfig.yaml",
-	"load":          "plan",
-	"load compare":  "a.json b.json --margin 5%",
-	"load mirror":   "--write load",
-	"load plan":     "load.yaml --offline",
-	"load resume":   "--rate 100/s",
-	"load run":      "load.yaml --rate 100/s",
-	"load status":   "--output json",
-	"load undo":     "--output json",
-	"operator":      "--leader-elect=false",
-	"pod":           "explain pod.yaml",
-	"pod explain":   "pod.yaml",
-	"pod record":    "/var/tmp/node",
-	"pod verify":    "web-0",
-	"scale":         "plan workers --to 3",
-	"scale execute": "workers --to 3",
-	"scale plan":    "workers --to 3",
-	"schema":        "check",
-	"status":        "--output json",
-	"uninstall":     "--timeout 1h",
 }
 
 // logTo sends the log of a long-running verb and of the Kubernetes libraries to w, one line per

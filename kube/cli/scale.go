@@ -28,7 +28,7 @@ type ScalePlan struct {
 
 func scaleCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "scale", Short: "Plan how machine sets get more machines, or fewer, and do it",
+		Use: "scale", Short: "Scale or replace the machines of machine sets",
 		Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -46,13 +46,13 @@ type scaleOptions struct {
 }
 
 func (o *scaleOptions) flags(f *pflag.FlagSet) {
-	f.IntVar(&o.to, "to", 0, fmt.Sprintf("machines that the sets are to have together, at most %d but on the way down", scale.MaxMachines))
-	f.BoolVar(&o.roll, "roll", false, "make every machine anew, after an edit of the sets")
-	f.IntVar(&o.batch, "batch", scale.MaxBatch, "most machines at once")
-	f.IntVar(&o.qps, "qps", 5, "requests a second of the client that evicts pods")
-	f.IntVar(&o.burst, "burst", 10, "its requests at once")
-	f.DurationVar(&o.patience, "patience", scale.DefaultPatience, "how long a drain may take beyond the least that it takes, and machines to go")
-	f.DurationVar(&o.join, "join-timeout", 0, "how long the machines of a batch may take to join (default nodeStartupTimeout of their check, else 10m)")
+	f.IntVar(&o.to, "to", 0, fmt.Sprintf("total number of machines of the sets, at most %d unless scaling down", scale.MaxMachines))
+	f.BoolVar(&o.roll, "roll", false, "replace every machine, after an edit of the sets")
+	f.IntVar(&o.batch, "batch", scale.MaxBatch, "maximum number of machines per batch")
+	f.IntVar(&o.qps, "qps", 5, "requests per second of the client that evicts pods")
+	f.IntVar(&o.burst, "burst", 10, "burst of that client, in requests")
+	f.DurationVar(&o.patience, "patience", scale.DefaultPatience, "extra time for a drain, and for machines to be deleted, such as 10m")
+	f.DurationVar(&o.join, "join-timeout", 0, "time limit for machines of a batch to join (default nodeStartupTimeout of their check, else 10m)")
 	cliutil.Between(f, "to", 0, 2_000_000_000, 3)
 	cliutil.Between(f, "batch", 1, scale.MaxBatch, scale.MaxBatch)
 	cliutil.Between(f, "qps", 1, 1000, 5)
@@ -76,7 +76,7 @@ func (o *scaleOptions) check(c *cobra.Command) error {
 func scalePlanCommand(a *app) *cobra.Command {
 	var o scaleOptions
 	c := &cobra.Command{
-		Use: "plan MACHINESET... (--to N | --roll)", Short: "Print the steps to N machines over all the machine sets named, or to new ones, and change nothing",
+		Use: "plan MACHINESET... (--to N | --roll)", Short: "Show the steps of scaling, and change nothing",
 		Long: `Plans how machine sets (machine.openshift.io/v1beta1) come to N machines together.
 Up: in batches, zones kept even, each no larger than a MachineHealthCheck with
 maxUnhealthy bears without closing remediation, since machines that have not

@@ -35,7 +35,7 @@ type ScaleRun struct {
 func scaleExecuteCommand(a *app) *cobra.Command {
 	var o scaleOptions
 	c := &cobra.Command{
-		Use: "execute MACHINESET... (--to N | --roll)", Short: "Bring the machine sets named to N machines together, or make all their machines anew",
+		Use: "execute MACHINESET... (--to N | --roll)", Short: "Scale machine sets in batches, or replace all machines",
 		Long: `Shows the plan, asks, and carries it out step after step: it waits until the
 machines of a batch have joined and are Ready before the next begins; on the way
 down it drains the nodes of a batch itself, by the eviction API, which keeps
@@ -64,9 +64,9 @@ part has been done, 75 if another process scales, 130 after Ctrl-C if the sets a
 	}
 	f := c.Flags()
 	o.flags(f)
-	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
-	f.BoolVar(&o.force, "force", false, "evict pods that nothing makes again elsewhere, too")
-	f.BoolVar(&o.afresh, "afresh", false, "begin a roll anew that is not done, with all machines that there are now")
+	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
+	f.BoolVar(&o.force, "force", false, "also evict pods without a controller")
+	f.BoolVar(&o.afresh, "afresh", false, "restart an unfinished roll, with all current machines")
 	return c
 }
 

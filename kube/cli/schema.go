@@ -9,6 +9,7 @@ import (
 
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/guide/findings"
+	"fettle.dev/fettle/internal/guide/sizing"
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/agent"
@@ -41,13 +42,15 @@ var documents = map[string]any{
 	"scale-plan":          ScalePlan{},
 	"scale-run":           ScaleRun{},
 	"tuned-preview":       TunedPreview{},
+	"size":                sizing.Result{},
 	"uninstall":           operator.Document{},
+	"version":             Version{},
 }
 
 func schemaCommand(a *app) *cobra.Command {
 	kinds := slices.Sorted(maps.Keys(documents))
 	return &cobra.Command{
-		Use: "schema [KIND]", Short: "Print the JSON Schema of an output; without a kind, list them",
+		Use: "schema [KIND]", Short: "Print the JSON Schema of an output",
 		Args: cobra.MaximumNArgs(1), ValidArgs: kinds,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -35,7 +35,7 @@ func statusCommand(a *app) *cobra.Command {
 	var d deciding
 	var file string
 	c := &cobra.Command{
-		Use: "status [NODE]...", Short: "Say which profile each node is to have and has, by which rule, and which values do not hold",
+		Use: "status [NODE]...", Short: "Show the wanted and the active profile of each node",
 		Long: `status says of each node, or of those that are named, which profile it is to have,
 which one its agent says is in force, the rule that chose it, and the values that
 do not hold; of nodes that are named also the last switches: when, from which profile
@@ -49,9 +49,6 @@ With --file it reads Tuned objects of FILE ("-" is standard input) next to those
 cluster, of two with one name that of FILE, and shows which profile each node would
 get if FILE were applied. Nothing is changed. The exit code is 4 where an object of FILE
 would not be valid, or would hold a node without its profile.`,
-		Example: `  kubectl fettle status
-  kubectl fettle status worker-7 --output json
-  kubectl fettle status --file my-tuned.yaml`,
 		RunE: a.reading(func(ctx context.Context, names []string) error {
 			if file != "" {
 				return a.statusOfFile(ctx, d, file, names)
@@ -61,7 +58,7 @@ would not be valid, or would hold a node without its profile.`,
 		Args: cobra.ArbitraryArgs,
 	}
 	d.flags(c)
-	c.Flags().StringVarP(&file, "file", "f", "", "Tuned objects that are not applied yet: show which profile each node would get")
+	c.Flags().StringVarP(&file, "file", "f", "", "file with Tuned objects: show which profile each node would get (- for standard input)")
 	return c
 }
 

@@ -36,7 +36,7 @@ type uninstallOptions struct {
 func uninstallCommand(a *app) *cobra.Command {
 	var o uninstallOptions
 	c := &cobra.Command{
-		Use: "uninstall", Short: "Give all nodes back what they had before fettle came; then it can be deleted from the cluster",
+		Use: "uninstall", Short: "Restore all nodes before fettle is deleted",
 		Long: `Shows what the nodes have of fettle's, asks, and has operator and agents give it
 back: the values of profiles at once, the settings of kubelets as they have come, by
 the slots of their pools, with drains where these are needed. It waits until the last
@@ -56,8 +56,8 @@ question is not confirmed.`,
 			return a.uninstall(c.Context(), o)
 		},
 	}
-	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
-	c.Flags().DurationVar(&o.timeout, "timeout", 2*time.Hour, "how long is waited for the nodes; each drain may take ten minutes")
+	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
+	c.Flags().DurationVar(&o.timeout, "timeout", 2*time.Hour, "how long to wait for the nodes, such as 2h; each drain may take ten minutes")
 	cliutil.Between(c.Flags(), "timeout", time.Second, 7*24*time.Hour, 2*time.Hour)
 	return c
 }

@@ -119,6 +119,21 @@ func (m *Machine) PostLoaded() string {
 	return strings.TrimSpace(string(b))
 }
 
+// Recommended returns the profiles that are recommended for the machine.
+func (m *Machine) Recommended(ctx context.Context) ([]string, error) {
+	best, err := m.Loader.Recommend(ctx)
+	if err == nil && best.Profile == "" {
+		err = ui.Hinted(ui.Failed, errors.New("no profile is recommended for this machine"), "name one: fettle list shows them")
+	}
+	if err == nil {
+		err = m.CheckRecommended(best)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []string{best.Profile}, nil
+}
+
 // CheckRecommended returns an error if a recommended profile does not exist.
 func (m *Machine) CheckRecommended(r profile.Recommendation) error {
 	for _, name := range strings.Fields(r.Profile) {

@@ -49,17 +49,11 @@ func (m *Machine) Planner(ctx context.Context, r Request) (Planner, ApplyOptions
 			return m.PlanAsked(ctx, changes, s)
 		}, o, nil
 	case r.Auto:
-		best, err := m.Loader.Recommend(ctx)
-		if err == nil && best.Profile == "" {
-			err = ui.Hinted(ui.Failed, errors.New("no profile is recommended for this machine"), "name one: fettle list shows them")
-		}
-		if err == nil {
-			err = m.CheckRecommended(best)
-		}
-		if err != nil {
+		var err error
+		if names, err = m.Recommended(ctx); err != nil {
 			return nil, o, err
 		}
-		names, mode = []string{best.Profile}, ModeAuto
+		mode = ModeAuto
 	case r.Update:
 		s, err := m.ReadState()
 		if err != nil {

@@ -156,7 +156,7 @@ func Count(to *int, name, doc string, least, most int) *Input {
 		},
 	}
 	in.set = func(s string) error {
-		n, err := strconv.Atoi(plainCount(s))
+		n, err := strconv.Atoi(unit.PlainCount(s))
 		switch {
 		case errors.Is(err, strconv.ErrRange) && s[0] != '-', err == nil && n > most:
 			return in.outside(s, "more", most, least, most)
@@ -169,20 +169,6 @@ func Count(to *int, name, doc string, least, most int) *Input {
 		return nil
 	}
 	return in
-}
-
-// plainCount returns the digits of a whole number written by a user: 12000 for 12k and 12,000.
-func plainCount(s string) string {
-	if digits, thousands := strings.CutSuffix(s, "k"); thousands && digits != "" && strings.Trim(digits, "0123456789") == "" {
-		return digits + "000"
-	}
-	groups := strings.Split(strings.TrimPrefix(s, "-"), ",")
-	for i, g := range groups {
-		if len(g) > 3 || len(g) < 3 && i > 0 || g == "" {
-			return s
-		}
-	}
-	return strings.ReplaceAll(s, ",", "")
 }
 
 // Number returns an input for a number in a range; a fraction is allowed.

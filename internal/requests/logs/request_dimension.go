@@ -62,6 +62,15 @@ var derived = []struct {
 	{"requestor", ofRequestor, []string{logformat.FieldClient, logformat.FieldURL, logformat.FieldRequest}},
 }
 
+// Dimensions returns the dimensions that logs of many formats have.
+func Dimensions() []string {
+	names := []string{logformat.FieldStatus, logformat.FieldClient}
+	for _, d := range derived {
+		names = append(names, d.name)
+	}
+	return names
+}
+
 // Named returns a dimension of a format: a derived one, path:N (the first N segments of the
 // path), parameter:NAME (of the query), or one of its fields. routes is used for the dimension
 // route and may be nil.

@@ -31,7 +31,7 @@ type Program struct {
 func (p Program) Refusals(t *testing.T) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
-		if c.Name() != "help" && !strings.Contains(c.CommandPath(), "completion") && !strings.HasPrefix(c.Name(), "__") {
+		if c.Name() != "help" && !c.IsAdditionalHelpTopicCommand() && !strings.Contains(c.CommandPath(), "completion") && !strings.HasPrefix(c.Name(), "__") {
 			p.command(t, c)
 		}
 		for _, sub := range c.Commands() {

@@ -31,7 +31,7 @@ const (
 func NewRouter() *Router {
 	w := &Router{For: "openshift", Route: "edge"}
 	w.inputs = append(w.common("log of HAProxy (option httplog); of OpenShift's router that of spec.logging.access"),
-		sizing.Word(&w.For, "for", "which one the values are for", "openshift", "haproxy"),
+		sizing.Word(&w.For, "for", "program that the values are for", "openshift", "haproxy"),
 		sizing.Count(&w.CPUs, "cpus", "CPUs of the router's machine", 1, 1024),
 		sizing.Size(&w.RAM, "ram", "memory for the router", 128*unit.MiB, 64*unit.TiB),
 		sizing.Word(&w.Route, "route", "type of most routes", "none", "edge", "passthrough", "re-encrypt"))
