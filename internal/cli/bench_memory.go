@@ -29,7 +29,7 @@ func benchMemoryCommand(a *app) *cobra.Command {
 	var o benchMemoryOptions
 	var noReserve bool
 	c := &cobra.Command{
-		Use: "memory", Short: "Measure huge pages and NUMA nodes: first touch, random access",
+		Use: "memory", Short: "Measure the effect of huge pages and NUMA nodes",
 		Long: `Measures CPU time of the first touch of memory and of random reads in it: in pages
 of 4 KiB, in transparent huge pages requested by madvise, in reserved huge pages of
 2 MiB and 1 GiB, and on a machine with several nodes in memory of another node. Only

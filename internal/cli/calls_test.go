@@ -12,7 +12,22 @@ import (
 // Each call that a command does not take is answered with one that it takes: no argument,
 // too many, an unknown option, and for each option an invalid value.
 func TestRefusedCalls(t *testing.T) {
-	calls.Program{
+	program().Refusals(t)
+}
+
+// Every command has a short text, examples, a page of the manual and completions.
+func TestHelp(t *testing.T) {
+	program().Help(t, "../../docs", func(args []string) string {
+		var out, said bytes.Buffer
+		if code := Main("test", args, &out, &said); code != 0 {
+			t.Errorf("%q: exit code %d: %s", args, code, &said)
+		}
+		return out.String()
+	})
+}
+
+func program() calls.Program {
+	return calls.Program{
 		Name: "fettle",
 		Tree: func() *cobra.Command { return tree("test", nil) },
 		Run: func(args []string) (int, string) {
@@ -21,7 +36,7 @@ func TestRefusedCalls(t *testing.T) {
 			return code, said.String()
 		},
 		Free: free,
-	}.Refusals(t)
+	}
 }
 
 // free are the options whose text may be anything until the command looks at it: names of

@@ -156,7 +156,7 @@ func (a *app) completeSettings(c *cobra.Command, given []string, typed string) (
 		}
 	}
 	slices.Sort(out)
-	return out, directive
+	return slices.Compact(out), directive
 }
 
 // completeRuns completes the IDs of runs, newest first, and then files.

@@ -24,7 +24,7 @@ import (
 func logsCommand(a *app) *cobra.Command {
 	var o logsOptions
 	c := &cobra.Command{
-		Use: "logs [FILE...]", Short: "Analyze request logs: who asked for what, where the time went",
+		Use: "logs [FILE...]", Short: "Analyze request logs: who asked for what, what took long",
 		Long: `Reads logs of Apache, nginx, HAProxy, Envoy, Istio, Traefik, AWS load balancers, Puppet
 Server, PuppetDB, Foreman, Rails and JSON lines, also behind what syslog or a container
 runtime writes, plain or compressed (gzip, zstd, bzip2); of a directory all files; - is the standard input. The

@@ -129,7 +129,7 @@ func tree(version string, args []string) *cobra.Command {
 func (a *app) rootCommand(args ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "fettle",
-		Short: "Measure a machine, tune it, prove that it helped, and undo it",
+		Short: "Measure a machine, tune it, prove that it helped, undo it",
 		Long: `fettle shows every change before it is made, applies TuneD profiles in milliseconds,
 gives a verdict for every value, and restores all of it exactly, even after a crash.
 Exit codes: fettle help exit-codes.`,

@@ -63,6 +63,14 @@ func (c *checked) setWords(words []string) { c.words = words }
 
 func (c *checked) choices() []string { return c.words }
 
+// Choices returns the values of a flag that accepts only a few; nil for others.
+func Choices(f *pflag.Flag) []string {
+	if v, ok := f.Value.(interface{ choices() []string }); ok {
+		return v.choices()
+	}
+	return nil
+}
+
 // AlsoCalled lets the error about an unknown option propose the flag instead: duration for
 // --for.
 func AlsoCalled(f *pflag.FlagSet, name string, words ...string) {
@@ -110,8 +118,8 @@ func ListOf(words ...string) cobra.CompletionFunc {
 // counts accept 12k and 12,000.
 func values(c *cobra.Command) {
 	prepare := func(f *pflag.Flag) {
-		if v, ok := f.Value.(interface{ choices() []string }); ok && len(v.choices()) > 0 {
-			_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.choices(), cobra.ShellCompDirectiveNoFileComp))
+		if words := Choices(f); len(words) > 0 {
+			_ = c.RegisterFlagCompletionFunc(f.Name, Fixed(words...))
 		}
 		if t := f.Value.Type(); t == "int" || t == "uint64" || t == "int64" {
 			f.Value = &count{f.Value}

@@ -12,7 +12,22 @@ import (
 // Each call that a command does not take is answered with one that it takes: no argument,
 // too many, an unknown option, and for each option an invalid value.
 func TestRefusedCalls(t *testing.T) {
-	calls.Program{
+	program().Refusals(t)
+}
+
+// Every command has a short text, examples, a page of the manual and completions.
+func TestHelp(t *testing.T) {
+	program().Help(t, "../../docs", func(args []string) string {
+		var out, said bytes.Buffer
+		if code := Main("test", args, &out, &said); code != 0 {
+			t.Errorf("%q: exit code %d: %s", args, code, &said)
+		}
+		return out.String()
+	})
+}
+
+func program() calls.Program {
+	return calls.Program{
 		Name: "kubectl fettle",
 		Tree: func() *cobra.Command { return tree("test") },
 		Run: func(args []string) (int, string) {
@@ -28,5 +43,5 @@ func TestRefusedCalls(t *testing.T) {
 			"daemonset", "etcd-cacert", "etcd-cert", "etcd-endpoints", "etcd-key", "file", "format", "health-address", "html", "image", "kubelet-dir", "kubelet-unit", "log",
 			"machine-namespace", "metrics-address", "metrics-cert-dir", "node", "only", "product-version", "prometheus", "prometheus-token", "root", "set", "state", "state-dir", "user-data", "uuid", "write",
 		},
-	}.Refusals(t)
+	}
 }

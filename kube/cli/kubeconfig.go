@@ -124,16 +124,20 @@ func (o *kubeOptions) complete(c *rest.Config) error {
 	return nil
 }
 
+// errNoKubeconfig means that no cluster is configured at all. A verb that can work without one
+// does.
+var errNoKubeconfig = errors.New("no kubeconfig found, and this is not a pod")
+
 // unusable explains why a kubeconfig cannot be used: which file, and what it lacks.
 func (o *kubeOptions) unusable(err error) error {
 	const view = "kubectl config view shows what is read"
 	files := o.files()
 	if len(files) == 0 && clientcmd.IsEmptyConfig(err) {
-		none := "no kubeconfig found"
+		none := errNoKubeconfig
 		if named := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); named != "" {
-			none = "KUBECONFIG names " + strings.Join(filepath.SplitList(named), ", ") + ", which does not exist"
+			none = fmt.Errorf("KUBECONFIG names %s, which does not exist, and this is not a pod", strings.Join(filepath.SplitList(named), ", "))
 		}
-		return ui.Retry(ui.Usage, fmt.Errorf("no cluster: %s, and this is not a pod", none), "name one with --kubeconfig, or set KUBECONFIG", "--kubeconfig=/etc/kubernetes/admin.conf")
+		return ui.Retry(ui.Usage, fmt.Errorf("no cluster: %w", none), "name one with --kubeconfig, or set KUBECONFIG", "--kubeconfig=/etc/kubernetes/admin.conf")
 	}
 	for _, name := range files {
 		if wrong := wrongIn(name); wrong != nil {

@@ -63,11 +63,12 @@ func (a *app) loadPlanCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use: "plan [FILE]", Short: "Show what a load would create, against the limits",
 		Long: `Reads the file of a load ("-" is standard input) and says what it would make, against
-what the version of the cluster was tested with and what its nodes take. Nothing is made.`,
+what the version of the cluster was tested with and what its nodes take. Nothing is
+created. Without any kubeconfig it plans offline, and reports what is not checked.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.loadPlan(c.Context(), o, args) },
 	}
-	c.Flags().BoolVar(&o.offline, "offline", false, "contact no cluster: plan from the file alone")
+	c.Flags().BoolVar(&o.offline, "offline", false, "contact no cluster: plan from the file alone (default if there is no kubeconfig)")
 	o.quotaFlag(c.Flags())
 	o.fileFlags(c.Flags())
 	c.Flags().StringVar(&o.version, "openshift", "", "with --offline: version of OpenShift whose limits apply, such as 4.4")
@@ -130,6 +131,15 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 	}
 	var p *plan.Plan
 	var c *plan.Cluster
+	var cluster *load.Cluster
+	if !o.offline {
+		cluster, err = a.loadCluster(o, 1)
+		if o.offline = errors.Is(err, errNoKubeconfig); o.offline {
+			a.screen.Say("no kubeconfig found: planned offline, from the file alone; the limits of a cluster, its nodes and what exists there are not checked")
+		} else if err != nil {
+			return err
+		}
+	}
 	if o.offline {
 		if p, err = plan.Compile(ctx, l, "plan", nil); ctx.Err() != nil {
 			return loadExit(ctx.Err())
@@ -140,10 +150,6 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 			c = &plan.Cluster{OpenShift: o.version, EtcdQuotaBytes: quota, EtcdQuotaSource: "--etcd-quota"}
 		}
 	} else {
-		cluster, err := a.loadCluster(o, 1)
-		if err != nil {
-			return err
-		}
 		if p, _, err = cluster.Plan(ctx, l, "plan"); err != nil {
 			return loadExit(err)
 		}

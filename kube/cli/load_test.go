@@ -53,7 +53,7 @@ func TestLoadUsage(t *testing.T) {
 		{"load plan --offline --openshift banana", ui.Usage, `--openshift "banana": want a version as 4.4 or 4.17.3`},
 		{"load plan --offline --openshift 4.", ui.Usage, `--openshift "4.": want a version`},
 		{"load plan --offline --openshift 9.9", ui.Done, "OpenShift 9.9 is judged by the maximums of 4.13 and later"},
-		{"load", ui.Done, "kubectl fettle load [command]"},
+		{"load", ui.Done, "kubectl fettle load COMMAND"},
 		{"load start", ui.Usage, `unknown command "start"`},
 		{"load run --in-flight 9000", ui.Usage, `--in-flight "9000": want 1 to 5000`},
 		{"load run --in-flight 0", ui.Usage, `--in-flight "0": want 1 to 5000`},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -175,13 +176,17 @@ func configz(ctx context.Context, client kubernetes.Interface, n *core.Node) ([]
 	return nil, err
 }
 
-// snapshot reads a node, from the machine and from the API.
-func (a *app) snapshot(ctx context.Context, name string, o machineOptions) (*node.Snapshot, error) {
+// snapshot reads a node, from the machine and from the API. If offline is set and no cluster is
+// configured, it reads the machine alone.
+func (a *app) snapshot(ctx context.Context, name string, o machineOptions, offline bool) (*node.Snapshot, error) {
 	h, err := o.machine()
 	if err != nil {
 		return nil, err
 	}
 	client, err := a.client()
+	if errors.Is(err, errNoKubeconfig) && name == "" && offline {
+		return a.snapshotOffline(ctx, h, o)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -195,14 +200,41 @@ func (a *app) snapshot(ctx context.Context, name string, o machineOptions) (*nod
 	if s.Pods, err = podsOn(ctx, client, s.Node.Name); err != nil {
 		return nil, err
 	}
+	return s, o.askDevices(ctx, s)
+}
+
+// askDevices asks the kubelet for its devices.
+func (o *machineOptions) askDevices(ctx context.Context, s *node.Snapshot) (err error) {
 	socket := filepath.Join("/", o.root, o.kubeletDir, node.Socket)
 	if s.Resources, err = node.Ask(ctx, socket); err != nil {
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 		s.Unasked = "the kubelet does not say which it has: " + err.Error()
 	}
-	return s, nil
+	return nil
+}
+
+// snapshotOffline reads a node from the machine alone, without its Node object and its pods.
+func (a *app) snapshotOffline(ctx context.Context, h *host.Host, o machineOptions) (*node.Snapshot, error) {
+	files := []string{path.Join(o.kubeletDir, "config.yaml"), "/etc/kubernetes/kubelet.conf"} // kubeadm, OpenShift
+	for _, file := range files {
+		text, err := h.Files.ReadFile(file)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, asRoot(err)
+		}
+		s := &node.Snapshot{From: h.Name, Taken: time.Now(), Files: h.Files, KubeletDir: o.kubeletDir}
+		if s.Config, err = node.ConfigOf(text); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		a.screen.Say("no kubeconfig found: decided offline, by %s of %s; labels, taints, other pods and the kubelet's drop-ins and options are not considered", file, h.Name)
+		return s, o.askDevices(ctx, s)
+	}
+	return nil, ui.Hinted(ui.Usage, fmt.Errorf("no cluster: %w; and %s is not a node: it has no %s", errNoKubeconfig, h.Name, strings.Join(files, " and no ")),
+		"on a node run kubectl fettle pod record DIR, and here pod explain FILE --state DIR; or name a cluster with --kubeconfig")
 }
 
 func podRecordCommand(a *app) *cobra.Command {
@@ -216,7 +248,7 @@ devices, and of its pods names, resources and phase. It runs on the node, as roo
 Elsewhere, pod explain --state DIR reads the directory.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := a.snapshot(c.Context(), name, o)
+			s, err := a.snapshot(c.Context(), name, o, false)
 			if err != nil {
 				return err
 			}

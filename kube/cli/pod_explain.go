@@ -41,7 +41,9 @@ of huge pages; and what to change. FILE is a manifest with a Pod or with
 something that makes pods; "-" is standard input. Nothing is changed anywhere.
 
 It runs on the node, as root: the API does not have what the kubelet's managers
-hold. Elsewhere it reads what pod record wrote there: --state DIR.`,
+hold. Elsewhere it reads what pod record wrote there: --state DIR. Without any
+kubeconfig it decides on the node from the kubelet's own file, and reports what it did
+not consider.`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.reading(func(ctx context.Context, args []string) error { return a.podExplain(ctx, args[0], o) }),
 	}
@@ -90,7 +92,7 @@ func (a *app) podExplain(ctx context.Context, file string, o podExplainOptions) 
 // nodeState reads the node from a recorded copy or from this machine.
 func (a *app) nodeState(ctx context.Context, o podExplainOptions) (*node.Snapshot, error) {
 	if o.state == "" {
-		return a.snapshot(ctx, o.node, o.machineOptions)
+		return a.snapshot(ctx, o.node, o.machineOptions, true)
 	}
 	if o.root != "" {
 		return nil, ui.Without(errors.New("--state and --root exclude each other: each says where the node is read"), "--root")

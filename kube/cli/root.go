@@ -126,6 +126,7 @@ explains them). Exit codes: kubectl fettle help exit-codes.`,
 		root.AddCommand(v.command(a))
 	}
 	cliutil.Defaults(root)
+	cliutil.Complete(root, a.completions())
 	help := &cliutil.Help{Screen: a.screen, Start: "Start with kubectl fettle status. kubectl fettle VERB --help explains a verb."}
 	for _, v := range verbs {
 		help.Entries = append(help.Entries, cliutil.Entry{Name: v.name, Group: v.group, Rare: v.rare})

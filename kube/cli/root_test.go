@@ -48,8 +48,8 @@ func TestCommandLine(t *testing.T) {
 		want string // in what is printed or said
 	}{
 		{"--version", ui.Done, "kubectl-fettle 1.2.3\n"},
-		{"--help", ui.Done, "kubectl fettle [flags]"},
-		{"--help", ui.Done, "  130  interrupted, undone\n"},
+		{"--help", ui.Done, "kubectl fettle COMMAND [flags]"},
+		{"help exit-codes", ui.Done, "  130  interrupted, undone\n"},
 		{"schemas", ui.Usage, `unknown command "schemas" (did you mean "schema"?)`},
 		{"laod", ui.Usage, `unknown command "laod" (did you mean "load"?)`},
 		{"load rnu", ui.Usage, `unknown command "rnu" (did you mean "run"?)`},

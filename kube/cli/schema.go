@@ -51,7 +51,7 @@ func schemaCommand(a *app) *cobra.Command {
 	kinds := slices.Sorted(maps.Keys(documents))
 	return &cobra.Command{
 		Use: "schema [KIND]", Short: "Print the JSON Schema of an output",
-		Args: cobra.MaximumNArgs(1), ValidArgs: kinds,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				for _, k := range kinds {

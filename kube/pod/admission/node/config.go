@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/yaml"
 
 	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/kube/pod/admission"
@@ -32,6 +33,16 @@ type configuration struct {
 	EvictionHard                 map[string]string `json:"evictionHard"`
 	MergeDefaultEvictionSettings bool              `json:"mergeDefaultEvictionSettings"`
 	FeatureGates                 map[string]bool   `json:"featureGates"`
+}
+
+// ConfigOf returns a kubelet's configuration file as its response to /configz would have it,
+// with the defaults of the fields that are read.
+func ConfigOf(file []byte) ([]byte, error) {
+	c := configuration{CPUManagerPolicy: "none", TopologyManagerPolicy: "none", TopologyManagerScope: "container", MemoryManagerPolicy: "None"}
+	if err := yaml.Unmarshal(file, &c); err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]any{"kubeletconfig": c})
 }
 
 // defaultEviction is the default of memory.available in evictionHard.

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/kube/machine"
+	"fettle.dev/fettle/kube/tuned"
+)
+
+// completions returns how arguments and flags are completed that have a finite set of values.
+// Flags that accept a few fixed words complete themselves.
+func (a *app) completions() map[string]cobra.CompletionFunc {
+	machines := func(resource string) func() string {
+		return func() string {
+			return "/apis/machine.openshift.io/v1beta1/namespaces/" + a.namespaceOr(machine.Namespace) + "/" + resource
+		}
+	}
+	nodes := func() string { return "/api/v1/nodes" }
+	pods := func() string {
+		namespace, err := a.namespaceOfContext()
+		if err != nil {
+			return ""
+		}
+		return "/api/v1/namespaces/" + namespace + "/pods"
+	}
+	var kinds []string
+	for _, k := range tuned.Kinds {
+		kinds = append(kinds, string(k.Kind))
+	}
+	allowed := cliutil.ListOf(kinds...)
+	return map[string]cobra.CompletionFunc{
+		"status":             a.completeNames(nodes),
+		"status --allow":     allowed,
+		"operator --allow":   allowed,
+		"operator --adopt":   cliutil.ListOf(append(slices.Clone(adoptable), "all")...),
+		"agent --allow":      allowed,
+		"agent --node":       a.completeNames(nodes),
+		"pod explain --node": a.completeNames(nodes),
+		"pod verify":         a.completeNames(pods),
+		"health":             a.completeNames(machines("machinehealthchecks")),
+		"scale plan":         a.completeNames(machines("machinesets")),
+		"scale execute":      a.completeNames(machines("machinesets")),
+		"load mirror":        a.completeNames(func() string { return "/api/v1/namespaces" }),
+		"load plan --ignore": cliutil.ListOf(ignorable...),
+		"load run --ignore":  cliutil.ListOf(ignorable...),
+		"load resume":        a.completeLoads,
+		"load undo":          a.completeLoads,
+		"load compare":       a.completeLoads,
+		"schema":             cliutil.Fixed(slices.Sorted(maps.Keys(documents))...),
+	}
+}
+
+// completionTimeout limits the time of one completion.
+const completionTimeout = 2 * time.Second
+
+// completeNames completes the names of the objects in a list of the API server. It suggests
+// nothing if the server does not answer; the command itself reports the error.
+func (a *app) completeNames(path func() string) cobra.CompletionFunc {
+	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+		config, err := a.config()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		config.Timeout = completionTimeout
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		text, err := client.CoreV1().RESTClient().Get().AbsPath(path()).DoRaw(c.Context())
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var list struct {
+			Items []struct {
+				Metadata struct {
+					Name string `json:"name"`
+				} `json:"metadata"`
+			} `json:"items"`
+		}
+		if json.Unmarshal(text, &list) != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []string
+		for _, item := range list.Items {
+			if !slices.Contains(given, item.Metadata.Name) {
+				names = append(names, item.Metadata.Name)
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeLoads completes the runs of loads, latest first.
+func (a *app) completeLoads(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	dir, _ := c.Flags().GetString("state-dir")
+	store, err := a.loadStore(&loadOptions{stateDir: dir})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	kept, err := store.List()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var ids []string
+	for _, k := range kept {
+		ids = append(ids, k.ID)
+	}
+	return ids, cobra.ShellCompDirectiveKeepOrder
+}
