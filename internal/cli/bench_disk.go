@@ -30,12 +30,11 @@ func benchDiskCommand(a *app) *cobra.Command {
 	var o benchDiskOptions
 	c := &cobra.Command{
 		Use: "disk DIR...", Short: "Measure the storage of directories with fio, with a verdict",
-		Long: `Writes a file without a name into each directory, of 1 GiB and never more than a
-quarter of the free space, and measures it with fio: streams, a ladder of block sizes
-and one of queue depths, random reads and writes, the log of etcd, and through the
-page cache. Each figure is measured three times and comes with the proof that it was
-the disk that was measured. It takes two minutes for each directory; several are
-measured turn by turn. Nothing is left behind, also after kill -9.`,
+		Long: `Measures the storage of each directory with fio, in an unnamed file of 1 GiB that never
+takes more than a quarter of the free space: sequential and random reads and writes, block
+sizes, queue depths, etcd's log, and the page cache. Each figure is measured three times,
+with evidence that the disk itself was measured. It takes two minutes per directory;
+several directories are measured alternately. Nothing remains, even after kill -9.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.benchDisk(c.Context(), o, args)
 		},

@@ -23,10 +23,9 @@ func benchEtcdCommand(a *app) *cobra.Command {
 	var o benchEtcdOptions
 	c := &cobra.Command{
 		Use: "etcd", Short: "Check whether the disk of a running etcd is fast enough",
-		Long: `Reads the histograms that the etcd of this machine keeps of writing its log (fsync)
-and its database (commit), and says between which of their bounds the 99th percentile
-lies: since it was started, and while it is watched. Nothing is written, unless
---write-prefix says beneath which keys that may be done.`,
+		Long: `Reads the histograms of etcd on this machine for its log (fsync) and database (commit),
+and prints the bounds between which the 99th percentile lies, since etcd was started and
+while it is observed. Nothing is written unless --write-prefix allows it.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.benchEtcd(c.Context(), o)

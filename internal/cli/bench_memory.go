@@ -30,11 +30,10 @@ func benchMemoryCommand(a *app) *cobra.Command {
 	var noReserve bool
 	c := &cobra.Command{
 		Use: "memory", Short: "Measure the effect of huge pages and NUMA nodes",
-		Long: `Measures CPU time of the first touch of memory and of random reads in it: in pages
-of 4 KiB, in transparent huge pages requested by madvise, in reserved huge pages of
-2 MiB and 1 GiB, and on a machine with several nodes in memory of another node. Only
-mappings of its own are switched, never the machine. Huge pages are reserved through
-the journal during the measurement, and released, also after Ctrl-C or kill -9.`,
+		Long: `Measures the CPU time of the first access to memory and of random reads: in 4 KiB pages,
+transparent huge pages (madvise), reserved huge pages of 2 MiB and 1 GiB, and memory of
+another NUMA node. Only its own mappings are affected. Huge pages are reserved through the
+journal and released afterwards, also after Ctrl-C or kill -9.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.reserve = !noReserve

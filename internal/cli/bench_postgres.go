@@ -29,10 +29,10 @@ func benchPostgresCommand(a *app) *cobra.Command {
 	var o benchPostgresOptions
 	c := &cobra.Command{
 		Use: "postgres", Short: "Measure transactions and latency by clients, or list tables",
-		Long: `Runs pgbench against the PostgreSQL of this machine, in a database that it creates and
-drops again: a ladder of clients, with transactions a second and latency of each step.
-Not for a server in use: it is refused while other clients are connected. --tables runs
-nothing, and lists the largest tables of foreman, candlepin and pulpcore.`,
+		Long: `Runs pgbench against the PostgreSQL server of this machine, in a database that it creates
+and drops: transactions per second and latency for an increasing number of clients. Not
+for a server in use: it is refused while other clients are connected. --tables runs no
+benchmark, and lists the largest tables of foreman, candlepin and pulpcore.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.tables {

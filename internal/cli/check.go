@@ -52,20 +52,19 @@ func checkCommand(a *app) *cobra.Command {
 	var o checkOptions
 	c := &cobra.Command{
 		Use: "check [PLATFORM...]", Short: "Audit a machine, and find out why it is slow",
-		Long: `Asks the rules of the platforms, or of all that this machine is, and writes
-nothing. What cannot be read is unknown, and never passed. --output has, beside
-the usual, html (one page), sarif (2.1.0) and openmetrics (for the textfile
+		Long: `Checks the rules of the given platforms, or of all platforms found on this machine, and
+changes nothing. A rule whose inputs cannot be read is unknown, never passed. Further
+formats of --output: html (one page), sarif (2.1.0) and openmetrics (for the textfile
 collector of node_exporter).
 
-With --probe it also asks nginx, httpd and HAProxy whether they accept their files,
-and how they read them (nginx -T, httpd -t -D DUMP_CONFIG, haproxy -c). These checks
-create files and run Lua that a configuration names, so each runs as the user of its
-service, for 20 s at most, and sees a read-only machine without a network; nothing
-that it creates stays. With --url it asks a Puppet Server, by what stands in front of
-it, for what should be refused: about fifteen requests, all of them GET.
+With --probe it also runs the configuration checks of nginx, httpd and HAProxy (nginx -T,
+httpd -t -D DUMP_CONFIG, haproxy -c). They create files and run Lua that a configuration
+names, so each runs as the service's user, for at most 20 s, on a read-only machine
+without network; whatever it creates is removed. With --url it sends a Puppet Server about
+fifteen GET requests that it should refuse.
 
-Without PLATFORM it first measures for two seconds why this machine is slow, and who
-makes others wait: see --sample.`,
+Without PLATFORM it first measures for two seconds why this machine is slow, and which
+programs make others wait: see --sample.`,
 		Annotations: map[string]string{moreFormats: cliutil.AuditFormats},
 		RunE: func(c *cobra.Command, args []string) error {
 			o.sample.given = c.Flags().Changed("sample")

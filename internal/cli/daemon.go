@@ -29,10 +29,10 @@ func daemonCommand(a *app) *cobra.Command {
 	var o daemonOptions
 	c := &cobra.Command{
 		Use: "daemon", Short: "Keep the tuning in force at boot and for new devices", Args: cobra.NoArgs,
-		Long: `Brings the accepted selection into force and keeps it there, holds what an open
-descriptor has to hold, follows new devices, suspend and the schedule, and notices
-what fettle's other commands do. Values stay when it ends; what it holds ends with
-it. Without a selection it takes TuneD's preset or recommended profile.`,
+		Long: `Applies the selection and keeps it: it holds values that need an open descriptor, follows
+new devices, suspend and the schedule, and notices changes by other fettle commands. When
+it ends, values stay, except those that need the descriptor. Without a selection it uses
+TuneD's preset or recommended profile.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.daemon(c.Context(), o)
 		},

@@ -56,12 +56,11 @@ func fixCommand(a *app) *cobra.Command {
 	var o fixOptions
 	c := &cobra.Command{
 		Use: "fix [ID...]", Short: "Fix what check found (shows the plan, asks, can be undone)",
-		Long: `Shows what would make the rules pass, of the rules named or of all that have
-failed, and asks before it writes. What fettle writes can be undone with fettle
-undo. For what belongs to another tool it prints the entries, and the command
-that applies them; --write DIR writes them as files, with what keeps the values
-of the running kernel over a boot, and does so for a copy of a machine (--root)
-as well. After a change of a Satellite its own health check is run.`,
+		Long: `Shows the changes that make failed rules pass, all of them or those with the given IDs,
+and asks before it writes. fettle undo reverts what it wrote. Changes that belong to
+another tool are printed with the command that applies them; --write DIR writes them as
+files, with sysctl.d and tmpfiles.d files for the next boot, also for a recorded machine
+(--root). After a change on a Satellite its own health check is run.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.fix(c.Context(), args, o)
 		},

@@ -31,8 +31,8 @@ func importCommand(a *app) *cobra.Command {
 	var write string
 	c := &cobra.Command{
 		Use: "rhel6 DIR", Short: "Convert a tuned profile of RHEL 6",
-		Long: `Prints the profile and says of each line that is not taken over as written why.
-With --write the profile is written below DIR and can be tuned at once.`,
+		Long: `Prints the profile, and explains each line that could not be converted as written. With
+--write the profile is written below DIR, ready for fettle tune.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.importRHEL6(c.Context(), args[0], write) },
 	}

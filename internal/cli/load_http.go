@@ -20,17 +20,16 @@ func loadHTTPCommand(a *app) *cobra.Command {
 	var o loadHTTPOptions
 	c := &cobra.Command{
 		Use: "http URL...", Short: "Load HTTP servers at a fixed rate and measure latency",
-		Long: `Starts requests at a rate (--rate), along a ramp or in steps, whether the server
-answers or not, and measures from when each was meant to start: a stall is seen by every
-request that it delayed. With --connections N in place of a rate each of N connections
-sends the next request when it has its answer; --requests ends each after that many, as
-100 threads of 1000. The warm-up of a server is found and left out, and where this machine
-could not do what was asked of it that is reported. Servers other than this machine have
-to be allowed (--allow).
+		Long: `Starts requests at a rate (--rate), along a ramp or in steps, whether the server responds
+or not, and measures from the time at which each request was due: a stall counts for every
+request that it delayed. With --connections N instead of a rate, each of N connections
+sends the next request after the response to the last one; --requests limits their number.
+The warm-up of a server is detected and not counted. If this machine could not keep up,
+that is reported. Servers other than this machine must be allowed (--allow).
 
 --find-knee searches the highest rate at which the thresholds of --expect are met,
---observe looks at the servers meanwhile, --clients lets other machines generate the load,
-and --replay makes the requests of a log again, with the times between them.`,
+--observe records the servers' load, --clients generates the load on other machines, and
+--replay repeats the requests of a log with the times between them.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.recorded = recordedCommand(c, args)
 			if o.manifest {

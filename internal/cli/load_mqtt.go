@@ -19,12 +19,12 @@ func loadMQTTCommand(a *app) *cobra.Command {
 	var o loadMQTTOptions
 	c := &cobra.Command{
 		Use: "mqtt BROKER", Short: "Load an MQTT broker as hosts of remote execution",
-		Long: `Plays N hosts of pull-based remote execution (MQTT 3.1.1) against a broker, as
-mqtt://localhost:1883 or mqtts://localhost:8883: they connect at a rate, and each gets
-the notification of a job that Foreman's smart proxy sends. Measured are the hosts that the
-broker accepts, and when each is notified, or that it is not. With --pull URL the hosts fetch their jobs from
-URL/JOB and post their output to URL/JOB/update; each --setting of the proxy is a round of
-jobs. Servers other than this machine have to be allowed (--allow).`,
+		Long: `Simulates N hosts of pull-based remote execution (MQTT 3.1.1) against a broker, such as
+mqtt://localhost:1883 or mqtts://localhost:8883: they connect at a rate, and each receives
+the job notification that Foreman's smart proxy sends. It measures how many hosts the
+broker accepts, and when each is notified. With --pull URL the hosts fetch their jobs from
+URL/JOB and post the output to URL/JOB/update; each --setting of the proxy is one round of
+jobs. Servers other than this machine must be allowed (--allow).`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.recorded = recordedCommand(c, args)

@@ -15,9 +15,9 @@ import (
 func loadWorkerCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "worker", Short: "Generate load for a fettle on another machine",
-		Long: `Started by fettle load http --clients or --client-command. It does what comes in over its
-standard input, a message of JSON a line, and ends when that does. What it may load the
-other side has decided.`,
+		Long: `Started by fettle load http --clients or --client-command. It reads its orders from
+standard input, one JSON message per line, and ends with it. The other side has checked
+what it may load.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			err := fleet.Serve(c.Context(), os.Stdin, a.screen.Out, &load.Worker{Able: enoughFiles})

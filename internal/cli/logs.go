@@ -26,11 +26,11 @@ func logsCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "logs [FILE...]", Short: "Analyze request logs: who asked for what, what took long",
 		Long: `Reads logs of Apache, nginx, HAProxy, Envoy, Istio, Traefik, AWS load balancers, Puppet
-Server, PuppetDB, Foreman, Rails and JSON lines, also behind what syslog or a container
-runtime writes, plain or compressed (gzip, zstd, bzip2); of a directory all files; - is the standard input. The
-format is detected from the first lines, or read from the server's own configuration
-(--config, which also names the files), and printed. For each group of requests: how
-many, how long in sum and as a share of all, mean, standard deviation, extremes and
+Server, PuppetDB, Foreman, Rails and JSON lines, also with the prefix of syslog or a
+container runtime, plain or compressed (gzip, zstd, bzip2). A directory stands for all of
+its files, - for standard input. The format is detected from the first lines, or read from
+the server's configuration (--config, which also names the files), and printed. For each
+group of requests: count, total time and its share, mean, standard deviation, extremes and
 percentiles (within 0.8 %). Lines that are not requests are counted and shown.`,
 		Annotations: map[string]string{moreFormats: logsFormats},
 		RunE: func(c *cobra.Command, args []string) error {

@@ -21,11 +21,11 @@ func logsCompareCommand(a *app) *cobra.Command {
 	o := logsOptions{slowest: 0}
 	c := &cobra.Command{
 		Use: "compare BEFORE AFTER", Short: "Compare two logs: what became slower or faster",
-		Long: `BEFORE and AFTER are a log each, or a directory of logs. Each side is cut into 24 slices
-of time, and what these differ by says how sure a difference is: an interval of 95 %.
-The change of the mean of all requests is divided into that of their mix and that of
-the durations. What else changed between the two times no log knows: fettle prove
---live takes turns, and can tell.`,
+		Long: `BEFORE and AFTER are log files or directories of logs. Each side is divided into 24 slices
+of time, whose spread gives each difference an interval of 95 %. The change of the mean is
+split into a change of the mix of requests and a change of their durations. A log does not
+record what else changed between the two times: fettle prove --live alternates, and can
+tell.`,
 		Args: cobra.ExactArgs(2), Annotations: map[string]string{moreFormats: logsFormats},
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.logsCompare(c.Context(), o, args[0], args[1])

@@ -16,8 +16,8 @@ func logsMergeCommand(a *app) *cobra.Command {
 	var o logsOptions
 	c := &cobra.Command{
 		Use: "merge PART...", Short: "Merge the results of several machines, which --save wrote",
-		Long: `The result is exactly what reading all the logs at once would give. The parts have to be
-grouped alike.`,
+		Long: `The result is exactly that of reading all the logs at once. All parts must be grouped in
+the same way.`,
 		Args: cobra.MinimumNArgs(1), Annotations: map[string]string{moreFormats: logsFormats},
 		RunE: func(_ *cobra.Command, args []string) error { return a.logsMerge(o, args) },
 	}

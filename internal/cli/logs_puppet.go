@@ -24,12 +24,11 @@ func logsPuppetReportsCommand(a *app) *cobra.Command {
 	var access []string
 	c := &cobra.Command{
 		Use: "puppet-reports DIR", Short: "Show where the time of Puppet agent runs went",
-		Long: `Reads the reports that the server's store processor keeps: reportdir/NODE/TIME.yaml
-(/opt/puppetlabs/server/data/puppetserver/reports, Debian's
-/var/lib/puppetserver/reports), of Puppet 2.7 to 8; an agent's last_run_report.yaml
-too. It says how long the stages of the runs took, the types of resources, and the
-resources. With --access-log the server's log of requests is joined with them: how
-much of the time that nodes waited for their catalogs the server took.`,
+		Long: `Reads the reports of Puppet 2.7 to 8 that the server's store processor keeps,
+reportdir/NODE/TIME.yaml (/opt/puppetlabs/server/data/puppetserver/reports, on Debian
+/var/lib/puppetserver/reports), or an agent's last_run_report.yaml. It shows how long the
+stages of the runs, the types of resources and the resources took. With --access-log it
+also shows which part of the wait for catalogs was spent in the server.`,
 		Args: cobra.ExactArgs(1), Annotations: map[string]string{moreFormats: string(csvFormat)},
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.logsPuppetReports(c.Context(), o, args[0], access)

@@ -25,15 +25,15 @@ func proveCommand(a *app) *cobra.Command {
 	d := prove.Defaults(prove.Metric{Name: "time"})
 	c := &cobra.Command{
 		Use: "prove (--profile X | --set S=V | --plan FILE | --change-cmd APPLY --undo-cmd UNDO) (-- COMMAND... | --bench NAME | --live)", Short: "Prove by measurement that a change helps (A/B test)",
-		Long: `Runs the command again and again, with the change and without, in an random
-order: ABBA or BAAB. Background load cannot look like an effect. Each switch goes through the journal, and the machine is as it was
-when fettle ends, also by Ctrl-C or kill -9. The verdict is one of four: faster or
-slower, with an interval that holds at whatever moment one looks; no effect above
-the margin; cannot tell yet.
+		Long: `Runs the command repeatedly, with the change and without, in a random order (ABBA or BAAB),
+so that background load cannot look like an effect. Each switch goes through the journal,
+and the machine is restored when fettle ends, also after Ctrl-C or kill -9. The verdict is
+one of four: faster or slower, with an interval that is valid however often you look; no
+effect above the margin; cannot tell yet.
 
-With --live nothing is run: the change is switched on and off under the work that
-runs here anyway, window by window, and its logs, its Prometheus or the kernel's
-pressure tell the difference.`,
+With --live nothing is run: the change is switched on and off under the work that runs
+here anyway, in windows of time, and its logs, its Prometheus or the kernel's pressure
+figures are compared.`,
 		Annotations: map[string]string{moreFormats: string(benchfmtFormat)},
 		Args:        o.checkWork,
 		RunE: func(c *cobra.Command, args []string) (err error) {

@@ -31,10 +31,10 @@ func reportCommand(a *app) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use: "report [RUN...] --html FILE", Short: "Write measurements as one HTML page",
-		Long: `Writes one HTML page: the verdict in words, intervals, every sample in its order,
-curves, the settings that differed, and how to measure it again. A RUN is an ID or
-its beginning, or a file that fettle runs export wrote, here or on another machine;
-without one it is the run that began last.`,
+		Long: `Writes one HTML page: the verdict in words, intervals, every sample in its order, curves,
+the settings that differed, and how to repeat the measurement. RUN is an ID, its
+beginning, or a file of fettle runs export, from this or another machine; the default is
+the last run.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case file == "":

@@ -25,7 +25,7 @@ type RuleList struct {
 	Evidence []*rule.Evidence `json:"evidence"`
 }
 
-const idsHelp = `Without an ID of all rules. An ID may be a pattern, in quotes: 'S*'. A FILE of
+const idsHelp = `The default is all rules. An ID may be a quoted pattern: 'S*'. A FILE of
 rules (with ".yaml" at the end) need not be where the administrator's are: it is
 read as if it were, in the place of one of that name.`
 

@@ -17,10 +17,10 @@ func runsCompareCommand(a *app) *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use: "compare A B", Short: "Compare two runs of one machine",
-		Long: `Compares run B with run A, series by series, and names the settings that differ. Of
-two experiments it compares the effects. Two runs that were measured one after the
-other are a weak design, which is said: what else changed meanwhile counts as a
-difference. A and B are IDs, their beginnings, or files.`,
+		Long: `Compares run B with run A, series by series, and names the settings that differ. Of two
+experiments it compares the effects. Runs measured one after the other are a weak design,
+which is reported: anything else that changed in between counts as a difference. A and B
+are IDs, their beginnings, or files.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			limit, _ := unit.ParsePercent(margin) // cliutil.Percent has validated it

@@ -15,10 +15,10 @@ const benchfmtFormat ui.Format = "benchfmt"
 func runsExportCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "export RUN...", Short: "Export records of runs, or their samples for benchstat",
-		Long: `Writes records as they are kept, one after the other, byte for byte: fettle report and
-fettle runs show and compare read such a file, also on another machine, and refuse
-one that was changed. --output benchfmt writes the samples for benchstat. A RUN is an
-ID or its beginning, or a file.`,
+		Long: `Writes records as they are stored, one after the other, byte for byte. fettle report, runs
+show and runs compare read such a file, also on another machine, and refuse a modified
+one. --output benchfmt writes the samples for benchstat. RUN is an ID, its beginning, or a
+file.`,
 		Args:        cobra.MinimumNArgs(1),
 		Annotations: map[string]string{moreFormats: string(benchfmtFormat)},
 		RunE: func(c *cobra.Command, args []string) error {

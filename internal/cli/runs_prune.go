@@ -40,9 +40,9 @@ func runsPruneCommand(a *app) *cobra.Command {
 	o := pruneOptions{keep: -1}
 	c := &cobra.Command{
 		Use: "prune (--keep N | --older-than TIME | --cut-off)", Short: "Remove records of runs (shows them first)",
-		Long: `Removes records: all but the newest (--keep), those that ended long ago (--older-than),
-those of runs that were cut off and will not be resumed (--cut-off). They are
-shown first. A run that is under way is never removed.`,
+		Long: `Removes records: all but the newest (--keep), old ones (--older-than), or those of
+interrupted runs that will not be resumed (--cut-off). They are shown first. A run in
+progress is never removed.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			f := c.Flags()

@@ -43,12 +43,12 @@ func scheduleCommand(a *app) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use: "schedule", Short: "Switch profiles on a calendar",
-		Long: `A schedule is a state: the entry whose last moment is the latest holds, also after
-a boot in between and after the clock was set. fettle's daemon keeps it. A profile
-that is selected by hand holds until the next entry begins.
+		Long: `The entry that began last applies, also after a reboot and after the clock was set.
+fettle's daemon applies it. A profile selected by hand applies until the next entry
+begins.
 
-Calendars are as in systemd.time(7): [weekdays] [date] [time], such as
-"Mon-Fri 08:00", "*-*-01 00:00", "Sat,Sun", "*:0/30", "daily".`,
+Calendars are as in systemd.time(7): [weekdays] [date] [time], such as "Mon-Fri 08:00",
+"*-*-01 00:00", "Sat,Sun", "*:0/30", "daily".`,
 		Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return a.scheduleList(file) },
 	}

@@ -37,21 +37,20 @@ var sizes = []struct {
 }{
 	{
 		"satellite", "Size a Satellite or Foreman server and its Capsules",
-		`Says what a Satellite needs for its hosts, what the installer is told, and what
-differs from the installation size. Puma gets no more workers than were measured
-to be of use, in addition to what the installer's formula gives. What it writes has
-neither failures nor warnings under fettle check satellite.
+		`Calculates what a Satellite or Foreman server needs for its hosts, the installer's
+options, and what differs from the installation size. Puma gets no more workers than
+measurements justify. Files that it writes pass fettle check satellite without failures or
+warnings.
 
-A Capsule is NAME[,hosts=N][,downloads=N][,rex=N]: the hosts that it serves,
-those that download at once, and those of one remote execution job.`,
+A Capsule is NAME[,hosts=N][,downloads=N][,rex=N]: the hosts that it serves, those that
+download at once, and those of one remote execution job.`,
 		func() sizing.Request { return satellite.New() },
 		nil, nil,
 	},
 	{
 		"openshift", "Size an OpenShift cluster: nodes, networks, storage",
-		`Says what a cluster needs for so many pods, or a table of applications, with the
-figures of a version's documents: --version 4.4 has those of its own time. Says
-too which tested maximum is met first.
+		`Calculates what a cluster needs for a number of pods, or a table of applications, with the
+figures of that version's documents, and which tested maximum is reached first.
 
 The table of applications (--apps) is a list:
 
@@ -62,8 +61,8 @@ The table of applications (--apps) is a list:
 	},
 	{
 		"postgresql", "Size a PostgreSQL server: memory, workers, log",
-		`Says what a PostgreSQL server is told for so many connections. --ram and --cpus are
-those of this machine by default, and the answer says so.`,
+		`Recommends PostgreSQL settings for a number of connections. --ram and --cpus default to
+those of this machine, which is reported.`,
 		func() sizing.Request { return server.NewPostgreSQL() },
 		map[string]machineFigure{"ram": memoryHere, "cpus": cpusHere}, nil,
 	},
@@ -79,38 +78,34 @@ those of this machine by default, and the answer says so.`,
 	},
 	{
 		"puppet", "Size a Puppet Server from its log: JRubies, heap, cache",
-		`Reads a log of requests and the server's configuration, of this machine or of the one
-that --root names, and says in this order: whether catalogs should carry the metadata of
-files (static catalogs), whether a cache in front of the server pays, and how many
-interpreters and how much memory the rest takes. What pays it writes: the scripts for a
-git-backed version of the code, the configuration of nginx or Apache httpd with TLS and
-client certificates together with the server's own on the loopback, and the server's own
-memory. Where none of it pays it says so, with the figures of the log.`,
+		`Reads an access log and the server's configuration, of this machine or of --root, and
+decides in this order: whether catalogs should contain file metadata (static catalogs),
+whether a cache in front of the server pays, and how many JRuby interpreters and how much
+memory the rest needs. It writes the files of what pays: scripts for static catalogs, the
+configuration of nginx or Apache httpd with TLS and client certificates, the server's own
+on the loopback, and its memory. If nothing pays, it reports that with the log's figures.`,
 		func() sizing.Request { return puppet.New() },
 		map[string]machineFigure{"ram": memoryHere, "cpus": cpusHere}, gatherPuppet,
 	},
 	{
 		"httpd", "Size Apache httpd from its log: processes, threads",
-		`Says how many processes and requests httpd is to have for what its log has at work at a
-time. Its module, its layout and what it has now are those of this machine, or of the one
-that --root names, by default.`,
+		`Calculates processes and threads of httpd for the concurrent requests in its log. Module,
+layout and current values default to those of this machine, or of --root.`,
 		func() sizing.Request { return server.NewHTTPD() },
 		nil, gatherHTTPD,
 	},
 	{
 		"router", "Size HAProxy or OpenShift's router from its log",
-		`Says how many connections, threads, routers and which timeouts a router is to have for
-what its log has.`,
+		`Calculates connections, threads, routers and timeouts for the requests in the log.`,
 		func() sizing.Request { return server.NewRouter() },
 		map[string]machineFigure{"ram": memoryHere, "cpus": cpusHere}, gatherRouter,
 	},
 }
 
 // aboutSizes explains the units of a size.
-const aboutSizes = `The units of a size are powers of 1024, GB as well as GiB: 64GB of memory are
-64GiB, as it is sold, and as PostgreSQL and the kernel count. Room on disks alone
-(--disk of a Satellite) has GB and TB of powers of 1000, as disks are sold. The
-first line of the answer says what was understood.`
+const aboutSizes = `Units of a size are powers of 1024, GB as well as GiB: 64GB of memory are 64GiB, as
+PostgreSQL and the kernel count. Only disk space (--disk of satellite) uses powers of 1000
+for GB and TB.`
 
 type sizeOptions struct {
 	write string

@@ -22,9 +22,9 @@ type UndoResult struct {
 func undoCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "undo [TRANSACTION...]", Short: "Restore all values from before fettle, or undo one change",
-		Long: `Without a number: back to the state before fettle's first transaction that still
-stands. With a number: takes back that transaction; values that a later one has
-set stay. A value that another program has changed since is kept and named.`,
+		Long: `Without a number it restores the state before fettle's first transaction that is not yet
+undone. With a number it undoes that transaction; values that a later one has set stay. A
+value that another program has changed since is kept and named.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			ids := make([]int, len(args))
 			for i, s := range args {

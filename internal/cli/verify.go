@@ -17,10 +17,9 @@ func verifyCommand(a *app) *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use: "verify [PROFILE...]", Short: "Check that every tuned value is still in force",
-		Long: `Reads every value of the selection again, and those that were set one by one
-in addition (tune --set, fix). Exit code 3 unless each one is in force, or there is a
-reason why it is not (unsupported here, overridden by an administrator's file,
-kept, refused).`,
+		Long: `Reads every value of the selection again, and those that were set separately (tune --set,
+fix). The exit code is 3 unless each value is in force, or there is a reason why it is not:
+unsupported here, overridden by an administrator's file, kept, refused.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.verify(c.Context(), args, all) },
 	}
 	c.Flags().BoolVarP(&all, "all", "a", false, "also list values that do not change")

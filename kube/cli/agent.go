@@ -45,18 +45,16 @@ func agentCommand(a *app) *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use: "agent", Short: "Run the agent of a node (runs in the cluster)", Args: cobra.NoArgs,
-		Long: `Runs in the cluster, in a pod on each node that has the node's root mounted and
-shares its network, processes and IPC. It applies what the Profile object of its
-node names, through the journal of fettle on the node, and says in the object's
-status what came of it. Values stay when it ends; they go back when the node is to
-have no profile any more, when the agent's DaemonSet is deleted (--daemonset), or
-with --uninstall, which is run on the node once no agent runs there. Where the
-kubelet has settings of the cluster's still it gives these back too, with a drain
-where one is needed: for that it has to reach the cluster, as an administrator
-(--kubeconfig). Exit code 7 if only the values could be given back.
+		Long: `Runs in the cluster, in a pod on each node, with the node's root mounted and its network,
+process and IPC namespaces. It applies the Profile object of its node through fettle's
+journal, and reports the result in the object's status. Values stay when it ends; they are
+restored when the node has no profile any more, when the agent's DaemonSet is deleted
+(--daemonset), or with --uninstall, which is run on the node once no agent runs there.
+Settings of the kubelet are restored too, with a drain if needed: for that it must reach
+the cluster as an administrator (--kubeconfig). Exit code 7 if only values were restored.
 
-Where the cluster has KubeletPools it also changes the settings of the node's
-kubelet, when the NodeKubelet object of its node says that it is the node's turn.`,
+In clusters with KubeletPools it also changes the kubelet's settings, when the NodeKubelet
+object of its node says that it is the node's turn.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.agent(c.Context(), o) },
 	}
 	f := c.Flags()

@@ -42,24 +42,22 @@ func checkCommand(a *app) *cobra.Command {
 	var o checkOptions
 	c := &cobra.Command{
 		Use: "check", Short: "Audit a running cluster, or a must-gather",
-		Long: `Reads a running cluster and holds it against the rules of the catalogue: etcd
-(quota, fragments, leader, and by their buckets its disk and the round trips between
-its members), the flags of the control plane, the number of objects against their maximums, the size of its network,
-the settings of each kubelet, the volumes of registry, monitoring, logging, etcd and
-databases, machine sets and the checks of their health; on OpenShift also its
-configuration. It writes nothing. What cannot be read is unknown, and never passed.
+		Long: `Audits a running cluster: etcd (quota, fragmentation, leader, disk and network latency by
+its histograms), the flags of the control plane, the number of objects against tested maximums, network sizes, kubelet
+settings, volumes of registry, monitoring, logging, etcd and databases, machine sets and
+health checks; on OpenShift also its configuration. It changes nothing. A rule whose
+inputs cannot be read is unknown, never passed.
 
-etcd is asked where the cluster shows its members: in the pods of kubeadm, k3s, RKE2 and
-OpenShift, or the API server's own options; elsewhere --etcd-endpoints names all of them.
-It tells only those with a certificate of its authority, which is never looked for in
-secrets: --etcd-cacert, --etcd-cert and --etcd-key name files, as those that the API
-server itself is started with.
+etcd's members are found in the pods of kubeadm, k3s, RKE2 and OpenShift, or in the API
+server's options; elsewhere --etcd-endpoints names all of them. etcd answers only clients
+with a certificate of its CA, which is never read from secrets: --etcd-cacert, --etcd-cert
+and --etcd-key name files, such as those of the API server.
 
-With --defragment it does not audit, but compacts etcd's history and writes the
-databases of its members anew, one after the other and the leader last, where enough
-of them is free. It shows what it would do, and asks.
+With --defragment it does not audit, but compacts etcd's history and defragments members
+with enough free space, one after the other and the leader last. It shows the plan first,
+and asks.
 
---output has, in addition to the usual, html (one page), sarif (2.1.0) and openmetrics.`,
+Further formats of --output: html (one page), sarif (2.1.0) and openmetrics.`,
 		Args: cobra.NoArgs, Annotations: map[string]string{moreFormats: cliutil.AuditFormats},
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.defrag.check(c.Flags().Changed); err != nil {

@@ -13,11 +13,11 @@ import (
 // objects by the cluster. Without a cluster there is no suggestion, and no error text.
 func TestCompletion(t *testing.T) {
 	kubeconfig := api(t, map[string]string{
-		"/api/v1/nodes":                   `{"items":[{"metadata":{"name":"worker-1"}},{"metadata":{"name":"worker-2"}}]}`,
-		"/api/v1/namespaces":              `{"items":[{"metadata":{"name":"shop"}}]}`,
-		"/api/v1/namespaces/default/pods": `{"items":[{"metadata":{"name":"web-0"}}]}`,
-		machinePath + "machinesets":          `{"items":[{"metadata":{"name":"workers-a"}}]}`,
-		machinePath + "machinehealthchecks":  `{"items":[{"metadata":{"name":"workers"}}]}`,
+		"/api/v1/nodes":                     `{"items":[{"metadata":{"name":"worker-1"}},{"metadata":{"name":"worker-2"}}]}`,
+		"/api/v1/namespaces":                `{"items":[{"metadata":{"name":"shop"}}]}`,
+		"/api/v1/namespaces/default/pods":   `{"items":[{"metadata":{"name":"web-0"}}]}`,
+		machinePath + "machinesets":         `{"items":[{"metadata":{"name":"workers-a"}}]}`,
+		machinePath + "machinehealthchecks": `{"items":[{"metadata":{"name":"workers"}}]}`,
 	})
 	state := t.TempDir()
 	if _, err := (loadrun.Store{Dir: state}).Create(&loadrun.StoredRun{ID: "20261128-140000-123"}, loadrun.Header{}); err != nil {

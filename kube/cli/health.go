@@ -66,11 +66,10 @@ type ClusterCheck struct {
 func healthCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "health [CHECK]...", Short: "Explain MachineHealthChecks and pending remediation",
-		Long: `health reads the MachineHealthChecks (machine.openshift.io/v1beta1) of a namespace,
-or those that are named, and says what each makes of its machines now: who is
-unhealthy and why, the arithmetic of maxUnhealthy, who else is at work on the same
-machines, and what remediation waits for. Checks of Cluster API are explained. It
-changes nothing, and needs no operator.`,
+		Long: `Explains the MachineHealthChecks (machine.openshift.io/v1beta1) of a namespace, all or the
+named ones: which machines are unhealthy and why, the arithmetic of maxUnhealthy, other
+controllers of the same machines, and what remediation waits for. Checks of Cluster API
+are explained too. It changes nothing, and needs no operator.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: a.reading(a.health),
 	}

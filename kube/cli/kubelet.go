@@ -39,13 +39,12 @@ func kubeletCommand(a *app) *cobra.Command {
 	}
 	plan := &cobra.Command{
 		Use: "plan FILE", Short: "Show what KubeletConfig objects would change on nodes",
-		Long: `Reads the KubeletConfig and KubeletPool objects of FILE ("-" is standard input),
-those of the cluster with them, its nodes with their pods, what each kubelet
-runs with (/configz, by way of the API server), and what its agent has said. Of two objects of one
-name that of FILE counts. Nothing is changed.
+		Long: `Reads the KubeletConfig and KubeletPool objects of FILE (- for standard input), the
+cluster's own objects, nodes and pods, the configuration of each kubelet (/configz through
+the API server), and the agents' reports. An object of FILE replaces the cluster's object
+of the same name. Nothing is changed.
 
-The exit code is 4 where something of it would be refused, and 1 where that is not
-known of a node, because its kubelet could not be read.`,
+Exit code 4 if a change would be refused, 1 if a kubelet could not be read.`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.reading(func(ctx context.Context, args []string) error { return a.kubeletPlan(ctx, args[0]) }),
 	}

@@ -55,9 +55,9 @@ func loadCommand(a *app) *cobra.Command {
 	o := &loadOptions{}
 	c := &cobra.Command{
 		Use: "load", Short: "Load a cluster with many objects, measure, clean up",
-		Long: `Reads files of OpenShift's Cluster Loader, jobs of kube-burner, or without a file a load
-of its own, and makes the objects. Each is written into a journal, so that
-a run that was killed can be gone on with (resume), and be taken back exactly (undo).`,
+		Long: `Reads files of OpenShift's Cluster Loader, jobs of kube-burner, or without a file a small
+load of its own, and creates the objects. Each is recorded in a journal, so that an
+interrupted run can be resumed, and its objects be removed exactly (undo).`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		Args: cliutil.KnownVerb,
 	}

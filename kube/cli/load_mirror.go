@@ -42,10 +42,10 @@ type MirrorCount struct {
 func (a *app) loadMirrorCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use: "mirror [NAMESPACE]...", Short: "Write a load with the objects of existing namespaces",
-		Long: `Reads the objects of namespaces (default all but the system's own) and writes a load of
-as many, as large and with as many pods, which run asks for. Names, values, images,
-commands and selectors are left where they are, and of secrets no more than the metadata
-is asked for. Nothing is changed in the cluster.`,
+		Long: `Reads the objects of namespaces (default all but the system's own) and writes a load with
+as many objects, of the same sizes and with as many pods. Names, values, images, commands
+and selectors are not copied, and of secrets only the metadata is read. Nothing is changed
+in the cluster.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.loadMirror(c.Context(), o, args) },
 	}
 	c.Flags().StringVar(&o.write, "write", "", "directory for the load; existing files are not overwritten")

@@ -71,8 +71,8 @@ func (a *app) loadCompareCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use: "compare A B", Short: "Compare two runs of a load, with intervals",
 		Long: `Compares run B with run A, series by series, with intervals, and names what else differs.
-A and B are runs, or files with their records. Two runs that were measured one after the
-other are a weak design, which is said; fettle prove measures both sides by turns.`,
+A and B are runs, or files with their records. Runs measured one after the other are a
+weak design, which is reported; fettle prove alternates between both sides.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error { return a.loadCompare(o, args[0], args[1]) },
 	}

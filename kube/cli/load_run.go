@@ -23,11 +23,10 @@ import (
 func (a *app) loadRunCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use: "run [FILE]", Short: "Run a load, and measure how the cluster handles it",
-		Long: `Makes the objects of a load in their order ("-" is standard input). Without a file it
-is a small load of its own, which is removed at the end (unless --keep). Ctrl-C ends the run
-and takes back what it has made (unless --keep). A run that was killed is gone on with
-by resume, or taken back by undo. Without --slo it is judged by Kubernetes' own
-objectives. Without a file it is the built-in load, which is removed at its end.`,
+		Long: `Creates the objects of a load in their order (- for standard input). Without a file it
+runs a small load of its own, which is removed at the end. Ctrl-C ends the run and removes
+its objects; --keep keeps them. A run that was killed can be resumed, or removed by undo.
+Without --slo it is judged by Kubernetes' own objectives.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.loadRun(c.Context(), o, args)
@@ -43,8 +42,9 @@ objectives. Without a file it is the built-in load, which is removed at its end.
 func (a *app) loadResumeCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use: "resume [RUN]", Short: "Resume a run that was interrupted",
-		Long: `Makes the objects that a run's journal does not have. Ctrl-C removes nothing: what stands
-stays, for the next resume, or for undo. Its gates are those of the run, and --slo's.`,
+		Long: `Creates the objects that are missing in the journal of a run (default the last run).
+Ctrl-C removes nothing: existing objects stay, for the next resume or for undo. Its gates
+are those of the run, and of --slo.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.loadResume(c.Context(), o, args)

@@ -67,22 +67,20 @@ func operatorCommand(a *app) *cobra.Command {
 	machines := operator.HealthOptions{Namespaces: []string{machine.Namespace}}
 	c := &cobra.Command{
 		Use: "operator", Short: "Run the operator (runs in the cluster)",
-		Long: `operator decides which profile each node gets, by the Tuned objects of its
-namespace, and writes it into a Profile object named like the node, which the
-node's agent applies. It runs until it is ended.
+		Long: `Decides which profile each node gets, by the Tuned objects of its namespace, and writes it
+into a Profile object named like the node, which the node's agent applies.
 
-It also takes the settings that KubeletConfig objects want to the nodes of
-KubeletPools, as many at a time as the pool lets be unavailable, and stops after
-the first failure. The NodeKubelet object of a node tells its agent.
+It also rolls out the settings of KubeletConfig objects to the nodes of KubeletPools, as
+many at a time as the pool lets be unavailable, and stops after the first failure. The
+NodeKubelet object of a node tells its agent when it may start.
 
-Where another controller has these objects already it writes nothing and says
-which one it is, unless it is told to take them over (--adopt).
+If another controller manages these objects it writes nothing and names that controller,
+unless --adopt takes them over.
 
-Where there are MachineHealthChecks (machine.openshift.io/v1beta1), and its
-account may read them (kubectl apply -k kube/deploy/machines), it remedies machines by
-them: one at a time over all checks, never those of the control plane unless that
-is allowed, and none while a roll-out of the kubelet's settings, a scale or an
-upgrade runs.`,
+With MachineHealthChecks (machine.openshift.io/v1beta1), and if its account may read them
+(kubectl apply -k kube/deploy/machines), it remediates machines: one at a time over all
+checks, never those of the control plane unless that is allowed, and none during a rollout
+of kubelet settings, a scale or an upgrade.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil

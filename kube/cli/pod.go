@@ -242,10 +242,10 @@ func podRecordCommand(a *app) *cobra.Command {
 	var name string
 	c := &cobra.Command{
 		Use: "record DIR", Short: "Record a node for pod explain (run on the node)",
-		Long: `Writes what a prediction needs to know of a node into a new directory: its
-topology, the configuration of its kubelet, what the kubelet's managers hold, its
-devices, and of its pods names, resources and phase. It runs on the node, as root.
-Elsewhere, pod explain --state DIR reads the directory.`,
+		Long: `Writes what a prediction needs into a new directory: the node's topology, the
+configuration of its kubelet, the state of the kubelet's managers, its devices, and of its
+pods names, resources and phase. It runs on the node, as root. Elsewhere,
+pod explain --state DIR reads the directory.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.snapshot(c.Context(), name, o, false)

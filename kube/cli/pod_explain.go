@@ -34,16 +34,14 @@ func podExplainCommand(a *app) *cobra.Command {
 	var o podExplainOptions
 	c := &cobra.Command{
 		Use: "explain FILE", Short: "Predict whether a node admits a pod, and on which CPUs",
-		Long: `Predicts what the kubelet of a node does with a pod: its class, what the CPU,
-memory and device managers answer to the topology manager, how that is merged,
-the verdict with the kubelet's word for it, the CPUs of each container, the rules
-of huge pages; and what to change. FILE is a manifest with a Pod or with
-something that makes pods; "-" is standard input. Nothing is changed anywhere.
+		Long: `Predicts what the kubelet of a node does with a pod: its QoS class, the hints of the CPU,
+memory and device managers, how the topology manager merges them, the verdict, the CPUs of
+each container, huge pages, and what to change. FILE is a manifest with a Pod or with
+something that creates pods; - is standard input. Nothing is changed.
 
-It runs on the node, as root: the API does not have what the kubelet's managers
-hold. Elsewhere it reads what pod record wrote there: --state DIR. Without any
-kubeconfig it decides on the node from the kubelet's own file, and reports what it did
-not consider.`,
+It runs on the node, as root: the API does not have the state of the kubelet's managers.
+Elsewhere it reads what pod record wrote there: --state DIR. Without any kubeconfig it
+decides on the node from the kubelet's own file, and reports what it did not consider.`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.reading(func(ctx context.Context, args []string) error { return a.podExplain(ctx, args[0], o) }),
 	}

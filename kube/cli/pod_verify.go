@@ -20,14 +20,13 @@ func podVerifyCommand(a *app) *cobra.Command {
 	var o machineOptions
 	c := &cobra.Command{
 		Use: "verify POD", Short: "Verify the CPUs of a running pod (run on the node)",
-		Long: `Looks at a pod on its node: its class, the CPUs that the kubelet's CPU manager
-holds for its containers, those of their control groups (version 1 or 2), those
-that each of their threads may run on, who else may run there, by which formula
-their CPU weights were written and what share of the CPUs that is, and what is
-left for other pods. It runs on the pod's node, as root, and sees all processes there;
-in a pod of that node it needs hostPID and the node's root (--root /host).
+		Long: `Verifies a pod on its node: its QoS class, the CPUs that the kubelet's CPU manager holds
+for its containers, those of their control groups (version 1 or 2) and of each thread,
+what else may run there, the CPU weights and their share of the CPUs, and what is left for
+other pods. It runs on the pod's node, as root, and needs to see all processes; in a pod
+of that node it needs hostPID and the node's root (--root /host).
 
-Exit code 3 if the pod has not what it was promised.`,
+Exit code 3 if the pod does not have what it was promised.`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.reading(func(ctx context.Context, args []string) error { return a.podVerify(ctx, args[0], o) }),
 	}

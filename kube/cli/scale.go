@@ -77,16 +77,15 @@ func scalePlanCommand(a *app) *cobra.Command {
 	var o scaleOptions
 	c := &cobra.Command{
 		Use: "plan MACHINESET... (--to N | --roll)", Short: "Show the steps of scaling, and change nothing",
-		Long: `Plans how machine sets (machine.openshift.io/v1beta1) come to N machines together.
-Up: in batches, zones kept even, each no larger than a MachineHealthCheck with
-maxUnhealthy bears without closing remediation, since machines that have not
-joined count as unhealthy. Down: machines that serve no pods first (what was asked
-for and has not come), in steps of their own that drain nothing, with the time that evictions take, the disruption budgets that stand in the way, and never the
-last machines that routers run on. With --roll every machine is made anew, as an
-edited machine set wants it that concerns machines that exist: new ones first,
-then as many old ones go. It changes nothing.
+		Long: `Plans how machine sets (machine.openshift.io/v1beta1) reach N machines together. Up: in
+batches, with zones kept even, none larger than MachineHealthChecks with maxUnhealthy
+tolerate, since machines that have not joined count as unhealthy. Down: machines that
+serve no pods first, then in batches, with the time of evictions and the disruption
+budgets in the way, and never the last machines that routers run on. With --roll every
+machine is replaced, as after an edit of a machine set: new ones first, then as many old
+ones are removed. It changes nothing.
 
-Exit code 4 if something is in the way, 1 if what would go is not known.`,
+Exit code 4 if something is in the way, 1 if the result cannot be determined.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, sets []string) error {
 			if err := o.check(c); err != nil {

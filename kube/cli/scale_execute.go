@@ -36,21 +36,18 @@ func scaleExecuteCommand(a *app) *cobra.Command {
 	var o scaleOptions
 	c := &cobra.Command{
 		Use: "execute MACHINESET... (--to N | --roll)", Short: "Scale machine sets in batches, or replace all machines",
-		Long: `Shows the plan, asks, and carries it out step after step: it waits until the
-machines of a batch have joined and are Ready before the next begins; on the way
-down it drains the nodes of a batch itself, by the eviction API, which keeps
-disruption budgets, before their machine sets get fewer replicas. What it waits for,
-and until when, it says at once and every half minute. It stops at the first batch
-that fails and names what has not come: machines that have been asked for stay, and
-nodes whose machines do not go take pods again. Fewer machines (--to) takes back
-first what has not come; it has nothing to drain.
+		Long: `Shows the plan, asks, and carries it out step by step: it waits until the machines of a
+batch have joined and are Ready before the next one. When scaling down it drains the nodes
+of a batch itself, by the eviction API, which respects disruption budgets, before the
+machine sets are reduced. It reports every half minute what it waits for. It stops at the
+first batch that fails: requested machines stay, and nodes whose machines remain are
+schedulable again.
 
-After Ctrl-C, or where it was killed, the same call goes on: what has been done is
-seen from the machine sets and machines. While it runs, the operator remedies no
-machines, and no other process can scale.
+After Ctrl-C, or if it was killed, the same call continues from the state of the machine
+sets. While it runs, the operator remediates no machines, and no other process can scale.
 
-Exit code 4 if something is in the way or the question is not confirmed, 7 if a
-part has been done, 75 if another process scales, 130 after Ctrl-C if the sets are as before.`,
+Exit code 4 if something is in the way or the answer was not yes, 7 if a part was done, 75
+if another process scales, 130 after Ctrl-C if the sets are as before.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, sets []string) error {
 			if err := o.check(c); err != nil {

@@ -36,19 +36,16 @@ func statusCommand(a *app) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use: "status [NODE]...", Short: "Show the wanted and the active profile of each node",
-		Long: `status says of each node, or of those that are named, which profile it is to have,
-which one its agent says is in force, the rule that chose it, and the values that
-do not hold; of nodes that are named also the last switches: when, from which profile
-to which, by whom and why, as the journal of the node has them. Where no agent runs, what
-is said of a node is what its agent said last, and the node does not count as ok; who may
-not list pods of the namespace is not told that. Where the operator has left no word about
-a rule, it is what the rules say now; --allow and --pod-labels are then those of the
-operator.
+		Long: `Shows for each node, or the named ones, the wanted profile, the active one, the rule that
+chose it, and the values that are not in force; for named nodes also the last switches,
+from the node's journal. Without a running agent it shows the agent's last report, and the
+node does not count as ok. Without the operator's report about a rule, the rules are
+evaluated here; --allow and --pod-labels must then be those of the operator.
 
-With --file it reads Tuned objects of FILE ("-" is standard input) next to those of the
-cluster, of two with one name that of FILE, and shows which profile each node would
-get if FILE were applied. Nothing is changed. The exit code is 4 where an object of FILE
-would not be valid, or would hold a node without its profile.`,
+With --file it adds the Tuned objects of FILE (- for standard input), which replace the
+cluster's objects of the same name, and shows which profile each node would get. Nothing
+is changed. Exit code 4 if an object of FILE is invalid, or leaves a node without its
+profile.`,
 		RunE: a.reading(func(ctx context.Context, names []string) error {
 			if file != "" {
 				return a.statusOfFile(ctx, d, file, names)

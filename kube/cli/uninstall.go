@@ -37,20 +37,19 @@ func uninstallCommand(a *app) *cobra.Command {
 	var o uninstallOptions
 	c := &cobra.Command{
 		Use: "uninstall", Short: "Restore all nodes before fettle is deleted",
-		Long: `Shows what the nodes have of fettle's, asks, and has operator and agents give it
-back: the values of profiles at once, the settings of kubelets as they have come, by
-the slots of their pools, with drains where these are needed. It waits until the last
-node has said that it is done. After that nothing is lost with
+		Long: `Shows what fettle has changed on the nodes, asks, and has operator and agents restore it:
+values of profiles at once, settings of kubelets one after the other by the slots of their
+pools, with drains where needed. It waits until the last node is done. After that this
+loses nothing:
 
     kubectl delete -k kube/deploy
 
-It sets managementState of the Tuned object default and of all KubeletPools to
-Removed; KubeletConfig objects stay as they are. After Ctrl-C nodes go on being given
-back, and the same call goes on waiting; with managementState Managed they get their
-settings again.
+It sets managementState of the Tuned object default and of all KubeletPools to Removed;
+KubeletConfig objects stay as they are. After Ctrl-C nodes continue to be restored, and
+the same call waits again; with managementState Managed they get their settings again.
 
-Exit code 1 if a node failed or time was over, 4 if something is in the way or the
-question is not confirmed.`,
+Exit code 1 if a node failed or the time is over, 4 if something is in the way or the
+answer was not yes.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.uninstall(c.Context(), o)
