@@ -86,8 +86,8 @@ func TestEveryValueHasASource(t *testing.T) {
 // TestSourcesAreListed holds README.md's table against the comments.
 func TestSourcesAreListed(t *testing.T) {
 	listed := []string{
-		"Skinner, ", "RHEL 6 Power Management Guide, ", "RHEL 7 Performance Tuning Guide, ", "Satellite 6.12 Tuning Guide ",
-		"OpenShift 4.4 Scalability and Performance ", "TuneD 2.28 ", "SAP Note ", "S. Thomas, ", "PowerTOP, ", "hdparm(8), ",
+		"Red Hat Linux Performance (Skinner), ", "RHEL 6 Power Management Guide, ", "RHEL 7 Performance Tuning Guide, ", "Satellite 6.12 Tuning Guide, ",
+		"OpenShift 4.4 Scalability and Performance, ", "TuneD 2.28 ", "SAP Note ", "S. Thomas, ", "PowerTOP, ", "hdparm(8), ",
 		"vm.rst", "kernel.rst", "net.rst", "ip-sysctl.rst", "intel_pstate.rst", "cpufreq.rst", "transhuge.rst",
 		"hugetlbpage.rst", "switching-sched.rst", "bfq-iosched.rst", "laptop-mode.rst", "powersave.rst of sound",
 		"sysfs-platform_profile.rst", "libata", "kernel-parameters.txt", "workqueue.rst", "machinecheck.rst", "ksm.rst", "sched-rt-group.rst",

@@ -164,7 +164,7 @@ func TestCatalogueTable(t *testing.T) {
 
 Every id of the guidance, what it is here, where it lives (below rules/) and what holds it. A rule judges a machine; a table is what rules and sizes look figures up in; evidence is a measurement of a source that explains them; a reminder is what no program can check. ` + "`fettle rules show ID`" + ` prints each with its sources.
 
-The documents that the sources name: 000 Tuning Performance of Red Hat Satellite 6.12; 001 the disk speed that Satellite needs; 002 OpenShift Container Platform 4.4, Scalability and performance; 003 Puppet server log analysis and caching; 004 performance tuning of Red Hat Enterprise Linux with tuned.
+The cited documents, with their addresses, are in rules/sources.yaml.
 
 | id | kind | what | where | held by |
 |---|---|---|---|---|

@@ -103,7 +103,7 @@ var productCandidates = []candidate{
 	{"the access log of an AWS Classic Load Balancer", "aws-elb", "the three processing times together, in seconds", "", nil},
 	{"Pulp's access log", "apache:" + pulp, "as Pulp configures gunicorn", "", nil},
 	{"Red Hat's ssl_request_log", "apache:" + sslRequest, "as its ssl.conf has it", "", nil},
-	{"the log of source 003", "source003", "a number between bytes and referer", "that the number is Apache's %D, microseconds", nil},
+	{"Apache with %D, Puppet URLs", "source003", "a number between bytes and referer", "that the number is Apache's %D, microseconds", nil},
 }
 
 // sslRequest is the CustomLog in ssl.conf of Red Hat's mod_ssl and in httpd's

@@ -38,7 +38,7 @@ func TestDetect(t *testing.T) {
 		name, log string
 		want      map[string]string
 	}{
-		{"the log of source 003", `192.0.2.1 - - [18/Mar/2012:04:02:25 +0000] "GET /environment1/file_metadata/modules/logrotate/etc/logrotate.conf HTTP/1.1" 200 333 42741 "-" "-"`,
+		{"Apache with %D, Puppet URLs", `192.0.2.1 - - [18/Mar/2012:04:02:25 +0000] "GET /environment1/file_metadata/modules/logrotate/etc/logrotate.conf HTTP/1.1" 200 333 42741 "-" "-"`,
 			map[string]string{"client": "192.0.2.1", "duration": "42741", "status": "200", "bytes": "333"}},
 		{"Puppet Server's access log", `127.0.0.1 - - [20/Nov/2026:23:58:28 +0000] "PUT /puppet-ca/v1/certificate_request/agent1.test HTTP/1.1" 200 0 "-" "Puppet/7.23.0 Ruby/3.1.2-p20 (x86_64-linux-gnu)" 1553 1586 -
 127.0.0.1 - - [20/Nov/2026:23:58:29 +0000] "GET /puppet/v3/file_metadata/modules/a/b?environment=production HTTP/1.1" 200 0 "-" "Puppet/7.23.0" 15 - ` + "\n",

@@ -74,7 +74,7 @@ func once(all []rule.Finding) []rule.Finding {
 			out = append(out, rule.Finding{
 				ID: "etcd", Title: "etcd says how it is", State: rule.Unknown, Reason: f.Reason,
 				Why:     "The cluster is what etcd holds, and as fast as etcd: its quota, its disk and its leader are looked at.",
-				Sources: []rule.Source{{Document: "002", Section: "2.4"}},
+				Sources: []rule.Source{rule.Cite("openshift-scalability", "2.4")},
 			})
 		}
 		told = true

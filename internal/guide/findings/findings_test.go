@@ -22,7 +22,7 @@ const hostile = "\x1b[2J</td><script>alert(1)</script>\"}\n# HELP x\r`|[x](http:
 // sample is an audit that has everything.
 func sample(text string) *Audit {
 	find := func(id string, state rule.State, more func(*rule.Finding)) rule.Finding {
-		r := &rule.Rule{ID: id, Title: "Rule " + id + " " + text, Platforms: []string{"linux"}, Severity: rule.Warn, Why: "because " + text, Sources: []rule.Source{{Document: "004", Section: text}}}
+		r := &rule.Rule{ID: id, Title: "Rule " + id + " " + text, Platforms: []string{"linux"}, Severity: rule.Warn, Why: "because " + text, Sources: []rule.Source{{Document: "handbook", Section: text}}}
 		f := rule.Finding{Rule: r, ID: id, Title: r.Title, State: state, Why: r.Why, Sources: r.Sources}
 		if more != nil {
 			more(&f)

@@ -25,7 +25,7 @@ type Platform struct {
 var All = []Platform{
 	{"linux", "every Linux machine", "", nil},
 	// Without --assumeyes: the user decides about the changes that it offers.
-	{"satellite", "Red Hat Satellite and Foreman with Katello, Capsules included", "satellite.version", []string{"satellite-maintain", "health", "check"}}, // source 000, 5.1
+	{"satellite", "Red Hat Satellite and Foreman with Katello, Capsules included", "satellite.version", []string{"satellite-maintain", "health", "check"}}, // Satellite 6.12 Tuning Guide, 5.1
 	{"puppet", "Puppet Server", "puppetserver.version", nil},
 	{"openshift", "an OpenShift cluster, by the documents that it is installed and set up with", "openshift.documents", nil},
 	{"cluster", "a running cluster of Kubernetes, by kubectl fettle check", "cluster.version", nil},

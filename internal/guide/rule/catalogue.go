@@ -34,7 +34,7 @@ type File struct {
 	Copied bool
 }
 
-// Embedded returns the .yaml files of an embedded file system.
+// Embedded returns the files of rules, tables and evidence of an embedded file system.
 func Embedded(fsys fs.FS) ([]File, error) {
 	names, err := fs.Glob(fsys, "*.yaml")
 	if err != nil {
@@ -42,6 +42,9 @@ func Embedded(fsys fs.FS) ([]File, error) {
 	}
 	var files []File
 	for _, name := range names {
+		if name == sourcesFile {
+			continue
+		}
 		text, err := fs.ReadFile(fsys, name)
 		if err != nil {
 			return nil, err

@@ -24,7 +24,7 @@ const chain = `
   inputs: {workers: puma.workers}
   want: '8'
   why: w
-  sources: [{document: "000"}]
+  sources: [{document: handbook}]
   fix: {changes: ["sysctl:vm.a"], text: "fettle tune {want}"}
 - id: B
   title: What comes of it
@@ -32,7 +32,7 @@ const chain = `
   inputs: {cpus: machine.cpus}
   want: '8'
   why: w
-  sources: [{document: "000"}]
+  sources: [{document: handbook}]
   depends-on: [A]
   fix: {artefact: installer, entries: [--b]}
 - id: C
@@ -41,7 +41,7 @@ const chain = `
   inputs: {pool: foreman.db_pool}
   want: '8'
   why: w
-  sources: [{document: "000"}]
+  sources: [{document: handbook}]
   depends-on: [B]
 `
 
@@ -83,7 +83,7 @@ func TestNothingMeasured(t *testing.T) {
   measured: "workers > 5 ? workers : nil"
   want: '8'
   why: w
-  sources: [{document: "000"}]
+  sources: [{document: handbook}]
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestCheckInterrupted(t *testing.T) {
   measured: 'let text = join(map(1..100000, "aaaaaaaaaaaaaaaaaaaa"), ""); all(1..500000, not (text matches "a*b$")) ? 1 : 2'
   want: '8'
   why: w
-  sources: [{document: "000"}]
+  sources: [{document: handbook}]
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestNoFigure(t *testing.T) {
   title: Sizes
   columns: {cores: number, hosts: number}
   editions:
-    - sources: [{document: "000"}]
+    - sources: [{document: handbook}]
       rows:
         - {row: medium, cores: 8, hosts: 5000}
         - {row: large, cores: 16, hosts: 10000}
@@ -141,14 +141,14 @@ func TestNoFigure(t *testing.T) {
   inputs: {size: foreman.version}
   want: float(cell("sizes", "", size, "cores")) + 0
   why: w
-  sources: [{document: "000"}]
+  sources: [{document: handbook}]
 - id: B
   title: It has the size
   platforms: [linux]
   inputs: {cpus: machine.cpus}
   want: float(least("sizes", "", "hosts", cpus * 1000, "cores"))
   why: w
-  sources: [{document: "000"}]
+  sources: [{document: handbook}]
 `)
 	if err != nil {
 		t.Fatal(err)

@@ -298,7 +298,9 @@ func (f *file) sources(to *[]Source) func(*yaml.Node) {
 			f.fields(n, "a source", map[string]func(*yaml.Node){
 				"document": into(f, "document", &s.Document), "section": into(f, "section", &s.Section), "says": into(f, "says", &s.Says),
 			})
-			*to = append(*to, s)
+			cited := Cite(s.Document, s.Section)
+			cited.Says = s.Says
+			*to = append(*to, cited)
 		})
 	}
 }

@@ -126,27 +126,6 @@ type Variant struct {
 	Sources []Source `json:"sources,omitempty"`
 }
 
-// Source is the origin of guidance: a section of a document.
-type Source struct {
-	// Document and Section name it, such as "000" and "5.2.2", or a project and
-	// a commit.
-	Document string `json:"document" yaml:"document"`
-	Section  string `json:"section,omitempty" yaml:"section"`
-	// Says is the value in the source, if the rule uses a different one.
-	Says string `json:"says,omitempty" yaml:"says"`
-}
-
-func (s Source) String() string {
-	text := s.Document
-	if s.Section != "" {
-		text += " " + s.Section
-	}
-	if s.Says != "" {
-		text += " (says " + s.Says + ")"
-	}
-	return text
-}
-
 // Fix makes a machine follow the rule, with settings that fettle writes through its journal,
 // entries of a file of another program, or words. In commands and words "{want}" stands for the
 // wanted value and "{instance}" for the item, quoted for sh.

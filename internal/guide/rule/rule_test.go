@@ -32,7 +32,7 @@ const some = `
   pass: measured >= want
   depends-on: [S10]
   why: A thread that gets no connection within five seconds answers with an error.
-  sources: [{document: "000", section: 5.2.7}]
+  sources: [{document: handbook, section: 5.2.7}]
   fix: {artefact: installer, entries: [--foreman-db-pool]}
   examples:
     - {name: old, given: {pool: 16, threads: 16, foreman: "3.9"}, finding: pass, want: 16}
@@ -48,7 +48,7 @@ const some = `
   nearly: measured > want - 2
   severity: fail
   why: w
-  sources: [{document: "000", section: 5.2.2}]
+  sources: [{document: handbook, section: 5.2.2}]
   examples:
     - {name: eight, given: {workers: 12, cpus: 8, memory: 42949672960}, finding: pass, want: 12}
     - {name: few, given: {workers: 11, cpus: 8, memory: 42949672960}, finding: warn}
@@ -64,7 +64,7 @@ const some = `
   on: {kind: bare-metal}
   fix: {changes: ["sysfs:/sys/block/{instance}/queue/scheduler"]}
   why: w
-  sources: [{document: "004"}]
+  sources: [{document: handbook}]
   examples:
     - {name: a, given: {scheduler: none, rotational: false, satellite.version: 6.12.1, virtualization.bare_metal: true}, finding: pass}
     - {name: b, given: {scheduler: bfq, rotational: false, satellite.version: 6.12.1, virtualization.bare_metal: true}, finding: warn}
@@ -78,7 +78,7 @@ const some = `
   inputs: {swappiness: {input: "sysctl:vm.swappiness", as: number}}
   pass: measured <= least("sizes", "6.10", "hosts_max", 6000, "swappiness") && cell("sizes", "", "medium", "ram") == gib(32)
   why: w
-  sources: [{document: "004"}]
+  sources: [{document: handbook}]
   examples:
     - {name: a, given: {swappiness: 10}, finding: pass}
     - {name: b, given: {swappiness: 11}, finding: warn}
@@ -87,13 +87,13 @@ const some = `
   title: t
   columns: {hosts_max: number, ram: bytes, swappiness: number}
   editions:
-    - {from: "6.13", sources: [{document: "000", section: "2"}], rows: [{row: default, hosts_max: 5000, ram: 20GiB}, {row: medium, ram: 32GiB}]}
-    - {before: "6.13", sources: [{document: "000", section: "2"}], rows: [{row: default, hosts_max: 5000, ram: 20GiB}, {row: medium, swappiness: 10}]}
+    - {from: "6.13", sources: [{document: handbook, section: "2"}], rows: [{row: default, hosts_max: 5000, ram: 20GiB}, {row: medium, ram: 32GiB}]}
+    - {before: "6.13", sources: [{document: handbook, section: "2"}], rows: [{row: default, hosts_max: 5000, ram: 20GiB}, {row: medium, swappiness: 10}]}
 - evidence: S13
   title: e
   says: w
   explains: [S10, S01]
-  sources: [{document: "000", section: "2"}]
+  sources: [{document: handbook, section: "2"}]
 `
 
 func load(t *testing.T, text string) (*Catalogue, error) {

@@ -154,7 +154,7 @@ func (r *reading) document(name string, text []byte) (json.RawMessage, error) {
 	return out, sub.Err()
 }
 
-// Fields of a file: those in source 002 (tables 5.1 to 5.7), further ones in Cluster Loader's
+// Fields of a file: those in OpenShift 4.4 Scalability and Performance (tables 5.1 to 5.7), further ones in Cluster Loader's
 // code, and fettle's extension, marked as ours.
 
 type file struct {

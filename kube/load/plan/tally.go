@@ -255,7 +255,7 @@ func maximums(figures sizing.Figures, c *Cluster) (maximum func(what string) (in
 	}
 	var from []string
 	for _, s := range e.Sources {
-		from = append(from, s.Document+" "+s.Section)
+		from = append(from, s.String())
 	}
 	return func(what string) (int, bool) {
 		row, err := e.Row(what)

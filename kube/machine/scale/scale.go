@@ -19,13 +19,13 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// MaxBatch is the maximum number of machines requested from a provider at once: source 002,
+// MaxBatch is the maximum number of machines requested from a provider at once: OpenShift 4.4 Scalability and Performance,
 // section 3.1, and its authors' measurements.
 const MaxBatch = 50
 
 // MaxMachines is the maximum size of a plan: the number of nodes that Kubernetes supports
 // (kubernetes/community, sig-scalability, thresholds.md). OpenShift is tested with 2,000
-// (source 002, section 9.1).
+// (OpenShift 4.4 Scalability and Performance, section 9.1).
 const MaxMachines = 5000
 
 // ErrTooMany means that a plan would lead to more than MaxMachines.

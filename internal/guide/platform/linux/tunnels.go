@@ -53,7 +53,7 @@ var tunnels = platform.Source{
 }
 
 // overheads are the bytes that a tunnel adds over IPv4: outer Ethernet, IP and
-// UDP headers and its own (source 002, 12.1; RFC 7348; RFC 8926, with the
+// UDP headers and its own (OpenShift 4.4 Scalability and Performance, 12.1; RFC 7348; RFC 8926, with the
 // options that OVN adds; WireGuard's with padding, over IPv6).
 var overheads = map[string]float64{"vxlan": 50, "geneve": 100, "wireguard": 80}
 

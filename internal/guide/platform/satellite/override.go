@@ -60,13 +60,13 @@ func (s *satellite) unsuited() fact.Answer {
 }
 
 // needed reports whether a key belongs in custom-hiera.yaml: its value suits the machine and
-// the size's value does not, or the guide sets it for every size.
+// the size's value does not, or the Tuning Guide sets it for every size.
 func (s *satellite) needed(key string) bool {
 	return s.sizeSuits(key).Value == false && s.overrideSuits(key).Value == true || s.overrideInGuide(key).Value == true
 }
 
-// guided has the options of PostgreSQL that the guide sets "irrespective of a tuning profile"
-// (000, 5.7), with their bounds. A bound of 0 is the value of the size; the maximum of the
+// guided has the options of PostgreSQL that the Tuning Guide sets "irrespective of a tuning profile"
+// (Satellite 6.12 Tuning Guide, 5.7), with their bounds. A bound of 0 is the value of the size; the maximum of the
 // buffers is a quarter of the memory.
 var guided = map[string]struct{ least, most float64 }{
 	"max_connections":              {0, 1000},
@@ -75,7 +75,7 @@ var guided = map[string]struct{ least, most float64 }{
 	"autovacuum_vacuum_cost_limit": {0, 2000},
 }
 
-// overrideInGuide answers whether the guide sets the value of custom-hiera.yaml for every size.
+// overrideInGuide answers whether the Tuning Guide sets the value of custom-hiera.yaml for every size.
 func (s *satellite) overrideInGuide(key string) fact.Answer {
 	mine, size := s.overrideValue(key), s.sizeValue(key)
 	for _, a := range []fact.Answer{mine, size} {
@@ -109,8 +109,8 @@ func (s *satellite) sizeSuits(key string) fact.Answer { return s.suits(key, s.si
 func (s *satellite) overrideSuits(key string) fact.Answer { return s.suits(key, s.overrideValue(key)) }
 
 // suits answers whether a value suits the machine. Each size is for an amount of memory; on a
-// machine with less, its shared buffers may exceed a quarter of the memory, the guide's maximum
-// (000, 5.7). If the memory is unknown every value suits.
+// machine with less, its shared buffers may exceed a quarter of the memory, the Tuning Guide's maximum
+// (Satellite 6.12 Tuning Guide, 5.7). If the memory is unknown every value suits.
 func (s *satellite) suits(key string, a fact.Answer) fact.Answer {
 	text, ok := a.Value.(string)
 	switch {

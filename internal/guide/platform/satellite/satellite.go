@@ -148,9 +148,9 @@ var inputs = sync.OnceValue(func() []input {
 		one("overridden", fact.List, "", "The keys of custom-hiera.yaml that the chosen size sets as well.", server((*satellite).overridden)),
 		each(overrideSet, "value", fact.Text, "", "What custom-hiera.yaml says.", (*satellite).overrideValue),
 		each(overrideSet, "size_value", fact.Text, "", "What the chosen size says.", (*satellite).sizeValue),
-		one("unsuited", fact.List, "", "Those of them that are right: the size's own value does not suit this machine and theirs does, or the guide sets them for any size (5.7).", server((*satellite).unsuited)),
+		one("unsuited", fact.List, "", "Those of them that are right: the size's own value does not suit this machine and theirs does, or the Tuning Guide sets them for any size (5.7).", server((*satellite).unsuited)),
 		each(overrideSet, "suits", fact.Truth, "", "The size's own value suits this machine; shared buffers above a quarter of the memory do not.", (*satellite).sizeSuits),
-		each(overrideSet, "in_guide", fact.Truth, "", "The value is within what the guide sets whatever the size (5.7).", (*satellite).overrideInGuide),
+		each(overrideSet, "in_guide", fact.Truth, "", "The value is within what the Tuning Guide sets whatever the size (5.7).", (*satellite).overrideInGuide),
 		each(overrideSet, "value_suits", fact.Truth, "", "The value of custom-hiera.yaml does.", (*satellite).overrideSuits),
 		each(overrideSet, "lower", fact.Truth, "", "Both are amounts, and that of custom-hiera.yaml is the lower one.", (*satellite).overrideLower),
 

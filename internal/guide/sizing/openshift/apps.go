@@ -18,11 +18,12 @@ func holds(r row, workers, namespaces float64) bool {
 	return ok && most >= workers && (!limited || in >= namespaces)
 }
 
-// inSection returns the sources of an edition, with another section of document 002.
+// inSection returns the sources of an edition, with another section of the guide of 4.4.
 func inSection(e *sizing.Edition, section string) []rule.Source {
-	out := []rule.Source{{Document: "002", Section: section}}
+	guide := rule.Cite("openshift-scalability", section)
+	out := []rule.Source{guide}
 	for _, s := range e.Sources {
-		if s.Document != "002" {
+		if s.Document != guide.Document {
 			out = append(out, s)
 		}
 	}

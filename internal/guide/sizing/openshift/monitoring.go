@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/guide/sizing"
 )
 
-// safety is the margin in the source's figures, which is also added to a measured figure (002,
+// safety is the margin in the source's figures, which is also added to a measured figure (OpenShift 4.4,
 // 8.1: about 20 %).
 const safety = 1.2
 
@@ -95,7 +95,7 @@ func (p *plan) measured(ctx context.Context, table demand) error {
 		return fmt.Errorf("--prometheus: %w", err)
 	}
 	scale, how := p.scale(u)
-	source := []rule.Source{{Document: p.w.Prometheus, Section: "measured"}, {Document: "prometheus.io", Section: "docs, storage: retention x samples/s x bytes per sample"}}
+	source := []rule.Source{{Document: p.w.Prometheus, Section: "measured"}, rule.Cite("prometheus-docs", "docs, storage: retention x samples/s x bytes per sample")}
 	add := func(name string, value float64, unit, why string) {
 		p.Add(sizing.Value{Group: "prometheus measured", Name: name, Value: sizing.Round(value), Unit: unit, Why: why, Sources: source})
 	}

@@ -197,7 +197,7 @@ func unhealthy(s string) error {
 }
 
 // allowedUnhealthy returns the number of broken machines up to which they are replaced: a share
-// is rounded down (002, 3.4.1.2).
+// is rounded down (OpenShift 4.4 Scalability and Performance, 3.4.1.2).
 func allowedUnhealthy(limit string, machines int) (int, error) {
 	text, share := strings.CutSuffix(limit, "%")
 	n, err := strconv.Atoi(text)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/sizing"
 )
 
@@ -23,7 +22,7 @@ func (p *plan) cache() error {
 	}
 	figures := fmt.Sprintf("%s%s: %d requests, %.1f %% of all time; a cache of %d s would have answered at least %d of them (%.0f %%)", strings.Join(names, " and "), beside, count, share, p.Seconds, hits, rate)
 	verdict := func(v, why string) {
-		p.add("cache", "verdict", v, "", figures+why, caching003, terminations)
+		p.add("cache", "verdict", v, "", figures+why, cachingInApache(), termination())
 	}
 	s := p.Server
 	front := p.FrontEnd
@@ -93,5 +92,3 @@ func withReasons(text string, reasons ...string) string {
 
 // HeadersFile returns the name of the file that makes the server trust the front end's headers.
 func HeadersFile(options string) string { return options + "/header-certificates.conf" }
-
-var measured = rule.Source{Document: "fettle", Section: "measured with Puppet Server 7.9.5"}

@@ -61,10 +61,10 @@ func (p *plan) interpreters() error {
 	if has := float64(p.codeCache()); has > code && heap+has+p.figure("java beside") <= share*float64(p.RAM) {
 		code, whyCode = has, "as it has; "+whyCode
 	}
-	p.add("jruby", "max-active-instances", fit, "", why, tuningGuide, source003)
-	p.add("jruby", "heap", uint64(heap), "bytes", whyHeap, tuningGuide)
-	p.add("jruby", "code_cache", uint64(code), "bytes", whyCode, codeCache)
-	p.Max(sizing.Limit{Name: "requests in progress", Maximum: float64(fit), Wanted: sizing.Round(work), Why: of, Sources: []rule.Source{tuningGuide}})
+	p.add("jruby", "max-active-instances", fit, "", why, serverTuning(), resourceStatistics())
+	p.add("jruby", "heap", uint64(heap), "bytes", whyHeap, serverTuning())
+	p.add("jruby", "code_cache", uint64(code), "bytes", whyCode, rule.Cite("puppet-docs", "Puppet Server reserved code cache"))
+	p.Max(sizing.Limit{Name: "requests in progress", Maximum: float64(fit), Wanted: sizing.Round(work), Why: of, Sources: []rule.Source{serverTuning()}})
 	mib := func(n float64) float64 { return sizing.Round(n / (1 << 20)) }
 	p.Spend("memory", "MiB", mib(float64(p.RAM)), sizing.Part{Name: "heap", Amount: mib(heap)}, sizing.Part{Name: "compiled code", Amount: mib(code)}, sizing.Part{Name: "Java itself", Amount: mib(p.figure("java beside"))})
 	return p.javaFiles(fit, heap, code, why, whyHeap, whyCode)
@@ -87,10 +87,10 @@ func (p *plan) javaFiles(interpreters int, heap, code float64, why, whyHeap, why
 	case s.Version == "":
 		return nil
 	case right && !p.forced("jruby"):
-		p.add("jruby", "verdict", "in place", "", fmt.Sprintf("%s, %s of heap", text.Count(s.Interpreters, "interpreter"), unit.Size(s.Heap)), tuningGuide)
+		p.add("jruby", "verdict", "in place", "", fmt.Sprintf("%s, %s of heap", text.Count(s.Interpreters, "interpreter"), unit.Size(s.Heap)), serverTuning())
 		return nil
 	case s.Satellite:
-		p.add("jruby", "verdict", "third", "", "by the installer, which owns the files", tuningGuide)
+		p.add("jruby", "verdict", "third", "", "by the installer, which owns the files", serverTuning())
 		p.Steps = append(p.Steps, sizing.Step{
 			Do: "Interpreters and memory: tell the installer", Command: fmt.Sprintf("satellite-installer --puppet-server-max-active-instances %d --puppet-server-jvm-min-heap-size %s --puppet-server-jvm-max-heap-size %s --puppet-server-jvm-extra-args=-XX:ReservedCodeCacheSize=%s", interpreters, mb(heap), mb(heap), mb(code)),
 			Restarts: "puppetserver.service", Check: "fettle check puppet",
@@ -107,7 +107,7 @@ func (p *plan) javaFiles(interpreters int, heap, code float64, why, whyHeap, why
 		p.Note("/%s:%v: -Xms%s -Xmx%s -XX:ReservedCodeCacheSize=%s by hand", s.JavaFile, err, mb(heap), mb(heap), mb(code))
 		return nil
 	}
-	p.add("jruby", "verdict", "third", "", fmt.Sprintf("now %s with %s of heap", text.Count(s.Interpreters, "interpreter"), known(s.Heap)), tuningGuide)
+	p.add("jruby", "verdict", "third", "", fmt.Sprintf("now %s with %s of heap", text.Count(s.Interpreters, "interpreter"), known(s.Heap)), serverTuning())
 	p.Files = append(p.Files,
 		sizing.Artefact{Name: s.OptionsFile, What: "the server's own, with max-active-instances", Checked: "Puppet Server's jruby-puppet", Content: withReasons(options, fmt.Sprintf("max-active-instances is %d: %s", interpreters, why))},
 		sizing.Artefact{Name: s.JavaFile, What: "the server's own, with Java's memory", Checked: "java(1)", Content: withReasons(java, fmt.Sprintf("the heap of Java is %s: %s; the least it takes is the same, so that it is reserved from the start", mb(heap), whyHeap), fmt.Sprintf("the cache of compiled code is %s: %s", mb(code), whyCode))})

@@ -164,14 +164,18 @@ func (p *plan) add(group, name string, value any, unit, why string, sources ...r
 	p.Add(sizing.Value{Group: group, Name: name, Value: value, Unit: unit, Why: why, Sources: sources})
 }
 
-var (
-	source003    = rule.Source{Document: "003", Section: "Statistics by resource type"}
-	caching003   = rule.Source{Document: "003", Section: "Turning on Caching in Apache"}
-	staticPages  = rule.Source{Document: "help.puppet.com", Section: "Static catalogs"}
-	tuningGuide  = rule.Source{Document: "help.puppet.com", Section: "Puppet Server tuning guide"}
-	codeCache    = rule.Source{Document: "help.puppet.com", Section: "Puppet Server reserved code cache"}
-	terminations = rule.Source{Document: "help.puppet.com", Section: "External SSL termination with Puppet Server"}
-)
+// The documents that several values cite.
+func resourceStatistics() rule.Source {
+	return rule.Cite("puppet-caching", "Statistics by resource type")
+}
+func cachingInApache() rule.Source {
+	return rule.Cite("puppet-caching", "Turning on Caching in Apache")
+}
+func staticCatalogPages() rule.Source { return rule.Cite("puppet-docs", "Static catalogs") }
+func serverTuning() rule.Source       { return rule.Cite("puppet-docs", "Puppet Server tuning guide") }
+func termination() rule.Source {
+	return rule.Cite("puppet-docs", "External SSL termination with Puppet Server")
+}
 
 // summary adds the figures of the log, the indirector with the most time first.
 func (p *plan) summary() {

@@ -21,7 +21,9 @@ func (p *plan) staticCatalogs() error {
 	}
 	figures := fmt.Sprintf("%d requests for file_metadata, %.1f for each of %d catalogs, took %s, %.1f %% of all time", files.Count, each, catalogs.Count, span(files.Seconds), 100*p.log.share("file_metadata"))
 	pays := 100*p.log.share("file_metadata") >= p.figure("share percent") || each >= p.figure("each catalog")
-	verdict := func(v, why string) { p.add("static catalogs", "verdict", v, "", why, staticPages, source003) }
+	verdict := func(v, why string) {
+		p.add("static catalogs", "verdict", v, "", why, staticCatalogPages(), resourceStatistics())
+	}
 	switch {
 	case p.Server.Static && p.Server.Versioned:
 		p.static = true

@@ -28,7 +28,7 @@ func (p *plan) far() (names []string) {
 	return names
 }
 
-// artefacts writes the files and the steps, in the guide's order (5.1).
+// artefacts writes the files and the steps, in the Tuning Guide's order (5.1).
 func (p *plan) artefacts() error {
 	health := "satellite-maintain health check"
 	step := func(do, command, restarts, check string) {
@@ -74,7 +74,7 @@ func (p *plan) artefacts() error {
 	step("Run the installer, which keeps the options in its answers", p.command(), "all of Satellite", health)
 	step("Check the result", "fettle check satellite", "", "no finding is a failure or a warning")
 	if len(p.sysctls) == 0 {
-		p.r.Note("no sysctls are needed: the guide sets one for qpidd, and its hosts stay below the kernel's default or the version has no qpidd")
+		p.r.Note("no sysctls are needed: the Tuning Guide sets one for qpidd, and its hosts stay below the kernel's default or the version has no qpidd")
 	}
 	return nil
 }

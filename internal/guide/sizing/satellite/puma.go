@@ -23,7 +23,7 @@ func AutoWorkers(puma *sizing.Edition, cpus int, ram unit.Size) int {
 }
 
 // workerRange returns the minimum and maximum of workers for a machine, and the size whose row
-// of the guide's table has its CPUs.
+// of the Tuning Guide's table has its CPUs.
 func (p *plan) workerRange() (least, most int, row string, err error) {
 	up, err := p.sizes.Least("cores_upto", float64(p.cpus))
 	if err != nil {
@@ -64,7 +64,7 @@ func (p *plan) frontEnd() error {
 		return sizing.Instead("ram", p.ram, "%s does not hold %d Puma workers in addition to PostgreSQL, Candlepin, Pulp and Dynflow: the machine would swap", had, least)
 	}
 	gaveUp := p.moreBuffers(least, most)
-	why := fmt.Sprintf("the most that the guide has for %d CPUs and that connections and memory hold", p.cpus)
+	why := fmt.Sprintf("the most that the Tuning Guide has for %d CPUs and that connections and memory hold", p.cpus)
 	if p.Content == "heavy" {
 		why = fmt.Sprintf("the fewest recommended for %d CPUs and %s: Pulp and PostgreSQL get the rest", p.cpus, p.ram)
 	}
@@ -75,7 +75,7 @@ func (p *plan) frontEnd() error {
 		Group: "puma", Name: "workers", Value: p.workers, Why: why, Sources: []rule.Source{guide("5.2.2"), guide("5.2.4")},
 		Also: []sizing.Figure{
 			{Value: auto, What: fmt.Sprintf("by the installer's formula, min(%d x 1.5, %d - 1.5)", p.cpus, p.ram/unit.GiB)},
-			{Value: fmt.Sprintf("%.0f-%.0f", p.sizes.Number(row, "workers_min"), p.sizes.Number(row, "workers_max")), What: fmt.Sprintf("by the guide's table for %d CPUs (%s)", p.cpus, row)},
+			{Value: fmt.Sprintf("%.0f-%.0f", p.sizes.Number(row, "workers_min"), p.sizes.Number(row, "workers_max")), What: fmt.Sprintf("by the Tuning Guide's table for %d CPUs (%s)", p.cpus, row)},
 		},
 	})
 	p.tell("--foreman-foreman-service-puma-workers", p.workers, "set, so that the installer does not calculate it", guide("5.2.5"))
@@ -94,7 +94,7 @@ func (p *plan) frontEnd() error {
 		p.r.Note("Puma: by default the installer would take %d workers. On 4 CPUs 8 workers were 8 %% slower than 2, on 8 CPUs 16 were slower than 12, on 32 CPUs 32 and 48 gave too many failures (S14-S16); on 16 CPUs 16 were 55 %% faster than 2, and no more were tried (S17)", auto)
 	}
 	if p.Registrations > 0 {
-		p.r.Note("2 workers handled up to 480 registrations at once in the guide's test, and more workers more (S17); requested: %d", p.Registrations)
+		p.r.Note("2 workers handled up to 480 registrations at once in the Tuning Guide's test, and more workers more (S17); requested: %d", p.Registrations)
 		if p.Content == "heavy" {
 			p.r.Note("--content heavy limits Puma, which handles registrations: omit it while many hosts register")
 		}
@@ -102,7 +102,7 @@ func (p *plan) frontEnd() error {
 	return nil
 }
 
-// moreBuffers gives PostgreSQL 2 GiB of buffers, the start of the guide's optimum for every
+// moreBuffers gives PostgreSQL 2 GiB of buffers, the start of the Tuning Guide's optimum for every
 // size (5.7), if the size has less and the memory suffices with the chosen threads. It returns
 // the number of Puma workers that this costs.
 func (p *plan) moreBuffers(least, most int) (gaveUp int) {

@@ -38,7 +38,7 @@ type Request struct {
 
 // The largest accepted counts. The guide's largest size begins at
 // 60,000 hosts; with more than 262,019 qpidd would need more files than the kernel
-// gives a process. Two Puma workers handled 480 registrations at once in the guide's
+// gives a process. Two Puma workers handled 480 registrations at once in the Tuning Guide's
 // test (5.2.5).
 const (
 	mostHosts         = 250_000
@@ -46,8 +46,8 @@ const (
 )
 
 const (
-	aboutHosts         = "the guide's largest size begins at 60000 hosts; beyond it use several Satellites"
-	aboutRegistrations = "about ten times the 480 of the guide's test; register more in batches"
+	aboutHosts         = "the Tuning Guide's largest size begins at 60000 hosts; beyond it use several Satellites"
+	aboutRegistrations = "about ten times the 480 of the Tuning Guide's test; register more in batches"
 )
 
 // New returns a request with the defaults.
@@ -136,7 +136,7 @@ func (w *Request) Size(_ context.Context, f sizing.Figures) (*sizing.Result, err
 }
 
 // guide returns a section of the tuning guide.
-func guide(section string) rule.Source { return rule.Source{Document: "000", Section: section} }
+func guide(section string) rule.Source { return rule.Cite("satellite-tuning", section) }
 
 func (p *plan) add(group, name string, value any, unit, why string, sources ...rule.Source) {
 	p.r.Add(sizing.Value{Group: group, Name: name, Value: value, Unit: unit, Why: why, Sources: sources})

@@ -20,7 +20,7 @@ func ask(t testing.TB, said string) *sizing.Result {
 const gib = 1 << 30
 
 // The five sizes with what the installer publishes for each, and the workers of
-// the guide's table instead of those of its formula.
+// the Tuning Guide's table instead of those of its formula.
 func TestSizes(t *testing.T) {
 	for hosts, want := range map[string]struct {
 		size                string
@@ -29,7 +29,7 @@ func TestSizes(t *testing.T) {
 		buffers, work, heap int
 		workers, auto       int
 	}{
-		// 2 GiB of buffers, where the guide's optimum begins whatever the size (5.7), take
+		// 2 GiB of buffers, where the Tuning Guide's optimum begins whatever the size (5.7), take
 		// the place of the sixth worker.
 		"1":      {"default", 4, 20, 500, 2 * gib, 4 << 20, 4 * gib, 5, 6},
 		"5000":   {"default", 4, 20, 500, 2 * gib, 4 << 20, 4 * gib, 5, 6},
@@ -67,7 +67,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// The worked examples of the guide, and what else it gives figures for.
+// The worked examples of the Tuning Guide, and what else it gives figures for.
 func TestExamples(t *testing.T) {
 	for _, tt := range []struct {
 		said    string
@@ -99,7 +99,7 @@ func TestExamples(t *testing.T) {
 		{"hosts=8000 registrations=300", nil, []string{"hiera/apache::mod::event::serverlimit"}, "override --tuning"},
 		// 5.5 and 5.6.1.
 		{"hosts=5000 mqtt-hosts=5000", map[string]string{"mosquitto/LimitNOFILE": "5050", "installer/--foreman-proxy-plugin-remote-execution-script-mode": "pull-mqtt"}, nil, "Bug 2244811"},
-		// 5.6.2: the options are written; without a number the guide gives none.
+		// 5.6.2: the options are written; without a number the Tuning Guide gives none.
 		{"hosts=5000 mqtt-hosts=5000 mqtt-rate-limit=200 mqtt-resend-interval=600 mqtt-ttl=30", map[string]string{
 			"installer/--foreman-proxy-plugin-remote-execution-script-mqtt-rate-limit":      "200",
 			"installer/--foreman-proxy-plugin-remote-execution-script-mqtt-resend-interval": "600",
@@ -160,7 +160,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// The reasons are those of this plan, and the guide's.
+// The reasons are those of this plan, and the Tuning Guide's.
 func TestReasons(t *testing.T) {
 	for _, tt := range []struct{ said, value, want string }{
 		{"hosts=70000", "size/tuning", "70000 hosts; this size is for more hosts than the others"},
@@ -170,11 +170,11 @@ func TestReasons(t *testing.T) {
 		{"hosts=3000 bare-metal=true", "system/tuned_profile", "for bare metal"},
 		{"hosts=3000", "installer/--foreman-foreman-service-puma-threads-min", "starting all 16 took 12 % less memory than starting none"},
 		{"hosts=3000", "postgresql/shared_buffers", "custom-hiera.yaml sets it, size default has 512MiB"},
-		{"hosts=12000", "postgresql/shared_buffers", "the guide calls 2 GiB to a quarter of the memory optimal"},
+		{"hosts=12000", "postgresql/shared_buffers", "the Tuning Guide calls 2 GiB to a quarter of the memory optimal"},
 		{"hosts=3000", "hardware/storage", "reads need at least 60 to 80 MB/s; a local SSD gives 600"},
-		{"hosts=3000 product-version=6.11", "httpd/MaxClients", "the guide's figure for 150 registrations at once"},
+		{"hosts=3000 product-version=6.11", "httpd/MaxClients", "the Tuning Guide's figure for 150 registrations at once"},
 		{"hosts=3000 product-version=6.11 registrations=300", "httpd/MaxClients", "300 registrations at once: 1164 requests (582 for 150)"},
-		{"hosts=3000", "redis/memory", "the guide has no figure, and expects it to be stable"},
+		{"hosts=3000", "redis/memory", "the Tuning Guide has no figure, and expects it to be stable"},
 	} {
 		group, name, _ := strings.Cut(tt.value, "/")
 		if v := ask(t, tt.said).Value(group, name); v == nil || !strings.Contains(v.Why, tt.want) {
@@ -303,7 +303,7 @@ func TestBadInput(t *testing.T) {
 		"hosts=-1":                                 "less than 1",
 		"hosts=0":                                  "less than 1",
 		"hosts=many":                               "not a whole number",
-		"hosts=250001":                             "want 1 to 250000 (the guide's largest size",
+		"hosts=250001":                             "want 1 to 250000 (the Tuning Guide's largest size",
 		"hosts=99999999999999999999":               "want 1 to 250000",
 		"hosts=-99999999999999999999":              "less than 1",
 		"hosts=":                                   "empty value",

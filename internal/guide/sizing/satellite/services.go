@@ -36,7 +36,7 @@ type postgresql struct {
 func (p *plan) web() error {
 	p.httpd = int(p.services.Number("httpd files", "value"))
 	p.add("httpd", "LimitNOFILE", p.httpd, "", "a connection takes a file on each side of the proxy", guide("5.3.2"))
-	// A registration is more than one request: the guide has 582 for 150 registrations.
+	// A registration is more than one request: the Tuning Guide has 582 for 150 registrations.
 	each := p.services.Number("registrations", "value") / p.services.Number("registrations", "for")
 	want := math.Ceil(float64(p.Registrations) * each)
 	row, err := p.tuning.Row(p.size)
@@ -53,7 +53,7 @@ func (p *plan) web() error {
 	switch {
 	case had == 0 && !p.event:
 		workers = max(want, p.services.Number("registrations", "value"))
-		why = "the guide's figure for 150 registrations at once; httpd's default 256 rejects hosts"
+		why = "the Tuning Guide's figure for 150 registrations at once; httpd's default 256 rejects hosts"
 		if want > p.services.Number("registrations", "value") {
 			why = fmt.Sprintf("%s at once: %.0f requests (582 for 150); httpd's default 256 rejects hosts", text.Count(p.Registrations, "registration"), want)
 		}
@@ -173,7 +173,7 @@ func (p *plan) tasks() error {
 	workers, threads := p.services.Number("dynflow workers", "value"), p.services.Number("dynflow threads", "value")
 	p.tell("--foreman-dynflow-worker-instances", int(workers), "with the single default worker publishing, promoting and synchronizing wait for each other", guide("5.5"))
 	p.tell("--foreman-dynflow-worker-concurrency", int(threads), "more threads in one Ruby process have little effect; more workers do", guide("5.5"))
-	p.add("redis", "memory", uint64(p.budget.Number("redis", "memory")), "bytes", "its share in the budget below; the guide has no figure, and expects it to be stable", p.budget.Sources...)
+	p.add("redis", "memory", uint64(p.budget.Number("redis", "memory")), "bytes", "its share in the budget below; the Tuning Guide has no figure, and expects it to be stable", p.budget.Sources...)
 	return nil
 }
 
@@ -212,7 +212,7 @@ func (p *plan) database() error {
 	if p.buffers != p.tuned(entries+"shared_buffers") {
 		text := fmt.Sprintf("%.0fGB", p.buffers/(1<<30))
 		p.postgresql().SharedBuffers = text
-		p.add("hiera", entries+"shared_buffers", text, "", "the guide's example, where its optimum of 2 GiB to a quarter of the memory begins, irrespective of the size", guide("5.7"))
+		p.add("hiera", entries+"shared_buffers", text, "", "the Tuning Guide's example, where its optimum of 2 GiB to a quarter of the memory begins, irrespective of the size", guide("5.7"))
 	}
 	heap, why := p.budget.Number("candlepin", "memory"), "the default of Candlepin's module"
 	if set := heapOf(p.javaOpts()); set > 0 {
@@ -230,16 +230,16 @@ func (p *plan) postgresql() *postgresql {
 	return p.hiera.PostgreSQL
 }
 
-// optimal compares the buffers with the guide's optimum: 2 GiB to a quarter of the memory
+// optimal compares the buffers with the Tuning Guide's optimum: 2 GiB to a quarter of the memory
 // (5.7).
 func optimal(buffers, ram float64) string {
 	switch {
 	case buffers < 2<<30:
-		return "; less than 2 GiB, where the guide's optimum begins, as the installer sets it"
+		return "; less than 2 GiB, where the Tuning Guide's optimum begins, as the installer sets it"
 	case buffers > ram/4:
-		return "; more than a quarter of the memory, where the guide's optimum ends"
+		return "; more than a quarter of the memory, where the Tuning Guide's optimum ends"
 	}
-	return "; the guide calls 2 GiB to a quarter of the memory optimal"
+	return "; the Tuning Guide calls 2 GiB to a quarter of the memory optimal"
 }
 
 // largest describes the largest part.

@@ -49,7 +49,7 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 	add := func(group, name string, value any, why string, sources ...rule.Source) {
 		r.Add(sizing.Value{Group: group, Name: name, Value: value, Why: why, Sources: sources})
 	}
-	guide := rule.Source{Document: "000", Section: "5.3.3"}
+	guide := rule.Cite("satellite-tuning", "5.3.3")
 	threads := float64(w.Threads)
 	least := figure("event workers")
 	if w.MPM == "prefork" {
@@ -77,7 +77,7 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 		add("httpd", "ThreadLimit", threadLimit, fmt.Sprintf("ThreadsPerChild cannot exceed it, and its default is %.0f", limit), guide)
 	}
 	recycled := int(figure("connections of a process"))
-	add("httpd", "MaxConnectionsPerChild", recycled, "after so many a process is replaced, which frees its memory", rule.Source{Document: "000", Section: "5.3.3"})
+	add("httpd", "MaxConnectionsPerChild", recycled, "after so many a process is replaced, which frees its memory", rule.Cite("satellite-tuning", "5.3.3"))
 	// The open files of a process, as H06 counts them.
 	files := threads
 	if w.MPM == "event" {
@@ -116,10 +116,10 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 	case files <= limit:
 	case w.For == "debian": // its script overrides the unit
 		call := fmt.Sprintf("ulimit -n %.0f", files)
-		add("httpd", "APACHE_ULIMIT_MAX_FILES", call, fmt.Sprintf("%s; apache2ctl sets %.0f by default, whatever the unit has (H06)", threadsAnd, limit), rule.Source{Document: "000", Section: "5.3.2"})
+		add("httpd", "APACHE_ULIMIT_MAX_FILES", call, fmt.Sprintf("%s; apache2ctl sets %.0f by default, whatever the unit has (H06)", threadsAnd, limit), rule.Cite("satellite-tuning", "5.3.2"))
 		step("Set it in /etc/apache2/envvars", fmt.Sprintf(`fettle tune --set "httpd:APACHE_ULIMIT_MAX_FILES=%s"`, call), unit, "")
 	default:
-		add("unit", "LimitNOFILE", int(files), fmt.Sprintf("%s; the default of a service is %.0f (H06)", threadsAnd, limit), rule.Source{Document: "000", Section: "5.3.2"})
+		add("unit", "LimitNOFILE", int(files), fmt.Sprintf("%s; the default of a service is %.0f (H06)", threadsAnd, limit), rule.Cite("satellite-tuning", "5.3.2"))
 		drop := "etc/systemd/system/" + unit + ".d/limits.conf"
 		r.Files = append(r.Files, sizing.Artefact{Name: drop, What: "the files that httpd may open", Checked: "systemd.exec(5)", Content: fmt.Sprintf("# Written by fettle size httpd.\n[Service]\nLimitNOFILE=%.0f\n", files)})
 		step("Put the drop-in of the unit in place", "systemctl daemon-reload", "", "")

@@ -60,7 +60,7 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	add := func(name string, value any, unit, why string, sources ...rule.Source) {
 		r.Add(sizing.Value{Group: "router", Name: name, Value: value, Unit: unit, Why: why, Sources: sources})
 	}
-	chapter := rule.Source{Document: "002", Section: "11.1"}
+	chapter := rule.Cite("openshift-scalability", "11.1")
 
 	now, of := w.Traffic.Connections, "connections at a time, as HAProxy logs them"
 	if now == 0 {
@@ -90,7 +90,7 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	if conns > 2_000_000 {
 		return nil, sizing.Bad("log", "%.0f connections are more than the 2000000 of one router: use several", conns)
 	}
-	add("maxconn", int(conns), "connections", why, chapter, rule.Source{Document: "HAProxy Configuration Manual", Section: "maxconn"})
+	add("maxconn", int(conns), "connections", why, chapter, rule.Cite("haproxy-configuration", "maxconn"))
 	r.Spend("memory", "MiB", math.Floor(float64(w.RAM)/(1<<20)), sizing.Part{Name: fmt.Sprintf("buffers of %.0f connections, %.0f bytes each (L03)", conns, each), Amount: sizing.Round(conns * each / (1 << 20))})
 	r.Max(sizing.Limit{Name: "connections", Maximum: conns, Wanted: now, Why: of, Sources: []rule.Source{chapter}})
 
@@ -103,7 +103,7 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	if w.Traffic.PerConnection == 0 {
 		r.Note("the log does not show which requests shared a connection (HAProxy's %%ci:%%cp): connections are assumed to be kept; clients that open one per request need %.1f times as many routers by the same figures", measured.Number(w.Route, "load_balancer")/measured.Number(w.Route, "load_balancer_close"))
 	}
-	r.Max(sizing.Limit{Name: "requests/s of the routers", Maximum: math.Round(float64(replicas) * capacity * threads / figure("threads measured")), Wanted: sizing.Round(w.Traffic.Rate), Why: "with the figures of 002", Sources: []rule.Source{chapter}})
+	r.Max(sizing.Limit{Name: "requests/s of the routers", Maximum: math.Round(float64(replicas) * capacity * threads / figure("threads measured")), Wanted: sizing.Round(w.Traffic.Rate), Why: "with the figures of OpenShift 4.4 Scalability and Performance", Sources: []rule.Source{chapter}})
 
 	server := figure("timeout server")
 	sWhy := fmt.Sprintf("the default; the longest request took %.3g s", w.Traffic.Longest)
@@ -132,7 +132,7 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	}
 	for _, how := range slices.Sorted(maps.Keys(w.Traffic.Timeouts)) {
 		if n := w.Traffic.Timeouts[how]; n > 0 {
-			r.Add(sizing.Value{Group: "log", Name: "timeouts_" + how, Value: n, Unit: "requests", Why: "ended by a timeout", Sources: []rule.Source{{Document: "HAProxy Configuration Manual", Section: "Session state at disconnection"}}})
+			r.Add(sizing.Value{Group: "log", Name: "timeouts_" + how, Value: n, Unit: "requests", Why: "ended by a timeout", Sources: []rule.Source{rule.Cite("haproxy-configuration", "Session state at disconnection")}})
 		}
 	}
 	data := map[string]any{
@@ -166,7 +166,7 @@ func (w *Router) capacity(measured *sizing.Edition) (perSecond float64, how stri
 }
 
 func haproxy(r *sizing.Result, data map[string]any) {
-	r.Add(sizing.Value{Group: "router", Name: "timeout_connect", Value: data["ConnectTimeout"], Unit: "s", Why: "after this HAProxy gives up connecting to a server", Sources: []rule.Source{{Document: "HAProxy Configuration Manual", Section: "timeout connect"}}})
+	r.Add(sizing.Value{Group: "router", Name: "timeout_connect", Value: data["ConnectTimeout"], Unit: "s", Why: "after this HAProxy gives up connecting to a server", Sources: []rule.Source{rule.Cite("haproxy-configuration", "timeout connect")}})
 	r.Files = append(r.Files, sizing.Artefact{Name: HAProxyFile, What: "the limits, for the sections of haproxy.cfg", Checked: "haproxy -c of HAProxy 2.6", Content: fill("haproxy.cfg", data)})
 	r.Steps = append(r.Steps, sizing.Step{
 		Do:       "Put the lines into haproxy.cfg, or let fettle set them, which can be undone",

@@ -126,7 +126,7 @@ func (w *HugePages) Size(_ context.Context, f sizing.Figures) (*sizing.Result, e
 			r.Add(sizing.Value{Group: "pages", Name: fmt.Sprintf("node%d", i), Value: n, Unit: "pages", Why: fmt.Sprintf("/sys/devices/system/node/node%d/hugepages/%s/nr_hugepages", i, p.Sysfs)})
 		}
 	}
-	r.Add(sizing.Value{Group: "kernel", Name: "arguments", Value: strings.Join(p.Arguments(w.Page), " "), Why: "at boot all pages can be reserved; later memory may be fragmented, and fewer are obtained", Sources: []rule.Source{{Document: "002", Section: "13.2"}, {Document: "linux", Section: "admin-guide/mm/hugetlbpage.rst"}}})
+	r.Add(sizing.Value{Group: "kernel", Name: "arguments", Value: strings.Join(p.Arguments(w.Page), " "), Why: "at boot all pages can be reserved; later memory may be fragmented, and fewer are obtained", Sources: []rule.Source{rule.Cite("openshift-scalability", "13.2"), rule.Cite("linux", "Documentation/admin-guide/mm/hugetlbpage.rst")}})
 	if w.RAM != 0 {
 		r.Spend("memory", "MiB", float64(w.RAM/unit.MiB), sizing.Part{Name: "huge pages", Amount: float64(p.Bytes() / unit.MiB)})
 	}
@@ -179,16 +179,16 @@ func (w *HugePages) machine(r *sizing.Result, p *Plan) {
 		r.Steps = append(r.Steps, step)
 	}
 	memlock := uint64(p.Bytes())
-	r.Add(sizing.Value{Group: "limits", Name: "memlock", Value: memlock, Unit: "bytes", Why: "a program that locks its memory may lock all of the pages", Sources: []rule.Source{{Document: "postgresql-docs", Section: "Linux Huge Pages"}}})
+	r.Add(sizing.Value{Group: "limits", Name: "memlock", Value: memlock, Unit: "bytes", Why: "a program that locks its memory may lock all of the pages", Sources: []rule.Source{rule.Cite("postgresql-docs", "Linux Huge Pages")}})
 	if w.For != "postgresql" {
 		r.Note("a unit gets the limit by LimitMEMLOCK=%d, a login by memlock in /etc/security/limits.d (%d KiB)", memlock, memlock/1024)
 		return
 	}
 	dropIn := "etc/systemd/system/" + w.Service + ".d/hugepages.conf"
 	r.Files = append(r.Files, sizing.Artefact{Name: dropIn, What: "the memory that PostgreSQL may lock", Checked: "systemd.exec(5)", Content: fmt.Sprintf("# Written by fettle size hugepages.\n[Service]\nLimitMEMLOCK=%d\n", memlock)})
-	r.Add(sizing.Value{Group: "postgresql", Name: "huge_pages", Value: "on", Why: "with on PostgreSQL does not start without them; the default try falls back silently", Sources: []rule.Source{{Document: "postgresql-docs", Section: "huge_pages"}}})
+	r.Add(sizing.Value{Group: "postgresql", Name: "huge_pages", Value: "on", Why: "with on PostgreSQL does not start without them; the default try falls back silently", Sources: []rule.Source{rule.Cite("postgresql-docs", "huge_pages")}})
 	if w.Page == "1G" {
-		r.Add(sizing.Value{Group: "postgresql", Name: "huge_page_size", Value: "1GB", Why: "not the kernel's default size; PostgreSQL 14 and later", Sources: []rule.Source{{Document: "postgresql-docs", Section: "huge_page_size"}}})
+		r.Add(sizing.Value{Group: "postgresql", Name: "huge_page_size", Value: "1GB", Why: "not the kernel's default size; PostgreSQL 14 and later", Sources: []rule.Source{rule.Cite("postgresql-docs", "huge_page_size")}})
 	}
 	r.Note("PostgreSQL's shared memory is more than shared_buffers: `postgres -D DATA -C shared_memory_size_in_huge_pages` (15 and later) prints the pages that it takes")
 	r.Steps = append(r.Steps,
@@ -197,7 +197,7 @@ func (w *HugePages) machine(r *sizing.Result, p *Plan) {
 
 // addGroup adds the group that may use the pages with shmget.
 func (w *HugePages) addGroup(r *sizing.Result) {
-	r.Add(sizing.Value{Group: "kernel", Name: "vm.hugetlb_shm_group", Value: w.Group, Why: "whose members may call shmget with SHM_HUGETLB; mmap needs no group", Sources: []rule.Source{{Document: "002", Section: "13.2"}}})
+	r.Add(sizing.Value{Group: "kernel", Name: "vm.hugetlb_shm_group", Value: w.Group, Why: "whose members may call shmget with SHM_HUGETLB; mmap needs no group", Sources: []rule.Source{rule.Cite("openshift-scalability", "13.2")}})
 }
 
 // pod plans pages for a pod of OpenShift.
