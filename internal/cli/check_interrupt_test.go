@@ -21,6 +21,7 @@ func ruleOfCopy(t *testing.T, measured string) string {
 	file := filepath.Join(dir, ownRules, "own.yaml")
 	text := fmt.Sprintf(`- id: X01
   title: It measures something
+  failed: not It measures something
   platforms: [linux]
   inputs: {total: memory.total_bytes}
   measured: '%s'

@@ -14,6 +14,7 @@ import (
 
 const ownRule = `- id: X01
   title: The machine has memory
+  failed: not The machine has memory
   platforms: [linux]
   inputs: {ram: memory.total_bytes}
   want: '1'

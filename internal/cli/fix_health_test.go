@@ -21,6 +21,7 @@ func TestFixAsksForHealth(t *testing.T) {
 	r.Must("sh", "-c", `mkdir -p /etc/fettle/rules.d && cat >/etc/fettle/rules.d/own.yaml <<'RULE'
 - id: L1
   title: The machine swaps late
+  failed: The machine swaps early
   platforms: [satellite]
   inputs: {swappiness: {input: "sysctl:vm.swappiness", as: number}}
   want: "11"

@@ -10,6 +10,7 @@ import (
 
 const firstRule = `- id: OURS1
   title: The machine has memory enough
+  failed: The machine has too little memory
   platforms: [linux]
   inputs:
     total: memory.total_bytes
@@ -32,12 +33,12 @@ func TestMistakesInOwnRules(t *testing.T) {
 	for _, c := range []struct{ what, from, to, want string }{
 		{"too far to the right", "  title:", "   title:", `ours.yaml:2: mapping values are not allowed in this context (is the line indented like its neighbors?`},
 		{"a tab", "  title:", "\ttitle:", `ours.yaml:2: found a tab character that violates indentation (indent with blanks)`},
-		{"a colon in text", "why: It", "why: note: it", `ours.yaml:8: mapping values are not allowed in this context (is the line indented like its neighbors? quote text with ": " in it)`},
+		{"a colon in text", "why: It", "why: note: it", `ours.yaml:9: mapping values are not allowed in this context (is the line indented like its neighbors? quote text with ": " in it)`},
 		{"an open quotation mark", "title: The", `title: "The`, `ours.yaml:2: found unexpected end of stream (a quotation mark is not closed)`},
 		{"no list", "- id", "  id", `ours.yaml:1: the file: want a list: of rules, each of which begins with "- id: NAME"`},
 		{"a key misspelt", "platforms:", "platform:", `ours.yaml:3: a rule has no "platform" (did you mean "platforms"?)`},
 		{"a key with _", "  examples:", "  depends_on: [S06]\n  examples:", `ours.yaml:10: a rule has no "depends_on" (did you mean "depends-on"?)`},
-		{"a key of its own", "why:", "reason:", `ours.yaml:8: a rule has no "reason": it has applies, depends-on, `},
+		{"a key of its own", "why:", "reason:", `ours.yaml:9: a rule has no "reason": it has applies, depends-on, `},
 		{"an input misspelt", "total_bytes", "total_byte", `ours.yaml:5: OURS1: unknown input "memory.total_byte" (did you mean "memory.total_bytes"?)`},
 		{"an input of another tool", "memory.total_bytes", "memory.physical", `ours.yaml:5: OURS1: unknown input "memory.physical": memory has memory.`},
 		{"a sysctl as an input", "memory.total_bytes", "vm.swappiness", `ours.yaml:5: OURS1: unknown input "vm.swappiness": for a sysctl write ` + swappiness},
@@ -73,8 +74,8 @@ func TestMistakesInOwnRules(t *testing.T) {
 		{"an id of ours", "OURS1", "S06", `ours.yaml:1: S06 is already defined at linux.yaml:3; use another id (disable: turns off one of fettle's)`},
 		{"two documents", "- id", firstRule + "---\n- id", `ours.yaml:13: a second document begins here: a file is one list; remove the "---"`},
 		{"a broken second document", "- id", firstRule + "---\n{\n- id", `ours.yaml:1`},
-		{"a binary file", "  why:", "  \x00\x01why:", `ours.yaml:8: control character 0x00; not a text file?`},
-		{"another encoding", "why: It", "why: \xe9It", `ours.yaml:8: invalid UTF-8 byte 0xe9`},
+		{"a binary file", "  why:", "  \x00\x01why:", `ours.yaml:9: control character 0x00; not a text file?`},
+		{"another encoding", "why: It", "why: \xe9It", `ours.yaml:9: invalid UTF-8 byte 0xe9`},
 		{"twice", "- id", firstRule + "- id", `ours.yaml:13: OURS1 is already defined at /etc/fettle/rules.d/ours.yaml:1`},
 	} {
 		t.Run(c.what, func(t *testing.T) {

@@ -91,6 +91,7 @@ func TestRulesSayWhatToDo(t *testing.T) {
 func TestFixThatDoesNotMend(t *testing.T) {
 	files := []rule.File{{Name: "own.yaml", Text: []byte(`- id: L1
   title: t
+  failed: not t
   platforms: [linux]
   inputs: {v: {input: "sysctl:vm.swappiness", as: number}}
   pass: measured <= 10

@@ -95,7 +95,7 @@ func (c *Catalogue) ask(ctx context.Context, r *Rule, m fact.MachineTree) []Find
 }
 
 func (r *Rule) finding(instance string, s State, reason string) Finding {
-	return Finding{Rule: r, ID: r.ID, Title: r.Title, Instance: instance, State: s, Reason: text.PlainMessage(reason), Why: r.Why, Sources: r.Sources}
+	return Finding{Rule: r, ID: r.ID, Title: r.Title, Failed: r.Failed, Instance: instance, State: s, Reason: text.PlainMessage(reason), Why: r.Why, Sources: r.Sources}
 }
 
 // one evaluates a rule. An absent input makes it not applicable, an unknown one makes the
@@ -319,6 +319,7 @@ func (c *Catalogue) judge(r *Rule, env map[string]any, f *Finding) error {
 		return nil
 	}
 	f.State = map[Severity]State{Fail: Failed, Warn: Warned}[r.Severity]
+	f.Compare = compare(pass, measured, f.Want)
 	if nearly, err := r.Nearly.truth(env, false); err != nil {
 		return err
 	} else if nearly {

@@ -20,6 +20,7 @@ func (m answers) Items(string) (names []string, u string) { return []string{"a",
 const chain = `
 - id: A
   title: The cause
+  failed: The cause is there
   platforms: [linux]
   inputs: {workers: puma.workers}
   want: '8'
@@ -28,6 +29,7 @@ const chain = `
   fix: {changes: ["sysctl:vm.a"], text: "fettle tune {want}"}
 - id: B
   title: What comes of it
+  failed: not What comes of it
   platforms: [linux]
   inputs: {cpus: machine.cpus}
   want: '8'
@@ -37,6 +39,7 @@ const chain = `
   fix: {artefact: installer, entries: [--b]}
 - id: C
   title: What comes of that
+  failed: not What comes of that
   platforms: [linux]
   inputs: {pool: foreman.db_pool}
   want: '8'
@@ -78,6 +81,7 @@ func TestNothingMeasured(t *testing.T) {
 	c, err := load(t, `
 - id: A
   title: t
+  failed: not t
   platforms: [linux]
   inputs: {workers: puma.workers}
   measured: "workers > 5 ? workers : nil"
@@ -89,7 +93,7 @@ func TestNothingMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := c.Check(t.Context(), answers{"puma.workers": 1.0}, []string{"linux"}, nil)[0]
-	if f.State != Unknown || f.Reason != "a.yaml:6: workers > 5 ? workers : nil: has no value here" {
+	if f.State != Unknown || f.Reason != "a.yaml:7: workers > 5 ? workers : nil: has no value here" {
 		t.Errorf("it is %s: %q", f.State, f.Reason)
 	}
 }
@@ -99,6 +103,7 @@ func TestCheckInterrupted(t *testing.T) {
 	c, err := load(t, `
 - id: A
   title: t
+  failed: not t
   platforms: [linux]
   inputs: {workers: puma.workers}
   measured: 'let text = join(map(1..100000, "aaaaaaaaaaaaaaaaaaaa"), ""); all(1..500000, not (text matches "a*b$")) ? 1 : 2'
@@ -137,6 +142,7 @@ func TestNoFigure(t *testing.T) {
         - {row: large, cores: 16, hosts: 10000}
 - id: A
   title: It has its cores
+  failed: not It has its cores
   platforms: [linux]
   inputs: {size: foreman.version}
   want: float(cell("sizes", "", size, "cores")) + 0
@@ -144,6 +150,7 @@ func TestNoFigure(t *testing.T) {
   sources: [{document: handbook}]
 - id: B
   title: It has the size
+  failed: not It has the size
   platforms: [linux]
   inputs: {cpus: machine.cpus}
   want: float(least("sizes", "", "hosts", cpus * 1000, "cores"))
@@ -196,5 +203,34 @@ func TestFixWords(t *testing.T) {
 	r, err := x.fill(nil, &Finding{Instance: "/srv/my data", Want: 8.0})
 	if err != nil || r.Text != "other storage below '/srv/my data'" || r.Command != "fettle bench disk '/srv/my data' 8" {
 		t.Errorf("%+v %v", r, err)
+	}
+}
+
+// TestHeading holds the two titles and the comparison of a finding.
+func TestHeading(t *testing.T) {
+	c, err := Load([]fact.Input{{Name: "cpu.wait", Type: fact.Number, Unit: "%"}}, nil, []File{{Name: "a.yaml", Text: []byte(`
+- id: T1
+  title: Tasks do not wait
+  failed: Tasks wait
+  platforms: [linux]
+  inputs: {wait: cpu.wait}
+  want: "50"
+  pass: measured < want
+  variants: [{when: wait < 10, pass: measured >= want}, {when: wait > 90, pass: measured <= want}]
+  why: It is slow.
+  sources: [{document: handbook}]
+`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		wait    float64
+		heading string
+		compare Compare
+	}{{20, "Tasks do not wait", ""}, {50, "Tasks wait", LessThan}, {5, "Tasks wait", AtLeast}, {95, "Tasks wait", AtMost}} {
+		f := c.Check(t.Context(), answers{"cpu.wait": tt.wait}, []string{"linux"}, nil)[0]
+		if f.Heading() != tt.heading || f.Compare != tt.compare {
+			t.Errorf("%g: %q, %q; want %q, %q", tt.wait, f.Heading(), f.Compare, tt.heading, tt.compare)
+		}
 	}
 }

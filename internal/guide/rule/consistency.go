@@ -23,6 +23,8 @@ func (c *Catalogue) check(r *Rule) []error {
 		fault(r.At, "an id has letters, digits, \".\", \"_\" and \"-\" and begins with a letter")
 	case r.Title == "":
 		fault(r.At, "no title")
+	case r.Failed == "":
+		fault(r.Key("title"), "no failed: the title of a machine that does not follow the rule: failed: The machine has too little memory")
 	case r.Why == "":
 		fault(r.At, "no why: explain the cost of not following it")
 	case len(r.Sources) == 0:

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -50,11 +51,14 @@ type Finding struct {
 	Rule     *Rule    `json:"-"`
 	ID       string   `json:"id"`
 	Title    string   `json:"title"`
+	Failed   string   `json:"failed,omitempty"` // the title if it does not pass
 	Instance string   `json:"instance,omitempty"`
 	State    State    `json:"state"`
 	Measured any      `json:"measured,omitempty"`
 	Want     any      `json:"want,omitempty"`
 	Unit     string   `json:"unit,omitempty"`
+	// Compare is AtMost, LessThan or AtLeast if Want is a bound that Measured violates.
+	Compare Compare `json:"compare,omitempty"`
 	At       []string `json:"at,omitempty"` // the sources of the inputs
 	// Inputs are the inputs from programs, each with its origin: running program or files.
 	Inputs []ProgramInput `json:"inputs,omitempty"`
@@ -101,6 +105,43 @@ type Entry struct {
 	Value string `json:"value"`
 	// For is the rule whose value was chosen if several set it; "" for the rule itself.
 	For string `json:"-"`
+}
+
+// Heading returns the title for the state of the finding.
+func (f Finding) Heading() string {
+	switch f.State {
+	case Warned, Failed, Reminded:
+		return cmp.Or(f.Failed, f.Title)
+	}
+	return f.Title
+}
+
+// Compare is how a wanted value bounds a measured one.
+type Compare string
+
+// The comparisons.
+const (
+	AtMost   Compare = "at most"
+	LessThan Compare = "less than"
+	AtLeast  Compare = "at least"
+)
+
+// compare returns how a wanted number bounds a measured one that does not pass, or "".
+func compare(pass *Expr, measured, want any) Compare {
+	have, ok := measured.(float64)
+	bound, both := want.(float64)
+	if pass == nil || !ok || !both {
+		return ""
+	}
+	switch {
+	case have < bound && strings.Contains(pass.Text, "measured >="):
+		return AtLeast
+	case have > bound && strings.Contains(pass.Text, "measured <= want"):
+		return AtMost
+	case have >= bound && strings.Contains(pass.Text, "measured < want"):
+		return LessThan
+	}
+	return ""
 }
 
 // Print formats a value for users: sizes in binary units, numbers without exponent.

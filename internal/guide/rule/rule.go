@@ -11,8 +11,11 @@ import (
 
 // Rule is one piece of guidance.
 type Rule struct {
-	ID    string `json:"id"`
-	Title string `json:"title"`
+	ID string `json:"id"`
+	// Title describes a machine that follows the rule, Failed one that does not. Of a reminder
+	// Failed is the advice.
+	Title  string `json:"title"`
+	Failed string `json:"failed"`
 	// Platforms are the audits that include it: linux, satellite, puppet, ...
 	Platforms []string `json:"platforms"`
 	// Versions are the product versions it applies to; empty means all.

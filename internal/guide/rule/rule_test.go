@@ -17,6 +17,7 @@ var inputs = []fact.Input{
 const some = `
 - id: S19
   title: The pool of database connections has one for each thread
+  failed: not The pool of database connections has one for each thread
   platforms: [satellite]
   severity: fail
   inputs:
@@ -42,6 +43,7 @@ const some = `
     - {name: no puma, given: {foreman: "3.12"}, finding: not-applicable}
 - id: S10
   title: Puma has a worker for each two thirds of a CPU
+  failed: not Puma has a worker for each two thirds of a CPU
   platforms: [satellite]
   inputs: {workers: puma.workers, cpus: machine.cpus, memory: machine.memory_bytes}
   want: floor(min(cpus * 1.5, div(memory, gib(1)) - 1.5))
@@ -55,6 +57,7 @@ const some = `
     - {name: two, given: {workers: 2, cpus: 8, memory: 42949672960}, finding: fail}
 - id: T02
   title: e
+  failed: not e
   platforms: [linux]
   each: disk
   inputs: {scheduler: disk.*.scheduler, rotational: disk.*.rotational}
@@ -74,6 +77,7 @@ const some = `
     - {name: f, given: {scheduler: bfq, rotational: false, satellite.version: unknown}, finding: unknown}
 - id: T5
   title: t
+  failed: not t
   platforms: [linux]
   inputs: {swappiness: {input: "sysctl:vm.swappiness", as: number}}
   pass: measured <= least("sizes", "6.10", "hosts_max", 6000, "swappiness") && cell("sizes", "", "medium", "ram") == gib(32)
@@ -119,15 +123,16 @@ func TestExamples(t *testing.T) {
 // Loading is strict, and says where.
 func TestLoadIsStrict(t *testing.T) {
 	for _, tt := range []struct{ old, new, want string }{
-		{"severity: fail", "severity: bad", `a.yaml:5: severity "bad": want fail or warn`},
+		{"severity: fail", "severity: bad", `a.yaml:6: severity "bad": want fail or warn`},
+		{"  failed: not The pool of database connections has one for each thread\n", "", `a.yaml:3: S19: no failed: the title of a machine that does not follow the rule`},
 		{"title: The pool", "titel: The pool", `a.yaml:3: a rule has no "titel" (did you mean "title"?)`},
-		{"input: foreman.db_pool", "input: foreman.dbpool", `a.yaml:7: S19: unknown input "foreman.dbpool" (did you mean "foreman.db_pool"?)`},
-		{"want: threads + 4", `want: threads + "4"`, `a.yaml:12: threads + "4": `},
-		{"want: max(5, threads)", "want: max(5, thread)", "a.yaml:15: max(5, thread): unknown name thread"},
-		{"pass: measured >= want", "pass: measured + want", "a.yaml:16: measured + want: expected bool"},
-		{"[S10]", "[S11]", "a.yaml:17: S19: depends on unknown rule S11"},
-		{"- id: S10", "- id: S19", "a.yaml:27: S19 is already defined at a.yaml:2"},
-		{"absent: 5", "absent: five", "a.yaml:7: S19: absent: five is not a number"},
+		{"input: foreman.db_pool", "input: foreman.dbpool", `a.yaml:8: S19: unknown input "foreman.dbpool" (did you mean "foreman.db_pool"?)`},
+		{"want: threads + 4", `want: threads + "4"`, `a.yaml:13: threads + "4": `},
+		{"want: max(5, threads)", "want: max(5, thread)", "a.yaml:16: max(5, thread): unknown name thread"},
+		{"pass: measured >= want", "pass: measured + want", "a.yaml:17: measured + want: expected bool"},
+		{"[S10]", "[S11]", "a.yaml:18: S19: depends on unknown rule S11"},
+		{"- id: S10", "- id: S19", "a.yaml:28: S19 is already defined at a.yaml:2"},
+		{"absent: 5", "absent: five", "a.yaml:8: S19: absent: five is not a number"},
 		{"  each: disk\n", "", "disk.*.scheduler belongs to each disk: the rule needs each: disk"},
 		{"  nearly: measured", "  depends-on: [S19]\n  nearly: measured", "circular dependency: S19 -> S10 -> S19"},
 		{"as: number", "as: whole", `sysctl:vm.swappiness: as "whole": want the type`},
