@@ -37,10 +37,11 @@ import (
 )
 
 type checkOptions struct {
-	all      bool
+	view     guidefindings.View
 	failOn   string
 	baseline string
 	explain  string
+	ruleText bool // --rule
 	on       []string
 	logs     string
 	release  string // --for
@@ -72,16 +73,19 @@ programs make others wait: see --sample.`,
 		},
 	}
 	f := c.Flags()
-	f.BoolVarP(&o.all, "all", "a", false, "also list passed and not applicable rules, and reminders")
+	f.BoolVarP(&o.view.All, "all", "a", false, "also list passed and not applicable rules, and reminders")
+	f.BoolVar(&o.view.Details, "details", false, "show reason, fix and sources of each finding, and what could not be determined")
 	f.StringVar(&o.failOn, "fail-on", "", "exit with 3 on a finding of this state or worse: fail, warn or unknown")
 	f.StringVar(&o.baseline, "baseline", "", "compare with an earlier audit (check --output json), fact archive or sosreport of this machine: only new and worse findings count")
 	f.StringVar(&o.explain, "explain", "", "explain one rule by its ID: here, wanted, why, fix, source")
+	f.BoolVar(&o.ruleText, "rule", false, "with --explain also the text of the rule, its evidence and tables")
 	f.StringSliceVar(&o.on, "on", nil, "audit other hosts with the fettle installed there: ssh:HOST,ssh:USER@HOST")
 	f.StringVar(&o.logs, "logs", "tail", "how much of each log is read: tail (the last 16 MiB) or all")
 	f.StringVar(&o.release, "for", "", "check what an upgrade of the kubelet or etcd to this release breaks: Kubernetes 1.37, OpenShift 4.20, etcd 3.7")
 	o.probe.flags(f)
 	o.probe.rules(c)
 	o.sample.flag(f)
+	cliutil.Requires(c, "--explain", "rule")
 	cliutil.Excludes(c, "on", "the other hosts do not have that", "root", "baseline", "explain", "probe", "for")
 	cliutil.OneOf(f, "fail-on", "fail", "warn", "unknown")
 	cliutil.OneOf(f, "logs", "tail", "all")
@@ -227,7 +231,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		}
 	}
 	if o.explain != "" {
-		return a.explain(ctx, c, subject, o.explain)
+		return a.explain(ctx, c, subject, o)
 	}
 	diagnosis, err := a.diagnose(ctx, h, asked, o)
 	if err != nil {
@@ -262,7 +266,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	audit.FileSystems, _ = fact.FileSystems(subject.Host) // if unknown, no later audit can compare them
 	a.sayCutLogs(subject, "--logs all")
 	a.sayDisabled(audit.Findings)
-	audit.Root, audit.Copied = directoryOf(a.root), a.root != ""
+	audit.Root, audit.Copied, audit.From = directoryOf(a.root), a.root != "", a.root
 	for i := range audit.Findings {
 		audit.Findings[i].Ask = askFor(&audit.Findings[i], h.Live, os.Geteuid() == 0)
 	}
@@ -288,7 +292,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	if diagnosis != nil && a.screen.Format == ui.Table {
 		slow.Print(a.screen, diagnosis)
 	}
-	return cliutil.Audit(a.screen, a.version, audit, o.all, cmp.Or(undetermined(audit, absent), audit.Gate(o.failOn), o.gateSample(diagnosis), allUnknown(audit)))
+	return cliutil.Audit(a.screen, a.version, audit, o.view, cmp.Or(undetermined(audit, absent), audit.Gate(o.failOn), o.gateSample(diagnosis), allUnknown(audit)))
 }
 
 // hasCommand matches reasons that already name the command for an unknown fact.

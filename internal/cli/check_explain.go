@@ -23,7 +23,8 @@ type Explanation struct {
 }
 
 // explain prints everything about one rule.
-func (a *app) explain(ctx context.Context, c *rule.Catalogue, m *platform.Subject, id string) error {
+func (a *app) explain(ctx context.Context, c *rule.Catalogue, m *platform.Subject, o checkOptions) error {
+	id := o.explain
 	r := c.Rule(id)
 	if r == nil && slices.Contains(ruleIDs(c), id) {
 		return a.rulesShow([]string{id}) // a table, or a measurement
@@ -57,7 +58,22 @@ func (a *app) explain(ctx context.Context, c *rule.Catalogue, m *platform.Subjec
 	if a.screen.Format != ui.Table && a.screen.Format != ui.Markdown {
 		return ui.Instead(ui.Usage, fmt.Errorf("--explain has no format %s: want table, json, yaml or markdown", a.screen.Format), "", "--output=json")
 	}
-	findings.PrintExplained(a.screen, r, x.Evidence, x.Tables, x.Findings)
+	audit := findings.NewAudit(hostname(m.Host), m.Host.Clock.Now().UTC(), r.Platforms, x.Findings)
+	audit.Copied, audit.From = a.root != "", a.root
+	findings.PrintExplained(a.screen, audit)
+	if !o.ruleText {
+		return nil
+	}
+	fmt.Fprintln(a.screen.Out)
+	findings.PrintRule(a.screen, r)
+	for _, e := range x.Evidence {
+		fmt.Fprintln(a.screen.Out)
+		findings.PrintEvidence(a.screen, e)
+	}
+	for _, t := range x.Tables {
+		fmt.Fprintln(a.screen.Out)
+		findings.PrintTable(a.screen, t)
+	}
 	return nil
 }
 

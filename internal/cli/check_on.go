@@ -115,11 +115,11 @@ func (a *app) printFleet(fleet *findings.Fleet, o checkOptions) error {
 	case ui.JSON, ui.YAML:
 		return a.result(fleet, err)
 	case cliutil.SARIF:
-		failed = findings.SARIF(a.screen.Out, a.version, o.all, fleet.Audits()...)
+		failed = findings.SARIF(a.screen.Out, a.version, o.view.All, fleet.Audits()...)
 	case ui.Markdown:
-		failed = findings.FleetMarkdown(a.screen.Out, fleet, o.all)
+		failed = findings.FleetMarkdown(a.screen.Out, fleet, o.view.All)
 	default:
-		findings.PrintFleet(a.screen, fleet, o.all)
+		findings.PrintFleet(a.screen, fleet, o.view)
 	}
 	return errors.Join(failed, err)
 }

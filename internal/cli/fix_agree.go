@@ -76,7 +76,7 @@ func sortOut(findings []rule.Finding, res *FixResult) ([]setting.Change, error) 
 	var changes []setting.Change
 	for _, f := range findings {
 		if f.Fix == nil {
-			res.ByHand = append(res.ByHand, guidefindings.ByHand{ID: f.ID, Instance: f.Instance, Text: "no program can fix it: " + f.Why})
+			res.ByHand = append(res.ByHand, guidefindings.ByHand{ID: f.ID, Instance: f.Instance, Title: f.Heading(), Text: "no program can fix it: " + f.Why})
 			continue
 		}
 		more, err := changesOf(f)
@@ -84,7 +84,7 @@ func sortOut(findings []rule.Finding, res *FixResult) ([]setting.Change, error) 
 			return nil, err
 		}
 		changes = append(changes, more...)
-		b := guidefindings.ByHand{ID: f.ID, Instance: f.Instance, Artefact: f.Fix.Artefact, Entries: f.Fix.Entries, Command: f.Fix.Command, Text: f.Fix.Text}
+		b := guidefindings.ByHand{ID: f.ID, Instance: f.Instance, Title: f.Heading(), Artefact: f.Fix.Artefact, Entries: f.Fix.Entries, Command: f.Fix.Command, Text: f.Fix.Text}
 		if len(more) > 0 { // the text describes another way
 			b.Text, b.After = "", f.Fix.Artefact == ""
 		}

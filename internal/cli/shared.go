@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fettle.dev/fettle/internal/guide/findings"
 	"maps"
 	"strings"
 	"sync"
@@ -41,7 +42,7 @@ func rootFlag(define func(to *string, name, value, usage string), to *string) {
 // Recorded selects what CheckRecorded does.
 type Recorded struct {
 	Root    string // directory, such as a must-gather, or archive
-	All     bool   // also findings that need no action
+	View    findings.View
 	FailOn  string // --fail-on
 	Release string // --for
 }
@@ -49,5 +50,5 @@ type Recorded struct {
 // CheckRecorded audits a recorded machine or cluster as fettle check --root does.
 func CheckRecorded(ctx context.Context, version string, screen *ui.Screen, o Recorded) error {
 	a := &app{system: thisSystem(), version: version, root: o.Root, screen: screen, once: &sync.Map{}}
-	return a.check(ctx, nil, checkOptions{all: o.All, failOn: o.FailOn, logs: "tail", release: o.Release})
+	return a.check(ctx, nil, checkOptions{view: o.View, failOn: o.FailOn, logs: "tail", release: o.Release})
 }

@@ -17,23 +17,24 @@ const (
 // AuditFormats is the value of the annotation MoreFormats.
 const AuditFormats = string(SARIF + " " + OpenMetrics + " " + HTML)
 
-// Audit prints an audit in the screen's format, and returns gate. If all is set, the formats
-// for readers include findings that need no action. version is the program's version.
-func Audit(s *ui.Screen, version string, audit *findings.Audit, all bool, gate error) error {
+// Audit prints an audit in the screen's format, and returns gate. v selects what the formats
+// for readers include. version is the program's version.
+func Audit(s *ui.Screen, version string, audit *findings.Audit, v findings.View, gate error) error {
+	audit.Conclude()
 	var err error
 	switch s.Format {
 	case ui.JSON, ui.YAML:
 		return Result(s, audit, gate)
 	case SARIF:
-		err = findings.SARIF(s.Out, version, all, audit)
+		err = findings.SARIF(s.Out, version, v.All, audit)
 	case OpenMetrics:
 		err = findings.OpenMetrics(s.Out, audit)
 	case HTML:
 		err = findings.HTML(s.Out, audit)
 	case ui.Markdown:
-		err = findings.Markdown(s.Out, audit, all)
+		err = findings.Markdown(s.Out, audit, v.All)
 	default:
-		findings.Print(s, audit, all)
+		findings.Print(s, audit, v)
 	}
 	return cmp.Or(err, gate)
 }

@@ -72,8 +72,8 @@ func once(all []rule.Finding) []rule.Finding {
 		}
 		if !told {
 			out = append(out, rule.Finding{
-				ID: "etcd", Title: "etcd says how it is", State: rule.Unknown, Reason: f.Reason,
-				Why:     "The cluster is what etcd holds, and as fast as etcd: its quota, its disk and its leader are looked at.",
+				ID: "etcd", Title: "etcd can be queried", State: rule.Unknown, Reason: f.Reason,
+				Why:     "A cluster is as fast as its etcd: quota, disk and leader were not checked.",
 				Sources: []rule.Source{rule.Cite("openshift-scalability", "2.4")},
 			})
 		}

@@ -29,7 +29,7 @@ import (
 
 type checkOptions struct {
 	root     string // --root
-	all      bool
+	view     guidefindings.View
 	failOn   string
 	disable  []string
 	release  string // --for
@@ -70,14 +70,15 @@ Further formats of --output: html (one page), sarif (2.1.0) and openmetrics.`,
 				return a.defragment(c.Context(), o)
 			}
 			if o.root != "" {
-				return hostcli.CheckRecorded(c.Context(), a.version, a.screen, hostcli.Recorded{Root: o.root, All: o.all, FailOn: o.failOn, Release: o.release})
+				return hostcli.CheckRecorded(c.Context(), a.version, a.screen, hostcli.Recorded{Root: o.root, View: o.view, FailOn: o.failOn, Release: o.release})
 			}
 			return a.check(c.Context(), o)
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&o.root, "root", "", "audit a must-gather or a recorded machine in this directory or archive, as fettle check --root does; no cluster is contacted")
-	f.BoolVarP(&o.all, "all", "a", false, "also list passed and not applicable rules")
+	f.BoolVarP(&o.view.All, "all", "a", false, "also list passed and not applicable rules")
+	f.BoolVar(&o.view.Details, "details", false, "show reason, fix and sources of each finding, and what could not be determined")
 	f.StringVar(&o.failOn, "fail-on", "", "exit with 3 on a finding of this state or worse: fail, warn or unknown")
 	f.StringArrayVar(&o.disable, "disable", nil, "disable a rule: ID=REASON; repeatable")
 	f.StringVar(&o.release, "for", "", "check what an upgrade of kubelets, etcd and the control plane to this release breaks: Kubernetes 1.37, OpenShift 4.20")
@@ -165,7 +166,7 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 		}
 		a.screen.Say("control groups and huge pages are read on a node: fettle check --for %s there", o.release)
 	}
-	return cliutil.Audit(a.screen, a.version, result, o.all, cmp.Or(undetermined(result), result.Gate(o.failOn)))
+	return cliutil.Audit(a.screen, a.version, result, o.view, cmp.Or(undetermined(result), result.Gate(o.failOn)))
 }
 
 // undetermined returns an error for an audit in which nothing passed or failed: it must not

@@ -172,7 +172,7 @@ func TestCheck(t *testing.T) {
 	if doc.Schema != "fettle/check/v1" || strings.Join(doc.Platforms, " ") != "cluster kubelet" {
 		t.Errorf("%s %v", doc.Schema, doc.Platforms)
 	}
-	if out, said := check(ui.GateNotMet, "--fail-on", "fail"); !strings.Contains(out, "? unknown  etcd") || !strings.Contains(said, "--fail-on is fail") || strings.Contains(out, "fettle check --explain") {
+	if out, said := check(ui.GateNotMet, "--fail-on", "fail"); !strings.Contains(out, "? unknown  1 not determined (--details): etcd") || !strings.Contains(said, "--fail-on is fail") || strings.Contains(out, "fettle check --explain") {
 		t.Errorf("%s%s", out, said)
 	}
 	check(ui.Done, "--fail-on", "fail", "--disable", "O63=known", "--disable", "O03.node=Calico")
@@ -220,7 +220,7 @@ func TestCheck(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &upgrade); err != nil || upgrade.For.Also.Release != "3.7.0" || upgrade.For.Also.Here != "3.6.5" || upgrade.For.Also.Program != "etcd" {
 		t.Errorf("%v %+v", err, upgrade)
 	}
-	if out, _ := check(ui.Done, "--for", "1.37"); !strings.HasPrefix(strings.Join(strings.Fields(out), " "), "With kubelet 1.37 (here 1.34.4) and etcd 3.7.0 (here 3.6.5): 3 fail (O76, E15, O63), ") {
+	if out, _ := check(ui.Done, "--for", "1.37"); !strings.HasPrefix(strings.Join(strings.Fields(out), " "), "With kubelet 1.37 (here 1.34.4) and etcd 3.7.0 (here 3.6.5): 3 problems, 0 warnings, ") {
 		t.Error(out)
 	}
 	gone := apiServer(t, map[string]any{})

@@ -116,18 +116,28 @@ func (a *Audit) Counted(s rule.State) (rules, items int) {
 	return len(of), items
 }
 
-// changeWords describes the changes since the baseline.
-func (a *Audit) changeWords() []string {
-	b := a.Baseline
-	out := []string{}
-	mended := map[string]bool{}
-	for _, m := range b.Mended {
+// mended lists the findings that were fixed since the baseline, if any.
+func (a *Audit) mended() []string {
+	var out []string
+	if a.Baseline == nil {
+		return nil
+	}
+	for _, m := range a.Baseline.Mended {
 		what := m.Title
 		if m.Instance != "" {
-			what += " - " + m.Instance
+			what += ": " + m.Instance
 		}
+		out = append(out, fmt.Sprintf("✓ fixed  %s  %s (was %s)", m.ID, what, m.Was))
+	}
+	return out
+}
+
+// changeWords counts the changes since the baseline.
+func (a *Audit) changeWords() string {
+	b := a.Baseline
+	mended := map[string]bool{}
+	for _, m := range b.Mended {
 		mended[m.ID] = true
-		out = append(out, fmt.Sprintf("✓ mended  %s  %s (was %s)", m.ID, what, m.Was))
 	}
 	rules := map[rule.Change]map[string]bool{New: {}, Worse: {}, Same: {}}
 	for _, f := range a.Findings {
@@ -135,6 +145,6 @@ func (a *Audit) changeWords() []string {
 			of[f.ID] = true
 		}
 	}
-	return append(out, fmt.Sprintf("since %s (%s): %s, %s, %s, %s", b.File, b.Time.UTC().Format("2006-01-02 15:04 UTC"),
-		counted(len(rules[New]), b.New, "new"), counted(len(rules[Worse]), b.Worse, "worse"), counted(len(mended), len(b.Mended), "mended"), counted(len(rules[Same]), b.Same, "as before")))
+	return fmt.Sprintf("since %s (%s): %s, %s, %s, %s", b.File, b.Time.UTC().Format("2006-01-02 15:04 UTC"),
+		counted(len(rules[New]), b.New, "new"), counted(len(rules[Worse]), b.Worse, "worse"), counted(len(mended), len(b.Mended), "fixed"), counted(len(rules[Same]), b.Same, "as before"))
 }

@@ -2,7 +2,6 @@ package findings
 
 import (
 	"fmt"
-	"strings"
 
 	"fettle.dev/fettle/internal/guide/rule"
 	internaltext "fettle.dev/fettle/internal/text"
@@ -24,33 +23,6 @@ func (a *Audit) count() {
 	for _, s := range worst {
 		a.RuleCounts[s]++
 	}
-}
-
-// countWords returns the counts on one line: of rules, and of items if there are more.
-func (a *Audit) countWords() string {
-	var parts []string
-	rules := 0
-	for _, state := range rule.States {
-		n, items := a.RuleCounts[state], a.Counts[state]
-		rules += n
-		parts = append(parts, counted(n, items, string(state)))
-	}
-	text := fmt.Sprintf("%s: %s, of %s", strings.Join(a.Platforms, ", "), strings.Join(parts, ", "), internaltext.Count(rules, "rule"))
-	if off := a.disabledByCopy(); len(off) > 0 {
-		text += fmt.Sprintf("; %d disabled by the copy itself: %s", len(off), strings.Join(off, ", "))
-	}
-	return text
-}
-
-// disabledByCopy returns the rules that a copy disabled, which are always reported.
-func (a *Audit) disabledByCopy() []string {
-	var off []string
-	for _, f := range a.Findings {
-		if f.DisabledByCopy() {
-			off = append(off, f.ID)
-		}
-	}
-	return off
 }
 
 // counted prints a number of rules, and the number of items if it differs.

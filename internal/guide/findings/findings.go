@@ -2,9 +2,8 @@ package findings
 
 import (
 	"cmp"
-	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/fact"
@@ -16,15 +15,18 @@ import (
 // Audit is the result of evaluating the rules on a machine.
 type Audit struct {
 	Schema string `json:"schema"` // fettle/check/v1
+	// Headline is the answer in one to three lines; Conclude writes it.
+	Headline ui.Headline `json:"headline"`
 	// Machine is the host name, or the path of the copy. Hostname is the host name, if
 	// known.
 	Machine  string `json:"machine"`
 	Hostname string `json:"hostname,omitempty"`
 	// Root is the directory of a copy: the paths of the findings are below it.
 	Root string `json:"root,omitempty"`
-	// Copied marks the audit of a directory or archive, and On names another audited host:
-	// steps are to be done there, not here.
+	// Copied marks the audit of a directory or archive, From, and On names another audited
+	// host: steps are to be done there, not here.
 	Copied bool   `json:"-"`
+	From   string `json:"-"`
 	On     string `json:"-"`
 	// Cluster marks the audit of a cluster by kubectl fettle.
 	Cluster   bool      `json:"-"`
@@ -82,22 +84,6 @@ func (o *OtherRelease) Words() string {
 	return words
 }
 
-// countOf lists the rules in a state: "2 fail (E15, O70)".
-func (a *Audit) countOf(s rule.State) string {
-	n := a.RuleCounts[s]
-	words := fmt.Sprintf("%d %s", n, s)
-	if n == 0 {
-		return words
-	}
-	var ids []string
-	for _, f := range a.Findings {
-		if f.State == s && !slices.Contains(ids, f.ID) && len(ids) < n {
-			ids = append(ids, f.ID)
-		}
-	}
-	return words + " (" + strings.Join(ids, ", ") + ")"
-}
-
 // NewAudit sorts and counts the findings.
 func NewAudit(machine string, when time.Time, platforms []string, findings []rule.Finding) *Audit {
 	a := &Audit{Schema: "fettle/check/v1", Machine: machine, Time: when, Platforms: platforms, Findings: ordered(findings)}
@@ -110,18 +96,41 @@ func Bad(s rule.State) bool { return s == rule.Failed || s == rule.Warned || s =
 
 func badness(s rule.State) int { return slices.Index(rule.States, s) }
 
-// ordered sorts the worst findings first, keeps those of a rule together, and puts consequences
-// after their cause.
+// harm ranks a finding: measured harm first, then what is wrong, then what is advisable.
+func harm(f rule.Finding) int {
+	if f.Harm && (f.State == rule.Failed || f.State == rule.Warned) {
+		return badness(f.State) - len(rule.States)
+	}
+	return badness(f.State)
+}
+
+// ordered sorts the most harmful findings first, keeps those of a rule together, and puts
+// consequences after their cause.
 func ordered(findings []rule.Finding) []rule.Finding {
-	worst := map[string]int{} // state of each rule
-	for _, f := range findings {
-		if r, ok := worst[f.ID]; !ok || badness(f.State) < r {
-			worst[f.ID] = badness(f.State)
+	worst := map[string]int{} // harm of each rule
+	raise := func(id string, to int) {
+		if old, ok := worst[id]; !ok || to < old {
+			worst[id] = to
 		}
+	}
+	for _, f := range findings {
+		raise(f.ID, harm(f))
+	}
+	of := maps.Clone(worst)
+	for _, f := range slices.Backward(findings) { // causes come before consequences
+		if _, there := of[f.Because]; there {
+			raise(f.Because, worst[f.ID])
+		}
+	}
+	rank := func(f rule.Finding) int {
+		if Bad(f.State) && harm(f) == of[f.ID] {
+			return worst[f.ID]
+		}
+		return harm(f)
 	}
 	out := slices.Clone(findings)
 	// The rules come with dependencies first; that order stays within a state.
-	slices.SortStableFunc(out, func(a, b rule.Finding) int { return cmp.Compare(badness(a.State), badness(b.State)) })
+	slices.SortStableFunc(out, func(a, b rule.Finding) int { return cmp.Compare(rank(a), rank(b)) })
 	var placed []rule.Finding
 	done := map[int]bool{}
 	var place func(i int)
@@ -156,187 +165,4 @@ func ordered(findings []rule.Finding) []rule.Finding {
 		place(i)
 	}
 	return placed
-}
-
-func findingSign(s rule.State) (sign, color string) {
-	switch s {
-	case rule.Passed:
-		return "✓", ui.Green
-	case rule.Failed:
-		return "✗", ui.Red
-	case rule.Warned:
-		return "!", ui.Yellow
-	case rule.Unknown:
-		return "?", ui.Yellow
-	}
-	return "·", ui.Dim
-}
-
-// shown is the number of listed items of a group; the rest is counted.
-const shown = 6
-
-// Print prints an audit: bad findings in full, the rest only if all is set.
-func Print(s *ui.Screen, a *Audit, all bool) {
-	w := &writer{s, width(s), a}
-	if a.For != nil {
-		w.lines("", fmt.Sprintf("With %s: %s, %s, %s", a.For.Words(), a.countOf(rule.Failed), a.countOf(rule.Warned), a.countOf(rule.Unknown)), "")
-	}
-	var rest []group
-	for _, g := range a.fewer(groups(a.Findings)) {
-		switch {
-		case Bad(g.State) && g.Change != Same:
-			w.group(g)
-		case all || Bad(g.State) && a.Baseline == nil:
-			rest = append(rest, g)
-		}
-	}
-	for _, g := range rest {
-		w.brief(g)
-	}
-	if len(rest) > 0 {
-		fmt.Fprintln(s.Out)
-	}
-	if a.Baseline != nil {
-		w.lines("", a.changeWords()...)
-	}
-	w.lines("", a.countWords())
-	if next := a.next(); next != "" {
-		w.lines("", "next: "+next)
-	}
-}
-
-// width returns the line length: that of the terminal, within readable limits.
-func width(s *ui.Screen) int {
-	if s.Width == 0 {
-		return 80
-	}
-	return max(40, min(s.Width, 100))
-}
-
-// next returns the next steps, the most useful first.
-func (a *Audit) next() string {
-	var mended []string // by settings that fettle writes
-	bad, unknown := 0, 0
-	for _, f := range a.Findings {
-		switch {
-		case f.Change == Same:
-		case f.State == rule.Unknown:
-			unknown++
-		case Bad(f.State):
-			bad++
-			if f.Fix != nil && len(f.Fix.Changes) > 0 && !slices.Contains(mended, f.ID) {
-				mended = append(mended, f.ID)
-			}
-		}
-	}
-	var steps []string
-	if len(mended) > 0 && a.For == nil {
-		where := ""
-		switch {
-		case a.On != "":
-			where = ", on " + a.On + ","
-		case a.Copied:
-			where = ", on the machine itself,"
-		}
-		steps = append(steps, fmt.Sprintf("fettle fix %s%s shows what it would write, and asks first", strings.Join(mended[:min(3, len(mended))], " "), where))
-	}
-	switch {
-	case bad > 0 && a.Cluster:
-		steps = append(steps, "fettle rules show ID shows reason and source")
-	case bad > 0 && a.For != nil:
-		steps = append(steps, "fettle check --for "+a.For.Release+" --explain ID shows reason and source")
-	case bad > 0:
-		steps = append(steps, "fettle check --explain ID shows reason and source")
-	}
-	switch {
-	case unknown > 0 && a.Cluster:
-		steps = append(steps, "unknown findings name whom to ask, or the missing right")
-	case unknown > 0 && a.Copied:
-		steps = append(steps, "unknown findings name what the copy lacks; on the machine itself sudo fettle check reads it, or sudo fettle facts --archive FILE records it")
-	case unknown > 0:
-		steps = append(steps, "unknown findings name the missing file, or need root")
-	}
-	return strings.Join(steps, "; ")
-}
-
-// explained returns the command that shows all items of a rule and their reasons.
-func (a *Audit) explained(id string) string {
-	if a.Cluster {
-		return "--all --output json has them"
-	}
-	return "fettle check --explain " + id
-}
-
-// writer wraps text for a terminal.
-type writer struct {
-	*ui.Screen
-	width int
-	audit *Audit
-}
-
-// lines writes wrapped lines; continuation lines are indented by two more blanks.
-func (w *writer) lines(indent string, lines ...string) {
-	for _, line := range lines {
-		text := ui.Wrap(ui.Printable(line), w.width-len(indent)-2)
-		fmt.Fprintln(w.Out, indent+strings.ReplaceAll(text, "\n", "\n"+indent+"  "))
-	}
-}
-
-func (w *writer) head(g group, more string) {
-	sign, color := findingSign(g.State)
-	label := fmt.Sprintf("%s %s", sign, g.State)
-	if g.Change == New || g.Change == Worse {
-		label += ", " + string(g.Change)
-	}
-	gap := "  "
-	text := ui.Wrap(ui.Printable(gap+g.ID+gap+g.Title+more), w.width-len([]rune(label))-2)
-	fmt.Fprintln(w.Out, w.Paint(color, label)+strings.ReplaceAll(text, "\n", "\n    "))
-}
-
-// group writes a finding in full.
-func (w *writer) group(g group) {
-	w.head(g, "")
-	if g.Because != "" {
-		w.lines("  ", "because of "+g.Because)
-	}
-	switch {
-	case g.Reason != "":
-		w.lines("  ", g.Reasons())
-	default:
-		items := g.Told()
-		for _, i := range items[:min(shown, len(items))] {
-			w.lines("  ", i.says())
-		}
-		if more := len(items) - shown; more > 0 {
-			w.lines("  ", fmt.Sprintf("and %d more (%s)", more, w.audit.explained(g.ID)))
-		}
-	}
-	if g.State != rule.Unknown {
-		w.lines("  ", "why: "+g.Why)
-		for i, f := range g.Fixes() {
-			if i == 0 {
-				w.lines("  ", "fix: "+f)
-				continue
-			}
-			w.lines("       ", f)
-		}
-	}
-	fmt.Fprintln(w.Out)
-}
-
-// brief writes a finding on one line.
-func (w *writer) brief(g group) {
-	for _, i := range g.Items {
-		more := ""
-		switch {
-		case g.Reason != "":
-			more = ": " + g.Reason
-		case g.State == rule.Passed && i.Measured != "":
-			more = ": " + i.Measured
-		}
-		if i.Instance != "" {
-			more = " - " + i.Instance + more
-		}
-		w.head(group{Finding: g.Finding}, more)
-	}
 }

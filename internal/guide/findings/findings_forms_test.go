@@ -141,7 +141,7 @@ func TestFindingsMarkdown(t *testing.T) {
 	if err := Markdown(&out, sample("plain"), false); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"## ✗ fail: W2 Rule W2 plain", "- because of F1", "- b: 12.5 %; wanted 10 %", "- source: handbook, plain"} {
+	for _, want := range []string{"## ✗ fail: W2 Rule W2 plain", "- because of F1", "- b: 12.5 %, wanted 10 %", "- source: handbook, plain"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, &out)
 		}

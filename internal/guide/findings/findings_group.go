@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // group is a finding of a rule on one item, or the same finding on several.
@@ -48,6 +48,7 @@ func (l fixLine) String() string { return l.before + l.command + l.after }
 // item is one judged item, or several with the same result.
 type item struct {
 	Instance, Measured, Want string
+	Compare                  rule.Compare
 	At                       []string
 	more                     []string // further instances
 }
@@ -64,25 +65,88 @@ func (i item) Name() string {
 
 // says describes the item.
 func (i item) says() string {
-	var b strings.Builder
-	if i.Instance != "" {
-		b.WriteString(i.Name() + ": ")
+	text := i.Values()
+	if i.Instance == "" {
+		return text
 	}
-	b.WriteString(cmp.Or(i.Measured, "nothing"))
-	if i.Want != "" {
-		b.WriteString("; wanted " + i.Want)
+	if text == "" {
+		return i.Name()
 	}
+	return i.Name() + ": " + text
+}
+
+// Values returns the measured value with what is wanted instead: "88.4 %, limit 50 %". Of a
+// condition the title says it all.
+func (i item) Values() string {
+	if i.Measured == "true" || i.Measured == "false" {
+		return ""
+	}
+	if i.Want == "" {
+		return i.Measured
+	}
+	return cmp.Or(i.Measured, "none") + ", " + i.wanted()
+}
+
+// wanted returns the wanted value as a bound: "limit 50 %", "at least 8", "wanted never".
+func (i item) wanted() string {
+	switch i.Compare {
+	case rule.AtMost, rule.LessThan:
+		return "limit " + i.Want
+	case rule.AtLeast:
+		return "at least " + i.Want
+	}
+	return "wanted " + i.Want
+}
+
+// bound returns the wanted value with its comparison: "at most 50 %".
+func (i item) bound() string {
+	if i.Compare == "" || i.Want == "" {
+		return i.Want
+	}
+	return string(i.Compare) + " " + i.Want
+}
+
+// full is says with the places where the values were read.
+func (i item) full() string {
+	text := i.says()
 	if at := i.places(); len(at) > 0 {
-		b.WriteString(" (" + strings.Join(at, ", ") + ")")
+		text = strings.TrimSpace(text + " (" + strings.Join(at, ", ") + ")")
 	}
-	return b.String()
+	return text
+}
+
+// line describes the group on one line: the title for its state, the values of its first item,
+// and the number of further ones.
+func (g group) line() string {
+	text := g.Heading()
+	items := g.Told()
+	switch {
+	case g.State == rule.Reminded || len(items) == 0:
+		return text
+	case g.Reason != "":
+		return text + ": " + g.Reasons()
+	case g.State == rule.Passed:
+		if items[0].Measured == "true" || items[0].Measured == "false" {
+			items[0].Measured = ""
+		}
+		items[0].Want = ""
+	}
+	if says := items[0].says(); says != "" {
+		text += ": " + says
+	}
+	if n := len(items) - 1; n > 0 {
+		text += fmt.Sprintf("; and %d more", n)
+	}
+	return text
 }
 
 // alike merges items with the same result.
 func alike(items []item) []item {
 	var out []item
 	for _, i := range items {
-		n := slices.IndexFunc(out, func(o item) bool { return i.Instance != "" && o.Measured == i.Measured && o.Want == i.Want })
+		n := slices.IndexFunc(out, func(o item) bool {
+			return i.Instance != "" && o.Measured == i.Measured && o.Want == i.Want && o.Compare == i.Compare
+		})
 		if n < 0 {
 			out = append(out, i)
 			continue
@@ -124,23 +188,43 @@ func (i item) places() []string {
 	return lines[:min(2, len(lines))]
 }
 
-// printed formats a value, fractions with few digits.
+// printed formats a value, fractions with three significant digits and one of a thing in the
+// singular.
 func printed(v any, unit string) string {
-	if n, ok := v.(float64); ok && n != math.Trunc(n) && math.Abs(n) < 1e6 && unit != "bytes" {
-		digits := 2
-		if math.Abs(n) < 0.1 {
-			digits = 6
+	n, ok := v.(float64)
+	switch {
+	case ok && n != math.Trunc(n) && unit != "bytes":
+		return strings.TrimSpace(ui.Digits(n) + " " + unit)
+	case ok && n == 1 && counts(unit):
+		if unit = strings.TrimSuffix(unit, "s"); strings.HasSuffix(unit, "sse") {
+			unit = strings.TrimSuffix(unit, "e")
 		}
-		v, _ = strconv.ParseFloat(strconv.FormatFloat(n, 'f', digits, 64), 64)
 	}
 	return rule.Print(v, unit)
+}
+
+// counts reports whether a unit is the name of counted things: "workers".
+func counts(unit string) bool {
+	return len(unit) > 3 && unit != "bytes" && strings.HasSuffix(unit, "s")
+}
+
+// bounded formats a wanted value. Of counted things the measured value names the unit.
+func bounded(f rule.Finding) string {
+	unit := f.Unit
+	if counts(unit) {
+		unit = ""
+	}
+	if want, ok := f.Want.(float64); ok && want == 0 && f.Compare == "" {
+		return "" // there should be none
+	}
+	return printed(f.Want, unit)
 }
 
 // groups merges the findings of a rule with the same result.
 func groups(findings []rule.Finding) []group {
 	var out []group
 	for _, f := range findings {
-		i := item{Instance: f.Instance, Measured: printed(f.Measured, f.Unit), Want: printed(f.Want, f.Unit), At: f.At}
+		i := item{Instance: f.Instance, Measured: printed(f.Measured, f.Unit), Want: bounded(f), Compare: f.Compare, At: f.At}
 		n := len(out) - 1
 		if n >= 0 && out[n].ID == f.ID && out[n].State == f.State && general(out[n].Finding) == general(f) && out[n].Because == f.Because && out[n].Change == f.Change {
 			out[n].Items = append(out[n].Items, i)

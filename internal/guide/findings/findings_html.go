@@ -27,6 +27,7 @@ var findingsTemplate = sync.OnceValue(func() *template.Template {
 // HTML writes an audit as one self-contained page: no script, no network; light, dark and
 // for print.
 func HTML(w io.Writer, a *Audit) error {
+	a.Conclude()
 	type count struct {
 		State rule.State
 		Rules int
@@ -56,7 +57,7 @@ func HTML(w io.Writer, a *Audit) error {
 		}
 	}
 	if a.Baseline != nil {
-		page.Changes = a.changeWords()
+		page.Changes = append(a.mended(), a.changeWords())
 	}
 	return findingsTemplate().Execute(w, page)
 }

@@ -13,12 +13,16 @@ import (
 // Markdown writes an audit for a ticket: bad findings in full, the rest counted, and listed if
 // all is set.
 func Markdown(out io.Writer, a *Audit, all bool) error {
+	a.Conclude()
 	w := bufio.NewWriter(out)
-	fmt.Fprintf(w, "# Audit of %s\n\n%s, %s\n\n", MarkdownText(a.Machine), a.Time.UTC().Format("2006-01-02 15:04 UTC"), MarkdownText(a.countWords()))
-	if a.Baseline != nil {
-		for _, l := range a.changeWords() {
-			fmt.Fprintf(w, "- %s\n", MarkdownText(l))
-		}
+	fmt.Fprintf(w, "# Audit of %s\n\n%s\n\n", MarkdownText(a.Machine), a.Time.UTC().Format("2006-01-02 15:04 UTC"))
+	for _, l := range a.Headline.Lines {
+		fmt.Fprintf(w, "%s\n\n", MarkdownText(l))
+	}
+	for _, l := range a.mended() {
+		fmt.Fprintf(w, "- %s\n", MarkdownText(l))
+	}
+	if len(a.mended()) > 0 {
 		fmt.Fprintln(w)
 	}
 	var rest []group
@@ -32,7 +36,7 @@ func Markdown(out io.Writer, a *Audit, all bool) error {
 		if g.Change != "" {
 			change = " (" + string(g.Change) + ")"
 		}
-		fmt.Fprintf(w, "## %s %s%s: %s %s\n\n", sign, g.State, change, MarkdownText(g.ID), MarkdownText(g.Title))
+		fmt.Fprintf(w, "## %s %s%s: %s %s\n\n", sign, g.State, change, MarkdownText(g.ID), MarkdownText(g.Heading()))
 		if g.Because != "" {
 			fmt.Fprintf(w, "- because of %s\n", MarkdownText(g.Because))
 		}
@@ -40,7 +44,9 @@ func Markdown(out io.Writer, a *Audit, all bool) error {
 			fmt.Fprintf(w, "- %s\n", MarkdownText(g.Reasons()))
 		} else {
 			for _, i := range g.Told() {
-				fmt.Fprintf(w, "- %s\n", MarkdownText(i.says()))
+				if says := i.full(); says != "" {
+					fmt.Fprintf(w, "- %s\n", MarkdownText(says))
+				}
 			}
 		}
 		fmt.Fprintf(w, "- why: %s\n", MarkdownText(g.Why))
@@ -56,9 +62,9 @@ func Markdown(out io.Writer, a *Audit, all bool) error {
 				sign, _ := findingSign(g.State)
 				says := g.Reason
 				if says == "" && g.State != rule.Reminded {
-					says = i.says()
+					says = i.full()
 				}
-				fmt.Fprintf(w, "| %s %s | %s | %s | %s |\n", sign, g.State, MarkdownText(g.ID), MarkdownText(g.Title), MarkdownText(says))
+				fmt.Fprintf(w, "| %s %s | %s | %s | %s |\n", sign, g.State, MarkdownText(g.ID), MarkdownText(g.Heading()), MarkdownText(says))
 			}
 		}
 		fmt.Fprintln(w)

@@ -15,6 +15,7 @@ import (
 type ByHand struct {
 	ID       string       `json:"id"`
 	Instance string       `json:"instance,omitempty"`
+	Title    string       `json:"title,omitempty"` // of the finding
 	Artefact string       `json:"artefact,omitempty"`
 	Entries  []rule.Entry `json:"entries,omitempty"`
 	Command  string       `json:"command,omitempty"`
@@ -92,7 +93,11 @@ func (e *manualStep) head() string {
 	if e.After {
 		return head + ": to activate these changes:"
 	}
-	return head + " by hand:"
+	head += " by hand:"
+	if e.Title != "" && len(e.ids) == 1 {
+		head += " " + e.Title
+	}
+	return head
 }
 
 // PrintFixed prints the steps left to do by hand, and the findings after the fix.
@@ -110,18 +115,13 @@ func PrintFixed(s *ui.Screen, byHand []ByHand, findings []rule.Finding) {
 				fmt.Fprintf(s.Out, "    %s: %s\n", ui.Printable(x.Name), ui.Printable(x.Value))
 			}
 		}
-		if e.Command == "" {
-			continue
+		if e.Command != "" {
+			ui.PrintCommand(s, ui.Printable(e.Command))
 		}
-		then := ""
-		if e.Text != "" || e.Artefact != "" && e.Artefact != rule.Installer {
-			then = "then: "
-		}
-		fmt.Fprintf(s.Out, "  %s%s\n", then, ui.Printable(e.Command)) // in one line, to be copied
 	}
 	for _, f := range findings {
 		sign, color := findingSign(f.State)
-		fmt.Fprintf(s.Out, "%s %s %s\n", s.Paint(color, sign+" "+string(f.State)), ui.Printable(f.ID), ui.Printable(f.Title))
+		fmt.Fprintf(s.Out, "%s %s %s\n", s.Paint(color, sign+" "+string(f.State)), ui.Printable(f.ID), ui.Printable(f.Heading()))
 	}
 }
 
@@ -138,10 +138,10 @@ type Health struct {
 func PrintHealth(s *ui.Screen, all []Health) {
 	for _, h := range all {
 		if h.Passed {
-			fmt.Fprintf(s.Out, "%s %s\n", s.Paint(ui.Green, "✓ well"), ui.Printable(h.Command))
+			fmt.Fprintf(s.Out, "%s %s\n", s.Paint(ui.Green, "✓ passed"), ui.Printable(h.Command))
 			continue
 		}
-		fmt.Fprintf(s.Out, "%s %s\n", s.Paint(ui.Red, "✗ not well"), ui.Printable(h.Command))
+		fmt.Fprintf(s.Out, "%s %s\n", s.Paint(ui.Red, "✗ failed"), ui.Printable(h.Command))
 		for line := range strings.Lines(h.Output) {
 			fmt.Fprintf(s.Out, "    %s\n", ui.Printable(strings.TrimRight(line, "\n")))
 		}

@@ -127,14 +127,14 @@ func (f *Fleet) differences() ui.Grid {
 }
 
 // PrintFleet prints the audits one after the other, then the differences between hosts.
-func PrintFleet(s *ui.Screen, f *Fleet, all bool) {
+func PrintFleet(s *ui.Screen, f *Fleet, v View) {
 	for _, h := range f.Hosts {
 		fmt.Fprintln(s.Out, ui.Printable("== "+h.Host+" =="))
 		if h.Audit == nil {
 			fmt.Fprintln(s.Out, s.Paint(ui.Red, "✗ not asked")+": "+ui.Printable(h.Error)+"\n")
 			continue
 		}
-		Print(s, h.Audit, all)
+		Print(s, h.Audit, v)
 		fmt.Fprintln(s.Out)
 	}
 	fmt.Fprintln(s.Out, f.words())

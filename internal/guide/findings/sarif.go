@@ -140,7 +140,7 @@ func (a *Audit) sarif(version string, all bool) sarifRun {
 				run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRuleOf(rule.Finding{ID: m.ID, Title: m.Title, Why: m.Title}))
 			}
 			run.Results = append(run.Results, sarifResult{
-				RuleID: m.ID, RuleIndex: at, Kind: "pass", Level: "none", Message: sarifText{Text: "It was " + string(m.Was) + " and is not any more."},
+				RuleID: m.ID, RuleIndex: at, Kind: "pass", Level: "none", Message: sarifText{Text: "It was " + string(m.Was) + " and no longer is."},
 				Locations: []sarifLocation{a.logical(m.Instance)}, Fingerprints: fingerprint(m.ID, m.Instance), Baseline: "absent",
 			})
 		}
@@ -200,8 +200,8 @@ func (a *Audit) sarifResult(f rule.Finding, index int, suppressed bool) sarifRes
 		why, _ := f.IsDisabled()
 		r.Suppressions = []sarifSuppressed{{"external", why}}
 	}
-	i := item{Instance: f.Instance, Measured: rule.Print(f.Measured, f.Unit), Want: rule.Print(f.Want, f.Unit)}
-	text := f.Title + ": " + i.says()
+	i := item{Instance: f.Instance, Measured: printed(f.Measured, f.Unit), Want: bounded(f), Compare: f.Compare}
+	text := f.Heading() + ": " + i.says()
 	if f.Reason != "" {
 		text = f.Title + ": " + f.Reason
 	}

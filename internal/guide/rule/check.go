@@ -95,7 +95,7 @@ func (c *Catalogue) ask(ctx context.Context, r *Rule, m fact.MachineTree) []Find
 }
 
 func (r *Rule) finding(instance string, s State, reason string) Finding {
-	return Finding{Rule: r, ID: r.ID, Title: r.Title, Failed: r.Failed, Instance: instance, State: s, Reason: text.PlainMessage(reason), Why: r.Why, Sources: r.Sources}
+	return Finding{Rule: r, ID: r.ID, Title: r.Title, Failed: r.Failed, Harm: r.Harm, Instance: instance, State: s, Reason: text.PlainMessage(reason), Why: r.Why, Sources: r.Sources}
 }
 
 // one evaluates a rule. An absent input makes it not applicable, an unknown one makes the

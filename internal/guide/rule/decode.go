@@ -187,7 +187,7 @@ func (f *file) rule(n *yaml.Node) *Rule {
 		r.keys[n.Content[i].Value] = Pos{f.name, n.Content[i].Line}
 	}
 	f.fields(n, "a rule", map[string]func(*yaml.Node){
-		"id": into(f, "id", &r.ID), "title": into(f, "title", &r.Title), "failed": into(f, "failed", &r.Failed), "platforms": f.words("platforms", &r.Platforms),
+		"id": into(f, "id", &r.ID), "title": into(f, "title", &r.Title), "failed": into(f, "failed", &r.Failed), "harm": into(f, "harm", &r.Harm), "platforms": f.words("platforms", &r.Platforms),
 		"versions": func(n *yaml.Node) {
 			f.list(n, "versions", func(n *yaml.Node) { r.Versions = append(r.Versions, f.versions(n)) })
 		},

@@ -48,18 +48,19 @@ var States = []State{Failed, Warned, Unknown, Passed, NotApplicable, Reminded}
 
 // Finding is the result of a rule on a machine, or on one item of a set.
 type Finding struct {
-	Rule     *Rule    `json:"-"`
-	ID       string   `json:"id"`
-	Title    string   `json:"title"`
-	Failed   string   `json:"failed,omitempty"` // the title if it does not pass
-	Instance string   `json:"instance,omitempty"`
-	State    State    `json:"state"`
-	Measured any      `json:"measured,omitempty"`
-	Want     any      `json:"want,omitempty"`
-	Unit     string   `json:"unit,omitempty"`
+	Rule     *Rule  `json:"-"`
+	ID       string `json:"id"`
+	Title    string `json:"title"`
+	Failed   string `json:"failed,omitempty"` // the title if it does not pass
+	Harm     bool   `json:"harm,omitempty"`   // of the rule
+	Instance string `json:"instance,omitempty"`
+	State    State  `json:"state"`
+	Measured any    `json:"measured,omitempty"`
+	Want     any    `json:"want,omitempty"`
+	Unit     string `json:"unit,omitempty"`
 	// Compare is AtMost, LessThan or AtLeast if Want is a bound that Measured violates.
-	Compare Compare `json:"compare,omitempty"`
-	At       []string `json:"at,omitempty"` // the sources of the inputs
+	Compare Compare  `json:"compare,omitempty"`
+	At      []string `json:"at,omitempty"` // the sources of the inputs
 	// Inputs are the inputs from programs, each with its origin: running program or files.
 	Inputs []ProgramInput `json:"inputs,omitempty"`
 	// Reason is the reason that it is not applicable or unknown.

@@ -16,6 +16,8 @@ type Rule struct {
 	// Failed is the advice.
 	Title  string `json:"title"`
 	Failed string `json:"failed"`
+	// Harm marks a rule that measures harm: if it fails, something waits, was lost or is full.
+	Harm bool `json:"harm,omitempty"`
 	// Platforms are the audits that include it: linux, satellite, puppet, ...
 	Platforms []string `json:"platforms"`
 	// Versions are the product versions it applies to; empty means all.

@@ -1,0 +1,104 @@
+package findings
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// PrintExplained prints what a rule found on a machine: here, wanted, why, fix and sources, and
+// the call that shows the text of the rule itself.
+func PrintExplained(s *ui.Screen, a *Audit) {
+	w := &writer{s, width(s), a}
+	all := groups(a.Findings)
+	for i, g := range all {
+		if i > 0 {
+			fmt.Fprintln(s.Out)
+		}
+		for _, line := range w.finding(group{Finding: g.Finding}) {
+			fmt.Fprintln(s.Out, line)
+		}
+		w.here(g)
+		if g.State == rule.Warned || g.State == rule.Failed {
+			w.part("wanted", alike(g.Items)[0].bound())
+		}
+		if i+1 < len(all) && all[i+1].Why == g.Why && slices.Equal(all[i+1].Sources, g.Sources) {
+			continue // the next one has the same reason
+		}
+		w.part("why", g.Why)
+		w.remedies(g)
+		for _, src := range g.Sources {
+			w.part("source", src.String())
+			if src.URL != "" {
+				fmt.Fprintln(s.Out, strings.Repeat(" ", labeled)+ui.Printable(src.URL))
+			}
+		}
+	}
+	if len(all) > 0 {
+		fmt.Fprintln(s.Out, "\nthe rule itself, its evidence and tables:")
+		ui.PrintCommand(s, a.explained(all[0].ID)+" --rule")
+	}
+}
+
+// here writes what was measured, and where.
+func (w *writer) here(g group) {
+	for _, i := range g.Items {
+		says := i.Measured
+		switch {
+		case g.Reason != "":
+			says = g.Reason
+		case g.State == rule.Reminded:
+			says = "no program can check this"
+		case says == "":
+			says = "none"
+		}
+		if i.Instance != "" {
+			says = i.Instance + ": " + says
+		}
+		if at := i.places(); len(at) > 0 && g.Reason == "" {
+			says += " (" + at[0] + ")"
+		}
+		w.part("here", says)
+	}
+	for _, in := range g.Inputs {
+		where := in.Name + ": " + in.From
+		if in.At != "" {
+			where += ", " + in.At
+		}
+		w.part("", where)
+	}
+}
+
+// remedies writes the fixes of a group: words, and each command whole on a line of its own.
+func (w *writer) remedies(g group) {
+	for _, l := range g.fixLines() {
+		words := strings.TrimSpace(l.before + l.after)
+		if l.command != "" {
+			words = strings.TrimSuffix(strings.TrimPrefix(words, "("), ")") // the values that it writes
+		}
+		if words != "then" {
+			w.part("fix", words)
+		}
+		if l.command != "" {
+			fmt.Fprintln(w.Out, strings.Repeat(" ", labeled)+ui.Printable(l.command))
+		}
+	}
+}
+
+// labeled is the column where the text behind a label begins.
+const labeled = 10
+
+// part writes a text behind a label.
+func (w *writer) part(label, text string) {
+	if text == "" {
+		return
+	}
+	text = ui.Printable(text)
+	if w.Width > 0 {
+		text = ui.Wrap(text, w.width-labeled)
+	}
+	fmt.Fprintf(w.Out, "  %-*s%s\n", labeled-2, label, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", labeled)))
+}

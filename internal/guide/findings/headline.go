@@ -1,0 +1,111 @@
+package findings
+
+import (
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/guide/rule"
+	internaltext "fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Conclude writes the headline from the findings: the counts first, then what was sampled on
+// the live machine, if anything, then the comparison with an earlier audit.
+func (a *Audit) Conclude() {
+	h := ui.Headline{}
+	before, after := "", " ("+strings.Join(a.Platforms, ", ")+")"
+	if a.For != nil {
+		before, after = "With "+a.For.Words()+": ", ""
+	}
+	n := a.RuleCounts
+	h.Line("%s%s, %s, %s fine, %s not determined%s", before, h.Count("problems", n[rule.Failed], "problem"), h.Count("warnings", n[rule.Warned], "warning"),
+		h.Count("fine", n[rule.Passed], ""), h.Count("not_determined", n[rule.Unknown], ""), after)
+	// The most likely reason that a live machine is slow has its line here.
+	if off := a.disabledByCopy(); len(off) > 0 {
+		h.Line("%s disabled by the copy itself: %s", h.Count("disabled_by_copy", len(off), "rule"), strings.Join(off, ", "))
+	}
+	if a.Baseline != nil {
+		h.Line("%s", a.changeWords())
+	}
+	a.Headline = h
+}
+
+// disabledByCopy returns the rules that a copy disabled, which are always reported.
+func (a *Audit) disabledByCopy() []string {
+	var off []string
+	for _, f := range a.Findings {
+		if f.DisabledByCopy() {
+			off = append(off, f.ID)
+		}
+	}
+	return off
+}
+
+// next returns what to do next, or "".
+func (a *Audit) next() string {
+	bad, unknown, settings := 0, map[string]bool{}, map[string]bool{}
+	for _, f := range a.Findings {
+		switch {
+		case f.Change == Same:
+		case f.State == rule.Unknown:
+			unknown[f.Ask] = true
+		case Bad(f.State):
+			bad++
+			if f.Fix != nil && len(f.Fix.Changes) > 0 {
+				settings[f.ID] = true
+			}
+		}
+	}
+	var steps []string
+	if len(settings) > 0 && a.For == nil {
+		where := ""
+		switch {
+		case a.On != "":
+			where = " on " + a.On
+		case a.Copied:
+			where = " on the machine itself"
+		}
+		steps = append(steps, fmt.Sprintf("fettle fix%s fixes %s, after asking", where, internaltext.Count(len(settings), "finding")))
+	}
+	if bad > 0 || len(unknown) > 0 {
+		steps = append(steps, "--details shows reasons and sources")
+	}
+	if len(unknown) > 1 || len(unknown) == 1 && !unknown[""] {
+		switch {
+		case a.Copied && bad == 0:
+			steps = append(steps, "sudo fettle facts --archive FILE on the machine records what the copy lacks")
+		case !a.Copied && !a.Cluster:
+			steps = append(steps, "sudo fettle check can determine more")
+		}
+	}
+	return strings.Join(steps, "; ")
+}
+
+// command returns the one command that begins a fix, or "".
+func (a *Audit) command(g group) string {
+	x := g.Fix
+	switch {
+	case x == nil || g.Because != "":
+		return ""
+	case a.Cluster: // a fix is for a node, or a decision
+		return a.explained(g.ID)
+	case len(x.Changes) > 0, len(x.Entries) > 0 && x.Artefact != rule.Installer:
+		return "fettle fix " + g.ID
+	case x.Command != "" && (x.Text == "" || x.Artefact == rule.Installer && len(x.Entries) > 0):
+		return x.Command
+	}
+	return a.explained(g.ID)
+}
+
+// explained returns the command that shows all items of a rule and their reasons.
+func (a *Audit) explained(id string) string {
+	switch {
+	case a.Cluster:
+		return "fettle rules show " + id
+	case a.For != nil:
+		return fmt.Sprintf("fettle check --for %s --explain %s", a.For.Release, id)
+	case a.From != "":
+		return fmt.Sprintf("fettle check --root %s --explain %s", internaltext.Quote(a.From), id)
+	}
+	return "fettle check --explain " + id
+}
