@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fettle.dev/fettle/internal/guide/findings"
 	"maps"
 	"strings"
 	"sync"
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/guide/findings"
 	"fettle.dev/fettle/internal/ui"
 )
 
