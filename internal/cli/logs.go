@@ -34,6 +34,7 @@ group of requests: count, total time and its share, mean, standard deviation, ex
 percentiles (within 0.8 %). Lines that are not requests are counted and shown.`,
 		Annotations: map[string]string{moreFormats: logsFormats},
 		RunE: func(c *cobra.Command, args []string) error {
+			o.shown = logs.Shown{Groups: c.Flags().Changed("top"), Slowest: c.Flags().Changed("slowest")}
 			return a.logs(c.Context(), o, args)
 		},
 	}
@@ -107,7 +108,9 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	if slices.ContainsFunc(logFormats, (*logformat.Format).Joined) {
 		asked.Workers = 1 // a request's lines have to be read in their order
 	}
+	stop := a.progress("reading", set.Progress)
 	res, err := awaited(ctx, func() (*logs.Result, error) { return logs.Read(ctx, set, logFormats, asked) })
+	stop()
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
@@ -115,11 +118,9 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 		return ui.Exit(ui.Usage, err)
 	}
 	if err == nil && o.sinceLast == "" && res.Nothing() {
-		err = fmt.Errorf("%d lines, and none could be read", res.Unread.Lines)
+		err = fmt.Errorf("none of %s could be read", internaltext.CountPlural(res.Unread.Lines, "line", "lines"))
 	}
-	if how := o.Another(res); how != "" {
-		a.sayOnce(how)
-	}
+	o.Another(res)
 	// Keep the part of a truncated log that was read: the next call continues after it.
 	err = errors.Join(err, o.keep(res))
 	rep := res.Report(o.sort, o.top)
@@ -128,7 +129,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 			a.sayOnce(l)
 		}
 	}
-	err = a.sayLogs(rep, err)
+	err = a.sayLogs(rep, o.shown, err)
 	if o.sinceLast != "" {
 		err = errors.Join(err, keepPositions(o.sinceLast, set))
 	}
@@ -184,16 +185,19 @@ func (a *app) logsHost() (*host.Host, error) {
 }
 
 // sayLogs prints a report; err is the reason that it may be incomplete.
-func (a *app) sayLogs(r *logs.Report, err error) error { return inForm(a, r, reportForms, err) }
+func (a *app) sayLogs(r *logs.Report, shown logs.Shown, err error) error {
+	if u := r.Unread; u.ReadWith != "" && a.screen.Format != ui.Table && a.screen.Format != ui.Markdown {
+		a.sayOnce(fmt.Sprintf("%s not read look like %s; to read them: %s", internaltext.CountPlural(u.Lines, "line", "lines"), u.LooksLike, u.ReadWith))
+	}
+	table := func(s *ui.Screen, r *logs.Report) { logs.Print(s, r, shown) }
+	return inForm(a, r, logsForms[*logs.Report]{table, logs.CSV, logs.OpenMetrics, logs.HTML}, err)
+}
 
 // logsForms writes a document of logs in the formats other than JSON and YAML.
 type logsForms[T any] struct {
 	table                  func(*ui.Screen, T)
 	csv, openMetrics, html func(io.Writer, T) error
 }
-
-// reportForms are the formats of a report.
-var reportForms = logsForms[*logs.Report]{logs.Print, logs.CSV, logs.OpenMetrics, logs.HTML}
 
 // inForm prints a document of logs in the selected format, and returns err or its own error.
 func inForm[T any](a *app, doc T, forms logsForms[T], err error) error {

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/logformat"
 	"fettle.dev/fettle/internal/requests/formats"
 	"fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/internal/requests/source"
@@ -28,6 +30,7 @@ record what else changed between the two times: fettle prove --live alternates, 
 tell.`,
 		Args: cobra.ExactArgs(2), Annotations: map[string]string{moreFormats: logsFormats},
 		RunE: func(c *cobra.Command, args []string) error {
+			o.shown.Groups = c.Flags().Changed("top")
 			return a.logsCompare(c.Context(), o, args[0], args[1])
 		},
 	}
@@ -75,7 +78,10 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 		}
 		asked.By = asked.By[:1]
 	}
-	c, err := logs.Compare(ctx, h, []string{before}, []string{after}, o.Find, asked, o.sort, o.top)
+	reading := sets{find: o.Find}
+	stop := a.progress("reading both twice", reading.progress)
+	c, err := logs.Compare(ctx, h, []string{before}, []string{after}, reading.next, asked, o.sort, o.top)
+	stop()
 	if ctx.Err() != nil {
 		return ui.Exit(ui.Interrupted, errors.New("interrupted"))
 	}
@@ -85,8 +91,35 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 	if c == nil {
 		return err
 	}
-	return inForm(a, c, comparedForms, err)
+	table := func(s *ui.Screen, c *logs.Comparison) { logs.PrintComparison(s, c, o.shown.Groups) }
+	return inForm(a, c, logsForms[*logs.Comparison]{table, logs.ComparisonCSV, logs.ComparisonOpenMetrics, logs.ComparisonHTML}, err)
 }
 
-// comparedForms are the formats of a comparison.
-var comparedForms = logsForms[*logs.Comparison]{logs.PrintComparison, logs.ComparisonCSV, logs.ComparisonOpenMetrics, logs.ComparisonHTML}
+// sets are the sets of logs that a comparison reads, one after the other: each side twice.
+type sets struct {
+	find func(*source.Set) ([]*logformat.Format, error)
+	mu   sync.Mutex
+	all  []*source.Set
+}
+
+func (r *sets) next(set *source.Set) ([]*logformat.Format, error) {
+	r.mu.Lock()
+	r.all = append(r.all, set)
+	r.mu.Unlock()
+	return r.find(set)
+}
+
+// progress returns the number of bytes read of all readings. The size of the second side is
+// known when it is read; until then it counts as that of the first.
+func (r *sets) progress() (done, all int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, set := range r.all {
+		n, size := set.Progress()
+		done += n
+		if all += size; i == len(r.all)-1 {
+			all += size * int64(max(4-len(r.all), 0))
+		}
+	}
+	return done, all
+}

@@ -13,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/requests/formats"
 	"fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/internal/requests/source"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -37,7 +38,7 @@ func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked log
 	if live {
 		defer a.screen.Unframe()
 	} else {
-		a.screen.Say("following %d logs until Ctrl-C", len(set.Logs))
+		a.screen.Say("following %s until Ctrl-C", internaltext.Count(len(set.Logs), "log"))
 	}
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
@@ -55,7 +56,7 @@ func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked log
 			if f.Lost > lost {
 				a.screen.Say("%s", lostPart)
 			}
-			return errors.Join(err, a.sayLogs(f.Report(o.sort, o.top), nil))
+			return errors.Join(err, a.sayLogs(f.Report(o.sort, o.top), o.shown, nil))
 		case <-tick.C:
 		}
 		if err := f.Poll(ctx); err != nil && ctx.Err() == nil {

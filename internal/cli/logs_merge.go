@@ -10,6 +10,7 @@ import (
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/requests/logs"
+	"fettle.dev/fettle/internal/ui"
 )
 
 func logsMergeCommand(a *app) *cobra.Command {
@@ -19,7 +20,10 @@ func logsMergeCommand(a *app) *cobra.Command {
 		Long: `The result is exactly that of reading all the logs at once. All parts must be grouped in
 the same way.`,
 		Args: cobra.MinimumNArgs(1), Annotations: map[string]string{moreFormats: logsFormats},
-		RunE: func(_ *cobra.Command, args []string) error { return a.logsMerge(o, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			o.shown.Groups = c.Flags().Changed("top")
+			return a.logsMerge(o, args)
+		},
 	}
 	f := c.Flags()
 	f.StringVar(&o.sort, "sort", "total", "order of the groups, the largest first: "+strings.Join(logs.Sorts, ", "))
@@ -45,10 +49,12 @@ func (a *app) logsMerge(o logsOptions, paths []string) error {
 		}
 	}
 	r := all.Report(o.sort, o.top)
-	for _, n := range logs.Times(r) {
-		a.screen.Say("%s", n)
+	if a.screen.Format != ui.Table && a.screen.Format != ui.Markdown { // whose notes have it
+		for _, n := range logs.Times(r) {
+			a.screen.Say("%s", n)
+		}
 	}
-	return a.sayLogs(r, o.keep(all))
+	return a.sayLogs(r, o.shown, o.keep(all))
 }
 
 // keep writes the result to the file of --save.

@@ -26,6 +26,7 @@ type logsOptions struct {
 	noPercentiles, follow bool
 	save, sinceLast       string
 	config                []string
+	shown                 logs.Shown
 }
 
 // common adds the flags for reading logs.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,6 +32,7 @@ stages of the runs, the types of resources and the resources took. With --access
 also shows which part of the wait for catalogs was spent in the server.`,
 		Args: cobra.ExactArgs(1), Annotations: map[string]string{moreFormats: string(csvFormat)},
 		RunE: func(c *cobra.Command, args []string) error {
+			o.shown.Groups = c.Flags().Changed("top")
 			return a.logsPuppetReports(c.Context(), o, args[0], access)
 		},
 	}
@@ -81,9 +83,10 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 	if err != nil {
 		return err
 	}
-	runs, err := puppetrun.Read(ctx, h, files, puppetrun.Options{Since: asked.Since, Until: asked.Until, Workers: workers,
-		Tell: func(done int) { a.screen.Status("%d of %d reports", done, len(files)) }})
-	a.screen.Status("")
+	var done atomic.Int64
+	stop := a.progress("reading reports", func() (int64, int64) { return done.Load(), int64(len(files)) })
+	runs, err := puppetrun.Read(ctx, h, files, puppetrun.Options{Since: asked.Since, Until: asked.Until, Workers: workers, Tell: func(n int) { done.Store(int64(n)) }})
+	stop()
 	if ctx.Err() != nil {
 		return ui.Exit(ui.Interrupted, errors.New("interrupted"))
 	}
@@ -94,7 +97,9 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 	var read []logs.LogRead
 	var cut error
 	if set != nil {
-		if served, cut = puppetrun.ReadServed(ctx, set, logFormats, runs.Nodes(), workers); ctx.Err() != nil {
+		stop := a.progress("reading the server's log", set.Progress)
+		served, cut = puppetrun.ReadServed(ctx, set, logFormats, runs.Nodes(), workers)
+		if stop(); ctx.Err() != nil {
 			return ui.Exit(ui.Interrupted, errors.New("interrupted"))
 		}
 		if cut != nil {
@@ -121,7 +126,7 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 	case a.screen.Format == csvFormat:
 		return errors.Join(err, puppetrun.CSV(a.screen.Out, r))
 	}
-	puppetrun.Print(a.screen, r)
+	puppetrun.Print(a.screen, r, o.shown.Groups)
 	return err
 }
 

@@ -260,14 +260,11 @@ func (o *Finder) formatOf(set *source.Set, i int) (*logformat.Format, error) {
 	return f, nil
 }
 
-// muchUnread is the share of unread lines above which another format is searched for.
-const muchUnread = 0.05
-
-// Another returns advice on reading the unread lines, if they have another known format: the
-// server's log format may have changed in the middle of a log. It returns "" if none exists.
-func (o *Finder) Another(r *logs.Result) string {
-	if float64(r.Unread.Lines) < muchUnread*float64(r.Unread.Lines+r.Requests+r.Others+r.Left) {
-		return ""
+// Another finds the format of the unread lines, if it is known: the server's log format may have
+// changed in the middle of a log. It records it, with the command that reads these lines.
+func (o *Finder) Another(r *logs.Result) {
+	if !r.MuchUnread() {
+		return
 	}
 	for _, first := range r.Unread.Examples {
 		var lines []string
@@ -277,18 +274,19 @@ func (o *Finder) Another(r *logs.Result) string {
 			}
 		}
 		f, err := logformat.Detect([]byte(strings.Join(lines, "\n")+"\n"), nil)
-		format, name := "", ""
+		u := &r.Unread
 		switch several := (*logformat.AmbiguousError)(nil); {
 		case errors.As(err, &several):
-			format, name = several.Choices[0].Text, several.Choices[0].What
+			u.LooksLike, u.Format = several.Choices[0].What, several.Choices[0].Text
 		case err == nil && f.Text != "":
-			format, name = f.Text, f.Name
+			u.LooksLike, u.Format = f.Name, f.Text
 		case err == nil && f.Name == logformat.JSONLines:
-			return fmt.Sprintf("lines of %s that were not read are of %s: grep '{' %s | fettle logs -", first.Path, f.Name, text.Quote(first.Path))
+			u.LooksLike, u.ReadWith = f.Name, fmt.Sprintf("grep '{' %s | fettle logs -", text.Quote(first.Path))
+			return
 		default:
 			continue
 		}
-		return fmt.Sprintf("lines of %s that were not read are of another format (%s): %s", first.Path, name, o.withFormat(first.Path, format))
+		u.ReadWith = o.withFormat(first.Path, u.Format)
+		return
 	}
-	return ""
 }

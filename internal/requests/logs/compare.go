@@ -14,13 +14,15 @@ import (
 	"fettle.dev/fettle/internal/logformat"
 	"fettle.dev/fettle/internal/requests/source"
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // Comparison is the JSON form of the changes between two sets of logs.
 type Comparison struct {
-	Schema string `json:"schema"` // fettle/logs-compare/v1
-	Before Side   `json:"before"`
-	After  Side   `json:"after"`
+	Schema   string      `json:"schema"` // fettle/logs-compare/v1
+	Headline ui.Headline `json:"headline"`
+	Before   Side        `json:"before"`
+	After    Side        `json:"after"`
 	// All is the change of the mean duration of all requests.
 	All Change `json:"all"`
 	// MixS and LatencyS split the change of that mean, in seconds, into the effects of the mix of
@@ -33,6 +35,9 @@ type Comparison struct {
 	// Slices is the number of time slices per side. The differences between slices give the
 	// confidence of a mean; a side with fewer than 4 slices has no interval.
 	Slices int `json:"slices"`
+
+	where      string // the condition on requests
+	requestors bool   // the logs have the dimension requestor
 }
 
 // Side is one of the two sets of logs.
@@ -73,11 +78,14 @@ const leastSlices = 4
 type sliced struct {
 	whole  *Result
 	slices *Result // also grouped by slice
+	// requestors reports whether the logs have the dimension requestor.
+	requestors bool
 }
 
 // readSliced reads logs twice, since their period has to be known before it is divided. If a
 // log cannot be read to its end, it returns the part before, and an error.
 func readSliced(ctx context.Context, h *host.Host, paths []string, open func(*source.Set) ([]*logformat.Format, error), o Options) (*sliced, error) {
+	requestors := true
 	read := func(o Options) (*Result, error) {
 		found, err := source.Find(h, paths)
 		if err != nil {
@@ -87,6 +95,10 @@ func readSliced(ctx context.Context, h *host.Host, paths []string, open func(*so
 		formats, err := open(set)
 		if err != nil {
 			return nil, err
+		}
+		for _, f := range formats {
+			_, err := Named(f, "requestor", nil)
+			requestors = requestors && err == nil
 		}
 		return Read(ctx, set, formats, o)
 	}
@@ -103,7 +115,7 @@ func readSliced(ctx context.Context, h *host.Host, paths []string, open func(*so
 	if parts == nil || ctx.Err() != nil {
 		return nil, err
 	}
-	return &sliced{whole, parts}, cut
+	return &sliced{whole, parts, requestors}, cut
 }
 
 // Compare compares logs before and after. Its samples are time slices, not requests: requests
@@ -137,6 +149,8 @@ func Compare(ctx context.Context, h *host.Host, before, after []string, open fun
 	slices.SortFunc(c.Groups, func(x, y Change) int {
 		return cmp.Or(cmp.Compare(y.weight(sort), x.weight(sort)), slices.Compare(x.Key, y.Key))
 	})
+	c.Headline = comparedHeadline(c)
+	c.where, c.requestors = o.Where, b.requestors && a.requestors
 	if top > 0 && len(c.Groups) > top {
 		c.More = len(c.Groups) - top
 		c.Groups = c.Groups[:top]

@@ -27,8 +27,14 @@ func (r *Result) timeless() bool {
 // Report returns the report, with the top groups of each grouping by a word of Sorts. A top of
 // 0 means all groups.
 func (r *Result) Report(sort string, top int) *Report {
+	out := r.report(sort, top)
+	out.Headline = headline(out)
+	return out
+}
+
+func (r *Result) report(sort string, top int) *Report {
 	out := &Report{Schema: "fettle/logs/v1", Logs: r.Logs, NotRead: r.NotRead, Copies: r.Copies, Requests: r.Requests, LeftOut: r.Left, OtherLines: r.Others, Unended: r.Unended, Unbegun: r.Unbegun,
-		Unread: r.Unread, By: []Grouping{}, Hours: []Group{}, Slowest: append([]SlowLine{}, r.Slowest...)}
+		Unread: r.Unread, By: []Grouping{}, Hours: []Group{}, Slowest: append([]SlowLine{}, r.Slowest...), where: r.where, merged: r.merged}
 	span := r.span()
 	timed := !r.timeless()
 	if r.Requests > 0 && timed {

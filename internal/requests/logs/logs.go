@@ -48,6 +48,7 @@ type Result struct {
 	all         *Table   // sum of all groups, while a report is made
 	slowest     int
 	where       string
+	merged      bool  // read from a file of Save
 	first, last int64 // arrival of the first and last request, in microseconds since 1970
 	timeline    timeline
 }

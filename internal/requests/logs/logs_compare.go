@@ -1,7 +1,11 @@
 package logs
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/text"
@@ -9,34 +13,114 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// PrintComparison prints a comparison.
-func PrintComparison(s *ui.Screen, c *Comparison) {
-	for _, l := range append(comparedNotWhole(c), strings.Join(compared(c), "; ")) {
-		fmt.Fprintln(s.Out, ui.Printable(l))
+// PrintComparison prints a comparison: the answer, what to do next, and the groups. By default
+// it shows as many groups as fit on a page; with all or Screen.Wide, all of the comparison.
+func PrintComparison(s *ui.Screen, c *Comparison, all bool) {
+	begin, end := *s, *s
+	var head, tail bytes.Buffer
+	begin.Out, end.Out = &head, &tail
+	printIncomplete(&begin, comparedNotWhole(c))
+	ui.PrintHeadline(&begin, &c.Headline)
+	if step, ok := comparedNext(s, c); ok {
+		step.print(&begin)
 	}
-	for _, g := range []ui.Grid{comparedGroups(c), comparedLogs(c)} {
-		fmt.Fprintln(s.Out)
-		g.Write(s)
+	fmt.Fprintln(&tail)
+	logs := comparedLogs(c, s.Wide)
+	logs.Write(&end)
+	notes := wrapped(s, comparedNotes(c))
+	rows := []int{len(c.Groups)}
+	if !all && !s.Wide {
+		rows = Fold(rows, mostLines-height(s, head.Bytes())-height(s, tail.Bytes())-len(notes))
 	}
-	for _, n := range comparedNotes(c) {
+	_, _ = head.WriteTo(s.Out)
+	fmt.Fprintln(s.Out)
+	WriteKeyed(s, comparedGroups(c, rows[0]))
+	if n := len(c.Groups) + c.More - rows[0]; n > 0 {
+		sentences(s, fmt.Sprintf("not shown: %s of %d; --top 0 shows all groups, --wide all columns", text.Thousands(uint64(n)), len(c.Groups)+c.More))
+	}
+	_, _ = tail.WriteTo(s.Out)
+	for _, n := range notes {
 		s.Say("%s", n)
 	}
 }
 
-// compared describes the change of all requests and its causes.
-func compared(c *Comparison) []string {
-	all := []string{"all requests: " + c.All.Text}
-	if c.MixS != nil {
-		all = append(all, fmt.Sprintf("the mean went from %s to %s: %s by the mix of requests, %s by how long they take",
-			unit.FormatSeconds(*c.All.Before.MeanS), unit.FormatSeconds(*c.All.After.MeanS), text.SignedSeconds(*c.MixS), text.SignedSeconds(*c.LatencyS)))
+// comparedHeadline returns the answer of a comparison of all groups: the change of the mean, its
+// causes, and what became of the groups.
+func comparedHeadline(c *Comparison) (h ui.Headline) {
+	for _, side := range comparedSides(c) {
+		all := side.Requests + side.LeftOut + side.OtherLines + side.Unread.Lines
+		if side.Unread.much(all) {
+			h.Line("%s: %s", side.name, notRead(&h, side.name+"_", &side.Unread, all))
+		}
 	}
-	return all
+	h.Line("%s", changed(&h, &c.All))
+	if c.MixS != nil {
+		h.Line("of this, %s by the mix of requests, %s by how long they take; %s before, %s after",
+			h.Value("mix_s", *c.MixS, text.SignedSeconds(*c.MixS)), h.Value("latency_s", *c.LatencyS, text.SignedSeconds(*c.LatencyS)),
+			h.Count("before_requests", int(c.Before.Requests), "request"), h.Count("after_requests", int(c.After.Requests), ""))
+	}
+	verdicts := map[string]int{}
+	for i := range c.Groups {
+		verdicts[c.Groups[i].Verdict]++
+	}
+	var of []string
+	for _, v := range []struct{ verdict, name, text string }{
+		{"slower", "slower_groups", "slower"}, {"faster", "faster_groups", "faster"}, {"not seen", "unchanged_groups", "without a change"},
+		{"cannot tell", "unknown_groups", "undetermined"}, {"only before", "gone_groups", "only before"}, {"only after", "new_groups", "only after"},
+	} {
+		if n := verdicts[v.verdict]; n > 0 {
+			of = append(of, h.Count(v.name, n, "")+" "+v.text)
+		}
+	}
+	if len(of) > 0 {
+		h.Line("groups by %s: %s", strings.Join(c.By, ", "), strings.Join(of, ", "))
+	}
+	return h
 }
 
-// comparedGroups returns the changes of the groups.
-func comparedGroups(c *Comparison) ui.Grid {
-	g := ui.Grid{Columns: ui.Columns(strings.Join(c.By, ", "), "change of the mean", "before", "after", "p99 before", "p99 after", "requests before", "after", "share before", "after")}
-	for i := range c.Groups {
+// changed describes the change of all requests.
+func changed(h *ui.Headline, x *Change) string {
+	if x.Ratio == nil || x.Low == nil {
+		return "all requests: " + x.Text
+	}
+	percent := func(name string, ratio float64) string {
+		p := 100 * (ratio - 1)
+		sign := ""
+		if p >= 0 {
+			sign = "+"
+		}
+		return h.Value(name, p, sign+ui.Digits(math.Round(10*p)/10)+" %")
+	}
+	interval := fmt.Sprintf("%s (95 %% confidence interval %s to %s)", percent("change_percent", *x.Ratio), percent("change_low_percent", *x.Low), percent("change_high_percent", *x.High))
+	means := fmt.Sprintf("the mean of all requests went from %s to %s, %s", h.Value("before_mean_s", *x.Before.MeanS, unit.FormatSeconds(*x.Before.MeanS)),
+		h.Value("after_mean_s", *x.After.MeanS, unit.FormatSeconds(*x.After.MeanS)), interval)
+	if x.Verdict == "not seen" {
+		return "no change seen: " + means
+	}
+	return x.Verdict + ": " + means
+}
+
+// comparedNext returns the step to look into the group that has become slower and has the most
+// time, or that has the most time.
+func comparedNext(s *ui.Screen, c *Comparison) (Step, bool) {
+	if s.Call == nil || c.where != "" || !c.requestors || slices.Contains(c.By, "requestor") || len(c.Groups) == 0 {
+		return Step{}, false
+	}
+	x := &c.Groups[max(slices.IndexFunc(c.Groups, func(x Change) bool { return x.Verdict == "slower" }), 0)]
+	where := condition(c.By, x.Key)
+	if where == "" || x.Before == nil || x.After == nil {
+		return Step{}, false
+	}
+	call := s.Call(ui.Remedy{Drop: []string{"--by", "--top"}, Options: []string{"--where", where, "--by", "requestor"}})
+	return Step{"next, " + shortenMiddle(keyed(x.Key), longestName) + " by requestor", call}, true
+}
+
+// comparedGroups returns the changes of the first groups.
+func comparedGroups(c *Comparison, most int) ui.Grid {
+	g := ui.Grid{Columns: []ui.Column{{Head: strings.Join(c.By, ", ")}, {Head: "change of the mean"}, {Head: "before", Right: true}, {Head: "after", Right: true},
+		{Head: "p99 before", Right: true, Optional: true}, {Head: "p99 after", Right: true, Optional: true},
+		{Head: "requests before", Right: true, Wide: true}, {Head: "after", Right: true, Wide: true}, {Head: "share before", Right: true, Wide: true}, {Head: "after", Right: true, Wide: true}}}
+	for i := range c.Groups[:min(len(c.Groups), most)] {
 		x := &c.Groups[i]
 		row := []string{keyed(x.Key), x.Text}
 		both := func(f func(*Group) string) {
@@ -50,13 +134,8 @@ func comparedGroups(c *Comparison) ui.Grid {
 		}
 		both(func(g *Group) string { return text.SecondsOrDash(g.MeanS) })
 		both(func(g *Group) string { return g.quantile("p99") })
-		both(func(g *Group) string { return fmt.Sprint(g.Count) })
+		both(func(g *Group) string { return text.Thousands(g.Count) })
 		both((*Group).share)
-		g.Rows = append(g.Rows, row)
-	}
-	if c.More > 0 {
-		row := make([]string, len(g.Columns))
-		row[0] = fmt.Sprintf("(%d more)", c.More)
 		g.Rows = append(g.Rows, row)
 	}
 	return g
@@ -76,16 +155,20 @@ func comparedSides(c *Comparison) []comparedSide {
 	}
 }
 
-// comparedLogs returns the logs of both sides.
-func comparedLogs(c *Comparison) ui.Grid {
-	g := ui.Grid{Columns: ui.Columns("logs", "requests", "over", "format")}
+// comparedLogs returns the logs of both sides, or the first of each.
+func comparedLogs(c *Comparison, all bool) ui.Grid {
+	g := ui.Grid{Columns: []ui.Column{{Head: "logs"}, {Head: "requests", Right: true}, {Head: "over", Right: true}, {Head: "format", Cut: true}}}
 	for _, side := range comparedSides(c) {
 		for i, l := range side.Logs {
+			if n := len(side.Logs) - i; i == fewLogs && n > 1 && !all {
+				g.Rows = append(g.Rows, []string{fmt.Sprintf("%s: (%d more: --wide)", side.name, n), "", "", ""})
+				break
+			}
 			n, over := "", ""
 			if i == 0 {
 				n, over = text.Thousands(side.Requests), unit.FormatSeconds(side.SpanS)
 			}
-			g.Rows = append(g.Rows, []string{side.name + ": " + l.Path, n, over, l.Format})
+			g.Rows = append(g.Rows, []string{side.name + ": " + l.Path, n, over, l.format("; ")})
 		}
 	}
 	return g
@@ -107,12 +190,20 @@ func comparedNotes(c *Comparison) (out []string) {
 		if side.Unread.Lines > 0 {
 			out = append(out, fmt.Sprintf("%s: %s could not be read", side.name, text.CountPlural(side.Unread.Lines, "line", "lines")))
 		}
-		if g := guesses(side.Logs); g != "" {
-			out = append(out, side.name+": "+strings.TrimPrefix(g, "; "))
-		}
 		for _, l := range NoUnit(side.Logs) {
 			out = append(out, side.name+": "+l)
 		}
+	}
+	guessed := map[string][]string{} // by guess, the sides
+	for _, side := range comparedSides(c) {
+		for _, l := range side.Logs {
+			if g := plainGuess(l.Guessed); g != "" && !slices.Contains(guessed[g], side.name) {
+				guessed[g] = append(guessed[g], side.name)
+			}
+		}
+	}
+	for _, g := range slices.Sorted(maps.Keys(guessed)) {
+		out = append(out, fmt.Sprintf("%s: guessed: %s", strings.Join(guessed[g], " and "), g))
 	}
 	return append(out, "95 % confidence intervals, each by itself: expect 1 false alarm in 20 groups that did not change")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -73,10 +74,10 @@ func inList(groups []Group) func(int) *Group {
 
 // HTML writes a report as one page.
 func HTML(w io.Writer, r *Report) error {
-	said := append(wentTo(r), NoUnit(r.Logs)...)
-	page := logsPageOf{First: said[0], NotWhole: NotWhole(r.Logs, r.NotRead), Rest: said[1:], Notes: append(notes(r), Times(r)...), Slowest: r.Slowest, Logs: logRows(r.Logs)}
+	said := slices.Concat(r.Headline.Lines, NoUnit(r.Logs))
+	page := logsPageOf{First: said[0], NotWhole: NotWhole(r.Logs, r.NotRead), Rest: said[1:], Notes: append(notes(r, mostExamples), Times(r)...), Slowest: r.Slowest, Logs: logRows(r.Logs)}
 	for i := range r.By {
-		page.add("By "+strings.Join(r.By[i].By, " and "), grouping(r, &r.By[i]), inList(r.By[i].Top))
+		page.add("By "+strings.Join(r.By[i].By, " and "), grouping(r, &r.By[i], len(r.By[i].Top)), inList(r.By[i].Top))
 	}
 	if len(r.Hours) > 1 {
 		page.add("By hour", hours(r), inList(r.Hours))
@@ -90,15 +91,15 @@ func HTML(w io.Writer, r *Report) error {
 
 // ComparisonHTML writes a comparison as one page. Bars show the groups' shares of time after.
 func ComparisonHTML(w io.Writer, c *Comparison) error {
-	said := compared(c)
+	said := c.Headline.Lines
 	page := logsPageOf{First: said[0], NotWhole: comparedNotWhole(c), Rest: said[1:], Notes: comparedNotes(c)}
-	page.add("By "+strings.Join(c.By, " and "), comparedGroups(c), func(i int) *Group {
+	page.add("By "+strings.Join(c.By, " and "), comparedGroups(c, len(c.Groups)), func(i int) *Group {
 		if i < len(c.Groups) {
 			return c.Groups[i].After
 		}
 		return nil
 	})
-	page.Logs = append(page.Logs, comparedLogs(c).Rows...)
+	page.Logs = append(page.Logs, comparedLogs(c, true).Rows...)
 	return logsTemplate().Execute(w, page)
 }
 
@@ -144,5 +145,5 @@ func chart(minutes []Minute, step float64) (path, top string) {
 		x = 1000 * m.Start.Sub(first).Seconds() / span
 	}
 	point(x, high)
-	return b.String(), fmt.Sprintf("%.3g", most)
+	return b.String(), ui.Digits(most)
 }

@@ -9,11 +9,19 @@ import (
 // NoUnit lists the durations that are left out because their unit is unknown, with the command
 // that reads them.
 func NoUnit(read []LogRead) (out []string) {
-	for _, l := range read {
-		if l.UnitUnknown != "" {
-			command := text.CommandLine([]string{"fettle", "logs", l.Path, "--duration", l.UnitUnknown, "--unit", "s"})
-			out = append(out, fmt.Sprintf("durations are left out, as the unit of %q is unknown; if it is seconds (or ms, us, ns): %s", l.UnitUnknown, command))
+	for i := range read {
+		if text, command := noUnit(&read[i]); command != "" {
+			out = append(out, text+": "+command)
 		}
 	}
 	return out
+}
+
+// noUnit describes the durations of a log that are left out, with the command that reads them.
+func noUnit(l *LogRead) (what, command string) {
+	if l.UnitUnknown == "" {
+		return "", ""
+	}
+	return fmt.Sprintf("durations are left out, as the unit of %q is unknown; if it is seconds (or ms, us, ns)", l.UnitUnknown),
+		text.CommandLine([]string{"fettle", "logs", l.Path, "--duration", l.UnitUnknown, "--unit", "s"})
 }

@@ -67,83 +67,12 @@ func Times(r *Report) []string {
 	return []string{"the logs were read for different periods: " + strings.Join(each, ", ") + "; no figure includes what one lacks, and rates refer to the whole period"}
 }
 
-// wentTo describes where the time went: the group with the most time in the first grouping.
-func wentTo(r *Report) []string {
-	var out []string
-	if r.Requests == 0 {
-		return []string{"no requests" + doubts(r)}
-	}
-	span := ""
-	if r.First == nil {
-		span = " (the logs have no times)"
-	} else {
-		span = fmt.Sprintf(" from %s to %s (%s)", clock(r, r.First), clock(r, r.Last), unit.FormatSeconds(r.SpanS))
-	}
-	if g := r.WentTo; g != nil && g.Share != nil {
-		timed := text.CountPlural(g.Count, "request", "requests")
-		if g.Untimed > 0 {
-			timed = fmt.Sprintf("%s requests, the %s with a duration", text.Thousands(g.Count), text.Thousands(g.Count-uint64(g.Untimed)))
-		}
-		out = append(out, fmt.Sprintf("%.0f %% of the time, %s, went to %s: %s of %s each on average",
-			100**g.Share, unit.FormatSeconds(g.TotalS), keyed(g.Key), timed, unit.FormatSeconds(*g.MeanS)))
-	}
-	if g := r.MostAsked; g != nil && g.MeanS != nil {
-		length := ""
-		if r.First != nil {
-			length = " in " + unit.FormatSeconds(r.SpanS)
-		}
-		out = append(out, fmt.Sprintf("%.0f %% of the requests, %s, were for %s: %s of work%s, %s each on average",
-			100*float64(g.Count)/float64(r.Requests), text.Thousands(g.Count), keyed(g.Key), unit.FormatSeconds(g.TotalS), length, unit.FormatSeconds(*g.MeanS)))
-	}
-	all := text.CountPlural(r.Requests, "request", "requests") + span
-	if r.All.MeanS != nil {
-		all += fmt.Sprintf(", %s of work in all", unit.FormatSeconds(r.All.TotalS))
-		if n := uint64(r.All.Untimed); n > 0 {
-			all += fmt.Sprintf("; %s of them without a duration", text.Thousands(n))
-		}
-	}
-	return append(out, all+doubts(r))
-}
-
-// doubts describes the unread lines and guesses about the format, which limit the figures.
-func doubts(r *Report) string {
-	out := ""
-	if n := r.Unread.Lines; n > 0 {
-		all := r.Requests + r.LeftOut + r.OtherLines + n
-		out += fmt.Sprintf("; %s of %s lines (%s %%) not read", text.Thousands(n), text.Thousands(all), unreadShare(n, all))
-	}
-	return out + guesses(r.Logs)
-}
-
-// guesses lists the guesses about the formats of logs.
-func guesses(read []LogRead) string {
-	out := ""
-	for _, l := range read {
-		if text := "; guessed: " + l.Guessed; l.Guessed != "" && !strings.Contains(out, text) {
-			out += text
-		}
-	}
-	return out
-}
-
-// unreadShare formats a percentage. It prints 0 or 100 only for exactly these values.
-func unreadShare(n, all uint64) string {
-	switch p := 100 * float64(n) / float64(all); {
-	case p < 0.1 && n > 0:
-		return "< 0.1"
-	case p < 1 || p > 99 && n < all:
-		return fmt.Sprintf("%.1f", min(p, 99.9))
-	default:
-		return fmt.Sprintf("%.0f", p)
-	}
-}
-
-// notes lists unread data, and reasons to doubt figures.
-func notes(r *Report) (out []string) {
+// notes lists unread data, with so many examples at most, and reasons to doubt figures.
+func notes(r *Report, examples int) (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if n := r.Unread.Lines; n > 0 {
-		say("%s could not be read", text.CountPlural(n, "line", "lines"))
-		for _, e := range r.Unread.Examples {
+		say("%s could not be read, for example:", text.CountPlural(n, "line", "lines"))
+		for _, e := range r.Unread.Examples[:min(len(r.Unread.Examples), examples)] {
 			where := e.Path
 			if e.Line > 0 {
 				where += fmt.Sprintf(":%d", e.Line)
@@ -151,7 +80,7 @@ func notes(r *Report) (out []string) {
 			say("  %s: %s", where, e.Text)
 		}
 		if r.Unread.TooLong > 0 {
-			say("  %d of them are longer than 1 MiB", r.Unread.TooLong)
+			say("%s longer than 1 MiB", text.CountPlural(r.Unread.TooLong, "line is", "lines are"))
 		}
 	}
 	for _, l := range r.Logs {
@@ -183,7 +112,7 @@ func notes(r *Report) (out []string) {
 	}
 	for _, by := range r.By {
 		if by.Folded != nil {
-			say("%s: more than %d groups; %s requests of further groups are summed as one; raise --groups", strings.Join(by.By, ", "), by.Groups, text.Thousands(by.Folded.Count))
+			say("%s: more than %d groups; the rest (%s) is summed as other; raise --groups", strings.Join(by.By, ", "), by.Groups, text.CountPlural(by.Folded.Count, "request", "requests"))
 		}
 	}
 	if r.All.MeanS == nil && r.Requests > 0 && len(NoUnit(r.Logs)) == 0 {

@@ -61,6 +61,9 @@ func (r *Result) add(o *Result) {
 	r.Unread.Lines += o.Unread.Lines
 	r.Unread.TooLong += o.Unread.TooLong
 	r.Unread.Examples = append(r.Unread.Examples, o.Unread.Examples...)
+	if r.Unread.LooksLike == "" {
+		r.Unread.LooksLike, r.Unread.Format, r.Unread.ReadWith = o.Unread.LooksLike, o.Unread.Format, o.Unread.ReadWith
+	}
 	slices.SortFunc(r.Unread.Examples, func(a, b UnreadLine) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line))
 	})

@@ -102,7 +102,7 @@ func Load(from io.Reader) (*Result, error) {
 	if len(p.IDs) == 0 || slices.Contains(p.IDs, "") {
 		return nil, errors.New("a part of fettle logs --save without an identifier; save it again")
 	}
-	r := &Result{ids: p.IDs, Logs: p.Logs, By: p.By, Slowest: p.Slowest, slowest: p.Most, Requests: p.Requests, Left: p.Left, Others: p.Others, Unread: p.Unread, Unended: p.Unended, Unbegun: p.Unbegun, first: p.First, last: p.Last, where: p.Where, NotRead: p.NotRead, Copies: p.Copies}
+	r := &Result{ids: p.IDs, merged: true, Logs: p.Logs, By: p.By, Slowest: p.Slowest, slowest: p.Most, Requests: p.Requests, Left: p.Left, Others: p.Others, Unread: p.Unread, Unended: p.Unended, Unbegun: p.Unbegun, first: p.First, last: p.Last, where: p.Where, NotRead: p.NotRead, Copies: p.Copies}
 	tables := make([]*Table, 1+len(p.By))
 	for i := range tables {
 		limit := p.Groups

@@ -6,12 +6,14 @@ import (
 	"fettle.dev/fettle/internal/logformat"
 	"fettle.dev/fettle/internal/requests/source"
 	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // Report is the JSON form of a result.
 type Report struct {
-	Schema string    `json:"schema"` // fettle/logs/v1
-	Logs   []LogRead `json:"logs"`
+	Schema   string      `json:"schema"` // fettle/logs/v1
+	Headline ui.Headline `json:"headline"`
+	Logs     []LogRead   `json:"logs"`
 	// NotRead lists unreadable files of a directory that may contain requests.
 	NotRead []source.NotRead `json:"not_read,omitempty"`
 	// Copies lists files with the lines of another one, which do not count.
@@ -36,6 +38,9 @@ type Report struct {
 	Busy      Busy       `json:"busy"`
 	Hours     []Group    `json:"hours"`
 	Slowest   []SlowLine `json:"slowest"`
+
+	where  string // the condition on requests
+	merged bool   // read from files of Save
 }
 
 // LogRead describes a log and how it was read.
@@ -72,6 +77,11 @@ type UnreadLines struct {
 	Lines    uint64       `json:"lines"`
 	TooLong  uint64       `json:"too_long"` // longer than a MiB
 	Examples []UnreadLine `json:"examples"`
+	// LooksLike names the format of these lines, if it is known, Format is its --format, and
+	// ReadWith the command that reads them.
+	LooksLike string `json:"looks_like,omitempty"`
+	Format    string `json:"format,omitempty"`
+	ReadWith  string `json:"read_with,omitempty"`
 }
 
 // UnreadLine is an example of an unread line.

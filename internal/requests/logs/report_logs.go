@@ -1,64 +1,254 @@
 package logs
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Print prints a report, beginning with where the time went.
-func Print(s *ui.Screen, r *Report) {
-	say := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
-	for _, l := range append(NotWhole(r.Logs, r.NotRead), wentTo(r)...) {
-		say("%s", l)
+// mostLines limits the lines of a report that shows only some of its groups.
+const mostLines = 40
+
+// Limits of such a report.
+const (
+	fewSlowest  = 3
+	fewLogs     = 2
+	fewExamples = 2 // of unread lines
+)
+
+// Shown selects what Print shows of a report. By default it is as much as fits on a page.
+type Shown struct {
+	Groups  bool // all groups of the report
+	Slowest bool // all slowest requests of the report
+}
+
+// Print prints a report: the answer, what to do next, and the figures. With Screen.Wide it
+// prints all of the report.
+func Print(s *ui.Screen, r *Report, shown Shown) {
+	begin, end := *s, *s
+	var head, tail bytes.Buffer
+	begin.Out, end.Out = &head, &tail
+	printIncomplete(&begin, NotWhole(r.Logs, r.NotRead))
+	ui.PrintHeadline(&begin, &r.Headline)
+	for _, step := range next(s, r) {
+		step.print(&begin)
 	}
-	for _, l := range NoUnit(r.Logs) {
-		say("%s", l)
+	printBusy(&end, r)
+	printSlowest(&end, r, shown.Slowest || s.Wide)
+	printLogs(&end, r.Logs)
+	examples := fewExamples
+	if s.Wide {
+		examples = mostExamples
 	}
+	notes := wrapped(s, append(notes(r, examples), Times(r)...))
+	rows := make([]int, len(r.By))
+	for i := range r.By {
+		rows[i] = len(r.By[i].Top)
+	}
+	if !shown.Groups && !s.Wide {
+		rows = Fold(rows, mostLines-height(s, head.Bytes())-height(s, tail.Bytes())-len(notes))
+	}
+	_, _ = head.WriteTo(s.Out)
 	for i := range r.By {
 		fmt.Fprintln(s.Out)
-		g := grouping(r, &r.By[i])
-		g.Write(s)
+		WriteKeyed(s, grouping(r, &r.By[i], rows[i]))
 	}
-	if b := r.Busy; b.Minute != nil && r.All.MeanS != nil {
-		fmt.Fprintln(s.Out)
-		g := ui.Grid{Columns: ui.Columns("at work at a time", "requests", "when")}
-		g.Rows = append(g.Rows, []string{"mean, over " + unit.FormatSeconds(max(r.SpanS, b.StepS)), fmt.Sprintf("%.1f", b.Mean), ""})
-		if b.MostAt != nil {
-			g.Rows = append(g.Rows, []string{"most, over " + unit.FormatSeconds(b.StepS), fmt.Sprintf("%.1f", b.Most), clock(r, b.MostAt)})
-		}
-		g.Rows = append(g.Rows, []string{"busiest " + unit.FormatSeconds(b.MinuteS), fmt.Sprintf("%.1f, %d came", b.Minute.Busy, b.Minute.Requests), clock(r, &b.Minute.Start)})
-		g.Write(s)
-	}
-	if len(r.Hours) > 1 && r.All.MeanS != nil {
-		fmt.Fprintln(s.Out)
-		g := hours(r)
-		if n := len(g.Rows); n > reportMostHours {
-			left := make([]string, len(g.Columns))
-			left[0] = fmt.Sprintf("(%d more hours)", n-reportMostHours)
-			g.Rows = append(append(g.Rows[:reportMostHours/2:reportMostHours/2], left), g.Rows[n-reportMostHours/2:]...)
-		}
-		g.Write(s)
-	}
-	if len(r.Slowest) > 0 {
-		fmt.Fprintln(s.Out)
-		g := ui.Grid{Columns: ui.Columns("slowest", "came", "line")}
-		for _, l := range r.Slowest {
-			g.Rows = append(g.Rows, []string{unit.FormatSeconds(l.TookS), clock(r, &l.Time), l.Line})
-		}
-		g.Write(s)
-	}
-	fmt.Fprintln(s.Out)
-	g := ui.Grid{Columns: ui.Columns("log", "format", "why"), Rows: logRows(r.Logs)}
-	g.Write(s)
-	for _, n := range notes(r) {
+	printLeft(s, r, rows)
+	_, _ = tail.WriteTo(s.Out)
+	for _, n := range notes {
 		s.Say("%s", n)
 	}
+}
+
+// height returns the lines that a text takes on the screen.
+func height(s *ui.Screen, text []byte) (n int) {
+	for line := range bytes.Lines(text) {
+		n++
+		if s.Width > 0 {
+			n += max(utf8.RuneCount(line)-2, 0) / s.Width
+		}
+	}
+	return n
+}
+
+// leftLines is the number of lines that name what is not shown.
+const leftLines = 3
+
+// Fold returns how many rows of each of several tables are shown, so that all of them take at
+// most so many lines, with two more for each table and three for what is not shown. The first
+// table has the most rows, and each at least one.
+func Fold(rows []int, lines int) []int {
+	all := 0
+	for _, n := range rows {
+		lines -= 2
+		all += n
+	}
+	if all <= lines {
+		return rows
+	}
+	lines -= leftLines
+	out := make([]int, len(rows))
+	for some := true; some; {
+		some = false
+		for i, n := range rows {
+			for k := 0; k < 2-min(i, 1) && out[i] < n && (lines > 0 || out[i] == 0); k++ {
+				out[i]++
+				lines--
+				some = true
+			}
+		}
+	}
+	return out
+}
+
+// printLeft names the groups that are not shown, and the option that shows them.
+func printLeft(s *ui.Screen, r *Report, rows []int) {
+	var left []string
+	for i := range r.By {
+		if n := r.By[i].Groups - rows[i]; n > 0 {
+			left = append(left, fmt.Sprintf("%s of %s by %s", text.Thousands(uint64(n)), text.Thousands(uint64(r.By[i].Groups)), strings.Join(r.By[i].By, ", ")))
+		}
+	}
+	if len(left) > 0 {
+		sentences(s, "not shown: "+strings.Join(left, "; ")+"; --top 0 shows all groups, --wide all columns")
+	}
+}
+
+// sentences prints lines after an empty one, on a terminal broken between words.
+func sentences(s *ui.Screen, lines ...string) {
+	fmt.Fprintln(s.Out)
+	var h ui.Headline
+	for _, l := range lines {
+		h.Line("%s", l)
+	}
+	ui.PrintHeadline(s, &h)
+}
+
+// wrapped returns messages as they are written, on a terminal broken between words; an example,
+// which begins with blanks, is cut.
+func wrapped(s *ui.Screen, messages []string) (out []string) {
+	width := s.Width - len("fettle: ")
+	for _, m := range messages {
+		m = ui.Line(m)
+		switch {
+		case s.Width == 0 || s.Wide:
+		case !strings.HasPrefix(m, " "):
+			m = ui.Wrap(m, width)
+		case utf8.RuneCountInString(m) > width:
+			m = string([]rune(m)[:max(width-1, 0)]) + "…"
+		}
+		out = append(out, strings.Split(m, "\n")...)
+	}
+	return out
+}
+
+// mostIncomplete limits the damaged logs that a report names at its beginning.
+const mostIncomplete = 3
+
+// printIncomplete prints what could not be read.
+func printIncomplete(s *ui.Screen, incomplete []string) {
+	if n := len(incomplete) - mostIncomplete; n > 0 && !s.Wide {
+		incomplete = append(incomplete[:mostIncomplete:mostIncomplete], fmt.Sprintf("incomplete: %s more; --wide names them", text.CountPlural(uint64(n), "file", "files")))
+	}
+	var h ui.Headline
+	for _, l := range incomplete {
+		h.Line("%s", l)
+	}
+	ui.PrintHeadline(s, &h)
+}
+
+// printBusy prints the requests in progress, and the busiest minute and hour.
+func printBusy(s *ui.Screen, r *Report) {
+	var out []string
+	if b := r.Busy; b.Minute != nil {
+		arrived := text.Thousands(b.Minute.Requests) + " arrived"
+		if r.All.MeanS != nil {
+			line := fmt.Sprintf("Requests in progress: %s on average", decimal(b.Mean))
+			if b.MostAt != nil {
+				line += fmt.Sprintf(", %s at most in %s (%s)", decimal(b.Most), unit.FormatSeconds(b.StepS), clock(r, b.MostAt))
+			}
+			out = append(out, line)
+			arrived = decimal(b.Minute.Busy) + " in progress, " + arrived
+		}
+		out = append(out, fmt.Sprintf("busiest %s: %s (%s)", period(b.MinuteS), arrived, clock(r, &b.Minute.Start)))
+	}
+	if len(r.Hours) > 1 && !s.Wide {
+		h := &r.Hours[0]
+		for i := range r.Hours {
+			if r.Hours[i].Count > h.Count {
+				h = &r.Hours[i]
+			}
+		}
+		line := fmt.Sprintf("busiest hour of %s (--wide): %s", text.Thousands(uint64(len(r.Hours))), text.CountPlural(h.Count, "request", "requests"))
+		if h.Share != nil {
+			line += ", " + h.share() + " of the time"
+		}
+		out = append(out, line+" ("+h.Key[0]+zone(r)+")")
+	}
+	if len(out) > 0 {
+		sentences(s, out...)
+	}
+	if len(r.Hours) > 1 && s.Wide {
+		fmt.Fprintln(s.Out)
+		WriteKeyed(s, hours(r))
+	}
+}
+
+// decimal formats a number of requests in progress.
+func decimal(v float64) string {
+	if v >= 0.05 && v < 100 {
+		return fmt.Sprintf("%.1f", v)
+	}
+	return ui.Digits(v)
+}
+
+// period names an interval of time.
+func period(s float64) string {
+	switch s {
+	case 60:
+		return "minute"
+	case 3600:
+		return "hour"
+	case 86400:
+		return "day"
+	}
+	return unit.FormatSeconds(s)
+}
+
+func printSlowest(s *ui.Screen, r *Report, all bool) {
+	list := r.Slowest
+	if !all {
+		list = list[:min(len(list), fewSlowest)]
+	}
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintln(s.Out)
+	g := ui.Grid{Columns: []ui.Column{{Head: "slowest", Right: true}, {Head: "arrived"}, {Head: "line", Cut: true}}}
+	for _, l := range list {
+		g.Rows = append(g.Rows, []string{unit.FormatSeconds(l.TookS), clock(r, &l.Time), l.Line})
+	}
+	g.Write(s)
+}
+
+// printLogs prints the logs with their formats, and the reasons for choosing them.
+func printLogs(s *ui.Screen, read []LogRead) {
+	fmt.Fprintln(s.Out)
+	different := func(l LogRead) bool { return l.format("") != read[0].format("") }
+	same := !slices.ContainsFunc(read, different) // the headline has it
+	g := ui.Grid{Columns: []ui.Column{{Head: "log"}, {Head: "format", Cut: true, Wide: same}, {Head: "why", Cut: true}}, Rows: logRows(read)}
+	if n := len(g.Rows) - fewLogs; n > 1 && !s.Wide {
+		g.Rows = append(g.Rows[:fewLogs], []string{fmt.Sprintf("(%d more: --wide)", n)})
+	}
+	g.Write(s)
 }
 
 // zone returns the suffix of times: Z for UTC, or "" if no log has a zone and the times are
@@ -80,26 +270,10 @@ func clock(r *Report, t *time.Time) string {
 	return t.UTC().Format(time.DateTime) + zone(r)
 }
 
-// reportMostHours limits the hours printed: the first and the last of a long log.
-const reportMostHours = 26
-
-// hours returns the grid of hours.
-func hours(r *Report) ui.Grid {
-	g := ui.Grid{Columns: ui.Columns(append([]string{"hour"}, columns(r)...)...)}
-	for i := range r.Hours {
-		g.Rows = append(g.Rows, append([]string{r.Hours[i].Key[0] + zone(r)}, values(&r.Hours[i], r)...))
-	}
-	return g
-}
-
 // logRows returns the format of each log, and the reason for choosing it.
 func logRows(read []LogRead) (rows [][]string) {
 	for _, l := range read {
-		f := l.Format
-		if l.DurationUnit != "" {
-			f += "; " + l.Duration + " in " + l.DurationUnit
-		}
-		rows = append(rows, []string{l.Path, f, l.Why})
+		rows = append(rows, []string{l.Path, l.format("; "), l.Why})
 	}
 	return rows
 }
@@ -133,77 +307,4 @@ func exactly(key []string) string {
 		words = append(words, k)
 	}
 	return strings.Join(words, " ")
-}
-
-// columns returns the head of a group's figures.
-func columns(r *Report) []string {
-	if r.All.MeanS == nil {
-		return []string{"requests", "per second", "errors"}
-	}
-	out := []string{"requests", "per second", "errors", "total", "share", "mean", "std.dev", "min", "max"}
-	if r.All.QuantilesS != nil {
-		out = append(out, "p50", "p90", "p95", "p99", "p99.9")
-	}
-	return out
-}
-
-// rate formats the requests per second, or - if all came at the same time.
-func rate(g *Group) string {
-	if g.RatePerS == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.3g", *g.RatePerS)
-}
-
-// share formats the share of the total time, or -.
-func (g *Group) share() string {
-	if g.Share == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f %%", 100**g.Share)
-}
-
-// quantile formats a quantile, or -.
-func (g *Group) quantile(name string) string {
-	if v, ok := g.QuantilesS[name]; ok {
-		return unit.FormatSeconds(v)
-	}
-	return "-"
-}
-
-func values(g *Group, r *Report) []string {
-	out := []string{fmt.Sprint(g.Count), rate(g), fmt.Sprint(g.Errors)}
-	if r.All.MeanS == nil {
-		return out
-	}
-	out = append(out, unit.FormatSeconds(g.TotalS), g.share())
-	for _, v := range []*float64{g.MeanS, g.DeviationS, g.MinS, g.MaxS} {
-		out = append(out, text.SecondsOrDash(v))
-	}
-	if r.All.QuantilesS != nil {
-		for _, q := range quantiles {
-			out = append(out, g.quantile(q.name))
-		}
-	}
-	return out
-}
-
-// grouping returns the grid of a grouping.
-func grouping(r *Report, by *Grouping) ui.Grid {
-	g := ui.Grid{Columns: ui.Columns(append([]string{strings.Join(by.By, ", ")}, columns(r)...)...)}
-	for i := range by.Top {
-		g.Rows = append(g.Rows, append([]string{keyed(by.Top[i].Key)}, values(&by.Top[i], r)...))
-	}
-	if n := by.Groups - len(by.Top); n > 0 {
-		g.Rows = append(g.Rows, []string{fmt.Sprintf("(%d more)", n)})
-	}
-	if by.Folded != nil {
-		g.Rows = append(g.Rows, append([]string{fmt.Sprintf("(beyond the first %d)", by.Groups)}, values(by.Folded, r)...))
-	}
-	for i := range g.Rows {
-		for len(g.Rows[i]) < len(g.Columns) {
-			g.Rows[i] = append(g.Rows[i], "")
-		}
-	}
-	return g
 }

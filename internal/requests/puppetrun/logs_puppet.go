@@ -1,9 +1,13 @@
 package puppetrun
 
 import (
+	"bytes"
 	"encoding/csv"
 	"fmt"
 	"io"
+	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/requests/logs"
@@ -12,137 +16,212 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Print prints the analysis of reports, beginning with where the time of the runs went.
-func Print(s *ui.Screen, r *Runs) {
-	say := func(format string, args ...any) { fmt.Fprintln(s.Out, ui.Printable(fmt.Sprintf(format, args...))) }
-	if m := r.WentTo; m != nil && m.MeanS != nil {
-		share := ""
-		if m.Share != nil {
-			share = fmt.Sprintf("%.0f %% of the runs' time, ", 100**m.Share)
-		}
-		say("%s%s, went to %s: in %s runs %s each on average", share, unit.FormatSeconds(m.TotalS), m.Name, text.Thousands(m.Count), unit.FormatSeconds(*m.MeanS))
+// mostLines limits the lines of an analysis that shows only some of its rows.
+const mostLines = 40
+
+// Print prints the analysis of reports: the answer, what to do next, and the figures. By default
+// it shows as many rows as fit on a page; with all or Screen.Wide, all of the analysis.
+func Print(s *ui.Screen, r *Runs, all bool) {
+	head := *s
+	var begin bytes.Buffer
+	head.Out = &begin
+	if r.Server != nil {
+		incomplete := ui.Headline{Lines: logs.NotWhole(r.Server.Logs, nil)}
+		ui.PrintHeadline(&head, &incomplete)
 	}
-	if x := r.Server; x != nil {
-		for _, l := range logs.NotWhole(x.Logs, nil) {
-			say("%s", l)
-		}
-		say("%s", ofServer(x))
+	ui.PrintHeadline(&head, &r.Headline)
+	if next, command := next(s, r); command != "" {
+		text := ui.Headline{Lines: []string{next + ":"}}
+		ui.PrintHeadline(&head, &text)
+		ui.PrintCommand(&head, command)
 	}
-	if r.Runs == 0 {
-		say("no runs")
-	} else {
-		say("%s runs of %s nodes from %sZ to %sZ: %d failed, %d changed something", text.Thousands(uint64(r.Runs)), text.Thousands(uint64(r.Nodes)),
-			r.First.UTC().Format(time.DateTime), r.Last.UTC().Format(time.DateTime), r.Failed, r.Changed)
+	tables := tables(r)
+	rows := make([]int, len(tables))
+	for i, t := range tables {
+		rows[i] = len(t.Rows)
 	}
-	head := []string{"runs", "total", "share", "mean", "p50", "p90", "p99", "max", "slowest on"}
-	table := func(name string, more []string, list []Measured, further func(m *Measured) []string) {
-		if len(list) == 0 {
-			return
-		}
+	notes := puppetNotes(r)
+	if !all && !s.Wide {
+		rows = logs.Fold(rows, mostLines-bytes.Count(begin.Bytes(), []byte("\n"))-len(notes)-4)
+	}
+	_, _ = begin.WriteTo(s.Out)
+	var left []string
+	for i, t := range tables {
 		fmt.Fprintln(s.Out)
-		g := ui.Grid{Columns: ui.Columns(append(append([]string{name}, head...), more...)...)}
-		for i := range list {
-			g.Rows = append(g.Rows, append(measuredRow(&list[i]), further(&list[i])...))
+		t.Rows = t.Rows[:rows[i]]
+		logs.WriteKeyed(s, t.Grid)
+		if n := t.all - rows[i]; n > 0 {
+			left = append(left, fmt.Sprintf("%s of %s by %s", text.Thousands(uint64(n)), text.Thousands(uint64(t.all)), t.Columns[0].Head))
 		}
-		g.Write(s)
 	}
-	nothing := func(*Measured) []string { return nil }
-	if r.Total != nil {
-		table("stage", nil, append([]Measured{*r.Total}, r.Stages...), nothing)
-	} else {
-		table("stage", nil, r.Stages, nothing)
-	}
-	table("type", nil, r.Types, nothing)
-	table("resource", []string{"failed", "changed"}, r.Resources, func(m *Measured) []string {
-		return []string{fmt.Sprint(m.Failed), fmt.Sprint(m.Changed)}
-	})
-	if n := r.ResourceNames - len(r.Resources); n > 0 {
-		say("(%d more)", n)
-	}
-	if len(r.ByNode) > 0 {
+	if len(left) > 0 {
 		fmt.Fprintln(s.Out)
-		g := ui.Grid{Columns: ui.Columns("node", "runs", "failed", "changed", "mean", "config_retrieval")}
-		if r.Server != nil {
-			g.Columns = append(g.Columns, ui.Columns("of it the server")...)
-		}
-		for _, n := range r.ByNode {
-			row := []string{n.Name, fmt.Sprint(n.Runs), fmt.Sprint(n.Failed), fmt.Sprint(n.Changed), text.SecondsOrDash(n.MeanS), text.SecondsOrDash(n.MeanRetrievalS)}
-			if r.Server != nil {
-				row = append(row, text.SecondsOrDash(n.MeanCatalogS))
-			}
-			g.Rows = append(g.Rows, row)
-		}
-		if n := r.Nodes - len(r.ByNode); n > 0 {
-			row := make([]string, len(g.Columns))
-			row[0] = fmt.Sprintf("(%d more)", n)
-			g.Rows = append(g.Rows, row)
-		}
-		g.Write(s)
+		rest := ui.Headline{Lines: []string{"not shown: " + strings.Join(left, "; ") + "; --top 0 shows all rows, --wide all columns"}}
+		ui.PrintHeadline(s, &rest)
 	}
 	if r.Server != nil {
 		fmt.Fprintln(s.Out)
-		g := ui.Grid{Columns: ui.Columns("log", "format", "why")}
+		g := ui.Grid{Columns: []ui.Column{{Head: "log"}, {Head: "format", Cut: true}, {Head: "why", Cut: true}}}
 		for _, l := range r.Server.Logs {
 			g.Rows = append(g.Rows, []string{l.Path, l.Format + "; " + l.Duration + " in " + l.DurationUnit, l.Why})
 		}
 		g.Write(s)
 	}
-	puppetNotes(s, r)
+	for _, n := range notes {
+		s.Say("%s", n)
+	}
+}
+
+// puppetTable is a table of an analysis. all is the number of rows that exist.
+type puppetTable struct {
+	ui.Grid
+	all int
+}
+
+// tables returns the tables that have rows: stages, types, resources, nodes.
+func tables(r *Runs) (out []puppetTable) {
+	right := func(head string) ui.Column { return ui.Column{Head: head, Right: true} }
+	head := []ui.Column{right("runs"), {Head: "total", Right: true, Wide: true}, right("share"), right("mean"), {Head: "p50", Right: true, Optional: true}, {Head: "p90", Right: true, Wide: true},
+		right("p99"), {Head: "max", Right: true, Optional: true}, {Head: "slowest on", Optional: true}}
+	add := func(name string, list []Measured, all int, more []ui.Column, further func(m *Measured) []string) {
+		if len(list) == 0 {
+			return
+		}
+		g := ui.Grid{Columns: slices.Concat([]ui.Column{{Head: name}}, more, head)}
+		for i := range list {
+			row := measuredRow(&list[i])
+			g.Rows = append(g.Rows, slices.Concat(row[:1], further(&list[i]), row[1:]))
+		}
+		out = append(out, puppetTable{g, max(all, len(list))})
+	}
+	nothing := func(*Measured) []string { return nil }
+	stages := r.Stages
+	if r.Total != nil {
+		stages = append([]Measured{*r.Total}, stages...)
+	}
+	add("stage", stages, 0, nil, nothing)
+	add("type", r.Types, 0, nil, nothing)
+	add("resource", r.Resources, r.ResourceNames, []ui.Column{right("failed"), right("changed")}, func(m *Measured) []string {
+		return []string{text.Thousands(m.Failed), text.Thousands(m.Changed)}
+	})
+	if len(r.ByNode) > 0 {
+		out = append(out, puppetTable{nodes(r), r.Nodes})
+	}
+	return out
+}
+
+// nodes returns the grid of nodes.
+func nodes(r *Runs) ui.Grid {
+	g := ui.Grid{Columns: []ui.Column{{Head: "node"}, {Head: "runs", Right: true}, {Head: "failed", Right: true}, {Head: "changed", Right: true}, {Head: "mean", Right: true}, {Head: "config_retrieval", Right: true}}}
+	if r.Server != nil {
+		g.Columns = append(g.Columns, ui.Column{Head: "of it the server", Right: true})
+	}
+	for _, n := range r.ByNode {
+		row := []string{text.EscapeControls(n.Name), fmt.Sprint(n.Runs), fmt.Sprint(n.Failed), fmt.Sprint(n.Changed), text.SecondsOrDash(n.MeanS), text.SecondsOrDash(n.MeanRetrievalS)}
+		if r.Server != nil {
+			row = append(row, text.SecondsOrDash(n.MeanCatalogS))
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+// headline returns the answer: where the time of the runs went, the server's part of it, and the
+// runs.
+func headline(r *Runs) (h ui.Headline) {
+	if m := r.WentTo; m != nil && m.MeanS != nil {
+		share := ""
+		if m.Share != nil {
+			share = h.Value("went_to_share_percent", 100**m.Share, fmt.Sprintf("%.0f %%", 100**m.Share)) + " of the runs' time, "
+		}
+		h.Line("%s%s, went to %s: in %s %s each on average", share, h.Value("went_to_total_s", m.TotalS, unit.FormatSeconds(m.TotalS)), m.Name,
+			h.Count("went_to_runs", int(m.Count), "run"), h.Value("went_to_mean_s", *m.MeanS, unit.FormatSeconds(*m.MeanS)))
+	}
+	if r.Server != nil {
+		h.Line("%s", ofServer(&h, r.Server))
+	}
+	if r.Runs == 0 {
+		h.Value("runs", 0, "")
+		h.Line("no runs")
+		return h
+	}
+	h.Line("%s of %s from %sZ to %sZ: %s failed, %s changed something", h.Count("runs", r.Runs, "run"), h.Count("nodes", r.Nodes, "node"),
+		r.First.UTC().Format(time.DateTime), r.Last.UTC().Format(time.DateTime), h.Count("failed", r.Failed, ""), h.Count("changed", r.Changed, ""))
+	return h
+}
+
+// serverLog is where Puppet Server writes its log of requests by default.
+const serverLog = "/var/log/puppetlabs/puppetserver/puppetserver-access.log"
+
+// next returns what to do next, and the command that does it, or "".
+func next(s *ui.Screen, r *Runs) (what, command string) {
+	switch {
+	case r.Runs == 0:
+		return "", ""
+	case r.Server != nil:
+		return "next, settings of the server for these requests", text.CommandLine([]string{"fettle", "size", "puppet", "--log", r.Server.Logs[0].Path})
+	case s.Call != nil:
+		return "next, the server's part of the time, from its log", s.Call(ui.Remedy{Options: []string{"--access-log", serverLog}})
+	}
+	return "", ""
 }
 
 // ofServer describes the server's part of the time that nodes waited.
-func ofServer(x *Server) string {
+func ofServer(h *ui.Headline, x *Server) string {
 	if x.Retrieval == nil {
 		return "the log contains the catalog of no run"
 	}
-	out := fmt.Sprintf("of the %s that nodes waited for a catalog on average the server took %s", unit.FormatSeconds(*x.Retrieval.MeanS), unit.FormatSeconds(*x.Catalog.MeanS))
+	seconds := func(name string, s float64) string { return h.Value(name, s, unit.FormatSeconds(s)) }
+	out := fmt.Sprintf("of the %s that nodes waited for a catalog on average the server took %s", seconds("config_retrieval_mean_s", *x.Retrieval.MeanS), seconds("catalog_mean_s", *x.Catalog.MeanS))
 	if x.Share != nil {
-		out += fmt.Sprintf(", %.0f %%", 100**x.Share)
+		out += ", " + h.Value("server_share_percent", 100**x.Share, fmt.Sprintf("%.0f %%", 100**x.Share))
 	}
-	rest := unit.FormatSeconds(*x.RestMeanS)
-	return fmt.Sprintf("%s; the other %s are the network, TLS, queueing before the log's measurement begins, and the node (%s joined)", out, rest, text.CountPlural(uint64(x.Joined), "run", "runs"))
+	return fmt.Sprintf("%s; the other %s are the network, TLS, queueing and the node (%s joined)", out, seconds("rest_mean_s", *x.RestMeanS), h.Count("joined", x.Joined, "run"))
 }
 
-func puppetNotes(s *ui.Screen, r *Runs) {
+// puppetNotes lists what was not read, and what limits the figures.
+func puppetNotes(r *Runs) (out []string) {
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if n := r.Unread.Files; n > 0 {
-		s.Say("%s could not be read", text.CountPlural(uint64(n), "file", "files"))
+		say("%s could not be read", text.CountPlural(uint64(n), "file", "files"))
 		for _, e := range r.Unread.Examples {
-			s.Say("  %s: %s", e.Path, e.Why)
+			say("  %s: %s", e.Path, e.Why)
 		}
 	}
 	if r.LeftOut > 0 {
-		s.Say("%s left out by options", text.CountPlural(uint64(r.LeftOut), "report was", "reports were"))
+		say("%s left out by options", text.CountPlural(uint64(r.LeftOut), "report was", "reports were"))
 	}
 	if r.Cached > 0 {
-		s.Say("%s a catalog that the node had cached", text.CountPlural(uint64(r.Cached), "run applied", "runs applied"))
+		say("%s a catalog that the node had cached", text.CountPlural(uint64(r.Cached), "run applied", "runs applied"))
 	}
 	if r.Folded > 0 {
-		s.Say("%s not shown: above the limit of a million names", text.CountPlural(r.Folded, "resource is", "resources are"))
+		say("%s not shown: above the limit of a million names", text.CountPlural(r.Folded, "resource is", "resources are"))
 	}
 	x := r.Server
 	if x == nil {
-		return
+		return out
 	}
 	if x.Unread > 0 {
-		s.Say("%s of the log could not be read", text.CountPlural(x.Unread, "line", "lines"))
+		say("%s of the log could not be read", text.CountPlural(x.Unread, "line", "lines"))
 	}
 	if x.Repeated > 0 {
-		s.Say("%s more than one catalog: a request failed, or the server assigns the node another environment than its puppet.conf", text.CountPlural(uint64(x.Repeated), "run requested", "runs requested"))
+		say("%s more than one catalog: a request failed, or the server assigns the node another environment than its puppet.conf", text.CountPlural(uint64(x.Repeated), "run requested", "runs requested"))
 	}
 	if x.Unjoined > 0 {
-		s.Say("%s could not be joined: the log has no report of the node in the minute of the file name, or no catalog before it", text.CountPlural(uint64(x.Unjoined), "run", "runs"))
+		say("%s could not be joined: the log has no report of the node in the minute of the file name, or no catalog before it", text.CountPlural(uint64(x.Unjoined), "run", "runs"))
 		for _, l := range x.Logs {
 			if l.NoZone {
-				s.Say("  the times of %s have no zone and are taken as UTC", l.Path)
+				say("  the times of %s have no zone and are taken as UTC", l.Path)
 			}
 		}
 	}
+	return out
 }
 
 func measuredRow(m *Measured) []string {
 	share := "-"
 	if m.Share != nil {
-		share = fmt.Sprintf("%.1f %%", 100**m.Share)
+		share = ui.Digits(math.Round(1000**m.Share)/10) + " %"
 	}
 	return []string{text.EscapeControls(m.Name), fmt.Sprint(m.Count), unit.FormatSeconds(m.TotalS), share, text.SecondsOrDash(m.MeanS), text.SecondsOrDash(m.P50S), text.SecondsOrDash(m.P90S), text.SecondsOrDash(m.P99S), text.SecondsOrDash(m.MaxS), m.SlowestOn}
 }

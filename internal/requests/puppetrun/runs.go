@@ -8,19 +8,21 @@ import (
 
 	"fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // Runs is the JSON form of the analysis.
 type Runs struct {
-	Schema    string     `json:"schema"` // fettle/logs-puppet/v1
-	Path      string     `json:"path"`
-	Runs      int        `json:"runs"`
-	Nodes     int        `json:"nodes"`
-	First     *time.Time `json:"first,omitempty"` // beginning of the first run, and the last, by the nodes' clocks
-	Last      *time.Time `json:"last,omitempty"`
-	Failed    int        `json:"failed"`
-	Changed   int        `json:"changed"`
-	Unchanged int        `json:"unchanged"`
+	Schema    string      `json:"schema"` // fettle/logs-puppet/v1
+	Headline  ui.Headline `json:"headline"`
+	Path      string      `json:"path"`
+	Runs      int         `json:"runs"`
+	Nodes     int         `json:"nodes"`
+	First     *time.Time  `json:"first,omitempty"` // beginning of the first run, and the last, by the nodes' clocks
+	Last      *time.Time  `json:"last,omitempty"`
+	Failed    int         `json:"failed"`
+	Changed   int         `json:"changed"`
+	Unchanged int         `json:"unchanged"`
 	// Cached is the number of runs with a cached catalog.
 	Cached  int       `json:"cached_catalog"`
 	LeftOut int       `json:"left_out"` // by --since or --until
@@ -103,6 +105,7 @@ func (c *Collected) Report(path string, served *Served, of []logs.LogRead, top i
 	if top > 0 && len(r.ByNode) > top {
 		r.ByNode = r.ByNode[:top]
 	}
+	r.Headline = headline(r)
 	return r
 }
 

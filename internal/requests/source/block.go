@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"sync/atomic"
 )
 
 // Block holds whole lines of one log.
@@ -30,8 +31,9 @@ const usual = 256 << 10
 type cutter struct {
 	r          io.Reader
 	log        int
-	wholeLines bool  // leave out what follows the last line end
-	to         int64 // offset of the end of the last block
+	wholeLines bool          // leave out what follows the last line end
+	to         int64         // offset of the end of the last block
+	done       *atomic.Int64 // of a plain file: counts the bytes read
 
 	// hold reports whether a line belongs to the next one and must wait for it. nil means never.
 	hold func(line []byte) bool
@@ -124,6 +126,9 @@ func (c *cutter) fill(b *Block, n int) error {
 		b.Data, some = dropZeros(b.Data[:had+k], had, !c.wholeLines)
 		b.Zeros = b.Zeros || some
 		c.to += int64(k)
+		if c.done != nil {
+			c.done.Add(int64(k))
+		}
 		c.zeros += int64(had + k - len(b.Data))
 		if err != nil {
 			return err

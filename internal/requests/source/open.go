@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -26,9 +27,10 @@ type Log struct {
 	Listed bool
 
 	host *host.Host
-	skip int64     // number of bytes read before, decompressed
-	was  *Position // position read before, or nil
-	of   string    // the log whose rotated part this is
+	skip int64         // number of bytes read before, decompressed
+	was  *Position     // position read before, or nil
+	of   string        // the log whose rotated part this is
+	done *atomic.Int64 // counts the bytes read from a log that is not a plain file, or nil
 }
 
 // Of returns the path of the log, or if it is a rotated part, the path of its log.
@@ -127,6 +129,9 @@ func (l Log) open() (io.ReadCloser, error) {
 	if bytes.Equal(magic, xzMagic) {
 		return nil, errors.Join(&PackedError{Path: l.Path, By: "xz"}, file.Close())
 	}
+	if l.done != nil {
+		all = counted{all, l.done}
+	}
 	text, done, padding := all, file.Close, new(int64)
 	from := bufio.NewReaderSize(all, 256<<10)
 	switch {
@@ -142,6 +147,18 @@ func (l Log) open() (io.ReadCloser, error) {
 		text = padded{bzip2.NewReader(from), from, padding}
 	}
 	return stream{text, closer(done), packed(magic[:n]), padding}, nil
+}
+
+// counted counts the bytes read.
+type counted struct {
+	io.Reader
+	done *atomic.Int64
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.done.Add(int64(n))
+	return n, err
 }
 
 // stream is a log that can only be read sequentially.

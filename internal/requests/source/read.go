@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // Head returns up to n bytes from the beginning of a log, decompressed, for format detection.
@@ -47,6 +48,7 @@ type Set struct {
 	Copies []NotRead
 
 	states []state // by log
+	done   *atomic.Int64
 }
 
 // state is the reading state of one log of a Set.
@@ -69,7 +71,23 @@ type NotRead struct {
 
 // NewSet returns a set of logs.
 func NewSet(logs []Log) *Set {
-	return &Set{Logs: logs, states: make([]state, len(logs))}
+	s := &Set{Logs: slices.Clone(logs), states: make([]state, len(logs)), done: new(atomic.Int64)}
+	for i := range s.Logs {
+		s.Logs[i].done = s.done
+	}
+	return s
+}
+
+// Progress returns the number of bytes read, as they are on disk, and the size of all logs, or 0
+// if a log is the standard input. It may be called during Read.
+func (s *Set) Progress() (done, all int64) {
+	for _, l := range s.Logs {
+		if l.Path == Stdin {
+			return s.done.Load(), 0
+		}
+		all += l.Size
+	}
+	return min(s.done.Load(), all), all
 }
 
 func (s *Set) reader(i int) (io.Reader, error) {
@@ -301,6 +319,7 @@ func (s *Set) read(ctx context.Context, i int, q *queue) (err error) {
 	}
 	c := &cutter{r: r, log: i, wholeLines: s.WholeLines, hold: s.states[i].hold}
 	if file != nil {
+		c.done = s.done
 		err = q.share(ctx, c)
 	} else {
 		err = q.ahead(ctx, c)
@@ -338,6 +357,7 @@ func (s *Set) rest(i int) (io.Reader, error) {
 	s.states[i].reader = r
 	if seeker, ok := r.(io.Seeker); ok {
 		_, err = seeker.Seek(s.Logs[i].skip, io.SeekStart)
+		s.done.Add(s.Logs[i].skip)
 	} else {
 		_, err = io.CopyN(io.Discard, r, s.Logs[i].skip)
 	}
