@@ -21,7 +21,7 @@ func BenchmarkCheck(b *testing.B) {
 		args []string
 	}{
 		{"Live", []string{"check", "linux"}},
-		{"LiveAll", []string{"check", "--all", "--output", "json"}},
+		{"LiveAll", []string{"check", "--all", "--output", "json", "--sample", "0"}},
 		{"Archive", []string{"--root", "../../testdata/hosts/intel-2s-bare-metal.txt", "check"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {

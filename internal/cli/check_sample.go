@@ -39,7 +39,8 @@ func (o *sampleOptions) flag(f *pflag.FlagSet) {
 // place for it, or if --sample is given. A copy has averages since boot. The result may be nil.
 func (a *app) diagnose(ctx context.Context, h *host.Host, asked []string, o checkOptions) (*slow.Diagnosis, error) {
 	s := o.sample
-	whole := len(asked) == 0 && o.release == "" && a.screen.Format != cliutil.SARIF && a.screen.Format != cliutil.OpenMetrics
+	f := a.screen.Format
+	whole := len(asked) == 0 && o.release == "" && (f == ui.Table || f == ui.JSON || f == ui.YAML)
 	switch {
 	case a.root != "" && s.given && s.lasting > 0:
 		return nil, ui.Without(errors.New("--sample measures this machine, and --root is another one"), "--sample")
@@ -48,7 +49,8 @@ func (a *app) diagnose(ctx context.Context, h *host.Host, asked []string, o chec
 	case a.root != "":
 		return slow.Diagnose(activity.SinceBoot(h)), nil
 	}
-	a.screen.Say("measuring for %s why this machine is slow (--sample 0 does not)", s.lasting)
+	a.screen.Status("measuring for %s why this machine is slow (--sample 0 does not)", s.lasting)
+	defer a.screen.Status("")
 	sample, err := activity.Measure(ctx, h, s.lasting)
 	if err != nil {
 		return nil, err

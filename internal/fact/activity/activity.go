@@ -102,17 +102,6 @@ func (s *Sample) setDelay(all []Consumer) {
 	*v = Value{Name: v.Name, Value: &sum, Source: "/proc/*/schedstat"}
 }
 
-// All returns the known values of a measure in the sample, the highest first.
-func (s *Sample) All(name string) []Value {
-	var out []Value
-	for _, v := range s.Values {
-		if v.Name == name && v.Value != nil {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
 // Find returns the value of a measure: that of the machine, or else the highest of its items. It
 // returns nil if the measure has no value, known or unknown.
 func (s *Sample) Find(name string) *Value {

@@ -89,8 +89,8 @@ func TestMeasure(t *testing.T) {
 	got, boot := map[string]float64{}, map[string]float64{}
 	for _, v := range s.Values {
 		name := strings.TrimSpace(v.Name + " " + v.Item)
-		if n, ok := v.Get(); ok {
-			got[name] = n
+		if v.Value != nil {
+			got[name] = *v.Value
 		}
 		if v.SinceBoot != nil {
 			boot[name] = *v.SinceBoot
@@ -160,8 +160,8 @@ func TestSinceBoot(t *testing.T) {
 	if !strings.Contains(swap.Unknown, "not in this copy") {
 		t.Errorf("%+v", swap)
 	}
-	if v, ok := s.Find("cpu_some_avg300_percent").Get(); !ok || v != 4 {
-		t.Error(v, ok)
+	if v := s.Find("cpu_some_avg300_percent"); v.Value == nil || *v.Value != 4 {
+		t.Errorf("%+v", v)
 	}
 }
 
@@ -187,8 +187,8 @@ func TestThisMachine(t *testing.T) {
 			t.Errorf("%s %s: %s", v.Name, v.Item, v.Unknown)
 		}
 	}
-	if v, ok := s.Find("cpu_busy_percent").Get(); !ok || v < 0 || v > 100 {
-		t.Error(v, ok)
+	if v := s.Find("cpu_busy_percent"); v.Value == nil || *v.Value < 0 || *v.Value > 100 {
+		t.Errorf("%+v", v)
 	}
 	if len(s.Processes) == 0 || s.Partial != "" {
 		t.Error(len(s.Processes), s.Partial)

@@ -106,14 +106,6 @@ type Value struct {
 	Source  string   `json:"source"`
 }
 
-// Get returns the value in the sample; ok is false if there is none.
-func (v *Value) Get() (n float64, ok bool) {
-	if v == nil || v.Value == nil {
-		return 0, false
-	}
-	return *v.Value, true
-}
-
 // span is what two snapshots of the same files say. first is nil without a sample.
 type span struct {
 	first, last *snapshot

@@ -10,8 +10,8 @@ import (
 // maxAlso is the number of further causes that are printed.
 const maxAlso = 3
 
-// Lines returns what stands below the summary: at most three further causes, who used and who
-// waited the most, and the next command. It is empty without causes.
+// Lines returns what stands below the headline, at most seven lines: three further causes, who
+// used and who waited the most, and the next command. It is empty without causes.
 func (d *Diagnosis) Lines() []string {
 	if len(d.Causes) == 0 {
 		return nil
@@ -25,7 +25,7 @@ func (d *Diagnosis) Lines() []string {
 		case !c.Reason && d.Reason != "":
 			label = "also, without measured waiting: "
 		}
-		out = append(out, label+c.evidence(""))
+		out = append(out, label+c.evidence("", &ui.Headline{}))
 	}
 	for _, r := range d.Who {
 		out = append(out, r.Text)
@@ -33,23 +33,19 @@ func (d *Diagnosis) Lines() []string {
 	return append(out, "next: "+d.Causes[0].Next)
 }
 
-// Print prints the summary, and the lines below it. Without a sample it prints only what is above
-// a limit.
+// Print prints the headline, and the lines below it. Without a sample it prints only what is
+// above a limit.
 func Print(s *ui.Screen, d *Diagnosis) {
 	if d.Sample.DurationS == 0 && len(d.Causes) == 0 {
 		return
 	}
-	width := 80
-	if s.Width > 0 {
-		width = max(40, min(s.Width, 100))
-	}
-	wrap := func(indent, line string) {
-		text := ui.Wrap(ui.Printable(line), width-len(indent)-2)
-		fmt.Fprintln(s.Out, indent+strings.ReplaceAll(text, "\n", "\n"+indent+"  "))
-	}
-	wrap("", d.Summary)
+	ui.PrintHeadline(s, &d.Headline)
 	for _, line := range d.Lines() {
-		wrap("  ", line)
+		text := ui.Printable(line)
+		if s.Width > 0 && !s.Wide {
+			text = strings.ReplaceAll(ui.Wrap(text, s.Width-4), "\n", "\n    ")
+		}
+		fmt.Fprintln(s.Out, "  "+text)
 	}
 	fmt.Fprintln(s.Out)
 }

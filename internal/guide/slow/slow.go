@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/fact/activity"
+	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -20,8 +20,11 @@ type Cause struct {
 	Item    string  `json:"item,omitempty"`
 	Value   float64 `json:"value"`
 	Limit   float64 `json:"limit"` // exceeded
-	// Longer has the same value over a longer time: "5 min: 28 %; since boot: 3.1 %".
-	Longer string `json:"longer,omitempty"`
+	// Avg300 is the average of five minutes, for pressure. SinceBoot is the average since boot, and
+	// Total the number of events since boot.
+	Avg300    *float64 `json:"avg300,omitempty"`
+	SinceBoot *float64 `json:"since_boot,omitempty"`
+	Total     *float64 `json:"total,omitempty"`
 	// Reason reports whether waiting was measured, too, so that this may be why the machine is
 	// slow. It is never set for averages since boot.
 	Reason bool `json:"reason"`
@@ -40,8 +43,9 @@ type Cause struct {
 // Diagnosis says why a machine is slow.
 type Diagnosis struct {
 	// Reason is the id of the most likely reason, the first of the causes, or "".
-	Reason  string `json:"reason"`
-	Summary string `json:"summary"`
+	Reason string `json:"reason"`
+	// Headline is the answer, with its evidence.
+	Headline ui.Headline `json:"headline"`
 	// Causes are the values above their limits: the most likely reason first, then by the time
 	// that was waited, then those without measured waiting.
 	Causes []Cause `json:"causes"`
@@ -69,7 +73,7 @@ func Diagnose(s *activity.Sample) *Diagnosis {
 		d.Reason = d.Causes[0].ID
 		d.Who = roles(s, d.Causes[0].uses)
 	}
-	d.Summary = d.summary()
+	d.AppendTo(&d.Headline)
 	return d
 }
 
@@ -130,7 +134,15 @@ func (c *candidate) above(s *activity.Sample) (worst *Cause, known bool) {
 func (c *candidate) cause(s *activity.Sample, v activity.Value) Cause {
 	n := amount(v)
 	out := Cause{ID: c.id, Measure: c.measure, Item: v.Item, Value: n, Limit: c.limit, Source: c.source, Next: c.next, uses: c.uses,
-		Text: c.title + of(v.Item) + " " + show(c.measure, n), Longer: longer(s, v)}
+		Text: c.title + of(v.Item) + " " + show(c.measure, n), Total: v.Total}
+	if s.DurationS > 0 {
+		out.SinceBoot = v.SinceBoot
+	}
+	if base, ok := strings.CutSuffix(v.Name, "_percent"); ok {
+		if avg, known := value(s, base+"_avg300_percent"); known {
+			out.Avg300 = avg.Value
+		}
+	}
 	for _, w := range c.waits {
 		waited, known := valueOf(s, w.measure, v.Item)
 		if !known {
@@ -155,24 +167,6 @@ func of(item string) string {
 		item = name
 	}
 	return " of " + item
-}
-
-// longer says what a value was over five minutes and since boot.
-func longer(s *activity.Sample, v activity.Value) string {
-	var parts []string
-	if base, ok := strings.CutSuffix(v.Name, "_percent"); ok {
-		if avg, known := value(s, base+"_avg300_percent"); known {
-			parts = append(parts, "5 min: "+show(v.Name, amount(avg)))
-		}
-	}
-	switch {
-	case s.DurationS == 0:
-	case v.Total != nil:
-		parts = append(parts, "since boot: "+number(*v.Total))
-	case v.SinceBoot != nil:
-		parts = append(parts, "since boot: "+show(v.Name, *v.SinceBoot))
-	}
-	return strings.Join(parts, "; ")
 }
 
 // rank sorts the causes by the time that was waited, and puts consequences behind their cause.
@@ -213,79 +207,93 @@ func (d *Diagnosis) saturated() bool {
 	return known && amount(busy) >= 90
 }
 
-// when names the time of the sample: "in the last 2 s".
-func (d *Diagnosis) when() string {
-	if d.Sample.DurationS > 0 {
-		return "in the last " + number(math.Round(d.Sample.DurationS*10)/10) + " s"
+// evidence returns a cause with its limit and its value over a longer time: "CPU steal 31 % in
+// the last 2 s (limit 10 %; since boot: 2.13 %)". It records the figures in h.
+func (c *Cause) evidence(when string, h *ui.Headline) string {
+	h.Value(c.Measure, c.Value, "")
+	text := c.Text + when + " (limit " + h.Value(figure(c.Measure, "limit"), c.Limit, show(c.Measure, c.Limit))
+	if c.Avg300 != nil {
+		text += "; 5 min: " + h.Value(figure(c.Measure, "avg300"), *c.Avg300, show(c.Measure, *c.Avg300))
 	}
-	if d.Sample.UptimeS > 0 {
-		return "on average since boot (" + unit.FormatSeconds(math.Round(d.Sample.UptimeS)) + ")"
-	}
-	return "on average since boot"
-}
-
-// evidence returns a cause with its limit and its value over a longer time: "CPU steal 31 %
-// (limit 10 %; since boot: 2.1 %)".
-func (c *Cause) evidence(when string) string {
-	text := c.Text + when + " (limit " + show(c.Measure, c.Limit)
-	if c.Longer != "" {
-		text += "; " + c.Longer
+	switch {
+	case c.Total != nil:
+		text += "; since boot: " + h.Value(strings.TrimSuffix(c.Measure, "_per_s")+"_since_boot", *c.Total, ui.Digits(*c.Total))
+	case c.SinceBoot != nil:
+		text += "; since boot: " + h.Value(figure(c.Measure, "since_boot"), *c.SinceBoot, show(c.Measure, *c.SinceBoot))
 	}
 	return text + ")"
 }
 
-// summary returns the answer in one sentence.
-func (d *Diagnosis) summary() string {
+// figure returns the name of a figure that has the same unit as a measure, which its name ends
+// with.
+func figure(measure, what string) string {
+	for _, unit := range []string{"_percent", "_per_s", "_ms"} {
+		if base, ok := strings.CutSuffix(measure, unit); ok {
+			return base + "_" + what + unit
+		}
+	}
+	return measure + "_" + what
+}
+
+// when names the time of the sample: "in the last 2 s".
+func (d *Diagnosis) when(h *ui.Headline) string {
+	if s := d.Sample.DurationS; s > 0 {
+		return "in the last " + h.Figure("sample_s", math.Round(s*10)/10, "s")
+	}
+	if s := d.Sample.UptimeS; s > 0 {
+		return "on average since boot (" + h.Value("uptime_s", s, unit.FormatSeconds(math.Round(s))) + ")"
+	}
+	return "on average since boot"
+}
+
+// AppendTo appends the answer to a headline, one or two lines.
+func (d *Diagnosis) AppendTo(h *ui.Headline) {
 	switch {
 	case d.Reason != "":
-		return "Most likely reason that this machine is slow: " + d.Causes[0].evidence(" "+d.when())
+		h.Line("Most likely reason that this machine is slow: %s", d.Causes[0].evidence(" "+d.when(h), h))
 	case d.Sample.DurationS == 0 && len(d.Causes) > 0:
-		return "Above a limit " + d.when() + ": " + d.Causes[0].evidence("")
+		h.Line("Above a limit %s: %s", d.when(h), d.Causes[0].evidence("", h))
 	case len(d.Causes) > 0:
-		return "Nothing here explains slowness: no waiting was measured " + d.when() + "; above a limit: " + d.Causes[0].evidence("")
+		h.Line("Nothing here explains slowness: no waiting was measured %s; above a limit: %s", d.when(h), d.Causes[0].evidence("", h))
+	default:
+		d.appendMeasured(h)
 	}
+}
+
+// appendMeasured appends that nothing explains slowness, and what was measured.
+func (d *Diagnosis) appendMeasured(h *ui.Headline) {
 	var parts, missing []string
 	for _, m := range []struct{ name, title string }{
-		{"cpu_busy_percent", "CPUs busy"}, {"cpu_steal_percent", "steal"}, {"cpu_some_percent", "CPU pressure"},
-		{"memory_some_percent", "memory pressure"}, {"io_some_percent", "I/O pressure"},
+		{"cpu_busy_percent", "CPUs busy"}, {"cpu_steal_percent", "steal"}, {"cpu_some_percent", "pressure on CPUs"},
+		{"memory_some_percent", "on memory"}, {"io_some_percent", "on I/O"},
 	} {
 		if v, known := value(d.Sample, m.name); known {
-			parts = append(parts, m.title+" "+show(m.name, amount(v)))
+			parts = append(parts, m.title+" "+h.Value(m.name, amount(v), show(m.name, amount(v))))
 		} else {
 			missing = append(missing, m.title)
 		}
 	}
-	text := "Nothing here explains slowness; measured " + d.when() + ": " + strings.Join(parts, ", ")
 	if len(parts) == 0 {
-		return "Whether something is slow is unknown: the counters of the kernel could not be read"
+		h.Line("Whether something is slow is unknown: the counters of the kernel could not be read")
+		return
 	}
+	text := "Measured " + d.when(h) + ": " + strings.Join(parts, ", ")
 	if len(missing) > 0 {
 		text += "; not measured: " + strings.Join(missing, ", ")
 	}
-	return text
+	h.Line("Nothing here explains slowness")
+	h.Line("%s", text)
 }
 
 // show formats a value with the unit that the name of its measure ends with.
 func show(measure string, v float64) string {
 	switch {
 	case strings.HasSuffix(measure, "_percent"):
-		return number(v) + " %"
+		return ui.Digits(v) + " %"
 	case strings.HasSuffix(measure, "_per_s"):
-		return number(v) + "/s"
+		return ui.Digits(v) + "/s"
 	case strings.HasSuffix(measure, "_ms"):
-		return number(v) + " ms"
+		return ui.Digits(v) + " ms"
 	}
-	return number(v)
-}
-
-// number formats a number with three significant digits and without an exponent.
-func number(v float64) string {
-	if v == 0 || math.Abs(v) < 0.001 {
-		return "0"
-	}
-	scale := math.Pow(10, 2-math.Floor(math.Log10(math.Abs(v))))
-	if math.Abs(v) >= 1000 {
-		scale = 1
-	}
-	return strconv.FormatFloat(math.Round(v*scale)/scale, 'f', -1, 64)
+	return ui.Digits(v)
 }

@@ -63,8 +63,8 @@ func TestDiagnose(t *testing.T) {
 		if got := strings.Join(ids, " "); got != c.causes || d.Reason != c.reason {
 			t.Errorf("%s: reason %q of %q, want %q of %q", c.name, d.Reason, got, c.reason, c.causes)
 		}
-		if says := strings.Contains(d.Summary, "Most likely reason"); says != (c.reason != "") {
-			t.Errorf("%s: %s", c.name, d.Summary)
+		if says := strings.Contains(d.Headline.Lines[0], "Most likely reason"); says != (c.reason != "") {
+			t.Errorf("%s: %q", c.name, d.Headline.Lines)
 		}
 		if lines := d.Lines(); len(lines) > 7 || (len(lines) == 0) != (len(d.Causes) == 0) {
 			t.Errorf("%s: %q", c.name, lines)
@@ -79,7 +79,7 @@ func TestCopy(t *testing.T) {
 		s.Values = append(s.Values, activity.Value{Name: name, SinceBoot: &v})
 	}
 	d := Diagnose(s)
-	if d.Reason != "" || len(d.Causes) != 2 || d.Causes[0].Reason || d.Causes[1].Reason || !strings.Contains(d.Summary, "since boot") {
+	if d.Reason != "" || len(d.Causes) != 2 || d.Causes[0].Reason || d.Causes[1].Reason || !strings.Contains(d.Headline.Lines[0], "since boot") {
 		t.Errorf("%+v", d)
 	}
 	if d = Diagnose(&activity.Sample{}); d.Reason != "" || len(d.Causes) > 0 {
@@ -89,17 +89,20 @@ func TestCopy(t *testing.T) {
 
 // The sentence has the value, the limit, and the same over a longer time.
 func TestEvidence(t *testing.T) {
-	steal, before, cpus, avg := 31.0, 2.125, 98.44, 28.0
+	steal, before, cpus, avg := 31.0, 2.134, 98.44, 28.0
 	s := &activity.Sample{DurationS: 2.004, Values: []activity.Value{
 		{Name: "cpu_steal_percent", Value: &steal, SinceBoot: &before},
 		{Name: "cpu_some_percent", Value: &cpus, SinceBoot: &before},
 		{Name: "cpu_some_avg300_percent", Value: &avg},
 	}}
 	d := Diagnose(s)
-	if want := "Most likely reason that this machine is slow: CPU steal 31 % in the last 2 s (limit 10 %; since boot: 2.13 %)"; d.Summary != want {
-		t.Errorf("%s", d.Summary)
+	if want := "Most likely reason that this machine is slow: CPU steal 31 % in the last 2 s (limit 10 %; since boot: 2.13 %)"; d.Headline.Lines[0] != want {
+		t.Errorf("%q", d.Headline.Lines)
 	}
-	if c := d.Causes[1]; c.Because != "cpu-steal" || c.Longer != "5 min: 28 %; since boot: 2.13 %" {
+	if f := d.Headline.Figures; f["cpu_steal_percent"] != 31 || f["cpu_steal_limit_percent"] != 10 || f["cpu_steal_since_boot_percent"] != before || f["sample_s"] != 2 || len(f) != 4 {
+		t.Errorf("%v", f)
+	}
+	if c := d.Causes[1]; c.Because != "cpu-steal" || *c.Avg300 != avg || *c.SinceBoot != before {
 		t.Errorf("%+v", c)
 	}
 }
