@@ -45,6 +45,7 @@ var before = map[string]string{
 
 // after is what has changed 2 s later.
 var after = map[string]string{
+	"/sys/fs/cgroup/cpu/new/cpu.stat": "nr_periods 10\nnr_throttled 5\nthrottled_time 100000000\n",
 	"/proc/stat":                      "cpu  1100 0 0 9000 0 0 0 100 0 0\ncpu0 1100 0 0 9000 0 0 0 100 0 0\nctxt 300\nprocs_running 5\nprocs_blocked 0\n",
 	"/proc/pressure/cpu":              "some avg10=0.00 avg60=0.00 avg300=5.00 total=2500000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
 	"/proc/vmstat":                    "nr_free_pages 1\npswpin 150\npswpout 0\noom_kill 1\n",
@@ -101,7 +102,7 @@ func TestMeasure(t *testing.T) {
 		"cpu_some_percent": 75, "cpu_some_avg300_percent": 5, "run_queue_waiting_tasks": 1.5,
 		"swap_in_pages_per_s": 50, "disk_await_ms sda": 10, "disk_utilization_percent sda": 100, "disk_queue sda": 2,
 		"listen_overflows_per_s": 2, "listen_waiting 8080": 129,
-		"cgroup_throttled_percent /b/x": 75, "cgroup_throttled_s_per_s /b/x": 1.5, "cgroup_io_some_percent " + group: 25,
+		"cgroup_throttled_percent /b/x": 75, "cgroup_throttled_s_per_s /b/x": 1.5, "cgroup_throttled_percent /new": 50, "cgroup_io_some_percent " + group: 25,
 		"process_files_percent web (pid 10)": 100,
 	} {
 		if v, has := got[name]; !has || v < want-1e-6 || v > want+1e-6 {

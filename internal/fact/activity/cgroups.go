@@ -52,20 +52,13 @@ func hierarchies(h *host.Host) []hierarchy {
 }
 
 // parseThrottling returns the parser of cpu.stat. Version 1 has nanoseconds, version 2
-// microseconds, under different names. A cgroup without a limit has no periods.
+// microseconds, under different names.
 func parseThrottling(item string) func(string, counters) error {
 	return func(text string, c counters) error {
-		got := counters{}
-		err := errors.Join(
-			parseKeyed(map[string]string{"nr_periods": "cgroup.periods", "nr_throttled": "cgroup.throttled"}, item, 1)(text, got),
-			parseKeyed(map[string]string{"throttled_time": "cgroup.throttled_s"}, item, 1e-9)(text, got),
-			parseKeyed(map[string]string{"throttled_usec": "cgroup.throttled_s"}, item, 1e-6)(text, got))
-		if err == nil && got[counter{"cgroup.periods", item}] > 0 {
-			for k, v := range got {
-				c[k] = v
-			}
-		}
-		return err
+		return errors.Join(
+			parseKeyed(map[string]string{"nr_periods": "cgroup.periods", "nr_throttled": "cgroup.throttled"}, item, 1)(text, c),
+			parseKeyed(map[string]string{"throttled_time": "cgroup.throttled_s"}, item, 1e-9)(text, c),
+			parseKeyed(map[string]string{"throttled_usec": "cgroup.throttled_s"}, item, 1e-6)(text, c))
 	}
 }
 

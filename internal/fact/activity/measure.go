@@ -71,8 +71,7 @@ var measures = []measure{
 	{"tasks_used_percent", gauge, "tasks.used", "tasks.limit", 100, "/proc/loadavg", 0},
 }
 
-// cgroupMeasures are those of cgroups. Without a limit of the CPU time a cgroup has no periods,
-// and is not listed.
+// cgroupMeasures are those of cgroups.
 var cgroupMeasures = []measure{
 	{"cgroup_throttled_percent", share, "cgroup.throttled", "cgroup.periods", 100, cgroupRoot, 8},
 	{"cgroup_throttled_s_per_s", rate, "cgroup.throttled_s", "", 1, cgroupRoot, 8},
@@ -197,7 +196,7 @@ func (s span) value(m measure, item string) Value {
 	grown, bys := now-before, by-s.first.counters[counter{m.by, item}]
 	took := s.seconds()
 	switch {
-	case !had:
+	case !had && item == "": // a cgroup or disk that is new counts from 0
 		v.Unknown = "it appeared during the sample"
 	case grown < 0 || m.kind == share && bys < 0:
 		v.Unknown = "the counter was reset during the sample"

@@ -63,7 +63,7 @@ var parsed = []struct {
 		map[string]float64{"cgroup.throttled_s /a": 1.5}},
 	{"cpu.stat of version 2, 5.14", parseThrottling("/a"), "usage_usec 1\nuser_usec 1\nsystem_usec 0\nnr_periods 40\nnr_throttled 30\nthrottled_usec 1500000\nnr_bursts 0\nburst_usec 0\n",
 		map[string]float64{"cgroup.periods /a": 40, "cgroup.throttled_s /a": 1.5}},
-	{"cpu.stat without a limit", parseThrottling("/a"), "usage_usec 1\nuser_usec 1\nsystem_usec 0\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n", nil},
+	{"cpu.stat without a limit", parseThrottling("/a"), "usage_usec 1\nuser_usec 1\nsystem_usec 0\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n", map[string]float64{"cgroup.periods /a": 0}},
 	{"memory.events", parseKeyed(map[string]string{"oom_kill": "kills"}, "/a", 1), "low 0\nhigh 5\nmax 6\noom 1\noom_kill 1\noom_group_kill 0\n", map[string]float64{"kills /a": 1}},
 	{"pids.max", parseLimit("limit", "/a"), "max\n", nil},
 	{"pids.max with a limit", parseLimit("limit", "/a"), "100\n", map[string]float64{"limit /a": 100}},
