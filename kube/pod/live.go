@@ -30,7 +30,7 @@ func ReadPinningFacts(files host.Files, s *node.Snapshot, pod *core.Pod) (*Pinni
 		HeldFrom: path.Join(s.KubeletDir, "cpu_manager_state"), Capacity: in.Capacity,
 		Groups: map[string]Group{}, Unread: map[string]string{},
 	}
-	f.Pod.Release = in.Settings.Release
+	f.Pod.Release, f.Gate = in.Settings.Release, in.Settings.UnknownGate()
 	if f.Pool, err = in.Pool(); err != nil {
 		return nil, fmt.Errorf("the kubelet's CPU manager: %w", err)
 	}

@@ -41,6 +41,8 @@ type PinningFacts struct {
 	Others []Other
 	// Capacity is the room of the node; nil if unknown.
 	Capacity *admission.Capacity
+	// Gate is a feature gate of the kubelet whose effect on admission is not known, or "".
+	Gate string
 }
 
 // PinnedContainer is a container of the pod.
@@ -91,9 +93,22 @@ func (j *judge) say(of, what, result, format string, args ...any) {
 	j.doc.Checks = append(j.doc.Checks, Check{of, what, result, fmt.Sprintf(format, args...)})
 }
 
+// broken reports a difference to what the rules of admission promise. It is a failure only if
+// the kubelet has these rules.
+func (j *judge) broken(of, what, format string, args ...any) {
+	result := Fail
+	if j.f.Gate != "" {
+		result = Unknown
+	}
+	j.say(of, what, result, format, args...)
+}
+
 // Verify runs all checks.
 func Verify(f *PinningFacts) *Document {
 	j := &judge{f, newDocument(f)}
+	if f.Gate != "" {
+		j.say("", "feature gates", Unknown, "the kubelet has %s, whose effect on admission is not known here: what the pod was promised is not known", f.Gate)
+	}
 	j.class()
 	own, running := 0, 0
 	for i := range f.Containers {
@@ -137,7 +152,7 @@ func (j *judge) class() {
 		j.say("", "class of quality of service", Pass, "%s: %s", should.Class, strings.Join(should.Why, "; "))
 		return
 	}
-	j.say("", "class of quality of service", Fail, "its status says %s, and its resources make it %s: %s", j.f.Class, should.Class, strings.Join(should.Why, "; "))
+	j.broken("", "class of quality of service", "its status says %s, and its resources make it %s: %s", j.f.Class, should.Class, strings.Join(should.Why, "; "))
 }
 
 // container checks one container; it returns 1 if it has exclusive CPUs.
@@ -167,7 +182,7 @@ func (j *judge) container(c *PinnedContainer) int {
 		j.say(c.Name, "CPUs of its control group", Pass, "%s has %s", group.File, group.CPUs)
 	default:
 		doc.GroupCPUs = group.CPUs.String()
-		j.say(c.Name, "CPUs of its control group", Fail, "%s has %s, and %s are the container's; the kubelet sets them again every few seconds (cpuManagerReconcilePeriod)", group.File, list(group.CPUs), list(promised))
+		j.broken(c.Name, "CPUs of its control group", "%s has %s, and %s are the container's; the kubelet sets them again every few seconds (cpuManagerReconcilePeriod)", group.File, list(group.CPUs), list(promised))
 	}
 	j.threads(c, mine, promised)
 	if !own {
@@ -225,9 +240,9 @@ func (j *judge) promised(c *PinnedContainer, doc *ContainerDoc) (cpus unit.CPUSe
 	case wanted == held.Len() && own:
 		j.say(c.Name, what, Pass, "%s has CPUs %s for it: %s", j.f.HeldFrom, held, why)
 	case own:
-		j.say(c.Name, what, Fail, "%s has CPUs %s for it, which are %d, and it asks for %d", j.f.HeldFrom, held, held.Len(), wanted)
+		j.broken(c.Name, what, "%s has CPUs %s for it, which are %d, and it asks for %d", j.f.HeldFrom, held, held.Len(), wanted)
 	case wanted > 0:
-		j.say(c.Name, what, Fail, "it asks for %d, and %s has none for it", wanted, j.f.HeldFrom)
+		j.broken(c.Name, what, "it asks for %d, and %s has none for it", wanted, j.f.HeldFrom)
 	}
 	return cpus, own
 }
@@ -240,7 +255,7 @@ func (j *judge) threads(c *PinnedContainer, mine []*Process, promised unit.CPUSe
 		for tid, cpus := range p.Threads {
 			threads++
 			if outside := cpus.Minus(promised); !outside.IsEmpty() {
-				j.say(c.Name, what, Fail, "process %d (%s), thread %d, may run on %s as well", p.PID, p.Name, tid, outside)
+				j.broken(c.Name, what, "process %d (%s), thread %d, may run on %s as well", p.PID, p.Name, tid, outside)
 				return
 			}
 			if !cpus.Equal(promised) {

@@ -82,7 +82,7 @@ func (j *judge) company(c *PinnedContainer, cpus unit.CPUSet) {
 	}
 	const what = "other containers"
 	if len(containers) > 0 {
-		j.say(c.Name, what, Fail, "may run on its CPUs %s: %s", cpus, strings.Join(containers, ", "))
+		j.broken(c.Name, what, "may run on its CPUs %s: %s", cpus, strings.Join(containers, ", "))
 	} else {
 		j.say(c.Name, what, Pass, "none may run on CPUs %s", cpus)
 	}

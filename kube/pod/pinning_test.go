@@ -107,8 +107,17 @@ func TestFound(t *testing.T) {
 			f.Processes[2].Group, f.Groups[g] = g, f.Groups[mine]
 		}, "control group", Fail, "of class Burstable, and the pod is Guaranteed", Fail},
 		"in a group of another pod": {func(f *PinningFacts) { f.UID = "uid-9"; f.Held["uid-9"] = f.Held["uid-1"] }, "control group", Fail, "not one of pod uid-9", Fail},
-		"no process to be seen":     {func(f *PinningFacts) { f.Processes = f.Processes[:2] }, "processes", Unknown, "hostPID", Unknown},
-		"nothing runs":              {func(f *PinningFacts) { f.Containers[0].Running = false }, "processes", Unknown, "no container of the pod runs", Unknown},
+		"held and not wanted, by a gate": {func(f *PinningFacts) {
+			f.Gate = "PodLevelResourceManagers: true"
+			f.Pod.Containers[0].Requests[admission.CPU] = resource.MustParse("500m")
+			f.Pod.Containers[0].Limits[admission.CPU] = resource.MustParse("500m")
+		}, "CPUs of its own", Unknown, "it asks for 0", Unknown},
+		"the group has other CPUs, by a gate": {func(f *PinningFacts) {
+			f.Gate, f.Groups[mine] = "PodLevelResourceManagers: true", Group{both, "file"}
+		}, "CPUs of its control group", Unknown, "file has 0-1", Unknown},
+		"as promised, by a gate": {func(f *PinningFacts) { f.Gate = "PodLevelResourceManagers: true" }, "feature gates", Unknown, "the kubelet has PodLevelResourceManagers: true", Unknown},
+		"no process to be seen":  {func(f *PinningFacts) { f.Processes = f.Processes[:2] }, "processes", Unknown, "hostPID", Unknown},
+		"nothing runs":           {func(f *PinningFacts) { f.Containers[0].Running = false }, "processes", Unknown, "no container of the pod runs", Unknown},
 		"narrower by its own wish": {func(f *PinningFacts) {
 			f.Held["uid-1"]["cpumanager"] = one
 			f.Processes[2] = pinningProcess(32706, "pause", mine, one)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -116,12 +117,14 @@ func (r *rolled) pinsBy(policy string) {
 	// Nothing would make it again: it would stand in the way of a drain.
 	r.c.must(r.c.Client.CoreV1().Pods("default").Delete(r.Context(), pod.Name, metav1.DeleteOptions{}))
 	r.c.Kubelet.Away(pod.UID, time.Minute)
-	r.c.Wait("pod "+pod.Name+" to be gone", time.Minute, func(ctx context.Context) error {
-		_, err := r.c.Client.CoreV1().Pods("default").Get(ctx, pod.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
+	r.c.Wait("pod "+pod.Name+" to be gone, and its CPUs to be given back", time.Minute, func(ctx context.Context) error {
+		if _, err := r.c.Client.CoreV1().Pods("default").Get(ctx, pod.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %v", err)
 		}
-		return fmt.Errorf("it is there: %v", err)
+		if state := r.c.state(r.T); strings.Contains(state, string(pod.UID)) {
+			return errors.New(state)
+		}
+		return nil
 	})
 }
 

@@ -159,9 +159,9 @@ func wholeManifest(t *testing.T) string {
 
 // prediction is what is read of pod explain.
 type prediction struct {
-	Verdict struct{ Outcome, Reason string }
+	Verdict struct{ Outcome, Reason, Message string }
 	// Kubelet is what the kubelet would do with a pod that the scheduler keeps back.
-	Kubelet *struct{ Outcome, Reason string } `json:"kubelet_verdict"`
+	Kubelet *struct{ Outcome, Reason, Message string } `json:"kubelet_verdict"`
 	// Kubernetes is the release of the rules, Newer that of a node newer than all that are
 	// known.
 	Kubernetes string
@@ -202,7 +202,7 @@ type verified struct {
 }
 
 // kubelet is the kubelet's part of the answer, whatever the scheduler does.
-func (p *prediction) kubelet() struct{ Outcome, Reason string } {
+func (p *prediction) kubelet() struct{ Outcome, Reason, Message string } {
 	if p.Kubelet != nil {
 		return *p.Kubelet
 	}

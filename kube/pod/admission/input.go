@@ -32,7 +32,10 @@ type Input struct {
 	Capacity *Capacity
 	// Place is for the check whether the pod may run on the node; nil if unknown.
 	Place *Place
-	Pod   Pod
+	// CgroupV1 reports whether CPU shares are in control groups of version 1, which have no
+	// weights.
+	CgroupV1 bool
+	Pod      Pod
 	// Sources and Assumed are for the document: where the input was read, and the assumptions
 	// about unknown values.
 	Sources []Source

@@ -222,7 +222,7 @@ func predict(in *Input) (*Prediction, error) {
 		p.Verdict = Verdict{Outcome: Undecided, Message: fmt.Sprintf("the kubelet is one of Kubernetes %s; the rules of %s to %s are known", r, Oldest, Newest)}
 		return p, nil
 	}
-	if gate := in.Settings.unknownGate(); gate != "" {
+	if gate := in.Settings.UnknownGate(); gate != "" {
 		p.Verdict = Verdict{Outcome: Unknown, Message: "the kubelet has the feature gate " + gate + ", whose effect on admission is not known here"}
 		return p, nil
 	}

@@ -198,8 +198,12 @@ func (d WeightDoc) Says() string {
 	return fmt.Sprintf("%s: %d for %d shares by runc before 1.3.2 or crun before 1.23, %d by newer ones", d.Container, d.Linear, d.Shares, d.Curve)
 }
 
-// weights returns the predicted weights of a pod by software version.
+// weights returns the predicted weights of a pod by software version; none on control groups of
+// version 1.
 func (p *Prediction) weights() []WeightDoc {
+	if p.in.CgroupV1 {
+		return []WeightDoc{}
+	}
 	pod := &p.in.Pod
 	of := func(name string, shares uint64) WeightDoc {
 		return WeightDoc{name, shares, kuberelease.Linear.Weight(shares), kuberelease.Curve.Weight(shares)}

@@ -129,8 +129,9 @@ func (s Settings) ManagesPods() bool {
 	return on
 }
 
-// unknownGate returns the first configured gate of unmodeled, or "".
-func (s Settings) unknownGate() string {
+// UnknownGate returns the first configured feature gate whose effect on admission is not known,
+// with its value, or "".
+func (s Settings) UnknownGate() string {
 	r := s.Release.orNewest()
 	for _, g := range unmodeled {
 		value, by, ok := gateSet(s.FeatureGates, g.gate, r)

@@ -95,7 +95,7 @@ var subjects = []struct{ what, tests string }{
 	{"operator", "TestOperator TestOperatorMany TestNulls"},
 	{"agent", "TestAgent TestAgentPod TestAgentReboot TestTuning TestSource002"},
 	{"settings of kubelets", "TestKubeletRollout TestKubeletManagers TestKubeletDeployed TestKubeletSettings TestKubeletKilled TestKubeletEnds TestKubeletPlan TestKubeletRival TestKubeletPools TestKubeletPoolsMany"},
-	{"pods", "TestPinned TestDevices"},
+	{"pods", "TestPinned TestPinnedByGate TestDevices"},
 	{"checks", "TestCheck TestCheckKubelet TestEtcdShown"},
 	{"load", "TestLoadKilled TestLoadPods TestLoadActions TestLoadJob TestLoadProve TestLoadRate TestLoadMirror TestLoadMany TestLoadManyKilled"},
 	{"machines", "TestMachineHealth TestMachineHealthMany TestMachineRollOut TestScale"},

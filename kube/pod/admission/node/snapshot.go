@@ -25,6 +25,9 @@ const (
 	memoryState = "memory_manager_state"
 )
 
+// cpuShares exists where the CPU controller has control groups of version 1.
+const cpuShares = "/sys/fs/cgroup/cpu/cpu.shares"
+
 // Snapshot is a node's data as it was read.
 type Snapshot struct {
 	// From names its origin, for people.
@@ -87,6 +90,8 @@ func (s *Snapshot) Input() (admission.Input, error) {
 	s.pods(&in, from, assume)
 	s.devices(&in, from, assume)
 	s.release(in.Settings.Release, assume)
+	_, err = s.Files.ReadFile(cpuShares)
+	in.CgroupV1 = err == nil
 	return in, nil
 }
 
