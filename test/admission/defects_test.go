@@ -232,10 +232,13 @@ func endless() admission.Input {
 	return rare(nodes(6, 3, 2), "2", "12,17,19,21-22,25,28,31-32", "distribute-cpus-across-numa", "full-pcpus-only")
 }
 
+// endlessVariable is the number of CPUs that a process of TestEndless asks for.
+const endlessVariable = "FETTLE_TEST_ENDLESS"
+
 // TestEndless lets the real kubelet loop in a process of its own, and looks that one
 // that does not loop comes back there.
 func TestEndless(t *testing.T) {
-	if cpus := os.Getenv("FETTLE_TEST_ENDLESS"); cpus != "" { // in the process of its own
+	if cpus := os.Getenv(endlessVariable); cpus != "" { // in the process of its own
 		var number int
 		fmt.Sscan(cpus, &number)
 		in := endless()
@@ -262,7 +265,7 @@ func TestEndless(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 		c := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestEndless$", "-test.v")
-		c.Env = append(os.Environ(), fmt.Sprintf("FETTLE_TEST_ENDLESS=%d", cpus))
+		c.Env = append(os.Environ(), fmt.Sprintf("%s=%d", endlessVariable, cpus))
 		out, err := c.CombinedOutput()
 		cancel()
 		if !strings.Contains(string(out), "asks for") {

@@ -9,6 +9,9 @@ import (
 // TestMain keeps all temporary directories of the package in memory where possible: each
 // state that a kubelet writes waits for the disk.
 func TestMain(m *testing.M) {
+	if os.Getenv(endlessVariable) != "" { // in the parent's directory: this process is killed
+		os.Exit(m.Run())
+	}
 	dir, err := os.MkdirTemp("/dev/shm", "admission")
 	if err != nil {
 		dir, err = os.MkdirTemp("", "admission")
