@@ -21,6 +21,13 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
+func TestWrapKeepsUnits(t *testing.T) {
+	got := Wrap("CPU pressure 97.6 % in the last 2 s (limit 50 %)", 35)
+	if want := "CPU pressure 97.6 % in the last\n2 s (limit 50 %)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestDigits(t *testing.T) {
 	tests := map[float64]string{
 		0: "0", 1: "1", -2: "-2", 3.14159: "3.14", 31.4159: "31.4", 314.159: "314", 12345.6: "12,346",

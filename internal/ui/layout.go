@@ -165,7 +165,7 @@ func Wrap(s string, width int) string {
 	}
 	var out []string
 	line, used := "", 0
-	for word := range strings.SplitAfterSeq(s, " ") {
+	for _, word := range withUnits(strings.SplitAfter(s, " ")) {
 		bare := strings.TrimRight(word, " ")
 		if used > 0 && used+displayWidth(bare) > width {
 			out = append(out, strings.TrimRight(line, " "))
@@ -175,4 +175,25 @@ func Wrap(s string, width int) string {
 		used += displayWidth(word)
 	}
 	return strings.Join(slices.Concat(out, []string{strings.TrimRight(line, " ")}), "\n")
+}
+
+// withUnits joins each number with the unit that follows it: "31 %", "2 s".
+func withUnits(words []string) []string {
+	var out []string
+	for _, word := range words {
+		if n := len(out); n > 0 && units[strings.TrimRight(word, " .,;:)")] && endsInDigit(out[n-1]) {
+			out[n-1] += word
+			continue
+		}
+		out = append(out, word)
+	}
+	return out
+}
+
+// units are the units that are not separated from their number.
+var units = map[string]bool{"%": true, "s": true, "ms": true, "us": true, "min": true, "h": true, "d": true, "B": true, "KiB": true, "MiB": true, "GiB": true, "TiB": true, "MB/s": true, "MiB/s": true}
+
+func endsInDigit(s string) bool {
+	s = strings.TrimRight(s, " ")
+	return s != "" && s[len(s)-1] >= '0' && s[len(s)-1] <= '9'
 }
