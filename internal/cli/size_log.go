@@ -66,19 +66,6 @@ func (e *notInCopyError) Error() string {
 	return text
 }
 
-// asHere returns the path relative to the working directory.
-func (e *notInCopyError) asHere() string {
-	at, err := os.Getwd()
-	if err != nil {
-		return e.path
-	}
-	path, err := filepath.Rel(at, e.path)
-	if err != nil {
-		return e.path
-	}
-	return path
-}
-
 func (e *notInCopyError) Unwrap() error { return e.err }
 
 // findLogs finds logs on this machine, or in the copy that --root names.
@@ -96,7 +83,6 @@ func (a *app) findLogs(h *host.Host, paths []string) ([]source.Log, error) {
 func (a *app) openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
 	var found []source.Log
 	var errs []error
-	var options []string
 	for _, path := range l.Paths {
 		from := h
 		if !filepath.IsAbs(path) { // a relative path is one of this machine
@@ -104,15 +90,12 @@ func (a *app) openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
 		}
 		some, err := a.findLogs(from, []string{path})
 		if here := (*notInCopyError)(nil); errors.As(err, &here) && here.exists {
-			path = here.asHere()
+			a.sayOnce(fmt.Sprintf("--log %s: not in %s (--root): reading this machine's file", path, a.root))
+			some, err = source.Find(host.Live(), []string{path})
 		}
-		found, errs, options = append(found, some...), append(errs, err), append(options, "--log="+path)
+		found, errs = append(found, some...), append(errs, err)
 	}
-	err := errors.Join(errs...)
-	if here := (*notInCopyError)(nil); errors.As(err, &here) && here.exists {
-		return nil, &ui.Error{Code: ui.Usage, Err: err, Remedy: &ui.Remedy{Drop: []string{"--log"}, Options: options}}
-	}
-	if err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	return &sizeLog{found: found, options: formats.Finder{Format: l.Format, Unit: l.Unit, Command: a.command, Say: a.sayOnce}}, nil

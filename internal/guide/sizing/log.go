@@ -16,7 +16,7 @@ type Log struct {
 // Inputs returns the inputs of the logs; doc describes the logs.
 func (l *Log) Inputs(doc string) []*Input {
 	return []*Input{
-		Repeated("log", doc+"; a file, or a directory with rotated ones; with --root absolute paths are within the copy; repeatable", "file", func(name string) error {
+		Repeated("log", doc+"; a file, or a directory with rotated ones; with --root an absolute path is looked for in the copy, then on this machine; repeatable", "file", func(name string) error {
 			if name == "-" {
 				return errors.New("the standard input cannot be read twice; name a file")
 			}
