@@ -110,6 +110,7 @@ for GB and TB.`
 type sizeOptions struct {
 	write string
 	force bool
+	show  sizing.Show
 }
 
 func sizeCommand(a *app) *cobra.Command {
@@ -150,6 +151,8 @@ only where the answer says so; --write DIR writes the files below a directory.`,
 		}
 		f.StringVar(&o.write, "write", "", "write the files below this directory; created if missing")
 		f.BoolVar(&o.force, "force", false, "with --write: also overwrite files that fettle did not write")
+		f.BoolVar(&o.show.Details, "details", false, "print all values, limits, budgets and notes, and how to check each step")
+		f.BoolVar(&o.show.Sources, "sources", false, "print the source of each value")
 		cliutil.Requires(c, "--write", "force")
 		parent.AddCommand(c)
 	}
@@ -236,6 +239,6 @@ func (a *app) size(ctx context.Context, wish sizing.Request, here map[string]mac
 	if a.data() {
 		return a.result(r, err)
 	}
-	sizing.Print(a.screen, r)
+	sizing.Print(a.screen, r, o.show)
 	return err
 }

@@ -43,7 +43,7 @@ func TestSizeHTTPDFromLog(t *testing.T) {
 	machine["etc/apache2/apache2.conf"] += "IncludeOptional conf-enabled/*.conf\n"
 	dir := t.TempDir()
 	out := sizedFront(t, machine, "httpd", "--log", "/var/log/apache2/access.log", "--write", dir)
-	for _, want := range []string{"--mpm event", "--threads 20", "--for debian", "200 requests", "x 2 is 400", "the log reaches httpd's present limit (160)"} {
+	for _, want := range []string{"--mpm event", "--threads 20", "--for debian", "200 requests", "x 2 is 400", "The log reaches httpd's present limit (160)"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

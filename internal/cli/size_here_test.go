@@ -20,16 +20,16 @@ func TestSizeOfThisMachine(t *testing.T) {
 		return out.String(), said.String(), code
 	}
 	out, said, code := run()
-	if code != 0 || !strings.Contains(out, "--ram ") || !strings.Contains(out, " --cpus "+cpus+" are this machine's") {
+	if code != 0 || !strings.Contains(out, "--ram ") || !strings.Contains(out, " --cpus "+cpus+"\n") || !strings.Contains(out, "; of this machine --ram ") {
 		t.Errorf("exit code %d, %s%s; want this machine's %s and %s", code, said, out, ram, cpus)
 	}
 	if out, said, code := run("-o", "json"); code != 0 || !strings.Contains(out, `"from": "this machine"`) {
 		t.Errorf("exit code %d, %s%s", code, said, out)
 	}
-	if out, said, code := run("--ram", "16GiB"); code != 0 || !strings.Contains(out, "--cpus "+cpus+" is this machine's") || !strings.Contains(out, "16GiB / 4") {
+	if out, said, code := run("--ram", "16GiB"); code != 0 || !strings.Contains(out, "; of this machine --cpus "+cpus+"\n") || !strings.Contains(out, "16 GiB / 4") {
 		t.Errorf("exit code %d, %s%s", code, said, out)
 	}
-	if out, said, code := run("--ram", "16GiB", "--cpus", "8"); code != 0 || strings.Contains(out, "this machine's") {
+	if out, said, code := run("--ram", "16GiB", "--cpus", "8"); code != 0 || strings.Contains(out, "this machine") {
 		t.Errorf("exit code %d, %s%s", code, said, out)
 	}
 	// What it does not know of this machine is asked for.

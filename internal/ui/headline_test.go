@@ -22,7 +22,7 @@ func TestHeadline(t *testing.T) {
 }
 
 func TestWrapKeepsUnits(t *testing.T) {
-	got := Wrap("CPU pressure 97.6 % in the last 2 s (limit 50 %)", 35)
+	got := Wrap("CPU pressure 97.6 % in the last 2 s (limit 50 %)", 34)
 	if want := "CPU pressure 97.6 % in the last\n2 s (limit 50 %)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

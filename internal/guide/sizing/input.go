@@ -212,12 +212,12 @@ func Disk(to *unit.Size, name, doc string, least, most unit.Size) *Input {
 	return size(to, name, doc, least, most, parseDisk, printDisk)
 }
 
-// Gigabytes is Size, but a number without a unit is in units of 10^9 bytes.
-func Gigabytes(to *unit.Size, name, doc string, least, most unit.Size) *Input {
-	const gb = 1_000_000_000
+// Gibibytes is Size, but a number without a unit is in GiB.
+func Gibibytes(to *unit.Size, name, doc string, least, most unit.Size) *Input {
+	const gib = unit.GiB
 	print := func(n unit.Size) string {
-		if n%gb == 0 {
-			return strconv.FormatUint(uint64(n/gb), 10)
+		if n%gib == 0 {
+			return strconv.FormatUint(uint64(n/gib), 10)
 		}
 		return n.String()
 	}
@@ -226,7 +226,7 @@ func Gigabytes(to *unit.Size, name, doc string, least, most unit.Size) *Input {
 	in.set = func(s string) error {
 		n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
 		tooMany := errors.Is(err, strconv.ErrRange)
-		low, high := int64(least/gb), int64(most/gb)
+		low, high := int64(least/gib), int64(most/gib)
 		switch {
 		case err != nil && !tooMany:
 			return withUnit(s)
@@ -235,7 +235,7 @@ func Gigabytes(to *unit.Size, name, doc string, least, most unit.Size) *Input {
 		case n > high || tooMany:
 			return in.outside(s, "more", high, low, high)
 		}
-		*to = unit.Size(n) * gb
+		*to = unit.Size(n) * gib
 		return nil
 	}
 	return in

@@ -41,5 +41,8 @@ func Gi(bytes float64) string { return fmt.Sprintf("%dGi", Ceil(bytes, 1<<30)) }
 // GB returns a number of bytes in units of 10^9, rounded to three decimals.
 func GB(bytes float64) float64 { return Round(bytes / 1e9) }
 
+// GiB returns a number of bytes in GiB, rounded to three decimals.
+func GiB(bytes float64) float64 { return Round(bytes / (1 << 30)) }
+
 // Power returns 2^n.
 func Power(n int) float64 { return math.Exp2(float64(n)) }

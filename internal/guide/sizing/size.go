@@ -2,194 +2,263 @@ package sizing
 
 import (
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
-	"fettle.dev/fettle/internal/unit"
 )
 
-// Print prints a result.
-func Print(s *ui.Screen, r *Result) {
-	title := r.Platform
-	switch {
-	case r.NewerVersion != "":
-		title += fmt.Sprintf(" %s (newer than all known versions: figures of %s)", ui.Printable(r.NewerVersion), r.Version)
-	case r.Version != "":
-		title += " " + r.Version
+// Show selects what Print prints of a result.
+type Show struct {
+	Details bool // all values, limits, budgets and notes, and how to check each step
+	Sources bool // the sources of the values
+}
+
+const (
+	mostLines  = 40 // of the default output
+	leastRows  = 3  // of the values in it
+	mostRows   = 12
+	mostLimits = 3 // in it, unless more are exceeded
+	narrow     = 80
+)
+
+// Print prints a result: the headline, the steps, the values, the limits and the files. A page
+// of Markdown has the details.
+func Print(s *ui.Screen, r *Result, show Show) {
+	ui.PrintHeadline(s, &r.Headline)
+	if s.Format == ui.Markdown {
+		fmt.Fprintln(s.Out)
 	}
-	asked, assumed := []string{}, []string{}
-	for _, in := range r.Inputs {
-		of := &asked
-		if in.From == "default" {
-			of = &assumed
+	paragraph(s, title(r))
+	if show.Details || s.Format == ui.Markdown {
+		printDetails(s, r, show)
+		return
+	}
+	printSteps(s, r)
+	limits, values := r.bounds(), r.firstValues()
+	rows, shown := fit(r, values, limits)
+	if rows > 0 {
+		fmt.Fprintln(s.Out)
+		printValues(s, values[:rows], show)
+	}
+	if shown > 0 {
+		fmt.Fprintln(s.Out)
+		limitGrid(limits[:shown]).Write(s)
+	}
+	printFiles(s, r)
+	printMore(s, more{len(r.Values) - rows, len(limits) - shown, len(r.Choices), len(r.Notes)}, show)
+}
+
+// fit returns how many values and limits the default output has room for: the steps are never
+// omitted, and exceeded limits last.
+func fit(r *Result, values []*Value, limits []Limit) (rows, shown int) {
+	over := 0
+	for over < len(limits) && limits[over].Over {
+		over++
+	}
+	over = min(over, 2*mostLimits)
+	rows, shown = min(len(values), mostRows), min(len(limits), max(mostLimits, over))
+	others := otherLines(r)
+	for {
+		n := others
+		if rows > 0 {
+			n += 1 + gridLines(valueGrid(values[:rows], false))
 		}
-		switch in.Value { // in the form of the command line
-		case "true":
-			*of = append(*of, "--"+in.Name)
-		case "false":
-			*of = append(*of, "--"+in.Name+"=false")
+		if shown > 0 {
+			n += 1 + gridLines(limitGrid(limits[:shown]))
+		}
+		switch {
+		case n <= mostLines:
+			return rows, shown
+		case rows > leastRows:
+			rows--
+		case shown > max(over, 1):
+			shown--
+		case rows > 0:
+			rows--
+		case shown > 0:
+			shown--
 		default:
-			*of = append(*of, strings.TrimSpace("--"+in.Name+" "+in.Value))
-		}
-	}
-	words := strings.Join(asked, " ")
-	if len(asked) == 0 {
-		words = strings.Join(assumed, " ") + ", all by default"
-	}
-	fmt.Fprintf(s.Out, "%s for %s\n", title, ui.Printable(words))
-	ui.Heading(s, "values")
-	g := ui.Grid{Columns: ui.Columns("of", "what", "value", "why", "source")}
-	group := ""
-	for _, v := range r.Values {
-		of := v.Group
-		if of == group {
-			of = ""
-		}
-		group = v.Group
-		why := v.Why
-		for _, also := range v.Also {
-			why += "; " + amount(also.Value, also.Unit) + ": " + also.What
-		}
-		g.Rows = append(g.Rows, []string{of, v.Name, amount(v.Value, v.Unit), why, rule.SourceWords(v.Sources)})
-	}
-	g.Write(s)
-	if len(r.Limits) > 0 {
-		ui.Heading(s, "limits, tightest first")
-		g := ui.Grid{Columns: ui.Columns("limit", "needed", "of", "used", "fits")}
-		for _, l := range r.Limits {
-			used, fits := fmt.Sprintf("%.1f %%", l.UsedPercent), l.Fits
-			if l.Over { // just over is not 100.0 % and 1.0 times
-				used = fmt.Sprintf("%.1f %% over", math.Ceil(10*l.UsedPercent-1e-9)/10)
-				fits = math.Floor(10*min(l.Fits, 0.99)+1e-9) / 10
-			}
-			g.Rows = append(g.Rows, []string{l.Name, number(l.Wanted), number(l.Maximum), used, fmt.Sprintf("%.1f times", fits)})
-		}
-		g.Color = func(row, col int) string {
-			if r.Limits[row].Over && col == 3 {
-				return ui.Yellow
-			}
-			return ""
-		}
-		g.Write(s)
-	}
-	for _, b := range r.Budgets {
-		ui.Heading(s, b.Name)
-		g := ui.Grid{Columns: ui.Columns("part", b.Unit)}
-		for _, p := range b.Parts {
-			g.Rows = append(g.Rows, []string{p.Name, number(p.Amount)})
-		}
-		g.Rows = append(g.Rows, []string{"left", number(b.Left)}, []string{"all", number(b.Total)})
-		g.Write(s)
-	}
-	if len(r.Choices) > 0 {
-		ui.Heading(s, "storage")
-		g := ui.Grid{Columns: ui.Columns("for", "take", "why", "not")}
-		for _, c := range r.Choices {
-			var not []string
-			for _, o := range c.Options {
-				if o.Name == c.Take {
-					continue
-				}
-				words := o.Name + " (" + o.Verdict + ")"
-				if o.Why != "" {
-					words += ": " + o.Why
-				}
-				not = append(not, words)
-			}
-			g.Rows = append(g.Rows, []string{c.For, c.Take, c.Why, strings.Join(not, ". ")})
-		}
-		g.Write(s)
-	}
-	steps(s, r)
-	reportArtefacts(s, r)
-	if len(r.Notes) > 0 {
-		ui.Heading(s, "notes")
-		for _, n := range r.Notes {
-			fmt.Fprintf(s.Out, "- %s\n", ui.Printable(n))
+			return 0, 0
 		}
 	}
 }
 
-func steps(s *ui.Screen, r *Result) {
+// gridLines returns the number of lines of a table on a terminal of 80 columns.
+func gridLines(g *ui.Grid) int {
+	var b strings.Builder
+	g.Write(&ui.Screen{Out: &b, Format: ui.Table, Width: narrow})
+	return strings.Count(b.String(), "\n")
+}
+
+// otherLines returns the number of lines of the default output without its values and limits,
+// on a terminal of 80 columns.
+func otherLines(r *Result) int {
+	lines := func(text string) int { return 1 + strings.Count(ui.Wrap(text, narrow), "\n") }
+	n := lines(title(r)) + 2 // printMore
+	for _, l := range r.Headline.Lines {
+		n += lines(l)
+	}
+	if len(r.Steps) > 0 {
+		n += 2
+	}
+	for _, st := range r.Steps {
+		n++
+		if st.Command != "" {
+			n++
+		}
+	}
+	switch {
+	case r.Written != nil:
+		n += 2 + len(r.Written.Files)
+	case len(r.Files) > 0:
+		n += 1 + lines(fileWords(r))
+	}
+	return n
+}
+
+// printSteps prints the steps with their commands.
+func printSteps(s *ui.Screen, r *Result) {
 	if len(r.Steps) == 0 {
 		return
 	}
 	ui.Heading(s, "steps")
 	for i, st := range r.Steps {
-		fmt.Fprintf(s.Out, "%2d. %s\n", i+1, ui.Printable(st.Do))
-		for _, l := range []struct{ label, text string }{{"$", st.Command}, {"restarts", st.Restarts}, {"then", st.Check}} {
-			if l.text != "" {
-				fmt.Fprintf(s.Out, "    %s %s\n", l.label, ui.Printable(l.text))
-			}
+		row := []string{fmt.Sprintf("%2d. %s", i+1, st.Do)}
+		if st.Restarts != "" {
+			brief, _, _ := strings.Cut(st.Restarts, ",")
+			row = append(row, "restarts "+brief)
+		}
+		g := ui.Grid{Columns: []ui.Column{{Cut: true}, {}}, Rows: [][]string{row}}
+		g.Write(s)
+		if st.Command != "" {
+			ui.PrintCommand(s, ui.Printable(st.Command))
 		}
 	}
 }
 
-func reportArtefacts(s *ui.Screen, r *Result) {
-	if len(r.Files) == 0 && (r.Written == nil || len(r.Written.Files) == 0) {
+// printValues prints values: as a table, or with explanations and sources in full.
+func printValues(s *ui.Screen, values []*Value, show Show) {
+	if explains(s, show) {
+		explainValues(s, values, show)
 		return
 	}
-	state := map[string]string{}
-	if r.Written != nil {
-		ui.Heading(s, "files below "+r.Written.Dir)
-		for _, f := range r.Written.Files {
-			state[f.Name] = f.State
+	valueGrid(values, show.Sources).Write(s)
+}
+
+// valueGrid returns the table of values, each with the reason.
+func valueGrid(values []*Value, sources bool) *ui.Grid {
+	g := &ui.Grid{Columns: []ui.Column{{Head: "group"}, {Head: "name"}, {Head: "value"}, {Head: "source", Wide: !sources}, {Head: "why", Cut: true}}}
+	group := ""
+	for _, v := range values {
+		of := v.Group
+		if of == group {
+			of = ""
 		}
-	} else {
-		ui.Heading(s, "files (--write DIR writes them, --output json prints them)")
+		group = v.Group
+		g.Rows = append(g.Rows, []string{of, v.Name, Amount(v.Value, v.Unit), rule.SourceWords(v.Sources), v.explanation()})
 	}
-	g := ui.Grid{Columns: ui.Columns("file", "what", "checked against")}
-	if r.Written != nil {
-		g.Columns = append(g.Columns, ui.Columns("")...)
-	}
-	for _, f := range r.Files {
-		row := []string{f.Name, f.What, f.Checked}
-		if r.Written != nil {
-			row = append(row, state[f.Name])
+	return g
+}
+
+// explanation returns the reason, and the other figures for the value.
+func (v *Value) explanation() string {
+	why := v.Why
+	for _, also := range v.Also {
+		if other := Amount(also.Value, also.Unit); other != Amount(v.Value, v.Unit) {
+			why += "; " + other + ": " + also.What
 		}
-		g.Rows = append(g.Rows, row)
 	}
-	if r.Written != nil {
-		g.Rows = append(g.Rows, leftOver(r.Written)...)
+	return why
+}
+
+// limitGrid returns the table of limits.
+func limitGrid(limits []Limit) *ui.Grid {
+	g := &ui.Grid{Columns: []ui.Column{{Head: "limits, tightest first"}, {Head: "needed", Right: true}, {Head: "limit", Right: true}, {Head: "used", Right: true}, {Head: "headroom", Right: true}}}
+	for _, l := range limits {
+		headroom := formatLimit(l.Maximum-l.Wanted, l.Unit)
+		if l.Over {
+			headroom = "exceeded"
+		}
+		g.Rows = append(g.Rows, []string{l.Name, formatLimit(l.Wanted, l.Unit), formatLimit(l.Maximum, l.Unit), percent(l), headroom})
+	}
+	g.Color = func(row, col int) string {
+		if limits[row].Over && col >= 3 {
+			return ui.Yellow
+		}
+		return ""
+	}
+	return g
+}
+
+// fileWords names the files in one line.
+func fileWords(r *Result) string {
+	names := make([]string, len(r.Files))
+	for i, f := range r.Files {
+		names[i] = f.Name
+	}
+	return "files (--write DIR writes them): " + strings.Join(names, ", ")
+}
+
+// printFiles prints the names of the files, and what was written.
+func printFiles(s *ui.Screen, r *Result) {
+	if r.Written == nil {
+		if len(r.Files) > 0 {
+			fmt.Fprintln(s.Out)
+			paragraph(s, fileWords(r))
+		}
+		return
+	}
+	if len(r.Written.Files) == 0 {
+		return
+	}
+	ui.Heading(s, "files below "+ui.Printable(r.Written.Dir))
+	g := ui.Grid{Columns: []ui.Column{{}, {Cut: true}, {}}}
+	for _, f := range r.Written.Files {
+		g.Rows = append(g.Rows, []string{f.Name, r.about(f), f.State})
 	}
 	g.Write(s)
-	if s.Format == ui.Markdown {
-		for _, f := range r.Files {
-			fmt.Fprintf(s.Out, "\n`%s`\n\n```\n%s```\n", f.Name, f.Content)
-		}
-	}
 }
 
-// leftOver returns the files of an earlier plan that this one does not have.
-func leftOver(w *Written) (rows [][]string) {
-	for _, f := range w.Files {
-		switch f.State {
-		case "removed":
-			rows = append(rows, []string{f.Name, "of an earlier plan", "", f.State})
-		case "kept":
-			rows = append(rows, []string{f.Name, "of an earlier plan, and changed since: check it, and remove it by hand", "", f.State})
-		}
+// about returns what a written file is for.
+func (r *Result) about(f WrittenFile) string {
+	switch f.State {
+	case "removed":
+		return "of an earlier plan"
+	case "kept":
+		return "of an earlier plan, changed since: remove it by hand"
 	}
-	return rows
+	if a := r.Artefact(f.Name); a != nil {
+		return a.What
+	}
+	return ""
 }
 
-// amount prints a value with its unit.
-func amount(v any, of string) string {
-	text := fmt.Sprint(v)
-	switch n := v.(type) {
-	case float64:
-		text = number(n)
-	case bool:
-		text = map[bool]string{true: "yes", false: "no"}[n]
-	case uint64:
-		if of == "bytes" {
-			return unit.Size(n).String()
+// more counts what the default output omits.
+type more struct{ values, limits, choices, notes int }
+
+func printMore(s *ui.Screen, m more, show Show) {
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		noun string
+	}{{m.values, "more value"}, {m.limits, "limit"}, {m.choices, "storage choice"}, {m.notes, "note"}} {
+		if part.n > 0 {
+			parts = append(parts, text.Count(part.n, part.noun))
 		}
 	}
-	return strings.TrimSpace(text + " " + of)
+	words := "checks of the steps (--details)"
+	if len(parts) > 0 {
+		words = strings.Join(parts, ", ") + " (--details)"
+	}
+	if !show.Sources {
+		words += "; --sources"
+	}
+	paragraph(s, words)
 }
 
-func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+// paragraph prints a text, on a terminal broken between words.
+func paragraph(s *ui.Screen, text string) {
+	ui.PrintHeadline(s, &ui.Headline{Lines: []string{ui.Line(text)}})
+}

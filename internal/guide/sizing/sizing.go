@@ -13,6 +13,9 @@
 //     InputError; one beyond what was tested exceeds a Limit.
 //  3. Every Value has its reason and sources: those of the edition of its table. A second
 //     figure of the source for the same value goes into Also.
+//     A headline has the answer in numbers, the tightest limit and the most important
+//     caveat (Result.InHeadline, TightestInHeadline); First selects the values that are
+//     printed without --details.
 //  4. Files have their path on the machine, relative to its root, or the name that the
 //     source gives them, and name the program that checked their format.
 //  5. A line in the table sizes of internal/cli/size.go, golden tests of the worked
@@ -26,6 +29,7 @@ import (
 	"fmt"
 
 	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // Request is the load to size for: so many pods, or connections, or hosts.
@@ -38,7 +42,8 @@ type Request interface {
 
 // Result is the answer to a request.
 type Result struct {
-	Schema string `json:"schema"` // fettle/size/v1
+	Schema   string      `json:"schema"` // fettle/size/v1
+	Headline ui.Headline `json:"headline"`
 	// Platform is "openshift", "hugepages", ...; Version is the product's version, or "".
 	Platform string `json:"platform"`
 	Version  string `json:"version,omitempty"`
@@ -56,6 +61,7 @@ type Result struct {
 	Written      *Written     `json:"written,omitempty"`
 
 	byName  map[string]int
+	first   []string // keys of the values in the default output
 	figures Figures
 	err     error // the first missing table or figure
 }

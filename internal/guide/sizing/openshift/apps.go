@@ -77,7 +77,7 @@ func (p *plan) readApps() error {
 	source := inSection(p.Newest("openshift-node-types"), "9.4")
 	p.Add(sizing.Value{Group: "applications", Name: "pods", Value: a.pods, Unit: "pods", Why: "the sum of the quantities", Sources: source})
 	p.Add(sizing.Value{Group: "applications", Name: "cores", Value: sizing.Round(a.cores), Unit: "cores", Why: "the sum of quantity x need", Sources: source})
-	p.Add(sizing.Value{Group: "applications", Name: "memory", Value: sizing.GB(a.memory), Unit: "GB", Why: "the sum of quantity x need", Sources: source})
+	p.Add(sizing.Value{Group: "applications", Name: "memory", Value: sizing.GiB(a.memory), Unit: "GiB", Why: "the sum of quantity x need", Sources: source})
 	p.Add(sizing.Value{Group: "applications", Name: "storage", Value: sizing.GB(a.storage), Unit: "GB", Why: "the sum of quantity x need", Sources: source})
 	return nil
 }
@@ -107,9 +107,10 @@ func (a *applications) add(app application) error {
 // capacity is the part of a node for pods: cores, and bytes of memory.
 type capacity struct{ cores, memory float64 }
 
+// capacity returns the part for pods of a node with that many cores and GiB of memory.
 func (p *plan) capacity(cores, ram float64) (capacity, []rule.Source) {
 	e := p.Table("openshift-reserved")
-	c := capacity{cores - e.Number("node", "cpu"), ram*1e9 - e.Number("node", "memory")*(1<<20) - float64(p.w.HugePages)}
+	c := capacity{cores - e.Number("node", "cpu"), ram*(1<<30) - e.Number("node", "memory")*(1<<20) - float64(p.w.HugePages)}
 	return c, e.Sources
 }
 
@@ -134,11 +135,11 @@ func (a *applications) nodes(c capacity, overcommit float64) (byCores, byMemory 
 // appNodes decides the workers for the applications with the requested node, and shows the
 // source's node types for comparison.
 func (p *plan) appNodes() ([]need, error) {
-	c, reserved := p.capacity(float64(p.w.NodeCores), float64(p.w.NodeRAM)/1e9)
+	c, reserved := p.capacity(float64(p.w.NodeCores), float64(p.w.NodeRAM)/(1<<30))
 	p.Add(sizing.Value{Group: "nodes", Name: "cores_for_pods", Value: sizing.Round(c.cores), Unit: "cores", Why: fmt.Sprintf("%d, less what the node reserves", p.w.NodeCores), Sources: reserved})
-	p.Add(sizing.Value{Group: "nodes", Name: "memory_for_pods", Value: sizing.GB(c.memory), Unit: "GB", Why: fmt.Sprintf("%g GB, less what the node reserves%s", p.w.nodeGB(), map[bool]string{true: " and the huge pages"}[p.w.HugePages > 0]), Sources: reserved})
+	p.Add(sizing.Value{Group: "nodes", Name: "memory_for_pods", Value: sizing.GiB(c.memory), Unit: "GiB", Why: fmt.Sprintf("%g GiB, less what the node reserves%s", p.w.nodeGiB(), map[bool]string{true: " and the huge pages"}[p.w.HugePages > 0]), Sources: reserved})
 	if c.cores <= 0 || c.memory <= 0 {
-		return nil, sizing.OtherOptions("node-ram", p.largerNode(c, 1, 1e9), "a node of %d cores and %g GB has no room for pods", p.w.NodeCores, p.w.nodeGB())
+		return nil, sizing.OtherOptions("node-ram", p.largerNode(c, 1, 1<<30), "a node of %d cores and %g GiB has no room for pods", p.w.NodeCores, p.w.nodeGiB())
 	}
 	if p.apps == nil {
 		return nil, nil
@@ -148,7 +149,7 @@ func (p *plan) appNodes() ([]need, error) {
 	case a.mostCores > c.cores:
 		return nil, sizing.OtherOptions("node-cores", p.largerNode(c, a.mostCores, a.mostMemory), "a pod of %s requests %g cores, and a node of %d has %g for pods: it would stay pending", a.largestByCores, a.mostCores, p.w.NodeCores, c.cores)
 	case a.mostMemory > c.memory:
-		return nil, sizing.OtherOptions("node-ram", p.largerNode(c, a.mostCores, a.mostMemory), "a pod of %s requests %g GB, and a node of %g GB has %g for pods: it would stay pending", a.largestByMemory, sizing.GB(a.mostMemory), p.w.nodeGB(), sizing.GB(c.memory))
+		return nil, sizing.OtherOptions("node-ram", p.largerNode(c, a.mostCores, a.mostMemory), "a pod of %s requests %g GiB, and a node of %g GiB has %g for pods: it would stay pending", a.largestByMemory, sizing.GiB(a.mostMemory), p.w.nodeGiB(), sizing.GiB(c.memory))
 	}
 	byCores, byMemory := a.nodes(c, p.w.Overcommit)
 	bare, _ := a.nodes(capacity{float64(p.w.NodeCores), float64(p.w.NodeRAM)}, p.w.Overcommit)
@@ -158,7 +159,7 @@ func (p *plan) appNodes() ([]need, error) {
 	}
 	p.Add(sizing.Value{Group: "nodes", Name: "for_cores", Value: byCores, Unit: "nodes", Why: how, Sources: reserved,
 		Also: []sizing.Figure{{Value: bare, Unit: "nodes", What: "without the half core of each node, as the source has it"}}})
-	p.Add(sizing.Value{Group: "nodes", Name: "for_memory", Value: byMemory, Unit: "nodes", Why: fmt.Sprintf("%g GB of applications, %g on a node", sizing.GB(a.memory), sizing.GB(c.memory)), Sources: reserved})
+	p.Add(sizing.Value{Group: "nodes", Name: "for_memory", Value: byMemory, Unit: "nodes", Why: fmt.Sprintf("%g GiB of applications, %g on a node", sizing.GiB(a.memory), sizing.GiB(c.memory)), Sources: reserved})
 	p.nodeTypes()
 	p.Note("the nodes for applications are those by the sum of the requests: pods that do not fill a node to the last core need a few more")
 	return []need{{byCores, how}, {byMemory, "the memory of the applications"}}, nil
@@ -177,7 +178,7 @@ func (p *plan) nodeTypes() {
 		byCores, byMemory := a.nodes(c, p.w.Overcommit)
 		v := sizing.Value{
 			Group: "node types", Name: key, Value: max(byCores, byMemory), Unit: "nodes", Sources: e.Sources,
-			Why: fmt.Sprintf("of %g cores and %g GB: %d for the cores, %d for the memory, with what each reserves", cores, ram, byCores, byMemory),
+			Why: fmt.Sprintf("of %g cores and %g GiB: %d for the cores, %d for the memory, with what each reserves", cores, ram, byCores, byMemory),
 		}
 		// The source's own numbers are for its own example.
 		if sizing.Round(a.cores) == 550 && sizing.GB(a.memory) == 450 {

@@ -42,9 +42,9 @@ func (p *plan) installation() error {
 	batch, least := int(node.Number("scale_up_max", "value")), int(node.Number("scale_up_min", "value"))
 	releases := p.Newest("openshift-releases")
 	first := min(p.workers, batch)
-	comment := fmt.Sprintf("For OpenShift %s. To be added: platform, pullSecret, sshKey.\nEach worker: %d cores, %g GB.", p.Version, p.w.NodeCores, p.w.nodeGB())
+	comment := fmt.Sprintf("For OpenShift %s. To be added: platform, pullSecret, sshKey.\nEach worker: %d cores, %g GiB.", p.Version, p.w.NodeCores, p.w.nodeGiB())
 	if cores, ram := p.Value("control plane", "cores"), p.Value("control plane", "ram"); cores != nil && ram != nil {
-		comment += fmt.Sprintf("\nEach node of the control plane: %v cores, %v GB; not to be changed later.", cores.Value, ram.Value)
+		comment += fmt.Sprintf("\nEach node of the control plane: %v cores, %v GiB; not to be changed later.", cores.Value, ram.Value)
 	}
 	if first < p.workers {
 		comment += fmt.Sprintf("\n%d workers at first: the machine sets add the others, %d to %d at once.", first, least, batch)
@@ -60,13 +60,13 @@ func (p *plan) installation() error {
 		install = append(install, p.networkFile())
 	}
 	install = append(install,
-		sizing.Step{Do: "Install the cluster: its networks, its MTU and the size of its control plane cannot be changed later", Command: "openshift-install create cluster", Check: "oc get clusteroperators: each is Available and none Degraded"},
+		sizing.Step{Do: "Install the cluster (networks, MTU and control plane cannot change later)", Command: "openshift-install create cluster", Check: "oc get clusteroperators: each is Available and none Degraded"},
 		sizing.Step{
-			Do: fmt.Sprintf("Add %d machines, the %d of the infrastructure among them, %d to %d at once, spread over the zones", p.workers-first+p.infra, p.infra, least, batch), Command: "oc scale -n openshift-machine-api --replicas=N machineset/NAME",
+			Do: fmt.Sprintf("Add %d machines (%d of them infrastructure), %d to %d at once, in all zones", p.workers-first+p.infra, p.infra, least, batch), Command: "oc scale -n openshift-machine-api --replicas=N machineset/NAME",
 			Check: "oc get nodes: each is Ready before the next are added",
 		},
 		sizing.Step{Do: fmt.Sprintf("Label the %d infrastructure nodes", p.infra), Command: `oc label node NODE node-role.kubernetes.io/infra=`},
-		sizing.Step{Do: fmt.Sprintf("If OpenShift Container Storage is to provide the volumes, add %d nodes with NVMe drives for it, and label them", p.storageNodes), Command: `oc label node NODE cluster.ocs.openshift.io/openshift-storage=`, Check: "oc get storageclass names its classes"},
+		sizing.Step{Do: fmt.Sprintf("For OpenShift Container Storage: add %d nodes with NVMe drives, label them", p.storageNodes), Command: `oc label node NODE cluster.ocs.openshift.io/openshift-storage=`, Check: "oc get storageclass names its classes"},
 		sizing.Step{Do: "Enable the replacement of broken machines", Command: "oc apply -f healthcheck.yml", Check: "oc get machinehealthcheck -n openshift-machine-api"},
 	)
 	p.Steps = append(install, p.Steps...)

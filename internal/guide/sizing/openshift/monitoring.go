@@ -16,7 +16,7 @@ import (
 // 8.1: about 20 %).
 const safety = 1.2
 
-// demand is the disk and memory that one Prometheus needs, in GB a day and GB.
+// demand is the disk and memory that one Prometheus needs, in GB a day and GiB.
 type demand struct {
 	perDay, ram float64
 	why         string
@@ -65,13 +65,13 @@ func (p *plan) monitoring(ctx context.Context) error {
 	}
 	d, row := byTable(e, float64(p.nodes), float64(p.pods))
 	p.storage = d.perDay * float64(p.retention)
-	v := sizing.Value{Group: "prometheus", Name: "storage", Value: sizing.Round(p.storage), Unit: "GB", Why: fmt.Sprintf("%d days of %g GB, %s; including 20 %% for safety", p.retention, sizing.Round(d.perDay), d.why), Sources: d.sources}
+	v := sizing.Value{Group: "prometheus", Name: "storage", Value: sizing.Round(p.storage), Unit: "GB", Why: fmt.Sprintf("%d days of %s, %s; including 20 %% for safety", p.retention, sizing.Amount(d.perDay, "GB"), d.why), Sources: d.sources}
 	if row != nil && p.retention == 15 {
 		v.Also = []sizing.Figure{{Value: e.Number(row.Key, "per_15_days"), Unit: "GB", What: "the source's own for 15 days"}}
 	}
 	p.Add(sizing.Value{Group: "prometheus", Name: "storage_per_day", Value: sizing.Round(d.perDay), Unit: "GB", Why: d.why, Sources: d.sources})
 	p.Add(v)
-	p.Add(sizing.Value{Group: "prometheus", Name: "ram", Value: sizing.Round(d.ram), Unit: "GB", Why: d.why + "; newer documents give no memory figure", Sources: d.sources})
+	p.Add(sizing.Value{Group: "prometheus", Name: "ram", Value: sizing.Round(d.ram), Unit: "GiB", Why: d.why + "; newer documents give no memory figure", Sources: d.sources})
 	cores := max(sizing.Ceil(float64(p.nodes), e.Number(e.Rows[0].Key, "nodes")), sizing.Ceil(float64(p.pods), e.Number(e.Rows[0].Key, "pods")))
 	p.Add(sizing.Value{Group: "prometheus", Name: "cores", Value: cores, Unit: "cores", Why: "one of 40 for each 50 nodes and 1800 pods", Sources: d.sources})
 	if p.w.Prometheus != "" {
@@ -107,16 +107,16 @@ func (p *plan) measured(ctx context.Context, table demand) error {
 	storage := u.Disk(keep) * scale * safety / 1e9
 	add("storage", storage, "GB", fmt.Sprintf("%d days x %.4g samples/s x %.3g bytes x %.3g, and 20 %% for safety", p.retention, u.SamplesPerSecond, u.BytesPerSample, scale))
 	if u.Resident > 0 {
-		add("ram", u.Resident*scale*safety/1e9, "GB", fmt.Sprintf("%.4g GB of the process now x %.3g, and 20 %% for safety", u.Resident/1e9, scale))
+		add("ram", u.Resident*scale*safety/(1<<30), "GiB", fmt.Sprintf("%.4g GiB of the process now x %.3g, and 20 %% for safety", u.Resident/(1<<30), scale))
 	}
 	if u.Retention != "" {
 		p.Note("the Prometheus at %s keeps samples for %s", p.w.Prometheus, u.Retention)
 	}
 	if storage > p.storage {
-		p.Note("the volume is sized by the running Prometheus: the table has %g GB", sizing.Round(p.storage))
+		p.Note("the volume is sized by the running Prometheus: the table has %s", sizing.Amount(p.storage, "GB"))
 		p.storage = storage
 	} else {
-		p.Note("the volume is sized by the table: the running Prometheus would need %g GB", sizing.Round(storage))
+		p.Note("the volume is sized by the table: the running Prometheus would need %s", sizing.Amount(storage, "GB"))
 	}
 	return nil
 }

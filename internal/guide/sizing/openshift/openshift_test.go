@@ -32,7 +32,7 @@ func TestExamples(t *testing.T) {
 		{"2200 pods with the default", "version=4.4 pods=2200", map[string]string{"nodes/for_pods": "9", "nodes/workers": "10", "network/host_prefix": "23", "network/nodes_max": "512", "network/addresses_per_node": "509"}},
 		{"2200 pods on 20 nodes", "version=4.4 pods=2200 nodes=20", map[string]string{"nodes/pods_per_node": "110", "nodes/workers": "20"}},
 		{"10 for each of 4 cores", "version=4.4 pods=100 pods-per-core=10 node-cores=4 node-ram=16", map[string]string{"nodes/max_pods": "40", "nodes/containers_per_node": "80"}},
-		{"memory with a unit", "version=4.4 pods=1 node-cores=2 node-ram=8GiB", map[string]string{"nodes/memory_for_pods": "7.961"}},
+		{"memory with a unit", "version=4.4 pods=1 node-cores=2 node-ram=8GiB", map[string]string{"nodes/memory_for_pods": "7.414"}},
 		{"the larger of two limits", "version=4.4 pods=100 pods-per-core=100 node-cores=4 node-ram=16", map[string]string{"nodes/max_pods": "250"}},
 		// 1024 addresses, also for a node with more cores than 32.
 		{"a prefix for maxPods", "version=4.4 pods=100 pods-per-core=10 pods-per-node=500 node-cores=32", map[string]string{"nodes/max_pods": "320", "network/host_prefix": "22"}},
@@ -41,8 +41,8 @@ func TestExamples(t *testing.T) {
 		{"many pods on few nodes", "version=4.4 pods=6000 nodes=20", map[string]string{"prometheus/cores": "4"}},
 		{"two cores", "version=4.4 pods=1 node-cores=2 node-ram=8", map[string]string{"nodes/cores_for_pods": "1.5"}},
 		{"applications", "version=4.4 node-cores=4 node-ram=16 apps=@", map[string]string{
-			"applications/pods": "500", "applications/cores": "550", "applications/memory": "450", "applications/storage": "1400",
-			"node types/option 1": "158", "node types/option 2": "74", "node types/option 3": "36", "nodes/for_cores": "158", "nodes/for_memory": "30", "nodes/workers": "158",
+			"applications/pods": "500", "applications/cores": "550", "applications/memory": "419.095", "applications/storage": "1400",
+			"node types/option 1": "158", "node types/option 2": "74", "node types/option 3": "36", "nodes/for_cores": "158", "nodes/for_memory": "28", "nodes/workers": "158",
 		}},
 		{"applications overcommitted", "version=4.4 node-cores=4 node-ram=16 apps=@ overcommit=30", map[string]string{"nodes/for_cores": "121"}},
 		{"25 workers", "version=4.4 nodes=25", map[string]string{"control plane/cores": "4", "control plane/ram": "16", "health check/max_unhealthy": "10"}},
@@ -124,7 +124,7 @@ func TestBadInput(t *testing.T) {
 		"nodes=3 max-unhealthy=100%":                                          "does not limit anything",
 		"nodes=3 max-unhealthy=3":                                             "does not limit anything",
 		"nodes=3 topology=restricted":                                         "--cpu-manager static",
-		"nodes=3 huge-pages=40GiB":                                            "more than the 32 GB",
+		"nodes=3 huge-pages=40GiB":                                            "more than the 32 GiB",
 		"nodes=3 mtu=600":                                                     "inside the overlay",
 		"nodes=3 kube-api-burst=20":                                           "20 is less than the 50 requests a second",
 		"nodes=3 kube-api-qps=300":                                            "100 is less than the 300 requests a second",
@@ -142,7 +142,7 @@ func TestBadInput(t *testing.T) {
 		"nodes=3 node-ram=65TiB":                                              "more than 64TiB",
 		"nodes=3 node-ram=1MiB":                                               "less than",
 		"nodes=20000 host-prefix=12 pods=10":                                  "none of 10.128.0.0/14, 10.128.0.0/12, 10.128.0.0/10 has parts",
-		"nodes=3 node-ram=70369":                                              "want 1 to 70368 (x86-64",
+		"nodes=3 node-ram=65537":                                              "want 1 to 65536 (x86-64",
 		"nodes=3 host-prefix=7":                                               "want 8 to 30 (10.0.0.0/8",
 		"nodes=3 rate=1601":                                                   "want 0.001 to 1600 (twice",
 		"nodes=3 retention=3651":                                              "want 1 to 3650",
@@ -196,7 +196,7 @@ func TestTopologyGate(t *testing.T) {
 func TestShares(t *testing.T) {
 	f := sizing.Figures(t)
 	for said, want := range map[string]string{
-		"pods=2200 nodes=1":                             "with 2200 of them on a node of 8 cores and 32 GB each has 0.00341 cores and 14 MB",
+		"pods=2200 nodes=1":                             "with 2200 of them on a node of 8 cores and 32 GiB each has 0.00341 cores and 14.4 MiB",
 		"pods=2200 version=4.4":                         "with 220 of them on a node of 8 cores",
 		"pods=10 service-cidr=172.30.0.0/28":            "172.30.0.0/28 has addresses for 14 services",
 		"pods=10 service-cidr=172.30.0.0/28 services=3": "",
@@ -360,7 +360,7 @@ func TestMeasured(t *testing.T) {
 	}
 	// 100 nodes of the table: 13 GB a day and 20 % of that is safety.
 	r := ask(Usage{Series: 1e6, SamplesPerSecond: 5e4, BytesPerSample: 1.5, BytesFrom: "measured", Resident: 8e9, Nodes: 100})
-	sizing.Want(t, r, map[string]string{"prometheus measured/scale": "2", "prometheus measured/storage": "233.28", "prometheus measured/ram": "19.2", "prometheus/volume": "350Gi"})
+	sizing.Want(t, r, map[string]string{"prometheus measured/scale": "2", "prometheus measured/storage": "233.28", "prometheus measured/ram": "17.881", "prometheus/volume": "350Gi"})
 	r = ask(Usage{Series: 1e6, SamplesPerSecond: 2e5, BytesPerSample: 1.5, BytesFrom: "measured", Nodes: 100})
 	sizing.Want(t, r, map[string]string{"prometheus measured/storage": "933.12", "prometheus/volume": "870Gi"})
 	if text := r.Artefact("cluster-monitoring-config.yml").Content; !strings.Contains(text, "storage: 870Gi") {

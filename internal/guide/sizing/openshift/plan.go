@@ -58,6 +58,7 @@ func (w *Request) Size(ctx context.Context, f sizing.Figures) (*sizing.Result, e
 		}
 	}
 	p.RecordInputs(w.inputs)
+	p.headline()
 	return p.Result, nil
 }
 
@@ -152,6 +153,7 @@ func (p *plan) workerNodes() error {
 	}
 	p.Add(sizing.Value{Group: "nodes", Name: "workers", Value: p.workers, Unit: "nodes", Why: why})
 	if p.pods > 0 {
+		p.Max(sizing.Limit{Name: "pods on a node", Maximum: float64(p.podsPerNode), Wanted: float64(sizing.Ceil(float64(p.pods), float64(p.workers)) + p.systemPods), Why: fmt.Sprintf("with %d of the system", p.systemPods), Sources: node.Sources})
 		p.Add(sizing.Value{Group: "nodes", Name: "pods_per_node", Value: sizing.Ceil(float64(p.pods), float64(p.workers)), Unit: "pods", Why: fmt.Sprintf("%d / %d, without the system's", p.pods, p.workers), Sources: inSection(p.Table("openshift-maximums"), "9.3")})
 		p.shares()
 	}
@@ -187,10 +189,10 @@ func (p *plan) shares() {
 	if p.apps != nil {
 		return
 	}
-	c, _ := p.capacity(float64(p.w.NodeCores), float64(p.w.NodeRAM)/1e9)
+	c, _ := p.capacity(float64(p.w.NodeCores), float64(p.w.NodeRAM)/(1<<30))
 	each := sizing.Ceil(float64(p.pods), float64(p.workers))
-	p.Note("the requests of the pods are unknown (--apps FILE): with %d of them on a node of %s and %g GB each has %s cores and %s MB, and larger pods need more or larger nodes",
-		each, text.Count(p.w.NodeCores, "core"), p.w.nodeGB(), digits(c.cores/float64(each)), digits(c.memory/1e6/float64(each)))
+	p.Note("the requests of the pods are unknown (--apps FILE): with %d of them on a node of %s and %g GiB each has %s cores and %s MiB, and larger pods need more or larger nodes",
+		each, text.Count(p.w.NodeCores, "core"), p.w.nodeGiB(), digits(c.cores/float64(each)), digits(c.memory/(1<<20)/float64(each)))
 }
 
 // need is a number of nodes and its reason.
@@ -219,7 +221,7 @@ func (p *plan) otherNodes() error {
 		}
 		why := fmt.Sprintf("for up to %s workers", key)
 		p.Add(sizing.Value{Group: "control plane", Name: "cores", Value: cores, Unit: "cores", Why: why + ", each node", Sources: e.Sources})
-		p.Add(sizing.Value{Group: "control plane", Name: "ram", Value: ram, Unit: "GB", Why: why + ", each node", Sources: e.Sources})
+		p.Add(sizing.Value{Group: "control plane", Name: "ram", Value: ram, Unit: "GiB", Why: why + ", each node", Sources: e.Sources})
 		if share, ok := e.Rows[size].Cells["headroom"].(float64); ok {
 			p.Add(sizing.Value{Group: "control plane", Name: "use_at_most", Value: share, Unit: "%", Why: "of CPU and memory, so that two nodes do the work of three while one is restarted", Sources: e.Sources})
 		}
@@ -241,7 +243,7 @@ func (p *plan) otherNodes() error {
 		key := e.Rows[size].Key
 		why := fmt.Sprintf("for up to %s workers, each node", key)
 		p.Add(sizing.Value{Group: "infrastructure", Name: "cores", Value: e.Number(key, "cores"), Unit: "cores", Why: why, Sources: e.Sources})
-		p.Add(sizing.Value{Group: "infrastructure", Name: "ram", Value: e.Number(key, "ram"), Unit: "GB", Why: why, Sources: e.Sources})
+		p.Add(sizing.Value{Group: "infrastructure", Name: "ram", Value: e.Number(key, "ram"), Unit: "GiB", Why: why, Sources: e.Sources})
 	}
 	p.nodes = p.workers + controlPlane + p.infra
 	p.Add(sizing.Value{Group: "nodes", Name: "all", Value: p.nodes, Unit: "nodes", Why: fmt.Sprintf("%s, %d of the control plane, %d of the infrastructure", text.Count(p.workers, "worker"), controlPlane, p.infra)})
@@ -271,9 +273,40 @@ func (p *plan) lifecycleManager(namespaces float64) {
 		return
 	}
 	p.Add(sizing.Value{
-		Group: "control plane", Name: "olm_memory", Value: e.Number(r.Key, "idle"), Unit: "GB", Why: "of the Operator Lifecycle Manager, with " + r.Key + " namespaces", Sources: e.Sources,
-		Also: []sizing.Figure{{Value: e.Number(r.Key, "five_operators"), Unit: "GB", What: "with five operators in each"}},
+		Group: "control plane", Name: "olm_memory", Value: e.Number(r.Key, "idle"), Unit: "GiB", Why: "of the Operator Lifecycle Manager, with " + r.Key + " namespaces", Sources: e.Sources,
+		Also: []sizing.Figure{{Value: e.Number(r.Key, "five_operators"), Unit: "GiB", What: "with five operators in each"}},
 	})
+}
+
+// headline adds the answer to the headline, and the values of the default output.
+func (p *plan) headline() {
+	h := &p.Headline
+	each := func(group string) string {
+		cores, ram := p.InHeadline(group, "cores"), p.InHeadline(group, "ram")
+		if cores == "" {
+			return " (no document has their size)"
+		}
+		return fmt.Sprintf(" (%s, %s)", cores, ram)
+	}
+	load := ""
+	if p.pods > 0 {
+		load = " for " + h.Count("pods", p.pods, "pod")
+	}
+	h.Line("%s (%s, %s), %s control plane nodes%s and %s infrastructure nodes%s%s",
+		h.Count("nodes_workers", p.workers, "worker"), h.Count("worker_cores", p.w.NodeCores, "core"), h.Value("worker_memory_gib", p.w.nodeGiB(), sizing.Amount(p.w.nodeGiB(), "GiB")),
+		h.Count("control_plane_nodes", controlPlane, ""), each("control plane"), h.Count("infrastructure_nodes", p.infra, ""), each("infrastructure"), load)
+	p.TightestInHeadline()
+	c, _ := p.capacity(float64(p.w.NodeCores), p.w.nodeGiB())
+	switch n := sizing.Ceil(float64(p.pods), float64(p.workers)); {
+	case p.apps != nil:
+		h.Line("The applications request %s and %s; pods that do not fill a node need a few more nodes", p.InHeadline("applications", "cores"), p.InHeadline("applications", "memory"))
+	case p.pods > 0:
+		cores, memory := c.cores/float64(n), c.memory/float64(n)
+		h.Line("Each pod then has %s and %s: larger pods need more or larger nodes (--apps FILE)", h.Figure("cores_per_pod", cores, "cores"), h.Value("memory_per_pod_bytes", memory, sizing.Amount(memory, "bytes")))
+	}
+	p.First("nodes/workers", "nodes/max_pods", "network/cluster_cidr", "network/host_prefix", "network/machine_cidr", "network/service_cidr",
+		"network/overlay_mtu", "control plane/cores", "control plane/ram", "infrastructure/cores", "infrastructure/ram", "routers/routers", "huge pages/pages",
+		"prometheus/retention", "prometheus/volume", "disk of a control plane node/all", "disk of a worker/all", "health check/max_unhealthy")
 }
 
 func inNamespaces(n float64) string {

@@ -104,7 +104,7 @@ const (
 // New returns a request with the defaults.
 func New() *Request {
 	w := &Request{
-		NodeCores: 8, NodeRAM: 32e9, MTU: 1500, Rate: 1, Objects: map[string]*int{},
+		NodeCores: 8, NodeRAM: 32 * unit.GiB, MTU: 1500, Rate: 1, Objects: map[string]*int{},
 		MaxUnavailable: 1, CPUManager: "none", Topology: "none",
 		Route: "edge", PageSize: 1000, RouteAppsKind: "dynamic", Storage: []string{"block", "file", "object"}, RegistryReplicas: 2,
 		HugePage: "2M", NUMANodes: 1, ClusterName: "cluster", BaseDomain: "example.com", measure: measure,
@@ -116,7 +116,7 @@ func New() *Request {
 		sizing.Count(&w.PodsPerCore, "pods-per-core", "most pods for each core of a node; 0 for no such limit", 0, 10000).Because("it cannot exceed maxPods"),
 		sizing.Count(&w.Nodes, "nodes", "worker nodes (default: as many as are needed)", 1, mostNodes).Because(aboutNodes),
 		sizing.Count(&w.NodeCores, "node-cores", "cores of a worker node", 1, 4096).Because("RHEL supports no larger machine"),
-		sizing.Gigabytes(&w.NodeRAM, "node-ram", "memory of a worker node: a size such as 32GiB, or a bare number of 10^9 bytes", 1e9, 64*unit.TiB).Because(aboutMemory),
+		sizing.Gibibytes(&w.NodeRAM, "node-ram", "memory of a worker node: a size such as 32GiB, or a bare number of GiB", unit.GiB, 64*unit.TiB).Because(aboutMemory),
 		sizing.FileText(&w.Apps, "apps", "table of applications: a YAML list of {name, quantity, cpu, memory, storage, overcommit}"),
 		sizing.Number(&w.Overcommit, "overcommit", "how far the applications' requests may exceed the nodes' capacity, in percent", 0, 1000).Because("the source calls 30 common"),
 		sizing.Net(&w.ClusterCIDR, "cluster-cidr", "network of the pods"),
@@ -160,8 +160,8 @@ func New() *Request {
 	return w
 }
 
-// nodeGB returns the memory of a worker node in units of 10^9 bytes.
-func (w *Request) nodeGB() float64 { return sizing.GB(float64(w.NodeRAM)) }
+// nodeGiB returns the memory of a worker node in GiB.
+func (w *Request) nodeGiB() float64 { return sizing.GiB(float64(w.NodeRAM)) }
 
 // Inputs implements sizing.Request.
 func (w *Request) Inputs() []*sizing.Input { return w.inputs }
@@ -241,7 +241,7 @@ func (w *Request) check() error {
 		fault("", "prometheus-token", "needs --prometheus URL")
 	}
 	if w.HugePages > w.NodeRAM {
-		fault("", "huge-pages", "%s is more than the %g GB of a node", w.HugePages, w.nodeGB())
+		fault("", "huge-pages", "%s is more than the %g GiB of a node", w.HugePages, w.nodeGiB())
 	}
 	if len(problems) > 1 { // one remedy is not enough for all problems
 		for _, p := range problems {

@@ -85,7 +85,7 @@ func (p *plan) directories() error {
 	sizes := []struct {
 		group string
 		ram   float64
-	}{{"disk of a worker", float64(p.w.NodeRAM) / 1e9}}
+	}{{"disk of a worker", float64(p.w.NodeRAM) / (1 << 30)}}
 	if v := p.Value("control plane", "ram"); v != nil {
 		sizes = append(sizes, struct {
 			group string
@@ -109,9 +109,9 @@ func (p *plan) directories() error {
 				further := max(0, s.ram-16) / 8
 				least += further * perMin
 				most += further * e.Number(r.Key, "per_8_gb_max")
-				more := fmt.Sprintf("50 GB with 16 GB of memory and 20 to 25 GB for each further 8 of %g", s.ram)
+				more := fmt.Sprintf("%s with 16 GiB of memory, %s to %s more for each further 8 of %g", sizing.Amount(e.Number(r.Key, "base_max"), "GB"), sizing.Amount(perMin, "GB"), sizing.Amount(e.Number(r.Key, "per_8_gb_max"), "GB"), s.ram)
 				if further == 0 {
-					more = "50 GB with up to 16 GB of memory"
+					more = "with up to 16 GiB of memory"
 				}
 				why = more + "; " + why
 			}

@@ -117,14 +117,14 @@ func (p *plan) frontEnd(name string) {
 	p.Steps = append(p.Steps,
 		sizing.Step{Do: "Cache: " + f.prepare, Command: f.enable, Check: f.test},
 		sizing.Step{
-			Do:       "Move Puppet Server to the loopback and make it believe the front end, in one step: with only one of the two the server is either down or open to everyone",
+			Do:       "Move the server to the loopback and trust the front end, in one step",
 			Command:  fmt.Sprintf("install -m 0644 %s /%s/ && systemctl restart puppetserver.service && systemctl restart %s", moved, p.Server.Options, f.Service),
-			Restarts: "puppetserver.service, about a minute without agents; " + f.Service,
+			Restarts: "puppetserver.service, about a minute without agents; " + f.Service + "; with only one of the two the server is either down or open to everyone",
 			Check:    fmt.Sprintf("ss -ltn has 127.0.0.1:%d and no other address with it; fettle check puppet %s has no failure (P21, %s)", p.Port, f.platform, f.rule),
 		},
 		sizing.Step{Do: "Request a cached answer without a certificate", Command: fmt.Sprintf("curl -sk -o /dev/null -w '%%{http_code}\\n' 'https://localhost:8140%s?environment=production'", f.Locations[0].Paths[2]), Check: "it prints 403"},
 		sizing.Step{Do: "Make each deployment empty the cache: postrun of r10k", Command: "/" + PurgeScript},
-		sizing.Step{Do: "Make the web server reload when the list of revoked certificates changes: it reads the list at a reload only", Command: "systemctl enable --now puppet-revocations.path", Check: "systemctl list-units puppet-revocations.path"})
+		sizing.Step{Do: "Make the web server reload when the list of revoked certificates changes", Command: "systemctl enable --now puppet-revocations.path", Check: "systemctl list-units puppet-revocations.path"})
 	if p.Server.RedHat {
 		p.Note("with SELinux the web server has to be allowed port 8140 and the connection behind it: semanage port -m -t http_port_t -p tcp 8140; setsebool -P httpd_can_network_connect 1. That was not tried here")
 	}

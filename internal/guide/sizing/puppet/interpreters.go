@@ -112,8 +112,8 @@ func (p *plan) javaFiles(interpreters int, heap, code float64, why, whyHeap, why
 		sizing.Artefact{Name: s.OptionsFile, What: "the server's own, with max-active-instances", Checked: "Puppet Server's jruby-puppet", Content: withReasons(options, fmt.Sprintf("max-active-instances is %d: %s", interpreters, why))},
 		sizing.Artefact{Name: s.JavaFile, What: "the server's own, with Java's memory", Checked: "java(1)", Content: withReasons(java, fmt.Sprintf("the heap of Java is %s: %s; the least it takes is the same, so that it is reserved from the start", mb(heap), whyHeap), fmt.Sprintf("the cache of compiled code is %s: %s", mb(code), whyCode))})
 	p.Steps = append(p.Steps, sizing.Step{
-		Do: "Interpreters and memory: put both files in place, and restart the server; fettle tune --set puppetserver:max_active_instances=N does the first with a way back", Command: "systemctl restart puppetserver.service",
-		Restarts: "puppetserver.service, about a minute", Check: "fettle check puppet passes P07, P08 and P11",
+		Do: "Interpreters and memory: put both files in place, and restart the server", Command: "systemctl restart puppetserver.service",
+		Restarts: "puppetserver.service, about a minute", Check: "fettle tune --set puppetserver:max_active_instances=N does the first, and can be undone; fettle check puppet passes P07, P08 and P11",
 	})
 	return nil
 }

@@ -101,11 +101,33 @@ func (w *Request) Size(_ context.Context, f sizing.Figures) (*sizing.Result, err
 		}
 	}
 	p.catalogs()
+	p.headline()
 	p.nothingWritten()
 	return p.Result, nil
 }
 
-// nothingWritten adds notes with the reason that there are no files, and with the next step.
+// headline adds the answer to the headline, and the values of the default output.
+func (p *plan) headline() {
+	h := &p.Headline
+	verdict := func(group string) string {
+		v := fmt.Sprint(p.Value(group, "verdict").Value)
+		return cmp.Or(map[string]string{"first": "worthwhile, do them first", "second": "worthwhile", "pays": "worthwhile", "does not pay": "not worthwhile"}[v], v)
+	}
+	h.Line("Static catalogs: %s. Cache: %s. %s with %s of heap for %s in %s", verdict("static catalogs"), verdict("cache"),
+		h.Count("jruby_max_active_instances", p.Value("jruby", "max-active-instances").Value.(int), "interpreter"), p.InHeadline("jruby", "heap"),
+		h.Count("log_requests", int(p.log.Count), "request"), span(p.log.SpanSeconds))
+	p.TightestInHeadline()
+	name := p.log.byTime()[0]
+	share := 100 * p.log.share(name)
+	nothing := ""
+	if p.Server.Version == "" {
+		nothing = "Nothing is written: no Puppet Server " + p.where() + ". "
+	}
+	h.Line(nothing+"Most of the time goes to %s requests: %s of %s of work", name, h.Figure("largest_share_percent", share, "%"), span(p.log.Seconds))
+	p.First("static catalogs/*", "cache/*", "jruby/*", "log/*")
+}
+
+// nothingWritten adds notes with the reason that there are no files, and the next step.
 func (p *plan) nothingWritten() {
 	pays := func(group string) bool {
 		v := p.Value(group, "verdict")
@@ -113,6 +135,7 @@ func (p *plan) nothingWritten() {
 	}
 	switch {
 	case len(p.Files) > 0:
+		return
 	case p.Server.Version == "" && (pays("static catalogs") || pays("cache")):
 		p.Note("nothing is written: there is no Puppet Server %s. %s", p.where(), p.next())
 	case p.Server.Version == "":
@@ -120,6 +143,12 @@ func (p *plan) nothingWritten() {
 	case len(p.Steps) > 0: // the steps name the writer
 	default:
 		p.Note("nothing is written: the log calls for no change")
+	}
+	if p.Server.Version == "" {
+		p.Steps = append(p.Steps, sizing.Step{
+			Do: "Collect the configuration of the Puppet Server, on its machine", Command: "fettle facts --archive puppet-server.txt",
+			Check: "the same call with --root puppet-server.txt writes the files for it",
+		})
 	}
 }
 

@@ -62,7 +62,7 @@ func (p *plan) staticCatalogs() error {
 	}
 	p.Steps = append(p.Steps,
 		sizing.Step{Do: "Static catalogs: install git, and make the directory for the snapshots", Command: fmt.Sprintf("install -d -o %s -g %s -m 0750 %s", p.Server.User, p.Server.User, store)},
-		sizing.Step{Do: "Put both scripts in place, and try the first as the server's user before the server has them: where it fails no catalog is compiled", Command: fmt.Sprintf("runuser -u %s -- /%s production", p.Server.User, IDScript), Check: "it prints a name of 40 letters and digits, and the same again"},
+		sizing.Step{Do: "Put both scripts in place, and try the first as the server's user", Command: fmt.Sprintf("runuser -u %s -- /%s production", p.Server.User, IDScript), Check: "it prints a name of 40 letters and digits, and the same again; if it fails, no catalog is compiled, so do not go on"},
 		sizing.Step{Do: "Put versioned-code.conf in place, and restart the server", Command: "systemctl restart puppetserver.service", Restarts: "puppetserver.service, about a minute", Check: "an agent's second run asks for no file_metadata of modules: fettle logs --by indirector"})
 	p.Note("static catalogs: only files of modules in an environment (MODULES/MODULE/files) with a source of puppet:///modules are in them; agents still request other mounts")
 	return nil

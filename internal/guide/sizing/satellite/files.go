@@ -40,17 +40,21 @@ func (p *plan) artefacts() error {
 	dropIn := func(name, service string, files int) {
 		file(name, "the open files of "+service, "systemd.exec(5)", fmt.Sprintf("# %s\n[Service]\nLimitNOFILE=%d\n", written, files))
 	}
-	step("Try all of it on a test machine first; plan a maintenance window, and start monitoring before, to see the effect", "", "", "")
+	step("Try it on a test machine first, with monitoring, to see the effect", "", "", "")
 	step("Make a backup", "satellite-maintain backup offline /var/backup", "all of Satellite, for as long as it takes", "the backup is there")
-	step("Measure the disks before anything is installed on them, and again when Satellite runs", "fettle bench disk --role pulp /var/lib/pulp && fettle bench disk --role postgresql /var/lib/pgsql", "", "both read 80 MiB/s or more, an SSD 600 (S04, D04; fettle check uses the record); later fettle bench disk --platform satellite measures all of them")
+	step("Measure the disks before the installation, and again when Satellite runs", "fettle bench disk --role pulp /var/lib/pulp && fettle bench disk --role postgresql /var/lib/pgsql", "", "both read 80 MiB/s or more, an SSD 600 (S04, D04; fettle check uses the record); later fettle bench disk --platform satellite measures all of them")
 	if p.BareMetal {
 		step("Set the firmware (BIOS or UEFI) to its performance mode, as the vendor's manual names it (Dell: System Profile Performance, HPE: Static High Performance)", "", "the machine", "fettle check satellite: the CPUs are not held back (S03)")
 	}
-	for _, to := range p.far() {
-		step("Check the network to "+to+" with ping: latency, jitter and loss, not throughput", "ping -q -c 100 -i 0.2 "+to, "", "0% packet loss, and an mdev that is small compared with avg; the logs show connection resets (S60)")
+	names, ping := p.far(), "ping -q -c 100 -i 0.2 "
+	if len(names) == 1 {
+		ping += names[0]
+	} else {
+		ping = "for c in " + strings.Join(names, " ") + "; do " + ping + "$c; done"
 	}
+	step("Check the network to "+map[bool]string{true: names[0], false: "the Capsules"}[len(names) == 1]+": latency, jitter and loss", ping, "", "0% packet loss, and an mdev that is small compared with avg; the logs show connection resets (S60)")
 	tuned := p.r.Value("system", "tuned_profile").Value
-	step("Apply the tuning profile, also at boot; if TuneD is to stay in charge, use its profile of the same name", fmt.Sprintf("fettle tune %v --persist --take-over", tuned), "", "fettle verify: each value is as it should be (S06)")
+	step("Apply the tuning profile, also at boot", fmt.Sprintf("fettle tune %v --persist --take-over", tuned), "", "fettle verify: each value is as it should be (S06); if TuneD is to stay in charge, use its profile of the same name instead")
 	step("Turn transparent huge pages off", "grubby --update-kernel=ALL --args=transparent_hugepage=never", "the machine", "cat /sys/kernel/mm/transparent_hugepage/enabled shows [never]")
 	if len(p.sysctls) > 0 {
 		file(SysctlFile, "kernel settings for qpidd", "sysctl.d(5)", "# "+written+"\n"+strings.Join(p.sysctls, "\n")+"\n")
@@ -71,7 +75,7 @@ func (p *plan) artefacts() error {
 	} else {
 		p.r.Note("custom-hiera.yaml stays empty: the size has all that this needs, and a key in it would override --tuning (S67)")
 	}
-	step("Run the installer, which keeps the options in its answers", p.command(), "all of Satellite", health)
+	step("Run the installer; it keeps the options", p.command(), "all of Satellite", health)
 	step("Check the result", "fettle check satellite", "", "no finding is a failure or a warning")
 	if len(p.sysctls) == 0 {
 		p.r.Note("no sysctls are needed: the Tuning Guide sets one for qpidd, and its hosts stay below the kernel's default or the version has no qpidd")

@@ -132,7 +132,21 @@ func (w *Request) Size(_ context.Context, f sizing.Figures) (*sizing.Result, err
 			return nil, cmp.Or(r.Err(), err)
 		}
 	}
+	p.headline()
 	return r, nil
+}
+
+// headline adds the answer to the headline, and the values of the default output.
+func (p *plan) headline() {
+	r, h := p.r, &p.r.Headline
+	h.Line("Size %s: %s CPUs, %s, %s Puma workers with %s threads each, for %s", p.size, r.InHeadline("hardware", "cpus"), r.InHeadline("hardware", "memory"),
+		r.InHeadline("puma", "workers"), r.InHeadline("puma", "threads"), h.Count("hosts", p.Hosts, "host"))
+	r.TightestInHeadline()
+	r.InterruptionsInHeadline()
+	for _, c := range p.Capsules {
+		r.First("capsule "+c.Name+"/size", "capsule "+c.Name+"/cpus", "capsule "+c.Name+"/memory")
+	}
+	r.First("mosquitto/*", "sysctl/*", "puma/workers", "disk/*", "hardware/storage", "postgresql/*", "httpd/*", "hiera/*")
 }
 
 // guide returns a section of the tuning guide.
@@ -175,7 +189,7 @@ func (p *plan) hardware() error {
 		return small("ram", "size %s, for %s, needs %s, not %s: the installer rejects less than nine tenths of it (exit 103)", p.size, text.Count(p.Hosts, "host"), ram, p.ram)
 	}
 	p.r.Add(sizing.Value{Group: "hardware", Name: "cpus", Value: p.cpus, Why: fmt.Sprintf("size %s needs %d", p.size, cores), Sources: asked.Sources})
-	p.r.Add(sizing.Value{Group: "hardware", Name: "memory", Value: uint64(p.ram), Unit: "bytes", Why: fmt.Sprintf("size %s needs %s; the installer tolerates a tenth less", p.size, ram), Sources: asked.Sources})
+	p.r.Add(sizing.Value{Group: "hardware", Name: "memory", Value: uint64(p.ram), Unit: "bytes", Why: fmt.Sprintf("size %s needs %s; the installer tolerates a tenth less", p.size, sizing.Amount(uint64(ram), "bytes")), Sources: asked.Sources})
 	// The largest size for which the machine suffices.
 	larger := p.size
 	for _, name := range p.sizes.Keys() {

@@ -185,7 +185,7 @@ func TestReasons(t *testing.T) {
 	for said, want := range map[string][]string{
 		"hosts=3000":                 {"fettle bench disk", "ping -q -c 100 -i 0.2 HOST"},
 		"hosts=3000 bare-metal=true": {"fettle bench disk", "performance mode"},
-		"hosts=3000 capsule=a.example capsule=b.example": {"0.2 a.example", "0.2 b.example", "latency, jitter and loss"},
+		"hosts=3000 capsule=a.example capsule=b.example": {"for c in a.example b.example; do ping -q", "latency, jitter and loss"},
 	} {
 		text := fmt.Sprint(ask(t, said).Steps)
 		for _, w := range want {

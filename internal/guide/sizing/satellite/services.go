@@ -185,8 +185,8 @@ func (p *plan) database() error {
 	}
 	for _, o := range []struct{ name, why string }{
 		{"max_connections", "the budget below lists the consumers"},
-		{"shared_buffers", fmt.Sprintf("of %s", p.ram) + optimal(p.buffers, float64(p.ram))},
-		{"work_mem", "of each sort; 8 MB are more than enough"},
+		{"shared_buffers", fmt.Sprintf("of %s", sizing.Amount(uint64(p.ram), "bytes")) + optimal(p.buffers, float64(p.ram))},
+		{"work_mem", "of each sort; 8 MiB are more than enough"},
 		{"effective_cache_size", "what the planner assumes to be cached"},
 		{"autovacuum_vacuum_cost_limit", "so that vacuuming keeps up"},
 	} {

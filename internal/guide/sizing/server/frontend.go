@@ -83,7 +83,21 @@ func (w *frontEnd) summary(r *sizing.Result) {
 	add("at_work", sizing.Round(l.Most), "requests", fmt.Sprintf("in progress, mean of the busiest %.0f s, from %s on", l.StepSeconds, l.MostAt.UTC().Format("2006-01-02 15:04:05 UTC")))
 	add("rate", sizing.Round(l.Rate), "1/s", "in "+l.rateOf())
 	add("longest", sizing.Round(l.Longest), "s", fmt.Sprintf("p99.9: %.3g s", l.Slow))
-	if l.SpanSeconds < 86_400 {
+	if l.SpanSeconds < day {
 		r.Note("the log covers less than a day: it may lack daily peaks, such as all hosts at once")
+	}
+}
+
+// day is the least span of a log that has daily peaks, in seconds.
+const day = 86_400
+
+// caveats adds the tightest limit to the headline, and the weakness of the log unless there is
+// a worse one.
+func (w *frontEnd) caveats(r *sizing.Result, worse string) {
+	r.TightestInHeadline()
+	if worse != "" {
+		r.Headline.Line("%s", worse)
+	} else if h := &r.Headline; w.Traffic.SpanSeconds < day {
+		h.Line("The log covers %s, less than a day: daily peaks may be missing", h.Figure("log_span_s", w.Traffic.SpanSeconds, "s"))
 	}
 }

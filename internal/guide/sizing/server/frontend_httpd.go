@@ -88,7 +88,9 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 	}
 	files += 100
 	r.Max(sizing.Limit{Name: "requests in progress", Maximum: float64(total), Wanted: sizing.Round(w.Traffic.Most), Why: "the busiest moment of the log", Sources: []rule.Source{guide}})
+	full := ""
 	if w.Workers > 0 && w.Traffic.Most >= 0.9*float64(w.Workers) {
+		full = fmt.Sprintf("The log reaches httpd's present limit (%s): more clients may have waited than it shows", r.Headline.Count("present_max_request_workers", w.Workers, ""))
 		r.Note("the log reaches httpd's present limit (%d): more clients may have waited than it shows; check again after the change", w.Workers)
 	}
 	if w.MPM == "prefork" {
@@ -128,12 +130,15 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 	case "satellite":
 		step("Put the keys into /"+HieraFile+" and run the installer", "satellite-installer", "all of Satellite", "satellite-maintain health check")
 	case "debian":
-		step("Put the file in place and enable it: ServerLimit needs a restart", "a2enconf zz-limits && "+test+" && systemctl restart "+unit, unit, "fettle check httpd has no finding (H01, H02, H06)")
+		step("Put the file in place and enable it", "a2enconf zz-limits && "+test+" && systemctl restart "+unit, unit, "fettle check httpd has no finding (H01, H02, H06)")
 	default:
-		step("Put the file in place: ServerLimit needs a restart", test+" && systemctl restart "+unit, unit, "fettle check httpd has no finding (H01, H02, H06)")
+		step("Put the file in place", test+" && systemctl restart "+unit, unit, "fettle check httpd has no finding (H01, H02, H06)")
 	}
 	if w.For != "satellite" {
 		step("Or let fettle set them, which can be undone", fmt.Sprintf("fettle tune --set httpd:ServerLimit=%d --set httpd:MaxRequestWorkers=%d", processes, total), unit, "fettle status")
 	}
+	r.Headline.Line("MaxRequestWorkers %s: %s processes of %.0f threads (%s), for %s in progress in the busiest moment", r.InHeadline("httpd", "MaxRequestWorkers"), r.InHeadline("httpd", "ServerLimit"), threads, w.MPM, r.InHeadline("log", "at_work"))
+	w.caveats(r, full)
+	r.First("httpd/*", "unit/*", "log/*")
 	return r, r.Err()
 }

@@ -135,6 +135,10 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 			r.Add(sizing.Value{Group: "log", Name: "timeouts_" + how, Value: n, Unit: "requests", Why: "ended by a timeout", Sources: []rule.Source{rule.Cite("haproxy-configuration", "Session state at disconnection")}})
 		}
 	}
+	r.Headline.Line("%s routers with %s threads and maxconn %s each, for a rate of %s/s and %s connections at once", r.InHeadline("router", "routers"), r.InHeadline("router", "threads"),
+		r.Headline.Count("router_maxconn", int(conns), ""), r.Headline.Figure("log_rate_per_s", w.Traffic.Rate, ""), r.Headline.Figure("connections", now, ""))
+	w.caveats(r, "")
+	r.First("router/*", "log/*")
 	data := map[string]any{
 		"InProgress": w.Traffic.Most, "Connections": int(conns), "Threads": int(threads), "Replicas": replicas,
 		"ClientTimeout": int(client), "ServerTimeout": int(server), "ConnectTimeout": int(figure("timeout connect")),
@@ -179,8 +183,8 @@ func openshift(r *sizing.Result, data map[string]any) {
 	text := sizing.Manifest("ingress-controller.yaml", "Written by fettle size router, from the log of a router.", data)
 	r.Files = append(r.Files, sizing.Artefact{Name: IngressFile, What: "replicas and spec.tuningOptions of the default IngressController", Checked: "the types of openshift/api", Content: text})
 	r.Steps = append(r.Steps, sizing.Step{
-		Do: "Patch the IngressController: its operator overwrites the router's own environment variables (O35)", Command: "oc patch -n openshift-ingress-operator ingresscontroller/default --type merge --patch-file " + IngressFile,
-		Restarts: "the routers, one after the other", Check: "oc get -n openshift-ingress deployment/router-default",
+		Do: "Patch the IngressController", Command: "oc patch -n openshift-ingress-operator ingresscontroller/default --type merge --patch-file " + IngressFile,
+		Restarts: "the routers, one after the other", Check: "oc get -n openshift-ingress deployment/router-default; the operator overwrites environment variables that are set on the router itself (O35)",
 	})
 	r.Note("threadCount exists since OpenShift 4.9, maxConnections since 4.11; before that a router has 4 threads and 20000 connections, and only more routers help (O35)")
 }

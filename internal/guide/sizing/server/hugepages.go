@@ -138,7 +138,24 @@ func (w *HugePages) Size(_ context.Context, f sizing.Figures) (*sizing.Result, e
 	} else {
 		w.machine(r, p)
 	}
+	h := &r.Headline
+	h.Line("%s huge pages of %s, %s in all%s", h.Count("pages_pages", p.Pages, ""), sizing.Amount(uint64(p.Page), "bytes"), r.InHeadline("pages", "reserved_bytes"), perNode(p))
+	r.TightestInHeadline()
+	r.First("pages/pages", "pages/reserved_bytes", "kernel/vm.hugetlb_shm_group", "limits/memlock", "postgresql/*", "pod/*")
+	h.Line("No other program can use this memory: huge pages are neither swapped nor overcommitted")
 	return r, r.Err()
+}
+
+// perNode returns the spread over NUMA nodes in words.
+func perNode(p *Plan) string {
+	if len(p.Each) < 2 {
+		return ""
+	}
+	each := fmt.Sprint(p.Each[len(p.Each)-1])
+	if most := fmt.Sprint(p.Each[0]); most != each {
+		each += " or " + most
+	}
+	return fmt.Sprintf(", %s on each of %d NUMA nodes", each, len(p.Each))
 }
 
 // machine plans pages for a program of the machine itself.
@@ -192,7 +209,7 @@ func (w *HugePages) machine(r *sizing.Result, p *Plan) {
 	}
 	r.Note("PostgreSQL's shared memory is more than shared_buffers: `postgres -D DATA -C shared_memory_size_in_huge_pages` (15 and later) prints the pages that it takes")
 	r.Steps = append(r.Steps,
-		sizing.Step{Do: "Set huge_pages in postgresql.conf, and allow the unit to lock its memory", Command: "systemctl daemon-reload && systemctl restart " + w.Service, Restarts: w.Service, Check: "HugePages_Free of /proc/meminfo has fallen, and pg_isready answers"})
+		sizing.Step{Do: "Set huge_pages = on, and let the unit lock memory", Command: "systemctl daemon-reload && systemctl restart " + w.Service, Restarts: w.Service, Check: "HugePages_Free of /proc/meminfo has fallen, and pg_isready answers"})
 }
 
 // addGroup adds the group that may use the pages with shmget.

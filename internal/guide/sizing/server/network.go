@@ -103,6 +103,11 @@ func (w *Network) Size(_ context.Context, f sizing.Figures) (*sizing.Result, err
 		sizing.Step{Do: "Create the manifests, and add the file", Command: "openshift-install create manifests"},
 		sizing.Step{Do: "Install the cluster", Command: "openshift-install create cluster", Check: fmt.Sprintf("oc get network.config cluster -o jsonpath={.status.clusterNetworkMTU} prints %d", mtu)},
 	)
+	r.Headline.Line("MTU %s inside %s on devices with an MTU of %s bytes; %s Gbit/s is %s packets/s each way", r.InHeadline("network", "overlay_mtu"), w.Overlay,
+		r.Headline.Count("device_mtu_bytes", w.MTU, ""), r.Headline.Figure("rate_gbit_per_s", w.Rate, ""), r.Headline.Figure("network_packets_per_s", packets, ""))
+	if jumbo := r.InHeadline("network", "overlay_mtu_jumbo"); jumbo != "" {
+		r.Headline.Line("With jumbo frames of 9,000 bytes: MTU %s, a sixth of the packets", jumbo)
+	}
 	return r, nil
 }
 

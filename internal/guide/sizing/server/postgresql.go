@@ -150,34 +150,34 @@ func (p *plan) parallel(maintenance bool) float64 {
 // memory divides the memory.
 func (p *plan) memory(workers float64) error {
 	ram := float64(p.RAM)
-	from := p.loads.Sources
+	from, of := p.loads.Sources, sizing.Amount(ram, "bytes")
 	p.set("max_connections", fmt.Sprint(p.Connections), "as asked", nil)
 	buffers := ram / p.load("buffers_of")
-	p.set("shared_buffers", bytes(buffers), fmt.Sprintf("%s / %.0f", p.RAM, p.load("buffers_of")), from)
-	p.set("effective_cache_size", bytes(ram*p.load("cache_percent")/100), fmt.Sprintf("%s x %.0f %%: what the planner assumes to be cached", p.RAM, p.load("cache_percent")), from)
-	p.set("maintenance_work_mem", bytes(math.Min(ram/p.load("maintenance_of"), p.most("maintenance most"))), fmt.Sprintf("%s / %.0f, %s at most", p.RAM, p.load("maintenance_of"), bytes(p.most("maintenance most"))), from)
+	p.set("shared_buffers", bytes(buffers), fmt.Sprintf("%s / %.0f", of, p.load("buffers_of")), from)
+	p.set("effective_cache_size", bytes(ram*p.load("cache_percent")/100), fmt.Sprintf("%s x %.0f %%: what the planner assumes to be cached", of, p.load("cache_percent")), from)
+	p.set("maintenance_work_mem", bytes(math.Min(ram/p.load("maintenance_of"), p.most("maintenance most"))), fmt.Sprintf("%s / %.0f, %s at most", of, p.load("maintenance_of"), sizing.Amount(p.most("maintenance most"), "bytes")), from)
 	sorts := p.most("sorts of a connection")
 	raw := (ram - buffers) / ((float64(p.Connections) + workers) * sorts) / p.load("work_of")
 	work := math.Max(raw, p.most("work least"))
-	why := fmt.Sprintf("(%s - shared_buffers) / ((%s + %.0f workers) x %.0f)", p.RAM, text.Count(p.Connections, "connection"), workers, sorts)
+	why := fmt.Sprintf("(%s - shared_buffers) / ((%s + %.0f workers) x %.0f)", of, text.Count(p.Connections, "connection"), workers, sorts)
 	if p.load("work_of") > 1 {
 		why += fmt.Sprintf(" / %.0f for %s", p.load("work_of"), p.Workload)
 	}
 	if work > raw {
-		why += fmt.Sprintf(", which would be %s; %s at least", bytes(raw), bytes(work))
+		why += fmt.Sprintf(", which would be %s; %s at least", sizing.Amount(raw, "bytes"), sizing.Amount(work, "bytes"))
 	}
 	p.set("work_mem", bytes(work), why, from)
 	huge := "off"
 	if buffers >= p.most("huge pages from") {
 		huge = "try"
 	}
-	p.set("huge_pages", huge, "worth it from 2 GB of shared buffers; fettle size hugepages calculates the pages", p.bound.Sources)
+	p.set("huge_pages", huge, "worth it from 2 GiB of shared buffers; fettle size hugepages calculates the pages", p.bound.Sources)
 	wal := math.Min(buffers*p.most("wal buffers percent of buffers")/100, p.most("wal buffers most"))
 	// A value close to one segment is rounded up to one, which is written as a whole.
 	if wal > 14<<20 {
 		wal = p.most("wal buffers most")
 	}
-	p.set("wal_buffers", bytes(math.Max(wal, p.most("wal buffers least"))), "3 % of shared_buffers, a segment of 16 MB at most", p.bound.Sources)
+	p.set("wal_buffers", bytes(math.Max(wal, p.most("wal buffers least"))), "3 % of shared_buffers, a segment of 16 MiB at most", p.bound.Sources)
 	p.set("min_wal_size", bytes(p.load("wal_min")), "kept for the next checkpoint", from)
 	p.set("max_wal_size", bytes(p.load("wal_max")), "a large one means few checkpoints, but a long recovery", from)
 	p.set("checkpoint_completion_target", fmt.Sprint(p.most("checkpoint target")), "the writes of a checkpoint are spread", p.bound.Sources)
@@ -219,8 +219,18 @@ func (p *plan) finish() {
 	}
 	p.r.Files = append(p.r.Files, sizing.Artefact{Name: PostgreSQLFile, What: "the options, for a directory that postgresql.conf includes", Checked: "PostgreSQL's documentation", Content: b.String()})
 	p.r.Steps = append(p.r.Steps,
-		sizing.Step{Do: "Put the file below the data directory, and include it in postgresql.conf: include_dir = 'conf.d'", Command: "install -o postgres -g postgres -m 0600 50-fettle.conf DATA/conf.d/", Check: "SELECT * FROM pg_file_settings WHERE error IS NOT NULL shows nothing"},
-		sizing.Step{Do: "Restart PostgreSQL: shared_buffers, max_connections and others need it", Command: "systemctl restart postgresql.service", Restarts: "postgresql.service", Check: "pg_isready answers, and SELECT name FROM pg_settings WHERE pending_restart shows nothing"},
+		sizing.Step{Do: "Install the file; postgresql.conf must have include_dir = 'conf.d'", Command: "install -o postgres -g postgres -m 0600 50-fettle.conf DATA/conf.d/", Check: "SELECT * FROM pg_file_settings WHERE error IS NOT NULL shows nothing"},
+		sizing.Step{Do: "Restart PostgreSQL", Command: "systemctl restart postgresql.service", Restarts: "postgresql.service", Check: "pg_isready answers, and SELECT name FROM pg_settings WHERE pending_restart shows nothing"},
 	)
+	h := &p.r.Headline
+	size := func(name string) string {
+		n, _ := unit.ParseSize(fmt.Sprint(p.r.Value("postgresql", name).Value)) // of bytes
+		return h.Value(name+"_bytes", float64(n), sizing.Amount(uint64(n), "bytes"))
+	}
+	h.Line("shared_buffers %s, work_mem %s, max_connections %s for %s on %s and %s", size("shared_buffers"), size("work_mem"), h.Count("max_connections", p.Connections, ""), p.Workload,
+		h.Count("cpus", p.CPUs, "CPU"), h.Value("memory_bytes", float64(p.RAM), sizing.Amount(uint64(p.RAM), "bytes")))
+	p.r.TightestInHeadline()
+	h.Line("Starting values by rule of thumb: measure before and after; PostgreSQL restarts")
+	p.r.First("postgresql/max_connections", "postgresql/shared_buffers", "postgresql/work_mem", "postgresql/effective_cache_size", "postgresql/*")
 	p.r.Note("these are starting values by rule of thumb, independent of the queries: measure before and after")
 }
