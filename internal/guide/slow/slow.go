@@ -137,6 +137,8 @@ func (c *candidate) cause(s *activity.Sample, v activity.Value) Cause {
 		Text: c.title + of(v.Item) + " " + show(c.measure, n), Total: v.Total}
 	if s.DurationS > 0 {
 		out.SinceBoot = v.SinceBoot
+	} else if v.Total != nil && n < 0.01 { // a few events: their rate says nothing
+		out.Text = c.title + of(v.Item) + " " + ui.Digits(*v.Total)
 	}
 	if base, ok := strings.CutSuffix(v.Name, "_percent"); ok {
 		if avg, known := value(s, base+"_avg300_percent"); known {
