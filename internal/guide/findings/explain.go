@@ -92,13 +92,21 @@ func (w *writer) remedies(g group) {
 const labeled = 10
 
 // part writes a text behind a label.
-func (w *writer) part(label, text string) {
+func (w *writer) part(label, text string) { w.labeled(labeled, label, text) }
+
+// labeled writes a text from a column on, behind a label.
+func (w *writer) labeled(column int, label, text string) {
 	if text == "" {
 		return
 	}
-	text = ui.Printable(text)
-	if w.Width > 0 {
-		text = ui.Wrap(text, w.width-labeled)
+	text = w.wrapped(text, w.width-column)
+	fmt.Fprintf(w.Out, "  %-*s%s\n", column-2, label, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", column)))
+}
+
+// wrapped returns a printable text, on a terminal in lines of a width.
+func (w *writer) wrapped(text string, width int) string {
+	if w.Width == 0 || w.Wide {
+		return ui.Printable(text)
 	}
-	fmt.Fprintf(w.Out, "  %-*s%s\n", labeled-2, label, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", labeled)))
+	return ui.Wrap(ui.Printable(text), width)
 }

@@ -133,10 +133,7 @@ func (w *writer) finding(g group) []string {
 	if g.Because != "" {
 		text += " (due to " + g.Because + ")"
 	}
-	lines := []string{ui.Printable(text)}
-	if w.Width > 0 {
-		lines = strings.Split(ui.Wrap(lines[0], w.width-len([]rune(label))-2), "\n")
-	}
+	lines := strings.Split(w.wrapped(text, w.width-len([]rune(label))-2), "\n")
 	lines[0] = w.Paint(color, label) + "  " + lines[0]
 	for i := 1; i < len(lines); i++ {
 		lines[i] = "    " + lines[i]
@@ -162,11 +159,8 @@ type writer struct {
 // lines writes lines, on a terminal wrapped; continuation lines are indented by two more blanks.
 func (w *writer) lines(indent string, lines ...string) {
 	for _, line := range lines {
-		text := ui.Printable(line)
-		if w.Width > 0 {
-			text = strings.ReplaceAll(ui.Wrap(text, w.width-len(indent)-2), "\n", "\n"+indent+"  ")
-		}
-		fmt.Fprintln(w.Out, indent+text)
+		text := w.wrapped(line, w.width-len(indent)-2)
+		fmt.Fprintln(w.Out, indent+strings.ReplaceAll(text, "\n", "\n"+indent+"  "))
 	}
 }
 

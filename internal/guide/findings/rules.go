@@ -10,7 +10,7 @@ import (
 
 // PrintRules prints a catalog, a line for each of its parts.
 func PrintRules(s *ui.Screen, rules []*rule.Rule, tables []*rule.Table, evidence []*rule.Evidence) {
-	g := ui.Grid{Columns: ui.Columns("id", "kind", "platforms", "what", "source")}
+	g := ui.Grid{Columns: []ui.Column{{Head: "id"}, {Head: "kind"}, {Head: "platforms", Optional: true}, {Head: "what"}, {Head: "source", Wide: true}}}
 	for _, r := range rules {
 		kind := string(r.Severity)
 		if r.Reminder {
@@ -30,11 +30,9 @@ func PrintRules(s *ui.Screen, rules []*rule.Rule, tables []*rule.Table, evidence
 // PrintRule prints one rule.
 func PrintRule(s *ui.Screen, r *rule.Rule) {
 	fmt.Fprintf(s.Out, "%s  %s\n", ui.Printable(r.ID), ui.Printable(r.Title))
-	line := func(label, text string) {
-		if text != "" {
-			fmt.Fprintf(s.Out, "  %-10s %s\n", label, ui.Printable(text))
-		}
-	}
+	w := &writer{s, width(s), &Audit{}}
+	line := func(label, text string) { w.labeled(13, label, text) }
+	line("if not", r.Failed)
 	kind := string(r.Severity)
 	if r.Reminder {
 		kind = "reminder: no program can check it"
