@@ -37,11 +37,11 @@ func HTML(w io.Writer, a *Audit) error {
 		*Audit
 		Bad, Before, Rest []group
 		States            []count
-		Changes           []string
+		Fixed             []string // since the baseline
 		Next, When        string
 		Disabled          []string // by a copy
 		Several           bool     // some rules judged several items
-	}{Audit: a, Next: a.next(), Disabled: a.disabledByCopy(), When: a.Time.UTC().Format("2006-01-02 15:04 UTC")}
+	}{Audit: a, Next: a.next(true), Disabled: a.disabledByCopy(), When: a.Time.UTC().Format("2006-01-02 15:04 UTC")}
 	for _, s := range rule.States {
 		page.States = append(page.States, count{s, a.RuleCounts[s], a.Counts[s]})
 		page.Several = page.Several || a.RuleCounts[s] != a.Counts[s]
@@ -56,8 +56,6 @@ func HTML(w io.Writer, a *Audit) error {
 			page.Rest = append(page.Rest, g)
 		}
 	}
-	if a.Baseline != nil {
-		page.Changes = append(a.mended(), a.changeWords())
-	}
+	page.Fixed = a.mended()
 	return findingsTemplate().Execute(w, page)
 }

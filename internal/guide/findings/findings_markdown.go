@@ -69,7 +69,7 @@ func Markdown(out io.Writer, a *Audit, all bool) error {
 		}
 		fmt.Fprintln(w)
 	}
-	if next := a.next(); next != "" {
+	if next := a.next(true); next != "" {
 		fmt.Fprintf(w, "Next: %s.\n", MarkdownText(next))
 	}
 	return w.Flush()

@@ -41,8 +41,8 @@ func (a *Audit) disabledByCopy() []string {
 	return off
 }
 
-// next returns what to do next, or "".
-func (a *Audit) next() string {
+// next returns what to do next, or "". explained reports whether reasons and sources are shown.
+func (a *Audit) next(explained bool) string {
 	bad, unknown, settings := 0, map[string]bool{}, map[string]bool{}
 	for _, f := range a.Findings {
 		switch {
@@ -67,7 +67,7 @@ func (a *Audit) next() string {
 		}
 		steps = append(steps, fmt.Sprintf("fettle fix%s fixes %s, after asking", where, internaltext.Count(len(settings), "finding")))
 	}
-	if bad > 0 || len(unknown) > 0 {
+	if !explained && (bad > 0 || len(unknown) > 0) {
 		steps = append(steps, "--details shows reasons and sources")
 	}
 	if len(unknown) > 1 || len(unknown) == 1 && !unknown[""] {

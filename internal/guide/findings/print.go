@@ -57,7 +57,7 @@ func Print(s *ui.Screen, a *Audit, v View) {
 		w.brief(g)
 	}
 	w.lines("", a.mended()...)
-	if next := a.next(); next != "" {
+	if next := a.next(v.Details); next != "" {
 		if !v.Details || len(bad) == 0 || len(rest) > 0 {
 			fmt.Fprintln(s.Out)
 		}
