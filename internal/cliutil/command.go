@@ -181,7 +181,11 @@ func knownTopic(c *cobra.Command, args []string) error {
 func Words(c *cobra.Command, guides map[string]Guide) *cobra.Command {
 	guide := guides[strings.TrimPrefix(c.CommandPath(), c.Root().DisplayName()+" ")]
 	if c.Example == "" && len(guide.Calls) > 0 {
-		c.Example = "  " + c.CommandPath() + " " + strings.Join(guide.Calls, "\n  "+c.CommandPath()+" ")
+		var lines []string
+		for _, call := range guide.Calls {
+			lines = append(lines, "  "+strings.TrimSpace(c.CommandPath()+" "+call))
+		}
+		c.Example = strings.Join(lines, "\n")
 	}
 	if guide.Page != "" {
 		if c.Annotations == nil {

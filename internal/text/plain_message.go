@@ -2,6 +2,7 @@ package text
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -43,7 +44,8 @@ var goMessages = sync.OnceValue(func() []struct {
 	return out
 })
 
-// PlainMessage removes the names of Go functions and types from a message.
+// PlainMessage removes the names of Go functions and types from a message, and a part that is
+// repeated: an error that names its file, with the file's name before it.
 func PlainMessage(text string) string {
 	if !strings.ContainsAny(text, ":(") && !strings.Contains(text, "unexpected") && !strings.Contains(text, "context") {
 		return text
@@ -51,5 +53,6 @@ func PlainMessage(text string) string {
 	for _, p := range goMessages() {
 		text = p.ReplaceAllString(text, p.instead)
 	}
-	return text
+	parts := strings.Split(text, ": ")
+	return strings.Join(slices.Compact(parts), ": ")
 }

@@ -42,6 +42,7 @@ func TestPlainMessage(t *testing.T) {
 	for text, want := range map[string]string{
 		"stat nofile: no such file or directory":                   "nofile: no such file or directory",
 		"a.log: open /x/y: permission denied":                      "a.log: /x/y: permission denied",
+		"part: part: no such file or directory":                    "part: no such file or directory",
 		"the files are open: see the manual":                       "the files are open: see the manual",
 		"read the manual: it says so":                              "read the manual: it says so",
 		`--where: unexpected token Operator("=") (1:8)`:            `--where: unexpected "=" (1:8)`,

@@ -141,7 +141,7 @@ func (o *kubeOptions) unusable(err error) error {
 	}
 	for _, name := range files {
 		if wrong := wrongIn(name); wrong != nil {
-			return ui.Hinted(ui.Usage, fmt.Errorf("the kubeconfig cannot be used: %w", wrong), "mend it, or name another file with --kubeconfig or KUBECONFIG; kubectl config view --kubeconfig FILE shows what is read of one")
+			return ui.Hinted(ui.Usage, fmt.Errorf("the kubeconfig cannot be used: %w", wrong), "correct it, or name another file with --kubeconfig or KUBECONFIG; kubectl config view --kubeconfig FILE shows what is read of one")
 		}
 	}
 	if config, unread := o.clientConfig().RawConfig(); unread == nil {
