@@ -118,7 +118,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 		return ui.Exit(ui.Usage, err)
 	}
 	if err == nil && o.sinceLast == "" && res.Nothing() {
-		err = fmt.Errorf("none of %s could be read", internaltext.CountPlural(res.Unread.Lines, "line", "lines"))
+		err = fmt.Errorf("%s, and none could be read", internaltext.CountPlural(res.Unread.Lines, "line", "lines"))
 	}
 	o.Another(res)
 	// Keep the part of a truncated log that was read: the next call continues after it.

@@ -41,7 +41,7 @@ func TestCutLogs(t *testing.T) {
 	}
 	for _, c := range []struct{ args, want string }{
 		{"logs " + log, "requests"},
-		{"logs puppet-reports " + filepath.Dir(reports) + " --access-log " + log, "1 runs of 1 nodes"},
+		{"logs puppet-reports " + filepath.Dir(reports) + " --access-log " + log, "1 run of 1 node"},
 		{"size httpd --for debian --mpm event --threads 25 --log " + log, "MaxRequestWorkers"},
 	} {
 		for _, form := range []string{"", " --output json"} {

@@ -46,7 +46,7 @@ func TestLogsChangedFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, talk, _ := mainWith(t, t.TempDir(), "logs", log)
-	_, text, named := strings.Cut(talk, "--format '")
+	_, text, named := strings.Cut(out, "--format '")
 	text, _, _ = strings.Cut(text, "'\n")
 	if !strings.Contains(out, "40 of 100 lines (40 %) not read") || !named {
 		t.Fatalf("%s%s", out, talk)
@@ -58,7 +58,7 @@ func TestLogsChangedFormat(t *testing.T) {
 	if err := os.WriteFile(whole, []byte(strings.Repeat(line+"\n", 60)+strings.Repeat("nothing\n", 40)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, talk, _ := mainWith(t, t.TempDir(), "logs", whole); strings.Contains(talk, "another format") {
-		t.Error(talk)
+	if out, _, _ := mainWith(t, t.TempDir(), "logs", whole); strings.Contains(out, "--format") {
+		t.Error(out)
 	}
 }

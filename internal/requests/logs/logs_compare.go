@@ -27,7 +27,7 @@ func PrintComparison(s *ui.Screen, c *Comparison, all bool) {
 	fmt.Fprintln(&tail)
 	logs := comparedLogs(c, s.Wide)
 	logs.Write(&end)
-	notes := wrapped(s, comparedNotes(c))
+	notes := messageLines(s, comparedNotes(c))
 	rows := []int{len(c.Groups)}
 	if !all && !s.Wide {
 		rows = Fold(rows, mostLines-height(s, head.Bytes())-height(s, tail.Bytes())-len(notes))
@@ -47,17 +47,24 @@ func PrintComparison(s *ui.Screen, c *Comparison, all bool) {
 // comparedHeadline returns the answer of a comparison of all groups: the change of the mean, its
 // causes, and what became of the groups.
 func comparedHeadline(c *Comparison) (h ui.Headline) {
+	var unread []string
 	for _, side := range comparedSides(c) {
 		all := side.Requests + side.LeftOut + side.OtherLines + side.Unread.Lines
 		if side.Unread.much(all) {
-			h.Line("%s: %s", side.name, notRead(&h, side.name+"_", &side.Unread, all))
+			unread = append(unread, side.name+": "+notRead(&h, side.name+"_", &side.Unread, all))
 		}
+	}
+	if len(unread) > 0 {
+		h.Line("%s", strings.Join(unread, "; "))
 	}
 	h.Line("%s", changed(&h, &c.All))
 	if c.MixS != nil {
 		h.Line("of this, %s by the mix of requests, %s by how long they take; %s before, %s after",
 			h.Value("mix_s", *c.MixS, text.SignedSeconds(*c.MixS)), h.Value("latency_s", *c.LatencyS, text.SignedSeconds(*c.LatencyS)),
 			h.Count("before_requests", int(c.Before.Requests), "request"), h.Count("after_requests", int(c.After.Requests), ""))
+	}
+	if len(h.Lines) == 3 {
+		return h
 	}
 	verdicts := map[string]int{}
 	for i := range c.Groups {

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -78,7 +79,7 @@ func grouping(r *Report, by *Grouping, most int) ui.Grid {
 		keys = append(keys, keyed(of[i].Key))
 	}
 	if by.Folded != nil && len(of) == len(by.Top) {
-		of = append(of[:len(of):len(of)], *by.Folded)
+		of = append(slices.Clip(of), *by.Folded)
 		keys = append(keys, "(other)")
 	}
 	return groups(r, strings.Join(by.By, ", "), keys, of)

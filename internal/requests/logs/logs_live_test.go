@@ -36,6 +36,7 @@ func TestLogsLive(t *testing.T) {
 				r.All.MeanS, r.All.QuantilesS = number(0.1), map[string]float64{"p50": 0.1}
 				r.WentTo = &r.By[0].Top[0]
 			}
+			r.Headline = headline(r)
 			for height := 1; height < 80; height++ {
 				text := LiveScreen(r, 90*time.Second, 80, height)
 				lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
@@ -45,7 +46,7 @@ func TestLogsLive(t *testing.T) {
 				if strings.Contains(text, "\x1b") {
 					t.Fatalf("%q", text)
 				}
-				if height == 40 && (groups > 0) != strings.Contains(text, "since 10:00:00Z: 7 requests, 1 errors, 0.5 in progress on average") {
+				if height == 40 && (groups > 0) != strings.Contains(text, "since 10:00:00Z: 7 requests, 1 error, 0.5 in progress on average") {
 					t.Errorf("%s", text)
 				}
 				if height == 40 {

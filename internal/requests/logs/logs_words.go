@@ -71,8 +71,13 @@ func Times(r *Report) []string {
 func notes(r *Report, examples int) (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if n := r.Unread.Lines; n > 0 {
-		say("%s could not be read, for example:", text.CountPlural(n, "line", "lines"))
-		for _, e := range r.Unread.Examples[:min(len(r.Unread.Examples), examples)] {
+		list := r.Unread.Examples[:min(len(r.Unread.Examples), examples)]
+		end := ""
+		if len(list) > 0 {
+			end = ", for example:"
+		}
+		say("%s could not be read%s", text.CountPlural(n, "line", "lines"), end)
+		for _, e := range list {
 			where := e.Path
 			if e.Line > 0 {
 				where += fmt.Sprintf(":%d", e.Line)

@@ -48,7 +48,7 @@ func Print(s *ui.Screen, r *Report, shown Shown) {
 	if s.Wide {
 		examples = mostExamples
 	}
-	notes := wrapped(s, append(notes(r, examples), Times(r)...))
+	notes := messageLines(s, append(notes(r, examples), Times(r)...))
 	rows := make([]int, len(r.By))
 	for i := range r.By {
 		rows[i] = len(r.By[i].Top)
@@ -132,9 +132,9 @@ func sentences(s *ui.Screen, lines ...string) {
 	ui.PrintHeadline(s, &h)
 }
 
-// wrapped returns messages as they are written, on a terminal broken between words; an example,
+// messageLines returns messages as they are written, on a terminal broken between words; an example,
 // which begins with blanks, is cut.
-func wrapped(s *ui.Screen, messages []string) (out []string) {
+func messageLines(s *ui.Screen, messages []string) (out []string) {
 	width := s.Width - len("fettle: ")
 	for _, m := range messages {
 		m = ui.Line(m)
@@ -150,12 +150,12 @@ func wrapped(s *ui.Screen, messages []string) (out []string) {
 	return out
 }
 
-// mostIncomplete limits the damaged logs that a report names at its beginning.
-const mostIncomplete = 3
+// mostIncomplete limits the damaged logs that a report on a terminal names at its beginning.
+const mostIncomplete = 2
 
 // printIncomplete prints what could not be read.
 func printIncomplete(s *ui.Screen, incomplete []string) {
-	if n := len(incomplete) - mostIncomplete; n > 0 && !s.Wide {
+	if n := len(incomplete) - mostIncomplete; n > 0 && s.Width > 0 && !s.Wide {
 		incomplete = append(incomplete[:mostIncomplete:mostIncomplete], fmt.Sprintf("incomplete: %s more; --wide names them", text.CountPlural(uint64(n), "file", "files")))
 	}
 	var h ui.Headline
@@ -273,7 +273,11 @@ func clock(r *Report, t *time.Time) string {
 // logRows returns the format of each log, and the reason for choosing it.
 func logRows(read []LogRead) (rows [][]string) {
 	for _, l := range read {
-		rows = append(rows, []string{l.Path, l.format("; "), l.Why})
+		why := l.Why
+		if l.Guessed != "" { // the headline has it
+			why = strings.Replace(why, "; guessed: "+l.Guessed, "", 1)
+		}
+		rows = append(rows, []string{l.Path, l.format("; "), why})
 	}
 	return rows
 }
