@@ -5,6 +5,8 @@ package profiles
 type Refusal struct {
 	// ID is its name in findings, comments and messages.
 	ID string
+	// Short names the guidance in a headline.
+	Short string
 	// Profiles are the profiles that the guidance applies to.
 	Profiles []string
 	// Guidance is what the source recommends.
@@ -19,6 +21,7 @@ type Refusal struct {
 var Refusals = []Refusal{
 	{
 		ID:       "write-barriers-off",
+		Short:    "write barriers off (unsafe)",
 		Profiles: []string{"enterprise-storage", "virtual-host", "virtual-guest"},
 		Guidance: "mount file systems without write barriers",
 		Reason: "after a power failure or a crash of the host, data that a program was told to be on disk can be lost and the " +
@@ -30,6 +33,7 @@ var Refusals = []Refusal{
 	},
 	{
 		ID:       "scheduler-granularity-4ms",
+		Short:    "scheduling granularity of 4 ms",
 		Profiles: []string{"default"},
 		Guidance: "a scheduling granularity and a wake-up granularity of 4 ms",
 		Reason: "4 ms were what Linux 2.6.32 computed by itself on the machine that was measured, not a tuning; today's kernel " +
@@ -39,6 +43,7 @@ var Refusals = []Refusal{
 	},
 	{
 		ID:       "initrd-workqueue-mask",
+		Short:    "workqueue masks from the initrd",
 		Profiles: []string{"cpu-partitioning"},
 		Guidance: "set the masks of the kernel's workqueues from the initrd, by a script of dracut's that reads tuned.non_isolcpus",
 		Reason: "a profile inside a program has no script, and the argument says nothing to the kernel; fettle's unit or agent sets " +
@@ -47,6 +52,7 @@ var Refusals = []Refusal{
 	},
 	{
 		ID:       "kvm-module-options",
+		Short:    "options of the kvm modules (unsafe)",
 		Profiles: []string{"cpu-partitioning"},
 		Guidance: "load kvm with kvmclock_periodic_sync=0 and nx_huge_pages=0, and kvm_intel with ple_gap=0",
 		Reason: "nx_huge_pages=0 takes away the kernel's defense against guests that halt an Intel host (iTLB multihit); the " +

@@ -15,8 +15,13 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
+type diffOptions struct {
+	tune.Listing
+	update, sysctl bool
+}
+
 func diffCommand(a *app) *cobra.Command {
-	var o struct{ update, all, sysctl bool }
+	var o diffOptions
 	c := &cobra.Command{
 		Use: "diff [PROFILE...]", Short: "Show what a profile would change on this machine",
 		Long: `Shows each value before and after, with the profile's line, and changes nothing.
@@ -29,29 +34,30 @@ plan: fettle tune --plan FILE applies exactly that.`,
 			if o.sysctl && a.screen.Format != ui.Table {
 				return ui.Without(fmt.Errorf("--sysctl prints a sysctl.d file: it does not go with --output %s", a.output), "--output")
 			}
-			return a.diff(c.Context(), args, o.update, o.all, o.sysctl)
+			return a.diff(c.Context(), args, o)
 		},
 	}
 	c.Flags().BoolVar(&o.update, "update", false, "compare the active profiles with their newer definition")
-	c.Flags().BoolVarP(&o.all, "all", "a", false, "also list values that do not change")
+	c.Flags().BoolVarP(&o.All, "all", "a", false, "also list values that do not change")
+	c.Flags().BoolVar(&o.Details, "details", false, "also list what does not apply here and what was left out, and why")
 	c.Flags().BoolVar(&o.sysctl, "sysctl", false, "print a sysctl.d file (if only sysctls change)")
 	return c
 }
 
-func (a *app) diff(ctx context.Context, names []string, update, all, sysctl bool) error {
+func (a *app) diff(ctx context.Context, names []string, o diffOptions) error {
 	m, err := a.machine(ctx)
 	if err != nil {
 		return err
 	}
 	read := m.ReadStateIfAllowed
-	if update {
+	if o.update {
 		read = m.ReadState // only the journal records what is in force
 	}
 	s, err := read()
 	if err != nil {
 		return err
 	}
-	if update {
+	if o.update {
 		_, sel, err := m.InForce(ctx, s)
 		if err != nil {
 			return err
@@ -78,19 +84,59 @@ func (a *app) diff(ctx context.Context, names []string, update, all, sysctl bool
 	for _, pr := range plan.Problems {
 		a.screen.Say("%s", pr)
 	}
-	a.sayRefusals(p)
+	left := refusals(p)
+	if a.data() || o.sysctl {
+		a.sayRefusals(left)
+	}
+	plan.Headline = plan.Summarize(shortRefusals(left), o.Listing)
 	if a.root != "" && !plan.Determined() {
 		err = a.undetermined()
 	}
 	switch {
-	case sysctl && err == nil:
+	case o.sysctl && err == nil:
 		return a.sysctlFile(plan)
 	case a.data():
 		plan.By = a.caller().String()
 		return a.result(plan, err)
 	}
-	tune.PrintPlan(a.screen, plan, all)
+	tune.PrintPlan(a.screen, plan, o.Listing)
+	if o.Details {
+		a.printRefusals(left)
+	}
+	if plan.Writes() > 0 && err == nil {
+		a.printApply(p.Names, o.update)
+	}
 	return err
+}
+
+// printApply prints the command that applies the plan of profiles.
+func (a *app) printApply(names []string, update bool) {
+	args := append([]string{"tune"}, names...)
+	if update {
+		args = []string{"tune", "--update"}
+	}
+	if a.root != "" {
+		fmt.Fprintln(a.screen.Out, "\nto apply it, on that machine:")
+		ui.PrintCommand(a.screen, internaltext.CommandLine(append([]string{"fettle"}, args...)))
+		return
+	}
+	fmt.Fprintln(a.screen.Out, "\nto apply it:")
+	ui.PrintCommand(a.screen, a.next(args...))
+}
+
+// next returns the command line of another verb about the same machine.
+func (a *app) next(args ...string) string {
+	words := []string{"fettle"}
+	if a.root != "" {
+		words = append(words, "--root", a.root)
+	}
+	if a.stateFlag != "" {
+		words = append(words, "--state-dir", a.stateFlag)
+	}
+	for _, d := range a.profileDirs {
+		words = append(words, "--profile-dir", d)
+	}
+	return internaltext.CommandLine(append(words, args...))
 }
 
 // sysctlFile prints a plan as a sysctl.d file. It returns an error for other settings.

@@ -18,17 +18,19 @@ import (
 // archiveFormat is the output format that writes an archive to standard output.
 const archiveFormat = "archive"
 
+type factsOptions struct {
+	brief, details bool
+	archive        string
+}
+
 func factsCommand(a *app) *cobra.Command {
-	var o struct {
-		brief   bool
-		archive string
-	}
+	var o factsOptions
 	c := &cobra.Command{
 		Use: "facts [NAME...]", Short: "Show hardware, kernel and services of a machine",
 		Long: `Reads the machine and writes nothing. A name, such as memory or
-disk.vda.queue_depth, selects the facts that begin with it. JSON and YAML then
-have only these branches of the tree. --output archive writes what was read,
-redacted, as a text archive for --root.`,
+disk.vda.queue_depth, selects the facts that begin with it. JSON and YAML have all
+facts, with names only these branches of the tree. --output archive writes what
+was read, redacted, as a text archive for --root.`,
 		Annotations: map[string]string{moreFormats: archiveFormat},
 		RunE: func(c *cobra.Command, names []string) error {
 			if o.brief && len(names) > 0 {
@@ -39,22 +41,23 @@ redacted, as a text archive for --root.`,
 			} else if a.screen.Format == archiveFormat && (o.brief || o.archive != "") {
 				return ui.Without(alone, "--brief", "--archive")
 			}
-			return a.facts(c.Context(), names, o.brief, o.archive)
+			return a.facts(c.Context(), names, o)
 		},
 	}
 	c.Flags().BoolVar(&o.brief, "brief", false, "print a summary of a dozen lines")
+	c.Flags().BoolVar(&o.details, "details", false, "list every fact with its source")
 	c.Flags().StringVar(&o.archive, "archive", "", "also write the facts, redacted, into this text archive for --root")
 	return c
 }
 
-func (a *app) facts(ctx context.Context, names []string, brief bool, archive string) error {
+func (a *app) facts(ctx context.Context, names []string, o factsOptions) error {
 	h, err := a.host()
 	if err != nil {
 		return err
 	}
 	var f *fact.Facts
 	var rec *host.Recording
-	if archive != "" || a.screen.Format == archiveFormat {
+	if o.archive != "" || a.screen.Format == archiveFormat {
 		f, rec = fact.Archive(h, func(h *host.Host, rec *host.Recording) {
 			a.readForPlans(ctx, h, rec)
 			a.readForChecks(ctx, h)
@@ -71,27 +74,37 @@ func (a *app) facts(ctx context.Context, names []string, brief bool, archive str
 	}
 	some, missing := f.Select(names...)
 	if len(missing) > 0 {
-		return ui.Hinted(ui.Failed, fmt.Errorf("no fact begins with %q%s", missing[0], internaltext.Suggest(missing[0], f.Names())), "fettle facts lists all of them")
+		return ui.Hinted(ui.Failed, fmt.Errorf("no fact begins with %q%s", missing[0], internaltext.Suggest(missing[0], f.Names())), "fettle facts --details lists all of them")
 	}
-	if archive != "" {
-		if err := writeArchive(archive, rec); err != nil {
+	if o.archive != "" {
+		if err := writeArchive(o.archive, rec); err != nil {
 			return err
 		}
 		for _, file := range rec.TooLarge() {
 			a.screen.Say("%s is larger than %d MiB and not in the archive: rules about it are unknown there", file, host.MaxRecorded>>20)
 		}
-		a.screen.Say("wrote %s: it holds no passwords, keys or tokens, but names and addresses of this machine", archive)
+		a.screen.Say("wrote %s: it holds no passwords, keys or tokens, but names and addresses of this machine", o.archive)
 	}
 	if a.root != "" && !f.Determined() {
 		err = a.undetermined()
 	}
+	headline := fact.Summarize(f)
+	f.Headline = &headline
 	switch {
 	case a.data():
 		return a.result(some, err)
-	case brief:
+	case o.brief:
 		fact.PrintBrief(a.screen, fact.Brief(f))
-	default:
+	case len(names) > 0 || o.details:
 		fact.PrintSelection(a.screen, some)
+	default:
+		ui.PrintHeadline(a.screen, f.Headline)
+		if err != nil {
+			break
+		}
+		fmt.Fprintln(a.screen.Out, "\nto see more in a dozen lines, and every fact with its source:")
+		ui.PrintCommand(a.screen, a.next("facts", "--brief"))
+		ui.PrintCommand(a.screen, a.next("facts", "--details"))
 	}
 	return err
 }

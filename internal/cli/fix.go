@@ -303,8 +303,9 @@ func (a *app) fixByJournal(ctx context.Context, m *tune.Machine, res *FixResult,
 	if res.Plan, err = m.PlanAsked(ctx, changes, s); err != nil {
 		return err
 	}
+	res.Plan.Headline = res.Plan.Summarize(nil, tune.Listing{Details: true})
 	if !a.data() {
-		tune.PrintPlan(a.screen, res.Plan, false)
+		tune.PrintPlan(a.screen, res.Plan, tune.Listing{Details: true})
 	}
 	if res.Plan.Writes() == 0 {
 		return nil
@@ -330,7 +331,9 @@ func (a *app) fixByJournal(ctx context.Context, m *tune.Machine, res *FixResult,
 	}
 	err = res.Applied.Err(err)
 	if !a.data() {
-		tune.PrintApplied(a.screen, res.Applied, time.Since(began))
+		h := res.Applied.Summarize(time.Since(began))
+		fmt.Fprintln(a.screen.Out)
+		tune.PrintApplied(a.screen, res.Applied, &h)
 	}
 	return err
 }

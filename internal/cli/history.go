@@ -21,6 +21,7 @@ import (
 // History is the JSON form of fettle history.
 type History struct {
 	Schema       string        `json:"schema"` // fettle/history/v1
+	Headline     ui.Headline   `json:"headline"`
 	Transactions []HistoryItem `json:"transactions"`
 }
 
@@ -76,7 +77,7 @@ func (a *app) history(ctx context.Context) error {
 		return m.Unreadable(err)
 	}
 	doc := History{Schema: "fettle/history/v1", Transactions: []HistoryItem{}}
-	g := ui.Grid{Columns: ui.Columns("", "time", "who", "what", "values", "result")}
+	g := ui.Grid{Columns: []ui.Column{{Head: "", Right: true}, {Head: "time"}, {Head: "values", Right: true}, {Head: "result"}, {Head: "who"}, {Head: "what", Below: true}}}
 	for _, t := range txs {
 		it := historyItem(t, txs)
 		doc.Transactions = append(doc.Transactions, it)
@@ -95,17 +96,42 @@ func (a *app) history(ctx context.Context) error {
 				result += ": " + c.Note
 			}
 		}
-		g.Rows = append(g.Rows, []string{fmt.Sprint(it.Tx), it.Time.Local().Format(why.Stamp), it.who(), it.what(), fmt.Sprint(it.Values), result})
+		g.Rows = append(g.Rows, []string{fmt.Sprint(it.Tx), it.Time.Local().Format(why.Stamp), fmt.Sprint(it.Values), result, it.who(), it.what()})
 	}
+	doc.Headline = headlineOfHistory(doc.Transactions)
 	if a.data() {
 		return ui.Data(a.screen, doc, ui.Done)
 	}
+	ui.PrintHeadline(a.screen, &doc.Headline)
 	if len(g.Rows) == 0 {
-		fmt.Fprintln(a.screen.Out, "no transactions")
 		return nil
 	}
+	fmt.Fprintln(a.screen.Out)
 	g.Write(a.screen)
 	return nil
+}
+
+func headlineOfHistory(all []HistoryItem) (h ui.Headline) {
+	if len(all) == 0 {
+		h.Line("no transactions")
+		return h
+	}
+	live := 0
+	for _, it := range all {
+		if it.Live {
+			live++
+		}
+	}
+	verb := "stand"
+	if live == 1 {
+		verb = "stands"
+	}
+	line := fmt.Sprintf("%s, %s %s", h.Count("transactions", len(all), "transaction"), h.Count("live", live, ""), verb)
+	if live > 0 {
+		line += ": fettle undo gives the values back"
+	}
+	h.Line("%s", line)
+	return h
 }
 
 const unknownPlace = "unknown"

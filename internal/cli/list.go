@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +17,7 @@ import (
 // ProfileList is the JSON form of fettle list.
 type ProfileList struct {
 	Schema   string        `json:"schema"` // fettle/list/v1
+	Headline ui.Headline   `json:"headline"`
 	Profiles []ListProfile `json:"profiles"`
 }
 
@@ -31,9 +34,9 @@ type ListProfile struct {
 func listCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "list [plugins]", Short: "List the profiles, or the plug-ins and their options",
-		Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs), ValidArgs: []string{"profiles", "plugins"},
+		Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs), ValidArgs: []string{"profiles", "plugins", "plug-ins"},
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 && args[0] == "plugins" {
+			if len(args) == 1 && args[0] != "profiles" {
 				return a.listPlugins()
 			}
 			return a.list(c.Context())
@@ -60,7 +63,7 @@ func (a *app) list(ctx context.Context) error {
 		}
 	}
 	doc := ProfileList{Schema: "fettle/list/v1", Profiles: []ListProfile{}}
-	g := ui.Grid{Columns: ui.Columns("", "profile", "summary", "from")}
+	g := ui.Grid{Columns: []ui.Column{{}, {Head: "profile"}, {Head: "from"}, {Head: "summary", Cut: true}}}
 	for _, s := range sums {
 		p := ListProfile{Name: s.Name, Summary: s.Summary, Path: s.Path, Builtin: s.Builtin, Active: active[s.Name]}
 		mark, from := "", "installed"
@@ -75,19 +78,45 @@ func (a *app) list(ctx context.Context) error {
 			p.Summary = "cannot be read: " + p.Error
 		}
 		doc.Profiles = append(doc.Profiles, p)
-		g.Rows = append(g.Rows, []string{mark, p.Name, p.Summary, from})
+		g.Rows = append(g.Rows, []string{mark, p.Name, from, p.Summary})
 	}
+	doc.Headline = headlineOfProfiles(doc.Profiles)
 	if a.data() {
 		return ui.Data(a.screen, doc, ui.Done)
 	}
+	ui.PrintHeadline(a.screen, &doc.Headline)
+	fmt.Fprintln(a.screen.Out)
 	g.Write(a.screen)
 	return nil
 }
 
+func headlineOfProfiles(all []ListProfile) (h ui.Headline) {
+	var active []string
+	own, failed := 0, 0
+	for _, p := range all {
+		if p.Active {
+			active = append(active, p.Name)
+		}
+		if p.Builtin {
+			own++
+		}
+		if p.Error != "" {
+			failed++
+		}
+	}
+	line := h.Count("profiles", len(all), "profile") + ", " + h.Count("own", own, "") + " of them fettle's"
+	if failed > 0 {
+		line += ", " + h.Count("unreadable", failed, "") + " cannot be read"
+	}
+	h.Line("%s; active: %s", line, cmp.Or(strings.Join(active, " "), "none"))
+	return h
+}
+
 // PluginList is the JSON form of fettle list plugins.
 type PluginList struct {
-	Schema  string       `json:"schema"` // fettle/plugins/v1
-	Plugins []ListPlugin `json:"plugins"`
+	Schema   string       `json:"schema"` // fettle/plugins/v1
+	Headline ui.Headline  `json:"headline"`
+	Plugins  []ListPlugin `json:"plugins"`
 }
 
 // ListPlugin is one plug-in with its options.
@@ -107,7 +136,8 @@ type ListOption struct {
 
 func (a *app) listPlugins() error {
 	doc := PluginList{Schema: "fettle/plugins/v1", Plugins: []ListPlugin{}}
-	g := ui.Grid{Columns: ui.Columns("plug-in", "option", "default", "what it does")}
+	options := 0
+	g := ui.Grid{Columns: []ui.Column{{Head: "plug-in"}, {Head: "option"}, {Head: "default"}, {Head: "what it does", Cut: true}}}
 	for _, p := range table.All {
 		lp := ListPlugin{Name: p.Name, Doc: p.Doc, Devices: p.Devices != nil, Options: []ListOption{}}
 		g.Rows = append(g.Rows, []string{p.Name, "", "", p.Doc})
@@ -116,29 +146,37 @@ func (a *app) listPlugins() error {
 			g.Rows = append(g.Rows, []string{"", o.Name, o.Default, o.Doc})
 		}
 		doc.Plugins = append(doc.Plugins, lp)
+		options += len(lp.Options)
 	}
+	doc.Headline.Line("%s with %s", doc.Headline.Count("plug_ins", len(doc.Plugins), "plug-in"), doc.Headline.Count("options", options, "option"))
 	if a.data() {
 		return ui.Data(a.screen, doc, ui.Done)
 	}
+	ui.PrintHeadline(a.screen, &doc.Headline)
+	fmt.Fprintln(a.screen.Out)
 	g.Write(a.screen)
 	return nil
 }
 
 // ShownProfile is the JSON form of fettle show.
 type ShownProfile struct {
-	Schema  string           `json:"schema"` // fettle/profile/v1
-	Profile *profile.Profile `json:"profile"`
+	Schema   string           `json:"schema"` // fettle/profile/v1
+	Headline ui.Headline      `json:"headline"`
+	Profile  *profile.Profile `json:"profile"`
 }
 
 func showCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var details bool
+	c := &cobra.Command{
 		Use: "show PROFILE...", Short: "Show a profile merged with its includes",
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.show(c.Context(), args) },
+		RunE: func(c *cobra.Command, args []string) error { return a.show(c.Context(), args, details) },
 	}
+	c.Flags().BoolVar(&details, "details", false, "also explain what was left out")
+	return c
 }
 
-func (a *app) show(ctx context.Context, names []string) error {
+func (a *app) show(ctx context.Context, names []string, details bool) error {
 	m, err := a.machine(ctx)
 	if err != nil {
 		return err
@@ -147,7 +185,7 @@ func (a *app) show(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	a.sayRefusals(p)
+	left := refusals(p)
 	for i := range p.Units {
 		if pl, ok := plugin.Find(m.Engine.Plugins, p.Units[i].Type); ok {
 			pl.ReadUnit(p.Units[i], func(pos profile.Pos, text string) {
@@ -155,11 +193,16 @@ func (a *app) show(ctx context.Context, names []string) error {
 			})
 		}
 	}
+	doc := ShownProfile{"fettle/profile/v1", p.Headline(shortRefusals(left)), p}
 	if a.data() {
-		return ui.Data(a.screen, ShownProfile{"fettle/profile/v1", p}, ui.Done)
+		a.sayRefusals(left)
+		return ui.Data(a.screen, doc, ui.Done)
 	}
-	fmt.Fprintf(a.screen.Out, "%s: %s\n", p.Name(), ui.Printable(p.Summary))
+	ui.PrintHeadline(a.screen, &doc.Headline)
 	profile.Print(a.screen, p)
+	if details {
+		a.printRefusals(left)
+	}
 	for _, w := range p.Warnings {
 		a.screen.Say("%s", w)
 	}

@@ -6,11 +6,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // RecommendResult is the JSON form of fettle recommend.
 type RecommendResult struct {
-	Schema string `json:"schema"` // fettle/recommend/v1
+	Schema   string      `json:"schema"` // fettle/recommend/v1
+	Headline ui.Headline `json:"headline"`
 	profile.Recommendation
 }
 
@@ -31,14 +33,17 @@ func recommendCommand(a *app) *cobra.Command {
 				a.screen.Say("%v", err) // a copy need not have it
 				err = nil
 			}
+			doc := RecommendResult{"fettle/recommend/v1", r.Headline(), r}
 			switch {
 			case a.data():
-				return a.result(RecommendResult{"fettle/recommend/v1", r}, err)
+				return a.result(doc, err)
 			case err != nil:
 			case quiet:
 				fmt.Fprintln(a.screen.Out, r.Profile)
 			default:
-				profile.PrintRecommendation(a.screen, r)
+				profile.PrintRecommendation(a.screen, r, &doc.Headline)
+				fmt.Fprintln(a.screen.Out, "\nto see what it would change here:")
+				ui.PrintCommand(a.screen, a.next("diff", r.Profile))
 			}
 			return err
 		},

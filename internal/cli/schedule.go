@@ -18,14 +18,16 @@ import (
 	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/engine/why"
 	"fettle.dev/fettle/internal/host"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
 // ScheduleList is the JSON form of fettle schedule list and next.
 type ScheduleList struct {
-	Schema  string          `json:"schema"` // fettle/schedule/v1
-	File    string          `json:"file"`
-	Entries []ScheduleEntry `json:"entries"`
+	Schema   string          `json:"schema"` // fettle/schedule/v1
+	Headline ui.Headline     `json:"headline"`
+	File     string          `json:"file"`
+	Entries  []ScheduleEntry `json:"entries"`
 }
 
 // ScheduleEntry is one entry of the schedule.
@@ -104,18 +106,19 @@ func (a *app) scheduleList(file string) error {
 	if a.data() {
 		return ui.Data(a.screen, doc, ui.Done)
 	}
+	ui.PrintHeadline(a.screen, &doc.Headline)
 	if len(doc.Entries) == 0 {
-		fmt.Fprintf(a.screen.Out, "%s has no entries\n", file)
 		return nil
 	}
-	g := ui.Grid{Columns: ui.Columns("line", "calendar", "profiles", "began", "next", "")}
+	g := ui.Grid{Columns: []ui.Column{{Head: "line", Right: true}, {}, {Head: "calendar"}, {Head: "next"}, {Head: "began", Optional: true}, {Head: "profiles"}}}
 	for _, e := range doc.Entries {
 		holds := ""
 		if e.InForce {
 			holds = "holds"
 		}
-		g.Rows = append(g.Rows, []string{strconv.Itoa(e.Line), e.Calendar, strings.Join(e.Profiles, " "), shortTime(e.Began), shortTime(e.Next), holds})
+		g.Rows = append(g.Rows, []string{strconv.Itoa(e.Line), holds, e.Calendar, shortTime(e.Next), shortTime(e.Began), strings.Join(e.Profiles, " ")})
 	}
+	fmt.Fprintln(a.screen.Out)
 	g.Write(a.screen)
 	return nil
 }
@@ -145,6 +148,19 @@ func scheduleOf(h *host.Host, file string) (*ScheduleList, error) {
 		}
 		doc.Entries = append(doc.Entries, s)
 	}
+	if len(doc.Entries) == 0 {
+		doc.Headline.Line("%s has no entries", file)
+		return doc, nil
+	}
+	holding := "none holds now"
+	if some {
+		holding = strings.Join(holds.Profiles, " ") + " holds now"
+	}
+	line := doc.Headline.Value("entries", float64(len(doc.Entries)), internaltext.CountPlural(uint64(len(doc.Entries)), "entry", "entries")) + ": " + holding
+	if next, at, ok := schedule.Next(entries, now); ok {
+		line += ", " + strings.Join(next.Profiles, " ") + " from " + shortTime(&at)
+	}
+	doc.Headline.Line("%s", line)
 	return doc, nil
 }
 

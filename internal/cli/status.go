@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/engine/why"
 	"fettle.dev/fettle/internal/measure/experiment"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -52,79 +52,90 @@ func (a *app) status(ctx context.Context) error {
 	}
 	st.UnderWay = m.InProgress
 	why.NameWriters(m, st.Drifted)
+	st.Headline = st.Summarize()
 	if a.data() {
 		return ui.Data(a.screen, st, ui.Done)
 	}
-	out := a.screen.Out
-	if len(st.Profiles) == 0 {
-		fmt.Fprintln(out, "no selection in force")
-	} else {
-		post := ""
-		if st.PostLoaded != "" {
-			post = " with the post-loaded profile " + st.PostLoaded
-		}
-		fmt.Fprintf(out, "in force: %s (%s)%s, since %s, transaction %d\n", strings.Join(st.Profiles, " "), st.Mode, post, st.Since.Local().Format("2006-01-02 15:04:05"), st.Tx)
-		if !st.ThisBoot {
-			fmt.Fprintln(out, "! not applied since this boot: fettle tune --update applies it again")
-		}
-		if st.Newer != nil && *st.Newer > 0 {
-			fmt.Fprintf(out, "! newer definition: %d values differ; fettle diff --update shows them, fettle tune --update accepts them\n", *st.Newer)
-		}
+	a.printStatus(st)
+	return nil
+}
+
+func (a *app) printStatus(st *tune.Status) {
+	ui.PrintHeadline(a.screen, &st.Headline)
+	say := func(format string, args ...any) { ui.PrintLine(a.screen, format, args...) }
+	if len(st.Profiles) > 0 && !st.ThisBoot {
+		say("! not applied since this boot: fettle tune --update applies it again")
 	}
-	tune.PrintSetAlone(a.screen, st.Asked, maxDrifted)
-	fmt.Fprintln(out, dynamicTuning(st.Dynamic))
-	if len(st.Live) > 0 {
-		fmt.Fprintf(out, "to undo: %s\n", tune.TransactionWords(st.Live))
-	}
-	if st.ExperimentUndo != "" {
-		fmt.Fprintf(out, "! %s: run %s, or fettle prove --resume last\n", experiment.LeftBehind, ui.Printable(st.ExperimentUndo))
-	}
-	if x := st.Experiment; x != nil && x.Restoring {
-		fmt.Fprintf(out, "! an experiment has ended, and its watchdog (process %d) is still undoing its change %s\n", x.PID, ui.Printable(x.Undo))
-	} else if x != nil {
-		fmt.Fprintf(out, "! an experiment is under way (process %d): it switches values\n", x.PID)
-	}
-	for _, t := range st.Trials {
-		if t.Experiment && st.Experiment == nil {
-			fmt.Fprintf(out, "! transaction %d is of an experiment that was killed together with its watchdog: fettle undo %d takes it back, as does the next fettle tune; or fettle prove --resume last\n", t.Tx, t.Tx)
-			continue
+	if st.Newer != nil && *st.Newer > 0 {
+		verb := "differ"
+		if *st.Newer == 1 {
+			verb = "differs"
 		}
-		if t.Experiment {
-			fmt.Fprintf(out, "! transaction %d is of that experiment, which takes it back\n", t.Tx)
-			continue
-		}
-		if t.Overdue {
-			fmt.Fprintf(out, "! transaction %d is overdue: its trial ended at %s, and nothing has taken it back yet; the next fettle tune or undo does, or the next boot where fettle's unit is enabled\n", t.Tx, t.Until.Local().Format("2006-01-02 15:04:05"))
-			continue
-		}
-		fmt.Fprintf(out, "! transaction %d is on trial until %s: fettle confirm keeps it\n", t.Tx, t.Until.Local().Format("15:04:05"))
+		say("! newer definition: %s %s; fettle diff --update shows them, fettle tune --update accepts them", internaltext.Count(*st.Newer, "value"), verb)
 	}
 	for i, c := range st.Drifted {
 		if i == maxDrifted {
-			fmt.Fprintf(out, "! %d more have drifted: fettle verify shows them\n", len(st.Drifted)-i)
+			say("! %d more have drifted: fettle verify shows them", len(st.Drifted)-i)
 			break
 		}
-		fmt.Fprintf(out, "! %s is %s, wanted %s: %s\n", tune.SettingWords(c.Setting), ui.Printable(c.Now.String()), ui.Printable(c.Want.String()), c.Why)
-	}
-	nothing := "matches nothing that the selection sets"
-	if len(st.Profiles) == 0 {
-		nothing = "matches nothing on this machine"
+		say("! %s is %s, wanted %s: %s", tune.SettingWords(c.Setting), c.Now, c.Want, c.Why)
 	}
 	for i, c := range st.Rejected {
 		if i == maxDrifted {
-			fmt.Fprintf(out, "! %d more were rejected: fettle verify shows them\n", len(st.Rejected)-i)
+			say("! %d more were rejected: fettle verify shows them", len(st.Rejected)-i)
 			break
 		}
 		place := tune.SettingWords(c.Setting)
 		if c.Setting.Kind == plugin.OptionKind {
 			place = plugin.ShowOption(c.Setting)
 		}
-		fmt.Fprintf(out, "! %s = %s was rejected: %s\n", place, ui.Printable(c.Want.String()), ui.Printable(c.Why))
+		say("! %s = %s was rejected: %s", place, c.Want, c.Why)
+	}
+	a.printExperiment(st)
+	for _, t := range st.Trials {
+		say("! %s", trialText(t, st.Experiment != nil))
+	}
+	nothing := "matches nothing that the selection sets"
+	if len(st.Profiles) == 0 {
+		nothing = "matches nothing on this machine"
 	}
 	for _, k := range st.KeepUnmatched {
-		fmt.Fprintf(out, "! %s: %s %s\n", k, k.Pattern, nothing)
+		say("! %s: %s %s", k, k.Pattern, nothing)
 	}
-	return nil
+	tune.PrintSetAlone(a.screen, st.Asked, maxDrifted)
+	say("%s", dynamicTuning(st.Dynamic))
+	if len(st.Live) > 0 {
+		say("to undo: %s", tune.TransactionWords(st.Live))
+	}
+	if len(st.Drifted) > 0 {
+		fmt.Fprintln(a.screen.Out, "\nto see every value:")
+		ui.PrintCommand(a.screen, a.next("verify"))
+	}
+}
+
+func (a *app) printExperiment(st *tune.Status) {
+	if st.ExperimentUndo != "" {
+		ui.PrintLine(a.screen, "! %s: run %s, or fettle prove --resume last", experiment.LeftBehind, st.ExperimentUndo)
+	}
+	if x := st.Experiment; x != nil && x.Restoring {
+		ui.PrintLine(a.screen, "! an experiment has ended, and its watchdog (process %d) is still undoing its change %s", x.PID, x.Undo)
+	} else if x != nil {
+		ui.PrintLine(a.screen, "! an experiment is under way (process %d): it switches values", x.PID)
+	}
+}
+
+// trialText describes a transaction on trial; running reports whether an experiment is in
+// progress.
+func trialText(t tune.Trial, running bool) string {
+	switch {
+	case t.Experiment && !running:
+		return fmt.Sprintf("transaction %d is of an experiment that was killed together with its watchdog: fettle undo %d takes it back, as does the next fettle tune; or fettle prove --resume last", t.Tx, t.Tx)
+	case t.Experiment:
+		return fmt.Sprintf("transaction %d is of that experiment, which takes it back", t.Tx)
+	case t.Overdue:
+		return fmt.Sprintf("transaction %d is overdue: its trial ended at %s, and nothing has taken it back yet; the next fettle tune or undo does, or the next boot where fettle's unit is enabled", t.Tx, t.Until.Local().Format(why.Stamp))
+	}
+	return fmt.Sprintf("transaction %d is on trial until %s: fettle confirm keeps it", t.Tx, t.Until.Local().Format("15:04:05"))
 }
 
 // dynamicTuning reports as text whether values follow the load, and which setting decides that.

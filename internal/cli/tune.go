@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -21,7 +20,8 @@ import (
 
 // TuneResult is the JSON form of fettle tune.
 type TuneResult struct {
-	Schema string `json:"schema"` // fettle/tune/v1
+	Schema   string      `json:"schema"` // fettle/tune/v1
+	Headline ui.Headline `json:"headline"`
 	*tune.Applied
 	// PostLoaded is the profile that is merged over the selected ones.
 	PostLoaded string  `json:"post_loaded,omitempty"`
@@ -160,11 +160,12 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if o.persist && (err == nil || ui.Code(err) == ui.Partial) {
 		err = errors.Join(err, a.persist(ctx, m))
 	}
-	doc.DurationS = time.Since(began).Seconds()
+	took := time.Since(began)
+	doc.DurationS, doc.Headline = took.Seconds(), res.Summarize(took)
 	if a.data() {
 		err = a.result(doc, err)
 	} else {
-		tune.PrintApplied(a.screen, res, time.Since(began))
+		tune.PrintApplied(a.screen, res, &doc.Headline)
 	}
 	a.sayUnread(res.Tx, res.Result)
 	return err
@@ -217,8 +218,9 @@ func watchTrialCommand(a *app) *cobra.Command {
 
 // ConfirmResult is the JSON form of fettle confirm.
 type ConfirmResult struct {
-	Schema       string `json:"schema"` // fettle/confirm/v1
-	Transactions []int  `json:"transactions"`
+	Schema       string      `json:"schema"` // fettle/confirm/v1
+	Headline     ui.Headline `json:"headline"`
+	Transactions []int       `json:"transactions"`
 }
 
 func confirmCommand(a *app) *cobra.Command {
@@ -233,12 +235,17 @@ func confirmCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			doc := ConfirmResult{Schema: "fettle/confirm/v1", Transactions: ids}
+			stay := " stay"
+			if len(ids) == 1 {
+				stay = " stays"
+			}
+			doc.Headline.Count("transactions", len(ids), "")
+			doc.Headline.Line("✓ %s%s", tune.TransactionWords(ids), stay)
 			if a.data() {
-				return a.result(ConfirmResult{"fettle/confirm/v1", ids}, nil)
+				return a.result(doc, nil)
 			}
-			for _, id := range ids {
-				fmt.Fprintf(a.screen.Out, "✓ transaction %d stays\n", id)
-			}
+			ui.PrintHeadline(a.screen, &doc.Headline)
 			return nil
 		},
 	}

@@ -15,7 +15,8 @@ import (
 
 // UndoResult is the JSON form of fettle undo.
 type UndoResult struct {
-	Schema string `json:"schema"` // fettle/undo/v1
+	Schema   string      `json:"schema"` // fettle/undo/v1
+	Headline ui.Headline `json:"headline"`
 	*tune.Undone
 }
 
@@ -67,11 +68,12 @@ func (a *app) undo(ctx context.Context, ids []int) error {
 	if u == nil {
 		return err
 	}
+	doc := UndoResult{"fettle/undo/v1", u.Summarize(), u}
 	switch {
 	case a.data():
-		err = a.result(UndoResult{"fettle/undo/v1", u}, err)
+		err = a.result(doc, err)
 	case u.Tx != 0:
-		tune.PrintUndone(a.screen, u)
+		tune.PrintUndone(a.screen, u, &doc.Headline)
 	}
 	a.sayUnread(u.Tx, u.Result)
 	return err

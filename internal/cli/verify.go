@@ -4,29 +4,33 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/engine/why"
+	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/ui"
 )
 
 func verifyCommand(a *app) *cobra.Command {
-	var all bool
+	var l tune.Listing
 	c := &cobra.Command{
 		Use: "verify [PROFILE...]", Short: "Check that every tuned value is still in force",
 		Long: `Reads every value of the selection again, and those that were set separately (tune --set,
 fix). The exit code is 3 unless each value is in force, or there is a reason why it is not:
 unsupported here, overridden by an administrator's file, kept, refused.`,
-		RunE: func(c *cobra.Command, args []string) error { return a.verify(c.Context(), args, all) },
+		RunE: func(c *cobra.Command, args []string) error { return a.verify(c.Context(), args, l) },
 	}
-	c.Flags().BoolVarP(&all, "all", "a", false, "also list values that do not change")
+	c.Flags().BoolVarP(&l.All, "all", "a", false, "also list values that do not change")
+	c.Flags().BoolVar(&l.Details, "details", false, "also list what does not apply here, and why")
 	return c
 }
 
-func (a *app) verify(ctx context.Context, names []string, all bool) error {
+func (a *app) verify(ctx context.Context, names []string, l tune.Listing) error {
 	m, err := a.machine(ctx)
 	if err != nil {
 		return err
@@ -50,9 +54,31 @@ func (a *app) verify(ctx context.Context, names []string, all bool) error {
 	if !v.Met {
 		err = ui.Exit(ui.GateNotMet, fmt.Errorf("not every value of %s is in force", cmp.Or(strings.Join(v.Profiles, " "), "those set one by one")))
 	}
+	v.Headline = v.Summarize()
 	if a.data() {
 		return a.result(v, err)
 	}
-	tune.PrintVerification(a.screen, v, all)
+	tune.PrintVerification(a.screen, v, l)
+	if i := slices.IndexFunc(v.Values, func(c tune.Checked) bool { return c.Verdict == plugin.Drifted }); i >= 0 {
+		a.printAfterDrift(v, v.Values[i].Setting, names)
+	}
 	return err
+}
+
+// printAfterDrift prints what to do about values that have drifted, of which s is the first.
+func (a *app) printAfterDrift(v *tune.Verification, s setting.Setting, names []string) {
+	write := []string{"tune", "--update"}
+	if len(names) > 0 {
+		write = append([]string{"tune"}, names...)
+	}
+	again := a.root == "" && len(v.Profiles) > 0
+	text := "to see what sets the first one"
+	if again {
+		text += ", and to write the values again"
+	}
+	fmt.Fprintf(a.screen.Out, "\n%s:\n", text)
+	ui.PrintCommand(a.screen, a.next("why", tune.SettingWords(s)))
+	if again {
+		ui.PrintCommand(a.screen, a.next(write...))
+	}
 }

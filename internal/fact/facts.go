@@ -2,6 +2,8 @@ package fact
 
 import (
 	"time"
+
+	"fettle.dev/fettle/internal/ui"
 )
 
 // Schema is the schema of Facts in JSON.
@@ -11,6 +13,8 @@ const Schema = "fettle/facts/v1"
 // kernel's format ("0-3,8").
 type Facts struct {
 	Schema string `json:"schema"`
+	// Headline is set by fettle facts.
+	Headline *ui.Headline `json:"headline,omitempty"`
 	// Time is the start of the collection: the machine's clock, or the recording time of an
 	// archive.
 	Time time.Time `json:"time"`

@@ -2,13 +2,17 @@ package fact
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 
 	"fettle.dev/fettle/internal/ui"
 )
 
 // PrintBrief prints the summary of the facts.
 func PrintBrief(s *ui.Screen, lines []Line) {
-	g := ui.Grid{}
+	g := ui.Grid{Columns: []ui.Column{{}, {Below: true}}}
 	for _, l := range lines {
 		g.Rows = append(g.Rows, []string{l.Label, l.Text})
 	}
@@ -17,9 +21,9 @@ func PrintBrief(s *ui.Screen, lines []Line) {
 
 // PrintSelection prints facts as a table.
 func PrintSelection(s *ui.Screen, f *Selection) {
-	g := ui.Grid{Columns: ui.Columns("fact", "value", "from")}
+	g := ui.Grid{Columns: []ui.Column{{Head: "fact"}, {Head: "value", Cut: true}, {Head: "from", Optional: true}}}
 	for _, it := range f.List() {
-		v := fmt.Sprint(it.Value)
+		v := valueText(it.Value)
 		switch {
 		case it.Unknown != "":
 			v = "unknown: " + it.Unknown
@@ -28,12 +32,26 @@ func PrintSelection(s *ui.Screen, f *Selection) {
 		case it.More != "":
 			v += ", and perhaps more: " + it.More
 		}
-		if len(v) > 100 {
-			v = v[:97] + "../report/..."
-		}
 		g.Rows = append(g.Rows, []string{it.Name, v, it.Source})
 	}
 	if len(g.Rows) > 0 {
 		g.Write(s)
 	}
+}
+
+// valueText formats the value of a fact.
+func valueText(v any) string {
+	switch v := v.(type) {
+	case []string:
+		return strings.Join(v, " ")
+	case map[string]string:
+		var pairs []string
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			pairs = append(pairs, strings.TrimSuffix(k+"="+v[k], "="))
+		}
+		return strings.Join(pairs, " ")
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return fmt.Sprint(v)
 }

@@ -112,8 +112,8 @@ func (s *Selection) branch(prefix string, v reflect.Value) (text []byte, any boo
 	v = v.Elem()
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
-		key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if key == "" || key == "-" {
+		key, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if key == "" || key == "-" || options == "omitempty" && v.Field(i).IsZero() {
 			continue
 		}
 		at, name := v.Field(i).Addr(), prefix+key

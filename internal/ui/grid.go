@@ -18,6 +18,9 @@ type Column struct {
 	Optional bool
 	// Wide columns are printed with --wide only.
 	Wide bool
+	// Below marks the last column as an explanation that is never cut: if the terminal is too
+	// narrow for the row, it stands on lines of its own below it.
+	Below bool
 	// Right aligns numbers.
 	Right bool
 }
@@ -62,6 +65,9 @@ func (g *Grid) Write(s *Screen) {
 	}
 	l := shown.layout(width)
 	if heads := l.grid.Heads(); slices.ContainsFunc(heads, func(h string) bool { return h != "" }) {
+		if l.below {
+			heads[len(heads)-1] = ""
+		}
 		fmt.Fprint(s.Out, l.row(heads, nil))
 	}
 	for i, row := range l.grid.Rows {

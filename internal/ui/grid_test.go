@@ -57,6 +57,55 @@ vm.dirty_ratio                  20
 	}
 }
 
+// The last column stands below its row, in full, where the row does not fit.
+func TestGridBelow(t *testing.T) {
+	g := Grid{
+		Columns: []Column{{Head: "setting"}, {Head: "verdict"}, {Head: "why", Below: true}},
+		Rows: [][]string{
+			{"vm.swappiness", "rejected", "the kernel takes 0 to 200"},
+			{"kernel.version", "rejected", "read-only"},
+			{"/sys/kernel/mm/transparent_hugepage/defrag", "refused", "a file of the administrator sets it"},
+			{"vm.dirty_ratio", "ok", ""},
+		},
+	}
+	for width, want := range map[int]string{
+		0: `
+setting                                     verdict   why
+vm.swappiness                               rejected  the kernel takes 0 to 200
+kernel.version                              rejected  read-only
+/sys/kernel/mm/transparent_hugepage/defrag  refused   a file of the administrator sets it
+vm.dirty_ratio                              ok
+`,
+		36: `
+setting                     verdict
+vm.swappiness               rejected
+    the kernel takes 0 to 200
+kernel.version              rejected
+    read-only
+/sys/kernel/mm/transparent_hugepage/defrag
+                            refused
+    a file of the administrator sets
+    it
+vm.dirty_ratio              ok
+`,
+		66: `
+setting                                     verdict
+vm.swappiness                               rejected
+    the kernel takes 0 to 200
+kernel.version                              rejected  read-only
+/sys/kernel/mm/transparent_hugepage/defrag  refused
+    a file of the administrator sets it
+vm.dirty_ratio                              ok
+`,
+	} {
+		var out strings.Builder
+		g.Write(&Screen{Out: &out, Format: Table, Width: width})
+		if got := "\n" + out.String(); got != want {
+			t.Errorf("width %d: got%s\nwant%s", width, got, want)
+		}
+	}
+}
+
 // Whatever the width, no line exceeds it but a single word, and only explanations are cut.
 func TestGridFitsTheTerminal(t *testing.T) {
 	g := Grid{Columns: []Column{{}, {Head: "profile"}, {Head: "summary"}, {Head: "from"}}, Rows: [][]string{

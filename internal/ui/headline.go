@@ -21,6 +21,9 @@ type Headline struct {
 // Line appends a line.
 func (h *Headline) Line(format string, args ...any) {
 	h.Lines = append(h.Lines, Line(fmt.Sprintf(format, args...)))
+	if h.Figures == nil {
+		h.Figures = map[string]float64{}
+	}
 }
 
 // Count records a count and returns it with its noun: "1 problem", "12,000 requests". A noun
@@ -81,15 +84,20 @@ func Digits(v float64) string {
 // PrintHeadline prints the lines, on a terminal broken between words.
 func PrintHeadline(s *Screen, h *Headline) {
 	for i, line := range h.Lines {
-		switch {
-		case s.Format == Markdown && i > 0:
-			fmt.Fprintf(s.Out, "\n%s\n", line)
-		case s.Width > 0 && !s.Wide:
-			fmt.Fprintln(s.Out, Wrap(line, s.Width))
-		default:
-			fmt.Fprintln(s.Out, line)
+		if s.Format == Markdown && i > 0 {
+			fmt.Fprintln(s.Out)
 		}
+		PrintLine(s, "%s", line)
 	}
+}
+
+// PrintLine prints a sentence, on a terminal broken between words.
+func PrintLine(s *Screen, format string, args ...any) {
+	line := Line(fmt.Sprintf(format, args...))
+	if s.Width > 0 && !s.Wide && s.Format != Markdown {
+		line = Wrap(line, s.Width)
+	}
+	fmt.Fprintln(s.Out, line)
 }
 
 // PrintCommand prints a command on a line of its own, whole, so that it can be copied.

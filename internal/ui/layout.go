@@ -19,7 +19,8 @@ type layout struct {
 	grid   shownGrid
 	from   []int // number of each column in the original grid
 	widths []int
-	width  int // of the terminal, 0 if unlimited
+	width  int  // of the terminal, 0 if unlimited
+	below  bool // the last column stands below its row where it does not fit
 }
 
 // layout chooses columns and widths for a terminal: explanations are narrowed first, then
@@ -29,6 +30,9 @@ func (g shownGrid) layout(width int) layout {
 		l := layout{grid: g, from: g.from, widths: g.naturalWidths(), width: width}
 		if width == 0 {
 			return l
+		}
+		if n := len(g.Columns); n > 0 && g.Columns[n-1].Below && l.total() > width {
+			l.below = true
 		}
 		fits := l.shrink(func(c Column) bool { return c.Cut }, leastCut)
 		last := -1
@@ -63,13 +67,9 @@ func (g *shownGrid) naturalWidths() []int {
 // shrink narrows the widest of the chosen columns, again and again, until the row fits the
 // terminal. It reports whether it fits.
 func (l *layout) shrink(chosen func(Column) bool, least int) bool {
-	total := -columnGap
-	for _, w := range l.widths {
-		total += w + columnGap
-	}
-	for ; total > l.width; total-- {
+	for total := l.total(); total > l.width; total-- {
 		widest := -1
-		for i, w := range l.widths {
+		for i, w := range l.sideBySide() {
 			if chosen(l.grid.Columns[i]) && w > max(least, displayWidth(l.grid.Columns[i].Head)) && (widest < 0 || w > l.widths[widest]) {
 				widest = i
 			}
@@ -80,6 +80,23 @@ func (l *layout) shrink(chosen func(Column) bool, least int) bool {
 		l.widths[widest]--
 	}
 	return true
+}
+
+// sideBySide returns the widths of the columns that stand next to each other.
+func (l *layout) sideBySide() []int {
+	if l.below {
+		return l.widths[:len(l.widths)-1]
+	}
+	return l.widths
+}
+
+// total returns the width of a row.
+func (l *layout) total() int {
+	total := -columnGap
+	for _, w := range l.sideBySide() {
+		total += w + columnGap
+	}
+	return total
 }
 
 // row returns a row with its line ends. A cell that is wider than its column is broken between
@@ -96,6 +113,13 @@ func (l *layout) row(cells []string, paint func(col int, cell string) string) st
 	}
 	for i, cell := range cells[:last+1] {
 		c, w := l.grid.Columns[i], l.widths[i]
+		if l.below && c.Below && (start+displayWidth(cell) > l.width || out.at > start-columnGap) {
+			for _, part := range strings.Split(Wrap(cell, l.width-indent), "\n") {
+				out.end()
+				out.put(indent, displayWidth(part), paint(i, part))
+			}
+			continue
+		}
 		if l.width > 0 && c.Cut {
 			cell = shorten(cell, w)
 		}

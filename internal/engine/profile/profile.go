@@ -2,7 +2,9 @@ package profile
 
 import (
 	"fmt"
+	"path"
 	"sort"
+	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/ui"
@@ -249,6 +251,22 @@ type Warning struct {
 
 func (w Warning) String() string { return w.Pos.String() + ": " + w.Text }
 
+// Headline summarizes a profile: its name, summary, options and files. leftOut names guidance
+// that it does not follow.
+func (p *Profile) Headline(leftOut []string) (h ui.Headline) {
+	options := 0
+	for _, u := range p.Units {
+		options += len(u.Options)
+	}
+	h.Line("%s: %s", p.Name(), p.Summary)
+	line := h.Count("options", options, "option") + " from " + h.Count("files", len(p.Sources), "file")
+	if len(leftOut) > 0 {
+		line += fmt.Sprintf(", %s left out: %s (--details)", h.Count("left_out", len(leftOut), ""), strings.Join(leftOut, ", "))
+	}
+	h.Line("%s", line)
+	return h
+}
+
 // Print prints a merged profile, each option with its position.
 func Print(s *ui.Screen, p *Profile) {
 	for _, u := range p.Units {
@@ -274,24 +292,52 @@ func Print(s *ui.Screen, p *Profile) {
 			if len(o.Deferred) > 0 {
 				v = "known when applied: " + o.Deferred[0].Text
 			}
-			g.Rows = append(g.Rows, []string{"  " + o.Name, v, o.Pos.String()})
+			pos := o.Pos.String()
+			if s.Width > 0 && !s.Wide { // the files are listed below
+				pos = o.Pos.short()
+			}
+			g.Rows = append(g.Rows, []string{"  " + o.Name, v, pos})
 		}
 		if len(g.Rows) > 0 {
 			g.Write(s)
 		}
 	}
+	if s.Width > 0 && !s.Wide {
+		ui.Heading(s, "from")
+		for _, src := range p.Sources {
+			fmt.Fprintf(s.Out, "  %s\n", ui.Printable(src.Path))
+		}
+	}
+}
+
+// short returns the profile and line of a position in a profile, or the whole position.
+func (p Pos) short() string {
+	if path.Base(p.File) != "tuned.conf" {
+		return p.String()
+	}
+	return path.Base(path.Dir(p.File)) + ":" + strconv.Itoa(p.Line)
+}
+
+// Headline names the recommended profile, and counts the conditions that are not known here.
+func (r Recommendation) Headline() (h ui.Headline) {
+	line := "recommended: " + r.Profile
+	if len(r.Unknown) > 0 {
+		line += "; not determined: " + h.Count("unknown", len(r.Unknown), "condition")
+	}
+	h.Line("%s", line)
+	return h
 }
 
 // PrintRecommendation prints a recommendation with its reasons.
-func PrintRecommendation(s *ui.Screen, r Recommendation) {
-	fmt.Fprintln(s.Out, r.Profile)
+func PrintRecommendation(s *ui.Screen, r Recommendation, h *ui.Headline) {
+	ui.PrintHeadline(s, h)
 	for _, c := range r.Why {
-		fmt.Fprintf(s.Out, "  because %s\n", ui.Printable(c.String()))
+		ui.PrintLine(s, "  because %s", c)
 	}
 	if r.Pos.File != "" {
-		fmt.Fprintf(s.Out, "  by %s\n", r.Pos)
+		ui.PrintLine(s, "  by %s", r.Pos)
 	}
 	for _, c := range r.Unknown {
-		fmt.Fprintf(s.Out, "  not known here: %s\n", ui.Printable(c.String()))
+		ui.PrintLine(s, "  not known here: %s", c)
 	}
 }

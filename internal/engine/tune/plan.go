@@ -14,17 +14,20 @@ import (
 	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // Plan is an ordered list of changes to the present values of a machine. `fettle diff --output
 // json` prints it, `fettle tune --plan FILE` applies it.
 type Plan struct {
-	Schema   string    `json:"schema"` // fettle/plan/v1
-	Created  time.Time `json:"created"`
-	By       string    `json:"by,omitempty"` // who saved the plan
-	Machine  string    `json:"machine"`
-	BootID   string    `json:"boot_id,omitempty"`
-	Profiles []string  `json:"profiles,omitempty"`
+	Schema string `json:"schema"` // fettle/plan/v1
+	// Headline is set by fettle diff and fix.
+	Headline ui.Headline `json:"headline,omitzero"`
+	Created  time.Time   `json:"created"`
+	By       string      `json:"by,omitempty"` // who saved the plan
+	Machine  string      `json:"machine"`
+	BootID   string      `json:"boot_id,omitempty"`
+	Profiles []string    `json:"profiles,omitempty"`
 	// Generation is the journal's generation at the time of planning.
 	Generation int64 `json:"generation"`
 	// Sources are the files of the profiles.

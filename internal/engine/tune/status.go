@@ -8,14 +8,16 @@ import (
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // Status describes what is in force on a machine, with warnings.
 type Status struct {
-	Schema   string   `json:"schema"` // fettle/status/v1
-	Machine  string   `json:"machine"`
-	Profiles []string `json:"profiles"` // empty: no selection
-	Mode     string   `json:"mode,omitempty"`
+	Schema   string      `json:"schema"` // fettle/status/v1
+	Headline ui.Headline `json:"headline"`
+	Machine  string      `json:"machine"`
+	Profiles []string    `json:"profiles"` // empty: no selection
+	Mode     string      `json:"mode,omitempty"`
 	// PostLoaded is the profile that is merged over those selected.
 	PostLoaded string     `json:"post_loaded,omitempty"`
 	Since      *time.Time `json:"since,omitempty"`

@@ -2,12 +2,12 @@ package tune
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -45,12 +45,11 @@ func value(v setting.Value) string {
 		return "-"
 	case v.Text == "":
 		return `""`
-	case strings.Contains(v.Text, "\n") || len(v.Text) > 48:
+	case !utf8.ValidString(v.Text):
+		return fmt.Sprintf("(%d bytes)", len(v.Text))
+	case strings.Contains(v.Text, "\n"): // a file
 		if first, _, _ := strings.Cut(v.Text, "\n"); len(first) <= 40 && first != "" {
 			return fmt.Sprintf("%s … (%d lines)", first, strings.Count(strings.TrimSuffix(v.Text, "\n"), "\n")+1)
-		}
-		if !strings.Contains(v.Text, "\n") && utf8.ValidString(v.Text) {
-			return string([]rune(v.Text)[:min(45, utf8.RuneCountInString(v.Text))]) + "…"
 		}
 		return fmt.Sprintf("(%d bytes)", len(v.Text))
 	}
@@ -113,30 +112,54 @@ func familyName(f []Step) string {
 	return fmt.Sprintf("%s and %d more", name(f[0]), len(f)-1)
 }
 
-// PrintPlan prints what a plan would write, and what it would not write and why. all also
-// prints the settings that have their value already, and each device separately.
-func PrintPlan(s *ui.Screen, p *Plan, all bool) {
-	g := ui.Grid{Columns: ui.Columns("setting", "now", "", "wanted", "from")}
+// Listing selects the rows that are printed in addition to those that need attention.
+type Listing struct {
+	All     bool // values that are as wanted, and each device separately
+	Details bool // settings that do not apply to this machine, and why
+}
+
+// PrintPlan prints what a plan would write, and what it would not write and why. Settings that
+// do not apply to this machine are only counted, in the headline.
+func PrintPlan(s *ui.Screen, p *Plan, l Listing) {
 	var changes, others []Step
-	same := 0
 	for _, st := range p.Steps {
-		switch st.Action {
-		case None:
-			if st.With != nil {
-				break
-			}
+		switch {
+		case st.Action == None && st.With == nil:
 			others = append(others, st)
-			continue
-		case Same:
-			if same++; !all {
-				continue
-			}
+		case st.Action != Same || l.All:
+			changes = append(changes, st)
 		}
-		changes = append(changes, st)
 	}
-	for _, f := range families(changes, all) {
+	ui.PrintHeadline(s, &p.Headline)
+	if groups := families(changes, l.All); len(groups) > 0 {
+		fmt.Fprintln(s.Out)
+		changeGrid(s, groups).Write(s)
+	}
+	writeOthers(s, "not written", others, l)
+	if len(p.Activations())+len(p.Skipped) > 0 {
+		fmt.Fprintln(s.Out)
+	}
+	for _, a := range p.Activations() {
+		ui.PrintLine(s, "· then: %s", a)
+	}
+	for _, sk := range p.Skipped {
+		ui.PrintLine(s, "· %s", sk.Why)
+	}
+}
+
+// changeGrid returns a row for each group of steps: the value now and the value that is wanted.
+func changeGrid(s *ui.Screen, groups [][]Step) *ui.Grid {
+	const most = 12 // columns to which the values before the arrows are aligned
+	g := &ui.Grid{Columns: ui.Columns("setting", "now → wanted", "from")}
+	wide := 0
+	for _, f := range groups {
+		if n := utf8.RuneCountInString(value(f[0].Before)); n <= most {
+			wide = max(wide, n)
+		}
+	}
+	for _, f := range groups {
 		st := f[0]
-		arrow, note := "→", from(st.Reason)
+		arrow, note := "→", from(s, st.Reason)
 		switch {
 		case st.Action == Same:
 			arrow = "="
@@ -151,36 +174,33 @@ func PrintPlan(s *ui.Screen, p *Plan, all bool) {
 		if st.Action != Same {
 			now, wanted = unlike(st.Before, st.Want)
 		}
-		g.Rows = append(g.Rows, []string{familyName(f), now, arrow, wanted, note})
+		g.Rows = append(g.Rows, []string{familyName(f), fmt.Sprintf("%*s %s %s", wide, now, arrow, wanted), note})
 	}
-	if len(g.Rows) > 0 {
-		g.Write(s)
-	}
-	writeOthers(s, "not written", others, all)
-	least := ""
-	if p.Partial() {
-		least = "at least "
-	}
-	fmt.Fprintf(s.Out, "\n%s%s would be written, %d already as wanted, %d not written\n", least, text.Count(p.Writes(), "value"), same, len(others))
-	for _, a := range p.Activations() {
-		fmt.Fprintf(s.Out, "· then: %s\n", a)
-	}
-	for _, sk := range p.Skipped {
-		fmt.Fprintf(s.Out, "· %s\n", sk.Why)
-	}
+	return g
 }
 
 // writeOthers prints the steps that were not written, or need attention, and why; head is
-// the title of their column.
-func writeOthers(s *ui.Screen, head string, steps []Step, all bool) {
+// the title of their column. Steps that do not apply to this machine come last, and only with
+// details.
+func writeOthers(s *ui.Screen, head string, steps []Step, l Listing) {
+	steps = slices.Clone(steps)
+	if !l.Details {
+		steps = slices.DeleteFunc(steps, func(st Step) bool { return st.Verdict == plugin.Unsupported })
+	}
 	if len(steps) == 0 {
 		return
 	}
-	grid := ui.Grid{Columns: ui.Columns(head, "verdict", "why", "from")}
-	groups := families(steps, all)
+	slices.SortStableFunc(steps, func(a, b Step) int {
+		if rank(a.Verdict) != rank(b.Verdict) || a.Verdict != plugin.Unsupported {
+			return rank(a.Verdict) - rank(b.Verdict)
+		}
+		return strings.Compare(a.Why, b.Why)
+	})
+	grid := ui.Grid{Columns: []ui.Column{{Head: head}, {Head: "verdict"}, {Head: "from"}, {Head: "why", Below: true}}}
+	groups := families(steps, l.All)
 	for _, f := range groups {
 		st := f[0]
-		grid.Rows = append(grid.Rows, []string{familyName(f), sign(st.Verdict) + " " + string(st.Verdict), st.Why, from(st.Reason)})
+		grid.Rows = append(grid.Rows, []string{familyName(f), sign(st.Verdict) + " " + string(st.Verdict), from(s, st.Reason), st.Why})
 	}
 	grid.Color = func(r, c int) string {
 		if c == 1 {
@@ -192,14 +212,18 @@ func writeOthers(s *ui.Screen, head string, steps []Step, all bool) {
 	grid.Write(s)
 }
 
-// from formats a reason for a cell: for a file the last two parts of its path and the line.
-func from(r setting.Reason) string {
+// from formats a reason for a cell: for a file the last two parts of its path and the line, on
+// a terminal the profile and the line.
+func from(s *ui.Screen, r setting.Reason) string {
 	f := r.String()
-	if r.File == "" {
+	if r.File == "" || s.Wide {
 		return f
 	}
 	if parts := strings.Split(f, "/"); len(parts) > 2 {
 		f = strings.Join(parts[len(parts)-2:], "/")
+	}
+	if s.Width > 0 {
+		f = strings.Replace(f, "/tuned.conf:", ":", 1)
 	}
 	return f
 }
@@ -208,13 +232,13 @@ func from(r setting.Reason) string {
 func PrintSetAlone(s *ui.Screen, all []Checked, most int) {
 	for i, c := range all {
 		if i == most {
-			fmt.Fprintf(s.Out, "%d more were set one by one: fettle verify --all shows them\n", len(all)-i)
+			ui.PrintLine(s, "%d more were set one by one: fettle verify --all shows them", len(all)-i)
 			return
 		}
 		mark, rest := "", ""
 		if c.Verdict != plugin.OK {
-			mark, rest = "! ", fmt.Sprintf(": %s, %s", c.Verdict, ui.Printable(c.Why))
+			mark, rest = "! ", fmt.Sprintf(": %s, %s", c.Verdict, c.Why)
 		}
-		fmt.Fprintf(s.Out, "%sset by itself: %s = %s%s\n", mark, ui.Printable(SettingWords(c.Setting)), ui.Printable(value(c.Want)), rest)
+		ui.PrintLine(s, "%sset by itself: %s = %s%s", mark, SettingWords(c.Setting), value(c.Want), rest)
 	}
 }

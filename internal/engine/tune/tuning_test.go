@@ -18,7 +18,7 @@ func TestFrom(t *testing.T) {
 		{setting.Reason{Text: "/sys/kernel/mm/ksm/run=1"}, "/sys/kernel/mm/ksm/run=1"},
 		{setting.Reason{Text: "--persist"}, "--persist"},
 	} {
-		if got := from(tt.reason); got != tt.want {
+		if got := from(&ui.Screen{}, tt.reason); got != tt.want {
 			t.Errorf("%+v: got %s, want %s", tt.reason, got, tt.want)
 		}
 	}
@@ -29,11 +29,13 @@ func TestFrom(t *testing.T) {
 func TestUndoneKept(t *testing.T) {
 	sysctl := func(name string) setting.Setting { return setting.Setting{Kind: "sysctl", Name: name} }
 	var out strings.Builder
-	PrintUndone(&ui.Screen{Out: &out, Format: ui.Table}, &Undone{Undoes: []int{1}, Result: journal.ResultDone, Values: []UndoneValue{
+	u := &Undone{Undoes: []int{1}, Result: journal.ResultDone, Values: []UndoneValue{
 		{Setting: sysctl("vm.dirty_ratio"), Found: setting.Text("30"), To: setting.Text("20"), State: journal.KeptNow, Why: "somebody has changed it since"},
 		{Setting: sysctl("vm.dirty_bytes"), Found: setting.Text("0"), To: setting.Text("0"), State: journal.KeptNow, Why: "belongs to sysctl:vm.dirty_ratio"},
 		{Setting: setting.Setting{Kind: "file", Name: "/etc/x"}, Found: setting.Text("# a\none\n"), To: setting.Text("# a\ntwo\n"), State: journal.KeptNow, Why: "somebody has changed it since"},
-	}})
+	}}
+	h := u.Summarize()
+	PrintUndone(&ui.Screen{Out: &out, Format: ui.Table}, u, &h)
 	got := out.String()
 	for _, want := range []string{"vm.dirty_ratio  30 ", "# a … (2 lines), not the same  # a … (2 lines)", "2 kept (changed by another program)"} {
 		if !strings.Contains(got, want) {

@@ -10,14 +10,16 @@ import (
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // Verification is a verdict for every value of the selection in force.
 type Verification struct {
-	Schema   string    `json:"schema"` // fettle/verify/v1
-	Profiles []string  `json:"profiles"`
-	Machine  string    `json:"machine"`
-	Values   []Checked `json:"values"`
+	Schema   string      `json:"schema"` // fettle/verify/v1
+	Headline ui.Headline `json:"headline"`
+	Profiles []string    `json:"profiles"`
+	Machine  string      `json:"machine"`
+	Values   []Checked   `json:"values"`
 	// Counts is the number of values with each verdict.
 	Counts   map[plugin.Verdict]int `json:"counts"`
 	Met      bool                   `json:"met"` // every value is as it should be

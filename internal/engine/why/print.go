@@ -3,6 +3,7 @@ package why
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/engine/override"
@@ -10,15 +11,44 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Print prints an explanation.
-func Print(s *ui.Screen, w *Why) {
-	out := s.Out
+// summarize returns the headline: the value, and what sets it.
+func (w *Why) summarize() (h ui.Headline) {
 	now := w.Now.String()
 	if first, rest, more := strings.Cut(now, "\n"); more && rest != "" && isFile(w.Setting) {
 		now = fmt.Sprintf("%s … (%d lines)", first, strings.Count(strings.TrimSuffix(now, "\n"), "\n")+1)
 	}
-	fmt.Fprintf(out, "%s = %s\n", w.Setting, ui.Printable(now))
-	g := ui.Grid{Columns: ui.Columns("who", "wants", "where", "")}
+	h.Line("%s = %s", w.Setting, now)
+	var parts []string
+	if last, certain := override.Winner(w.Claims); certain {
+		parts = append(parts, fmt.Sprintf("set by %s, %s (%s)", h.Count("lines", len(w.Claims), "line"), last.Place(), w.who(last)))
+		if len(w.Claims) > 1 {
+			parts[0] = fmt.Sprintf("set by %s, the last one is %s (%s)", h.Count("lines", len(w.Claims), "line"), last.Place(), w.who(last))
+		}
+	}
+	if n := len(w.Changes); n > 0 {
+		tx := w.Changes[n-1].Tx
+		parts = append(parts, "changed by fettle in transaction "+h.Value("transaction", float64(tx), strconv.Itoa(tx)))
+	}
+	if len(parts) > 0 {
+		h.Line("%s", strings.Join(parts, "; "))
+		return h
+	}
+	switch {
+	case len(w.Claims)+len(w.Coupled)+len(w.Within) > 0 || w.Wanted != nil || w.Kept != nil:
+	case slices.ContainsFunc(w.Tuners, func(t Tuner) bool { return t.Effect == tunerMay }):
+		h.Line("no profile or file that could be read sets it")
+	case len(w.Unread)+len(w.NotRecorded) > 0:
+		h.Line("no profile or file is known to set it, but not everything could be read")
+	default:
+		h.Line("no profile or file sets it, and no change of fettle's")
+	}
+	return h
+}
+
+// Print prints an explanation.
+func Print(s *ui.Screen, w *Why) {
+	ui.PrintHeadline(s, &w.Headline)
+	g := ui.Grid{Columns: []ui.Column{{Head: "who"}, {Head: "wants"}, {Head: "where"}, {Head: "note", Below: true}}}
 	for i, c := range w.Claims {
 		note := claimNote(c)
 		if i == len(w.Claims)-1 && c.Certain() {
@@ -40,30 +70,23 @@ func Print(s *ui.Screen, w *Why) {
 		g.Rows = append(g.Rows, []string{w.who(c.Claim), tune.SettingWords(c.Setting) + " = " + claimWants(c.Claim), c.Place(), note})
 	}
 	w.ownRows(&g)
-	known := !w.tunersUnknown
-	may := slices.ContainsFunc(w.Tuners, func(t Tuner) bool { return t.Effect == tunerMay })
-	switch {
-	case len(g.Rows) > 0:
+	if len(g.Rows) > 0 {
+		fmt.Fprintln(s.Out)
 		g.Write(s)
-	case may:
-		fmt.Fprintln(out, "no profile or file that could be read sets it")
-	case len(w.Unread)+len(w.NotRecorded) > 0:
-		fmt.Fprintln(out, "no profile or file is known to set it, but not everything could be read")
-	default:
-		fmt.Fprintln(out, "no profile or file sets it, and no change of fettle's")
+		fmt.Fprintln(s.Out)
 	}
 	for _, text := range w.Explained {
-		fmt.Fprintln(out, ui.Printable(text))
+		ui.PrintLine(s, "%s", text)
 	}
 	if n := len(w.NotRecorded); n > 0 {
-		fmt.Fprintln(out, "not recorded in this copy: "+ui.Printable(someOf(w.NotRecorded, 3)))
+		ui.PrintLine(s, "not recorded in this copy: %s", someOf(w.NotRecorded, 3))
 	}
 	for _, t := range w.Tuners {
 		if t.Effect != tunerNo || t.Unit == tune.TuneDUnit {
-			fmt.Fprintln(out, ui.Printable(t.describe(known)))
+			ui.PrintLine(s, "%s", t.describe(!w.tunersUnknown))
 		}
 	}
-	w.Writer.print(out, w.Now)
+	w.Writer.print(s, w.Now)
 }
 
 // someOf lists the first few, and the number of the others.
@@ -107,6 +130,14 @@ func claimNote(c override.Claim) string {
 	return ""
 }
 
+// verdictNote returns a verdict with its reason.
+func verdictNote(c tune.Checked) string {
+	if c.Why == "" {
+		return string(c.Verdict)
+	}
+	return string(c.Verdict) + ": " + c.Why
+}
+
 // ownRows adds fettle's changes, selection and keep.d.
 func (w *Why) ownRows(g *ui.Grid) {
 	for _, c := range w.Changes {
@@ -124,10 +155,10 @@ func (w *Why) ownRows(g *ui.Grid) {
 		g.Rows = append(g.Rows, []string{fmt.Sprintf("fettle, transaction %d", c.Tx), wants, c.From, note})
 	}
 	if w.Wanted != nil {
-		g.Rows = append(g.Rows, []string{"the selection in force", w.Wanted.Want.String(), w.Wanted.Reason.String(), string(w.Wanted.Verdict) + " " + w.Wanted.Why})
+		g.Rows = append(g.Rows, []string{"the selection in force", w.Wanted.Want.String(), w.Wanted.Reason.String(), verdictNote(*w.Wanted)})
 	}
 	for _, c := range w.Within {
-		g.Rows = append(g.Rows, []string{"the selection in force", c.Setting.String() + " = " + c.Want.String(), c.Reason.String(), string(c.Verdict) + " " + c.Why})
+		g.Rows = append(g.Rows, []string{"the selection in force", c.Setting.String() + " = " + c.Want.String(), c.Reason.String(), verdictNote(c)})
 	}
 	if w.Kept != nil {
 		why := w.Kept.Reason

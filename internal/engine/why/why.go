@@ -21,9 +21,10 @@ import (
 
 // Why is the JSON form of fettle why.
 type Why struct {
-	Schema  string          `json:"schema"` // fettle/why/v1
-	Setting setting.Setting `json:"setting"`
-	Now     setting.Value   `json:"now"`
+	Schema   string          `json:"schema"` // fettle/why/v1
+	Headline ui.Headline     `json:"headline"`
+	Setting  setting.Setting `json:"setting"`
+	Now      setting.Value   `json:"now"`
 	// Claims lists what others set, in the order in which it takes effect: the last one wins.
 	Claims []override.Claim `json:"claims"`
 	// Coupled lists claims on other settings whose writes change this one too.
@@ -151,6 +152,7 @@ func Explain(ctx context.Context, m *tune.Machine, s setting.Setting) (w Why, mi
 	}
 	w.Writer = lastWriter(ctx, m, id, w.Now, state)
 	w.partial = len(unread)+len(w.NotRecorded) > 0
+	w.Headline = w.summarize()
 	return w, missing, nil
 }
 

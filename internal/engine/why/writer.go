@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -153,7 +152,7 @@ func ownWrite(m *tune.Machine, id setting.Setting, s *journal.State) *Own {
 }
 
 // print prints the last writer.
-func (w *Writer) print(out io.Writer, now setting.Value) {
+func (w *Writer) print(s *ui.Screen, now setting.Value) {
 	l := w.LastWriter
 	var own string
 	if w.Own != nil {
@@ -161,30 +160,30 @@ func (w *Writer) print(out io.Writer, now setting.Value) {
 	}
 	switch {
 	case l != nil && w.Own != nil && w.Own.Time.After(l.Time):
-		fmt.Fprintf(out, "last writer: %s; before it %s\n", own, w.describe())
+		ui.PrintLine(s, "last writer: %s; before it %s", own, w.describe())
 	case l != nil:
-		fmt.Fprintf(out, "last writer: %s\n", w.describe())
+		ui.PrintLine(s, "last writer: %s", w.describe())
 	case w.Own != nil && w.WatchedSince != nil:
-		fmt.Fprintf(out, "last writer: %s; by others %s\n", own, w.LastWriterUnknown)
+		ui.PrintLine(s, "last writer: %s; by others %s", own, w.LastWriterUnknown)
 	case w.WatchedSince != nil:
-		fmt.Fprintf(out, "last writer: %s\n", w.LastWriterUnknown)
+		ui.PrintLine(s, "last writer: %s", w.LastWriterUnknown)
 	default:
-		fmt.Fprintf(out, "last writer: not known: %s\n", w.LastWriterUnknown)
+		ui.PrintLine(s, "last writer: not known: %s", w.LastWriterUnknown)
 	}
 	if c := w.LastChange; c != nil {
-		fmt.Fprintf(out, "last change: %s, %s, from %s to %s\n", ui.Printable(c.By()), clock(c.Time), ui.Printable(c.Old), ui.Printable(c.New))
+		ui.PrintLine(s, "last change: %s, %s, from %s to %s", c.By(), clock(c.Time), c.Old, c.New)
 	}
 	switch {
 	case w.WatchedSince == nil || l == nil:
 	case !w.Watching:
-		fmt.Fprintln(out, "fettle's daemon does not watch any more: later writers are not known")
+		ui.PrintLine(s, "fettle's daemon does not watch any more: later writers are not known")
 	case w.WatchedSince.After(l.Time):
-		fmt.Fprintf(out, "fettle's daemon watches since %s; who wrote between that and the last writer is not known\n", clock(*w.WatchedSince))
+		ui.PrintLine(s, "fettle's daemon watches since %s; who wrote between that and the last writer is not known", clock(*w.WatchedSince))
 	default:
-		fmt.Fprintf(out, "no other program has written it since: fettle's daemon watches since %s\n", clock(*w.WatchedSince))
+		ui.PrintLine(s, "no other program has written it since: fettle's daemon watches since %s", clock(*w.WatchedSince))
 	}
 	if w.Unseen != nil && w.Watching && w.Through == nil {
-		fmt.Fprintf(out, "it read %s then and reads %s now: the kernel has changed it, or it was written through another mount of proc or sysfs\n", ui.Printable(w.Unseen.String()), ui.Printable(now.String()))
+		ui.PrintLine(s, "it read %s then and reads %s now: the kernel has changed it, or it was written through another mount of proc or sysfs", w.Unseen.String(), now.String())
 	}
 }
 

@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/ui"
+)
+
+// headlineVerbs are the verbs about tuning that work on a copy of a machine. Those whose rows
+// may be folded print at most 40 lines.
+var headlineVerbs = []struct {
+	call   string
+	folded bool
+}{
+	{"facts", true},
+	{"recommend", true},
+	{"list", true},
+	{"show virtual-guest", true},
+	{"diff throughput-performance", false},
+	{"diff virtual-guest", false},
+	{"diff openshift-control-plane", false},
+	{"verify latency-performance", false},
+	{"why vm.swappiness", false},
+	{"why vm.dirty_ratio", false},
+	{"schedule list", true},
+}
+
+// On every recorded machine the first lines are the headline that the JSON output has, with the
+// figures of these lines; on a terminal of 80 columns no line is longer but a path or command
+// that stands alone.
+func TestHeadlinesOfTuning(t *testing.T) {
+	machines, err := filepath.Glob("../../testdata/hosts/*.txt")
+	if err != nil || len(machines) < 15 {
+		t.Fatalf("%d machines, %v", len(machines), err)
+	}
+	for _, machine := range machines {
+		t.Run(strings.TrimSuffix(filepath.Base(machine), ".txt"), func(t *testing.T) {
+			t.Parallel()
+			for _, v := range headlineVerbs {
+				args := append([]string{"--root", machine, "--state-dir", filepath.Join(t.TempDir(), "state")}, strings.Fields(v.call)...)
+				h, ok := headlineOf(t, args)
+				if !ok {
+					continue
+				}
+				var pipe strings.Builder
+				Main("test", args, &pipe, io.Discard)
+				if !strings.HasPrefix(pipe.String(), strings.Join(h.Lines, "\n")+"\n") {
+					t.Errorf("%s: the output begins with %q, the headline is %q", v.call, firstLines(pipe.String(), len(h.Lines)), h.Lines)
+				}
+				checkFigures(t, v.call, h)
+				terminal := onTerminal(t, args, 80)
+				checkLines(t, v.call, terminal, v.folded)
+				if got, want := joined(terminal), joined(strings.Join(h.Lines, "\n")); !strings.HasPrefix(got, want) {
+					t.Errorf("%s: on a terminal the output begins with %q, the headline is %q", v.call, got[:min(len(got), len(want))], want)
+				}
+			}
+		})
+	}
+}
+
+// headlineOf returns the headline of the JSON output; ok is false for the reason of a setting
+// that the machine does not have.
+func headlineOf(t *testing.T, args []string) (h ui.Headline, ok bool) {
+	t.Helper()
+	var out strings.Builder
+	code := Main("test", append(args, "--output", "json"), &out, io.Discard)
+	var doc struct {
+		Headline ui.Headline `json:"headline"`
+	}
+	if err := json.Unmarshal([]byte(out.String()), &doc); err != nil || len(doc.Headline.Lines) == 0 || len(doc.Headline.Lines) > 3 {
+		if code == ui.Failed && slices.Contains(args, "why") {
+			return h, false
+		}
+		t.Fatalf("%v: headline %q, %v", args, doc.Headline.Lines, err)
+	}
+	return doc.Headline, code != ui.Failed
+}
+
+var figure = regexp.MustCompile(`\d[\d,]*(\.\d+)?`)
+
+// checkFigures reports counts that are not in the lines of their headline.
+func checkFigures(t *testing.T, call string, h ui.Headline) {
+	t.Helper()
+	var printed []string
+	for _, f := range figure.FindAllString(strings.Join(h.Lines, " "), -1) {
+		printed = append(printed, strings.ReplaceAll(strings.TrimRight(f, ","), ",", ""))
+	}
+	for name, v := range h.Figures {
+		if strings.HasSuffix(name, "_bytes") || strings.HasSuffix(name, "_per_s") {
+			continue // printed in another unit
+		}
+		if want := strconv.FormatFloat(v, 'f', -1, 64); !slices.Contains(printed, want) {
+			t.Errorf("%s: %s is %s, the lines have %q", call, name, want, printed)
+		}
+	}
+}
+
+func checkLines(t *testing.T, call, out string, folded bool) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	if folded && len(lines) > 40 {
+		t.Errorf("%s: %d lines", call, len(lines))
+	}
+	for _, l := range lines {
+		alone := len(strings.Fields(l)) == 1 || strings.HasPrefix(l, "    fettle ")
+		if n := utf8.RuneCountInString(l); n > 80 && !alone {
+			t.Errorf("%s: a line of %d: %q", call, n, l)
+		}
+	}
+}
+
+func joined(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+func firstLines(s string, n int) string {
+	lines := strings.SplitN(s, "\n", n+1)
+	return strings.Join(lines[:min(n, len(lines))], "\n")
+}
+
+// onTerminal returns what a call prints on a terminal that is so many columns wide.
+func onTerminal(t *testing.T, args []string, columns uint16) string {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatalf("no pseudo-terminal: %v", err)
+	}
+	defer master.Close()
+	fd := int(master.Fd())
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		err = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatalf("no pseudo-terminal: %v", err)
+	}
+	var out strings.Builder
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		r := bufio.NewReader(master)
+		for {
+			line, err := r.ReadString('\n')
+			out.WriteString(strings.TrimSuffix(line, "\r\n"))
+			if err != nil { // EIO: the terminal is closed
+				return
+			}
+			out.WriteByte('\n')
+		}
+	}()
+	Main("test", args, slave, io.Discard)
+	slave.Close()
+	<-read
+	return escapes.ReplaceAllString(out.String(), "")
+}
+
+var escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]")

@@ -1,0 +1,212 @@
+package tune
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Summarize returns the headline of a plan: how many values it would write, and how many not.
+// leftOut names the guidance that its profiles do not follow; l says what is listed.
+func (p *Plan) Summarize(leftOut []string, l Listing) ui.Headline {
+	var h ui.Headline
+	same, verdicts := 0, map[plugin.Verdict]int{}
+	for _, st := range p.Steps {
+		switch {
+		case st.Action == Same:
+			same++
+		case st.Action == None && st.With == nil:
+			verdicts[st.Verdict]++
+		}
+	}
+	least := ""
+	if p.Partial() {
+		least = "at least "
+	}
+	parts := []string{least + h.Count("values_to_write", p.Writes(), "value") + " would be written"}
+	unsupported := verdicts[plugin.Unsupported]
+	delete(verdicts, plugin.Unsupported)
+	parts = append(parts, countVerdicts(&h, verdicts)...)
+	parts = append(parts, h.Count("already_fine", same, "")+" already fine")
+	if unsupported > 0 {
+		part := notApplicable(&h, unsupported, p.onlyForHosts())
+		if !l.Details {
+			part += " (--details)"
+		}
+		parts = append(parts, part)
+	}
+	h.Line("%s", strings.Join(parts, ", "))
+	if len(leftOut) > 0 {
+		more := " (--details)"
+		if l.Details {
+			more = ""
+		}
+		h.Line("%s left out: %s%s", h.Count("left_out", len(leftOut), ""), strings.Join(leftOut, ", "), more)
+	}
+	return h
+}
+
+// onlyForHosts reports whether everything that does not apply here is for bare metal.
+func (p *Plan) onlyForHosts() bool {
+	return !slices.ContainsFunc(p.Steps, func(st Step) bool {
+		return st.Verdict == plugin.Unsupported && st.Action == None && !strings.HasPrefix(st.Why, "this machine is a guest")
+	})
+}
+
+func notApplicable(h *ui.Headline, n int, guest bool) string {
+	verb, where := " do not apply ", "here"
+	if n == 1 {
+		verb = " does not apply "
+	}
+	if guest {
+		where = "to a guest"
+	}
+	return h.Count("not_applicable", n, "") + verb + where
+}
+
+// countVerdicts returns the counts of verdicts, those that need attention first.
+func countVerdicts(h *ui.Headline, counts map[plugin.Verdict]int) []string {
+	verdicts := slices.SortedFunc(maps.Keys(counts), func(v, w plugin.Verdict) int {
+		return cmp.Or(rank(v)-rank(w), counts[w]-counts[v], strings.Compare(string(v), string(w)))
+	})
+	var parts []string
+	for _, v := range verdicts {
+		if v == plugin.Unsupported {
+			parts = append(parts, notApplicable(h, counts[v], false))
+			continue
+		}
+		name := strings.ReplaceAll(string(v), "-", "_")
+		parts = append(parts, h.Count(name, counts[v], "")+" "+string(v))
+	}
+	return parts
+}
+
+// Summarize returns the headline of a verification.
+func (v *Verification) Summarize() ui.Headline {
+	var h ui.Headline
+	parts := countVerdicts(&h, v.Counts)
+	if len(parts) == 0 {
+		parts = []string{"nothing to verify"}
+	}
+	mark := "✓"
+	if !v.Met {
+		mark = "✗"
+	}
+	h.Line("%s %s: %s", mark, cmp.Or(strings.Join(v.Profiles, " "), "set one by one"), strings.Join(parts, ", "))
+	return h
+}
+
+// Summarize returns the headline of a transaction that took some time.
+func (a *Applied) Summarize(took time.Duration) ui.Headline {
+	var h ui.Headline
+	wrote, same, unsupported, dynamic, held := 0, 0, 0, 0, 0
+	for _, st := range a.Plan.Steps {
+		switch {
+		case st.Verdict == plugin.Unsupported:
+			unsupported++
+		case st.Verdict == plugin.Dynamic:
+			dynamic++
+		case st.Lifetime == setting.Held && st.Verdict == plugin.OK:
+			held++
+		case st.Action == Same && st.Verdict == plugin.OK:
+			same++
+		case st.Action != None && st.Verdict == plugin.OK || st.Action == Write && (st.Verdict != plugin.Rejected || st.Changed):
+			wrote++
+		}
+	}
+	if a.Result == journal.ResultRolledBack {
+		wrote = 0
+	}
+	line := resultWord(a.Result)
+	if a.Tx != 0 {
+		line += fmt.Sprintf(": transaction %s, %s written, %s already fine", h.Value("transaction", float64(a.Tx), fmt.Sprint(a.Tx)), h.Count("values_written", wrote, "value"), h.Count("already_fine", same, ""))
+	}
+	if unsupported > 0 {
+		line += ", " + notApplicable(&h, unsupported, false)
+	}
+	for _, part := range []struct {
+		name, text string
+		n          int
+	}{{"dynamic", "by the load", dynamic}, {"held", "held by fettle's daemon", held}, {"attention", "to look at", len(a.attention())}} {
+		if part.n > 0 {
+			line += ", " + h.Count(part.name, part.n, "") + " " + part.text
+		}
+	}
+	h.Line("%s, in %s", line, h.Value("duration_s", took.Seconds(), took.Round(100*time.Microsecond).String()))
+	return h
+}
+
+// Summarize returns the headline of an undo.
+func (u *Undone) Summarize() ui.Headline {
+	var h ui.Headline
+	n, gone, ended := map[journal.EntryState]int{}, 0, 0
+	for _, v := range u.Values {
+		switch {
+		case v.unchanged():
+		case v.ended():
+			ended++
+		case v.gone():
+			gone++
+		default:
+			n[v.State]++
+		}
+	}
+	mark := "✗"
+	if u.Result == journal.ResultDone {
+		mark = "✓"
+	}
+	line := fmt.Sprintf("%s undone: %s, %s given back", mark, TransactionWords(u.Undoes), h.Count("values_given_back", u.Given(), "value"))
+	for _, part := range []struct {
+		name, text string
+		n          int
+	}{
+		{"kept", "kept (changed by another program)", n[journal.KeptNow]},
+		{"set_later", "set later by another transaction", n[journal.Relinked]},
+		{"earlier_boot", "ended with an earlier boot", n[journal.Closed]},
+		{"failed", "could not be given back", n[journal.Failed]},
+		{"gone", "not there any more", gone},
+		{"ended", "ended by themselves", ended},
+	} {
+		if part.n > 0 {
+			line += ", " + h.Count(part.name, part.n, "") + " " + part.text
+		}
+	}
+	h.Line("%s", line)
+	return h
+}
+
+// Summarize returns the headline of a status: what is in force since when, and what is not as
+// it was applied.
+func (st *Status) Summarize() ui.Headline {
+	var h ui.Headline
+	if len(st.Profiles) == 0 {
+		h.Line("no selection in force")
+	} else {
+		post := ""
+		if st.PostLoaded != "" {
+			post = " with the post-loaded profile " + st.PostLoaded
+		}
+		h.Line("in force: %s (%s)%s, since %s, transaction %s", strings.Join(st.Profiles, " "), st.Mode, post,
+			st.Since.Local().Format("2006-01-02 15:04:05"), h.Value("transaction", float64(st.Tx), strconv.Itoa(st.Tx)))
+	}
+	var parts []string
+	if len(st.Profiles) > 0 {
+		parts = append(parts, h.Count("drifted", len(st.Drifted), "value")+" drifted", h.Count("rejected", len(st.Rejected), "")+" rejected")
+	}
+	if n := len(st.Asked); n > 0 {
+		parts = append(parts, h.Count("set_alone", n, "")+" set one by one")
+	}
+	if len(parts) > 0 {
+		h.Line("%s", strings.Join(parts, ", "))
+	}
+	return h
+}

@@ -1,0 +1,104 @@
+package fact
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Summarize returns the headline: what the machine is, in three lines.
+func Summarize(f *Facts) ui.Headline {
+	var h ui.Headline
+	m := f.Machine
+	name := strings.TrimSpace(m.Vendor.Or("") + " " + m.Product.Or(""))
+	system := join(f.OS.Name.Or("system "+unknownWord), strings.TrimSpace("kernel "+f.Kernel.Release.Or(unknownWord)+" "+f.Kernel.Arch.Or("")))
+	platform := briefVirtualization(f)
+	if platform == unknownWord {
+		platform = "platform " + unknownWord
+	}
+	h.Line("%s: %s", join(name, platform), system)
+
+	cpus := "CPUs " + unknownWord
+	if n, ok := f.CPU.Count.Get(); ok {
+		cpus = h.Count("cpus", int(n), "CPU")
+		if model := f.CPU.Model.Or(""); model != "" {
+			cpus += " (" + model + ")"
+		}
+	}
+	nodes := ""
+	if n := f.NUMA.Count.Or(0); n > 1 {
+		nodes = h.Count("numa_nodes", int(n), "NUMA node")
+	}
+	memory := "memory " + unknownWord
+	if n, ok := f.Memory.TotalBytes.Get(); ok {
+		memory = h.Value("memory_bytes", float64(n), bytesText(n)) + " of memory"
+		if free, ok := f.Memory.AvailableBytes.Get(); ok {
+			memory += ", " + h.Value("memory_available_bytes", float64(free), bytesText(free)) + " available"
+		}
+	}
+	swap := briefSwap(f)
+	if strings.HasSuffix(swap, unknownWord) {
+		swap = ""
+	}
+	h.Line("%s", join(cpus, nodes, memory, swap))
+	h.Line("disks: %s; network: %s", headlineDisks(&h, f), headlineNet(&h, f))
+	return h
+}
+
+// headlineDisks counts the disks and their size, without loop and RAM disks and what is built
+// of other disks.
+func headlineDisks(h *ui.Headline, f *Facts) string {
+	if f.Disk.unknown != "" {
+		return unknownWord
+	}
+	var names []string
+	var total int64
+	for _, name := range f.Disk.Names() {
+		d := f.Disk.Get(name)
+		t := d.Transport.Or(unknownWord)
+		if n, ok := d.SizeBytes.Get(); ok && n == 0 || t == "loop" || t == "ram" || t == "zram" || d.MapperKind.Or("") != "" || d.RAIDLevel.Or("") != "" {
+			continue
+		}
+		names = append(names, name)
+		total += d.SizeBytes.Or(0)
+	}
+	return h.Count("disks", len(names), "") + someNames(names) + diskSize(h, total)
+}
+
+func diskSize(h *ui.Headline, total int64) string {
+	if total == 0 {
+		return ""
+	}
+	return ", " + h.Value("disks_bytes", float64(total), bytesText(total))
+}
+
+// headlineNet counts the network interfaces of the hardware.
+func headlineNet(h *ui.Headline, f *Facts) string {
+	if f.Net.unknown != "" {
+		return unknownWord
+	}
+	names := slices.DeleteFunc(f.Net.Names(), func(name string) bool { return !f.Net.Get(name).Physical.Or(false) })
+	text := h.Count("network_interfaces", len(names), "") + someNames(names)
+	fastest := int64(0)
+	for _, name := range names {
+		fastest = max(fastest, f.Net.Get(name).SpeedBps.Or(0))
+	}
+	if fastest > 0 {
+		text += ", up to " + h.Figure("network_gbit_per_s", float64(fastest)/1e9, "Gbit/s")
+	}
+	return text
+}
+
+// someNames lists up to four names in parentheses.
+func someNames(names []string) string {
+	const most = 4
+	switch {
+	case len(names) == 0:
+		return ""
+	case len(names) > most:
+		return fmt.Sprintf(" (%s, %s ... %s)", names[0], names[1], names[len(names)-1])
+	}
+	return " (" + strings.Join(names, ", ") + ")"
+}
