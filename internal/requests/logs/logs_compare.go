@@ -129,7 +129,7 @@ func comparedGroups(c *Comparison, most int) ui.Grid {
 		{Head: "requests before", Right: true, Wide: true}, {Head: "after", Right: true, Wide: true}, {Head: "share before", Right: true, Wide: true}, {Head: "after", Right: true, Wide: true}}}
 	for i := range c.Groups[:min(len(c.Groups), most)] {
 		x := &c.Groups[i]
-		row := []string{keyed(x.Key), x.Text}
+		row := []string{keyed(x.Key), x.short()}
 		both := func(f func(*Group) string) {
 			for _, side := range comparedSides(c) {
 				if g := side.group(x); g == nil {
@@ -146,6 +146,14 @@ func comparedGroups(c *Comparison, most int) ui.Grid {
 		g.Rows = append(g.Rows, row)
 	}
 	return g
+}
+
+// short returns the text of a change without the reason that there is no interval, which is a note.
+func (x *Change) short() string {
+	if x.Ratio != nil && x.Low == nil {
+		return fmt.Sprintf("%s: %+.1f %%", x.Verdict, 100*(*x.Ratio-1))
+	}
+	return x.Text
 }
 
 // comparedSide is a side, its name, and a function that returns its group of a change, or nil.
@@ -211,6 +219,9 @@ func comparedNotes(c *Comparison) (out []string) {
 	}
 	for _, g := range slices.Sorted(maps.Keys(guessed)) {
 		out = append(out, fmt.Sprintf("%s: guessed: %s", strings.Join(guessed[g], " and "), g))
+	}
+	if slices.ContainsFunc(c.Groups, func(x Change) bool { return x.Ratio != nil && x.Low == nil }) {
+		out = append(out, fmt.Sprintf("cannot tell: the logs are too short; fewer than %d of %d slices of time have requests", leastSlices, sliceCount))
 	}
 	return append(out, "95 % confidence intervals, each by itself: expect 1 false alarm in 20 groups that did not change")
 }

@@ -97,6 +97,9 @@ func hours(r *Report) ui.Grid {
 // leastKey is the minimum width of a group's key: optional columns are omitted before.
 const leastKey = 24
 
+// shortestKey is the width to which a key is shortened if no column can be omitted.
+const shortestKey = 12
+
 // WriteKeyed writes a grid whose first column are keys. On a terminal that is too narrow it
 // omits optional columns, the last one first, until a key has 24 columns, and then shortens keys
 // in the middle: the beginning and the end of a path say the most.
@@ -125,7 +128,7 @@ func WriteKeyed(s *ui.Screen, g ui.Grid) {
 	for c := len(widths) - 1; c > 0 && room() < min(widths[0], leastKey); c-- {
 		omitted[c] = g.Columns[c].Optional
 	}
-	keys := max(room(), leastKey)
+	keys := max(room(), shortestKey)
 	for r := range g.Rows {
 		g.Rows[r][0] = shortenMiddle(g.Rows[r][0], keys)
 	}

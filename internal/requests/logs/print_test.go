@@ -282,3 +282,38 @@ func TestPrintManyGroups(t *testing.T) {
 		t.Errorf("--wide shows %d whole keys:\n%s", n, out)
 	}
 }
+
+// TestPrintComparisonFits checks that a comparison fits 80 columns and 40 lines, and that its
+// first lines are those of the JSON document.
+func TestPrintComparisonFits(t *testing.T) {
+	t.Parallel()
+	path := "../../logformat/testdata/real/httpd-combined_TD.log"
+	finder := formats.Finder{NoDurations: true}
+	c, err := logs.Compare(context.Background(), host.Live(), []string{path}, []string{path}, finder.Find, logs.Options{By: [][]string{{"path"}}, Groups: 1000, Workers: 1}, "total", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for len(c.Groups) < 60 {
+		x := c.Groups[0]
+		x.Key = []string{fmt.Sprint("/", len(c.Groups), strings.Repeat("/long", 30))}
+		c.Groups = append(c.Groups, x)
+	}
+	for _, width := range []int{0, 80} {
+		s, out := screen(width)
+		logs.PrintComparison(s, c, false)
+		if n := strings.Count(out.String(), "\n"); n > 40 {
+			t.Errorf("%d lines:\n%s", n, out)
+		}
+		for l := range strings.Lines(out.String()) {
+			if width > 0 && utf8.RuneCountInString(l) > width+1 && !strings.HasPrefix(l, "    fettle ") {
+				t.Errorf("longer than %d columns: %s", width, l)
+			}
+		}
+		if width == 0 && !strings.HasPrefix(out.String(), strings.Join(c.Headline.Lines, "\n")+"\n") {
+			t.Errorf("the first lines of\n%s\nare not %q", out, c.Headline.Lines)
+		}
+	}
+	if f := c.Headline.Figures; len(c.Headline.Lines) > 3 || f["before_requests"] != float64(c.Before.Requests) || f["after_requests"] != float64(c.After.Requests) || f["mix_s"] != *c.MixS || f["latency_s"] != *c.LatencyS {
+		t.Errorf("figures %v of %+v", c.Headline.Figures, c)
+	}
+}
