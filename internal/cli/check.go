@@ -26,7 +26,6 @@ import (
 	"fettle.dev/fettle/internal/guide/platform/puppet"
 	"fettle.dev/fettle/internal/guide/platform/satellite"
 	"fettle.dev/fettle/internal/guide/rule"
-	"fettle.dev/fettle/internal/guide/slow"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/measured"
 	components "fettle.dev/fettle/internal/product/table"
@@ -288,9 +287,6 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	absent := subject.Absent(asked, products())
 	for _, p := range absent {
 		a.screen.Say("%s not found; checking its rules anyway", p)
-	}
-	if diagnosis != nil && a.screen.Format == ui.Table {
-		slow.Print(a.screen, diagnosis)
 	}
 	return cliutil.Audit(a.screen, a.version, audit, o.view, cmp.Or(undetermined(audit, absent), audit.Gate(o.failOn), o.gateSample(diagnosis), allUnknown(audit)))
 }

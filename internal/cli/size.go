@@ -228,6 +228,7 @@ func (a *app) size(ctx context.Context, wish sizing.Request, here map[string]mac
 		err = cut
 		for _, text := range logs.NotWhole(cut.logs, nil) {
 			r.Note("%s", text)
+			r.Headline.Line("%s", text)
 		}
 	}
 	if o.write != "" {

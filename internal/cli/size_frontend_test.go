@@ -78,6 +78,21 @@ func TestSizeShortLog(t *testing.T) {
 	}
 }
 
+// An absolute --log that a copy lacks is read from this machine, and a message says so.
+func TestSizeLogOfThisMachine(t *testing.T) {
+	root, log := t.TempDir(), t.TempDir()+"/a.log"
+	testkitmachine.Write(t, "/", map[string]string{log: "10.0.0.1 - - [20/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 1 500000 \"-\" \"x\"\n"})
+	var out, said strings.Builder
+	code := Main("test", []string{"size", "httpd", "--root", root, "--log", log, "--for", "debian"}, &out, &said)
+	if want := "--log " + log + ": not in " + root + " (--root): reading this machine's file"; code != 0 || !strings.Contains(said.String(), want) {
+		t.Errorf("exit code %d, %s, want %q", code, said.String(), want)
+	}
+	said.Reset()
+	if code := Main("test", []string{"size", "httpd", "--root", root, "--log", log + ".gone", "--for", "debian"}, &out, &said); code == 0 || !strings.Contains(said.String(), "a.log.gone") {
+		t.Errorf("exit code %d, %s", code, said.String())
+	}
+}
+
 // A log of HAProxy says how many connections it had, and what its timeouts ended.
 func TestSizeRouterFromLog(t *testing.T) {
 	var b strings.Builder

@@ -20,7 +20,9 @@ func (a *Audit) Conclude() {
 	n := a.RuleCounts
 	h.Line("%s%s, %s, %s fine, %s not determined%s", before, h.Count("problems", n[rule.Failed], "problem"), h.Count("warnings", n[rule.Warned], "warning"),
 		h.Count("fine", n[rule.Passed], ""), h.Count("not_determined", n[rule.Unknown], ""), after)
-	// The most likely reason that a live machine is slow has its line here.
+	if a.Slow.Answers() {
+		a.Slow.AppendTo(&h)
+	}
 	if off := a.disabledByCopy(); len(off) > 0 {
 		h.Line("%s disabled by the copy itself: %s", h.Count("disabled_by_copy", len(off), "rule"), strings.Join(off, ", "))
 	}

@@ -29,6 +29,7 @@ const (
 func Print(s *ui.Screen, a *Audit, v View) {
 	a.Conclude()
 	ui.PrintHeadline(s, &a.Headline)
+	a.Slow.PrintBelow(s)
 	w := &writer{s, width(s), a}
 	var bad, unknown, rest []group
 	for _, g := range a.fewer(groups(a.Findings)) {

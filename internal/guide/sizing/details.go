@@ -97,8 +97,7 @@ func explainValues(s *ui.Screen, values []*Value, show Show) {
 			paragraph(s, v.Group)
 		}
 		group = v.Group
-		value := Amount(v.Value, v.Unit)
-		paragraph(s, "  "+v.Name+"  "+value)
+		paragraph(s, "  "+v.Name+"  "+Amount(v.Value, v.Unit))
 		indented(s, v.explanation())
 		if show.Sources && len(v.Sources) > 0 {
 			indented(s, "source: "+rule.SourceWords(v.Sources))

@@ -33,13 +33,17 @@ func (d *Diagnosis) Lines() []string {
 	return append(out, "next: "+d.Causes[0].Next)
 }
 
-// Print prints the headline, and the lines below it. Without a sample it prints only what is
-// above a limit.
-func Print(s *ui.Screen, d *Diagnosis) {
-	if d.Sample.DurationS == 0 && len(d.Causes) == 0 {
+// Answers reports whether there is something to say: a sample was taken, or an average since
+// boot is above a limit. It is false for nil.
+func (d *Diagnosis) Answers() bool {
+	return d != nil && (d.Sample.DurationS > 0 || len(d.Causes) > 0)
+}
+
+// PrintBelow prints the lines below the headline.
+func (d *Diagnosis) PrintBelow(s *ui.Screen) {
+	if !d.Answers() {
 		return
 	}
-	ui.PrintHeadline(s, &d.Headline)
 	for _, line := range d.Lines() {
 		text := ui.Printable(line)
 		if s.Width > 0 && !s.Wide {
@@ -47,5 +51,4 @@ func Print(s *ui.Screen, d *Diagnosis) {
 		}
 		fmt.Fprintln(s.Out, "  "+text)
 	}
-	fmt.Fprintln(s.Out)
 }

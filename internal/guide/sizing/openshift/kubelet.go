@@ -182,7 +182,7 @@ func (p *plan) hugePages() error {
 	if err != nil {
 		return err
 	}
-	p.Add(sizing.Value{Group: "huge pages", Name: "pages", Value: pages.Pages, Unit: "pages", Why: fmt.Sprintf("%s in pages of %s, on each node that has huge pages", p.w.HugePages, pages.Page), Sources: pages.Sources})
+	p.Add(sizing.Value{Group: "huge pages", Name: "pages", Value: pages.Pages, Unit: "pages", Why: fmt.Sprintf("%s in pages of %s, on each node that has huge pages", sizing.Amount(uint64(p.w.HugePages), "bytes"), sizing.Amount(uint64(pages.Page), "bytes")), Sources: pages.Sources})
 	if p.w.NUMANodes > 1 {
 		p.Add(sizing.Value{Group: "huge pages", Name: "pages_per_numa_node", Value: pages.Each[0], Unit: "pages", Why: fmt.Sprintf("over %d NUMA nodes", p.w.NUMANodes)})
 	}

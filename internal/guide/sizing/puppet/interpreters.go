@@ -49,15 +49,15 @@ func (p *plan) interpreters() error {
 		return sizing.Instead("ram", unit.Size(math.Ceil(all/share/(1<<30)))*unit.GiB, "%s does not hold one interpreter: it needs %s of heap, %s of compiled code and %s for Java itself", p.RAM, unit.Size(heap), unit.Size(code), unit.Size(p.figure("java beside")))
 	}
 	if fit < want {
-		p.Note("%s holds %d interpreters, and %d are needed: add memory, or a compiler", p.RAM, fit, want)
-		why += fmt.Sprintf("; %s holds %d", p.RAM, fit)
+		p.Note("%s holds %d interpreters, and %d are needed: add memory, or a compiler", size(float64(p.RAM)), fit, want)
+		why += fmt.Sprintf("; %s holds %d", size(float64(p.RAM)), fit)
 	}
 	// The server keeps a larger heap and code cache if the memory suffices.
-	whyHeap := fmt.Sprintf("%s for each of %s and as much for the server (P07)", unit.Size(heapEach), text.Count(fit, "interpreter"))
+	whyHeap := fmt.Sprintf("%s for each of %s and as much for the server (P07)", size(heapEach), text.Count(fit, "interpreter"))
 	if has := float64(p.Server.Heap); has > heap && has+code+p.figure("java beside") <= share*float64(p.RAM) {
 		heap, whyHeap = has, "as it has; "+whyHeap
 	}
-	whyCode := fmt.Sprintf("%s for each of %s, %s at most (P11): when it is full Java stops compiling", unit.Size(codeEach), text.Count(fit, "interpreter"), unit.Size(codeMost))
+	whyCode := fmt.Sprintf("%s for each of %s, %s at most (P11): when it is full Java stops compiling", size(codeEach), text.Count(fit, "interpreter"), size(codeMost))
 	if has := float64(p.codeCache()); has > code && heap+has+p.figure("java beside") <= share*float64(p.RAM) {
 		code, whyCode = has, "as it has; "+whyCode
 	}
@@ -87,7 +87,7 @@ func (p *plan) javaFiles(interpreters int, heap, code float64, why, whyHeap, why
 	case s.Version == "":
 		return nil
 	case right && !p.forced("jruby"):
-		p.add("jruby", "verdict", "in place", "", fmt.Sprintf("%s, %s of heap", text.Count(s.Interpreters, "interpreter"), unit.Size(s.Heap)), serverTuning())
+		p.add("jruby", "verdict", "in place", "", fmt.Sprintf("%s, %s of heap", text.Count(s.Interpreters, "interpreter"), size(float64(s.Heap))), serverTuning())
 		return nil
 	case s.Satellite:
 		p.add("jruby", "verdict", "third", "", "by the installer, which owns the files", serverTuning())
@@ -122,5 +122,8 @@ func known(n uint64) string {
 	if n == 0 {
 		return "an unknown amount"
 	}
-	return unit.Size(n).String()
+	return size(float64(n))
 }
+
+// size prints a number of bytes.
+func size(bytes float64) string { return sizing.Amount(bytes, "bytes") }

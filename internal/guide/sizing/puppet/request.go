@@ -118,12 +118,11 @@ func (p *plan) headline() {
 		h.Count("log_requests", int(p.log.Count), "request"), span(p.log.SpanSeconds))
 	p.TightestInHeadline()
 	name := p.log.byTime()[0]
-	share := 100 * p.log.share(name)
 	nothing := ""
 	if p.Server.Version == "" {
 		nothing = "Nothing is written: no Puppet Server " + p.where() + ". "
 	}
-	h.Line(nothing+"Most of the time goes to %s requests: %s of %s of work", name, h.Figure("largest_share_percent", share, "%"), span(p.log.Seconds))
+	h.Line(nothing+"Most of the time goes to %s requests: %s of %s of work", name, h.Figure("largest_share_percent", 100*p.log.share(name), "%"), span(p.log.Seconds))
 	p.First("static catalogs/*", "cache/*", "jruby/*", "log/*")
 }
 

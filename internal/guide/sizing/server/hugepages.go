@@ -115,7 +115,7 @@ func (w *HugePages) Size(_ context.Context, f sizing.Figures) (*sizing.Result, e
 		return nil, sizing.Instead("ram", p.Bytes()+unit.GiB, "%s of huge pages leave %s of %s for the kernel and the programs' own memory, and they need %s at least", p.Bytes(), w.RAM-p.Bytes(), w.RAM, least)
 	}
 	r.RecordInputs(w.inputs)
-	why := fmt.Sprintf("%s in pages of %s", w.Bytes, p.Page)
+	why := fmt.Sprintf("%s in pages of %s", sizing.Amount(uint64(w.Bytes), "bytes"), sizing.Amount(uint64(p.Page), "bytes"))
 	if p.Bytes() != w.Bytes {
 		why += ", rounded up"
 	}
