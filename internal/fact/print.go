@@ -12,7 +12,7 @@ import (
 
 // PrintBrief prints the summary of the facts.
 func PrintBrief(s *ui.Screen, lines []Line) {
-	g := ui.Grid{Columns: []ui.Column{{}, {Below: true}}}
+	g := ui.Grid{}
 	for _, l := range lines {
 		g.Rows = append(g.Rows, []string{l.Label, l.Text})
 	}
