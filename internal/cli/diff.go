@@ -39,7 +39,7 @@ plan: fettle tune --plan FILE applies exactly that.`,
 	}
 	c.Flags().BoolVar(&o.update, "update", false, "compare the active profiles with their newer definition")
 	c.Flags().BoolVarP(&o.All, "all", "a", false, "also list values that do not change")
-	c.Flags().BoolVar(&o.Details, "details", false, "also list what does not apply here and what was left out, and why")
+	c.Flags().BoolVar(&o.Details, "details", false, "also list what does not apply here, could not be determined or was left out, and why")
 	c.Flags().BoolVar(&o.sysctl, "sysctl", false, "print a sysctl.d file (if only sysctls change)")
 	return c
 }

@@ -33,23 +33,22 @@ func (p *Plan) Summarize(leftOut []string, l Listing) ui.Headline {
 		least = "at least "
 	}
 	parts := []string{least + h.Count("values_to_write", p.Writes(), "value") + " would be written"}
-	unsupported := verdicts[plugin.Unsupported]
+	unsupported, unknown, more := verdicts[plugin.Unsupported], verdicts[plugin.Unknown], " (--details)"
 	delete(verdicts, plugin.Unsupported)
+	delete(verdicts, plugin.Unknown)
+	if l.Details {
+		more = ""
+	}
 	parts = append(parts, countVerdicts(&h, verdicts)...)
 	parts = append(parts, h.Count("already_fine", same, "")+" already fine")
 	if unsupported > 0 {
-		part := notApplicable(&h, unsupported, p.onlyForHosts())
-		if !l.Details {
-			part += " (--details)"
-		}
-		parts = append(parts, part)
+		parts = append(parts, notApplicable(&h, unsupported, p.onlyForHosts())+more)
+	}
+	if unknown > 0 {
+		parts = append(parts, h.Count("unknown", unknown, "")+" could not be determined"+more)
 	}
 	h.Line("%s", strings.Join(parts, ", "))
 	if len(leftOut) > 0 {
-		more := " (--details)"
-		if l.Details {
-			more = ""
-		}
 		h.Line("%s left out: %s%s", h.Count("left_out", len(leftOut), ""), strings.Join(leftOut, ", "), more)
 	}
 	return h

@@ -115,17 +115,19 @@ func familyName(f []Step) string {
 // Listing selects the rows that are printed in addition to those that need attention.
 type Listing struct {
 	All     bool // values that are as wanted, and each device separately
-	Details bool // settings that do not apply to this machine, and why
+	Details bool // settings that do not apply to this machine or could not be determined, and why
 }
 
 // PrintPlan prints what a plan would write, and what it would not write and why. Settings that
-// do not apply to this machine are only counted, in the headline.
+// do not apply to this machine, or could not be determined, are only counted, in the headline.
 func PrintPlan(s *ui.Screen, p *Plan, l Listing) {
 	var changes, others []Step
 	for _, st := range p.Steps {
 		switch {
 		case st.Action == None && st.With == nil:
-			others = append(others, st)
+			if st.Verdict != plugin.Unknown || l.Details {
+				others = append(others, st)
+			}
 		case st.Action != Same || l.All:
 			changes = append(changes, st)
 		}
