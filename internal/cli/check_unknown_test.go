@@ -25,7 +25,7 @@ func TestUndeterminedPlatform(t *testing.T) {
 		return out.String(), said.String(), code
 	}
 	for form, want := range map[string]string{
-		"table": "? unknown  platform", "json": `"instance": "kubelet"`, "yaml": "instance: kubelet", "markdown": "whether this is kubelet is unknown",
+		"table": "T34, platform", "json": `"instance": "kubelet"`, "yaml": "instance: kubelet", "markdown": "whether this is kubelet is unknown",
 		"html": "whether this is kubelet is unknown", "sarif": "whether this is kubelet is unknown", "openmetrics": `fettle_check_finding{id="platform",item="kubelet",state="unknown"`,
 	} {
 		out, said, code := run("--output", form, "--fail-on", "unknown")
@@ -33,10 +33,10 @@ func TestUndeterminedPlatform(t *testing.T) {
 			t.Errorf("%s: exit code %d, said %q; want 3 and %q in\n%s", form, code, said, want, out)
 		}
 	}
-	if out, _, _ := run(); !strings.Contains(strings.Join(strings.Fields(out), " "), ", on the machine itself, shows what it would write") {
+	if out, _, _ := run(); !strings.Contains(strings.Join(strings.Fields(out), " "), "fettle fix on the machine itself fixes 1 finding") {
 		t.Errorf("of an archive: %s", out[max(0, len(out)-400):])
 	}
-	if out, _, _ := run("linux", "linux"); !strings.Contains(out, "\nlinux: ") {
+	if out, _, _ := run("linux", "linux"); !strings.Contains(out, "not determined (linux)") {
 		t.Errorf("asked twice: %s", out[max(0, len(out)-400):])
 	}
 	// fix does not ask its rules either, and says so.

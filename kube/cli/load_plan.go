@@ -267,7 +267,7 @@ func (a *app) printPlan(d *LoadPlan) {
 		return
 	}
 	fmt.Fprintln(a.screen.Out)
-	g = ui.Grid{Columns: ui.Columns("there will be", "number", "maximum", "verdict", "source")}
+	g = ui.Grid{Columns: append(ui.Columns("there will be", "number", "maximum", "verdict"), ui.Column{Head: "source", Wide: true})}
 	for _, l := range d.Limits {
 		word, what := "within", l.What
 		if l.Over {
