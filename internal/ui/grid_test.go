@@ -128,6 +128,21 @@ func TestGridFitsTheTerminal(t *testing.T) {
 	}
 }
 
+// One long name in ten rows does not take the room of the other columns.
+func TestGridOutlier(t *testing.T) {
+	g := Grid{Columns: []Column{{Head: "id"}, {Head: "what", Cut: true}}}
+	for range 9 {
+		g.Rows = append(g.Rows, []string{"T1", "a sentence of fifty columns, which is the last one"})
+	}
+	g.Rows = append(g.Rows, []string{"T2.with_a_name_of_forty_columns_to_the_end", "short"})
+	var out strings.Builder
+	g.Write(&Screen{Out: &out, Format: Table, Width: 60})
+	lines := strings.Split(out.String(), "\n")
+	if lines[1] != "T1  a sentence of fifty columns, which is the last one" || lines[10] != "T2.with_a_name_of_forty_columns_to_the_end" || lines[11] != "    short" {
+		t.Errorf("%s", out.String())
+	}
+}
+
 // Colors belong to the original column, also where columns before it are omitted.
 func TestGridColors(t *testing.T) {
 	var out strings.Builder

@@ -34,6 +34,9 @@ func (g shownGrid) layout(width int) layout {
 		if n := len(g.Columns); n > 0 && g.Columns[n-1].Below && l.total() > width {
 			l.below = true
 		}
+		if l.total() > width {
+			l.ignoreOutliers()
+		}
 		fits := l.shrink(func(c Column) bool { return c.Cut }, leastCut)
 		last := -1
 		for i, c := range g.Columns {
@@ -62,6 +65,23 @@ func (g *shownGrid) naturalWidths() []int {
 		}
 	}
 	return widths
+}
+
+// ignoreOutliers narrows each column that is never cut, but the last, to what nine of ten of
+// its cells need: the others take a line of their own.
+func (l *layout) ignoreOutliers() {
+	rows := l.grid.Rows
+	for i, c := range l.grid.Columns {
+		if c.Cut || i == len(l.widths)-1 || len(rows) == 0 {
+			continue
+		}
+		cells := make([]int, len(rows))
+		for r, row := range rows {
+			cells[r] = displayWidth(row[i])
+		}
+		slices.Sort(cells)
+		l.widths[i] = max(displayWidth(c.Head), cells[(len(cells)*9-1)/10])
+	}
 }
 
 // shrink narrows the widest of the chosen columns, again and again, until the row fits the

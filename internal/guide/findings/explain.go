@@ -74,16 +74,19 @@ func (w *writer) here(g group) {
 
 // remedies writes the fixes of a group: words, and each command whole on a line of its own.
 func (w *writer) remedies(g group) {
+	label := "fix"
 	for _, l := range g.fixLines() {
 		words := strings.TrimSpace(l.before + l.after)
 		if l.command != "" {
 			words = strings.TrimSuffix(strings.TrimPrefix(words, "("), ")") // the values that it writes
 		}
-		if words != "then" {
-			w.part("fix", words)
+		if words != "" && words != "then" {
+			w.part(label, words)
+			label = ""
 		}
 		if l.command != "" {
-			fmt.Fprintln(w.Out, strings.Repeat(" ", labeled)+ui.Printable(l.command))
+			fmt.Fprintf(w.Out, "  %-*s%s\n", labeled-2, label, ui.Printable(l.command))
+			label = ""
 		}
 	}
 }
