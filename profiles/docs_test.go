@@ -12,7 +12,7 @@ import (
 
 // TestManual compares the generated tables of the manual with the profiles.
 func TestManual(t *testing.T) {
-	const page = "070-profiles.md"
+	const page = "profiles.md"
 	root.Manual(t, page, root.Generated{Name: "refusals", Text: refusalTable()}, root.Generated{Name: "values", Text: valueTables(t)})
 	text, err := os.ReadFile("../docs/" + page)
 	if err != nil {

@@ -133,7 +133,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-const catalogueTable = "../../docs/095-catalogue.md"
+const catalogueTable = "../../docs/catalogue.md"
 
 // The manual's table says of every id of the catalogue where it lives and which
 // test holds it.
@@ -184,7 +184,7 @@ The cited documents, with their addresses, are in rules/sources.yaml.
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(old), text.String()); diff != "" {
-		t.Errorf("docs/095-catalogue.md is not that of the rules (make golden writes it):\n%s", diff)
+		t.Errorf("docs/catalogue.md is not that of the rules (make golden writes it):\n%s", diff)
 	}
 }
 

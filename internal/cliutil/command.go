@@ -107,7 +107,7 @@ func exitCodes() *cobra.Command {
 	for _, e := range ui.ExitCodes {
 		fmt.Fprintf(&b, "  %3d  %s\n", e.Code, e.Meaning)
 	}
-	return &cobra.Command{Use: "exit-codes", Short: "Exit codes of all commands", Long: b.String(), Annotations: map[string]string{pageOf: "030-output.md"}}
+	return &cobra.Command{Use: "exit-codes", Short: "Exit codes of all commands", Long: b.String(), Annotations: map[string]string{pageOf: "output.md"}}
 }
 
 // KnownVerb is the Args function of a command with subcommands only: it rejects other words.

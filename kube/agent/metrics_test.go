@@ -115,5 +115,5 @@ func TestMetrics(t *testing.T) {
 
 // TestManual holds the manual's table of metrics against the agent's.
 func TestManual(t *testing.T) {
-	root.Manual(t, "151-kubernetes-agent.md", root.Generated{Name: "metrics", Text: cluster.Table(Metrics)})
+	root.Manual(t, "kubernetes-agent.md", root.Generated{Name: "metrics", Text: cluster.Table(Metrics)})
 }

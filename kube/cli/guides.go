@@ -4,27 +4,27 @@ import "fettle.dev/fettle/internal/cliutil"
 
 // guides has the manual page and the examples of each verb.
 var guides = map[string]cliutil.Guide{
-	"status": {Page: "150-kubernetes-tuned.md", Calls: []string{"", "worker-7 --output json", "--file my-tuned.yaml"}},
+	"status": {Page: "kubernetes-tuned.md", Calls: []string{"", "worker-7 --output json", "--file my-tuned.yaml"}},
 
-	"pod":         {Page: "153-pods.md", Calls: []string{"explain pod.yaml"}},
+	"pod":         {Page: "pods.md", Calls: []string{"explain pod.yaml"}},
 	"pod explain": {Calls: []string{"pod.yaml", "pod.yaml --state /var/tmp/node", "pod.yaml --expect admitted"}},
 	"pod record":  {Calls: []string{"/var/tmp/node", "/var/tmp/node --root /host"}},
 	"pod verify":  {Calls: []string{"web-0", "web-0 --namespace shop --root /host"}},
-	"health":      {Page: "154-machine-health.md", Calls: []string{"", "workers --output json"}},
+	"health":      {Page: "machine-health.md", Calls: []string{"", "workers --output json"}},
 
-	"kubelet":      {Page: "152-kubelet.md", Calls: []string{"plan kubeletconfig.yaml"}},
+	"kubelet":      {Page: "kubelet.md", Calls: []string{"plan kubeletconfig.yaml"}},
 	"kubelet plan": {Calls: []string{"kubeletconfig.yaml", "kubeletconfig.yaml --output json"}},
 
-	"check": {Page: "156-cluster-check.md", Calls: []string{
+	"check": {Page: "cluster-check.md", Calls: []string{
 		"", "--for 1.37 --fail-on fail", "--disable O03.node='Calico hands out the addresses'", "--root must-gather",
 		"--etcd-cacert /etc/kubernetes/pki/etcd/ca.crt \\\n    --etcd-cert /etc/kubernetes/pki/apiserver-etcd-client.crt \\\n    --etcd-key /etc/kubernetes/pki/apiserver-etcd-client.key",
 	}},
 
-	"scale":         {Page: "154-machine-health.md", Calls: []string{"plan workers --to 3"}},
+	"scale":         {Page: "machine-health.md", Calls: []string{"plan workers --to 3"}},
 	"scale plan":    {Calls: []string{"workers --to 3", "workers-a workers-b --roll"}},
 	"scale execute": {Calls: []string{"workers --to 3", "workers-a workers-b --roll --batch 10"}},
 
-	"load":         {Page: "155-cluster-load.md", Calls: []string{"plan"}},
+	"load":         {Page: "cluster-load.md", Calls: []string{"plan"}},
 	"load plan":    {Calls: []string{"load.yaml", "load.yaml --offline --openshift 4.17"}},
 	"load run":     {Calls: []string{"load.yaml --rate 100/s", "load.yaml --slo 'ready p99 < 5s' --html load.html"}},
 	"load resume":  {Calls: []string{"", "--rate 100/s"}},
@@ -33,10 +33,10 @@ var guides = map[string]cliutil.Guide{
 	"load compare": {Calls: []string{"a.json b.json", "a.json b.json --margin 5%"}},
 	"load mirror":  {Calls: []string{"--write load", "shop shop-db --write load"}},
 
-	"operator":  {Page: "157-kubernetes-install.md", Calls: []string{"--leader-elect=false", "--machine-namespace openshift-machine-api"}},
-	"agent":     {Page: "151-kubernetes-agent.md", Calls: []string{"--node worker-1", "--uninstall --root /host"}},
-	"uninstall": {Page: "157-kubernetes-install.md", Calls: []string{"", "--timeout 1h --yes"}},
+	"operator":  {Page: "kubernetes-install.md", Calls: []string{"--leader-elect=false", "--machine-namespace openshift-machine-api"}},
+	"agent":     {Page: "kubernetes-agent.md", Calls: []string{"--node worker-1", "--uninstall --root /host"}},
+	"uninstall": {Page: "kubernetes-install.md", Calls: []string{"", "--timeout 1h --yes"}},
 
-	"schema":  {Page: "030-output.md", Calls: []string{"check", ""}},
-	"version": {Page: "030-output.md", Calls: []string{"", "--output json"}},
+	"schema":  {Page: "output.md", Calls: []string{"check", ""}},
+	"version": {Page: "output.md", Calls: []string{"", "--output json"}},
 }

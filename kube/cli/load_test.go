@@ -111,7 +111,7 @@ func TestLoadPlanJSON(t *testing.T) {
 // TestLoadPage runs the examples of the manual's page: its YAML blocks are the files that
 // their first lines name, and the cluster is an API server with two teams' namespaces.
 func TestLoadPage(t *testing.T) {
-	page, err := filepath.Abs("../../docs/155-cluster-load.md")
+	page, err := filepath.Abs("../../docs/cluster-load.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,7 @@ func worker(t *testing.T, dir string) {
 // the node is the machine of that pod. The
 // first YAML of a page is trade.yaml.
 func TestManual(t *testing.T) {
-	for _, page := range []string{"153-pods.md", "154-machine-health.md", "156-cluster-check.md"} {
+	for _, page := range []string{"pods.md", "machine-health.md", "cluster-check.md"} {
 		t.Run(page, func(t *testing.T) { runManual(t, page) })
 	}
 }

@@ -109,7 +109,7 @@ func TestDashboard(t *testing.T) {
 		}
 	}
 	alerts := 0
-	text, err := os.ReadFile("../../docs/157-kubernetes-install.md")
+	text, err := os.ReadFile("../../docs/kubernetes-install.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,5 +20,5 @@ func TestManual(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(refused)) {
 		not.WriteString("| `" + name + "` | " + refused[name] + " |\n")
 	}
-	root.Manual(t, "152-kubelet.md", root.Generated{Name: "settings", Text: set.String()}, root.Generated{Name: "refused", Text: not.String()})
+	root.Manual(t, "kubelet.md", root.Generated{Name: "settings", Text: set.String()}, root.Generated{Name: "refused", Text: not.String()})
 }

@@ -9,5 +9,5 @@ import (
 
 // TestManual holds the manual's table of metrics against the operator's.
 func TestManual(t *testing.T) {
-	root.Manual(t, "150-kubernetes-tuned.md", root.Generated{Name: "metrics", Text: cluster.Table(Metrics)})
+	root.Manual(t, "kubernetes-tuned.md", root.Generated{Name: "metrics", Text: cluster.Table(Metrics)})
 }

@@ -149,5 +149,5 @@ func TestHealthTable(t *testing.T) {
 
 // TestHealthManual holds the manual's table of metrics against these.
 func TestHealthManual(t *testing.T) {
-	root.Manual(t, "154-machine-health.md", root.Generated{Name: "metrics", Text: cluster.Table(HealthMetrics)})
+	root.Manual(t, "machine-health.md", root.Generated{Name: "metrics", Text: cluster.Table(HealthMetrics)})
 }

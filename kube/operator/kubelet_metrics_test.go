@@ -115,5 +115,5 @@ func TestKubeletTable(t *testing.T) {
 
 // TestMetricsOfTheManual holds the manual's table of metrics against these.
 func TestMetricsOfTheManual(t *testing.T) {
-	root.Manual(t, "152-kubelet.md", root.Generated{Name: "metrics", Text: cluster.Table(KubeletMetrics)})
+	root.Manual(t, "kubelet.md", root.Generated{Name: "metrics", Text: cluster.Table(KubeletMetrics)})
 }

@@ -4,7 +4,7 @@
 //
 // The rules are those of OpenShift's Node Tuning Operator: the recommend lists of the objects,
 // in order of their names, are sorted by priority, and the first matching rule decides.
-// Differences are in docs/150-kubernetes-tuned.md; above all, a mistake in one object affects
+// Differences are in docs/kubernetes-tuned.md; above all, a mistake in one object affects
 // only the nodes that would get it.
 
 package tuned

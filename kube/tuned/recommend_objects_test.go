@@ -178,7 +178,7 @@ func TestManual(t *testing.T) {
 	for _, k := range Kinds {
 		refused.WriteString("| `" + string(k.Kind) + "` | " + k.Doc + " |\n")
 	}
-	root.Manual(t, "150-kubernetes-tuned.md", root.Generated{Name: "reasons", Text: reasons.String()}, root.Generated{Name: "refused", Text: refused.String()})
+	root.Manual(t, "kubernetes-tuned.md", root.Generated{Name: "reasons", Text: reasons.String()}, root.Generated{Name: "refused", Text: refused.String()})
 }
 
 // TestEmptyLabels: machineConfigLabels that are empty hold where a pool takes a

@@ -110,7 +110,7 @@ func TestDefaultObject(t *testing.T) {
 
 // The example of the manual, on the nodes that the manual speaks of.
 func TestManualExample(t *testing.T) {
-	const page = "../../docs/150-kubernetes-tuned.md"
+	const page = "../../docs/kubernetes-tuned.md"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 
 var record = flag.Bool("record", false, "write what was compared into "+runsFile+", if all tests have passed")
 
-// runsFile has the last run of each release; docs/158-kubernetes-releases.md is made of it.
+// runsFile has the last run of each release; docs/kubernetes-releases.md is made of it.
 const runsFile = "runs.json"
 
 // run is one run of all tests against a release in which nothing differed.

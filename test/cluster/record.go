@@ -20,7 +20,7 @@ import (
 var record = flag.Bool("record", false, "write each test that has passed, with the release and the day, into "+runsFile)
 
 // runsFile lists the tests that have passed on each release, with the day of the last run;
-// docs/158-kubernetes-releases.md is made of it.
+// docs/kubernetes-releases.md is made of it.
 const runsFile = "runs.json"
 
 // released is a release of Kubernetes, and the day on which each test last passed on it.

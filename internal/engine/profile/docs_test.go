@@ -11,7 +11,7 @@ import (
 // TestManual holds the generated tables of the manual against Functions,
 // MainKeys and Differences.
 func TestManual(t *testing.T) {
-	root.Manual(t, "040-profile-language.md",
+	root.Manual(t, "profile-language.md",
 		root.Generated{Name: "functions", Text: functionTable()},
 		root.Generated{Name: "main", Text: mainTable()},
 		root.Generated{Name: "differences", Text: differenceTable()})

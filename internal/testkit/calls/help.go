@@ -60,8 +60,24 @@ func (p Program) page(t *testing.T, c *cobra.Command, docs, help string) {
 		if _, err := os.Stat(filepath.Join(docs, m[1])); err != nil {
 			t.Errorf("%s --help names a page: %v", c.CommandPath(), err)
 		}
+		p.indexed(t, c, docs, m[1])
 	case c.HasParent():
 		t.Errorf("%s --help names no page of the manual", c.CommandPath())
+	}
+}
+
+// indexed checks that the index of the manual has a row for a verb, and a link to its page.
+func (p Program) indexed(t *testing.T, c *cobra.Command, docs, page string) {
+	index, err := os.ReadFile(filepath.Join(docs, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(index), "]("+page+")") {
+		t.Errorf("docs/README.md has no link to %s, the page of %s", page, c.CommandPath())
+	}
+	verb := "`" + strings.TrimPrefix(c.CommandPath(), "fettle ") + "`"
+	if c.Parent() == c.Root() && !c.Hidden && !c.IsAdditionalHelpTopicCommand() && !strings.Contains(string(index), verb) {
+		t.Errorf("docs/README.md has no row for %s", verb)
 	}
 }
 

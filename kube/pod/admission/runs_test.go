@@ -33,7 +33,7 @@ func TestRunsPage(t *testing.T) {
 			}
 		}
 	}
-	root.Manual(t, "158-kubernetes-releases.md", parts...)
+	root.Manual(t, "kubernetes-releases.md", parts...)
 }
 
 // recorded reads a file of the repository, as JSON where into is not nil.

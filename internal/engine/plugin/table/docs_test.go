@@ -32,7 +32,7 @@ var freeNames = []struct{ plugin, example, written string }{
 // TestManual holds the generated tables of the manual against the table of
 // plug-ins and what tests have proved.
 func TestManual(t *testing.T) {
-	root.Manual(t, "050-plug-ins.md", root.Generated{Name: "plug-ins", Text: tables(t, readProofs(t))})
+	root.Manual(t, "plug-ins.md", root.Generated{Name: "plug-ins", Text: tables(t, readProofs(t))})
 }
 
 // proof is where an option was proved: plug-in and its documentation, which all
