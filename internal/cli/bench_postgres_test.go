@@ -114,7 +114,7 @@ func TestBenchPostgres(t *testing.T) {
 	if out, err := prove.CombinedOutput(); err != nil {
 		t.Errorf("prove: %v: %s", err, out)
 	} else {
-		says(string(out), "fettle bench postgres clients-2", "synchronous_commit: (absent) -> off", "ended by         budget")
+		says(string(out), "fettle bench postgres clients-2", "synchronous_commit: (absent) -> off", "ended by budget")
 	}
 	if got := psql(t, "postgres", databasesOfBenches); got != "" {
 		t.Errorf("left behind: %s", got)

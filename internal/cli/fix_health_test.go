@@ -46,7 +46,7 @@ chmod +x /usr/bin/satellite-maintain`)
 	}
 	r.Must("fettle", "undo")
 	r.Must("sh", "-c", `printf 'Package: satellite\nStatus: install ok installed\nVersion: 6.16.0\n\n' >>/var/lib/dpkg/status`)
-	if out := r.Must("fettle", "fix", "L1", "--yes"); !strings.Contains(out, "✓ well satellite-maintain health check") {
+	if out := r.Must("fettle", "fix", "L1", "--yes"); !strings.Contains(out, "✓ passed satellite-maintain health check") {
 		t.Errorf("fix says\n%s", out)
 	}
 	if asked := r.Must("cat", "/tmp/asked"); asked != "asked: health check\n" {
@@ -60,7 +60,7 @@ chmod +x /usr/bin/satellite-maintain`)
 	r.Must("fettle", "undo")
 	r.Must("sh", "-c", "echo 'candlepin: [FAIL] is not running' >/tmp/broken")
 	out, err := r.Command("fettle", "fix", "L1", "--yes").CombinedOutput()
-	for _, want := range []string{"✗ not well satellite-maintain health check", "    candlepin: [FAIL] is not running", "fettle undo"} {
+	for _, want := range []string{"✗ failed satellite-maintain health check", "    candlepin: [FAIL] is not running", "fettle undo"} {
 		if err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("%v: fix of a Satellite that is not well lacks %q:\n%s", err, want, out)
 		}

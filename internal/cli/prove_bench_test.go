@@ -23,8 +23,8 @@ func TestProveBench(t *testing.T) {
 		code int
 		says []string
 	}{
-		"memory":            {[]string{"--bench", "memory:4k-touch", "--budget", "1s"}, 0, []string{"work             fettle bench memory 4k-touch", "metric           4k-touch", "ended by         budget"}},
-		"disk":              {[]string{"--bench", "disk:randread@" + dir, "--fio", fio, "--budget", "1s"}, 0, []string{"fettle bench disk randread@" + dir, "ended by         budget"}},
+		"memory":            {[]string{"--bench", "memory:4k-touch", "--budget", "1s"}, 0, []string{"work              fettle bench memory 4k-touch", "metric            4k-touch", "ended by budget"}},
+		"disk":              {[]string{"--bench", "disk:randread@" + dir, "--fio", fio, "--budget", "1s"}, 0, []string{"fettle bench disk randread@" + dir, "ended by budget"}},
 		"no such bench":     {[]string{"--bench", "network:tcp"}, 2, []string{"want disk:CELL"}},
 		"no such cell":      {[]string{"--bench", "memory:5k-touch"}, 2, []string{"the memory test has no cell"}},
 		"no such fio":       {[]string{"--bench", "disk:etcd@" + dir, "--fio", "/nonexistent"}, 2, []string{"--fio: "}},

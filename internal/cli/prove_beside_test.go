@@ -266,7 +266,7 @@ func TestProveGoesOn(t *testing.T) {
 		t.Fatalf("%v: %d runs", err, len(all))
 	}
 	for _, r := range all {
-		if out, code := p.run("runs", "show", r.ID); code != 0 || !strings.Contains(out, r.Verdict) {
+		if out, code := p.run("runs", "show", r.ID); code != 0 || !strings.Contains(out, printedVerdict(r.Verdict)) {
 			t.Errorf("exit code %d: %s", code, out)
 		}
 	}

@@ -43,7 +43,7 @@ func TestRunsBeforeFirstBlock(t *testing.T) {
 	}
 	for _, of := range []string{l.Runs[0].Name, file} {
 		out, code := p.run("runs", "show", of)
-		for _, want := range []string{" of 4 blocks\n", "0 of 40 at the most", "none: no block is complete"} {
+		for _, want := range []string{" of 4 blocks\n", "0 of at most 40", "none: no block is complete"} {
 			if code != 0 || !strings.Contains(out, want) {
 				t.Errorf("exit code %d, no %q: %s", code, want, out)
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -78,7 +79,7 @@ func TestRunsMethod(t *testing.T) {
 	for r, method := range map[*evidence.Run]int{&old: 1, &later: 99} {
 		says := fmt.Sprintf("judged by method %d; method %d, which this version has, says of the same samples: %s", method, prove.Method, now.Verdict)
 		out, code := p.run("runs", "show", r.ID)
-		if code != 0 || !strings.Contains(out, old.Verdict+"\n") || !strings.Contains(out, says) {
+		if code != 0 || !strings.Contains(out, printedVerdict(old.Verdict)+"\n") || !strings.Contains(out, says) {
 			t.Errorf("exit code %d: %s", code, out)
 		}
 		if out, code := p.run("runs", "show", r.ID, "--output", "json"); code != 0 || !strings.Contains(out, "judged by method") {
@@ -201,4 +202,9 @@ func TestRunsShowBench(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", kind, code, out)
 		}
 	}
+}
+
+// printedVerdict returns a recorded verdict as it is printed, with its interval in words.
+func printedVerdict(recorded string) string {
+	return regexp.MustCompile(` \[(\S+), (\S+)\]`).ReplaceAllString(recorded, ", interval $1 to $2 %")
 }

@@ -50,7 +50,7 @@ func TestExperiment(t *testing.T) {
 		"--change-cmd", "echo 60 >"+place, "--undo-cmd", "echo 10 >"+place, "--", "sh", work).CombinedOutput()
 	// 110 without the change, 160 with it, and nothing between; the interval is as wide as
 	// what does not matter.
-	if err != nil || !strings.Contains(string(out), "slower by 45.5 % [45.2, 45.7]") {
+	if err != nil || !strings.Contains(string(out), "slower by 45.5 %, interval 45.2 to 45.7 %") {
 		t.Errorf("%v\n%s\n%s", err, out, p.log)
 	}
 	if err := os.WriteFile(place, []byte("33"), 0o644); err != nil {

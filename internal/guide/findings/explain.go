@@ -85,8 +85,11 @@ func (w *writer) remedies(g group) {
 			label = ""
 		}
 		if l.command != "" {
-			fmt.Fprintf(w.Out, "  %-*s%s\n", labeled-2, label, ui.Printable(l.command))
-			label = ""
+			if label != "" {
+				w.part(label, "run:")
+				label = ""
+			}
+			fmt.Fprintln(w.Out, strings.Repeat(" ", labeled)+ui.Printable(l.command))
 		}
 	}
 }

@@ -29,8 +29,8 @@ const (
 func Print(s *ui.Screen, a *Audit, v View) {
 	a.Conclude()
 	ui.PrintHeadline(s, &a.Headline)
-	a.Slow.PrintBelow(s)
 	w := &writer{s, width(s), a}
+	above := a.Slow.PrintBelow(s)
 	var bad, unknown, rest []group
 	for _, g := range a.fewer(groups(a.Findings)) {
 		switch {
@@ -52,7 +52,7 @@ func Print(s *ui.Screen, a *Audit, v View) {
 			w.group(g)
 		}
 	} else {
-		w.short(bad, unknown, v.All)
+		w.short(bad, unknown, v.All, above)
 	}
 	for _, g := range rest {
 		w.brief(g)
@@ -67,10 +67,10 @@ func Print(s *ui.Screen, a *Audit, v View) {
 }
 
 // short writes each finding on a line, with its command on the next, and counts what does not
-// fit on a screen, unless all is set.
-func (w *writer) short(bad, unknown []group, all bool) {
+// fit on a screen below the lines that stand above, unless all is set.
+func (w *writer) short(bad, unknown []group, all bool, above int) {
 	lines := make([][]string, len(bad))
-	total := 0
+	total := above
 	for i, g := range bad {
 		lines[i] = w.finding(g)
 		if command := w.audit.command(g); command != "" {
@@ -119,7 +119,9 @@ func (w *writer) fold(what string, all []group) {
 		if len(ids) <= named {
 			text += ": " + strings.Join(ids, ", ")
 		}
-		fmt.Fprintln(w.Out, w.Paint(color, sign+" "+string(state))+"  "+text)
+		label := sign + " " + string(state)
+		text = strings.ReplaceAll(w.wrapped(text, w.width-len([]rune(label))-2), "\n", "\n    ")
+		fmt.Fprintln(w.Out, w.Paint(color, label)+"  "+text)
 	}
 }
 

@@ -39,10 +39,10 @@ func (d *Diagnosis) Answers() bool {
 	return d != nil && (d.Sample.DurationS > 0 || len(d.Causes) > 0)
 }
 
-// PrintBelow prints the lines below the headline.
-func (d *Diagnosis) PrintBelow(s *ui.Screen) {
+// PrintBelow prints the lines below the headline, and returns their number.
+func (d *Diagnosis) PrintBelow(s *ui.Screen) (n int) {
 	if !d.Answers() {
-		return
+		return 0
 	}
 	for _, line := range d.Lines() {
 		text := ui.Printable(line)
@@ -50,5 +50,7 @@ func (d *Diagnosis) PrintBelow(s *ui.Screen) {
 			text = strings.ReplaceAll(ui.Wrap(text, s.Width-4), "\n", "\n    ")
 		}
 		fmt.Fprintln(s.Out, "  "+text)
+		n += 1 + strings.Count(text, "\n")
 	}
+	return n
 }

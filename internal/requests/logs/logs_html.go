@@ -75,7 +75,8 @@ func inList(groups []Group) func(int) *Group {
 // HTML writes a report as one page.
 func HTML(w io.Writer, r *Report) error {
 	said := slices.Concat(r.Headline.Lines, NoUnit(r.Logs))
-	page := logsPageOf{First: said[0], NotWhole: NotWhole(r.Logs, r.NotRead), Rest: said[1:], Notes: append(notes(r, mostExamples), Times(r)...), Slowest: r.Slowest, Logs: logRows(r.Logs)}
+	first := min(1, len(said))
+	page := logsPageOf{First: strings.Join(said[:first], ""), NotWhole: NotWhole(r.Logs, r.NotRead), Rest: said[first:], Notes: append(notes(r, mostExamples), Times(r)...), Slowest: r.Slowest, Logs: logRows(r.Logs)}
 	for i := range r.By {
 		page.add("By "+strings.Join(r.By[i].By, " and "), grouping(r, &r.By[i], len(r.By[i].Top)), inList(r.By[i].Top))
 	}
