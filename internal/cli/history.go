@@ -113,7 +113,7 @@ func (a *app) history(ctx context.Context) error {
 
 func headlineOfHistory(all []HistoryItem) (h ui.Headline) {
 	if len(all) == 0 {
-		h.Line("no transactions")
+		h.Line("no transactions: fettle has changed nothing here")
 		return h
 	}
 	live := 0

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -87,7 +88,18 @@ func (s *Screen) Say(format string, args ...any) {
 	s.talk(line)
 }
 
-func (s *Screen) talk(line string) { fmt.Fprintln(s.Err, cmp.Or(s.Name, "fettle")+": "+line) }
+// talk writes a message, on a terminal broken between words unless it has a command to copy.
+func (s *Screen) talk(line string) {
+	line = cmp.Or(s.Name, "fettle") + ": " + line
+	if s.Width > 0 && !hasCommand(line) {
+		line = strings.ReplaceAll(Wrap(line, s.Width-2), "\n", "\n  ")
+	}
+	fmt.Fprintln(s.Err, line)
+}
+
+func hasCommand(line string) bool {
+	return slices.ContainsFunc([]string{"run: ", "run again: ", "for example: "}, func(label string) bool { return strings.Contains(line, label) })
+}
 
 // Status replaces the progress line on a terminal. An empty text removes it.
 func (s *Screen) Status(format string, args ...any) {

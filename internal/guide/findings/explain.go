@@ -21,9 +21,11 @@ func PrintExplained(s *ui.Screen, a *Audit) {
 		for _, line := range w.finding(group{Finding: g.Finding}) {
 			fmt.Fprintln(s.Out, line)
 		}
-		w.here(g)
-		if g.State == rule.Warned || g.State == rule.Failed {
-			w.part("wanted", alike(g.Items)[0].bound())
+		bad := g.State == rule.Warned || g.State == rule.Failed
+		several := bad && slices.ContainsFunc(g.Items, func(i item) bool { return i.bound() != g.Items[0].bound() })
+		w.here(g, several)
+		if bad && !several {
+			w.part("wanted", g.Items[0].bound())
 		}
 		if i+1 < len(all) && all[i+1].Why == g.Why && slices.Equal(all[i+1].Sources, g.Sources) {
 			continue // the next one has the same reason
@@ -43,8 +45,8 @@ func PrintExplained(s *ui.Screen, a *Audit) {
 	}
 }
 
-// here writes what was measured, and where.
-func (w *writer) here(g group) {
+// here writes what was measured and where, and with bounds what is wanted.
+func (w *writer) here(g group, bounds bool) {
 	for _, i := range g.Items {
 		says := i.Measured
 		switch {
@@ -57,6 +59,9 @@ func (w *writer) here(g group) {
 		}
 		if i.Instance != "" {
 			says = i.Instance + ": " + says
+		}
+		if bounds {
+			says += ", wanted " + i.bound()
 		}
 		if at := i.places(); len(at) > 0 && g.Reason == "" {
 			says += " (" + at[0] + ")"

@@ -97,18 +97,23 @@ func (w *writer) short(bad, unknown []group, all bool, above int) {
 		}
 	}
 	slices.Reverse(folded)
-	w.fold("%d more (--details)", folded)
-	w.fold("%d not determined (--details)", unknown)
+	counted := map[string]bool{} // each rule is counted once, with its worst state
+	for i, g := range bad {
+		counted[g.ID] = counted[g.ID] || lines[i] != nil
+	}
+	w.fold("%d more (--details)", folded, counted)
+	w.fold("%d not determined (--details)", unknown, map[string]bool{})
 }
 
-// fold counts the groups of each state, with their rules if they are few.
-func (w *writer) fold(what string, all []group) {
+// fold counts the rules of each state that are not counted yet, with their ids if they are few.
+func (w *writer) fold(what string, all []group, counted map[string]bool) {
 	const named = 10
 	for _, state := range rule.States {
 		var ids []string
 		for _, g := range all {
-			if g.State == state && !slices.Contains(ids, g.ID) {
+			if g.State == state && !counted[g.ID] {
 				ids = append(ids, g.ID)
+				counted[g.ID] = true
 			}
 		}
 		if len(ids) == 0 {

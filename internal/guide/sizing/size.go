@@ -128,7 +128,7 @@ func printSteps(s *ui.Screen, r *Result) {
 		row := []string{fmt.Sprintf("%2d. %s", i+1, st.Do)}
 		if st.Restarts != "" {
 			brief, _, _ := strings.Cut(st.Restarts, ",")
-			row = append(row, "restarts "+brief)
+			row = append(row, restartWords(brief))
 		}
 		g := ui.Grid{Columns: []ui.Column{{Cut: true}, {}}, Rows: [][]string{row}}
 		g.Write(s)
@@ -136,6 +136,14 @@ func printSteps(s *ui.Screen, r *Result) {
 			ui.PrintCommand(s, ui.Printable(st.Command))
 		}
 	}
+}
+
+// restartWords returns what a step restarts, in parentheses.
+func restartWords(what string) string {
+	if what == "the machine" {
+		return "(needs a reboot)"
+	}
+	return "(restarts " + what + ")"
 }
 
 // printValues prints values: as a table, or with explanations and sources in full.

@@ -30,6 +30,9 @@ func (d *Diagnosis) Lines() []string {
 	for _, r := range d.Who {
 		out = append(out, r.Text)
 	}
+	if d.Sample.DurationS == 0 {
+		return out // the command would look at this machine
+	}
 	return append(out, "next: "+d.Causes[0].Next)
 }
 
