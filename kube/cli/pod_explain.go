@@ -25,6 +25,7 @@ import (
 type podExplainOptions struct {
 	machineOptions
 	node, state, only, expect string
+	details                   bool
 }
 
 // outcomes are the values of --expect.
@@ -51,6 +52,7 @@ decides on the node from the kubelet's own file, and reports what it did not con
 	f.StringVar(&o.state, "state", "", "directory that pod record wrote on the node; no cluster is contacted")
 	f.StringVar(&o.only, "only", "", "KIND/NAME of the pod, if FILE has several")
 	f.StringVar(&o.expect, "expect", "", "exit with 3 unless this is the outcome: "+strings.Join(outcomes, ", "))
+	f.BoolVar(&o.details, "details", false, "also show every hint and rule, the CPU weights, what is not covered, and the sources")
 	cliutil.OneOf(f, "expect", outcomes...)
 	return c
 }
@@ -84,7 +86,7 @@ func (a *app) podExplain(ctx context.Context, file string, o podExplainOptions) 
 		err = ui.Exit(ui.GateNotMet, fmt.Errorf("the pod would be %s, and %s was expected", got, o.expect))
 		a.screen.Fail(err)
 	}
-	return errors.Join(err, kubepod.Explain(a.screen, p, ui.Code(err)))
+	return errors.Join(err, kubepod.Explain(a.screen, p, ui.Code(err), o.details))
 }
 
 // nodeState reads the node from a recorded copy or from this machine.

@@ -138,6 +138,22 @@ func apiServer(t *testing.T, answers map[string]any) string {
 	return file
 }
 
+// sameHeadline checks that the first lines for people are the headline of the document.
+func sameHeadline(t *testing.T, args ...string) {
+	t.Helper()
+	_, page, _ := run(t, args...)
+	_, text, _ := run(t, append(args, "--output", "json")...)
+	var d struct {
+		Headline struct{ Lines []string }
+	}
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Headline.Lines) == 0 || !strings.HasPrefix(page, strings.Join(d.Headline.Lines, "\n")+"\n") {
+		t.Errorf("headline %q, but the page begins:\n%s", d.Headline.Lines, page)
+	}
+}
+
 func manifest(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pod.yaml")
@@ -153,12 +169,13 @@ const nextPod = `{apiVersion: v1, kind: Pod, metadata: {name: next}, spec: {cont
 // the node and by a copy of it.
 func TestPodExplain(t *testing.T) {
 	config, root, file := apiServer(t, nil), vm(t), manifest(t, nextPod)
-	code, out, errs := run(t, "--kubeconfig", config, "pod", "explain", file, "--node", "perf-node", "--root", root)
-	for _, want := range []string{"pod next on perf-node: pending, Insufficient cpu", "the kubelet's verdict: refused, TopologyAffinityError", "class Guaranteed", "cpu_manager_state: " + root, "containers[c].resources.requests.cpu"} {
+	code, out, errs := run(t, "--kubeconfig", config, "pod", "explain", file, "--node", "perf-node", "--root", root, "--details")
+	for _, want := range []string{"pod next on perf-node: pending, Insufficient cpu", "the kubelet's verdict: refused, TopologyAffinityError", "Class Guaranteed", "cpu_manager_state: " + root, "containers[c].resources.requests.cpu"} {
 		if code != ui.Done || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, not printed: %s\n%s%s", code, want, out, errs)
 		}
 	}
+	sameHeadline(t, "--kubeconfig", config, "pod", "explain", file, "--root", root)
 	state := filepath.Join(t.TempDir(), "copy")
 	if code, out, errs := run(t, "--kubeconfig", config, "pod", "record", state, "--root", root); code != ui.Done || out != "" || !strings.Contains(errs, "node perf-node") {
 		t.Fatalf("record: exit code %d: %s%s", code, out, errs)

@@ -18,7 +18,6 @@ import (
 	"fettle.dev/fettle/kube/nodestatus"
 	"fettle.dev/fettle/kube/operator"
 	"fettle.dev/fettle/kube/pod"
-	"fettle.dev/fettle/kube/pod/admission"
 )
 
 // documents maps the kinds of JSON output to their types.
@@ -37,7 +36,7 @@ var documents = map[string]any{
 	"node-history":        agent.History{},
 	"node-status":         nodestatus.Document{},
 	"node-values":         agent.Values{},
-	"pod-admission":       admission.Document{},
+	"pod-admission":       pod.Explanation{},
 	"pod-verify":          pod.Document{},
 	"scale-plan":          ScalePlan{},
 	"scale-run":           ScaleRun{},

@@ -1,38 +1,67 @@
 package pod
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
-// Explain prints a prediction of an admission in the screen's format. The exit code goes into
-// the document.
-func Explain(s *ui.Screen, p *admission.Prediction, exitCode int) error {
-	d := p.Document()
+// Explanation is a prediction with its headline.
+type Explanation struct {
+	admission.Document
+	Headline ui.Headline `json:"headline"`
+}
+
+// Explain prints a prediction of an admission in the screen's format: the verdict, what to change
+// and the CPUs; with details also the steps of the decision and what the prediction does not
+// cover. The exit code goes into the document.
+func Explain(s *ui.Screen, p *admission.Prediction, exitCode int, details bool) error {
+	e := Explanation{Document: p.Document()}
+	w := &writer{s: s, d: &e.Document, details: details}
+	e.Headline = w.headline()
 	if s.Format == ui.JSON || s.Format == ui.YAML {
-		return ui.Data(s, d, exitCode)
+		return ui.Data(s, e, exitCode)
 	}
-	w := &writer{s: s, d: &d}
-	w.head()
+	ui.PrintHeadline(s, &e.Headline)
+	w.advice()
 	w.containers()
+	w.rules()
 	w.hints()
 	w.pages()
 	w.weights()
-	w.advice()
-	w.list("Worth knowing", d.Notes)
-	w.list("Assumed, because it is not known", d.Assumed)
-	w.list("What this does not cover", d.Limits)
-	w.sources()
+	w.list("Worth knowing", w.d.Notes)
+	w.list("Assumed, because it is not known", w.d.Assumed)
+	if details {
+		w.list("What this does not cover", w.d.Limits)
+		w.sources()
+	} else {
+		w.left(len(w.d.Limits), "limit of the prediction", "limits of the prediction")
+		w.left(len(w.d.Sources), "source", "sources")
+		fmt.Fprintln(s.Out)
+		ui.PrintLine(s, "Not shown: %s (--details)", strings.Join(w.folded, ", "))
+	}
 	return nil
+}
+
+// left records what only --details shows.
+func (w *writer) left(n int, one, more string) {
+	if n > 0 {
+		w.folded = append(w.folded, text.CountPlural(uint64(n), one, more))
+	}
 }
 
 // weights prints the CPU weights that the pod's groups will get.
 func (w *writer) weights() {
+	if !w.details {
+		w.left(len(w.d.Weights), "CPU weight", "CPU weights")
+		return
+	}
 	var lines []string
 	for _, x := range w.d.Weights {
 		lines = append(lines, x.Says())
@@ -50,25 +79,18 @@ func (w *writer) sources() {
 }
 
 type writer struct {
-	s *ui.Screen
-	d *admission.Document
-}
-
-func (w *writer) line(format string, args ...any) {
-	fmt.Fprintln(w.s.Out, ui.Printable(fmt.Sprintf(format, args...)))
+	s       *ui.Screen
+	d       *admission.Document
+	details bool
+	// folded counts what only --details shows.
+	folded []string
 }
 
 // title prints the title of a section.
-func (w *writer) title(text string) {
-	if w.s.Format == ui.Markdown {
-		fmt.Fprint(w.s.Out, "\n## "+ui.Printable(text)+"\n\n")
-		return
-	}
-	fmt.Fprint(w.s.Out, "\n"+ui.Printable(text)+"\n")
-}
+func (w *writer) title(text string) { ui.Heading(w.s, ui.Line(text)) }
 
-// head prints the verdict, the class and the policies.
-func (w *writer) head() {
+// headline summarizes the verdict, rules that are not met, and the smallest change that helps.
+func (w *writer) headline() (h ui.Headline) {
 	d := w.d
 	name := d.Pod.Name
 	if d.Pod.Namespace != "" {
@@ -77,35 +99,53 @@ func (w *writer) head() {
 	if d.Pod.Kind != "" && d.Pod.Kind != "Pod" {
 		name += " (" + d.Pod.Kind + ")"
 	}
-	node := d.Node
-	if node == "" {
-		node = "the node"
-	}
-	verdict := w.s.Paint(colour(d.Verdict.Outcome), words(d.Verdict))
-	fmt.Fprintf(w.s.Out, "pod %s on %s: %s", ui.Printable(name), ui.Printable(node), verdict)
+	verdict := words(d.Verdict)
 	if d.Newer != "" {
-		fmt.Fprintf(w.s.Out, " by the rules of Kubernetes %s (%s is newer than all that are known)", d.Kubernetes, d.Newer)
+		verdict += fmt.Sprintf(" by the rules of Kubernetes %s (%s is newer than all that are known)", d.Kubernetes, d.Newer)
+	}
+	if d.Verdict.Outcome != admission.Admitted {
+		if d.Verdict.Container != "" {
+			verdict += ": container " + d.Verdict.Container
+		}
+		verdict += ": " + d.Verdict.Message
+	}
+	h.Line("pod %s on %s: %s", name, cmp.Or(d.Node, "the node"), verdict)
+	if k := d.Kubelet; k != nil {
+		h.Line("if it is bound to the node directly (spec.nodeName), the kubelet's verdict: %s", strings.TrimSuffix(words(*k)+": "+k.Message, ": "))
+	}
+	var next []string
+	if broken := w.broken(); len(broken) > 0 {
+		next = append(next, fmt.Sprintf("%s of %s not met: %s", h.Count("huge_page_rules_broken", len(broken), ""), h.Count("huge_page_rules", len(d.Pages), "huge page rule"), broken[0].Why))
+	}
+	helps := slices.DeleteFunc(slices.Clone(d.Advice), func(a admission.Advice) bool { return !strings.HasPrefix(a.Then, admission.Admitted) })
+	if d.Verdict.Outcome != admission.Admitted && len(helps) > 0 {
+		next = append(next, fmt.Sprintf("%s would get it admitted, the smallest (%s): %s", h.Count("changes", len(helps), "change"), helps[0].Where, helps[0].Change))
+	}
+	if len(next) > 0 {
+		h.Line("%s", strings.Join(next, ". "))
+	}
+	return h
+}
+
+// broken returns the rules for huge pages that are not met.
+func (w *writer) broken() []admission.PageRule {
+	return slices.DeleteFunc(slices.Clone(w.d.Pages), func(r admission.PageRule) bool { return r.Result == Pass })
+}
+
+// rules prints further problems, the class and the policies.
+func (w *writer) rules() {
+	d := w.d
+	if len(d.Problems) > 1 { // the first is the message
+		w.list("More problems", d.Problems[1:])
+	}
+	why := ""
+	if w.details {
+		why = ": " + strings.Join(d.QoS.Why, "; ")
 	}
 	fmt.Fprintln(w.s.Out)
-	if d.Verdict.Outcome != admission.Admitted {
-		where := ""
-		if d.Verdict.Container != "" {
-			where = "container " + d.Verdict.Container + ": "
-		}
-		w.line("  %s%s", where, d.Verdict.Message)
-	}
-	if k := d.Kubelet; k != nil {
-		w.line("  if it is bound to the node directly (spec.nodeName), the kubelet's verdict: %s. %s", words(*k), k.Message)
-	}
-	for i, problem := range d.Problems {
-		if i > 0 { // the first is the message
-			w.line("  %s", problem)
-		}
-	}
-	w.line("class %s: %s", d.QoS.Class, strings.Join(d.QoS.Why, "; "))
 	p := d.Policies
-	w.line("CPU manager %s%s, topology manager %s%s%s, memory manager %s (rules of Kubernetes %s)",
-		p.CPUManager, set(p.CPUManagerOptions), p.TopologyManager, scope(p), set(p.TopologyManagerOptions), p.MemoryManager, d.Kubernetes)
+	ui.PrintLine(w.s, "Class %s%s; CPU manager %s%s, topology manager %s%s%s, memory manager %s (rules of Kubernetes %s)",
+		d.QoS.Class, why, p.CPUManager, set(p.CPUManagerOptions), p.TopologyManager, scope(p), set(p.TopologyManagerOptions), p.MemoryManager, d.Kubernetes)
 }
 
 func scope(p admission.Policies) string {
@@ -133,23 +173,17 @@ func words(v admission.Verdict) string {
 	return v.Outcome + ", " + v.Reason
 }
 
-func colour(outcome string) string {
-	switch outcome {
-	case admission.Admitted:
-		return ui.Green
-	case admission.Undecided, admission.Pending:
-		return ui.Yellow
-	}
-	return ui.Red
-}
-
 // containers prints a table of each container's resources in the first course, and the
 // differences in the others.
 func (w *writer) containers() {
+	others := 0
 	for i, c := range w.d.Courses {
 		title := "Containers, in the order in which the kubelet serves them"
 		if i > 0 {
 			if !different(w.d.Courses[0], c) {
+				continue
+			}
+			if others++; !w.details || others > 4 { // the document has all
 				continue
 			}
 			title = fmt.Sprintf("If other devices are taken (%s)", words(c.Verdict))
@@ -158,7 +192,7 @@ func (w *writer) containers() {
 			continue
 		}
 		w.title(title)
-		g := ui.Grid{Columns: ui.Columns("CONTAINER", "KIND", "CPUS", "NUMA", "MEMORY", "DEVICES", "BECAUSE")}
+		g := ui.Grid{Columns: []ui.Column{{Head: "container"}, {Head: "kind"}, {Head: "cpus"}, {Head: "numa"}, {Head: "memory"}, {Head: "devices"}, {Head: "because", Wide: !w.details, Cut: true}}}
 		for _, x := range c.Containers {
 			cpus := "shared"
 			if x.CPUs != "" {
@@ -182,14 +216,15 @@ func (w *writer) containers() {
 		g.Write(w.s)
 		if c.Shared != "" && c.Verdict.Outcome == admission.Admitted {
 			if w.s.Format == ui.Markdown {
-				w.line("")
+				fmt.Fprintln(w.s.Out)
 			}
-			w.line("shared pool afterwards: CPUs %s", c.Shared)
-		}
-		if i == 4 {
-			break // the document has all
+			ui.PrintLine(w.s, "shared pool afterwards: CPUs %s", c.Shared)
 		}
 	}
+	if w.details {
+		others = max(others-4, 0)
+	}
+	w.left(others, "other outcome if other devices are taken", "other outcomes if other devices are taken")
 }
 
 // different reports whether two courses end differently.
@@ -226,19 +261,26 @@ func (w *writer) hints() {
 		return
 	}
 	c := w.d.Courses[0]
-	if c.Pod != nil {
-		w.alignment("Hints for the pod as a whole", c.Pod)
-	}
-	for _, x := range c.Containers {
-		if x.Alignment != nil {
-			w.alignment("Hints for container "+x.Name, x.Alignment)
+	folded := 0
+	show := func(title string, al *admission.AlignmentDoc) {
+		switch {
+		case al == nil:
+		case w.details:
+			w.alignment(title, al)
+		default:
+			folded++
 		}
 	}
+	show("Hints for the pod as a whole", c.Pod)
+	for _, x := range c.Containers {
+		show("Hints for container "+x.Name, x.Alignment)
+	}
+	w.left(folded, "table of NUMA hints", "tables of NUMA hints")
 }
 
 func (w *writer) alignment(title string, al *admission.AlignmentDoc) {
 	w.title(title)
-	g := ui.Grid{Columns: ui.Columns("MANAGER", "RESOURCE", "NUMA NODES (* PREFERRED)", "BECAUSE")}
+	g := ui.Grid{Columns: []ui.Column{{Head: "manager"}, {Head: "resource"}, {Head: "nodes (* preferred)"}, {Head: "because", Below: true}}}
 	for _, a := range al.Answers {
 		resource := a.Resource
 		if resource == "" {
@@ -289,20 +331,26 @@ func sets(a admission.AnswerDoc) string {
 	return strings.Join(out, "  ")
 }
 
+// pages prints the rules for huge pages.
 func (w *writer) pages() {
-	if len(w.d.Pages) == 0 {
+	rules := w.d.Pages
+	if !w.details {
+		w.left(len(rules), "huge page rule", "huge page rules")
+		return
+	}
+	if len(rules) == 0 {
 		return
 	}
 	w.title("Huge pages")
-	g := ui.Grid{Columns: ui.Columns("RULE", "RESULT", "BECAUSE")}
-	for _, r := range w.d.Pages {
-		g.Rows = append(g.Rows, []string{r.Rule, r.Result, r.Why})
+	g := ui.Grid{Columns: []ui.Column{{Head: "result"}, {Head: "rule"}, {Head: "because", Below: true}}}
+	for _, r := range rules {
+		g.Rows = append(g.Rows, []string{r.Result, r.Rule, r.Why})
 	}
 	g.Color = func(row, col int) string {
 		switch {
-		case col != 1:
+		case col != 0:
 			return ""
-		case w.d.Pages[row].Result == "pass":
+		case rules[row].Result == Pass:
 			return ui.Green
 		}
 		return ui.Red
@@ -314,8 +362,8 @@ func (w *writer) advice() {
 	if len(w.d.Advice) == 0 {
 		return
 	}
-	w.title("What to change, that first which changes the least")
-	g := ui.Grid{Columns: ui.Columns("WHERE", "CHANGE", "THEN")}
+	w.title("What to change, the smallest change first")
+	g := ui.Grid{Columns: []ui.Column{{Head: "where"}, {Head: "change"}, {Head: "then", Below: true}}}
 	for _, a := range w.d.Advice {
 		g.Rows = append(g.Rows, []string{a.Where, a.Change, a.Then})
 	}
@@ -328,6 +376,6 @@ func (w *writer) list(title string, lines []string) {
 	}
 	w.title(title)
 	for _, l := range lines {
-		w.line("- %s", l)
+		ui.PrintLine(w.s, "- %s", l)
 	}
 }

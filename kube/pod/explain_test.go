@@ -6,7 +6,9 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -79,30 +81,34 @@ func predict(t *testing.T, in admission.Input) *admission.Prediction {
 
 func TestWrite(t *testing.T) {
 	for name, c := range map[string]struct {
-		format ui.Format
-		edit   func(*admission.Input)
+		format  ui.Format
+		edit    func(*admission.Input)
+		width   int
+		details bool
 	}{
-		"refused.txt": {ui.Table, func(in *admission.Input) {
+		"refused.txt": {format: ui.Table, edit: func(in *admission.Input) {
 			in.Pod.Init[0].Limits[admission.CPU] = resource.MustParse("1")
 			setCPU(in, 0, "2")
 		}},
-		"smt.txt": {ui.Table, func(*admission.Input) {}},
-		"admitted.md": {ui.Markdown, func(in *admission.Input) {
+		"refused-80.txt":      {format: ui.Table, width: 80, edit: func(in *admission.Input) { setCPU(in, 0, "2") }},
+		"refused-details.txt": {format: ui.Table, details: true, edit: func(in *admission.Input) { setCPU(in, 0, "2") }},
+		"smt.txt":             {format: ui.Table, edit: func(*admission.Input) {}},
+		"admitted.md": {format: ui.Markdown, edit: func(in *admission.Input) {
 			setCPU(in, 0, "2")
 			in.Settings.TopologyManagerScope = "pod"
 			size := resource.MustParse("64Mi")
 			in.Pod.Volumes[0].SizeLimit = &size
 		}},
-		"admitted.json": {ui.JSON, func(in *admission.Input) { setCPU(in, 0, "2"); in.Settings.TopologyManagerScope = "pod" }},
-		"no-start.txt":  {ui.Table, func(in *admission.Input) { in.Settings.ReservedSystemCPUs = unit.CPUSet{} }},
+		"admitted.json": {format: ui.JSON, edit: func(in *admission.Input) { setCPU(in, 0, "2"); in.Settings.TopologyManagerScope = "pod" }},
+		"no-start.txt":  {format: ui.Table, edit: func(in *admission.Input) { in.Settings.ReservedSystemCPUs = unit.CPUSet{} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input(t)
 			c.edit(&in)
 			var out bytes.Buffer
 			s := ui.NewScreen(&out, &out)
-			s.Format = c.format
-			if err := Explain(s, predict(t, in), 0); err != nil {
+			s.Format, s.Width = c.format, c.width
+			if err := Explain(s, predict(t, in), 0, c.details); err != nil {
 				t.Fatal(err)
 			}
 			path := filepath.Join("testdata", "explain", name)
@@ -121,10 +127,27 @@ func TestWrite(t *testing.T) {
 			if diff := cmp.Diff(string(want), out.String()); diff != "" {
 				t.Errorf("%s (-want +got); -update writes it anew:\n%s", path, diff)
 			}
+			if c.width > 0 {
+				fits(t, out.String(), c.width)
+			}
 			if c.format == ui.JSON {
 				valid(t, out.Bytes())
 			}
 		})
+	}
+}
+
+// fits checks that a page has at most 40 lines, none of them longer than the terminal is wide.
+func fits(t *testing.T, page string, width int) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(page, "\n"), "\n")
+	if len(lines) > 40 {
+		t.Errorf("%d lines, want at most 40", len(lines))
+	}
+	for _, l := range lines {
+		if n := utf8.RuneCountInString(l); n > width {
+			t.Errorf("%d columns: %s", n, l)
+		}
 	}
 }
 
@@ -136,7 +159,7 @@ func setCPU(in *admission.Input, init int, cpus string) {
 // valid holds a document against the schema of its type.
 func valid(t *testing.T, text []byte) {
 	t.Helper()
-	schema, err := ui.Schema(admission.Schema, admission.Document{})
+	schema, err := ui.Schema(admission.Schema, Explanation{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +191,7 @@ func TestPrintable(t *testing.T) {
 	in.Pod.Containers[0].Name = "c\rd"
 	var out bytes.Buffer
 	s := ui.NewScreen(&out, &out)
-	if err := Explain(s, predict(t, in), 0); err != nil {
+	if err := Explain(s, predict(t, in), 0, true); err != nil {
 		t.Fatal(err)
 	}
 	if bytes.ContainsAny(out.Bytes(), "\x1b\r") {
