@@ -242,18 +242,20 @@ func TestPodExplainRefuses(t *testing.T) {
 
 func TestPodVerify(t *testing.T) {
 	config, root := apiServer(t, nil), vm(t)
-	code, out, errs := run(t, "--kubeconfig", config, "pod", "verify", "cpumanager-6cqz7", "--root", root)
-	for _, want := range []string{"pod default/cpumanager-6cqz7 on perf-node: pass", "cpuset.cpus.effective has 1", "cpumanager  32706", "1500m"} {
+	code, out, errs := run(t, "--kubeconfig", config, "pod", "verify", "cpumanager-6cqz7", "--root", root, "--details")
+	for _, want := range []string{"pod default/cpumanager-6cqz7 on perf-node: has what it was promised: 1 warning", "cpuset.cpus.effective has 1", "cpumanager  32706", "1500m"} {
 		if code != ui.Done || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, not printed: %s\n%s%s", code, want, out, errs)
 		}
 	}
+	sameHeadline(t, "--kubeconfig", config, "pod", "verify", "cpumanager-6cqz7", "--root", root)
 	// The control group and a thread get out.
 	for name, text := range map[string]string{"/sys/fs/cgroup" + podGroup + "/cpuset.cpus.effective": "0-1\n", "/proc/32706/task/32706/status": "Cpus_allowed_list:\t0-1\n"} {
 		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+	sameHeadline(t, "--kubeconfig", config, "pod", "verify", "cpumanager-6cqz7", "--root", root)
 	code, out, errs = run(t, "--kubeconfig", config, "pod", "verify", "pod/cpumanager-6cqz7", "--root", root, "--output", "json")
 	valid(t, "pod-verify", []byte(out))
 	var d struct {
@@ -273,7 +275,7 @@ func TestPodVerify(t *testing.T) {
 			failed++
 		}
 	}
-	if code != ui.GateNotMet || d.Result != "fail" || failed != 2 || d.Weights.Pod.Formula != "linear" || !strings.Contains(errs, "has not what it was promised") {
+	if code != ui.GateNotMet || d.Result != "fail" || failed != 2 || d.Weights.Pod.Formula != "linear" || !strings.Contains(errs, "does not have what it was promised") {
 		t.Errorf("exit code %d, %+v, said %q", code, d, errs)
 	}
 	for _, c := range []struct {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/corestate"
 	kubepod "fettle.dev/fettle/kube/pod"
@@ -18,6 +20,7 @@ import (
 
 func podVerifyCommand(a *app) *cobra.Command {
 	var o machineOptions
+	var details bool
 	c := &cobra.Command{
 		Use: "verify POD", Short: "Verify the CPUs of a running pod (run on the node)",
 		Long: `Verifies a pod on its node: its QoS class, the CPUs that the kubelet's CPU manager holds
@@ -28,25 +31,27 @@ of that node it needs hostPID and the node's root (--root /host).
 
 Exit code 3 if the pod does not have what it was promised.`,
 		Args: cobra.ExactArgs(1),
-		RunE: a.reading(func(ctx context.Context, args []string) error { return a.podVerify(ctx, args[0], o) }),
+		RunE: a.reading(func(ctx context.Context, args []string) error { return a.podVerify(ctx, args[0], o, details) }),
 	}
 	o.flags(c.Flags())
+	c.Flags().BoolVar(&details, "details", false, "also show checks that passed, notes, processes, and what is left for other pods")
 	return c
 }
 
-func (a *app) podVerify(ctx context.Context, name string, o machineOptions) error {
+func (a *app) podVerify(ctx context.Context, name string, o machineOptions, details bool) error {
 	facts, err := a.podFacts(ctx, strings.TrimPrefix(name, "pod/"), o)
 	if err != nil {
 		return asRoot(err)
 	}
 	d := kubepod.Verify(facts)
+	d.Headline = verifiedHeadline(d)
 	switch d.Result {
 	case kubepod.Fail:
-		err = ui.Exit(ui.GateNotMet, fmt.Errorf("pod %s/%s has not what it was promised", d.Namespace, d.Pod))
+		err = ui.Exit(ui.GateNotMet, fmt.Errorf("pod %s/%s does not have what it was promised", d.Namespace, d.Pod))
 	case kubepod.Unknown:
 		err = ui.Exit(ui.Failed, fmt.Errorf("not everything about pod %s/%s could be determined", d.Namespace, d.Pod))
 	}
-	return a.show(d, err, func() { printVerified(a.screen, d) })
+	return a.show(d, err, func() { printVerified(a.screen, d, details) })
 }
 
 // podFacts reads everything about a pod on this machine.
@@ -90,43 +95,116 @@ func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*kub
 	return kubepod.ReadPinningFacts(h.Files, s, pod)
 }
 
-// printVerified prints the tables for people.
-func printVerified(s *ui.Screen, d *kubepod.Document) {
-	color := map[string]string{kubepod.Pass: ui.Green, kubepod.Fail: ui.Red, kubepod.Unknown: ui.Yellow, kubepod.Warn: ui.Yellow}
-	fmt.Fprintf(s.Out, "pod %s/%s on %s: %s\n", ui.Printable(d.Namespace), ui.Printable(d.Pod), ui.Printable(d.Node), s.Paint(color[d.Result], d.Result))
-	heading := func(text string) {
-		if s.Format == ui.Markdown {
-			text = "## " + text + "\n"
+// verifiedOrder are the results of checks, the most harmful first.
+var verifiedOrder = []string{kubepod.Fail, kubepod.Unknown, kubepod.Warn, kubepod.Note, kubepod.Pass}
+
+// countVerified returns the number of checks with a result.
+func countVerified(d *kubepod.Document, result string) (n int) {
+	for _, c := range d.Checks {
+		if c.Result == result {
+			n++
 		}
-		fmt.Fprintf(s.Out, "\n%s\n", text)
 	}
-	heading("Checks")
-	g := ui.Grid{Columns: ui.Columns("CONTAINER", "CHECK", "RESULT", "BECAUSE"), Color: func(row, col int) string {
-		if col != 2 {
+	return n
+}
+
+// verifiedHeadline sums up the checks and names the first one that failed.
+func verifiedHeadline(d *kubepod.Document) (h ui.Headline) {
+	words := map[string]string{
+		kubepod.Pass:    "has what it was promised",
+		kubepod.Fail:    "does not have what it was promised",
+		kubepod.Unknown: "not everything could be determined",
+	}
+	counts := []string{}
+	for _, x := range []struct{ result, name, noun string }{
+		{kubepod.Fail, "failed", "failed check"}, {kubepod.Unknown, "unknown", "unknown check"}, {kubepod.Warn, "warnings", "warning"},
+		{kubepod.Note, "notes", "note"}, {kubepod.Pass, "passed", "passed check"},
+	} {
+		if n := countVerified(d, x.result); n > 0 {
+			counts = append(counts, h.Count(x.name, n, x.noun))
+		}
+	}
+	h.Line("pod %s/%s on %s: %s: %s", d.Namespace, d.Pod, d.Node, words[d.Result], strings.Join(counts, ", "))
+	for _, c := range d.Checks {
+		if d.Result != kubepod.Pass && c.Result == d.Result {
+			h.Line("first: %s: %s", strings.TrimPrefix(c.Of+", "+c.What, ", "), c.Says)
+			break
+		}
+	}
+	return h
+}
+
+// printVerified prints the result for people: the CPUs of each container and the checks that did
+// not pass; with details all checks, the processes and what is left.
+func printVerified(s *ui.Screen, d *kubepod.Document, details bool) {
+	ui.PrintHeadline(s, &d.Headline)
+	processes := ui.Grid{Columns: []ui.Column{{Head: "container"}, {Head: "pid", Right: true}, {Head: "name"}, {Head: "threads", Right: true}, {Head: "allowed cpus"}}}
+	containers := ui.Grid{Columns: []ui.Column{{Head: "container"}, {Head: "processes", Right: true}, {Head: "threads", Right: true}, {Head: "use"}, {Head: "cpus"}}}
+	for _, c := range d.Containers {
+		threads := 0
+		for _, p := range c.Processes {
+			threads += p.Threads
+			processes.Rows = append(processes.Rows, []string{c.Name, fmt.Sprint(p.PID), p.Name, fmt.Sprint(p.Threads), p.CPUs})
+		}
+		use := "shared"
+		switch {
+		case !c.Running:
+			use = "not running"
+		case c.Exclusive:
+			use = "exclusive"
+		}
+		containers.Rows = append(containers.Rows, []string{c.Name, fmt.Sprint(len(c.Processes)), fmt.Sprint(threads), use, dash(c.CPUs)})
+	}
+	section(s, "Containers", &containers)
+	section(s, "Checks", verifiedChecks(d, details))
+	var left ui.Grid
+	left.Columns = []ui.Column{{Head: "resource"}, {Head: "allocatable", Right: true}, {Head: "requested", Right: true}, {Head: "left", Right: true}}
+	for _, r := range d.Left.Resources {
+		left.Rows = append(left.Rows, []string{r.Name, r.Allocatable, r.Requested, r.Left})
+	}
+	if details {
+		section(s, "Processes", &processes)
+		section(s, "Left for other pods", &left)
+		return
+	}
+	notShown(s, text.Count(countVerified(d, kubepod.Pass), "passed check"), text.Count(countVerified(d, kubepod.Note), "note"),
+		text.CountPlural(uint64(len(processes.Rows)), "process", "processes"), "what is left for other pods")
+}
+
+// verifiedChecks returns the table of the checks, the most harmful first; without details without
+// those that passed, and without notes.
+func verifiedChecks(d *kubepod.Document, details bool) *ui.Grid {
+	color := map[string]string{kubepod.Pass: ui.Green, kubepod.Fail: ui.Red, kubepod.Unknown: ui.Yellow, kubepod.Warn: ui.Yellow}
+	g := ui.Grid{Columns: []ui.Column{{Head: "result"}, {Head: "container"}, {Head: "check"}, {Head: "because", Below: true}}}
+	for _, result := range verifiedOrder {
+		for _, c := range d.Checks {
+			if c.Result == result && (details || result != kubepod.Pass && result != kubepod.Note) {
+				g.Rows = append(g.Rows, []string{c.Result, dash(c.Of), c.What, c.Says})
+			}
+		}
+	}
+	g.Color = func(row, col int) string {
+		if col != 0 {
 			return ""
 		}
-		return color[d.Checks[row].Result]
-	}}
-	for _, c := range d.Checks {
-		g.Rows = append(g.Rows, []string{dash(c.Of), c.What, c.Result, c.Says})
+		return color[g.Rows[row][0]]
 	}
-	g.Write(s)
+	return &g
+}
 
-	heading("Processes")
-	g = ui.Grid{Columns: ui.Columns("CONTAINER", "PID", "NAME", "THREADS", "ALLOWED CPUS")}
-	for _, c := range d.Containers {
-		for _, p := range c.Processes {
-			g.Rows = append(g.Rows, []string{c.Name, fmt.Sprint(p.PID), p.Name, fmt.Sprint(p.Threads), p.CPUs})
-		}
-	}
-	g.Write(s)
-
-	if len(d.Left.Resources) > 0 {
-		heading("Left for other pods")
-		g = ui.Grid{Columns: ui.Columns("RESOURCE", "ALLOCATABLE", "REQUESTED", "LEFT")}
-		for _, r := range d.Left.Resources {
-			g.Rows = append(g.Rows, []string{r.Name, r.Allocatable, r.Requested, r.Left})
-		}
+// section prints a titled table, unless it is empty.
+func section(s *ui.Screen, title string, g *ui.Grid) {
+	if len(g.Rows) > 0 {
+		ui.Heading(s, title)
 		g.Write(s)
+	}
+}
+
+// notShown prints what only --details shows: counts, of which those of 0 are left out.
+func notShown(s *ui.Screen, parts ...string) {
+	parts = slices.DeleteFunc(parts, func(p string) bool { return strings.HasPrefix(p, "0 ") })
+	if len(parts) > 0 {
+		fmt.Fprintln(s.Out)
+		ui.PrintLine(s, "Not shown: %s (--details)", strings.Join(parts, ", "))
 	}
 }

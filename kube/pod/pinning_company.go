@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/kube/pod/admission"
 )
@@ -144,8 +145,10 @@ type Document struct {
 	Node      string `json:"node"`
 	Class     string `json:"qos_class"`
 	// Result is fail if any check is, else unknown if any check is, else pass.
-	Result  string `json:"result"`
-	Version int    `json:"cgroup_version"`
+	Result string `json:"result"`
+	// Headline sums up the checks.
+	Headline ui.Headline `json:"headline"`
+	Version  int         `json:"cgroup_version"`
 
 	Checks     []Check        `json:"checks"`
 	Containers []ContainerDoc `json:"containers"`
