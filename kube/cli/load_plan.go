@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/guide/rule"
@@ -26,10 +28,11 @@ import (
 
 // LoadPlan is what load plan prints.
 type LoadPlan struct {
-	Schema string   `json:"schema"` // fettle/cluster-load-plan/v1
-	File   string   `json:"file,omitempty"`
-	Format string   `json:"format"`
-	Notes  []string `json:"notes,omitempty"`
+	Schema   string      `json:"schema"` // fettle/cluster-load-plan/v1
+	Headline ui.Headline `json:"headline"`
+	File     string      `json:"file,omitempty"`
+	Format   string      `json:"format"`
+	Notes    []string    `json:"notes,omitempty"`
 	// Actions has the number of patches, deletions and reads of created objects.
 	Actions map[string]int `json:"actions,omitempty"`
 	*plan.Tally
@@ -60,15 +63,24 @@ func (d *LoadPlan) actions() string {
 }
 
 func (a *app) loadPlanCommand(o *loadOptions) *cobra.Command {
+	var details bool
 	c := &cobra.Command{
 		Use: "plan [FILE]", Short: "Show what a load would create, against the limits",
 		Long: `Reads the file of a load ("-" is standard input) and says what it would make, against
 what the version of the cluster was tested with and what its nodes take. Nothing is
 created. Without any kubeconfig it plans offline, and reports what is not checked.`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.loadPlan(c.Context(), o, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			// With other options, or standard input, the command that runs the load is not known.
+			runnable := len(args) == 0 || args[0] != "-"
+			c.Flags().Visit(func(f *pflag.Flag) {
+				runnable = runnable && slices.Contains([]string{"offline", "openshift", "details", "wide"}, f.Name)
+			})
+			return a.loadPlan(c.Context(), o, details, runnable, args)
+		},
 	}
 	c.Flags().BoolVar(&o.offline, "offline", false, "contact no cluster: plan from the file alone (default if there is no kubeconfig)")
+	c.Flags().BoolVar(&details, "details", false, "also list every kind of object")
 	o.quotaFlag(c.Flags())
 	o.fileFlags(c.Flags())
 	c.Flags().StringVar(&o.version, "openshift", "", "with --offline: version of OpenShift whose limits apply, such as 4.4")
@@ -117,7 +129,7 @@ func (o *loadOptions) readLoad(args []string) (*plan.Load, error) {
 	return l, o.unread(l)
 }
 
-func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error {
+func (a *app) loadPlan(ctx context.Context, o *loadOptions, details, runnable bool, args []string) error {
 	if o.version != "" && !o.offline {
 		return ui.Retry(ui.Usage, errors.New("--openshift is for --offline: a cluster says its version itself"), "", "--offline")
 	}
@@ -167,8 +179,17 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, args []string) error
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	doc := LoadPlan{"fettle/cluster-load-plan/v1", l.File, l.Format, slices.Concat(l.Notes, p.Notes, t.Notes, brakeNotes(t, false), gateNotes(l, p)), actionsOf(p), t}
-	return a.show(doc, planVerdict(t, o.offline), func() { a.printPlan(&doc) })
+	doc := LoadPlan{Schema: "fettle/cluster-load-plan/v1", File: l.File, Format: l.Format, Actions: actionsOf(p), Tally: t,
+		Notes: slices.Concat(l.Notes, p.Notes, t.Notes, brakeNotes(t, false), gateNotes(l, p))}
+	err = planVerdict(t, o.offline)
+	doc.Headline = doc.headline(o.offline)
+	return a.show(doc, err, func() {
+		a.printPlan(&doc, details)
+		if err == nil && runnable {
+			ui.Heading(a.screen, "Run it with")
+			ui.PrintCommand(a.screen, text.CommandLine(append([]string{"kubectl", "fettle", "load", "run"}, args...)))
+		}
+	})
 }
 
 // tallyOf sums up a plan, with the figures of the catalog.
@@ -234,55 +255,114 @@ func figure(l plan.Limit, n int) string {
 	if l.What == plan.BytesInEtcd {
 		return unit.Size(n).Human()
 	}
-	return fmt.Sprint(n)
+	return text.Thousands(uint64(max(n, 0)))
 }
 
-func (a *app) printPlan(d *LoadPlan) {
+// headline sums up the load, and whether it fits.
+func (d *LoadPlan) headline(offline bool) (h ui.Headline) {
+	pods := h.Count("pods", d.Pods, "pod")
+	if d.PodsFinished > 0 {
+		pods += fmt.Sprintf(" at once, %s of Jobs", h.Count("pods_finished", d.PodsFinished, "finished pod"))
+	}
+	if d.PerNode > 0 {
+		pods += fmt.Sprintf(" and %s more on each node", h.Count("pods_for_each_node", d.PerNode, ""))
+	}
+	h.Line("%s, %s, %s in etcd; %s to wait for%s", h.Count("objects", d.Objects, "object"), pods,
+		h.Value("etcd_bytes", float64(d.EtcdBytes), unit.Size(d.EtcdBytes).Human()), h.Count("steps", d.Steps, "step"), d.actions())
+	limits, over := d.tightest(), d.Over()
+	switch {
+	case len(d.Missing) > 0 && !offline:
+		h.Line("does not fit: the cluster lacks %s", h.Count("missing_kinds", len(d.Missing), "kind"))
+	case len(over) > 0:
+		h.Line("does not fit: over %s of %s", h.Count("limits_over", len(over), ""), h.Count("limits", len(limits), "limit"))
+	case len(limits) == 0:
+		h.Line("whether it fits is not known: no limits known")
+	}
+	if len(limits) > 0 {
+		l := limits[0]
+		fits := ""
+		if len(h.Lines) == 1 {
+			fits = "fits; "
+			if offline {
+				fits = "fits, by the tested limits alone; "
+			}
+		}
+		h.Line("%stightest limit: %s: %s of %s (%s)", fits, limitName(l), figure(l, l.Value), figure(l, l.Maximum), h.Figure("tightest_limit_percent", share(l), "%"))
+	}
+	return h
+}
+
+// tightest returns the limits, the tightest first.
+func (d *LoadPlan) tightest() []plan.Limit {
+	return slices.SortedStableFunc(slices.Values(d.Limits), func(x, y plan.Limit) int { return cmp.Compare(share(y), share(x)) })
+}
+
+// share returns how much of a limit is used, in percent.
+func share(l plan.Limit) float64 {
+	if l.Maximum <= 0 {
+		return 100
+	}
+	return 100 * float64(l.Value) / float64(l.Maximum)
+}
+
+// limitName returns the name of a limit for people.
+func limitName(l plan.Limit) string {
+	name := strings.ReplaceAll(l.What, "_", " ")
+	if l.Of != "" {
+		name += " (" + l.Of + ")"
+	}
+	return name
+}
+
+// shownKinds is the number of kinds that are shown without --details.
+const shownKinds = 12
+
+func (a *app) printPlan(d *LoadPlan, details bool) {
 	for _, n := range d.Notes {
 		a.screen.Say("%s", n)
 	}
-	pods := text.Count(d.Pods, "pod")
-	if d.PodsFinished > 0 {
-		pods += fmt.Sprintf(" at once, %s of Jobs", text.Count(d.PodsFinished, "finished pod"))
-	}
-	if d.PerNode > 0 {
-		pods += fmt.Sprintf(" and %d more on each node", d.PerNode)
-	}
-	fmt.Fprintf(a.screen.Out, "%s, %s, %s in etcd; %s to wait for%s\n\n", text.Count(d.Objects, "object"), pods, unit.Size(d.EtcdBytes).Human(), text.Count(d.Steps, "step"), d.actions())
-	g := ui.Grid{Columns: ui.Columns("kind", "objects", "in etcd")}
-	for _, k := range d.Kinds {
-		name := k.Kind + " " + k.APIVersion
-		for _, m := range d.Missing {
-			if m.Kind == k.Kind && m.APIVersion == k.APIVersion {
-				name += " (not known without a cluster)"
-				if d.Cluster != nil && d.Cluster.Known {
-					name = k.Kind + " " + k.APIVersion + " (the cluster has it not)"
-				}
-			}
-		}
-		g.Rows = append(g.Rows, []string{name, fmt.Sprint(k.Count), unit.Size(k.Bytes).Human()})
-	}
-	g.Write(a.screen)
-	if len(d.Limits) == 0 {
-		return
-	}
-	fmt.Fprintln(a.screen.Out)
-	g = ui.Grid{Columns: append(ui.Columns("there will be", "number", "maximum", "verdict"), ui.Column{Head: "source", Wide: true})}
-	for _, l := range d.Limits {
-		word, what := "within", l.What
+	ui.PrintHeadline(a.screen, &d.Headline)
+	limits := d.tightest()
+	g := ui.Grid{Columns: []ui.Column{{Head: "limit"}, {Head: "number", Right: true}, {Head: "maximum", Right: true}, {Head: "used", Right: true}, {Head: "verdict"}, {Head: "in", Optional: true}, {Head: "source", Wide: true}}}
+	for _, l := range limits {
+		word := "within"
 		if l.Over {
 			word = "over"
 		}
-		if l.Of != "" {
-			what += " (" + l.Of + ")"
+		used := ui.Digits(share(l)) + " %"
+		if share(l) < 0.01 {
+			used = "< 0.01 %"
 		}
-		g.Rows = append(g.Rows, []string{what, figure(l, l.Value), figure(l, l.Maximum), word, l.Source})
+		g.Rows = append(g.Rows, []string{strings.ReplaceAll(l.What, "_", " "), figure(l, l.Value), figure(l, l.Maximum), used, word, l.Of, l.Source})
 	}
 	g.Color = func(row, col int) string {
-		if col == 3 && d.Limits[row].Over {
+		if col == 4 && limits[row].Over {
 			return ui.Red
 		}
 		return ""
 	}
-	g.Write(a.screen)
+	section(a.screen, "Limits, the tightest first", &g)
+	kinds := slices.SortedStableFunc(slices.Values(d.Kinds), func(x, y plan.Count) int { return cmp.Compare(y.Bytes, x.Bytes) })
+	if !details {
+		kinds = kinds[:min(len(kinds), shownKinds)]
+	}
+	g = ui.Grid{Columns: []ui.Column{{Head: "kind"}, {Head: "objects", Right: true}, {Head: "in etcd", Right: true}, {Head: "note"}}}
+	for _, k := range kinds {
+		g.Rows = append(g.Rows, []string{k.Kind + " " + k.APIVersion, text.Thousands(uint64(k.Count)), unit.Size(k.Bytes).Human(), d.noteOf(k)})
+	}
+	section(a.screen, "Objects, those that take most of etcd first", &g)
+	notShown(a.screen, text.Count(len(d.Kinds)-len(kinds), "kind"))
+}
+
+// noteOf says that the cluster does not have a kind.
+func (d *LoadPlan) noteOf(k plan.Count) string {
+	for _, m := range d.Missing {
+		if m.Kind == k.Kind && m.APIVersion == k.APIVersion {
+			if d.Cluster != nil && d.Cluster.Known {
+				return "the cluster does not have it"
+			}
+			return "not known without a cluster"
+		}
+	}
+	return ""
 }

@@ -102,6 +102,7 @@ func TestLoadPlanJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != ui.Done || doc.Schema != "fettle/cluster-load-plan/v1" || doc.Objects != 30 || len(doc.Kinds) != 4 {
 		t.Errorf("%d %v %s\n%s", code, err, out, errs)
 	}
+	sameHeadline(t, "load", "plan", "--offline")
 	code, out, _ = run(t, "load", "status", "--output", "json")
 	if !strings.Contains(out, `"runs": []`) || code != ui.Done {
 		t.Errorf("%d %s", code, out)
