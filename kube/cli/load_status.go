@@ -18,8 +18,9 @@ import (
 
 // LoadStatus lists the runs.
 type LoadStatus struct {
-	Schema string          `json:"schema"` // fettle/cluster-load-status/v1
-	Runs   []LoadRunStatus `json:"runs"`
+	Schema   string          `json:"schema"` // fettle/cluster-load-status/v1
+	Headline ui.Headline     `json:"headline"`
+	Runs     []LoadRunStatus `json:"runs"`
 }
 
 // LoadRunStatus is the status of one run, from its journal.
@@ -46,14 +47,17 @@ type LoadRunStatus struct {
 }
 
 func (a *app) loadStatusCommand(o *loadOptions) *cobra.Command {
-	return &cobra.Command{
+	var details bool
+	c := &cobra.Command{
 		Use: "status", Short: "List load runs, and objects that remain of them",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.loadStatus(c.Context(), o) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.loadStatus(c.Context(), o, details) },
 	}
+	c.Flags().BoolVar(&details, "details", false, fmt.Sprintf("list all runs, not just %d", shownRuns))
+	return c
 }
 
-func (a *app) loadStatus(ctx context.Context, o *loadOptions) error {
+func (a *app) loadStatus(ctx context.Context, o *loadOptions, details bool) error {
 	s, err := a.loadStore(o)
 	if err != nil {
 		return err
@@ -88,27 +92,87 @@ func (a *app) loadStatus(ctx context.Context, o *loadOptions) error {
 		}
 	}
 	err = a.loadStanding(ctx, o, kept, lost, doc.Runs)
-	if a.data() {
-		return a.result(doc, err)
+	doc.Headline = doc.headline(s.Dir)
+	return a.show(doc, err, func() { a.printLoadStatus(&doc, o, details) })
+}
+
+// shownRuns is the number of runs that are shown without --details.
+const shownRuns = 20
+
+// phases are the phases of a run, those that need attention first.
+var phases = []string{"unreadable", "undo incomplete", "stopped", string(loadrun.Running), string(loadrun.Undoing), string(loadrun.Ended), string(loadrun.Undone)}
+
+// there returns the number of the run's objects in the cluster.
+func (r *LoadRunStatus) there() int {
+	if r.Phase == string(loadrun.Undone) {
+		return r.Created + r.Unnoted // the reused ones are not left over
 	}
-	if len(doc.Runs) == 0 {
-		a.screen.Say("there are no runs in %s", s.Dir)
-		return nil
+	return r.Created + r.Unnoted + r.Reused
+}
+
+// headline counts the runs by phase, and the objects that remain.
+func (d *LoadStatus) headline(dir string) (h ui.Headline) {
+	if len(d.Runs) == 0 {
+		h.Line("there are no runs in %s", dir)
+		return h
 	}
-	g := ui.Grid{Columns: ui.Columns("run", "phase", "objects", "there", "failed", "removed", "kept", "file")}
-	for _, r := range doc.Runs {
-		there := r.Created + r.Unnoted
-		if r.Phase != string(loadrun.Undone) {
-			there += r.Reused // of an undone run they are nothing that is left
+	var counts []string
+	left, unknown := 0, 0
+	for _, phase := range phases {
+		n := 0
+		for i := range d.Runs {
+			if d.Runs[i].Phase == phase {
+				n++
+				left += d.Runs[i].there()
+				unknown += d.Runs[i].Unknown
+			}
 		}
-		g.Rows = append(g.Rows, []string{r.Run, r.Phase, fmt.Sprint(r.Objects), fmt.Sprint(there), fmt.Sprint(r.Failed), fmt.Sprint(r.Removed), fmt.Sprint(r.Kept), r.File})
+		if n > 0 {
+			counts = append(counts, h.Count(strings.ReplaceAll(phase, " ", "_"), n, "")+" "+phase)
+		}
+	}
+	objects := h.Count("objects", left, "object")
+	if unknown > 0 {
+		objects += fmt.Sprintf(" and %s that no journal has", h.Count("not_in_journal", unknown, ""))
+	}
+	h.Line("%s: %s; %s in the cluster", h.Count("runs", len(d.Runs), "run"), strings.Join(counts, ", "), objects)
+	return h
+}
+
+// printLoadStatus prints the runs, those that need attention first, then the newest.
+func (a *app) printLoadStatus(d *LoadStatus, o *loadOptions, details bool) {
+	runs := slices.Clone(d.Runs)
+	slices.Reverse(runs)
+	slices.SortStableFunc(runs, func(x, y LoadRunStatus) int { return slices.Index(phases, x.Phase) - slices.Index(phases, y.Phase) })
+	if !details {
+		runs = runs[:min(len(runs), shownRuns)]
+	}
+	ui.PrintHeadline(a.screen, &d.Headline)
+	g := ui.Grid{Columns: []ui.Column{{Head: "run"}, {Head: "phase"}, {Head: "objects", Right: true}, {Head: "there", Right: true}, {Head: "failed", Right: true}, {Head: "removed", Right: true}, {Head: "kept", Right: true, Optional: true}, {Head: "file", Optional: true}}}
+	next := ""
+	for i := range runs {
+		r := &runs[i]
+		g.Rows = append(g.Rows, []string{r.Run, r.Phase, thousands(r.Objects), thousands(r.there()), thousands(r.Failed), thousands(r.Removed), thousands(r.Kept), r.File})
 		if r.Error != "" {
 			a.screen.Say("%s: %s", r.Run, r.Error)
 		}
+		if next == "" && r.there() > 0 && r.Phase != string(loadrun.Running) {
+			next = r.Run
+		}
 	}
-	g.Write(a.screen)
-	return err
+	section(a.screen, "Runs, those that need attention first", &g)
+	notShown(a.screen, text.Count(len(d.Runs)-len(runs), "run"))
+	if next != "" {
+		words := []string{"kubectl", "fettle", "load", "undo", next}
+		if o.stateDir != "" {
+			words = append(words, "--state-dir", o.stateDir)
+		}
+		ui.Heading(a.screen, "Delete the objects of "+ui.Line(next)+" with")
+		ui.PrintCommand(a.screen, text.CommandLine(words))
+	}
 }
+
+func thousands(n int) string { return text.Thousands(uint64(max(n, 0))) }
 
 // phaseOf returns the phase of a run. A run that has begun and that no process drives is
 // stopped: resume or undo continues it.

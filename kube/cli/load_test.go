@@ -103,6 +103,7 @@ func TestLoadPlanJSON(t *testing.T) {
 		t.Errorf("%d %v %s\n%s", code, err, out, errs)
 	}
 	sameHeadline(t, "load", "plan", "--offline")
+	sameHeadline(t, "load", "status", "--state-dir", t.TempDir())
 	code, out, _ = run(t, "load", "status", "--output", "json")
 	if !strings.Contains(out, `"runs": []`) || code != ui.Done {
 		t.Errorf("%d %s", code, out)
@@ -267,5 +268,28 @@ func TestBrakeNotes(t *testing.T) {
 		if none != nil {
 			t.Errorf("%q", none)
 		}
+	}
+}
+
+// TestLoadStatusOrder checks that runs that need attention come first, that the figures of the
+// headline count all, and that the command deletes the objects of the first run that has some.
+func TestLoadStatusOrder(t *testing.T) {
+	d := LoadStatus{Runs: []LoadRunStatus{{Run: "1", Phase: "ended", Created: 1200}, {Run: "2", Phase: "undone", Reused: 5}, {Run: "3", Phase: "stopped", Created: 3}, {Run: "4", Phase: "unreadable"}}}
+	d.Headline = d.headline("/dir")
+	want := map[string]float64{"runs": 4, "unreadable": 1, "stopped": 1, "ended": 1, "undone": 1, "objects": 1203}
+	if diff := cmp.Diff(want, d.Headline.Figures); diff != "" {
+		t.Error(diff)
+	}
+	var out bytes.Buffer
+	a := &app{screen: ui.NewScreen(&out, &out)}
+	a.printLoadStatus(&d, &loadOptions{}, false)
+	var order []string
+	for line := range strings.Lines(out.String()) {
+		if f := strings.Fields(line); len(f) > 6 && f[0] != "run" && !strings.HasSuffix(f[0], ":") && f[1] != "runs:" {
+			order = append(order, f[0])
+		}
+	}
+	if diff := cmp.Diff([]string{"4", "3", "1", "2"}, order); diff != "" || !strings.Contains(out.String(), "    kubectl fettle load undo 3\n") {
+		t.Errorf("%s\n%s", diff, out.String())
 	}
 }
