@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,10 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/corestate"
 	"fettle.dev/fettle/kube/kubelet"
@@ -34,6 +31,7 @@ const kindsHint = "kubectl apply -f kube/deploy/crds/plain makes them, where the
 func statusCommand(a *app) *cobra.Command {
 	var d deciding
 	var file string
+	var details bool
 	c := &cobra.Command{
 		Use: "status [NODE]...", Short: "Show the wanted and the active profile of each node",
 		Long: `Shows for each node, or the named ones, the wanted profile, the active one, the rule that
@@ -50,16 +48,17 @@ profile.`,
 			if file != "" {
 				return a.statusOfFile(ctx, d, file, names)
 			}
-			return a.status(ctx, d, names)
+			return a.status(ctx, d, names, details)
 		}),
 		Args: cobra.ArbitraryArgs,
 	}
 	d.flags(c)
+	c.Flags().BoolVar(&details, "details", false, "list all nodes and warnings")
 	c.Flags().StringVarP(&file, "file", "f", "", "file with Tuned objects: show which profile each node would get (- for standard input)")
 	return c
 }
 
-func (a *app) status(ctx context.Context, d deciding, names []string) error {
+func (a *app) status(ctx context.Context, d deciding, names []string, details bool) error {
 	cluster, err := a.readCluster(ctx, d, nil)
 	if err != nil {
 		return err
@@ -73,7 +72,8 @@ func (a *app) status(ctx context.Context, d deciding, names []string) error {
 			return err
 		}
 	}
-	return a.show(doc, nil, func() { a.printStatus(doc, len(names) > 0) })
+	doc.Headline = statusHeadline(&doc)
+	return a.show(doc, nil, func() { a.printStatus(&doc, len(names) > 0, details) })
 }
 
 // readCluster reads all that status needs. over are objects that replace the cluster's; nil for
@@ -210,84 +210,6 @@ func only(doc *nodestatus.Document, names []string) error {
 	return nil
 }
 
-// printStatus prints the document for people; for named nodes it includes their history.
-func (a *app) printStatus(doc nodestatus.Document, named bool) {
-	s := a.screen
-	g := ui.Grid{
-		Columns: ui.Columns("NODE", "WANTED", "APPLIED", "STANDING", "RULE"),
-		Color: func(row, col int) string {
-			if col != 3 {
-				return ""
-			}
-			switch doc.Nodes[row].Standing {
-			case nodestatus.OK:
-				return ui.Green
-			case nodestatus.Failed, nodestatus.Degraded, nodestatus.NoAgent:
-				return ui.Red
-			}
-			return ui.Yellow
-		},
-	}
-	for _, n := range doc.Nodes {
-		g.Rows = append(g.Rows, []string{n.Node, dash(n.Wanted), dash(n.Applied), string(n.Standing), n.Rule})
-	}
-	if len(g.Rows) > 0 {
-		g.Write(s)
-	}
-	var counts []string
-	for _, w := range nodestatus.Standings {
-		if doc.Counts[w] > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", doc.Counts[w], w))
-		}
-	}
-	line := a.line
-	line("%s: %s", text.Count(len(doc.Nodes), "node"), dash(strings.Join(counts, ", ")))
-	if doc.Management != tuned.Managed {
-		line("! managementState of Tuned %s is %s", tuned.DefaultName, doc.Management)
-	}
-	for _, text := range together(doc.Nodes, absent) {
-		line("! %s", text)
-	}
-	if slices.ContainsFunc(doc.Nodes, func(n nodestatus.Node) bool { return n.Absent() != "" }) {
-		line("! of a node without an agent this is its last report; kubectl -n %s get daemonset,pods -l %s -o wide shows why the agent is missing", doc.Namespace, labels.Set(nodestatus.AgentSelector))
-	}
-	for _, n := range doc.Nodes {
-		for _, c := range n.Conditions {
-			if c.Message != "" && (c.Type == tuned.Degraded) == (c.Status == string(metav1.ConditionTrue)) {
-				line("! node %s: %s is %s (%s): %s", n.Node, c.Type, c.Status, c.Reason, c.Message)
-			}
-		}
-		for i, v := range n.Values {
-			if i == maxValues {
-				line("! node %s: of its values that do not hold %d more: --output json has them", n.Node, len(n.Values)-i)
-				break
-			}
-			why := ""
-			if v.Why != "" {
-				why = " (" + v.Why + ")"
-			}
-			line("! node %s: %s: want %s, has %s: %s%s", n.Node, v.Setting, dash(v.Want), dash(v.Now), v.Verdict, why)
-		}
-	}
-	for _, o := range doc.Objects {
-		switch c := o.Condition(); {
-		case !o.Valid:
-			line("! Tuned %s is not valid: %s", o.Name, c.Message)
-		case c.Message != "":
-			line("- Tuned %s: %s", o.Name, c.Message)
-		}
-	}
-	for _, tie := range together(doc.Nodes, ties) {
-		line("! %s", tie)
-	}
-	for _, name := range doc.Stray {
-		line("! Profile %s: node not found", name)
-	}
-	if named {
-		a.printHistory(doc.Nodes)
-	}
-}
-
 // ties returns the notes about rules of equal priority that request different profiles.
 func ties(n *nodestatus.Node) (texts []string) {
 	for _, note := range n.Decision.Notes {
@@ -330,7 +252,7 @@ func together(nodes []nodestatus.Node, said func(*nodestatus.Node) []string) []s
 
 // printHistory prints the switches of nodes.
 func (a *app) printHistory(nodes []nodestatus.Node) {
-	g := ui.Grid{Columns: ui.Columns("NODE", "SINCE", "FROM", "TO", "BY", "WHY")}
+	g := ui.Grid{Columns: []ui.Column{{Head: "node"}, {Head: "since"}, {Head: "from"}, {Head: "to"}, {Head: "by", Optional: true}, {Head: "why", Below: true}}}
 	for _, n := range nodes {
 		for _, x := range n.History {
 			to := dash(x.To)
@@ -340,10 +262,7 @@ func (a *app) printHistory(nodes []nodestatus.Node) {
 			g.Rows = append(g.Rows, []string{n.Node, x.Time.UTC().Format("2006-01-02 15:04:05Z"), dash(x.From), to, x.By, x.Why})
 		}
 	}
-	if len(g.Rows) > 0 {
-		fmt.Fprintln(a.screen.Out)
-		g.Write(a.screen)
-	}
+	section(a.screen, "Last switches", &g)
 }
 
 // dash returns s, or "-" for an empty cell.

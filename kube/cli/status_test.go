@@ -10,8 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/nodestatus"
+	"fettle.dev/fettle/kube/tuned"
 )
 
 // api is an API server that answers these paths, and "not found" to all others.
@@ -90,21 +93,29 @@ func TestStatus(t *testing.T) {
 		return code, out.String(), errs.String()
 	}
 	code, out, errs := status()
-	const want = `NODE  WANTED  APPLIED  STANDING  RULE
-n1    p       p        degraded  as it was said
-n2    -       -        none      no rule of any Tuned object holds
-2 nodes: 1 degraded, 1 none
+	const want = `2 nodes: 1 degraded, 1 none
+
+Nodes
+node  standing  wanted  applied  rule
+n1    degraded  p       p        as it was said
+n2    none      -       -        no rule of any Tuned object holds
+
+Warnings
 ! managementState of Tuned default is Unmanaged
 ! node n1: Degraded is True (ValuesDrifted): changed since
 ! node n1: sysctl:a: want 1, has 2: drifted
 ! Tuned default is not valid: profile bad, line 1: expected a [section] before "x"
 ! Profile n3: node not found
+
+Its values and last switches:
+    kubectl fettle status n1
 `
 	if code != ui.Done || out != want || errs != "" {
 		t.Errorf("exit code %d, said %q, printed\n%s\nwant\n%s", code, errs, out, want)
 	}
 	if _, out, _ := status("n1"); !strings.HasSuffix(out, `
-NODE  SINCE                 FROM  TO                        BY                WHY
+Last switches
+node  since                 from  to                        by                why
 n1    2026-11-21 08:00:00Z  -     p                         agent of node n1  Profile n1: p
 n1    2026-11-21 09:00:00Z  p     p (its text has changed)  agent of node n1  Profile n1: p
 `+"") {
@@ -124,6 +135,7 @@ n1    2026-11-21 09:00:00Z  p     p (its text has changed)  agent of node n1  Pr
 	if code, _, errs := status("n4"); code != ui.Usage || !strings.Contains(errs, `no node is called "n4"`) {
 		t.Errorf("%d %q", code, errs)
 	}
+	sameHeadline(t, "status", "--kubeconfig", kubeconfig)
 	// Two rules of one priority; no objects; no namespace.
 	all := map[string]string{
 		"/apis": groups, "/apis/tuned.openshift.io/v1": tuneds, "/api": `{"kind":"APIVersions","versions":["v1"]}`,
@@ -148,7 +160,7 @@ n1    2026-11-21 09:00:00Z  p     p (its text has changed)  agent of node n1  Pr
 	all[nowhere+"tuneds"], all[nowhere+"profiles"] = all[in+"tuneds"], all[in+"profiles"]
 	all["/api/v1/namespaces/openshift-cluster-node-tuning-operator"] = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"openshift-cluster-node-tuning-operator"}}`
 	kubeconfig = api(t, all)
-	if code, out, errs := status(); code != ui.Done || !strings.Contains(errs, "openshift-cluster-node-tuning-operator has no Tuned object") || !strings.Contains(out, "none      openshift-cluster-node-tuning-operator has no Tuned object\n") {
+	if code, out, errs := status(); code != ui.Done || !strings.Contains(errs, "openshift-cluster-node-tuning-operator has no Tuned object") || !strings.Contains(out, "none      -       -        openshift-cluster-node-tuning-operator has no Tuned object\n") {
 		t.Errorf("%d %q\n%s", code, errs, out)
 	}
 	if code, _, errs := status("-n", "nowhere"); code != ui.Usage || !strings.Contains(errs, "namespace nowhere not found") {
@@ -186,23 +198,29 @@ func TestStatusOfAgents(t *testing.T) {
 		return code, out.String(), errs.String()
 	}
 	kubeconfig := api(t, answers)
-	const want = `NODE  WANTED  APPLIED  STANDING  RULE
-n1    p       p        ok        as it was said
-n2    p       p        no-agent  as it was said
-n3    p       p        no-agent  as it was said
-n4    p       p        no-agent  as it was said
-4 nodes: 1 ok, 3 no-agent
+	const want = `4 nodes: 3 no-agent, 1 ok
+
+Nodes
+node  standing  wanted  applied  rule
+n2    no-agent  p       p        as it was said
+n3    no-agent  p       p        as it was said
+n4    no-agent  p       p        as it was said
+n1    ok        p       p        as it was said
+
+Warnings
 ! node n2: its agent does not run: pod agent-n2 is not Ready since 2026-11-21T10:00:00Z: no answer
 ! node n3, n4: its agent has no pod
-! of a node without an agent this is its last report; kubectl -n openshift-cluster-node-tuning-operator get daemonset,pods -l app.kubernetes.io/name=fettle-agent -o wide shows why the agent is missing
+
+Without an agent a node shows its last report. Why the agent is missing:
+    kubectl -n openshift-cluster-node-tuning-operator get daemonset,pods -l app.kubernetes.io/name=fettle-agent -o wide
 `
 	if code, out, errs := status(kubeconfig); code != ui.Done || out != want || errs != "" {
 		t.Errorf("exit code %d, said %q, printed\n%s\nwant\n%s", code, errs, out, want)
 	}
-	if code, out, _ := status(kubeconfig, "n2", "n1", "n2"); code != ui.Done || !strings.Contains(out, "\n2 nodes: 1 ok, 1 no-agent\n") || strings.Count(out, "\nn2 ") != 1 {
+	if code, out, _ := status(kubeconfig, "n2", "n1", "n2"); code != ui.Done || !strings.Contains(out, "2 nodes: 1 no-agent, 1 ok\n") || strings.Count(out, "\nn2 ") != 1 {
 		t.Errorf("a node that is named twice: %d\n%s", code, out)
 	}
-	if _, out, _ := status(kubeconfig, "n1"); !strings.Contains(out, "\n1 node: 1 ok\n") {
+	if _, out, _ := status(kubeconfig, "n1"); !strings.Contains(out, "1 node: 1 ok\n") {
 		t.Errorf("one node:\n%s", out)
 	}
 	code, out, _ := status(kubeconfig, "n2", "--output", "json")
@@ -227,5 +245,39 @@ n4    p       p        no-agent  as it was said
 	code, out, errs := status(forbidden)
 	if code != ui.Done || !strings.Contains(out, "4 nodes: 4 ok\n") || !strings.Contains(errs, "whether agents run is not known: it takes the right to list pods in openshift-cluster-node-tuning-operator") {
 		t.Errorf("%d %q\n%s", code, errs, out)
+	}
+}
+
+// TestStatusOfMany checks that the page of many nodes is short, and that its headline counts all.
+func TestStatusOfMany(t *testing.T) {
+	d := nodestatus.Document{Management: tuned.Managed, Counts: map[nodestatus.Standing]int{nodestatus.OK: 1999, nodestatus.Failed: 1}}
+	for i := range 2000 {
+		d.Nodes = append(d.Nodes, nodestatus.Node{Node: fmt.Sprintf("worker-%04d", i), Standing: nodestatus.OK, Wanted: "throughput-performance", Applied: "throughput-performance", Rule: strings.Repeat("because ", 20)})
+	}
+	d.Nodes[1234].Standing = nodestatus.Failed
+	for i := range 100 {
+		d.Stray = append(d.Stray, fmt.Sprintf("gone-%d", i))
+	}
+	d.Headline = statusHeadline(&d)
+	if d.Headline.Figures["nodes"] != 2000 || d.Headline.Figures["failed"] != 1 {
+		t.Errorf("%v", d.Headline.Figures)
+	}
+	var out bytes.Buffer
+	a := &app{screen: ui.NewScreen(&out, &out)}
+	a.screen.Width = 80
+	a.printStatus(&d, false, false)
+	page := out.String()
+	if n := strings.Count(page, "\n"); n > 40 || !strings.Contains(page, "node         standing") || !strings.Contains(page, "kubectl fettle status worker-1234\n") {
+		t.Errorf("%d lines\n%s", n, page)
+	}
+	for line := range strings.Lines(page) {
+		if utf8.RuneCountInString(line) > 81 {
+			t.Errorf("too long: %s", line)
+		}
+	}
+	out.Reset()
+	a.printStatus(&d, false, true)
+	if n := strings.Count(out.String(), "worker-"); n < 2000 {
+		t.Errorf("%d nodes with --details", n)
 	}
 }

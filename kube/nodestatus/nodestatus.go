@@ -13,6 +13,7 @@ import (
 	core "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/corestate"
 	"fettle.dev/fettle/kube/tuned"
 )
@@ -22,8 +23,10 @@ const Schema = "fettle/node-status/v1"
 
 // Document is the status of the nodes of a cluster.
 type Document struct {
-	Schema    string `json:"schema"`
-	Namespace string `json:"namespace"`
+	Schema string `json:"schema"`
+	// Headline counts the nodes by standing.
+	Headline  ui.Headline `json:"headline"`
+	Namespace string      `json:"namespace"`
 	// Management is the operator's managementState: Managed, Unmanaged or Removed.
 	Management tuned.ManagementState `json:"management_state"`
 	// AgentsUnknown is the reason that the state of the agents is unknown; omitted if it is known.
@@ -50,8 +53,8 @@ const (
 	None     Standing = "none"     // the node has no Profile
 )
 
-// Standings lists them in the order in which they are counted.
-var Standings = []Standing{OK, Degraded, Deferred, Failed, Pending, NoAgent, None}
+// Standings lists them, the most harmful first.
+var Standings = []Standing{Failed, Degraded, NoAgent, None, Pending, Deferred, OK}
 
 // Node is the status of one node.
 type Node struct {
