@@ -3,12 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fettle.dev/fettle/internal/cliutil"
-	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/corestate"
@@ -37,6 +34,7 @@ func kubeletCommand(a *app) *cobra.Command {
 		Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	var details bool
 	plan := &cobra.Command{
 		Use: "plan FILE", Short: "Show what KubeletConfig objects would change on nodes",
 		Long: `Reads the KubeletConfig and KubeletPool objects of FILE (- for standard input), the
@@ -46,14 +44,15 @@ of the same name. Nothing is changed.
 
 Exit code 4 if a change would be refused, 1 if a kubelet could not be read.`,
 		Args: cobra.ExactArgs(1),
-		RunE: a.reading(func(ctx context.Context, args []string) error { return a.kubeletPlan(ctx, args[0]) }),
+		RunE: a.reading(func(ctx context.Context, args []string) error { return a.kubeletPlan(ctx, args[0], details) }),
 	}
+	plan.Flags().BoolVar(&details, "details", false, "list all nodes of each pool")
 	c.AddCommand(plan)
 	return c
 }
 
-func (a *app) kubeletPlan(ctx context.Context, file string) error {
-	data, file, err := readManifest(file)
+func (a *app) kubeletPlan(ctx context.Context, arg string, details bool) error {
+	data, file, err := readManifest(arg)
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
@@ -69,7 +68,15 @@ func (a *app) kubeletPlan(ctx context.Context, file string) error {
 	if openshift {
 		plan.Notes = append(plan.Notes, "this cluster has MachineConfigPools: OpenShift's Machine Config Operator acts on KubeletConfig objects, one node after the other with a reboot, and fettle leaves that to it")
 	}
-	return a.show(plan, planned(&plan), func() { a.printKubeletPlan(plan) })
+	plan.Headline = kubeletHeadline(&plan)
+	err = planned(&plan)
+	return a.show(plan, err, func() {
+		a.printKubeletPlan(&plan, details)
+		if err == nil && plan.Headline.Figures["nodes_changed"] > 0 && file == arg {
+			ui.Heading(a.screen, "Roll it out with")
+			ui.PrintCommand(a.screen, text.CommandLine([]string{"kubectl", "apply", "-f", file}))
+		}
+	})
 }
 
 // planned returns an error for a plan in which something would be refused, or for which
@@ -223,109 +230,4 @@ func unread(n *core.Node, err error) string {
 		return "it has not answered in time"
 	}
 	return err.Error()
-}
-
-func (a *app) printKubeletPlan(p kubelet.Plan) {
-	s := a.screen
-	line := a.line
-	for _, pool := range p.Pools {
-		line("pool %s: %s", pool.Name, poolWords(pool))
-		for _, n := range pool.Notes {
-			line("! %s", n)
-		}
-		for _, r := range pool.Releases {
-			for _, text := range releaseWords(r) {
-				line("! %s", text)
-			}
-		}
-		g := ui.Grid{Columns: ui.Columns("ORDER", "NODE", "TAKES", "SETTINGS", "WHY NOT")}
-		for _, n := range pool.Nodes {
-			order := "-"
-			if n.Order > 0 {
-				order = fmt.Sprint(n.Order)
-			}
-			if n.Now {
-				order += " (at once)"
-			}
-			takes := n.Class
-			if n.Moves > 0 {
-				takes += fmt.Sprintf(" (pods that move: %d)", n.Moves)
-			}
-			g.Rows = append(g.Rows, []string{order, n.Name, takes, strings.Join(n.Settings, ", "), cmp.Or(n.Problem, n.Held)})
-		}
-		if len(g.Rows) > 0 {
-			g.Write(s)
-		}
-	}
-	if len(p.Pools) == 0 {
-		line("! no pool: a KubeletPool selects nodes, and a KubeletConfig selects pools by their labels")
-	}
-	for _, name := range p.Unselected {
-		line("! KubeletConfig %s selects no pool", name)
-	}
-	for _, n := range p.Notes {
-		line("! %s", n)
-	}
-}
-
-// releaseWords returns how the kubelets of a release treat the settings, one per line.
-func releaseWords(r kubelet.ReleasePlan) []string {
-	who := fmt.Sprintf("Kubernetes %s (%s): ", r.Kubernetes, few(r.Nodes))
-	if r.Kubernetes == "" {
-		who = few(r.Nodes) + ": "
-	}
-	var out []string
-	for _, f := range r.Refused {
-		out = append(out, who+"the kubelet would not start: "+f.String())
-	}
-	for _, all := range [][]kuberelease.Finding{r.Ignored, r.Changed, r.Unknown} {
-		for _, f := range all {
-			out = append(out, who+f.String())
-		}
-	}
-	if r.Unjudged != "" {
-		out = append(out, who+"not judged: "+r.Unjudged)
-	}
-	return out
-}
-
-// few returns the first of the names, and how many more there are.
-func few(names []string) string {
-	const most = 3
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-}
-
-// poolWords describes the settings that a pool gets.
-func poolWords(p kubelet.PoolPlan) string {
-	switch {
-	case p.Refused != "":
-		return "refused: " + strings.ReplaceAll(p.Refused, "\n", "; ")
-	case len(p.Settings) == 0 && !slices.ContainsFunc(p.Nodes, func(n kubelet.NodePlan) bool { return n.Class != kubelet.Nothing.String() }):
-		return nothingFrom(p.KubeletConfigs)
-	}
-	var all []string
-	for _, name := range slices.Sorted(maps.Keys(p.Settings)) {
-		value, _ := json.Marshal(p.Settings[name])
-		all = append(all, name+" "+string(value))
-	}
-	text := strings.Join(all, ", ") + " from " + strings.Join(p.KubeletConfigs, ", ")
-	if len(all) == 0 { // its nodes give back what they have
-		text = nothingFrom(p.KubeletConfigs)
-	}
-	text += fmt.Sprintf(", at most %d unavailable", p.MaxUnavailable)
-	if p.Stopped != "" {
-		text += "; " + p.Stopped
-	}
-	return text
-}
-
-// nothingFrom returns why a pool gets no settings.
-func nothingFrom(configs []string) string {
-	if len(configs) == 0 {
-		return "no KubeletConfig selects it"
-	}
-	return "no settings from " + strings.Join(configs, ", ")
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"fettle.dev/fettle/internal/ui"
@@ -143,6 +145,10 @@ func TestKubeletPlanReads(t *testing.T) {
 	if got := plan(); !strings.Contains(got, "1 (at once)") || strings.Contains(got, "failed") {
 		t.Errorf("a pool that goes on:\n%s", got)
 	}
+	if got := plan(); !strings.HasPrefix(got, "2 of 2 nodes would change: 2 restart\n") || !strings.HasSuffix(got, "    kubectl apply -f "+file+"\n") {
+		t.Errorf("the headline and the next command:\n%s", got)
+	}
+	sameHeadline(t, "kubelet", "plan", file, "--kubeconfig", api(t, answers))
 	// What could not be read is not refused.
 	for _, c := range []struct {
 		lost   []string
@@ -185,5 +191,34 @@ func TestPoolWords(t *testing.T) {
 		if got := poolWords(c.pool); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
+	}
+}
+
+// TestKubeletPlanOfMany checks that the nodes that would refuse stand first, that the rest is
+// folded, and that the headline counts all.
+func TestKubeletPlanOfMany(t *testing.T) {
+	pool := kubelet.PoolPlan{Name: "workers", MaxUnavailable: 1, Settings: kubelet.Fields{"maxPods": 20}, KubeletConfigs: []string{"k"}}
+	for i := range 100 {
+		pool.Nodes = append(pool.Nodes, kubelet.NodePlan{Name: fmt.Sprintf("n%d", i), Order: i + 1, Class: "drain and restart", Moves: 2, Settings: []string{"maxPods", "cpuManagerPolicy", "topologyManagerPolicy"}})
+	}
+	pool.Nodes[70] = kubelet.NodePlan{Name: "n70", Class: "unknown", Problem: "its kubelet is not well"}
+	p := kubelet.Plan{Pools: []kubelet.PoolPlan{pool}}
+	p.Headline = kubeletHeadline(&p)
+	want := map[string]float64{"nodes": 100, "nodes_changed": 99, "drain_and_restart": 99, "pods_moved": 198, "nodes_refused": 1}
+	if diff := cmp.Diff(want, p.Headline.Figures); diff != "" {
+		t.Error(diff)
+	}
+	var out bytes.Buffer
+	a := &app{screen: ui.NewScreen(&out, &out)}
+	a.screen.Width = 80
+	a.printKubeletPlan(&p, false)
+	page := out.String()
+	if n := strings.Count(page, "\n"); n > 40 || strings.Index(page, "n70") > strings.Index(page, "n0 ") {
+		t.Errorf("%d lines\n%s", n, page)
+	}
+	out.Reset()
+	a.printKubeletPlan(&p, true)
+	if n := strings.Count(out.String(), "drain and restart"); n != 100 { // and the headline
+		t.Errorf("%d nodes with --details", n)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/cluster"
 )
 
@@ -54,8 +55,10 @@ type NodePreview struct {
 
 // Plan is the predicted rollout.
 type Plan struct {
-	Schema string     `json:"schema"` // fettle/kubelet-plan/v1
-	Pools  []PoolPlan `json:"pools"`
+	Schema string `json:"schema"` // fettle/kubelet-plan/v1
+	// Headline counts the nodes that would change, and what would be refused.
+	Headline ui.Headline `json:"headline"`
+	Pools    []PoolPlan  `json:"pools"`
 	// Unselected are KubeletConfig objects that select no pool.
 	Unselected []string `json:"unselected,omitempty"`
 	Notes      []string `json:"notes,omitempty"`
