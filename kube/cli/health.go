@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/machine"
@@ -19,8 +22,9 @@ import (
 
 // MachineHealth is the result of a cluster's machine health checks.
 type MachineHealth struct {
-	Schema    string `json:"schema"` // fettle/machine-health/v1
-	Namespace string `json:"namespace"`
+	Schema    string      `json:"schema"` // fettle/machine-health/v1
+	Headline  ui.Headline `json:"headline"`
+	Namespace string      `json:"namespace"`
 	// ReportOnly names the other controller that remedies machines by these checks; the operator
 	// then only reports.
 	ReportOnly string `json:"report_only"`
@@ -64,18 +68,21 @@ type ClusterCheck struct {
 }
 
 func healthCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var details bool
+	c := &cobra.Command{
 		Use: "health [CHECK]...", Short: "Explain MachineHealthChecks and pending remediation",
 		Long: `Explains the MachineHealthChecks (machine.openshift.io/v1beta1) of a namespace, all or the
 named ones: which machines are unhealthy and why, the arithmetic of maxUnhealthy, other
 controllers of the same machines, and what remediation waits for. Checks of Cluster API
 are explained too. It changes nothing, and needs no operator.`,
 		Args: cobra.ArbitraryArgs,
-		RunE: a.reading(a.health),
+		RunE: a.reading(func(ctx context.Context, names []string) error { return a.health(ctx, names, details) }),
 	}
+	c.Flags().BoolVar(&details, "details", false, "list all checks and machines")
+	return c
 }
 
-func (a *app) health(ctx context.Context, names []string) error {
+func (a *app) health(ctx context.Context, names []string, details bool) error {
 	config, err := a.config()
 	if err != nil {
 		return err
@@ -103,7 +110,8 @@ func (a *app) health(ctx context.Context, names []string) error {
 			return err
 		}
 	}
-	return a.show(doc, nil, func() { a.printHealth(doc) })
+	doc.Headline = doc.headline()
+	return a.show(doc, nil, func() { a.printHealth(doc, details || len(names) > 0) })
 }
 
 // look evaluates the checks; one machine is remedied at a time over all checks.
@@ -150,32 +158,99 @@ func checkHealth(d *machine.Answer) CheckHealth {
 	return out
 }
 
-func (a *app) printHealth(doc *MachineHealth) {
-	line := a.line
-	for i, c := range doc.Checks {
-		if i > 0 {
-			line("")
-		}
-		if c.Error != "" {
-			line("%s: it cannot be read: %s", c.Check, c.Error)
-			continue
-		}
-		line("%s: %d of %d healthy; %s", c.Check, c.Healthy, c.Expected, strings.Join(c.Words[:1], ""))
-		if len(c.Machines) > 0 {
-			g := ui.Grid{Columns: ui.Columns("MACHINE", "NODE", "STATE", "WHY")}
-			for _, m := range c.Machines {
-				g.Rows = append(g.Rows, []string{m.Machine, dash(m.Node), m.State, m.Why})
-			}
-			g.Write(a.screen)
-		}
-		for _, w := range c.Words[1:] {
-			line("- %s", w)
+// headline counts the machines, and the checks that do not remediate.
+func (d *MachineHealth) headline() (h ui.Headline) {
+	expected, healthy, closed, unreadable := 0, 0, 0, 0
+	for _, c := range d.Checks {
+		expected += c.Expected
+		healthy += c.Healthy
+		switch {
+		case c.Error != "":
+			unreadable++
+		case !c.Open:
+			closed++
 		}
 	}
-	if len(doc.Checks) == 0 && len(doc.ClusterAPI) == 0 {
-		line("there are no MachineHealthChecks in %s", doc.Namespace)
+	if len(d.Checks) == 0 {
+		h.Line("there are no MachineHealthChecks in %s; %s of Cluster API", d.Namespace, h.Count("cluster_api_checks", len(d.ClusterAPI), "check"))
+		return h
+	}
+	line := fmt.Sprintf("%s: %s of %s healthy", h.Count("checks", len(d.Checks), "check"), h.Count("healthy", healthy, ""), h.Count("machines", expected, "machine"))
+	if closed > 0 {
+		line += fmt.Sprintf("; over the limit of unhealthy machines: %s", h.Count("checks_over_limit", closed, "check"))
+	}
+	if unreadable > 0 {
+		line += fmt.Sprintf("; cannot be read: %s", h.Count("checks_unreadable", unreadable, "check"))
+	}
+	h.Line("%s", line)
+	return h
+}
+
+// Checks and machines that are shown without --details.
+const (
+	shownChecks   = 4
+	shownMachines = 12
+)
+
+// printHealth prints the checks, those that need attention first.
+func (a *app) printHealth(doc *MachineHealth, details bool) {
+	s := a.screen
+	ui.PrintHeadline(s, &doc.Headline)
+	checks := slices.Clone(doc.Checks)
+	rank := func(c CheckHealth) int {
+		switch {
+		case c.Error != "":
+			return 0
+		case !c.Open:
+			return 1
+		case len(c.Machines) > 0:
+			return 2
+		}
+		return 3
+	}
+	slices.SortStableFunc(checks, func(x, y CheckHealth) int { return rank(x) - rank(y) })
+	room := shownMachines
+	if details {
+		room = math.MaxInt
+	} else {
+		checks = checks[:min(len(checks), shownChecks)]
+	}
+	machines, next := 0, ""
+	for _, c := range checks {
+		shown := c.Machines[:min(len(c.Machines), room)]
+		room -= len(shown)
+		machines += len(c.Machines) - len(shown)
+		if len(shown) > 0 {
+			next = cmp.Or(next, shown[0].Machine)
+		}
+		printCheck(s, &c, shown)
 	}
 	for _, c := range doc.ClusterAPI {
-		line("%s/%s of Cluster API: %s", c.Namespace, c.Check, c.Words)
+		ui.PrintLine(s, "%s/%s of Cluster API: %s", c.Namespace, c.Check, c.Words)
+	}
+	notShown(s, text.Count(len(doc.Checks)-len(checks), "check"), text.Count(machines, "machine"))
+	if next != "" {
+		ui.Heading(s, "What happened to the first machine:")
+		ui.PrintCommand(s, fmt.Sprintf("kubectl -n %s describe machines.machine.openshift.io %s", doc.Namespace, next))
+	}
+}
+
+// printCheck prints a check and some of its machines.
+func printCheck(s *ui.Screen, c *CheckHealth, machines []MachineState) {
+	fmt.Fprintln(s.Out)
+	if c.Error != "" {
+		ui.PrintLine(s, "%s: it cannot be read: %s", c.Check, c.Error)
+		return
+	}
+	ui.PrintLine(s, "%s: %d of %d healthy; %s", c.Check, c.Healthy, c.Expected, strings.Join(c.Words[:1], ""))
+	g := ui.Grid{Columns: []ui.Column{{Head: "machine"}, {Head: "node"}, {Head: "state"}, {Head: "why", Below: true}}}
+	for _, m := range machines {
+		g.Rows = append(g.Rows, []string{m.Machine, dash(m.Node), m.State, m.Why})
+	}
+	if len(g.Rows) > 0 {
+		g.Write(s)
+	}
+	for _, w := range c.Words[1:] {
+		ui.PrintLine(s, "- %s", w)
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -58,6 +59,7 @@ func TestHealth(t *testing.T) {
 	if c := d.Checks[0]; c.Expected != 6 || c.Healthy != 4 || c.Unhealthy != 2 || c.Allowed != 0 || !c.Open || len(c.Machines) != 2 || c.Words[1] != "machine w-2 is to be made anew: its node node-2 is gone" {
 		t.Errorf("%+v", c)
 	}
+	sameHeadline(t, "--kubeconfig", config, "health", "-n", "fleet")
 	// Of two checks one has a turn; the other one says what it waits for.
 	two := fleet()
 	const checks = "/apis/machine.openshift.io/v1beta1/namespaces/fleet/machinehealthchecks"
@@ -88,6 +90,10 @@ func TestHealth(t *testing.T) {
 		want         string
 	}{
 		{config, "health -n fleet fleet", ui.Done, "fleet: 4 of 6 healthy; 40 % of 6 machines is 2 (2.4 rounded down); 2 are unhealthy: remediation is open\n"},
+		{config, "health -n fleet", ui.Done, "1 check: 4 of 6 machines healthy\n"},
+		{config, "health -n fleet", ui.Done, "    kubectl -n fleet describe machines.machine.openshift.io w-2\n"},
+		{closed, "health -n fleet", ui.Done, "; over the limit of unhealthy machines: 1 check\n"},
+		{odd, "health -n fleet", ui.Done, "2 checks: 4 of 6 machines healthy; cannot be read: 1 check\n"},
 		{config, "health -n fleet", ui.Done, "w-4      node-4  unhealthy  its phase is Failed\n"},
 		{turns, "health -n fleet", ui.Done, "- machine w-2 is to be made anew: its node node-2 is gone\n"},
 		{turns, "health -n fleet second", ui.Done, "- nothing is remediated: one machine of the cluster is made anew at a time, and machine w-2 of MachineHealthCheck fleet goes first"},
@@ -102,5 +108,37 @@ func TestHealth(t *testing.T) {
 		if code != c.code || !strings.Contains(out+errs, c.want) {
 			t.Errorf("%s: exit code %d, want %d and %q:\n%s%s", c.args, code, c.code, c.want, out, errs)
 		}
+	}
+}
+
+// TestHealthOfMany checks that the page of many machines is short, and that the headline counts all.
+func TestHealthOfMany(t *testing.T) {
+	d := MachineHealth{Namespace: "fleet"}
+	for i := range 10 {
+		c := CheckHealth{Check: fmt.Sprintf("check-%d", i), Expected: 20, Healthy: 20, Open: true, Words: []string{"remediation is open"}}
+		if i == 7 {
+			c.Open, c.Healthy = false, 0
+			for m := range 20 {
+				c.Machines = append(c.Machines, MachineState{fmt.Sprintf("m-%d", m), "node", "unhealthy", "its phase is Failed"})
+			}
+		}
+		d.Checks = append(d.Checks, c)
+	}
+	d.Headline = d.headline()
+	if f := d.Headline.Figures; f["checks"] != 10 || f["machines"] != 200 || f["healthy"] != 180 || f["checks_over_limit"] != 1 {
+		t.Errorf("%v", f)
+	}
+	var out bytes.Buffer
+	a := &app{screen: ui.NewScreen(&out, &out)}
+	a.screen.Width = 80
+	a.printHealth(&d, false)
+	page := out.String()
+	if n := strings.Count(page, "\n"); n > 40 || strings.Index(page, "check-7") > strings.Index(page, "check-0") || !strings.Contains(page, "Not shown: 6 checks, 8 machines (--details)") {
+		t.Errorf("%d lines\n%s", n, page)
+	}
+	out.Reset()
+	a.printHealth(&d, true)
+	if n := strings.Count(out.String(), "its phase is Failed"); n != 20 {
+		t.Errorf("%d machines with --details", n)
 	}
 }
