@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -20,9 +21,10 @@ import (
 
 // ScalePlan is the JSON form of a plan.
 type ScalePlan struct {
-	Schema    string   `json:"schema"` // fettle/scale-plan/v1
-	Namespace string   `json:"namespace"`
-	Sets      []string `json:"machine_sets"`
+	Schema    string      `json:"schema"` // fettle/scale-plan/v1
+	Headline  ui.Headline `json:"headline"`
+	Namespace string      `json:"namespace"`
+	Sets      []string    `json:"machine_sets"`
 	scale.Plan
 }
 
@@ -75,6 +77,7 @@ func (o *scaleOptions) check(c *cobra.Command) error {
 
 func scalePlanCommand(a *app) *cobra.Command {
 	var o scaleOptions
+	var details bool
 	c := &cobra.Command{
 		Use: "plan MACHINESET... (--to N | --roll)", Short: "Show the steps of scaling, and change nothing",
 		Long: `Plans how machine sets (machine.openshift.io/v1beta1) reach N machines together. Up: in
@@ -91,14 +94,15 @@ Exit code 4 if something is in the way, 1 if the result cannot be determined.`,
 			if err := o.check(c); err != nil {
 				return err
 			}
-			return a.scalePlan(c.Context(), sets, o)
+			return a.scalePlan(c.Context(), sets, o, details)
 		},
 	}
 	o.flags(c.Flags())
+	c.Flags().BoolVar(&details, "details", false, "list all steps and all machines that go")
 	return c
 }
 
-func (a *app) scalePlan(ctx context.Context, sets []string, o scaleOptions) error {
+func (a *app) scalePlan(ctx context.Context, sets []string, o scaleOptions, details bool) error {
 	run, namespace, err := a.scaleRun(sets, o)
 	if err != nil {
 		return err
@@ -110,44 +114,90 @@ func (a *app) scalePlan(ctx context.Context, sets []string, o scaleOptions) erro
 	if len(p.Blocked) > 0 {
 		err = ui.Retry(ui.Refused, fmt.Errorf("as things are the plan cannot be carried through: %s", strings.Join(p.Blocked, "\n")), "that has to change first")
 	}
-	return a.show(ScalePlan{"fettle/scale-plan/v1", namespace, sets, *p}, err, func() { printScale(a.screen, p) })
+	return a.show(ScalePlan{"fettle/scale-plan/v1", scaleHeadline(p), namespace, sets, *p}, err, func() { printScale(a.screen, p, details) })
 }
 
-// printScale prints the table for people.
-func printScale(s *ui.Screen, p *scale.Plan) {
-	fmt.Fprintf(s.Out, "%s to %d\n", text.Count(p.From, "machine"), p.To)
-	if len(p.Steps) > 0 {
-		fmt.Fprintln(s.Out)
-		g := ui.Grid{Columns: ui.Columns("STEP", "MACHINE SET", "ZONE", "MACHINES", "THEN WAIT UNTIL", "AT MOST", "REMEDIATION")}
-		for i, x := range p.Steps {
-			for j, r := range x.Sets {
-				row := []string{"", r.Set, cmp.Or(r.Zone, "not known"), fmt.Sprintf("%d to %d", r.From, r.To), "", "", ""}
-				if j == 0 {
-					row[0], row[4], row[5], row[6] = fmt.Sprint(i+1), x.Until, "-", dash(strings.Join(x.Remediation, "; "))
-					if x.TimeoutS > 0 {
-						row[5] = (time.Duration(x.TimeoutS) * time.Second).String()
-					}
-				}
-				g.Rows = append(g.Rows, row)
-			}
-		}
-		g.Write(s)
+// scaleHeadline says from how many machines to how many, in how many steps, and the sum of
+// their time limits.
+func scaleHeadline(p *scale.Plan) (h ui.Headline) {
+	line := fmt.Sprintf("%s to %s: ", h.Count("machines_from", p.From, "machine"), h.Count("machines_to", p.To, ""))
+	seconds, limited := 0, true
+	for _, x := range p.Steps {
+		seconds += int(x.TimeoutS)
+		limited = limited && x.TimeoutS > 0
 	}
+	if len(p.Steps) == 0 {
+		line += "nothing to do"
+	} else {
+		line += h.Count("steps", len(p.Steps), "step")
+	}
+	if seconds > 0 && limited { // waiting for what is in the way between steps is not in it
+		line += ", time limits " + h.Value("timeout_s", float64(seconds), timeLimit(seconds)) + " in all"
+	}
+	if len(p.Blocked) > 0 {
+		line += "; in the way: " + h.Count("blocked", len(p.Blocked), "problem")
+	}
+	h.Line("%s", line)
+	return h
+}
+
+// timeLimit formats seconds: 10m, 1h20m, 90s.
+func timeLimit(seconds int) string {
+	words := (time.Duration(seconds) * time.Second).String()
+	if minutes, ok := strings.CutSuffix(words, "m0s"); ok {
+		words = minutes + "m"
+	}
+	return words
+}
+
+// Steps, and machines that go, that are shown without --details.
+const (
+	shownSteps   = 10
+	shownLeavers = 10
+)
+
+// printScale prints the steps, the machines that go, and the notes.
+func printScale(s *ui.Screen, p *scale.Plan, details bool) {
+	h := scaleHeadline(p)
+	ui.PrintHeadline(s, &h)
+	steps, room := p.Steps, shownLeavers
+	if details {
+		room = math.MaxInt
+	} else {
+		steps = steps[:min(len(steps), shownSteps)]
+	}
+	g := ui.Grid{Columns: []ui.Column{{Head: "step"}, {Head: "machine set"}, {Head: "zone"}, {Head: "machines"}, {Head: "then wait until", Cut: true}, {Head: "at most"}, {Head: "remediation", Cut: true, Optional: true}}}
+	for i, x := range steps {
+		for j, r := range x.Sets {
+			row := []string{"", r.Set, cmp.Or(r.Zone, "not known"), fmt.Sprintf("%d to %d", r.From, r.To), "", "", ""}
+			if j == 0 {
+				row[0], row[4], row[5], row[6] = fmt.Sprint(i+1), x.Until, "-", dash(strings.Join(x.Remediation, "; "))
+				if x.TimeoutS > 0 {
+					row[5] = timeLimit(int(x.TimeoutS))
+				}
+			}
+			g.Rows = append(g.Rows, row)
+		}
+	}
+	section(s, "Steps", &g)
 	part := func(title string, lines []string) {
 		if len(lines) == 0 {
 			return
 		}
-		fmt.Fprintf(s.Out, "\n%s\n", title)
+		ui.Heading(s, title)
 		for _, l := range lines {
-			fmt.Fprintln(s.Out, "- "+ui.Printable(l))
+			ui.PrintLine(s, "- %s", l)
 		}
 	}
+	hidden := 0
 	for i, x := range p.Steps {
-		if len(x.Remove) > 0 {
-			part(fmt.Sprintf("Machines that go in step %d, in this order", i+1), x.Remove)
-		}
+		shown := x.Remove[:min(len(x.Remove), room)]
+		room -= len(shown)
+		hidden += len(x.Remove) - len(shown)
+		part(fmt.Sprintf("Machines that go in step %d, in this order", i+1), shown)
 	}
 	part("Worth knowing", p.Notes)
+	notShown(s, text.Count(len(p.Steps)-len(steps), "step"), text.CountPlural(uint64(hidden), "machine that goes", "machines that go"))
 }
 
 // scaleExit sets the exit code of an error that occurred before any change, and adds what to

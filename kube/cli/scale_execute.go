@@ -150,7 +150,7 @@ func (a *app) scaleAgreed(ctx context.Context, run *scale.Run, o scaleOptions) (
 		return p, fmt.Errorf("%w: %s", scale.ErrBlocked, strings.Join(p.Blocked, "\n"))
 	}
 	if !a.data() {
-		printScale(a.screen, p)
+		printScale(a.screen, p, true)
 	}
 	if o.yes || len(p.Steps) == 0 {
 		return p, nil

@@ -63,6 +63,7 @@ func TestScalePlan(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &p); err != nil || code != ui.Done {
 		t.Fatalf("exit code %d: %v\n%s%s", code, err, out, errs)
 	}
+	sameHeadline(t, "--kubeconfig", config, "scale", "plan", "workers-a", "workers-b", "--to", "10")
 	// 40 % of 6 is 2, and 40 % of 10 is 4. The zone with the fewest is filled up first.
 	var got []string
 	for _, s := range p.Steps {
@@ -87,6 +88,8 @@ func TestScalePlan(t *testing.T) {
 		want string
 	}{
 		{"scale plan workers-a workers-b --to 10", ui.Done, "1     workers-b    zone-b  1 to 3"},
+		{"scale plan workers-a workers-b --to 10", ui.Done, "4 machines to 10: 2 steps, time limits 20m in all\n"},
+		{"scale plan workers-b --to 0", ui.Refused, "; in the way: 1 problem\n"},
 		{"scale plan workers-a --to 2", ui.Done, "Machines that go in step 1, in this order\n- workers-a-0"},
 		{"scale plan workers-b --to 0", ui.Refused, "machine set workers-b would have no machine, and routers run there: openshift-ingress/router-default-1"},
 		{"scale plan workers-c --to 2", ui.Usage, "there are workers-a, workers-b"},
