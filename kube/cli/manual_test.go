@@ -98,11 +98,11 @@ func runManual(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	answers := map[string]any{}
-	switch {
-	case strings.HasPrefix(name, "154"):
+	switch name {
+	case "machine-health.md":
 		answers = machines()
 		maps.Copy(answers, fleet())
-	case strings.HasPrefix(name, "156"):
+	case "cluster-check.md":
 		answers = checked()
 		newEtcd(t)
 		stdin(t)
