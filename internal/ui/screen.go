@@ -88,10 +88,12 @@ func (s *Screen) Say(format string, args ...any) {
 	s.talk(line)
 }
 
-// talk writes a message, on a terminal broken between words unless it has a command to copy.
+// talk writes a message, on a terminal broken between words unless it is an indented quotation
+// or has a command to copy.
 func (s *Screen) talk(line string) {
+	quoted := strings.HasPrefix(line, " ")
 	line = cmp.Or(s.Name, "fettle") + ": " + line
-	if s.Width > 0 && !hasCommand(line) {
+	if s.Width > 0 && !quoted && !hasCommand(line) {
 		line = strings.ReplaceAll(Wrap(line, s.Width-2), "\n", "\n  ")
 	}
 	fmt.Fprintln(s.Err, line)
