@@ -95,6 +95,8 @@ func (r round) fixed(t *testing.T) {
 			t.Errorf("%s is %s of what is wrong", r.wrong[i], s)
 		}
 	}
+	// A server may write its process id late.
+	testkitroot.Eventually(time.Minute, func() bool { return exec.Command("sh", "-c", r.runs).Run() == nil })
 	ran := sh(t, r.runs)
 	fettle(t, append([]string{"fix", "--yes"}, r.wrong...)...)
 	for i, s := range states(t, r.product, r.wrong...) {
