@@ -242,7 +242,7 @@ func (b *operatorBench) status() {
 		}
 	}
 	table := run(b.t, "kubectl-fettle", "status", "--kubeconfig="+b.Kubeconfig, nodeName(1), nodeName(2))
-	for _, want := range []string{"NODE", nodeName(1), "2 nodes: 1 ok, 1 failed", "no such file"} {
+	for _, want := range []string{"node ", nodeName(1), "2 nodes: 1 failed, 1 ok", "no such file"} {
 		if !strings.Contains(table, want) {
 			b.t.Errorf("the table does not say %q:\n%s", want, table)
 		}
