@@ -275,24 +275,8 @@ func paragraphs(text string, width int) string {
 }
 
 // wrap writes the words of a text after a head, in lines that fit a width in columns. Further
-// lines are indented. A longer word stands whole on its own line.
+// lines are indented.
 func wrap(head, text string, indent, width int) string {
-	var b strings.Builder
-	b.WriteString(head)
-	at, first := utf8.RuneCountInString(head), true
-	for _, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case first:
-		case at+1+n > width:
-			b.WriteString("\n" + strings.Repeat(" ", indent))
-			at = indent
-		default:
-			b.WriteString(" ")
-			at++
-		}
-		b.WriteString(word)
-		at, first = at+n, false
-	}
-	return strings.TrimRight(b.String(), " ") + "\n"
+	wrapped := ui.Wrap(strings.Join(strings.Fields(text), " "), width-indent)
+	return strings.TrimRight(head+strings.ReplaceAll(wrapped, "\n", "\n"+strings.Repeat(" ", indent)), " ") + "\n"
 }

@@ -181,7 +181,7 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, details, runnable bo
 	}
 	doc := LoadPlan{Schema: "fettle/cluster-load-plan/v1", File: l.File, Format: l.Format, Actions: actionsOf(p), Tally: t,
 		Notes: slices.Concat(l.Notes, p.Notes, t.Notes, brakeNotes(t, false), gateNotes(l, p))}
-	err = planVerdict(t, o.offline)
+	err = planVerdict(t, o.offline, false)
 	doc.Headline = doc.headline(o.offline)
 	return a.show(doc, err, func() {
 		a.printPlan(&doc, details)
@@ -235,7 +235,8 @@ func gateNotes(l *plan.Load, p *plan.Plan) []string {
 }
 
 // planVerdict refuses a plan that exceeds the cluster. Offline, missing kinds are not checked.
-func planVerdict(t *plan.Tally, offline bool) error {
+// Only load run, which calls it with run, can exceed the maximums.
+func planVerdict(t *plan.Tally, offline, run bool) error {
 	if len(t.Missing) > 0 && !offline {
 		return ui.Retry(ui.Refused, fmt.Errorf("the cluster has no %s", load.Lacks(t.Missing)), "take them out of the load, or install what has them (kubectl api-resources shows what there is)")
 	}
@@ -245,7 +246,11 @@ func planVerdict(t *plan.Tally, offline bool) error {
 		if l.Of != "" {
 			where = " in " + l.Of
 		}
-		return ui.Retry(ui.Refused, fmt.Errorf("%s %s%s: the maximum is %s (%s)", figure(l, l.Value), strings.TrimPrefix(l.What, "bytes "), where, figure(l, l.Maximum), l.Source), "a smaller load fits; --beyond-maximums runs this one", "--beyond-maximums")
+		err := fmt.Errorf("%s %s%s: the maximum is %s (%s)", figure(l, l.Value), strings.TrimPrefix(l.What, "bytes "), where, figure(l, l.Maximum), l.Source)
+		if !run {
+			return ui.Hinted(ui.Refused, err, "a smaller load fits; kubectl fettle load run --beyond-maximums runs this one")
+		}
+		return ui.Retry(ui.Refused, err, "a smaller load fits; --beyond-maximums runs this one", "--beyond-maximums")
 	}
 	return nil
 }

@@ -173,7 +173,7 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 			for _, n := range slices.Concat(t.Notes, brakeNotes(t, x.NoBrake)) {
 				a.screen.Say("%s", n)
 			}
-			err = planVerdict(t, false)
+			err = planVerdict(t, false, true)
 		}
 		if err != nil {
 			return err

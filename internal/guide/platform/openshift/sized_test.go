@@ -178,7 +178,7 @@ var unjudged = map[string]string{
 	`\.hyperthreading$`: "on is the installer's default; off is a choice of security",
 	`machineConfigPoolSelector\.|\.nodeSelector\.|\.match\[\]\.label$|\.metadata\.labels\.`: "labels, which somebody gives to machines",
 	`^hugepages-pod\.yaml\.spec\.containers\[\]\.(name|image|volumeMounts\[\]\.mountPath)$`: "the program's own",
-	`^hugepages-pod\.yaml\..*\.(requests|limits)\.(cpu|memory)$`:                            "what the program needs beside its pages is its own; that one of them is there is O38.beside",
+	`^hugepages-pod\.yaml\..*\.(requests|limits)\.(cpu|memory)$`:                            "what the program needs besides its pages is its own decision; that one of them is there is O38.requests",
 	`\.storageClassName$`: "the storage classes of a cluster are not in these documents",
 }
 
@@ -279,7 +279,7 @@ func holds(t *testing.T, c *rule.Catalogue, wishes, least int, wish func(*rand.R
 var running = []string{"O01.transit", "O20.gate", "O07", "O07.memory", "O08", "O15.pods", "O21.memory", "O23", "O25.objects"}
 
 // ofPods are those of pods, which size hugepages writes (TestSizeHugePages).
-var ofPods = []string{"O38.pod", "O38.limit", "O38.beside", "O38.medium", "O38.mount", "O38.group"}
+var ofPods = []string{"O38.pod", "O38.limit", "O38.requests", "O38.medium", "O38.mount", "O38.group"}
 
 func judged(path string) bool {
 	for pattern := range unjudged {
