@@ -157,6 +157,26 @@ func TestWorkersAndParts(t *testing.T) {
 	}
 }
 
+// TestExamplesOfUnreadLines: the examples are the first by path and line, whichever log is read
+// first, which is chance with several workers.
+func TestExamplesOfUnreadLines(t *testing.T) {
+	dir := t.TempDir()
+	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
+	writeLog(t, first, 1, 5000)
+	writeLog(t, second, 2, 5000)
+	for _, paths := range [][]string{{first, second}, {second, first}} {
+		examples := readLogs(t, Options{}, paths...).Unread.Examples
+		if len(examples) != mostExamples {
+			t.Fatalf("%d examples", len(examples))
+		}
+		for _, e := range examples {
+			if e.Path != first {
+				t.Errorf("read in the order %v: an example of %s, line %d", paths, e.Path, e.Line)
+			}
+		}
+	}
+}
+
 // TestTimeline: how many were at work, against every request laid on an axis of
 // milliseconds.
 func TestTimeline(t *testing.T) {

@@ -64,12 +64,17 @@ func (r *Result) add(o *Result) {
 	if r.Unread.LooksLike == "" {
 		r.Unread.LooksLike, r.Unread.Format, r.Unread.ReadWith = o.Unread.LooksLike, o.Unread.Format, o.Unread.ReadWith
 	}
-	slices.SortFunc(r.Unread.Examples, func(a, b UnreadLine) int {
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line))
-	})
-	r.Unread.Examples = r.Unread.Examples[:min(len(r.Unread.Examples), mostExamples)]
+	r.Unread.first()
 	r.timeline.merge(&o.timeline)
 	r.first, r.last = min(r.first, o.first), max(r.last, o.last)
+}
+
+// first keeps the first examples by path and line.
+func (u *UnreadLines) first() {
+	slices.SortFunc(u.Examples, func(a, b UnreadLine) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line))
+	})
+	u.Examples = u.Examples[:min(len(u.Examples), mostExamples)]
 }
 
 // slow adds a request to the slowest ones, if it is slow enough.

@@ -35,6 +35,7 @@ type reading struct {
 	by           [][]Dimension // by grouping
 	where        Where         // nil: all
 	since, until int64         // in the log's own time
+	examples     int           // of unread lines that were kept
 }
 
 // blockID identifies a block of a log. Workers take blocks as they come, so line numbers are
@@ -215,15 +216,19 @@ func (s *shard) flush() {
 	s.parts = s.parts[:0]
 }
 
-// mostExamples limits the unread lines shown, lineShown the bytes of each line.
+// mostExamples limits the unread lines that are kept of each log and shown in all, lineShown the
+// bytes of each line.
 const (
 	mostExamples = 5
 	lineShown    = 500
 )
 
+// unread counts an unread line. The first ones of each log are examples: which log a worker reads
+// first is chance, so a limit for all logs would make the choice of examples chance too.
 func (s *shard) unread(b *source.Block, line int, text []byte) {
 	s.res.Unread.Lines++
-	if len(s.examples) < mostExamples {
+	if l := &s.logs[b.Log]; l.examples < mostExamples {
+		l.examples++
 		s.examples = append(s.examples, example{blockID{b.Log, b.Seq}, line + b.Skipped, string(text[:min(len(text), lineShown)])})
 	}
 }
@@ -236,6 +241,7 @@ func (s *shard) finish(set *source.Set, lines map[blockID]int) {
 		}
 		s.res.Unread.Examples = append(s.res.Unread.Examples, UnreadLine{set.Logs[e.log].Path, e.line, strings.ToValidUTF8(e.text, "\ufffd")})
 	}
+	s.res.Unread.first()
 	for i := range s.logs {
 		s.res.Unended += s.logs[i].reader.Unended()
 		s.res.Unbegun += s.logs[i].reader.Unbegun()
@@ -245,7 +251,7 @@ func (s *shard) finish(set *source.Set, lines map[blockID]int) {
 // follow collects the results of a poll. Line numbers are unknown, since the earlier lines were
 // not read.
 func (s *shard) follow() {
-	for _, e := range s.examples[len(s.res.Unread.Examples):] {
+	for _, e := range s.examples[len(s.res.Unread.Examples):min(len(s.examples), mostExamples)] {
 		s.res.Unread.Examples = append(s.res.Unread.Examples, UnreadLine{s.res.Logs[e.log].Path, 0, strings.ToValidUTF8(e.text, "\ufffd")})
 	}
 	s.res.Unended, s.res.Unbegun = 0, 0
