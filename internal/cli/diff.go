@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/engine/override"
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/tune"
 	internaltext "fettle.dev/fettle/internal/text"
@@ -103,7 +104,10 @@ func (a *app) diff(ctx context.Context, names []string, o diffOptions) error {
 	if o.Details {
 		a.printRefusals(left)
 	}
-	if plan.Writes() > 0 && err == nil {
+	if op := override.NodeTuning(m.Host); op != nil {
+		fmt.Fprintln(a.screen.Out)
+		a.printOperator(op)
+	} else if plan.Writes() > 0 && err == nil {
 		a.printApply(p.Names, o.update)
 	}
 	return err

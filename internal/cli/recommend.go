@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/engine/override"
 	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -14,6 +15,8 @@ type RecommendResult struct {
 	Schema   string      `json:"schema"` // fettle/recommend/v1
 	Headline ui.Headline `json:"headline"`
 	profile.Recommendation
+	// Operator applies the profile; nil where fettle or TuneD on this machine may.
+	Operator *override.Operator `json:"operator,omitempty"`
 }
 
 func recommendCommand(a *app) *cobra.Command {
@@ -33,7 +36,7 @@ func recommendCommand(a *app) *cobra.Command {
 				a.screen.Say("%v", err) // a copy need not have it
 				err = nil
 			}
-			doc := RecommendResult{"fettle/recommend/v1", r.Headline(), r}
+			doc := RecommendResult{"fettle/recommend/v1", r.Headline(), r, override.NodeTuning(m.Host)}
 			switch {
 			case a.data():
 				return a.result(doc, err)
@@ -42,6 +45,10 @@ func recommendCommand(a *app) *cobra.Command {
 				fmt.Fprintln(a.screen.Out, r.Profile)
 			default:
 				profile.PrintRecommendation(a.screen, r, &doc.Headline)
+				if doc.Operator != nil {
+					fmt.Fprintln(a.screen.Out)
+				}
+				a.printOperator(doc.Operator)
 				fmt.Fprintln(a.screen.Out, "\nto see what it would change here:")
 				ui.PrintCommand(a.screen, a.next("diff", r.Profile))
 			}
@@ -50,4 +57,15 @@ func recommendCommand(a *app) *cobra.Command {
 	}
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the name")
 	return c
+}
+
+// printOperator prints that a profile is applied by an operator, and how to ask it.
+func (a *app) printOperator(o *override.Operator) {
+	if o == nil {
+		return
+	}
+	ui.PrintLine(a.screen, "%s applies profiles here, not fettle", o.Name)
+	ui.PrintLine(a.screen, "  because %s", o.Evidence)
+	fmt.Fprintln(a.screen.Out, "\nto see what the operator wants of each node, and whether it is applied:")
+	ui.PrintCommand(a.screen, o.Command)
 }

@@ -50,7 +50,7 @@ func (a *app) status(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	st.UnderWay = m.InProgress
+	st.UnderWay, st.Copy = m.InProgress, a.root != "" && a.stateFlag == ""
 	why.NameWriters(m, st.Drifted)
 	st.Headline = st.Summarize()
 	if a.data() {
@@ -63,6 +63,11 @@ func (a *app) status(ctx context.Context) error {
 func (a *app) printStatus(st *tune.Status) {
 	ui.PrintHeadline(a.screen, &st.Headline)
 	say := func(format string, args ...any) { ui.PrintLine(a.screen, format, args...) }
+	if len(st.Profiles) > 0 {
+		for _, t := range st.Tuners {
+			say("! %s %s too and sets %s: the two overwrite each other", t.Name, t.Phase(st.TunersUnknown == ""), t.Sets)
+		}
+	}
 	if len(st.Profiles) > 0 && !st.ThisBoot {
 		say("! not applied since this boot: fettle tune --update applies it again")
 	}
@@ -103,7 +108,9 @@ func (a *app) printStatus(st *tune.Status) {
 		say("! %s: %s %s", k, k.Pattern, nothing)
 	}
 	tune.PrintSetAlone(a.screen, st.Asked, maxDrifted)
-	say("%s", dynamicTuning(st.Dynamic))
+	if !st.Copy {
+		say("%s", dynamicTuning(st.Dynamic))
+	}
 	if len(st.Live) > 0 {
 		say("to undo: %s", tune.TransactionWords(st.Live))
 	}

@@ -26,6 +26,18 @@ func OfOpenShift(version string) (Release, bool) {
 	return r, true
 }
 
+// OpenShiftVersion returns the version in the text of an OpenShift node's /etc/os-release and its
+// line; "" for other machines.
+func OpenShiftVersion(osRelease string) (version string, line int) {
+	for text := range strings.Lines(osRelease) {
+		line++
+		if v, ok := strings.CutPrefix(strings.TrimSpace(text), "OPENSHIFT_VERSION="); ok {
+			return strings.Trim(v, `"'`), line
+		}
+	}
+	return "", 0
+}
+
 // openshiftMinor returns the N of 4.N, 4.N.9 and 4.N-rc.1.
 func openshiftMinor(version string) (int, bool) {
 	rest, ok := strings.CutPrefix(version, "4.")

@@ -25,6 +25,9 @@ type Tuner struct {
 	Profile   string `json:"profile,omitempty"` // what is in force according to its own files
 	Sets      string `json:"sets"`
 	HandOver  string `json:"hand_over"` // the command that stops and disables it
+	// Operator starts it in a container and chooses its profile; nil where a unit of the machine
+	// starts it.
+	Operator *Operator `json:"operator,omitempty"`
 }
 
 // InForce reports whether it acts now or will act at the next boot.
@@ -175,6 +178,7 @@ func (t Tuner) Phase(known bool) string {
 func Tuners(ctx context.Context, h *host.Host) ([]Tuner, error) {
 	r := &reader{host: h, claims: &Claims{}}
 	running, err := r.processes(ctx)
+	operator := NodeTuning(h)
 	var out []Tuner
 	for _, t := range tuners {
 		found := Tuner{Stays: t.comm != "", Name: t.name, Exclusive: t.exclusive, Unit: t.unit, Sets: t.sets, HandOver: t.handOver}
@@ -184,6 +188,9 @@ func Tuners(ctx context.Context, h *host.Host) ([]Tuner, error) {
 		found.Enabled = found.Enabled || t.init != "" && r.initLinked(t.init)
 		if !found.InForce() {
 			continue
+		}
+		if operator != nil && t.unit == "tuned.service" && !found.Enabled {
+			found.Operator, found.HandOver = operator, "change its Tuned objects: oc get tuned -n openshift-cluster-node-tuning-operator"
 		}
 		for _, f := range t.files {
 			if text, ok := r.file(f); ok {

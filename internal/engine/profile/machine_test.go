@@ -146,7 +146,7 @@ func TestRecommend(t *testing.T) {
 		{"the kind by DMI", map[string]string{"/proc/cpuinfo": vmCPU, "/sys/class/dmi/id/sys_vendor": "VMware, Inc.\n", rules: "[k]\nvirt=kvm\n[v]\nvirt=vmware"}, "v", `found "vmware"`, ""},
 		{"a kind that nothing tells", map[string]string{"/proc/cpuinfo": vmCPU, rules: "[k]\nvirt=kvm\n[v]\nvirt=.+"}, "v", "", "virt=kvm"},
 		{"virtualisation unknown", map[string]string{rules: "[vm]\nvirt=.+\n[any]\n"}, "any", "", "virt=.+"},
-		{"all must hold", map[string]string{"/etc/system-release-cpe": "cpe:/o:x:server\n", "/etc/f": "text\nmore", rules: lines("[a]", "system=.*server.*", "/etc/f=more", "[b]", "system=.*server.*", "/etc/f=text.more", "[c]")}, "b", `/etc/f=text.more: found "text\nmore"`, ""},
+		{"all must hold", map[string]string{"/etc/system-release-cpe": "cpe:/o:x:server\n", "/etc/f": "text\nmore", rules: lines("[a]", "system=.*server.*", "/etc/f=more", "[b]", "system=.*server.*", "/etc/f=text.more", "[c]")}, "b", "/etc/f=text.more: /etc/f:2: more", ""},
 		{"a file that is not there", map[string]string{rules: "[a]\n/etc/f=\n[b]\nsystem=\n"}, "b", "does not exist", ""},
 		{"suffix after a comma", map[string]string{rules: "[a,1]\n/nope=x\n[a,b,2]\n"}, "a,b", "", ""},
 		{"processes by name", map[string]string{"/proc/1/comm": "init\n", "/proc/22/comm": "postgres\n", rules: "[x]\nprocess=gres\n[p]\nprocess1=post.*s$\nprocess2=init"}, "p", "running: postgres", ""},

@@ -310,6 +310,14 @@ func Print(s *ui.Screen, p *Profile) {
 	}
 }
 
+// place returns the position for people: fettle's own files have no path.
+func (p Pos) place() string {
+	if name, ok := builtinName(p.File); ok {
+		return fmt.Sprintf("fettle's own %s:%d", name, p.Line)
+	}
+	return p.String()
+}
+
 // short returns the profile and line of a position in a profile, or the whole position.
 func (p Pos) short() string {
 	if path.Base(p.File) != "tuned.conf" {
@@ -332,10 +340,15 @@ func (r Recommendation) Headline() (h ui.Headline) {
 func PrintRecommendation(s *ui.Screen, r Recommendation, h *ui.Headline) {
 	ui.PrintHeadline(s, h)
 	for _, c := range r.Why {
-		ui.PrintLine(s, "  because %s", c)
+		ui.PrintLine(s, "  because %s", c.because())
 	}
-	if r.Pos.File != "" {
-		ui.PrintLine(s, "  by %s", r.Pos)
+	switch {
+	case r.Pos.File == "":
+		ui.PrintLine(s, "  because no section of the recommendation files applies")
+	case len(r.Why) == 0:
+		ui.PrintLine(s, "  because no section before %s applies", r.Pos.place())
+	default:
+		ui.PrintLine(s, "  by %s", r.Pos.place())
 	}
 	for _, c := range r.Unknown {
 		ui.PrintLine(s, "  not known here: %s", c)

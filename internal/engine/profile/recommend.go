@@ -46,8 +46,29 @@ type Condition struct {
 	Saw string `json:"saw"`
 }
 
+// subject names what a condition asks about.
+func (c Condition) subject() string {
+	switch {
+	case c.Key == "virt":
+		return "virtualization"
+	case c.Key == "system":
+		return "/etc/system-release-cpe"
+	case strings.HasPrefix(c.Key, "process"):
+		return "processes"
+	}
+	return strings.ReplaceAll(c.Key, "_", " ")
+}
+
 func (c Condition) String() string {
-	return fmt.Sprintf("%s: %s=%s: %s", c.Pos, c.Key, c.Pattern, c.Saw)
+	return fmt.Sprintf("%s: %s=%s: %s", c.Pos.place(), c.Key, c.Pattern, c.Saw)
+}
+
+// because says what a condition that is met has found.
+func (c Condition) because() string {
+	if strings.HasPrefix(c.Saw, c.subject()) {
+		return c.Saw
+	}
+	return c.subject() + ": " + strings.TrimPrefix(c.Saw, "found ")
 }
 
 type verdict int
@@ -241,7 +262,11 @@ func (c *conditions) ask(cond *Condition) (verdict, error) {
 		case err != nil:
 			return absent(err)
 		}
-		return see(string(b)), nil
+		answer := see(string(b))
+		if at := re.FindStringIndex(string(b)); at != nil {
+			cond.Saw = lineAt(cond.Key, string(b), at[1]-1)
+		}
+		return answer, nil
 	case strings.HasPrefix(cond.Key, "process"):
 		return c.askProcesses(cond, re.MatchString), nil
 	case cond.Key == "chassis_type":
@@ -259,6 +284,15 @@ func (c *conditions) ask(cond *Condition) (verdict, error) {
 	}
 	cond.Saw = "unknown keyword, which TuneD ignores"
 	return holds, nil
+}
+
+// lineAt returns FILE:LINE and the text of the line of a byte of a file.
+func lineAt(file, text string, at int) string {
+	at = max(at, 0)
+	line := strings.Count(text[:at], "\n") + 1
+	start := strings.LastIndexByte(text[:at], '\n') + 1
+	rest, _, _ := strings.Cut(text[start:], "\n")
+	return fmt.Sprintf("%s:%d: %s", file, line, clip(strip(rest)))
 }
 
 func (c *conditions) askProcesses(cond *Condition, match func(string) bool) verdict {

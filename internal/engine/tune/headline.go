@@ -188,7 +188,14 @@ func (u *Undone) Summarize() ui.Headline {
 func (st *Status) Summarize() ui.Headline {
 	var h ui.Headline
 	if len(st.Profiles) == 0 {
-		h.Line("no selection in force")
+		for _, line := range st.othersInCharge() {
+			h.Line("%s", line)
+		}
+		if st.Copy {
+			h.Line("fettle: not determined (a copy does not have its journal)")
+		} else {
+			h.Line("no selection in force")
+		}
 	} else {
 		post := ""
 		if st.PostLoaded != "" {
@@ -208,4 +215,41 @@ func (st *Status) Summarize() ui.Headline {
 		h.Line("%s", strings.Join(parts, ", "))
 	}
 	return h
+}
+
+// othersInCharge says in a line each which other tuners are in charge. In a copy a line also
+// says what is not known.
+func (st *Status) othersInCharge() []string {
+	var lines []string
+	recorded := ""
+	if st.Recorded != nil {
+		recorded = fmt.Sprintf("%s (%s, %s)", st.Recorded.Profile, st.Recorded.Mode, st.Recorded.File)
+	}
+	for _, t := range st.Tuners {
+		if t.Operator != nil {
+			continue
+		}
+		line := "in charge: " + t.Name
+		if t.Unit == TuneDUnit && recorded != "" {
+			line += ", profile " + recorded
+			recorded = ""
+		} else if t.Profile != "" {
+			line += ", profile " + t.Profile
+		}
+		lines = append(lines, line+"; it "+t.Phase(st.TunersUnknown == ""))
+	}
+	if st.Operator != nil {
+		lines = append(lines, fmt.Sprintf("in charge: %s (%s)", st.Operator.Name, st.Operator.Evidence))
+	}
+	switch {
+	case recorded != "" && st.TunersUnknown != "":
+		lines = append(lines, "in charge: TuneD by its own files, profile "+recorded+"; whether it runs is not recorded")
+	case recorded != "" && st.Copy:
+		lines = append(lines, "TuneD does not run and is not enabled; its files name "+recorded)
+	case st.Copy && len(lines) == 0 && st.TunersUnknown != "":
+		lines = append(lines, "in charge: not determined ("+st.TunersUnknown+")")
+	case st.Copy && len(lines) == 0:
+		lines = append(lines, "in charge: none of the tuners that fettle knows")
+	}
+	return lines
 }

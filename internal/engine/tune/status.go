@@ -3,11 +3,14 @@ package tune
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/override"
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -18,6 +21,16 @@ type Status struct {
 	Machine  string      `json:"machine"`
 	Profiles []string    `json:"profiles"` // empty: no selection
 	Mode     string      `json:"mode,omitempty"`
+	// Copy is true for a recorded machine, whose journal is not known.
+	Copy bool `json:"copy,omitempty"`
+	// Tuners are the other tuners in force that refuse a second one; TunersUnknown is the reason that
+	// the running ones are not known.
+	Tuners        []override.Tuner `json:"tuners,omitempty"`
+	TunersUnknown string           `json:"tuners_unknown,omitempty"`
+	// Recorded is what TuneD's own files name for its next start; nil for none.
+	Recorded *TunedRecord `json:"tuned_record,omitempty"`
+	// Operator decides which profile the machine runs; nil for none.
+	Operator *override.Operator `json:"operator,omitempty"`
 	// PostLoaded is the profile that is merged over those selected.
 	PostLoaded string     `json:"post_loaded,omitempty"`
 	Since      *time.Time `json:"since,omitempty"`
@@ -55,6 +68,13 @@ type Status struct {
 	ExperimentUndo string `json:"experiment_undo_command,omitempty"`
 }
 
+// TunedRecord is the selection in TuneD's files.
+type TunedRecord struct {
+	Profile string `json:"profile"`
+	Mode    string `json:"mode"`
+	File    string `json:"file"`
+}
+
 // Trial is a transaction that undoes itself unless it is confirmed.
 type Trial struct {
 	Tx    int       `json:"transaction"`
@@ -74,6 +94,7 @@ const StatusSchema = "fettle/status/v1"
 // same profiles as they are defined now; either may be nil.
 func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present *profile.Profile) (*Status, error) {
 	st := &Status{Schema: StatusSchema, Machine: e.Host.Name, Profiles: []string{}, Dynamic: e.dynamic(), Live: []int{}, Damage: s.Damage}
+	e.inCharge(ctx, st)
 	st.Experiment, st.ExperimentUndo = Holder(e.StateDir), LeftBehind(e.StateDir)
 	overdue := e.expired(s)
 	for _, t := range s.Live() {
@@ -109,6 +130,23 @@ func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present
 	}
 	st.KeepUnmatched = e.keepUnmatched(old)
 	return st, nil
+}
+
+// inCharge adds who else tunes the machine.
+func (e *Engine) inCharge(ctx context.Context, st *Status) {
+	all, err := override.Tuners(ctx, e.Host)
+	if err != nil {
+		st.TunersUnknown = host.Why("/proc", err)
+	}
+	for _, t := range all {
+		if t.Exclusive {
+			st.Tuners = append(st.Tuners, t)
+		}
+	}
+	st.Operator = override.NodeTuning(e.Host)
+	if s, err := profile.ReadState(e.Host); err == nil && len(s.Active) > 0 {
+		st.Recorded = &TunedRecord{strings.Join(s.Active, " "), string(s.Mode), profile.ActiveProfileFile}
+	}
 }
 
 // keepUnmatched returns the entries of keep.d that match no setting of a plan, and none that

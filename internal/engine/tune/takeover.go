@@ -105,8 +105,11 @@ func OtherTunerInForce(t override.Tuner, command string) error {
 			what = "is in force here (it is enabled)"
 		}
 	}
-	return ui.Hinted(ui.Refused, fmt.Errorf("%s %s and sets %s: two tuners would overwrite each other", t.Name, what, t.Sets),
-		"hand over: "+command+" (fettle undo restores it), or by hand: "+t.HandOver)
+	remedy := "hand over: " + command + " (fettle undo restores it), or by hand: " + t.HandOver
+	if t.Operator != nil {
+		what, remedy = fmt.Sprintf("of %s %s", t.Operator.Name, what), t.HandOver
+	}
+	return ui.Hinted(ui.Refused, fmt.Errorf("%s %s and sets %s: two tuners would overwrite each other", t.Name, what, t.Sets), remedy)
 }
 
 // RestoreTuners restores the tuners that were taken over, if the tuning after that failed.

@@ -1,8 +1,6 @@
 package kubelet
 
 import (
-	"strings"
-
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/kuberelease"
 )
@@ -10,18 +8,9 @@ import (
 // openshiftRelease returns the Kubernetes of /etc/os-release of an OpenShift node, or "" for
 // other machines and for unknown versions.
 func openshiftRelease(text string) string {
-	if r, ok := kuberelease.OfOpenShift(openshiftVersion(text)); ok {
+	version, _ := kuberelease.OpenShiftVersion(text)
+	if r, ok := kuberelease.OfOpenShift(version); ok {
 		return r.String()
-	}
-	return ""
-}
-
-// openshiftVersion returns the version in /etc/os-release, or "" for other machines.
-func openshiftVersion(text string) string {
-	for line := range strings.Lines(text) {
-		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "OPENSHIFT_VERSION="); ok {
-			return strings.Trim(v, `"'`)
-		}
 	}
 	return ""
 }
@@ -31,5 +20,6 @@ func openshiftVersion(text string) string {
 // Source: github.com/openshift/kubernetes, component-base/featuregate/feature_gate.go.
 func onOpenShift(h *host.Host) bool {
 	text, err := h.Files.ReadFile("/etc/os-release")
-	return err == nil && openshiftVersion(string(text)) != ""
+	version, _ := kuberelease.OpenShiftVersion(string(text))
+	return err == nil && version != ""
 }
