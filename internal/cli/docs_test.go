@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"flag"
 	"os"
 	"os/exec"
@@ -18,10 +17,14 @@ import (
 
 var update = flag.Bool("update", os.Getenv("FETTLE_UPDATE_GOLDEN") == "1", "write the examples' output and the generated tables of the manual anew")
 
-// Every example of the manual is executed: a console block whose lines begin
-// with "$ fettle" runs on the machine that the page names in a comment
-// (<!-- machine: kvm-guest -->), one machine a page, and its output, standard
-// error included, has to be what the page shows.
+// manualColumns is the width of the terminal on which the manual's examples run.
+const manualColumns = 100
+
+// TestManualExamples runs every example of the manual: the "$" lines of a console block, in order,
+// on the machine that the page names in a comment (<!-- machine: kvm-guest -->), one machine a
+// page. What a "$ fettle" line prints on a terminal has to be what the page shows. A command that
+// ends with "\\" continues on the next line, which begins with "> ". The files of examples/ are
+// in the working directory.
 func TestManualExamples(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/*.md")
@@ -72,6 +75,13 @@ func runPage(t *testing.T, page string) (examples int) {
 	if err := withoutTuneD(root); err != nil {
 		t.Fatal(err)
 	}
+	examplesDir, err := filepath.Abs("../../examples")
+	if err == nil {
+		err = os.Symlink(examplesDir, filepath.Join(dir, "examples"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	var out strings.Builder
 	lines := strings.SplitAfter(string(text), "\n")
 	for i := 0; i < len(lines); i++ {
@@ -86,6 +96,11 @@ func runPage(t *testing.T, page string) (examples int) {
 			command, ok := strings.CutPrefix(line, "$ ")
 			if !ok {
 				continue
+			}
+			for strings.HasSuffix(command, "\\\n") && strings.HasPrefix(lines[i], "> ") {
+				command += lines[i][len("> "):]
+				out.WriteString(lines[i])
+				i++
 			}
 			var shown strings.Builder
 			for ; i < len(lines) && !strings.HasPrefix(lines[i], "$ ") && !strings.HasPrefix(lines[i], "```"); i++ {
@@ -120,11 +135,11 @@ func shell(t *testing.T, dir, machine, command string) string {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", command)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "FETTLE_TEST_MACHINE="+machine, "MACHINE="+machine)
-	var b bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &b, &b
+	cmd.Env = append(os.Environ(), "FETTLE_TEST_MACHINE="+machine, "MACHINE="+machine, "NO_COLOR=1")
+	side, shown := testkitroot.Screen(t, manualColumns)
+	cmd.Stdout, cmd.Stderr = side, side
 	_ = cmd.Run() // an example may show a failure; its words are compared
-	return strings.ReplaceAll(b.String(), machine, "this machine")
+	return strings.ReplaceAll(shown(), machine, "this machine")
 }
 
 var times = []struct {

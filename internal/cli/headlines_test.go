@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"bufio"
 	"encoding/json"
-	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,7 +10,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
 
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/internal/ui"
@@ -140,44 +136,7 @@ func firstLines(s string, n int) string {
 // onTerminal returns what a call prints on a terminal that is so many columns wide.
 func onTerminal(t *testing.T, args []string, columns uint16) string {
 	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatalf("no pseudo-terminal: %v", err)
-	}
-	defer master.Close()
-	fd := int(master.Fd())
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
-	}
-	if err == nil {
-		err = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatalf("no pseudo-terminal: %v", err)
-	}
-	var out strings.Builder
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		r := bufio.NewReader(master)
-		for {
-			line, err := r.ReadString('\n')
-			out.WriteString(strings.TrimSuffix(line, "\r\n"))
-			if err != nil { // EIO: the terminal is closed
-				return
-			}
-			out.WriteByte('\n')
-		}
-	}()
-	Main("test", args, slave, io.Discard)
-	slave.Close()
-	<-read
-	return escapes.ReplaceAllString(out.String(), "")
+	side, shown := testkitroot.Screen(t, columns)
+	Main("test", args, side, io.Discard)
+	return shown()
 }
-
-var escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]")

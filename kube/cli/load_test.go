@@ -110,61 +110,6 @@ func TestLoadPlanJSON(t *testing.T) {
 	}
 }
 
-// TestLoadPage runs the examples of the manual's page: its YAML blocks are the files that
-// their first lines name, and the cluster is an API server with two teams' namespaces.
-func TestLoadPage(t *testing.T) {
-	page, err := filepath.Abs("../../docs/cluster-load.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("KUBECONFIG", apiServer(t, teams()))
-	t.Chdir(t.TempDir())
-	for block := range strings.SplitSeq(string(text), "```yaml\n# ") {
-		name, body, ok := strings.Cut(block, "\n")
-		if body, _, end := strings.Cut(body, "```\n"); ok && end && strings.HasSuffix(name, ".yaml") {
-			if err := os.WriteFile(name, []byte(body), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	var out strings.Builder
-	examples := 0
-	for rest := string(text); ; examples++ {
-		before, block, ok := strings.Cut(rest, "```text\n$ kubectl fettle ")
-		out.WriteString(before)
-		if !ok {
-			break
-		}
-		shown, after, closed := strings.Cut(block, "```\n")
-		command, want, line := strings.Cut(shown, "\n")
-		if !closed || !line {
-			t.Fatal("a block has no end")
-		}
-		var printed bytes.Buffer
-		code := runUntil(t.Context(), "devel", strings.Fields(command), &printed, &printed)
-		if code != ui.Done {
-			t.Errorf("$ kubectl fettle %s: exit code %d\n%s", command, code, &printed)
-		}
-		if d := cmp.Diff(want, printed.String()); d != "" && !*update {
-			t.Errorf("$ kubectl fettle %s (-page +printed)\n%s", command, d)
-		}
-		out.WriteString("```text\n$ kubectl fettle " + command + "\n" + printed.String() + "```\n")
-		rest = after
-	}
-	if examples < 3 {
-		t.Errorf("%d examples found", examples)
-	}
-	if *update {
-		if err := os.WriteFile(page, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // teams are what an API server answers that has two namespaces of one content and one with
 // another.
 func teams() map[string]any {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"fettle.dev/fettle/internal/host"
+	testkit "fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/kube/pod/admission/node"
 )
 
@@ -78,53 +78,59 @@ func worker(t *testing.T, dir string) {
 	}
 }
 
-// TestManual runs the examples of the manual's pages on a cluster: each line of a text
-// block that begins with "$ kubectl fettle". The cluster is an API server that answers
-// with source 002's pod, some machine sets, or a small cluster with three members of etcd;
-// the node is the machine of that pod. The
-// first YAML of a page is trade.yaml.
+// TestManual runs the examples of the manual's pages on a cluster: each block that begins with
+// "$ kubectl fettle", on a terminal of 100 columns. The cluster is an API server that answers
+// with source 002's pod, some machine sets, a small cluster with three members of etcd, or two
+// teams' namespaces; the node is the machine of that pod. A YAML block whose first line is
+// "# NAME.yaml" is that file. A command that ends with "\\" continues on the next line, which
+// begins with "> ".
 func TestManual(t *testing.T) {
-	for _, page := range []string{"pods.md", "machine-health.md", "cluster-check.md"} {
+	for _, page := range []string{"pods.md", "machine-health.md", "cluster-check.md", "cluster-load.md"} {
 		t.Run(page, func(t *testing.T) { runManual(t, page) })
 	}
 }
 
-// tookTime is how long something took, which is another time each time.
+// tookTime matches measured times, which differ from run to run.
 var tookTime = regexp.MustCompile(`\b\d\.\d\d s\b`)
+
+func answersOf(t *testing.T, page string) map[string]any {
+	t.Helper()
+	switch page {
+	case "machine-health.md":
+		answers := machines()
+		maps.Copy(answers, fleet())
+		return answers
+	case "cluster-check.md":
+		newEtcd(t)
+		stdin(t)
+		return checked()
+	case "cluster-load.md":
+		return teams()
+	}
+	return map[string]any{}
+}
 
 func runManual(t *testing.T, name string) {
 	page, err := filepath.Abs("../../docs/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	answers := map[string]any{}
-	switch name {
-	case "machine-health.md":
-		answers = machines()
-		maps.Copy(answers, fleet())
-	case "cluster-check.md":
-		answers = checked()
-		newEtcd(t)
-		stdin(t)
-	}
-	t.Setenv("KUBECONFIG", apiServer(t, answers))
+	t.Setenv("KUBECONFIG", apiServer(t, answersOf(t, name)))
+	t.Setenv("NO_COLOR", "1")
 	root := vm(t)
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
-	_, yaml, _ := strings.Cut(string(text), "```yaml\n")
-	yaml, _, _ = strings.Cut(yaml, "```\n")
-	if err := os.WriteFile("trade.yaml", []byte(yaml), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFiles(t, string(text))
 	worker(t, "worker-1")
 
+	const begin, more = "```text\n$ kubectl fettle ", "\\\n> "
 	var out strings.Builder
 	examples := 0
-	for rest := string(text); rest != ""; {
-		before, block, ok := strings.Cut(rest, "```text\n$ kubectl fettle ")
+	for rest := string(text); ; examples++ {
+		before, block, ok := strings.Cut(rest, begin)
 		out.WriteString(before)
 		if !ok {
 			break
@@ -133,16 +139,16 @@ func runManual(t *testing.T, name string) {
 		if shown, rest, ok = strings.Cut(block, "```\n"); !ok {
 			t.Fatal("a block has no end")
 		}
-		command, want, _ := strings.Cut(shown, "\n")
-		var printed bytes.Buffer
-		args := strings.Fields(command)
+		command, want, _ := strings.Cut(strings.ReplaceAll(shown, more, "\x00"), "\n")
+		side, printed := testkit.Screen(t, 100)
+		args := strings.Fields(strings.ReplaceAll(command, "\x00", ""))
 		if strings.HasPrefix(command, "pod verify") {
 			args = append(args, "--root", root) // which an example has as its own
 		}
-		runUntil(t.Context(), "devel", args, &printed, &printed)
-		examples++
-		text := tookTime.ReplaceAllString(printed.String(), "0.12 s")
-		fmt.Fprintf(&out, "```text\n$ kubectl fettle %s\n%s```\n", command, text)
+		runUntil(t.Context(), "devel", args, side, side)
+		command = strings.ReplaceAll(command, "\x00", more)
+		text := tookTime.ReplaceAllString(printed(), "0.12 s")
+		fmt.Fprintf(&out, "%s%s\n%s```\n", begin, command, text)
 		if diff := cmp.Diff(want, text); diff != "" && !*update {
 			t.Errorf("$ kubectl fettle %s (-manual +real):\n%s", command, diff)
 		}
@@ -153,6 +159,19 @@ func runManual(t *testing.T, name string) {
 	if *update {
 		if err := os.WriteFile(page, []byte(out.String()), 0o644); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// writeFiles writes the named YAML blocks of a page into the working directory.
+func writeFiles(t *testing.T, page string) {
+	t.Helper()
+	for block := range strings.SplitSeq(page, "```yaml\n# ") {
+		name, body, ok := strings.Cut(block, "\n")
+		if body, _, end := strings.Cut(body, "```\n"); ok && end && strings.HasSuffix(name, ".yaml") {
+			if err := os.WriteFile(name, []byte(body), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
