@@ -12,9 +12,11 @@ import (
 
 // TestManual compares the generated tables of the manual with the profiles.
 func TestManual(t *testing.T) {
-	const page = "profiles.md"
-	root.Manual(t, page, root.Generated{Name: "refusals", Text: refusalTable()}, root.Generated{Name: "values", Text: valueTables(t)})
-	text, err := os.ReadFile("../docs/" + page)
+	openshift := func(name string) bool { return strings.HasPrefix(name, "openshift") }
+	root.Manual(t, "profiles.md", root.Generated{Name: "refusals", Text: refusalTable()})
+	root.Manual(t, "profile-values.md", root.Generated{Name: "values", Text: valueTables(t, func(name string) bool { return !openshift(name) })})
+	root.Manual(t, "profile-values-openshift.md", root.Generated{Name: "values", Text: valueTables(t, openshift)})
+	text, err := os.ReadFile("../docs/profiles.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,10 +36,13 @@ func refusalTable() string {
 	return w.String()
 }
 
-func valueTables(t *testing.T) string {
+func valueTables(t *testing.T, in func(profile string) bool) string {
 	var w strings.Builder
 	for _, name := range want {
-		fmt.Fprintf(&w, "\n### %s\n\n", name)
+		if !in(name) {
+			continue
+		}
+		fmt.Fprintf(&w, "\n## %s\n\n", name)
 		var rows strings.Builder
 		section, devices, source := "", "", ""
 		for _, line := range strings.Split(read(t, name+"/tuned.conf"), "\n") {

@@ -142,7 +142,7 @@ func TestBenchDiskUnwritable(t *testing.T) {
 		"not allowed": {"true", "65534", 2, "not writable: make a file in " + at + ": permission denied"},
 		"full":        {"mount -t tmpfs -o size=300m none " + at, "", 4, "a quarter of the free space is 75 MiB"},
 	} {
-		for _, verb := range []string{"bench disk --fio " + fio + " " + at, "prove --change-cmd true --undo-cmd true --anyway --fio " + fio + " --bench disk:randread@" + at} {
+		for _, verb := range []string{"bench disk --fio " + fio + " " + at, "prove --change-cmd true --undo-cmd true --force --fio " + fio + " --bench disk:randread@" + at} {
 			state := t.TempDir() // below /tmp
 			if err := os.Chmod(state, 0o777); err != nil {
 				t.Fatal(err)

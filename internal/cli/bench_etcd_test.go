@@ -226,11 +226,11 @@ func benchRealEtcd(t *testing.T) {
 		}
 
 		// As the work of an experiment.
-		prove := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", filepath.Join(t.TempDir(), "state"), "prove", "--change-cmd", "true", "--undo-cmd", "true", "--bench", "etcd:put=bench", "--budget", "1s", "--anyway")
+		prove := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", filepath.Join(t.TempDir(), "state"), "prove", "--change-cmd", "true", "--undo-cmd", "true", "--bench", "etcd:put=bench", "--budget", "1s", "--force")
 		if out, err := prove.CombinedOutput(); err != nil || !strings.Contains(string(out), "fettle bench etcd put=bench") || !strings.Contains(string(out), "metric            put") || !strings.Contains(string(out), "ended by budget") {
 			t.Errorf("%v: %s", err, out)
 		}
-		prove = exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", filepath.Join(t.TempDir(), "state"), "prove", "--change-cmd", "true", "--undo-cmd", "true", "--bench", "etcd:put=/registry", "--anyway")
+		prove = exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", filepath.Join(t.TempDir(), "state"), "prove", "--change-cmd", "true", "--undo-cmd", "true", "--bench", "etcd:put=/registry", "--force")
 		if out, err := prove.CombinedOutput(); err == nil || prove.ProcessState.ExitCode() != 4 || !strings.Contains(string(out), "belong to Kubernetes") {
 			t.Errorf("%v: %s", err, out)
 		}

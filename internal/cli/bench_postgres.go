@@ -50,7 +50,7 @@ benchmark, and lists the largest tables of foreman, candlepin and pulpcore.`,
 	f.IntVar(&o.Asked.Rounds, "rounds", 3, "repetitions of all steps")
 	f.DurationVar(&o.Asked.Step, "step", 10*time.Second, "time of each step, such as 10s")
 	f.BoolVar(&o.Asked.ReadOnly, "read-only", false, "transactions that only read (pgbench -S)")
-	f.BoolVar(&o.Anyway, "anyway", false, "measure although other clients are connected")
+	f.BoolVar(&o.Anyway, "force", false, "measure although other clients are connected")
 	f.BoolVar(&o.tables, "tables", false, "list the largest tables, and run no benchmark")
 	f.StringSliceVar(&o.databases, "database", []string{"foreman", "candlepin", "pulpcore"}, "with --tables: names of the databases")
 	f.IntVar(&o.top, "top", 10, "with --tables: number of tables per database")

@@ -110,7 +110,7 @@ func TestBenchPostgres(t *testing.T) {
 	}
 
 	// As the work of an experiment, with a setting of the server as the change.
-	prove := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", state, "prove", "--set", "postgresql:synchronous_commit=off", "--bench", "postgres:clients-2", "--budget", "1s", "--anyway")
+	prove := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", state, "prove", "--set", "postgresql:synchronous_commit=off", "--bench", "postgres:clients-2", "--budget", "1s", "--force")
 	if out, err := prove.CombinedOutput(); err != nil {
 		t.Errorf("prove: %v: %s", err, out)
 	} else {

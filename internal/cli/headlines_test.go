@@ -10,7 +10,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/internal/ui"
 )

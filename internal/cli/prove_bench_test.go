@@ -36,7 +36,7 @@ func TestProveBench(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			// On this machine, where there is memory and a disk; of it nothing is changed.
-			args := []string{"--state-dir", filepath.Join(t.TempDir(), "state"), "prove", "--change-cmd", "true", "--undo-cmd", "true", "--anyway"}
+			args := []string{"--state-dir", filepath.Join(t.TempDir(), "state"), "prove", "--change-cmd", "true", "--undo-cmd", "true", "--force"}
 			out, err := exec.Command(filepath.Join(binDir(t), "fettle"), append(args, x.args...)...).CombinedOutput()
 			code := 0
 			if err != nil {
@@ -67,7 +67,7 @@ func TestProveBenchCannot(t *testing.T) {
 		"etcd":                    {2, `bench etcd has no cell "": want put=PREFIX`},
 		"memory:thp-remote-touch": {1, "one node of memory"},
 	} {
-		if out, code := p.run("prove", "--set", "vm.swappiness=10", "--anyway", "--bench", name); code != x.code || !strings.Contains(out, x.says) {
+		if out, code := p.run("prove", "--set", "vm.swappiness=10", "--force", "--bench", name); code != x.code || !strings.Contains(out, x.says) {
 			t.Errorf("%s: exit code %d, want %d: %s", name, code, x.code, out)
 		}
 	}

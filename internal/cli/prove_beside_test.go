@@ -56,7 +56,7 @@ func TestProveBeside(t *testing.T) {
 	testkitroot.Real(t, "makes experiments")
 	t.Parallel()
 	p := newProving(t)
-	cmd := p.prove("--anyway")
+	cmd := p.prove("--force")
 	said := p.waiting(cmd)
 	if out, code := p.run("tune", "--set", "vm.swappiness=20"); code != 75 || !strings.Contains(out, "it has sysctl:vm.swappiness under test") {
 		t.Errorf("the same setting: exit code %d: %s", code, out)
@@ -108,7 +108,7 @@ func TestProveBeside(t *testing.T) {
 func TestProveTakenBack(t *testing.T) {
 	t.Parallel()
 	p := newProving(t)
-	cmd := p.prove("--anyway")
+	cmd := p.prove("--force")
 	said := p.waiting(cmd)
 	if out, code := p.run("undo"); code != 0 || !strings.Contains(out, "an experiment is under way") {
 		t.Errorf("exit code %d: %s", code, out)
@@ -128,7 +128,7 @@ func TestProveWatchdogAtWork(t *testing.T) {
 	t.Parallel()
 	p := newProving(t)
 	place, stuck := filepath.Join(p.machine, "proc/sys/vm/swappiness"), p.file("stuck")
-	args := []string{"prove", "--anyway", "--change-cmd", "echo 10 >" + place + "; echo >" + stuck, "--undo-cmd", "[ ! -e " + stuck + " ] && echo 60 >" + place, "--", p.work}
+	args := []string{"prove", "--force", "--change-cmd", "echo 10 >" + place + "; echo >" + stuck, "--undo-cmd", "[ ! -e " + stuck + " ] && echo 60 >" + place, "--", p.work}
 	if out, code := p.run(args...); code != 6 || !strings.Contains(out, "the watchdog tries for ten minutes more") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
@@ -171,7 +171,7 @@ func TestProveInsisted(t *testing.T) {
 		place := filepath.Join(p.machine, "proc/sys/vm/swappiness")
 		undoing, hold := p.file("undoing"), p.file("hold")
 		p.touch("hold")
-		cmd := p.command("prove", "--anyway", "--change-cmd", "echo 10 >"+place, "--undo-cmd", "echo >"+undoing+"; while [ -e "+hold+" ]; do sleep 0.02; done; echo 60 >"+place,
+		cmd := p.command("prove", "--force", "--change-cmd", "echo 10 >"+place, "--undo-cmd", "echo >"+undoing+"; while [ -e "+hold+" ]; do sleep 0.02; done; echo 60 >"+place,
 			"--metric", "took=took ([0-9]+)", "--unit", "s", "--", p.work)
 		said := &watched{}
 		cmd.Stdout, cmd.Stderr = said, said
@@ -206,7 +206,7 @@ func TestProveInsisted(t *testing.T) {
 func TestProveRehearsed(t *testing.T) {
 	t.Parallel()
 	p := newProving(t)
-	out, code := p.run("prove", "--anyway", "--change-cmd", "echo no such device >&2; exit 3", "--undo-cmd", "true", "--", p.work)
+	out, code := p.run("prove", "--force", "--change-cmd", "echo no such device >&2; exit 3", "--undo-cmd", "true", "--", p.work)
 	if code != 5 || !strings.Contains(out, "the change could not be applied: ") || !strings.Contains(out, "no such device") || !strings.Contains(out, "nothing was measured") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
@@ -230,7 +230,7 @@ func TestProveRejected(t *testing.T) {
 		testkitroot.Missing(t, "a network namespace of its own needs root")
 	}
 	t.Parallel()
-	fettle := exec.Command(filepath.Join(binDir(t), "fettle"), "prove", "--anyway", "--state-dir", filepath.Join(t.TempDir(), "state"), "--set", "sysctl:net.ipv4.tcp_keepalive_time=abc", "--", "true")
+	fettle := exec.Command(filepath.Join(binDir(t), "fettle"), "prove", "--force", "--state-dir", filepath.Join(t.TempDir(), "state"), "--set", "sysctl:net.ipv4.tcp_keepalive_time=abc", "--", "true")
 	fettle.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	out, _ := fettle.CombinedOutput()
 	if code := fettle.ProcessState.ExitCode(); code != 5 || !strings.Contains(string(out), "tcp_keepalive_time = abc") || !strings.Contains(string(out), "invalid argument") {
@@ -249,7 +249,7 @@ func TestProveGoesOn(t *testing.T) {
 	if err := os.WriteFile(p.work, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	said, code := p.run("prove", "--anyway", "--set", "vm.swappiness=10", "--metric", "took=took ([0-9]+)", "--unit", "s", "--seed", "7", "--blocks", "7", "--", p.work)
+	said, code := p.run("prove", "--force", "--set", "vm.swappiness=10", "--metric", "took=took ([0-9]+)", "--unit", "s", "--seed", "7", "--blocks", "7", "--", p.work)
 	all, err := p.runs().All()
 	if err != nil || len(all) != 1 || code != 0 || !strings.Contains(said, "fettle prove --resume "+all[0].ID) {
 		t.Fatalf("%v, exit code %d: %s", err, code, said)
@@ -258,7 +258,7 @@ func TestProveGoesOn(t *testing.T) {
 	if out, code := p.run("prove", "--resume", id, "--blocks", "7"); code != 2 || !strings.Contains(out, "has 7 blocks") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
-	out, code := p.run("prove", "--anyway", "--resume", id, "--budget", "5m", "--blocks", "60", "--expect", "faster")
+	out, code := p.run("prove", "--force", "--resume", id, "--budget", "5m", "--blocks", "60", "--expect", "faster")
 	if code != 0 || !strings.Contains(out, "resumed after block 7, when run "+id) {
 		t.Errorf("exit code %d: %s", code, out)
 	}

@@ -27,8 +27,8 @@ type proveOptions struct {
 // Flags that apply to one kind of work only.
 var (
 	ofLive    = []string{"window", "settle", "covariate", "pattern", "log-format", "log-config", "prometheus-token"}
-	ofCommand = []string{"percentile", "timeout", "washout"}
-	ofMetric  = []string{"metric", "unit", "more", "percentile", "timeout", "guard", "stop-above"}
+	ofCommand = []string{"percentile", "timeout", "warmup-runs"}
+	ofMetric  = []string{"metric", "unit", "higher-is-better", "percentile", "timeout", "guard", "stop-above"}
 )
 
 // limits adds the checks of the flags' values.
@@ -39,7 +39,7 @@ func (o *proveOptions) limits(f *pflag.FlagSet) {
 	cliutil.Between(f, "alpha", 0.001, 0.2, 0.05)
 	cliutil.Between(f, "blocks", prove.FewestBlocks, 100_000, 40)
 	cliutil.Between(f, "placebo", 3, 1000, 3)
-	cliutil.Between(f, "washout", 0, 20, 1)
+	cliutil.Between(f, "warmup-runs", 0, 20, 1)
 	cliutil.Between(f, "settle", 0, maxRun, time.Minute)
 	cliutil.Between(f, "budget", time.Second, maxRun, 30*time.Minute)
 	cliutil.Between(f, "timeout", time.Millisecond, maxRun, 10*time.Minute)
@@ -105,7 +105,7 @@ func (o *proveOptions) ways() (out []string) {
 
 // checkResume rejects options that were decided before the first run of the experiment.
 func (o *proveOptions) checkResume(f *pflag.FlagSet, args []string) error {
-	allowed := []string{"budget", "blocks", "resume", "expect", "keep", "anyway", "output", "state-dir", "reason"}
+	allowed := []string{"budget", "blocks", "resume", "expect", "keep", "force", "output", "state-dir", "reason"}
 	if !o.windowed {
 		allowed = append(allowed, "window")
 	}

@@ -103,7 +103,7 @@ func TestProveLiveChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newSteady(t)
-			args := append([]string{"prove", "--live", "--pattern", "took ([0-9]+)", "--unit", "s", "--window", "200ms", "--settle", "40ms", "--seed", "7", "--anyway", "--budget", "10m"}, x.args...)
+			args := append([]string{"prove", "--live", "--pattern", "took ([0-9]+)", "--unit", "s", "--window", "200ms", "--settle", "40ms", "--seed", "7", "--force", "--budget", "10m"}, x.args...)
 			out, code := p.run(append(args, x.change(t, p)...)...)
 			if code != x.code {
 				t.Errorf("exit code %d, want %d: %s", code, x.code, out)

@@ -85,7 +85,7 @@ func (s *serving) live(more ...string) *exec.Cmd {
 // faster; the evidence has its windows; the machine is as it was.
 func TestProveLive(t *testing.T) {
 	s := newServing(t)
-	out, err := s.live("--covariate", "rate", "--guard", "logs:/var/log/app.log:p99:50%", "--stop-above", "pressure:memory:101", "--anyway", "--budget", "3m", "--output", "json").Output()
+	out, err := s.live("--covariate", "rate", "--guard", "logs:/var/log/app.log:p99:50%", "--stop-above", "pressure:memory:101", "--force", "--budget", "3m", "--output", "json").Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -121,7 +121,7 @@ func TestProveLiveKilled(t *testing.T) {
 	s := newServing(t)
 	// Without an effect it does not end before it is killed.
 	s.same.Store(true)
-	cmd := s.live("--anyway", "--margin", "0.1%", "--blocks", "1000")
+	cmd := s.live("--force", "--margin", "0.1%", "--blocks", "1000")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestProveLiveKilled(t *testing.T) {
 	_ = cmd.Wait()
 	s.restored()
 	s.same.Store(false)
-	out, err := s.command("prove", "--resume", "last", "--anyway").CombinedOutput()
+	out, err := s.command("prove", "--resume", "last", "--force").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "logs:/var/log/app.log:median") {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -151,7 +151,7 @@ func TestProveLiveStops(t *testing.T) {
 	t.Parallel()
 	s := newServing(t)
 	s.stop()
-	out, _ := s.live("--anyway").CombinedOutput()
+	out, _ := s.live("--force").CombinedOutput()
 	if !strings.Contains(string(out), "nothing happened: no request in /var/log/app.log") {
 		t.Errorf("%s", out)
 	}
@@ -184,7 +184,7 @@ func TestProveLiveFaults(t *testing.T) {
 		"time for nothing": {[]string{"--budget", "1ms"}, 2, "want 1s to 168h"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := s.live(append([]string{"--anyway"}, x.args...)...).CombinedOutput()
+			out, err := s.live(append([]string{"--force"}, x.args...)...).CombinedOutput()
 			code := 0
 			if err != nil {
 				code = err.(*exec.ExitError).ExitCode()

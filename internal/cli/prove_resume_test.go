@@ -30,7 +30,7 @@ func (p *proving) holding(more ...string) (cmd *exec.Cmd, said *bytes.Buffer) {
 		}
 	}
 	p.touch("hold")
-	cmd = p.prove("--anyway")
+	cmd = p.prove("--force")
 	cmd.Args = append(cmd.Args, more...) // of the work
 	said = &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = said, said
@@ -78,7 +78,7 @@ func TestProveQuit(t *testing.T) {
 	if out, code := p.run("runs", "list"); code != 0 || !strings.Contains(out, "cut-off before its first block, can be resumed") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
-	if out, code := p.run("prove", "--resume", "last", "--anyway", "--expect", "faster"); code != 0 {
+	if out, code := p.run("prove", "--resume", "last", "--force", "--expect", "faster"); code != 0 {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	p.restored()
@@ -92,7 +92,7 @@ func TestResumeRefused(t *testing.T) {
 	p := newProving(t)
 	resume := func(code int, says string) {
 		t.Helper()
-		if out, got := p.run("prove", "--resume", "last", "--anyway"); got != code || !strings.Contains(out, says) {
+		if out, got := p.run("prove", "--resume", "last", "--force"); got != code || !strings.Contains(out, says) {
 			t.Errorf("exit code %d, want %d and %q: %s", got, code, says, out)
 		}
 		if names, err := p.runs().Unfinished(); code != 0 && (err != nil || len(names) != 1) {
@@ -125,7 +125,7 @@ func TestResumeRefused(t *testing.T) {
 
 	// Another value.
 	p.write("70")
-	if out, code := p.run("prove", "--resume", "last", "--anyway"); code != 4 || !strings.Contains(out, "the machine has other values now than when the experiment began") {
+	if out, code := p.run("prove", "--resume", "last", "--force"); code != 4 || !strings.Contains(out, "the machine has other values now than when the experiment began") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	p.write("60")

@@ -340,7 +340,7 @@ i=0; while [ $i -lt $loops ]; do i=$((i+1)); done
 		if err := os.WriteFile(p.work, []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		out, err := p.command("prove", "--set", "vm.swappiness=10", "--metric", "cpu-time", "--budget", "2m", "--blocks", "25", "--anyway", "--output", "json", "--", p.work).Output()
+		out, err := p.command("prove", "--set", "vm.swappiness=10", "--metric", "cpu-time", "--budget", "2m", "--blocks", "25", "--force", "--output", "json", "--", p.work).Output()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}

@@ -22,7 +22,7 @@ func TestRunsBeforeFirstBlock(t *testing.T) {
 	if err := os.WriteFile(p.work, append(text, "[ $n -lt 20 ] || [ -e "+p.file("mended")+" ] || exit 9\n"...), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := p.prove("--anyway").CombinedOutput(); err == nil || !strings.Contains(string(out), "fettle prove --resume") {
+	if out, err := p.prove("--force").CombinedOutput(); err == nil || !strings.Contains(string(out), "fettle prove --resume") {
 		t.Fatalf("%v: %s", err, out)
 	}
 	list, err := p.command("runs", "list", "--output", "json").Output()
@@ -50,7 +50,7 @@ func TestRunsBeforeFirstBlock(t *testing.T) {
 		}
 	}
 	p.touch("mended")
-	if out, code := p.run("prove", "--resume", "last", "--anyway", "--expect", "slower"); code != 3 || !strings.Contains(out, "expected slower; the verdict is: faster by ") {
+	if out, code := p.run("prove", "--resume", "last", "--force", "--expect", "slower"); code != 3 || !strings.Contains(out, "expected slower; the verdict is: faster by ") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	p.restored()

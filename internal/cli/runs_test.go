@@ -34,7 +34,7 @@ func (p *proving) run(args ...string) (string, int) {
 // proved makes an experiment and returns its record.
 func (p *proving) proved(more ...string) (*evidence.Run, *prove.Evidence) {
 	p.t.Helper()
-	out, err := p.prove(append([]string{"--anyway", "--output", "json"}, more...)...).Output()
+	out, err := p.prove(append([]string{"--force", "--output", "json"}, more...)...).Output()
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestRunsFailed(t *testing.T) {
 	}
 	// Before anything was learned.
 	p.touch("fail")
-	if out, code := p.run("prove", "--set", "vm.swappiness=10", "--anyway", "--", p.work); code != 1 {
+	if out, code := p.run("prove", "--set", "vm.swappiness=10", "--force", "--", p.work); code != 1 {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
 	if l := list(); len(l) != 1 || l[0].State != "failed" || l[0].Resumable || l[0].ID == "" {
@@ -149,7 +149,7 @@ func TestRunsFailed(t *testing.T) {
 	if err := os.WriteFile(p.work, append(text, "[ $n -lt 45 ] || [ -e "+p.file("mended")+" ] || exit 9\n"...), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := p.prove("--anyway").CombinedOutput(); err == nil || !strings.Contains(string(out), "fettle prove --resume") {
+	if out, err := p.prove("--force").CombinedOutput(); err == nil || !strings.Contains(string(out), "fettle prove --resume") {
 		t.Fatalf("%v: %s", err, out)
 	}
 	l := list()
@@ -163,7 +163,7 @@ func TestRunsFailed(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	p.touch("mended")
-	if out, code := p.run("prove", "--resume", "last", "--anyway"); code != 0 || !strings.Contains(out, "faster by ") {
+	if out, code := p.run("prove", "--resume", "last", "--force"); code != 0 || !strings.Contains(out, "faster by ") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	if l := list(); len(l) != 2 || l[1].State != "ended" || l[1].Method != prove.Method {

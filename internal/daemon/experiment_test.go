@@ -46,7 +46,7 @@ func TestExperiment(t *testing.T) {
 	if err := os.WriteFile(work, []byte("sleep 0.3; echo took $((100 + $(cat "+place+")))\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(p.program, "--state-dir", p.state, "prove", "--anyway", "--metric", "took=took ([0-9]+)", "--unit", "s",
+	out, err := exec.Command(p.program, "--state-dir", p.state, "prove", "--force", "--metric", "took=took ([0-9]+)", "--unit", "s",
 		"--change-cmd", "echo 60 >"+place, "--undo-cmd", "echo 10 >"+place, "--", "sh", work).CombinedOutput()
 	// 110 without the change, 160 with it, and nothing between; the interval is as wide as
 	// what does not matter.

@@ -54,7 +54,7 @@ if another process scales, 130 after Ctrl-C if the sets are as before.`,
 				return err
 			}
 			if o.afresh && !o.roll {
-				return ui.Without(errors.New("--afresh is for --roll"), "--afresh")
+				return ui.Without(errors.New("--restart is for --roll"), "--restart")
 			}
 			return a.scaleExecute(c.Context(), sets, o)
 		},
@@ -63,7 +63,7 @@ if another process scales, 130 after Ctrl-C if the sets are as before.`,
 	o.flags(f)
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
 	f.BoolVar(&o.force, "force", false, "also evict pods without a controller")
-	f.BoolVar(&o.afresh, "afresh", false, "restart an unfinished roll, with all current machines")
+	f.BoolVar(&o.afresh, "restart", false, "restart an unfinished roll, with all current machines")
 	return c
 }
 

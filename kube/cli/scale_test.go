@@ -105,7 +105,7 @@ func TestScalePlan(t *testing.T) {
 		{"scale execute workers-a --to 4", ui.Refused, "stdin is not a terminal, so the question cannot be asked; nothing changed"},
 		{"scale execute workers-a", ui.Usage, "want one of --to"},
 		{"scale execute workers-a --to 4 --patience 0s --yes", ui.Usage, `--patience "0s": want 1s to 24h`},
-		{"scale execute workers-a --to 4 --afresh --yes", ui.Usage, "--afresh is for --roll"},
+		{"scale execute workers-a --to 4 --restart --yes", ui.Usage, "--restart is for --roll"},
 		{"scale execute workers-b --to 0 --yes", ui.Refused, "routers run there: openshift-ingress/router-default-1"},
 		{"scale execute workers-c --to 4 --yes", ui.Usage, "there are workers-a, workers-b"},
 		{"scale execute workers-a --to 3 --yes", ui.Done, "nothing: 0 steps carried out, 3 machines"},

@@ -104,7 +104,7 @@ func TestLoadProve(t *testing.T) {
 	_ = cut.Process.Kill()
 	_ = cut.Wait()
 
-	args := []string{"--state-dir", filepath.Join(t.TempDir(), "own"), "prove", "--anyway", "--seed", "7", "--budget", "40m", "--margin", "10%",
+	args := []string{"--state-dir", filepath.Join(t.TempDir(), "own"), "prove", "--force", "--seed", "7", "--budget", "40m", "--margin", "10%",
 		"--change-cmd", "touch " + flag, "--undo-cmd", "rm -f " + flag,
 		"--metric", `create=^create-p50 ([0-9.]+) s$`, "--unit", "s", "--output", "json", "--"}
 	cmd := exec.Command("fettle", append(args, work...)...)

@@ -76,7 +76,7 @@ func prove(t *testing.T, name string, args ...string) {
 	if budget == "" {
 		budget = "8m"
 	}
-	args = append([]string{"prove", "--output", "json", "--anyway", "--margin", "5%", "--budget", budget}, args...)
+	args = append([]string{"prove", "--output", "json", "--force", "--margin", "5%", "--budget", budget}, args...)
 	cmd := exec.Command("fettle", args...)
 	var said strings.Builder
 	cmd.Stderr = &said

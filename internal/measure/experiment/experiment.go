@@ -145,7 +145,7 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 	case err != nil && ctx.Err() != nil:
 		return ui.Exit(ui.Interrupted, errors.New("interrupted: nothing was changed"))
 	case errors.Is(err, provelive.ErrIdle):
-		return ui.Retry(ui.Refused, err, "name the log that the work writes; --anyway waits for lines of this one", "--anyway")
+		return ui.Retry(ui.Refused, err, "name the log that the work writes; --force waits for lines of this one", "--force")
 	case err != nil:
 		return orUsage(err)
 	}
@@ -155,7 +155,7 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 }
 
 // refuseOtherTuner returns an error if another tuner would write the settings under test. The
-// settings that a command changes are unknown, so --anyway permits that.
+// settings that a command changes are unknown, so --force permits that.
 func (p *Experiment) refuseOtherTuner(ctx context.Context) error {
 	tuners, err := p.OtherTuners(ctx, func() (out []setting.Setting) {
 		for _, s := range p.body.Change.Settings {
@@ -169,7 +169,7 @@ func (p *Experiment) refuseOtherTuner(ctx context.Context) error {
 	case p.o.ChangeCmd == "":
 		return tune.OtherTunerInForce(tuners[0], "fettle tune PROFILE --take-over")
 	case !p.o.Anyway:
-		return tune.OtherTunerInForce(tuners[0], "--anyway measures while it runs; fettle tune PROFILE --take-over")
+		return tune.OtherTunerInForce(tuners[0], "--force measures while it runs; fettle tune PROFILE --take-over")
 	}
 	p.Screen.Say("%s %s: what it writes while this measures is not known", tuners[0].Name, tuners[0].Phase(true))
 	return nil
@@ -220,10 +220,10 @@ func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 	} else if why := p.unfit(ctx); len(why) > 0 { // running work is what keeps the machine busy
 		if !p.o.Anyway {
 			p.dismiss()
-			return "", ui.Retry(ui.Refused, fmt.Errorf("the machine is too busy to measure: %s", strings.Join(why, "; ")), "wait until it is quiet; --anyway measures now, and the result says so", "--anyway")
+			return "", ui.Retry(ui.Refused, fmt.Errorf("the machine is too busy to measure: %s", strings.Join(why, "; ")), "wait until it is quiet; --force measures now, and the result says so", "--force")
 		}
 		for _, w := range why {
-			p.Screen.Say("--anyway: measuring although %s", w)
+			p.Screen.Say("--force: measuring although %s", w)
 		}
 	}
 	if len(p.visits) == 0 {
@@ -345,7 +345,7 @@ func (p *Experiment) verdict(ending prove.Ending, err error, want prove.Word) er
 	case ending == prove.EndedInterrupted:
 		return ui.Exit(ui.Interrupted, errors.Join(errors.New("interrupted: the machine is as it was, and what was measured is kept: fettle prove --resume "+p.record.Name()+" goes on"), err))
 	case ending == prove.EndedHopeless:
-		return ui.Retry(ui.Refused, err, "a larger --margin, a longer workload or a larger --budget may decide it; --anyway measures until the budget is used", "--anyway")
+		return ui.Retry(ui.Refused, err, "a larger --margin, a longer workload or a larger --budget may decide it; --force measures until the budget is used", "--force")
 	case ending == prove.EndedGuard:
 		return ui.Exit(ui.GateNotMet, err)
 	case err != nil && p.resumable():

@@ -100,7 +100,7 @@ func Prepare(ctx context.Context, h *host.Host, o Target, say func(format string
 		return nil, err
 	}
 	if room.Others > 0 && !o.Anyway {
-		return nil, ui.Retry(ui.Refused, fmt.Errorf("%d other clients are connected to %s: a benchmark would slow their work, and they would disturb it", room.Others, server.Name), "stop what uses it; --anyway measures now, and the result says so", "--anyway")
+		return nil, ui.Retry(ui.Refused, fmt.Errorf("%d other clients are connected to %s: a benchmark would slow their work, and they would disturb it", room.Others, server.Name), "stop what uses it; --force measures now, and the result says so", "--force")
 	}
 	p, err := Make(room, o.Asked)
 	if errors.Is(err, ErrNoSpace) {

@@ -208,7 +208,7 @@ func TestRecord(t *testing.T) {
 			}
 			continue
 		}
-		if ok || !errors.Is(err, ErrRecord) || !strings.Contains(err.Error(), "machine set set-a, annotation fettle.dev/roll: "+want) || !strings.Contains(err.Error(), "begin anew with --roll --afresh") {
+		if ok || !errors.Is(err, ErrRecord) || !strings.Contains(err.Error(), "machine set set-a, annotation fettle.dev/roll: "+want) || !strings.Contains(err.Error(), "begin anew with --roll --restart") {
 			t.Errorf("%s: %+v %v %v", text, b, ok, err)
 		}
 	}

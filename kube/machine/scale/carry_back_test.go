@@ -261,7 +261,7 @@ func (s slow) Drain(ctx context.Context, node string, patience time.Duration) er
 	return s.failing.Drain(ctx, node, patience)
 }
 
-// A record that is none is refused before anything is waited for or changed; --afresh
+// A record that is none is refused before anything is waited for or changed; --restart
 // begins anew with what there is.
 func TestRecordIsRefused(t *testing.T) {
 	for _, text := range []string{"x", "{}", `{"replicas":0,"machines":[],"machine_set_uid":"another"}`} {

@@ -33,7 +33,7 @@ func BegunOn(s *machine.Set) (b Begun, ok bool, err error) {
 		return b, false, nil
 	}
 	if why := b.read(text, s); why != "" {
-		return Begun{}, false, fmt.Errorf("%w: machine set %s, annotation %s: %s (%q); begin anew with --roll --afresh, which makes all machines anew that there are, or forget it: kubectl annotate machinesets.machine.openshift.io %s -n %s %s-",
+		return Begun{}, false, fmt.Errorf("%w: machine set %s, annotation %s: %s (%q); begin anew with --roll --restart, which makes all machines anew that there are, or forget it: kubectl annotate machinesets.machine.openshift.io %s -n %s %s-",
 			ErrRecord, s.Name, machine.RollAnnotation, why, text, s.Name, s.Namespace, machine.RollAnnotation)
 	}
 	return b, true, nil
