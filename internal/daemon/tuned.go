@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 )
 
-// Differences lists the intended differences from TuneD's daemon; docs/daemon.md prints
+// Differences lists the intended differences from TuneD's daemon; docs/daemon-tuned.md prints
 // them.
 var Differences = []profile.Difference{
 	{

@@ -28,7 +28,7 @@ func TestManual(t *testing.T) {
 		}
 		fmt.Fprintf(&answers, "| %s | %s |\n", strings.Join(asked, "<br>"), root.Cell(d.why))
 	}
-	root.Manual(t, "daemon.md",
+	root.Manual(t, "daemon-tuned.md",
 		root.Generated{Name: "differences", Text: behaviour.String()},
 		root.Generated{Name: "answers", Text: answers.String()})
 }

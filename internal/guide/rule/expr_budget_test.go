@@ -74,7 +74,7 @@ func TestExprBudget(t *testing.T) {
 // Each function of the language is one that rules may use or one that is refused when a
 // rule is loaded, with the line and the reason, and the manual says which.
 func TestFunctionsOfRules(t *testing.T) {
-	b, err := os.ReadFile("../../../docs/check.md")
+	b, err := os.ReadFile("../../../docs/rules.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestFunctionsOfRules(t *testing.T) {
 		case may == (why != ""):
 			t.Errorf("%s: nobody has decided whether rules may use it, or somebody has twice (%q)", f.Name, why)
 		case !strings.Contains(manual, "`"+f.Name+"`"):
-			t.Errorf("docs/check.md does not say whether a rule may use %s", f.Name)
+			t.Errorf("docs/rules.md does not say whether a rule may use %s", f.Name)
 		}
 	}
 	for name := range refused {

@@ -139,7 +139,7 @@ func inputHint(name string, known []string) string {
 	if of := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return !strings.HasPrefix(k, root+".") }); len(of) > 0 {
 		return fmt.Sprintf(": %s has %s", root, strings.Join(of[:min(6, len(of))], ", ")) + map[bool]string{true: ", ..."}[len(of) > 6]
 	}
-	return ": fettle facts --details lists those of a machine, docs/check.md those of products"
+	return ": fettle facts --details lists those of a machine, docs/products.md those of products"
 }
 
 // versionForm is the form of a version.

@@ -53,5 +53,5 @@ func TestManual(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", p.Name, root.Cell(p.Doc), strings.Join(names, ", "), written, strings.Join(proved[p.Name], ", "))
 	}
-	root.Manual(t, "check.md", root.Generated{Name: "products", Text: b.String()})
+	root.Manual(t, "products.md", root.Generated{Name: "products", Text: b.String()})
 }
