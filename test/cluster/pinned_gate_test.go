@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,11 @@ func TestPinnedByGate(t *testing.T) {
 	}
 	const gate = "PodLevelResourceManagers: true"
 	c := Start(t, Options{Node: "node1"})
+	server, err := c.Client.Discovery().ServerVersion()
+	c.must(err)
+	if minor, err := strconv.Atoi(server.Minor); err != nil || minor < 36 {
+		t.Skipf("Kubernetes %s.%s does not have the gate (%v)", server.Major, server.Minor, err)
+	}
 	c.Kubelet.DropIn("90-static", `{"cpuManagerPolicy": "static", "reservedSystemCPUs": "0", "topologyManagerPolicy": "single-numa-node", "featureGates": {"PodLevelResourceManagers": true}}`)
 	c.must(c.Kubelet.Stop())
 	c.must(os.Remove(filepath.Join(c.Kubelet.Dir, "cpu_manager_state")))

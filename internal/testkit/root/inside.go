@@ -49,6 +49,8 @@ func Inside(t *testing.T, o Options) bool {
 	switch {
 	case code != 0:
 		t.Errorf("inside the root, exit %d:\n%s", code, out)
+	case strings.Contains(out, "--- SKIP: "+t.Name()): // what is missing fails there, see Missing
+		t.Skip(out)
 	case !strings.Contains(out, "--- PASS: "+t.Name()):
 		t.Errorf("inside the root nothing passed:\n%s", out)
 	default:
