@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/engine/tune"
@@ -52,11 +53,11 @@ func (a *app) readForPlans(ctx context.Context, h *host.Host, rec *host.Recordin
 // archive gives the machine's results. It ignores errors in the administrator's rules, because
 // check reports them.
 func (a *app) readForChecks(ctx context.Context, h *host.Host) {
-	c, err := catalogue(h, nil)
+	c, err := audit.Catalogue(h, nil)
 	if err != nil {
 		return
 	}
-	subject := platform.NewSubject(ctx, h, table.Kinds(h), sources())
-	subject.Of(products())
-	c.Check(ctx, subject, platformNames(), nil)
+	subject := platform.NewSubject(ctx, h, table.Kinds(h), audit.Sources())
+	subject.Of(audit.Products())
+	c.Check(ctx, subject, audit.Platforms(), nil)
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/fact"
 	guidefindings "fettle.dev/fettle/internal/guide/findings"
@@ -77,19 +78,20 @@ func (b *baseline) earlier() *platform.Earlier {
 	return &platform.Earlier{From: b.file, Time: b.host.Clock.Now(), FileSystems: all}
 }
 
-// auditWith audits the baseline with the current rules. names are the platforms of the new
-// audit, and asked are the platforms of the command line.
-func (b *baseline) auditWith(ctx context.Context, a *app, c *rule.Catalogue, names, asked []string) (*guidefindings.Audit, error) {
+// auditWith audits the baseline with the rules and platforms of the new audit. asked are the
+// platforms of the command line.
+func (b *baseline) auditWith(ctx context.Context, a *app, now *audit.Request, asked []string) (*guidefindings.Audit, error) {
 	if b.host == nil {
 		return b.audit, nil
 	}
 	if b.host.Incomplete != "" {
 		a.screen.Say("%s", b.host.Incomplete)
 	}
-	s := platform.NewSubject(ctx, b.host, table.Kinds(b.host), sources())
+	s := platform.NewSubject(ctx, b.host, table.Kinds(b.host), audit.Sources())
+	names, c := now.Platforms, now.Catalogue
 	var undecided []rule.Finding
 	if len(asked) == 0 {
-		was, unknown := s.Of(products())
+		was, unknown := s.Of(audit.Products())
 		names = slices.DeleteFunc(was, func(p string) bool { return !slices.Contains(names, p) })
 		undecided = platform.Undetermined(unknown)
 	}
@@ -97,15 +99,13 @@ func (b *baseline) auditWith(ctx context.Context, a *app, c *rule.Catalogue, nam
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(findings, func(f rule.Finding) bool {
-		return f.State == rule.Passed || f.State == rule.Warned || f.State == rule.Failed
-	}) {
+	if !slices.ContainsFunc(findings, audit.Decided) {
 		return nil, ui.Exit(ui.Usage, fmt.Errorf("--baseline: nothing could be determined about %s", b.file))
 	}
-	name := hostname(b.host)
-	audit := guidefindings.NewAudit(cmp.Or(name, b.host.Name), b.host.Clock.Now().UTC(), names, findings)
-	audit.Hostname = name
-	return audit, nil
+	name := audit.Hostname(b.host)
+	was := guidefindings.NewAudit(cmp.Or(name, b.host.Name), b.host.Clock.Now().UTC(), names, findings)
+	was.Hostname = name
+	return was, nil
 }
 
 // readRegular reads a regular file of at most most bytes.
@@ -124,23 +124,23 @@ func readRegular(name string, most int64) ([]byte, error) {
 
 // against compares an audit with an earlier one. It rejects an audit of another machine,
 // because a gate would ignore faults that both machines have.
-func (a *app) against(audit *guidefindings.Audit, file string, old *guidefindings.Audit) error {
+func (a *app) against(now *guidefindings.Audit, file string, old *guidefindings.Audit) error {
 	switch {
-	case old.Hostname == "" || audit.Hostname == "":
+	case old.Hostname == "" || now.Hostname == "":
 		a.screen.Say("%s may be of another machine: one of the audits has no host name", file)
-	case !sameHost(old.Hostname, audit.Hostname):
-		return ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %s is of another machine: %s, and this is %s", file, old.Hostname, audit.Hostname),
+	case !sameHost(old.Hostname, now.Hostname):
+		return ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %s is of another machine: %s, and this is %s", file, old.Hostname, now.Hostname),
 			"a machine is compared with itself; fettle check --on ssh:A,ssh:B says where machines differ")
 	}
-	missing := slices.DeleteFunc(slices.Clone(audit.Platforms), func(p string) bool { return slices.Contains(old.Platforms, p) })
+	missing := slices.DeleteFunc(slices.Clone(now.Platforms), func(p string) bool { return slices.Contains(old.Platforms, p) })
 	switch {
-	case len(missing) == len(audit.Platforms):
-		return ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %s is about %s, and this audit about %s: nothing can be compared", file, strings.Join(old.Platforms, ", "), strings.Join(audit.Platforms, ", ")),
+	case len(missing) == len(now.Platforms):
+		return ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %s is about %s, and this audit about %s: nothing can be compared", file, strings.Join(old.Platforms, ", "), strings.Join(now.Platforms, ", ")),
 			"name the same platforms, or make a new baseline")
 	case len(missing) > 0:
 		a.screen.Say("%s has no %s: findings there count as new", file, strings.Join(missing, ", "))
 	}
-	audit.Against(file, old)
+	now.Against(file, old)
 	return nil
 }
 
@@ -148,19 +148,4 @@ func (a *app) against(audit *guidefindings.Audit, file string, old *guidefinding
 func sameHost(a, b string) bool {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	return a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
-}
-
-// hostname returns the machine's own name, or "".
-func hostname(h *host.Host) string {
-	for _, file := range []string{"/proc/sys/kernel/hostname", "/etc/hostname"} {
-		text, err := h.Files.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		// The kernel's name is "(none)" until one is set.
-		if name := strings.TrimSpace(string(text)); name != "" && name != "(none)" && len(name) <= 255 && !strings.ContainsAny(name, " \t\n") {
-			return name
-		}
-	}
-	return ""
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/guide/findings"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
@@ -51,16 +52,16 @@ func (a *app) explain(ctx context.Context, c *rule.Catalogue, m *platform.Subjec
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	a.sayCutLogs(m, "--logs all")
+	audit.SayLimits(a.screen, m, nil, "--logs all")
 	if a.data() {
 		return a.result(x, nil)
 	}
 	if a.screen.Format != ui.Table && a.screen.Format != ui.Markdown {
 		return ui.Instead(ui.Usage, fmt.Errorf("--explain has no format %s: want table, json, yaml or markdown", a.screen.Format), "", "--output=json")
 	}
-	audit := findings.NewAudit(hostname(m.Host), m.Host.Clock.Now().UTC(), r.Platforms, x.Findings)
-	audit.Copied, audit.From = a.root != "", a.root
-	findings.PrintExplained(a.screen, audit)
+	shown := findings.NewAudit(audit.Hostname(m.Host), m.Host.Clock.Now().UTC(), r.Platforms, x.Findings)
+	shown.Copied, shown.From = a.root != "", a.root
+	findings.PrintExplained(a.screen, shown)
 	if !o.ruleText {
 		return nil
 	}

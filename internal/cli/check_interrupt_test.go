@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/audit"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
@@ -18,7 +19,7 @@ import (
 func ruleOfCopy(t *testing.T, measured string) string {
 	t.Helper()
 	dir := t.TempDir()
-	file := filepath.Join(dir, ownRules, "own.yaml")
+	file := filepath.Join(dir, audit.OwnRules, "own.yaml")
 	text := fmt.Sprintf(`- id: X01
   title: It measures something
   failed: not It measures something

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/guide/rule"
 )
 
@@ -41,7 +42,7 @@ func TestOneCauseOneFinding(t *testing.T) {
 				by[what] = f
 			}
 			m := recorded(t, string(text))
-			platforms, _ := m.Of(products())
+			platforms, _ := m.Of(audit.Products())
 			all := c.Check(t.Context(), m, platforms, nil)
 			for _, f := range all {
 				if f.State != rule.Warned && f.State != rule.Failed {

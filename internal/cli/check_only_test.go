@@ -8,29 +8,31 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/testkit/sizing"
 )
 
 // The rules of a platform alone judge as all of them together do, and stand in
 // the same lines.
 func TestRulesOfPlatform(t *testing.T) {
 	whole := loadCatalogue(t)
-	audit := func(c *rule.Catalogue, names []string) []rule.Finding {
+	found := func(c *rule.Catalogue, names []string) []rule.Finding {
 		h, err := host.OpenRoot("../../testdata/hosts/satellite-6.12-overloaded.txt")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.Check(t.Context(), platform.NewSubject(t.Context(), h, table.Kinds(h), sources()), names, nil)
+		return c.Check(t.Context(), platform.NewSubject(t.Context(), h, table.Kinds(h), audit.Sources()), names, nil)
 	}
-	sets := [][]string{{"linux", "satellite", "httpd"}, platformNames(), {}}
-	for _, p := range platformNames() {
+	sets := [][]string{{"linux", "satellite", "httpd"}, audit.Platforms(), {}}
+	for _, p := range audit.Platforms() {
 		sets = append(sets, []string{p})
 	}
 	for _, names := range sets {
-		some, err := catalogueOf(nil, names)
+		some, err := audit.CatalogueOf(nil, names)
 		if err != nil {
 			t.Errorf("%v: %v", names, err)
 			continue
@@ -49,7 +51,7 @@ func TestRulesOfPlatform(t *testing.T) {
 		sorted := cmpopts.SortSlices(func(a, b rule.Finding) int {
 			return compare.Or(compare.Compare(a.ID, b.ID), compare.Compare(a.Instance, b.Instance))
 		})
-		if diff := cmp.Diff(audit(whole, names), audit(some, names), cmpopts.IgnoreFields(rule.Finding{}, "Rule"), sorted); diff != "" {
+		if diff := cmp.Diff(found(whole, names), found(some, names), cmpopts.IgnoreFields(rule.Finding{}, "Rule"), sorted); diff != "" {
 			t.Errorf("%v: %s", names, diff)
 		}
 	}
@@ -57,10 +59,7 @@ func TestRulesOfPlatform(t *testing.T) {
 
 // Sizing reads the tables without the rules: they are those of the whole catalog.
 func TestTablesWithoutRules(t *testing.T) {
-	got, err := figures()
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := sizing.Figures(t)
 	all := loadCatalogue(t).Tables()
 	if len(all) < 5 {
 		t.Errorf("%d tables", len(all))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/host"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
@@ -32,7 +33,7 @@ func TestOwnRulesTrusted(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testkitroot.Missing(t, "files of root's need root")
 	}
-	const file = ownRules + "/own.yaml"
+	const file = audit.OwnRules + "/own.yaml"
 	for _, c := range []struct {
 		name   string
 		change func(path func(string) string) error
@@ -41,23 +42,23 @@ func TestOwnRulesTrusted(t *testing.T) {
 		{"root's", func(func(string) string) error { return nil }, ""},
 		{"a writable file", func(p func(string) string) error { return os.Chmod(p(file), 0o664) }, file},
 		{"a file of another user", func(p func(string) string) error { return os.Chown(p(file), 65534, 0) }, file},
-		{"a writable directory", func(p func(string) string) error { return os.Chmod(p(ownRules), 0o777) }, ownRules},
+		{"a writable directory", func(p func(string) string) error { return os.Chmod(p(audit.OwnRules), 0o777) }, audit.OwnRules},
 		{"a directory of another user above", func(p func(string) string) error { return os.Chown(p("/etc/fettle"), 65534, 0) }, "/etc/fettle"},
 		{"a link to where others write", func(p func(string) string) error {
 			return errors.Join(os.Mkdir(p("/tmp"), 0o755), os.Chmod(p("/tmp"), 0o777|os.ModeSticky),
 				os.Rename(p(file), p("/tmp/own.yaml")), os.Symlink("/tmp/own.yaml", p(file)))
 		}, "/tmp"},
 		{"a writable directory without a rule", func(p func(string) string) error {
-			return errors.Join(os.Remove(p(file)), os.Chmod(p(ownRules), 0o775))
-		}, ownRules},
+			return errors.Join(os.Remove(p(file)), os.Chmod(p(audit.OwnRules), 0o775))
+		}, audit.OwnRules},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			path := func(name string) string { return filepath.Join(dir, name) }
-			if err := errors.Join(os.MkdirAll(path(ownRules), 0o755), os.WriteFile(path(file), []byte(ownRule), 0o644), c.change(path)); err != nil {
+			if err := errors.Join(os.MkdirAll(path(audit.OwnRules), 0o755), os.WriteFile(path(file), []byte(ownRule), 0o644), c.change(path)); err != nil {
 				t.Fatal(err)
 			}
-			_, err := catalogue(host.Mounted(dir), nil)
+			_, err := audit.Catalogue(host.Mounted(dir), nil)
 			if c.named == "" {
 				if err != nil {
 					t.Error(err)
@@ -70,7 +71,7 @@ func TestOwnRulesTrusted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := catalogue(copied, nil); err != nil && !strings.Contains(c.name, "link") {
+			if _, err := audit.Catalogue(copied, nil); err != nil && !strings.Contains(c.name, "link") {
 				t.Errorf("of a copy: %v", err)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/guide/rule"
 )
 
@@ -38,7 +39,7 @@ func TestFindingsAreInWords(t *testing.T) {
 	}
 	// An administrator's rule without words is named by its place.
 	dir := t.TempDir()
-	file := filepath.Join(dir, ownRules, "own.yaml")
+	file := filepath.Join(dir, audit.OwnRules, "own.yaml")
 	text := strings.Replace(ownRule, "  want: '1'\n", "  want: '1'\n  applies: '\"a\" in [\"b\"]'\n", 1)
 	proc := filepath.Join(dir, "proc/meminfo")
 	for name, text := range map[string]string{file: text, proc: "MemTotal: 1024 kB\n"} {
@@ -50,7 +51,7 @@ func TestFindingsAreInWords(t *testing.T) {
 		}
 	}
 	for _, f := range check(dir) {
-		if f.ID == "X01" && (f.State != rule.NotApplicable || !strings.Contains(f.Reason, ownRules+"/own.yaml:7)")) {
+		if f.ID == "X01" && (f.State != rule.NotApplicable || !strings.Contains(f.Reason, audit.OwnRules+"/own.yaml:7)")) {
 			t.Errorf("%s: %s", f.State, f.Reason)
 		}
 	}

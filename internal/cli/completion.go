@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/fact"
@@ -26,7 +27,7 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 	fixable := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return a.completeRules(), cobra.ShellCompDirectiveNoFileComp
 	}
-	platforms := append(platformNames(), "foreman")
+	platforms := append(audit.Platforms(), "foreman")
 	return map[string]cobra.CompletionFunc{
 		"check":                cliutil.Fixed(platforms...),
 		"check --explain":      ids,

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
@@ -69,14 +70,14 @@ func TestExpectations(t *testing.T) {
 				root = filepath.Join(t.TempDir(), "machine") // a sosreport is a directory
 				unpack(t, filepath.Join("../../testdata/hosts", name+".tree"), root)
 			}
-			got := audit(t, c, root)
+			got := judged(t, c, root)
 			named := map[string]bool{}
 			for _, e := range expectations(t, file) {
 				found := got
 				if e.hosts == "" {
 					named[e.id] = true
 				} else {
-					found = audit(t, c, withHosts(t, root, e.hosts))
+					found = judged(t, c, withHosts(t, root, e.hosts))
 				}
 				if e.id != "*" {
 					asked[e.of(name)] = true
@@ -100,15 +101,15 @@ func TestExpectations(t *testing.T) {
 	}
 }
 
-// audit is what the rules find, by id.
-func audit(t *testing.T, c *rule.Catalogue, root string) map[string][]rule.Finding {
+// judged is what the rules find, by id.
+func judged(t *testing.T, c *rule.Catalogue, root string) map[string][]rule.Finding {
 	t.Helper()
 	h, err := host.OpenRoot(root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := map[string][]rule.Finding{}
-	for _, f := range c.Check(t.Context(), platform.NewSubject(t.Context(), h, table.Kinds(h), sources()), platformNames(), nil) {
+	for _, f := range c.Check(t.Context(), platform.NewSubject(t.Context(), h, table.Kinds(h), audit.Sources()), audit.Platforms(), nil) {
 		got[f.ID] = append(got[f.ID], f)
 	}
 	return got

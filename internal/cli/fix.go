@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/plugin/table"
@@ -104,7 +105,7 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 			return noRule(t.rules, id)
 		}
 	}
-	if o.platforms, err = knownPlatforms(o.platforms); err != nil {
+	if o.platforms, err = audit.Known(o.platforms); err != nil {
 		return err
 	}
 	findings := t.bad(ctx, ids, o.platforms)
@@ -185,7 +186,7 @@ func (a *app) writeFixes(dir string, findings []rule.Finding, force bool) (*sizi
 	if err != nil {
 		return nil, err
 	}
-	out, err := writeArtefacts(dir, "", artefacts, force)
+	out, err := sizing.WriteDir(dir, "", artefacts, force)
 	if err != nil {
 		return nil, err
 	}
@@ -219,13 +220,13 @@ func (a *app) toFix(ctx context.Context) (*fixTarget, error) {
 		}
 		t.kinds = table.Kinds(t.host)
 	}
-	t.rules, err = catalogue(t.host, a.screen.Say)
+	t.rules, err = audit.Catalogue(t.host, a.screen.Say)
 	return t, err
 }
 
 // health runs the health checks of this machine's platforms after a change.
 func (t *fixTarget) health(ctx context.Context) (out []guidefindings.Health, err error) {
-	names, _ := t.subject(ctx, t.host, t.kinds).Of(nil)
+	names, _ := t.subject(ctx, t.host, t.kinds, nil).Of(nil)
 	for _, p := range platform.All {
 		if p.Health == nil || !slices.Contains(names, p.Name) {
 			continue
@@ -251,20 +252,19 @@ func (t *fixTarget) health(ctx context.Context) (out []guidefindings.Health, err
 
 // ask checks the rules with the given ids, or all rules of the platforms.
 func (t *fixTarget) ask(ctx context.Context, ids, platforms []string) []rule.Finding {
-	subject := t.subject(ctx, t.host, t.kinds)
+	subject := t.subject(ctx, t.host, t.kinds, nil)
 	switch {
 	case len(ids) > 0 && len(platforms) == 0:
-		platforms = platformNames()
+		platforms = audit.Platforms()
 	case len(platforms) == 0:
 		var unknown map[string]string
-		platforms, unknown = subject.Of(products())
+		platforms, unknown = subject.Of(audit.Products())
 		for _, f := range platform.Undetermined(unknown) {
 			t.screen.Say("%s; its rules were not checked, --platform %s checks them", f.Reason, f.Instance)
 		}
 	}
 	findings := t.rules.Check(ctx, subject, platforms, t.rules.Disabled())
-	t.sayCutLogs(subject, "fettle check --logs all")
-	t.sayDisabled(findings)
+	audit.SayLimits(t.screen, subject, findings, "fettle check --logs all")
 	if len(ids) > 0 {
 		findings = slices.DeleteFunc(findings, func(f rule.Finding) bool { return !slices.Contains(ids, f.ID) })
 	}

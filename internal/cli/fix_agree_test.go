@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
@@ -111,7 +112,7 @@ func fixesAgree(t *testing.T, c *rule.Catalogue, archive string) (tried int) {
 // audited asks the rules of all platforms of a recorded machine.
 func audited(t *testing.T, c *rule.Catalogue, archive string) []rule.Finding {
 	t.Helper()
-	all := c.Check(t.Context(), recorded(t, archive), platformNames(), nil)
+	all := c.Check(t.Context(), recorded(t, archive), audit.Platforms(), nil)
 	for i, f := range all { // what is explained has a fix of its own too
 		if f.Because != "" {
 			all[i].Fix = f.Own
@@ -126,7 +127,7 @@ func recorded(t *testing.T, archive string) *platform.Subject {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return platform.NewSubject(t.Context(), h, table.Kinds(h), sources())
+	return platform.NewSubject(t.Context(), h, table.Kinds(h), audit.Sources())
 }
 
 // writtenTo is the archive with a value written to the file that holds it; ok is

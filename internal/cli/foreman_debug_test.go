@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
@@ -139,7 +140,7 @@ func TestForemanDebug(t *testing.T) {
 				t.Fatal(err)
 			}
 			ask := func(h *host.Host, why map[string]string) map[string]rule.State {
-				s := platform.NewSubject(t.Context(), h, table.Kinds(h), sources())
+				s := platform.NewSubject(t.Context(), h, table.Kinds(h), audit.Sources())
 				return statesOf(c.Check(t.Context(), s, []string{"linux", "satellite", "puppet"}, nil), why)
 			}
 			why := map[string]string{}

@@ -32,16 +32,6 @@ var guides = map[string]cliutil.Guide{
 	"rules show": {Calls: []string{"S06", "S06 S12"}},
 	"rules test": {Page: "rules.md", Calls: []string{"S06", "my-rules.yaml"}},
 
-	"size":            {Page: "size.md", Calls: []string{"satellite --hosts 12k"}},
-	"size satellite":  {Calls: []string{"--hosts 12k", "--hosts 5000 --ram 64GiB --cpus 16 --write satellite", "--hosts 12,000 --capsule cap1,hosts=4000"}},
-	"size openshift":  {Calls: []string{"--pods 2200", "--pods 500 --node-cores 16 --node-ram 64GiB --write cluster", "--pods 500 --version 4.4"}},
-	"size postgresql": {Calls: []string{"--connections 200", "--connections 500 --ram 64GiB --cpus 16 --disk ssd --write pg"}},
-	"size hugepages":  {Calls: []string{"--size 16GiB --ram 64GiB", "--size 32GiB --page 1G --ram 256GiB --for postgresql"}},
-	"size network":    {Calls: []string{"--mtu 1500", "--mtu 9000 --overlay vxlan --rate 25"}},
-	"size puppet":     {Page: "size-requests.md", Calls: []string{"--log /var/log/puppetlabs/puppetserver/puppetserver-access.log", "--log access.log --cpus 8 --ram 32GiB --write puppet"}},
-	"size httpd":      {Page: "size-requests.md", Calls: []string{"--log /var/log/httpd/access_log", "--log access.log --for debian --headroom 3"}},
-	"size router":     {Page: "size-requests.md", Calls: []string{"--log /var/log/haproxy.log", "--log router.log --for haproxy --cpus 8 --ram 16GiB"}},
-
 	"bench":                {Page: "bench-disk.md", Calls: []string{"disk /var/lib/pgsql"}},
 	"bench disk":           {Calls: []string{"/var/lib/pgsql", "/var/lib/pulp --role pulp", "/srv --dry-run"}},
 	"bench etcd":           {Page: "bench-etcd.md", Calls: []string{"--for 1m", "--write-prefix bench/"}},

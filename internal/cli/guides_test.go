@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/cliutil/size"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
@@ -76,6 +77,8 @@ func TestHelpExamples(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", call, err, out)
 		}
 	}
+	guides := maps.Clone(guides)
+	maps.Copy(guides, size.Guides)
 	each := len(verbs) / testkitroot.Sample(len(verbs))
 	for i, v := range verbs { // in the order of the help, so that undo comes after tune
 		if i%each != 0 && v.name != "check" {

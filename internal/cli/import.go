@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -94,7 +93,7 @@ func writeProfile(parent string, res rhel6.Result) (dir string, err error) {
 		}
 	}()
 	dir = filepath.Join(parent, res.Name)
-	for _, p := range append(missing(parent), dir) {
+	for _, p := range append(host.MissingDirs(parent), dir) {
 		if err := files.Mkdir(p, 0o755); err != nil {
 			if errors.Is(err, fs.ErrExist) {
 				return "", ui.Hinted(ui.Refused, fmt.Errorf("%s exists", p), "name another directory, or move it away: mv "+internaltext.Quote(p)+" "+internaltext.Quote(p+".old"))
@@ -111,17 +110,4 @@ func writeProfile(parent string, res rhel6.Result) (dir string, err error) {
 		made = append(made, p)
 	}
 	return dir, nil
-}
-
-// missing returns dir and those of its parents that do not exist, outermost first.
-func missing(dir string) []string {
-	var none []string
-	for ; dir != "/"; dir = filepath.Dir(dir) {
-		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		none = append(none, dir)
-	}
-	slices.Reverse(none)
-	return none
 }

@@ -1,34 +1,11 @@
 package cli
 
 import (
-	"context"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
-
-	"fettle.dev/fettle/internal/ui"
 )
-
-// endWith ends the process a second after ctx has ended, unless the returned function was
-// called before, because reading gigabytes of logs does not check ctx. It is for verbs that
-// have nothing to undo.
-func endWith(ctx context.Context) (done func()) {
-	finished := make(chan struct{})
-	go func() {
-		select {
-		case <-finished:
-			return
-		case <-ctx.Done():
-		}
-		select {
-		case <-finished:
-		case <-time.After(time.Second):
-			os.Exit(ui.Interrupted)
-		}
-	}()
-	return func() { close(finished) }
-}
 
 // endingSignals returns the signals that interrupt a verb, which then undoes its changes. They
 // include Ctrl-\, unless GOTRACEBACK is set to get Go's stacks.

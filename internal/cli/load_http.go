@@ -85,7 +85,7 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	case o.given("requests"):
 		o.length = requestsRun
 	}
-	o.say, o.command = a.sayOnce, a.command
+	o.say, o.command = a.screen.SayOnce, a.command
 	plan, job, err := o.plan(ctx, urls, net.DefaultResolver)
 	var not *engine.NotAllowedError
 	var own *ui.Error

@@ -78,9 +78,7 @@ func (v *loadView) quiet(client string, since time.Time) {
 
 func (v *loadView) paint() {
 	var text bytes.Buffer
-	s := *v.screen
-	s.Out, s.Err = &text, &text
-	load.PrintLive(&s, &v.Live)
+	load.PrintLive(&ui.Screen{Out: &text, Err: &text, Format: v.screen.Format, Color: v.screen.Color, Width: v.screen.Width}, &v.Live)
 	v.screen.Frame(text.String())
 }
 

@@ -62,21 +62,21 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	if err != nil {
 		return err
 	}
-	o.Say = a.sayOnce
+	o.Say = a.screen.SayOnce
 	if o.Config, err = formats.ReadConfig(h, "--config", o.config); err != nil {
 		return err
 	}
 	if len(paths) == 0 && o.Config != nil {
-		if paths, err = o.Config.Files(a.sayOnce); err != nil {
+		if paths, err = o.Config.Files(a.screen.SayOnce); err != nil {
 			return err
 		}
 	}
 	if len(paths) == 0 {
 		return ui.Hinted(ui.Usage, errors.New("want the name of a log"), "- is standard input; fettle logs --config /etc/apache2 reads the logs that a server's configuration names\nfor example: fettle logs /var/log/httpd/access_log")
 	}
-	found, err := a.findLogs(h, paths)
-	if here := (*notInCopyError)(nil); errors.As(err, &here) && here.exists {
-		return ui.Hinted(ui.Usage, err, internaltext.CommandLine([]string{"fettle", "logs", here.path})+" reads that one")
+	found, err := source.FindIn(h, a.root, paths)
+	if here := (*source.NotInCopyError)(nil); errors.As(err, &here) && here.Exists {
+		return ui.Hinted(ui.Usage, err, internaltext.CommandLine([]string{"fettle", "logs", here.Path})+" reads that one")
 	}
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	rep := res.Report(o.sort, o.top)
 	if a.screen.Format == csvFormat || a.screen.Format == cliutil.OpenMetrics { // which have no field for it
 		for _, l := range logs.NoUnit(rep.Logs) {
-			a.sayOnce(l)
+			a.screen.SayOnce(l)
 		}
 	}
 	err = a.sayLogs(rep, o.shown, err)
@@ -187,7 +187,7 @@ func (a *app) logsHost() (*host.Host, error) {
 // sayLogs prints a report; err is the reason that it may be incomplete.
 func (a *app) sayLogs(r *logs.Report, shown logs.Shown, err error) error {
 	if u := r.Unread; u.ReadWith != "" && a.screen.Format != ui.Table && a.screen.Format != ui.Markdown {
-		a.sayOnce(fmt.Sprintf("%s not read look like %s; to read them: %s", internaltext.CountPlural(u.Lines, "line", "lines"), u.LooksLike, u.ReadWith))
+		a.screen.SayOnce(fmt.Sprintf("%s not read look like %s; to read them: %s", internaltext.CountPlural(u.Lines, "line", "lines"), u.LooksLike, u.ReadWith))
 	}
 	table := func(s *ui.Screen, r *logs.Report) { logs.Print(s, r, shown) }
 	return inForm(a, r, logsForms[*logs.Report]{table, logs.CSV, logs.OpenMetrics, logs.HTML}, err)

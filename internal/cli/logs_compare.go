@@ -56,7 +56,7 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 	if err != nil {
 		return err
 	}
-	o.Say, o.Command = a.sayOnce, a.command
+	o.Say, o.Command = a.screen.SayOnce, a.command
 	if o.Config, err = formats.ReadConfig(h, "--config", o.config); err != nil {
 		return err
 	}

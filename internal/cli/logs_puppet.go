@@ -62,12 +62,12 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 	if err != nil {
 		return err
 	}
-	o.Say = a.sayOnce
+	o.Say = a.screen.SayOnce
 	if o.Config, err = formats.ReadConfig(h, "--config", o.config); err != nil {
 		return err
 	}
 	if len(access) == 0 && o.Config != nil {
-		if access, err = o.Config.Files(a.sayOnce); err != nil {
+		if access, err = o.Config.Files(a.screen.SayOnce); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -11,13 +10,12 @@ import (
 	"sync"
 	"time"
 
+	"fettle.dev/fettle/internal/audit"
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/plugin/table"
-	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
-	components "fettle.dev/fettle/internal/product/table"
-	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/profiles"
 )
@@ -44,14 +42,7 @@ func (a *app) host() (*host.Host, error) {
 	if a.root == "" {
 		return a.live(), nil
 	}
-	h, err := host.OpenRoot(a.root)
-	if err != nil {
-		return nil, ui.Hinted(ui.Usage, err, "--root takes a directory or an archive made by fettle facts --archive")
-	}
-	if h.Incomplete != "" {
-		a.screen.Say("%s", h.Incomplete)
-	}
-	return h, nil
+	return cliutil.OpenRoot(a.screen, a.root)
 }
 
 // machine opens the machine for a change. It returns an error in the configuration before
@@ -82,46 +73,21 @@ func (a *app) open(ctx context.Context, bad func(error) error) (*tune.Machine, e
 }
 
 func (a *app) machineOn(ctx context.Context, h *host.Host, bad func(error) error) (*tune.Machine, error) {
-	kinds := allKinds(h)
-	main, err := profile.ReadMain(h)
-	if err != nil {
-		if err := bad(err); err != nil {
-			return nil, err
-		}
-		main = profile.DefaultMain()
-	}
-	for _, w := range main.Warnings {
-		a.sayOnce(w.String() + ": left out")
-	}
 	dirs, err := a.profileDirsOf(h)
 	if err != nil {
 		return nil, err
 	}
-	keep, err := tune.ReadKeep(h, kinds)
+	m, err := tune.Open(ctx, &tune.Engine{
+		Host: h, Kinds: audit.Kinds(h), Plugins: table.All, StateDir: a.state(), Caller: a.caller, Reason: a.asCommand, Note: a.note, At: a.crashPoint,
+		Tell: func(text string) { a.screen.Say("%s", text) },
+	}, profiles.FS, dirs, bad)
 	if err != nil {
-		if err := bad(err); err != nil {
-			return nil, err
-		}
+		return nil, err
 	}
-	dirs = profile.SearchPath(main, dirs...)
-	t := &tune.Machine{
-		Engine: &tune.Engine{
-			Host: h, Kinds: kinds, Plugins: table.All, StateDir: a.state(), Keep: keep, Main: main,
-			ProfileDirs: dirs, Caller: a.caller, Reason: a.asCommand, Note: a.note, At: a.crashPoint,
-			Tell: func(text string) { a.screen.Say("%s", text) },
-		},
-		Loader: profile.Loader{Host: h, Dirs: dirs, Builtin: profiles.FS, Main: main},
+	for _, w := range m.Main.Warnings {
+		a.screen.SayOnce(w.String() + ": left out")
 	}
-	t.Overridden = t.OverriddenBy(ctx)
-	return t, nil
-}
-
-// allKinds returns the setting kinds of plug-ins, products and other tuners.
-func allKinds(h *host.Host) setting.Kinds {
-	kinds := table.Kinds(h)
-	maps.Copy(kinds, components.Kinds(h))
-	kinds[tune.TunerKind] = tune.NewTunerKind(h, kinds["unit"])
-	return kinds
+	return m, nil
 }
 
 // state returns the state directory.
@@ -162,11 +128,4 @@ func (a *app) profileDirsOf(h *host.Host) ([]string, error) {
 		}
 	}
 	return dirs, nil
-}
-
-// sayOnce reports a text only once, because the daemon opens the machine often.
-func (a *app) sayOnce(text string) {
-	if _, said := a.once.LoadOrStore(text, true); !said {
-		a.screen.Say("%s", text)
-	}
 }

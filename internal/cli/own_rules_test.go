@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"fettle.dev/fettle/internal/audit"
 )
 
 const firstRule = `- id: OURS1
@@ -98,7 +100,7 @@ func TestMistakesInOwnRules(t *testing.T) {
 func lintOwn(t *testing.T, name, text string) (out string, code int) {
 	t.Helper()
 	dir := t.TempDir()
-	file := filepath.Join(dir, ownRules, name)
+	file := filepath.Join(dir, audit.OwnRules, name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
 	}

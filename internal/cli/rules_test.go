@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/rules"
@@ -21,7 +22,7 @@ func loadCatalogue(t *testing.T) *rule.Catalogue {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inputs, sets := platform.Inputs(sources())
+	inputs, sets := platform.Inputs(audit.Sources())
 	c, err := rule.Load(inputs, sets, files)
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +46,7 @@ func TestCatalogue(t *testing.T) {
 				t.Error(p)
 			}
 			for _, p := range r.Platforms {
-				if !slices.Contains(platformNames(), p) {
+				if !slices.Contains(audit.Platforms(), p) {
 					t.Errorf("%s: there is no platform %q", r.At, p)
 				}
 			}
@@ -103,7 +104,7 @@ func TestFixThatDoesNotMend(t *testing.T) {
     - {name: good, given: {v: 10}, finding: pass}
     - {name: bad, given: {v: 60}, finding: warn}
 `)}}
-	inputs, sets := platform.Inputs(sources())
+	inputs, sets := platform.Inputs(audit.Sources())
 	c, err := rule.Load(inputs, sets, files)
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +118,7 @@ func TestFixThatDoesNotMend(t *testing.T) {
 // The names of the sources are theirs alone, and each input is one of its own.
 func TestSources(t *testing.T) {
 	seen := map[string]bool{}
-	for _, s := range sources() {
+	for _, s := range audit.Sources() {
 		if seen[s.Prefix] {
 			t.Errorf("two sources are called %s", s.Prefix)
 		}

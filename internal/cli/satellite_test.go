@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/guide/platform"
@@ -45,7 +46,7 @@ func TestSatelliteMachines(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := platform.NewSubject(t.Context(), h, table.Kinds(h), sources())
+			s := platform.NewSubject(t.Context(), h, table.Kinds(h), audit.Sources())
 			got := map[string]rule.State{}
 			passed := 0
 			for _, f := range c.Check(t.Context(), s, []string{"satellite"}, nil) {
@@ -84,7 +85,7 @@ func TestSatelliteCauses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := platform.NewSubject(t.Context(), h, table.Kinds(h), sources())
+	s := platform.NewSubject(t.Context(), h, table.Kinds(h), audit.Sources())
 	because, at := map[string]string{}, map[string]string{}
 	for _, f := range c.Check(t.Context(), s, []string{"satellite"}, nil) {
 		if f.State == rule.Failed || f.State == rule.Warned {
@@ -149,7 +150,7 @@ func alone(t *testing.T, file, id string) *rule.Catalogue {
 	if text, err = yaml.Marshal(one); err != nil {
 		t.Fatal(err)
 	}
-	inputs, sets := platform.Inputs(sources())
+	inputs, sets := platform.Inputs(audit.Sources())
 	c, err := rule.Load(inputs, sets, []rule.File{{Name: file, Text: text}})
 	if err != nil || len(c.Rules()) != 1 {
 		t.Fatalf("%s of %s: %v", id, file, err)

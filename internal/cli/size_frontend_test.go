@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
@@ -52,7 +53,7 @@ func TestSizeHTTPDFromLog(t *testing.T) {
 	machineDir := t.TempDir()
 	testkitmachine.Write(t, machineDir, machine)
 	h := host.Mounted(machineDir)
-	s := platform.NewSubject(t.Context(), h, table.Kinds(h), sources())
+	s := platform.NewSubject(t.Context(), h, table.Kinds(h), audit.Sources())
 	if a := s.Answer("httpd.max_request_workers"); a.Value != 400.0 {
 		t.Errorf("%+v", a)
 	}
@@ -116,7 +117,7 @@ func TestSizeRouterFromLog(t *testing.T) {
 	machineDir := t.TempDir()
 	testkitmachine.Write(t, machineDir, machine)
 	h := host.Mounted(machineDir)
-	s := platform.NewSubject(t.Context(), h, table.Kinds(h), sources())
+	s := platform.NewSubject(t.Context(), h, table.Kinds(h), audit.Sources())
 	for input, want := range map[string]any{"haproxy.maxconn": 13000.0, "haproxy.nbthread": 4.0, "haproxy.timeout-server": 60.0, "haproxy.timeout-client": 30.0, "haproxy.timeout-connect": 5.0} {
 		if a := s.Answer(input); a.Value != want {
 			t.Errorf("%s is %+v, want %v", input, a, want)

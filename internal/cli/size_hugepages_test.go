@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
@@ -98,7 +99,7 @@ func (m hugeMachine) audit(t *testing.T, c *rule.Catalogue) (bad, passed map[str
 	t.Helper()
 	h := testkitmachine.Mounted(t, m)
 	bad, passed = map[string]string{}, map[string]string{}
-	for _, f := range c.Check(t.Context(), platform.NewSubject(t.Context(), h, table.Kinds(h), sources()), []string{"linux", "postgresql"}, nil) {
+	for _, f := range c.Check(t.Context(), platform.NewSubject(t.Context(), h, table.Kinds(h), audit.Sources()), []string{"linux", "postgresql"}, nil) {
 		switch said := fmt.Sprintf("%s %s: %v, want %v %s", f.Instance, f.State, f.Measured, f.Want, f.Reason); f.State {
 		case rule.Failed, rule.Warned:
 			bad[f.ID] = said

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
@@ -50,7 +51,7 @@ func (n overlayNode) audit(t *testing.T, c *rule.Catalogue) map[string]rule.Find
 		t.Fatal(err)
 	}
 	out := map[string]rule.Finding{}
-	for _, f := range c.Check(t.Context(), platform.NewSubject(t.Context(), h, table.Kinds(h), sources()), []string{"kubernetes-node"}, nil) {
+	for _, f := range c.Check(t.Context(), platform.NewSubject(t.Context(), h, table.Kinds(h), audit.Sources()), []string{"kubernetes-node"}, nil) {
 		if f.Instance == port {
 			out[f.ID] = f
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
@@ -27,7 +28,7 @@ func serverWith(t *testing.T, version, file string, gib, cpus int) *platform.Sub
 		"etc/os-release":                                     "ID=debian\n",
 		"var/lib/postgresql/" + version + "/main/PG_VERSION": version + "\n",
 	})
-	return platform.NewSubject(t.Context(), h, table.Kinds(h), sources())
+	return platform.NewSubject(t.Context(), h, table.Kinds(h), audit.Sources())
 }
 
 // amountOf is an amount as PostgreSQL's file has it.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
@@ -117,7 +118,7 @@ func TestSizePuppetIsClean(t *testing.T) {
 		dir := t.TempDir()
 		testkitmachine.Write(t, dir, files)
 		h := host.Mounted(dir)
-		s := platform.NewSubject(t.Context(), h, table.Kinds(h), sources())
+		s := platform.NewSubject(t.Context(), h, table.Kinds(h), audit.Sources())
 		out := map[string]rule.State{}
 		for _, g := range c.Check(t.Context(), s, []string{"puppet", "nginx", "httpd"}, nil) {
 			if slices.Contains(rules, g.ID) {

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
@@ -282,7 +283,7 @@ func auditOf(t *testing.T, c *rule.Catalogue, root string) map[string][]rule.Fin
 		t.Fatal(err)
 	}
 	all := map[string][]rule.Finding{}
-	for _, f := range c.Check(t.Context(), platform.NewSubject(t.Context(), h, table.Kinds(h), sources()), []string{"satellite"}, nil) {
+	for _, f := range c.Check(t.Context(), platform.NewSubject(t.Context(), h, table.Kinds(h), audit.Sources()), []string{"satellite"}, nil) {
 		all[f.ID] = append(all[f.ID], f)
 	}
 	return all

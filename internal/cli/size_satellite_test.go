@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
@@ -232,7 +233,7 @@ func TestSatelliteReleases(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := platform.NewSubject(t.Context(), h, table.Kinds(h), sources())
+		s := platform.NewSubject(t.Context(), h, table.Kinds(h), audit.Sources())
 		if a := s.Answer("satellite.foreman_version"); a.Value != row.Cells["foreman"] {
 			t.Errorf("%s: Foreman %v, and the table has %v", row.Key, a.Value, row.Cells["foreman"])
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/guide/findings"
 	"fettle.dev/fettle/internal/guide/platform"
@@ -42,7 +43,7 @@ func TestSosreport(t *testing.T) {
 		t.Fatal("the servers do not come up")
 	}
 	live := func() map[string]rule.State {
-		out, _ := r.Command(append([]string{"fettle", "check", "--all", "--output", "json"}, platformNames()...)...).Output()
+		out, _ := r.Command(append([]string{"fettle", "check", "--all", "--output", "json"}, audit.Platforms()...)...).Output()
 		var audit findings.Audit
 		if err := json.Unmarshal(out, &audit); err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -84,8 +85,8 @@ func auditOfCopy(t *testing.T, root string, why map[string]string) map[string]ru
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := platform.NewSubject(t.Context(), h, table.Kinds(h), sources())
-	return statesOf(loadCatalogue(t).Check(t.Context(), s, platformNames(), nil), why)
+	s := platform.NewSubject(t.Context(), h, table.Kinds(h), audit.Sources())
+	return statesOf(loadCatalogue(t).Check(t.Context(), s, audit.Platforms(), nil), why)
 }
 
 func statesOf(findings []rule.Finding, why map[string]string) map[string]rule.State {

@@ -1,6 +1,6 @@
 // Package cliutil contains what the command lines of fettle and kubectl fettle share: checks of
 // flags and arguments, whose errors carry the exit code and a call that works, and the output
-// of results and failures.
+// of results and failures. The package size below it is a verb that both have.
 package cliutil
 
 import (
@@ -175,11 +175,16 @@ func knownTopic(c *cobra.Command, args []string) error {
 }
 
 // Words turns cobra's errors about the number of arguments into usage errors with a remedy, for
-// a whole command tree. It sets the examples and the manual page of each command from a table,
+// a whole command tree. It sets the examples and the manual page of each command from tables,
 // whose keys are command paths without the program's name, completes flags with few values, and
 // makes counts accept 12k and 12,000.
-func Words(c *cobra.Command, guides map[string]Guide) *cobra.Command {
-	guide := guides[strings.TrimPrefix(c.CommandPath(), c.Root().DisplayName()+" ")]
+func Words(c *cobra.Command, tables ...map[string]Guide) *cobra.Command {
+	var guide Guide
+	for _, t := range tables {
+		if g, ok := t[strings.TrimPrefix(c.CommandPath(), c.Root().DisplayName()+" ")]; ok {
+			guide = g
+		}
+	}
 	if c.Example == "" && len(guide.Calls) > 0 {
 		var lines []string
 		for _, call := range guide.Calls {
@@ -207,7 +212,7 @@ func Words(c *cobra.Command, guides map[string]Guide) *cobra.Command {
 		}
 	}
 	for _, sub := range c.Commands() {
-		Words(sub, guides)
+		Words(sub, tables...)
 	}
 	return c
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -304,4 +305,17 @@ func AttrOf(fi fs.FileInfo) Attr {
 		a.UID, a.GID = int(st.Uid), int(st.Gid)
 	}
 	return a
+}
+
+// MissingDirs returns dir and those of its parents that do not exist, outermost first.
+func MissingDirs(dir string) []string {
+	var none []string
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		none = append(none, dir)
+	}
+	slices.Reverse(none)
+	return none
 }

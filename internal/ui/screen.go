@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/term"
 
@@ -55,6 +56,7 @@ type Screen struct {
 	tty  *os.File // the terminal of standard output
 	// framed reports whether Frame has switched to the alternate screen.
 	framed bool
+	said   sync.Map // messages of SayOnce
 	// Messages are the messages on Err, for JSON output.
 	Messages []string
 	// Failed reports whether an error was printed.
@@ -88,11 +90,21 @@ func (s *Screen) Say(format string, args ...any) {
 	s.talk(line)
 }
 
+// SayOnce writes a message, unless it did so before: a daemon opens its machine often.
+func (s *Screen) SayOnce(text string) {
+	if _, said := s.said.LoadOrStore(text, true); !said {
+		s.Say("%s", text)
+	}
+}
+
+// Program returns the name of the program, as its calls begin.
+func (s *Screen) Program() string { return cmp.Or(s.Name, "fettle") }
+
 // talk writes a message, on a terminal broken between words unless it is an indented quotation
 // or has a command to copy.
 func (s *Screen) talk(line string) {
 	quoted := strings.HasPrefix(line, " ")
-	line = cmp.Or(s.Name, "fettle") + ": " + line
+	line = s.Program() + ": " + line
 	if s.Width > 0 && !quoted && !hasCommand(line) {
 		line = strings.ReplaceAll(Wrap(line, s.Width-2), "\n", "\n  ")
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	hostcli "fettle.dev/fettle/internal/cli"
+	hostaudit "fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/cliutil"
 	guidefindings "fettle.dev/fettle/internal/guide/findings"
 	"fettle.dev/fettle/internal/guide/platform"
@@ -70,7 +70,7 @@ Further formats of --output: html (one page), sarif (2.1.0) and openmetrics.`,
 				return a.defragment(c.Context(), o)
 			}
 			if o.root != "" {
-				return hostcli.CheckRecorded(c.Context(), a.version, a.screen, hostcli.Recorded{Root: o.root, View: o.view, FailOn: o.failOn, Release: o.release})
+				return a.checkRecorded(c.Context(), o)
 			}
 			return a.check(c.Context(), o)
 		},
@@ -96,6 +96,24 @@ Further formats of --output: html (one page), sarif (2.1.0) and openmetrics.`,
 	})
 	cliutil.Excludes(c, "root", "no cluster is contacted", "disable", "kubelet-time", "defragment", "etcd-endpoints", "etcd-cacert", "etcd-cert", "etcd-key")
 	return c
+}
+
+// checkRecorded audits the recorded machine or cluster of --root as fettle check does.
+func (a *app) checkRecorded(ctx context.Context, o checkOptions) error {
+	defer cliutil.EndWith(ctx)()
+	h, err := cliutil.OpenRoot(a.screen, o.root)
+	if err != nil {
+		return err
+	}
+	r, err := hostaudit.Recorded(ctx, a.screen, h, o.root, o.release)
+	if err != nil {
+		return err
+	}
+	result, err := r.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return cliutil.Audit(a.screen, a.version, result, o.view, r.Gate(result, o.failOn, nil))
 }
 
 func (a *app) check(ctx context.Context, o checkOptions) error {

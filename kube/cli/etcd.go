@@ -270,7 +270,7 @@ func defragmentExit(err error, done *etcd.Result) error {
 	return err
 }
 
-func size(n uint64) string { return unit.Size(n).Human() }
+func human(n uint64) string { return unit.Size(n).Human() }
 
 // printDefragment prints a plan. In data formats it is printed with the result.
 func (a *app) printDefragment(p *etcd.Plan) {
@@ -288,14 +288,14 @@ func (a *app) printDefragment(p *etcd.Plan) {
 			if s.DatabaseBytes > 0 {
 				share = 100 * float64(free) / float64(s.DatabaseBytes)
 			}
-			g.Rows = append(g.Rows, []string{strconv.Itoa(i + 1), s.Endpoint, s.MemberID, role, size(s.DatabaseBytes), size(s.InUseBytes), fmt.Sprintf("%s, %.0f %%", size(free), share), above})
+			g.Rows = append(g.Rows, []string{strconv.Itoa(i + 1), s.Endpoint, s.MemberID, role, human(s.DatabaseBytes), human(s.InUseBytes), fmt.Sprintf("%s, %.0f %%", human(free), share), above})
 		}
 		g.Write(a.screen)
 	}
 	if p.CompactTo > 0 {
 		a.screen.Say("history before revision %d is compacted first: who reads older revisions is told to list anew. It takes some seconds until the members have counted what is free then", p.CompactTo)
 	}
-	a.screen.Say("then each member of whose database more than %g %% and more than %s are free is defragmented; it answers no request meanwhile (about 2 s for each GiB on a fast disk)", 100*p.Limits.Share, size(p.Limits.Bytes))
+	a.screen.Say("then each member of whose database more than %g %% and more than %s are free is defragmented; it answers no request meanwhile (about 2 s for each GiB on a fast disk)", 100*p.Limits.Share, human(p.Limits.Bytes))
 	if p.NoSpace {
 		a.screen.Say("the cluster has the alarm NOSPACE: afterwards etcdctl alarm disarm lets it write again")
 	}
@@ -310,7 +310,7 @@ func (a *app) printDefragmented(r *etcd.Result) {
 		if d.Skipped != "" {
 			took = "-"
 		}
-		g.Rows = append(g.Rows, []string{d.Endpoint, size(d.BeforeBytes), size(d.AfterBytes), took, d.Skipped})
+		g.Rows = append(g.Rows, []string{d.Endpoint, human(d.BeforeBytes), human(d.AfterBytes), took, d.Skipped})
 	}
 	if len(g.Rows) > 0 {
 		g.Write(a.screen)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"os"
 	"os/signal"
 	"syscall"
@@ -18,8 +17,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	hostcli "fettle.dev/fettle/internal/cli"
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/cliutil/size"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -79,7 +79,15 @@ func Main(version string, args []string, out, errw io.Writer) int {
 }
 
 // sizeCommand returns fettle's command size: it reads no cluster.
-func sizeCommand(a *app) *cobra.Command { return hostcli.Size(a.version, a.call, a.screen) }
+func sizeCommand(a *app) *cobra.Command {
+	var root string
+	c := size.Command(&size.Program{Screen: a.screen, Call: a.call, Root: &root, Live: host.Live})
+	cliutil.RootFlag(c.PersistentFlags().StringVar, &root)
+	for _, sub := range c.Commands() {
+		cliutil.NotEmpty(sub)
+	}
+	return c
+}
 
 // runUntil implements Main; it is interrupted when ctx ends.
 func runUntil(ctx context.Context, version string, args []string, out, errw io.Writer) int {
@@ -135,9 +143,7 @@ explains them). Exit codes: kubectl fettle help exit-codes.`,
 		help.Entries = append(help.Entries, cliutil.Entry{Name: name, Group: other, Rare: true})
 	}
 	help.Install(root)
-	all := hostcli.SizeGuides()
-	maps.Copy(all, guides)
-	return cliutil.Words(root, all)
+	return cliutil.Words(root, guides, size.Guides)
 }
 
 // moreFormats is the annotation of a command that has further formats.

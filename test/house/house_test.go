@@ -41,8 +41,8 @@ var districts = []district{
 	{path: "internal/unit", layer: 0, budget: budget{1, 650, 28}},
 	{path: "internal/stats", layer: 0, budget: budget{1, 650, 25}},
 	{path: "internal/text", layer: 0, budget: budget{1, 320, 18}},
-	{path: "internal/host", layer: 0, budget: budget{1, 7960, 98}},
-	{path: "internal/ui", layer: 0, budget: budget{1, 1380, 62}},
+	{path: "internal/host", layer: 0, budget: budget{1, 7960, 99}},
+	{path: "internal/ui", layer: 0, budget: budget{1, 1400, 62}},
 	{path: "internal/peak", layer: 0, budget: budget{1, 190, 3}},
 	{path: "internal/resident", layer: 0, budget: budget{1, 110, 2}},
 	{path: "profiles", layer: 0, budget: budget{1, 80, 3}},
@@ -57,16 +57,17 @@ var districts = []district{
 	{path: "internal/fact", layer: 1, budget: budget{2, 5610, 89}},
 	{path: "internal/evidence", layer: 1, budget: budget{1, 1080, 27}},
 	{path: "internal/logformat", layer: 1, budget: budget{1, 7070, 79}},
-	{path: "internal/engine", layer: 2, budget: budget{13, 30710, 376}},
+	{path: "internal/engine", layer: 2, budget: budget{13, 30730, 377}},
 	{path: "internal/product", layer: 2, budget: budget{16, 22910, 179}},
-	{path: "internal/requests", layer: 3, budget: budget{8, 17410, 299}},
-	{path: "internal/guide", layer: 3, budget: budget{13, 20060, 233}},
+	{path: "internal/requests", layer: 3, budget: budget{8, 17430, 301}},
+	{path: "internal/guide", layer: 3, budget: budget{13, 20160, 234}},
 	{path: "internal/measure", layer: 3, budget: budget{9, 11720, 282}},
 	{path: "internal/daemon", layer: 4, budget: budget{4, 5860, 66}},
-	{path: "internal/cliutil", layer: 4, budget: budget{1, 1300, 37}},
+	{path: "internal/audit", layer: 4, budget: budget{1, 630, 20}},
+	{path: "internal/cliutil", layer: 4, budget: budget{2, 2120, 43}},
 	{path: "kube", layer: 4, budget: budget{24, 43290, 903}},
-	{path: "internal/cli", layer: 5, budget: budget{1, 11070, 33}},
-	{path: "kube/cli", layer: 5, budget: budget{1, 6500, 20}},
+	{path: "internal/cli", layer: 5, budget: budget{1, 9550, 28}},
+	{path: "kube/cli", layer: 5, budget: budget{1, 6530, 20}},
 	{path: "packaging/man", layer: 6, budget: budget{1, 40, 0}},
 	{path: "cmd", layer: 6, budget: budget{1, 20, 0}},
 	{path: "kube/cmd", layer: 6, budget: budget{1, 20, 0}},
@@ -329,6 +330,34 @@ var tooHeavy = map[string]string{
 	module + "/internal/testkit": "test support must not reach the user",
 	"github.com/google/go-cmp":   "it is for tests",
 	"runtime/cgo":                "the binary is static",
+}
+
+// linked has how many packages of ours each program links, itself included.
+var linked = map[string]int{"cmd/fettle": 87, "kube/cmd/kubectl-fettle": 94}
+
+// TestLinked counts what the programs link, by the imports of all files that are not tests.
+func TestLinked(t *testing.T) {
+	imports := map[string][]string{}
+	for _, s := range sources(t) {
+		imports[s.pkg] = append(imports[s.pkg], s.imports...)
+	}
+	for program, want := range linked {
+		links := map[string]bool{}
+		for todo := []string{program}; len(todo) > 0; todo = todo[1:] {
+			if links[todo[0]] {
+				continue
+			}
+			links[todo[0]] = true
+			for _, target := range imports[todo[0]] {
+				if inside, ok := strings.CutPrefix(target, module+"/"); ok {
+					todo = append(todo, inside)
+				}
+			}
+		}
+		if len(links) != want {
+			t.Errorf("%s links %d of our packages, and may link %d: untie what it does not need, or change the budget (linked in test/house/house_test.go) in this commit and say why", program, len(links), want)
+		}
+	}
 }
 
 func TestFettleLinksOnlyWhatItNeeds(t *testing.T) {

@@ -135,7 +135,7 @@ func declares(names map[string]bool, d ast.Decl) {
 // TestDistrictsNameTheirRooms: a district with several packages says what each does, and
 // names no others.
 func TestDistrictsNameTheirRooms(t *testing.T) {
-	pages := map[string]string{"internal/product": "doc.go", "internal/daemon": "control.go"}
+	pages := map[string]string{"internal/product": "doc.go", "internal/daemon": "control.go", "internal/cliutil": "command.go"}
 	seen := map[string]bool{}
 	for _, s := range sources(t) {
 		i := find(s.pkg)

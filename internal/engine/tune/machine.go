@@ -30,6 +30,28 @@ type Machine struct {
 	reported map[override.Problem]bool
 }
 
+// Open completes an engine with the configuration of its machine, and returns it with the
+// profiles of builtin, of the machine and of dirs. It calls bad with each error in a
+// configuration file, and ignores the error if bad returns nil.
+func Open(ctx context.Context, e *Engine, builtin fs.FS, dirs []string, bad func(error) error) (*Machine, error) {
+	var err error
+	if e.Main, err = profile.ReadMain(e.Host); err != nil {
+		if err := bad(err); err != nil {
+			return nil, err
+		}
+		e.Main = profile.DefaultMain()
+	}
+	if e.Keep, err = ReadKeep(e.Host, e.Kinds); err != nil {
+		if err := bad(err); err != nil {
+			return nil, err
+		}
+	}
+	e.ProfileDirs = profile.SearchPath(e.Main, dirs...)
+	m := &Machine{Engine: e, Loader: profile.Loader{Host: e.Host, Dirs: e.ProfileDirs, Builtin: builtin, Main: e.Main}}
+	m.Overridden = m.OverriddenBy(ctx)
+	return m, nil
+}
+
 func (m *Machine) say(format string, args ...any) {
 	if m.Tell != nil {
 		m.Tell(fmt.Sprintf(format, args...))

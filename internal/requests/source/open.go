@@ -74,6 +74,34 @@ func Find(h *host.Host, paths []string) ([]Log, error) {
 	return logs, nil
 }
 
+// NotInCopyError is the error for a log that a copy of a machine does not contain.
+type NotInCopyError struct {
+	Root, Path string
+	Exists     bool // on this machine
+	err        error
+}
+
+func (e *NotInCopyError) Error() string {
+	text := fmt.Sprintf("%s: not in %s, the --root", e.Path, e.Root)
+	if e.Exists {
+		text += "; this machine has it"
+	}
+	return text
+}
+
+func (e *NotInCopyError) Unwrap() error { return e.err }
+
+// FindIn does what Find does. A log that is not in a copy, opened from root, is a NotInCopyError.
+func FindIn(h *host.Host, root string, paths []string) ([]Log, error) {
+	found, err := Find(h, paths)
+	at := (*fs.PathError)(nil)
+	if h.Live || !host.NotFound(err) || !errors.As(err, &at) {
+		return found, err
+	}
+	_, none := os.Stat(at.Path)
+	return nil, &NotInCopyError{root, at.Path, none == nil, err}
+}
+
 // in returns the logs below a directory.
 func in(h *host.Host, dir string) (logs []Log, err error) {
 	all, err := h.Files.ReadDir(dir)

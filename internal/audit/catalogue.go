@@ -1,10 +1,9 @@
-package cli
+package audit
 
 import (
 	"errors"
 	"fmt"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,23 +18,23 @@ import (
 	"fettle.dev/fettle/rules"
 )
 
-// ownRules is the directory of the administrator's rules.
-const ownRules = "/etc/fettle/rules.d"
+// OwnRules is the directory of the administrator's rules.
+const OwnRules = "/etc/fettle/rules.d"
 
-// catalogue loads fettle's and the administrator's rules. If say is not nil, it is called for
+// Catalogue loads fettle's and the administrator's rules. If say is not nil, it is called for
 // each file of a copy that cannot be read.
-func catalogue(h *host.Host, say sayer) (*rule.Catalogue, error) {
-	own, err := administratorsRules(h, say)
+func Catalogue(h *host.Host, say Sayer) (*rule.Catalogue, error) {
+	own, err := AdministratorsRules(h, say)
 	if err != nil {
 		return nil, err
 	}
-	return catalogueOf(own, nil)
+	return CatalogueOf(own, nil)
 }
 
-// catalogueOf loads fettle's rules of the given platforms, or of all if platforms is nil, and
+// CatalogueOf loads fettle's rules of the given platforms, or of all if platforms is nil, and
 // an administrator's rules. Those may refer to any rule, so platforms must then be nil.
-func catalogueOf(own []rule.File, platforms []string) (*rule.Catalogue, error) {
-	inputs, sets := platform.Inputs(sources())
+func CatalogueOf(own []rule.File, platforms []string) (*rule.Catalogue, error) {
+	inputs, sets := platform.Inputs(Sources())
 	files, err := rule.Embedded(rules.FS)
 	if err != nil {
 		return nil, err
@@ -57,47 +56,15 @@ func catalogueOf(own []rule.File, platforms []string) (*rule.Catalogue, error) {
 	return c, errors.Join(problems...)
 }
 
-// catalogueWith returns the catalogue including the rule files among words, which replace the
-// administrator's files of the same name; ids are the other words.
-func (a *app) catalogueWith(words []string) (c *rule.Catalogue, files, ids []string, err error) {
-	h, err := a.host()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	own, err := administratorsRules(h, a.screen.Say)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	for _, word := range words {
-		if path.Ext(word) != ".yaml" {
-			ids = append(ids, word)
-			continue
-		}
-		full, err := filepath.Abs(word)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		text, err := host.Live().Files.ReadFile(full)
-		if err != nil {
-			return nil, nil, nil, ui.Exit(ui.Usage, err)
-		}
-		own = slices.DeleteFunc(own, func(f rule.File) bool { return path.Base(f.Name) == path.Base(word) })
-		own = append(own, rule.File{Name: word, Text: text})
-		files = append(files, word)
-	}
-	c, err = catalogueOf(own, nil)
-	return c, files, ids, err
-}
-
 // unknownWords returns an error for each unknown platform and setting kind that a rule names.
 func unknownWords(r *rule.Rule) []error {
 	var problems []error
 	for _, p := range r.Platforms {
-		if all := platformNames(); !slices.Contains(all, p) {
+		if all := Platforms(); !slices.Contains(all, p) {
 			problems = append(problems, fmt.Errorf("%s: %s: unknown platform %q%s", r.Key("platforms"), r.ID, p, internaltext.Suggest(p, all)))
 		}
 	}
-	kinds := allKinds(host.Live())
+	kinds := Kinds(host.Live())
 	look := func(name string, at rule.Pos) {
 		s, err := setting.Parse(name)
 		switch {
@@ -123,23 +90,23 @@ func unknownWords(r *rule.Rule) []error {
 	return problems
 }
 
-// administratorsRules reads /etc/fettle/rules.d. On a live machine only root may have write
+// AdministratorsRules reads /etc/fettle/rules.d. On a live machine only root may have write
 // access, because a rule could hide another or choose what fix writes. If a copy has a pipe or
 // a dangling link there, that is reported, and the audit continues without it.
-func administratorsRules(h *host.Host, say sayer) ([]rule.File, error) {
-	entries, err := h.Files.ReadDir(ownRules)
+func AdministratorsRules(h *host.Host, say Sayer) ([]rule.File, error) {
+	entries, err := h.Files.ReadDir(OwnRules)
 	if host.NotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, unread(h, say, ownRules, err)
+		return nil, unread(h, say, OwnRules, err)
 	}
-	if err := onlyRoots(h, ownRules); err != nil {
+	if err := onlyRoots(h, OwnRules); err != nil {
 		return nil, err
 	}
 	var files []rule.File
 	for _, e := range entries {
-		name := path.Join(ownRules, e.Name())
+		name := path.Join(OwnRules, e.Name())
 		switch path.Ext(name) {
 		case ".yaml":
 		case ".yml", ".json":
@@ -162,11 +129,11 @@ func administratorsRules(h *host.Host, say sayer) ([]rule.File, error) {
 	return files, nil
 }
 
-// sayer prints a message.
-type sayer func(format string, args ...any)
+// Sayer prints a message.
+type Sayer func(format string, args ...any)
 
 // unread reports rules of a copy that cannot be read. On a live machine it returns an error.
-func unread(h *host.Host, say sayer, name string, err error) error {
+func unread(h *host.Host, say Sayer, name string, err error) error {
 	if h.Live {
 		return ui.Hinted(ui.Failed, fmt.Errorf("rules cannot be read: %w", err), "replace "+name+" by a file, or remove it")
 	}

@@ -1,4 +1,4 @@
-package cli
+package size
 
 import (
 	"encoding/json"

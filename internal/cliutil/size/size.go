@@ -1,4 +1,6 @@
-package cli
+// Package size is the verb size of both programs: it makes requests for settings from options,
+// logs and machines, and prints what package sizing calculates.
+package size
 
 import (
 	"cmp"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/sizing"
@@ -23,8 +26,24 @@ import (
 	"fettle.dev/fettle/rules"
 )
 
+// Program is the program that the verb is a part of.
+type Program struct {
+	Screen *ui.Screen
+	Call   string  // the command line, quoted for sh
+	Root   *string // --root
+	Live   func() *host.Host
+}
+
+// host opens the machine of the call: this one, or the copy that --root names.
+func (p *Program) host() (*host.Host, error) {
+	if *p.Root == "" {
+		return p.Live(), nil
+	}
+	return cliutil.OpenRoot(p.Screen, *p.Root)
+}
+
 // gatherer adds to a request the data in logs and in a machine's configuration.
-type gatherer func(context.Context, *app, *host.Host, sizing.Request) error
+type gatherer func(context.Context, *Program, *host.Host, sizing.Request) error
 
 // sizes is the table of the available sizings.
 var sizes = []struct {
@@ -102,6 +121,19 @@ layout and current values default to those of this machine, or of --root.`,
 	},
 }
 
+// Guides has the manual page and the examples of the verb and its subcommands.
+var Guides = map[string]cliutil.Guide{
+	"size":            {Page: "size.md", Calls: []string{"satellite --hosts 12k"}},
+	"size satellite":  {Calls: []string{"--hosts 12k", "--hosts 5000 --ram 64GiB --cpus 16 --write satellite", "--hosts 12,000 --capsule cap1,hosts=4000"}},
+	"size openshift":  {Calls: []string{"--pods 2200", "--pods 500 --node-cores 16 --node-ram 64GiB --write cluster", "--pods 500 --version 4.4"}},
+	"size postgresql": {Calls: []string{"--connections 200", "--connections 500 --ram 64GiB --cpus 16 --disk ssd --write pg"}},
+	"size hugepages":  {Calls: []string{"--size 16GiB --ram 64GiB", "--size 32GiB --page 1G --ram 256GiB --for postgresql"}},
+	"size network":    {Calls: []string{"--mtu 1500", "--mtu 9000 --overlay vxlan --rate 25"}},
+	"size puppet":     {Page: "size-requests.md", Calls: []string{"--log /var/log/puppetlabs/puppetserver/puppetserver-access.log", "--log access.log --cpus 8 --ram 32GiB --write puppet"}},
+	"size httpd":      {Page: "size-requests.md", Calls: []string{"--log /var/log/httpd/access_log", "--log access.log --for debian --headroom 3"}},
+	"size router":     {Page: "size-requests.md", Calls: []string{"--log /var/log/haproxy.log", "--log router.log --for haproxy --cpus 8 --ram 16GiB"}},
+}
+
 // aboutSizes explains the units of a size.
 const aboutSizes = `Units of a size are powers of 1024, GB as well as GiB: 64GB of memory are 64GiB, as
 PostgreSQL and the kernel count. Only disk space (--disk of satellite) uses powers of 1000
@@ -113,7 +145,8 @@ type sizeOptions struct {
 	show  sizing.Show
 }
 
-func sizeCommand(a *app) *cobra.Command {
+// Command returns the verb.
+func Command(p *Program) *cobra.Command {
 	parent := &cobra.Command{
 		Use: "size", Short: "Size Satellite, OpenShift, PostgreSQL, Puppet, ...",
 		Long: `Calculates settings, each with its reason and source, the files that the platform's
@@ -126,9 +159,9 @@ only where the answer says so; --write DIR writes the files below a directory.`,
 		wish := s.wish()
 		var o sizeOptions
 		c := &cobra.Command{
-			Use: s.name, Short: s.short, Long: s.long, Args: cobra.NoArgs, SuggestFor: partsOf(s.name), Aliases: aliases(s.name),
+			Use: s.name, Short: s.short, Long: s.long, Args: cobra.NoArgs, SuggestFor: audit.Parts(s.name), Aliases: audit.Aliases(s.name),
 			RunE: func(c *cobra.Command, _ []string) error {
-				return a.size(c.Context(), wish, s.here, s.gather, o)
+				return p.size(c.Context(), wish, s.here, s.gather, o)
 			},
 		}
 		if slices.ContainsFunc(wish.Inputs(), func(in *sizing.Input) bool { return in.Kind == "size" }) {
@@ -187,15 +220,15 @@ func figures() (sizing.Figures, error) {
 	return rule.Tables(files)
 }
 
-func (a *app) size(ctx context.Context, wish sizing.Request, here map[string]machineFigure, gather gatherer, o sizeOptions) error {
-	if a.root != "" && gather == nil {
+func (p *Program) size(ctx context.Context, wish sizing.Request, here map[string]machineFigure, gather gatherer, o sizeOptions) error {
+	if *p.Root != "" && gather == nil {
 		return ui.Without(errors.New("this size is not about a machine and takes no --root"), "--root")
 	}
 	f, err := figures()
 	if err != nil {
 		return err
 	}
-	h, err := a.host()
+	h, err := p.host()
 	if err != nil {
 		return err
 	}
@@ -205,7 +238,7 @@ func (a *app) size(ctx context.Context, wish sizing.Request, here map[string]mac
 	}
 	var cut *cutLogs
 	if gather != nil {
-		if err := gather(ctx, a, h, wish); err != nil && !errors.As(err, &cut) {
+		if err := gather(ctx, p, h, wish); err != nil && !errors.As(err, &cut) {
 			return err
 		}
 	}
@@ -233,13 +266,13 @@ func (a *app) size(ctx context.Context, wish sizing.Request, here map[string]mac
 	}
 	if o.write != "" {
 		var wrong error
-		if r.Written, wrong = writeArtefacts(o.write, r.Platform, r.Files, o.force); wrong != nil {
+		if r.Written, wrong = sizing.WriteDir(o.write, r.Platform, r.Files, o.force); wrong != nil {
 			return wrong
 		}
 	}
-	if a.data() {
-		return a.result(r, err)
+	if cliutil.ForPrograms(p.Screen) {
+		return cliutil.Result(p.Screen, r, err)
 	}
-	sizing.Print(a.screen, r, o.show)
+	sizing.Print(p.Screen, r, o.show)
 	return err
 }

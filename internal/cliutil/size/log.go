@@ -1,12 +1,10 @@
-package cli
+package size
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -51,36 +49,16 @@ func (l *sizeLog) whole() error {
 // sizeGroups limits the number of groups in a sizing's log; the rest is summed as one.
 const sizeGroups = 300_000
 
-// notInCopyError is the error for a log that a copy of a machine does not contain.
-type notInCopyError struct {
-	root, path string
-	exists     bool // on this machine
-	err        error
-}
-
-func (e *notInCopyError) Error() string {
-	text := fmt.Sprintf("%s: not in %s, the --root", e.path, e.root)
-	if e.exists {
-		text += "; this machine has it"
+// logsHost returns the host of the logs. Without --root a path may be any file of this machine.
+func (p *Program) logsHost() (*host.Host, error) {
+	if *p.Root == "" {
+		return host.Live(), nil
 	}
-	return text
-}
-
-func (e *notInCopyError) Unwrap() error { return e.err }
-
-// findLogs finds logs on this machine, or in the copy that --root names.
-func (a *app) findLogs(h *host.Host, paths []string) ([]source.Log, error) {
-	found, err := source.Find(h, paths)
-	at := (*fs.PathError)(nil)
-	if h.Live || !host.NotFound(err) || !errors.As(err, &at) {
-		return found, err
-	}
-	_, none := os.Stat(at.Path)
-	return nil, &notInCopyError{a.root, at.Path, none == nil, err}
+	return p.host()
 }
 
 // openSizeLog finds the logs of a sizing.
-func (a *app) openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
+func (p *Program) openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
 	var found []source.Log
 	var errs []error
 	for _, path := range l.Paths {
@@ -88,9 +66,9 @@ func (a *app) openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
 		if !filepath.IsAbs(path) { // a relative path is one of this machine
 			from = host.Live()
 		}
-		some, err := a.findLogs(from, []string{path})
-		if here := (*notInCopyError)(nil); errors.As(err, &here) && here.exists {
-			a.sayOnce(fmt.Sprintf("--log %s: not in %s (--root): reading this machine's file", path, a.root))
+		some, err := source.FindIn(from, *p.Root, []string{path})
+		if here := (*source.NotInCopyError)(nil); errors.As(err, &here) && here.Exists {
+			p.Screen.SayOnce(fmt.Sprintf("--log %s: not in %s (--root): reading this machine's file", path, *p.Root))
 			some, err = source.Find(host.Live(), []string{path})
 		}
 		found, errs = append(found, some...), append(errs, err)
@@ -98,7 +76,7 @@ func (a *app) openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &sizeLog{found: found, options: formats.Finder{Format: l.Format, Unit: l.Unit, Command: a.command, Say: a.sayOnce}}, nil
+	return &sizeLog{found: found, options: formats.Finder{Format: l.Format, Unit: l.Unit, Command: p.Call, Say: p.Screen.SayOnce}}, nil
 }
 
 // read reads the logs; by returns the dimensions for their formats. A truncated log is not an
@@ -161,15 +139,15 @@ func parts(t *logs.Table, i int) []string {
 }
 
 // frontendLog returns the data in a front end's log for its sizing, also with a *cutLogs.
-func (a *app) frontendLog(ctx context.Context, l sizing.Log) (*server.Traffic, error) {
+func (p *Program) frontendLog(ctx context.Context, l sizing.Log) (*server.Traffic, error) {
 	if len(l.Paths) == 0 {
 		return nil, nil
 	}
-	h, err := a.logsHost()
+	h, err := p.logsHost()
 	if err != nil {
 		return nil, err
 	}
-	log, err := a.openSizeLog(h, l)
+	log, err := p.openSizeLog(h, l)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package cli
+package audit
 
 import (
 	"fmt"
@@ -15,17 +15,17 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// upgrade describes an audit of a node as if one of its programs had another release.
-type upgrade struct {
+// Upgrade describes an audit of a node as if one of its programs had another release.
+type Upgrade struct {
 	platforms []string // whose rules about the program are checked
 	audited   findings.OtherRelease
 	other     product.Product // the program, of the other release
 	about     func(input string) bool
 }
 
-// forRelease parses --for and sets the platforms to check. It returns nil without --for.
+// ForRelease parses --for and sets the platforms to check. It returns nil without --for.
 // Releases 3.x are etcd's, all others are the kubelet's: 1.x of Kubernetes, 4.x of OpenShift.
-func forRelease(text string, names *[]string) (*upgrade, error) {
+func ForRelease(text string, names *[]string) (*Upgrade, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -47,29 +47,29 @@ func forRelease(text string, names *[]string) (*upgrade, error) {
 	return u, nil
 }
 
-func upgradeTo(text string, ofEtcd bool) (*upgrade, error) {
+func upgradeTo(text string, ofEtcd bool) (*Upgrade, error) {
 	if ofEtcd {
 		to, rules, err := etcd.Known().Target(text)
 		audited := findings.OtherRelease{Program: etcd.Product.Name, Release: to.String(), Rules: rules.String()}
-		return &upgrade{platforms: []string{etcd.Product.Name}, audited: audited, other: etcd.As(to), about: etcd.AsksRelease}, err
+		return &Upgrade{platforms: []string{etcd.Product.Name}, audited: audited, other: etcd.As(to), about: etcd.AsksRelease}, err
 	}
 	to, err := kuberelease.Known().Target(text)
 	audited := findings.OtherRelease{Program: kubelet.Product.Name, Release: to.Release, Rules: to.Rules.String(), OpenShift: to.OpenShift}
 	asks := func(input string) bool {
 		return strings.HasPrefix(input, kubelet.Product.Name+".") && !kubelet.OfNow(input)
 	}
-	return &upgrade{platforms: []string{"kubernetes-node", kubelet.Product.Name}, audited: audited, other: kubelet.As(to.Rules), about: asks}, err
+	return &Upgrade{platforms: []string{"kubernetes-node", kubelet.Product.Name}, audited: audited, other: kubelet.As(to.Rules), about: asks}, err
 }
 
 // from records the version on the machine.
-func (u *upgrade) from(s *platform.Subject) {
+func (u *Upgrade) from(s *platform.Subject) {
 	u.audited.Here, _ = s.Answer(u.audited.Program + ".version").Value.(string)
 }
 
 // sources returns the sources of every check, but with the program's other release.
-func (u *upgrade) sources() []platform.Source {
+func (u *Upgrade) sources() []platform.Source {
 	other := platform.Product(u.other)
-	all := sources()
+	all := Sources()
 	for i := range all {
 		if all[i].Prefix == other.Prefix {
 			all[i] = other
@@ -80,7 +80,7 @@ func (u *upgrade) sources() []platform.Source {
 
 // only keeps the rules whose inputs depend on the program's release. It keeps all rules if u is
 // nil.
-func (u *upgrade) only(c *rule.Catalogue) *rule.Catalogue {
+func (u *Upgrade) only(c *rule.Catalogue) *rule.Catalogue {
 	if u == nil {
 		return c
 	}
@@ -90,7 +90,7 @@ func (u *upgrade) only(c *rule.Catalogue) *rule.Catalogue {
 }
 
 // audit returns the information that the audit records about the release, or nil.
-func (u *upgrade) audit() *findings.OtherRelease {
+func (u *Upgrade) audit() *findings.OtherRelease {
 	if u == nil {
 		return nil
 	}

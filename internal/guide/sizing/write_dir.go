@@ -1,4 +1,4 @@
-package cli
+package sizing
 
 import (
 	"errors"
@@ -9,15 +9,14 @@ import (
 	"slices"
 	"syscall"
 
-	"fettle.dev/fettle/internal/guide/sizing"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/ui"
 )
 
-// writeArtefacts writes the files of a plan below a directory, which it creates if missing.
+// WriteDir writes the files of a plan below a directory, which it creates if missing.
 // After an error the directory is unchanged. owner names the plan; without owner the files of
 // earlier plans remain.
-func writeArtefacts(dir, owner string, artefacts []sizing.Artefact, force bool) (*sizing.Written, error) {
+func WriteDir(dir, owner string, artefacts []Artefact, force bool) (*Written, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -26,20 +25,20 @@ func writeArtefacts(dir, owner string, artefacts []sizing.Artefact, force bool) 
 	if err != nil {
 		return nil, err
 	}
-	files, err := sizing.Write(host.Mounted(dir).Files, owner, artefacts, force)
+	files, err := Write(host.Mounted(dir).Files, owner, artefacts, force)
 	if err == nil {
-		return &sizing.Written{Dir: dir, Files: files}, nil
+		return &Written{Dir: dir, Files: files}, nil
 	}
 	for _, d := range slices.Backward(made) {
 		_ = os.Remove(d)
 	}
-	var foreign *sizing.ForeignError
+	var foreign *ForeignError
 	if errors.As(err, &foreign) {
 		slices.Sort(foreign.Names)
 		slices.Sort(foreign.Taken)
 		return nil, ui.Retry(ui.Refused, fmt.Errorf("%s: %w", dir, err), "nothing is written; name another directory, or overwrite them with --force", "--force")
 	}
-	var half *sizing.HalfError
+	var half *HalfError
 	if errors.As(err, &half) {
 		return nil, ui.Hinted(ui.Incomplete, fmt.Errorf("--write: %s: %w", dir, err), "check the files in "+dir+" before they are used")
 	}
@@ -69,7 +68,7 @@ func makeDirectory(dir string) ([]string, error) {
 		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--write: %s is not a directory", at), "name a directory; it is made if it is missing")
 	}
 	var made []string
-	for _, d := range missing(dir) {
+	for _, d := range host.MissingDirs(dir) {
 		if err := host.Live().Files.Mkdir(d, 0o755); err != nil {
 			for _, d := range slices.Backward(made) {
 				_ = os.Remove(d)

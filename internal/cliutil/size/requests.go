@@ -1,4 +1,4 @@
-package cli
+package size
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/sizing"
@@ -23,13 +24,13 @@ import (
 )
 
 // gatherPuppet adds the data in a Puppet Server's log and configuration.
-func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Request) error {
+func gatherPuppet(ctx context.Context, p *Program, h *host.Host, wish sizing.Request) error {
 	w := wish.(*puppet.Request)
-	w.Server.Copy = a.root
+	w.Server.Copy = *p.Root
 	if err := puppetHere(ctx, h, w); err != nil {
 		return err
 	}
-	from, err := a.logsHost()
+	from, err := p.logsHost()
 	if err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Request
 		}
 		from = h
 	}
-	log, err := a.openSizeLog(from, w.Log)
+	log, err := p.openSizeLog(from, w.Log)
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func gatherPuppet(ctx context.Context, a *app, h *host.Host, wish sizing.Request
 
 // puppetHere adds the data of a machine's Puppet Server.
 func puppetHere(ctx context.Context, h *host.Host, w *puppet.Request) error {
-	m := platform.NewSubject(ctx, h, table.Kinds(h), sources())
+	m := platform.NewSubject(ctx, h, table.Kinds(h), audit.Sources())
 	answer := func(input string) any { return m.Answer(input).Value }
 	number := func(input string) float64 { n, _ := answer(input).(float64); return n }
 	text := func(input string) string { s, _ := answer(input).(string); return s }
@@ -165,9 +166,9 @@ func puppetHere(ctx context.Context, h *host.Host, w *puppet.Request) error {
 }
 
 // gatherHTTPD adds the data in a log and of the machine's httpd.
-func gatherHTTPD(ctx context.Context, a *app, h *host.Host, wish sizing.Request) (err error) {
+func gatherHTTPD(ctx context.Context, p *Program, h *host.Host, wish sizing.Request) (err error) {
 	w := wish.(*server.HTTPD)
-	w.Traffic, err = a.frontendLog(ctx, w.Log)
+	w.Traffic, err = p.frontendLog(ctx, w.Log)
 	var cut *cutLogs
 	if err != nil && !errors.As(err, &cut) {
 		return err
@@ -180,7 +181,7 @@ func gatherHTTPD(ctx context.Context, a *app, h *host.Host, wish sizing.Request)
 
 // httpdHere adds the data of a machine's httpd.
 func httpdHere(ctx context.Context, h *host.Host, w *server.HTTPD) error {
-	m := platform.NewSubject(ctx, h, table.Kinds(h), sources())
+	m := platform.NewSubject(ctx, h, table.Kinds(h), audit.Sources())
 	if n, ok := m.Answer("httpd.requests_limit").Value.(float64); ok {
 		w.Workers = int(n)
 	}
@@ -209,9 +210,9 @@ func httpdHere(ctx context.Context, h *host.Host, w *server.HTTPD) error {
 }
 
 // gatherRouter adds the data in a log.
-func gatherRouter(ctx context.Context, a *app, _ *host.Host, wish sizing.Request) (err error) {
+func gatherRouter(ctx context.Context, p *Program, _ *host.Host, wish sizing.Request) (err error) {
 	w := wish.(*server.Router)
-	w.Traffic, err = a.frontendLog(ctx, w.Log)
+	w.Traffic, err = p.frontendLog(ctx, w.Log)
 	return err
 }
 

@@ -1,0 +1,194 @@
+// Package audit audits one machine, live or recorded: it knows all platforms, the sources of
+// their facts and the catalogue of rules, and returns findings. fettle check and
+// kubectl fettle check --root use it.
+package audit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/guide/findings"
+	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/guide/slow"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Request is an audit of a machine.
+type Request struct {
+	Screen  *ui.Screen // of its messages
+	Subject *platform.Subject
+	Root    string // directory or archive of a copy; "" for this machine
+	// Platforms are those to check; Run sets them to those of the machine if there are none.
+	Platforms []string
+	// Catalogue has the rules; Run loads fettle's rules of the platforms if it is nil.
+	Catalogue *rule.Catalogue
+	Upgrade   *Upgrade // nil for the machine as it is
+	Slow      *slow.Diagnosis
+	// WholeLogs is the option or call that reads logs from their beginning.
+	WholeLogs string
+
+	absent []string // platforms that were asked for and are not on the machine
+}
+
+// Run evaluates the rules.
+func (r *Request) Run(ctx context.Context) (*findings.Audit, error) {
+	h := r.Subject.Host
+	r.absent = r.Subject.Absent(r.Platforms, Products())
+	undecided, err := r.find()
+	if err != nil {
+		return nil, err
+	}
+	if r.Catalogue == nil {
+		if r.Catalogue, err = CatalogueOf(nil, r.Platforms); err != nil {
+			return nil, err
+		}
+	}
+	name := Hostname(h)
+	all := append(r.Upgrade.only(r.Catalogue).Check(ctx, r.Subject, r.Platforms, r.Catalogue.Disabled()), undecided...)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	a := findings.NewAudit(cmp.Or(name, h.Name), h.Clock.Now().UTC(), r.Platforms, all)
+	a.Hostname, a.For, a.Slow = name, r.Upgrade.audit(), r.Slow
+	a.FileSystems, _ = fact.FileSystems(h) // if unknown, no later audit can compare them
+	SayLimits(r.Screen, r.Subject, a.Findings, r.WholeLogs)
+	a.Root, a.Copied, a.From = directoryOf(r.Root), r.Root != "", r.Root
+	for i := range a.Findings {
+		a.Findings[i].Ask = askFor(&a.Findings[i], h.Live, os.Geteuid() == 0)
+	}
+	if a.For != nil && r.Screen.Format != ui.Table {
+		r.Screen.Say("with %s", a.For.Words())
+	}
+	for _, p := range r.absent {
+		r.Screen.Say("%s not found; checking its rules anyway", p)
+	}
+	return a, nil
+}
+
+// find sets the platforms to those of the machine, if none were asked for, and returns a finding
+// for each that could not be determined.
+func (r *Request) find() ([]rule.Finding, error) {
+	if len(r.Platforms) > 0 {
+		return nil, nil
+	}
+	names, unknown := r.Subject.Of(Products())
+	if !r.Subject.HasMachine() {
+		// Only rules about documents apply.
+		names, unknown = slices.DeleteFunc(names, func(p string) bool { return p != "openshift" }), nil
+		if len(names) == 0 {
+			return nil, noMachine(r.Screen.Program(), r.Root)
+		}
+		r.Screen.Say("%s has documents of a cluster and no machine: only their rules are checked (fettle check linux --root %s checks the others)", r.Root, r.Root)
+	}
+	r.Platforms = names
+	return platform.Undetermined(unknown), nil
+}
+
+// Gate returns the error of an audit that determined nothing or does not meet --fail-on; sampled
+// is that of what was measured.
+func (r *Request) Gate(a *findings.Audit, failOn string, sampled error) error {
+	return cmp.Or(undetermined(a, r.absent), a.Gate(failOn), sampled, allUnknown(r.Screen.Program(), a))
+}
+
+// hasCommand matches reasons that already name the command for an unknown fact.
+var hasCommand = text.LazyRegexp(`\b(fettle|oc|kubectl) [a-z]`)
+
+// askFor returns the command that determines an unknown finding: a copy may lack data of the
+// machine, and an unprivileged user may not read all of it.
+func askFor(f *rule.Finding, live, root bool) string {
+	switch {
+	case f.State != rule.Unknown || hasCommand().MatchString(f.Reason) || live && root:
+		return ""
+	case f.Rule == nil || f.Rule.ID == "": // of the platform, not of a rule
+		return "sudo fettle check"
+	}
+	return "sudo fettle check --explain " + f.ID
+}
+
+// noMachine returns the error for a directory that does not contain a machine.
+func noMachine(program, root string) error {
+	way := "fettle facts --archive FILE on the machine makes one that " + program + " check --root FILE reads"
+	if dir := filepath.Clean(root); slices.Contains([]string{"etc", "proc", "sys", "usr", "var"}, filepath.Base(dir)) {
+		way = "--root takes the directory above it: " + program + " check --root " + filepath.Dir(dir)
+	}
+	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s has neither /proc, /sys or /etc of a machine nor documents of a cluster", root), way)
+}
+
+// undetermined returns an error if no rule applied in an audit. Then no gate is met.
+func undetermined(a *findings.Audit, absent []string) error {
+	if slices.ContainsFunc(a.Findings, func(f rule.Finding) bool { return f.State != rule.NotApplicable && f.State != rule.Reminded }) {
+		return nil
+	}
+	if len(absent) == 0 {
+		return ui.Exit(ui.Failed, errors.New("nothing could be determined: no rule applies"))
+	}
+	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s not found", strings.Join(absent, " and ")), "fettle check without a platform checks what is installed")
+}
+
+// allUnknown returns an error if every finding of an audit is unknown.
+func allUnknown(program string, a *findings.Audit) error {
+	if slices.ContainsFunc(a.Findings, Decided) {
+		return nil
+	}
+	if a.Copied {
+		return ui.Hinted(ui.Failed, errors.New("nothing could be determined: the copy lacks the data that the rules need"), "fettle facts --archive FILE on the machine records it, and "+program+" check --root FILE reads that")
+	}
+	return ui.Hinted(ui.Failed, errors.New("nothing could be determined: each finding is unknown"), "run it as root: sudo fettle check")
+}
+
+// Decided reports whether a rule passed or did not.
+func Decided(f rule.Finding) bool {
+	return f.State == rule.Passed || f.State == rule.Warned || f.State == rule.Failed
+}
+
+// SayLimits reports which parts of logs were not read, with the call that reads them, and the
+// rules that a copy disables, because the copy may be hostile.
+func SayLimits(s *ui.Screen, m *platform.Subject, all []rule.Finding, wholeLogs string) {
+	for _, file := range slices.Sorted(maps.Keys(m.Unread)) {
+		s.SayOnce(fmt.Sprintf("%s: the first %s are not read, only the last %d MiB (%s reads them)", file, unit.Size(m.Unread[file]).Human(), m.LogBytes>>20, wholeLogs))
+	}
+	for _, f := range all {
+		if f.DisabledByCopy() {
+			s.SayOnce(f.ID + " is " + f.Reason)
+		}
+	}
+}
+
+// directoryOf returns the absolute path of --root if it is a directory, or "".
+func directoryOf(root string) string {
+	if st, err := os.Stat(root); root == "" || err != nil || !st.IsDir() {
+		return ""
+	}
+	full, err := filepath.Abs(root)
+	if err != nil {
+		return root
+	}
+	return full
+}
+
+// Hostname returns the machine's own name, or "".
+func Hostname(h *host.Host) string {
+	for _, file := range []string{"/proc/sys/kernel/hostname", "/etc/hostname"} {
+		text, err := h.Files.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		// The kernel's name is "(none)" until one is set.
+		if name := strings.TrimSpace(string(text)); name != "" && name != "(none)" && len(name) <= 255 && !strings.ContainsAny(name, " \t\n") {
+			return name
+		}
+	}
+	return ""
+}
