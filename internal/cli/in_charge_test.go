@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
 )
@@ -74,6 +75,26 @@ func TestInCharge(t *testing.T) {
 	}
 	if recorded < 5 {
 		t.Errorf("only %d machines with TuneD's record", recorded)
+	}
+}
+
+// verify says drifted only of what fettle has written: a profile that was never applied differs.
+func TestVerifyNotApplied(t *testing.T) {
+	t.Parallel()
+	for root, applied := range map[string]string{"": tune.AppliedNever, "../../testdata/hosts/debian-guest.txt": tune.AppliedUnknown} {
+		args := []string{"verify", "virtual-guest", "--output", "json", "--state-dir", filepath.Join(t.TempDir(), "state")}
+		if root != "" {
+			args = append(args[:4], "--root", root)
+		}
+		var out, said strings.Builder
+		Main("test", args, &out, &said)
+		var v tune.Verification
+		if err := json.Unmarshal([]byte(out.String()), &v); err != nil {
+			t.Fatal(err)
+		}
+		if v.Counts[plugin.Drifted] > 0 || v.Counts[plugin.Differs] == 0 || !v.NotInForce || v.Applied != applied {
+			t.Errorf("%q: %v, not in force %v, applied %s", root, v.Counts, v.NotInForce, v.Applied)
+		}
 	}
 }
 

@@ -87,6 +87,7 @@ func (a *app) machineOn(ctx context.Context, h *host.Host, bad func(error) error
 	for _, w := range m.Main.Warnings {
 		a.screen.SayOnce(w.String() + ": left out")
 	}
+	m.NoJournal = a.copied()
 	return m, nil
 }
 
@@ -100,6 +101,9 @@ func (a *app) state() string {
 	}
 	return a.stateDir
 }
+
+// copied reports whether the call reads a copy, whose journal is not known.
+func (a *app) copied() bool { return a.root != "" && a.stateFlag == "" }
 
 // watchdog returns the arguments and environment that start this program as a watchdog.
 func (a *app) watchdog() tune.Watchdog {

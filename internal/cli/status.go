@@ -50,7 +50,7 @@ func (a *app) status(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	st.UnderWay, st.Copy = m.InProgress, a.root != "" && a.stateFlag == ""
+	st.UnderWay, st.Copy = m.InProgress, a.copied()
 	why.NameWriters(m, st.Drifted)
 	st.Headline = st.Summarize()
 	if a.data() {

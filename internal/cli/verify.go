@@ -59,13 +59,13 @@ func (a *app) verify(ctx context.Context, names []string, l tune.Listing) error 
 		return a.result(v, err)
 	}
 	tune.PrintVerification(a.screen, v, l)
-	if i := slices.IndexFunc(v.Values, func(c tune.Checked) bool { return c.Verdict == plugin.Drifted }); i >= 0 {
+	if i := slices.IndexFunc(v.Values, func(c tune.Checked) bool { return c.Verdict == plugin.Drifted || c.Verdict == plugin.Differs }); i >= 0 {
 		a.printAfterDrift(v, v.Values[i].Setting, names)
 	}
 	return err
 }
 
-// printAfterDrift prints what to do about values that have drifted, of which s is the first.
+// printAfterDrift prints what to do about values that are not as wanted, of which s is the first.
 func (a *app) printAfterDrift(v *tune.Verification, s setting.Setting, names []string) {
 	write := []string{"tune", "--update"}
 	if len(names) > 0 {
@@ -73,7 +73,10 @@ func (a *app) printAfterDrift(v *tune.Verification, s setting.Setting, names []s
 	}
 	again := a.root == "" && len(v.Profiles) > 0
 	text := "to see what sets the first one"
-	if again {
+	switch {
+	case again && v.NotInForce:
+		text += ", and to apply the profile"
+	case again:
 		text += ", and to write the values again"
 	}
 	fmt.Fprintf(a.screen.Out, "\n%s:\n", text)

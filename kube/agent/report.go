@@ -113,7 +113,7 @@ func group(v *tune.Verification) (g groups) {
 			g.rejected = append(g.rejected, c)
 		case c.Verdict == plugin.Overridden, contested(c):
 			g.overridden = append(g.overridden, c)
-		case c.Verdict == plugin.Drifted:
+		case c.Verdict == plugin.Drifted, c.Verdict == plugin.Differs:
 			g.drifted = append(g.drifted, c)
 		case c.Verdict == plugin.Kept && same(c):
 		default:

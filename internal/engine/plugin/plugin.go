@@ -94,7 +94,8 @@ type Verdict string
 // The verdicts of a value.
 const (
 	OK           Verdict = "ok"
-	Drifted      Verdict = "drifted"
+	Drifted      Verdict = "drifted" // changed since fettle wrote it
+	Differs      Verdict = "differs" // not as wanted, and fettle has not written it
 	Overridden   Verdict = "overridden"
 	Unsupported  Verdict = "unsupported"
 	NeedsReboot  Verdict = "needs-reboot"
@@ -109,7 +110,7 @@ const (
 )
 
 // Verdicts lists all verdicts.
-var Verdicts = []Verdict{OK, Drifted, Overridden, Unsupported, NeedsReboot, NeedsRestart, NeedsDaemon, Rejected, Refused, Kept, Deferred, Dynamic, Unknown}
+var Verdicts = []Verdict{OK, Drifted, Differs, Overridden, Unsupported, NeedsReboot, NeedsRestart, NeedsDaemon, Rejected, Refused, Kept, Deferred, Dynamic, Unknown}
 
 // Item is one change, or a verdict that explains why nothing is written.
 type Item struct {

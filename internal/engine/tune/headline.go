@@ -83,8 +83,11 @@ func countVerdicts(h *ui.Headline, counts map[plugin.Verdict]int) []string {
 			parts = append(parts, notApplicable(h, counts[v], false))
 			continue
 		}
-		name := strings.ReplaceAll(string(v), "-", "_")
-		parts = append(parts, h.Count(name, counts[v], "")+" "+string(v))
+		name, word := strings.ReplaceAll(string(v), "-", "_"), string(v)
+		if v == plugin.Differs && counts[v] > 1 {
+			word = "differ"
+		}
+		parts = append(parts, h.Count(name, counts[v], "")+" "+word)
 	}
 	return parts
 }
@@ -101,6 +104,13 @@ func (v *Verification) Summarize() ui.Headline {
 		mark = "✗"
 	}
 	h.Line("%s %s: %s", mark, cmp.Or(strings.Join(v.Profiles, " "), "set one by one"), strings.Join(parts, ", "))
+	if v.NotInForce {
+		h.Line("%s", map[string]string{
+			AppliedNever:   "fettle has never applied it here: this only compares",
+			AppliedBefore:  "not in force: this only compares",
+			AppliedUnknown: "whether fettle has applied it is not known (no journal): this only compares",
+		}[v.Applied])
+	}
 	return h
 }
 

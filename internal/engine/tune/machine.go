@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/engine/journal"
@@ -22,6 +23,8 @@ type Machine struct {
 	Loader profile.Loader
 	// InProgress is the process whose transaction ReadState found in progress, or "".
 	InProgress string
+	// NoJournal is true if the journal is not known: a copy has none, and only root may read it.
+	NoJournal bool
 
 	claims *override.Claims
 	// sysctls has only the claims of sysctl files, which are enough for tune and verify: the
@@ -216,6 +219,7 @@ func (m *Machine) ReadStateIfAllowed() (*journal.State, error) {
 	s, err := m.ReadState()
 	if errors.Is(err, fs.ErrPermission) {
 		m.say("the journal belongs to root: what fettle has changed is not known here; run it with sudo")
+		m.NoJournal = true
 		return &journal.State{}, nil
 	}
 	return s, err
@@ -228,7 +232,11 @@ func (m *Machine) VerifyNamed(ctx context.Context, s *journal.State, names []str
 		if err != nil {
 			return nil, err
 		}
-		return m.Verify(ctx, p, s)
+		v, err := m.Verify(ctx, p, s)
+		if err == nil {
+			v.NotInForce, v.Applied = m.appliedBefore(s, names)
+		}
+		return v, err
 	}
 	p, _, err := m.InForce(ctx, s)
 	if err != nil {
@@ -239,4 +247,27 @@ func (m *Machine) VerifyNamed(ctx context.Context, s *journal.State, names []str
 		err = ui.Hinted(ui.Failed, errors.New("no selection is in force, so there is nothing to verify"), "fettle tune PROFILE applies one; fettle verify PROFILE compares without applying")
 	}
 	return v, err
+}
+
+// appliedBefore reports whether these profiles are not the selection in force, and whether the
+// journal has a transaction that applied them.
+func (m *Machine) appliedBefore(s *journal.State, names []string) (notInForce bool, applied string) {
+	if m.NoJournal {
+		return true, AppliedUnknown
+	}
+	applied = AppliedNever
+	inForce := s.InForce()
+	for _, t := range s.Txs {
+		sel, err := SelectionOf(t)
+		switch {
+		case err != nil:
+			applied = AppliedUnknown
+		case sel == nil || !slices.Equal(sel.Profiles, names):
+		case t == inForce:
+			return false, ""
+		default:
+			applied = AppliedBefore
+		}
+	}
+	return true, applied
 }

@@ -16,7 +16,7 @@ func sign(v plugin.Verdict) string {
 	switch v {
 	case plugin.OK:
 		return "✓"
-	case plugin.Drifted, plugin.Rejected:
+	case plugin.Drifted, plugin.Differs, plugin.Rejected:
 		return "✗"
 	case plugin.Overridden, plugin.Kept, plugin.NeedsReboot, plugin.NeedsRestart, plugin.NeedsDaemon, plugin.Refused:
 		return "!"

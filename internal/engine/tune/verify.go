@@ -24,7 +24,19 @@ type Verification struct {
 	Counts   map[plugin.Verdict]int `json:"counts"`
 	Met      bool                   `json:"met"` // every value is as it should be
 	Problems []Problem              `json:"problems,omitempty"`
+	// NotInForce is true for profiles that were named and are not the selection in force: they
+	// are only compared. Applied says whether fettle has applied them before: never, before or
+	// unknown (the journal could not be read).
+	NotInForce bool   `json:"not_in_force,omitempty"`
+	Applied    string `json:"applied,omitempty"`
 }
+
+// The answers to whether profiles that are not in force were applied before.
+const (
+	AppliedNever   = "never"
+	AppliedBefore  = "before"
+	AppliedUnknown = "unknown"
+)
 
 // VerifySchema names the JSON form of a verification.
 const VerifySchema = "fettle/verify/v1"
@@ -121,7 +133,7 @@ func (e *Engine) differs(st Step, ours *journal.Entry) (plugin.Verdict, string) 
 	case never && unclear:
 		return plugin.Unknown, fmt.Sprintf("%s is wanted, %s is read, and fettle has not written it: whether the two are one value is not known", show(st.Want), show(st.Before))
 	case never:
-		return plugin.Drifted, "never applied"
+		return plugin.Differs, ""
 	}
 	if e.stuck(ours, st) {
 		return plugin.NeedsDaemon, leftVarying
