@@ -71,11 +71,11 @@ func TestAlike(t *testing.T) {
 	var all []rule.Finding
 	for i := range 9 {
 		name := "policy" + string(rune('0'+i))
-		all = append(all, rule.Finding{Rule: r, ID: "A", Instance: name, State: rule.Warned, Measured: "powersave", Want: "performance", At: []string{"/sys/" + name + "/governor"}})
+		all = append(all, rule.Finding{Rule: r, ID: "A", Instance: name, State: rule.Warned, Measured: "powersave", Want: "performance", MeasuredAt: []string{"/sys/" + name + "/governor"}})
 		all = append(all, rule.Finding{Rule: r, ID: "B", Instance: name, State: rule.Unknown, Reason: "cpu." + name + ".busy: not recorded"})
 	}
 	all = append(all, rule.Finding{Rule: r, ID: "A", Instance: "other", State: rule.Warned, Measured: 126.55699138957812, Want: 0.0000125})
-	all = append(all, rule.Finding{Rule: r, ID: "C", State: rule.Warned, Measured: 1160.0, Want: 1000.0, At: []string{"/etc/systemd/system/foreman.service.d/installer.conf:7", "/etc/foreman/database.yml:10"},
+	all = append(all, rule.Finding{Rule: r, ID: "C", State: rule.Warned, Measured: 1160.0, Want: 1000.0, MeasuredAt: []string{"/etc/systemd/system/foreman.service.d/installer.conf:7", "/etc/foreman/database.yml:10"},
 		Fix: &rule.Repair{Command: "satellite-installer", Text: "take the key out"}})
 	var out bytes.Buffer
 	Print(&ui.Screen{Out: &out, Err: &out, Width: 80}, NewAudit("m", time.Time{}, []string{"linux"}, all), View{Details: true})

@@ -203,7 +203,7 @@ func (a *Audit) sarifResult(f rule.Finding, index int, suppressed bool) sarifRes
 	i := item{Instance: f.Instance, Measured: printed(f.Measured, f.Unit), Want: bounded(f), Compare: f.Compare}
 	text := f.Heading() + ": " + i.says()
 	if f.Reason != "" {
-		text = f.Title + ": " + f.Reason
+		text = f.Heading() + ": " + f.Reason
 	}
 	if f.Because != "" {
 		text += "; because of " + f.Because
@@ -225,7 +225,8 @@ func (a *Audit) sarifResult(f rule.Finding, index int, suppressed bool) sarifRes
 	return r
 }
 
-var fileLine = text.LazyRegexp(`^(/.*):([1-9][0-9]{0,8})$`)
+// fileLine matches FILE:LINE, but not a directory of devices such as /sys/dev/block/253:2.
+var fileLine = text.LazyRegexp(`^(/(?:[^s]|s[^y]|sy[^s]).*):([1-9][0-9]{0,8})$`)
 
 // locations returns the files where the values were read, or else the machine.
 func (a *Audit) locations(f rule.Finding) []sarifLocation {

@@ -112,7 +112,7 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.Ma
 	}
 	env := map[string]any{"instance": instance}
 	more := map[string]string{} // inputs that are lower bounds, and why
-	var at []string
+	var at, measuredAt []string
 	var programs []ProgramInput
 	unknown, absent := "", ""
 	for _, b := range r.Inputs {
@@ -138,8 +138,12 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.Ma
 		if a.LowerBound != "" {
 			more[b.Name] = fmt.Sprintf("%s is at least %s: %s", name, Print(a.Value, ""), a.LowerBound)
 		}
-		if a.At != "" && !slices.Contains(at, a.At) {
-			at = append(at, a.At)
+		to := &at
+		if r.Measured != nil && r.Measured.uses(b.Name) {
+			to = &measuredAt
+		}
+		if a.At != "" && !slices.Contains(*to, a.At) {
+			*to = append(*to, a.At)
 		}
 		if a.From != "" {
 			programs = append(programs, ProgramInput{name, a.From, a.At})
@@ -157,7 +161,11 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.Ma
 	go func() { judged <- c.judged(r, instance, env, more) }()
 	select {
 	case f := <-judged:
-		f.At, f.Inputs = at, programs
+		f.Inputs = programs
+		if f.Measured != nil {
+			f.MeasuredAt = measuredAt
+		}
+		f.At = append(slices.Clip(measuredAt), slices.DeleteFunc(at, func(a string) bool { return slices.Contains(measuredAt, a) })...)
 		return f
 	case <-ctx.Done():
 		return r.finding(instance, Unknown, "interrupted: "+ctx.Err().Error())

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/vm"
 
 	"fettle.dev/fettle/internal/fact"
@@ -103,6 +104,14 @@ func (c *Catalogue) compileExpr(e *Expr, env map[string]any, as reflect.Type) er
 	}
 	e.program = p
 	return nil
+}
+
+// uses reports whether the compiled expression names an input.
+func (e *Expr) uses(input string) bool {
+	return ast.Find(e.program.Node(), func(n ast.Node) bool {
+		name, ok := n.(*ast.IdentifierNode)
+		return ok && name.Value == input
+	}) != nil
 }
 
 // run evaluates the expression.

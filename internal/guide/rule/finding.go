@@ -60,7 +60,9 @@ type Finding struct {
 	Unit     string `json:"unit,omitempty"`
 	// Compare is AtMost, LessThan or AtLeast if Want is a bound that Measured violates.
 	Compare Compare  `json:"compare,omitempty"`
-	At      []string `json:"at,omitempty"` // the sources of the inputs
+	At      []string `json:"at,omitempty"` // the sources of the inputs, those of the measured value first
+	// MeasuredAt are the sources of the measured value; empty for a default that no file has.
+	MeasuredAt []string `json:"measured_at,omitempty"`
 	// Inputs are the inputs from programs, each with its origin: running program or files.
 	Inputs []ProgramInput `json:"inputs,omitempty"`
 	// Reason is the reason that it is not applicable or unknown.
@@ -108,11 +110,16 @@ type Entry struct {
 	For string `json:"-"`
 }
 
+// NotDetermined precedes the title of an unknown finding, which claims that the rule is followed.
+const NotDetermined = "not determined: "
+
 // Heading returns the title for the state of the finding.
 func (f Finding) Heading() string {
 	switch f.State {
 	case Warned, Failed, Reminded:
 		return cmp.Or(f.Failed, f.Title)
+	case Unknown:
+		return NotDetermined + f.Title
 	}
 	return f.Title
 }
