@@ -98,6 +98,8 @@ func readsFileSize(word string) error {
 		return err
 	case size == 0:
 		return errors.New("want more than 0")
+	case unit.Bare(word, disk.LeastSize, unit.PiB) != nil:
+		return unit.Bare(word, disk.LeastSize, unit.PiB)
 	case size > unit.EiB:
 		return errors.New("larger than any disk")
 	}

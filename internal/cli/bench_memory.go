@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,7 +49,7 @@ journal and released afterwards, also after Ctrl-C or kill -9.`,
 	cliutil.Reads(f, "size", "512MiB", func(word string) error {
 		size, err := unit.ParseSize(word)
 		if err == nil && (size < 2*unit.MiB || size > unit.EiB) {
-			err = errors.New("want at least 2 MiB")
+			err = cmp.Or(unit.Bare(word, 2*unit.MiB, 16*unit.GiB), errors.New("want at least 2 MiB"))
 		}
 		return err
 	})

@@ -156,6 +156,9 @@ func TestRefusalsPrintACommand(t *testing.T) {
 		works bool   // it is run, and its exit code is 0
 	}{
 		{"size satellite", ui.Usage, `size satellite --hosts=\d+`, true},
+		{"size satellite --hosts abc", ui.Usage, `size satellite --hosts=12k`, true},
+		{"size satellite --hosts 100 --ram 64", ui.Usage, `--hosts 100 --ram=64GiB`, true},
+		{"bench memory --size 64", ui.Usage, `bench memory --size=64MiB`, false},
 		{"size postgresql --root /nowhere", ui.Usage, `size postgresql\n`, false},
 		{"size satellite --hosts 12000 --cpus 2 --ram 4GiB", ui.Usage, `--hosts 12000 --cpus=16 --ram=64GiB`, true},
 		{"size satellite --hosts 3000 --mqtt-hosts 4000", ui.Usage, `--mqtt-hosts=3000`, true},

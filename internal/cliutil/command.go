@@ -51,11 +51,11 @@ func flagError(c *cobra.Command, err error) error {
 		return err
 	case errors.As(err, &bad):
 		flag, cause := bad.GetFlag(), errors.Unwrap(bad)
-		works := worksFor(flag, bad.GetValue())
+		works, example := exampleOf(c, flag, bad.GetValue())
 		var own interface{ Works() string }
 		var number *strconv.NumError
 		if errors.As(cause, &own) {
-			works = own.Works()
+			works, example = own.Works(), false
 			err = fmt.Errorf("--%s: %w", flag.Name, cause)
 		} else if errors.As(cause, &number) || flag.Value.Type() == "duration" && strings.HasPrefix(cause.Error(), "time: ") {
 			err = fmt.Errorf("--%s %q: want %s", flag.Name, bad.GetValue(), formOf(flag.Value.Type(), cause))
@@ -67,12 +67,12 @@ func flagError(c *cobra.Command, err error) error {
 		if works == "" {
 			return &ui.Error{Code: ui.Usage, Err: err, Remedy: &ui.Remedy{Drop: []string{"--" + flag.Name}, Of: bad.GetValue()}}
 		}
-		return &ui.Error{Code: ui.Usage, Err: err, Remedy: &ui.Remedy{Instead: []string{"--" + flag.Name + "=" + works}, Of: bad.GetValue()}}
+		return &ui.Error{Code: ui.Usage, Err: err, Remedy: &ui.Remedy{Instead: []string{"--" + flag.Name + "=" + works}, Of: bad.GetValue(), Example: example}}
 	case errors.As(err, &bare) && c.HasParent():
 		flag := bare.GetFlag()
 		err := fmt.Errorf("--%s wants a value", flag.Name)
-		if works := worksFor(flag, ""); works != "" {
-			return ui.Instead(ui.Usage, err, "", "--"+flag.Name+"="+works)
+		if works, example := exampleOf(c, flag, ""); works != "" {
+			return &ui.Error{Code: ui.Usage, Err: err, Remedy: &ui.Remedy{Instead: []string{"--" + flag.Name + "=" + works}, Example: example}}
 		}
 		return ui.Without(err, "--"+flag.Name)
 	case errors.As(err, &unknown) && !c.HasParent():

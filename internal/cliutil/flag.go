@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -217,6 +218,36 @@ func show[N number](n N) string {
 		s = strings.TrimSuffix(s, "0m")
 	}
 	return s
+}
+
+// exampleOf returns a valid value to use instead of an invalid one. It is an example, of the
+// command or of another one with the same option, unless the option knows a nearest value.
+func exampleOf(c *cobra.Command, flag *pflag.Flag, value string) (works string, example bool) {
+	works = worksFor(flag, value)
+	of := flag.Value
+	if c, ok := of.(*count); ok {
+		of = c.Value
+	}
+	if _, knows := of.(interface{ worksFor(word string) string }); knows || works == "" {
+		return works, len(Choices(flag)) == 0
+	}
+	after := regexp.MustCompile(`(?m) --` + regexp.QuoteMeta(flag.Name) + `[= ]([\w.,:%/]+)(?: |$)`)
+	find := func(of *cobra.Command) bool {
+		m := after.FindStringSubmatch(of.Example)
+		if m != nil && flag.Value.Type() != "bool" {
+			works = m[1]
+		}
+		return m != nil
+	}
+	var among func(of *cobra.Command) bool
+	among = func(of *cobra.Command) bool {
+		return slices.ContainsFunc(of.Commands(), func(sub *cobra.Command) bool {
+			same := sub.Flags().Lookup(flag.Name)
+			return same != nil && same.Value.Type() == flag.Value.Type() && find(sub) || among(sub)
+		})
+	}
+	_ = find(c) || among(c.Root())
+	return works, true
 }
 
 // worksFor returns a valid value to use instead of an invalid one: the proposal of the option's

@@ -18,6 +18,7 @@ type Remedy struct {
 	Word    string   // a word of the call that Become replaces: an argument, or the name of an option
 	Become  []string // if empty, Word is removed
 	To      string   // purpose of the command: "to keep the state elsewhere"; "" if it equals the call's
+	Example bool     // the new value is an example, not what was probably meant
 	// OwnState selects a state directory of the user.
 	OwnState bool
 }
@@ -89,6 +90,8 @@ func (s *Screen) advise(err error) {
 		s.Say("then run again: %s", s.Call(*remedy))
 	case remedy != nil && s.Call != nil && remedy.To != "":
 		s.Say("%s, run: %s", remedy.To, s.Call(*remedy))
+	case remedy != nil && s.Call != nil && remedy.Example:
+		s.Say("for example: %s", s.Call(*remedy))
 	case remedy != nil && s.Call != nil:
 		s.Say("run: %s", s.Call(*remedy))
 	case hint == "" && Code(err) == Usage && s.Example != "":

@@ -55,6 +55,32 @@ func ParseSize(s string) (Size, error) {
 	return Size(lo), nil
 }
 
+// BareError is the error of a size without a unit that is too small in bytes.
+type BareError struct {
+	Text   string
+	Likely Size // what it probably means
+}
+
+func (e *BareError) Error() string { return fmt.Sprintf("%s has no unit: %s?", e.Text, e.Likely) }
+
+// Works returns the size that it probably means.
+func (e *BareError) Works() string { return e.Likely.String() }
+
+// Bare returns a BareError for a number without a unit that is less than least in bytes, if it is
+// a size from least to most in GiB, or else in MiB or KiB; and nil for all other texts.
+func Bare(text string, least, most Size) error {
+	n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 16)
+	if err != nil || Size(n) >= least {
+		return nil
+	}
+	for _, of := range []Size{GiB, MiB, KiB} {
+		if s := Size(n) * of; s >= least && s <= most && (n < 1024 || of != GiB) {
+			return &BareError{text, s}
+		}
+	}
+	return nil
+}
+
 func sizeFactor(suffix string) (Size, bool) {
 	switch u := strings.ToLower(suffix); u {
 	case "", "b":

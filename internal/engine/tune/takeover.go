@@ -105,11 +105,11 @@ func OtherTunerInForce(t override.Tuner, command string) error {
 			what = "is in force here (it is enabled)"
 		}
 	}
-	remedy := "hand over: " + command + " (fettle undo restores it), or by hand: " + t.HandOver
 	if t.Operator != nil {
-		what, remedy = fmt.Sprintf("of %s %s", t.Operator.Name, what), t.HandOver
+		return ui.Hinted(ui.Refused, fmt.Errorf("%s of %s %s: two tuners would overwrite each other", t.Name, t.Operator.Name, what), "fettle recommend shows what it applies; to change that, "+t.HandOver)
 	}
-	return ui.Hinted(ui.Refused, fmt.Errorf("%s %s and sets %s: two tuners would overwrite each other", t.Name, what, t.Sets), remedy)
+	return ui.Hinted(ui.Refused, fmt.Errorf("%s %s and sets %s: two tuners would overwrite each other", t.Name, what, t.Sets),
+		"hand over: "+command+" (fettle undo restores it), or by hand: "+t.HandOver)
 }
 
 // RestoreTuners restores the tuners that were taken over, if the tuning after that failed.

@@ -257,6 +257,9 @@ func size(to *unit.Size, name, doc string, least, most unit.Size, parse func(str
 		case err != nil:
 			return err
 		case n < least:
+			if bare := unit.Bare(s, least, most); bare != nil {
+				return fmt.Errorf("%w want %s to %s", bare, print(least), print(most))
+			}
 			return in.outside(print(n), "less", least, least, most)
 		case n > most:
 			return in.outside(print(n), "more", most, least, most)

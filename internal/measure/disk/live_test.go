@@ -31,7 +31,7 @@ func realBench(t *testing.T, dir string) (*Bench, *Place) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.SizeBytes = leastSize
+	p.SizeBytes = LeastSize
 	t.Cleanup(func() { _ = p.Close() })
 	return &Bench{Engine: engine, Host: host.Live()}, p
 }
@@ -280,7 +280,7 @@ func TestDiskIsFullOrReadOnly(t *testing.T) {
 		t.Errorf("%d bytes: %v", p.FreeBytes, err)
 	}
 	// Somebody else has filled it since.
-	p.SizeBytes = leastSize
+	p.SizeBytes = LeastSize
 	if err := p.Open(); err == nil || !strings.Contains(err.Error(), "cannot allocate a file of 64 MiB: no space left") {
 		t.Errorf("%v", err)
 	}
@@ -303,7 +303,7 @@ func TestDiskIsFullOrReadOnly(t *testing.T) {
 	if _, err := FileSize(0, p.FreeBytes, 1); err == nil {
 		t.Error("a file of unknown room")
 	}
-	p.SizeBytes = leastSize
+	p.SizeBytes = LeastSize
 	if err := p.Open(); err != nil || !strings.Contains(p.NoDirect, "ramfs) refuses O_DIRECT") {
 		t.Errorf("%q, %v", p.NoDirect, err)
 	}

@@ -67,7 +67,7 @@ func (b *Bench) Prepare(ctx context.Context, p *Place) error {
 	}
 	var errs []error
 	for _, engine := range []string{"io_uring", "libaio"} {
-		j := Job{File: path(p.data), SizeBytes: leastSize, RW: "randread", BlockBytes: 4 << 10, Engine: engine, Depth: 2, Runtime: 50 * time.Millisecond, Direct: p.NoDirect == ""}
+		j := Job{File: path(p.data), SizeBytes: LeastSize, RW: "randread", BlockBytes: 4 << 10, Engine: engine, Depth: 2, Runtime: 50 * time.Millisecond, Direct: p.NoDirect == ""}
 		_, err := b.Engine.Run(ctx, j, nil)
 		if err == nil {
 			b.Queue = engine

@@ -112,7 +112,7 @@ func (p Plan) Steps() (steps []Step) {
 // Sizes of the files.
 const (
 	usualSize = 1 << 30
-	leastSize = 64 << 20
+	LeastSize = 64 << 20 // of the file that is measured, in bytes
 	logSize   = 64 << 20 // of the second file, for the log cells
 	// largestBlock is the block size of the ladder's last rung: file sizes are multiples of it.
 	largestBlock = 4 << 20
@@ -145,15 +145,15 @@ func FileSize(asked, freeBytes int64, sharers int) (int64, error) {
 		return unit.Size(bytes).Human()
 	}
 	switch {
-	case most < leastSize:
+	case most < LeastSize:
 		return 0, fmt.Errorf("a quarter of the free space is %s, but a measurement needs at least %s, for a file of %s and one of %s for the log; free space until %s are available",
-			human(max(freeBytes/4/share, 0)), human(leastSize+logSize), human(leastSize), human(logSize), human(4*share*(leastSize+logSize)))
-	case want < leastSize:
-		return 0, &SizeError{leastSize, fmt.Errorf("a file of %s is too small: the minimum is %s, because blocks of up to %s would repeat so soon that the disk's own cache answers; %s to %s are possible here",
-			human(asked), human(leastSize), human(largestBlock), unit.Size(leastSize), unit.Size(most))}
+			human(max(freeBytes/4/share, 0)), human(LeastSize+logSize), human(LeastSize), human(logSize), human(4*share*(LeastSize+logSize)))
+	case want < LeastSize:
+		return 0, &SizeError{LeastSize, fmt.Errorf("a file of %s is too small: the minimum is %s, because blocks of up to %s would repeat so soon that the disk's own cache answers; %s to %s are possible here",
+			human(asked), human(LeastSize), human(largestBlock), unit.Size(LeastSize), unit.Size(most))}
 	case want > most:
 		return 0, &SizeError{most, fmt.Errorf("a file of %s and one of %s for the log are more than a quarter of the free space, which is %s; %s to %s are possible here",
-			human(want), human(logSize), human(freeBytes/4/share), unit.Size(leastSize), unit.Size(most))}
+			human(want), human(logSize), human(freeBytes/4/share), unit.Size(LeastSize), unit.Size(most))}
 	}
 	return want, nil
 }
