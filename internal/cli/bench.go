@@ -20,11 +20,36 @@ func benchCommand(a *app) *cobra.Command {
 		benchDiskCommand(a), a.writes(benchMemoryCommand(a)), benchPostgresCommand(a), benchEtcdCommand(a))
 }
 
-// RunResult is the JSON form of a measurement: the record of the run, and for experiments the
-// headline.
+// RunResult is the JSON form of a measurement: the headline, and the record of the run.
 type RunResult struct {
-	Headline *ui.Headline `json:"headline,omitempty"`
+	Headline ui.Headline `json:"headline"`
 	*evidence.Run
+}
+
+// result is what a run has measured: the body of its record.
+type result interface {
+	Headline() ui.Headline
+	Print(*ui.Screen, *evidence.Run)
+	// Next returns what to do next: a sentence, and the arguments of a call of fettle. They are
+	// empty if nothing is missing.
+	Next() (string, []string)
+}
+
+// printRun prints a run and the next command. word names the run for that command.
+func (a *app) printRun(r *evidence.Run, word string, of result, err error) error {
+	if a.data() {
+		return a.result(RunResult{of.Headline(), r}, err)
+	}
+	of.Print(a.screen, r)
+	text, call := of.Next()
+	if text == "" && word != "" {
+		text, call = "all figures, as a page:", []string{"report", word, "--html", "report.html"}
+	}
+	if text != "" {
+		fmt.Fprintln(a.screen.Out, text)
+		ui.PrintCommand(a.screen, a.next(call...))
+	}
+	return err
 }
 
 // mayMeasure returns an error if an experiment is in progress or the record could not be saved.
@@ -66,7 +91,10 @@ func (a *app) by() evidence.Signature {
 
 // finish records and prints a benchmark. err is the reason for an early end, left reports the
 // cleanup, and gate is the error of a complete one. body is nil if nothing was measured.
-func finish[Body any](ctx context.Context, a *app, k *evidence.Keeper, verdict string, body *Body, err error, left string, gate error, print func(*ui.Screen, *evidence.Run, *Body)) error {
+func finish[Body any, Result interface {
+	*Body
+	result
+}](ctx context.Context, a *app, k *evidence.Keeper, verdict string, body Result, err error, left string, gate error) error {
 	if body == nil {
 		return errors.Join(cutShort(ctx, err, left, nil), k.Nothing())
 	}
@@ -76,10 +104,5 @@ func finish[Body any](ctx context.Context, a *app, k *evidence.Keeper, verdict s
 	} else if recorded == nil {
 		err = gate
 	}
-	err = errors.Join(err, recorded)
-	if a.data() {
-		return a.result(RunResult{Run: k.Run}, err)
-	}
-	print(a.screen, k.Run, body)
-	return err
+	return a.printRun(k.Run, k.Run.ID, body, errors.Join(err, recorded))
 }

@@ -157,7 +157,7 @@ func (a *app) benchDisk(ctx context.Context, o benchDiskOptions, dirs []string) 
 			gate = fitForRole(e)
 		}
 	}
-	return finish(ctx, a, k, verdict, e, err, "the files are removed", gate, disk.Print)
+	return finish(ctx, a, k, verdict, e, err, "the files are removed", gate)
 }
 
 // fitForRole returns the error, with exit code, of a run with a role.

@@ -98,5 +98,5 @@ func (a *app) benchEtcd(ctx context.Context, o benchEtcdOptions) error {
 	if result != nil {
 		result.Member, verdict = member.Name, result.Text
 	}
-	return finish(ctx, a, k, verdict, result, err, left, nil, bench.Print)
+	return finish(ctx, a, k, verdict, result, err, left, nil)
 }

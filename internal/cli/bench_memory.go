@@ -114,7 +114,7 @@ func (a *app) benchMemory(ctx context.Context, o benchMemoryOptions) error {
 	if result != nil {
 		verdict = result.Text
 	}
-	return finish(ctx, a, k, verdict, result, err, "the machine is as it was", nil, memory.Print)
+	return finish(ctx, a, k, verdict, result, err, "the machine is as it was", nil)
 }
 
 // measureMemoryCommand returns the hidden command whose process makes one visit.

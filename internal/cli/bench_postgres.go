@@ -105,7 +105,7 @@ func (a *app) benchPostgres(ctx context.Context, o benchPostgresOptions) error {
 	if result != nil {
 		result.Server, verdict = p.Server.Name, result.Text
 	}
-	return finish(ctx, a, k, verdict, result, err, "the database is dropped", nil, postgres.Print)
+	return finish(ctx, a, k, verdict, result, err, "the database is dropped", nil)
 }
 
 // PostgresTables is the JSON form of fettle bench postgres --tables.

@@ -54,21 +54,7 @@ func TestHeadlines(t *testing.T) {
 			t.Parallel()
 			for _, v := range headlineVerbs {
 				args := append([]string{"--root", machine, "--state-dir", filepath.Join(t.TempDir(), "state")}, strings.Fields(v.call)...)
-				h, ok := headlineOf(t, args)
-				if !ok {
-					continue
-				}
-				var pipe strings.Builder
-				Main("test", args, &pipe, io.Discard)
-				if !strings.HasPrefix(pipe.String(), strings.Join(h.Lines, "\n")+"\n") {
-					t.Errorf("%s: the output begins with %q, the headline is %q", v.call, firstLines(pipe.String(), len(h.Lines)), h.Lines)
-				}
-				checkFigures(t, v.call, h)
-				terminal := onTerminal(t, args, 80)
-				checkLines(t, v.call, terminal, v.folded)
-				if got, want := joined(terminal), joined(strings.Join(h.Lines, "\n")); !strings.HasPrefix(got, want) {
-					t.Errorf("%s: on a terminal the output begins with %q, the headline is %q", v.call, got[:min(len(got), len(want))], want)
-				}
+				checkHeadline(t, v.call, args, v.folded)
 			}
 		})
 	}

@@ -131,7 +131,7 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	if result.Cut != nil {
 		early = errors.Join(ctx.Err(), result.Early())
 	}
-	return finish(ctx, a, k, result.Text, result, early, "the connections are closed", gate, load.Print)
+	return finish(ctx, a, k, result.Text, result, early, "the connections are closed", gate)
 }
 
 // measure generates the load, or searches for the knee.

@@ -100,7 +100,7 @@ func (a *app) loadMQTT(ctx context.Context, o loadMQTTOptions, broker string) er
 	if result.Cut != nil {
 		early = ctx.Err()
 	}
-	return finish(ctx, a, k, result.Text, result, early, "the hosts are disconnected", mqttGates(result), mqtt.Print)
+	return finish(ctx, a, k, result.Text, result, early, "the hosts are disconnected", mqttGates(result))
 }
 
 // mqttGates returns the error, with exit code, of a load.

@@ -98,13 +98,12 @@ func (a *app) prove(ctx context.Context, o experiment.Options, work []string) er
 	case r == nil:
 		return err
 	case a.data():
-		headline := r.Body.Headline()
-		return a.result(RunResult{&headline, r.Run}, err)
+		return a.result(RunResult{r.Body.Headline(), r.Run}, err)
 	case a.screen.Format == benchfmtFormat:
 		a.screen.Say("%s", r.Body.Text)
 		return errors.Join(err, prove.Benchfmt(a.screen.Out, []*evidence.Run{r.Run}))
 	case r.Visits > 0:
-		prove.Print(a.screen, r.Run, r.Body)
+		return a.printRun(r.Run, r.Run.ID, r.Body, err)
 	}
 	return err
 }

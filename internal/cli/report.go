@@ -22,9 +22,10 @@ import (
 
 // ReportResult is the JSON form of fettle report.
 type ReportResult struct {
-	Schema string   `json:"schema"` // fettle/report/v1
-	File   string   `json:"file"`
-	Runs   []string `json:"runs"` // run IDs
+	Schema   string      `json:"schema"` // fettle/report/v1
+	Headline ui.Headline `json:"headline"`
+	File     string      `json:"file"`
+	Runs     []string    `json:"runs"` // run IDs
 }
 
 func reportCommand(a *app) *cobra.Command {
@@ -61,10 +62,12 @@ the last run.`,
 			for _, r := range runs {
 				res.Runs = append(res.Runs, r.ID)
 			}
+			h := &res.Headline
+			h.Line("%s: a page of %s, to be opened in a browser", file, h.Count("runs", len(runs), "run"))
 			if a.data() {
 				return a.result(res, nil)
 			}
-			a.screen.Say("%s: %d bytes, to be opened in a browser", file, b.Len())
+			ui.PrintHeadline(a.screen, h)
 			return nil
 		},
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,8 +20,9 @@ import (
 
 // RunList is the JSON form of fettle runs list.
 type RunList struct {
-	Schema string      `json:"schema"` // fettle/runs/v1
-	Runs   []ListedRun `json:"runs"`
+	Schema   string      `json:"schema"` // fettle/runs/v1
+	Headline ui.Headline `json:"headline"`
+	Runs     []ListedRun `json:"runs"`
 }
 
 // ListedRun summarizes a run.
@@ -84,22 +87,62 @@ func (a *app) runsList(c *cobra.Command) error {
 		}
 		list.Runs = append(list.Runs, l)
 	}
+	list.Headline = headlineOfRuns(list.Runs)
+	err = experiment.Damaged(err)
 	if a.data() {
-		return a.result(list, experiment.Damaged(err))
+		return a.result(list, err)
 	}
+	ui.PrintHeadline(a.screen, &list.Headline)
 	listRuns(list.Runs).Write(a.screen)
-	return experiment.Damaged(err)
+	next, call := "to measure:", "fettle bench --help"
+	for _, r := range slices.Backward(list.Runs) {
+		if r.Resumable {
+			next, call = "to resume what was cut off:", a.next("prove", "--resume", r.Name)
+			break
+		}
+		if r.ID != "" {
+			next, call = "to show the last one:", a.next("runs", "show", r.ID)
+			break
+		}
+	}
+	ui.PrintLine(a.screen, "%s", next)
+	ui.PrintCommand(a.screen, call)
+	return err
 }
 
-// listRuns returns a table of runs.
+// headlineOfRuns counts the runs, and those that have not ended well.
+func headlineOfRuns(all []ListedRun) (h ui.Headline) {
+	if len(all) == 0 {
+		h.Line("%s: nothing was measured here yet", h.Count("runs", 0, "run"))
+		return h
+	}
+	states, order := map[string]int{}, []string{"failed", underWayState, "interrupted", "cut-off"}
+	last := all[0]
+	for _, r := range all {
+		states[r.State]++
+		if r.Began.After(last.Began) {
+			last = r
+		}
+	}
+	line := h.Count("runs", len(all), "run")
+	for _, state := range order {
+		if n := states[state]; n > 0 {
+			line += ", " + h.Count(strings.ReplaceAll(state, "-", "_"), n, "") + " " + state
+		}
+	}
+	h.Line("%s; the last one: %s, %s", line, last.Kind, last.Verdict)
+	return h
+}
+
+// listRuns returns a table of runs, the commands with --wide.
 func listRuns(runs []ListedRun) *ui.Grid {
-	g := &ui.Grid{Columns: []ui.Column{{Head: "run"}, {Head: "began", Optional: true}, {Head: "state"}, {Head: "verdict"}, {Head: "command", Cut: true}}}
+	g := &ui.Grid{Columns: []ui.Column{{Head: "run"}, {Head: "began", Optional: true}, {Head: "measured"}, {Head: "command", Wide: true}, {Head: "state"}, {Head: "verdict", Below: true}}}
 	for _, r := range runs {
 		verdict := r.Verdict
 		if r.VerdictNow != "" {
 			verdict += fmt.Sprintf(" (by method %d; by %d: %s)", r.Method, prove.Method, r.VerdictNow)
 		}
-		g.Rows = append(g.Rows, []string{r.ID + r.Name, r.Began.Local().Format("2006-01-02 15:04"), r.state(), verdict, r.Command})
+		g.Rows = append(g.Rows, []string{r.ID + r.Name, r.Began.Local().Format("2006-01-02 15:04"), r.Kind, r.Command, r.state(), verdict})
 	}
 	return g
 }
@@ -175,7 +218,7 @@ func (a *app) runsShow(c *cobra.Command, id string) error {
 	}
 	r := runs[0]
 	if r.Kind != "prove" {
-		return a.showBench(r)
+		return a.showBench(r, id)
 	}
 	var e prove.Evidence
 	if err := json.Unmarshal(r.Body, &e); err != nil {
@@ -188,10 +231,5 @@ func (a *app) runsShow(c *cobra.Command, id string) error {
 	if otherwise != nil {
 		a.screen.Say("%v", otherwise)
 	}
-	if a.data() {
-		headline := e.Headline()
-		return a.result(RunResult{&headline, r}, nil)
-	}
-	prove.Print(a.screen, r, &e)
-	return nil
+	return a.printRun(r, id, &e, nil)
 }

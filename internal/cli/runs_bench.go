@@ -14,33 +14,28 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// showBench prints the record of a benchmark in the same way as the benchmark.
-func (a *app) showBench(r *evidence.Run) error {
-	if a.data() {
-		return a.result(RunResult{Run: r}, nil)
-	}
-	switch r.Kind {
-	case disk.Kind:
-		return shown(a, r, disk.Print)
-	case "bench-memory":
-		return shown(a, r, memory.Print)
-	case "bench-postgres":
-		return shown(a, r, postgres.Print)
-	case "bench-etcd":
-		return shown(a, r, etcd.Print)
-	case load.Kind:
-		return shown(a, r, load.Print)
-	case mqtt.Kind:
-		return shown(a, r, mqtt.Print)
-	}
-	return a.result(RunResult{Run: r}, nil)
+// results has an empty result for each kind of benchmark and load.
+var results = map[string]func() result{
+	disk.Kind:        func() result { return &disk.Evidence{} },
+	"bench-memory":   func() result { return &memory.Result{} },
+	"bench-postgres": func() result { return &postgres.Result{} },
+	"bench-etcd":     func() result { return &etcd.Result{} },
+	load.Kind:        func() result { return &load.Result{} },
+	mqtt.Kind:        func() result { return &mqtt.Result{} },
 }
 
-func shown[Body any](a *app, r *evidence.Run, print func(*ui.Screen, *evidence.Run, *Body)) error {
-	var b Body
-	if err := json.Unmarshal(r.Body, &b); err != nil {
+// showBench prints the record of a benchmark in the same way as the benchmark. word names the
+// run for the next command.
+func (a *app) showBench(r *evidence.Run, word string) error {
+	of, known := results[r.Kind]
+	if !known { // of a later version, or of kubectl fettle
+		h := ui.Headline{}
+		h.Line("%s: %s", r.Kind, r.Verdict)
+		return a.result(RunResult{h, r}, nil)
+	}
+	body := of()
+	if err := json.Unmarshal(r.Body, body); err != nil {
 		return fmt.Errorf("run %s: %w", r.ID, err)
 	}
-	print(a.screen, r, &b)
-	return nil
+	return a.printRun(r, word, body, nil)
 }

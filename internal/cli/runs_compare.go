@@ -42,6 +42,8 @@ are IDs, their beginnings, or files.`,
 				return a.result(found, nil)
 			}
 			prove.PrintComparison(a.screen, found)
+			ui.PrintLine(a.screen, "both, as a page:")
+			ui.PrintCommand(a.screen, a.next("report", args[0], args[1], "--html", "report.html"))
 			return nil
 		},
 	}

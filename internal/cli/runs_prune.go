@@ -17,10 +17,11 @@ import (
 
 // PruneResult is the JSON form of fettle runs prune.
 type PruneResult struct {
-	Schema string      `json:"schema"` // fettle/prune/v1
-	Runs   []ListedRun `json:"runs"`   // to be removed
-	Kept   []KeptRun   `json:"kept,omitempty"`
-	Gone   bool        `json:"removed"`
+	Schema   string      `json:"schema"` // fettle/prune/v1
+	Headline ui.Headline `json:"headline"`
+	Runs     []ListedRun `json:"runs"` // to be removed
+	Kept     []KeptRun   `json:"kept,omitempty"`
+	Gone     bool        `json:"removed"`
 }
 
 // KeptRun is a selected run that is not removed.
@@ -89,6 +90,7 @@ func (a *app) runsPrune(c *cobra.Command, o pruneOptions, age time.Duration) err
 		return err
 	}
 	res.Runs = going
+	res.Headline.Line("%s to remove", res.Headline.Count("runs", len(going), "run"))
 	for _, k := range res.Kept {
 		a.screen.Say("%s stays: %s", k.Name, k.Why)
 	}
@@ -96,10 +98,11 @@ func (a *app) runsPrune(c *cobra.Command, o pruneOptions, age time.Duration) err
 		if a.data() {
 			return a.result(res, nil)
 		}
-		a.screen.Say("no run to remove")
+		ui.PrintHeadline(a.screen, &res.Headline)
 		return nil
 	}
 	if !a.data() {
+		ui.PrintHeadline(a.screen, &res.Headline)
 		listRuns(going).Write(a.screen)
 	}
 	if !o.yes {

@@ -178,6 +178,7 @@ func Compare(a, b *evidence.Run, margin float64, force bool) (*prove.Comparison,
 	}
 	c.Caution = fmt.Sprintf("exploratory, no proof: the runs began %v apart, and whatever else the cluster did meanwhile counts as a difference; the intervals hold for the scatter of the parts of each run alone, and parts that follow each other are alike, so that they are too narrow rather than too wide. fettle prove with kubectl fettle load run --for-prove measures both sides by turns",
 		b.Began.Sub(a.Began).Abs().Round(time.Second))
+	c.Summarize()
 	return c, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -43,20 +44,18 @@ func bytesOf(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// Print prints the result of bench disk, the verdicts first.
-func Print(s *ui.Screen, r *evidence.Run, e *Evidence) {
-	if e.Cut != nil {
-		fmt.Fprintf(s.Out, "%s\n\n", ui.Printable(e.Cut.String()))
-	}
-	for i, p := range e.Places {
-		if i > 0 {
-			fmt.Fprintln(s.Out)
-		}
-		fmt.Fprintf(s.Out, "%s: %s\n\n", ui.Printable(p.Directory), ui.Printable(p.HeldBy()))
+// Print prints the result of bench disk, the verdicts first. The reference devices, and more
+// than a few reasons for doubt, are omitted on a terminal without --wide.
+func (e *Evidence) Print(s *ui.Screen, r *evidence.Run) {
+	h := e.Headline()
+	ui.PrintHeadline(s, &h)
+	for _, p := range e.Places {
+		fmt.Fprintln(s.Out)
+		ui.PrintLine(s, "%s: %s", p.Directory, p.HeldBy())
 		diskVerdicts(s, p)
 		diskCells(s, p)
 	}
-	if chart := diskChart(e); len(chart.Rows) > 0 {
+	if chart := diskChart(e); (s.Wide || s.Width == 0) && len(chart.Rows) > 0 {
 		fmt.Fprintln(s.Out, "\nCompared with the devices of Red Hat's solution, 4 KiB at a time through the page cache:")
 		chart.Write(s)
 		for _, d := range References {
@@ -66,7 +65,7 @@ func Print(s *ui.Screen, r *evidence.Run, e *Evidence) {
 		}
 	}
 	if r.ID != "" {
-		fmt.Fprintf(s.Out, "\nrun %s, %s\n", r.ID, e.FIO)
+		fmt.Fprintf(s.Out, "run %s, %s\n", r.ID, e.FIO)
 	}
 	for _, w := range e.Warnings {
 		s.Say("%s", w)
@@ -74,7 +73,7 @@ func Print(s *ui.Screen, r *evidence.Run, e *Evidence) {
 }
 
 func diskVerdicts(s *ui.Screen, p Measured) {
-	g := ui.Grid{Columns: ui.Columns("verdict", "what", "value", "why")}
+	g := ui.Grid{Columns: []ui.Column{{Head: "verdict"}, {Head: "what"}, {Head: "value"}, {Head: "why", Cut: true}}}
 	for _, j := range p.Verdict {
 		g.Rows = append(g.Rows, []string{string(j.Verdict), j.Name, j.Figure(), j.Text})
 	}
@@ -95,9 +94,13 @@ func diskVerdicts(s *ui.Screen, p Measured) {
 }
 
 func diskCells(s *ui.Screen, p Measured) {
-	g := ui.Grid{Columns: ui.Columns("cell", "median", "spread", "in flight", "mean", "p99", "from disk", "steady", "doubts")}
+	g := ui.Grid{Columns: []ui.Column{{Head: "cell"}, {Head: "median", Right: true}, {Head: "spread", Right: true}, {Head: "in flight", Wide: true}, {Head: "mean", Right: true},
+		{Head: "p99", Right: true}, {Head: "from disk", Wide: true}, {Head: "steady", Wide: true}, {Head: "doubts"}}}
 	var notes []string
 	for _, c := range p.Results {
+		if c.Steady.State != NotTested {
+			g.Columns[7].Wide, g.Columns[7].Cut = false, true
+		}
 		from := ""
 		if c.FromStorage != nil {
 			from = fmt.Sprintf("%.0f %%", 100**c.FromStorage)
@@ -112,11 +115,14 @@ func diskCells(s *ui.Screen, p Measured) {
 		g.Rows = append(g.Rows, []string{c.Name, c.Text(), c.SpreadText(), fmt.Sprintf("%.1f", c.InFlight), latency(c.MeanS), latency(c.P99S), from, c.Steady.Text(), strings.Join(doubts, ", ")})
 	}
 	g.Write(s)
-	for _, n := range notes {
-		fmt.Fprintf(s.Out, "  %s\n", ui.Printable(n))
+	if most := 4; s.Width > 0 && !s.Wide && len(notes) > most {
+		notes = append(notes[:most], text.Count(len(notes)-most, "more reason")+" for doubt (--wide)")
 	}
-	if fit := p.FitText(); fit != "" {
-		fmt.Fprintf(s.Out, "\n%s\n", ui.Printable(fit))
+	for _, n := range notes {
+		ui.PrintLine(s, "%s", n)
+	}
+	if fit := p.FitText(); fit != "" && (p.Fit != nil || s.Wide || s.Width == 0) {
+		ui.PrintLine(s, "%s", fit)
 	}
 }
 

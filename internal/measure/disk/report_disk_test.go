@@ -22,7 +22,7 @@ func TestDiskDoubtful(t *testing.T) {
 	show := func(m Measured) string {
 		var out bytes.Buffer
 		s := ui.NewScreen(&out, &bytes.Buffer{})
-		Print(s, &evidence.Run{}, &Evidence{Places: []Measured{m}})
+		(&Evidence{Places: []Measured{m}}).Print(s, &evidence.Run{})
 		return out.String()
 	}
 	place := Place{Directory: "/srv"}

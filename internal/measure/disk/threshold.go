@@ -46,7 +46,7 @@ type Threshold struct {
 	Roles            []Role
 	Classes          []fact.Class // empty: all
 	Note             string       // added to a verdict below Good
-	Source           string
+	Source, Short    string       // Short names the source in a headline
 }
 
 const (
@@ -65,17 +65,17 @@ func millis(r *Result) float64 { return r.Value }
 
 // thresholds are the published limits.
 var thresholds = []Threshold{
-	{Name: "stream read", Cell: "stream-read", Unit: "MiB/s", figure: mib, More: true, Fail: 60, Warn: 80, Good: 100, Roles: []Role{Pulp, PostgreSQL, Satellite}, Source: satelliteSource + "; 100: " + benchmarkSource,
+	{Name: "stream read", Cell: "stream-read", Unit: "MiB/s", figure: mib, More: true, Fail: 60, Warn: 80, Good: 100, Roles: []Role{Pulp, PostgreSQL, Satellite}, Source: satelliteSource + "; 100: " + benchmarkSource, Short: "Red Hat, disk speed of Satellite",
 		Note: "the minimum; 100 or more is recommended"},
-	{Name: "stream read of its class", Cell: "stream-read", Unit: "MiB/s", figure: mib, More: true, Warn: 100, Roles: []Role{Pulp, PostgreSQL, Satellite}, Classes: []fact.Class{fact.ClassHDD}, Source: benchmarkSource,
+	{Name: "stream read of its class", Cell: "stream-read", Unit: "MiB/s", figure: mib, More: true, Warn: 100, Roles: []Role{Pulp, PostgreSQL, Satellite}, Classes: []fact.Class{fact.ClassHDD}, Source: benchmarkSource, Short: "storage-benchmark",
 		Note: "slower than typical hard disks"},
-	{Name: "stream read of its class", Cell: "stream-read", Unit: "MiB/s", figure: mib, More: true, Warn: 600, Roles: []Role{Pulp, PostgreSQL, Satellite}, Classes: []fact.Class{fact.ClassSSD}, Source: benchmarkSource,
+	{Name: "stream read of its class", Cell: "stream-read", Unit: "MiB/s", figure: mib, More: true, Warn: 600, Roles: []Role{Pulp, PostgreSQL, Satellite}, Classes: []fact.Class{fact.ClassSSD}, Source: benchmarkSource, Short: "storage-benchmark",
 		Note: "slower than typical local SSDs; one behind SATA 2 cannot be faster"},
-	{Name: "stream read of its class", Cell: "stream-read", Unit: "MiB/s", figure: mib, More: true, Warn: 1000, Roles: []Role{Pulp, PostgreSQL, Satellite}, Classes: []fact.Class{fact.ClassNVMe}, Source: "ours: half of device 5 of the Satellite solution",
+	{Name: "stream read of its class", Cell: "stream-read", Unit: "MiB/s", figure: mib, More: true, Warn: 1000, Roles: []Role{Pulp, PostgreSQL, Satellite}, Classes: []fact.Class{fact.ClassNVMe}, Source: "ours: half of device 5 of the Satellite solution", Short: "ours",
 		Note: "slower than typical NVMe devices"},
-	{Name: "fdatasync p99", Cell: "etcd", Unit: "ms", figure: millis, Fail: 10, Roles: []Role{Etcd}, Source: etcdFAQ},
-	{Name: "fdatasync p99", Cell: "etcd", Unit: "ms", figure: millis, Warn: 10, Roles: []Role{PostgreSQL, Satellite}, Source: "etcd's limit, " + etcdFAQ + "; a commit waits for the same"},
-	{Name: "synced writes", Cell: "etcd", Unit: "1/s", figure: syncRate, More: true, Fail: 50, Good: 500, Roles: []Role{Etcd}, Source: etcdSource,
+	{Name: "fdatasync p99", Cell: "etcd", Unit: "ms", figure: millis, Fail: 10, Roles: []Role{Etcd}, Source: etcdFAQ, Short: "etcd FAQ"},
+	{Name: "fdatasync p99", Cell: "etcd", Unit: "ms", figure: millis, Warn: 10, Roles: []Role{PostgreSQL, Satellite}, Source: "etcd's limit, " + etcdFAQ + "; a commit waits for the same", Short: "etcd FAQ"},
+	{Name: "synced writes", Cell: "etcd", Unit: "1/s", figure: syncRate, More: true, Fail: 50, Good: 500, Roles: []Role{Etcd}, Source: etcdSource, Short: "etcd, hardware",
 		Note: "the minimum; a cluster with heavy load needs 500"},
 }
 
@@ -115,14 +115,6 @@ func (t *Threshold) judge(r *Result) Judgment {
 	beyond := func(limit float64) bool {
 		return limit != 0 && (t.More && j.Value < limit || !t.More && j.Value >= limit)
 	}
-	side := "at least"
-	if !t.More {
-		side = "below"
-	}
-	limit := t.Fail
-	if limit == 0 {
-		limit = t.Warn
-	}
 	switch {
 	case r.Doubtful() != nil:
 		j.Verdict, j.Text = NoVerdict, r.Doubtful().Text
@@ -130,16 +122,28 @@ func (t *Threshold) judge(r *Result) Judgment {
 	case beyond(t.Fail):
 		j.Verdict = Fail
 	case beyond(t.Warn):
-		j.Verdict, limit = Warn, t.Warn
+		j.Verdict = Warn
 	case beyond(t.Good):
 		j.Text = t.Note
 		return j
 	}
-	j.Text = fmt.Sprintf("want %s %g %s", side, limit, t.Unit)
+	j.Text = "want " + t.wanted(j.Verdict)
 	if j.Verdict == Warn && t.Note != "" && t.Fail == 0 {
 		j.Text += ": " + t.Note
 	}
 	return j
+}
+
+// wanted returns the limit that decided a verdict: "at least 60 MiB/s".
+func (t *Threshold) wanted(v Word) string {
+	side, limit := "at least", t.Fail
+	if !t.More {
+		side = "below"
+	}
+	if v == Warn || limit == 0 {
+		limit = t.Warn
+	}
+	return fmt.Sprintf("%s %g %s", side, limit, t.Unit)
 }
 
 // Overall returns the worst verdict, or NoVerdict if there are none.

@@ -182,16 +182,21 @@ func (b *Bench) page(ctx context.Context) (Page, error) {
 	return p, nil
 }
 
-// verdict returns the verdict of the log or the database, whichever is worse. The window
-// decides if it has enough observations, otherwise the time since the start.
+// decisive returns the judgement that decides of a pair that begins at i, with its time: the
+// window if it has enough observations, otherwise the time since the start.
+func (r *Result) decisive(i int) (j Judgement, when string) {
+	if i+1 < len(r.Judged) && r.Judged[i+1].N >= stats.MinForP99 {
+		return r.Judged[i+1], "in the window"
+	}
+	return r.Judged[i], "since its start"
+}
+
+// verdict returns the verdict of the log or the database, whichever is worse.
 func (r *Result) verdict() (Word, string) {
 	word, begins := Pass, map[Word]string{Pass: "fast enough", CannotTell: "cannot tell", Fail: "too slow"}
 	var said []string
 	for i := 0; i < len(r.Judged); i += 2 {
-		j, when := r.Judged[i+1], "in the window"
-		if j.N < stats.MinForP99 {
-			j, when = r.Judged[i], "since its start"
-		}
+		j, when := r.decisive(i)
 		if j.Word == Fail || j.Word == CannotTell && word == Pass {
 			word = j.Word
 		}

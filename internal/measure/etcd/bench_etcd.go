@@ -8,9 +8,39 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
+// Headline returns the verdict with the limits of etcd's manual, and the bench's own writes.
+func (b *Result) Headline() (h ui.Headline) {
+	for i := 0; i < len(b.Judged); i += 2 {
+		j, _ := b.decisive(i)
+		h.Value(j.What+"_p99_limit_s", j.LimitS, "")
+		if j.P99.High > 0 { // else above the last bucket, or nothing was observed
+			h.Value(j.What+"_p99_at_most_s", j.P99.High, "")
+		}
+	}
+	h.Line("%s (limits: etcd's manual)", b.Text)
+	line := fmt.Sprintf("member %s", b.Member)
+	if w := b.Writes; w != nil {
+		line = fmt.Sprintf("%s of its own through member %s: median %s, %s/s", h.Count("writes", w.N, "write"), b.Member, h.Value("write_p50_s", w.P50S, unit.FormatSeconds(w.P50S)), h.Figure("writes_per_s", w.RateS, ""))
+	}
+	h.Line("%s; %s since its start", line, h.Count("leader_changes", int(b.LeaderChanges), "leader change"))
+	return h
+}
+
+// Next returns how to get a verdict, or what to look at if the disk is too slow.
+func (b *Result) Next() (string, []string) {
+	switch {
+	case b.Cut != nil || b.Word == CannotTell:
+		return "to observe more writes:", []string{"bench", "etcd", "--for", "10m"}
+	case b.Word == Fail:
+		return "to measure its disk alone (the usual directory):", []string{"bench", "disk", "/var/lib/etcd", "--role", "etcd"}
+	}
+	return "", nil
+}
+
 // Print prints the result of the bench, the verdict first.
-func Print(s *ui.Screen, r *evidence.Run, b *Result) {
-	fmt.Fprintln(s.Out, ui.Printable(b.Text))
+func (b *Result) Print(s *ui.Screen, r *evidence.Run) {
+	h := b.Headline()
+	ui.PrintHeadline(s, &h)
 	fmt.Fprintln(s.Out)
 	g := ui.Grid{Columns: ui.Columns("what", "when", "observations", "p50", "p99", "verdict")}
 	for _, j := range b.Judged {
@@ -26,7 +56,7 @@ func Print(s *ui.Screen, r *evidence.Run, b *Result) {
 	}
 	g.Write(s)
 	fmt.Fprintln(s.Out)
-	g = ui.Grid{Columns: ui.Columns("what", "value")}
+	g = ui.Grid{Columns: []ui.Column{{}, {Below: true}}}
 	row := func(name, format string, args ...any) {
 		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}

@@ -1,7 +1,10 @@
 package postgres
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"slices"
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/text"
@@ -9,18 +12,54 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
+// Headline returns the highest rate with its spread, and what the figures leave out.
+func (b *Result) Headline() (h ui.Headline) {
+	best := slices.MaxFunc(b.Steps, func(x, y Step) int { return cmp.Compare(x.TPS, y.TPS) })
+	line := fmt.Sprintf("%s with %s, p99 %s", h.Count("transactions_per_s", int(math.Round(best.TPS)), "transaction")+" a second", h.Count("clients", best.Clients, "client"), h.Value("p99_s", best.P99S, unit.FormatSeconds(best.P99S)))
+	spread := fmt.Sprintf("%s differ by %s", text.Count(b.Rounds, "round"), h.Figure("spread_percent", 100*best.Spread, "%"))
+	if best.Spread > noisy {
+		line = fmt.Sprintf("no verdict: the %s, more than %.0f %%; the best step: ", spread, 100*noisy) + line
+	} else {
+		line += "; the " + spread
+	}
+	h.Line("%s", b.Cut.Text(line))
+	if b.InCache != "" {
+		h.Line("%s", b.InCache)
+	}
+	if len(b.Failed) > 0 {
+		h.Line("%s not measured: %s", h.Count("steps_not_measured", len(b.Failed), "step"), b.Failed[0])
+	}
+	return h
+}
+
+// Next returns how to measure all, or the disk.
+func (b *Result) Next() (string, []string) {
+	call := []string{"bench", "postgres"}
+	if b.ReadOnly {
+		call = append(call, "--read-only")
+	}
+	switch {
+	case b.Cut != nil:
+		return "to measure all of it:", call
+	case b.InCache != "":
+		return "with a database larger than the memory:", append(call, "--out-of-cache")
+	}
+	return "", nil
+}
+
 // Print prints the result of the bench, the verdict first.
-func Print(s *ui.Screen, r *evidence.Run, b *Result) {
-	fmt.Fprintln(s.Out, ui.Printable(b.Text))
+func (b *Result) Print(s *ui.Screen, r *evidence.Run) {
+	h := b.Headline()
+	ui.PrintHeadline(s, &h)
 	fmt.Fprintln(s.Out)
 	g := ui.Grid{Columns: ui.Columns("clients", "transactions/s", "spread", "median", "p99", "mean")}
-	ms := func(v float64) string { return fmt.Sprintf("%.2f ms", 1000*v) }
+	ms := func(v float64) string { return unit.FormatSeconds(v) }
 	for _, st := range b.Steps {
 		g.Rows = append(g.Rows, []string{fmt.Sprint(st.Clients), fmt.Sprintf("%.0f", st.TPS), text.Percent(st.Spread), ms(st.P50S), ms(st.P99S), ms(st.MeanS)})
 	}
 	g.Write(s)
 	fmt.Fprintln(s.Out)
-	g = ui.Grid{Columns: ui.Columns("what", "value")}
+	g = ui.Grid{Columns: []ui.Column{{}, {Below: true}}}
 	row := func(name, format string, args ...any) {
 		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}
@@ -38,9 +77,6 @@ func Print(s *ui.Screen, r *evidence.Run, b *Result) {
 		row("evidence", "run %s", r.ID)
 	}
 	g.Write(s)
-	if b.InCache != "" {
-		s.Say("%s", b.InCache)
-	}
 }
 
 // PrintTables prints the largest tables of a database.

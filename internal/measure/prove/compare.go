@@ -2,21 +2,70 @@ package prove
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
 
-// PrintComparison prints a comparison of two runs, the caution first.
+// byHarm are the verdicts on series in the order in which they are printed.
+var byHarm = []FiguresVerdict{FiguresWorse, FiguresBetter, FiguresCannotTell, NoRatio, TooFew, OtherUnit, Alike}
+
+// Summarize sets the headline: the verdict on the effects, or how many series differ, the
+// largest loss, and the caution.
+func (c *Comparison) Summarize() {
+	c.Headline = ui.Headline{}
+	h := &c.Headline
+	defer func() { h.Line("%s", c.Caution) }()
+	if e := c.Effects; e != nil {
+		text := strings.ReplaceAll(string(e.Word), "-", " ")
+		if e.Difference != nil {
+			text += ": " + h.Value("difference_percent", 100**e.Difference, effectWords(e.Difference)) + " in " + e.Metric
+		}
+		if e.Interval != nil {
+			text += ", interval " + intervalWords(e.Interval)
+		}
+		h.Line("B against A: %s", text)
+		return
+	}
+	counts, worst := map[FiguresVerdict]int{}, (*Series)(nil)
+	for i, x := range c.Series {
+		counts[x.Word]++
+		if x.Word == FiguresWorse && (worst == nil || *x.Effect < *worst.Effect) {
+			worst = &c.Series[i]
+		}
+	}
+	var parts []string
+	for _, w := range byHarm {
+		if n := counts[w]; n > 0 {
+			name := strings.ReplaceAll(string(w), "-", "_")
+			parts = append(parts, h.Count(name, n, "")+" "+strings.ReplaceAll(name, "_", " "))
+		}
+	}
+	text := fmt.Sprintf("B against A, of %s series: %s", h.Count("series", len(c.Series), ""), strings.Join(parts, ", "))
+	if worst != nil {
+		text += fmt.Sprintf("; most: %s %s", worst.Name, h.Value("worst_percent", 100**worst.Effect, effectWords(worst.Effect)))
+	}
+	h.Line("%s", text)
+}
+
+// PrintComparison prints a comparison of two runs, the answer and its caution first.
 func PrintComparison(s *ui.Screen, c *Comparison) {
-	fmt.Fprintf(s.Out, "A  %s  %s  %s\n", c.A.ID, c.A.Began.Local().Format("2006-01-02 15:04"), ui.Printable(c.A.Command))
-	fmt.Fprintf(s.Out, "B  %s  %s  %s\n\n", c.B.ID, c.B.Began.Local().Format("2006-01-02 15:04"), ui.Printable(c.B.Command))
-	fmt.Fprintln(s.Out, ui.Printable(c.Caution))
+	ui.PrintHeadline(s, &c.Headline)
+	fmt.Fprintln(s.Out)
+	sides := ui.Grid{Columns: []ui.Column{{}, {}, {}, {Cut: true}}}
+	for side, x := range map[string]*Side{"A": &c.A, "B": &c.B} {
+		sides.Rows = append(sides.Rows, []string{side, x.ID, x.Began.Local().Format("2006-01-02 15:04"), x.Command})
+	}
+	slices.SortFunc(sides.Rows, slices.Compare)
+	sides.Write(s)
 	if len(c.Series) > 0 {
 		fmt.Fprintln(s.Out)
-		g := ui.Grid{Columns: ui.Columns("series", "A", "B", "B against A", "within the runs", "")}
-		for _, x := range c.Series {
+		g := ui.Grid{Columns: []ui.Column{{Head: "series"}, {Head: "A"}, {Head: "B"}, {Head: "B against A"}, {Head: "within the runs", Optional: true}, {}}}
+		for _, x := range slices.SortedStableFunc(slices.Values(c.Series), func(x, y Series) int {
+			return slices.Index(byHarm, x.Word) - slices.Index(byHarm, y.Word)
+		}) {
 			row := []string{x.Name, "", "", "", "", strings.ReplaceAll(string(x.Word), "-", " ")}
 			if x.SamplesA > 0 && x.SamplesB > 0 && x.Word != OtherUnit {
 				row[1], row[2] = fmt.Sprintf("%.4g %s", x.MedianA, x.Unit), fmt.Sprintf("%.4g %s", x.MedianB, x.Unit)
@@ -47,7 +96,7 @@ func PrintComparison(s *ui.Screen, c *Comparison) {
 		g.Write(s)
 		for side, x := range []Effect{e.A, e.B} {
 			if x.Judged != "" {
-				fmt.Fprintf(s.Out, "%s was %s; the effects above are of this version.\n", []string{"A", "B"}[side], ui.Printable(x.Judged))
+				ui.PrintLine(s, "%s was %s; the effects above are of this version.", []string{"A", "B"}[side], x.Judged)
 			}
 		}
 		fmt.Fprintf(s.Out, "The interval of the difference holds with %.3g %%.\n", 100*(1-c.Alpha))
@@ -57,7 +106,7 @@ func PrintComparison(s *ui.Screen, c *Comparison) {
 		return
 	}
 	fmt.Fprintln(s.Out, "\nWhat else differs:")
-	g := ui.Grid{Columns: ui.Columns("what", "A", "B")}
+	g := ui.Grid{Columns: []ui.Column{{Head: "what"}, {Head: "A", Cut: true}, {Head: "B", Cut: true}}}
 	for _, d := range c.Differing {
 		g.Rows = append(g.Rows, []string{d.Name, d.A, d.B})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // ComparisonSchema names the JSON form of a comparison.
@@ -18,11 +19,12 @@ const ComparisonSchema = "fettle/compare/v1"
 // Comparison compares run B with run A. Effects are improvements as a ratio: 0.08 is 8 % less
 // if less is better, or 8 % more if more is better.
 type Comparison struct {
-	Schema string  `json:"schema"` // fettle/compare/v1
-	A      Side    `json:"a"`
-	B      Side    `json:"b"`
-	Margin float64 `json:"margin"` // smaller differences do not matter
-	Alpha  float64 `json:"alpha"`
+	Schema   string      `json:"schema"` // fettle/compare/v1
+	Headline ui.Headline `json:"headline"`
+	A        Side        `json:"a"`
+	B        Side        `json:"b"`
+	Margin   float64     `json:"margin"` // smaller differences do not matter
+	Alpha    float64     `json:"alpha"`
 	// Caution limits the conclusions from the comparison; it is always printed.
 	Caution string `json:"caution"`
 	// Differing lists other differences: the machine, its settings, the work.
@@ -95,11 +97,15 @@ func Runs(a, b *evidence.Run, margin float64, force bool) (*Comparison, error) {
 	}
 	c := &Comparison{Schema: ComparisonSchema, A: compareSide(a), B: compareSide(b), Margin: margin, Alpha: 0.05, Differing: differing(a, b)}
 	if a.Kind == "prove" {
-		return c, c.effects(a, b)
+		err := c.effects(a, b)
+		c.Summarize()
+		return c, err
 	}
 	apart := b.Began.Sub(a.Began).Abs().Round(time.Second)
 	c.Caution = fmt.Sprintf("exploratory, not a proof: the runs began %v apart, and any other change of the machine in between counts as a difference; the intervals cover only the scatter within the runs. fettle prove measures both sides in turns", apart)
-	return c, c.series(a, b)
+	err := c.series(a, b)
+	c.Summarize()
+	return c, err
 }
 
 func compareSide(r *evidence.Run) Side {

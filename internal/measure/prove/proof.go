@@ -12,7 +12,7 @@ import (
 )
 
 // Print prints the result of an experiment, the verdict first.
-func Print(s *ui.Screen, r *evidence.Run, e *Evidence) {
+func (e *Evidence) Print(s *ui.Screen, r *evidence.Run) {
 	headline := e.Headline()
 	ui.PrintHeadline(s, &headline)
 	fmt.Fprintln(s.Out)
@@ -23,7 +23,7 @@ func Print(s *ui.Screen, r *evidence.Run, e *Evidence) {
 	if e.Change.Apply != "" {
 		change = append(change, e.Change.Apply)
 	}
-	g := ui.Grid{Columns: ui.Columns("what", "value")}
+	g := ui.Grid{Columns: []ui.Column{{}, {Below: true}}}
 	row := func(name, format string, args ...any) {
 		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}
@@ -104,6 +104,9 @@ func (e *Evidence) Headline() ui.Headline {
 	h.Line("%s: %s in %s, ended by %s", e.Design.Metric.Name, h.Count(e.Design.Unit()+"s", len(e.Visits), e.Design.Unit()), h.Count("blocks", len(e.Blocks), "block"), e.Ending)
 	return h
 }
+
+// Next returns nothing: prove --resume depends on where the record is.
+func (e *Evidence) Next() (string, []string) { return "", nil }
 
 // seconds converts seconds to a duration.
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

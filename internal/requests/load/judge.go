@@ -12,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/fleet"
+	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -245,20 +246,20 @@ func (c *course) keptUp(from, to int) bool {
 // verdict returns the verdict and one line of text. lost names the lost generators.
 func (x *Result) verdict(lost []string) (Word, string) {
 	f := &x.Whole
-	rate := fmt.Sprintf("%.4g answers a second", f.AnswerRate)
+	rate := answers(f.AnswerRate)
 	switch {
 	case f.Latency.N == 0 || f.Starts == f.Errors+f.Failures[string(engine.Interrupted)].N:
 		return Silent, "no request succeeded" + f.why()
 	case len(lost) > 0:
 		return Partial, fmt.Sprintf("client %s was lost and its requests are unknown; the other clients: %s, %s", strings.Join(lost, ", client "), rate, f.summary())
 	case x.Generator.Limited:
-		return Limited, fmt.Sprintf("the generator was the limit, not the server: %s; %s, %s", x.Generator.Texts[0], rate, f.summary())
+		return Limited, fmt.Sprintf("the generator was the limit, not the server: %s, %s", rate, f.summary())
 	}
 	if x.Model == "open" {
 		var failed []string
 		for _, s := range x.Stages {
 			if !s.KeptUp {
-				failed = append(failed, fmt.Sprintf("%s was not held: %.4g answers a second, %s", s.Rate, s.AnswerRate, s.summary()))
+				failed = append(failed, fmt.Sprintf("%s was not held: %s, %s", s.Rate, answers(s.AnswerRate), s.summary()))
 			}
 		}
 		if len(failed) > 0 {
@@ -315,5 +316,8 @@ func (f *Figures) errors() string {
 	if f.Errors == 0 {
 		return "no errors"
 	}
-	return fmt.Sprintf("%.3g %% errors", 100*f.ErrorShare)
+	return ui.Digits(100*f.ErrorShare) + " % errors"
 }
+
+// answers formats a rate of answers.
+func answers(perS float64) string { return ui.Digits(perS) + " answers a second" }

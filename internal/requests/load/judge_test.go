@@ -112,10 +112,10 @@ func TestVerdicts(t *testing.T) {
 		}},
 		"overload": {at(500, minute), 0.1, overload(500), NotHeld, "500/s was not held: 200 answers a second", nil},
 		"closed":   {Plan{For: minute}, 0.1, func(time.Duration) engine.Sample { return answer(5 * ms) }, Measured, "answers a second with 3 connections, p50 5 ms", nil},
-		"late":     {at(500, minute), 0.1, late, Limited, "the generator was the limit, not the server: 100 % of the requests were sent more than 1 ms late although a connection was free (p99 5", nil},
+		"late":     {at(500, minute), 0.1, late, Limited, "the generator was the limit, not the server: 500 answers a second, p50 9 ms, p99 9 ms, no errors\n100 % of the requests were sent more than 1 ms late although a connection was free (p99 5", nil},
 		"busy":     {at(500, minute), 0.95, func(time.Duration) engine.Sample { return answer(5 * ms) }, Limited, "the generator used 95 % of its", nil},
 		// It has work all the time, and the server gets what others leave.
-		"starved": {at(500, minute), 1.2, overload(500), Limited, "the generator was the limit, not the server: the generator always had work but got only 9 % of its 2 processors: other programs used them; 200 answers a second", nil},
+		"starved": {at(500, minute), 1.2, overload(500), Limited, "200 answers a second, p50 45 s, p99 89.1 s, no errors\nthe generator always had work but got only 9 % of its 2 processors: other programs used them", nil},
 		// Late by what makes no difference to answers that take so long.
 		"a little late": {at(500, minute), 0.1, func(time.Duration) engine.Sample {
 			x := answer(500 * ms)
@@ -156,7 +156,7 @@ func TestVerdicts(t *testing.T) {
 		}, Silent, "timeout 1 times", nil},
 	} {
 		x := judged(t, c.plan, c.plan.Length(), c.cpu, c.each)
-		if x.Word != c.word || !strings.Contains(x.Text, c.text) || c.other != nil && !c.other(x) {
+		if h := strings.Join(x.Headline().Lines, "\n"); x.Word != c.word || !strings.Contains(h, c.text) || c.other != nil && !c.other(x) {
 			t.Errorf("%s: %s %q (want %s %q)\nwarm-up %+v\ngenerator %+v\nstages %+v", name, x.Word, x.Text, c.word, c.text, x.WarmUp, x.Generator, x.Stages)
 		}
 	}

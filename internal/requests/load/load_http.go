@@ -7,17 +7,44 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Print prints the result of a load, the verdict first.
-func Print(s *ui.Screen, r *evidence.Run, x *Result) {
-	color := map[Word]string{Held: ui.Green, Measured: ui.Green, NotHeld: ui.Red, Silent: ui.Red, TooSlow: ui.Red}[x.Word]
-	if color == "" {
-		color = ui.Yellow
+// Headline says whether the thresholds were met, then how the server answered and what limited
+// the load.
+func (x *Result) Headline() (h ui.Headline) {
+	engine.Thresholds(&h, x.Gates, func(g Gate) (string, engine.Result) { return g.Stage, g.Result })
+	f := &x.Whole
+	if l := f.Latency; l.N > 0 && len(x.Stages) == 1 && x.Knee == nil {
+		h.Value("p50_s", l.P50S, "")
+		h.Value("p99_s", l.P99S, "")
 	}
-	fmt.Fprintf(s.Out, "%s\n\n", s.Paint(color, ui.Printable(r.Verdict)))
+	if rate := answers(f.AnswerRate); strings.Contains(x.Text, rate) {
+		h.Figure("answers_per_s", f.AnswerRate, "")
+	}
+	if f.Errors > 0 && strings.Contains(x.Text, f.errors()) {
+		h.Figure("errors_percent", 100*f.ErrorShare, "")
+	}
+	h.Line("%s", x.Text)
+	switch texts := x.Generator.Texts; {
+	case x.Generator.Limited && len(texts) > 0:
+		h.Line("%s", texts[0])
+	case x.Generator.WaitedShare > 0.01:
+		h.Line("%s of the requests waited for a free connection: the server never saw more than %s at a time", h.Figure("waited_percent", 100*x.Generator.WaitedShare, "%"), h.Count("connections", x.Connections, "connection"))
+	}
+	return h
+}
+
+// Next returns nothing: how to load on depends on the server.
+func (x *Result) Next() (string, []string) { return "", nil }
+
+// Print prints the result of a load, the verdict first.
+func (x *Result) Print(s *ui.Screen, r *evidence.Run) {
+	h := x.Headline()
+	ui.PrintHeadline(s, &h)
+	fmt.Fprintln(s.Out)
 	if x.Knee != nil {
 		loadKnee(s, x.Knee)
 		fmt.Fprintln(s.Out)
@@ -33,7 +60,7 @@ func Print(s *ui.Screen, r *evidence.Run, x *Result) {
 	}
 	if len(x.Gates) > 0 {
 		fmt.Fprintln(s.Out)
-		g := ui.Grid{Columns: ui.Columns("expected", "verdict", "measured")}
+		g := ui.Grid{Columns: []ui.Column{{Head: "expected"}, {Head: "verdict"}, {Head: "measured", Below: true}}}
 		for _, e := range x.Gates {
 			word, name := "not met", e.Gate
 			if e.Met {
@@ -56,7 +83,7 @@ func Print(s *ui.Screen, r *evidence.Run, x *Result) {
 
 // loadKnee prints the stages of a search.
 func loadKnee(s *ui.Screen, k *Knee) {
-	g := ui.Grid{Columns: ui.Columns("stage", "rate", "verdict", "why")}
+	g := ui.Grid{Columns: []ui.Column{{Head: "stage"}, {Head: "rate"}, {Head: "verdict"}, {Head: "why", Cut: true}}}
 	for i, stage := range k.Stages {
 		g.Rows = append(g.Rows, []string{fmt.Sprintf("%d %s", i+1, stage.Purpose), fmt.Sprintf("%.6g/s for %.3g s", stage.Rate, stage.ForS), string(stage.Verdict), stage.Why})
 	}
@@ -99,13 +126,16 @@ func loadClients(s *ui.Screen, x *Result) {
 // loadStages prints the latencies.
 func loadStages(s *ui.Screen, x *Result) {
 	g := ui.Grid{Columns: ui.Columns("rate", "answers", "errors", "p50", "p90", "p99", "p99.9", "max")}
+	for i := range g.Columns[1:] {
+		g.Columns[i+1].Right = true
+	}
 	for _, stage := range x.Stages {
 		l := stage.Latency
 		rate := stage.Rate
 		if rate == "" {
 			rate = fmt.Sprintf("%d connections", x.Connections)
 		}
-		g.Rows = append(g.Rows, []string{rate, fmt.Sprintf("%.4g/s", stage.AnswerRate), fmt.Sprintf("%.3g %%", 100*stage.ErrorShare),
+		g.Rows = append(g.Rows, []string{rate, ui.Digits(stage.AnswerRate) + "/s", ui.Digits(100*stage.ErrorShare) + " %",
 			unit.FormatSecondsOf(l.N, l.P50S), unit.FormatSecondsOf(l.N, l.P90S), unit.FormatSecondsOf(l.N, l.P99S), unit.FormatSecondsOf(l.N, l.P99_9S), unit.FormatSecondsOf(l.N, l.MaxS)})
 	}
 	g.Write(s)
@@ -129,7 +159,7 @@ func loadRequests(s *ui.Screen, x *Result) {
 
 // loadFacts returns the remaining facts.
 func loadFacts(r *evidence.Run, x *Result) *ui.Grid {
-	g := &ui.Grid{Columns: ui.Columns("what", "value")}
+	g := &ui.Grid{Columns: []ui.Column{{}, {Below: true}}}
 	row := func(name, format string, args ...any) {
 		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}
@@ -182,7 +212,7 @@ func loadFacts(r *evidence.Run, x *Result) *ui.Grid {
 	}
 	row("generator", "%.0f %% of %d processors, %s of processor time an answer; p99 of its start delay %s", 100*x.Generator.CPUShare, x.Generator.Processors, unit.FormatSecondsMeasured(x.Generator.CPUPerAnswerS), unit.FormatSecondsOf(x.Generator.StartDelay.N, x.Generator.StartDelay.P99S))
 	for _, text := range x.Generator.Texts {
-		row("", "%s", text)
+		row("note", "%s", text)
 	}
 	if r.ID != "" {
 		row("evidence", "run %s, seed %d", r.ID, x.Seed)

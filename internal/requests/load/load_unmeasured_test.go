@@ -25,10 +25,10 @@ func TestNothingMeasuredIsNoTime(t *testing.T) {
 	failed := Figures{Starts: 5, Errors: 5, ErrorShare: 1}
 	x := &Result{Word: Silent, Model: "open", Stages: []Stage{{Rate: "5/s", Figures: failed}, {Rate: "9/s", Figures: Figures{Latency: engine.Times{N: 1, P50S: 0.5}}}}, Whole: failed,
 		Generator: Generator{Clients: []Client{{Name: "one", ClockErrorS: 0.001}}}}
-	Print(s, &evidence.Run{Verdict: "no request succeeded"}, x)
+	x.Print(s, &evidence.Run{})
 	for _, want := range []string{
-		"5/s   0/s      100 %   -       -    -    -      -\n",
-		"9/s   0/s      0 %     500 ms  0 s ", // what was measured is told as it is
+		"5/s       0/s   100 %       -    -    -      -    -\n",
+		"9/s       0/s     0 %  500 ms  0 s ", // what was measured is told as it is
 		"one     0       0            0 % of 0  -                1 ms\n",
 		"- of processor time an answer; p99 of its start delay -\n",
 	} {
@@ -44,8 +44,9 @@ func TestNothingMeasuredIsNoTime(t *testing.T) {
 	}
 
 	text.Reset()
-	mqtt.Print(s, &evidence.Run{Verdict: "3 jobs were not fetched"}, &mqtt.Result{Word: mqtt.NotHeld, Pull: &mqtt.PullBy{}, Hosts: 3,
-		Rounds: []mqtt.Round{{Settings: "limit=none", Jobs: 3, DurationS: 10, Pull: &mqtt.PullRound{}}}})
+	y := &mqtt.Result{Word: mqtt.NotHeld, Pull: &mqtt.PullBy{}, Hosts: 3,
+		Rounds: []mqtt.Round{{Settings: "limit=none", Jobs: 3, DurationS: 10, Pull: &mqtt.PullRound{}}}}
+	y.Print(s, &evidence.Run{})
 	if got := text.String(); noTime.MatchString(got) || !strings.Contains(got, "picked up after p50 -, p99 -; a report taken in p50 -, p99 -; at most 0 under way") ||
 		!strings.Contains(got, "p50 -, p99 -, max -\n") || !regexp.MustCompile(`limit=none +3 +0 +0 +- +- +- +0`).MatchString(got) {
 		t.Errorf("\n%s", got)

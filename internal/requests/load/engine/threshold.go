@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -150,6 +151,34 @@ type Result struct {
 	Text string `json:"text"` // the measured value
 	// Unknown reports whether the threshold is not met because the value is unknown.
 	Unknown bool `json:"unknown,omitempty"`
+}
+
+// Thresholds adds to a headline how many thresholds were met, with the measured values of the
+// others, if there are any. of returns the stage of a gate, or "", and its result.
+func Thresholds[Gate any](h *ui.Headline, all []Gate, of func(Gate) (string, Result)) {
+	if len(all) == 0 {
+		return
+	}
+	var met, missed []string
+	for _, g := range all {
+		stage, r := of(g)
+		name := r.Gate
+		if stage != "" {
+			name += " at " + stage
+		}
+		if r.Met {
+			met = append(met, name+" ("+r.Text+")")
+		} else {
+			missed = append(missed, name+" ("+r.Text+")")
+		}
+	}
+	h.Value("thresholds_met", float64(len(met)), "")
+	count := h.Count("thresholds", len(all), "threshold")
+	if len(missed) == 0 {
+		h.Line("✓ %d of %s met: %s", len(met), count, strings.Join(met, ", "))
+		return
+	}
+	h.Line("✗ %d of %s met; not met: %s", len(met), count, strings.Join(missed, ", "))
 }
 
 // TooFew explains that n latencies are too few for the value, or returns "" if they suffice.

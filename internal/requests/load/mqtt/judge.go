@@ -177,8 +177,7 @@ func (x *Result) verdict() (Word, string) {
 	wrong := x.wrong()
 	switch {
 	case x.Generator.Limited:
-		text := fmt.Sprintf("the generator was the limit, not the broker: %s", x.Generator.Texts[0])
-		return Limited, strings.Join(append([]string{text}, wrong...), "; ")
+		return Limited, strings.Join(append([]string{"the generator was the limit, not the broker"}, wrong...), "; ")
 	case len(wrong) > 0:
 		return NotHeld, strings.Join(wrong, "; ")
 	}

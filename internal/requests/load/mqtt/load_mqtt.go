@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/requests/load/engine"
@@ -11,19 +12,45 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Print prints the result of a load, the verdict first.
-func Print(s *ui.Screen, r *evidence.Run, x *Result) {
-	color := map[Word]string{Held: ui.Green, NotHeld: ui.Red, Silent: ui.Red}[x.Word]
-	if color == "" {
-		color = ui.Yellow
+// closedEarly explains a broker that closes new connections without a message.
+const closedEarly = "a broker at its limit closes new connections without a message: mosquitto does so at a listener's max_connections and at its limit of open files (LimitNOFILE of its unit)"
+
+// Headline says whether the thresholds were met, then how many hosts were connected and
+// notified, and what limited them.
+func (x *Result) Headline() (h ui.Headline) {
+	engine.Thresholds(&h, x.Gates, func(g Gate) (string, engine.Result) { return g.Round, g.Result })
+	h.Line("%s", x.Text)
+	if x.Connect.Connected > 0 && strings.Contains(x.Text, fmt.Sprintf("%d ", x.Connect.Connected)) {
+		h.Count("hosts_connected", x.Connect.Connected, "")
 	}
-	fmt.Fprintf(s.Out, "%s\n\n", s.Paint(color, ui.Printable(r.Verdict)))
+	switch {
+	case x.Generator.Limited && len(x.Generator.Texts) > 0:
+		h.Line("%s", x.Generator.Texts[0])
+	case x.Connect.Failures["closed-early"].N > 0:
+		h.Line("%s", closedEarly)
+	}
+	return h
+}
+
+// Next returns how to find the broker's limits, if it has closed connections.
+func (x *Result) Next() (string, []string) {
+	if x.Connect.Failures["closed-early"].N > 0 {
+		return "on the broker's machine, its limits:", []string{"check", "--explain", "S31"}
+	}
+	return "", nil
+}
+
+// Print prints the result of a load, the verdict first.
+func (x *Result) Print(s *ui.Screen, r *evidence.Run) {
+	h := x.Headline()
+	ui.PrintHeadline(s, &h)
+	fmt.Fprintln(s.Out)
 	if len(x.Rounds) > 0 {
 		mqttRounds(s, x)
 		fmt.Fprintln(s.Out)
 	}
 	if len(x.Gates) > 0 {
-		g := ui.Grid{Columns: ui.Columns("expected", "verdict", "measured")}
+		g := ui.Grid{Columns: []ui.Column{{Head: "expected"}, {Head: "verdict"}, {Head: "measured", Below: true}}}
 		for _, e := range x.Gates {
 			word, name := "not met", e.Gate
 			if e.Met {
@@ -60,7 +87,7 @@ func mqttRounds(s *ui.Screen, x *Result) {
 
 // mqttFacts returns the remaining facts.
 func mqttFacts(r *evidence.Run, x *Result) *ui.Grid {
-	g := &ui.Grid{Columns: ui.Columns("what", "value")}
+	g := &ui.Grid{Columns: []ui.Column{{}, {Below: true}}}
 	row := func(name, format string, args ...any) {
 		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}
@@ -83,9 +110,6 @@ func mqttFacts(r *evidence.Run, x *Result) *ui.Grid {
 		row("refused", "%d hosts, the first with %d connected", c.Refused, *c.FirstRefused)
 	}
 	failed("not connected", c.Failures)
-	if c.Failures["closed-early"].N > 0 {
-		row("", "a broker at its limit closes new connections without a message: mosquitto does so at a listener's max_connections and at its limit of open files (LimitNOFILE of its unit)")
-	}
 	failed("lost", c.LostFailures)
 	for i, o := range x.Rounds {
 		at := ""
@@ -104,7 +128,7 @@ func mqttFacts(r *evidence.Run, x *Result) *ui.Grid {
 	}
 	row("generator", "%.0f %% of %d processors, %s of memory a host", 100*x.Generator.CPUShare, x.Generator.Processors, unit.Size(x.Generator.MemoryPerHostBytes).Human())
 	for _, text := range x.Generator.Texts {
-		row("", "%s", text)
+		row("note", "%s", text)
 	}
 	if r.ID != "" {
 		row("evidence", "run %s", r.ID)
