@@ -22,9 +22,8 @@ const manualColumns = 100
 
 // TestManualExamples runs every example of the manual: the "$" lines of a console block, in order,
 // on the machine that the page names in a comment (<!-- machine: kvm-guest -->), one machine a
-// page. What a "$ fettle" line prints on a terminal has to be what the page shows. A command that
-// ends with "\\" continues on the next line, which begins with "> ". The files of examples/ are
-// in the working directory.
+// page. What a "$ fettle" line prints on a terminal has to be what the page shows. Lines that
+// begin with "> " continue a command. The files of examples/ are in the working directory.
 func TestManualExamples(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/*.md")
@@ -97,7 +96,7 @@ func runPage(t *testing.T, page string) (examples int) {
 			if !ok {
 				continue
 			}
-			for strings.HasSuffix(command, "\\\n") && strings.HasPrefix(lines[i], "> ") {
+			for strings.HasPrefix(lines[i], "> ") {
 				command += lines[i][len("> "):]
 				out.WriteString(lines[i])
 				i++
