@@ -20,16 +20,16 @@ var guides = map[string]cliutil.Guide{
 		"--etcd-cacert /etc/kubernetes/pki/etcd/ca.crt \\\n    --etcd-cert /etc/kubernetes/pki/apiserver-etcd-client.crt \\\n    --etcd-key /etc/kubernetes/pki/apiserver-etcd-client.key",
 	}},
 
-	"scale":         {Page: "machine-health.md", Calls: []string{"plan workers --to 3"}},
+	"scale":         {Page: "machine-scale.md", Calls: []string{"plan workers --to 3"}},
 	"scale plan":    {Calls: []string{"workers --to 3", "workers-a workers-b --roll"}},
 	"scale execute": {Calls: []string{"workers --to 3", "workers-a workers-b --roll --batch 10"}},
 
 	"load":         {Page: "cluster-load.md", Calls: []string{"plan"}},
 	"load plan":    {Calls: []string{"load.yaml", "load.yaml --offline --openshift 4.17"}},
 	"load run":     {Calls: []string{"load.yaml --rate 100/s", "load.yaml --slo 'ready p99 < 5s' --html load.html"}},
-	"load resume":  {Calls: []string{"", "--rate 100/s"}},
-	"load status":  {Calls: []string{"", "--output json"}},
-	"load undo":    {Calls: []string{"", "--output json"}},
+	"load resume":  {Page: "cluster-load-journal.md", Calls: []string{"", "--rate 100/s"}},
+	"load status":  {Page: "cluster-load-journal.md", Calls: []string{"", "--output json"}},
+	"load undo":    {Page: "cluster-load-journal.md", Calls: []string{"", "--output json"}},
 	"load compare": {Calls: []string{"a.json b.json", "a.json b.json --margin 5%"}},
 	"load mirror":  {Calls: []string{"--write load", "shop shop-db --write load"}},
 

@@ -237,7 +237,7 @@ func (s *loadServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // TestLoadRole: the manual's role is what run, resume and undo ask for, no less and no more.
 func TestLoadRole(t *testing.T) {
-	page, err := os.ReadFile("../../docs/cluster-load.md")
+	page, err := os.ReadFile("../../docs/cluster-load-journal.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,7 @@ func worker(t *testing.T, dir string) {
 // "# NAME.yaml" is that file. A command that ends with "\\" continues on the next line, which
 // begins with "> ".
 func TestManual(t *testing.T) {
-	for _, page := range []string{"pods.md", "machine-health.md", "cluster-check.md", "cluster-load.md"} {
+	for _, page := range []string{"pods.md", "machine-health.md", "machine-scale.md", "cluster-check.md", "cluster-load.md", "cluster-load-files.md"} {
 		t.Run(page, func(t *testing.T) { runManual(t, page) })
 	}
 }
@@ -96,7 +96,7 @@ var tookTime = regexp.MustCompile(`\b\d\.\d\d s\b`)
 func answersOf(t *testing.T, page string) map[string]any {
 	t.Helper()
 	switch page {
-	case "machine-health.md":
+	case "machine-health.md", "machine-scale.md":
 		answers := machines()
 		maps.Copy(answers, fleet())
 		return answers
@@ -104,7 +104,7 @@ func answersOf(t *testing.T, page string) map[string]any {
 		newEtcd(t)
 		stdin(t)
 		return checked()
-	case "cluster-load.md":
+	case "cluster-load.md", "cluster-load-files.md":
 		return teams()
 	}
 	return map[string]any{}
