@@ -224,7 +224,7 @@ func (a *app) rulesTest(ctx context.Context, ids []string, examples bool) error 
 	rules := counted(len(picked), "rule", "rules")
 	switch {
 	case examples:
-		fmt.Fprintf(a.screen.Out, "%s: %s, %s, of the kernel's values and of custom-hiera.yaml, make their rules pass and are undone\n", rules, counted(ran, "example holds", "examples hold"), counted(mended, "fix", "fixes"))
+		ui.PrintLine(a.screen, "%s: %s, %s, of the kernel's values and of custom-hiera.yaml, make their rules pass and are undone", rules, counted(ran, "example holds", "examples hold"), counted(mended, "fix", "fixes"))
 	case len(ids)+len(files) > 0:
 		fmt.Fprintf(a.screen.Out, "%s: no mistakes\n", rules)
 	default:

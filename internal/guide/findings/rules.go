@@ -119,5 +119,7 @@ func PrintTable(s *ui.Screen, t *rule.Table) {
 
 // PrintEvidence prints a measurement of a source.
 func PrintEvidence(s *ui.Screen, e *rule.Evidence) {
-	fmt.Fprintf(s.Out, "%s  %s\n  %s\n  explains %s\n  source %s\n", e.ID, ui.Printable(e.Title), ui.Printable(e.Says), strings.Join(e.Explains, ", "), rule.SourceWords(e.Sources))
+	fmt.Fprintf(s.Out, "%s  %s\n", e.ID, ui.Printable(e.Title))
+	ui.PrintLine(s, "  %s", ui.Printable(e.Says))
+	fmt.Fprintf(s.Out, "  explains %s\n  source %s\n", strings.Join(e.Explains, ", "), rule.SourceWords(e.Sources))
 }

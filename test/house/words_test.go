@@ -1,0 +1,127 @@
+package house
+
+import (
+	"go/scanner"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// plain are words that have a plain one, with that: what a reader has to read twice is a defect.
+var plain = []struct {
+	words *regexp.Regexp
+	use   string
+}{
+	{regexp.MustCompile(`(?i)\b(some|no|every|any)body\b`), "the user, program or machine that it is; nothing; all"},
+	{regexp.MustCompile(`(?i)\bbeside\b`), "next to, in addition to, with"},
+	{regexp.MustCompile(`(?i)\ball the same\b`), "anyway, still"},
+	{regexp.MustCompile(`(?i)\b(is|are|was|were) none\b`), "is not an X"},
+	{regexp.MustCompile(`(?i)\b(is|are|was|were) no [a-z]+`), "is not an X"},
+	{regexp.MustCompile(`(?i)\b(quads?|wash(ed)?[- ]out|washouts?)\b`), "block; warm-up run"},
+	{regexp.MustCompile(`(?i)\b(turned away|handed back|taken up|held out)\b`), "rejected, restored, resumed, ignored"},
+	{regexp.MustCompile(`(?i)\b(find|found|finds) out of\b`), "find in"},
+	{regexp.MustCompile(`(?i)\b(by its documents|should know of|limited values)\b`), "offline audit; warnings; winsorized values"},
+	{regexp.MustCompile(`(?i)\bis true for (a|an|the) [a-z]+ that\b`), "reports whether"},
+}
+
+// otherMeaning matches what the words above mean otherwise: there is none of it, it is no longer so,
+// the user nobody, the policy none.
+var otherMeaning = regexp.MustCompile(`(?i)\bthere (is|are|was|were) no|\b(is|are|was|were) no (longer|more|less|fewer|better)\b|if (there )?(is|are) none|Policy is none|manager is none|\(nobody\)|user nobody|"nobody"|nobody-connected|http\.NoBody|Access: Everybody`)
+
+// exceptions are passages with a word that stays, by file, with the reason.
+var exceptions = map[string]string{
+	"docs/benchmarks.md":                           "written by make bench and a measured log",
+	"docs/proofs/":                                 "written from records; the next experiment rewrites them",
+	"CHANGELOG.md":                                 "history",
+	"findings/":                                    "history",
+	"internal/daemon/methods":                      "Everybody is the name of an access right of TuneD's interface",
+	"internal/daemon/bus/handler.go":               "the same",
+	"internal/measure/prove/co":                    "beside is the name of a field",
+	"internal/guide/sizing/puppet/":                "beside is the name of a row of rules/puppet.yaml",
+	"rules/puppet.yaml":                            "the name of a row, and quotes",
+	"rules/satellite.yaml":                         "beside is the name of an input",
+	"rules/storage.yaml":                           "a quote",
+	"internal/requests/source/":                    "Beside is the name of a function",
+	"kube/deploy/crds/":                            "OpenShift's own texts",
+	"test/house/words_test.go":                     "the list itself",
+	"internal/engine/plugin/table/testdata/proofs": "names of tests",
+}
+
+// TestPlainWords looks for the words in pages, rules, deployed files, and in comments and texts of
+// Go files that are not tests.
+func TestPlainWords(t *testing.T) {
+	const root = "../.."
+	checked := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if path != root && (strings.HasPrefix(d.Name(), ".") && d.Name() != ".changes" || slices.Contains([]string{"testdata", "bin", "dist", "test", "testkit"}, d.Name())) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		for exception := range exceptions {
+			if strings.HasPrefix(name, exception) {
+				return nil
+			}
+		}
+		page := slices.Contains([]string{".md", ".yaml", ".json", ".conf", ".service"}, filepath.Ext(name))
+		source := strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
+		if !page && !source {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		checked++
+		for i, line := range strings.Split(prose(name, string(text)), "\n") {
+			rest := otherMeaning.ReplaceAllString(line, "")
+			for _, p := range plain {
+				if found := p.words.FindString(rest); found != "" {
+					t.Errorf("%s:%d: %q: write %s", name, i+1, found, p.use)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if checked < 1000 {
+		t.Errorf("%d files checked: this test looks at the wrong directory", checked)
+	}
+}
+
+// prose returns the text of a page, or the comments and text literals of a Go file on the lines
+// where they are.
+func prose(name, text string) string {
+	if !strings.HasSuffix(name, ".go") {
+		return text
+	}
+	var s scanner.Scanner
+	set := token.NewFileSet()
+	file := set.AddFile(name, -1, len(text))
+	s.Init(file, []byte(text), nil, scanner.ScanComments)
+	lines := make([]string, strings.Count(text, "\n")+2)
+	for {
+		pos, tok, lit := s.Scan()
+		if tok == token.EOF {
+			return strings.Join(lines, "\n")
+		}
+		if tok == token.COMMENT || tok == token.STRING {
+			lines[file.Line(pos)-1] += " " + strings.ReplaceAll(lit, "\n", " ")
+		}
+	}
+}
