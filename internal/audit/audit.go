@@ -168,7 +168,7 @@ func SayLimits(s *ui.Screen, m *platform.Subject, all []rule.Finding, wholeLogs 
 
 // directoryOf returns the absolute path of --root if it is a directory, or "".
 func directoryOf(root string) string {
-	if st, err := os.Stat(root); root == "" || err != nil || !st.IsDir() {
+	if st, err := host.Live().Files.Stat(root); root == "" || err != nil || !st.IsDir() {
 		return ""
 	}
 	full, err := filepath.Abs(root)

@@ -54,13 +54,13 @@ func makeDirectory(dir string) ([]string, error) {
 	// The existing part of the path must be a directory.
 	at := dir
 	for ; at != "/"; at = filepath.Dir(at) {
-		if _, err := os.Lstat(at); err == nil {
+		if _, err := host.Live().Files.Lstat(at); err == nil {
 			break
 		}
 	}
-	switch info, err := os.Stat(at); {
+	switch info, err := host.Live().Files.Stat(at); {
 	case errors.Is(err, fs.ErrNotExist):
-		to, _ := os.Readlink(at)
+		to, _ := host.Live().Files.Readlink(at)
 		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--write: %s is a link to %s, which does not exist", at, to), "name the directory itself")
 	case err != nil:
 		return nil, notWritten(at, err)

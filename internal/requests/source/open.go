@@ -98,7 +98,7 @@ func FindIn(h *host.Host, root string, paths []string) ([]Log, error) {
 	if h.Live || !host.NotFound(err) || !errors.As(err, &at) {
 		return found, err
 	}
-	_, none := os.Stat(at.Path)
+	_, none := host.Live().Files.Stat(at.Path)
 	return nil, &NotInCopyError{root, at.Path, none == nil, err}
 }
 
