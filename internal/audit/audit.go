@@ -61,7 +61,7 @@ func (r *Request) Run(ctx context.Context) (*findings.Audit, error) {
 		return nil, err
 	}
 	a := findings.NewAudit(cmp.Or(name, h.Name), h.Clock.Now().UTC(), r.Platforms, all)
-	a.Hostname, a.For, a.Slow = name, r.Upgrade.audit(), r.Slow
+	a.Program, a.Hostname, a.For, a.Slow = r.Screen.Name, name, r.Upgrade.audit(), r.Slow
 	a.FileSystems, _ = fact.FileSystems(h) // if unknown, no later audit can compare them
 	SayLimits(r.Screen, r.Subject, a.Findings, r.WholeLogs)
 	a.Root, a.Copied, a.From = directoryOf(r.Root), r.Root != "", r.Root
@@ -90,7 +90,7 @@ func (r *Request) find() ([]rule.Finding, error) {
 		if len(names) == 0 {
 			return nil, noMachine(r.Screen.Program(), r.Root)
 		}
-		r.Screen.Say("%s has documents of a cluster and no machine: only their rules are checked (fettle check linux --root %s checks the others)", r.Root, r.Root)
+		r.Screen.Say("%s has documents of a cluster and no machine: only their rules are checked (fettle check linux --root %s checks the others)", r.Root, text.Quote(r.Root))
 	}
 	r.Platforms = names
 	return platform.Undetermined(unknown), nil
@@ -134,7 +134,7 @@ func undetermined(a *findings.Audit, absent []string) error {
 	if len(absent) == 0 {
 		return ui.Exit(ui.Failed, errors.New("nothing could be determined: no rule applies"))
 	}
-	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s not found", strings.Join(absent, " and ")), "fettle check without a platform checks what is installed")
+	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s not found", strings.Join(absent, " and ")), "without a platform and --for, check looks at what is installed")
 }
 
 // allUnknown returns an error if every finding of an audit is unknown.

@@ -136,7 +136,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		}
 	}
 	if o.explain != "" {
-		return a.explain(ctx, r.Catalogue, subject, o)
+		return a.explain(ctx, &r, o)
 	}
 	if r.Slow, err = a.diagnose(ctx, h, asked, o); err != nil {
 		return err

@@ -98,7 +98,7 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 		return err
 	}
 	for _, id := range ids {
-		if t.rules.Rule(id) == nil && slices.Contains(ruleIDs(t.rules), id) {
+		if t.rules.Rule(id) == nil && slices.Contains(audit.IDs(t.rules), id) {
 			return ui.Hinted(ui.Usage, fmt.Errorf("%s is a table or a measurement: there is nothing to fix", id), "fettle rules show "+id+" shows it")
 		}
 		if t.rules.Rule(id) == nil {

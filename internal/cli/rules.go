@@ -115,7 +115,7 @@ func (a *app) rulesShow(ids []string) error {
 			}
 		}
 		if !found {
-			return ui.Hinted(ui.Usage, fmt.Errorf("nothing in the catalogue has the id %q%s", id, internaltext.Suggest(id, ruleIDs(c))), "fettle rules list shows them")
+			return ui.Hinted(ui.Usage, fmt.Errorf("nothing in the catalogue has the id %q%s", id, internaltext.Suggest(id, audit.IDs(c))), "fettle rules list shows them")
 		}
 	}
 	if a.data() {
@@ -131,20 +131,6 @@ func (a *app) rulesShow(ids []string) error {
 		findings.PrintEvidence(a.screen, e)
 	}
 	return nil
-}
-
-func ruleIDs(c *rule.Catalogue) []string {
-	var ids []string
-	for _, r := range c.Rules() {
-		ids = append(ids, r.ID)
-	}
-	for _, t := range c.Tables() {
-		ids = append(append(ids, t.Name), t.IDs...)
-	}
-	for _, e := range c.Evidence() {
-		ids = append(ids, e.ID)
-	}
-	return ids
 }
 
 // pickRules returns the rules that match the ids or patterns, or all without ids.
@@ -166,7 +152,7 @@ func pickRules(c *rule.Catalogue, ids []string) ([]*rule.Rule, error) {
 		}
 		switch {
 		case found:
-		case slices.Contains(ruleIDs(c), id):
+		case slices.Contains(audit.IDs(c), id):
 			return nil, ui.Hinted(ui.Usage, fmt.Errorf("%s is a table or a measurement, so it has no examples", id), "fettle rules show "+id+" shows it")
 		case strings.ContainsAny(id, "*?["):
 			return nil, ui.Hinted(ui.Usage, fmt.Errorf("no rule's id is like %q", id), "fettle rules list shows them")
@@ -179,7 +165,7 @@ func pickRules(c *rule.Catalogue, ids []string) ([]*rule.Rule, error) {
 
 // noRule returns the error for an unknown id.
 func noRule(c *rule.Catalogue, id string) error {
-	return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, internaltext.Suggest(id, ruleIDs(c))), "fettle rules list shows them")
+	return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, internaltext.Suggest(id, audit.IDs(c))), "fettle rules list shows them")
 }
 
 // rulesTest compiles rules and runs their examples.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/engine/why"
@@ -34,7 +35,7 @@ var documents = map[string]any{
 	"compare":         prove.Comparison{},
 	"confirm":         ConfirmResult{},
 	"error":           cliutil.Failure{},
-	"explain":         Explanation{},
+	"explain":         audit.Explanation{},
 	"facts":           fact.Facts{},
 	"fix":             FixResult{},
 	"fleet":           findings.Fleet{},

@@ -33,6 +33,7 @@ type checkOptions struct {
 	failOn   string
 	disable  []string
 	release  string // --for
+	explain  string
 	kubelets time.Duration
 	etcd     etcdOptions
 	defrag   defragmentOptions
@@ -81,6 +82,7 @@ Further formats of --output: html (one page), sarif (2.1.0) and openmetrics.`,
 	f.BoolVar(&o.view.Details, "details", false, "show reason, fix and sources of each finding, and what could not be determined")
 	f.StringVar(&o.failOn, "fail-on", "", "exit with 3 on a finding of this state or worse: fail, warn or unknown")
 	f.StringArrayVar(&o.disable, "disable", nil, "disable a rule: ID=REASON; repeatable")
+	f.StringVar(&o.explain, "explain", "", "with --root: explain one rule by its ID: here, wanted, why, fix, source")
 	f.StringVar(&o.release, "for", "", "check what an upgrade of kubelets, etcd and the control plane to this release breaks: Kubernetes 1.37, OpenShift 4.20")
 	f.DurationVar(&o.kubelets, "kubelet-time", time.Minute, "time limit for reading the configuration of all kubelets, such as 1m")
 	o.etcd.flags(f)
@@ -94,6 +96,7 @@ Further formats of --output: html (one page), sarif (2.1.0) and openmetrics.`,
 		}
 		return nil
 	})
+	cliutil.Requires(c, "--root", "explain")
 	cliutil.Excludes(c, "root", "no cluster is contacted", "disable", "kubelet-time", "defragment", "etcd-endpoints", "etcd-cacert", "etcd-cert", "etcd-key")
 	return c
 }
@@ -109,11 +112,35 @@ func (a *app) checkRecorded(ctx context.Context, o checkOptions) error {
 	if err != nil {
 		return err
 	}
+	if o.explain != "" {
+		return a.explainRecorded(ctx, r, o.explain)
+	}
 	result, err := r.Run(ctx)
 	if err != nil {
 		return err
 	}
 	return cliutil.Audit(a.screen, a.version, result, o.view, r.Gate(result, o.failOn, nil))
+}
+
+// explainRecorded prints everything about one rule.
+func (a *app) explainRecorded(ctx context.Context, r *hostaudit.Request, id string) (err error) {
+	if r.Catalogue == nil {
+		if r.Catalogue, err = hostaudit.CatalogueOf(nil, nil); err != nil {
+			return err
+		}
+	}
+	of := r.Catalogue.Rule(id)
+	if of == nil {
+		return ui.Without(fmt.Errorf("no rule has the id %q%s", id, text.Suggest(id, hostaudit.IDs(r.Catalogue))), "--explain")
+	}
+	x, err := r.Explain(ctx, of)
+	if err != nil {
+		return err
+	}
+	if a.data() {
+		return a.result(x, nil)
+	}
+	return r.PrintExplanation(x, false)
 }
 
 func (a *app) check(ctx context.Context, o checkOptions) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	hostaudit "fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/guide/findings"
 	"fettle.dev/fettle/internal/guide/sizing"
@@ -31,6 +32,7 @@ var documents = map[string]any{
 	"compare":             prove.Comparison{},
 	"error":               cliutil.Failure{},
 	"etcd-defragment":     etcd.Result{},
+	"explain":             hostaudit.Explanation{},
 	"kubelet-plan":        kubelet.Plan{},
 	"machine-health":      MachineHealth{},
 	"node-history":        agent.History{},

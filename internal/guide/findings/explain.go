@@ -39,7 +39,7 @@ func PrintExplained(s *ui.Screen, a *Audit) {
 			}
 		}
 	}
-	if len(all) > 0 {
+	if len(all) > 0 && a.Program == "" { // only fettle has --rule
 		fmt.Fprintln(s.Out, "\nthe rule itself, its evidence and tables:")
 		ui.PrintCommand(s, a.explained(all[0].ID)+" --rule")
 	}

@@ -28,6 +28,8 @@ type Audit struct {
 	Copied bool   `json:"-"`
 	From   string `json:"-"`
 	On     string `json:"-"`
+	// Program is the program that prints the audit, as its calls begin; "" means fettle.
+	Program string `json:"-"`
 	// Cluster marks the audit of a cluster by kubectl fettle.
 	Cluster   bool      `json:"-"`
 	Time      time.Time `json:"time"`

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -101,13 +102,15 @@ func (a *Audit) command(g group) string {
 
 // explained returns the command that shows all items of a rule and their reasons.
 func (a *Audit) explained(id string) string {
-	switch {
-	case a.Cluster:
+	if a.Cluster {
 		return "fettle rules show " + id
-	case a.For != nil:
-		return fmt.Sprintf("fettle check --for %s --explain %s", a.For.Release, id)
-	case a.From != "":
-		return fmt.Sprintf("fettle check --root %s --explain %s", internaltext.Quote(a.From), id)
 	}
-	return "fettle check --explain " + id
+	call := cmp.Or(a.Program, "fettle") + " check"
+	if a.For != nil {
+		call += " --for " + a.For.Release
+	}
+	if a.From != "" {
+		call += " --root " + internaltext.Quote(a.From)
+	}
+	return call + " --explain " + id
 }

@@ -302,7 +302,7 @@ func (p *plan) headline() {
 		h.Line("The applications request %s and %s; pods that do not fill a node need a few more nodes", p.InHeadline("applications", "cores"), p.InHeadline("applications", "memory"))
 	case p.pods > 0:
 		cores, memory := c.cores/float64(n), c.memory/float64(n)
-		h.Line("Each pod then has %s and %s: larger pods need more or larger nodes (--apps FILE)", h.Figure("cores_per_pod", cores, "cores"), h.Value("memory_per_pod_bytes", memory, sizing.Amount(memory, "bytes")))
+		h.Line("Each pod then has %s and %s; for larger pods set --nodes, --node-cores or --node-ram, or give their requests with --apps FILE", h.Figure("cores_per_pod", cores, "cores"), h.Value("memory_per_pod_bytes", memory, sizing.Amount(memory, "bytes")))
 	}
 	p.First("nodes/workers", "nodes/max_pods", "network/cluster_cidr", "network/host_prefix", "network/machine_cidr", "network/service_cidr",
 		"network/overlay_mtu", "control plane/cores", "control plane/ram", "infrastructure/cores", "infrastructure/ram", "routers/routers", "huge pages/pages",

@@ -105,7 +105,7 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 		name, unit, test = DebianFile, "apache2.service", "apachectl -t"
 	case "satellite":
 		name, template, checked = HieraFile, "custom-hiera.yaml", "the keys of the installer's modules"
-		r.Note("in custom-hiera.yaml these keys override --tuning (S44, S67): fettle size satellite shows whether the installation size has them already")
+		r.Note("in custom-hiera.yaml these keys override --tuning (S44, S67): size satellite shows whether the installation size has them already")
 	}
 	r.Files = append(r.Files, sizing.Artefact{Name: name, What: "the number of requests that httpd handles at once", Checked: checked, Content: fill(template, map[string]any{
 		"InProgress": w.Traffic.Most, "Processes": processes, "Event": w.MPM == "event", "Threads": int(threads), "ThreadLimit": threadLimit, "Workers": total, "Recycled": recycled,

@@ -171,7 +171,7 @@ func (p *plan) memory(workers float64) error {
 	if buffers >= p.most("huge pages from") {
 		huge = "try"
 	}
-	p.set("huge_pages", huge, "worth it from 2 GiB of shared buffers; fettle size hugepages calculates the pages", p.bound.Sources)
+	p.set("huge_pages", huge, "worth it from 2 GiB of shared buffers; size hugepages calculates the pages", p.bound.Sources)
 	wal := math.Min(buffers*p.most("wal buffers percent of buffers")/100, p.most("wal buffers most"))
 	// A value close to one segment is rounded up to one, which is written as a whole.
 	if wal > 14<<20 {
