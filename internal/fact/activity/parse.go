@@ -112,34 +112,15 @@ func parseSchedstat(text string, c counters) error {
 	return nil
 }
 
-// parsePressure returns the parser of a file of pressure stall information
-// (Documentation/accounting/psi.rst).
+// parsePressure returns the parser of a file of pressure stall information.
 func parsePressure(resource, item string) func(string, counters) error {
 	return func(text string, c counters) error {
-		known := false
-		for line := range strings.Lines(text) {
-			w := strings.Fields(line)
-			if len(w) < 5 || w[0] != "some" && w[0] != "full" {
-				continue
-			}
-			total, ok := strings.CutPrefix(w[4], "total=")
-			us, err := number(total)
-			if !ok || err != nil {
-				return errFormat
-			}
-			c[counter{"pressure." + resource + "." + w[0], item}] = us / 1e6
-			avg, ok := strings.CutPrefix(w[3], "avg300=")
-			percent, err := strconv.ParseFloat(avg, 64)
-			if !ok || err != nil || !(percent >= 0 && percent <= 100) {
-				return errFormat
-			}
-			c[counter{"pressure." + resource + "." + w[0] + ".avg300", item}] = percent
-			known = true
+		lines, err := ParsePressure(text)
+		for kind, p := range lines {
+			c[counter{"pressure." + resource + "." + kind, item}] = p.TotalS
+			c[counter{"pressure." + resource + "." + kind + ".avg300", item}] = p.Avg300Percent
 		}
-		if !known {
-			return errFormat
-		}
-		return nil
+		return err
 	}
 }
 
@@ -147,29 +128,17 @@ func parsePressure(resource, item string) func(string, counters) error {
 // counter's name. Several names may be added up in one counter.
 func parseKeyed(names map[string]string, item string, scale float64) func(string, counters) error {
 	return func(text string, c counters) error {
-		lines := 0
-		found := counters{}
-		for line := range strings.Lines(text) {
-			w := strings.Fields(line)
-			if len(w) != 2 {
-				continue
-			}
-			lines++
-			name, wanted := names[w[0]]
-			if !wanted {
-				continue
-			}
-			n, err := number(w[1])
-			if err != nil {
-				return err
-			}
-			found[counter{name, item}] += n * scale
-		}
-		if lines == 0 {
+		values, bad := ParseKeyed(text)
+		if len(values) == 0 {
 			return errFormat
 		}
-		for k, v := range found {
-			c[k] = v
+		for from, to := range names {
+			if word, is := bad[from]; is {
+				return fmt.Errorf("%w: %.40q", errFormat, word)
+			}
+			if n, ok := values[from]; ok {
+				c[counter{to, item}] += n * scale
+			}
 		}
 		return nil
 	}
@@ -327,20 +296,11 @@ func parseConntrack(text string, c counters) error {
 	return nil
 }
 
-// parseFileNr parses /proc/sys/fs/file-nr: allocated, free and the limit
-// (Documentation/admin-guide/sysctl/fs.rst).
 func parseFileNr(text string, c counters) error {
-	w := strings.Fields(text)
-	if len(w) != 3 {
-		return errFormat
-	}
-	n, err := numbers(w)
-	if err != nil || n[1] > n[0] {
-		return errFormat
-	}
-	c.set("files.used", n[0]-n[1])
-	c.set("files.limit", n[2])
-	return nil
+	used, limit, err := ParseFileNr(text)
+	c.set("files.used", used)
+	c.set("files.limit", limit)
+	return err
 }
 
 // parseLoadavg parses the number of tasks in /proc/loadavg: "0.20 0.18 0.12 1/80 11206".

@@ -171,3 +171,26 @@ func FuzzParse(f *testing.F) {
 		_, _, _ = cgroupOf(text), Unit(text), Container(text)
 	})
 }
+
+func FuzzKernel(f *testing.F) {
+	for _, seed := range []string{"2560\t0\t9223372036854775807\n", "some avg10=1.00 avg60=2.00 avg300=3.50 total=12\n", "pswpin 300\noom_kill 2\n"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if used, limit, err := ParseFileNr(text); err == nil && (used < 0 || limit < 0) {
+			t.Errorf("file-nr %q: %v of %v", text, used, limit)
+		}
+		lines, _ := ParsePressure(text)
+		for kind, p := range lines {
+			if !(p.Avg300Percent >= 0 && p.Avg300Percent <= 100) || p.TotalS < 0 || kind != "some" && kind != "full" {
+				t.Errorf("pressure %q: %s %+v", text, kind, p)
+			}
+		}
+		values, _ := ParseKeyed(text)
+		for name, n := range values {
+			if n < 0 || name == "" {
+				t.Errorf("counters %q: %q %v", text, name, n)
+			}
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"fettle.dev/fettle/internal/fact/activity"
 	"fettle.dev/fettle/internal/host"
 )
 
@@ -78,17 +79,17 @@ func Counters(h *host.Host) Values {
 		return n * scale
 	}
 	for _, what := range []string{"cpu", "memory", "io"} {
-		lines("/proc/pressure/"+what, func(f []string) {
-			if total, is := strings.CutPrefix(f[len(f)-1], "total="); is {
-				v["pressure."+what+"."+f[0]+"_s"] = number(total, 1e-6)
-			}
-		})
-	}
-	lines("/proc/vmstat", func(f []string) {
-		if events[f[0]] {
-			v["vmstat."+f[0]] = number(f[1], 1)
+		waits, _ := activity.ParsePressure(h.File("/proc/pressure/" + what).Text)
+		for kind, p := range waits {
+			v["pressure."+what+"."+kind+"_s"] = p.TotalS
 		}
-	})
+	}
+	counted, _ := activity.ParseKeyed(h.File("/proc/vmstat").Text)
+	for name, n := range counted {
+		if events[name] {
+			v["vmstat."+name] = n
+		}
+	}
 	lines("/proc/stat", func(f []string) {
 		switch f[0] {
 		case "cpu":

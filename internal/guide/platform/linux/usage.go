@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/fact"
+	kernel "fettle.dev/fettle/internal/fact/activity"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/host"
 	internaltext "fettle.dev/fettle/internal/text"
@@ -26,8 +27,8 @@ var usage = platform.Source{
 			t.Put(why, "usage.files_open", "usage.files_max")
 			return t
 		}
-		open, limit, err := parseFileNr(text)
-		if !err {
+		open, limit, err := kernel.ParseFileNr(text)
+		if err != nil {
 			bad := fact.Answer{Unknown: file + " is " + strconv.Quote(clip(text)) + ", not three numbers", At: file}
 			t.Put(bad, "usage.files_open", "usage.files_max")
 			return t
@@ -36,19 +37,6 @@ var usage = platform.Source{
 		t.Give("usage.files_max", limit, file)
 		return t
 	}),
-}
-
-// parseFileNr reads "allocated free maximum"; since Linux 2.6 the second is 0.
-func parseFileNr(text string) (open, limit float64, ok bool) {
-	w := strings.Fields(text)
-	if len(w) != 3 {
-		return 0, 0, false
-	}
-	allocated, ok1 := number(w[0])
-	free, ok2 := number(w[1])
-	// file-max is an unsigned long whose default is near 2^63.
-	most, err := strconv.ParseUint(w[2], 10, 64)
-	return allocated - free, float64(most), ok1 && ok2 && err == nil && free <= allocated
 }
 
 func clip(text string) string { return internaltext.Truncate(strings.TrimSpace(text), 60) }
@@ -76,10 +64,10 @@ var pressure = platform.Source{
 				t.Put(why, "pressure."+resource+"_some_percent", "pressure."+resource+"_full_percent")
 				continue
 			}
-			percents := parsePressure(text)
+			lines, _ := kernel.ParsePressure(text)
 			for _, kind := range []string{"some", "full"} {
-				if percent, ok := percents[kind]; ok {
-					t.Give("pressure."+resource+"_"+kind+"_percent", percent, file)
+				if p, ok := lines[kind]; ok {
+					t.Give("pressure."+resource+"_"+kind+"_percent", p.Avg300Percent, file)
 				} else if kind == "some" || resource != "cpu" || strings.Contains(text, kind) { // kernels before 5.13 have no full for CPUs
 					t.Unclear("pressure."+resource+"_"+kind+"_percent", file, file+": cannot read "+strconv.Quote(clip(text)))
 				}
@@ -87,24 +75,6 @@ var pressure = platform.Source{
 		}
 		return t
 	}),
-}
-
-// parsePressure reads the average of 300 seconds of each line.
-func parsePressure(text string) map[string]float64 {
-	out := map[string]float64{}
-	for line := range strings.Lines(text) {
-		w := strings.Fields(line)
-		if len(w) == 0 || w[0] != "some" && w[0] != "full" {
-			continue
-		}
-		for _, field := range w[1:] {
-			value, ok := strings.CutPrefix(field, "avg300=")
-			if p, err := strconv.ParseFloat(value, 64); ok && err == nil && p >= 0 && p <= 100 {
-				out[w[0]] = p
-			}
-		}
-	}
-	return out
 }
 
 // activity has counters of the kernel since its start (/proc/vmstat).
@@ -124,7 +94,7 @@ var activity = platform.Source{
 			t.Put(why, "activity.swap_pages_per_s", "activity.swapped_pages", "activity.oom_kills")
 			return t
 		}
-		counted, bad := parseCounters(text)
+		counted, bad := kernel.ParseKeyed(text)
 		for input, names := range map[string][]string{"oom_kills": {"oom_kill"}, "swapped_pages": {"pswpin", "pswpout"}, "swap_pages_per_s": {"pswpin", "pswpout"}} {
 			for _, name := range names {
 				switch word, isBad := bad[name]; {
@@ -159,22 +129,4 @@ var activity = platform.Source{
 		}
 		return t
 	}),
-}
-
-// parseCounters parses lines of "name number"; bad has values that are not numbers.
-func parseCounters(text string) (counted map[string]float64, bad map[string]string) {
-	counted, bad = map[string]float64{}, map[string]string{}
-	for line := range strings.Lines(text) {
-		w := strings.Fields(line)
-		if len(w) == 0 {
-			continue
-		}
-		rest := strings.Join(w[1:], " ")
-		if n, ok := number(rest); ok {
-			counted[w[0]] = n
-		} else {
-			bad[w[0]] = rest
-		}
-	}
-	return counted, bad
 }
