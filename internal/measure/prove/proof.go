@@ -92,13 +92,14 @@ func (e *Evidence) Headline() ui.Headline {
 	if e.Effect != nil {
 		h.Value("effect_percent", 100**e.Effect, "")
 	}
-	if before, after, found := strings.Cut(verdict, " ["); found && e.Interval != nil {
-		_, after, _ = strings.Cut(after, "]")
+	if e.Interval != nil {
 		low, high := e.Interval[0], e.Interval[1]
 		if e.Word == Worse {
 			low, high = -high, -low // as its text: positive values are slower
 		}
-		verdict = fmt.Sprintf("%s, interval %s to %s %%%s", before, h.Value("interval_low_percent", 100*low, number(low)), h.Value("interval_high_percent", 100*high, number(high)), after)
+		if before, after, found := strings.Cut(verdict, bounds(low, high)); found {
+			verdict = fmt.Sprintf("%s, interval %s to %s %%%s", before, h.Value("interval_low_percent", 100*low, number(low)), h.Value("interval_high_percent", 100*high, number(high)), after)
+		}
 	}
 	h.Line("%s", verdict)
 	h.Line("%s: %s in %s, ended by %s", e.Design.Metric.Name, h.Count(e.Design.Unit()+"s", len(e.Visits), e.Design.Unit()), h.Count("blocks", len(e.Blocks), "block"), e.Ending)

@@ -1,7 +1,6 @@
 package prove
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -85,7 +84,6 @@ func judge(i stats.Interval, mid, margin float64, m Metric) Verdict {
 	}
 	at, low, high := m.Effect(mid), m.Effect(i.Low), m.Effect(i.High)
 	v := Verdict{Effect: &at}
-	bounds := "[" + number(low) + ", " + number(high) + "]"
 	if !math.IsInf(i.Low, 0) && !math.IsInf(i.High, 0) {
 		v.Interval = &[2]float64{low, high}
 	}
@@ -94,22 +92,25 @@ func judge(i stats.Interval, mid, margin float64, m Metric) Verdict {
 	better, worse := words(m)
 	switch {
 	case low > rounding && small:
-		v.Word, v.Text = Better, fmt.Sprintf("%s, but less than %s %s", better, percent(margin), bounds)
+		v.Word, v.Text = Better, better+", but less than "+percent(margin)+bounds(low, high)
 	case high < -rounding && small:
-		v.Word, v.Text = Worse, fmt.Sprintf("%s, but less than %s [%s, %s]", worse, percent(margin), number(-high), number(-low))
+		v.Word, v.Text = Worse, worse+", but less than "+percent(margin)+bounds(-high, -low)
 	case low > rounding:
-		v.Word, v.Text = Better, fmt.Sprintf("%s by %s %s", better, percent(at), bounds)
+		v.Word, v.Text = Better, better+" by "+percent(at)+bounds(low, high)
 	case high < -rounding:
-		v.Word, v.Text = Worse, fmt.Sprintf("%s by %s [%s, %s]", worse, percent(-at), number(-high), number(-low))
+		v.Word, v.Text = Worse, worse+" by "+percent(-at)+bounds(-high, -low)
 	case small:
-		v.Word, v.Text = NoEffect, fmt.Sprintf("no effect above %s %s", percent(margin), bounds)
+		v.Word, v.Text = NoEffect, "no effect above "+percent(margin)+bounds(low, high)
 	case v.Interval == nil:
 		v.Word, v.Text = CannotTell, "cannot tell yet"
 	default:
-		v.Word, v.Text = CannotTell, "cannot tell yet "+bounds
+		v.Word, v.Text = CannotTell, "cannot tell yet"+bounds(low, high)
 	}
 	return v
 }
+
+// bounds is an interval in the text of a verdict.
+func bounds(low, high float64) string { return " [" + number(low) + ", " + number(high) + "]" }
 
 // words returns the words for improvements and deteriorations of a metric.
 func words(m Metric) (better, worse string) {
