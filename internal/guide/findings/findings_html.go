@@ -27,7 +27,6 @@ var findingsTemplate = sync.OnceValue(func() *template.Template {
 // HTML writes an audit as one self-contained page: no script, no network; light, dark and
 // for print.
 func HTML(w io.Writer, a *Audit) error {
-	a.Conclude()
 	type count struct {
 		State rule.State
 		Rules int

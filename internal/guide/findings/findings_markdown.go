@@ -13,7 +13,6 @@ import (
 // Markdown writes an audit for a ticket: bad findings in full, the rest counted, and listed if
 // all is set.
 func Markdown(out io.Writer, a *Audit, all bool) error {
-	a.Conclude()
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "# Audit of %s\n\n%s\n\n", MarkdownText(a.Machine), a.Time.UTC().Format("2006-01-02 15:04 UTC"))
 	for _, l := range a.Headline.Lines {

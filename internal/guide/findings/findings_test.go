@@ -29,7 +29,7 @@ func sample(text string) *Audit {
 		}
 		return f
 	}
-	return NewAudit("a machine "+text, time.Date(2026, 11, 22, 3, 4, 5, 0, time.UTC), []string{"linux"}, []rule.Finding{
+	a := NewAudit("a machine "+text, time.Date(2026, 11, 22, 3, 4, 5, 0, time.UTC), []string{"linux"}, []rule.Finding{
 		find("P1", rule.Passed, func(f *rule.Finding) { f.Measured, f.Want, f.At = 1.0, 1.0, []string{"/proc/x"} }),
 		find("W1", rule.Warned, func(f *rule.Finding) {
 			f.Instance, f.Measured, f.Want, f.At = text, text, "other", []string{"/etc/a file%41" + text + ":7", "ethtool -k"}
@@ -42,6 +42,8 @@ func sample(text string) *Audit {
 		find("N1", rule.NotApplicable, func(f *rule.Finding) { f.Reason = rule.Disabled + text }),
 		find("R1", rule.Reminded, nil),
 	})
+	a.Conclude()
+	return a
 }
 
 // A rule counts once, in the worst of its states; its items are counted beside.

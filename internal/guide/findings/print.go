@@ -27,7 +27,6 @@ const (
 // Print prints an audit: the headline, a line and a command for each bad finding, and the rest
 // as counts.
 func Print(s *ui.Screen, a *Audit, v View) {
-	a.Conclude()
 	ui.PrintHeadline(s, &a.Headline)
 	w := &writer{s, width(s), a}
 	above := a.Slow.PrintBelow(s)
