@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -11,32 +10,16 @@ import (
 
 // Each call that a command does not take is answered with one that it takes: no argument,
 // too many, an unknown option, and for each option an invalid value.
-func TestRefusedCalls(t *testing.T) {
-	program().Refusals(t)
-}
+func TestRefusedCalls(t *testing.T) { program.Refusals(t) }
 
 // Every command has a short text, examples, a page of the manual and completions.
-func TestHelp(t *testing.T) {
-	program().Help(t, "../../docs", func(args []string) string {
-		var out, said bytes.Buffer
-		if code := Main("test", args, &out, &said); code != 0 {
-			t.Errorf("%q: exit code %d: %s", args, code, &said)
-		}
-		return out.String()
-	})
-}
+func TestHelp(t *testing.T) { program.Help(t, "../../docs") }
 
-func program() calls.Program {
-	return calls.Program{
-		Name: "fettle",
-		Tree: func() *cobra.Command { return tree("test", nil) },
-		Run: func(args []string) (int, string) {
-			var out, said bytes.Buffer
-			code := Main("test", args, &out, &said)
-			return code, said.String()
-		},
-		Free: free,
-	}
+var program = calls.Program{
+	Name: "fettle",
+	Tree: func() *cobra.Command { return tree("test", nil) },
+	Main: Main,
+	Free: free,
 }
 
 // free are the options whose text may be anything until the command looks at it: names of

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -11,37 +10,21 @@ import (
 
 // Each call that a command does not take is answered with one that it takes: no argument,
 // too many, an unknown option, and for each option an invalid value.
-func TestRefusedCalls(t *testing.T) {
-	program().Refusals(t)
-}
+func TestRefusedCalls(t *testing.T) { program.Refusals(t) }
 
 // Every command has a short text, examples, a page of the manual and completions.
-func TestHelp(t *testing.T) {
-	program().Help(t, "../../docs", func(args []string) string {
-		var out, said bytes.Buffer
-		if code := Main("test", args, &out, &said); code != 0 {
-			t.Errorf("%q: exit code %d: %s", args, code, &said)
-		}
-		return out.String()
-	})
-}
+func TestHelp(t *testing.T) { program.Help(t, "../../docs") }
 
-func program() calls.Program {
-	return calls.Program{
-		Name: "kubectl fettle",
-		Tree: func() *cobra.Command { return tree("test") },
-		Run: func(args []string) (int, string) {
-			var out, said bytes.Buffer
-			code := Main("test", args, &out, &said)
-			return code, said.String()
-		},
-		Free: []string{
-			// kubectl's own, which client-go reads.
-			"as", "as-group", "as-uid", "certificate-authority", "client-certificate", "client-key", "cluster", "context", "kubeconfig", "namespace",
-			"request-timeout", "server", "tls-server-name", "token", "user",
-			// Names of files, objects and addresses.
-			"daemonset", "etcd-cacert", "etcd-cert", "etcd-endpoints", "etcd-key", "file", "format", "health-address", "html", "image", "kubelet-dir", "kubelet-unit", "log",
-			"machine-namespace", "metrics-address", "metrics-cert-dir", "node", "only", "product-version", "prometheus", "prometheus-token", "root", "set", "state", "state-dir", "user-data", "uuid", "write",
-		},
-	}
+var program = calls.Program{
+	Name: "kubectl fettle",
+	Tree: func() *cobra.Command { return tree("test") },
+	Main: Main,
+	Free: []string{
+		// kubectl's own, which client-go reads.
+		"as", "as-group", "as-uid", "certificate-authority", "client-certificate", "client-key", "cluster", "context", "kubeconfig", "namespace",
+		"request-timeout", "server", "tls-server-name", "token", "user",
+		// Names of files, objects and addresses.
+		"daemonset", "etcd-cacert", "etcd-cert", "etcd-endpoints", "etcd-key", "file", "format", "health-address", "html", "image", "kubelet-dir", "kubelet-unit", "log",
+		"machine-namespace", "metrics-address", "metrics-cert-dir", "node", "only", "product-version", "prometheus", "prometheus-token", "root", "set", "state", "state-dir", "user-data", "uuid", "write",
+	},
 }

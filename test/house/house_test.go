@@ -61,7 +61,7 @@ var districts = []district{
 	{path: "internal/product", layer: 2, budget: budget{16, 22910, 179}},
 	{path: "internal/requests", layer: 3, budget: budget{8, 17510, 300}},
 	{path: "internal/guide", layer: 3, budget: budget{13, 20150, 235}},
-	{path: "internal/measure", layer: 3, budget: budget{9, 12070, 278}},
+	{path: "internal/measure", layer: 3, budget: budget{9, 12080, 278}},
 	{path: "internal/daemon", layer: 4, budget: budget{4, 5860, 66}},
 	{path: "internal/audit", layer: 4, budget: budget{1, 720, 22}},
 	{path: "internal/cliutil", layer: 4, budget: budget{2, 2120, 43}},
@@ -71,7 +71,7 @@ var districts = []district{
 	{path: "packaging/man", layer: 6, budget: budget{1, 40, 0}},
 	{path: "cmd", layer: 6, budget: budget{1, 20, 0}},
 	{path: "kube/cmd", layer: 6, budget: budget{1, 20, 0}},
-	{path: "internal/testkit", layer: testSupport, budget: budget{11, 6120, 136}},
+	{path: "internal/testkit", layer: testSupport, budget: budget{11, 6130, 136}},
 	{path: "kube/testkit", layer: testSupport, budget: budget{1, 110, 1}},
 	{path: "test", layer: testSupport, budget: budget{3, 270, 0}},
 }

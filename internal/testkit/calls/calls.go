@@ -3,6 +3,8 @@
 package calls
 
 import (
+	"bytes"
+	"io"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -20,10 +22,17 @@ import (
 type Program struct {
 	Name string                // as typed: kubectl fettle
 	Tree func() *cobra.Command // a new tree of its commands
-	Run  func(args []string) (code int, said string)
+	Main func(version string, args []string, out, errw io.Writer) int
 	// Free are the options whose text has no invalid form before the command runs: file names,
 	// hosts and the like. All other text options must reject invalid text.
 	Free []string
+}
+
+// run makes a call.
+func (p Program) run(args []string) (code int, printed, said string) {
+	var out, errw bytes.Buffer
+	code = p.Main("test", args, &out, &errw)
+	return code, out.String(), errw.String()
 }
 
 // Refusals makes invalid calls of every command, one per option. It expects exit code 2, and a
@@ -88,7 +97,7 @@ func (p Program) refused(t *testing.T, c *cobra.Command, must bool, args ...stri
 		}
 		return
 	}
-	code, said := p.Run(args)
+	code, _, said := p.run(args)
 	call := Printed(p.Name, said)
 	if code != ui.Usage || call == nil {
 		t.Errorf("%s %s: exit code %d and no call: %s", p.Name, strings.Join(args, " "), code, said)

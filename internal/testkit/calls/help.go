@@ -16,8 +16,14 @@ import (
 
 // Help checks the help of every command: a short line, examples that parse, lines of at most 80
 // columns, a page of the manual that exists in docs, and completion of flags with few values.
-// print returns the output of a call.
-func (p Program) Help(t *testing.T, docs string, print func(args []string) string) {
+func (p Program) Help(t *testing.T, docs string) {
+	print := func(args []string) string {
+		code, out, said := p.run(args)
+		if code != 0 {
+			t.Errorf("%q: exit code %d: %s", args, code, said)
+		}
+		return out
+	}
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		if c.Hidden || c.Name() == "help" {
