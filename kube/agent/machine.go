@@ -90,29 +90,22 @@ func (n *Node) open(ctx context.Context) (*agentMachine, error) {
 	if n.kinds == nil {
 		n.kinds = table.Kinds(h)
 	}
-	main, err := profile.ReadMain(h)
-	if err != nil {
-		return nil, err
-	}
-	// Nothing follows the load here: the daemon of a machine does that.
-	main.DynamicTuning = false
-	keep, err := tune.ReadKeep(h, n.kinds)
-	if err != nil {
-		return nil, err
-	}
 	state, err := stateDir(h, n.Root, journal.DefaultDir)
 	if err != nil {
 		return nil, err
 	}
 	m := &agentMachine{Node: n, host: h}
-	m.loader = profile.Loader{
-		Host: h, Main: main, Dirs: profile.SearchPath(main, profilesDir), Builtin: profiles.FS, Refuse: refuse(n.Allow),
+	opened, err := tune.Open(ctx, &tune.Engine{
+		Host: h, Kinds: n.kinds, Plugins: guarded(table.All, n.Allow), StateDir: state, User: "agent of node " + n.Name, Wait: patience, At: n.At, Tell: n.Tell,
+	}, profiles.FS, []string{profilesDir}, func(err error) error { return err })
+	if err != nil {
+		return nil, err
 	}
-	m.engine = &tune.Engine{
-		Host: h, Kinds: n.kinds, Plugins: guarded(table.All, n.Allow), StateDir: state, Main: main, ProfileDirs: m.loader.Dirs,
-		Keep: append(keep, m.ofKubelet(ctx)...), Overridden: func(s setting.Setting) (tune.Override, bool) { return m.overridden(ctx, s) },
-		User: "agent of node " + n.Name, Wait: patience, At: n.At, Tell: n.Tell,
-	}
+	m.engine, m.loader = opened.Engine, opened.Loader
+	m.loader.Refuse = refuse(n.Allow)
+	m.engine.Main.DynamicTuning = false // nothing follows the load here: the daemon of a machine does that
+	m.engine.Keep = append(m.engine.Keep, m.ofKubelet(ctx)...)
+	m.engine.Overridden = func(s setting.Setting) (tune.Override, bool) { return m.overridden(ctx, s) }
 	return m, nil
 }
 
