@@ -247,6 +247,9 @@ func (a *app) defragment(ctx context.Context, o checkOptions) error {
 	}
 	w := etcd.Work{Members: members, Settle: settle, Look: lookEvery, Calm: calm, Tell: func(text string) { a.screen.Say("%s", text) }}
 	done, err := w.Run(ctx, plan)
+	if done != nil {
+		done.Headline = defragmentHeadline(done)
+	}
 	return a.show(done, defragmentExit(err, done), func() { a.printDefragmented(done) })
 }
 
@@ -302,8 +305,34 @@ func (a *app) printDefragment(p *etcd.Plan) {
 	a.screen.Say("a snapshot before it does no harm: etcdctl snapshot save FILE")
 }
 
-// printDefragmented prints what was done.
+// defragmentHeadline counts the members, and what was freed.
+func defragmentHeadline(r *etcd.Result) (h ui.Headline) {
+	done, skipped, freed := 0, 0, uint64(0)
+	for _, d := range r.Done {
+		if d.Skipped != "" {
+			skipped++
+			continue
+		}
+		done++
+		freed += d.BeforeBytes - min(d.AfterBytes, d.BeforeBytes)
+	}
+	line := fmt.Sprintf("%s of %s defragmented, %s freed", h.Count("members_defragmented", done, ""), h.Count("members", len(r.Done)+len(r.Left), "member"), h.Value("freed_bytes", float64(freed), size(freed)))
+	if skipped > 0 {
+		line += ", " + h.Count("members_skipped", skipped, "") + " skipped"
+	}
+	if n := len(r.Left); n > 0 {
+		line += ", " + h.Count("members_not_reached", n, "") + " not reached"
+	}
+	h.Line("%s", line)
+	return h
+}
+
+// printDefragmented prints what was done, the sum first.
 func (a *app) printDefragmented(r *etcd.Result) {
+	if r == nil {
+		return
+	}
+	ui.PrintHeadline(a.screen, &r.Headline)
 	g := ui.Grid{Columns: ui.Columns("MEMBER", "BEFORE", "AFTER", "TOOK", "")}
 	for _, d := range r.Done {
 		took := fmt.Sprintf("%.2f s", d.DurationS)

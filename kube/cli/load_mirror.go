@@ -18,6 +18,7 @@ import (
 // LoadMirror is the result of load mirror.
 type LoadMirror struct {
 	Schema     string        `json:"schema"` // fettle/cluster-load-mirror/v1
+	Headline   ui.Headline   `json:"headline"`
 	File       string        `json:"file"`
 	Namespaces int           `json:"namespaces"`
 	Objects    int           `json:"objects"`
@@ -109,12 +110,22 @@ func newLoadMirror(m *load.Mirror, file string) *LoadMirror {
 		doc.Namespaces += s.Count
 		doc.Spaces = append(doc.Spaces, x)
 	}
+	h := &doc.Headline
+	h.Line("%s with %s in %s", h.Count("namespaces", doc.Namespaces, "namespace"), h.Count("objects", doc.Objects, "object"), file)
+	left := 0
+	for _, l := range doc.Left {
+		left += l.Count
+	}
+	if left > 0 {
+		h.Line("%s %s not mirrored", h.Count("not_mirrored", left, "object"), either(left, "is", "are"))
+	}
 	return doc
 }
 
 func (a *app) printMirror(d *LoadMirror) {
-	fmt.Fprintf(a.screen.Out, "%s with %s in %s\n\n", text.Count(d.Namespaces, "namespace"), text.Count(d.Objects, "object"), d.File)
-	g := ui.Grid{Columns: ui.Columns("namespaces", "each has")}
+	ui.PrintHeadline(a.screen, &d.Headline)
+	fmt.Fprintln(a.screen.Out)
+	g := ui.Grid{Columns: []ui.Column{{Head: "namespaces", Right: true}, {Head: "each has", Below: true}}}
 	for _, s := range d.Spaces {
 		var words []string
 		for _, k := range s.Kinds {
@@ -132,7 +143,7 @@ func (a *app) printMirror(d *LoadMirror) {
 	g.Write(a.screen)
 	if len(d.Left) > 0 {
 		fmt.Fprintln(a.screen.Out)
-		g = ui.Grid{Columns: ui.Columns("not mirrored", "number", "because")}
+		g = ui.Grid{Columns: []ui.Column{{Head: "not mirrored"}, {Head: "number", Right: true}, {Head: "because", Below: true}}}
 		for _, l := range d.Left {
 			g.Rows = append(g.Rows, []string{l.Kind, fmt.Sprint(l.Count), l.Why})
 		}
@@ -141,4 +152,6 @@ func (a *app) printMirror(d *LoadMirror) {
 	for _, n := range d.Notes {
 		a.screen.Say("%s", n)
 	}
+	ui.PrintLine(a.screen, "whether it fits into this cluster:")
+	ui.PrintCommand(a.screen, text.CommandLine([]string{"kubectl", "fettle", "load", "plan", d.File}))
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/requests/load/engine"
@@ -22,8 +23,10 @@ import (
 // LoadRun is the result of a run.
 type LoadRun struct {
 	Schema string `json:"schema"` // fettle/cluster-load-run/v1
-	Run    string `json:"run"`
-	File   string `json:"file,omitempty"`
+	// Headline is set at the end: what was expected, what was made, how long pods took.
+	Headline ui.Headline `json:"headline"`
+	Run      string      `json:"run"`
+	File     string      `json:"file,omitempty"`
 	// State is done, failed, stopped by the brake or interrupted, followed by undone if the run
 	// was undone.
 	State string `json:"state"`
@@ -142,7 +145,7 @@ func (x *LoadRun) sum() string {
 	add(more{o.Adopted, "of them by a request whose answer was lost"}, more{o.Before, "made before"}, more{o.Reused, "reused"}, more{o.Failed, "could not be made"},
 		more{x.NotReady, "not ready"}, more{x.Removed, "removed"}, more{x.Absent, "gone already"})
 	if o.Created > 0 {
-		line += fmt.Sprintf("; %.4g/s", x.RatePerS)
+		line += fmt.Sprintf("; %s/s", ui.Digits(x.RatePerS))
 	}
 	if a := x.Actions; a != nil {
 		add(more{a.Patched, "patched"}, more{a.Deleted, "deleted"}, more{a.Read, "read"}, more{a.Before, "of these jobs done before"}, more{a.Failed, "failed"}, more{a.Skipped, "skipped"})
@@ -151,6 +154,38 @@ func (x *LoadRun) sum() string {
 		line += ", throttled " + text.Count(x.Throttled, "time")
 	}
 	return line
+}
+
+// headline says whether what was expected is met, what was made, and how long pods took.
+func (x *LoadRun) headline() (h ui.Headline) {
+	mark, expected := x.expected()
+	var missed []string
+	for _, g := range x.Gates {
+		if !g.Met {
+			missed = append(missed, g.Gate+" ("+g.Text+")")
+		}
+	}
+	if len(missed) > 0 {
+		h.Count("gates_not_met", len(missed), "")
+		expected += fmt.Sprintf("; %d of %s: %s", len(missed), h.Count("gates", len(x.Gates), "gate"), strings.Join(missed, ", "))
+	}
+	h.Line("%s %s", mark.Sign(), expected)
+	h.Count("objects_created", x.Objects.Created, "")
+	if x.Objects.Created > 0 {
+		h.Figure("rate_per_s", x.RatePerS, "")
+	}
+	if x.Throttled > 0 {
+		h.Count("throttled", int(x.Throttled), "")
+	}
+	h.Line("%s", x.sum())
+	if t := x.Times.Ready; t.N > 0 {
+		line := fmt.Sprintf("%s ready: p50 %s, p99 %s", h.Count("pods_ready", int(t.N), "pod"), h.Value("ready_p50_s", t.P50S, unit.FormatSeconds(t.P50S)), h.Value("ready_p99_s", t.P99S, unit.FormatSeconds(t.P99S)))
+		if x.Late > 0 {
+			line += fmt.Sprintf("; %s started late: all %s were in progress", h.Count("started_late", int(x.Late), "object"), h.Count("in_flight", x.Widest, "request"))
+		}
+		h.Line("%s", line)
+	}
+	return h
 }
 
 // shownReasons is the number of reasons shown; the JSON has all.
@@ -238,7 +273,7 @@ func (x *LoadRun) tables() []ui.TitledGrid {
 		}
 	}
 
-	gates := ui.Grid{Columns: ui.Columns("expected", "verdict", "measured")}
+	gates := ui.Grid{Columns: []ui.Column{{Head: "expected"}, {Head: "verdict"}, {Head: "measured", Below: true}}}
 	for _, gate := range x.Gates {
 		word := verdictNotMet
 		switch {
@@ -259,14 +294,17 @@ func (x *LoadRun) tables() []ui.TitledGrid {
 }
 
 func (a *app) printRun(x *LoadRun) {
-	_, expected := x.expected()
-	fmt.Fprintln(a.screen.Out, ui.Printable(x.sum()+"; "+expected))
+	ui.PrintHeadline(a.screen, &x.Headline)
 	for _, line := range x.lines() {
 		a.screen.Say("%s", line)
 	}
 	for _, t := range x.tables() {
 		fmt.Fprintln(a.screen.Out)
 		t.Write(a.screen)
+	}
+	if left := x.Objects.Created + x.Objects.Before - x.Removed - x.Absent; left > 0 {
+		ui.PrintLine(a.screen, "to remove what it has made:")
+		ui.PrintCommand(a.screen, text.CommandLine([]string{"kubectl", "fettle", "load", "undo", x.Run}))
 	}
 }
 

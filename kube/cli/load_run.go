@@ -305,6 +305,7 @@ func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster
 			err = errors.Join(doc.leftStanding(undone, d.id, interrupted), err)
 		}
 	}
+	doc.Headline = doc.headline()                                          // part of the record
 	if kept := a.keepRecord(ctx, cluster, d, l, out, doc); undone == nil { // else it is said already why nothing can be asked
 		err = errors.Join(err, kept)
 	}

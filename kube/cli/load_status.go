@@ -189,12 +189,13 @@ func phaseOf(s *loadrun.State) string {
 
 // LoadUndo is the result of an undo.
 type LoadUndo struct {
-	Schema  string       `json:"schema"` // fettle/cluster-load-undo/v1
-	Run     string       `json:"run"`
-	Removed int          `json:"removed"`
-	Absent  int          `json:"absent"` // were gone already
-	Kept    []KeptObject `json:"kept"`
-	Waiting []string     `json:"namespaces_terminating,omitempty"`
+	Schema   string       `json:"schema"` // fettle/cluster-load-undo/v1
+	Headline ui.Headline  `json:"headline"`
+	Run      string       `json:"run"`
+	Removed  int          `json:"removed"`
+	Absent   int          `json:"absent"` // were gone already
+	Kept     []KeptObject `json:"kept"`
+	Waiting  []string     `json:"namespaces_terminating,omitempty"`
 	// Unknown is the number of the run's objects that are not in its journal, and are left; Delete
 	// is the kubectl command that deletes them.
 	Unknown int    `json:"not_in_journal,omitempty"`
@@ -245,14 +246,15 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 	for _, k := range out.Kept {
 		doc.Kept = append(doc.Kept, KeptObject{k.Object, k.Why})
 	}
+	doc.Headline = doc.headline()
 	if a.data() {
 		return a.result(doc, err)
 	}
-	fmt.Fprintf(a.screen.Out, "run %s: %s removed", id, text.Count(doc.Removed, "object"))
-	if doc.Absent > 0 {
-		fmt.Fprintf(a.screen.Out, ", %d %s gone already", doc.Absent, either(doc.Absent, "was", "were"))
+	ui.PrintHeadline(a.screen, &doc.Headline)
+	if doc.Delete != "" {
+		ui.PrintLine(a.screen, "to delete all that has the run's label, also what is not in its journal:")
+		ui.PrintCommand(a.screen, doc.Delete)
 	}
-	fmt.Fprintln(a.screen.Out)
 	for _, k := range doc.Kept {
 		a.screen.Say("%s is kept: %s", k.Object, k.Why)
 	}
@@ -267,6 +269,25 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 		a.screen.Say("whether more of the run is in the cluster than its journal holds cannot be seen: %s", out.Unseen)
 	}
 	return err
+}
+
+// headline counts what was removed, and what is left and why.
+func (d *LoadUndo) headline() (h ui.Headline) {
+	line := fmt.Sprintf("run %s: %s removed", d.Run, h.Count("removed", d.Removed, "object"))
+	if d.Absent > 0 {
+		line += fmt.Sprintf(", %s %s gone already", h.Count("gone_already", d.Absent, ""), either(d.Absent, "was", "were"))
+	}
+	if n := len(d.Kept); n > 0 {
+		line += fmt.Sprintf(", %s kept", h.Count("kept", n, ""))
+	}
+	if n := len(d.Waiting); n > 0 {
+		line += ", " + h.Count("namespaces_terminating", n, "namespace") + " still terminating"
+	}
+	if d.Unknown > 0 {
+		line += fmt.Sprintf("; %s not in its journal %s left", h.Count("not_in_journal", d.Unknown, "object"), either(d.Unknown, "is", "are"))
+	}
+	h.Line("%s", line)
+	return h
 }
 
 // standingWithin is the time limit to look for objects that are not in journals.

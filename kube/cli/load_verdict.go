@@ -106,7 +106,7 @@ func (a *app) loadVisited(ctx context.Context, cluster *load.Cluster, d *driven,
 		undone = cluster.Store.Remove(d.id)
 	}
 	if err = errors.Join(err, undone); err != nil || a.data() {
-		if a.data() {
+		if doc.Headline = doc.headline(); a.data() {
 			return a.result(doc, err)
 		}
 		return err

@@ -61,6 +61,12 @@ func TestOne(t *testing.T) {
 		2: {"done: 2 objects made, 2 not ready; 0/s, throttled 2 times", "2 times: full", "2 objects were not ready"},
 	} {
 		x := of(n)
+		x.judge(true)
+		x.Gates = []load.Measured{{Gate: "ready p99 < 5s", Text: "7.2 s"}}
+		if h := x.headline(); len(h.Lines) != 2 || h.Lines[0] != "✗ what was expected is not met; 1 of 1 gate: ready p99 < 5s (7.2 s)" || h.Lines[1] != x.sum() || h.Figures["objects_created"] != float64(n) || h.Figures["gates_not_met"] != 1 {
+			t.Errorf("%+v", h)
+		}
+		x.Gates = nil
 		text := x.sum() + "\n" + strings.Join(x.lines(), "\n") + "\n" + x.judge(true).Error()
 		for _, w := range want {
 			if !strings.Contains(text, w) {

@@ -22,9 +22,10 @@ const scaleQPS, scaleBurst = 50, 100
 
 // ScaleRun is the result of scale execute.
 type ScaleRun struct {
-	Schema    string   `json:"schema"` // fettle/scale-run/v1
-	Namespace string   `json:"namespace"`
-	Sets      []string `json:"machine_sets"`
+	Schema    string      `json:"schema"` // fettle/scale-run/v1
+	Headline  ui.Headline `json:"headline"`
+	Namespace string      `json:"namespace"`
+	Sets      []string    `json:"machine_sets"`
 	// Plan is the plan, Done what was carried out.
 	Plan scale.Plan   `json:"plan"`
 	Done []scale.Done `json:"done"`
@@ -116,11 +117,19 @@ func (a *app) scaleExecute(ctx context.Context, sets []string, o scaleOptions) e
 			doc.State = "interrupted"
 		}
 	}
+	h := &doc.Headline
+	steps := h.Count("steps_done", len(doc.Done), "step")
+	if n := len(doc.Plan.Steps); n > len(doc.Done) {
+		steps = fmt.Sprintf("%d of %s", len(doc.Done), h.Count("steps", n, "step"))
+	}
+	h.Line("%s: %s carried out, %s", doc.State, steps, h.Count("machines_wanted", doc.Plan.To, "machine"))
 	if a.data() && p != nil {
 		return a.result(doc, err)
 	}
-	if err == nil {
-		fmt.Fprintf(a.screen.Out, "%s: %s carried out, %s\n", doc.State, text.Count(len(doc.Done), "step"), text.Count(doc.Plan.To, "machine"))
+	if err == nil || len(doc.Done) > 0 {
+		ui.PrintHeadline(a.screen, h)
+		ui.PrintLine(a.screen, "how the machines are:")
+		ui.PrintCommand(a.screen, text.CommandLine(append([]string{"kubectl", "fettle", "health", "--namespace", namespace}, sets...)))
 	}
 	return err
 }

@@ -15,8 +15,9 @@ import (
 
 // TunedPreview has the profile that each node would get if Tuned objects were applied.
 type TunedPreview struct {
-	Schema    string `json:"schema"` // fettle/tuned-preview/v1
-	Namespace string `json:"namespace"`
+	Schema    string      `json:"schema"` // fettle/tuned-preview/v1
+	Headline  ui.Headline `json:"headline"`
+	Namespace string      `json:"namespace"`
 	// Management is the operator's managementState: Managed, Unmanaged or Removed.
 	Management tuned.ManagementState `json:"management_state"`
 	Changed    int                   `json:"nodes_changed"`
@@ -67,7 +68,14 @@ func (a *app) statusOfFile(ctx context.Context, d deciding, file string, names [
 		}
 	}
 	doc := previewOf(&now, objects.Tuneds)
-	return a.show(doc, doc.refused(), func() { a.printPreview(doc) })
+	refused := doc.refused()
+	return a.show(doc, refused, func() {
+		a.printPreview(doc)
+		if refused == nil && doc.Changed > 0 && file != "-" {
+			ui.PrintLine(a.screen, "to apply it:")
+			ui.PrintCommand(a.screen, text.CommandLine([]string{"kubectl", "apply", "-f", file}))
+		}
+	})
 }
 
 // laidOver returns the cluster's objects, replaced or extended by those of a file, and the
@@ -108,7 +116,32 @@ func previewOf(now *nodestatus.Document, over []tuned.Tuned) TunedPreview {
 			doc.Objects = append(doc.Objects, o)
 		}
 	}
+	doc.Headline = doc.headline()
 	return doc
+}
+
+// headline counts the nodes that would change, those that would be held, and invalid objects.
+func (p *TunedPreview) headline() (h ui.Headline) {
+	held, invalid := 0, 0
+	for _, n := range p.Nodes {
+		if n.Decision.State == tuned.Held {
+			held++
+		}
+	}
+	for _, o := range p.Objects {
+		if !o.Valid {
+			invalid++
+		}
+	}
+	line := fmt.Sprintf("%s: %s would get another profile", h.Count("nodes", len(p.Nodes), "node"), h.Count("nodes_changed", p.Changed, ""))
+	if held > 0 {
+		line += fmt.Sprintf(", %s would be held without the profile of its rule", h.Count("nodes_held", held, ""))
+	}
+	h.Line("%s", line)
+	if invalid > 0 {
+		h.Line("✗ %s of %s would not be valid", h.Count("objects_invalid", invalid, ""), h.Count("objects", len(p.Objects), "Tuned object"))
+	}
+	return h
 }
 
 // refused returns nil if all objects of the file would be valid and no node would be held.
@@ -126,8 +159,8 @@ func (p *TunedPreview) refused() error {
 
 func (a *app) printPreview(doc TunedPreview) {
 	line := a.line
-	line("%s: %d would get another profile", text.Count(len(doc.Nodes), "node"), doc.Changed)
-	g := ui.Grid{Columns: ui.Columns("NODE", "NOW", "WOULD GET", "RULE")}
+	ui.PrintHeadline(a.screen, &doc.Headline)
+	g := ui.Grid{Columns: []ui.Column{{Head: "NODE"}, {Head: "NOW"}, {Head: "WOULD GET"}, {Head: "RULE", Below: true}}}
 	for _, n := range doc.Nodes {
 		g.Rows = append(g.Rows, []string{n.Node, dash(n.Now), dash(n.Would), n.Rule})
 	}

@@ -25,9 +25,6 @@ const (
 	uninstallQuiet = 2 * time.Minute
 )
 
-// uninstallNext is the next step after an uninstall.
-const uninstallNext = "no node has anything of fettle's any more. Now delete what was applied: kubectl delete -k kube/deploy, or your overlay"
-
 type uninstallOptions struct {
 	yes     bool
 	timeout time.Duration
@@ -75,11 +72,23 @@ func (a *app) uninstall(ctx context.Context, o uninstallOptions) error {
 		Say: func(format string, args ...any) { a.screen.Progress(format, args...) },
 	}
 	doc, err := a.uninstallAll(ctx, r, o)
-	if a.data() && doc != nil {
+	if doc == nil {
+		return err
+	}
+	h := &doc.Headline
+	switch {
+	case doc.State == operator.Done:
+		h.Line("no node has anything of fettle's any more")
+	default:
+		h.Line("%s: %s", doc.State, doc.Words())
+	}
+	if a.data() {
 		return a.result(doc, err)
 	}
-	if err == nil && doc != nil && doc.State == operator.Done {
-		a.screen.Say("%s", uninstallNext)
+	if err == nil && doc.State == operator.Done {
+		ui.PrintHeadline(a.screen, h)
+		ui.PrintLine(a.screen, "now delete what was applied, or your overlay:")
+		ui.PrintCommand(a.screen, "kubectl delete -k kube/deploy")
 	}
 	return err
 }

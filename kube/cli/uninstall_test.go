@@ -61,7 +61,7 @@ workers      1      10%
 	}
 	answers["/apis"] = `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`
 	answers["/api/v1/nodes"] = `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[]}`
-	if code, _, errs := uninstall(); code != ui.Done || !strings.Contains(errs, "no node has anything of fettle's any more") {
+	if code, out, errs := uninstall(); code != ui.Done || !strings.Contains(out, "no node has anything of fettle's any more") {
 		t.Errorf("of a cluster without it: exit code %d, said %q", code, errs)
 	}
 }

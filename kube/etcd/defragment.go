@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"fettle.dev/fettle/internal/ui"
 )
 
 // Result is the result of a defragmentation.
 type Result struct {
 	Schema string `json:"schema"` // fettle/etcd-defragment/v1
+	// Headline is set by kubectl fettle check --defragment.
+	Headline ui.Headline `json:"headline"`
 	Plan
 	// Compacted reports whether the history before CompactTo has been removed.
 	Compacted bool `json:"compacted"`

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	internaltext "fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/kubelet"
 	"fettle.dev/fettle/kube/tuned"
 )
@@ -33,7 +34,9 @@ const (
 // Document is the progress of a removal.
 type Document struct {
 	Schema string `json:"schema"` // fettle/uninstall/v1
-	State  string `json:"state"`
+	// Headline is set by kubectl fettle uninstall.
+	Headline ui.Headline `json:"headline"`
+	State    string      `json:"state"`
 	// Asked reports whether the objects already request the removal.
 	Asked bool `json:"asked"`
 	// Profiles are the nodes with a Profile object, Kubelets those whose kubelets have settings of
