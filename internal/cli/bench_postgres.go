@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/measure/postgres"
 	"fettle.dev/fettle/internal/product/postgresql"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 type benchPostgresOptions struct {
@@ -111,6 +112,7 @@ func (a *app) benchPostgres(ctx context.Context, o benchPostgresOptions) error {
 // PostgresTables is the JSON form of fettle bench postgres --tables.
 type PostgresTables struct {
 	Schema    string           `json:"schema"` // fettle/postgres-tables/v1
+	Headline  ui.Headline      `json:"headline"`
 	Server    string           `json:"server"`
 	Databases []PostgresTabled `json:"databases"`
 }
@@ -144,9 +146,18 @@ func (a *app) postgresTables(ctx context.Context, o benchPostgresOptions) error 
 	if len(list.Databases) == 0 {
 		return ui.Hinted(ui.Failed, fmt.Errorf("%s has no database %s", server.Name, strings.Join(o.databases, ", ")), "--database NAME names another")
 	}
+	h, bytes, tables := &list.Headline, int64(0), 0
+	for _, d := range list.Databases {
+		for _, t := range d.Tables {
+			bytes += t.Bytes
+		}
+		tables += len(d.Tables)
+	}
+	h.Line("%s: the %s of %s have %s", server.Name, h.Count("tables", tables, "largest table"), h.Count("databases", len(list.Databases), "database"), h.Value("size_bytes", float64(bytes), unit.Size(bytes).Human()))
 	if a.data() {
 		return a.result(list, nil)
 	}
+	ui.PrintHeadline(a.screen, h)
 	for _, d := range list.Databases {
 		postgres.PrintTables(a.screen, d.Name, d.Tables)
 	}

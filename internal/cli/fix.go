@@ -32,6 +32,8 @@ import (
 // FixResult is the JSON form of fettle fix.
 type FixResult struct {
 	Schema string `json:"schema"` // fettle/fix/v1
+	// Headline is what was done, and what is left to do by hand.
+	Headline ui.Headline `json:"headline"`
 	// Plan contains the changes that undo can revert. It is nil if there are none.
 	Plan *tune.Plan `json:"plan,omitempty"`
 	// Applied is the transaction, or nil if there was none.
@@ -158,13 +160,45 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 			res.Health, err = t.health(ctx)
 		}
 	}
+	res.Headline = res.headline()
 	if a.data() {
 		return a.result(res, err)
+	}
+	if res.Plan == nil || res.Applied != nil { // else the plan was printed, and nothing was done
+		ui.PrintHeadline(a.screen, &res.Headline)
 	}
 	guidefindings.PrintFixed(a.screen, res.ByHand, res.Findings)
 	guidefindings.PrintHealth(a.screen, res.Health)
 	guidefindings.PrintWritten(a.screen, res.Written)
 	return err
+}
+
+// headline counts the values that are written, the files, the changes by hand, and the fixed
+// rules that pass now.
+func (res *FixResult) headline() (h ui.Headline) {
+	values := 0
+	if res.Applied != nil && res.Plan != nil {
+		values = res.Plan.Writes()
+	}
+	parts := []string{h.Count("values_written", values, "value") + " written"}
+	if res.Written != nil {
+		parts[0] = h.Count("files_written", len(res.Written.Files), "file") + " written"
+		delete(h.Figures, "values_written")
+	}
+	if n := len(res.Findings); n > 0 {
+		pass := 0
+		for _, f := range res.Findings {
+			if f.State == rule.Passed {
+				pass++
+			}
+		}
+		parts = append(parts, fmt.Sprintf("%s of %s now", h.Count("findings_pass", pass, ""), h.Count("findings", n, "finding"))+" pass")
+	}
+	if n := len(res.ByHand); n > 0 {
+		parts = append(parts, h.Count("by_hand", n, "step")+" to do by hand")
+	}
+	h.Line("%s", strings.Join(parts, ", "))
+	return h
 }
 
 // writeFixes writes the files for the findings below a directory. It keeps the lines of earlier

@@ -19,7 +19,8 @@ import (
 
 // ImportResult is the JSON form of fettle import rhel6.
 type ImportResult struct {
-	Schema string `json:"schema"` // fettle/import/v1
+	Schema   string      `json:"schema"` // fettle/import/v1
+	Headline ui.Headline `json:"headline"`
 	rhel6.Result
 	Written string `json:"written,omitempty"` // the target directory
 }
@@ -64,11 +65,18 @@ func (a *app) importRHEL6(ctx context.Context, dir, write string) error {
 		}
 		a.logFile(h, "import", doc.Written)
 	}
+	head, done := &doc.Headline, "not written: --write DIR does"
+	if write != "" {
+		done = "wrote " + doc.Written
+	}
+	head.Line("%s: %s taken over, %s to look at", done, head.Count("lines_taken_over", len(res.Translated), "line"), head.Count("lines_to_look_at", len(res.Warnings), ""))
 	if a.data() {
 		return ui.Data(a.screen, doc, ui.Done)
 	}
 	if write != "" {
-		fmt.Fprintf(a.screen.Out, "wrote %s: %d lines taken over, %d to look at\n", doc.Written, len(res.Translated), len(res.Warnings))
+		ui.PrintHeadline(a.screen, head)
+		ui.PrintLine(a.screen, "what it would change:")
+		ui.PrintCommand(a.screen, internaltext.CommandLine([]string{"fettle", "--profile-dir", filepath.Dir(doc.Written), "diff", res.Name}))
 		return nil
 	}
 	for _, f := range res.Files {

@@ -22,7 +22,8 @@ import (
 
 // RuleList is the JSON form of fettle rules list and show.
 type RuleList struct {
-	Schema   string           `json:"schema"` // fettle/rules/v1
+	Schema   string           `json:"schema"`             // fettle/rules/v1
+	Headline *ui.Headline     `json:"headline,omitempty"` // of rules list
 	Rules    []*rule.Rule     `json:"rules"`
 	Tables   []*rule.Table    `json:"tables"`
 	Evidence []*rule.Evidence `json:"evidence"`
@@ -86,9 +87,16 @@ func (a *app) rulesList(platforms []string) error {
 	if len(platforms) == 0 {
 		list.Tables, list.Evidence = append(list.Tables, c.Tables()...), append(list.Evidence, c.Evidence()...)
 	}
-	if a.data() {
+	h := &ui.Headline{}
+	line := h.Count("rules", len(list.Rules), "rule")
+	if len(platforms) == 0 {
+		line += fmt.Sprintf(", %s, %s", h.Count("tables", len(list.Tables), "table"), h.Value("pieces_of_evidence", float64(len(list.Evidence)), internaltext.CountPlural(uint64(len(list.Evidence)), "piece of evidence", "pieces of evidence")))
+	}
+	h.Line("%s", line)
+	if list.Headline = h; a.data() {
 		return ui.Data(a.screen, list, ui.Done)
 	}
+	ui.PrintHeadline(a.screen, h)
 	findings.PrintRules(a.screen, list.Rules, list.Tables, list.Evidence)
 	return nil
 }

@@ -188,8 +188,8 @@ func (a *app) scheduleNext(file string) error {
 		}
 		return ui.Data(a.screen, doc, ui.Done)
 	}
+	ui.PrintHeadline(a.screen, &doc.Headline)
 	if !ok {
-		fmt.Fprintln(a.screen.Out, "no entry is to come")
 		return nil
 	}
 	fmt.Fprintf(a.screen.Out, "%s  %s (%s:%d)\n", shortTime(&at), strings.Join(next.Profiles, " "), file, next.Line)

@@ -14,9 +14,10 @@ import (
 
 // Fleet has the audits of several hosts, and their differences.
 type Fleet struct {
-	Schema string    `json:"schema"` // fettle/fleet/v1
-	Time   time.Time `json:"time"`
-	Hosts  []Asked   `json:"hosts"`
+	Schema   string      `json:"schema"` // fettle/fleet/v1
+	Headline ui.Headline `json:"headline"`
+	Time     time.Time   `json:"time"`
+	Hosts    []Asked     `json:"hosts"`
 	// Differ has the findings that are bad on some hosts and different on others.
 	Differ []Difference `json:"differ"`
 }
@@ -74,6 +75,7 @@ func NewFleet(when time.Time, hosts []Asked) *Fleet {
 			f.Differ = append(f.Differ, d)
 		}
 	}
+	f.Headline = f.headline()
 	return f
 }
 
@@ -128,37 +130,42 @@ func (f *Fleet) differences() ui.Grid {
 
 // PrintFleet prints the audits one after the other, then the differences between hosts.
 func PrintFleet(s *ui.Screen, f *Fleet, v View) {
-	for _, h := range f.Hosts {
-		fmt.Fprintln(s.Out, ui.Printable("== "+h.Host+" =="))
-		if h.Audit == nil {
-			fmt.Fprintln(s.Out, s.Paint(ui.Red, "✗ not asked")+": "+ui.Printable(h.Error)+"\n")
-			continue
-		}
-		Print(s, h.Audit, v)
-		fmt.Fprintln(s.Out)
-	}
-	fmt.Fprintln(s.Out, f.words())
+	ui.PrintHeadline(s, &f.Headline)
 	if g := f.differences(); len(g.Rows) > 0 {
 		g.Write(s)
 	}
+	for _, h := range f.Hosts {
+		fmt.Fprintln(s.Out)
+		fmt.Fprintln(s.Out, ui.Printable("== "+h.Host+" =="))
+		if h.Audit == nil {
+			fmt.Fprintln(s.Out, s.Paint(ui.Red, "✗ not asked")+": "+ui.Printable(h.Error))
+			continue
+		}
+		Print(s, h.Audit, v)
+	}
 }
 
-// words summarizes the differences.
-func (f *Fleet) words() string {
+// headline counts the hosts that were asked, and the findings that differ.
+func (f *Fleet) headline() (h ui.Headline) {
 	n := len(f.Audits())
+	differ := h.Count("findings_differ", len(f.Differ), "finding")
 	switch {
 	case n < 2:
-		return fmt.Sprintf("%d of %d hosts asked: nothing to compare", n, len(f.Hosts))
-	case len(f.Differ) == 0:
-		return fmt.Sprintf("%d of %d hosts asked: no finding differs", n, len(f.Hosts))
+		differ = "nothing to compare"
+		delete(h.Figures, "findings_differ")
+	case len(f.Differ) == 1:
+		differ += " differs"
+	default:
+		differ += " differ"
 	}
-	return fmt.Sprintf("%d of %d hosts asked, %d findings differ:", n, len(f.Hosts), len(f.Differ))
+	h.Line("%s of %s asked: %s", h.Count("hosts_asked", n, ""), h.Count("hosts", len(f.Hosts), "host"), differ)
+	return h
 }
 
 // FleetMarkdown writes the audits of a fleet for a ticket.
 func FleetMarkdown(out io.Writer, f *Fleet, all bool) error {
 	w := bufio.NewWriter(out)
-	fmt.Fprintf(w, "%s\n\n", MarkdownText(f.words()))
+	fmt.Fprintf(w, "%s\n\n", MarkdownText(strings.Join(f.Headline.Lines, "\n")))
 	if g := f.differences(); len(g.Rows) > 0 {
 		row := func(cells []string) {
 			cells = slices.Clone(cells)

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/ui"
+)
+
+// withoutHeadline has the kinds of documents without a headline, and why.
+var withoutHeadline = map[string]string{
+	"bench-disk": inRun, "bench-etcd": inRun, "bench-memory": inRun, "bench-postgres": inRun, "load-http": inRun, "load-mqtt": inRun, "prove": inRun,
+	"error":   "the message is the answer",
+	"explain": "the finding itself is the first line",
+	"version": "one line",
+}
+
+const inRun = "the body of a run; the document of the run has it"
+
+// TestDocumentsHaveHeadlines: each kind of JSON output has a headline in its schema, unless the
+// table says why not.
+func TestDocumentsHaveHeadlines(t *testing.T) {
+	for kind, doc := range documents {
+		text, err := ui.Schema("fettle/"+kind+"/v1", doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var schema struct {
+			Properties map[string]json.RawMessage `json:"properties"`
+		}
+		if err := json.Unmarshal(bytes.TrimSpace(text), &schema); err != nil {
+			t.Fatal(err)
+		}
+		_, has := schema.Properties["headline"]
+		why, excepted := withoutHeadline[kind]
+		if has == excepted {
+			t.Errorf("%s has a headline: %v; excepted: %q", kind, has, why)
+		}
+		if _, is := reflect.New(reflect.TypeOf(doc)).Interface().(result); is != (why == inRun) {
+			t.Errorf("%s is the result of a run: %v; excepted: %q", kind, is, why)
+		}
+	}
+}
+
+// Reasons that a verb is not called by TestVerbsHaveHeadlines.
+const (
+	ofRuns   = "TestRunHeadlines shows its result"
+	changes  = "changes this machine; the scripts call it"
+	noResult = "prints no result of its own: "
+)
+
+// headlineCalls has for each verb a call on a recorded machine, or in parentheses the reason
+// that there is none.
+var headlineCalls = map[string]string{
+	"bench disk": "(" + ofRuns, "bench etcd": "(" + ofRuns, "bench memory": "(" + ofRuns, "bench postgres": "(" + ofRuns, "load http": "(" + ofRuns, "load mqtt": "(" + ofRuns,
+	"prove": "(" + ofRuns, "report": "(" + ofRuns, "runs compare": "(" + ofRuns, "runs list": "(" + ofRuns, "runs prune": "(" + ofRuns, "runs show": "(" + ofRuns,
+	"confirm": "(" + changes, "daemon": "(" + noResult + "runs until it is ended", "tune": "(" + changes, "undo": "(" + changes, "schedule add": "(" + changes, "schedule import-cron": "(" + changes, "schedule remove": "(" + changes,
+	"load worker": "(" + noResult + "speaks to fettle load http", "runs export": "(" + noResult + "copies records", "schema": "(" + noResult + "a schema", "version": "(" + noResult + "one line",
+	"rules lint": "(" + noResult + "one line, or errors", "rules show": "(" + noResult + "the text of rules", "rules test": "(" + noResult + "one line, or errors",
+	"import rhel6": "(" + noResult + "the profile itself, without --write",
+	"check":        "check", "diff": "diff virtual-guest", "facts": "facts", "fix": "--root ../../testdata/hosts/kvm-guest.txt fix --platform linux --write DIR", "history": "(" + changes, "list": "list", "recommend": "recommend", "rules list": "rules list linux",
+	"logs": "logs LOG", "logs compare": "(internal/requests/logs: TestPrintComparisonFits", "logs merge": "logs merge PART", "logs puppet-reports": "(internal/requests/puppetrun tests its output on reports",
+	"schedule list": "schedule list", "schedule next": "schedule next", "show": "show virtual-guest",
+	"size hugepages": "size hugepages --size 1GiB --ram 64GiB", "size httpd": "(TestSizeOutput shows it with a log of its own", "size network": "size network --mtu 1500", "size openshift": "size openshift --pods 500",
+	"size postgresql": "size postgresql --connections 100 --ram 64GiB --cpus 8 --disk ssd", "size puppet": "(TestSizeOutput shows it with a log of its own", "size router": "(TestSizeOutput shows it with a log of its own",
+	"size satellite": "size satellite --hosts 5000", "status": "status", "verify": "verify virtual-guest", "why": "why vm.swappiness",
+}
+
+// TestVerbsHaveHeadlines: each verb and sub-verb prints its headline first, the one of its JSON
+// output, or the table says why it is not called.
+func TestVerbsHaveHeadlines(t *testing.T) {
+	dir := t.TempDir()
+	files := strings.NewReplacer("LOG", "../../internal/logformat/testdata/real/httpd-combined.log", "PART", filepath.Join(dir, "a.part"), "DIR", filepath.Join(dir, "out"))
+	Main("test", strings.Fields(files.Replace("logs LOG --save PART")), &bytes.Buffer{}, &bytes.Buffer{})
+	left := map[string]bool{}
+	for verb := range headlineCalls {
+		left[verb] = true
+	}
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		verb := strings.TrimPrefix(c.CommandPath(), "fettle ")
+		for _, sub := range c.Commands() {
+			if !sub.Hidden && sub.Name() != "help" && sub.Name() != "completion" && (sub.Runnable() || sub.HasSubCommands()) {
+				walk(sub)
+			}
+		}
+		if c.HasAvailableSubCommands() && verb != "logs" || verb == "fettle" {
+			return
+		}
+		call, listed := headlineCalls[verb]
+		delete(left, verb)
+		if !listed {
+			t.Errorf("fettle %s is not in headlineCalls", verb)
+		}
+		if !listed || strings.HasPrefix(call, "(") {
+			return
+		}
+		args := append([]string{"--state-dir", filepath.Join(dir, "state")}, strings.Fields(files.Replace(call))...)
+		if files.Replace(call) == call && !strings.HasPrefix(call, "size ") {
+			args = append([]string{"--root", "../../testdata/hosts/kvm-guest.txt"}, args...)
+		}
+		if !checkHeadline(t, call, args, false) {
+			t.Errorf("%s: no result", call)
+		}
+	}
+	walk(Command("test"))
+	for verb := range left {
+		t.Errorf("headlineCalls has %s, which is no verb", verb)
+	}
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/ui"
+)
+
+// withoutHeadline has the kinds of documents without a headline, and why.
+var withoutHeadline = map[string]string{
+	"error": "the message is the answer", "version": "one line",
+	"node-history": "an annotation of a Profile object", "node-values": "an annotation of a Profile object",
+}
+
+// TestDocumentsHaveHeadlines: each kind of JSON output has a headline in its schema, unless the
+// table says why not.
+func TestDocumentsHaveHeadlines(t *testing.T) {
+	for kind, doc := range documents {
+		text, err := ui.Schema("fettle/"+kind+"/v1", doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var schema struct {
+			Properties map[string]json.RawMessage `json:"properties"`
+		}
+		if err := json.Unmarshal(text, &schema); err != nil {
+			t.Fatal(err)
+		}
+		_, has := schema.Properties["headline"]
+		if why, excepted := withoutHeadline[kind]; has == excepted {
+			t.Errorf("%s has a headline: %v; excepted: %q", kind, has, why)
+		}
+	}
+}
+
+// documentOf has the kind of document that each verb prints, or in parentheses the reason that
+// it prints none.
+var documentOf = map[string]string{
+	"status": "node-status", "pod explain": "pod-admission", "pod record": "(writes the answers of a kubelet", "pod verify": "pod-verify", "health": "machine-health",
+	"kubelet plan": "kubelet-plan", "check": "check", "scale plan": "scale-plan", "scale execute": "scale-run",
+	"load plan": "cluster-load-plan", "load run": "cluster-load-run", "load resume": "cluster-load-run", "load status": "cluster-load-status", "load undo": "cluster-load-undo",
+	"load compare": "compare", "load mirror": "cluster-load-mirror", "operator": "(runs until it is ended", "agent": "(runs until it is ended", "uninstall": "uninstall",
+	"size hugepages": "size", "size httpd": "size", "size network": "size", "size openshift": "size", "size postgresql": "size", "size puppet": "size", "size router": "size", "size satellite": "size",
+	"schema": "(a schema", "version": "(one line",
+}
+
+// TestVerbsHaveDocuments: each verb and sub-verb prints a document with a headline, or the table
+// says why not.
+func TestVerbsHaveDocuments(t *testing.T) {
+	left := map[string]bool{}
+	for verb := range documentOf {
+		left[verb] = true
+	}
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			if !sub.Hidden && sub.Name() != "help" && sub.Name() != "completion" && (sub.Runnable() || sub.HasSubCommands()) {
+				walk(sub)
+			}
+		}
+		verb := strings.TrimPrefix(c.CommandPath(), "kubectl fettle ")
+		if c.HasAvailableSubCommands() {
+			return
+		}
+		kind, listed := documentOf[verb]
+		delete(left, verb)
+		if _, known := documents[kind]; !listed || !known && !strings.HasPrefix(kind, "(") || withoutHeadline[kind] != "" {
+			t.Errorf("kubectl fettle %s: kind of document %q", verb, kind)
+		}
+	}
+	walk(tree("test"))
+	for verb := range left {
+		t.Errorf("documentOf has %s, which is no verb", verb)
+	}
+}
