@@ -324,7 +324,7 @@ func briefNet(f *Facts) string {
 func briefCgroup(f *Facts) string {
 	version := absentIs(f.Cgroup.Version, "not mounted", func(v int64) string {
 		if f.Cgroup.Hybrid.Or(false) {
-			return "version 1 (version 2 beside it)"
+			return "version 1 (version 2 too)"
 		}
 		return fmt.Sprintf("version %d", v)
 	})

@@ -113,7 +113,7 @@ const objectsOfOpenShift = "openshift.objects"
 // machineOf answers the inputs of rules for a cluster.
 type machineOf struct {
 	own, counted *platform.Known
-	documents    platform.Answers // nil where it is no OpenShift
+	documents    platform.Answers // nil if it is not OpenShift
 }
 
 func (m *machineOf) of(name string) platform.Answers {

@@ -132,7 +132,7 @@ func (o *loadOptions) unread(l *plan.Load) error {
 }
 
 func (o *loadOptions) quotaFlag(f *pflag.FlagSet) {
-	f.StringVar(&o.quota, "etcd-quota", "", "etcd's --quota-backend-bytes, if etcd does not report it; the brake keeps a fifth free; -1 is no quota, 0 is 2GiB (default 2GiB, 8GiB on OpenShift)")
+	f.StringVar(&o.quota, "etcd-quota", "", "etcd's --quota-backend-bytes, if etcd does not report it; the brake keeps a fifth free; -1 is without a quota, 0 is 2GiB (default 2GiB, 8GiB on OpenShift)")
 	cliutil.Reads(f, "etcd-quota", "8GiB", func(word string) error { _, err := quotaBytes(word); return err })
 }
 

@@ -184,7 +184,7 @@ func admissionSettings(f Fields) (admission.Settings, error) {
 }
 
 // evictionBytes parses a threshold in bytes. A percentage is an error, as the machine is
-// unknown here; "0%" is none.
+// unknown here; "0%" means no threshold.
 func evictionBytes(threshold string) (uint64, error) {
 	if percent, ok := strings.CutSuffix(threshold, "%"); ok || threshold == "" {
 		if n, err := strconv.ParseFloat(percent, 64); threshold != "" && (err != nil || n != 0) {

@@ -43,7 +43,7 @@ type setting struct {
 // settings are all supported settings.
 var settings = []setting{
 	{"maxPods", Restart, whole(1), "pods that the node takes"},
-	{"podsPerCore", Restart, whole(0), "pods for each CPU, up to maxPods; 0 is no such limit"},
+	{"podsPerCore", Restart, whole(0), "pods for each CPU, up to maxPods; 0 means no such limit"},
 	{"kubeAPIQPS", Restart, whole(1), "requests to the API server in a second"},
 	{"kubeAPIBurst", Restart, whole(1), "requests to the API server at once"},
 	{"cpuManagerPolicy", Drain, words("none", "static"), "static gives whole CPUs to Guaranteed pods that ask for them"},

@@ -46,7 +46,7 @@ type Options struct {
 	// On is called with each answer.
 	On func(loadrun.Answer)
 	// NoBrake lets a run continue whatever happens to the cluster. QuotaBytes is etcd's quota, of
-	// which the brake keeps a part free; 0 is unknown, below 0 is no quota.
+	// which the brake keeps a part free; 0 is unknown, below 0 means no quota.
 	NoBrake    bool
 	QuotaBytes int64
 	// Etcd are members whose metrics are watched; if none, the reachable members that run as pods.

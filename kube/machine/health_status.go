@@ -108,8 +108,8 @@ func set(all []Condition, c Condition, now time.Time) []Condition {
 	return all
 }
 
-// UnmarshalJSON decodes a check. If its spec cannot be decoded, Unread has the reason and there
-// is no error: an API server does not validate values in strings, such as durations.
+// UnmarshalJSON decodes a check. If its spec cannot be decoded, Unread has the reason, and the
+// result is nil: an API server does not validate values in strings, such as durations.
 func (c *HealthCheck) UnmarshalJSON(text []byte) error {
 	type plain HealthCheck
 	var all plain

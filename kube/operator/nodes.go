@@ -66,7 +66,7 @@ func (o *operator) decideBy(ctx context.Context, s *situation, name string) (wro
 	}
 	err = o.write(ctx, do, present, profile)
 	o.tally.wrote(do, err)
-	o.sleeper.Worked() // to find nothing to write takes little: that is no work
+	o.sleeper.Worked() // finding nothing to write takes little: it does not count as work
 	if err != nil {
 		return false, fmt.Errorf("%s Profile %s: %w", do, name, err)
 	}

@@ -124,7 +124,7 @@ func parseStat(text string) (name string, kernel bool, err error) {
 	}
 	bits, err := strconv.ParseUint(rest[flags], 10, 64)
 	if err != nil {
-		return "", false, fmt.Errorf("flags %.20q are no number", rest[flags])
+		return "", false, fmt.Errorf("flags %.20q are not a number", rest[flags])
 	}
 	return text[open+1 : end], bits&kernelThread != 0, nil
 }

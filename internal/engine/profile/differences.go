@@ -157,7 +157,7 @@ var Differences = []Difference{
 	},
 	{
 		ID: "isolated-cores-argument", Versions: "2.28",
-		TuneD:  "calc_isolated_cores with an argument that is no number ends the load with an unhandled AttributeError",
+		TuneD:  "calc_isolated_cores with an argument that is not a number ends the load with an unhandled AttributeError",
 		Fettle: "as 2.20: the call stays as text, with a warning",
 		Why:    "a typing mistake should be named",
 		Source: "profiles/functions/function_calc_isolated_cores.py",

@@ -14,7 +14,7 @@ type sideEffect struct {
 	top *journal.Entry
 	// ours is true if the setting has the value that fettle left.
 	ours bool
-	// held is true for a value that a transaction or another program has set: it is restored to
+	// held marks a value that a transaction or another program has set: it is restored to
 	// want. A value that was itself a side effect stays as the kernel sets it.
 	held bool
 	want setting.Value

@@ -12,7 +12,7 @@ import (
 // bytesOf has the units that are printed as binary sizes.
 var bytesOf = map[string]float64{"bytes": 1, "MiB": 1 << 20, "GiB": 1 << 30, "GB": 1e9}
 
-// Amount prints a value with its unit. Numbers that are no sizes are printed in full, as they
+// Amount prints a value with its unit. Numbers other than sizes are printed in full, as they
 // are set; sizes in binary units.
 func Amount(v any, unit string) string {
 	if n, ok := asNumber(v); ok {

@@ -65,7 +65,7 @@ func asNumber(v any) (float64, bool) {
 }
 
 // bounds returns the limits and the budgets, the tightest first. A budget that is exactly used
-// up was sized by its parts and is no bound.
+// up was sized by its parts and does not limit.
 func (r *Result) bounds() []Limit {
 	out := slices.Clone(r.Limits)
 	for _, b := range r.Budgets {

@@ -99,7 +99,7 @@ func window(mode Mode, seconds int) int {
 	return min(seconds, shortWindow)
 }
 
-// worst combines several visits. The result is No if any of them is No.
+// worst combines several phases: one No makes the result No.
 func worst(all []Steady) Steady {
 	out := Steady{State: NotTested}
 	for _, s := range all {

@@ -127,7 +127,7 @@ func Damaged(err error) error {
 	if !errors.As(err, new(*evidence.DamagedError)) {
 		return err
 	}
-	return ui.Hinted(ui.Failed, err, "a damaged record is no evidence: put an intact copy in its place (fettle runs export writes one where it was measured), or remove the file")
+	return ui.Hinted(ui.Failed, err, "a damaged record is not evidence: put an intact copy in its place (fettle runs export writes one where it was measured), or remove the file")
 }
 
 // Credible returns an error if the verdict of a record does not match its samples. If another

@@ -36,7 +36,7 @@ type Evidence struct {
 	Ending Ending `json:"ending"`
 	Error  string `json:"error,omitempty"` // why it ended, if not by its design
 	Verdict
-	// Washout is the number of visits dropped after each switch.
+	// Washout is the number of warm-up runs dropped after each switch.
 	Washout int `json:"washout_visits"`
 	// Noise is the scale of one block's difference.
 	Noise float64 `json:"noise_ratio"`
@@ -55,7 +55,7 @@ type Evidence struct {
 	Moved []Movement `json:"moved,omitempty"`
 
 	// Resumed lists the times at which the experiment was resumed after ending without an answer.
-	// The interval is valid at every look, so these are no additional looks.
+	// The interval is valid at every look, so these do not count as additional looks.
 	Resumed []Resumption `json:"resumed,omitempty"`
 
 	Visits []Visit `json:"visits"`

@@ -97,7 +97,7 @@ func keepsSamples(h *host.Host, key, value string) error {
 		if err != nil {
 			continue
 		}
-		less := want.(float64) < have.(float64) || have.(float64) == 0 // which is no limit
+		less := want.(float64) < have.(float64) || have.(float64) == 0 // 0: without a limit
 		if key == retentionSize {
 			less = want.(float64) > 0 && less
 		}

@@ -127,7 +127,7 @@ func (f flags) Assignments(text string) ([]conf.Assignment, error) {
 			continue
 		}
 		at := begin + len(name) + 1
-		if !whole { // the next word, if it is no flag
+		if !whole { // the next word, unless it is a flag
 			rest := strings.TrimLeft(body[i:], " \t")
 			value = rest
 			if end := strings.IndexAny(value, " \t"); end >= 0 {

@@ -145,7 +145,7 @@ func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want) (*
 	with := func(ours kubelet.Fields) kubelet.Fields {
 		f := files.merged(ours, on.Release)
 		for option := range setup.Flags {
-			f[option] = now[option] // a flag is no file's to change
+			f[option] = now[option] // no file can change a flag
 		}
 		return f
 	}

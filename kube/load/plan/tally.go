@@ -20,7 +20,7 @@ type Cluster struct {
 	// Have is the number of existing objects by kind: pods, finished pods, namespaces, services.
 	Have map[string]int `json:"have,omitempty"`
 	// EtcdBytes is the size of etcd's database, EtcdQuotaBytes its quota by EtcdQuotaSource;
-	// 0 is unknown, and a quota below 0 is no quota.
+	// 0 is unknown, and below 0 means no quota.
 	EtcdBytes       int64  `json:"etcd_bytes,omitempty"`
 	EtcdQuotaBytes  int64  `json:"etcd_quota_bytes,omitempty"`
 	EtcdQuotaSource string `json:"etcd_quota_source,omitempty"`

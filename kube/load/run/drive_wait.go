@@ -228,7 +228,7 @@ func uidOf(object []byte) (string, error) {
 			case depth == 2 && meta && key == "uid" && len(text) > 0:
 				return string(text), nil
 			case depth == 1 && string(text) == "metadata", depth == 2 && meta && string(text) == "uid":
-				if key == "" { // it is no value
+				if key == "" { // it is not a value
 					key = string(text)
 					continue
 				}

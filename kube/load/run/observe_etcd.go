@@ -135,7 +135,7 @@ type Etcd struct {
 	FsyncN    int     `json:"fsync_n"`
 	FsyncP99S float64 `json:"fsync_p99_s"`
 	// DatabaseBytes is the size at the end. QuotaBytes is the largest size that the member
-	// allows: 0 is unknown, below 0 is no quota.
+	// allows: 0 is unknown, below 0 means no quota.
 	DatabaseBytes int64 `json:"database_bytes"`
 	QuotaBytes    int64 `json:"quota_bytes,omitempty"`
 	LeaderChanges int   `json:"leader_changes"`

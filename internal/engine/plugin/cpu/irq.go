@@ -84,8 +84,8 @@ func planIRQ(_ context.Context, r *plugin.Request, o profile.Option, device stri
 	return []plugin.Item{it}, nil
 }
 
-// within returns the CPUs of an interrupt's affinity that are in cpus, or all of cpus if there
-// are none.
+// within returns the CPUs of an interrupt's affinity that are in cpus, or all of cpus if no CPU
+// is in both.
 func within(r *plugin.Request, s setting.Setting, cpus unit.CPUSet) (unit.CPUSet, error) {
 	v, err := r.Original(s)
 	if err != nil || v.Absent {

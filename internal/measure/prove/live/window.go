@@ -58,7 +58,7 @@ const (
 func untilNothing(length time.Duration) time.Duration { return max(longest*length, longestLeast) }
 
 // Check checks that all sources can be read. It waits for a log that was just rotated as long
-// as for a window. Other activity on the machine is no obstacle: running work is never idle.
+// as for a window. Other activity on the machine does not matter: running work is never idle.
 func (w *Window) Check(ctx context.Context) error {
 	for _, s := range w.Sources {
 		if err := w.check(ctx, s); err != nil {
