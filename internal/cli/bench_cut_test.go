@@ -34,7 +34,7 @@ func fakeFio(t *testing.T, times int) string {
 	return path
 }
 
-// watched is a writer that somebody else looks at.
+// watched is a writer that the test reads too.
 type watched struct {
 	mu   sync.Mutex
 	text bytes.Buffer

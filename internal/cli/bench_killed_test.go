@@ -18,7 +18,7 @@ import (
 )
 
 // TestBenchKilled: after kill -9 at any moment what was finished is kept, listed and
-// shown; on the disk nothing is left, and the next bench is none the wiser.
+// shown; on the disk nothing is left, and the next bench notices nothing.
 func TestBenchKilled(t *testing.T) {
 	testkitroot.Rights(t)
 	fio := fakeFio(t, 1000)

@@ -59,7 +59,7 @@ func TestClockOfSomeCPUs(t *testing.T) {
 			if err := json.Unmarshal([]byte(text), &facts); err != nil {
 				t.Fatal(err)
 			}
-			// What there may be beside is said in JSON too, and read back.
+			// What may be there as well is in the JSON too, and read back.
 			it, _ := facts.Lookup("cpu.frequency.governors")
 			if it.Value == nil || it.Unknown != "" || !strings.Contains(it.More, c.more) || c.more == "" && it.More != "" {
 				t.Errorf("read back: %+v", it)

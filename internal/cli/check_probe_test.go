@@ -120,7 +120,7 @@ func serveHTTP(t *testing.T, address string, h http.Handler) {
 	t.Cleanup(func() { s.Close() })
 }
 
-// What makes no sense, and who may not be asked, is refused before anybody is.
+// What makes no sense, and who may not be asked, is refused before any request.
 func TestProbeRefused(t *testing.T) {
 	ssldir := product.SSLDir(t, "localhost", "agent1.test")
 	as := []string{"--puppet-ssldir", ssldir, "--certname", "agent1.test"}

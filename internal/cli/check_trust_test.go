@@ -27,7 +27,7 @@ const ownRule = `- id: X01
     - {name: none, given: {ram: 0}, finding: warn, want: 1}
 `
 
-// An administrator's rules are root's: a rule that somebody else may write could
+// An administrator's rules are root's: a rule that another user may write could
 // hide what is wrong, or name what fix writes.
 func TestOwnRulesTrusted(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A platform of which nobody can tell whether the machine is one is unknown in every
+// A platform that may or may not be the machine's is unknown in every
 // form and in the gate, and what is said of an archive is done on its machine.
 func TestUndeterminedPlatform(t *testing.T) {
 	text, err := os.ReadFile("../../testdata/hosts/kvm-guest.txt")

@@ -155,7 +155,7 @@ func TestCrashMatrix(t *testing.T) {
 }
 
 // A trial is undone by its watchdog when the process that began it is killed,
-// at whatever point, and nobody does anything.
+// at whatever point, and nothing else is done.
 func TestTrialSurvivesKill(t *testing.T) {
 	testkitroot.Disposable(t)
 	before := testkitroot.Settings()

@@ -53,7 +53,7 @@ var disagreements = map[string]struct {
 	"openshift-node-overloaded T06":                 {rule.Unknown, "/proc/48211/status has no Cpus_allowed_list, which the kernel always has: whether half of the memory is far from the process depends on it"},
 }
 
-// Machines written by somebody who had not seen the rules are told what the
+// Machines whose author had not seen the rules get what the
 // guidance says of them.
 func TestExpectations(t *testing.T) {
 	c := loadCatalogue(t)

@@ -21,7 +21,7 @@ var noRound = map[string]string{
 }
 
 // Each fix that changes a setting of a product, or one of the kernel for it, is
-// tried beside the real one. A new rule without a round fails here.
+// tried next to the real one. A new rule without a round fails here.
 func TestEveryFixOfAProductHasARound(t *testing.T) {
 	tried := map[string]string{}
 	for _, r := range slices.Concat(filesOfProducts, kernelForProducts, []round{puppetServer}) {

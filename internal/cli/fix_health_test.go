@@ -40,7 +40,7 @@ exit 0
 CHECK
 chmod +x /usr/bin/satellite-maintain`)
 
-	// No Satellite: nobody asks.
+	// No Satellite: no question.
 	if out := r.Must("fettle", "fix", "L1", "--yes"); strings.Contains(out, "satellite-maintain") {
 		t.Errorf("a machine that is no Satellite was asked as one:\n%s", out)
 	}

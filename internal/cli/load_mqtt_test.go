@@ -45,8 +45,8 @@ func mqttResult(t *testing.T, text []byte) *mqtt.Result {
 
 // TestLoadMQTTLimits: 5,000 hosts at Debian's mosquitto before and after its limits are
 // raised: max_connections of the listener, and the open files of its unit, which are 1024
-// where nobody says another number. Both are seen only as connections that are closed, and
-// both keep the proxy out too: nobody hears of a job.
+// unless another number is set. Both are seen only as connections that are closed, and
+// both keep the proxy out too: no host is notified.
 func TestLoadMQTTLimits(t *testing.T) {
 	t.Parallel()
 	if !testkitroot.Inside(t, testkitroot.Options{Servers: true}) {

@@ -10,7 +10,7 @@ import (
 )
 
 // A reader that has seen enough is no failure, and a transaction whose report
-// nobody reads comes to its end and says so.
+// has no reader ends and reports it.
 func TestReaderThatHasSeenEnough(t *testing.T) {
 	machine := filepath.Join(t.TempDir(), "machine")
 	unpack(t, "../../testdata/hosts/kvm-guest.txt", machine)

@@ -80,7 +80,7 @@ func TestProveBeside(t *testing.T) {
 	if out, code := p.run("status"); code != 0 || !strings.Contains(out, "an experiment is under way (process ") || strings.Contains(out, "fettle confirm") {
 		t.Errorf("status: exit code %d: %s", code, out)
 	}
-	// Somebody else's transaction stands for a while, and is there when the change is to
+	// Another transaction stands for a while, and is there when the change is to
 	// be undone.
 	lock, err := os.OpenFile(filepath.Join(p.machine, "var/lib/fettle/lock"), os.O_RDWR, 0)
 	if err != nil {
@@ -121,7 +121,7 @@ func TestProveTakenBack(t *testing.T) {
 	p.restored()
 }
 
-// TestProveWatchdogAtWork: as long as the watchdog tries to undo, everybody says so, and
+// TestProveWatchdogAtWork: as long as the watchdog tries to undo, all verbs report it, and
 // no other experiment begins.
 func TestProveWatchdogAtWork(t *testing.T) {
 	testkitroot.Real(t, "waits for a watchdog")
@@ -276,8 +276,8 @@ func TestProveGoesOn(t *testing.T) {
 	p.restored()
 }
 
-// TestReserveBeside: huge pages are not reserved beside an experiment that began a moment
-// ago, and one that is over does not hold anybody.
+// TestReserveBeside: huge pages are not reserved during an experiment that began a moment
+// ago, and one that is over does not block.
 func TestReserveBeside(t *testing.T) {
 	if os.Getuid() != 0 {
 		testkitroot.Missing(t, "root's rights: huge pages are reserved by root")

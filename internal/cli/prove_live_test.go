@@ -81,7 +81,7 @@ func (s *serving) live(more ...string) *exec.Cmd {
 	return s.command(append(args, more...)...)
 }
 
-// TestProveLive: running work that nobody repeats, whose rate wanders, is found to be
+// TestProveLive: work in progress whose rate wanders, is found to be
 // faster; the evidence has its windows; the machine is as it was.
 func TestProveLive(t *testing.T) {
 	s := newServing(t)

@@ -57,7 +57,7 @@ func (p *proving) cutOff(signal syscall.Signal, more ...string) (string, int) {
 }
 
 // TestProveQuit: SIGQUIT is an interruption like another, and ends the program with what
-// its threads were at only where somebody asks for that. Both leave the machine restored,
+// its threads were at only if requested. Both leave the machine restored,
 // and the experiment to be resumed.
 func TestProveQuit(t *testing.T) {
 	testkitroot.Real(t, "makes experiments")
@@ -172,7 +172,7 @@ func TestPruneStanding(t *testing.T) {
 	if out, code := p.run("status"); code != 0 || !strings.Contains(out, "is of an experiment that was killed together with its watchdog") || strings.Contains(out, "confirm") {
 		t.Errorf("status: exit code %d: %s", code, out)
 	}
-	// Nobody else would end it: the next one that writes does.
+	// No other process would end it: the next one that writes does.
 	if out, code := p.run("tune", "--set", "vm.dirty_ratio=25"); code != 0 || !strings.Contains(out, "taken back first") {
 		t.Errorf("tune: exit code %d: %s", code, out)
 	}

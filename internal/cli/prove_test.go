@@ -308,7 +308,7 @@ func TestProveCommands(t *testing.T) {
 			await(t, "the end of "+name, func() bool { return exec.Command("pgrep", "-f", p.file(name)).Run() != nil })
 		}
 		p.touch("on")
-		time.Sleep(time.Second) // what goes on beside UNDO would be there by now
+		time.Sleep(time.Second) // what runs next to UNDO would be there by now
 		if text, err := os.ReadFile(place); err != nil || strings.TrimSpace(string(text)) != "60" {
 			t.Errorf("%v: the place is %q (%v)", how, text, err)
 		}

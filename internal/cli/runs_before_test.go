@@ -10,7 +10,7 @@ import (
 )
 
 // TestRunsBeforeFirstBlock: an experiment that failed with its placebo alone is listed so,
-// shown without numbers that nobody knows, read again from what is printed of it, and
+// shown without unknown numbers, read again from what is printed of it, and
 // goes on.
 func TestRunsBeforeFirstBlock(t *testing.T) {
 	testkitroot.Real(t, "makes an experiment")

@@ -50,7 +50,7 @@ func (p *proving) proved(more ...string) (*evidence.Run, *prove.Evidence) {
 }
 
 // TestRunsMethod: a record that another method has judged shows its verdict as it was
-// given, and beside it that of this one, where it is another.
+// given, next to that of this one if it differs.
 func TestRunsMethod(t *testing.T) {
 	testkitroot.Real(t, "makes an experiment")
 	p := newProving(t)

@@ -12,7 +12,7 @@ import (
 
 // What size writes from the log and the configuration of a real Puppet Server, in place:
 // an agent's catalogs carry the metadata, a file that was changed comes in its version,
-// plugins come from the cache, and nobody is whom he says.
+// plugins come from the cache, and no client is who it claims to be.
 func TestSizePuppetServer(t *testing.T) {
 	testkitroot.Nightly(t, "starts Puppet Server twice, which takes minutes")
 	if !testkitroot.Inside(t, testkitroot.Options{Puppet: true}) {

@@ -133,7 +133,7 @@ func known(t *testing.T, whole bool, copied map[string]rule.State, machine ...ma
 		}
 		id, _, _ := strings.Cut(finding, " ")
 		if _, ok := copied[finding]; !ok && copied[id+" "] != rule.Unknown && !strings.Contains(finding, " /") {
-			// A directory that nobody has copied is not asked about.
+			// A directory that was not copied is not asked about.
 			t.Errorf("%s is %s on the machine and nothing in the copy", finding, s)
 		}
 	}

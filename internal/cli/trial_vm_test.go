@@ -14,7 +14,7 @@ import (
 )
 
 // A trial over ssh on a machine with systemd: the network goes away under the
-// connection, the session dies, nobody can confirm; the values come back by
+// connection, the session dies, confirming is impossible; the values come back by
 // themselves. Then a power cut with a trial under way and the watchdog gone: the
 // next writing fettle takes the trial back.
 func TestTrialInVM(t *testing.T) {

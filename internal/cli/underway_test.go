@@ -16,7 +16,7 @@ import (
 )
 
 // TestUnderWayOrCutOff has a transaction that is not closed: it is under way as
-// long as somebody has the lock, and was cut off when nobody has.
+// long as a process has the lock, and was cut off when none has.
 func TestUnderWayOrCutOff(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	j, err := journal.Lock(dir, journal.Options{BootID: "b"})

@@ -315,7 +315,7 @@ func TestResumeBringsBackWhatFirmwareReset(t *testing.T) {
 	f.tune("day", nil)
 	d := f.start(Config{})
 	f.write(readAhead, "128") // as before fettle: the firmware
-	f.write(swappiness, "44") // somebody
+	f.write(swappiness, "44") // another program
 	f.write(dirtyRatio, "20") // as before fettle
 	if err := d.resume(t.Context()); err != nil {
 		t.Fatal(err)

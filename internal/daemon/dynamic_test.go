@@ -66,7 +66,7 @@ func TestClockFollowsTheLoad(t *testing.T) {
 	if v, met := l.verify(clockPlace); v != plugin.Dynamic || !met {
 		t.Errorf("verify: %q, met %v", v, met)
 	}
-	// Where nothing changes, nobody is woken by the lock.
+	// If nothing changes, the lock wakes no process.
 	locked := func() time.Time {
 		st, err := os.Stat(filepath.Join(l.state, "lock"))
 		if err != nil {
@@ -222,7 +222,7 @@ func TestDynamicTuningIsOffUnlessAskedFor(t *testing.T) {
 }
 
 // Turned off while a level is on: the reload gives back what the profile itself
-// says, and what nobody says goes back to what it was.
+// says, and what the profile does not set is restored.
 func TestTurnedOff(t *testing.T) {
 	l := newLab(t, "[disk]\napm=128\n[eeepc_she]")
 	l.write("/proc/loadavg", "0.00 0 0 1/1 1")
@@ -243,15 +243,15 @@ func TestTurnedOff(t *testing.T) {
 	if n := len(d.loops); n != 0 {
 		t.Errorf("%d loops", n)
 	}
-	// From here on somebody's change is somebody's.
+	// From here on a change is another program's.
 	l.write(cpufv, "1")
 	l.undo()
 	l.want(cpufv, "1")
 	l.wantNow("APM after undo", l.disk["-B"], "200")
 }
 
-// A place that has followed the load and stands where it began is nobody's once
-// that is over: a value that could have been fettle's is somebody's from then on.
+// A place that has followed the load and stands where it began is not fettle's once
+// that is over: a value that could have been fettle's is another program's from then on.
 func TestTurnedOffAtRest(t *testing.T) {
 	l := newLab(t, "[eeepc_she]")
 	l.tune("load", nil)
@@ -301,7 +301,7 @@ func TestSwitchAwayFromTheLoad(t *testing.T) {
 	l.wantNow("APM after undo", l.disk["-B"], "200")
 }
 
-// A value that is none of fettle's levels is somebody's: it is left, named, and
+// A value other than fettle's levels is another program's: it is left, named, and
 // kept by undo.
 func TestSomebodyElsesValueIsKept(t *testing.T) {
 	l := newLab(t, "[disk]")

@@ -23,7 +23,7 @@ func TestExperiment(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// Undo keeps what somebody else has written since, as this test does.
+		// Undo keeps what another program has written since, as this test does.
 		exec.Command(p.program, "--state-dir", p.state, "undo").Run()
 		if err := os.WriteFile(place, before, 0o644); err != nil {
 			t.Error(err)

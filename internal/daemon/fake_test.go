@@ -115,7 +115,7 @@ func (f *fake) start(c Config) *Daemon {
 	return d
 }
 
-// tune is what fettle tune does beside the daemon.
+// tune is what fettle tune does while the daemon runs.
 func (f *fake) tune(name string, try *journal.Try) {
 	f.t.Helper()
 	m, err := f.open(f.t.Context())

@@ -20,7 +20,7 @@ import (
 // an Eee PC's clock, an ATA disk and an Ethernet device.
 type lab struct {
 	*fake
-	latency uint32 // of /dev/cpu_dma_latency; noLatency: nobody asks
+	latency uint32 // of /dev/cpu_dma_latency; noLatency: not requested
 	disk    map[string]string
 	asleep  bool
 	offered string

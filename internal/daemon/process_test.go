@@ -111,7 +111,7 @@ func field(t *testing.T, file, name string) int {
 }
 
 // firstState is what latency-performance wants here, cstate.id_no_zero:1|3: the latency of
-// the first idle state, in µs, or 3 where there is none or it has 0.
+// the first idle state, in µs, or 3 if it is missing or 0.
 func firstState(t *testing.T) uint32 {
 	t.Helper()
 	text, err := os.ReadFile("/sys/devices/system/cpu/cpu0/cpuidle/state1/latency")
@@ -200,7 +200,7 @@ func TestNewTasksAreFollowed(t *testing.T) {
 	root.Disposable(t)
 	dir := t.TempDir()
 	p := &process{t: t, program: root.Program(t, "./cmd/fettle"), state: filepath.Join(dir, "state")}
-	// A program of a name that nobody else has.
+	// A program with a unique name.
 	sleep := filepath.Join(dir, "fettlesleeper")
 	b, err := os.ReadFile("/bin/sleep")
 	if err == nil {

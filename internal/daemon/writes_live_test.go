@@ -79,7 +79,7 @@ func TestLastWriter(t *testing.T) {
 		t.Errorf("before a selection: %+v %q", a.LastWriter, a.Unknown)
 	}
 	p.fettle("tune", "--profile-dir", filepath.Join(dir, "profiles"), "two")
-	// Its own writes and those of the command line are nobody else's.
+	// Its own writes and those of the command line are not another program's.
 	for _, place := range []string{variable, attribute} {
 		until(place, "watched, not written", func(a answer) bool {
 			return a.Watching && a.LastWriter == nil && strings.Contains(a.Unknown, "not written since")
@@ -111,7 +111,7 @@ func TestLastWriter(t *testing.T) {
 		}
 	}
 	// Programs that end at once: the last one is told by its number, and never
-	// as somebody else.
+	// as another program.
 	last := exec.Command("sh", "-c", "for i in $(seq 200); do echo $((i%3+50)) | dd of="+variable+" 2>/dev/null; done; echo 99 | dd of="+variable+" 2>/dev/null & echo $!; wait")
 	out, err := last.Output()
 	if err != nil {

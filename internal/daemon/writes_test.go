@@ -152,7 +152,7 @@ func TestWritesOfOthers(t *testing.T) {
 	if e, _ := f.record(func(*override.Watch) bool { return true }).Find(id); e.Value.Text != "30" {
 		t.Errorf("after fettle's own write: %+v", e)
 	}
-	// Where events were lost, nobody can say that nothing was written before.
+	// Where events were lost, it is unknown whether something was written before.
 	since := time.Now().Add(time.Minute)
 	f.wrote(d, w, host.FileWrite{Time: since})
 	f.record(func(w *override.Watch) bool { e, ok := w.Find(id); return ok && e.Since.Equal(since) })
@@ -199,7 +199,7 @@ func TestWatchThatIsRefused(t *testing.T) {
 	d.end()
 }
 
-// However often somebody writes, the daemon is woken a few times only.
+// However often a program writes, the daemon is woken a few times only.
 func TestWriteQueueIsBounded(t *testing.T) {
 	q := newWriteQueue(t.TempDir())
 	w := &handedWatch{events: make(chan []host.FileWrite)}

@@ -103,7 +103,7 @@ func run(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// Of a copy with rpm's data base nobody knows what is in it, and the reason says so.
+// Of a copy with rpm's database its content is unknown, and the reason says so.
 func TestCopyOfRPMDatabase(t *testing.T) {
 	_, err := Read(machine.Copy(t, map[string]string{"var/lib/rpm/rpmdb.sqlite": "x"}))
 	if err == nil || !strings.Contains(err.Error(), "/var/lib/rpm") {

@@ -112,7 +112,7 @@ func TestUnitThatCannotBeTold(t *testing.T) {
 	}
 }
 
-// A service that somebody is stopping is not started again.
+// A service that is being stopped is not started again.
 func TestBeingStopped(t *testing.T) {
 	for active, want := range map[string]bool{"active": true, "deactivating": false} {
 		s := &programSystemd{load: "loaded", active: active, main: 7, running: Process{PID: 7, Unit: "web.service"}}

@@ -39,7 +39,7 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// This process has text and read-only data that nobody has changed, and it goes on
+// This process has text and read-only data that is unchanged, and it goes on
 // after they were given back.
 func TestRestGoesOn(t *testing.T) {
 	self, err := os.Readlink("/proc/self/exe")

@@ -23,7 +23,7 @@ const (
 	bootID     = "/proc/sys/kernel/random/boot_id"
 )
 
-// pristine is what the machine of the tests has before anybody comes.
+// pristine is what the machine of the tests has initially.
 var pristine = map[string]string{
 	swappiness: "60", dirtyRatio: "20", somaxconn: "4096", overcommit: "0", modprobe: "/sbin/modprobe", bootID: "boot-1",
 }

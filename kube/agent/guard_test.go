@@ -8,7 +8,7 @@ import (
 )
 
 // Each built-in function is allowed, or needs something to be: a new one is refused
-// until somebody has thought about it.
+// until it was decided.
 func TestFunctions(t *testing.T) {
 	none, all := refuse(nil), refuse(tuned.Allow{tuned.Exec: true})
 	for _, f := range profile.Functions {

@@ -14,7 +14,7 @@ import (
 func line(s Switch) string { return fmt.Sprintf("%s > %s: %s", s.From, s.To, s.Why) }
 
 // TestHistory: the switches of a node are those of its journal: a boot and a restart of
-// the agent are none, and a new agent knows what was before it.
+// the agent do not count, and a new agent knows what was before it.
 func TestHistory(t *testing.T) {
 	f := newNode(t, nil)
 	day := func() *tuned.Profile {

@@ -61,7 +61,7 @@ func TestKubeletCountsHugePages(t *testing.T) {
 		t.Errorf("%+v\n%+v", a, d)
 	}
 
-	// Of a profile without huge pages nobody is asked about.
+	// A profile without huge pages asks nothing about.
 	out = f.look(f.profile("", "day", day), Apply)
 	if sized := sizedPools(h, out.Values); len(sized) != 0 {
 		t.Errorf("pools of a profile without any: %v", sized)

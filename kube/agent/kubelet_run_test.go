@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/kube/kubelet/node"
 )
 
-// TestTurns: an agent says that it is there, takes each turn once, and nothing beside.
+// TestTurns: an agent says that it is there, takes each turn once, and nothing else.
 func TestTurns(t *testing.T) {
 	b := newBench(t, &visitor{}, object("1"))
 	b.looks()

@@ -16,7 +16,7 @@ import (
 )
 
 // TestEnd: an agent that is replaced leaves the values, one that is taken from the
-// cluster gives them back. The order in which all of it is deleted is anybody's.
+// cluster gives them back. The order in which all of it is deleted varies.
 func TestEnd(t *testing.T) {
 	const there, going = `{"metadata":{"name":"x"}}`, `{"metadata":{"name":"x","deletionTimestamp":"2026-01-01T00:00:00Z"}}`
 	const gone, forbidden, broken = "404", "403", "500"

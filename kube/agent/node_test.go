@@ -276,7 +276,7 @@ func TestDrift(t *testing.T) {
 	f.want(swappiness, "55", dirtyRatio, "20")
 }
 
-// A selection that somebody made on the node stays.
+// A selection made on the node stays.
 func TestSomebodyElses(t *testing.T) {
 	f := newNode(t, nil)
 	f.look(f.profile("", "day", day), Apply)
@@ -305,7 +305,7 @@ func TestSomebodyElses(t *testing.T) {
 	f.wantPristine()
 }
 
-// While somebody else is at work on the node, the agent waits.
+// While another transaction runs on the node, the agent waits.
 func TestBusy(t *testing.T) {
 	f := newNode(t, nil)
 	defer func(was time.Duration) { patience = was }(patience)
@@ -356,7 +356,7 @@ func TestPartitioned(t *testing.T) {
 		t.Fatalf("%+v", out)
 	}
 	f.want(mask, "000000f3", swappiness, "10")
-	// Nobody says which CPUs.
+	// The CPUs are unknown.
 	bare := f.Look(t.Context(), true, f.profile("", "bare", "[main]\ninclude=cpu-partitioning\n"))
 	if !strings.Contains(bare.fault(), "/etc/tuned/cpu-partitioning-variables.conf") {
 		t.Errorf("%q", bare.fault())

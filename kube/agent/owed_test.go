@@ -110,7 +110,7 @@ func TestOwed(t *testing.T) {
 	look(true, day, true)
 	told()
 
-	// Nobody is told of what was done for an object that is gone.
+	// Nothing is reported for an object that is gone.
 	f.boot("boot-4")
 	start()
 	look(false, nil, true)

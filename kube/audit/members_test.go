@@ -107,7 +107,7 @@ func TestEtcd(t *testing.T) {
 			t.Errorf("%s: %+v", id, f)
 		}
 	}
-	// Nobody has asked: that is one thing to do, and nothing has passed.
+	// Nothing was asked: that is one thing to do, and nothing has passed.
 	unasked := &Cluster{}
 	unasked.Miss(OfEtcd, "--etcd-endpoints names them")
 	none := judged(t, unasked, nil)

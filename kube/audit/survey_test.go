@@ -187,7 +187,7 @@ func TestRead(t *testing.T) {
 
 // TestUnread: what may not be read, or does not answer, is noted where it is missing, and
 // the rest is read.
-// TestUnasked: of an etcd that nobody asks it is known why.
+// TestUnasked: for an etcd that is not asked the reason is known.
 func TestUnasked(t *testing.T) {
 	s := start(t, small())
 	s.Unasked = "want a certificate"
@@ -298,7 +298,7 @@ func TestSubnets(t *testing.T) {
 	}
 }
 
-// What anybody who may make pods and volumes can write is read without a fault.
+// What any user who may make pods and volumes can write is read without a fault.
 func FuzzObjects(f *testing.F) {
 	for _, text := range small().lists["/api/v1/pods"] {
 		f.Add([]byte(text))

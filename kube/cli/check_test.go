@@ -278,7 +278,7 @@ func TestDefragment(t *testing.T) {
 	}
 }
 
-// stdin is a file, at which nobody sits.
+// stdin is a file, not a terminal.
 func stdin(t *testing.T) {
 	t.Helper()
 	before := os.Stdin

@@ -12,7 +12,7 @@ import (
 )
 
 // TestEtcdUnasked: where the cluster shows members that want a certificate, and none is
-// given, nobody is asked, and what is said names the members, the options and the files.
+// given, no member is asked, and the message names the members, the options and the files.
 func TestEtcdUnasked(t *testing.T) {
 	answers := checked()
 	answers["/api/v1/namespaces/kube-system/pods?labelSelector=component%3Detcd"] = json.RawMessage(`{"items":[{"metadata":{"name":"etcd-a","annotations":{"kubeadm.kubernetes.io/etcd.advertise-client-urls":"https://192.0.2.1:2379"}},"status":{"phase":"Running"}}]}`)

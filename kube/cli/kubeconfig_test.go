@@ -23,7 +23,7 @@ import (
 )
 
 // TestOptionsOfKubectl: each verb asks the server that is named, trusts it as it is told,
-// and says who asks and as whom. check and load have connections of their own beside
+// and says who asks and as whom. check and load have connections of their own in addition to
 // client-go's, which status has.
 func TestOptionsOfKubectl(t *testing.T) {
 	var mu sync.Mutex

@@ -47,7 +47,7 @@ func TestCreated(t *testing.T) {
 	}
 }
 
-// TestNoRegularFile: what has no end, or nobody to write it, is refused at once.
+// TestNoRegularFile: what has no end, or no writer, is refused at once.
 func TestNoRegularFile(t *testing.T) {
 	dir := t.TempDir()
 	fifo, large := filepath.Join(dir, "fifo"), filepath.Join(dir, "large")

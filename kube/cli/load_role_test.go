@@ -40,7 +40,7 @@ type loadServer struct {
 	used    map[string]bool // what of the rules was asked for
 }
 
-// known is whether everybody may ask (the role system:discovery).
+// known is whether all users may ask (the role system:discovery).
 func known(path string) bool {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch parts[0] {

@@ -147,7 +147,7 @@ func TestLostLoad(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// A copy that somebody has made, with the label alone, is no object of the run.
+			// A copy, with the label alone, is not an object of the run.
 			s.objects["/api/v1/namespaces/theirs/configmaps/m"] = map[string]any{"metadata": map[string]any{"name": "m", "namespace": "theirs", "uid": "x", "labels": map[string]any{"fettle.dev/load-run": id}}}
 			there := len(s.objects)
 			words := []string{
@@ -177,7 +177,7 @@ func TestLostLoad(t *testing.T) {
 }
 
 // TestOtherPlan: a run of another version, whose load makes another plan now, is said to be
-// that, and what it made is found all the same.
+// that, and what it made is found anyway.
 func TestOtherPlan(t *testing.T) {
 	s := serveLoad(t)
 	s.made()

@@ -76,7 +76,7 @@ func TestOne(t *testing.T) {
 	}
 }
 
-// TestVerdict: what nobody can tell is neither met nor missed, on the page and elsewhere,
+// TestVerdict: what cannot be told is neither met nor missed, on the page and elsewhere,
 // and what is missed hides behind nothing that cannot be told.
 func TestVerdict(t *testing.T) {
 	met, unknown, missed := load.Measured{Gate: "a", Met: true}, load.Measured{Gate: "b", Unknown: true, Text: "4 answers"}, load.Measured{Gate: "c", Text: "2 s"}
@@ -112,7 +112,7 @@ func TestVerdict(t *testing.T) {
 		if mark, text := x.expected(); x.Verdict != c.verdict || mark != c.mark || !strings.Contains(text, c.says) {
 			t.Errorf("%+v: %s, %s, %s", c.gates, x.Verdict, mark, text)
 		}
-		// A page without a good verdict has a bad mark, or that nobody can tell.
+		// A page without a good verdict has a bad mark, or that it cannot be told.
 		name := filepath.Join(t.TempDir(), "page.html")
 		if err := x.writePage(name, err); err != nil {
 			t.Fatal(err)

@@ -109,7 +109,7 @@ func TestScalePlan(t *testing.T) {
 		{"scale execute workers-b --to 0 --yes", ui.Refused, "routers run there: openshift-ingress/router-default-1"},
 		{"scale execute workers-c --to 4 --yes", ui.Usage, "there are workers-a, workers-b"},
 		{"scale execute workers-a --to 3 --yes", ui.Done, "nothing: 0 steps carried out, 3 machines"},
-		{"scale execute workers-a --to 4 --yes", ui.Failed, "the lease openshift-machine-api/fettle-scale"}, // this API server lets nobody write
+		{"scale execute workers-a --to 4 --yes", ui.Failed, "the lease openshift-machine-api/fettle-scale"}, // this API server refuses all writes
 	} {
 		code, out, errs := run(t, append([]string{"--kubeconfig", config}, strings.Fields(c.args)...)...)
 		if code != c.code || !strings.Contains(out+errs, c.want) {

@@ -122,7 +122,7 @@ func TestScaleIsInterrupted(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, text)
 	}
 	// Two nodes that an earlier call has cordoned: the machine of the one is being deleted,
-	// that of the other stays. A third one somebody else has.
+	// that of the other stays. A third one has another cordon.
 	kept := edited(machineSets, `"replicas":3`, `"replicas":4`)
 	kept[machineList] = json.RawMessage(strings.Replace(string(kept[machineList].(json.RawMessage)), `{"metadata":{"name":"workers-a-1"`, `{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z","name":"workers-a-1"`, 1))
 	nodes := kept["/api/v1/nodes"].(core.NodeList)

@@ -197,7 +197,7 @@ func (s *standIn) watch(w http.ResponseWriter, r *http.Request, resource string)
 	since, err := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	streamed := r.URL.Query().Get("sendInitialEvents") == "true"
 	if err != nil && !streamed {
-		refuse(w, http.StatusBadRequest, "BadRequest") // nobody watches without a list before
+		refuse(w, http.StatusBadRequest, "BadRequest") // no client watches without a list before
 		return
 	}
 	s.mu.Lock()

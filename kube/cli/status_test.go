@@ -228,7 +228,7 @@ Without an agent a node shows its last report. Why the agent is missing:
 		t.Errorf("%d %s", code, out)
 	}
 	valid(t, "node-status", []byte(out))
-	// Who may not see the pods is told what the agents have said, and that nobody knows
+	// Who may not see the pods is told what the agents have said, and that it is unknown
 	// whether they run.
 	forbidden := server(t, func(w http.ResponseWriter, r *http.Request) {
 		text, ok := answers[r.URL.Path]

@@ -11,7 +11,7 @@ import (
 )
 
 // TestOneLook: events of a moment are one look, when the delay of the first has passed; an
-// update that changes nothing is none.
+// update that changes nothing does not count.
 func TestOneLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
@@ -54,7 +54,7 @@ func TestOneLook(t *testing.T) {
 		h.Update(ctx, event.TypedUpdateEvent[*core.Node]{ObjectOld: free, ObjectNew: cordoned}, q)
 		h.Delete(ctx, event.TypedDeleteEvent[*core.Node]{Object: cordoned}, q)
 		waits("one is cordoned and goes", 1)
-		// What never ends is looked at all the same.
+		// What never ends is looked at anyway.
 		looks := 0
 		for range 10 {
 			h.Update(ctx, event.TypedUpdateEvent[*core.Node]{ObjectOld: free, ObjectNew: cordoned}, q)

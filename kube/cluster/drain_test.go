@@ -159,14 +159,14 @@ func TestCordon(t *testing.T) {
 	if u, why := state(); u || why != "" {
 		t.Errorf("uncordoned: %v %q", u, why)
 	}
-	// What somebody else has cordoned stays so.
+	// What was cordoned by others stays so.
 	set(true)
 	do(cordon)
 	do(n.Uncordon)
 	if u, why := state(); !u || why != "" {
 		t.Errorf("somebody's: %v %q", u, why)
 	}
-	// What somebody has uncordoned meanwhile stays so.
+	// What was uncordoned meanwhile stays so.
 	set(false)
 	do(cordon)
 	set(false)

@@ -23,7 +23,7 @@ import (
 )
 
 // reviewer answers token and access reviews as an API server does: the token "monitor"
-// is of somebody who may get /metrics, "other" of somebody who may not.
+// is of a client that may get /metrics, "other" of one that may not.
 type reviewer struct {
 	mu    sync.Mutex
 	down  bool
@@ -114,7 +114,7 @@ func TestGuard(t *testing.T) {
 	}
 
 	// While the API server does not answer, who is known is let in, until that is old;
-	// nobody else is.
+	// no other client is.
 	api.mu.Lock()
 	api.down = true
 	api.mu.Unlock()

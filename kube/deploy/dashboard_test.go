@@ -95,7 +95,7 @@ func TestDashboard(t *testing.T) {
 			look("panel "+p.Title, target.Expr)
 		}
 	}
-	// A metric of ours that nobody looks at is none worth its price.
+	// A metric that is never shown is not worth its cost.
 	for _, m := range ours() {
 		if !asked[m.Name] && !asked[m.Name+"_bucket"] {
 			t.Errorf("no panel shows %s", m.Name)

@@ -26,7 +26,7 @@ spec:
 `
 
 // The control plane is node-role.kubernetes.io/control-plane since Kubernetes
-// 1.20, and master before and beside it until 1.24.
+// 1.20, and master before and in addition until 1.24.
 const defaultRules = `  recommend:
   - profile: openshift-control-plane
     priority: 30

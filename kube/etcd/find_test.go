@@ -91,7 +91,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestUnasked: what is said of etcd where nobody was asked is what there is, and what to do.
+// TestUnasked: what is said of etcd if no member was asked is what there is, and what to do.
 func TestUnasked(t *testing.T) {
 	refused, err := Members(t.Context(), findCluster(t, map[string]string{kubeadm: "forbidden", openShift: "forbidden", servers: "forbidden", nodes: "forbidden"}))
 	if err != nil {

@@ -120,7 +120,7 @@ func TestRandom(t *testing.T) {
 				break
 			}
 			if failed {
-				break // stopped for good, unless somebody does something
+				break // stopped for good, unless an administrator acts
 			}
 		}
 	}

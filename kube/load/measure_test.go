@@ -12,7 +12,7 @@ import (
 )
 
 // TestPods: a pod's times begin with the call that made it, with the first one where it is
-// not known which; of a pod that was found, nobody knows when they began.
+// not known which; of a pod that was found, it is unknown when they began.
 func TestPods(t *testing.T) {
 	l := &plan.Load{Stages: []plan.Stage{{At: "f:1", Prefix: "n", Iterations: 1, PerNamespace: 1, IfExists: plan.Fail, Groups: []plan.Group{{
 		At: "f:2", File: "t", Count: 3, Template: json.RawMessage(`{"kind":"Template","apiVersion":"v1","parameters":[{"name":"IDENTIFIER"}],"objects":[{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p${IDENTIFIER}"}}]}`),

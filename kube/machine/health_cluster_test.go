@@ -129,7 +129,7 @@ func waits(t *testing.T, all []Answer, says, name string, of *HealthCheck) {
 }
 
 // A check that cannot be read, one whose limit is closed and one of another controller
-// have no turn, and nobody waits for them; a machine of theirs that is on its way counts.
+// have no turn, and nothing waits for them; a machine of theirs that is on its way counts.
 func TestWhoHasNoTurn(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	ill := map[string]time.Duration{"ns0-c00-m0": 9 * time.Hour, "ns0-c01-m0": 8 * time.Hour, "ns1-c00-m0": 7 * time.Hour, "ns2-c00-m0": time.Hour}

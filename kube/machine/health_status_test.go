@@ -78,7 +78,7 @@ func TestStatus(t *testing.T) {
 
 // TestStuck: a deletion that does not come to an end is said in time, by the check whose
 // machine it is and by those that wait for it; a machine that no check selects any more
-// holds up nobody.
+// does not block.
 func TestStuck(t *testing.T) {
 	in := pool(3, 2)
 	at := meta.NewTime(healthNow.Add(-10 * time.Minute))
@@ -174,7 +174,7 @@ func TestStatusIsWhole(t *testing.T) {
 	}
 }
 
-// --adopt acts beside who looks after nodes, and names it still.
+// --adopt acts in addition to who looks after nodes, and still names it.
 func TestAdopt(t *testing.T) {
 	in := pool(25, 1)
 	in.Others = []Other{{"NodeHealthCheck nhc", func(*core.Node) bool { return true }}}

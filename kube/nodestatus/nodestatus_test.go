@@ -121,7 +121,7 @@ func TestSameWords(t *testing.T) {
 	}
 }
 
-// What an annotation says is anybody's who may write it: it is bounded, and never fails.
+// What an annotation says is any writer's: it is bounded, and never fails.
 func FuzzAnnotations(f *testing.F) {
 	f.Add(`{"switches":[{"time":"2026-11-21T08:00:00Z","from":"a","to":"b","transaction":1}]}`)
 	f.Add(`{"values":[{"setting":"a","verdict":"drifted"}]}`)

@@ -224,7 +224,7 @@ func TestStaleCache(t *testing.T) {
 		t.Errorf("deleted %v", b.deleted)
 	}
 	b.client, b.machines = live, live
-	// So is a machine that somebody else has deleted since.
+	// So is a machine that was deleted by others since.
 	b = healthNewBench(t, "40%", 25, 3).look()
 	live = b.client
 	b.client, b.machines = reading{live, stale}, stale

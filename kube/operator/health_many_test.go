@@ -41,7 +41,7 @@ func fleet(at time.Time, namespace, name string, machines int, ill ...int) (out 
 	return out
 }
 
-// newFleets are checks of several namespaces, beside the bench's own, which has nothing
+// newFleets are checks of several namespaces, in addition to the bench's own, which has nothing
 // to do.
 func newFleets(t *testing.T) *healthBench {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -116,7 +116,7 @@ func TestOneOfAllChecks(t *testing.T) {
 	}
 }
 
-// A machine that somebody else deletes, of any check, counts.
+// A machine that others delete, of any check, counts.
 func TestSomebodyElseDeletes(t *testing.T) {
 	b := newFleets(t)
 	m := &machine.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "west", Name: "a-5"}}

@@ -203,7 +203,7 @@ func TestLook(t *testing.T) {
 		t.Errorf("kept: %v", b.told)
 	}
 
-	// Somebody deletes the object of a node that changes: it has no slot any more, and its
+	// A user deletes the object of a node that changes: it has no slot any more, and its
 	// object is made anew.
 	k = b.kubelets()["n2"]
 	if err := b.client.Delete(t.Context(), &k); err != nil {
@@ -270,7 +270,7 @@ func TestSilent(t *testing.T) {
 	}
 	b := kubeletNewBench(t, KubeletOptions{}, append(kubeletCluster("n1", "n2"), lease("n1", time.Minute), lease("n2", 5*time.Second))...)
 	b.settle()
-	// n1 takes the slot by being away: with at most one nobody begins.
+	// n1 takes the slot by being away: with at most one no node begins.
 	b.changing()
 	r, err := b.look(t.Context())
 	if err != nil || r.RequeueAfter != hearAgain {
@@ -286,7 +286,7 @@ func TestSilent(t *testing.T) {
 	b.changing("n1")
 }
 
-// TestRival: beside another controller nothing is told, unless --adopt.
+// TestRival: with another controller no node is told, unless --adopt.
 func TestKubeletRival(t *testing.T) {
 	theirs := &unstructured.Unstructured{}
 	theirs.SetGroupVersionKind(kubelet.MachineConfigPool)

@@ -149,7 +149,7 @@ func TestLeftBehind(t *testing.T) {
 	}
 }
 
-// TestFailed: after the first failure nobody begins; other settings, or a word, go on.
+// TestFailed: after the first failure no node begins; other settings, or a word, go on.
 func TestFailed(t *testing.T) {
 	w := newWorld(t, 4, intstr.FromInt32(2), config("a", `{"maxPods": 50}`)).started()
 	w.begin("n1", "n2")
@@ -227,7 +227,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestUnclear: where nobody can know what is wanted, nodes keep what they have.
+// TestUnclear: if it is unknown what is requested, nodes keep what they have.
 func TestUnclear(t *testing.T) {
 	w := newWorld(t, 2, intstr.FromInt32(1), config("a", `{"maxPods": 50}`)).started()
 	w.begin("n1")
@@ -264,7 +264,7 @@ func TestUnclear(t *testing.T) {
 		t.Errorf("%+v", k.Spec)
 	}
 
-	// maxUnavailable that is none, paused, a selector that cannot be read.
+	// maxUnavailable that is invalid, paused, a selector that cannot be read.
 	w.done("n2")
 	many := intstr.FromString("many")
 	w.Pools[1].Spec.MaxUnavailable = &many
@@ -341,7 +341,7 @@ func TestAnew(t *testing.T) {
 	}
 }
 
-// TestReportOnly: beside another controller nothing is written but what the pools say.
+// TestReportOnly: with another controller nothing is written but what the pools say.
 func TestKubeletReportOnly(t *testing.T) {
 	w := newWorld(t, 2, intstr.FromInt32(1), config("a", `{"maxPods": 50}`))
 	w.ReportOnly = "the Machine Config Operator, whose MachineConfigPool worker is there"

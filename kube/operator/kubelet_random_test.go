@@ -14,7 +14,7 @@ import (
 
 // TestRandom plays roll-outs with nodes that fail, go, come, are cordoned and are put into
 // other pools, and counts at each moment, by its own rule, how many nodes of each pool are
-// unavailable when others begin; and that nobody begins with settings that have failed.
+// unavailable when others begin; and that no node begins with settings that have failed.
 func TestRandom(t *testing.T) {
 	rounds := 100
 	if testing.Short() {
@@ -57,7 +57,7 @@ func TestRandom(t *testing.T) {
 			}
 			w.happen(r, failing, &value)
 		}
-		// In the end everybody is there, and nothing fails any more.
+		// In the end all nodes are there, and nothing fails any more.
 		for i := range w.Nodes {
 			w.Nodes[i].Spec.Unschedulable, w.Nodes[i].Status.Conditions[0].Status = false, core.ConditionTrue
 		}

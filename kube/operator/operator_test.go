@@ -268,8 +268,8 @@ func TestOneBadObject(t *testing.T) {
 }
 
 // TestSaidAtOnce: what an agent would find wrong on a node is said of the object before any
-// agent has read it, in its condition and in an event; nodes get the profile all the same.
-// An include that nobody here has makes nothing invalid, and is an event too, once.
+// agent has read it, in its condition and in an event; nodes get the profile anyway.
+// An include that no object here has makes nothing invalid, and is an event too, once.
 func TestSaidAtOnce(t *testing.T) {
 	b := newBench(t, Options{}, node("n1", "a"), object("o", "p", "a"))
 	b.change("o", func(o *tuned.Tuned) { o.Spec.Profile[0].Data = "[sysctls]\nvm.swappiness=1\n" })

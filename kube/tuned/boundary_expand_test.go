@@ -25,7 +25,7 @@ func (r *recorder) Run(_ context.Context, c host.Command) (host.Result, error) {
 func (r *recorder) LookPath(name string) (string, error) { return "/bin/" + name, nil }
 
 // ranBy loads a profile as a node would, and returns the programs that the load
-// ran beside those that are always the same.
+// ran in addition to those that are always the same.
 func ranBy(machine *host.Host, text string) []string {
 	programs := &recorder{}
 	h := *machine
@@ -37,7 +37,7 @@ func ranBy(machine *host.Host, text string) []string {
 	return slices.DeleteFunc(programs.ran, func(p string) bool { return p == "virt-what" || p == "lscpu" })
 }
 
-// sound fails where a text that is not refused runs a program all the same. It
+// sound fails where a text that is not refused runs a program anyway. It
 // returns whether the text was refused, and whether it would have run one.
 func sound(t *testing.T, machine *host.Host, text string) (refused, runs bool) {
 	t.Helper()

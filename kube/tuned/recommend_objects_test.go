@@ -89,7 +89,7 @@ func TestStrangersOfIncludes(t *testing.T) {
 	}
 }
 
-// TestStrangersAreLeftOut: what no plug-in knows keeps a profile from nobody.
+// TestStrangersAreLeftOut: what no plug-in knows keeps a profile from no node.
 func TestStrangersAreLeftOut(t *testing.T) {
 	rules := New(parse(t, "--- o\nspec: {profile: [{name: a, data: \"[sysctls]\\nx=1\\n\"}], recommend: [{profile: a, priority: 1}]}\n"), nil, options())
 	if d := rules.Decide(node("")); outline(d) != "a o[0] catch-all" || len(rules.Texts(d.Profiles)) != 1 || rules.Objects()[0].Valid {

@@ -223,7 +223,7 @@ func TestOneBadObjectNeverStopsTheOthers(t *testing.T) {
 			continue
 		}
 		if before.Profile != got.Profile || before.State != got.State || !cmp.Equal(before.Rule, got.Rule) {
-			// A name that was nobody's may be there now.
+			// A name that was missing may be there now.
 			if !slices.ContainsFunc(before.Notes, func(n Note) bool { return n.Reason == MissingProfile && n.Profile == "p1" }) {
 				t.Fatalf("seed %d\n%s\n%s", seed, cmp.Diff(before, got), c)
 			}

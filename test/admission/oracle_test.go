@@ -78,7 +78,7 @@ func oneMachine(t *testing.T, seed uint64, seen tally) error {
 		in.Devices = d.many(&in.Node)
 		in.Settings.TopologyManagerPolicy, in.Settings.TopologyManagerScope = one(d, admission.PolicyRestricted, admission.PolicyBestEffort), admission.ScopeContainer
 	}
-	for i := range in.Devices { // nobody is given what is broken
+	for i := range in.Devices { // broken devices are not given away
 		for j := range in.Devices[i].Devices {
 			if in.Devices[i].Devices[j].Unhealthy {
 				in.Devices[i].Devices[j].Used = false

@@ -52,7 +52,7 @@ func TestAgentPod(t *testing.T) {
 		fmt.Fprintf(&text, "%s=%s\n", key, want[key])
 	}
 	text.WriteString("vm.overcommit_memory=2\n") // the kubelet's: told, and not written
-	// A limit that only an open descriptor holds, where nobody else holds one.
+	// A limit that only an open descriptor holds, if no other process holds one.
 	holds := latency() == noLatency
 	if holds {
 		text.WriteString("[cpu]\nforce_latency=1234\n")
@@ -121,7 +121,7 @@ func TestAgentPod(t *testing.T) {
 	held(noLatency)
 }
 
-// noLatency is what the kernel answers while nobody asks for a limit, in microseconds.
+// noLatency is what the kernel answers without a requested limit, in microseconds.
 const noLatency = 2000000000
 
 // latency is the limit in force; 0 where the kernel has none.

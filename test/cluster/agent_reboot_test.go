@@ -74,7 +74,7 @@ func TestAgentReboot(t *testing.T) {
 	r.has(1)
 	r.transactions("tune done")
 
-	// The first cut. Nobody has told the machine to write anything to its disk but fettle.
+	// The first cut. Only fettle has made the machine write to its disk.
 	r.g.cut()
 	second := r.restart()
 	if second == first {
@@ -107,7 +107,7 @@ func TestAgentReboot(t *testing.T) {
 	r.history(done)
 	r.events(done)
 
-	// All of it goes back: because nobody wants it any more, and by hand.
+	// All of it goes back: because it is not wanted any more, and by hand.
 	r.managed("Removed")
 	r.has(0)
 	r.c.Wait("the Profile to be gone", bootPatience, func(ctx context.Context) error {

@@ -50,7 +50,7 @@ func (r *rebooted) transactions(want ...string) []transaction {
 	return r.journal()
 }
 
-// history: each switch is in the annotation, and a boot is none.
+// history: each switch is in the annotation, and a boot is not one.
 func (r *rebooted) history(done []transaction) {
 	r.Helper()
 	var want []int

@@ -97,7 +97,7 @@ func TestCheck(t *testing.T) {
 		t.Errorf("%v namespaces, and there are %d", got, len(namespaces.Items))
 	}
 
-	// Somebody who may list nothing.
+	// A user who may list nothing.
 	stranger, err := c.KubeconfigOf("stranger")
 	c.must(err)
 	mine := c.Kubeconfig

@@ -107,7 +107,7 @@ func (c *Cluster) apiReady() error {
 	return c.Client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 }
 
-// getter makes a function that gets a URL, as nobody in particular, from a program whose
+// getter makes a function that gets a URL, as an ordinary user, from a program whose
 // certificate is signed by the cluster's authority; any answer but 200 is an error.
 func (c *Cluster) getter() (func(url string) error, error) {
 	text, err := os.ReadFile(c.authority.certFile)

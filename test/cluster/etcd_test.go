@@ -49,7 +49,7 @@ func guarded(t *testing.T) (flags, files, foreign []string) {
 	}, options(client), options(stranger)
 }
 
-// static makes an object as a kubelet does for a static pod: nobody starts it here.
+// static makes an object as a kubelet does for a static pod: it is not started here.
 func (c *Cluster) static(t *testing.T, component, urls string, command ...string) {
 	t.Helper()
 	p := &core.Pod{

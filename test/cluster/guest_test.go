@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/vm"
 )
 
-// guest is a virtual machine (internal/testkit/vm) beside a test that runs inside a root. The
+// guest is a virtual machine (internal/testkit/vm) next to a test that runs inside a root. The
 // root has neither QEMU nor this machine's network; so the process that has started the
 // root has the machine, and does what the test asks of it through a socket that both see.
 // The machine reaches the test's API server, and nothing else, by a tunnel of ssh from its
@@ -55,7 +55,7 @@ type carriedOut struct {
 	Boot   string // the boot id of the machine's kernel
 }
 
-// insideWithGuest is Inside with a machine beside the test, which is nil where Inside is
+// insideWithGuest is Inside with a machine next to the test, which is nil where Inside is
 // false. programs are main packages of the repository and the names that they get in the
 // machine. It is of the slow matrix alone.
 func insideWithGuest(t *testing.T, s Setup, o vm.Options, programs map[string]string) *guest {
@@ -94,7 +94,7 @@ func insideWithGuest(t *testing.T, s Setup, o vm.Options, programs map[string]st
 	return nil
 }
 
-// serveGuest boots the machine and does what it is asked until nobody asks any more.
+// serveGuest boots the machine and does what it is asked until the requests end.
 func serveGuest(t *testing.T, l net.Listener, api string, o vm.Options, programs map[string]string) {
 	vm := vm.Boot(t, o)
 	for pkg, name := range programs {
@@ -136,7 +136,7 @@ func serveGuest(t *testing.T, l net.Listener, api string, o vm.Options, programs
 }
 
 // tunnel opens the way from the machine's loopback to the socket of the API server, and
-// returns what closes it. A machine that has just booted may be slow to let anybody in.
+// returns what closes it. A machine that has just booted may be slow to accept logins.
 func tunnel(t *testing.T, vm *vm.VM, api string) (away func()) {
 	t.Helper()
 	end := time.Now().Add(10 * time.Minute)

@@ -20,8 +20,8 @@ import (
 )
 
 // supervised is the kubelet of the node as systemd runs it with Restart=always: one that
-// ends by itself is started again a second later, which is counted from the last start by
-// somebody on.
+// ends by itself is started again a second later, which is counted from the last
+// start by a command on.
 type supervised struct {
 	harness
 	mu       sync.Mutex
@@ -242,7 +242,7 @@ func TestKubeletEnds(t *testing.T) {
 	c.untouched(t, daemon, pids)
 }
 
-// anew is systemctl restart, by somebody who has seen that the kubelet had ended: until
+// anew is systemctl restart, by an administrator who has seen that the kubelet had ended: until
 // then no other change is begun.
 func (s *supervised) anew(c *Cluster) {
 	c.t.Helper()

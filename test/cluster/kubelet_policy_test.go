@@ -41,7 +41,7 @@ func (c *Cluster) onlyItsKubelet(t *testing.T, token string) {
 		return func(client rest.Interface, _ string) error {
 			err := client.Get().AbsPath(path).Do(ctx).Error()
 			if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
-				return nil // nobody is there to answer: it was let through
+				return nil // no one answers: it was let through
 			}
 			return err
 		}
@@ -82,8 +82,8 @@ func (c *Cluster) onlyItsKubelet(t *testing.T, token string) {
 			t.Errorf("%s: %v, want a refusal with %q", try.name, err, try.refused)
 		}
 	}
-	// Somebody whose kubelets are older has given agents the right to nodes/proxy: through
-	// the API server they come no further all the same.
+	// An administrator of older kubelets has given agents the right to nodes/proxy: through
+	// the API server they still come no further.
 	roles := c.Client.RbacV1()
 	_, err := roles.ClusterRoles().Create(ctx, &rbac.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "older"}, Rules: []rbac.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes/proxy"}, Verbs: []string{"get"}}}}, metav1.CreateOptions{})
 	c.must(err)

@@ -160,8 +160,8 @@ func fine(string, kubelet.NodeKubeletSpec) (kubelet.NodePhase, string) {
 
 // TestKubeletPools: the operator with 500 nodes of kwok, whose agents are played: at no
 // moment are more nodes unavailable than the pool allows, with nodes that are cordoned,
-// blocked and failing, and the operator killed in between; after a failure nobody begins
-// until somebody says so.
+// blocked and failing, and the operator killed in between; after a failure no node begins
+// until a retry is requested.
 func TestKubeletPools(t *testing.T) { rollOutPools(t, operatorNodes) }
 
 // TestKubeletPoolsMany: the same with 2,000 nodes.
@@ -190,7 +190,7 @@ func rollOutPools(t *testing.T, nodes int) {
 	go func() { defer close(ended); a.follow(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
 
-	// Three nodes are cordoned by somebody: they take slots, and wait.
+	// Three nodes are cordoned by others: they take slots, and wait.
 	for i := range 3 {
 		_, err := c.Client.CoreV1().Nodes().Patch(t.Context(), nodeName(100+i), types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{})
 		c.must(err)
@@ -261,7 +261,7 @@ func rollOutPools(t *testing.T, nodes int) {
 		t.Errorf("%q, %d and then %d are done", text, done, now.Status.Updated)
 	}
 
-	// Somebody has looked, and says so.
+	// A retry is requested.
 	a.reset(fine)
 	began = time.Now()
 	c.must(c.Client.CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath(kubeletPools, "real").Body([]byte(`{"metadata":{"annotations":{"fettle.dev/retry":"1"}}}`)).Do(t.Context()).Error())

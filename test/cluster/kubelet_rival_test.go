@@ -15,8 +15,8 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// TestKubeletRival: the operator, with the rights of kube/deploy/, waits for the kinds; beside
-// MachineConfigPools, and beside another controller's status, it tells no node anything
+// TestKubeletRival: the operator, with the rights of kube/deploy/, waits for the kinds; with
+// MachineConfigPools, and with another controller's status, it tells no node anything
 // and names the other one; --adopt takes over.
 func TestKubeletRival(t *testing.T) {
 	if !Inside(t, Setup{Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
@@ -68,7 +68,7 @@ func TestKubeletRival(t *testing.T) {
 		t.Errorf("their object has our status: %+v", k.Status)
 	}
 
-	// Without pools, a status of somebody else's says the same.
+	// Without pools, a status of another controller says the same.
 	client := c.Client.CoreV1().RESTClient()
 	c.must(client.Delete().AbsPath(theirs, "worker").Do(t.Context()).Error())
 	body := []byte(`{"status":{"conditions":[{"type":"Success","status":"True","lastTransitionTime":"2026-01-02T03:04:05Z"}]}}`)

@@ -124,7 +124,7 @@ func (r *rolled) until(what string, holds func(kubelet.KubeletPool, kubelet.Node
 	return p, k
 }
 
-// notYet is an error that asks the agent only when somebody reads it.
+// notYet is an error that asks the agent only when it is read.
 type notYet struct {
 	text string
 	says func() string

@@ -190,7 +190,7 @@ func (r *rolled) rolledBack(t *testing.T, has string) {
 		t.Errorf("after the failure: %s", got)
 	}
 
-	// Killed while it takes it back, it has its former settings in the end all the same.
+	// Killed while it takes it back, it has its former settings in the end anyway.
 	starts := 0
 	r.systemd.mu.Lock()
 	r.systemd.at = func(point string) {

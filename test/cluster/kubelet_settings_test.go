@@ -160,7 +160,7 @@ func TestKubeletSettings(t *testing.T) {
 		t.Errorf("no kubelet for %.1f s", first.DownSeconds)
 	}
 	run("{maxPods: 50, kubeAPIQPS: 60, kubeAPIBurst: 120}", node.Unchanged)
-	// What a process that was killed has cordoned is given back; what somebody else has, not.
+	// What a process that was killed has cordoned is given back; what others have cordoned, not.
 	c.must(v.API.Cordon(t.Context(), "a process that was killed"))
 	run("{maxPods: 50, kubeAPIQPS: 60, kubeAPIBurst: 120}", node.Unchanged)
 	somebody := func(cordons bool) {

@@ -18,7 +18,7 @@ const (
 	kwokMark = "kwok.x-k8s.io/node"
 )
 
-// KwokTolerates lets a pod run on kwok's nodes, where nobody runs it: it is only said to
+// KwokTolerates lets a pod run on kwok's nodes, where it does not run: it is only said to
 // be Running.
 var KwokTolerates = core.Toleration{Key: kwokMark, Operator: core.TolerationOpExists, Effect: core.TaintEffectNoSchedule}
 
@@ -26,7 +26,7 @@ var KwokTolerates = core.Toleration{Key: kwokMark, Operator: core.TolerationOpEx
 // to do is late for their leases.
 const usualKwok = 500
 
-// patient lets the nodes of kwok renew their leases seldom, and nobody miss that: 2,000 of
+// patient lets the nodes of kwok renew their leases seldom, without consequences: 2,000 of
 // them as usual are 200 writes a second, which leaves nothing of two processors.
 func (c *Cluster) patient() {
 	if c.flags == nil {

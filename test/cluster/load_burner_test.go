@@ -10,7 +10,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// burnerEnv names a program of this machine: kube-burner, beside which the load is
+// burnerEnv names a program of this machine: kube-burner, next to which the load is
 // measured. It has to be linked statically, as the root has libraries of its own.
 const burnerEnv = "KUBE_BURNER"
 

@@ -69,7 +69,7 @@ func (m *many) make(name string, count int, more ...string) (result, cost) {
 const mostMiB = 64
 
 // TestLoadMany: 20,000 objects flat out, and 10,000 with 2,000 requests under way: what the
-// client takes for each, beside a loop over client-go and beside kube-burner where there is
+// client takes for each, next to a loop over client-go and to kube-burner where there is
 // one, and that nothing stalls.
 func TestLoadMany(t *testing.T) {
 	if !Inside(t, Setup{Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}, Given: map[string]string{"kube-burner": os.Getenv(burnerEnv)}}) {
@@ -124,7 +124,7 @@ func TestLoadMany(t *testing.T) {
 // TestLoadRate: 500 a second are kept within 1 % for 36 s, by the client's own clock, and by
 // the times that the API server has written into the objects. A machine on which the server
 // cannot do so many is told by how many requests are under way, and is no reason to fail;
-// where some wait for it, and not all that may, the client has to keep its rate all the same.
+// where some wait for it, and not all that may, the client has to keep its rate anyway.
 func TestLoadRate(t *testing.T) {
 	if !Inside(t, Setup{Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
@@ -168,7 +168,7 @@ func TestLoadRate(t *testing.T) {
 	}
 }
 
-// naive makes as many config maps as anybody would do it, 64 at a time, and returns the
+// naive makes as many config maps in the obvious way, 64 at a time, and returns the
 // seconds of CPU that this process took for each.
 func (c *Cluster) naive(t *testing.T, count int) float64 {
 	t.Helper()

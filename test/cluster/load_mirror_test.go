@@ -16,7 +16,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestLoadMirror: what namespaces have is mirrored by somebody who may only list; nothing
+// TestLoadMirror: what namespaces have is mirrored by a user who may only list; nothing
 // of their content comes out, nothing in the cluster changes, and the load that was written
 // makes as many of each kind. Two runs of it are compared, and others are refused.
 func TestLoadMirror(t *testing.T) {

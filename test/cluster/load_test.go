@@ -49,7 +49,7 @@ stringData: {number: "${IDENTIFIER}"}
 
 // TestLoadKilled: whenever a run is killed, resume makes exactly what is missing, and undo
 // removes exactly what was made, killed itself or not; what was in a reused namespace
-// stays, and so does what somebody puts into a namespace of the run.
+// stays, and so does what another user puts into a namespace of the run.
 func TestLoadKilled(t *testing.T) {
 	t.Parallel()
 	if !Inside(t, Setup{Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
@@ -145,7 +145,7 @@ func TestLoadKilled(t *testing.T) {
 		if _, err := c.Client.CoreV1().ConfigMaps("fresh1").Patch(ctx, "somebodys-too", types.MergePatchType, []byte(label), meta.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		// Ours is deleted by somebody, who makes one of the same name.
+		// Ours is deleted by a user, who makes one of the same name.
 		if err := c.Client.CoreV1().ConfigMaps("shared0").Delete(ctx, "map-7", meta.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}

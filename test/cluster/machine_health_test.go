@@ -47,12 +47,12 @@ func TestMachineHealth(t *testing.T) {
 	b.c.must(p.Stop())
 }
 
-// newHealthBench starts a cluster with the options, and what is needed beside them.
+// newHealthBench starts a cluster with the options, and what is needed in addition.
 func newHealthBench(t *testing.T, o Options) *healthBench {
 	c := Start(t, Options{
 		Node: o.Node,
 		Kwok: 1, KwokNode: func(_ int, n *core.Node) { n.Spec.Unschedulable = true },
-		// Until kwok hears of a node nobody renews its lease.
+		// Until kwok sees a node its lease is not renewed.
 		Flags: map[string][]string{"kube-controller-manager": {"--node-monitor-grace-period=10m"}},
 	})
 	a := c.applier(t)
@@ -189,7 +189,7 @@ func (b *healthBench) renewed(set string, replicas int, old []string, within tim
 	b.settled(set, replicas)
 }
 
-// rival: beside OpenShift's own controller nothing is deleted, and it is named.
+// rival: with OpenShift's own controller nothing is deleted, and it is named.
 func (b *healthBench) rival() {
 	b.t.Helper()
 	labels := map[string]string{"k8s-app": "controller"}
@@ -299,7 +299,7 @@ func (b *healthBench) together() {
 	}
 }
 
-// leftAlone: a machine of nobody's, and those of the control plane.
+// leftAlone: a machine without an owner, and those of the control plane.
 func (b *healthBench) leftAlone() {
 	b.t.Helper()
 	b.makeSet("masters", 3, map[string]string{"machine.openshift.io/cluster-api-machine-role": "master"})

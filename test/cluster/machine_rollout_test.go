@@ -16,7 +16,7 @@ import (
 )
 
 // TestMachineRollOut: one operator, which takes settings to a real kubelet and remedies
-// machines beside it: while the kubelet changes, an ill machine is not remedied and its
+// machines next to it: while the kubelet changes, an ill machine is not remedied and its
 // check names the pool; when that is done the machine is made anew. A roll-out that waits
 // itself, for a node that is cordoned, holds nothing up.
 func TestMachineRollOut(t *testing.T) {

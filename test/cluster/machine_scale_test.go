@@ -260,7 +260,7 @@ func (b *healthBench) roll() {
 }
 
 // refused: nothing is changed where routers would have no machine, where a pod would be
-// lost, where nobody agrees, and by another one's batch.
+// lost, without an agreement, and by another one's batch.
 func (b *healthBench) refused() {
 	b.t.Helper()
 	ctx := b.t.Context()

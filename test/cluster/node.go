@@ -10,7 +10,7 @@ import (
 )
 
 // The network of the real node. Its own address is on one end of a pair of devices of
-// which the other end has nobody: a kubelet takes no address of the loopback device.
+// which the other end has no peer: a kubelet takes no address of the loopback device.
 const (
 	nodeAddress = "192.0.2.10"
 	nodeGateway = "192.0.2.1"

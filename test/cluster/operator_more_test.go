@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// reportOnly: beside a Profile of another controller nothing is written, and who it is
+// reportOnly: with a Profile of another controller nothing is written, and who it is
 // is said.
 func (b *operatorBench) reportOnly(start func(...string) *Program) {
 	b.t.Helper()
@@ -140,7 +140,7 @@ spec:
 	if err := b.right(b.t.Context()); err != nil {
 		b.t.Errorf("nodes that are held have lost what they had: %v", err)
 	}
-	b.Wait("the events of it", b.within(time.Minute), func(ctx context.Context) error { // they are sent beside the work
+	b.Wait("the events of it", b.within(time.Minute), func(ctx context.Context) error { // they are sent in parallel
 		events, err := b.Client.CoreV1().Events(tunedNamespace).List(ctx, meta.ListOptions{})
 		if err != nil {
 			return err

@@ -124,7 +124,7 @@ func labelsOf(i, round int) map[string]string {
 }
 
 // TestOperator: the operator with 500 nodes of kwok, by the objects and with the rights
-// of kube/deploy/: report-only beside another controller, taken over, all labels changed,
+// of kube/deploy/: report-only with another controller, taken over, all labels changed,
 // killed in between, nodes that go, a bad object, pools, everything taken back, an API
 // server that is away for a minute, labels of pods. Figures are printed.
 func TestOperator(t *testing.T) {

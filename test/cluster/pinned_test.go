@@ -109,7 +109,7 @@ func TestPinned(t *testing.T) {
 		t.Errorf("on the node %+v, from a copy %+v", after, elsewhere)
 	}
 
-	// Somebody lets a container onto the CPUs of the other.
+	// A user lets a container onto the CPUs of the other.
 	for _, name := range groupFiles(t, c.Kubelet.Processes(shared.UID)[0]) {
 		all, err := os.ReadFile("/sys/devices/system/cpu/online")
 		c.must(err)

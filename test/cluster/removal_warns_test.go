@@ -12,7 +12,7 @@ import (
 )
 
 // TestRemovalWarns: kubectl warns whoever deletes a part of fettle without which a
-// kubelet's settings are not given back, as long as one has some; it deletes all the same.
+// kubelet's settings are not given back, as long as one has some; it deletes anyway.
 func TestRemovalWarns(t *testing.T) {
 	if !Inside(t, Setup{}) {
 		return

@@ -58,7 +58,7 @@ func (d *deployed) own() {
 // inOrder gives back what takes a drain, and deletes.
 func (d *deployed) inOrder(r *rolled) {
 	d.set(r, "{cpuManagerPolicy: static, kubeReserved: {cpu: 500m}, maxPods: 50}")
-	// A pool that is paused is somebody's will.
+	// A pool is paused on purpose.
 	d.kubectl("patch", "kubeletpool", "real", "--type=merge", "-p", `{"spec":{"paused":true}}`)
 	out, code := d.fettle("uninstall", "--yes")
 	if code != 4 || !strings.Contains(out, "pool real is paused: kubectl patch kubeletpool real") {

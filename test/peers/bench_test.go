@@ -189,7 +189,7 @@ const theirs, ours = "/usr/sbin/tuned", "fettle daemon"
 // the mapped part of the program's file in it, which the kernel can drop at any
 // time, and how much it is depends on the pieces in which the file lies in the page
 // cache: one and the same fettle was seen with 9.5 and with 15 MiB. So what is the
-// daemon's own, its anonymous memory, stands beside it.
+// daemon's own, its anonymous memory, is next to it.
 func memory(t *testing.T, tuned, fettle *root.Root) (rows, unmet string) {
 	t.Helper()
 	x, y := status(t, tuned, theirs), status(t, fettle, ours)

@@ -217,7 +217,7 @@ func TestKilledEverywhere(t *testing.T) {
 						t.Logf("%s, point %d, %s: left %d values %v %s", job, n, o.at, len(o.left), o.left, o.refused)
 					}
 					if o.at == "" && job == whileUndoing {
-						// Nobody has killed it: what is there says that the test sees it.
+						// It was not killed: what is there says that the test sees it.
 						if o.refused != "" || len(o.left) > 0 {
 							t.Errorf("not killed, and yet left %v %s", o.left, o.refused)
 						}

@@ -16,7 +16,7 @@ import (
 // followLoad is tuned-main.conf with dynamic tuning that looks every second.
 const followLoad = "daemon = 1\ndynamic_tuning = 1\nsleep_interval = 1\nupdate_interval = 1\nenable_dbus = 0\nenable_unix_socket = 0\n"
 
-// loadFile stands for /proc/loadavg; its load is set in place, so that nobody
+// loadFile stands for /proc/loadavg; its load is set in place, so that no reader
 // reads half of it.
 type loadFile struct {
 	t    *testing.T

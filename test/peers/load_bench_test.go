@@ -15,7 +15,7 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// TestBenchLoad measures fettle load http beside wrk: the processor time of a request in
+// TestBenchLoad measures fettle load http next to wrk: the processor time of a request in
 // plain text over connections that are kept, from the real nginx on the same machine.
 func TestBenchLoad(t *testing.T) {
 	if testing.Short() || os.Getenv("FETTLE_BENCH") != "1" {

@@ -35,13 +35,13 @@ const (
 	few = 2_000_000
 )
 
-// dimensions are what the log is grouped by, by everybody: the four of source 003.
+// dimensions are what the log is grouped by, by all programs: the four of source 003.
 const dimensions = "environment,indirector,resource,requestor"
 
 // alpLines is of how many lines alp makes groups: of all of them it would for hours.
 const alpLines = 100_000
 
-// TestBenchLogs measures fettle logs beside grep, mawk, GoAccess, DuckDB and alp on one log,
+// TestBenchLogs measures fettle logs next to grep, mawk, GoAccess, DuckDB and alp on one log,
 // in turn, and writes what it found to docs/benchmarks.md.
 func TestBenchLogs(t *testing.T) {
 	if testing.Short() || os.Getenv("FETTLE_BENCH") != "1" {

@@ -97,7 +97,7 @@ func prove(t *testing.T, name string, args ...string) {
 }
 
 // TestTHP: transparent huge pages for all, under random reads of memory for which
-// nobody has asked for them (source 004).
+// they were not requested (source 004).
 func TestTHP(t *testing.T) {
 	asked(t)
 	if !inside(t, true, nil) {

@@ -180,7 +180,7 @@ func (x *puppetProof) findings(past string) map[string]puppetFinding {
 // userAgent is what curl says it is: a cache may keep an answer for each sort of agent.
 const userAgent = "Puppet/7.23.0"
 
-// ask asks with curl, as a node or as nobody, by what an agent sends in its headers. base
+// ask asks with curl, as a node or without a certificate, by what an agent sends in its headers. base
 // is "" for what agents come to.
 func (x *puppetProof) ask(as *product.Agent, base, path string, headers ...string) (status, body string) {
 	x.Helper()
@@ -196,6 +196,6 @@ func (x *puppetProof) ask(as *product.Agent, base, path string, headers ...strin
 		args = append(args, "--cert", as.SSLDir+"/certs/"+as.Name+".pem", "--key", as.SSLDir+"/private_keys/"+as.Name+".pem")
 	}
 	x.write(map[string]string{file: ""})
-	said, _ := exec.Command("curl", append(args, base+path)...).Output() // it fails where nobody answers, and prints 000
+	said, _ := exec.Command("curl", append(args, base+path)...).Output() // it fails without an answer, and prints 000
 	return string(said), product.Read(x, file)
 }

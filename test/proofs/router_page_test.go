@@ -34,7 +34,7 @@ func kept(closing bool) string {
 	return "keep-alive"
 }
 
-// routerPage writes a record as docs/proofs/router.md, beside the source's table in the
+// routerPage writes a record as docs/proofs/router.md, next to the source's table in the
 // catalogue.
 type routerPage struct {
 	*routerRatios
@@ -87,7 +87,7 @@ func (p *routerPage) both(c, base routerCell) (lb, hn float64) {
 	return p.published(c, balancer) / p.published(base, balancer), p.published(c, hostNetwork) / p.published(base, hostNetwork)
 }
 
-// beside has the source's table and ours.
+// beside prints the table with both columns.
 func (p *routerPage) beside() {
 	p.say("# Router: table 11.1 of source 002, measured again\n\nSource 002 has in chapter 11 how many requests a second one router of OpenShift served, by the sort of its routes. Its figures are those of machines that nobody has; what may carry over is how they relate. So the same was measured with HAProxy %s on the machine below: 100 routes, pages of 1 kB, TLS sessions taken up, and each figure is told as a part of that for routes without TLS over connections that are kept. [The record](router/router.json) has every sample; how they were made is [below](#how-it-was-measured).\n\n## Beside the source\n\nOurs counts requests for each second of HAProxy's processor time: what one thread serves that is never idle. Requests a second stand beside it; they are what HAProxy, nginx and the generator did together with %d processors. Intervals are of 95 %%.\n\n", p.Programs["HAProxy"], p.Machine.CPUs)
 	p.table("connections", "route", "source, 1/s: LoadBalancerService", "HostNetwork", "as ratios: LoadBalancerService", "HostNetwork", "ours, by HAProxy's processor time", "ours, by requests/s")

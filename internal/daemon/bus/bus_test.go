@@ -202,7 +202,7 @@ func TestBusRestart(t *testing.T) {
 	}
 	r.Must("sh", "-c", "kill -9 $(pidof dbus-daemon)")
 	os.Remove(strings.TrimPrefix(b.Address, "unix:path="))
-	// A switch while there is no bus is announced to nobody and holds nobody up.
+	// A switch while there is no bus is not announced and does not block.
 	c.changed <- daemon.ProfileChanged{Profiles: "lost"}
 	b = r.StartBus()
 	if !root.Eventually(time.Minute, func() bool { return owned.Load() == 2 }) {

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// TestAtRest counts how often the daemon runs while nobody asks it anything,
+// TestAtRest counts how often the daemon runs without any request,
 // with its name on the bus and its socket: at most once in ten seconds.
 func TestAtRest(t *testing.T) {
 	root.Real(t, "watches the daemon for ten seconds")

@@ -243,8 +243,8 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// TestRefusedPeer connects as another user over a socket whose file somebody
-// has opened for everybody.
+// TestRefusedPeer connects as another user over a socket whose file was
+// opened for all users.
 func TestRefusedPeer(t *testing.T) {
 	if os.Geteuid() != 0 {
 		root.Missing(t, "becoming another user needs root")

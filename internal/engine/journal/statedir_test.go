@@ -132,7 +132,7 @@ func TestForeignDirectoryIsLeftAlone(t *testing.T) {
 }
 
 // What is fettle's is taken: an empty directory, one whose journal was taken
-// away, and one that somebody has opened to others, which is closed again.
+// away, and one that was opened to others, which is closed again.
 func TestOwnDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	open := func() {
@@ -173,7 +173,7 @@ func TestDirectoryThatCannotBeWritten(t *testing.T) {
 	go func() {
 		runtime.LockOSThread() // for ever: the thread ends with the goroutine
 		if os.Geteuid() == 0 {
-			_ = unix.Setfsuid(12345) // to files this thread is somebody else, without root's rights
+			_ = unix.Setfsuid(12345) // to files this thread is another user, without root's rights
 		}
 		_, err := Lock(dir, Options{})
 		done <- err

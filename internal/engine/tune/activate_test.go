@@ -129,7 +129,7 @@ func tryApply(e *tune.Engine, changes ...setting.Change) (*tune.Applied, error) 
 }
 
 // A program is told once for all values that have changed, by a restart where
-// one of them needs it; what is equal already or was refused tells nobody.
+// one of them needs it; what is equal already or was refused tells no program.
 func TestActivation(t *testing.T) {
 	e, s := serverEngine(t, map[string]string{"boot": "1", "work": "1", "same": "1"})
 	before := s.state(t)
@@ -159,7 +159,7 @@ func TestActivation(t *testing.T) {
 	if got := s.state(t); !maps.Equal(got, before) {
 		t.Errorf("after undo %v, want %v", got, before)
 	}
-	// Nobody starts what somebody has stopped.
+	// A stopped service is not started.
 	apply(t, e, journal.Apply, served("work", "5"))
 	os.Remove(filepath.Join(s.dir, "up"))
 	apply(t, e, journal.Apply, served("boot", "5"))

@@ -163,8 +163,8 @@ func newCoupledCase(t *testing.T, tree string, seed uint64, kinds ...journal.TxK
 }
 
 // tuneAll is false where the kernel took a value without showing it: what
-// soft_watchdog is asked for while watchdog is off is not to be seen by anybody,
-// so nobody could give it back.
+// soft_watchdog is asked for while watchdog is off is never visible,
+// so it could not be restored.
 func (c *coupledCase) tuneAll() bool {
 	c.t.Helper()
 	for i, tx := range c.txs {
@@ -237,7 +237,7 @@ func (c *coupledCase) String() string {
 
 // Four transactions whose writes change places of each other, as the kernel's
 // coupled settings do, undone one by one in any order: what a later one has set
-// stays, nobody is blamed who has done nothing, and the end is the original.
+// stays, no program is blamed that did nothing, and the end is the original.
 func TestCoupledTransactionsInAnyOrder(t *testing.T) {
 	tree, tried := coupledTree(t), 0
 	for _, kinds := range [][]journal.TxKind{{journal.Apply}, {journal.Apply, journal.Tune}} {

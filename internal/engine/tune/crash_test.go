@@ -125,7 +125,7 @@ func TestDamageInTheMiddleIsNamed(t *testing.T) {
 	}
 	wantValue(t, e, "a.two", "0")
 	// It is not forgotten: nothing comes on top of it, and no undo says that all
-	// is well, until somebody has looked and moved it away.
+	// is healthy, until it was examined and moved away.
 	for range 2 {
 		if _, err := e.Undo(context.Background()); !errors.As(err, &incomplete) || !strings.Contains(err.Error(), path) {
 			t.Errorf("another undo: %v, want the damage and the file", err)
@@ -191,7 +191,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// What somebody has put in place since may be larger than all the room that was
+// What was put in place since may be larger than all the room that was
 // set aside: the undo still comes to its end.
 func TestUndoOfALargeStrangerOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, "ext2")
@@ -212,7 +212,7 @@ func TestUndoOfALargeStrangerOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A whole file goes back on a full disk as well, where a second one beside it
+// A whole file goes back on a full disk as well, where a second one next to it
 // finds no room.
 func TestUndoOfAFileOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, "ext2")

@@ -18,7 +18,7 @@ import (
 
 // fakeMachine is a writable tree with the given files, seen as a live machine.
 // Plain files keep what is written last: good for the engine's own logic; what
-// a kernel does beside that is tested on the real one.
+// a kernel does in addition is tested on the real one.
 func fakeMachine(t *testing.T, files map[string]string) (*host.Host, string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -177,7 +177,7 @@ func TestSwitchBetweenTwins(t *testing.T) {
 }
 
 // On the real kernel: schedulers come and go with their attributes, and what an
-// intermediate one had is nobody's to give back.
+// intermediate one had is not restored.
 func TestSwitchOfSchedulers(t *testing.T) {
 	root.Disposable(t)
 	const queue = "/sys/block/loop7/queue/"

@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// A plan that somebody has edited is refused with the path of what is wrong,
+// An edited plan is refused with the path of what is wrong,
 // before anything is changed.
 func TestSavedPlans(t *testing.T) {
 	h, _ := fakeMachine(t, sysctls("vm.swappiness", "60", "vm.laptop_mode", "0"))

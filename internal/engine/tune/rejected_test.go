@@ -55,7 +55,7 @@ func (f half) Store(p string, data []byte) error {
 	return &os.PathError{Op: "write", Path: p, Err: syscall.EINVAL}
 }
 
-// What a rejected write has changed all the same is given back at once, and
+// What a rejected write has changed anyway is restored at once, and
 // where that fails, the value that stays is named.
 func TestRejectedValueThatChangedSomething(t *testing.T) {
 	for _, stuck := range []bool{false, true} {

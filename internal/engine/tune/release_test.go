@@ -140,7 +140,7 @@ func TestFileOfTheTwin(t *testing.T) {
 	wantValue(t, e, "vm.dirty_bytes", "0")
 }
 
-// What is not fettle's to give stays: what somebody has changed since, what is kept, what
+// What is not fettle's to give stays: what another program has changed since, what is kept, what
 // a single change has set above the selection.
 func TestFileOfWhatIsNotOurs(t *testing.T) {
 	h, _ := fakeMachine(t, sysctls("a.changed", "60", "a.kept", "60", "a.single", "60"))

@@ -19,7 +19,7 @@ import (
 // passing makes places that end by themselves of sysctls: their files go.
 type passing struct {
 	setting.Kind
-	managed setting.Setting // the kernel lets nobody change it
+	managed setting.Setting // the kernel does not let it change
 }
 
 func (passing) Transient() {}
@@ -47,7 +47,7 @@ func passingEngine(t *testing.T) (e *tune.Engine, end func(name string)) {
 }
 
 // A place that has ended since is closed: the undo is complete, and nothing is
-// called somebody else's change.
+// called another program's change.
 func TestUndoWhatHasEnded(t *testing.T) {
 	e, end := passingEngine(t)
 	apply(t, e, journal.Apply, set("task.one", "0-1"), set("task.two", "0-1"))
@@ -162,7 +162,7 @@ type later struct{ up time.Duration }
 func (c *later) Now() time.Time                    { return time.Unix(0, 0).Add(c.up) }
 func (c *later) SinceBoot() (time.Duration, error) { return c.up, nil }
 
-// A trial whose time is over while its watchdog is dead stands until somebody
+// A trial whose time is over while its watchdog is dead stands until a command
 // acts: status says that it is overdue, and the next transaction takes it back.
 func TestOverdueTrial(t *testing.T) {
 	h, _ := fakeMachine(t, sysctls("a.one", "0", "a.two", "0"))

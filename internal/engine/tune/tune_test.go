@@ -259,7 +259,7 @@ func TestKeepAndStalePlan(t *testing.T) {
 	wantValue(t, e, "vm.laptop_mode", "3")
 }
 
-// What somebody sets between two transactions is theirs, in whatever order the
+// What is set between two transactions stays, in whatever order the
 // two are undone.
 func TestForeignChangeBetweenTransactions(t *testing.T) {
 	for _, order := range [][]int{{1, 2}, {2, 1}, nil} {

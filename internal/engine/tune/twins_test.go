@@ -28,7 +28,7 @@ func (k *cutKernel) Store(p string, data []byte) error {
 	return k.coupledKernel.Store(p, data)
 }
 
-// Somebody had made both spellings of a limit 0, which the kernel lets nobody
+// Both spellings of a limit were 0, which the kernel lets no program
 // write: undo gets there by way of the other spelling. Wherever that is cut off,
 // also between its two writes, the next undo, or the recovery, ends at the same.
 func TestTwinsBothZeroCutOff(t *testing.T) {
@@ -81,7 +81,7 @@ func TestTwinsBothZeroAskedFor(t *testing.T) {
 	}
 }
 
-// On the real kernel, with the limit at which nobody waits for the disk.
+// On the real kernel, with a limit at which no process waits for the disk.
 func TestTwinsBothZero(t *testing.T) {
 	root.Disposable(t)
 	ratio, bytes := sysctl("vm.dirty_background_ratio"), sysctl("vm.dirty_background_bytes")

@@ -46,7 +46,7 @@ func sample(text string) *Audit {
 	return a
 }
 
-// A rule counts once, in the worst of its states; its items are counted beside.
+// A rule counts once, in the worst of its states; its items are counted separately.
 func TestCounts(t *testing.T) {
 	f := func(id, instance string, s rule.State) rule.Finding {
 		return rule.Finding{ID: id, Instance: instance, State: s}
@@ -191,7 +191,7 @@ func TestBaseline(t *testing.T) {
 	for _, m := range a.Baseline.Mended {
 		mended = append(mended, m.ID+m.Instance)
 	}
-	// F was not asked, and nobody knows of G's things.
+	// F was not asked, and G's items are unknown.
 	if want := []string{"Cx", "Cy", "H"}; !slices.Equal(mended, want) {
 		t.Errorf("mended: %v, want %v", mended, want)
 	}

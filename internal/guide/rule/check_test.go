@@ -98,7 +98,7 @@ func TestNothingMeasured(t *testing.T) {
 	}
 }
 
-// Nobody waits for an expression when the context has ended.
+// Nothing waits for an expression when the context has ended.
 func TestCheckInterrupted(t *testing.T) {
 	c, err := load(t, `
 - id: A

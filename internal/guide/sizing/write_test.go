@@ -58,7 +58,7 @@ func tree(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// A plan leaves nothing of the one before it; what somebody has changed since is
+// A plan leaves nothing of the one before it; what another program has changed since is
 // kept and named, as often as it is asked, and the files of another product stay.
 func TestWriteFormerPlan(t *testing.T) {
 	dir := t.TempDir()
@@ -108,7 +108,7 @@ func TestWriteFormerPlan(t *testing.T) {
 	}
 	write("openshift", "")
 	write("network", "m removed")
-	// Nobody's plan takes nothing away.
+	// A plan without a predecessor removes nothing.
 	write("", "x new", "x", "1")
 	write("", "y new", "y", "1")
 	if got := fmt.Sprint(tree(t, dir)); got != "map[./: conf.d/: conf.d/p:1 etc/: x:1 y:1]" {
@@ -249,7 +249,7 @@ func TestWriteInTheWay(t *testing.T) {
 }
 
 // Write puts its own files anew, leaves those of others alone, and knows them apart
-// also after somebody has changed one.
+// also after one was changed.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	files := host.Mounted(dir).Files
@@ -306,7 +306,7 @@ func TestWrite(t *testing.T) {
 	}
 	step(true, "replaced, replaced, new", "a.yaml", "4", "b.yaml", "5", "c.yaml", "6")
 	step(false, "replaced", "b.yaml", "7")
-	// Of equal content nobody is asked.
+	// Equal content needs no question.
 	put("d.yaml", "8")
 	step(false, "as it was", "d.yaml", "8")
 	for _, name := range []string{"", "/etc/passwd", "../x", "a/../b", ".fettle-size.json", "a/"} {

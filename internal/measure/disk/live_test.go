@@ -52,7 +52,7 @@ func inexact(e *Evidence) map[string]string {
 		if r.Cache != Direct || !r.reads() {
 			continue
 		}
-		// Beside what fio counts there may be requests that were under way in the end.
+		// In addition to what fio counts there may be requests that were under way in the end.
 		v := r.Visits[0]
 		if more := v.StorageBytes - v.Read.Bytes; more < 0 || more > int64(r.Depth)*r.BlockBytes+1<<20 {
 			what[r.Name] = fmt.Sprintf("read %d bytes, %d from storage", v.Read.Bytes, v.StorageBytes)
@@ -171,7 +171,7 @@ func TestDirectThatIsNot(t *testing.T) {
 		if len(v.Doubts) == 0 || v.Doubts[0].Kind != Memory {
 			t.Errorf("%s: %+v", name, v.Doubts)
 		}
-		// Also where nobody knows that it is memory.
+		// Also if it is unknown that it is memory.
 		q := *p
 		q.Storage = fact.Storage{Type: "odd", Device: "sda", Class: fact.ClassSSD}
 		if d := doubts(c, &q, &v); len(d) == 0 || d[0].Kind != Cached {
@@ -279,7 +279,7 @@ func TestDiskIsFullOrReadOnly(t *testing.T) {
 	if _, err := FileSize(0, p.FreeBytes, 1); err == nil || !strings.Contains(err.Error(), "a quarter of the free space is 10 MiB") {
 		t.Errorf("%d bytes: %v", p.FreeBytes, err)
 	}
-	// Somebody else has filled it since.
+	// Another program has filled it since.
 	p.SizeBytes = LeastSize
 	if err := p.Open(); err == nil || !strings.Contains(err.Error(), "cannot allocate a file of 64 MiB: no space left") {
 		t.Errorf("%v", err)
@@ -294,7 +294,7 @@ func TestDiskIsFullOrReadOnly(t *testing.T) {
 	if _, err := LookAt(host.Live(), dir); err == nil || !strings.Contains(err.Error(), "read-only file system") {
 		t.Errorf("%v", err)
 	}
-	// ramfs has no direct I/O, and no room that anybody knows.
+	// ramfs has no direct I/O, and no known size.
 	mount("ramfs", dir, "ramfs", 0, "")
 	defer func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) }()
 	if p, err = LookAt(host.Live(), dir); err != nil {

@@ -18,7 +18,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// byHand are job files that somebody would write who wants to know the same, with
+// byHand are job files as a person would write them who wants to know the same, with
 // fio's defaults where a cell does not need others.
 var byHand = map[string]string{
 	"stream-read":    "rw=read\nbs=1m\niodepth=8\ndirect=1",

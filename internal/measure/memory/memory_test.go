@@ -165,7 +165,7 @@ func simulatedPlan(cells ...Cell) *Plan {
 }
 
 // TestVerdicts: a known effect is found, on the right side, under drift; none is found
-// where there is none, in more than 5 % of all benches.
+// if there is none, in more than 5 % of all benches.
 func TestVerdicts(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	p := simulatedPlan(Cell{Small, Local}, Cell{THP, Local}, Cell{HugeTLB2M, Local}, Cell{Small, Remote}, Cell{THP, Remote})

@@ -88,7 +88,7 @@ func TestPlans(t *testing.T) {
 }
 
 // TestNodes: work is done where most memory is free and CPUs are, remote memory is the
-// furthest, and pages are reserved on the node itself beside those of others.
+// furthest, and pages are reserved on the node itself in addition to those of others.
 func TestNodes(t *testing.T) {
 	p, err := Make(machine(t, nodes(plain("33554432", "[always] madvise never"))), Asked{})
 	if err != nil {

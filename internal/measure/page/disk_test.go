@@ -88,7 +88,7 @@ func TestDisk(t *testing.T) {
 	if strings.Count(read, "this: ") != 2 || strings.Count(read, "No figure is in doubt.") != 1 {
 		t.Error(read)
 	}
-	// Of a run without the buffered cells there is nothing to put beside the devices.
+	// Of a run without the buffered cells there is nothing to compare with the devices.
 	r := diskRun(t, false)
 	var e disk.Evidence
 	if err := json.Unmarshal(r.Body, &e); err != nil {

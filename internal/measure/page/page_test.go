@@ -295,7 +295,7 @@ func cleaned(text string) string {
 	return strings.ReplaceAll(text, strings.Trim(string(bad), `"`), "harmless")
 }
 
-// TestExtremes: numbers at the ends of what JSON holds make a page all the same.
+// TestExtremes: numbers at the ends of what JSON holds make a page anyway.
 func TestExtremes(t *testing.T) {
 	for i, change := range []func(*evidence.Run, *prove.Evidence){
 		func(_ *evidence.Run, e *prove.Evidence) {

@@ -273,7 +273,7 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// cutting is a pgbench in which somebody interrupts a call.
+// cutting is a pgbench whose call is interrupted.
 type cutting struct {
 	program
 	at     int

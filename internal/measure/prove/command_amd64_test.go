@@ -30,7 +30,7 @@ func TestCommandMemory(t *testing.T) {
 			}
 		}
 	}
-	// Nobody has asked, and so nothing is said.
+	// Without a question there is no answer.
 	if m, err := command(":").Visit(t.Context(), Step{}); err != nil || m.Values["max-memory"] != 0 {
 		t.Error(m.Values, err)
 	}

@@ -16,7 +16,7 @@ type loaded struct {
 }
 
 // arriving makes a machine with a rate of work that wanders, and a time that follows it
-// by the power of slope beside the model's noise. moves is by how much the change itself
+// by the power of slope in addition to the model's noise. moves is by how much the change itself
 // moves the rate.
 func arriving(d Design, model noise, slope, effect, moves float64) *loaded {
 	r := rand.New(rand.NewPCG(d.Seed, 77))

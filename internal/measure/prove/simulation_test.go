@@ -116,7 +116,7 @@ type machine struct {
 	after                     []float64             // by how much the visits after a switch take longer
 	afterOn                   bool                  // only where the switch is on
 	since                     int                   // visits since the last switch
-	also                      Values                // measured beside the time
+	also                      Values                // measured in addition to the time
 }
 
 func (m *machine) Now() time.Time { return m.clock }

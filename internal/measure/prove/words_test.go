@@ -40,7 +40,7 @@ func course(t *testing.T, take func(s Step, visit int) float64) *Evidence {
 }
 
 // TestEarlyStop: that its estimate tends to be too large is said of an effect, and not
-// where there is none.
+// if there is none.
 func TestEarlyStop(t *testing.T) {
 	for word, effect := range map[Word]float64{Better: 0.9, Worse: 1.1, NoEffect: 1} {
 		e := course(t, func(s Step, visit int) float64 {

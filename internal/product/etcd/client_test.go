@@ -19,7 +19,7 @@ import (
 
 const soon = time.Minute
 
-// TestNew: what is not an address of a member, or no certificate, is refused before anybody is
+// TestNew: what is not an address of a member, or no certificate, is refused before any request
 // asked; a password is not repeated.
 func TestNew(t *testing.T) {
 	for address, want := range map[string]string{

@@ -135,7 +135,7 @@ func asked(t *testing.T, b *product.Bench) {
 	if v, ok := b.Archived().Option("workers").Running.Get(); !ok || v != "2" {
 		t.Errorf("the archive says %q", v)
 	}
-	// A change that nobody has told it of.
+	// A change without a reload.
 	machine.Write(t, "/", map[string]string{dropIn: strings.Replace(override, "WORKERS=2", "WORKERS=4", 1)})
 	if a := b.Installed().Answer("pending_changes"); fmt.Sprint(a.Value) != "[workers]" {
 		t.Errorf("pending: %+v", a)

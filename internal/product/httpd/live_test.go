@@ -31,7 +31,7 @@ func slots(t *testing.T) int {
 	return len(strings.TrimSpace(board))
 }
 
-// offers waits until the running server has so many places; one that ends serves beside
+// offers waits until the running server has so many places; one that ends serves next to
 // the new one for a moment.
 func offers(t *testing.T, want int) {
 	t.Helper()
@@ -197,7 +197,7 @@ func asked(t *testing.T, b *product.Bench, mpm string) {
 	if got, ok := archive.Option("MaxRequestWorkers").File.Get(); !ok || got != "150" {
 		t.Errorf("the archive says %q", got)
 	}
-	// A change that nobody has told the server of.
+	// A change without a reload.
 	text := product.Read(t, debianMain)
 	if err := os.WriteFile(debianMain, []byte(text), 0o644); err != nil {
 		t.Fatal(err)

@@ -154,7 +154,7 @@ func TestConfigMerges(t *testing.T) {
 	}
 }
 
-// With more drop-ins than anybody has it is unknown what the kubelet is told.
+// With an absurd number of drop-ins it is unknown what the kubelet reads.
 func TestTooManyDropIns(t *testing.T) {
 	files := map[string]string{"etc/systemd/system/kubelet.service": "[Service]\nExecStart=/usr/bin/kubelet\n"}
 	for i := range maxDropIns + 1 {

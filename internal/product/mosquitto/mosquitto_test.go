@@ -144,7 +144,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// A broker that answers, one that is none, one that says too much.
+// A broker that answers, a program that is not a broker, one that says too much.
 func TestMQTT(t *testing.T) {
 	dir := t.TempDir()
 	serve := func(name string, answers ...[]byte) listener {

@@ -85,7 +85,7 @@ func TestServer(t *testing.T) {
 	b.Refused("nginx -t: ", "worker_connections", "900", "keepalive_timeout", "75s 60x")
 	b.Refused("neither auto", "worker_processes", "5000000")
 	b.Refused("not a tuning option", "user", "root")
-	// What -t takes and no worker can begin with: nobody has so much memory.
+	// What -t takes and no worker can begin with: too much memory.
 	b.Refused("no worker runs with the new configuration", "worker_connections", "2000000000")
 	product.Same(t, main, before)
 	if got := b.Installed().(*installed).Run.Main.PID; got != pid {
@@ -94,7 +94,7 @@ func TestServer(t *testing.T) {
 	b.Running("worker_connections", "768")
 	product.Command(t, "curl", "-sS", "--max-time", "60", "-o", "/dev/null", "http://127.0.0.1/")
 
-	// A change that nobody has told the server of. Its newest worker says when it read its
+	// A change without a reload. Its newest worker says when it read its
 	// files last, and on a busy machine one that takes the place of another begins late.
 	product.Eventually(t, "it is seen to be older than its files", func() bool {
 		if err := os.WriteFile(main, []byte(before), 0o644); err != nil {

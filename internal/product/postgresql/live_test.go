@@ -338,7 +338,7 @@ func asked(t *testing.T, h *host.Host) {
 	if v := i.Answer("data_bytes").Value.(float64); v < 10<<20 || v > 1<<30 {
 		t.Errorf("%v bytes of data", v)
 	}
-	// A change that nobody has told the server of is named.
+	// A change without a reload is named.
 	run(t, "sed", "-i", "s/^max_connections = 100/max_connections = 101/", debianMain)
 	sql(t, "SELECT pg_reload_conf()")
 	if !root.Eventually(time.Minute, func() bool {

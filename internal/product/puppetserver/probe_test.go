@@ -170,7 +170,7 @@ func TestUnknown(t *testing.T) {
 				t.Errorf("it was asked at %s", at)
 			}
 		}
-		// Its own catalog is none, so that others are refused says nothing.
+		// Its own catalog is not given, so that others are refused says nothing.
 		told := Run(t.Context(), plan(t, dir, serve(t, dir, hello("hello", "to one"), tls.RequestClientCert)))
 		for _, name := range []string{ForeignCatalog, AnonymousCatalog, ForgedAlone, ForgedBeside} {
 			if a := told[name]; a.Value != nil || !strings.Contains(a.Unknown, no) {
@@ -200,7 +200,7 @@ func TestUnknown(t *testing.T) {
 		site := siteOf(t, server)
 		server.Close()
 		holds(t, plan(t, dir, site), all("no answer"))
-		// That nobody answers at a back end is no good sign where nothing does.
+		// That a back end does not answer is not a good sign if nothing does.
 		p := plan(t, dir, site)
 		p.BackEnds = []Site{site}
 		if a := Run(t.Context(), p)[BelievingBackEnds]; a.Value != nil || !strings.Contains(a.Unknown, "Puppet Server may just not run") {

@@ -112,7 +112,7 @@ func TestUnitsOfRedHat(t *testing.T) {
 }
 
 // After a crash the unit of a collection is known from the files, where its
-// program has ended meanwhile; beside it the distribution's own may be installed.
+// program has ended meanwhile; in addition the distribution's own may be installed.
 func TestUnitOfACollectionThatHasEnded(t *testing.T) {
 	const units = "/usr/lib/systemd/system/"
 	h := machine.Mounted(t, map[string]string{

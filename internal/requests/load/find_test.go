@@ -51,8 +51,8 @@ func TestHolds(t *testing.T) {
 		"dead": {func(time.Duration) engine.Sample {
 			return engine.Sample{Answer: engine.Answer{Failure: engine.Refused}}
 		}, []string{"p99 < 20ms"}, Fails, "no request succeeded"},
-		// Late starts are no fault of the server, and where the thresholds are met all the
-		// same they are none at all.
+		// Late starts are not a fault of the server, and if the thresholds are met they do
+		// not matter at all.
 		"generator": {late(50 * ms), []string{"p99 < 20ms"}, KneeLimited, "were sent more than 1 ms late"},
 		"late, and refused": {func(at time.Duration) engine.Sample {
 			x := late(50 * ms)(0)

@@ -83,7 +83,7 @@ func TestFollow(t *testing.T) {
 }
 
 // TestFollowDirectory: of a directory what comes is read once, through rotation, also where
-// its logs have old parts beside them; what is compressed is left out.
+// its logs have old parts next to them; what is compressed is left out.
 func TestFollowDirectory(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

@@ -109,7 +109,7 @@ func TestGoAccess(t *testing.T) {
 		for g := range table.Len() {
 			key, s := strings.Join(key(table.Text(g)), " "), table.At(g)
 			if name == "" {
-				n, _ := strconv.ParseInt(key, 10, 64) // - is none
+				n, _ := strconv.ParseInt(key, 10, 64) // - is zero
 				got["bytes"] += n * int64(s.Count)
 				continue
 			}

@@ -22,7 +22,7 @@ import (
 	"fettle.dev/fettle/internal/requests/source"
 )
 
-// writeLog writes a log of so many requests of Puppet's agents, with lines that are none
+// writeLog writes a log of so many requests of Puppet's agents, with lines that are not requests
 // here and there.
 func writeLog(t *testing.T, path string, seed uint64, n int) {
 	t.Helper()
@@ -261,7 +261,7 @@ func TestTimelineBounded(t *testing.T) {
 	}
 }
 
-// TestHostile: ten million paths and lines that are none stay within the bound.
+// TestHostile: ten million paths and lines that are not requests stay within the bound.
 func TestHostile(t *testing.T) {
 	var b bytes.Buffer
 	for i := range 30_000 {

@@ -170,7 +170,7 @@ func (c course) digest(t *testing.T, result string) string {
 	return wanted(t, cmp.Or(c.before, "{}")).Digest
 }
 
-// guarded starts the kubelet as the service manager does where nobody comes: it starts,
+// guarded starts the kubelet as the service manager does without the agent: it starts,
 // whatever was written, unless what is wanted itself keeps it from that.
 func (c course) guarded(t *testing.T, k standing) {
 	t.Helper()
@@ -232,8 +232,8 @@ func (c course) recovered(t *testing.T, n *Node) {
 	held(t, n, after, nil)
 }
 
-// TestStandIn: one that is about to begin, or that has not ended yet, is none that has
-// ended; and nobody takes the next step before it has.
+// TestStandIn: one that is about to begin, or that has not ended yet, is not one that has
+// ended; and no process takes the next step before it has.
 func TestStandIn(t *testing.T) {
 	k := standing{t.TempDir()}
 	lock, err := k.free() // as a process that is not to be seen in /proc

@@ -191,7 +191,7 @@ func TestDirect(t *testing.T) {
 	if _, err := k.Configz(t.Context()); err == nil || !strings.Contains(err.Error(), "/configz of the kubelet: it refuses (Forbidden") || !strings.Contains(err.Error(), "before Kubernetes 1.33") {
 		t.Errorf("one that refuses: %v", err)
 	}
-	// The token goes to nobody else.
+	// The token goes to no other server.
 	d.addresses = func() ([]net.Addr, error) { return []net.Addr{&net.IPNet{IP: net.ParseIP("198.51.100.1")}}, nil }
 	if at, err := d.at(&node); err != nil || at != "127.0.0.1:"+port {
 		t.Errorf("at %s %v", at, err)

@@ -147,7 +147,7 @@ func TestRolledBack(t *testing.T) {
 	if got := stateText(t, n); got != state("none", "before") {
 		t.Errorf("the state: %s", got)
 	}
-	// It was no accident, and other settings hold all the same.
+	// It was no accident, and other settings hold anyway.
 	if r, err := n.Apply(t.Context(), wanted(t, "maxPods: 300"), 10, false); err != nil || r.Result != Done {
 		t.Errorf("%+v %v", r, err)
 	}
@@ -225,7 +225,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What somebody has changed in the drop-in stays.
+// What was edited in the drop-in stays.
 func TestChangedByHand(t *testing.T) {
 	n, k := newNode(t, nil)
 	if r, err := n.Apply(t.Context(), wanted(t, "maxPods: 300"), 10, false); err != nil || r.Result != Done {

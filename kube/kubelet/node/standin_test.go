@@ -255,7 +255,7 @@ func (s standing) get(ctx context.Context, path string) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// Well is of now; nobody starts a stand-in again but Start.
+// Well is of now; only Start starts a stand-in again.
 func (s standing) Well(ctx context.Context) error { return s.Healthy(ctx) }
 
 func (s standing) Healthy(ctx context.Context) error {

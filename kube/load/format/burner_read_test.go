@@ -136,7 +136,7 @@ func TestBurnerMistakes(t *testing.T) {
 	}
 }
 
-// TestOtherWork: what kube-burner's jobs do beside the creation of objects is an error that
+// TestOtherWork: what kube-burner's jobs do in addition to the creation of objects is an error that
 // says where it stands, what it is, and what to do; of a job of another sort nothing else is
 // told.
 func TestOtherWork(t *testing.T) {

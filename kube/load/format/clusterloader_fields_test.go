@@ -32,7 +32,7 @@ var ours = []string{
 	"project.labels", "project.nodeselector", "project.objects", "item.sync", "item.total", "item.storage", "server.address",
 }
 
-// everyField is each of them. What the original does wrong with it is beside it.
+// everyField is each of them. What the original does wrong with it is next to it.
 var everyField = []documented{
 	{"5.1", "config.cleanup config.projects", "cleanup: true\nprojects: [{num: 1, basename: a}, {num: 1, basename: b}]", []string{"cleanup", "make Namespace a0", "make Namespace b0"}, nil},
 	{"5.1", "config.sync", "projects: [{num: 1, basename: p, pods: [{num: 1, basename: x, image: i}]}]\nsync: {running: true, selectors: [{a: b}], timeout: 2m}",
@@ -61,7 +61,7 @@ var everyField = []documented{
 		[]string{"make Namespace p0", "make ConfigMap p0/m0", "make ConfigMap p0/m1", "make ConfigMap p0/alone"},
 		map[string]string{"ConfigMap p0/m1": `"data":{"v":"yes"}`, "ConfigMap p0/alone": `"data":{"v":"own"}`}},
 	// There the second entry of pods counts those of the first, and its steps pass at once;
-	// a step of templates is waited for by nobody. 10s is no pause at all.
+	// a step of templates is not waited for. 10s is no pause at all.
 	{"5.5, 5.6", "pace.stepping stepping.stepsize stepping.pause stepping.timeout",
 		"projects: [{num: 1, basename: p, tuning: t, templates: [{num: 2, file: t.json}], pods: [{num: 3, basename: a, image: i}, {num: 2, basename: b, image: i}]}]\n" +
 			"tuningsets: [{name: t, templates: {stepping: {stepsize: 2, pause: 10s}}, pods: {stepping: {stepsize: 2, pause: 10, timeout: 1 min}}}]",
@@ -75,7 +75,7 @@ var everyField = []documented{
 		"projects: [{num: 1, basename: p, tuning: t, pods: [{num: 2, basename: a, image: i}], templates: [{num: 1, file: t.json}]}, {num: 1, basename: q, tuning: u, pods: [{num: 1, basename: a, image: i}]}]\n" +
 			"tuningsets: [{name: t, pods: {rate_limit: {delay: 250}}, templates: {ratelimit: {delay: 250 ms}}}, {name: u, pods: {stepping: {stepsize: 5, pause: 0 s}, rate_limit: {delay: 0 ms}}}]",
 		[]string{"make Namespace p0", "make ConfigMap p0/m0 every 250ms", "make Pod p0/a-pod-0 every 250ms", "make Pod p0/a-pod-1 every 250ms", "make Namespace q0", "make Pod q0/a-pod-0"}, nil},
-	// There the server holds nobody, and a second one ends the program.
+	// There the server holds no pod, and a second one ends the program.
 	{"5.7", "sync.server server.enabled server.port",
 		"projects: [{num: 1, basename: p, pods: [{num: 1, basename: a, image: i, sync: {server: {enabled: true, port: 9099}}}, {num: 1, basename: b, image: i, sync: {server: {enabled: false, port: 1}}}]}]\nsync: {server: {enabled: true}, timeout: 90s}",
 		[]string{"listen on 9090", "make Namespace p0", "listen on 9099", "make Pod p0/a-pod-0", "sync of 1: server within 10m0s", "make Pod p0/b-pod-0", "sync of 3: server within 1m30s"}, nil},
@@ -133,7 +133,7 @@ func TestDocumentedFields(t *testing.T) {
 	}
 }
 
-// TestFieldsThatDoNothing: what a file says and nobody can do is an error or a note.
+// TestFieldsThatDoNothing: what a file says and cannot be done is an error or a note.
 func TestFieldsThatDoNothing(t *testing.T) {
 	files := from(map[string]string{"t.json": aTemplate, "pod.json": aPod})
 	project := func(more string) []byte {

@@ -21,7 +21,7 @@ func TestNoFile(t *testing.T) {
 	}
 }
 
-// TestPipe: a load may come out of a pipe, as of a shell's <(COMMAND); one that nobody writes
+// TestPipe: a load may come out of a pipe, as of a shell's <(COMMAND); one without a writer
 // to is not waited for, and a directory is neither.
 func TestPipe(t *testing.T) {
 	r, w, err := os.Pipe()

@@ -213,7 +213,7 @@ func TestClusterLoaderMistakes(t *testing.T) {
 			t.Errorf("%s\n got %v\nwant %s", text, err, want)
 		}
 	}
-	// Beside the file of the load is another place, or none.
+	// Next to the file of the load is another place, or none.
 	for file, want := range map[string]string{"test.yaml": "test.yaml:5: no.json not found", "dir/test.yaml": "dir/test.yaml:5: no.json and dir/no.json not found"} {
 		if _, err := ReadClusterLoader(file, []byte(project("    templates: [{num: 1, file: no.json}]")), files); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)

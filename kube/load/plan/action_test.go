@@ -26,7 +26,7 @@ func acting(name string, iterations int, parallel bool, actions ...Action) Stage
 var ofJob = map[string]string{"kube-burner.io/job": "a"}
 
 // TestActions: the order of patches, deletions and reads, the objects that they are for, and
-// what is said where there are none.
+// what is said if there are none.
 func TestActions(t *testing.T) {
 	merge := Action{Do: Patch, Kind: "Deployment", Labels: map[string]string{"kube-burner.io/job": "a", "half": "1"}, PatchType: "application/merge-patch+json", Text: "spec: {replicas: {{.Iteration}}, n: {{.n}}}\n", File: "p.yml", Variables: json.RawMessage(`{"n":7}`)}
 	l := &Load{Stages: []Stage{

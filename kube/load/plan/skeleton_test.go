@@ -22,7 +22,7 @@ func FuzzSkeleton(f *testing.F) {
 		if err := json.Unmarshal(whole, &got); err != nil {
 			t.Fatalf("%v: %s", err, whole)
 		}
-		perByte := func(s string) string { // as encoding/json replaces each byte that is none
+		perByte := func(s string) string { // as encoding/json replaces each invalid byte
 			var b strings.Builder
 			for _, r := range s {
 				b.WriteRune(r)

@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// TestGates: nobody passes /start before all have asked, and the barrier is done when all
+// TestGates: no pod passes /start before all have asked, and the barrier is done when all
 // have asked for /stop.
 func TestGates(t *testing.T) {
 	port := root.Port(t)

@@ -23,7 +23,7 @@ import (
 )
 
 // driveServer keeps objects by their path, as an API server does. answer may answer a request
-// before it does: a status other than 0, and whether the object is made all the same.
+// before it does: a status other than 0, and whether the object is made anyway.
 type driveServer struct {
 	mu      sync.Mutex
 	objects map[string]json.RawMessage

@@ -135,7 +135,7 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// TestFull: when the disk is full, nobody is told that something is safe.
+// TestFull: when the disk is full, nothing is reported as safe.
 func TestFull(t *testing.T) {
 	f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

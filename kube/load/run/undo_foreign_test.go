@@ -49,7 +49,7 @@ func has(resources ...string) o {
 	return o{"resources": all}
 }
 
-// items is a list; what is called "secrets" in the metadata of an account is beside it.
+// items is a list; what is called "secrets" in the metadata of an account is next to it.
 func items(metadata ...o) o {
 	var all []o
 	for _, m := range metadata {
@@ -83,7 +83,7 @@ func aPlan(t *testing.T) (*plan.Plan, *State) {
 	return p, state
 }
 
-// TestForeign: whatever kind of object somebody has put into a namespace of the run, the
+// TestForeign: whatever kind of object another user has put into a namespace of the run, the
 // namespace is kept; what controllers put there does not keep it.
 func TestForeign(t *testing.T) {
 	object := func(name string) o { return o{"name": name, "namespace": "n0", "uid": "uid-" + name} }

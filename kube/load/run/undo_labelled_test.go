@@ -69,7 +69,7 @@ func TestCutJournal(t *testing.T) {
 	if !errors.As(err, &x) || x.Objects != 4 || !slices.Equal(x.Resources, []string{"configmaps"}) || out.Unseen != "namespaces: the API server answers 403: not you" {
 		t.Errorf("%+v: %v", out, err)
 	}
-	// A copy that somebody has made of an object, with its label, is theirs.
+	// A copy of an object, with its label, is not the run's.
 	cl = &undoCluster{}
 	const theirs = spacesPath + "/theirs/configmaps/m0"
 	out, err = undoneFrom(t, cl, func(string) (Was, bool) {

@@ -215,7 +215,7 @@ func TestUndoRefused(t *testing.T) {
 	}
 }
 
-// TestSomebodyElses: what somebody has put into a namespace of the run is left with the
+// TestSomebodyElses: what another user has put into a namespace of the run is left with the
 // namespace, also where it has the run's label, and where it is a copy of the run's.
 func TestSomebodyElses(t *testing.T) {
 	c := &undoCluster{}

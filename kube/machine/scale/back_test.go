@@ -28,7 +28,7 @@ func TestDownTakesBackFirst(t *testing.T) {
 	in := fleet("40%", 6, 3)
 	nodeless(&in, "set-b-02")
 	pods(&in, "node-set-a-00", 3, nil)
-	pods(&in, "", 2, nil) // which nobody has placed: none of a machine without a node
+	pods(&in, "", 2, nil) // without a node: not on a machine without one
 	p := plan(t, in, 8)
 	if got := outline(p); got != "b 3-2" || fmt.Sprint(p.Steps[0].Remove) != "[set-b-02]" {
 		t.Errorf("%s: %v", got, p.Steps[0].Remove)
@@ -72,7 +72,7 @@ func TestDownOrderOfTheController(t *testing.T) {
 	}
 }
 
-// Where nobody says in which zone machines are, the set's name is none.
+// If the zone of machines is unknown, the set's name is not used.
 func TestZonesThatAreNotKnown(t *testing.T) {
 	in := fleet("100%", 2, 2, 3)
 	for i := range in.Machines {
@@ -112,7 +112,7 @@ func TestZonesThatAreNotKnown(t *testing.T) {
 	}
 }
 
-// Without Machine objects nobody knows what goes: that is said, and not that no node would
+// Without Machine objects it is unknown what goes: that is said, and not that no node would
 // be left. A set at which its controller has looked has none indeed.
 func TestNoMachineObjects(t *testing.T) {
 	in := fleet("", 3, 1)
@@ -225,7 +225,7 @@ func TestRecord(t *testing.T) {
 			t.Errorf("%s: %+v %v", text, b, err)
 		}
 	}
-	// Nor does one that begins afresh write it, whatever somebody has made of the set.
+	// Nor does one that begins afresh write it, whatever became of the set.
 	in := fleet("", 3)
 	for kept, want := range map[int]int{0: 3, 1: 3, 2: 2, 3: 3} {
 		if b := Again(in, &in.Sets[0], Begun{Replicas: kept}); b.Replicas != want || len(b.Machines) != 3 {

@@ -75,7 +75,7 @@ func TestMachineThatNeverComes(t *testing.T) {
 }
 
 // One machine that has not come is taken back while another one is left that has not come
-// either: nobody waits for that one.
+// either: nothing waits for that one.
 func TestOneOfTwoThatNeverCome(t *testing.T) {
 	s := newSim(t, "", 3)
 	s.stuck = func(made int) bool { return made > 3 }
@@ -261,7 +261,7 @@ func (s slow) Drain(ctx context.Context, node string, patience time.Duration) er
 	return s.failing.Drain(ctx, node, patience)
 }
 
-// A record that is none is refused before anything is waited for or changed; --restart
+// A record that is invalid is refused before anything is waited for or changed; --restart
 // begins anew with what there is.
 func TestRecordIsRefused(t *testing.T) {
 	for _, text := range []string{"x", "{}", `{"replicas":0,"machines":[],"machine_set_uid":"another"}`} {

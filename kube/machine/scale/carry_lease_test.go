@@ -15,7 +15,7 @@ import (
 )
 
 // TestHold: one scale at a time; remediation waits as long as it holds; what was killed
-// keeps nobody away for longer than the lease says.
+// keeps no scale away for longer than the lease says.
 func TestHold(t *testing.T) {
 	api := fake.NewClientset()
 	leases := api.CoordinationV1().Leases(machine.Namespace)
@@ -75,7 +75,7 @@ func TestHold(t *testing.T) {
 }
 
 // TestLeaseThatIsNone: of a lease that does not say until when it is held, or says a time
-// that no scale does, nobody knows whether somebody scales: it is refused, and kept.
+// that no scale does, it is unknown whether a scale runs: it is refused, and kept.
 func TestLeaseThatIsNone(t *testing.T) {
 	now := time.Now()
 	at := func(d time.Duration) *meta.MicroTime { x := meta.NewMicroTime(now.Add(d)); return &x }

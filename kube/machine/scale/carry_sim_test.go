@@ -24,7 +24,7 @@ var errKilled = errors.New("killed")
 
 // sim is a cluster that is only imitated: sets that keep their numbers of machines,
 // machines that take a while to join and to go, and a clock that only moves when
-// somebody waits. The real API server is in test/cluster.
+// a test waits. The real API server is in test/cluster.
 type sim struct {
 	t        *testing.T
 	now      time.Time
@@ -45,7 +45,7 @@ type sim struct {
 	// be drained.
 	stuck     func(made int) bool
 	unmovable func(node string) bool
-	// idle reports whether nobody makes machines.
+	// idle reports whether no machine is being made.
 	idle bool
 	// drained are nodes whose pods have been moved, since they were cordoned.
 	drained map[string]bool
@@ -102,7 +102,7 @@ func (s *sim) join(m *machine.Machine) {
 	s.nodes = append(s.nodes, n)
 }
 
-// pod puts a pod of a Deployment on a machine's node; bare one of nobody's.
+// pod puts a pod of a Deployment on a machine's node; bare one without a controller.
 func (s *sim) pod(name string, of int, bare bool) {
 	yes := true
 	p := core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: "app", Name: name, Labels: map[string]string{"app": "web"}}}

@@ -167,7 +167,7 @@ func pods(in *Input, node string, number int, edit func(*core.Pod)) {
 	}
 }
 
-// Who serves nobody goes first, then who was marked, is not ready, is cordoned; of the
+// A machine that serves nothing goes first, then who was marked, is not ready, is cordoned; of the
 // rest those with the fewest pods.
 func TestDownOrder(t *testing.T) {
 	in := fleet("", 7)

@@ -247,7 +247,7 @@ func TestDevices(t *testing.T) {
 }
 
 // The first container needs both nodes and leaves one device; on which node that is
-// decides whether the second one is aligned. Nobody can know.
+// decides whether the second one is aligned. It cannot be known.
 func TestItDependsOnDevices(t *testing.T) {
 	in := Input{Node: machine(2, 1, 4, 1), Settings: static(PolicyRestricted), Pod: pod(guaranteed("a", "cpu=5 memory=1Gi example.com/nic=3"), guaranteed("b", "cpu=2 memory=1Gi example.com/nic=1"))}
 	in.Devices = []DeviceResource{{Name: "example.com/nic", Devices: []Device{{ID: "v", NUMA: []int{0}}, {ID: "w", NUMA: []int{0}}, {ID: "x", NUMA: []int{1}}, {ID: "y", NUMA: []int{1}}}}}
@@ -255,7 +255,7 @@ func TestItDependsOnDevices(t *testing.T) {
 	if p.Verdict.Outcome != Undecided || len(p.Outcomes) != 2 || !strings.Contains(p.Verdict.Message, "refused (TopologyAffinityError)") || p.Outcomes[0].Containers[0].Devices[0].Certain {
 		t.Errorf("%d courses, %+v", len(p.Outcomes), p.Verdict)
 	}
-	// Nobody comes after it, or nothing is aligned: then it does not matter.
+	// No container follows, or nothing is aligned: then it does not matter.
 	in.Settings = static(PolicyNone)
 	if p := mustPredict(t, in); len(p.Outcomes) != 1 || p.Verdict.Outcome != Admitted {
 		t.Errorf("policy none: %d courses, %+v", len(p.Outcomes), p.Verdict)

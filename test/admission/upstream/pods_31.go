@@ -10,7 +10,7 @@ import (
 // SetResources does nothing: in this release a pod as a whole has no resources.
 func SetResources(*v1.Pod, *v1.ResourceRequirements) {}
 
-// Resources are none.
+// Resources are empty.
 func Resources(*v1.Pod) *v1.ResourceRequirements { return nil }
 
 // Requests are those of a pod as the scheduler counts them.

@@ -75,7 +75,7 @@ func TestKind(t *testing.T) {
 }
 
 // TestOnThisKernel moves every interrupt of this machine and gives it back. What
-// the kernel does not let anybody move is told as unsupported.
+// the kernel does not move is reported as unsupported.
 func TestOnThisKernel(t *testing.T) {
 	root.Disposable(t)
 	ctx := context.Background()

@@ -121,7 +121,7 @@ func slicesOfGuest(t *testing.T, vm *testkitvm.VM, allowed func(string) string) 
 	if got := allowed("fettle-plain"); got != "0-1" {
 		t.Errorf("a service that starts later may run on %s", got)
 	}
-	// Nobody has logged in, so this slice begins only now.
+	// No user has logged in, so this slice begins only now.
 	if got := vm.Must("systemd-run --quiet --slice=user.slice --wait --pipe sed -n 's/Cpus_allowed_list:.//p' /proc/self/status"); got != "0-1\n" {
 		t.Errorf("a session may run on %s", got)
 	}
@@ -181,7 +181,7 @@ func isolatesAsTuned(t *testing.T, vm *testkitvm.VM) {
 		t.Fatalf("tuned: %v, exit %d\n%s%s", err, r.Code, r.Stdout, r.Stderr)
 	}
 	theirs := places(vm.Must(guestTasks))
-	// TuneD looks at the interrupts that somebody handles; fettle also at those
+	// TuneD looks at the interrupts with a handler; fettle also at those
 	// whose driver comes later.
 	handled := vm.Must("sed -n 's|^ *\\([0-9]*\\):.*|/proc/irq/\\1/smp_affinity|p' /proc/interrupts")
 	compared, isolated := 0, 0

@@ -43,7 +43,7 @@ func (s someTasks) Affinity(id host.TaskID) (unit.CPUSet, error) {
 
 func (someTasks) Policy(host.TaskID) (host.Policy, error) { return host.Policy{Name: "other"}, nil }
 
-// slicesOf is a machine with control groups version 2 and systemd: nobody has
+// slicesOf is a machine with control groups version 2 and systemd: no process has
 // logged in, so user.slice is only a file.
 func slicesOf(t *testing.T, more map[string]string) *host.Host {
 	t.Helper()

@@ -44,7 +44,7 @@ func TestNetDynamic(t *testing.T) {
 			t.Errorf("%s: slow is %q, want %q", tt.name, low, tt.low)
 		}
 	}
-	// A device without speeds is no reason to speak, unless somebody asks.
+	// A device without speeds is not mentioned, unless asked for.
 	h, err := host.ParseArchive("server", []byte(server+"-- net eth0 link-modes EOPNOTSUPP --\n"))
 	if err != nil {
 		t.Fatal(err)

@@ -192,7 +192,7 @@ func TestAsEthtool(t *testing.T) {
 	}
 }
 
-// TestNames renames a device and gives it another name beside its own.
+// TestNames renames a device and gives it a second name.
 func TestNames(t *testing.T) {
 	l := newLab(t)
 	l.run("ip", "link", "property", "add", "dev", "veth0", "altname", "wan")
@@ -271,7 +271,7 @@ func TestCoupled(t *testing.T) {
 	}
 }
 
-// TestWithoutRoot plans as nobody: the kernel tells wake-on-LAN to root only,
+// TestWithoutRoot plans as the user nobody: the kernel tells wake-on-LAN to root only,
 // and that is unknown, not unsupported.
 func TestWithoutRoot(t *testing.T) {
 	l := newLab(t)

@@ -35,7 +35,7 @@ var tree = map[string]string{
 }
 
 func TestRefused(t *testing.T) {
-	// Of each mount, on what device, and what is said beside the reason.
+	// Of each mount, on what device, and what is said in addition to the reason.
 	all := func(note string) []string {
 		return []string{
 			"barrier:/ refused: " + reason + " (ext4 on /dev/sda1" + note + ")",

@@ -81,7 +81,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// What somebody has written into the file by hand stays.
+// Lines written into the file by hand stay.
 func TestLimitBesideAnotherLine(t *testing.T) {
 	h, _ := limited(t, "1024")
 	k := Kinds(h)["unit"]
@@ -131,7 +131,7 @@ func TestLimitMayBeAsked(t *testing.T) {
 }
 
 // Only a process that was started before the line waits for a restart: one that was
-// started after it has its limit from somebody else.
+// started after it has its limit from another program.
 func TestLimitOfSomebodyElse(t *testing.T) {
 	written := time.Now().Add(-time.Hour).Truncate(time.Second)
 	at := func(t time.Time) string { return t.Local().Format("Mon 2006-01-02 15:04:05 MST") }

@@ -109,7 +109,7 @@ func TestDynamicAsTuneD(t *testing.T) {
 }
 
 // TestDynamicUnlikeTuneD asserts from both sides where fettle decides otherwise:
-// what TuneD takes for rest is none.
+// what TuneD takes for idle is load.
 func TestDynamicUnlikeTuneD(t *testing.T) {
 	testkitroot.Real(t, "runs TuneD")
 	ask := asker(t)

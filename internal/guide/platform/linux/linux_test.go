@@ -81,8 +81,8 @@ func TestSysctls(t *testing.T) {
 		t.Errorf("the winner is said to be at %s", at)
 	}
 
-	// Of a copy that lacks a directory nobody knows whether the line there wins;
-	// what is as one line says is well all the same.
+	// In a copy that lacks a directory it is unknown whether the line there wins;
+	// what is as one line says passes anyway.
 	delete(files, "usr/lib/sysctl.d/10-vendor.conf")
 	s = linuxMachine(t, machine.Copy, files)
 	expect(t, s, map[string]any{"sysctls.vm.swappiness.same": unknown("not in this copy"), "sysctls.kernel.sem.same": true})

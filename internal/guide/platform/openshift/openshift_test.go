@@ -220,7 +220,7 @@ func TestAmounts(t *testing.T) {
 }
 
 // What cannot be read makes what is absent unknown; a directory without a document
-// of a cluster is none.
+// of a cluster is not one.
 func TestUnreadable(t *testing.T) {
 	s := directory(t, map[string]string{"install-config.yaml": install, "broken.yaml": "a: [\n"})
 	if a := s.Answer("openshift.overlay_mtu"); !strings.Contains(a.Unknown, "broken.yaml") {
@@ -287,7 +287,7 @@ func FuzzDocument(f *testing.F) {
 }
 
 // A policy of the topology manager of 4.4 is a finding without the FeatureGate that
-// switches it on; another object of that kind is none.
+// switches it on; another object of that kind does not.
 func TestTopologyGate(t *testing.T) {
 	c := catalogue(t)
 	const gate = "apiVersion: config.openshift.io/v1\nkind: FeatureGate\nmetadata: {name: cluster}\nspec: {featureSet: LatencySensitive}\n"

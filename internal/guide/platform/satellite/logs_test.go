@@ -24,7 +24,7 @@ func TestLogs(t *testing.T) {
 	check(t, mounted(t, map[string]string{"usr/share/foreman/VERSION": "3.3.0\n"}), answers{"log.pool_timeouts": absent})
 }
 
-// Of a large log the end is read, and no line is told that nobody counted; none in
+// Of a large log the end is read, and no uncounted line is reported; none in
 // it is not known to be none.
 func TestLargeLog(t *testing.T) {
 	const (

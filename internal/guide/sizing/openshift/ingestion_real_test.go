@@ -35,7 +35,7 @@ func TestReal(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := free.Addr().String()
-	free.Close() // nobody else is in this network
+	free.Close() // no other client is in this network
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
 	text := fmt.Sprintf("global: {scrape_interval: 1s}\nscrape_configs:\n- job_name: prometheus\n  static_configs: [{targets: [%q]}]\n- job_name: cluster\n  static_configs: [{targets: [%q]}]\n", address, cluster.Addr())

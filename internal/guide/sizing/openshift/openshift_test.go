@@ -238,7 +238,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// The source's own numbers stand beside ours (contradiction 15).
+// The source's own numbers stand next to ours (contradiction 15).
 func TestSourceBeside(t *testing.T) {
 	r := sizing.Sized(t, sizing.Figures(t), New(), "apps", apps, "version", "4.4")
 	for _, key := range []string{"option 1", "option 2", "option 3"} {
@@ -393,7 +393,7 @@ func FuzzRequest(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, said string) {
 		if strings.Contains(said, "prometheus") {
-			return // nobody is asked here
+			return // no question here
 		}
 		r, err := sizing.Ask(figures, New(), words(said)...)
 		if err == nil {

@@ -58,7 +58,7 @@ func (a *authority) put(name string, text []byte) {
 	}
 }
 
-// sign makes a certificate; of nobody it signs itself.
+// sign makes a certificate; without an issuer it is self-signed.
 func (a *authority) sign(name string, ca bool, by *x509.Certificate, with crypto.Signer) (*x509.Certificate, crypto.Signer, []byte) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

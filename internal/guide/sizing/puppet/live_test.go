@@ -116,7 +116,7 @@ func (f *front) came() *http.Request {
 	return f.asked[len(f.asked)-1]
 }
 
-// as asks as somebody with some certificates, with a connection of its own.
+// as asks as a client with some certificates, with a connection of its own.
 func (f *front) as(certificates []tls.Certificate, method, path string, headers ...string) (status int, body string, err error) {
 	t := &http.Transport{DisableKeepAlives: true, DisableCompression: true, TLSClientConfig: &tls.Config{RootCAs: f.authority.pool(), Certificates: certificates, MinVersion: tls.VersionTLS12}}
 	defer t.CloseIdleConnections()
@@ -237,7 +237,7 @@ func (f *front) probe(reload func()) {
 		}
 	}
 
-	// A certificate of somebody else is none, and neither is one that was revoked.
+	// Neither a certificate of another authority counts, nor one that was revoked.
 	stranger := newAuthority(f.T).node("agent.test")
 	if status, body, err := f.as([]tls.Certificate{stranger}, http.MethodGet, file+"production"); err == nil && status == http.StatusOK {
 		f.Errorf("a stranger gets %q", body)

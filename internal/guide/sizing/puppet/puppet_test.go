@@ -37,7 +37,7 @@ func quiet() *Traffic {
 		Same: map[string][]uint64{"file_metadata": {250, 250}}}
 }
 
-// plugins is a log in which what is left beside static catalogs counts.
+// plugins is a log in which what is left in addition to static catalogs counts.
 func plugins() *Traffic {
 	l := source003Log()
 	s := l.Of["file_metadatas"]

@@ -15,7 +15,7 @@ import (
 )
 
 // scripts are both as they are written, for environments below a directory. Who runs them
-// is nobody where the test is root, as it is not the server's user that may be root.
+// is the user nobody if the test is root, as it is not the server's user that may be root.
 type scripts struct {
 	t           *testing.T
 	id, content string

@@ -25,7 +25,7 @@ func gzipped(text string) string {
 }
 
 // TestRotated: a log that was just rotated is waited for, or the one of before tells what
-// it is; one that nobody writes to any more is said to be that.
+// it is; one without a writer is reported as that.
 func TestRotated(t *testing.T) {
 	const line = "2026-11-21T08:00:00 [I|app|] Completed 200 OK in 12ms (Views: 1ms)\n"
 	for name, x := range map[string]struct {
@@ -94,7 +94,7 @@ func TestRotated(t *testing.T) {
 	}
 }
 
-// TestClock: windows are measured by a clock that nobody can set.
+// TestClock: windows are measured by a clock that cannot be set.
 func TestClock(t *testing.T) {
 	if now := host.Live().Clock.Now(); now == now.Round(0) { //nolint:staticcheck // equal with the monotonic reading
 		t.Errorf("%v has no monotonic reading", now)

@@ -56,7 +56,7 @@ func TestLog(t *testing.T) {
 			write(t, path, "took 7 "+strings.Repeat("x", 3<<20))
 			read()
 			write(t, path, strings.Repeat("took 9 ", 100)+"\ntook 8\n")
-		}, "[8]"}, // one of more than a MiB is none of a request
+		}, "[8]"}, // one of more than a MiB does not count as a request
 		"a number that is none": {func(func()) { write(t, path, "took "+strings.Repeat("9", 400)+"\ntook 3\n") }, "[3]"},
 	} {
 		t.Run(name, func(t *testing.T) {

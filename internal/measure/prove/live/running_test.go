@@ -18,7 +18,7 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 )
 
-// clock is a machine's time that passes while somebody waits, with work done meanwhile.
+// clock is a machine's time that passes during a wait, with work done meanwhile.
 type clock struct {
 	now   time.Time
 	waits []time.Duration

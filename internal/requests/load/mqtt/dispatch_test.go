@@ -33,7 +33,7 @@ func want(t *testing.T, what string, got []int, want ...int) {
 	}
 }
 
-// TestUndelivered: what nobody fetches is hot, cold, and given up with the second tick.
+// TestUndelivered: what no host fetches is hot, cold, and given up with the second tick.
 func TestUndelivered(t *testing.T) {
 	x := newTracker(2, 0)
 	if x.Ticks() {

@@ -85,7 +85,7 @@ func TestAllAreNotified(t *testing.T) {
 }
 
 // TestBrokerIsFull: who comes when no place is left is closed off; and because the proxy
-// needs a place for each notification, nobody hears of a job.
+// needs a place for each notification, no host is notified.
 func TestBrokerIsFull(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)

@@ -65,7 +65,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// Nobody listens: that is said at once, with the name of the socket.
+// Without a listener an error is returned at once, with the name of the socket.
 func TestNobody(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "none.sock")
 	if _, err := Ask(t.Context(), socket); err == nil || !strings.Contains(err.Error(), socket) {

@@ -42,8 +42,8 @@ func TestTopology(t *testing.T) {
 	}
 }
 
-// A cache that all CPUs of the NUMA node share is none of its cores', and where a guest
-// has no caches there is none either.
+// A cache that all CPUs of the NUMA node share does not belong to its cores, and where a guest
+// has no caches there is not one either.
 func TestTopologyCaches(t *testing.T) {
 	for name, edit := range map[string]func(map[string]string){
 		"the node's": func(files map[string]string) {

@@ -1,5 +1,5 @@
 // Pause holds the namespaces of a pod: it does nothing until it is told to end, and as
-// the first process of a pod buries those that nobody waits for.
+// the first process of a pod reaps orphans.
 package main
 
 import (
