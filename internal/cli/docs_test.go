@@ -49,6 +49,10 @@ func TestManualExamples(t *testing.T) {
 	}
 }
 
+// nowOf matches the time at which a page's examples run (<!-- now: 2026-11-20T09:30:00Z -->):
+// their times are shown and compared as they are.
+var nowOf = regexp.MustCompile(`<!-- now: (\S+) -->`)
+
 var machineOf = regexp.MustCompile(`<!-- machine: ([a-z0-9-]+) -->`)
 
 // recordedTimes marks a page whose examples read files with times of their own: its output is
@@ -64,10 +68,12 @@ func runPage(t *testing.T, page string) (examples int) {
 	if m := machineOf.FindSubmatch(text); m != nil {
 		machine = string(m[1])
 	}
-	masked := timeless
-	if strings.Contains(string(text), recordedTimes) {
-		masked = func(s string) string { return s }
+	now := ""
+	if m := nowOf.FindSubmatch(text); m != nil {
+		now = string(m[1])
 	}
+	recorded := now != "" || strings.Contains(string(text), recordedTimes)
+	shownMask, gotMask := newMask(recorded), newMask(recorded)
 	dir := t.TempDir()
 	root := filepath.Join(dir, "machine")
 	unpack(t, "../../testdata/hosts/"+machine+".txt", root)
@@ -106,17 +112,17 @@ func runPage(t *testing.T, page string) (examples int) {
 				shown.WriteString(lines[i])
 			}
 			if !strings.HasPrefix(command, "fettle") {
-				shell(t, dir, root, command) // sets the scene; prints nothing
+				shell(t, dir, root, now, command) // sets the scene; prints nothing
 				out.WriteString(shown.String())
 				continue
 			}
 			examples++
-			got := masked(shell(t, dir, root, command))
+			got := gotMask(shell(t, dir, root, now, command))
 			if *update {
 				out.WriteString(got)
 				continue
 			}
-			if d := cmp.Diff(masked(shown.String()), got); d != "" {
+			if d := cmp.Diff(shownMask(shown.String()), got); d != "" {
 				t.Errorf("%s: $ %s(-manual +real):\n%s", page, command, d)
 			}
 		}
@@ -130,33 +136,55 @@ func runPage(t *testing.T, page string) (examples int) {
 	return examples
 }
 
-func shell(t *testing.T, dir, machine, command string) string {
+func shell(t *testing.T, dir, machine, now, command string) string {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", command)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "FETTLE_TEST_MACHINE="+machine, "MACHINE="+machine, "NO_COLOR=1")
+	cmd.Env = append(os.Environ(), "FETTLE_TEST_MACHINE="+machine, "MACHINE="+machine, "NO_COLOR=1", "FETTLE_TEST_NOW="+now)
+	if now != "" {
+		cmd.Env = append(cmd.Env, "TZ=UTC")
+	}
 	side, shown := testkitroot.Screen(t, manualColumns)
 	cmd.Stdout, cmd.Stderr = side, side
 	_ = cmd.Run() // an example may show a failure; its words are compared
 	return strings.ReplaceAll(shown(), machine, "this machine")
 }
 
-var times = []struct {
+// A mask replaces what is measured or names the machine, in a form that is possible.
+type mask struct {
 	re   *regexp.Regexp
 	with string
-}{
-	{regexp.MustCompile(`((Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "2026-11-21 08:00:00"},
-	{regexp.MustCompile(`until \d\d:\d\d:\d\d`), "until 08:01:00"},
-	{regexp.MustCompile(`about \d+s; at the most until \d\d:\d\d`), "about 1s; at the most until 08:30"},
-	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d \d\d:\d\d\b`), "2026-11-21 08:00"},
-	{regexp.MustCompile(`\b[0-9a-f]{16}\b`), "0123456789abcdef"},
-	{regexp.MustCompile(`in \d+(\.\d+)?(µs|ms|s)\b`), "in 12ms"},
 }
 
-// timeless replaces what differs from run to run.
-func timeless(s string) string {
-	for _, t := range times {
-		s = t.re.ReplaceAllString(s, t.with)
+var (
+	times = []mask{
+		{regexp.MustCompile(`((Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "2026-11-21 08:00:00"},
+		{regexp.MustCompile(`until \d\d:\d\d:\d\d`), "until 08:01:00"},
+		{regexp.MustCompile(`about \d+s; at the most until \d\d:\d\d`), "about 1s; at the most until 08:30"},
+		{regexp.MustCompile(`\b\d{4}-\d\d-\d\d \d\d:\d\d\b`), "2026-11-21 08:00"},
 	}
-	return s
+	tookMask = mask{regexp.MustCompile(`, in \d+(\.\d+)?(µs|ms|s)\b`), ", in 12ms"}
+	runID    = regexp.MustCompile(`\b[0-9a-f]{16}\b`)
+)
+
+// newMask returns a function that masks the outputs of a page in their order: different runs keep
+// different ids. If times are recorded, they stay.
+func newMask(recorded bool) func(string) string {
+	ids := map[string]string{}
+	return func(s string) string {
+		if recorded {
+			return tookMask.re.ReplaceAllString(s, tookMask.with)
+		}
+		for _, m := range append([]mask{tookMask}, times...) {
+			s = m.re.ReplaceAllString(s, m.with)
+		}
+		return runID.ReplaceAllStringFunc(s, func(id string) string {
+			const digits = "0123456789abcdef"
+			if ids[id] == "" {
+				n := len(ids) % len(digits)
+				ids[id] = digits[n:] + digits[:n]
+			}
+			return ids[id]
+		})
+	}
 }
