@@ -144,7 +144,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// A changed record is no evidence, and a copy has only those that are in it.
+// A changed record is not evidence, and a copy has only those that are in it.
 func TestRecords(t *testing.T) {
 	h := measuredMachine(t)
 	measure(t, h, "/var/lib/pulp", day, 150, nil)
