@@ -56,7 +56,7 @@ type Screen struct {
 	tty  *os.File // the terminal of standard output
 	// framed reports whether Frame has switched to the alternate screen.
 	framed bool
-	said   sync.Map // messages of SayOnce
+	said   *sync.Map // messages of SayOnce; nil: every one is said
 	// Messages are the messages on Err, for JSON output.
 	Messages []string
 	// Failed reports whether an error was printed.
@@ -73,7 +73,7 @@ type Screen struct {
 
 // NewScreen returns a screen that detects the terminal of standard output.
 func NewScreen(out, errw io.Writer) *Screen {
-	s := &Screen{Out: out, Err: errw, Format: Table}
+	s := &Screen{Out: out, Err: errw, Format: Table, said: &sync.Map{}}
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		s.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
@@ -92,9 +92,12 @@ func (s *Screen) Say(format string, args ...any) {
 
 // SayOnce writes a message, unless it did so before: a daemon opens its machine often.
 func (s *Screen) SayOnce(text string) {
-	if _, said := s.said.LoadOrStore(text, true); !said {
-		s.Say("%s", text)
+	if s.said != nil {
+		if _, said := s.said.LoadOrStore(text, true); said {
+			return
+		}
 	}
+	s.Say("%s", text)
 }
 
 // Program returns the name of the program, as its calls begin.

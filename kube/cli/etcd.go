@@ -316,7 +316,7 @@ func defragmentHeadline(r *etcd.Result) (h ui.Headline) {
 		done++
 		freed += d.BeforeBytes - min(d.AfterBytes, d.BeforeBytes)
 	}
-	line := fmt.Sprintf("%s of %s defragmented, %s freed", h.Count("members_defragmented", done, ""), h.Count("members", len(r.Done)+len(r.Left), "member"), h.Value("freed_bytes", float64(freed), size(freed)))
+	line := fmt.Sprintf("%s of %s defragmented, %s freed", h.Count("members_defragmented", done, ""), h.Count("members", len(r.Done)+len(r.Left), "member"), h.Value("freed_bytes", float64(freed), unit.Size(freed).Human()))
 	if skipped > 0 {
 		line += ", " + h.Count("members_skipped", skipped, "") + " skipped"
 	}
