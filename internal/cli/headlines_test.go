@@ -27,6 +27,7 @@ var headlineVerbs = []struct {
 	{"facts", true},
 	{"recommend", true},
 	{"list", true},
+	{"rules list", false},
 	{"show virtual-guest", true},
 	{"diff throughput-performance", false},
 	{"diff virtual-guest", false},

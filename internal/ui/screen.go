@@ -115,7 +115,7 @@ func (s *Screen) talk(line string) {
 }
 
 func hasCommand(line string) bool {
-	return slices.ContainsFunc([]string{"run: ", "run again: ", "for example: "}, func(label string) bool { return strings.Contains(line, label) })
+	return slices.ContainsFunc([]string{"run: ", "run again: ", "for example: ", "  # "}, func(label string) bool { return strings.Contains(line, label) })
 }
 
 // Status replaces the progress line on a terminal. An empty text removes it.

@@ -28,4 +28,11 @@ func TestLine(t *testing.T) {
 	if want := "fettle: left as it is: this; and that\nfettle: waiting: this; and that\n"; said.String() != want || s.Messages[0] != "left as it is: this; and that" {
 		t.Errorf("%q, %q", said.String(), s.Messages)
 	}
+	// On a terminal a command to copy is not broken, also one of several with a comment.
+	said.Reset()
+	s.Width = 20
+	s.Say("fettle logs a.log --format 'b c'  # in seconds")
+	if want := "fettle: fettle logs a.log --format 'b c'  # in seconds\n"; said.String() != want {
+		t.Errorf("%q, want %q", said.String(), want)
+	}
 }

@@ -96,11 +96,12 @@ func PrintRule(s *ui.Screen, r *rule.Rule) {
 
 // PrintTable prints a table, the newest edition first.
 func PrintTable(s *ui.Screen, t *rule.Table) {
-	fmt.Fprintf(s.Out, "%s  %s\n", strings.Join(t.IDs, " "), ui.Printable(t.Title))
+	ui.PrintLine(s, "%s  %s", strings.Join(t.IDs, " "), t.Title)
 	for _, e := range t.Editions {
-		fmt.Fprintf(s.Out, "\n%s %s (%s)\n", t.Name, e.Words(), rule.SourceWords(e.Sources))
+		fmt.Fprintln(s.Out)
+		ui.PrintLine(s, "%s %s (%s)", t.Name, e.Words(), rule.SourceWords(e.Sources))
 		if e.Why != "" {
-			fmt.Fprintln(s.Out, ui.Printable(e.Why))
+			ui.PrintLine(s, "%s", e.Why)
 		}
 		g := ui.Grid{Columns: ui.Columns("")}
 		for _, c := range t.Columns {
@@ -119,7 +120,7 @@ func PrintTable(s *ui.Screen, t *rule.Table) {
 
 // PrintEvidence prints a measurement of a source.
 func PrintEvidence(s *ui.Screen, e *rule.Evidence) {
-	fmt.Fprintf(s.Out, "%s  %s\n", e.ID, ui.Printable(e.Title))
-	ui.PrintLine(s, "  %s", ui.Printable(e.Says))
-	fmt.Fprintf(s.Out, "  explains %s\n  source %s\n", strings.Join(e.Explains, ", "), rule.SourceWords(e.Sources))
+	for _, line := range []string{e.ID + "  " + e.Title, "  " + e.Says, "  explains " + strings.Join(e.Explains, ", "), "  source " + rule.SourceWords(e.Sources)} {
+		ui.PrintLine(s, "%s", line)
+	}
 }
