@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/guide/findings"
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/host"
@@ -84,6 +86,9 @@ func (a *app) rulesList(platforms []string) error {
 			list.Rules = append(list.Rules, r)
 		}
 	}
+	slices.SortStableFunc(list.Rules, func(a, b *rule.Rule) int {
+		return cmp.Or(cmp.Compare(a.Platforms[0], b.Platforms[0]), fact.Natural(a.ID, b.ID))
+	})
 	if len(platforms) == 0 {
 		list.Tables, list.Evidence = append(list.Tables, c.Tables()...), append(list.Evidence, c.Evidence()...)
 	}

@@ -93,7 +93,9 @@ func (a *app) runsList(c *cobra.Command) error {
 		return a.result(list, err)
 	}
 	ui.PrintHeadline(a.screen, &list.Headline)
-	listRuns(list.Runs).Write(a.screen)
+	if len(list.Runs) > 0 {
+		listRuns(list.Runs).Write(a.screen)
+	}
 	next, call := "to measure:", "fettle bench --help"
 	for _, r := range slices.Backward(list.Runs) {
 		if r.Resumable {

@@ -58,7 +58,7 @@ func TestNaturalOrder(t *testing.T) {
 	want := strings.Fields("cpu0 cpu2 cpu10 eth0 md1 node1 node10 sda sda1 sda10 sdb sdz sdaa tuned vda vdb")
 	got := slices.Clone(want)
 	slices.Reverse(got)
-	slices.SortFunc(got, natural)
+	slices.SortFunc(got, Natural)
 	// sda1 against sdb compares by letter; only whole disks compare by length.
 	if !slices.Equal(got, want) {
 		t.Errorf("%v", got)

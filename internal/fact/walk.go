@@ -193,13 +193,13 @@ func (f *Facts) UnmarshalJSON(b []byte) error {
 // value and null is not.
 func sortedNames[V any](m map[string]V) []string {
 	names := slices.AppendSeq(make([]string, 0, len(m)), maps.Keys(m))
-	slices.SortFunc(names, natural)
+	slices.SortFunc(names, Natural)
 	return names
 }
 
-// natural compares names in natural order: numbers by value, disk letters by length first (sdb
+// Natural compares names in natural order: numbers by value, disk letters by length first (sdb
 // before sdaa).
-func natural(a, b string) int {
+func Natural(a, b string) int {
 	for _, disk := range []string{"sd", "vd", "xvd"} {
 		x, inA := strings.CutPrefix(a, disk)
 		y, inB := strings.CutPrefix(b, disk)

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// source003 is the LogFormat of "Puppetmaster Performance Tuning with
+// puppetApache is the LogFormat of "Puppetmaster Performance Tuning with
 // mod_mem_cache", including the misspelled headers that its log shows as -.
-const source003 = `%h %l %u %t "%r" %>s %b %D "%{Referer}i" "%{User-Agent}i"`
+const puppetApache = `%h %l %u %t "%r" %>s %b %D "%{Referer}i" "%{User-Agent}i"`
 
 // candidate is a format that a log may have.
 type candidate struct {
@@ -103,7 +103,7 @@ var productCandidates = []candidate{
 	{"the access log of an AWS Classic Load Balancer", "aws-elb", "the three processing times together, in seconds", "", nil},
 	{"Pulp's access log", "apache:" + pulp, "as Pulp configures gunicorn", "", nil},
 	{"Red Hat's ssl_request_log", "apache:" + sslRequest, "as its ssl.conf has it", "", nil},
-	{"Apache with %D, Puppet URLs", "source003", "a number between bytes and referer", "that the number is Apache's %D, microseconds", nil},
+	{"Apache with %D, Puppet URLs", "puppet-apache", "a number between bytes and referer", "that the number is Apache's %D, microseconds", nil},
 }
 
 // sslRequest is the CustomLog in ssl.conf of Red Hat's mod_ssl and in httpd's
@@ -136,7 +136,7 @@ var Named = map[string]func() (*Format, error){
 	"combined":       func() (*Format, error) { return Apache(apacheNames[1].format) },
 	"common":         func() (*Format, error) { return Apache(apacheNames[2].format) },
 	"vhost_combined": func() (*Format, error) { return Apache(apacheNames[0].format) },
-	"source003":      func() (*Format, error) { return Apache(source003) },
+	"puppet-apache":  func() (*Format, error) { return Apache(puppetApache) },
 	"nginx-main":     func() (*Format, error) { return Nginx(nginxMain) },
 	"ingress-nginx":  func() (*Format, error) { return Nginx(ingressNginx) },
 	"haproxy":        func() (*Format, error) { return HAProxy(haproxyHTTP) },

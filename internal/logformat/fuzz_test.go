@@ -151,7 +151,7 @@ func FuzzScan(f *testing.F) {
 // FuzzCompile: formats of all languages, and a line in each.
 func FuzzCompile(f *testing.F) {
 	for _, text := range []string{
-		source003, `%!200,304>{Referer}i%%\n\t\\ %{%F %T}t.%{usec_frac}t%{%z}t`, `%{begin:msec}t %{end:%d/%B/%Y %I:%M:%S %p %j %s}t %^FB %{x}^ti`, `%{`, `%^F`, `%`,
+		puppetApache, `%!200,304>{Referer}i%%\n\t\\ %{%F %T}t.%{usec_frac}t%{%z}t`, `%{begin:msec}t %{end:%d/%B/%Y %I:%M:%S %p %j %s}t %^FB %{x}^ti`, `%{`, `%^F`, `%`,
 		NginxCombined, "escape=json {\"a\":\"$b\",\"c\":${d}}", "escape=", "$", "${", "$a$b",
 		haproxyHTTP, haproxyCLF, HAProxyFormats["httpslog"], `%{+Q,+E}o %[capture.req.hdr(0),lower] %{-Q}hr %{+Q}hs`, `%[`, `%{`,
 		puppetServer, `%-5h{x} %t{yyyy-MM-dd'T'HH:mm:ss,SSSXXX} %n`, "common",

@@ -266,7 +266,7 @@ func (d *Diagnosis) AppendTo(h *ui.Headline) {
 func (d *Diagnosis) appendMeasured(h *ui.Headline) {
 	var parts, missing []string
 	for _, m := range []struct{ name, title string }{
-		{"cpu_busy_percent", "CPUs busy"}, {"cpu_steal_percent", "steal"}, {"cpu_some_percent", "pressure on CPUs"},
+		{"cpu_busy_percent", "CPUs busy"}, {"cpu_steal_percent", "steal"}, {"cpu_some_percent", "pressure (some) on CPUs"},
 		{"memory_some_percent", "on memory"}, {"io_some_percent", "on I/O"},
 	} {
 		if v, known := value(d.Sample, m.name); known {

@@ -166,10 +166,15 @@ func (p *Experiment) refuseOtherTuner(ctx context.Context) error {
 	switch {
 	case err != nil || len(tuners) == 0:
 		return err
-	case p.o.ChangeCmd == "":
-		return tune.OtherTunerInForce(tuners[0], "fettle tune PROFILE --take-over")
-	case !p.o.Anyway:
-		return tune.OtherTunerInForce(tuners[0], "--force measures while it runs; fettle tune PROFILE --take-over")
+	case p.o.ChangeCmd == "" || !p.o.Anyway:
+		refused := &ui.Error{}
+		if errors.As(tune.OtherTunerInForce(tuners[0], "fettle tune PROFILE --take-over"), &refused) && tuners[0].Operator == nil {
+			refused.Hint = fmt.Sprintf("stop it while this measures: %s; afterwards: systemctl enable --now %s", tuners[0].HandOver, tuners[0].Unit)
+		}
+		if p.o.ChangeCmd != "" {
+			refused.Remedy = &ui.Remedy{Options: []string{"--force"}, To: "to measure while it runs"}
+		}
+		return refused
 	}
 	p.Screen.Say("%s %s: what it writes while this measures is not known", tuners[0].Name, tuners[0].Phase(true))
 	return nil

@@ -31,7 +31,7 @@ var writers = []struct {
 	by, key, took  string
 	before         string // awk's BEGIN and what comes before the count
 }{
-	{"source003", "Apache with %D, Puppet URLs", func(w written) string {
+	{"puppet-apache", "Apache with %D, Puppet URLs", func(w written) string {
 		return fmt.Sprintf(`%s - - [%s] "GET %s HTTP/1.1" %d 5 %d "-" "-"`, w.client, clfTime(w), w.path, w.status, w.ms*1000)
 	}, "path", "$7", "$11", ""},
 	{"combined", "Apache's LogFormat", func(w written) string {

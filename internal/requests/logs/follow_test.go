@@ -121,7 +121,7 @@ func TestFollowDirectory(t *testing.T) {
 		if _, err := set.Head(i, 1<<16); err != nil {
 			t.Fatal(err)
 		}
-		f, err := logformat.Parse("source003")
+		f, err := logformat.Parse("puppet-apache")
 		if err != nil {
 			t.Fatal(err)
 		}

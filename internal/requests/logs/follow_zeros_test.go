@@ -39,7 +39,7 @@ func TestFollowCopyTruncate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		as, err := logformat.Parse("source003")
+		as, err := logformat.Parse("puppet-apache")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,9 +2,11 @@ package logs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/expr-lang/expr/ast"
@@ -24,7 +26,7 @@ type Where func(r *Request) bool
 func ParseWhere(f *logformat.Format, text string, routes *Routes) (Where, error) {
 	tree, err := parser.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("--where: %w", err)
+		return nil, fmt.Errorf("--where %q: %w", text, unparsed(text, err))
 	}
 	c := compiler{f, text, routes}
 	w, err := c.condition(tree.Node)
@@ -32,6 +34,27 @@ func ParseWhere(f *logformat.Format, text string, routes *Routes) (Where, error)
 		return nil, fmt.Errorf("--where %q: %w", text, err)
 	}
 	return w, nil
+}
+
+// unparsed explains an error of the parser in one line, with a condition that works.
+func unparsed(text string, err error) error {
+	const such = "want a condition such as status >= 500 or path startsWith \"/api\""
+	var at *file.Error
+	if !errors.As(err, &at) {
+		return errors.New(such)
+	}
+	from := min(at.From, len(text))
+	rest := text[from:]
+	switch {
+	case strings.Trim(rest, " <>=!") == "":
+		return errors.New("it ends too early: " + such)
+	case strings.HasPrefix(rest, "=") && !strings.HasPrefix(rest, "=="):
+		return fmt.Errorf("at column %d (=): use == to compare", from+1)
+	case strings.HasPrefix(rest, "~"):
+		return fmt.Errorf("at column %d (~): use matches for a regular expression", from+1)
+	}
+	word, _, _ := strings.Cut(rest, " ")
+	return fmt.Errorf("at column %d (%s): %s", from+1, word, such)
 }
 
 type compiler struct {
