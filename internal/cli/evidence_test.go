@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/guide/platform"
@@ -42,7 +43,7 @@ func TestEvidenceLines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := &asked{platform.NewSubject(t.Context(), h, table.Kinds(h), sources()), map[string]fact.Answer{}}
+		m := &asked{platform.NewSubject(t.Context(), h, table.Kinds(h), audit.Sources()), map[string]fact.Answer{}}
 		found := c.Check(t.Context(), m, platformNames(), nil)
 		at := map[string][]string{} // the inputs that name a place
 		for name, a := range m.answers {

@@ -224,7 +224,7 @@ func bounded(f rule.Finding) string {
 func groups(findings []rule.Finding) []group {
 	var out []group
 	for _, f := range findings {
-		i := item{Instance: f.Instance, Measured: printed(f.Measured, f.Unit), Want: bounded(f), Compare: f.Compare, At: f.MeasuredAt}
+		i := item{Instance: f.Instance, Measured: printed(f.Measured, f.Unit), Want: bounded(f), Compare: f.Compare, At: slices.Concat(f.MeasuredAt, f.WantAt)}
 		n := len(out) - 1
 		if n >= 0 && out[n].ID == f.ID && out[n].State == f.State && general(out[n].Finding) == general(f) && out[n].Because == f.Because && out[n].Change == f.Change {
 			out[n].Items = append(out[n].Items, i)

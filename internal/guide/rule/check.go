@@ -112,7 +112,7 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.Ma
 	}
 	env := map[string]any{"instance": instance}
 	more := map[string]string{} // inputs that are lower bounds, and why
-	var at, measuredAt []string
+	var at, measuredAt, wantAt []string
 	var programs []ProgramInput
 	unknown, absent := "", ""
 	for _, b := range r.Inputs {
@@ -141,6 +141,8 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.Ma
 		to := &at
 		if r.Measured != nil && r.Measured.uses(b.Name) {
 			to = &measuredAt
+		} else if r.Want != nil && strings.TrimSpace(r.Want.Text) == b.Name && a.At != "" {
+			wantAt = []string{a.At}
 		}
 		if a.At != "" && !slices.Contains(*to, a.At) {
 			*to = append(*to, a.At)
@@ -163,7 +165,7 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.Ma
 	case f := <-judged:
 		f.Inputs = programs
 		if f.Measured != nil {
-			f.MeasuredAt = measuredAt
+			f.MeasuredAt, f.WantAt = measuredAt, wantAt
 		}
 		f.At = append(slices.Clip(measuredAt), slices.DeleteFunc(at, func(a string) bool { return slices.Contains(measuredAt, a) })...)
 		return f

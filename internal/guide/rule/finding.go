@@ -63,6 +63,8 @@ type Finding struct {
 	At      []string `json:"at,omitempty"` // the sources of the inputs, those of the measured value first
 	// MeasuredAt are the sources of the measured value; empty for a default that no file has.
 	MeasuredAt []string `json:"measured_at,omitempty"`
+	// WantAt is the source of the wanted value where that is an input: a file that sets it.
+	WantAt []string `json:"want_at,omitempty"`
 	// Inputs are the inputs from programs, each with its origin: running program or files.
 	Inputs []ProgramInput `json:"inputs,omitempty"`
 	// Reason is the reason that it is not applicable or unknown.
