@@ -44,7 +44,7 @@ func TestEvidenceLines(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := &asked{platform.NewSubject(t.Context(), h, table.Kinds(h), audit.Sources()), map[string]fact.Answer{}}
-		found := c.Check(t.Context(), m, platformNames(), nil)
+		found := c.Check(t.Context(), m, audit.Platforms(), nil)
 		at := map[string][]string{} // the inputs that name a place
 		for name, a := range m.answers {
 			line, ok := lineOf(t, h, a.At)
