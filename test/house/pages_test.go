@@ -16,7 +16,7 @@ const (
 
 // copied matches lines of output that are longer because a command is never broken: it can be
 // copied as it stands.
-var copied = regexp.MustCompile(`^(    |(kubectl )?fettle: (run|for example): |[AB]  [0-9a-f]{16}  )`)
+var copied = regexp.MustCompile(`^(    |(kubectl )?fettle: (run: |for example: |fettle )|[AB]  [0-9a-f]{16}  )`)
 
 // notRun lists the examples that no test executes, by page and beginning, with the reason. All
 // other examples of fettle are run: console blocks by TestManualExamples (internal/cli), text

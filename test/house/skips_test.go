@@ -31,6 +31,8 @@ var maySkip = map[string]string{
 	"internal/engine/plugin/table/vm_test.go onlyIn":        "runs in a virtual machine of the slow matrix",
 	"test/etcd-releases/table_test.go servers":              "the slow matrix builds the servers",
 	"test/etcd-releases/table_test.go TestUpgrade":          "the slow matrix builds the servers",
+	"test/cluster/pinned_gate_test.go":                      "a release without the gate: the slow matrix",
+	"internal/testkit/root/inside.go Inside":                "what is missing fails inside, see Missing",
 	"test/kubelet-releases/table_test.go missing":           "fails under FETTLE_TEST_REQUIRE=1",
 }
 
