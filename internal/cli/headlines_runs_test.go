@@ -19,6 +19,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // measuredRun is a result with the first line of its headline.
@@ -108,4 +109,17 @@ func checkHeadline(t *testing.T, call string, args []string, folded bool) bool {
 		t.Errorf("%s: on a terminal the output begins with %q, the headline is %q", call, got[:min(len(got), len(want))], want)
 	}
 	return true
+}
+
+// A record that lacks what its kind measures, of another version or cut short, is shown with what
+// it has.
+func TestEmptyRecordsAreShown(t *testing.T) {
+	for kind, of := range results {
+		body := of()
+		body.Print(ui.NewScreen(io.Discard, io.Discard), &evidence.Run{Kind: kind, Verdict: "measured"})
+		if lines := body.Headline().Lines; len(lines) == 0 {
+			t.Errorf("%s has no headline", kind)
+		}
+		body.Next()
+	}
 }

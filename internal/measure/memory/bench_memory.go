@@ -50,6 +50,9 @@ func (b *Result) measured(h *ui.Headline, m Measure) (out []string) {
 		}
 		out = append(out, text)
 	}
+	if len(out) == 0 {
+		return []string{name + ": not measured"}
+	}
 	out[0] = name + ": " + out[0]
 	return out
 }

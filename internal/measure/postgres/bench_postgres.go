@@ -14,6 +14,10 @@ import (
 
 // Headline returns the highest rate with its spread, and what the figures leave out.
 func (b *Result) Headline() (h ui.Headline) {
+	if len(b.Steps) == 0 {
+		h.Line("%s", b.Cut.Text("no step was measured"))
+		return b.doubts(h)
+	}
 	best := slices.MaxFunc(b.Steps, func(x, y Step) int { return cmp.Compare(x.TPS, y.TPS) })
 	line := fmt.Sprintf("%s with %s, p99 %s", h.Count("transactions_per_s", int(math.Round(best.TPS)), "transaction")+" a second", h.Count("clients", best.Clients, "client"), h.Value("p99_s", best.P99S, unit.FormatSeconds(best.P99S)))
 	spread := fmt.Sprintf("%s differ by %s", text.Count(b.Rounds, "round"), h.Figure("spread_percent", 100*best.Spread, "%"))
@@ -23,6 +27,11 @@ func (b *Result) Headline() (h ui.Headline) {
 		line += "; the " + spread
 	}
 	h.Line("%s", b.Cut.Text(line))
+	return b.doubts(h)
+}
+
+// doubts adds what the figures leave out.
+func (b *Result) doubts(h ui.Headline) ui.Headline {
 	if b.InCache != "" {
 		h.Line("%s", b.InCache)
 	}
