@@ -62,7 +62,7 @@ func TestCommandLine(t *testing.T) {
 		{"uninstall now", ui.Usage, `"now" is too much: want kubectl fettle uninstall`},
 		{"check foo", ui.Usage, `"foo" is too much: want kubectl fettle check`},
 		{"help foo", ui.Usage, "unknown command \"foo\"\n"},
-		{"scale plan a --to x", ui.Usage, "--to \"x\": want a whole number\nkubectl fettle: run: kubectl fettle scale plan a --to=3"},
+		{"scale plan a --to x", ui.Usage, "--to \"x\": want a whole number\nkubectl fettle: for example: kubectl fettle scale plan a --to=3"},
 		{"scale plan a --to 3 --patience soon", ui.Usage, `--patience "soon": want a time as 30s or 5m`},
 		{"uninstall --timeout 0s", ui.Usage, `--timeout "0s": want 1s to 168h`},
 		{"uninstall", ui.Usage, "name one with --kubeconfig, or set KUBECONFIG"},
