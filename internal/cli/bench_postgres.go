@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/measure/experiment"
 	"fettle.dev/fettle/internal/measure/postgres"
 	"fettle.dev/fettle/internal/product/postgresql"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -85,7 +86,7 @@ func (a *app) benchPostgres(ctx context.Context, o benchPostgresOptions) error {
 		return err
 	}
 	defer p.Program.Close()
-	a.screen.Say("%d rounds of %d steps of %s at scale %d: about %s", p.Rounds, len(p.Clients), p.Step, p.Scale, experiment.Roughly(p.TakesS()))
+	a.screen.Say("%s of %s of %s at scale %d: about %s", text.Count(p.Rounds, "round"), text.Count(len(p.Clients), "step"), p.Step, p.Scale, experiment.Roughly(p.TakesS()))
 	k := a.keeper(m, "bench-postgres")
 	p.Finished = func(r *postgres.Result) error {
 		r.Server = p.Server.Name
@@ -96,7 +97,7 @@ func (a *app) benchPostgres(ctx context.Context, o benchPostgresOptions) error {
 		return err
 	}
 	result, err := p.Run(ctx, p.Server, d, p.Program, func(done, all, clients int) {
-		a.screen.Progress("%d of %d: %d clients", done+1, all, clients)
+		a.screen.Progress("%d of %d: %s", done+1, all, text.Count(clients, "client"))
 	})
 	a.screen.Status("")
 	if dropped := d.Drop(ctx); dropped != nil {

@@ -155,7 +155,7 @@ func TestBenchPostgres(t *testing.T) {
 		t.Errorf("after a kill -9: %q", got)
 	}
 	psql(t, "postgres", "CREATE DATABASE fettle_bench_of_mine")
-	says(fettle(0, "--scale", "1", "--clients", "1", "--rounds", "1", "--step", "1s", "--read-only"), "of a killed bench is dropped", "fettle_bench_of_mine has a name of fettle's but not its comment", "that only read", "in memory")
+	says(fettle(0, "--scale", "1", "--clients", "1", "--rounds", "1", "--step", "1s", "--read-only"), "of a killed bench is dropped", "fettle_bench_of_mine has a name of fettle's but not its comment", "that only read", "this measures memory")
 	if got := psql(t, "postgres", databasesOfBenches); got != "fettle_bench_of_mine" {
 		t.Errorf("left behind: %s", got)
 	}
@@ -175,7 +175,7 @@ func TestBenchPostgres(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		says(fettle(0, "--pgbench", fake, "--scale", "1", "--clients", "1,2", "--rounds", "1", "--step", "1s"), "2 clients: pgbench: exit 2: pgbench: error: out of memory", "with 1 clients")
+		says(fettle(0, "--pgbench", fake, "--scale", "1", "--clients", "1,2", "--rounds", "1", "--step", "1s"), "2 clients: pgbench: exit 2: pgbench: error: out of memory", "with 1 client,")
 		says(fettle(1, "--pgbench", fake, "--scale", "1", "--clients", "2", "--rounds", "1", "--step", "1s"), "no step could be measured")
 	})
 	if got := psql(t, "postgres", databasesOfBenches); got != "fettle_bench_of_mine" {

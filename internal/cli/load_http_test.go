@@ -261,7 +261,7 @@ func TestLoadHTTP(t *testing.T) {
 			return string(text)
 		}
 		first := list.Runs[0]
-		if text := show("runs", "show", first.ID); !strings.HasPrefix(text, first.Verdict+"\n") || !strings.Contains(text, "errors < 1%") {
+		if text := show("runs", "show", first.ID); !strings.Contains(text, first.Verdict+"\n") || !strings.Contains(text, "errors < 1%") {
 			t.Error(text)
 		}
 		if text := show("runs", "compare", first.ID, list.Runs[1].ID); !strings.Contains(text, "http:p50") {

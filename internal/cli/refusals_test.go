@@ -77,7 +77,7 @@ func commandless(call *ast.CallExpr) string {
 	if len(call.Args) < 2 || name != "Exit" && name != "Hinted" {
 		return ""
 	}
-	if code := text(call.Args[0]); code != "ui.Refused" && code != "ui.Busy" && code != "Refused" && code != "Busy" {
+	if code := exprText(call.Args[0]); code != "ui.Refused" && code != "ui.Busy" && code != "Refused" && code != "Busy" {
 		return ""
 	}
 	if name == "Exit" {
@@ -87,11 +87,11 @@ func commandless(call *ast.CallExpr) string {
 		return ""
 	}
 	for hint := range withoutLiteral {
-		if strings.HasPrefix(text(call.Args[2]), hint) {
+		if strings.HasPrefix(exprText(call.Args[2]), hint) {
 			return ""
 		}
 	}
-	return fmt.Sprintf("the hint %s has no command", text(call.Args[2]))
+	return fmt.Sprintf("the hint %s has no command", exprText(call.Args[2]))
 }
 
 // literals are the texts of an expression, one after another.
@@ -106,18 +106,18 @@ func literals(e ast.Expr) string {
 	return b.String()
 }
 
-func text(e ast.Expr) string {
+func exprText(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
 		return e.Name
 	case *ast.SelectorExpr:
-		return text(e.X) + "." + e.Sel.Name
+		return exprText(e.X) + "." + e.Sel.Name
 	case *ast.CallExpr:
 		var args []string
 		for _, a := range e.Args {
-			args = append(args, text(a))
+			args = append(args, exprText(a))
 		}
-		return text(e.Fun) + "(" + strings.Join(args, ", ") + ")"
+		return exprText(e.Fun) + "(" + strings.Join(args, ", ") + ")"
 	}
 	return fmt.Sprintf("%T", e)
 }

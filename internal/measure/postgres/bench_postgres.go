@@ -20,11 +20,15 @@ func (b *Result) Headline() (h ui.Headline) {
 	}
 	best := slices.MaxFunc(b.Steps, func(x, y Step) int { return cmp.Compare(x.TPS, y.TPS) })
 	line := fmt.Sprintf("%s with %s, p99 %s", h.Count("transactions_per_s", int(math.Round(best.TPS)), "transaction")+" a second", h.Count("clients", best.Clients, "client"), h.Value("p99_s", best.P99S, unit.FormatSeconds(best.P99S)))
-	spread := fmt.Sprintf("%s differ by %s", text.Count(b.Rounds, "round"), h.Figure("spread_percent", 100*best.Spread, "%"))
-	if best.Spread > noisy {
-		line = fmt.Sprintf("no verdict: the %s, more than %.0f %%; the best step: ", spread, 100*noisy) + line
+	if b.Rounds == 1 {
+		line += "; 1 round: how much rounds differ is not known"
 	} else {
-		line += "; the " + spread
+		spread := fmt.Sprintf("the %s differ by %s", text.Count(b.Rounds, "round"), h.Figure("spread_percent", 100*best.Spread, "%"))
+		if best.Spread > noisy {
+			line = fmt.Sprintf("no verdict: %s, more than %.0f %%; the best step: ", spread, 100*noisy) + line
+		} else {
+			line += "; " + spread
+		}
 	}
 	h.Line("%s", b.Cut.Text(line))
 	return b.doubts(h)
@@ -77,7 +81,7 @@ func (b *Result) Print(s *ui.Screen, r *evidence.Run) {
 		kind = "that only read"
 	}
 	row("server", "%s, version %s", b.Server, b.Room.Version)
-	row("measured", "%d rounds, steps of %.0f s, transactions %s; medians", b.Rounds, b.StepS, kind)
+	row("measured", "%s, steps of %.0f s, transactions %s; medians", text.Count(b.Rounds, "round"), b.StepS, kind)
 	row("database", "scale %d, %s", b.Scale, unit.Size(b.Bytes).Human())
 	for _, f := range b.Failed {
 		row("not measured", "%s", f)
