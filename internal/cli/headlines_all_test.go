@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -10,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/testkit/calls"
 )
 
 // withoutHeadline has the kinds of documents without a headline, and why.
@@ -26,22 +25,9 @@ const inRun = "the body of a run; the document of the run has it"
 // TestDocumentsHaveHeadlines: each kind of JSON output has a headline in its schema, unless the
 // table says why not.
 func TestDocumentsHaveHeadlines(t *testing.T) {
+	calls.Headlines(t, documents, withoutHeadline)
 	for kind, doc := range documents {
-		text, err := ui.Schema("fettle/"+kind+"/v1", doc)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var schema struct {
-			Properties map[string]json.RawMessage `json:"properties"`
-		}
-		if err := json.Unmarshal(bytes.TrimSpace(text), &schema); err != nil {
-			t.Fatal(err)
-		}
-		_, has := schema.Properties["headline"]
-		why, excepted := withoutHeadline[kind]
-		if has == excepted {
-			t.Errorf("%s has a headline: %v; excepted: %q", kind, has, why)
-		}
+		why := withoutHeadline[kind]
 		if _, is := reflect.New(reflect.TypeOf(doc)).Interface().(result); is != (why == inRun) {
 			t.Errorf("%s is the result of a run: %v; excepted: %q", kind, is, why)
 		}
@@ -55,8 +41,8 @@ const (
 	noResult = "prints no result of its own: "
 )
 
-// headlineCalls has for each verb a call on a recorded machine, or in parentheses the reason
-// that there is none.
+// headlineCalls has for each verb a call on a recorded machine, or in parentheses why there
+// is no call.
 var headlineCalls = map[string]string{
 	"bench disk": "(" + ofRuns, "bench etcd": "(" + ofRuns, "bench memory": "(" + ofRuns, "bench postgres": "(" + ofRuns, "load http": "(" + ofRuns, "load mqtt": "(" + ofRuns,
 	"prove": "(" + ofRuns, "report": "(" + ofRuns, "runs compare": "(" + ofRuns, "runs list": "(" + ofRuns, "runs prune": "(" + ofRuns, "runs show": "(" + ofRuns,
@@ -111,6 +97,6 @@ func TestVerbsHaveHeadlines(t *testing.T) {
 	}
 	walk(Command("test"))
 	for verb := range left {
-		t.Errorf("headlineCalls has %s, which is no verb", verb)
+		t.Errorf("headlineCalls has %s, which is not a verb", verb)
 	}
 }

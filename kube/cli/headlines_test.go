@@ -1,13 +1,12 @@
 package cli
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/testkit/calls"
 )
 
 // withoutHeadline has the kinds of documents without a headline, and why.
@@ -18,24 +17,7 @@ var withoutHeadline = map[string]string{
 
 // TestDocumentsHaveHeadlines: each kind of JSON output has a headline in its schema, unless the
 // table says why not.
-func TestDocumentsHaveHeadlines(t *testing.T) {
-	for kind, doc := range documents {
-		text, err := ui.Schema("fettle/"+kind+"/v1", doc)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var schema struct {
-			Properties map[string]json.RawMessage `json:"properties"`
-		}
-		if err := json.Unmarshal(text, &schema); err != nil {
-			t.Fatal(err)
-		}
-		_, has := schema.Properties["headline"]
-		if why, excepted := withoutHeadline[kind]; has == excepted {
-			t.Errorf("%s has a headline: %v; excepted: %q", kind, has, why)
-		}
-	}
-}
+func TestDocumentsHaveHeadlines(t *testing.T) { calls.Headlines(t, documents, withoutHeadline) }
 
 // documentOf has the kind of document that each verb prints, or in parentheses the reason that
 // it prints none.
@@ -74,6 +56,6 @@ func TestVerbsHaveDocuments(t *testing.T) {
 	}
 	walk(tree("test"))
 	for verb := range left {
-		t.Errorf("documentOf has %s, which is no verb", verb)
+		t.Errorf("documentOf has %s, which is not a verb", verb)
 	}
 }
