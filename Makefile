@@ -158,9 +158,11 @@ root: ## build the cached Debian test roots, if this user may
 	@if [[ $$(id -u) == 0 || $${FETTLE_TEST_REQUIRE:-0} == 1 ]]; then test/root/build >/dev/null; test/root/build servers >/dev/null; \
 	else echo "not root: tests that need a Debian test root skip; run: sudo test/root/build; sudo test/root/build servers"; fi
 
-# A page needs a browser: fettle's report is looked at, and at night Cockpit.
+# Pages are tested in a browser, with axe-core from the npm registry; at night Cockpit too.
 .PHONY: chromium
 chromium:
+	@command -v npm >/dev/null || [[ $$(id -u) != 0 || $${FETTLE_TEST_DISPOSABLE:-0} != 1 ]] || { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends npm; } >&2 </dev/null
+	@! command -v npm >/dev/null || test/axe >/dev/null
 	@command -v chromium >/dev/null || { \
 		[[ $$(id -u) == 0 && $${FETTLE_TEST_DISPOSABLE:-0} == 1 ]] || { echo "no chromium: the tests that look at a page skip; run: sudo apt-get install --no-install-recommends chromium"; exit 0; }; \
 		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends chromium; } >&2 </dev/null

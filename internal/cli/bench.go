@@ -12,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/measure/experiment"
+	"fettle.dev/fettle/internal/measure/runpage"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -26,28 +27,20 @@ type RunResult struct {
 	*evidence.Run
 }
 
-// result is what a run has measured: the body of its record.
-type result interface {
-	Headline() ui.Headline
-	Print(*ui.Screen, *evidence.Run)
-	// Next returns what to do next: a sentence, and the arguments of a call of fettle. They are
-	// empty if nothing is missing.
-	Next() (string, []string)
-}
-
 // printRun prints a run and the next command. word names the run for that command.
-func (a *app) printRun(r *evidence.Run, word string, of result, err error) error {
+func (a *app) printRun(r *evidence.Run, word string, of runpage.Result, err error) error {
 	if a.data() {
 		return a.result(RunResult{of.Headline(), r}, err)
 	}
-	of.Print(a.screen, r)
-	text, call := of.Next()
-	if text == "" && word != "" {
-		text, call = "all figures, as a page:", []string{"report", word, "--html", "report.html"}
+	err = errors.Join(err, runpage.Show(a.screen, r, of))
+	text, args := of.Next()
+	call := a.next(args...)
+	if text == "" && word != "" && a.screen.Page == nil {
+		text, call = "all figures, as a page:", a.next("runs", "show", word, "--output", "html")+" > run.html"
 	}
 	if text != "" {
-		fmt.Fprintln(a.screen.Out, text)
-		ui.PrintCommand(a.screen, a.next(call...))
+		ui.PrintLine(a.screen, "%s", text)
+		ui.PrintCommand(a.screen, call)
 	}
 	return err
 }
@@ -93,7 +86,7 @@ func (a *app) by() evidence.Signature {
 // cleanup, and gate is the error of a complete one. body is nil if nothing was measured.
 func finish[Body any, Result interface {
 	*Body
-	result
+	runpage.Result
 }](ctx context.Context, a *app, k *evidence.Keeper, verdict string, body Result, err error, left string, gate error) error {
 	if body == nil {
 		return errors.Join(cutShort(ctx, err, left, nil), k.Nothing())

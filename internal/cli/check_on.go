@@ -52,8 +52,8 @@ func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error
 	if err != nil {
 		return err
 	}
-	if f := a.screen.Format; f == cliutil.HTML || f == cliutil.OpenMetrics {
-		return ui.Instead(ui.Usage, fmt.Errorf("--on has no format %s: want table, json, yaml, markdown or sarif", f), "", "--output=json")
+	if f := a.screen.Format; f == cliutil.OpenMetrics {
+		return ui.Instead(ui.Usage, fmt.Errorf("--on has no format %s: want table, json, yaml, markdown, html or sarif", f), "", "--output=json")
 	}
 	flags := []string{"--output", "json"}
 	if o.logs == "all" { // an older fettle has no --logs, and reads the ends

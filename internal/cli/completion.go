@@ -52,7 +52,6 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 		"prove --bench":        cliutil.Fixed("disk:", "memory:", "postgres:", "etcd:"),
 		"prove --metric":       cliutil.Fixed("time", "cpu-time", "max-memory"),
 		"bench memory --cells": cliutil.ListOf("4k", "thp", "hugetlb-2m", "hugetlb-1g", "4k-remote", "thp-remote"),
-		"report":               a.completeRuns,
 		"runs show":            a.completeRuns,
 		"runs compare":         a.completeRuns,
 		"runs export":          a.completeRuns,

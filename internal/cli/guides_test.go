@@ -24,7 +24,6 @@ var notRun = map[string]string{
 	"logs puppet-reports":  "needs a report store",
 	"measure-memory":       "is started by a benchmark",
 	"prove":                "takes minutes",
-	"report":               "needs a run",
 	"runs compare":         "needs two runs",
 	"runs export":          "needs a run",
 	"runs show":            "needs a run",

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/measure/runpage"
 	"fettle.dev/fettle/internal/testkit/calls"
 )
 
@@ -28,7 +29,7 @@ func TestDocumentsHaveHeadlines(t *testing.T) {
 	calls.Headlines(t, documents, withoutHeadline)
 	for kind, doc := range documents {
 		why := withoutHeadline[kind]
-		if _, is := reflect.New(reflect.TypeOf(doc)).Interface().(result); is != (why == inRun) {
+		if _, is := reflect.New(reflect.TypeOf(doc)).Interface().(runpage.Result); is != (why == inRun) {
 			t.Errorf("%s is the result of a run: %v; excepted: %q", kind, is, why)
 		}
 	}
@@ -45,7 +46,7 @@ const (
 // is no call.
 var headlineCalls = map[string]string{
 	"bench disk": "(" + ofRuns, "bench etcd": "(" + ofRuns, "bench memory": "(" + ofRuns, "bench postgres": "(" + ofRuns, "load http": "(" + ofRuns, "load mqtt": "(" + ofRuns,
-	"prove": "(" + ofRuns, "report": "(" + ofRuns, "runs compare": "(" + ofRuns, "runs list": "(" + ofRuns, "runs prune": "(" + ofRuns, "runs show": "(" + ofRuns,
+	"prove": "(" + ofRuns, "runs compare": "(" + ofRuns, "runs list": "(" + ofRuns, "runs prune": "(" + ofRuns, "runs show": "(" + ofRuns,
 	"confirm": "(" + changes, "daemon": "(" + noResult + "runs until it is ended", "tune": "(" + changes, "undo": "(" + changes, "schedule add": "(" + changes, "schedule import-cron": "(" + changes, "schedule remove": "(" + changes,
 	"load worker": "(" + noResult + "speaks to fettle load http", "runs export": "(" + noResult + "copies records", "schema": "(" + noResult + "a schema", "version": "(" + noResult + "one line",
 	"rules lint": "(" + noResult + "one line, or errors", "rules show": "(" + noResult + "the text of rules", "rules test": "(" + noResult + "one line, or errors",

@@ -15,17 +15,17 @@ import (
 	"fettle.dev/fettle/internal/measure/etcd"
 	"fettle.dev/fettle/internal/measure/memory"
 	"fettle.dev/fettle/internal/measure/postgres"
+	"fettle.dev/fettle/internal/measure/runpage"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
 	"fettle.dev/fettle/internal/stats"
-	"fettle.dev/fettle/internal/ui"
 )
 
 // measuredRun is a result with the first line of its headline.
 type measuredRun struct {
 	kind, first string
-	body        result
+	body        runpage.Result
 }
 
 // measuredRuns has a result of each kind.
@@ -48,12 +48,12 @@ var measuredRuns = []measuredRun{
 }
 
 // Each kind of run is shown with its headline first, as the JSON output has it, in 80 columns
-// and 40 lines; so are the list, a comparison and a page.
+// and 40 lines; so are the list and a comparison.
 func TestRunHeadlines(t *testing.T) {
 	state := t.TempDir()
 	store := evidence.Store{Dir: filepath.Join(state, "runs")}
-	for kind := range results {
-		if !slices.ContainsFunc(measuredRuns, func(m measuredRun) bool { return m.kind == kind }) {
+	for _, kind := range runpage.Kinds() {
+		if kind != "prove" && !slices.ContainsFunc(measuredRuns, func(m measuredRun) bool { return m.kind == kind }) {
 			t.Errorf("no result of kind %s", kind)
 		}
 	}
@@ -76,7 +76,7 @@ func TestRunHeadlines(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == 0 {
-			calls = append(calls, "runs compare "+r.ID+" "+r.ID, "report "+r.ID+" --html "+filepath.Join(t.TempDir(), "page.html"))
+			calls = append(calls, "runs compare "+r.ID+" "+r.ID)
 		}
 	}
 	calls = append(calls, "runs prune --older-than 1d --yes")
@@ -109,17 +109,4 @@ func checkHeadline(t *testing.T, call string, args []string, folded bool) bool {
 		t.Errorf("%s: on a terminal the output begins with %q, the headline is %q", call, got[:min(len(got), len(want))], want)
 	}
 	return true
-}
-
-// A record that lacks what its kind measures, of another version or cut short, is shown with what
-// it has.
-func TestEmptyRecordsAreShown(t *testing.T) {
-	for kind, of := range results {
-		body := of()
-		body.Print(ui.NewScreen(io.Discard, io.Discard), &evidence.Run{Kind: kind, Verdict: "measured"})
-		if lines := body.Headline().Lines; len(lines) == 0 {
-			t.Errorf("%s has no headline", kind)
-		}
-		body.Next()
-	}
 }

@@ -108,6 +108,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	if slices.ContainsFunc(logFormats, (*logformat.Format).Joined) {
 		asked.Workers = 1 // a request's lines have to be read in their order
 	}
+	asked.OverTime = a.screen.Format == ui.HTML
 	stop := a.progress("reading", set.Progress)
 	res, err := awaited(ctx, func() (*logs.Result, error) { return logs.Read(ctx, set, logFormats, asked) })
 	stop()
@@ -190,13 +191,13 @@ func (a *app) sayLogs(r *logs.Report, shown logs.Shown, err error) error {
 		a.screen.SayOnce(fmt.Sprintf("%s not read look like %s; to read them: %s", internaltext.CountPlural(u.Lines, "line", "lines"), u.LooksLike, u.ReadWith))
 	}
 	table := func(s *ui.Screen, r *logs.Report) { logs.Print(s, r, shown) }
-	return inForm(a, r, logsForms[*logs.Report]{table, logs.CSV, logs.OpenMetrics, logs.HTML}, err)
+	return inForm(a, r, logsForms[*logs.Report]{table, logs.Page, logs.CSV, logs.OpenMetrics}, err)
 }
 
 // logsForms writes a document of logs in the formats other than JSON and YAML.
 type logsForms[T any] struct {
-	table                  func(*ui.Screen, T)
-	csv, openMetrics, html func(io.Writer, T) error
+	table, page      func(*ui.Screen, T)
+	csv, openMetrics func(io.Writer, T) error
 }
 
 // inForm prints a document of logs in the selected format, and returns err or its own error.
@@ -209,8 +210,9 @@ func inForm[T any](a *app, doc T, forms logsForms[T], err error) error {
 		return errors.Join(err, forms.csv(a.screen.Out, doc))
 	case cliutil.OpenMetrics:
 		return errors.Join(err, forms.openMetrics(a.screen.Out, doc))
-	case cliutil.HTML:
-		return errors.Join(err, forms.html(a.screen.Out, doc))
+	case ui.HTML:
+		forms.page(a.screen, doc)
+		return err
 	}
 	forms.table(a.screen, doc)
 	return err
@@ -220,4 +222,4 @@ func inForm[T any](a *app, doc T, forms logsForms[T], err error) error {
 const csvFormat ui.Format = "csv"
 
 // logsFormats are the additional formats of logs.
-const logsFormats = string(csvFormat + " " + cliutil.OpenMetrics + " " + cliutil.HTML)
+const logsFormats = string(csvFormat + " " + cliutil.OpenMetrics)

@@ -92,7 +92,7 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 		return err
 	}
 	table := func(s *ui.Screen, c *logs.Comparison) { logs.PrintComparison(s, c, o.shown.Groups) }
-	return inForm(a, c, logsForms[*logs.Comparison]{table, logs.ComparisonCSV, logs.ComparisonOpenMetrics, logs.ComparisonHTML}, err)
+	return inForm(a, c, logsForms[*logs.Comparison]{table, logs.ComparisonPage, logs.ComparisonCSV, logs.ComparisonOpenMetrics}, err)
 }
 
 // sets are the sets of logs that a comparison reads, one after the other: each side twice.

@@ -248,7 +248,6 @@ var verbs = []verb{
 	{"size", sizeCommand, "Size", 0},
 	{"bench", benchCommand, "Measure", liveOnly},
 	{"prove", proveCommand, "Measure", writing | liveOnly | needsRoot},
-	{"report", reportCommand, "Measure", 0},
 	{"runs", runsCommand, "Measure", rare},
 	{"logs", logsCommand, "Requests", 0},
 	{"load", loadCommand, "Requests", liveOnly},
@@ -280,7 +279,7 @@ func sizeCommand(a *app) *cobra.Command {
 
 func (a *app) setUp(c *cobra.Command) (err error) {
 	a.screen.Example = cliutil.Example(c)
-	if a.screen.Format, err = cliutil.Format(c); err != nil {
+	if err = cliutil.SetFormat(c, a.screen, a.command); err != nil {
 		return err
 	}
 	if a.stateFlag != "" { // a watchdog has another working directory

@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/measure/experiment"
 	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/measure/runpage"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -52,8 +53,12 @@ func runsCommand(a *app) *cobra.Command {
 	c.AddCommand(
 		&cobra.Command{Use: "list", Short: "List the runs, oldest first", Args: cobra.NoArgs,
 			RunE: func(c *cobra.Command, _ []string) error { return a.runsList(c) }},
-		&cobra.Command{Use: "show RUN", Short: "Show a run, by the beginning of its ID or by its file", Args: cobra.ExactArgs(1),
-			RunE: func(c *cobra.Command, args []string) error { return a.runsShow(c, args[0]) }},
+		&cobra.Command{Use: "show [RUN...]", Short: "Show a run, by the beginning of its ID or by its file",
+			Long: `Shows a run as its measurement did; the default is the last one. RUN is an ID, its
+beginning, or a file of fettle runs export, from this or another machine. --output html is
+one page with intervals, every sample in its order, curves, and how to repeat the
+measurement; it takes several runs, and names what differed between them.`,
+			RunE: func(c *cobra.Command, args []string) error { return a.runsShow(c, args) }},
 		runsCompareCommand(a),
 		runsExportCommand(a),
 		runsPruneCommand(a),
@@ -210,28 +215,42 @@ func listedOpen(m *tune.Machine, name string) (ListedRun, error) {
 // underWayState is the state of a run whose process is still running.
 const underWayState = "under-way"
 
-func (a *app) runsShow(c *cobra.Command, id string) error {
-	runs, err := a.findRuns(c, []string{id})
+func (a *app) runsShow(c *cobra.Command, words []string) error {
+	runs, err := a.findRuns(c, words)
 	if err != nil {
 		return err
 	}
-	if len(runs) > 1 {
-		return ui.Exit(ui.Usage, fmt.Errorf("%s holds %d runs; one is shown at a time", id, len(runs)))
+	if len(runs) > 1 && a.screen.Page == nil {
+		return ui.Hinted(ui.Usage, fmt.Errorf("want one run, and not %d", len(runs)), "--output html shows several on one page")
 	}
-	r := runs[0]
-	if r.Kind != "prove" {
-		return a.showBench(r, id)
+	results := make([]runpage.Result, len(runs))
+	for i, r := range runs {
+		if results[i], err = runpage.ResultOf(r); err != nil {
+			return err
+		}
+		e, ok := results[i].(*prove.Evidence)
+		if !ok {
+			continue
+		}
+		otherwise, err := experiment.Credible(r, e)
+		if err != nil {
+			return err
+		}
+		if otherwise != nil {
+			a.screen.Say("%v", otherwise)
+		}
 	}
-	var e prove.Evidence
-	if err := json.Unmarshal(r.Body, &e); err != nil {
-		return fmt.Errorf("run %s: %w", r.ID, err)
+	switch {
+	case a.screen.Page != nil:
+		return runpage.PrintAll(a.screen, runs)
+	case results[0] == nil: // of a later version, or of kubectl fettle
+		h := ui.Headline{}
+		h.Line("%s: %s", runs[0].Kind, runs[0].Verdict)
+		return a.result(RunResult{h, runs[0]}, nil)
 	}
-	otherwise, err := experiment.Credible(r, &e)
-	if err != nil {
-		return err
+	id := runs[0].ID
+	if len(words) > 0 { // a file, or the beginning of an ID
+		id = words[0]
 	}
-	if otherwise != nil {
-		a.screen.Say("%v", otherwise)
-	}
-	return a.printRun(r, id, &e, nil)
+	return a.printRun(runs[0], id, results[0], nil)
 }

@@ -43,7 +43,7 @@ are IDs, their beginnings, or files.`,
 			}
 			prove.PrintComparison(a.screen, found)
 			ui.PrintLine(a.screen, "both, as a page:")
-			ui.PrintCommand(a.screen, a.next("report", args[0], args[1], "--html", "report.html"))
+			ui.PrintCommand(a.screen, a.next("runs", "show", args[0], args[1], "--output", "html")+" > runs.html")
 			return nil
 		},
 	}

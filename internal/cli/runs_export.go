@@ -15,7 +15,7 @@ const benchfmtFormat ui.Format = "benchfmt"
 func runsExportCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "export RUN...", Short: "Export records of runs, or their samples for benchstat",
-		Long: `Writes records as they are stored, one after the other, byte for byte. fettle report, runs
+		Long: `Writes records as they are stored, one after the other, byte for byte. fettle runs
 show and runs compare read such a file, also on another machine, and refuse a modified
 one. --output benchfmt writes the samples for benchstat. RUN is an ID, its beginning, or a
 file.`,

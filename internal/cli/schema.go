@@ -56,7 +56,6 @@ var documents = map[string]any{
 	"prove":           prove.Evidence{},
 	"prune":           PruneResult{},
 	"recommend":       RecommendResult{},
-	"report":          ReportResult{},
 	"rules":           RuleList{},
 	"schedule":        ScheduleList{},
 	"size":            sizing.Result{},

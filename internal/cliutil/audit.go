@@ -11,11 +11,10 @@ import (
 const (
 	SARIF       ui.Format = "sarif"
 	OpenMetrics ui.Format = "openmetrics"
-	HTML        ui.Format = "html"
 )
 
 // AuditFormats is the value of the annotation MoreFormats.
-const AuditFormats = string(SARIF + " " + OpenMetrics + " " + HTML)
+const AuditFormats = string(SARIF + " " + OpenMetrics)
 
 // Audit prints an audit in the screen's format, and returns gate. v selects what the formats
 // for readers include. version is the program's version.
@@ -29,8 +28,8 @@ func Audit(s *ui.Screen, version string, audit *findings.Audit, v findings.View,
 		err = findings.SARIF(s.Out, version, v.All, audit)
 	case OpenMetrics:
 		err = findings.OpenMetrics(s.Out, audit)
-	case HTML:
-		err = findings.HTML(s.Out, audit)
+	case ui.HTML:
+		findings.Page(s, audit)
 	case ui.Markdown:
 		err = findings.Markdown(s.Out, audit, v.All)
 	default:

@@ -31,10 +31,10 @@ func Root(c *cobra.Command, s *ui.Screen, output *string) {
 		}
 		return flagError(c, err)
 	})
-	c.PersistentFlags().StringVarP(output, "output", "o", "table", "format: table, json, yaml or markdown")
+	c.PersistentFlags().StringVarP(output, "output", "o", "table", "format: table, json, yaml, markdown or html")
 	c.PersistentFlags().BoolVar(&s.Wide, "wide", false, "print all columns of tables, and nothing cut or wrapped")
 	_ = c.RegisterFlagCompletionFunc("output", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return append([]string{"table", "json", "yaml", "markdown"}, strings.Fields(c.Annotations[MoreFormats])...), cobra.ShellCompDirectiveNoFileComp
+		return append(ui.FormatNames(), strings.Fields(c.Annotations[MoreFormats])...), cobra.ShellCompDirectiveNoFileComp
 	})
 }
 
@@ -293,11 +293,19 @@ func Format(c *cobra.Command) (ui.Format, error) {
 	}
 	f, err := ui.ParseFormat(output, more...)
 	if err != nil {
-		all := append(slices.Clone(more), ui.Table, ui.JSON, ui.YAML, ui.Markdown)
+		all := append(slices.Clone(more), ui.Formats...)
 		near := text.Nearest(output, strings.Fields(strings.Trim(fmt.Sprint(all), "[]")))
 		return f, ui.Instead(ui.Usage, err, "", "--output="+cmp.Or(near, string(ui.Table)))
 	}
 	return f, nil
+}
+
+// SetFormat sets the screen to the format that --output selects. call is the command line.
+func SetFormat(c *cobra.Command, s *ui.Screen, call string) (err error) {
+	if s.Format, err = Format(c); err == nil && s.Format == ui.HTML {
+		s.StartPage(c.CommandPath(), call)
+	}
+	return err
 }
 
 // Failure is the JSON form of a command that failed before it had a result; its messages
@@ -322,15 +330,16 @@ func Result(s *ui.Screen, doc any, err error) error {
 // code. With --output json or yaml a failure is a document too. Output that could not be
 // written is a failure.
 func Ended(s *ui.Screen, err error) int {
+	if err != nil && !s.Failed {
+		s.Fail(err)
+	}
+	err = errors.Join(err, s.EndPage())
 	if err == nil {
 		if w, ok := s.Out.(*Out); ok && w.Err != nil {
 			s.Say("the output could not be written: %v", w.Err)
 			return ui.Failed
 		}
 		return ui.Done
-	}
-	if !s.Failed {
-		s.Fail(err)
 	}
 	if ForPrograms(s) && !s.Printed {
 		_ = ui.Data(s, Failure{Schema: "fettle/error/v1"}, ui.Code(err))

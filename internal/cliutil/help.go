@@ -186,7 +186,7 @@ func flags(b *strings.Builder, title string, set *pflag.FlagSet, c *cobra.Comman
 		}
 		text := f.Usage
 		if more := strings.Fields(c.Annotations[MoreFormats]); f.Name == "output" && len(more) > 0 {
-			text = "format: table, json, yaml, markdown, " + strings.Join(more, ", ")
+			text = "format: " + strings.Join(append(ui.FormatNames(), more...), ", ")
 		}
 		if d := defaultOf(f); d != "" && !strings.Contains(text, "(default") {
 			text += " (default " + d + ")"

@@ -54,6 +54,10 @@ func (g *Grid) Heads() []string {
 
 // Write prints the grid in the screen's format.
 func (g *Grid) Write(s *Screen) {
+	if s.Page != nil {
+		s.Page.Table(g.Table(""))
+		return
+	}
 	shown := g.shown(s.Wide)
 	if s.Format == Markdown {
 		fmt.Fprintln(s.Out, shown.markdown())

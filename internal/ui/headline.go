@@ -84,6 +84,10 @@ func Digits(v float64) string {
 // PrintHeadline prints the lines, on a terminal broken between words.
 func PrintHeadline(s *Screen, h *Headline) {
 	for i, line := range h.Lines {
+		if s.Page != nil {
+			s.Page.Headline(line)
+			continue
+		}
 		if s.Format == Markdown && i > 0 {
 			fmt.Fprintln(s.Out)
 		}
@@ -94,6 +98,10 @@ func PrintHeadline(s *Screen, h *Headline) {
 // PrintLine prints a sentence, on a terminal broken between words.
 func PrintLine(s *Screen, format string, args ...any) {
 	line := Line(fmt.Sprintf(format, args...))
+	if s.Page != nil {
+		s.Page.Line(line)
+		return
+	}
 	if s.Width > 0 && !s.Wide && s.Format != Markdown {
 		line = Wrap(line, s.Width)
 	}
@@ -102,6 +110,10 @@ func PrintLine(s *Screen, format string, args ...any) {
 
 // PrintCommand prints a command on a line of its own, whole, so that it can be copied.
 func PrintCommand(s *Screen, command string) {
+	if s.Page != nil {
+		s.Page.Command(command)
+		return
+	}
 	if s.Format == Markdown {
 		fmt.Fprintf(s.Out, "\n    %s\n\n", command)
 		return

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui/page"
 )
 
 // Format is an output format, the value of --output.
@@ -25,17 +26,28 @@ const (
 	JSON     Format = "json"
 	YAML     Format = "yaml"
 	Markdown Format = "markdown"
+	HTML     Format = "html"
 )
+
+// Formats are the formats that every command has.
+var Formats = []Format{Table, JSON, YAML, Markdown, HTML}
+
+// FormatNames returns the names of Formats.
+func FormatNames() (names []string) {
+	for _, f := range Formats {
+		names = append(names, string(f))
+	}
+	return names
+}
 
 // ParseFormat parses the value of --output.
 func ParseFormat(s string, more ...Format) (Format, error) {
-	all := append([]Format{Table, JSON, YAML, Markdown}, more...)
-	names := make([]string, len(all))
-	for i, f := range all {
+	var names []string
+	for _, f := range append(slices.Clone(Formats), more...) {
 		if s == string(f) {
 			return f, nil
 		}
-		names[i] = string(f)
+		names = append(names, string(f))
 	}
 	return "", Exit(Usage, fmt.Errorf("--output %q: want one of %s", s, strings.Join(names, ", ")))
 }
@@ -53,7 +65,10 @@ type Screen struct {
 	Width int
 	// Wide prints all columns of tables, and nothing cut or wrapped (--wide).
 	Wide bool
-	tty  *os.File // the terminal of standard output
+	// Page collects what is printed, with the format html.
+	Page *page.Page
+	out  io.Writer // of the page
+	tty  *os.File  // the terminal of standard output
 	// framed reports whether Frame has switched to the alternate screen.
 	framed bool
 	said   *sync.Map // messages of SayOnce; nil: every one is said
@@ -171,41 +186,11 @@ func (s *Screen) Paint(color, text string) string {
 	return color + text + reset
 }
 
-// Printable replaces control characters, so that file content cannot control
-// the terminal.
-func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\t' {
-			return ' '
-		}
-		if r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0) || r == 0x202e {
-			return '\ufffd'
-		}
-		return r
-	}, s)
-}
+// Printable is text.Printable.
+func Printable(s string) string { return text.Printable(s) }
 
-// Line returns Printable text on one line, for a message or table cell. Joined errors may have
-// several lines.
-func Line(s string) string {
-	if !strings.Contains(s, "\n") {
-		return Printable(s)
-	}
-	var b strings.Builder
-	for line := range strings.Lines(s) {
-		line = strings.TrimSpace(line)
-		switch {
-		case line == "":
-			continue
-		case strings.HasSuffix(b.String(), ":"):
-			b.WriteString(" ")
-		case b.Len() > 0:
-			b.WriteString("; ")
-		}
-		b.WriteString(line)
-	}
-	return Printable(b.String())
-}
+// Line is text.PrintableLine.
+func Line(s string) string { return text.PrintableLine(s) }
 
 // Control sequences (ECMA-48 and xterm): enter and leave the alternate screen, hiding the
 // cursor; move the cursor home; clear the rest of the line, and of the screen.

@@ -26,7 +26,7 @@ var guides = map[string]cliutil.Guide{
 
 	"load":         {Page: "cluster-load.md", Calls: []string{"plan"}},
 	"load plan":    {Calls: []string{"load.yaml", "load.yaml --offline --openshift 4.17"}},
-	"load run":     {Calls: []string{"load.yaml --rate 100/s", "load.yaml --slo 'ready p99 < 5s' --html load.html"}},
+	"load run":     {Calls: []string{"load.yaml --rate 100/s", "load.yaml --slo 'ready p99 < 5s' --output html > load.html"}},
 	"load resume":  {Page: "cluster-load-journal.md", Calls: []string{"", "--rate 100/s"}},
 	"load status":  {Page: "cluster-load-journal.md", Calls: []string{"", "--output json"}},
 	"load undo":    {Page: "cluster-load-journal.md", Calls: []string{"", "--output json"}},

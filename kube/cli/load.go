@@ -36,7 +36,6 @@ type loadOptions struct {
 	version  string
 	noBrake  bool
 	quota    string
-	html     string
 	forProve bool
 	margin   string
 	force    bool
@@ -75,7 +74,6 @@ func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.metrics, "etcd-metrics", nil, "URL of an etcd member's metrics, for the brake: http://127.0.0.1:2381, or https://10.0.0.1:2379 with --etcd-cert; repeatable (default the members that the cluster shows)")
 	o.etcd.flags(f)
 	f.BoolVar(&o.keep, "keep", false, "keep the objects when the run is interrupted, and ignore the file's cleanup")
-	f.StringVar(&o.html, "html", "", "also write the result into this file, as one HTML page")
 	f.StringArrayVar(&o.slo, "slo", nil, "exit with 3 unless this is met: 'create p99 < 1s', 'ready p99 < 5s', 'errors < 1%', 'rate > 450/s'; repeatable")
 	cliutil.Between(f, "in-flight", 1, mostInFlight, loadrun.DefaultInFlight)
 	cliutil.Reads(f, "rate", "500/s", func(word string) error { _, err := engine.ParseSchedule(word); return err })

@@ -2,11 +2,8 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -242,7 +239,7 @@ func toSecond(n int64) string {
 }
 
 // tables returns the tables that are not empty.
-func (x *LoadRun) tables() []ui.TitledGrid {
+func (x *LoadRun) tables() []ui.Grid {
 	times := ui.Grid{Columns: ui.Columns("time", "number", "p50", "p95", "p99", "max")}
 	row := func(what string, t engine.Times) {
 		if t.N > 0 {
@@ -284,16 +281,20 @@ func (x *LoadRun) tables() []ui.TitledGrid {
 		}
 		gates.Rows = append(gates.Rows, []string{gate.Gate, word, gate.Text})
 	}
-	var all []ui.TitledGrid
+	var all []ui.Grid
 	for _, g := range []ui.Grid{times, calls, gates} {
 		if len(g.Rows) > 0 {
-			all = append(all, ui.TitledGrid{Grid: g})
+			all = append(all, g)
 		}
 	}
 	return all
 }
 
 func (a *app) printRun(x *LoadRun) {
+	if p := a.screen.Page; p != nil {
+		p.Tone, _ = x.expected()
+		p.Note(x.where())
+	}
 	ui.PrintHeadline(a.screen, &x.Headline)
 	for _, line := range x.lines() {
 		a.screen.Say("%s", line)
@@ -306,27 +307,6 @@ func (a *app) printRun(x *LoadRun) {
 		ui.PrintLine(a.screen, "to remove what it has made:")
 		ui.PrintCommand(a.screen, text.CommandLine([]string{"kubectl", "fettle", "load", "undo", x.Run}))
 	}
-}
-
-// writable refuses a page that could not be written at the end: it opens an existing file, or
-// else creates the file and removes it again.
-func (o *loadOptions) writable() error {
-	if o.html == "" {
-		return nil
-	}
-	f, err := os.OpenFile(o.html, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	switch {
-	case err == nil:
-		err = errors.Join(f.Close(), os.Remove(o.html))
-	case errors.Is(err, fs.ErrExist):
-		if f, err = os.OpenFile(o.html, os.O_WRONLY, 0); err == nil {
-			err = f.Close()
-		}
-	}
-	if err != nil {
-		return ui.Exit(ui.Usage, fmt.Errorf("--html: %w; nothing is made", err))
-	}
-	return nil
 }
 
 // where returns what was loaded, and when.
@@ -342,20 +322,4 @@ func (x *LoadRun) where() string {
 		text += fmt.Sprintf(", %s: %s", name, x.About[name])
 	}
 	return text
-}
-
-// writePage writes the run as a page; err is the error that the run ends with.
-func (x *LoadRun) writePage(name string, err error) error {
-	page := ui.Tables{Title: "Cluster load " + x.Run, Lines: append([]string{x.sum(), x.where()}, x.lines()...), Tables: x.tables()}
-	if page.Mark, page.Verdict = x.expected(); err != nil {
-		page.Verdict = err.Error()
-		if page.Mark == ui.MarkGood {
-			page.Mark = ui.MarkBad
-		}
-	}
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(page.HTML(f), f.Close())
 }

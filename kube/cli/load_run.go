@@ -117,14 +117,11 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 	if err != nil {
 		return err
 	}
-	if o.forProve && (o.keep || o.html != "" || len(o.slo) > 0) {
-		return ui.Without(errors.New("--for-prove goes without --keep, --html and --slo: fettle prove judges, and what was made is removed"), "--keep", "--html", "--slo")
+	if o.forProve && (o.keep || len(o.slo) > 0) {
+		return ui.Without(errors.New("--for-prove goes without --keep and --slo: fettle prove judges, and what was made is removed"), "--keep", "--slo")
 	}
 	x, err := o.driving()
 	if err != nil {
-		return err
-	}
-	if err := o.writable(); err != nil {
 		return err
 	}
 	gates, asked, err := o.gates(gateTexts(l))
@@ -243,9 +240,6 @@ func (a *app) loadResume(ctx context.Context, o *loadOptions, args []string) err
 	if err != nil {
 		return a.unloaded(ctx, o, id, err)
 	}
-	if err := o.writable(); err != nil {
-		return err
-	}
 	gates, asked, err := o.gates(gateTexts(kept.Load))
 	if err != nil {
 		return err
@@ -308,9 +302,6 @@ func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster
 	doc.Headline = doc.headline()                                          // part of the record
 	if kept := a.keepRecord(ctx, cluster, d, l, out, doc); undone == nil { // else it is said already why nothing can be asked
 		err = errors.Join(err, kept)
-	}
-	if o.html != "" {
-		err = errors.Join(err, doc.writePage(o.html, err))
 	}
 	return a.show(doc, err, func() { a.printRun(doc) })
 }

@@ -48,8 +48,6 @@ func TestLoadUsage(t *testing.T) {
 		{"load plan --offline " + huge, ui.Usage, huge + ":3: the load is too large: 2000000000 objects, and 2000000 is the most that is planned"},
 		{"load plan --offline --etcd-quota 10KiB", ui.Refused, "KiB in etcd: the maximum is 10.0 KiB (--etcd-quota)"},
 		{"load plan --offline --etcd-quota much", ui.Usage, "--etcd-quota"},
-		{"load run --html /nonexistent/x", ui.Usage, "--html: /nonexistent/x: no such file or directory; nothing is made"},
-		{"load run --html " + filepath.Dir(huge), ui.Usage, "is a directory; nothing is made"},
 		{"load plan --offline --openshift banana", ui.Usage, `--openshift "banana": want a version as 4.4 or 4.17.3`},
 		{"load plan --offline --openshift 4.", ui.Usage, `--openshift "4.": want a version`},
 		{"load plan --offline --openshift 9.9", ui.Done, "OpenShift 9.9 is judged by the maximums of 4.13 and later"},
@@ -142,26 +140,6 @@ func teams() map[string]any {
 		asked[path+"?limit=250"] = answer
 	}
 	return asked
-}
-
-// TestLoadWritable: the look at a page's place leaves what is there as it is.
-func TestLoadWritable(t *testing.T) {
-	dir := t.TempDir()
-	fresh, old := filepath.Join(dir, "new"), filepath.Join(dir, "old")
-	if err := os.WriteFile(old, []byte("a page"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{fresh, old} {
-		if err := (&loadOptions{html: name}).writable(); err != nil {
-			t.Error(err)
-		}
-	}
-	if text, err := os.ReadFile(old); string(text) != "a page" {
-		t.Errorf("%q %v", text, err)
-	}
-	if _, err := os.Stat(fresh); !os.IsNotExist(err) {
-		t.Errorf("%v", err)
-	}
 }
 
 // TestQuotaOfBrake: where neither etcd nor --etcd-quota says it, it is that of the sort of

@@ -11,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/ui/page"
 	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/kube/load"
 	"fettle.dev/fettle/kube/load/plan"
@@ -68,12 +69,12 @@ func (x *LoadRun) judge(asked bool) error {
 }
 
 // expected returns the verdict in words.
-func (x *LoadRun) expected() (ui.Mark, string) {
+func (x *LoadRun) expected() (page.Tone, string) {
 	switch x.Verdict {
 	case verdictMet:
-		return ui.MarkGood, "what was expected is met"
+		return page.Good, "what was expected is met"
 	case verdictNotMet:
-		return ui.MarkBad, "what was expected is not met"
+		return page.Bad, "what was expected is not met"
 	case verdictOpen:
 		unknown := 0
 		for _, g := range x.Gates {
@@ -81,9 +82,9 @@ func (x *LoadRun) expected() (ui.Mark, string) {
 				unknown++
 			}
 		}
-		return ui.MarkOpen, fmt.Sprintf("whether what was expected is met cannot be told: of %s %d had too few answers", text.Count(len(x.Gates), "gate"), unknown)
+		return page.Warn, fmt.Sprintf("whether what was expected is met cannot be told: of %s %d had too few answers", text.Count(len(x.Gates), "gate"), unknown)
 	}
-	return ui.MarkBad, "not judged: the run did not come to its end"
+	return page.Bad, "not judged: the run did not come to its end"
 }
 
 // loadVisited ends a run that is a phase of an experiment: it removes the run's objects, keeps

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/ui/page"
 	"fettle.dev/fettle/kube/load"
 	"fettle.dev/fettle/kube/load/plan"
 	loadrun "fettle.dev/fettle/kube/load/run"
@@ -89,20 +90,20 @@ func TestVerdict(t *testing.T) {
 		err     string
 		code    int
 		verdict string
-		mark    ui.Mark
+		mark    page.Tone
 		says    string
 	}{
-		{gates: []load.Measured{met, met}, verdict: "met", mark: ui.MarkGood, says: "what was expected is met"},
-		{gates: []load.Measured{met, unknown}, verdict: "cannot tell", mark: ui.MarkOpen, says: "of 2 gates 1 had too few answers"},
-		{gates: []load.Measured{unknown}, asked: true, err: "whether b is met is not known: 4 answers", code: ui.GateNotMet, verdict: "cannot tell", mark: ui.MarkOpen, says: "of 1 gate 1"},
-		{gates: []load.Measured{unknown, missed}, asked: true, err: "c is not met: 2 s", code: ui.GateNotMet, verdict: "not met", mark: ui.MarkBad, says: "is not met"},
-		{gates: []load.Measured{unknown}, failed: 1, err: "1 of 3 objects could not be made", code: ui.Partial, verdict: "not met", mark: ui.MarkBad, says: "is not met"},
-		{gates: []load.Measured{met}, servers: slow, err: "the API server's own metrics: GET of pods", code: ui.GateNotMet, verdict: "not met", mark: ui.MarkBad, says: "is not met"},
-		{gates: []load.Measured{met}, asked: true, servers: slow, verdict: "met", mark: ui.MarkGood, says: "is met"},
+		{gates: []load.Measured{met, met}, verdict: "met", mark: page.Good, says: "what was expected is met"},
+		{gates: []load.Measured{met, unknown}, verdict: "cannot tell", mark: page.Warn, says: "of 2 gates 1 had too few answers"},
+		{gates: []load.Measured{unknown}, asked: true, err: "whether b is met is not known: 4 answers", code: ui.GateNotMet, verdict: "cannot tell", mark: page.Warn, says: "of 1 gate 1"},
+		{gates: []load.Measured{unknown, missed}, asked: true, err: "c is not met: 2 s", code: ui.GateNotMet, verdict: "not met", mark: page.Bad, says: "is not met"},
+		{gates: []load.Measured{unknown}, failed: 1, err: "1 of 3 objects could not be made", code: ui.Partial, verdict: "not met", mark: page.Bad, says: "is not met"},
+		{gates: []load.Measured{met}, servers: slow, err: "the API server's own metrics: GET of pods", code: ui.GateNotMet, verdict: "not met", mark: page.Bad, says: "is not met"},
+		{gates: []load.Measured{met}, asked: true, servers: slow, verdict: "met", mark: page.Good, says: "is met"},
 	} {
 		x := &LoadRun{Verdict: "none", Gates: c.gates, Servers: c.servers}
 		x.Objects.Planned, x.Objects.Created, x.Objects.Failed = 3, 3-c.failed, c.failed
-		if mark, text := x.expected(); mark != ui.MarkBad || !strings.HasPrefix(text, "not judged") {
+		if mark, text := x.expected(); mark != page.Bad || !strings.HasPrefix(text, "not judged") {
 			t.Errorf("before its end: %s %s", mark, text)
 		}
 		err := x.judge(c.asked)
@@ -111,15 +112,6 @@ func TestVerdict(t *testing.T) {
 		}
 		if mark, text := x.expected(); x.Verdict != c.verdict || mark != c.mark || !strings.Contains(text, c.says) {
 			t.Errorf("%+v: %s, %s, %s", c.gates, x.Verdict, mark, text)
-		}
-		// A page without a good verdict has a bad mark, or that it cannot be told.
-		name := filepath.Join(t.TempDir(), "page.html")
-		if err := x.writePage(name, err); err != nil {
-			t.Fatal(err)
-		}
-		page, err := os.ReadFile(name)
-		if err != nil || !strings.Contains(string(page), `class="verdict `+string(c.mark)) {
-			t.Errorf("%+v: the page is not marked %s (%v)", c.gates, c.mark, err)
 		}
 	}
 }

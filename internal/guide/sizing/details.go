@@ -7,6 +7,7 @@ import (
 
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/ui/page"
 )
 
 // printDetails prints all of a result after its headline.
@@ -70,6 +71,10 @@ func stepDetails(s *ui.Screen, r *Result) {
 		return
 	}
 	ui.Heading(s, "steps")
+	if s.Page != nil {
+		s.Page.Steps(checklist(r.Steps))
+		return
+	}
 	for i, st := range r.Steps {
 		paragraph(s, fmt.Sprintf("%2d. %s", i+1, st.Do))
 		if st.Command != "" {
@@ -81,6 +86,20 @@ func stepDetails(s *ui.Screen, r *Result) {
 			}
 		}
 	}
+}
+
+// checklist returns the steps as items to tick off.
+func checklist(steps []Step) (out []page.Step) {
+	for _, st := range steps {
+		item := page.Step{Do: st.Do, Command: st.Command}
+		for _, l := range []struct{ label, text string }{{"restarts ", st.Restarts}, {"then ", st.Check}} {
+			if l.text != "" {
+				item.Notes = append(item.Notes, l.label+l.text)
+			}
+		}
+		out = append(out, item)
+	}
+	return out
 }
 
 // explains reports whether explanations stand below their values in full: on a terminal, whose
@@ -172,6 +191,11 @@ func fileDetails(s *ui.Screen, r *Result, show Show) {
 		return
 	}
 	g.Write(s)
+	if s.Page != nil {
+		for _, f := range r.Files {
+			s.Page.File(f.Name, f.Content)
+		}
+	}
 	if s.Format == ui.Markdown {
 		for _, f := range r.Files {
 			fmt.Fprintf(s.Out, "\n`%s`\n\n```\n%s```\n", f.Name, f.Content)

@@ -31,7 +31,7 @@ func Print(s *ui.Screen, r *Result, show Show) {
 		fmt.Fprintln(s.Out)
 	}
 	paragraph(s, title(r))
-	if show.Details || s.Format == ui.Markdown {
+	if show.Details || s.Paged() {
 		printDetails(s, r, show)
 		return
 	}

@@ -16,6 +16,30 @@ func (e *Evidence) Print(s *ui.Screen, r *evidence.Run) {
 	headline := e.Headline()
 	ui.PrintHeadline(s, &headline)
 	fmt.Fprintln(s.Out)
+	details := Details(r, e)
+	details.Write(s)
+	for _, w := range e.Warnings {
+		s.Say("%s", w)
+	}
+	if len(e.Moved) == 0 {
+		return
+	}
+	fmt.Fprintln(s.Out, "\nWhat else changed with it (exploratory: among so many counters some differ by chance):")
+	moved := MovedGrid(e)
+	moved.Write(s)
+}
+
+// MovedGrid returns the table of the counters that differ between the sides.
+func MovedGrid(e *Evidence) ui.Grid {
+	m := ui.Grid{Columns: ui.Columns("counter", "without", "with", "p")}
+	for _, x := range e.Moved {
+		m.Rows = append(m.Rows, []string{x.Name, fmt.Sprintf("%.4g", x.Without), fmt.Sprintf("%.4g", x.With), fmt.Sprintf("%.3f", x.P)})
+	}
+	return m
+}
+
+// Details returns the table of the design and the course of an experiment.
+func Details(r *evidence.Run, e *Evidence) ui.Grid {
 	var change []string
 	for _, c := range e.Change.Settings {
 		change = append(change, fmt.Sprintf("%s: %s -> %s", c.Setting, c.Before, c.With))
@@ -70,19 +94,7 @@ func (e *Evidence) Print(s *ui.Screen, r *evidence.Run) {
 	if r.ID != "" {
 		row("evidence", "run %s, seed %d", r.ID, e.Design.Seed)
 	}
-	g.Write(s)
-	for _, w := range e.Warnings {
-		s.Say("%s", w)
-	}
-	if len(e.Moved) == 0 {
-		return
-	}
-	fmt.Fprintln(s.Out, "\nWhat else changed with it (exploratory: among so many counters some differ by chance):")
-	m := ui.Grid{Columns: ui.Columns("counter", "without", "with", "p")}
-	for _, x := range e.Moved {
-		m.Rows = append(m.Rows, []string{x.Name, fmt.Sprintf("%.4g", x.Without), fmt.Sprintf("%.4g", x.With), fmt.Sprintf("%.3f", x.P)})
-	}
-	m.Write(s)
+	return g
 }
 
 // Headline returns the verdict with its interval, and what it rests on.

@@ -77,6 +77,7 @@ func (r *Result) report(sort string, top int) *Report {
 		out.Hours = append(out.Hours, r.group(r.Hours, i, key(r.Hours.Text(i)), 3600))
 	}
 	out.Busy = r.busy()
+	out.slots = r.slots
 	return out
 }
 

@@ -192,16 +192,7 @@ func (h *histograms) each(r *groupRecord, f func(b uint16, n uint64)) {
 		}
 		return
 	}
-	for o, block := range h.counts[r.hist>>4] {
-		if block == nil {
-			continue
-		}
-		for j, n := range block {
-			if n > 0 {
-				f(uint16(o<<subBits+j), n)
-			}
-		}
-	}
+	h.counts[r.hist>>4].each(f)
 }
 
 // merge adds the histogram of another table's group to the histogram of a group. The group is

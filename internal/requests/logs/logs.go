@@ -19,6 +19,7 @@ type Options struct {
 	Percentiles bool
 	Groups      int // maximum groups of a grouping; the rest is summed
 	Workers     int
+	OverTime    bool      // latencies and status classes by time, for a page
 	Slowest     int       // number of slowest requests kept
 	Routes      *Routes   // for the dimension route; nil: none
 	Where       string    // condition on requests (ParseWhere); empty: all
@@ -51,12 +52,16 @@ type Result struct {
 	merged      bool  // read from a file of Save
 	first, last int64 // arrival of the first and last request, in microseconds since 1970
 	timeline    timeline
+	slots       *slots // nil unless requested
 }
 
 // newResult returns a result without requests.
 func newResult(o *Options) *Result {
 	r := &Result{By: o.By, slowest: o.Slowest, where: o.Where, first: math.MaxInt64, last: math.MinInt64,
 		Hours: New(o.Percentiles, mostHours), Unread: UnreadLines{Examples: []UnreadLine{}}}
+	if o.OverTime {
+		r.slots = newSlots()
+	}
 	for range o.By {
 		r.Tables = append(r.Tables, New(o.Percentiles, o.Groups))
 	}

@@ -66,6 +66,11 @@ func (r *Result) add(o *Result) {
 	}
 	r.Unread.first()
 	r.timeline.merge(&o.timeline)
+	if r.slots != nil && o.slots != nil {
+		r.slots.merge(o.slots)
+	} else {
+		r.slots = nil // of one part
+	}
 	r.first, r.last = min(r.first, o.first), max(r.last, o.last)
 }
 

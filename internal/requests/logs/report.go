@@ -41,6 +41,7 @@ type Report struct {
 
 	where  string // the condition on requests
 	merged bool   // read from files of Save
+	slots  *slots // nil unless requested
 }
 
 // LogRead describes a log and how it was read.

@@ -232,11 +232,16 @@ func printSlowest(s *ui.Screen, r *Report, all bool) {
 		return
 	}
 	fmt.Fprintln(s.Out)
+	g := slowestGrid(r, list)
+	g.Write(s)
+}
+
+func slowestGrid(r *Report, list []SlowLine) ui.Grid {
 	g := ui.Grid{Columns: []ui.Column{{Head: "slowest", Right: true}, {Head: "arrived"}, {Head: "line", Cut: true}}}
 	for _, l := range list {
 		g.Rows = append(g.Rows, []string{unit.FormatSeconds(l.TookS), clock(r, &l.Time), l.Line})
 	}
-	g.Write(s)
+	return g
 }
 
 // printLogs prints the logs with their formats, and the reasons for choosing them.

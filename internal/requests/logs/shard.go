@@ -164,6 +164,9 @@ func (s *shard) take(r *Request, by [][]Dimension) {
 	s.res.Requests++
 	s.res.first, s.res.last = min(s.res.first, r.Time), max(s.res.last, r.Time)
 	s.res.timeline.add(r.Time, r.Duration, r.Status >= 500)
+	if s.res.slots != nil {
+		s.res.slots.add(r.Time, r.Duration, int(r.Status))
+	}
 	if r.Time < s.hour || r.Time >= s.hour+3600e6 { // avoids a division per line
 		s.hour = floor(r.Time, 3600e6) * 3600e6
 		text := time.UnixMicro(s.hour).UTC().AppendFormat(nil, "2006-01-02 15:00")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -159,6 +160,41 @@ func (b *Browser) Watch() {
 // that needs no network.
 func (b *Browser) Complaints() []string { return b.complaints }
 
+// Axe returns the violations that axe-core finds in the page, one a line: rule, impact, and the
+// first elements. The test is skipped if axe-core is not in the cache.
+func (b *Browser) Axe() []string {
+	b.t.Helper()
+	path, err := exec.Command(filepath.Join(root.Module(b.t), "test/axe"), "--print").Output()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	script, err := os.ReadFile(strings.TrimSpace(string(path)))
+	if err != nil {
+		root.Missing(b.t, "axe-core is not in the cache; run: test/axe")
+	}
+	b.Eval(string(script) + "; true")
+	answer := b.Eval(`axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v => v.id + " (" + v.impact + "): " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 150)).join(" | ")))`)
+	var found []string
+	if err := json.Unmarshal([]byte(answer), &found); err != nil {
+		b.t.Fatalf("axe-core: %.500s", answer)
+	}
+	return found
+}
+
+// Press sends a key to the page: "Tab", "Enter", " ".
+func (b *Browser) Press(key string) {
+	b.t.Helper()
+	down := map[string]any{"type": "keyDown", "key": key}
+	switch key {
+	case "Tab":
+		down["code"], down["windowsVirtualKeyCode"] = "Tab", 9
+	case "Enter":
+		down["code"], down["windowsVirtualKeyCode"], down["text"] = "Enter", 13, "\r"
+	}
+	b.call("Input.dispatchKeyEvent", down, nil)
+	b.call("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key}, nil)
+}
+
 // Open navigates to a page.
 func (b *Browser) Open(url string) {
 	b.t.Helper()
@@ -181,11 +217,18 @@ func (b *Browser) Screen(width, height int, dark bool) {
 	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]any{"name": "prefers-color-scheme", "value": scheme}}}, nil)
 }
 
-// Screenshot returns the whole page as PNG.
+// Screenshot returns the page as PNG, at most its first 8000 pixels: Chromium does not answer
+// for much higher ones.
 func (b *Browser) Screenshot() []byte {
 	b.t.Helper()
 	var r struct{ Data []byte }
-	b.call("Page.captureScreenshot", map[string]any{"captureBeyondViewport": true, "format": "png"}, &r)
+	var size struct{ Width, Height float64 }
+	text := b.Eval(`({Width: document.documentElement.clientWidth, Height: Math.min(document.documentElement.scrollHeight, 8000)})`)
+	if err := json.Unmarshal([]byte(text), &size); err != nil {
+		b.t.Fatal(text)
+	}
+	b.call("Page.captureScreenshot", map[string]any{"captureBeyondViewport": true, "format": "png",
+		"clip": map[string]any{"x": 0, "y": 0, "width": size.Width, "height": size.Height, "scale": 1}}, &r)
 	return r.Data
 }
 

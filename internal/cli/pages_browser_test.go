@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/testkit/browser"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
+)
+
+// accessLog is a log of two hours, in which everything becomes slower for a while, with lines
+// that would break out of a page that lets them.
+func accessLog(slower int) string {
+	var b strings.Builder
+	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	paths := []string{"/puppet/v3/catalog/web", "/api/v2/hosts", `/<script>alert(1)</script>`, "/" + strings.Repeat("segment-without-a-blank", 12)}
+	for i := range 3000 {
+		at = at.Add(2400 * time.Millisecond)
+		took, status := 2000+i*7919%100_000, 200
+		if i > 1500 && i < 1800 {
+			took *= 20
+			status = []int{200, 500, 503}[i%3]
+		}
+		if i%40 == 0 {
+			status = 404
+		}
+		fmt.Fprintf(&b, "10.0.0.%d - - [%s] \"GET %s HTTP/1.1\" %d 512 \"-\" \"curl\" %d\n", i%20, at.Format("02/Jan/2006:15:04:05 -0700"), paths[i*31%len(paths)], status, took*slower)
+	}
+	return b.String() + "</style><img src=http://evil.example/x onerror=alert(2)>\n"
+}
+
+// pages are the calls whose pages are looked at; the names are those of the screenshots.
+func pages(t *testing.T, dir string) map[string][]string {
+	t.Helper()
+	for name, slower := range map[string]int{"before.log": 1, "after.log": 2} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(accessLog(slower)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }))
+	t.Cleanup(server.Close)
+	proofs := "../../docs/proofs/"
+	before, after := filepath.Join(dir, "before.log"), filepath.Join(dir, "after.log")
+	const logFormat = `apache:%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i" %D`
+	host := "../../testdata/hosts/satellite-612-overloaded.txt"
+	return map[string][]string{
+		"logs":         {"logs", before, "--format", logFormat, "--by", "path", "--by", "requestor"},
+		"logs-compare": {"logs", "compare", before, after, "--format", logFormat},
+		"check":        {"check", "--root", host},
+		"facts":        {"facts", "--root", host},
+		"diff":         {"diff", "throughput-performance", "--root", host},
+		"size":         {"size", "satellite", "--hosts", "5000", "--ram", "64GiB", "--cpus", "16", "--capsule", "cap1,hosts=2000"},
+		"proof":        {"runs", "show", proofs + "thp.json"},
+		"proof-open":   {"runs", "show", proofs + "puma-3-workers.json"},
+		"several":      {"runs", "show", proofs + "thp.json", proofs + "read-ahead.json", proofs + "puma-1-worker.json"},
+		"compare-runs": {"runs", "compare", proofs + "puma-1-worker.json", proofs + "puma-3-workers.json"},
+		"bench":        {"bench", "memory", "--size", "64MiB", "--rounds", "3", "--reads", "30000", "--no-reserve"},
+		"load":         {"load", "http", server.URL, "--for", "1s", "--rate", "100/s"},
+		"runs":         {"runs", "list"},
+	}
+}
+
+// TestPages looks at the page of each verb in a browser, wide and narrow, light and dark: it
+// fits the screen, needs no network, axe-core finds nothing, and tables sort by keyboard.
+func TestPages(t *testing.T) {
+	testkitroot.Real(t, "starts a browser")
+	dir := t.TempDir()
+	all := pages(t, dir)
+	for name, args := range all {
+		var out, said bytes.Buffer
+		c := exec.CommandContext(t.Context(), filepath.Join(binDir(t), "fettle"), append(args, "--output", "html", "--state-dir", filepath.Join(dir, "state"))...)
+		c.Stdout, c.Stderr = &out, &said
+		if err := c.Run(); err != nil {
+			t.Errorf("%s: %v: %s", name, err, &said)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name+".html"), out.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := browser.New(t)
+	b.Watch()
+	for name := range all {
+		b.Open("file://" + filepath.Join(dir, name+".html"))
+		if !testkitroot.Eventually(time.Minute, func() bool {
+			return b.Eval(`document.readyState === "complete" && location.pathname.endsWith("/`+name+`.html")`) == "true"
+		}) {
+			t.Fatalf("%s does not load: %v", name, b.Complaints())
+		}
+		for _, screen := range []struct {
+			width int
+			dark  bool
+		}{{1280, false}, {375, true}, {375, false}, {1280, true}} {
+			view := fmt.Sprintf("%s-%d-%v", name, screen.width, screen.dark)
+			b.Screen(screen.width, 900, screen.dark)
+			b.Eval(`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))`) // the new layout
+			if flag.Lookup("test.artifacts").Value.String() == "true" {                             // go test -artifacts
+				if err := os.WriteFile(filepath.Join(t.ArtifactDir(), view+".png"), b.Screenshot(), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if wide := b.Eval(`document.documentElement.scrollWidth - document.documentElement.clientWidth`); wide != "0" {
+				t.Errorf("%s is %s pixels wider than the screen: %s", view, wide, b.Eval(beyond))
+			}
+			if over := b.Eval(beyond); over != `""` {
+				t.Errorf("%s: beyond the screen: %s", view, over)
+			}
+			if over := b.Eval(overlapping); over != `""` {
+				t.Errorf("%s: labels overlap: %s", view, over)
+			}
+		}
+		sortByKeyboard(t, b, name)
+		b.Eval(thin)
+		for _, width := range []int{1280, 375} {
+			b.Screen(width, 900, width == 1280)
+			for _, v := range b.Axe() {
+				t.Errorf("%s, %d wide: %s", name, width, v)
+			}
+		}
+	}
+	for _, c := range b.Complaints() {
+		t.Error(c)
+	}
+}
+
+// thin removes what repeats: axe-core looks at each element for a millisecond or more.
+const thin = `for (const [all, most] of [["tbody", 12], [".drawing", 20], [".drawing > svg", 5]]) for (const e of document.querySelectorAll(all)) [...e.children].slice(most).forEach(c => c.remove())`
+
+// beyond names the elements that reach beyond the screen and cannot be scrolled to.
+const beyond = `[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1 && !e.closest(".scroll, pre, .drawing")).map(e => e.tagName + "." + e.className + " " + e.textContent.slice(0, 30)).slice(0, 5).join(" | ")`
+
+// overlapping names labels of the same axis that overlap, and labels of intervals that overlap
+// their drawing.
+const overlapping = `(() => {
+	const cross = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1, out = [];
+	const seen = e => { const r = e.getBoundingClientRect(); return r.width > 0 && r.height > 0; };
+	for (const axis of document.querySelectorAll(".xaxis, .yaxis")) {
+		const labels = [...axis.querySelectorAll("text")].filter(seen);
+		labels.forEach((l, i) => { if (i > 0 && cross(l.getBoundingClientRect(), labels[i - 1].getBoundingClientRect())) out.push(labels[i - 1].textContent + " and " + l.textContent); });
+	}
+	for (const plot of document.querySelectorAll(".strip .plot")) {
+		const all = [...plot.querySelectorAll(".label, .value, .drawing, .xaxis")].filter(seen);
+		all.forEach((a, i) => all.slice(i + 1).forEach(b => { if (cross(a.getBoundingClientRect(), b.getBoundingClientRect())) out.push(a.className.baseVal || a.textContent); }));
+	}
+	return out.slice(0, 5).join(" | ");
+})()`
+
+// sortByKeyboard sorts the first table of a page that can be sorted.
+func sortByKeyboard(t *testing.T, b *browser.Browser, name string) {
+	t.Helper()
+	if b.Eval(`!!document.querySelector("main > .scroll thead button")`) != "true" {
+		return
+	}
+	b.Eval(`{ const e = document.querySelector("main > .scroll thead button"); e.focus(); window.was = e.closest("table").tBodies[0].textContent; }`)
+	b.Press("Enter")
+	first := b.Eval(`document.activeElement.closest("th").getAttribute("aria-sort")`)
+	b.Press("Enter")
+	second := b.Eval(`document.activeElement.closest("th").getAttribute("aria-sort")`)
+	if first == second || first == "null" || second == "null" {
+		t.Errorf("%s: sorted %s, then %s", name, first, second)
+	}
+	if got := b.Eval(`(() => { const head = document.activeElement.closest("th"), rows = [...head.closest("table").tBodies[0].rows], up = head.getAttribute("aria-sort") === "ascending";
+		const value = r => { const c = r.cells[head.cellIndex]; return "key" in c.dataset ? Number(c.dataset.key) : c.textContent; };
+		return rows.every((r, i) => { if (i === 0) return true; const a = value(rows[i - 1]), b = value(r); if (typeof a !== typeof b) return true;
+			const c = typeof a === "number" ? a - b : a.localeCompare(b, undefined, { numeric: true }); return up ? c <= 0 : c >= 0; }); })()`); got != "true" {
+		t.Errorf("%s: the rows are not in order", name)
+	}
+}

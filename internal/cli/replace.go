@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+
+	"fettle.dev/fettle/internal/host"
+	internaltext "fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// replace atomically writes a document, replacing an older one of its kind. It does not
+// overwrite a file that begins differently, because users easily name the evidence by mistake.
+func replace(name string, text, begins []byte, kind string) error {
+	if f, err := os.Open(name); err == nil {
+		begin := make([]byte, len(begins))
+		st, unknown := f.Stat()
+		_, _ = io.ReadFull(f, begin) // a shorter file differs
+		f.Close()
+		switch {
+		case unknown != nil:
+			return unknown
+		case !st.Mode().IsRegular():
+			return os.WriteFile(name, text, 0o644)
+		case st.Size() > 0 && !bytes.Equal(begin, begins):
+			return ui.Hinted(ui.Refused, fmt.Errorf("%s exists, and is not a %s", name, kind), "name another file, or move it away: mv "+internaltext.Quote(name)+" "+internaltext.Quote(name+".old"))
+		}
+	}
+	return host.WriteFile(name, text, 0o644)
+}

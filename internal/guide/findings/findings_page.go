@@ -1,0 +1,135 @@
+package findings
+
+import (
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/ui/page"
+)
+
+// tones are the colors of the states.
+var tones = map[rule.State]page.Tone{rule.Failed: page.Bad, rule.Warned: page.Warn, rule.Unknown: page.Warn, rule.Passed: page.Good}
+
+// Page prints an audit as a page: the headline, the counts, a card for each bad finding, and all
+// other rules as a table.
+func Page(s *ui.Screen, a *Audit) {
+	a.Conclude()
+	p := s.Page
+	for _, l := range a.Headline.Lines {
+		p.Headline(l)
+	}
+	p.Headline(fmt.Sprintf("%s (%s), %s", a.Machine, strings.Join(a.Platforms, ", "), a.Time.UTC().Format("2006-01-02 15:04 UTC")))
+	if off := a.disabledByCopy(); len(off) > 0 {
+		p.Note("Disabled by the copy itself: " + strings.Join(off, ", ") + ".")
+	}
+	if a.Slow.Answers() {
+		for _, l := range a.Slow.Lines() {
+			p.Line(l)
+		}
+	}
+	if next := a.next(true); next != "" {
+		p.Line("Next: " + next + ".")
+	}
+	a.shares(p)
+	var bad, before []page.Card
+	rest := ui.Grid{Columns: []ui.Column{{Head: "rule"}, {Head: "state"}, {Head: "what", Cut: true}, {Head: "found", Cut: true}}}
+	var states []rule.State
+	for _, g := range a.fewer(groups(a.Findings)) {
+		switch {
+		case Bad(g.State) && g.Change == Same:
+			before = append(before, g.card())
+		case Bad(g.State):
+			bad = append(bad, g.card())
+		default:
+			for _, i := range g.Items {
+				what, found := g.Heading(), i.Measured
+				if i.Instance != "" {
+					what += ": " + i.Instance
+				}
+				if g.Reason != "" {
+					found = g.Reason
+				}
+				sign, _ := findingSign(g.State)
+				rest.Rows, states = append(rest.Rows, []string{g.ID, sign + " " + string(g.State), what, found}), append(states, g.State)
+			}
+		}
+	}
+	rest.Color = func(row, col int) string {
+		if _, color := findingSign(states[row]); col == 1 {
+			return color
+		}
+		return ""
+	}
+	p.Heading("findings")
+	if len(bad) == 0 {
+		p.Line("Nothing to do.")
+	}
+	p.Cards(bad)
+	for _, l := range a.mended() {
+		p.Line(l)
+	}
+	if len(before) > 0 {
+		p.Heading("findings as in the baseline")
+		p.Cards(before)
+	}
+	if len(rest.Rows) > 0 {
+		p.Heading("passed, and not for this machine")
+		p.Table(rest.Table(""))
+	}
+}
+
+// shares draws how many rules are in each state.
+func (a *Audit) shares(p *page.Page) {
+	classes := map[rule.State]string{rule.Failed: "bad", rule.Warned: "warn", rule.Unknown: "s4", rule.Passed: "good"}
+	var parts []page.Part
+	values := page.Table{Columns: []page.Column{{Head: "state"}, {Head: "rules", Right: true}, {Head: "items", Right: true}}}
+	for _, state := range rule.States {
+		n := a.RuleCounts[state]
+		if n == 0 {
+			continue
+		}
+		class := classes[state]
+		if class == "" {
+			class = "s0"
+		}
+		sign, _ := findingSign(state)
+		parts = append(parts, page.Part{Name: sign + " " + string(state) + ": " + text.Count(n, "rule"), Class: class, Of: []float64{float64(n)}})
+		values.Rows = append(values.Rows, []string{string(state), fmt.Sprint(n), fmt.Sprint(a.Counts[state])})
+	}
+	if len(parts) > 0 {
+		p.Shares(page.Text{Title: "Rules by state", About: "A rule counts once, in the worst of its states; items (disks, keys, units) are judged one by one.", Values: values}, parts)
+	}
+}
+
+// card returns a finding in full.
+func (g group) card() page.Card {
+	c := page.Card{Tone: tones[g.State], Label: string(g.State), Title: g.ID + " · " + g.Heading()}
+	if g.State == rule.Unknown {
+		c.Tone = page.Soft
+	}
+	if g.Change != "" {
+		c.Label += ", " + string(g.Change)
+	}
+	fact := func(name string, code bool, lines ...string) {
+		if len(lines) > 0 && lines[0] != "" {
+			c.Facts = append(c.Facts, page.Fact{Name: name, Lines: lines, Code: code})
+		}
+	}
+	fact("because of", false, g.Because)
+	if g.Reason != "" {
+		fact("found", false, g.Reasons())
+	} else {
+		var found []string
+		for _, i := range g.Told() {
+			found = append(found, i.full())
+		}
+		fact("found", false, found...)
+	}
+	fact("why", false, g.Why)
+	fact("fix", true, g.Fixes()...)
+	fact("source", false, rule.SourceWords(g.Sources))
+	return c
+}

@@ -1,0 +1,173 @@
+package page
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Column is a column of a table.
+type Column struct {
+	Head  string
+	Right bool // numbers
+	Prose bool // explanations
+}
+
+// Table is a table for readers.
+type Table struct {
+	Title   string // what it shows, for screen readers; shown if it is not the section's heading
+	Columns []Column
+	Rows    [][]string
+	// Tone returns the tone of a cell; nil means none. Both numbers start at 0.
+	Tone func(row, col int) Tone
+}
+
+// tableView is a table as the template needs it.
+type tableView struct {
+	Title   string
+	Columns []Column
+	Rows    [][]cell
+	// Stack reports whether its rows become cards on a narrow screen.
+	Stack bool
+	Bare  bool // without heads
+	Tools bool // sorting and filtering
+}
+
+type cell struct {
+	Text, Head string
+	Class      string
+	Key        string // what it is sorted by, if that is not the text
+	Header     bool   // of its row
+}
+
+// Table appends a table. A short line before it that ends in a colon becomes its heading.
+func (p *Page) Table(t Table) {
+	p.endText()
+	if n := len(p.blocks); n > 0 && t.Title == "" {
+		last := p.blocks[n-1]
+		if title, ok := strings.CutSuffix(last.Line, ":"); ok && len(title) <= 60 {
+			p.blocks = p.blocks[:n-1]
+			p.Heading(title)
+			t.Title = title
+		} else if last.Heading != "" {
+			t.Title = last.Heading
+		}
+	}
+	if t.Title == "" {
+		t.Title = p.lastHeading()
+	}
+	t.Title = p.unique(t.Title)
+	p.add(&block{Table: newTable(&t)})
+}
+
+// unique numbers a title that the page has already: screen readers list tables by name.
+func (p *Page) unique(title string) string {
+	if p.titles == nil {
+		p.titles = map[string]int{}
+	}
+	if p.titles[title]++; p.titles[title] > 1 {
+		return fmt.Sprintf("%s (%d)", title, p.titles[title])
+	}
+	return title
+}
+
+// Fold appends a table that is folded below its title.
+func (p *Page) Fold(title string, t Table) {
+	t.Title = p.unique(t.Title)
+	p.add(&block{Table: newTable(&t), Fold: title})
+}
+
+// lastHeading returns the heading of the section.
+func (p *Page) lastHeading() string {
+	for i := len(p.blocks) - 1; i >= 0; i-- {
+		if h := p.blocks[i].Heading; h != "" {
+			return h
+		}
+	}
+	return p.Name
+}
+
+const (
+	mostPlain = 4  // columns of a table that fits a narrow screen
+	mostCards = 16 // columns of a table whose rows can be cards
+	leastTool = 3  // rows of a table that is worth sorting
+	leastPair = 12 // rows of one that has only names and values
+)
+
+func newTable(t *Table) *tableView {
+	v := &tableView{Title: t.Title, Columns: t.Columns, Bare: true, Tools: len(t.Rows) >= leastTool}
+	prose := false
+	for _, c := range t.Columns {
+		v.Bare = v.Bare && c.Head == ""
+		prose = prose || c.Prose
+	}
+	v.Tools = v.Tools && !v.Bare && (len(t.Columns) > 2 || len(t.Rows) >= leastPair)
+	v.Stack = !v.Bare && (prose || len(t.Columns) > mostPlain && len(t.Columns) <= mostCards)
+	for i, row := range t.Rows {
+		cells := make([]cell, len(t.Columns))
+		for j, c := range t.Columns {
+			if v.Stack {
+				cells[j].Head = c.Head
+			}
+			if j < len(row) {
+				cells[j].Text = row[j]
+			}
+			cells[j].Key = sortKey(cells[j].Text)
+			cells[j].Header = j == 0 && cells[j].Text != "" && len(t.Columns) > 1
+			var class []string
+			if c.Right {
+				class = append(class, "n")
+			}
+			if c.Prose {
+				class = append(class, "prose")
+			}
+			if t.Tone != nil {
+				if tone := t.Tone(i, j); tone != "" {
+					class = append(class, string(tone))
+				}
+			}
+			cells[j].Class = strings.Join(class, " ")
+		}
+		v.Rows = append(v.Rows, cells)
+	}
+	return v
+}
+
+// amount is a number with an optional unit; a duration has several.
+var (
+	amount   = regexp.MustCompile(`^[<>≤≥~±+−-]? ?[0-9][0-9,.]*( ?[a-zA-Zµ%/]+)?$`)
+	duration = regexp.MustCompile(`^([0-9]+(\.[0-9]+)? ?(d|h|m|s|ms|µs|us|ns) ?)+$`)
+	part     = regexp.MustCompile(`([0-9][0-9,.]*) ?([a-zA-Zµ%/]*)`)
+)
+
+// units are factors to the base unit.
+var units = map[string]float64{
+	"": 1, "%": 1, "/s": 1,
+	"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400,
+	"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "PiB": 1 << 50,
+	"KiB/s": 1 << 10, "MiB/s": 1 << 20, "GiB/s": 1 << 30, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "k": 1e3, "M": 1e6, "G": 1e9,
+}
+
+// sortKey returns the number that an amount with a unit is sorted by, or "" for other text.
+func sortKey(s string) string {
+	if !amount.MatchString(s) && !duration.MatchString(s) {
+		return ""
+	}
+	sum := 0.0
+	for _, m := range part.FindAllStringSubmatch(s, -1) {
+		n, err := strconv.ParseFloat(strings.ReplaceAll(m[1], ",", ""), 64)
+		if err != nil {
+			return ""
+		}
+		factor, known := units[m[2]]
+		if !known {
+			return ""
+		}
+		sum += n * factor
+	}
+	if strings.HasPrefix(s, "-") || strings.HasPrefix(s, "−") {
+		sum = -sum
+	}
+	return strconv.FormatFloat(sum, 'g', 12, 64)
+}
