@@ -119,6 +119,7 @@ func TestPages(t *testing.T) {
 		}
 		sortByKeyboard(t, b, name)
 		b.Eval(thin)
+		b.Eval(`for (const d of document.querySelectorAll("details")) d.open = true`)
 		for _, width := range []int{1280, 375} {
 			b.Screen(width, 900, width == 1280)
 			for _, v := range b.Axe() {

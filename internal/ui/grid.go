@@ -23,6 +23,8 @@ type Column struct {
 	Below bool
 	// Right aligns numbers.
 	Right bool
+	// Once columns leave out on a terminal what the row above has too.
+	Once bool
 }
 
 // Columns returns columns without options.
@@ -64,6 +66,9 @@ func (g *Grid) Write(s *Screen) {
 		return
 	}
 	width := s.Width
+	if width > 0 {
+		shown.once()
+	}
 	if s.Wide {
 		width = 0
 	}
@@ -113,6 +118,17 @@ func (g *Grid) shown(wide bool) shownGrid {
 		return all
 	}
 	return all.without(func(i int) bool { return columns[i].Wide })
+}
+
+// once empties the cells of Once columns that repeat the row above.
+func (g *shownGrid) once() {
+	for j, c := range g.Columns {
+		for i := len(g.Rows) - 1; i > 0 && c.Once; i-- {
+			if g.Rows[i][j] == g.Rows[i-1][j] {
+				g.Rows[i][j] = ""
+			}
+		}
+	}
 }
 
 // without returns the grid without some columns.

@@ -13,8 +13,8 @@ import (
 // tones are the colors of the states.
 var tones = map[rule.State]page.Tone{rule.Failed: page.Bad, rule.Warned: page.Warn, rule.Unknown: page.Warn, rule.Passed: page.Good}
 
-// Page prints an audit as a page: the headline, the counts, a card for each bad finding, and all
-// other rules as a table.
+// Page prints an audit as a page: the headline, the counts, a table and a card for each bad
+// finding, and all other rules as a table.
 func Page(s *ui.Screen, a *Audit) {
 	a.Conclude()
 	p := s.Page
@@ -35,37 +35,26 @@ func Page(s *ui.Screen, a *Audit) {
 	}
 	a.shares(p)
 	var bad, before []page.Card
-	rest := ui.Grid{Columns: []ui.Column{{Head: "rule"}, {Head: "state"}, {Head: "what", Cut: true}, {Head: "found", Cut: true}}}
-	var states []rule.State
+	var worse, rest stateTable
 	for _, g := range a.fewer(groups(a.Findings)) {
 		switch {
 		case Bad(g.State) && g.Change == Same:
 			before = append(before, g.card())
 		case Bad(g.State):
-			bad = append(bad, g.card())
+			c := g.card()
+			c.ID = fmt.Sprintf("finding-%d", len(bad)+1)
+			bad = append(bad, c)
+			worse.add(&g, c.ID)
 		default:
-			for _, i := range g.Items {
-				what, found := g.Heading(), i.Measured
-				if i.Instance != "" {
-					what += ": " + i.Instance
-				}
-				if g.Reason != "" {
-					found = g.Reason
-				}
-				sign, _ := findingSign(g.State)
-				rest.Rows, states = append(rest.Rows, []string{g.ID, sign + " " + string(g.State), what, found}), append(states, g.State)
-			}
+			rest.add(&g, "")
 		}
-	}
-	rest.Color = func(row, col int) string {
-		if _, color := findingSign(states[row]); col == 1 {
-			return color
-		}
-		return ""
 	}
 	p.Heading("findings")
 	if len(bad) == 0 {
 		p.Line("Nothing to do.")
+	} else {
+		worse.print(p)
+		p.Heading("each finding")
 	}
 	p.Cards(bad)
 	for _, l := range a.mended() {
@@ -75,10 +64,46 @@ func Page(s *ui.Screen, a *Audit) {
 		p.Heading("findings as in the baseline")
 		p.Cards(before)
 	}
-	if len(rest.Rows) > 0 {
+	if len(rest.grid.Rows) > 0 {
 		p.Heading("passed, and not for this machine")
-		p.Table(rest.Table(""))
+		rest.print(p)
 	}
+}
+
+// stateTable is a table of findings, one row for each item.
+type stateTable struct {
+	grid   ui.Grid
+	states []rule.State
+	links  []string
+}
+
+// add appends the items of a group; link is the ID of its card, or "".
+func (t *stateTable) add(g *group, link string) {
+	for _, i := range g.Items {
+		what, found := g.Heading(), i.Measured
+		if i.Instance != "" {
+			what += ": " + i.Instance
+		}
+		if g.Reason != "" {
+			found = g.Reason
+		}
+		sign, _ := findingSign(g.State)
+		t.grid.Rows = append(t.grid.Rows, []string{g.ID, sign + " " + string(g.State), what, found})
+		t.states, t.links = append(t.states, g.State), append(t.links, link)
+	}
+}
+
+func (t *stateTable) print(p *page.Page) {
+	t.grid.Columns = []ui.Column{{Head: "rule"}, {Head: "state"}, {Head: "what", Cut: true}, {Head: "found", Cut: true}}
+	t.grid.Color = func(row, col int) string {
+		if _, color := findingSign(t.states[row]); col == 1 {
+			return color
+		}
+		return ""
+	}
+	table := t.grid.Table("")
+	table.Links = t.links
+	p.Table(table)
 }
 
 // shares draws how many rules are in each state.

@@ -157,15 +157,9 @@ func printValues(s *ui.Screen, values []*Value, show Show) {
 
 // valueGrid returns the table of values, each with the reason.
 func valueGrid(values []*Value, sources bool) *ui.Grid {
-	g := &ui.Grid{Columns: []ui.Column{{Head: "group"}, {Head: "name"}, {Head: "value"}, {Head: "source", Wide: !sources}, {Head: "why", Cut: true}}}
-	group := ""
+	g := &ui.Grid{Columns: []ui.Column{{Head: "group", Once: true}, {Head: "name"}, {Head: "value"}, {Head: "source", Wide: !sources}, {Head: "why", Cut: true}}}
 	for _, v := range values {
-		of := v.Group
-		if of == group {
-			of = ""
-		}
-		group = v.Group
-		g.Rows = append(g.Rows, []string{of, v.Name, Amount(v.Value, v.Unit), rule.SourceWords(v.Sources), v.explanation()})
+		g.Rows = append(g.Rows, []string{v.Group, v.Name, Amount(v.Value, v.Unit), rule.SourceWords(v.Sources), v.explanation()})
 	}
 	return g
 }

@@ -61,8 +61,9 @@ type block struct {
 	File    *file
 }
 
-// Card is a result with its details.
+// Card is a result with its details. ID is what links to it name, or "".
 type Card struct {
+	ID    string
 	Tone  Tone
 	Label string // the state in words
 	Title string

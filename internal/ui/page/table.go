@@ -21,6 +21,8 @@ type Table struct {
 	Rows    [][]string
 	// Tone returns the tone of a cell; nil means none. Both numbers start at 0.
 	Tone func(row, col int) Tone
+	// Links are the IDs of the cards that the first cells of the rows link to; nil means none.
+	Links []string
 }
 
 // tableView is a table as the template needs it.
@@ -39,6 +41,7 @@ type cell struct {
 	Class      string
 	Key        string // what it is sorted by, if that is not the text
 	Header     bool   // of its row
+	Link       string // ID of a card
 }
 
 // Table appends a table. A short line before it that ends in a colon becomes its heading.
@@ -115,6 +118,9 @@ func newTable(t *Table) *tableView {
 			}
 			cells[j].Key = sortKey(cells[j].Text)
 			cells[j].Header = j == 0 && cells[j].Text != "" && len(t.Columns) > 1
+			if j == 0 && i < len(t.Links) {
+				cells[j].Link = t.Links[i]
+			}
 			var class []string
 			if c.Right {
 				class = append(class, "n")
