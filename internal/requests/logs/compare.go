@@ -56,7 +56,7 @@ type Side struct {
 // Change is the change of one group.
 type Change struct {
 	Key     []string `json:"key"`
-	Verdict string   `json:"verdict"` // slower, faster, not seen, only before, only after, cannot tell
+	Verdict string   `json:"verdict"` // slower, faster, undecided, only before, only after, cannot tell
 	Text    string   `json:"text"`
 	// Ratio is the mean after divided by the mean before, with a 95 % confidence interval.
 	Ratio *float64 `json:"ratio,omitempty"`
@@ -275,7 +275,7 @@ func change(key []string, before, after *Group, b, a *sums) Change {
 	case high < 1:
 		c.Verdict, c.Text = "faster", fmt.Sprintf("faster: %+.1f %% %s", 100*(ratio-1), interval)
 	default:
-		c.Verdict, c.Text = "not seen", fmt.Sprintf("no change seen: %+.1f %% %s", 100*(ratio-1), interval)
+		c.Verdict, c.Text = "undecided", fmt.Sprintf("undecided: %+.1f %% %s", 100*(ratio-1), interval)
 	}
 	return c
 }

@@ -116,7 +116,7 @@ func TestCompare(t *testing.T) {
 	if g := got["catalog"]; g.Verdict != "slower" || *g.Low > 1.2 || *g.High < 1.2 || *g.Low < 1.15 {
 		t.Errorf("catalog: %s", g.Text)
 	}
-	if g := got["file_metadata"]; g.Verdict != "not seen" || *g.Low > 1 || *g.High < 1 {
+	if g := got["file_metadata"]; g.Verdict != "undecided" || *g.Low > 1 || *g.High < 1 {
 		t.Errorf("file_metadata: %s", g.Text)
 	}
 	if g := got["report"]; g.Verdict != "only after" {

@@ -72,7 +72,7 @@ func comparedHeadline(c *Comparison) (h ui.Headline) {
 	}
 	var of []string
 	for _, v := range []struct{ verdict, name, text string }{
-		{"slower", "slower_groups", "slower"}, {"faster", "faster_groups", "faster"}, {"not seen", "unchanged_groups", "without a change"},
+		{"slower", "slower_groups", "slower"}, {"faster", "faster_groups", "faster"}, {"undecided", "undecided_groups", "undecided"},
 		{"cannot tell", "unknown_groups", "undetermined"}, {"only before", "gone_groups", "only before"}, {"only after", "new_groups", "only after"},
 	} {
 		if n := verdicts[v.verdict]; n > 0 {
@@ -101,9 +101,6 @@ func changed(h *ui.Headline, x *Change) string {
 	interval := fmt.Sprintf("%s (95 %% confidence interval %s to %s)", percent("change_percent", *x.Ratio), percent("change_low_percent", *x.Low), percent("change_high_percent", *x.High))
 	means := fmt.Sprintf("the mean of all requests went from %s to %s, %s", h.Value("before_mean_s", *x.Before.MeanS, unit.FormatSeconds(*x.Before.MeanS)),
 		h.Value("after_mean_s", *x.After.MeanS, unit.FormatSeconds(*x.After.MeanS)), interval)
-	if x.Verdict == "not seen" {
-		return "no change seen: " + means
-	}
 	return x.Verdict + ": " + means
 }
 
