@@ -106,6 +106,23 @@ man: ## write the manual pages and the shell completions into dist/
 	@rm -rf dist/man dist/completion && mkdir -p dist/man dist/completion
 	$(GO) run ./packaging/man -version '$(VERSION)' dist
 
+PREFIX ?= /usr/local
+SHARE := $(DESTDIR)$(PREFIX)/share
+# Builds nothing, so that root needs no compiler. fettle tune --persist installs the units.
+.PHONY: install
+install: ## install what make build and make man made below PREFIX (/usr/local)
+	@[[ -x bin/fettle && -x bin/kubectl-fettle && -d dist/man ]] || { echo "nothing to install: run make build man first"; exit 2; }
+	install -D -t '$(DESTDIR)$(PREFIX)/bin' bin/fettle bin/kubectl-fettle
+	install -D -m 0644 -t '$(SHARE)/man/man8' dist/man/*.8
+	install -D -m 0644 dist/completion/fettle.bash '$(SHARE)/bash-completion/completions/fettle'
+	install -D -m 0644 -t '$(SHARE)/zsh/site-functions' dist/completion/_fettle
+	install -D -m 0644 -t '$(SHARE)/fish/vendor_completions.d' dist/completion/fettle.fish
+
+.PHONY: uninstall
+uninstall: ## remove what make install installed; run fettle undo first
+	rm -f '$(DESTDIR)$(PREFIX)/bin/fettle' '$(DESTDIR)$(PREFIX)/bin/kubectl-fettle' '$(SHARE)/man/man8/fettle.8' '$(SHARE)/man/man8/fettle-'*.8
+	rm -f '$(SHARE)/bash-completion/completions/fettle' '$(SHARE)/zsh/site-functions/_fettle' '$(SHARE)/fish/vendor_completions.d/fettle.fish'
+
 # Needs everything, the slow matrix too: each test has to pass and none may skip,
 # or proofs would be lost. Run it on a machine that tests may change.
 PROOFS := internal/engine/plugin/table/testdata/proofs.txt
