@@ -90,7 +90,7 @@ func (r *Request) find() ([]rule.Finding, error) {
 		if len(names) == 0 {
 			return nil, noMachine(r.Screen.Program(), r.Root)
 		}
-		r.Screen.Say("%s has documents of a cluster and no machine: only their rules are checked (fettle check linux --root %s checks the others)", r.Root, text.Quote(r.Root))
+		r.Screen.Say("%s contains cluster documents but no machine: checking only cluster rules (for machine rules: fettle check linux --root %s)", r.Root, text.Quote(r.Root))
 	}
 	r.Platforms = names
 	return platform.Undetermined(unknown), nil
@@ -123,7 +123,7 @@ func noMachine(program, root string) error {
 	if dir := filepath.Clean(root); slices.Contains([]string{"etc", "proc", "sys", "usr", "var"}, filepath.Base(dir)) {
 		way = "--root takes the directory above it: " + program + " check --root " + filepath.Dir(dir)
 	}
-	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s has neither /proc, /sys or /etc of a machine nor documents of a cluster", root), way)
+	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s contains no machine (/proc, /sys, /etc) and no cluster documents", root), way)
 }
 
 // undetermined returns an error if no rule applied in an audit. Then no gate is met.
@@ -143,9 +143,9 @@ func allUnknown(program string, a *findings.Audit) error {
 		return nil
 	}
 	if a.Copied {
-		return ui.Hinted(ui.Failed, errors.New("nothing could be determined: the copy lacks the data that the rules need"), "fettle facts --archive FILE on the machine records it, and "+program+" check --root FILE reads that")
+		return ui.Hinted(ui.Failed, errors.New("nothing could be determined: the copy lacks data that the rules need"), "fettle facts --archive FILE on the machine records it, and "+program+" check --root FILE reads that")
 	}
-	return ui.Hinted(ui.Failed, errors.New("nothing could be determined: each finding is unknown"), "run it as root: sudo fettle check")
+	return ui.Hinted(ui.Failed, errors.New("nothing could be determined: every finding is unknown"), "run as root: sudo fettle check")
 }
 
 // Decided reports whether a rule passed or did not.
@@ -157,7 +157,7 @@ func Decided(f rule.Finding) bool {
 // rules that a copy disables, because the copy may be hostile.
 func SayLimits(s *ui.Screen, m *platform.Subject, all []rule.Finding, wholeLogs string) {
 	for _, file := range slices.Sorted(maps.Keys(m.Unread)) {
-		s.SayOnce(fmt.Sprintf("%s: the first %s are not read, only the last %d MiB (%s reads them)", file, unit.Size(m.Unread[file]).Human(), m.LogBytes>>20, wholeLogs))
+		s.SayOnce(fmt.Sprintf("%s: first %s not read, only the last %d MiB (%s reads all)", file, unit.Size(m.Unread[file]).Human(), m.LogBytes>>20, wholeLogs))
 	}
 	for _, f := range all {
 		if f.DisabledByCopy() {

@@ -74,7 +74,7 @@ func unknownWords(r *rule.Rule) []error {
 			problems = append(problems, fmt.Errorf("%s: %s: %w", at, r.ID, tune.UnknownKind(name, s.Kind, kinds)))
 		case s.Kind == "sysctl" && strings.ContainsAny(s.Name, "= "):
 			key, value, _ := strings.Cut(s.Name, "=")
-			problems = append(problems, fmt.Errorf("%s: %s: %q is not the name of a sysctl: want changes: {\"sysctl:%s\": %q}", at, r.ID, name, strings.TrimSpace(key), strings.TrimSpace(value)))
+			problems = append(problems, fmt.Errorf("%s: %s: %q is not a sysctl name; want changes: {\"sysctl:%s\": %q}", at, r.ID, name, strings.TrimSpace(key), strings.TrimSpace(value)))
 		}
 	}
 	for _, b := range r.Inputs {
@@ -110,7 +110,7 @@ func AdministratorsRules(h *host.Host, say Sayer) ([]rule.File, error) {
 		switch path.Ext(name) {
 		case ".yaml":
 		case ".yml", ".json":
-			return nil, fmt.Errorf("%s: rules are read from *.yaml: rename it, or move it away", name)
+			return nil, fmt.Errorf("%s: rule files must end in .yaml; rename or move this file", name)
 		default:
 			continue // left by editors and packages
 		}
@@ -135,10 +135,10 @@ type Sayer func(format string, args ...any)
 // unread reports rules of a copy that cannot be read. On a live machine it returns an error.
 func unread(h *host.Host, say Sayer, name string, err error) error {
 	if h.Live {
-		return ui.Hinted(ui.Failed, fmt.Errorf("rules cannot be read: %w", err), "replace "+name+" by a file, or remove it")
+		return ui.Hinted(ui.Failed, fmt.Errorf("cannot read rules: %w", err), "replace "+name+" by a file, or remove it")
 	}
 	if say != nil {
-		say("%s of the copy cannot be read, so its rules were not checked: %v; put the file itself into the copy, or remove the name", name, err)
+		say("cannot read %s of the copy, so its rules were not checked: %v; put the file into the copy, or remove the entry", name, err)
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func onlyRoots(h *host.Host, name string) error {
 		return nil
 	}
 	if err := profile.Trusted(h, name); err != nil {
-		return ui.Hinted(ui.Refused, fmt.Errorf("rules are not read: %w", err), "once you trust what it says: sudo chown root "+internaltext.Quote(name)+" && sudo chmod go-w "+internaltext.Quote(name))
+		return ui.Hinted(ui.Refused, fmt.Errorf("rules not read: %w", err), "if you trust this file: sudo chown root "+internaltext.Quote(name)+" && sudo chmod go-w "+internaltext.Quote(name))
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func (r *Request) Explain(ctx context.Context, of *rule.Rule) (*Explanation, err
 func (r *Request) PrintExplanation(x *Explanation, ruleText bool) error {
 	s, h := r.Screen, r.Subject.Host
 	if s.Format != ui.Table && s.Format != ui.Markdown {
-		return ui.Instead(ui.Usage, fmt.Errorf("--explain has no format %s: want table, json, yaml or markdown", s.Format), "", "--output=json")
+		return ui.Instead(ui.Usage, fmt.Errorf("--explain: unknown format %s; want table, json, yaml or markdown", s.Format), "", "--output=json")
 	}
 	a := findings.NewAudit(Hostname(h), h.Clock.Now().UTC(), x.Rule.Platforms, x.Findings)
 	a.Program, a.Copied, a.From = s.Name, r.Root != "", r.Root

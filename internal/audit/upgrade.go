@@ -40,7 +40,7 @@ func ForRelease(text string, names *[]string) (*Upgrade, error) {
 	}
 	for _, name := range *names {
 		if !slices.Contains(u.platforms, name) {
-			return nil, ui.WithoutWord(fmt.Errorf("--for is about the kubelet (1.37, or 4.20 of OpenShift) or about etcd (3.7), and not %s", name), name)
+			return nil, ui.WithoutWord(fmt.Errorf("--for %s does not apply to %s: it takes a release for kubelet (Kubernetes 1.37, OpenShift 4.20) or etcd (3.7)", text, name), name)
 		}
 	}
 	*names = u.platforms

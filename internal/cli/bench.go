@@ -59,7 +59,7 @@ func mayMeasure(m *tune.Machine) error {
 // cutShort returns the error of a benchmark that ended early with err. left reports the
 // cleanup, such as "the database is dropped"; kept is the record of what was measured, or nil.
 func cutShort(ctx context.Context, err error, left string, kept *evidence.Run) error {
-	until := "nothing was measured yet"
+	until := "no measurements recorded yet"
 	if kept != nil && kept.ID != "" {
 		until = "what was measured is run " + kept.ID
 	}

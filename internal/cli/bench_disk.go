@@ -30,11 +30,11 @@ func benchDiskCommand(a *app) *cobra.Command {
 	var o benchDiskOptions
 	c := &cobra.Command{
 		Use: "disk DIR...", Short: "Measure the storage of directories with fio, with a verdict",
-		Long: `Measures the storage of each directory with fio, in an unnamed file of 1 GiB that never
-takes more than a quarter of the free space: sequential and random reads and writes, block
-sizes, queue depths, etcd's log, and the page cache. Each figure is measured three times,
-with evidence that the disk itself was measured. It takes two minutes per directory;
-several directories are measured alternately. Nothing remains, even after kill -9.`,
+		Long: `Measures the storage of each directory with fio: sequential and random reads and writes,
+block sizes, queue depths, etcd's log, and the page cache. It uses an unnamed file of
+1 GiB, at most a quarter of the free space. The file is gone afterwards, even after
+kill -9. Each figure is measured three times, with evidence that the disk itself was
+measured. One directory takes two minutes; several are measured alternately.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.benchDisk(c.Context(), o, args)
 		},
@@ -45,13 +45,13 @@ several directories are measured alternately. Nothing remains, even after kill -
 	f.BoolVar(&o.sustained, "sustained", false, "write until the speed is steady or the budget ends")
 	f.DurationVar(&o.budget, "budget", 10*time.Minute, "time of each measurement of --sustained, such as 10m")
 	f.StringVar(&o.size, "size", "", "size of the file, such as 4GiB, or 2xRAM; 64MiB to a quarter of the free space (default 1GiB)")
-	f.StringVar(&o.fio, "fio", "", "path of the fio program (default: fio in PATH)")
+	f.StringVar(&o.fio, "fio", "", "path of the fio program (default fio in PATH)")
 	f.StringVar(&o.role, "role", "", "use of the directories: pulp, postgresql or etcd; exit with 3 if they are too slow for it")
 	f.StringVar(&o.platform, "platform", "", "satellite: measure its data directories, each device once, instead of DIR")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be measured, and measure nothing")
 	cliutil.Exclusive(c, "full", "classic", "sustained")
 	cliutil.Requires(c, "--sustained", "budget")
-	cliutil.Excludes(c, "platform", "it knows the roles of its directories", "role")
+	cliutil.Excludes(c, "platform", "--platform sets the roles of the directories", "role")
 	cliutil.Check(c, o.checkPlaces)
 	cliutil.Between(f, "budget", time.Minute, 24*time.Hour, 10*time.Minute)
 	cliutil.Reads(f, "size", "1GiB", readsFileSize)
@@ -80,7 +80,7 @@ func (o benchDiskOptions) fileSize(facts *fact.Facts) (int64, error) {
 	case strings.EqualFold(o.size, "2xram"):
 		ram, ok := facts.Memory.TotalBytes.Get()
 		if !ok {
-			return 0, ui.Instead(ui.Usage, errors.New("--size 2xRAM: the size of the memory is not known here"), "", "--size=1GiB")
+			return 0, ui.Instead(ui.Usage, errors.New("--size 2xRAM: this machine's memory size is unknown"), "", "--size=1GiB")
 		}
 		return 2 * ram, nil
 	}
@@ -166,7 +166,7 @@ func fitForRole(e *disk.Evidence) error {
 	case disk.Fail:
 		return ui.Exit(ui.GateNotMet, errors.New("too slow for its role"))
 	case disk.NoVerdict:
-		return ui.Exit(ui.Failed, errors.New("no verdict: the figures are not of the disk alone"))
+		return ui.Exit(ui.Failed, errors.New("no verdict: the figures include more than the disk"))
 	}
 	return nil
 }
@@ -183,9 +183,9 @@ var satelliteDirs = []struct {
 func (o *benchDiskOptions) checkPlaces(dirs []string) error {
 	switch {
 	case o.platform == "" && len(dirs) == 0:
-		return ui.Retry(ui.Usage, errors.New("want the directories to measure"), "", "/var/lib/pgsql")
+		return ui.Retry(ui.Usage, errors.New("no directory given; name the directories to measure"), "", "/var/lib/pgsql")
 	case o.platform != "" && len(dirs) > 0:
-		return ui.Without(errors.New("--platform has its own directories: leave it out, or DIR"), "--platform")
+		return ui.Without(errors.New("--platform chooses the directories itself; use --platform or DIR, not both"), "--platform")
 	}
 	return nil
 }
@@ -225,7 +225,7 @@ func (o benchDiskOptions) places(a *app, h *host.Host, dirs []string) (places []
 		places = append(places, p)
 	}
 	if len(places) == 0 {
-		return nil, ui.Exit(ui.Failed, errors.New("this machine has no data directory of Satellite"))
+		return nil, ui.Exit(ui.Failed, errors.New("no data directory of Satellite found on this machine"))
 	}
 	return places, nil
 }
@@ -253,7 +253,7 @@ func (o benchDiskOptions) sizes(facts *fact.Facts, places []*disk.Place) error {
 // sayTime reports the expected duration.
 func (a *app) sayTime(plan disk.Plan, places []*disk.Place) {
 	if takes := plan.Takes(); plan.Mode == disk.Sustained {
-		a.screen.Say("this takes %s at the most, until %s", experiment.Roughly(takes.Seconds()), time.Now().Add(takes).Local().Format("15:04"))
+		a.screen.Say("this takes at most %s, until %s", experiment.Roughly(takes.Seconds()), time.Now().Add(takes).Local().Format("15:04"))
 	} else if takes > 0 {
 		a.screen.Say("this takes about %s, until %s; on a slow disk longer", experiment.Roughly(takes.Seconds()), time.Now().Add(takes).Local().Format("15:04"))
 	} else {
@@ -262,6 +262,6 @@ func (a *app) sayTime(plan disk.Plan, places []*disk.Place) {
 			all += float64(p.SizeBytes)
 		}
 		passes := float64(1 + len(plan.Cells)*plan.Repeats)
-		a.screen.Say("this passes %.0f times over %.3g GB: %s at 100 MB/s, and longer if blocks of 4 KiB are slower than that", passes, all/1e9, experiment.Roughly(passes*all/100e6))
+		a.screen.Say("%.0f passes over %.3g GB: %s at 100 MB/s, longer if 4 KiB blocks are slower", passes, all/1e9, experiment.Roughly(passes*all/100e6))
 	}
 }

@@ -86,28 +86,28 @@ func TestBenchDiskRefuses(t *testing.T) {
 		code int
 		says string
 	}{
-		"":                                {2, "want the directories to measure"},
+		"":                                {2, "no directory given; name the directories to measure"},
 		"/nonexistent":                    {2, "no such file or directory"},
 		file:                              {2, "is not a directory"},
 		dir + " " + dir + "/.":            {2, "is named twice"},
 		"--full --classic " + dir:         {2, "want one of"},
 		"--role mysql " + dir:             {2, "want pulp, postgresql or etcd"},
 		"--platform rhv":                  {2, "want satellite"},
-		"--platform satellite " + dir:     {2, "leave it out, or DIR"},
+		"--platform satellite " + dir:     {2, "--platform chooses the directories itself; use --platform or DIR, not both"},
 		"--budget 5m " + dir:              {2, "--budget is for --sustained"},
 		"--sustained --budget 1s " + dir:  {2, `--budget "1s": want 1m to 24h`},
 		"--size lots " + dir:              {2, "--size"},
-		"--size 1MiB " + dir:              {4, "a file of 1 MiB is too small: the minimum is 64 MiB, because"},
-		"--size 8MiB " + dir:              {4, "MiB are possible here"},
-		"--size 1000000TiB " + dir:        {4, "more than a quarter of the free space"},
+		"--size 1MiB " + dir:              {4, "--size 1 MiB is too small, minimum 64 MiB"},
+		"--size 8MiB " + dir:              {4, "want 64MiB to "},
+		"--size 1000000TiB " + dir:        {4, "exceed a quarter of the free space"},
 		"--size= " + dir:                  {2, `--size ""`},
 		"--fio /bin/true " + dir:          {2, "/bin/true is not fio"},
 		"--fio /nonexistent/fio " + dir:   {2, "--fio: "},
-		"--root /tmp " + dir:              {2, "takes no --root"},
+		"--root /tmp " + dir:              {2, "this command acts on the live machine; leave out --root"},
 		"--dry-run --size 128MiB " + dir:  {0, ""},
 		"--dry-run --sustained " + dir:    {0, ""},
 		"--dry-run --full " + dir:         {0, ""},
-		"--dry-run --size 2xRAM /dev/shm": {4, "more than a quarter of the free space"},
+		"--dry-run --size 2xRAM /dev/shm": {4, "exceed a quarter of the free space"},
 	} {
 		var out, said bytes.Buffer
 		line := append([]string{"--state-dir", filepath.Join(dir, "state"), "bench", "disk"}, strings.Fields(args)...)
@@ -190,7 +190,7 @@ func TestBenchDiskOfSatellite(t *testing.T) {
 		return string(out)
 	}
 	for set, want := range map[string][]string{
-		"true":                               {"this machine has no data directory of Satellite"},
+		"true":                               {"no data directory of Satellite found on this machine"},
 		"mkdir /var/lib/pulp /var/lib/pgsql": {"/var/lib/pgsql is on the same file system as /var/lib/pulp: measured once", "/var/lib/pulp: a file of 960 MiB, judged as one of satellite"},
 		"mkdir /var/lib/pulp /var/lib/pgsql /var/lib/candlepin && mount -t tmpfs -o size=4g tmpfs /var/lib/pgsql": {
 			"/var/lib/candlepin is on the same file system as /var/lib/pulp", "/var/lib/pulp: a file of 960 MiB, judged as one of pulp\n/var/lib/pgsql: a file of 960 MiB, judged as one of postgresql\n"},

@@ -23,16 +23,16 @@ func benchEtcdCommand(a *app) *cobra.Command {
 	var o benchEtcdOptions
 	c := &cobra.Command{
 		Use: "etcd", Short: "Check whether the disk of a running etcd is fast enough",
-		Long: `Reads the histograms of etcd on this machine for its log (fsync) and database (commit),
-and prints the bounds between which the 99th percentile lies, since etcd was started and
-while it is observed. Nothing is written unless --write-prefix allows it.`,
+		Long: `Measures the latency of etcd's log (fsync) and database (commit) on this machine, from
+etcd's own histograms. It prints bounds of the 99th percentile, since etcd's start and
+while observing it. Nothing is written without --write-prefix.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.benchEtcd(c.Context(), o)
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.member, "member", "", "name of the member, if several run here")
+	f.StringVar(&o.member, "member", "", "name of the member, if several run on this machine")
 	f.DurationVar(&o.window, "for", 10*time.Second, "how long etcd is observed, such as 1m")
 	f.StringVar(&o.prefix, "write-prefix", "", "also write keys with this prefix; they are removed afterwards")
 	f.IntVar(&o.writes, "writes", 2000, "number of keys to write, one after the other")
@@ -41,7 +41,7 @@ while it is observed. Nothing is written unless --write-prefix allows it.`,
 	cliutil.Between(f, "writes", 1, bench.MostWrites, 2000)
 	cliutil.Between(f, "value-size", 1, bench.MostValue, 1024)
 	cliutil.Requires(c, "--write-prefix=bench/", "writes", "value-size")
-	cliutil.Excludes(c, "write-prefix", "it takes as long as --writes", "for")
+	cliutil.Excludes(c, "write-prefix", "the time depends on --writes", "for")
 	return c
 }
 
@@ -73,9 +73,9 @@ func (a *app) benchEtcd(ctx context.Context, o benchEtcdOptions) error {
 			return bench.Unwritable(err)
 		}
 		if err := b.Writer.Begin(ctx); err != nil {
-			return fmt.Errorf("nothing can be written: %w", err)
+			return fmt.Errorf("cannot write to etcd: %w", err)
 		}
-		a.screen.Say("%d keys of %d bytes are written beneath %s, and removed again", o.writes, o.value, o.prefix)
+		a.screen.Say("writing %d keys of %d bytes below %s; they are removed afterwards", o.writes, o.value, o.prefix)
 	} else {
 		a.screen.Say("%s is watched for %s", member.Name, o.window)
 	}

@@ -89,8 +89,8 @@ func TestBenchKilled(t *testing.T) {
 				t.Errorf("%s: left are %v, %v", name, left, err)
 			}
 			steps := [][2]string{
-				{"runs export " + r.Name, "has not ended, or was cut off"},
-				{"prove --resume last", "no experiment was cut off"},
+				{"runs export " + r.Name, "the run is in progress or was interrupted; fettle runs show prints its finished part"},
+				{"prove --resume last", "no interrupted experiment found"},
 				{"prove --resume " + r.Name, "is a bench-" + name + ", not an experiment"},
 				{"runs prune --cut-off --yes", r.Name},
 				{"runs show " + r.Name, "no run "},

@@ -31,10 +31,10 @@ func benchMemoryCommand(a *app) *cobra.Command {
 	var noReserve bool
 	c := &cobra.Command{
 		Use: "memory", Short: "Measure the effect of huge pages and NUMA nodes",
-		Long: `Measures the CPU time of the first access to memory and of random reads: in 4 KiB pages,
-transparent huge pages (madvise), reserved huge pages of 2 MiB and 1 GiB, and memory of
-another NUMA node. Only its own mappings are affected. Huge pages are reserved through the
-journal and released afterwards, also after Ctrl-C or kill -9.`,
+		Long: `Measures the CPU time of the first access to memory and of random reads. It compares
+4 KiB pages, transparent huge pages (madvise), reserved huge pages of 2 MiB and 1 GiB,
+and memory of another NUMA node. Other programs' memory is not touched. Huge pages are
+reserved through the journal and released afterwards, also after Ctrl-C or kill -9.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.reserve = !noReserve
@@ -42,8 +42,8 @@ journal and released afterwards, also after Ctrl-C or kill -9.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.size, "size", "", "size of each mapping, such as 512MiB (default: 1GiB, at most a quarter of the available memory)")
-	f.StringVar(&o.cells, "cells", "", "what to measure: 4k,thp,hugetlb-2m,hugetlb-1g,4k-remote,thp-remote (default: all that the machine supports)")
+	f.StringVar(&o.size, "size", "", "size of each mapping, such as 512MiB (default 1GiB, at most a quarter of the available memory)")
+	f.StringVar(&o.cells, "cells", "", "what to measure: 4k,thp,hugetlb-2m,hugetlb-1g,4k-remote,thp-remote (default all that the machine supports)")
 	f.IntVar(&o.rounds, "rounds", memory.Rounds, "measurements of each kind")
 	f.Int64Var(&o.reads, "reads", memory.Reads, "random reads in each measurement")
 	cliutil.Reads(f, "size", "512MiB", func(word string) error {
@@ -114,7 +114,7 @@ func (a *app) benchMemory(ctx context.Context, o benchMemoryOptions) error {
 	if result != nil {
 		verdict = result.Text
 	}
-	return finish(ctx, a, k, verdict, result, err, "the machine is as it was", nil)
+	return finish(ctx, a, k, verdict, result, err, "machine restored", nil)
 }
 
 // measureMemoryCommand returns the hidden command whose process makes one visit.

@@ -132,7 +132,7 @@ func TestBenchMemoryRefused(t *testing.T) {
 		{"--reads 10", 2, "10 reads"},
 		{"--cells 8k", 2, "4k, thp"},
 		{"--cells thp-remote", 1, "one node of memory"},
-		{"DIR", 2, `"DIR" is too much: want fettle bench memory`},
+		{"DIR", 2, `unexpected argument "DIR"; want fettle bench memory`},
 	} {
 		cmd := p.command(append([]string{"bench", "memory"}, strings.Fields(c.args)...)...)
 		out, _ := cmd.CombinedOutput()

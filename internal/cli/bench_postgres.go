@@ -31,10 +31,10 @@ func benchPostgresCommand(a *app) *cobra.Command {
 	var o benchPostgresOptions
 	c := &cobra.Command{
 		Use: "postgres", Short: "Measure transactions and latency by clients, or list tables",
-		Long: `Runs pgbench against the PostgreSQL server of this machine, in a database that it creates
-and drops: transactions per second and latency for an increasing number of clients. Not
-for a server in use: it is refused while other clients are connected. --tables runs no
-benchmark, and lists the largest tables of foreman, candlepin and pulpcore.`,
+		Long: `Runs pgbench against the PostgreSQL server of this machine, in a temporary database. It
+measures transactions per second and latency for an increasing number of clients. It
+refuses to run while other clients are connected. With --tables it only lists the
+largest tables of foreman, candlepin and pulpcore.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.tables {
@@ -44,19 +44,19 @@ benchmark, and lists the largest tables of foreman, candlepin and pulpcore.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.Server, "server", "", "the server, if several run here, such as 15/main")
-	f.StringVar(&o.Pgbench, "pgbench", "", "path of pgbench (default: the server's own, or the one in PATH)")
+	f.StringVar(&o.Server, "server", "", "server to measure, if several run on this machine, such as 15/main")
+	f.StringVar(&o.Pgbench, "pgbench", "", "path of pgbench (default the server's own, or the one in PATH)")
 	f.IntVar(&o.Asked.Scale, "scale", 0, "size of the database, in scale units of about 15 MiB (default 50)")
 	f.BoolVar(&o.Asked.OutOfCache, "out-of-cache", false, "make the database larger than memory, so that reads reach the disk")
-	f.IntSliceVar(&o.Asked.Clients, "clients", nil, "numbers of clients, such as 1,4,16 (default: 1, 2, 4 ... up to four per CPU)")
+	f.IntSliceVar(&o.Asked.Clients, "clients", nil, "numbers of clients, such as 1,4,16 (default 1, 2, 4 ... up to four per CPU)")
 	f.IntVar(&o.Asked.Rounds, "rounds", 3, "repetitions of all steps")
 	f.DurationVar(&o.Asked.Step, "step", 10*time.Second, "time of each step, such as 10s")
 	f.BoolVar(&o.Asked.ReadOnly, "read-only", false, "transactions that only read (pgbench -S)")
 	f.BoolVar(&o.Anyway, "force", false, "measure although other clients are connected")
-	f.BoolVar(&o.tables, "tables", false, "list the largest tables, and run no benchmark")
+	f.BoolVar(&o.tables, "tables", false, "only list the largest tables")
 	f.StringSliceVar(&o.databases, "database", []string{"foreman", "candlepin", "pulpcore"}, "with --tables: names of the databases")
 	f.IntVar(&o.top, "top", 10, "with --tables: number of tables per database")
-	cliutil.Excludes(c, "out-of-cache", "it chooses the size", "scale")
+	cliutil.Excludes(c, "out-of-cache", "--out-of-cache chooses the scale", "scale")
 	cliutil.Requires(c, "--tables", "database", "top")
 	cliutil.Between(f, "top", 1, 1000, 10)
 	cliutil.Between(f, "scale", 1, postgres.MostScale, 50)
@@ -65,7 +65,7 @@ benchmark, and lists the largest tables of foreman, candlepin and pulpcore.`,
 	cliutil.Reads(f, "clients", "1,4,16", func(words string) error {
 		for word := range strings.SplitSeq(words, ",") {
 			if n, err := strconv.Atoi(word); err != nil || n < 1 || n > postgres.MostClients {
-				return fmt.Errorf("want numbers from 1 to %d with commas between", postgres.MostClients)
+				return fmt.Errorf("want comma-separated numbers from 1 to %d", postgres.MostClients)
 			}
 		}
 		return nil
@@ -145,7 +145,7 @@ func (a *app) postgresTables(ctx context.Context, o benchPostgresOptions) error 
 		list.Databases = append(list.Databases, PostgresTabled{name, slices.Clip(tables)})
 	}
 	if len(list.Databases) == 0 {
-		return ui.Hinted(ui.Failed, fmt.Errorf("%s has no database %s", server.Name, strings.Join(o.databases, ", ")), "--database NAME names another")
+		return ui.Hinted(ui.Failed, fmt.Errorf("server %s has no database %s", server.Name, strings.Join(o.databases, ", ")), "use --database NAME for another database")
 	}
 	h, bytes, tables := &list.Headline, int64(0), 0
 	for _, d := range list.Databases {

@@ -59,7 +59,7 @@ func TestBenchPostgres(t *testing.T) {
 			}
 		}
 	}
-	says(fettle(1), "does not run")
+	says(fettle(1), "not running")
 	for _, c := range []string{"mkdir -p /run/postgresql", "chown postgres:postgres /run/postgresql", "sed -i 1ihuge_pages=off /etc/postgresql/15/main/postgresql.conf", "pg_ctlcluster 15 main start"} {
 		if out, err := exec.Command("sh", "-c", c).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v %s", c, err, out)
@@ -132,7 +132,7 @@ func TestBenchPostgres(t *testing.T) {
 		return cmd
 	}
 	cmd = begun()
-	says(fettle(4, "--scale", "1"), "another bench is at work")
+	says(fettle(4, "--scale", "1"), "another fettle bench is using database")
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestBenchPostgres(t *testing.T) {
 		t.Errorf("after a kill -9: %q", got)
 	}
 	psql(t, "postgres", "CREATE DATABASE fettle_bench_of_mine")
-	says(fettle(0, "--scale", "1", "--clients", "1", "--rounds", "1", "--step", "1s", "--read-only"), "of a killed bench is dropped", "fettle_bench_of_mine has a name of fettle's but not its comment", "that only read", "this measures memory")
+	says(fettle(0, "--scale", "1", "--clients", "1", "--rounds", "1", "--step", "1s", "--read-only"), "of a killed benchmark", "fettle_bench_of_mine has a name like fettle's but not its comment", "that only read", "this measures memory")
 	if got := psql(t, "postgres", databasesOfBenches); got != "fettle_bench_of_mine" {
 		t.Errorf("left behind: %s", got)
 	}

@@ -43,13 +43,13 @@ formats of --output: html (one page), sarif (2.1.0) and openmetrics (for the tex
 collector of node_exporter).
 
 With --probe it also runs the configuration checks of nginx, httpd and HAProxy (nginx -T,
-httpd -t -D DUMP_CONFIG, haproxy -c). They create files and run Lua that a configuration
-names, so each runs as the service's user, for at most 20 s, on a read-only machine
-without network; whatever it creates is removed. With --url it sends a Puppet Server about
-fifteen GET requests that it should refuse.
+httpd -t -D DUMP_CONFIG, haproxy -c). These can create files and run Lua. So each runs
+as the service's user for at most 20 s, without network, in a read-only sandbox. Files
+that it creates are removed. With --url, --probe sends a Puppet Server about
+fifteen GET requests that the server should refuse.
 
 Without PLATFORM it first measures for two seconds why this machine is slow, and which
-programs make others wait: see --sample.`,
+programs make others wait (see --sample).`,
 		Annotations: map[string]string{moreFormats: cliutil.AuditFormats},
 		RunE: func(c *cobra.Command, args []string) error {
 			o.sample.given = c.Flags().Changed("sample")
@@ -61,7 +61,7 @@ programs make others wait: see --sample.`,
 	f.BoolVar(&o.view.Details, "details", false, "show reason, fix and sources of each finding, and what could not be determined")
 	f.StringVar(&o.failOn, "fail-on", "", "exit with 3 on a finding of this state or worse: fail, warn or unknown")
 	f.StringVar(&o.baseline, "baseline", "", "compare with an earlier audit (check --output json), fact archive or sosreport of this machine: only new and worse findings count")
-	f.StringVar(&o.explain, "explain", "", "explain one rule by its ID: here, wanted, why, fix, source")
+	f.StringVar(&o.explain, "explain", "", "explain one rule by its ID: measured and required value, reason, fix, source")
 	f.BoolVar(&o.ruleText, "rule", false, "with --explain also the text of the rule, its evidence and tables")
 	f.StringSliceVar(&o.on, "on", nil, "audit other hosts with the fettle installed there: ssh:HOST,ssh:USER@HOST")
 	f.StringVar(&o.logs, "logs", "tail", "how much of each log is read: tail (the last 16 MiB) or all")
@@ -70,7 +70,7 @@ programs make others wait: see --sample.`,
 	o.probe.rules(c)
 	o.sample.flag(f)
 	cliutil.Requires(c, "--explain", "rule")
-	cliutil.Excludes(c, "on", "the other hosts do not have that", "root", "baseline", "explain", "probe", "for")
+	cliutil.Excludes(c, "on", "the other hosts do not have this file", "root", "baseline", "explain", "probe", "for")
 	cliutil.OneOf(f, "fail-on", "fail", "warn", "unknown")
 	cliutil.OneOf(f, "logs", "tail", "all")
 	cliutil.Reads(f, "on", "ssh:web1.example", sshHosts(false))
@@ -181,7 +181,7 @@ func (a *app) profilesInForce(h *host.Host) ([]string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case errors.Is(err, fs.ErrPermission):
-		return nil, errors.New("the journal belongs to root: what fettle has in force is not known here")
+		return nil, errors.New("only root can read the journal, so the values that fettle set are unknown")
 	case err != nil:
 		return nil, err
 	}

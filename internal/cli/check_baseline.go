@@ -33,7 +33,7 @@ type baseline struct {
 // readBaseline reads --baseline.
 func (a *app) readBaseline(name string) (b *baseline, err error) {
 	wrong := func(err error) error {
-		return ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %w", err), "fettle check --output json > FILE makes one; an earlier fact archive or sosreport is one too")
+		return ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %w", err), "make a baseline with fettle check --output json > FILE, or use an earlier fact archive or sosreport")
 	}
 	b = &baseline{file: name}
 	if standsForMachine(name) {
@@ -127,15 +127,15 @@ func readRegular(name string, most int64) ([]byte, error) {
 func (a *app) against(now *guidefindings.Audit, file string, old *guidefindings.Audit) error {
 	switch {
 	case old.Hostname == "" || now.Hostname == "":
-		a.screen.Say("%s may be of another machine: one of the audits has no host name", file)
+		a.screen.Say("%s may be from another machine: one of the audits has no host name", file)
 	case !sameHost(old.Hostname, now.Hostname):
-		return ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %s is of another machine: %s, and this is %s", file, old.Hostname, now.Hostname),
-			"a machine is compared with itself; fettle check --on ssh:A,ssh:B says where machines differ")
+		return ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %s was recorded on another machine (%s); this machine is %s", file, old.Hostname, now.Hostname),
+			"--baseline compares a machine with its own past; fettle check --on ssh:A,ssh:B compares machines")
 	}
 	missing := slices.DeleteFunc(slices.Clone(now.Platforms), func(p string) bool { return slices.Contains(old.Platforms, p) })
 	switch {
 	case len(missing) == len(now.Platforms):
-		return ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %s is about %s, and this audit about %s: nothing can be compared", file, strings.Join(old.Platforms, ", "), strings.Join(now.Platforms, ", ")),
+		return ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %s covers %s, this audit covers %s; no common platform to compare", file, strings.Join(old.Platforms, ", "), strings.Join(now.Platforms, ", ")),
 			"name the same platforms, or make a new baseline")
 	case len(missing) > 0:
 		a.screen.Say("%s has no %s: findings there count as new", file, strings.Join(missing, ", "))

@@ -18,7 +18,7 @@ func (a *app) explain(ctx context.Context, r *audit.Request, o checkOptions) err
 		return a.rulesShow([]string{id}) // a table, or a measurement
 	}
 	if of == nil {
-		return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, internaltext.Suggest(id, audit.IDs(r.Catalogue))), "fettle rules list shows them; fettle rules show has tables and evidence too")
+		return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, internaltext.Suggest(id, audit.IDs(r.Catalogue))), "fettle rules list shows all ids; fettle rules show ID also prints tables and evidence")
 	}
 	x, err := r.Explain(ctx, of)
 	if err != nil {

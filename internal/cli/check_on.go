@@ -147,17 +147,17 @@ func checkBySSH(ctx context.Context, host string, words []string) (*findings.Aud
 	case asked.Err() != nil:
 		return nil, nil, asked.Err()
 	case out.over:
-		return nil, nil, fmt.Errorf("the answer is longer than %d MiB: is it fettle's?", maxAnswer>>20)
+		return nil, nil, fmt.Errorf("the answer is longer than %d MiB; check that the remote command is fettle", maxAnswer>>20)
 	case said.over:
-		return nil, nil, fmt.Errorf("it writes more than %d KiB to standard error: %s", maxSaid>>10, shortened(firstLine(said.kept.String())))
+		return nil, nil, fmt.Errorf("the remote command wrote more than %d KiB to standard error: %s", maxSaid>>10, shortened(firstLine(said.kept.String())))
 	case ctx.Err() != nil:
 		return nil, nil, fmt.Errorf("no answer within %v", hostTimeout)
 	case errors.As(err, &exit) && exit.ExitCode() == 127:
-		return nil, nil, errors.New("fettle is not installed there, or not in the PATH of its ssh; otherwise: fettle facts --archive FILE there, and fettle check --root FILE here")
+		return nil, nil, errors.New("fettle is not in the PATH of ssh sessions on that host; install it, or run fettle facts --archive FILE there and fettle check --root FILE here")
 	case errors.As(err, &exit) && exit.ExitCode() == 255:
 		return nil, nil, fmt.Errorf("ssh: %s", shortened(sshFailure(said.kept.String())))
 	case err != nil && out.kept.Len() == 0 && last == "":
-		return nil, nil, fmt.Errorf("fettle check ended there without an answer (%w)", err)
+		return nil, nil, fmt.Errorf("the remote fettle check ended without an answer (%w)", err)
 	case err != nil && out.kept.Len() == 0:
 		return nil, nil, fmt.Errorf("%w: %s", err, shortened(last))
 	}
@@ -171,7 +171,7 @@ func checkBySSH(ctx context.Context, host string, words []string) (*findings.Aud
 	// The answer of another host is not trusted.
 	for i, f := range audit.Findings {
 		if !slices.Contains(rule.States, f.State) {
-			return nil, nil, fmt.Errorf("the answer of %s has a finding of the state %q", host, f.State)
+			return nil, nil, fmt.Errorf("the answer of %s has a finding in the unknown state %q", host, f.State)
 		}
 		audit.Findings[i].Change = ""
 	}

@@ -137,7 +137,7 @@ echo "[127.0.0.1]:2201 $(cat /root/ssh/two.pub)" >/root/.ssh/changed_hosts`)
 			{"changed", []string{"ssh: Host key verification failed.", "/root/.ssh/changed_hosts:1", "Host key for [127.0.0.1]:2201 has changed"}},
 			{"locked", []string{"Permission denied (publickey)"}},
 			{"closed", []string{"ssh: connect to host 127.0.0.2 port 2204: Connection refused"}},
-			{"bare", []string{"fettle is not installed there"}},
+			{"bare", []string{"fettle is not in the PATH of ssh sessions on that host"}},
 		}
 		on := "ssh:two"
 		for _, c := range wrong {

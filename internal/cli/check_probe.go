@@ -43,16 +43,16 @@ const probeTimeout = 30 * time.Second
 func (o *probeOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.asked, "probe", false, "run nginx -T, httpd -t and haproxy -c (needs root); with --url send a Puppet Server requests that it should refuse")
 	f.StringVar(&o.url, "url", "", "with --probe of puppet: URL that agents use, https://HOST:8140; needs a node's certificate")
-	f.StringArrayVar(&o.backEnds, "backend", nil, "with --probe: address of the Puppet Server behind --url; repeatable (default: from webserver.conf)")
+	f.StringArrayVar(&o.backEnds, "backend", nil, "with --probe: address of the Puppet Server behind --url; repeatable (default from webserver.conf)")
 	f.StringArrayVar(&o.environments, "environment", []string{"production"}, "with --probe: environment to ask for; further ones are compared with the first")
-	f.StringVar(&o.file, "file", "", "with --probe: a file of the server, such as modules/ssh/sshd_config (default: the first plug-in)")
+	f.StringVar(&o.file, "file", "", "with --probe: a file of the server, such as modules/ssh/sshd_config (default the first plug-in)")
 	f.StringVar(&o.userAgent, "user-agent", "", "with --probe: User-Agent of the agents, as in the access log")
 	f.StringArrayVar(&o.allow, "allow", nil, "with --probe: HOST:PORT or network that may be contacted; repeatable; loopback is always allowed")
 	f.StringVar(&o.files.PuppetSSLDir, "puppet-ssldir", "", "with --probe: ssldir of the node, with its certificate, key and CA")
 	f.StringVar(&o.files.CertName, "certname", "", "with --probe: the node's name in --puppet-ssldir")
 	f.StringVar(&o.files.Cert, "cert", "", "with --probe: file with the node's certificate, PEM")
 	f.StringVar(&o.files.Key, "key", "", "with --probe: file with the key of --cert, PEM")
-	f.StringVar(&o.files.CA, "cacert", "", "with --probe: file with the CA certificates, PEM (default: the system's)")
+	f.StringVar(&o.files.CA, "cacert", "", "with --probe: file with the CA certificates, PEM (default the system's)")
 }
 
 const probeExample = "for example: fettle check puppet --probe --url https://puppet.example.com:8140 --allow puppet.example.com:8140 --puppet-ssldir /etc/puppetlabs/puppet/ssl --certname agent1.example.com"
@@ -65,13 +65,13 @@ func (o *probeOptions) rules(c *cobra.Command) {
 		case !o.asked:
 			return nil
 		case o.url == "" && puppet:
-			return ui.Hinted(ui.Usage, errors.New("--probe: want --url https://HOST:8140, as agents have it"), probeExample)
+			return ui.Hinted(ui.Usage, errors.New("--probe: --url missing; want --url https://HOST:8140, the address that agents use"), probeExample)
 		case o.url == "":
 			return nil
 		case !puppet:
-			return ui.Retry(ui.Usage, errors.New("--probe --url is for a Puppet Server"), "", "puppet")
+			return ui.Retry(ui.Usage, errors.New("--probe --url works with a Puppet Server only"), "", "puppet")
 		case o.files.PuppetSSLDir == "" && o.files.CertName == "" && o.files.Cert == "" && o.files.Key == "":
-			return ui.Hinted(ui.Usage, errors.New("--probe: want the certificate of a node: --puppet-ssldir DIR --certname NAME, or --cert and --key"), probeExample)
+			return ui.Hinted(ui.Usage, errors.New("--probe: no node certificate; give --puppet-ssldir DIR --certname NAME, or --cert and --key"), probeExample)
 		}
 		return orUsage(o.files.Check())
 	})
@@ -83,7 +83,7 @@ func (o *probeOptions) rules(c *cobra.Command) {
 // files, and query a Puppet Server if --url names one.
 func (a *app) probe(ctx context.Context, h *host.Host, o probeOptions, subject *platform.Subject) (err error) {
 	if a.root != "" {
-		return ui.Without(errors.New("--probe and --root: programs of a copy are not run; without --probe its files are read"), "--probe")
+		return ui.Without(errors.New("--probe runs programs, and --root only reads a copy; leave one out"), "--probe")
 	}
 	subject.DryRun = os.Geteuid() == 0
 	if o.url != "" {
@@ -91,7 +91,7 @@ func (a *app) probe(ctx context.Context, h *host.Host, o probeOptions, subject *
 		return err
 	}
 	if !subject.DryRun {
-		return ui.Hinted(ui.Refused, errors.New("--probe runs nginx -T, httpd -t and haproxy -c with a private view of the machine, which only root can make"), "sudo fettle check --probe")
+		return ui.Hinted(ui.Refused, errors.New("--probe must run as root: it runs nginx -T, httpd -t and haproxy -c in a sandbox"), "sudo fettle check --probe")
 	}
 	return nil
 }
@@ -106,13 +106,13 @@ func (a *app) prober(ctx context.Context, h *host.Host, o probeOptions) (func(co
 		if not.Target != not.Socket.String() {
 			is = fmt.Sprintf("%s, which is ", not.Socket.Addr())
 		}
-		return nil, ui.Retry(ui.Refused, fmt.Errorf("%s is %snot this machine's loopback, and not allowed: a probe is for a server of yours", not.Target, is),
-			"if it is yours, --allow names it, or its network as --allow 192.0.2.0/24", "--allow="+not.Target)
+		return nil, ui.Retry(ui.Refused, fmt.Errorf("%s is %snot a loopback address and not allowed; probe only your own servers", not.Target, is),
+			"if the server is yours, allow it with --allow, or its network with --allow 192.0.2.0/24", "--allow="+not.Target)
 	case err != nil:
 		return nil, ui.Exit(ui.Usage, err)
 	}
 	return func(ctx context.Context) map[string]fact.Answer {
-		a.screen.Say("%s is asked as %s: at most %d requests, all of them GET", o.url, p.Node, p.Requests())
+		a.screen.Say("probing %s as %s with at most %d GET requests", o.url, p.Node, p.Requests())
 		return puppetserver.Run(ctx, *p)
 	}, nil
 }
@@ -134,7 +134,7 @@ func (o probeOptions) plan(ctx context.Context, h *host.Host, resolver engine.Re
 		return nil, ofOption("--url", err)
 	}
 	if p.Front.URL.Scheme != "https" {
-		return nil, fmt.Errorf("--url %s: agents come by https", o.url)
+		return nil, fmt.Errorf("--url %s: Puppet agents use https; want https://HOST:PORT", o.url)
 	}
 	for _, word := range o.backEnds {
 		s, err := site(ctx, word, allowed, resolver)
@@ -142,7 +142,7 @@ func (o probeOptions) plan(ctx context.Context, h *host.Host, resolver engine.Re
 			return nil, ofOption("--backend", err)
 		}
 		if slices.ContainsFunc(s.Sockets, func(a netip.AddrPort) bool { return a.Addr().IsLoopback() }) {
-			return nil, fmt.Errorf("--backend %s: only this machine reaches that: want an address that others reach", word)
+			return nil, fmt.Errorf("--backend %s: only this machine can reach this address; want one that other machines can reach", word)
 		}
 		p.BackEnds = append(p.BackEnds, s)
 	}
@@ -173,10 +173,10 @@ func site(ctx context.Context, word string, allowed *engine.Allowed, resolver en
 func ownBackEnds(ctx context.Context, h *host.Host, p *puppetserver.Plan, allowed *engine.Allowed, resolver engine.Resolver) error {
 	sockets, err := puppetserver.Sockets(h)
 	if err == nil && len(sockets) == 0 {
-		err = fmt.Errorf("no file in %s says where it listens", puppetserver.LayoutOf(h).Options)
+		err = fmt.Errorf("no file in %s sets the listen address", puppetserver.LayoutOf(h).Options)
 	}
 	if err != nil {
-		p.NoBackEnds = "no socket of Puppet Server itself is known (" + err.Error() + "): --backend URL names one, by an address that others than its front end might reach"
+		p.NoBackEnds = "no address of Puppet Server itself is known (" + err.Error() + "); name one with --backend URL, an address that machines other than the front end can reach"
 		return nil
 	}
 	for _, s := range sockets {
@@ -201,14 +201,14 @@ func ownBackEnds(ctx context.Context, h *host.Host, p *puppetserver.Plan, allowe
 // nodeOf returns the node named in a certificate.
 func nodeOf(c *tls.Config) (string, error) {
 	if len(c.Certificates) == 0 || len(c.Certificates[0].Certificate) == 0 {
-		return "", errors.New("the certificate of a node is missing")
+		return "", errors.New("no node certificate given")
 	}
 	leaf, err := x509.ParseCertificate(c.Certificates[0].Certificate[0])
 	if err != nil {
 		return "", err
 	}
 	if leaf.Subject.CommonName == "" {
-		return "", errors.New("the certificate names no node (CN)")
+		return "", errors.New("the certificate has no common name (CN)")
 	}
 	return leaf.Subject.CommonName, nil
 }

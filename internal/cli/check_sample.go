@@ -29,7 +29,7 @@ func (o *sampleOptions) flag(f *pflag.FlagSet) {
 	cliutil.Reads(f, "sample", "2s", func(word string) error {
 		d, err := time.ParseDuration(word)
 		if err == nil && (d < 0 || d > maxSample || d > 0 && d < 100*time.Millisecond) {
-			err = fmt.Errorf("want 0, or 100ms to %s", maxSample)
+			err = fmt.Errorf("want 0 (off), or 100ms to %s", maxSample)
 		}
 		return err
 	})
@@ -43,7 +43,7 @@ func (a *app) diagnose(ctx context.Context, h *host.Host, asked []string, o chec
 	whole := len(asked) == 0 && o.release == "" && (f == ui.Table || f == ui.JSON || f == ui.YAML)
 	switch {
 	case a.root != "" && s.given && s.lasting > 0:
-		return nil, ui.Without(errors.New("--sample measures this machine, and --root is another one"), "--sample")
+		return nil, ui.Without(errors.New("--sample measures this machine; leave out --sample or --root"), "--sample")
 	case s.lasting == 0 || !whole && !s.given:
 		return nil, nil
 	case a.root != "":
@@ -64,5 +64,5 @@ func (o *checkOptions) gateSample(d *slow.Diagnosis) error {
 	if !o.sample.given || d == nil || d.Reason == "" || o.failOn != "warn" && o.failOn != "unknown" {
 		return nil
 	}
-	return ui.Exit(ui.GateNotMet, fmt.Errorf("a reason for slowness was measured (%s), and --fail-on is %s", d.Reason, o.failOn))
+	return ui.Exit(ui.GateNotMet, fmt.Errorf("measured a cause of slowness (%s); --fail-on is %s", d.Reason, o.failOn))
 }

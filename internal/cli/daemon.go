@@ -29,10 +29,10 @@ func daemonCommand(a *app) *cobra.Command {
 	var o daemonOptions
 	c := &cobra.Command{
 		Use: "daemon", Short: "Keep the tuning in force at boot and for new devices", Args: cobra.NoArgs,
-		Long: `Applies the selection and keeps it: it holds values that need an open descriptor, follows
-new devices, suspend and the schedule, and notices changes by other fettle commands. When
-it ends, values stay, except those that need the descriptor. Without a selection it uses
-TuneD's preset or recommended profile.`,
+		Long: `Applies the active profiles and keeps them in force. It holds values that need an open
+descriptor, handles new devices, suspend and the schedule, and notices changes by other
+fettle commands. When the daemon ends, values stay, except those with a descriptor.
+If no profile is active, it uses TuneD's preset or recommended profile.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.daemon(c.Context(), o)
 		},
@@ -41,14 +41,17 @@ TuneD's preset or recommended profile.`,
 	f.BoolVar(&o.tuned, "tuned", true, "serve TuneD's D-Bus name, socket and state files")
 	f.BoolVar(&o.takeOver, "take-over", false, "stop another active tuner, such as TuneD; fettle undo restores it")
 	f.StringVar(&o.schedule, "schedule", schedule.File, "file of the schedule")
-	f.DurationVar(&o.enforce, "enforce", 0, "restore changed values this often, such as 1m (default: drift is only reported)")
+	f.DurationVar(&o.enforce, "enforce", 0, "restore changed values this often, such as 1m (default drift is only reported)")
 	cliutil.Between(f, "enforce", 10*time.Second, 24*time.Hour, time.Minute)
+	// This flag hides the global one, which the daemon rejects.
+	f.StringArrayVar(&a.profileDirs, "profile-dir", nil, "rejected: other users can select profiles over D-Bus")
+	_ = f.MarkHidden("profile-dir")
 	return c
 }
 
 func (a *app) daemon(ctx context.Context, o daemonOptions) error {
 	if len(a.profileDirs) > 0 {
-		return ui.Without(errors.New("the daemon takes no --profile-dir: others may select profiles through it"), "--profile-dir")
+		return ui.Without(errors.New("the daemon does not accept --profile-dir, because other users can select profiles over D-Bus; put profiles below /etc/tuned/profiles"), "--profile-dir")
 	}
 	m, err := a.machine(ctx)
 	if err != nil {
@@ -94,7 +97,7 @@ func serve(ctx context.Context, h *host.Host, control daemon.Control, main *prof
 	if main.EnableDBus {
 		id, err := h.Files.ReadFile("/etc/machine-id")
 		if err != nil {
-			log.Warn("the bus will not tell this machine's id", "error", err)
+			log.Warn("the bus does not report this machine's id", "error", err)
 		}
 		_, err = bus.Serve(ctx, bus.Options{Target: target, MachineID: string(id), Log: log})
 		failed = append(failed, err)

@@ -26,21 +26,21 @@ func diffCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "diff [PROFILE...]", Short: "Show what a profile would change on this machine",
 		Long: `Shows each value before and after, with the profile's line, and changes nothing.
-Without a profile it takes the one that fettle recommend names. The JSON output is the
-plan: fettle tune --plan FILE applies exactly that.`,
+Without PROFILE it uses the profile from fettle recommend. The JSON output is a plan;
+fettle tune --plan FILE applies exactly this plan.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if o.update && len(args) > 0 {
-				return ui.Without(errors.New("want either profiles or --update"), "--update")
+				return ui.Without(errors.New("want profiles or --update, not both"), "--update")
 			}
 			if o.sysctl && a.screen.Format != ui.Table {
-				return ui.Without(fmt.Errorf("--sysctl prints a sysctl.d file: it does not go with --output %s", a.output), "--output")
+				return ui.Without(fmt.Errorf("--sysctl prints a sysctl.d file; leave out --output %s", a.output), "--output")
 			}
 			return a.diff(c.Context(), args, o)
 		},
 	}
-	c.Flags().BoolVar(&o.update, "update", false, "compare the active profiles with their newer definition")
+	c.Flags().BoolVar(&o.update, "update", false, "compare the active profiles with their newer definitions")
 	c.Flags().BoolVarP(&o.All, "all", "a", false, "also list values that do not change")
-	c.Flags().BoolVar(&o.Details, "details", false, "also list what does not apply here, could not be determined or was left out, and why")
+	c.Flags().BoolVar(&o.Details, "details", false, "also list values that do not apply, could not be determined or were left out, and why")
 	c.Flags().BoolVar(&o.sysctl, "sysctl", false, "print a sysctl.d file (if only sysctls change)")
 	return c
 }
@@ -64,7 +64,7 @@ func (a *app) diff(ctx context.Context, names []string, o diffOptions) error {
 			return err
 		}
 		if sel == nil {
-			return ui.Hinted(ui.Failed, errors.New("no selection is in force"), "name the profiles: fettle diff PROFILE")
+			return ui.Hinted(ui.Failed, errors.New("no profile is active"), "name a profile: fettle diff PROFILE")
 		}
 		names = sel.Profiles
 	}
@@ -120,7 +120,7 @@ func (a *app) printApply(names []string, update bool) {
 		args = []string{"tune", "--update"}
 	}
 	if a.root != "" {
-		fmt.Fprintln(a.screen.Out, "\nto apply it, on that machine:")
+		fmt.Fprintln(a.screen.Out, "\nto apply it on that machine:")
 		ui.PrintCommand(a.screen, internaltext.CommandLine(append([]string{"fettle"}, args...)))
 		return
 	}

@@ -27,16 +27,16 @@ func factsCommand(a *app) *cobra.Command {
 	var o factsOptions
 	c := &cobra.Command{
 		Use: "facts [NAME...]", Short: "Show hardware, kernel and services of a machine",
-		Long: `Reads the machine and writes nothing. A name, such as memory or
-disk.vda.queue_depth, selects the facts that begin with it. JSON and YAML have all
-facts, with names only these branches of the tree. --output archive writes what
-was read, redacted, as a text archive for --root.`,
+		Long: `Shows the properties of this machine and writes nothing. A NAME, such as memory or
+disk.vda.queue_depth, selects the facts that begin with it. JSON and YAML contain all
+facts, or only the branches of the given names. --output archive writes the files that
+were read, redacted, as a text archive for --root.`,
 		Annotations: map[string]string{moreFormats: archiveFormat},
 		RunE: func(c *cobra.Command, names []string) error {
 			if o.brief && len(names) > 0 {
-				return ui.Without(errors.New("--brief is about the whole machine: it takes no names"), "--brief")
+				return ui.Without(errors.New("--brief shows the whole machine; leave out the names or --brief"), "--brief")
 			}
-			if alone := errors.New("--output archive is about the whole machine: it takes neither names nor --brief and --archive"); a.screen.Format == archiveFormat && len(names) > 0 {
+			if alone := errors.New("--output archive records the whole machine; leave out names, --brief and --archive"); a.screen.Format == archiveFormat && len(names) > 0 {
 				return ui.Without(alone, "--output", "--brief", "--archive")
 			} else if a.screen.Format == archiveFormat && (o.brief || o.archive != "") {
 				return ui.Without(alone, "--brief", "--archive")
@@ -74,16 +74,16 @@ func (a *app) facts(ctx context.Context, names []string, o factsOptions) error {
 	}
 	some, missing := f.Select(names...)
 	if len(missing) > 0 {
-		return ui.Hinted(ui.Failed, fmt.Errorf("no fact begins with %q%s", missing[0], internaltext.Suggest(missing[0], f.Names())), "fettle facts --details lists all of them")
+		return ui.Hinted(ui.Failed, fmt.Errorf("no fact begins with %q%s", missing[0], internaltext.Suggest(missing[0], f.Names())), "fettle facts --details lists all facts")
 	}
 	if o.archive != "" {
 		if err := writeArchive(o.archive, rec); err != nil {
 			return err
 		}
 		for _, file := range rec.TooLarge() {
-			a.screen.Say("%s is larger than %d MiB and not in the archive: rules about it are unknown there", file, host.MaxRecorded>>20)
+			a.screen.Say("%s is larger than %d MiB and not in the archive; rules about it will be unknown", file, host.MaxRecorded>>20)
 		}
-		a.screen.Say("wrote %s: it holds no passwords, keys or tokens, but names and addresses of this machine", o.archive)
+		a.screen.Say("wrote %s: no passwords, keys or tokens, but names and addresses of this machine", o.archive)
 	}
 	if a.root != "" && !f.Determined() {
 		err = a.undetermined()
@@ -111,13 +111,13 @@ func (a *app) facts(ctx context.Context, names []string, o factsOptions) error {
 
 // undetermined returns the error for a --root that does not contain a machine.
 func (a *app) undetermined() error {
-	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s has no machine that fettle could read", a.root), "--root takes a directory that has a machine's /proc, /sys and /etc, or an archive made by fettle facts --archive")
+	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: no machine found in %s", a.root), "--root needs a directory with /proc, /sys and /etc of a machine, or an archive made by fettle facts --archive")
 }
 
 // writeArchive writes an archive atomically.
 func writeArchive(path string, rec *host.Recording) error {
 	if path == "-" {
-		return ui.Instead(ui.Usage, errors.New("--archive -: want the name of a file; standard output has the facts"), "", "--archive=machine.txt")
+		return ui.Instead(ui.Usage, errors.New("--archive -: want a file name; standard output already carries the facts"), "", "--archive=machine.txt")
 	}
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
 		// The rename would replace a device.

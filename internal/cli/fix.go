@@ -59,11 +59,11 @@ func fixCommand(a *app) *cobra.Command {
 	var o fixOptions
 	c := &cobra.Command{
 		Use: "fix [ID...]", Short: "Fix what check found (shows the plan, asks, can be undone)",
-		Long: `Shows the changes that make failed rules pass, all of them or those with the given IDs,
-and asks before it writes. fettle undo reverts what it wrote. Changes that belong to
-another tool are printed with the command that applies them; --write DIR writes them as
-files, with sysctl.d and tmpfiles.d files for the next boot, also for a recorded machine
-(--root). After a change on a Satellite its own health check is run.`,
+		Long: `Shows the changes that make failed rules pass, and asks before it writes. With IDs it
+changes only the values of these rules. fettle undo reverts the changes. Changes for
+another tool are printed with the command that applies them. --write DIR writes files
+for other tools, and sysctl.d and tmpfiles.d files for the next boot; this also works for
+a recorded machine (--root). After a change on a Satellite, its health check is run.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.fix(c.Context(), args, o)
 		},
@@ -72,7 +72,7 @@ files, with sysctl.d and tmpfiles.d files for the next boot, also for a recorded
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
 	f.StringVar(&o.write, "write", "", "write the files of other tools, sysctl.d and tmpfiles.d below this directory")
 	f.BoolVar(&o.force, "force", false, "overwrite files that fettle did not write")
-	f.StringSliceVar(&o.platforms, "platform", nil, "only the rules of these platforms (default: all detected platforms)")
+	f.StringSliceVar(&o.platforms, "platform", nil, "only the rules of these platforms (default all detected platforms)")
 	cliutil.Requires(c, "--write", "force")
 	return c
 }
@@ -93,7 +93,7 @@ func (a *app) completeRules() []string {
 
 func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 	if a.root != "" && o.write == "" {
-		return ui.Retry(ui.Usage, errReadOnlyRoot, "with --write DIR it writes the files for the copy's machine", "--write=fettle-fix")
+		return ui.Retry(ui.Usage, errReadOnlyRoot, "use --write DIR to write files for the copied machine", "--write=fettle-fix")
 	}
 	t, err := a.toFix(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 	}
 	for _, id := range ids {
 		if t.rules.Rule(id) == nil && slices.Contains(audit.IDs(t.rules), id) {
-			return ui.Hinted(ui.Usage, fmt.Errorf("%s is a table or a measurement: there is nothing to fix", id), "fettle rules show "+id+" shows it")
+			return ui.Hinted(ui.Usage, fmt.Errorf("%s is a table or a measurement, not a rule; nothing to fix", id), "fettle rules show "+id+" shows it")
 		}
 		if t.rules.Rule(id) == nil {
 			return noRule(t.rules, id)
@@ -126,7 +126,7 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 		return err
 	}
 	if len(findings) == 0 {
-		a.screen.Say("nothing to fix: fettle check --all shows what was checked")
+		a.screen.Say("nothing to fix; fettle check --all lists all checks")
 	}
 	if o.write != "" {
 		if res.Written, err = a.writeFixes(o.write, findings, o.force); err != nil {
@@ -137,7 +137,7 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 		if o.write == "" && slices.ContainsFunc(changes, func(c setting.Change) bool {
 			return t.kinds[c.Setting.Kind] != nil && t.kinds[c.Setting.Kind].Lifetime() == setting.Runtime
 		}) {
-			a.screen.Say("values of the running kernel last until the next boot: --write DIR writes the files that keep them")
+			a.screen.Say("kernel values last until the next boot; to keep them, write files with --write DIR")
 		}
 		err = a.fixByJournal(ctx, t.machine, &res, changes, o.yes)
 	}
@@ -153,9 +153,9 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 		switch {
 		case err != nil:
 		case ctx.Err() != nil:
-			err = errors.New("interrupted: the values are written, and the rules were not checked again: fettle check does, and fettle undo takes the values back")
+			err = errors.New("interrupted: values written, rules not checked again; run fettle check to check, or fettle undo to restore the values")
 		case waits(res.Applied):
-			a.screen.Say("nothing of this is in force yet, so the findings stay: see below what puts it in force")
+			a.screen.Say("nothing is in force yet, so the findings stay; see below how to activate the changes")
 		default:
 			res.Health, err = t.health(ctx)
 		}
@@ -226,7 +226,7 @@ func (a *app) writeFixes(dir string, findings []rule.Finding, force bool) (*sizi
 	}
 	out.Files = slices.DeleteFunc(out.Files, func(f sizing.WrittenFile) bool { return f.Name == sizing.Record })
 	for _, name := range slices.Sorted(maps.Keys(kept)) {
-		a.screen.Say("%s keeps the lines of an earlier fettle fix --write: %s; another directory, or taking the file away first, leaves them out", filepath.Join(dir, name), strings.Join(kept[name], ", "))
+		a.screen.Say("%s keeps lines of an earlier fettle fix --write: %s; to drop them, use another directory or move the file away", filepath.Join(dir, name), strings.Join(kept[name], ", "))
 	}
 	return out, nil
 }
@@ -278,7 +278,7 @@ func (t *fixTarget) health(ctx context.Context) (out []guidefindings.Health, err
 		h.Passed, h.Output = res.ExitCode == 0, string(res.Stdout)+string(res.Stderr)
 		out = append(out, h)
 		if !h.Passed {
-			err = ui.Hinted(ui.Failed, fmt.Errorf("%s reports a problem (exit %d)", h.Command, res.ExitCode), "fettle undo takes the values back, if they are the cause")
+			err = ui.Hinted(ui.Failed, fmt.Errorf("%s reports a problem (exit %d)", h.Command, res.ExitCode), "if the new values are the cause, restore the old ones: fettle undo")
 		}
 	}
 	return out, err
@@ -345,7 +345,7 @@ func (a *app) fixByJournal(ctx context.Context, m *tune.Machine, res *FixResult,
 		return nil
 	}
 	if !yes {
-		agreed, err := a.screen.Confirm(ctx, "Write these values? fettle undo takes them back.")
+		agreed, err := a.screen.Confirm(ctx, "Write these values? fettle undo restores the old ones.")
 		if err != nil || !agreed {
 			return err
 		}

@@ -113,7 +113,7 @@ func (a *app) history(ctx context.Context) error {
 
 func headlineOfHistory(all []HistoryItem) (h ui.Headline) {
 	if len(all) == 0 {
-		h.Line("no transactions: fettle has changed nothing here")
+		h.Line("no transactions: fettle has not changed this machine")
 		return h
 	}
 	live := 0
@@ -128,7 +128,7 @@ func headlineOfHistory(all []HistoryItem) (h ui.Headline) {
 	}
 	line := fmt.Sprintf("%s, %s %s", h.Count("transactions", len(all), "transaction"), h.Count("live", live, ""), verb)
 	if live > 0 {
-		line += ": fettle undo gives the values back"
+		line += ": fettle undo restores the values"
 	}
 	h.Line("%s", line)
 	return h

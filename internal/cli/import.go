@@ -31,8 +31,8 @@ func importCommand(a *app) *cobra.Command {
 	var write string
 	c := &cobra.Command{
 		Use: "rhel6 DIR", Short: "Convert a tuned profile of RHEL 6",
-		Long: `Prints the profile, and explains each line that could not be converted as written. With
---write the profile is written below DIR, ready for fettle tune.`,
+		Long: `Converts a RHEL 6 profile and prints the result. It explains each line that could not be
+converted as written. --write DIR writes the profile below DIR, ready for fettle tune.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.importRHEL6(c.Context(), args[0], write) },
 	}
@@ -104,7 +104,7 @@ func writeProfile(parent string, res rhel6.Result) (dir string, err error) {
 	for _, p := range append(host.MissingDirs(parent), dir) {
 		if err := files.Mkdir(p, 0o755); err != nil {
 			if errors.Is(err, fs.ErrExist) {
-				return "", ui.Hinted(ui.Refused, fmt.Errorf("%s exists", p), "name another directory, or move it away: mv "+internaltext.Quote(p)+" "+internaltext.Quote(p+".old"))
+				return "", ui.Hinted(ui.Refused, fmt.Errorf("%s exists", p), "name another directory, or move this one: mv "+internaltext.Quote(p)+" "+internaltext.Quote(p+".old"))
 			}
 			return "", err
 		}

@@ -25,7 +25,7 @@ func TestInterruptedTune(t *testing.T) {
 	}{
 		{"before anything", nil, "fettle: interrupted", ""},
 		{"after the first write", func(p string) bool { return strings.HasPrefix(p, "write:") && strings.HasSuffix(p, ":after") },
-			"fettle: interrupted: all that transaction 1 had written is undone\n", "✗ rolled back: transaction 1, 0 values written"},
+			"fettle: interrupted; all values of transaction 1 restored\n", "✗ rolled back: transaction 1, 0 values written"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			sys := standIn(machine)

@@ -172,7 +172,7 @@ func showCommand(a *app) *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.show(c.Context(), args, details) },
 	}
-	c.Flags().BoolVar(&details, "details", false, "also explain what was left out")
+	c.Flags().BoolVar(&details, "details", false, "also explain why sections were left out")
 	return c
 }
 

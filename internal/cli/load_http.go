@@ -20,16 +20,17 @@ func loadHTTPCommand(a *app) *cobra.Command {
 	var o loadHTTPOptions
 	c := &cobra.Command{
 		Use: "http URL...", Short: "Load HTTP servers at a fixed rate and measure latency",
-		Long: `Starts requests at a rate (--rate), along a ramp or in steps, whether the server responds
-or not, and measures from the time at which each request was due: a stall counts for every
-request that it delayed. With --connections N instead of a rate, each of N connections
-sends the next request after the response to the last one; --requests limits their number.
-The warm-up of a server is detected and not counted. If this machine could not keep up,
-that is reported. Servers other than this machine must be allowed (--allow).
+		Long: `Sends requests at a fixed rate (--rate), along a ramp or in steps, even if the server does
+not respond. Latency counts from the time at which a request was due, so a stall counts
+for every delayed request. With --connections N, each of N connections sends the next
+request after the last response; --requests limits their number. The server's warm-up
+is detected and not counted. It reports if this machine was too slow for the rate.
+Servers other than this machine must be allowed (--allow).
 
---find-knee searches the highest rate at which the thresholds of --expect are met,
---observe records the servers' load, --clients generates the load on other machines, and
---replay repeats the requests of a log with the times between them.`,
+  --find-knee  search the highest rate that meets the thresholds of --expect
+  --observe    record the servers' load
+  --clients    generate the load on other machines
+  --replay     repeat the requests of a log with the times between them`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.recorded = recordedCommand(c, args)
 			if o.manifest {
@@ -49,7 +50,7 @@ that is reported. Servers other than this machine must be allowed (--allow).
 	f.IntVar(&o.maxConnections, "max-connections", 1000, "maximum number of connections with --rate")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "time limit of a response, such as 10s")
 	f.StringVarP(&o.method, "method", "X", "", "HTTP method (default GET, or POST with --body)")
-	f.StringArrayVarP(&o.headers, "header", "H", nil, "a header 'NAME: VALUE', or @FILE with one a line; repeatable")
+	f.StringArrayVarP(&o.headers, "header", "H", nil, "a header 'NAME: VALUE', or @FILE with one per line; repeatable")
 	f.StringVar(&o.body, "body", "", "body of each request, or @FILE")
 	f.StringVar(&o.urls, "urls", "", "file with lines WEIGHT METHOD URL, instead of URLs")
 	f.BoolVar(&o.close, "close", false, "open a connection for each request")
@@ -57,15 +58,15 @@ that is reported. Servers other than this machine must be allowed (--allow).
 	f.IntVar(&o.streams, "streams", 1, "with --http2: concurrent requests on each connection")
 	f.IntSliceVar(&o.wanted, "ok-status", nil, "status codes from 400 on that are not errors, such as 404,410")
 	f.StringArrayVar(&o.allow, "allow", nil, "HOST:PORT or network that may be loaded; repeatable; loopback is always allowed")
-	f.StringVar(&o.connectTo, "connect-to", "", "connect to this HOST:PORT instead of that of the URLs")
+	f.StringVar(&o.connectTo, "connect-to", "", "connect to this HOST:PORT instead of the URLs' own")
 	f.StringArrayVar(&o.expect, "expect", nil, "exit with 3 unless this is met: 'p99 < 200ms', 'errors < 1%', 'rate > 450/s', 'cpu < 80%'; repeatable")
 	f.BoolVar(&o.findKnee, "find-knee", false, "search the highest rate at which --expect holds, starting at --rate; --for is then the time of each stage (default 10s)")
 	f.StringSliceVar(&o.observe, "observe", nil, "record CPU, run queue, memory and network of a server: local or ssh:HOST; repeatable")
 	f.StringSliceVar(&o.clients, "clients", nil, "machines that generate the load, each with fettle installed: ssh:A,ssh:B")
-	f.StringArrayVar(&o.clientCommands, "client-command", nil, "shell command that starts fettle load worker elsewhere; repeatable")
+	f.StringArrayVar(&o.clientCommands, "client-command", nil, "shell command that starts fettle load worker on another machine; repeatable")
 	f.StringArrayVar(&o.replay.logs, "replay", nil, "replay the requests of this log against URL; repeatable")
 	f.Float64Var(&o.replay.speed, "speed", 1, "with --replay: factor on the speed of the log")
-	f.StringArrayVar(&o.replay.methods, "replay-method", nil, "with --replay: also send requests with this method, without a body; repeatable (default: only GET and HEAD)")
+	f.StringArrayVar(&o.replay.methods, "replay-method", nil, "with --replay: also send requests with this method, without a body; repeatable (default only GET and HEAD)")
 	f.StringVar(&o.replay.format, "replay-format", "", "with --replay: format of the log, as for fettle logs --format")
 	f.BoolVar(&o.manifest, "manifest", false, "print a Kubernetes Job that generates the load, and load nothing")
 	f.StringVar(&o.image, "image", "", "with --manifest: container image with fettle")
@@ -91,7 +92,7 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	var own *ui.Error
 	switch {
 	case errors.As(err, &not):
-		return ui.Retry(ui.Refused, err, "if it is yours, --allow names it, or its network as --allow 192.0.2.0/24", "--allow="+not.Target)
+		return ui.Retry(ui.Refused, err, "if the server is yours, allow it with --allow, or its network with --allow 192.0.2.0/24", "--allow="+not.Target)
 	case err != nil && ctx.Err() != nil:
 		return cutShort(ctx, err, "nothing was sent", nil)
 	case errors.As(err, &own):
@@ -155,7 +156,7 @@ func gates(r *load.Result) error {
 	case len(failed) == 0:
 		return nil
 	case r.Word == load.Limited:
-		return ui.Exit(ui.Failed, errors.New("whether the thresholds are met is not known: the generator was the limit"))
+		return ui.Exit(ui.Failed, errors.New("thresholds not judged: the load generator was the limit"))
 	}
 	g := failed[0]
 	where := ""

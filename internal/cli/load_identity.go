@@ -27,7 +27,7 @@ var identityOptionNames = []string{"--cert", "--key", "--cacert", "--pkcs12", "-
 func (o *identityOptions) identityFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.files.Cert, "cert", "", "file with the client certificate, PEM")
 	f.StringVar(&o.files.Key, "key", "", "file with the key of --cert, PEM")
-	f.StringVar(&o.files.CA, "cacert", "", "file with the CA certificates, PEM (default: the system's)")
+	f.StringVar(&o.files.CA, "cacert", "", "file with the CA certificates, PEM (default the system's)")
 	f.StringVar(&o.files.PKCS12, "pkcs12", "", "file with client certificate, key and CA certificates, PKCS#12")
 	f.StringVar(&o.passFile, "pass-file", "", "file with the passphrase of --pkcs12")
 	f.StringVar(&o.passEnv, "pass-env", "", "environment variable with the passphrase of --pkcs12")
@@ -68,7 +68,7 @@ func (o identityOptions) passphrase() (string, error) {
 	case o.passEnv != "":
 		secret, set := os.LookupEnv(o.passEnv)
 		if !set {
-			return "", fmt.Errorf("--pass-env: the environment has no %s", o.passEnv)
+			return "", fmt.Errorf("--pass-env: environment variable %s is not set", o.passEnv)
 		}
 		return secret, nil
 	}

@@ -20,7 +20,7 @@ func (o loadHTTPOptions) checkKnee() error {
 	}
 	if stage, err := engine.ParseRate(o.rate, o.length); err == nil && stage.To < stage.From {
 		highest, lowest, _ := strings.Cut(o.rate, "..")
-		return ui.Instead(ui.Usage, errors.New("--find-knee: --rate has its lowest end first"), "", "--rate="+lowest+".."+highest)
+		return ui.Instead(ui.Usage, errors.New("--find-knee: --rate LOW..HIGH needs the lower rate first"), "", "--rate="+lowest+".."+highest)
 	}
 	return nil
 }
@@ -42,5 +42,5 @@ func kneeCode(r *load.Result) error {
 	case load.TooSlow:
 		return ui.Exit(ui.GateNotMet, errors.New(r.Text))
 	}
-	return ui.Exit(ui.Failed, errors.New("the highest rate is not known: "+r.Text))
+	return ui.Exit(ui.Failed, errors.New("highest rate unknown: "+r.Text))
 }

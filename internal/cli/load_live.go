@@ -67,7 +67,7 @@ func (v *loadView) stage(s load.KneeStage) {
 func (v *loadView) quiet(client string, since time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	text := fmt.Sprintf("client %s has sent nothing since %s: is its machine up and reachable? The load ends half a minute after that", client, since.Format(time.TimeOnly))
+	text := fmt.Sprintf("no report from client %s since %s; the load ends after half a minute without one. Check its machine and the network", client, since.Format(time.TimeOnly))
 	if !v.live {
 		v.screen.Say("%s", text)
 		return

@@ -85,11 +85,11 @@ var secretKey = internaltext.LazyRegexp(`^[-._a-zA-Z0-9]{1,253}$`)
 func (p *podFilesOf) put(file string) (string, error) {
 	name := filepath.Base(file)
 	if was, taken := p.from[name]; taken && was != file {
-		return "", fmt.Errorf("%s and %s have the same name, and the pod has one directory for both: rename one", was, file)
+		return "", fmt.Errorf("%s and %s have the same file name, and the pod keeps both in one directory; rename one", was, file)
 	}
 	if p.from[name] == "" {
 		if !secretKey().MatchString(name) || strings.HasPrefix(name, "..") {
-			return "", fmt.Errorf("%s: a secret names its files by letters, digits, -, _ and .: rename it", file)
+			return "", fmt.Errorf("%s: file names in a secret may contain only letters, digits, -, _ and .; rename the file", file)
 		}
 		size, err := sizeOf(file)
 		if err != nil {
@@ -146,7 +146,7 @@ func (a *app) manifest(o loadHTTPOptions, flags *pflag.FlagSet, urls []string) e
 		}
 	})
 	if failed == nil && files.bytes > secretBytes {
-		failed = fmt.Errorf("%s: %d bytes in all, and the secret that they come from holds %d: name smaller ones (a log of --replay may be compressed, or a part of it)", strings.Join(files.names, ", "), files.bytes, secretBytes)
+		failed = fmt.Errorf("%s: %d bytes in total, but a secret holds at most %d; use smaller files (compress or shorten the log of --replay)", strings.Join(files.names, ", "), files.bytes, secretBytes)
 	}
 	if failed != nil {
 		return ui.Exit(ui.Usage, failed)
@@ -192,16 +192,16 @@ func inPod(files *podFilesOf, flag, value string) (string, error) {
 // checkManifest rejects options that do not work in a pod.
 func (o loadHTTPOptions) checkManifest(urls []string) error {
 	if o.image == "" {
-		return errors.New("--manifest wants --image: one that has fettle in it")
+		return errors.New("--manifest needs --image: a container image with fettle in it")
 	}
 	for _, flag := range []string{"clients", "client-command", "puppet-ssldir", "pass-env"} {
 		if o.given(flag) {
-			return fmt.Errorf("--%s does not go with --manifest: a pod cannot do that", flag)
+			return fmt.Errorf("--%s cannot be used with --manifest: a pod cannot do that", flag)
 		}
 	}
 	for _, word := range o.observe {
 		if word != localMachine {
-			return fmt.Errorf("--observe %s does not go with --manifest: a pod has no ssh", word)
+			return fmt.Errorf("--observe %s cannot be used with --manifest: a pod has no ssh", word)
 		}
 	}
 	if _, err := o.stages(); err != nil {
@@ -224,5 +224,5 @@ func (o loadHTTPOptions) checkManifest(urls []string) error {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	return fmt.Errorf("in a pod no server is loopback: --allow %s", net.JoinHostPort(u.Hostname(), port))
+	return fmt.Errorf("servers must be allowed, because in a pod none is on the loopback: --allow %s", net.JoinHostPort(u.Hostname(), port))
 }

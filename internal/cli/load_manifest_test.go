@@ -71,11 +71,11 @@ func TestManifestFiles(t *testing.T) {
 	}{
 		{[]string{"--urls", "most"}, ""},
 		{[]string{"--body", "@half", "--urls", "half"}, ""}, // one file
-		{[]string{"--urls", "much"}, "much: 3145728 bytes in all, and the secret that they come from holds 1048576"},
-		{[]string{"--urls", "half", "--header", "@other"}, "1228800 bytes in all"},
+		{[]string{"--urls", "much"}, "much: 3145728 bytes in total, but a secret holds at most 1048576"},
+		{[]string{"--urls", "half", "--header", "@other"}, "other, half: 1228800 bytes in total"},
 		{[]string{"--urls", "none"}, "none: no such file or directory"},
 		{[]string{"--urls", "."}, "is not a regular file"},
-		{[]string{"--urls", "two words"}, "two words: a secret names its files by letters"},
+		{[]string{"--urls", "two words"}, "two words: file names in a secret may contain only letters"},
 	} {
 		args := []string{"load", "http", "--manifest", "--image", "fettle:1", "--rate", "1/s"}
 		for _, word := range c.files {

@@ -20,11 +20,11 @@ func loadMQTTCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "mqtt BROKER", Short: "Load an MQTT broker as hosts of remote execution",
 		Long: `Simulates N hosts of pull-based remote execution (MQTT 3.1.1) against a broker, such as
-mqtt://localhost:1883 or mqtts://localhost:8883: they connect at a rate, and each receives
-the job notification that Foreman's smart proxy sends. It measures how many hosts the
+mqtt://localhost:1883 or mqtts://localhost:8883. The hosts connect at a rate, and each
+receives the job notification of Foreman's smart proxy. It measures how many hosts the
 broker accepts, and when each is notified. With --pull URL the hosts fetch their jobs from
-URL/JOB and post the output to URL/JOB/update; each --setting of the proxy is one round of
-jobs. Servers other than this machine must be allowed (--allow).`,
+URL/JOB and post the output to URL/JOB/update. Each --setting of the proxy is one round
+of jobs. Servers other than this machine must be allowed (--allow).`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.recorded = recordedCommand(c, args)
@@ -32,7 +32,7 @@ jobs. Servers other than this machine must be allowed (--allow).`,
 		},
 	}
 	f := c.Flags()
-	f.IntVarP(&o.hosts, "hosts", "n", 0, "number of hosts, such as 100 or 2k (default: one for each of --host-certs)")
+	f.IntVarP(&o.hosts, "hosts", "n", 0, "number of hosts, such as 100 or 2k (default one for each of --host-certs)")
 	f.StringVar(&o.connectRate, "connect-rate", "100/s", "connections per time: 100/s, 6000/min")
 	f.StringVar(&o.jobRate, "job-rate", "100/s", "jobs per time: 100/s")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "time limit of connecting, publishing and each HTTP request, such as 10s")
@@ -40,7 +40,7 @@ jobs. Servers other than this machine must be allowed (--allow).`,
 	f.StringVar(&o.pull, "pull", "", "URL below which hosts fetch their jobs: from URL/JOB, and output goes to URL/JOB/update")
 	f.DurationVar(&o.every, "output-every", 5*time.Second, "with --pull: time between two reports of a job, such as 5s")
 	f.DurationVar(&o.jobTime, "job-time", 15*time.Second, "with --pull: duration of a job, such as 15s")
-	f.StringArrayVar(&o.settings, "setting", nil, "with --pull: a round of jobs with these proxy settings: 'ttl=5s,resend=15m,limit=200'; repeatable (default: the proxy's own, no limit)")
+	f.StringArrayVar(&o.settings, "setting", nil, "with --pull: a round of jobs with these proxy settings: 'ttl=5s,resend=15m,limit=200'; repeatable (default the proxy's own, no limit)")
 	f.StringArrayVar(&o.allow, "allow", nil, "HOST:PORT or network that may be loaded; repeatable; loopback is always allowed")
 	f.StringArrayVar(&o.expect, "expect", nil, "exit with 3 unless each round meets this: 'p99 < 1s' (notifications), 'errors < 1%' (jobs), 'rate > 90/s'; repeatable")
 	reads := func(name, example string, read func(word string) error) { cliutil.Reads(f, name, example, read) }
@@ -56,7 +56,7 @@ jobs. Servers other than this machine must be allowed (--allow).`,
 	cliutil.Between(f, "job-time", 100*time.Millisecond, 24*time.Hour, 15*time.Second)
 	o.identityFlags(f)
 	o.given = f.Changed
-	f.StringVar(&o.hostCerts, "host-certs", "", "directory of NAME.pem, certificate and key of each host (default: all hosts use --cert)")
+	f.StringVar(&o.hostCerts, "host-certs", "", "directory of NAME.pem, certificate and key of each host (default all hosts use --cert)")
 	o.rules(c)
 	return c
 }
@@ -66,7 +66,7 @@ func (a *app) loadMQTT(ctx context.Context, o loadMQTTOptions, broker string) er
 	var not *engine.NotAllowedError
 	switch {
 	case errors.As(err, &not):
-		return ui.Retry(ui.Refused, err, "if it is yours, --allow names it, or its network as --allow 192.0.2.0/24", "--allow="+not.Target)
+		return ui.Retry(ui.Refused, err, "if the server is yours, allow it with --allow, or its network with --allow 192.0.2.0/24", "--allow="+not.Target)
 	case err != nil && ctx.Err() != nil:
 		return cutShort(ctx, err, "nothing was sent", nil)
 	case err != nil:
@@ -112,7 +112,7 @@ func mqttGates(x *mqtt.Result) error {
 	case len(failed) == 0:
 		return nil
 	case x.Word == mqtt.Limited:
-		return ui.Exit(ui.Failed, errors.New("whether the thresholds are met is not known: the generator was the limit"))
+		return ui.Exit(ui.Failed, errors.New("thresholds not judged: the load generator was the limit"))
 	}
 	g, where := failed[0], ""
 	if g.Round != "" {

@@ -44,9 +44,9 @@ func (o *loadMQTTOptions) rules(c *cobra.Command) {
 		case o.hosts == 0 && o.hostCerts == "":
 			return ui.Retry(ui.Usage, errors.New("how many hosts?"), "", "--hosts=100")
 		case len(o.settings) > maxSettings:
-			return ui.Without(fmt.Errorf("%d settings: want at most %d", len(o.settings), maxSettings), "--setting")
+			return ui.Without(fmt.Errorf("%d values, at most %d allowed", len(o.settings), maxSettings), "--setting")
 		case o.pull != "" && o.given("wait") && o.wait < min(o.every, o.jobTime):
-			return ui.Without(fmt.Errorf("--wait %v: a report comes only each %v", o.wait, min(o.every, o.jobTime)), "--wait")
+			return ui.Without(fmt.Errorf("--wait %v: too short; the proxy reports every %v", o.wait, min(o.every, o.jobTime)), "--wait")
 		}
 		return nil
 	})
@@ -71,7 +71,7 @@ func (o *loadMQTTOptions) plan(ctx context.Context, broker string, resolver engi
 			return nil, ofOption("--expect", err)
 		}
 		if g.Observed() {
-			return nil, ui.Instead(ui.Usage, fmt.Errorf("--expect: %q: want one of the notifications or the jobs: p50 to p99.9, mean, max, errors, rate", text), "", "--expect=p99 < 1s")
+			return nil, ui.Instead(ui.Usage, fmt.Errorf("--expect: %q: want p50 to p99.9, mean, max, errors or rate, of notifications or jobs", text), "", "--expect=p99 < 1s")
 		}
 		p.Gates = append(p.Gates, g)
 	}
@@ -90,7 +90,7 @@ func (o *loadMQTTOptions) plan(ctx context.Context, broker string, resolver engi
 	}
 	secured := p.Broker.Scheme == "mqtts" || strings.HasPrefix(o.pull, "https:")
 	if !secured && (o.files != engine.Files{} || o.hostCerts != "") {
-		return nil, ui.Without(errors.New("certificates are for mqtts:// and https://"), append(identityOptionNames, "--host-certs")...)
+		return nil, ui.Without(errors.New("certificates need a URL with mqtts:// or https://"), append(identityOptionNames, "--host-certs")...)
 	}
 	if err := o.identities(p, secured); err != nil {
 		return nil, err
@@ -121,11 +121,11 @@ func brokerURL(text string) (*url.URL, error) {
 	case err != nil:
 		return nil, err
 	case u.User != nil: // before an error quotes the URL
-		return nil, errors.New("a URL with a password: hosts of remote execution authenticate with certificates")
+		return nil, errors.New("a URL with a password: remote execution hosts authenticate with certificates; leave the password out")
 	case u.Scheme != "mqtt" && u.Scheme != "mqtts":
-		return nil, fmt.Errorf("%q: want a broker as mqtt://localhost:1883, or mqtts://localhost:8883 for TLS", text)
+		return nil, fmt.Errorf("%q: want a broker such as mqtt://localhost:1883, or mqtts://localhost:8883 for TLS", text)
 	case u.Hostname() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("%q: want a host and a port alone, as mqtt://localhost:1883", text)
+		return nil, fmt.Errorf("%q: want only host and port, such as mqtt://localhost:1883", text)
 	}
 	if u.Port() == "" {
 		u.Host = net.JoinHostPort(u.Hostname(), map[string]string{"mqtt": "1883", "mqtts": "8883"}[u.Scheme])
@@ -163,15 +163,15 @@ func (o *loadMQTTOptions) identities(p *mqtt.Plan, secured bool) error {
 	case o.hosts == 0:
 		o.hosts = len(files)
 	case o.hosts > len(files):
-		return fmt.Errorf("--host-certs: %s has %d files NAME.pem, for %d hosts", o.hostCerts, len(files), o.hosts)
+		return fmt.Errorf("--host-certs: %s has %d files NAME.pem, but %d hosts need one each", o.hostCerts, len(files), o.hosts)
 	}
 	if o.hosts == 0 || o.hosts > maxHosts {
-		return fmt.Errorf("--host-certs: %s has %d files NAME.pem: want from 1 to %d", o.hostCerts, len(files), maxHosts)
+		return fmt.Errorf("--host-certs: %s has %d files NAME.pem; want 1 to %d", o.hostCerts, len(files), maxHosts)
 	}
 	for _, file := range files[:o.hosts] {
 		name := strings.TrimSuffix(filepath.Base(file), ".pem")
 		if strings.ContainsAny(name, "+#\x00") || name == "" {
-			return fmt.Errorf("--host-certs: %s: a topic cannot have its name", file)
+			return fmt.Errorf("--host-certs: %s: this host name cannot be part of an MQTT topic", file)
 		}
 		own, err := engine.Load(engine.Files{Cert: file, Key: file}, readCapped, nil)
 		if err != nil {
@@ -198,7 +198,7 @@ func (o *loadMQTTOptions) pulled(ctx context.Context, allowed *engine.Allowed, r
 	}
 	base := set.Requests[0]
 	if base.URL.RawQuery != "" {
-		return nil, errors.New("--pull: want a URL without a query: the name of the job is added at its end")
+		return nil, errors.New("--pull: want a URL without a query, because the job's name is appended to it")
 	}
 	base.URL.Path = strings.TrimRight(base.URL.Path, "/")
 	return &mqtt.Pull{Base: base, Sockets: set.Origins[0].Sockets, Name: set.Origins[0].Name, Every: o.every, JobTime: o.jobTime}, nil

@@ -84,7 +84,7 @@ func (o *loadHTTPOptions) limits(f *pflag.FlagSet) {
 func errorStatuses(words string) error {
 	for word := range strings.SplitSeq(words, ",") {
 		if status, err := strconv.Atoi(word); err != nil || status < 400 || status > 599 {
-			return errors.New("want statuses from 400 to 599, as 404,410: lower ones are not errors")
+			return errors.New("want comma-separated statuses from 400 to 599, such as 404,410")
 		}
 	}
 	return nil
@@ -96,11 +96,11 @@ func (o *loadHTTPOptions) rules(c *cobra.Command) {
 	cliutil.Check(c, func([]string) error {
 		switch {
 		case o.findKnee && o.rate == "":
-			return ui.Retry(ui.Usage, errors.New("--find-knee wants the lowest rate, as --rate 100/s, or both ends, as --rate 100/s..5000/s"), "", "--rate=100/s")
+			return ui.Retry(ui.Usage, errors.New("--find-knee needs the lowest rate (--rate 100/s) or both ends (--rate 100/s..5000/s)"), "", "--rate=100/s")
 		case o.findKnee && len(o.expect) == 0:
-			return ui.Retry(ui.Usage, errors.New("--find-knee wants to know what has to hold: --expect 'p99 < 200ms', --expect 'errors < 1%'"), "", "--expect=p99 < 200ms")
+			return ui.Retry(ui.Usage, errors.New("--find-knee needs a threshold: --expect 'p99 < 200ms', --expect 'errors < 1%'"), "", "--expect=p99 < 200ms")
 		case o.rate == "" && o.steps == "" && !o.given("connections") && len(o.replay.logs) == 0 && !o.given("requests"):
-			return ui.Retry(ui.Usage, errors.New("how much? want --rate 100/s, --steps 100/s,200/s or --connections 10"), "", "--rate=100/s")
+			return ui.Retry(ui.Usage, errors.New("no load given; want --rate 100/s, --steps 100/s,200/s or --connections 10"), "", "--rate=100/s")
 		}
 		return nil
 	})
@@ -108,12 +108,12 @@ func (o *loadHTTPOptions) rules(c *cobra.Command) {
 	cliutil.Requires(c, "--http2", "streams")
 	cliutil.Requires(c, "--replay", "speed", "replay-method", "replay-format")
 	cliutil.Requires(c, "--manifest", "image")
-	cliutil.Excludes(c, "requests", "set the time with --for in place of --requests", "warm-up", "clients", "client-command")
-	cliutil.Excludes(c, "connections", "it is the number of connections", "max-connections")
-	cliutil.Excludes(c, "http2", "it is for HTTP/1.1", "close")
-	cliutil.Excludes(c, "urls", "the file has the method of each URL", "method")
-	cliutil.Excludes(c, "replay", "the log says what is sent, and when", "urls", "method", "body", "warm-up", "find-knee")
-	cliutil.Excludes(c, "replay", "one generator makes a replay", "clients", "client-command")
+	cliutil.Excludes(c, "requests", "use --for instead of --requests", "warm-up", "clients", "client-command")
+	cliutil.Excludes(c, "connections", "--connections sets this", "max-connections")
+	cliutil.Excludes(c, "http2", "needs HTTP/1.1", "close")
+	cliutil.Excludes(c, "urls", "the --urls file sets the method of each URL", "method")
+	cliutil.Excludes(c, "replay", "the log sets the requests and their times", "urls", "method", "body", "warm-up", "find-knee")
+	cliutil.Excludes(c, "replay", "a replay has one generator", "clients", "client-command")
 	o.identityRules(c)
 	cliutil.Check(c, func([]string) error { return cmp.Or(o.checkKnee(), o.checkPlaces()) })
 }
@@ -145,11 +145,11 @@ func (o loadHTTPOptions) plan(ctx context.Context, urls []string, resolver engin
 	}
 	p.Stages, p.For, p.WarmUp, p.Gates, p.Replay, p.Each = stages, o.length, o.warmUp, gates, replayed, o.requests
 	if p.Length() > maxRun {
-		return nil, nil, ui.Without(fmt.Errorf("all steps take %v: want at most %v", p.Length(), maxRun), "--for")
+		return nil, nil, ui.Without(fmt.Errorf("the steps take %v in total, at most %v allowed", p.Length(), maxRun), "--for")
 	}
 	secured := slices.ContainsFunc(p.Set.Origins, func(o engine.Origin) bool { return o.TLS })
 	if !secured && (o.files != engine.Files{} || o.given("tls-resume")) {
-		return nil, nil, ui.Without(errors.New("certificates and --tls-resume are for https://, and no URL is of that kind"), append(identityOptionNames, "--tls-resume")...)
+		return nil, nil, ui.Without(errors.New("certificates and --tls-resume need a URL with https://"), append(identityOptionNames, "--tls-resume")...)
 	}
 	return p, job, nil
 }
@@ -175,9 +175,9 @@ func (o loadHTTPOptions) gates() (gates []*engine.Gate, err error) {
 		case err != nil:
 			return nil, ofOption("--expect", err)
 		case g.Observed() && len(o.observe) == 0:
-			return nil, ui.Retry(ui.Usage, fmt.Errorf("--expect: %q: of which machine? --observe local, or ssh:HOST", text), "", "--observe=local")
+			return nil, ui.Retry(ui.Usage, fmt.Errorf("--expect: %q: no machine is observed; add --observe local or --observe ssh:HOST", text), "", "--observe=local")
 		case g.Asks() == engine.Rate && o.findKnee:
-			return nil, ui.Instead(ui.Usage, fmt.Errorf("--expect: %q: --find-knee searches for the rate", text), "", "--expect=p99 < 200ms")
+			return nil, ui.Instead(ui.Usage, fmt.Errorf("--expect: %q: leave out the rate; --find-knee searches for it", text), "", "--expect=p99 < 200ms")
 		}
 		gates = append(gates, g)
 	}
@@ -221,7 +221,7 @@ func (o loadHTTPOptions) job(urls []string) (*load.Job, error) {
 func (o loadHTTPOptions) asked(urls []string) (list []engine.Asked, err error) {
 	switch {
 	case o.urls != "" && len(urls) > 0:
-		return nil, ui.Without(errors.New("--urls names the URLs: leave the others out"), "--urls")
+		return nil, ui.Without(errors.New("want --urls or URL arguments, not both"), "--urls")
 	case o.urls != "":
 		text, err := readCapped(o.urls)
 		if err != nil {
@@ -300,7 +300,7 @@ func readCapped(name string) ([]byte, error) {
 		return nil, err
 	}
 	if len(text) > maxFile {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("it has more than %d MiB", maxFile>>20)}
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("larger than %d MiB", maxFile>>20)}
 	}
 	return text, nil
 }
@@ -319,7 +319,7 @@ func mayOpen(connections int, what string) error {
 		return err
 	}
 	if need := uint64(connections) + engine.OwnFiles; need > limit {
-		return &ui.Error{Code: ui.Refused, Err: fmt.Errorf("%s want %d open files, and this process may have %d", what, need, limit),
+		return &ui.Error{Code: ui.Refused, Err: fmt.Errorf("%s need %d open files, but the limit of this process is %d", what, need, limit),
 			Hint: "fewer connections need fewer", Remedy: &ui.Remedy{Before: fmt.Sprintf("sudo prlimit --pid $$ --nofile=%d", need)}}
 	}
 	return nil

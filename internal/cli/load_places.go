@@ -35,7 +35,7 @@ func (o loadHTTPOptions) checkPlaces() error {
 		if o.given("connections") {
 			option = "--connections"
 		}
-		return ui.Instead(ui.Usage, fmt.Errorf("%d connections are less than one for each of %d clients", connections, n), "", fmt.Sprintf("%s=%d", option, n))
+		return ui.Instead(ui.Usage, fmt.Errorf("%d connections are too few for %d clients; each client needs at least one", connections, n), "", fmt.Sprintf("%s=%d", option, n))
 	}
 	return nil
 }

@@ -149,7 +149,7 @@ func TestLoadPlaces(t *testing.T) {
 		for want, args := range map[string][]string{
 			"client closed: ssh: connect to host 127.0.0.2 port 2204: Connection refused": {"--clients", "ssh:one,ssh:closed"},
 			"cannot observe closed: ssh: connect to host 127.0.0.2":                       {"--observe", "ssh:closed"},
-			"client command 1: the program is not installed there":                        {"--client-command", "exec /no/such/fettle"},
+			"client command 1: the program is not installed":                              {"--client-command", "exec /no/such/fettle"},
 		} {
 			if out, _ := loadHTTP(t, state, 1, append(args, "--rate", "50/s", "--for", "1s", base+"/nobody")...); !strings.Contains(out, want) {
 				t.Errorf("%q is not in %s", want, out)
@@ -220,7 +220,7 @@ func TestLoadPlaces(t *testing.T) {
 	})
 	t.Run("no knee", func(t *testing.T) {
 		out, _ := loadHTTP(t, state, 3, "--find-knee", "--rate", "20/s", "--for", "1s", "--expect", "errors < 1%", base+"/down")
-		if !strings.Contains(out, "fails at the lowest rate already, 20/s: no request succeeded: status 503 ") {
+		if !strings.Contains(out, "fails even at the lowest rate, 20/s: no request succeeded: status 503 ") {
 			t.Error(out)
 		}
 		_, x := loadHTTP(t, state, 0, "--find-knee", "--rate", "2/s..2/s", "--for", "2s", "--expect", "errors < 50%", base+"/knee", "-o", "json")

@@ -28,11 +28,11 @@ var safe = []string{"GET", "HEAD"}
 // that wrote them.
 func (r replayOptions) read(ctx context.Context, urls []string, o loadHTTPOptions) (*load.Log, []engine.Asked, error) {
 	if len(urls) != 1 {
-		return nil, nil, errors.New("--replay wants one server, as in: fettle load http --replay access.log http://localhost:8080")
+		return nil, nil, errors.New("--replay needs exactly one server: fettle load http --replay access.log http://localhost:8080")
 	}
 	base, err := url.Parse(urls[0])
 	if err != nil || base.Scheme == "" || base.Host == "" || base.User != nil || base.Path != "" && base.Path != "/" || base.RawQuery != "" || base.Fragment != "" {
-		return nil, nil, errors.New("--replay wants a server without a path, as http://localhost:8080: the paths are the log's")
+		return nil, nil, errors.New("--replay takes the paths from the log; want a server without a path, such as http://localhost:8080")
 	}
 	found, err := source.Find(host.Live(), r.logs)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 func loadWorkerCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "worker", Short: "Generate load for a fettle on another machine",
-		Long: `Started by fettle load http --clients or --client-command. It reads its orders from
-standard input, one JSON message per line, and ends with it. The other side has checked
-what it may load.`,
+		Long: `Generates load for fettle load http --clients or --client-command, which start it. It
+reads one JSON message per line from standard input, and ends when the input ends. The
+caller has checked which servers are allowed.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			err := fleet.Serve(c.Context(), os.Stdin, a.screen.Out, &load.Worker{Able: enoughFiles})

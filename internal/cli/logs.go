@@ -25,13 +25,15 @@ func logsCommand(a *app) *cobra.Command {
 	var o logsOptions
 	c := &cobra.Command{
 		Use: "logs [FILE...]", Short: "Analyze request logs: who asked for what, what took long",
-		Long: `Reads logs of Apache, nginx, HAProxy, Envoy, Istio, Traefik, AWS load balancers, Puppet
-Server, PuppetDB, Foreman, Rails and JSON lines, also with the prefix of syslog or a
-container runtime, plain or compressed (gzip, zstd, bzip2). A directory stands for all of
-its files, - for standard input. The format is detected from the first lines, or read from
-the server's configuration (--config, which also names the files), and printed. For each
-group of requests: count, total time and its share, mean, standard deviation, extremes and
-percentiles (within 0.8 %). Lines that are not requests are counted and shown.`,
+		Long: `Analyzes request logs. For each group of requests it shows count, total time and its
+share, mean, standard deviation, extremes and percentiles (within 0.8 %). Lines that are
+not requests are counted and shown.
+
+Formats: Apache, nginx, HAProxy, Envoy, Istio, Traefik, AWS load balancers, Puppet Server,
+PuppetDB, Foreman, Rails and JSON lines. They may have the prefix of syslog or a container
+runtime, and be compressed (gzip, zstd, bzip2). A directory means all of its files, -
+means standard input. The format is detected from the first lines, or read from the
+server's configuration (--config, which also names the files), and printed.`,
 		Annotations: map[string]string{moreFormats: logsFormats},
 		RunE: func(c *cobra.Command, args []string) error {
 			o.shown = logs.Shown{Groups: c.Flags().Changed("top"), Slowest: c.Flags().Changed("slowest")}
@@ -39,7 +41,7 @@ percentiles (within 0.8 %). Lines that are not requests are counted and shown.`,
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVar(&o.by, "by", nil, "group by a dimension, or by several separated by commas; repeatable (default: depends on the log)")
+	f.StringArrayVar(&o.by, "by", nil, "group by a dimension, or by several separated by commas; repeatable (default depends on the log)")
 	f.IntVar(&o.slowest, "slowest", 5, "number of slowest requests shown")
 	cliutil.Reads(f, "by", "status", byDimension)
 	cliutil.Between(f, "slowest", 0, 10_000, 5)
@@ -48,7 +50,7 @@ percentiles (within 0.8 %). Lines that are not requests are counted and shown.`,
 	f.StringVar(&o.save, "save", "", "also write all groups into this file, for fettle logs merge")
 	f.BoolVarP(&o.follow, "follow", "f", false, "show new requests as they are logged, through rotation, until Ctrl-C")
 	f.StringVar(&o.sinceLast, "since-last", "", "read only what is new since the last call; this file records the position")
-	cliutil.Excludes(c, "follow", "it goes on from now", "since-last", "save", "until")
+	cliutil.Excludes(c, "follow", "following continues from now", "since-last", "save", "until")
 	c.AddCommand(logsMergeCommand(a), logsCompareCommand(a), logsPuppetReportsCommand(a))
 	return c
 }
@@ -72,7 +74,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 		}
 	}
 	if len(paths) == 0 {
-		return ui.Hinted(ui.Usage, errors.New("want the name of a log"), "- is standard input; fettle logs --config /etc/apache2 reads the logs that a server's configuration names\nfor example: fettle logs /var/log/httpd/access_log")
+		return ui.Hinted(ui.Usage, errors.New("no log given"), "for example: fettle logs /var/log/httpd/access_log\nuse - for standard input, or fettle logs --config /etc/apache2 for the logs in a server's configuration")
 	}
 	found, err := source.FindIn(h, a.root, paths)
 	if here := (*source.NotInCopyError)(nil); errors.As(err, &here) && here.Exists {
@@ -119,7 +121,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 		return ui.Exit(ui.Usage, err)
 	}
 	if err == nil && o.sinceLast == "" && res.Nothing() {
-		err = fmt.Errorf("%s, and none could be read", internaltext.CountPlural(res.Unread.Lines, "line", "lines"))
+		err = fmt.Errorf("%s, none readable", internaltext.CountPlural(res.Unread.Lines, "line", "lines"))
 	}
 	o.Another(res)
 	// Keep the part of a truncated log that was read: the next call continues after it.
@@ -188,7 +190,7 @@ func (a *app) logsHost() (*host.Host, error) {
 // sayLogs prints a report; err is the reason that it may be incomplete.
 func (a *app) sayLogs(r *logs.Report, shown logs.Shown, err error) error {
 	if u := r.Unread; u.ReadWith != "" && a.screen.Format != ui.Table && a.screen.Format != ui.Markdown {
-		a.screen.SayOnce(fmt.Sprintf("%s not read look like %s; to read them: %s", internaltext.CountPlural(u.Lines, "line", "lines"), u.LooksLike, u.ReadWith))
+		a.screen.SayOnce(fmt.Sprintf("%s not read; they look like %s. To read them: %s", internaltext.CountPlural(u.Lines, "line", "lines"), u.LooksLike, u.ReadWith))
 	}
 	table := func(s *ui.Screen, r *logs.Report) { logs.Print(s, r, shown) }
 	return inForm(a, r, logsForms[*logs.Report]{table, logs.Page, logs.CSV, logs.OpenMetrics}, err)

@@ -23,11 +23,10 @@ func logsCompareCommand(a *app) *cobra.Command {
 	o := logsOptions{slowest: 0}
 	c := &cobra.Command{
 		Use: "compare BEFORE AFTER", Short: "Compare two logs: what became slower or faster",
-		Long: `BEFORE and AFTER are log files or directories of logs. Each side is divided into 24 slices
-of time, whose spread gives each difference an interval of 95 %. The change of the mean is
-split into a change of the mix of requests and a change of their durations. A log does not
-record what else changed between the two times: fettle prove --live alternates, and can
-tell.`,
+		Long: `Compares two logs (BEFORE and AFTER are files or directories). Each side is divided into
+24 time slices, whose spread gives each difference a 95 % interval. The change of the
+mean is split into a change of the mix of requests and a change of their durations. A log
+does not show other changes between the two times; for a proof use fettle prove --live.`,
 		Args: cobra.ExactArgs(2), Annotations: map[string]string{moreFormats: logsFormats},
 		RunE: func(c *cobra.Command, args []string) error {
 			o.shown.Groups = c.Flags().Changed("top")
@@ -36,7 +35,7 @@ tell.`,
 	}
 	f := c.Flags()
 	o.common(c)
-	f.StringArrayVar(&o.by, "by", nil, "group by a dimension, or by several separated by commas (default: depends on the log)")
+	f.StringArrayVar(&o.by, "by", nil, "group by a dimension, or by several separated by commas (default depends on the log)")
 	cliutil.Reads(f, "by", "status", byDimension)
 	return c
 }
@@ -44,7 +43,7 @@ tell.`,
 func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after string) error {
 	asked, err := o.asked(time.Now())
 	if err == nil && len(asked.By) > 1 {
-		err = ui.Instead(ui.Usage, errors.New("--by may be given once; separate dimensions with commas"), "", "--by="+strings.Join(o.by, ","))
+		err = ui.Instead(ui.Usage, errors.New("--by given twice; separate dimensions with commas"), "", "--by="+strings.Join(o.by, ","))
 	}
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
@@ -74,7 +73,7 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 			return err
 		}
 		if len(asked.By) == 0 {
-			return ui.Retry(ui.Usage, fmt.Errorf("%s: --by says what to group by: its lines have no method, requestor or status", before), "", "--by=path")
+			return ui.Retry(ui.Usage, fmt.Errorf("%s: lines have no method, requestor or status; choose a dimension with --by", before), "", "--by=path")
 		}
 		asked.By = asked.By[:1]
 	}

@@ -121,7 +121,7 @@ func notFollowed(packed []source.NotRead) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "not followed, as they are compressed: " + strings.Join(names, ", ")
+	return "not followed, because compressed: " + strings.Join(names, ", ")
 }
 
-const lostPart = "a log was rotated, and its old part is gone: its last lines are missing"
+const lostPart = "a log was rotated and its old file is gone; its last lines are missing"

@@ -17,8 +17,8 @@ func logsMergeCommand(a *app) *cobra.Command {
 	var o logsOptions
 	c := &cobra.Command{
 		Use: "merge PART...", Short: "Merge the results of several machines, which --save wrote",
-		Long: `The result is exactly that of reading all the logs at once. All parts must be grouped in
-the same way.`,
+		Long: `Merges saved results. The result is the same as if all logs were read at once. All parts
+must be grouped in the same way.`,
 		Args: cobra.MinimumNArgs(1), Annotations: map[string]string{moreFormats: logsFormats},
 		RunE: func(c *cobra.Command, args []string) error {
 			o.shown.Groups = c.Flags().Changed("top")

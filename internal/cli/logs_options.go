@@ -47,7 +47,7 @@ func (o *logsOptions) common(c *cobra.Command) {
 	cliutil.OneOf(f, "sort", logs.Sorts...)
 	cliutil.Between(f, "top", 0, 100_000_000, 20)
 	f.IntVar(&o.groups, "groups", 1_000_000, "maximum groups kept; the rest is summed as \"other\"")
-	f.IntVar(&o.workers, "workers", 0, "parallel readers (default: one for each CPU)")
+	f.IntVar(&o.workers, "workers", 0, "parallel readers (default one for each CPU)")
 	cliutil.Between(f, "groups", 1, 100_000_000, 1_000_000)
 	cliutil.Between(f, "workers", 0, 1024, 2)
 }
@@ -55,9 +55,9 @@ func (o *logsOptions) common(c *cobra.Command) {
 // lines adds the flags for parsing lines.
 func (o *logsOptions) lines(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&o.Format, "format", "", "log format of the server's configuration: apache:LOGFORMAT, nginx:LOG_FORMAT, haproxy:LOG-FORMAT, envoy:TEXT_FORMAT, logback:PATTERN; or a name: combined, haproxy, puppetserver, foreman, ... (default: detected)")
+	f.StringVar(&o.Format, "format", "", "log format of the server's configuration: apache:LOGFORMAT, nginx:LOG_FORMAT, haproxy:LOG-FORMAT, envoy:TEXT_FORMAT, logback:PATTERN; or a name: combined, haproxy, puppetserver, foreman, ... (default detected)")
 	f.StringArrayVar(&o.config, "config", nil, "server configuration with the log format: /etc/apache2, /etc/httpd, /etc/nginx, /etc/haproxy, /etc/puppetlabs/puppetserver, or a main file; repeatable")
-	f.StringVar(&o.Unit, "unit", "", "unit of the duration: ns, us, ms or s (default: that of the format)")
+	f.StringVar(&o.Unit, "unit", "", "unit of the duration: ns, us, ms or s (default from the format)")
 	f.StringVar(&o.Duration, "duration", "", "JSON lines: member with the duration; needs --unit")
 	cliutil.OneOf(f, "unit", "ms", "s", "us", "ns")
 	cliutil.Exclusive(c, "format", "config")
@@ -66,7 +66,7 @@ func (o *logsOptions) lines(c *cobra.Command) {
 // byDimension rejects a list of dimensions with an empty name.
 func byDimension(word string) error {
 	if slices.Contains(strings.Split(strings.ReplaceAll(word, " ", ""), ","), "") {
-		return errors.New("a dimension between the commas has no name")
+		return errors.New("empty dimension between commas")
 	}
 	return nil
 }
@@ -104,9 +104,9 @@ func (o logsOptions) asked(now time.Time) (logs.Options, error) {
 	case !out.Since.IsZero() && !out.Until.IsZero() && !out.Since.Before(out.Until):
 		return out, ui.Without(fmt.Errorf("--since %s is not before --until %s", o.since, o.until), "--until")
 	case o.noPercentiles && strings.HasPrefix(o.sort, "p"):
-		return out, ui.Without(fmt.Errorf("--sort %s wants percentiles, and --no-percentiles none", o.sort), "--no-percentiles")
+		return out, ui.Without(fmt.Errorf("--sort %s needs percentiles; leave out --no-percentiles", o.sort), "--no-percentiles")
 	case o.Duration != "" && o.Unit == "":
-		return out, ui.Retry(ui.Usage, fmt.Errorf("--duration %s: --unit says in what", o.Duration), "", "--unit=ms")
+		return out, ui.Retry(ui.Usage, fmt.Errorf("--duration %s: add its unit with --unit", o.Duration), "", "--unit=ms")
 	}
 	return out, nil
 }
@@ -125,5 +125,5 @@ func moment(text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, errors.New("want a time as 2026-11-20, 2026-11-20T13:00 or 2026-11-20T13:00:00+01:00, or 2h for that long ago")
+	return time.Time{}, errors.New("want a time such as 2026-11-20, 2026-11-20T13:00 or 2026-11-20T13:00:00+01:00, or an age such as 2h")
 }

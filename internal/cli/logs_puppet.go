@@ -25,11 +25,11 @@ func logsPuppetReportsCommand(a *app) *cobra.Command {
 	var access []string
 	c := &cobra.Command{
 		Use: "puppet-reports DIR", Short: "Show where the time of Puppet agent runs went",
-		Long: `Reads the reports of Puppet 2.7 to 8 that the server's store processor keeps,
-reportdir/NODE/TIME.yaml (/opt/puppetlabs/server/data/puppetserver/reports, on Debian
-/var/lib/puppetserver/reports), or an agent's last_run_report.yaml. It shows how long the
-stages of the runs, the types of resources and the resources took. With --access-log it
-also shows which part of the wait for catalogs was spent in the server.`,
+		Long: `Analyzes reports of Puppet 2.7 to 8: the time of the stages of runs, the resource types
+and the resources. It reads the server's reportdir/NODE/TIME.yaml of the store processor
+(/opt/puppetlabs/server/data/puppetserver/reports, on Debian
+/var/lib/puppetserver/reports), or an agent's last_run_report.yaml. With --access-log it
+also shows the server's share of the wait for catalogs.`,
 		Args: cobra.ExactArgs(1), Annotations: map[string]string{moreFormats: string(csvFormat)},
 		RunE: func(c *cobra.Command, args []string) error {
 			o.shown.Groups = c.Flags().Changed("top")
@@ -41,7 +41,7 @@ also shows which part of the wait for catalogs was spent in the server.`,
 	f.StringVar(&o.since, "since", "", "only runs whose report was stored since this time: 2026-11-20, 2026-11-20T13:00, or 2h ago: 2h")
 	f.StringVar(&o.until, "until", "", "only runs whose report was stored before this time")
 	f.IntVar(&o.top, "top", 10, "number of types, resources and nodes shown; 0 for all")
-	f.IntVar(&o.workers, "workers", 0, "parallel readers (default: one for each CPU)")
+	f.IntVar(&o.workers, "workers", 0, "parallel readers (default one for each CPU)")
 	o.lines(c)
 	cliutil.Between(f, "top", 0, 100_000_000, 20)
 	cliutil.Between(f, "workers", 0, 1024, 2)
@@ -53,7 +53,7 @@ also shows which part of the wait for catalogs was spent in the server.`,
 func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, access []string) error {
 	asked, err := o.asked(time.Now())
 	if err == nil && len(access) == 0 && (o.Format != "" || o.Unit != "" || o.Duration != "") {
-		err = ui.Without(errors.New("--format, --unit and --duration are for an --access-log"), "--format", "--unit", "--duration")
+		err = ui.Without(errors.New("--format, --unit and --duration need --access-log"), "--format", "--unit", "--duration")
 	}
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
@@ -114,7 +114,7 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 	}
 	r := runs.Report(dir, served, read, o.top)
 	if r.Runs == 0 {
-		err = fmt.Errorf("%s: no report of a run that could be read", dir)
+		err = fmt.Errorf("%s: no readable report of an agent run", dir)
 		if r.Unread.Files == 0 {
 			err = nil // none in the requested time
 		}

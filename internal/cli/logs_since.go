@@ -33,11 +33,11 @@ func (a *app) sinceLast(file string, logs []source.Log) ([]source.Log, error) {
 	}
 	var p logPositions
 	if err := json.Unmarshal(text, &p); err != nil || p.Schema != positionsSchema || len(text) > positionsMost {
-		return nil, ui.Instead(ui.Refused, fmt.Errorf("--since-last %s: not a file of positions", file), "a new file is made, and this time the logs are read from their beginning", "--since-last="+file+".positions")
+		return nil, ui.Instead(ui.Refused, fmt.Errorf("--since-last %s: not a position file written by fettle", file), "starting a new position file; the logs are read from their beginning", "--since-last="+file+".positions")
 	}
 	next, lost, err := source.Continue(logs, p.Positions)
 	for _, l := range lost {
-		a.screen.Say("%s was rotated, and its old part was not found: its last lines are missing", l)
+		a.screen.Say("%s was rotated and its old file was not found; its last lines are missing", l)
 	}
 	return next, err
 }

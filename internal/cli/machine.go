@@ -128,7 +128,7 @@ func (a *app) profileDirsOf(h *host.Host) ([]string, error) {
 			continue
 		}
 		if _, err := h.Files.Stat(dirs[i]); err != nil {
-			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--profile-dir %s: %s has no %s", d, h.Name, dirs[i]), "with --root it is a path inside that tree: copy the profiles there")
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--profile-dir %s: %s has no %s", d, h.Name, dirs[i]), "with --root, --profile-dir is a path inside that tree; copy the profiles into the tree")
 		}
 	}
 	return dirs, nil

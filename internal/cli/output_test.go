@@ -56,7 +56,7 @@ func TestArchiveOfADevice(t *testing.T) {
 	if err := os.Symlink("/dev/null", link); err != nil {
 		t.Fatal(err)
 	}
-	for file, want := range map[string]string{link: "is a device; want a regular file", filepath.Dir(link): "is a directory", "-": "want the name of a file"} {
+	for file, want := range map[string]string{link: "is a device; want a regular file", filepath.Dir(link): "is a directory", "-": "want a file name"} {
 		var said strings.Builder
 		code := Main("test", []string{"--root", "../../testdata/hosts/kvm-guest.txt", "facts", "--archive", file}, io.Discard, &said)
 		if code != 2 || !strings.Contains(said.String(), want) {

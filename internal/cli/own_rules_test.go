@@ -70,7 +70,7 @@ func TestMistakesInOwnRules(t *testing.T) {
 		{"a finding misspelt", "finding: warn", "finding: warning", `ours.yaml:13: finding "warning": want pass, warn, fail, not-applicable, unknown or reminder (did you mean "warn"?)`},
 		{"a fix in words", "  examples:", "  fix: buy memory\n  examples:", `ours.yaml:11: fix: want keys and values: {text: what to do} or {changes: {"sysctl:vm.swappiness": "10"}}`},
 		{"a fix of no kind", "  examples:", "  fix: {changes: {\"sysclt:vm.swappiness\": \"10\"}}\n  examples:", `ours.yaml:11: OURS1: "sysclt:vm.swappiness": unknown kind of setting "sysclt" (did you mean "sysctl"?)`},
-		{"a fix as sysctl(8) has it", "  examples:", "  fix: {changes: [\"vm.swappiness=10\"]}\n  examples:", `ours.yaml:11: OURS1: "vm.swappiness=10" is not the name of a sysctl: want changes: {"sysctl:vm.swappiness": "10"}`},
+		{"a fix as sysctl(8) has it", "  examples:", "  fix: {changes: [\"vm.swappiness=10\"]}\n  examples:", `ours.yaml:11: OURS1: "vm.swappiness=10" is not a sysctl name; want changes: {"sysctl:vm.swappiness": "10"}`},
 		{"depends on nothing", "  examples:", "  depends-on: [S666]\n  examples:", `ours.yaml:11: OURS1: depends on unknown rule S666 (did you mean "S66"?)`},
 		{"no id", "id: OURS1\n  title", "title", `ours.yaml:1: a rule has no id: want id: NAME`},
 		{"an id of ours", "OURS1", "S06", `ours.yaml:1: S06 is already defined at linux.yaml:3; use another id (disable: turns off one of fettle's)`},
@@ -90,7 +90,7 @@ func TestMistakesInOwnRules(t *testing.T) {
 			}
 		})
 	}
-	if out, code := lintOwn(t, "ours.yml", firstRule); code != 1 || !strings.Contains(out, "ours.yml: rules are read from *.yaml") {
+	if out, code := lintOwn(t, "ours.yml", firstRule); code != 1 || !strings.Contains(out, "ours.yml: rule files must end in .yaml") {
 		t.Errorf("a file that nobody would read: exit %d\n%s", code, out)
 	}
 }

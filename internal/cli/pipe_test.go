@@ -23,9 +23,9 @@ func TestReaderThatHasSeenEnough(t *testing.T) {
 		{"diff throughput-performance --sysctl", "cannot hold"},
 		{"list", ""},
 		{"--help", ""},
-		{"tune --set vm.swappiness=30", "the output was not read: transaction 1 is complete: done;"},
-		{"undo", "the output was not read: transaction 2 is complete: done;"},
-		{"tune --set vm.swappiness=30 --output json", "the output was not read: transaction 3 is complete: done;"},
+		{"tune --set vm.swappiness=30", "output not read to its end, but transaction 1 is complete: done;"},
+		{"undo", "output not read to its end, but transaction 2 is complete: done;"},
+		{"tune --set vm.swappiness=30 --output json", "output not read to its end, but transaction 3 is complete: done;"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			r, w, err := os.Pipe()

@@ -18,22 +18,22 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 )
 
-var errNoWork = errors.New("want the command to measure after --, or --live for work that runs here anyway")
+var errNoWork = errors.New("nothing to measure; give a command after --, or --live for work that already runs on this machine")
 
 func proveCommand(a *app) *cobra.Command {
 	o := &proveOptions{shortest: a.shortest}
 	d := prove.Defaults(prove.Metric{Name: "time"})
 	c := &cobra.Command{
 		Use: "prove (--profile X | --set S=V | --plan FILE | --change-cmd APPLY --undo-cmd UNDO) (-- COMMAND... | --bench NAME | --live)", Short: "Prove by measurement that a change helps (A/B test)",
-		Long: `Runs the command repeatedly, with the change and without, in a random order (ABBA or BAAB),
-so that background load cannot look like an effect. Each switch goes through the journal,
-and the machine is restored when fettle ends, also after Ctrl-C or kill -9. The verdict is
-one of four: faster or slower, with an interval that is valid however often you look; no
-effect above the margin; cannot tell yet.
+		Long: `Measures whether a change helps. It runs the command repeatedly, with and without the
+change, in random order (ABBA or BAAB), so background load cannot favor a side. Each
+switch goes through the journal. The machine is restored when fettle ends, also after
+Ctrl-C or kill -9. The verdict is faster, slower, no effect above the margin, or cannot
+tell yet. Its interval is valid however often you look.
 
-With --live nothing is run: the change is switched on and off under the work that runs
-here anyway, in windows of time, and its logs, its Prometheus or the kernel's pressure
-figures are compared.`,
+With --live it runs nothing, but switches the change on and off while this machine does
+its usual work. It compares time windows by a log, a Prometheus or the kernel's pressure
+figures.`,
 		Annotations: map[string]string{moreFormats: string(benchfmtFormat)},
 		Args:        o.checkWork,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -55,28 +55,28 @@ figures are compared.`,
 	f.StringVar(&o.Metric, "metric", "time", "what is compared: time, cpu-time, max-memory, or NAME=REGEXP for a number that the command prints; with --live pressure:io, logs:FILE:p99, prometheus:URL:EXPR")
 	f.StringVar(&o.Unit, "unit", "", "unit of --metric; s and 1/s give the verdicts faster and slower, others better and worse")
 	f.BoolVar(&o.More, "higher-is-better", false, "higher values of --metric are better")
-	f.Float64Var(&o.Percentile, "percentile", -1, "percentile of the numbers that REGEXP finds in a run, 0 to 100 (default: the last number)")
+	f.Float64Var(&o.Percentile, "percentile", -1, "percentile of the numbers that REGEXP finds in a run, 0 to 100 (default the last number)")
 	f.StringArrayVar(&o.Guards, "guard", nil, "stop once METRIC is worse by more than LIMIT: max-memory:10%, p99=p99 ([0-9.]+):20%; repeatable")
 	f.StringArrayVar(&o.Caps, "stop-above", nil, "stop at once when METRIC exceeds VALUE: max-memory:2000000000, pressure:memory:20; repeatable")
 	f.StringVar(&o.Bench, "bench", "", "the work: a benchmark instead of COMMAND, such as disk:randrw, disk:stream-read@/srv, memory:thp-random, postgres:clients-8, etcd:put=bench")
-	f.StringVar(&o.Fio, "fio", "", "with --bench disk: path of the fio program (default: fio in PATH)")
-	f.BoolVar(&o.Live, "live", false, "measure the work that runs here anyway, in time windows with and without the change")
+	f.StringVar(&o.Fio, "fio", "", "with --bench disk: path of the fio program (default fio in PATH)")
+	f.BoolVar(&o.Live, "live", false, "measure work that already runs on this machine, in time windows with and without the change")
 	o.Window = 10 * time.Minute
 	f.Var(&bothWindows{a, o}, "window", "with --live: length of a time window, such as 10m, varied by a tenth; HH:MM-HH:MM: change only within these hours of local time")
-	f.DurationVar(&o.Settle, "settle", 0, "with --live: warm-up time after each switch, not counted (default: a fifth of --window)")
-	f.StringVar(&o.Covariate, "covariate", "", "with --live: what the metric depends on but the change does not affect: rate (of requests in the log), or a metric")
+	f.DurationVar(&o.Settle, "settle", 0, "with --live: warm-up time after each switch, not counted (default a fifth of --window)")
+	f.StringVar(&o.Covariate, "covariate", "", "with --live: covariate that affects the metric and is not affected by the change: rate (of requests in the log), or a metric")
 	f.StringVar(&o.Pattern, "pattern", "", "with --live: regular expression for other logs; its first group is the duration")
-	f.StringVar(&o.LogFormat, "log-format", "", "with --live: log format, as for fettle logs --format (default: detected)")
+	f.StringVar(&o.LogFormat, "log-format", "", "with --live: log format, as for fettle logs --format (default detected)")
 	f.StringArrayVar(&o.LogConfig, "log-config", nil, "with --live: server configuration with the log format, as for fettle logs --config; repeatable")
 	f.StringVar(&o.TokenFile, "prometheus-token", "", "with --live: file with the bearer token for Prometheus")
 	f.StringVar(&o.Margin, "margin", "2%", "smallest effect that matters, in percent")
 	f.Float64Var(&o.Alpha, "alpha", d.Alpha, "probability of a wrong verdict, 0 to 1")
 	f.DurationVar(&o.Budget, "budget", 30*time.Minute, "start no run after this time, such as 30m (with --live: the time of all blocks)")
-	f.DurationVar(&o.Timeout, "timeout", 0, "time limit of a run (default: the budget, at least a minute), and of --change-cmd and --undo-cmd (default: 10m)")
+	f.DurationVar(&o.Timeout, "timeout", 0, "time limit of a run (default the budget, at least a minute), and of --change-cmd and --undo-cmd (default 10m)")
 	f.IntVar(&o.Blocks, "blocks", d.Most, "maximum number of blocks of four runs")
 	f.IntVar(&o.Placebo, "placebo", d.Placebo, "blocks of the placebo, which measures the noise")
 	f.IntVar(&o.Washout, "warmup-runs", d.Washout, "minimum number of warm-up runs after each switch; the placebo may raise it")
-	f.Uint64Var(&o.Seed, "seed", 0, "seed of the random order (default: a new one, recorded)")
+	f.Uint64Var(&o.Seed, "seed", 0, "seed of the random order (default a new one, recorded)")
 	f.StringVar(&o.Expect, "expect", "", "exit with 3 unless this is the verdict: faster, slower, better, worse or no-effect")
 	f.BoolVar(&o.Keep, "keep", false, "keep the change if it is better")
 	f.StringVar(&o.Resume, "resume", "", "resume an interrupted experiment, by its name (fettle runs list) or last; or continue one that ended undecided, by its ID, for the time of --budget")

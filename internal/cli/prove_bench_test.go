@@ -26,13 +26,13 @@ func TestProveBench(t *testing.T) {
 		"memory":            {[]string{"--bench", "memory:4k-touch", "--budget", "1s"}, 0, []string{"work              fettle bench memory 4k-touch", "metric            4k-touch", "ended by budget"}},
 		"disk":              {[]string{"--bench", "disk:randread@" + dir, "--fio", fio, "--budget", "1s"}, 0, []string{"fettle bench disk randread@" + dir, "ended by budget"}},
 		"no such bench":     {[]string{"--bench", "network:tcp"}, 2, []string{"want disk:CELL"}},
-		"no such cell":      {[]string{"--bench", "memory:5k-touch"}, 2, []string{"the memory test has no cell"}},
+		"no such cell":      {[]string{"--bench", "memory:5k-touch"}, 2, []string{`unknown memory cell "5k-touch"`}},
 		"no such fio":       {[]string{"--bench", "disk:etcd@" + dir, "--fio", "/nonexistent"}, 2, []string{"--fio: "}},
 		"no such place":     {[]string{"--bench", "disk:etcd@/nonexistent", "--fio", fio}, 2, []string{"/nonexistent"}},
-		"another metric":    {[]string{"--bench", "memory:4k-touch", "--metric", "time"}, 2, []string{"--metric means nothing with --bench"}},
+		"another metric":    {[]string{"--bench", "memory:4k-touch", "--metric", "time"}, 2, []string{"--metric does not work with --bench"}},
 		"and a command":     {[]string{"--bench", "memory:4k-touch", "--", "true"}, 2, []string{"--bench is the work"}},
-		"and running work":  {[]string{"--bench", "memory:4k-touch", "--live"}, 2, []string{"want one of --bench and --live"}},
-		"fio for a command": {[]string{"--fio", fio, "--", "true"}, 2, []string{"--fio is for --bench disk"}},
+		"and running work":  {[]string{"--bench", "memory:4k-touch", "--live"}, 2, []string{"want --bench or --live, not both"}},
+		"fio for a command": {[]string{"--fio", fio, "--", "true"}, 2, []string{"--fio needs --bench disk:CELL"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// On this machine, where there is memory and a disk; of it nothing is changed.
@@ -61,10 +61,10 @@ func TestProveBenchCannot(t *testing.T) {
 		code int
 		says string
 	}{
-		"etcd:put=bench":          {1, "etcd was not found here"},
-		"etcd:put=bench@east":     {1, "etcd was not found here"},
-		"etcd:get":                {2, `bench etcd has no cell "get": want put=PREFIX`},
-		"etcd":                    {2, `bench etcd has no cell "": want put=PREFIX`},
+		"etcd:put=bench":          {1, "etcd not found on this machine"},
+		"etcd:put=bench@east":     {1, "etcd not found on this machine"},
+		"etcd:get":                {2, `bench etcd: unknown cell "get"; want put=PREFIX`},
+		"etcd":                    {2, `bench etcd: unknown cell ""; want put=PREFIX`},
 		"memory:thp-remote-touch": {1, "one node of memory"},
 	} {
 		if out, code := p.run("prove", "--set", "vm.swappiness=10", "--force", "--bench", name); code != x.code || !strings.Contains(out, x.says) {

@@ -58,26 +58,26 @@ func TestProveBeside(t *testing.T) {
 	p := newProving(t)
 	cmd := p.prove("--force")
 	said := p.waiting(cmd)
-	if out, code := p.run("tune", "--set", "vm.swappiness=20"); code != 75 || !strings.Contains(out, "it has sysctl:vm.swappiness under test") {
+	if out, code := p.run("tune", "--set", "vm.swappiness=20"); code != 75 || !strings.Contains(out, "it is testing sysctl:vm.swappiness (process ") {
 		t.Errorf("the same setting: exit code %d: %s", code, out)
 	}
-	if out, code := p.run("tune", "--set", "vm.dirty_ratio=25"); code != 0 || !strings.Contains(out, "an experiment is under way") {
+	if out, code := p.run("tune", "--set", "vm.dirty_ratio=25"); code != 0 || !strings.Contains(out, "an experiment is running (process ") {
 		t.Errorf("another setting: exit code %d: %s", code, out)
 	}
-	if out, code := p.prove().CombinedOutput(); code == nil || !strings.Contains(string(out), "an experiment is under way already") {
+	if out, code := p.prove().CombinedOutput(); code == nil || !strings.Contains(string(out), "an experiment is in progress") {
 		t.Errorf("a second experiment: %v: %s", code, out)
 	} else if exit := (*exec.ExitError)(nil); !errors.As(code, &exit) || exit.ExitCode() != 75 {
 		t.Errorf("a second experiment: %v: %s", code, out)
 	}
 	for _, bench := range [][]string{{"memory"}, {"disk", "/var/lib"}, {"postgres"}} {
 		out, code := p.run(append([]string{"bench"}, bench...)...)
-		for _, says := range []string{"an experiment is under way already (process ", "prove --set vm.swappiness=10", "each would disturb the other", "wait for its end, or interrupt it, which restores the machine: kill -INT "} {
+		for _, says := range []string{"an experiment is in progress (process ", "prove --set vm.swappiness=10", "); two at once would disturb each other", "wait until it ends, or interrupt it (which restores the machine): kill -INT "} {
 			if code != 75 || !strings.Contains(out, says) {
 				t.Errorf("bench %s: exit code %d: %s", bench, code, out)
 			}
 		}
 	}
-	if out, code := p.run("status"); code != 0 || !strings.Contains(out, "an experiment is under way (process ") || strings.Contains(out, "fettle confirm") {
+	if out, code := p.run("status"); code != 0 || !strings.Contains(out, "an experiment is running (process ") || strings.Contains(out, "fettle confirm") {
 		t.Errorf("status: exit code %d: %s", code, out)
 	}
 	// Another transaction stands for a while, and is there when the change is to
@@ -110,7 +110,7 @@ func TestProveTakenBack(t *testing.T) {
 	p := newProving(t)
 	cmd := p.prove("--force")
 	said := p.waiting(cmd)
-	if out, code := p.run("undo"); code != 0 || !strings.Contains(out, "an experiment is under way") {
+	if out, code := p.run("undo"); code != 0 || !strings.Contains(out, "an experiment is running (process ") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	p.on()
@@ -129,7 +129,7 @@ func TestProveWatchdogAtWork(t *testing.T) {
 	p := newProving(t)
 	place, stuck := filepath.Join(p.machine, "proc/sys/vm/swappiness"), p.file("stuck")
 	args := []string{"prove", "--force", "--change-cmd", "echo 10 >" + place + "; echo >" + stuck, "--undo-cmd", "[ ! -e " + stuck + " ] && echo 60 >" + place, "--", p.work}
-	if out, code := p.run(args...); code != 6 || !strings.Contains(out, "the watchdog tries for ten minutes more") {
+	if out, code := p.run(args...); code != 6 || !strings.Contains(out, "the watchdog keeps trying for ten minutes; to do it by hand:") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	state := filepath.Join(p.machine, "var/lib/fettle")
@@ -137,10 +137,10 @@ func TestProveWatchdogAtWork(t *testing.T) {
 	if out, code := p.run("status"); code != 0 || !strings.Contains(out, "is still undoing its change") || strings.Contains(out, experiment.LeftBehind) {
 		t.Errorf("status: exit code %d: %s", code, out)
 	}
-	if out, code := p.run("undo"); code != 1 || !strings.Contains(out, "is to undo it") || strings.Contains(out, experiment.LeftBehind) {
+	if out, code := p.run("undo"); code != 1 || !strings.Contains(out, "the change of an experiment may still be in force; it is not in fettle's journal, and process") || strings.Contains(out, experiment.LeftBehind) {
 		t.Errorf("undo: exit code %d: %s", code, out)
 	}
-	if out, code := p.run(args...); code != 75 || !strings.Contains(out, "still undoing its change") {
+	if out, code := p.run(args...); code != 75 || !strings.Contains(out, "still undoing the change") {
 		t.Errorf("a second experiment: exit code %d: %s", code, out)
 	}
 	if err := os.Remove(stuck); err != nil {
@@ -164,7 +164,7 @@ func TestProveInsisted(t *testing.T) {
 		code    int
 		says    string
 	}{
-		{[]os.Signal{syscall.SIGINT, syscall.SIGTERM}, 130, "interrupted: the machine "},
+		{[]os.Signal{syscall.SIGINT, syscall.SIGTERM}, 130, "interrupted; machine restored, nothing measured"},
 		{[]os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}, 6, "left to the watchdog"},
 	} {
 		p := newProving(t)
@@ -207,7 +207,7 @@ func TestProveRehearsed(t *testing.T) {
 	t.Parallel()
 	p := newProving(t)
 	out, code := p.run("prove", "--force", "--change-cmd", "echo no such device >&2; exit 3", "--undo-cmd", "true", "--", p.work)
-	if code != 5 || !strings.Contains(out, "the change could not be applied: ") || !strings.Contains(out, "no such device") || !strings.Contains(out, "nothing was measured") {
+	if code != 5 || !strings.Contains(out, "the change could not be applied: ") || !strings.Contains(out, "no such device") || !strings.Contains(out, "nothing measured") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	if names, err := p.runs().Unfinished(); err != nil || len(names) > 0 {
@@ -218,7 +218,7 @@ func TestProveRehearsed(t *testing.T) {
 	}
 	p.restored()
 	out, code = p.run("prove", "--set", "vm.swappiness=10", "--set", "sysctl:vm/swappiness=20", "--", p.work)
-	if code != 2 || !strings.Contains(out, "are one setting") {
+	if code != 2 || !strings.Contains(out, "are the same setting") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 }
@@ -270,7 +270,7 @@ func TestProveGoesOn(t *testing.T) {
 			t.Errorf("exit code %d: %s", code, out)
 		}
 	}
-	if out, code := p.run("prove", "--resume", all[1].ID); code != 2 || !strings.Contains(out, "only one that cannot tell yet") {
+	if out, code := p.run("prove", "--resume", all[1].ID); code != 2 || !strings.Contains(out, "; only a run that ran out of time or blocks can be resumed") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	p.restored()
@@ -290,13 +290,13 @@ func TestReserveBeside(t *testing.T) {
 	m := &tune.Machine{Engine: &tune.Engine{Host: host.Live(), StateDir: state}}
 	_, err = experiment.Reserve(t.Context(), m, tune.Watchdog{}, &memory.Plan{Reserve: []memory.Reservation{{File: "/nonexistent"}}}, nil)
 	var coded *ui.Error
-	if ui.Code(err) != ui.Busy || !errors.As(err, &coded) || !strings.Contains(err.Error(), fmt.Sprintf("process %d: ", os.Getpid())) || !strings.Contains(coded.Hint, "wait for its end") {
+	if ui.Code(err) != ui.Busy || !errors.As(err, &coded) || !strings.Contains(err.Error(), fmt.Sprintf("process %d: ", os.Getpid())) || !strings.Contains(coded.Hint, "wait until it ends") {
 		t.Errorf("%d, %v", ui.Code(err), err)
 	}
 	if err := tune.Restoring(lease); err != nil {
 		t.Fatal(err)
 	}
-	if err := mayMeasure(m); ui.Code(err) != ui.Busy || !strings.Contains(err.Error(), "its watchdog is still undoing its change (process ") {
+	if err := mayMeasure(m); ui.Code(err) != ui.Busy || !strings.Contains(err.Error(), "its watchdog is still undoing the change (process ") {
 		t.Errorf("%d, %v", ui.Code(err), err)
 	}
 	if err := errors.Join(tune.End(lease), lease.Close()); err != nil {

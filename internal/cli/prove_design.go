@@ -52,9 +52,9 @@ func (o *proveOptions) checkWork(c *cobra.Command, args []string) error {
 	switch {
 	case o.Resume != "":
 	case o.Live && len(args) > 0:
-		return ui.Without(errors.New("--live measures what runs here anyway: it takes no command"), "--live")
+		return ui.Without(errors.New("--live measures work that already runs; leave out --live or the command"), "--live")
 	case o.Bench != "" && len(args) > 0:
-		return ui.Without(errors.New("--bench is the work: it takes no command"), "--bench")
+		return ui.Without(errors.New("--bench is the work to measure; leave out --bench or the command"), "--bench")
 	case o.Live || o.Bench != "" || len(args) > 0 && c.ArgsLenAtDash() == 0:
 	case len(args) == 0:
 		return ui.Retry(ui.Usage, errNoWork, "", "--", "make", "test")
@@ -81,9 +81,9 @@ func (o *proveOptions) check(f *pflag.FlagSet, args []string) error {
 	case len(ways) > 1:
 		return ui.Without(errNoChange, append(ways[1:], "--undo-cmd")...)
 	case (o.ChangeCmd == "") != (o.UndoCmd == ""):
-		return ui.Hinted(ui.Usage, errors.New("--change-cmd and --undo-cmd go together: what is changed has to be undone"), "for example: fettle prove --change-cmd 'sysctl -w vm.swappiness=10' --undo-cmd 'sysctl -w vm.swappiness=60' -- make test")
+		return ui.Hinted(ui.Usage, errors.New("want both --change-cmd and --undo-cmd"), "for example: fettle prove --change-cmd 'sysctl -w vm.swappiness=10' --undo-cmd 'sysctl -w vm.swappiness=60' -- make test")
 	case o.ChangeCmd != "" && o.Keep:
-		return ui.Without(errors.New("--keep is for changes of fettle's own: run the --change-cmd by hand"), "--keep")
+		return ui.Without(errors.New("--keep does not work with --change-cmd; run that command by hand afterwards"), "--keep")
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (o *proveOptions) checkResume(f *pflag.FlagSet, args []string) error {
 		}
 	})
 	if len(args) > 0 {
-		more = append(more, "another work")
+		more = append(more, "the command")
 	}
 	if f.Changed("budget") {
 		o.Further.Budget = o.Budget
@@ -125,7 +125,7 @@ func (o *proveOptions) checkResume(f *pflag.FlagSet, args []string) error {
 		o.Further.Blocks = o.Blocks
 	}
 	if len(more) > 0 {
-		return ui.Hinted(ui.Usage, fmt.Errorf("--resume goes on as it was begun: it takes no %s", strings.Join(more, ", ")), "run: "+internaltext.CommandLine([]string{"fettle", "prove", "--resume", o.Resume}))
+		return ui.Hinted(ui.Usage, fmt.Errorf("--resume continues with the original options; leave out %s", strings.Join(more, ", ")), "run: "+internaltext.CommandLine([]string{"fettle", "prove", "--resume", o.Resume}))
 	}
 	return nil
 }
@@ -133,16 +133,16 @@ func (o *proveOptions) checkResume(f *pflag.FlagSet, args []string) error {
 // suits rejects flags without a meaning for the work, and sets options that depend on it.
 func (o *proveOptions) suits(f *pflag.FlagSet) error {
 	if f.Changed("fio") && !strings.HasPrefix(o.Bench, "disk:") {
-		return ui.Without(errors.New("--fio is for --bench disk:CELL"), "--fio")
+		return ui.Without(errors.New("--fio needs --bench disk:CELL"), "--fio")
 	}
 	foreign, why := ofLive, "is for --live"
 	switch {
 	case o.Live && o.Bench != "":
-		return ui.Without(errors.New("want one of --bench and --live"), "--live")
+		return ui.Without(errors.New("want --bench or --live, not both"), "--live")
 	case o.Bench != "":
-		foreign, why = append(ofMetric, ofLive...), "means nothing with --bench, whose cells have one metric"
+		foreign, why = append(ofMetric, ofLive...), "does not work with --bench, whose cells have one metric"
 	case o.Live:
-		foreign, why = ofCommand, "is for a command, and means nothing with --live"
+		foreign, why = ofCommand, "works with a command, not with --live"
 	}
 	for _, name := range foreign {
 		if f.Changed(name) && (name != "window" || o.windowed) {
@@ -153,19 +153,19 @@ func (o *proveOptions) suits(f *pflag.FlagSet) error {
 		return nil
 	}
 	if !f.Changed("metric") {
-		return ui.Retry(ui.Usage, errors.New("--live: want a --metric: pressure:io, logs:FILE:p99 or prometheus:URL:EXPRESSION"), "", "--metric=pressure:io")
+		return ui.Retry(ui.Usage, errors.New("--live needs --metric: pressure:io, logs:FILE:p99 or prometheus:URL:EXPRESSION"), "", "--metric=pressure:io")
 	}
 	if o.Unit != "" && o.Pattern == "" && !strings.HasPrefix(o.Metric, "prometheus:") {
-		return ui.Without(errors.New("--unit is for a --pattern or for Prometheus: the other metrics have their own"), "--unit")
+		return ui.Without(errors.New("--unit works with --pattern or a Prometheus metric only; other metrics have fixed units"), "--unit")
 	}
 	if o.LogFormat != "" && len(o.LogConfig) > 0 || o.Pattern != "" && (o.LogFormat != "" || len(o.LogConfig) > 0) {
-		return ui.Without(errors.New("--pattern, --log-format and --log-config each say how a log is read: give one"), "--log-format", "--log-config")
+		return ui.Without(errors.New("want only one of --pattern, --log-format and --log-config"), "--log-format", "--log-config")
 	}
 	if !f.Changed("settle") {
 		o.Settle = o.Window / 5
 	}
 	if o.Window < o.shortest || o.Settle < 0 || o.Settle > 10*o.Window {
-		return ui.Without(errors.New("--window and --settle: want at least a second, and a --settle of at most ten windows"), "--settle")
+		return ui.Without(errors.New("--window and --settle must be at least 1s, and --settle at most ten times --window"), "--settle")
 	}
 	o.Washout = 0 // --settle replaces it
 	if !f.Changed("budget") {

@@ -62,7 +62,7 @@ func (p *proving) cutOff(signal syscall.Signal, more ...string) (string, int) {
 func TestProveQuit(t *testing.T) {
 	testkitroot.Real(t, "makes experiments")
 	p := newProving(t)
-	if said, code := p.cutOff(syscall.SIGQUIT); code != 130 || strings.Contains(said, "goroutine") || !strings.Contains(said, "the machine is as it was") {
+	if said, code := p.cutOff(syscall.SIGQUIT); code != 130 || strings.Contains(said, "goroutine") || !strings.Contains(said, "machine restored") {
 		t.Errorf("exit code %d: %s", code, said)
 	}
 	if text, err := os.ReadFile(filepath.Join(p.machine, "proc/sys/vm/swappiness")); err != nil || strings.TrimSpace(string(text)) != "60" {
@@ -118,14 +118,14 @@ func TestResumeRefused(t *testing.T) {
 	if err := os.WriteFile(file, other, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	resume(4, "was begun on another machine")
+	resume(4, "was started on another machine (")
 	if err := os.WriteFile(file, cpus, 0o644); err != nil {
 		t.Fatal(err)
 	}
 
 	// Another value.
 	p.write("70")
-	if out, code := p.run("prove", "--resume", "last", "--force"); code != 4 || !strings.Contains(out, "the machine has other values now than when the experiment began") {
+	if out, code := p.run("prove", "--resume", "last", "--force"); code != 4 || !strings.Contains(out, "values on this machine have changed since the experiment began; old and new measurements cannot be combined") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	p.write("60")
@@ -136,7 +136,7 @@ func TestResumeRefused(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, said)
 	}
 	p.restored()
-	resume(4, "have bytes that are not UTF-8")
+	resume(4, ": its commands contain bytes that are not UTF-8, which the record does not store")
 	if out, code := p.run("runs", "prune", "--cut-off", "--yes"); code != 0 {
 		t.Errorf("exit code %d: %s", code, out)
 	}
@@ -166,14 +166,14 @@ func TestPruneStanding(t *testing.T) {
 		t.Fatal(names, err)
 	}
 	out, code := p.run("runs", "prune", "--cut-off", "--yes")
-	if left, err := p.runs().Unfinished(); code != 0 || !strings.Contains(out, names[0]+" stays: the change of an experiment that was cut off stands (transaction ") || err != nil || len(left) != 1 {
+	if left, err := p.runs().Unfinished(); code != 0 || !strings.Contains(out, names[0]+" stays: the change of an interrupted experiment is in force (transaction ") || err != nil || len(left) != 1 {
 		t.Errorf("exit code %d, left are %v: %s", code, left, out)
 	}
-	if out, code := p.run("status"); code != 0 || !strings.Contains(out, "is of an experiment that was killed together with its watchdog") || strings.Contains(out, "confirm") {
+	if out, code := p.run("status"); code != 0 || !strings.Contains(out, "belongs to an experiment that was killed with its watchdog; undo it with fettle undo") || strings.Contains(out, "confirm") {
 		t.Errorf("status: exit code %d: %s", code, out)
 	}
 	// No other process would end it: the next one that writes does.
-	if out, code := p.run("tune", "--set", "vm.dirty_ratio=25"); code != 0 || !strings.Contains(out, "taken back first") {
+	if out, code := p.run("tune", "--set", "vm.dirty_ratio=25"); code != 0 || !strings.Contains(out, "was interrupted or not confirmed; undone first") {
 		t.Errorf("tune: exit code %d: %s", code, out)
 	}
 	if text, err := os.ReadFile(filepath.Join(p.machine, "proc/sys/vm/swappiness")); err != nil || strings.TrimSpace(string(text)) != "60" {

@@ -169,7 +169,7 @@ func TestProveInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := cmd.Wait()
-		if cmd.ProcessState.ExitCode() != 130 || !strings.Contains(said.String(), "the machine is as it was") || !strings.Contains(said.String(), "--resume") {
+		if cmd.ProcessState.ExitCode() != 130 || !strings.Contains(said.String(), "machine restored") || !strings.Contains(said.String(), "--resume") {
 			t.Errorf("%v: %v: %s", c, err, said.String())
 		}
 		if text, err := os.ReadFile(filepath.Join(p.machine, "proc/sys/vm/swappiness")); err != nil || strings.TrimSpace(string(text)) != "60" {
@@ -207,7 +207,7 @@ func TestProveFaults(t *testing.T) {
 		// A run takes 0.1 s and the placebo alone 16 runs, so no machine has a verdict before.
 		"little time":       {func(p *proving) { p.touch("slow") }, []string{"--budget", "1s"}, 0, "ended by budget"},
 		"no time":           {nil, []string{"--budget", "1ms"}, 2, "want 1s to 168h"},
-		"nothing to resume": {nil, []string{"--resume", "last"}, 2, "--resume goes on as it was begun"},
+		"nothing to resume": {nil, []string{"--resume", "last"}, 2, "--resume continues with the original options; leave out"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := untouched

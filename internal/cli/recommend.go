@@ -49,7 +49,7 @@ func recommendCommand(a *app) *cobra.Command {
 					fmt.Fprintln(a.screen.Out)
 				}
 				a.printOperator(doc.Operator)
-				fmt.Fprintln(a.screen.Out, "\nto see what it would change here:")
+				fmt.Fprintln(a.screen.Out, "\nto see what it would change:")
 				ui.PrintCommand(a.screen, a.next("diff", r.Profile))
 			}
 			return err

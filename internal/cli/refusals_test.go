@@ -207,7 +207,7 @@ func TestRefusalsPrintACommand(t *testing.T) {
 		{"size katello", ui.Usage, `size satellite\n`, false},
 		{"check katello --root ../../testdata/hosts/kvm-guest.txt", ui.Usage, `check satellite --root`, false},
 		{"logs {other.txt}", ui.Failed, `fettle logs \S+other.txt --format \S+`, false},
-		{"bench memory --size 1EiB", ui.Refused, `fettle bench memory without --size`, false},
+		{"bench memory --size 1EiB", ui.Refused, `leave out --size`, false},
 		{"bench disk --size 1EiB {foreign}", ui.Refused, `bench disk \S+ --size=\d+MiB`, false},
 		{"diff --sysctl throughput-performance --root ../../testdata/hosts/kvm-guest.txt", ui.Refused, `fettle tune throughput-performance`, false},
 	} {

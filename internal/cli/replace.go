@@ -25,7 +25,7 @@ func replace(name string, text, begins []byte, kind string) error {
 		case !st.Mode().IsRegular():
 			return os.WriteFile(name, text, 0o644)
 		case st.Size() > 0 && !bytes.Equal(begin, begins):
-			return ui.Hinted(ui.Refused, fmt.Errorf("%s exists, and is not a %s", name, kind), "name another file, or move it away: mv "+internaltext.Quote(name)+" "+internaltext.Quote(name+".old"))
+			return ui.Hinted(ui.Refused, fmt.Errorf("%s exists and is not a %s", name, kind), "name another file, or move this one: mv "+internaltext.Quote(name)+" "+internaltext.Quote(name+".old"))
 		}
 	}
 	return host.WriteFile(name, text, 0o644)

@@ -110,7 +110,7 @@ func formatOf(args []string) ui.Format {
 // the pipe.
 func (a *app) sayUnread(tx int, result string) {
 	if w, ok := a.screen.Out.(*cliutil.Out); ok && w.Unread && tx != 0 {
-		a.screen.Say("the output was not read: transaction %d is complete: %s; fettle history lists it", tx, result)
+		a.screen.Say("output not read to its end, but transaction %d is complete: %s; see fettle history", tx, result)
 	}
 }
 
@@ -138,7 +138,7 @@ Exit codes: fettle help exit-codes.`,
 	root.SetVersionTemplate("fettle {{.Version}}\n")
 	f := root.PersistentFlags()
 	cliutil.RootFlag(f.StringVar, &a.root)
-	f.StringVar(&a.stateFlag, "state-dir", "", "directory of the journal and the selection (default /var/lib/fettle)")
+	f.StringVar(&a.stateFlag, "state-dir", "", "directory of the journal and the active profiles (default /var/lib/fettle)")
 	f.StringArrayVar(&a.profileDirs, "profile-dir", nil, "another directory of profiles; repeatable, the last one wins; with --root inside that tree")
 	cliutil.Root(root, a.screen, &a.output)
 	root.SetOut(a.screen.Out) // before the completion command copies it
@@ -297,7 +297,7 @@ func (a *app) data() bool { return cliutil.ForPrograms(a.screen) }
 // result prints the result of a command as data, and returns err.
 func (a *app) result(doc any, err error) error { return cliutil.Result(a.screen, doc, err) }
 
-var errReadOnlyRoot = errors.New("this verb acts on the live machine and takes no --root")
+var errReadOnlyRoot = errors.New("this command acts on the live machine; leave out --root")
 
 // mustBeLive rejects --root.
 func (a *app) mustBeLive() error {
@@ -310,7 +310,7 @@ func (a *app) mustBeLive() error {
 // mustBeRoot returns an error if this process may not change the machine.
 func (a *app) mustBeRoot() error {
 	if os.Geteuid() != 0 && a.stateDir == journal.DefaultDir {
-		return ui.AsRoot(errors.New("changing this machine needs root"), "fettle diff shows the changes without")
+		return ui.AsRoot(errors.New("only root can change this machine"), "to see the changes without root: fettle diff")
 	}
 	return nil
 }

@@ -31,9 +31,9 @@ type RuleList struct {
 	Evidence []*rule.Evidence `json:"evidence"`
 }
 
-const idsHelp = `The default is all rules. An ID may be a quoted pattern: 'S*'. A FILE of
-rules (with ".yaml" at the end) need not be where the administrator's are: it is
-read as if it were, in the place of one of that name.`
+const idsHelp = `Runs the examples of rules. The default is all rules. An ID may be a quoted pattern:
+'S*'. A FILE (NAME.yaml) may be in any directory. It is tested as if it were installed,
+and replaces an installed file of the same name.`
 
 func rulesCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
@@ -128,7 +128,7 @@ func (a *app) rulesShow(ids []string) error {
 			}
 		}
 		if !found {
-			return ui.Hinted(ui.Usage, fmt.Errorf("nothing in the catalogue has the id %q%s", id, internaltext.Suggest(id, audit.IDs(c))), "fettle rules list shows them")
+			return ui.Hinted(ui.Usage, fmt.Errorf("no rule, table or measurement has the id %q%s", id, internaltext.Suggest(id, audit.IDs(c))), "fettle rules list shows all ids")
 		}
 	}
 	if a.data() {
@@ -168,7 +168,7 @@ func pickRules(c *rule.Catalogue, ids []string) ([]*rule.Rule, error) {
 		case slices.Contains(audit.IDs(c), id):
 			return nil, ui.Hinted(ui.Usage, fmt.Errorf("%s is a table or a measurement, so it has no examples", id), "fettle rules show "+id+" shows it")
 		case strings.ContainsAny(id, "*?["):
-			return nil, ui.Hinted(ui.Usage, fmt.Errorf("no rule's id is like %q", id), "fettle rules list shows them")
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("no rule id matches %q", id), "fettle rules list shows all ids")
 		default:
 			return nil, noRule(c, id)
 		}
@@ -178,7 +178,7 @@ func pickRules(c *rule.Catalogue, ids []string) ([]*rule.Rule, error) {
 
 // noRule returns the error for an unknown id.
 func noRule(c *rule.Catalogue, id string) error {
-	return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, internaltext.Suggest(id, audit.IDs(c))), "fettle rules list shows them")
+	return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, internaltext.Suggest(id, audit.IDs(c))), "fettle rules list shows all ids")
 }
 
 // rulesTest compiles rules and runs their examples.

@@ -189,13 +189,13 @@ func tryFix(ctx context.Context, c *rule.Catalogue, r *rule.Rule, e rule.Example
 		return subject.Read(name, as), true
 	})
 	if after.State != rule.Passed {
-		return fmt.Errorf("afterwards the rule is %s: %v, wanted %v %s", after.State, after.Measured, after.Want, after.Reason)
+		return fmt.Errorf("after the fix the rule is %s: %v, want %v %s", after.State, after.Measured, after.Want, after.Reason)
 	}
 	if _, err := engine.Undo(ctx); err != nil {
 		return fmt.Errorf("undo: %w", err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(root, "etc/systemd/system/*.d")); len(left) > 0 {
-		return fmt.Errorf("after undo there is %v", left)
+		return fmt.Errorf("after undo, %v exists", left)
 	}
 	for at, text := range files {
 		b, err := os.ReadFile(filepath.Join(root, at))
@@ -203,7 +203,7 @@ func tryFix(ctx context.Context, c *rule.Catalogue, r *rule.Rule, e rule.Example
 			return err
 		}
 		if now := string(b); now != text && (at == hieraFile || strings.TrimSpace(now) != strings.TrimSpace(text)) { // the kernel ends the line
-			return fmt.Errorf("after undo %s has %q, and had %q", at, now, text)
+			return fmt.Errorf("after undo %s is %q, was %q before", at, now, text)
 		}
 	}
 	return nil

@@ -110,7 +110,7 @@ func TestFixThatDoesNotMend(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, problems := tryFixes(t.Context(), c, c.Rule("L1"))
-	if n != 1 || len(problems) != 1 || !strings.Contains(problems[0].Error(), `own.yaml:13: L1: the fix of example "bad": afterwards the rule is warn: 20, wanted 10`) {
+	if n != 1 || len(problems) != 1 || !strings.Contains(problems[0].Error(), `own.yaml:13: L1: the fix of example "bad": after the fix the rule is warn: 20, want 10`) {
 		t.Errorf("%d: %v", n, problems)
 	}
 }

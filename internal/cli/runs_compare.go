@@ -17,10 +17,10 @@ func runsCompareCommand(a *app) *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use: "compare A B", Short: "Compare two runs of one machine",
-		Long: `Compares run B with run A, series by series, and names the settings that differ. Of two
-experiments it compares the effects. Runs measured one after the other are a weak design,
-which is reported: anything else that changed in between counts as a difference. A and B
-are IDs, their beginnings, or files.`,
+		Long: `Compares run B with run A, series by series, and names the settings that differ. For two
+experiments it compares the effects. Runs made one after the other are a weak design: any
+other change in between counts as a difference. The output says so. A and B are IDs,
+their beginnings, or files.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			limit, _ := unit.ParsePercent(margin) // cliutil.Percent has validated it
@@ -29,7 +29,7 @@ are IDs, their beginnings, or files.`,
 				return err
 			}
 			if len(runs) != 2 {
-				return ui.Hinted(ui.Usage, fmt.Errorf("want two runs, and the files hold %d", len(runs)), "fettle runs list shows the IDs of runs; name one in the place of a file")
+				return ui.Hinted(ui.Usage, fmt.Errorf("want two runs; the files contain %d", len(runs)), "name a run by its ID from fettle runs list instead of the file")
 			}
 			found, err := prove.Runs(runs[0], runs[1], limit, force)
 			if errors.Is(err, prove.ErrMachines) {

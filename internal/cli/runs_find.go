@@ -41,11 +41,11 @@ func (a *app) findRuns(c *cobra.Command, words []string) (all []*evidence.Run, e
 		if err != nil {
 			return nil, experiment.Damaged(m.Unreadable(err))
 		}
-		return nil, ui.Hinted(ui.Failed, errors.New("nothing was measured yet"), "fettle prove and fettle bench measure")
+		return nil, ui.Hinted(ui.Failed, errors.New("no measurements recorded yet"), "record one with fettle prove or fettle bench")
 	}
 	for _, word := range words {
 		if strings.TrimSpace(word) == "" {
-			return nil, ui.Hinted(ui.Usage, errors.New("the name of a run is empty"), "want the ID of a run or its beginning, which fettle runs list shows, or a file with records")
+			return nil, ui.Hinted(ui.Usage, errors.New("empty run ID"), "want a run ID or its beginning (see fettle runs list), or a file with records")
 		}
 		if filepath.Ext(word) == ".json" || filepath.Base(word) != word {
 			runs, err := evidence.ReadFile(word)

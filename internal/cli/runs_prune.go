@@ -41,9 +41,9 @@ func runsPruneCommand(a *app) *cobra.Command {
 	o := pruneOptions{keep: -1}
 	c := &cobra.Command{
 		Use: "prune (--keep N | --older-than TIME | --cut-off)", Short: "Remove records of runs (shows them first)",
-		Long: `Removes records: all but the newest (--keep), old ones (--older-than), or those of
-interrupted runs that will not be resumed (--cut-off). They are shown first. A run in
-progress is never removed.`,
+		Long: `Removes records of runs: all but the newest (--keep), old ones (--older-than), or those
+of interrupted runs (--cut-off). It shows them first and asks. A run in progress is never
+removed.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			f := c.Flags()
@@ -63,7 +63,7 @@ progress is never removed.`,
 	cliutil.Between(f, "keep", 0, 1_000_000, 100)
 	cliutil.Reads(f, "older-than", "90d", func(word string) error {
 		if age, err := unit.ParseDuration(word, 0); err != nil || age == 0 {
-			return errors.New("want a time, as 90d or 12h")
+			return errors.New("want an age such as 90d or 12h")
 		}
 		return nil
 	})
@@ -106,7 +106,7 @@ func (a *app) runsPrune(c *cobra.Command, o pruneOptions, age time.Duration) err
 		listRuns(going).Write(a.screen)
 	}
 	if !o.yes {
-		agreed, err := a.screen.Confirm(c.Context(), fmt.Sprintf("Remove the records of these %d runs? It cannot be undone.", len(going)))
+		agreed, err := a.screen.Confirm(c.Context(), fmt.Sprintf("Remove the records of these %d runs? This cannot be undone.", len(going)))
 		if err != nil || !agreed {
 			if a.data() {
 				return a.result(res, err)
@@ -118,7 +118,7 @@ func (a *app) runsPrune(c *cobra.Command, o pruneOptions, age time.Duration) err
 		if r.ID != "" {
 			err = errors.Join(err, experiment.Store(m).Remove(r.ID))
 		} else if drop := experiment.Store(m).Drop(r.Name); errors.Is(drop, evidence.ErrInProgress) {
-			a.screen.Say("%s is under way again, and stays", r.Name)
+			a.screen.Say("%s is running again; not removed", r.Name)
 		} else {
 			err = errors.Join(err, drop)
 		}
@@ -140,7 +140,7 @@ func (a *app) going(m *tune.Machine, o pruneOptions, age time.Duration) ([]Liste
 			return nil, err
 		}
 		if err != nil {
-			a.screen.Say("left as it is: %v", err)
+			a.screen.Say("left unchanged: %v", err)
 		}
 		if o.keep >= 0 {
 			runs = runs[:max(0, len(runs)-o.keep)]
@@ -166,7 +166,7 @@ func (a *app) going(m *tune.Machine, o pruneOptions, age time.Duration) ([]Liste
 	for _, name := range names {
 		l, err := listedOpen(m, name)
 		if err != nil {
-			a.screen.Say("left as it is: %v", err)
+			a.screen.Say("left unchanged: %v", err)
 		} else if l.State != underWayState {
 			out = append(out, l)
 		}
@@ -196,7 +196,7 @@ func needed(m *tune.Machine, going []ListedRun) (rest []ListedRun, kept []KeptRu
 // force, and the command that undoes it. It returns "" if there is no such change.
 func standing(m *tune.Machine) (string, error) {
 	if how := tune.Armed(m.Engine.StateDir); how != "" {
-		return "the change of an experiment that was cut off may still stand; to undo it: " + how, nil
+		return "the change of an interrupted experiment may still be in force; to undo it: " + how, nil
 	}
 	s, err := m.ReadState()
 	if err != nil {
@@ -204,7 +204,7 @@ func standing(m *tune.Machine) (string, error) {
 	}
 	for _, t := range s.Live() {
 		if t.Try != nil && t.Try.Experiment {
-			return fmt.Sprintf("the change of an experiment that was cut off stands (transaction %d); fettle undo takes it back", t.ID), nil
+			return fmt.Sprintf("the change of an interrupted experiment is in force (transaction %d); fettle undo reverts it", t.ID), nil
 		}
 	}
 	return "", nil

@@ -77,12 +77,12 @@ func TestRunsMethod(t *testing.T) {
 		}
 	}
 	for r, method := range map[*evidence.Run]int{&old: 1, &later: 99} {
-		says := fmt.Sprintf("judged by method %d; method %d, which this version has, says of the same samples: %s", method, prove.Method, now.Verdict)
+		says := fmt.Sprintf("evaluated by method %d; method %d of this version gives for the same samples: %s", method, prove.Method, now.Verdict)
 		out, code := p.run("runs", "show", r.ID)
 		if code != 0 || !strings.Contains(out, printedVerdict(old.Verdict)+"\n") || !strings.Contains(out, says) {
 			t.Errorf("exit code %d: %s", code, out)
 		}
-		if out, code := p.run("runs", "show", r.ID, "--output", "json"); code != 0 || !strings.Contains(out, "judged by method") {
+		if out, code := p.run("runs", "show", r.ID, "--output", "json"); code != 0 || !strings.Contains(out, "evaluated by method") {
 			t.Errorf("exit code %d: %s", code, out)
 		}
 	}
@@ -101,13 +101,13 @@ func TestRunsMethod(t *testing.T) {
 	if err != nil || json.Unmarshal(text, &c) != nil || c.Effects == nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	if c.Effects.A.Judged != "" || !strings.Contains(c.Effects.B.Judged, "judged by method 1") || *c.Effects.A.Effect != *c.Effects.B.Effect || c.B.Verdict != old.Verdict {
+	if c.Effects.A.Judged != "" || !strings.Contains(c.Effects.B.Judged, "evaluated by method 1") || *c.Effects.A.Effect != *c.Effects.B.Effect || c.B.Verdict != old.Verdict {
 		t.Errorf("%+v %+v", c.Effects, c.B)
 	}
-	if out, code := p.run("runs", "compare", now.ID, old.ID); code != 0 || !strings.Contains(out, "B was judged by method 1; ") {
+	if out, code := p.run("runs", "compare", now.ID, old.ID); code != 0 || !strings.Contains(out, "B was evaluated by method 1; ") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
-	if out, code := p.run("runs", "show", old.ID, "--output", "html"); code != 0 || strings.Count(out, "<li>judged by method 1; method") != 1 {
+	if out, code := p.run("runs", "show", old.ID, "--output", "html"); code != 0 || strings.Count(out, "<li>evaluated by method 1; method") != 1 {
 		t.Errorf("exit code %d, or the page does not say it: %.2000s", code, out)
 	}
 }

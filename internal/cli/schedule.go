@@ -45,9 +45,9 @@ func scheduleCommand(a *app) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use: "schedule", Short: "Switch profiles on a calendar",
-		Long: `The entry that began last applies, also after a reboot and after the clock was set.
-fettle's daemon applies it. A profile selected by hand applies until the next entry
-begins.
+		Long: `Switches profiles on a calendar, through fettle's daemon. The entry that began last
+applies, also after a reboot or a change of the clock. A profile selected by hand applies
+until the next entry begins.
 
 Calendars are as in systemd.time(7): [weekdays] [date] [time], such as "Mon-Fri 08:00",
 "*-*-01 00:00", "Sat,Sun", "*:0/30", "daily".`,
@@ -291,7 +291,7 @@ func (a *app) knownProfiles(ctx context.Context, profiles []string) error {
 	// The daemon has no --profile-dir.
 	m.Loader.Dirs = profile.SearchPath(m.Main)
 	if _, err = m.Load(ctx, false, profiles...); err != nil {
-		return ui.Hinted(ui.Usage, fmt.Errorf("only --profile-dir has it, which fettle's daemon does not search: %w", err), "put the profile below /etc/tuned/profiles")
+		return ui.Hinted(ui.Usage, fmt.Errorf("found only in --profile-dir, which fettle's daemon does not search: %w", err), "put the profile below /etc/tuned/profiles")
 	}
 	return nil
 }
@@ -307,7 +307,7 @@ func (a *app) scheduleRemove(file, which string) error {
 			}
 		}
 		if len(lines) == 0 {
-			return "", ui.Hinted(ui.Usage, fmt.Errorf("%s has no entry %q", file, which), "fettle schedule list shows lines and calendars")
+			return "", ui.Hinted(ui.Usage, fmt.Errorf("%s: no schedule entry %q", file, which), "fettle schedule list shows the entries")
 		}
 		return schedule.Remove(text, lines...), nil
 	})

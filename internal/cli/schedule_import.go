@@ -71,7 +71,7 @@ func (a *app) scheduleImport(ctx context.Context, file, crontab string) error {
 	if err != nil {
 		return err
 	}
-	a.screen.Say("remove these lines from %s: cron would go on switching too", crontab)
+	a.screen.Say("remove these lines from %s, or cron keeps switching profiles too", crontab)
 	var some error
 	if len(problems) > 0 {
 		some = ui.Exit(ui.Partial, fmt.Errorf("%d of %d lines of %s could not be imported", len(problems), lines, crontab))

@@ -43,7 +43,7 @@ func (a *app) status(ctx context.Context) error {
 		l := m.Loader
 		l.Answers = accepted.Answers // what programs answered is compared as accepted
 		if present, err = l.Load(ctx, sel.Names()...); err != nil {
-			a.screen.Say("the profiles in force cannot be read: %v", err)
+			a.screen.Say("cannot read the active profiles: %v", err)
 		}
 	}
 	st, err := m.Engine.Status(ctx, s, accepted, present)
@@ -69,25 +69,25 @@ func (a *app) printStatus(st *tune.Status) {
 		}
 	}
 	if len(st.Profiles) > 0 && !st.ThisBoot {
-		say("! not applied since this boot: fettle tune --update applies it again")
+		say("! not applied since boot; to apply it: fettle tune --update")
 	}
 	if st.Newer != nil && *st.Newer > 0 {
 		verb := "differ"
 		if *st.Newer == 1 {
 			verb = "differs"
 		}
-		say("! newer definition: %s %s; fettle diff --update shows them, fettle tune --update accepts them", internaltext.Count(*st.Newer, "value"), verb)
+		say("! newer definition: %s %s; to see the changes: fettle diff --update; to accept them: fettle tune --update", internaltext.Count(*st.Newer, "value"), verb)
 	}
 	for i, c := range st.Drifted {
 		if i == maxDrifted {
-			say("! %d more have drifted: fettle verify shows them", len(st.Drifted)-i)
+			say("! %d more have drifted; see fettle verify", len(st.Drifted)-i)
 			break
 		}
 		say("! %s is %s, wanted %s: %s", tune.SettingWords(c.Setting), c.Now, c.Want, c.Why)
 	}
 	for i, c := range st.Rejected {
 		if i == maxDrifted {
-			say("! %d more were rejected: fettle verify shows them", len(st.Rejected)-i)
+			say("! %d more were rejected; see fettle verify", len(st.Rejected)-i)
 			break
 		}
 		place := tune.SettingWords(c.Setting)
@@ -100,7 +100,7 @@ func (a *app) printStatus(st *tune.Status) {
 	for _, t := range st.Trials {
 		say("! %s", trialText(t, st.Experiment != nil))
 	}
-	nothing := "matches nothing that the selection sets"
+	nothing := "matches no setting of the active profile"
 	if len(st.Profiles) == 0 {
 		nothing = "matches nothing on this machine"
 	}
@@ -127,7 +127,7 @@ func (a *app) printExperiment(st *tune.Status) {
 	if x := st.Experiment; x != nil && x.Restoring {
 		ui.PrintLine(a.screen, "! an experiment has ended, and its watchdog (process %d) is still undoing its change %s", x.PID, x.Undo)
 	} else if x != nil {
-		ui.PrintLine(a.screen, "! an experiment is under way (process %d): it switches values", x.PID)
+		ui.PrintLine(a.screen, "! an experiment is running (process %d) and switches values", x.PID)
 	}
 }
 
@@ -136,13 +136,13 @@ func (a *app) printExperiment(st *tune.Status) {
 func trialText(t tune.Trial, running bool) string {
 	switch {
 	case t.Experiment && !running:
-		return fmt.Sprintf("transaction %d is of an experiment that was killed together with its watchdog: fettle undo %d takes it back, as does the next fettle tune; or fettle prove --resume last", t.Tx, t.Tx)
+		return fmt.Sprintf("transaction %d belongs to an experiment that was killed with its watchdog; undo it with fettle undo %d, or resume it with fettle prove --resume last", t.Tx, t.Tx)
 	case t.Experiment:
-		return fmt.Sprintf("transaction %d is of that experiment, which takes it back", t.Tx)
+		return fmt.Sprintf("transaction %d belongs to that experiment, which undoes it", t.Tx)
 	case t.Overdue:
-		return fmt.Sprintf("transaction %d is overdue: its trial ended at %s, and nothing has taken it back yet; the next fettle tune or undo does, or the next boot where fettle's unit is enabled", t.Tx, t.Until.Local().Format(why.Stamp))
+		return fmt.Sprintf("transaction %d is overdue: its trial ended at %s, but it is still in force; fettle undo, the next fettle tune or the next boot (with fettle's unit) reverts it", t.Tx, t.Until.Local().Format(why.Stamp))
 	}
-	return fmt.Sprintf("transaction %d is on trial until %s: fettle confirm keeps it", t.Tx, t.Until.Local().Format("15:04:05"))
+	return fmt.Sprintf("transaction %d is on trial until %s; to keep it: fettle confirm", t.Tx, t.Until.Local().Format("15:04:05"))
 }
 
 // dynamicTuning reports as text whether values follow the load, and which setting decides that.
@@ -155,7 +155,7 @@ func dynamicTuning(d tune.Dynamic) string {
 	case !d.On:
 		return "dynamic tuning: off" + from
 	case !d.Daemon:
-		return "! dynamic tuning: on" + from + ", but fettle's daemon, which does it, does not run"
+		return "! dynamic tuning: on" + from + ", but fettle's daemon is not running"
 	}
 	return fmt.Sprintf("dynamic tuning: on%s, every %g s", from, d.Interval)
 }

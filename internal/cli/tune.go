@@ -39,10 +39,10 @@ func tuneCommand(a *app) *cobra.Command {
 	var o tuneOptions
 	c := &cobra.Command{
 		Use: "tune [PROFILE...]", Short: "Apply a profile; everything can be undone",
-		Long: `Applies the profiles, later ones over earlier ones, and records them as the active
-selection. Only values that differ are written. When switching, values that both
-selections share stay in place. Without arguments nothing changes: the command with the
-recommended profile is printed, which --auto applies.`,
+		Long: `Applies profiles and records them as active; later profiles override earlier ones. Only
+values that differ are written. Values that the old and the new profiles share stay in
+place. Without arguments it changes nothing and prints the recommended profile; --auto
+applies that profile.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := a.endsInWindow(a.live().Clock.Now().Local(), o.try); err != nil {
 				return err
@@ -53,18 +53,18 @@ recommended profile is printed, which --auto applies.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.Plan, "plan", "", "apply the plan in this file, from fettle diff --output json; - for standard input")
-	f.StringArrayVar(&o.Set, "set", nil, "set SETTING=VALUE in addition to the selection; repeatable")
+	f.StringArrayVar(&o.Set, "set", nil, "set SETTING=VALUE in addition to the active profiles; repeatable")
 	f.BoolVar(&o.Auto, "auto", false, "apply the recommended profile")
 	f.BoolVar(&o.Update, "update", false, "apply the newer definition of the active profiles")
 	f.BoolVar(&o.Atomic, "atomic", false, "undo everything if one value is rejected")
-	f.BoolVar(&o.persist, "persist", false, "enable fettle's unit, so that the selection is applied at boot")
+	f.BoolVar(&o.persist, "persist", false, "enable fettle's unit, so that the active profiles are applied at boot")
 	f.BoolVar(&o.takeOver, "take-over", false, "stop another active tuner, such as TuneD; undo restores it")
 	f.DurationVar(&o.try, "try", 0, "undo automatically after this time, such as 10m, unless fettle confirm is run")
 	cliutil.Reads(f, "set", "vm.swappiness=10", readsChange)
 	cliutil.Between(f, "try", time.Second, 24*time.Hour, 10*time.Minute)
 	cliutil.Exclusive(c, "plan", "set", "auto", "update")
 	cliutil.Check(c, func(args []string) error {
-		err := errors.New("want one of: profiles, --auto, --update, --plan FILE, --set SETTING=VALUE")
+		err := errors.New("want exactly one of PROFILE, --auto, --update, --plan FILE, --set SETTING=VALUE")
 		switch other := o.Plan != "" || len(o.Set) > 0 || o.Auto || o.Update; {
 		case len(args) > 0 && other:
 			return ui.Without(err, "--plan", "--set", "--auto", "--update")
@@ -73,7 +73,7 @@ recommended profile is printed, which --auto applies.`,
 		}
 		return nil
 	})
-	cliutil.Excludes(c, "try", "a trial ends without a trace", "persist", "take-over")
+	cliutil.Excludes(c, "try", "a trial leaves nothing to persist", "persist", "take-over")
 	return c
 }
 
@@ -131,7 +131,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		return m.RestoreTuners(ctx, taken, err)
 	}
 	for _, id := range append(recovered, res.Recovered...) {
-		a.screen.Say("transaction %d had been cut off or not confirmed: taken back first", id)
+		a.screen.Say("transaction %d was interrupted or not confirmed; undone first", id)
 	}
 	selected := apply.Selection != nil
 	if err == nil && selected && res.Tx > 0 {
@@ -145,7 +145,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	doc := TuneResult{Schema: "fettle/tune/v1", Applied: res}
 	if selected && apply.Selection.PostLoaded != "" {
 		doc.PostLoaded = apply.Selection.PostLoaded
-		a.screen.Say("with the post-loaded profile %s, which %s names", doc.PostLoaded, profile.PostLoadedProfileFile)
+		a.screen.Say("with the post-loaded profile %s from %s", doc.PostLoaded, profile.PostLoadedProfileFile)
 	}
 	if err = res.Err(err); len(o.Set) > 0 {
 		err = m.AddMissing(ctx, res, err)
@@ -153,9 +153,9 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	err = m.RestoreTuners(ctx, taken, err)
 	switch {
 	case apply.Try != nil && err == nil:
-		a.screen.Say("on trial until %s: fettle confirm keeps it, otherwise it is undone", apply.Try.Until.Local().Format("15:04:05"))
+		a.screen.Say("on trial until %s, then undone; to keep it: fettle confirm", apply.Try.Until.Local().Format("15:04:05"))
 	case err == nil && selected && !o.persist && !daemon.Persisted(m.Host):
-		a.screen.Say("this will not survive a reboot: fettle's unit is not enabled")
+		a.screen.Say("will not survive a reboot, because fettle's unit is not enabled")
 	}
 	if o.persist && (err == nil || ui.Code(err) == ui.Partial) {
 		err = errors.Join(err, a.persist(ctx, m))
@@ -181,7 +181,7 @@ func (a *app) persist(ctx context.Context, m *tune.Machine) error {
 		err = res.Err(nil)
 	}
 	if err == nil {
-		a.screen.Say("fettle's unit is enabled and started: transaction %d, which fettle undo takes back", res.Tx)
+		a.screen.Say("fettle's unit is enabled and started: transaction %d, reverted by fettle undo", res.Tx)
 	}
 	return err
 }
@@ -263,7 +263,7 @@ func recoverCommand(a *app) *cobra.Command {
 			}
 			ids, err := m.Recover(context.WithoutCancel(c.Context()))
 			for _, id := range ids {
-				a.screen.Say("transaction %d taken back", id)
+				a.screen.Say("transaction %d undone", id)
 			}
 			return err
 		},

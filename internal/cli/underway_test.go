@@ -39,13 +39,13 @@ func TestUnderWayOrCutOff(t *testing.T) {
 		}
 		return out.String()
 	}
-	if got := said(); !strings.Contains(got, "transaction 1 (fettle tune x) is under way: process ") {
+	if got := said(); !strings.Contains(got, "transaction 1 (fettle tune x) is in progress: process ") {
 		t.Errorf("while process %d has the lock: %q", os.Getpid(), got)
 	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := said(); !strings.Contains(got, "transaction 1 (fettle tune x) was cut off; fettle undo") {
+	if got := said(); !strings.Contains(got, "transaction 1 (fettle tune x) was interrupted; fettle undo") {
 		t.Errorf("with nobody at work: %q", got)
 	}
 }

@@ -23,15 +23,15 @@ type UndoResult struct {
 func undoCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "undo [TRANSACTION...]", Short: "Restore all values from before fettle, or undo one change",
-		Long: `Without a number it restores the state before fettle's first transaction that is not yet
-undone. With a number it undoes that transaction; values that a later one has set stay. A
-value that another program has changed since is kept and named.`,
+		Long: `Restores the values before fettle's changes. Without TRANSACTION it undoes all of them.
+With TRANSACTION it undoes only that; values set by later transactions stay. A value that
+another program has changed since is kept and listed.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			ids := make([]int, len(args))
 			for i, s := range args {
 				n, err := strconv.Atoi(s)
 				if err != nil || n < 1 {
-					return ui.Hinted(ui.Usage, fmt.Errorf("%q is not a transaction number", s), "fettle history lists them")
+					return ui.Hinted(ui.Usage, fmt.Errorf("%q is not a transaction number", s), "fettle history lists all transactions")
 				}
 				ids[i] = n
 			}
@@ -49,7 +49,7 @@ func (a *app) undo(ctx context.Context, ids []int) error {
 		m.WarnTruncated(s) // taking the lock removes it
 	}
 	if x := tune.Holder(m.Engine.StateDir); x != nil {
-		a.screen.Say("an experiment is under way (process %d): it ends when its change is undone, and the other restored values may disturb its measurement", x.PID)
+		a.screen.Say("an experiment is running (process %d); it ends if its change is undone, and other restored values may distort it", x.PID)
 	}
 	// An undo must not be interrupted: half of it would be neither state.
 	u, err := m.Engine.Undo(context.WithoutCancel(ctx), ids...)
@@ -61,7 +61,7 @@ func (a *app) undo(ctx context.Context, ids []int) error {
 	if how := tune.LeftBehind(m.Engine.StateDir); how != "" && len(ids) == 0 {
 		err = errors.Join(err, ui.Hinted(ui.Failed, errors.New(experiment.LeftBehind), "run "+how+"; or fettle prove --resume last"))
 	} else if x := tune.Holder(m.Engine.StateDir); x != nil && x.Undo != "" && len(ids) == 0 {
-		err = errors.Join(err, ui.Hinted(ui.Failed, fmt.Errorf("the change of an experiment, which fettle's journal does not know, may still stand: process %d is to undo it", x.PID), "by hand: "+x.Undo))
+		err = errors.Join(err, ui.Hinted(ui.Failed, fmt.Errorf("the change of an experiment may still be in force; it is not in fettle's journal, and process %d must undo it", x.PID), "by hand: "+x.Undo))
 	} else if nothing {
 		a.screen.Say("%v", tune.ErrNothing)
 	}

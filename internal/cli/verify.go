@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -20,13 +19,13 @@ func verifyCommand(a *app) *cobra.Command {
 	var l tune.Listing
 	c := &cobra.Command{
 		Use: "verify [PROFILE...]", Short: "Check that every tuned value is still in force",
-		Long: `Reads every value of the selection again, and those that were set separately (tune --set,
-fix). The exit code is 3 unless each value is in force, or there is a reason why it is not:
-unsupported here, overridden by an administrator's file, kept, refused.`,
+		Long: `Compares every value of the active profiles, and values set separately (tune --set, fix),
+with the machine. Exit code 3 if a value is not in force without a reason. Reasons are:
+unsupported on this machine, overridden by an administrator's file, kept, refused.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.verify(c.Context(), args, l) },
 	}
 	c.Flags().BoolVarP(&l.All, "all", "a", false, "also list values that do not change")
-	c.Flags().BoolVar(&l.Details, "details", false, "also list what does not apply here, and why")
+	c.Flags().BoolVar(&l.Details, "details", false, "also list values that do not apply, and why")
 	return c
 }
 
@@ -52,7 +51,11 @@ func (a *app) verify(ctx context.Context, names []string, l tune.Listing) error 
 		a.screen.Say("%s", pr)
 	}
 	if !v.Met {
-		err = ui.Exit(ui.GateNotMet, fmt.Errorf("not every value of %s is in force", cmp.Or(strings.Join(v.Profiles, " "), "those set one by one")))
+		which := "set one by one"
+		if len(v.Profiles) > 0 {
+			which = "of " + strings.Join(v.Profiles, " ")
+		}
+		err = ui.Exit(ui.GateNotMet, fmt.Errorf("not every value %s is in force", which))
 	}
 	v.Headline = v.Summarize()
 	if a.data() {
@@ -72,7 +75,7 @@ func (a *app) printAfterDrift(v *tune.Verification, s setting.Setting, names []s
 		write = append([]string{"tune"}, names...)
 	}
 	again := a.root == "" && len(v.Profiles) > 0
-	text := "to see what sets the first one"
+	text := "to see what sets the first value"
 	switch {
 	case again && v.NotInForce:
 		text += ", and to apply the profile"

@@ -72,7 +72,7 @@ func (a *app) inWindow() error {
 	}
 	at := w.opens(now)
 	const form = "2006-01-02 15:04 MST (UTC-07:00)"
-	text := fmt.Sprintf("it is %s, outside of --window %s, which opens at %s", now.Format(form), a.window, at.Format(form))
+	text := fmt.Sprintf("it is %s, outside --window %s; the window opens at %s", now.Format(form), a.window, at.Format(form))
 	if _, before := now.Zone(); before != offset(at) {
 		text += "; the clocks change before that"
 	}
@@ -102,7 +102,7 @@ func (a *app) endsInWindow(now time.Time, try time.Duration) error {
 	if end.IsZero() || !now.Add(try).After(end) {
 		return nil
 	}
-	err = fmt.Errorf("--try %s would change the machine back at %s, after --window %s ends; nothing changed", try, now.Add(try).Format("15:04:05"), a.window)
+	err = fmt.Errorf("--try %s would restore the machine at %s, after --window %s has ended; nothing changed", try, now.Add(try).Format("15:04:05"), a.window)
 	if left := end.Sub(now).Truncate(time.Second); left >= time.Second {
 		return ui.Instead(ui.Refused, err, "", "--try="+left.String())
 	}

@@ -70,7 +70,7 @@ func flagError(c *cobra.Command, err error) error {
 		return &ui.Error{Code: ui.Usage, Err: err, Remedy: &ui.Remedy{Instead: []string{"--" + flag.Name + "=" + works}, Of: bad.GetValue(), Example: example}}
 	case errors.As(err, &bare) && c.HasParent():
 		flag := bare.GetFlag()
-		err := fmt.Errorf("--%s wants a value", flag.Name)
+		err := fmt.Errorf("--%s needs a value", flag.Name)
 		if works, example := exampleOf(c, flag, ""); works != "" {
 			return &ui.Error{Code: ui.Usage, Err: err, Remedy: &ui.Remedy{Instead: []string{"--" + flag.Name + "=" + works}, Example: example}}
 		}
@@ -266,7 +266,7 @@ func counted(c *cobra.Command, args []string, err error) error {
 	if len(args) <= len(words) {
 		return seeHelp(c, err)
 	}
-	return ui.WithoutWord(fmt.Errorf("%q is too much: want %s", args[len(words)], want), args[len(words)])
+	return ui.WithoutWord(fmt.Errorf("unexpected argument %q; want %s", args[len(words)], want), args[len(words)])
 }
 
 // words returns the arguments in a usage line: FILE, [RUN], PROFILE...

@@ -277,9 +277,9 @@ func formOf(of string, err error) string {
 	var number *strconv.NumError
 	switch {
 	case errors.As(err, &number) && errors.Is(number.Err, strconv.ErrRange):
-		return "a number that is not so large"
+		return "a smaller number"
 	case of == "duration":
-		return "a time as 30s or 5m"
+		return "a time such as 30s or 5m"
 	case strings.HasPrefix(of, "float"):
 		return "a number"
 	case of == "bool":

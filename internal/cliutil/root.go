@@ -11,7 +11,7 @@ import (
 
 // RootFlag defines --root.
 func RootFlag(define func(to *string, name, value, usage string), to *string) {
-	define(to, "root", "", "read another machine: a directory, such as a sosreport, or an archive of fettle facts --archive")
+	define(to, "root", "", "read another machine from a directory, such as a sosreport, or from an archive made by fettle facts --archive")
 }
 
 // OpenRoot opens the copy of a machine that --root names, and reports what it lacks.

@@ -91,7 +91,7 @@ func NotEmpty(c *cobra.Command) {
 				empty = len(all) == 0 || slices.ContainsFunc(all, func(s string) bool { return strings.TrimSpace(s) == "" })
 			}
 			if empty && err == nil {
-				err = ui.Without(fmt.Errorf("--%s is empty: leave it out, or set the variable that it comes from", f.Name), "--"+f.Name)
+				err = ui.Without(fmt.Errorf("--%s is empty; leave it out, or set the shell variable in its value", f.Name), "--"+f.Name)
 			}
 		})
 		return err

@@ -270,7 +270,7 @@ func (d *Daemon) Verify(ctx context.Context, ignoreMissing bool) bool {
 	met := false
 	_ = d.act(ctx, func(m *Machine) error {
 		if d.selection == nil || d.parked {
-			d.log.say(LevelError, "verify: nothing is in force")
+			d.log.say(LevelError, "verify: no profile is active")
 			return nil
 		}
 		s, err := m.Engine.State()

@@ -44,6 +44,6 @@ func AwaitHeld(ctx context.Context, e *tune.Engine, res *tune.Applied, within ti
 		}
 	}
 	for _, st := range waiting {
-		st.Why = "fettle's daemon did not hold it yet: fettle verify shows when it does"
+		st.Why = "not yet held by fettle's daemon; check with fettle verify"
 	}
 }

@@ -42,7 +42,7 @@ func TestDaemonTakesOver(t *testing.T) {
 		why     string
 	}{
 		{"it holds it", true, false, plugin.OK, "held by fettle's daemon"},
-		{"it is late", true, true, plugin.NeedsDaemon, "fettle's daemon did not hold it yet: fettle verify shows when it does"},
+		{"it is late", true, true, plugin.NeedsDaemon, "not yet held by fettle's daemon; check with fettle verify"},
 		{"none runs", false, false, plugin.NeedsDaemon, alone},
 	} {
 		t.Run(c.name, func(t *testing.T) {

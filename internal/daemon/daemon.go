@@ -122,7 +122,7 @@ func Run(ctx context.Context, c Config) error {
 	ev.hangup = hangup
 	w, err := m.Engine.Host.WatchWrites()
 	if err == nil && w.Limited != nil {
-		d.log.say(LevelInfo, "who writes values and ends at once may stay without a name: %v", w.Limited)
+		d.log.say(LevelInfo, "short-lived programs that write values may not be identified: %v", w.Limited)
 	}
 	d.beginWatch(m, w, err)
 	if q := d.writers.queue; q != nil {
@@ -151,7 +151,7 @@ func Run(ctx context.Context, c Config) error {
 }
 
 // underWay is the message during an experiment.
-const underWay = "an experiment is under way: hands off until it ends"
+const underWay = "an experiment is running; nothing is written until it ends"
 
 // loop sleeps until an event arrives. Events during an experiment are handled when it has
 // ended, since only the experiment may write meanwhile.
@@ -239,7 +239,7 @@ func (d *Daemon) begin(ctx context.Context, m *Machine) error {
 	if d.alive == nil {
 		alive, err := tune.Alive(m.Engine.StateDir)
 		if err != nil && m.Engine.Main.DynamicInterval() > 0 {
-			d.log.say(LevelWarning, "nothing will follow the load: %v", err)
+			d.log.say(LevelWarning, "dynamic tuning unavailable: %v", err)
 		}
 		d.alive = alive
 	}
@@ -261,7 +261,7 @@ func (d *Daemon) begin(ctx context.Context, m *Machine) error {
 		return err
 	}
 	for _, id := range ids {
-		d.log.say(LevelNotice, "transaction %d had been cut off or not confirmed: taken back", id)
+		d.log.say(LevelNotice, "transaction %d was interrupted or not confirmed; undone", id)
 	}
 	s, err := m.Engine.State()
 	if err != nil {
@@ -290,7 +290,7 @@ func (d *Daemon) end() {
 	if d.deadline != nil {
 		d.deadline.Stop()
 	}
-	d.log.say(LevelInfo, "ended; the values stay in force, fettle undo takes them back")
+	d.log.say(LevelInfo, "daemon ended; values stay in force, fettle undo restores the old ones")
 }
 
 // recoverSoon undoes interrupted transactions. The event of a closed lock arrives a moment
@@ -332,7 +332,7 @@ func (d *Daemon) summary() string {
 	defer d.mu.Unlock()
 	switch {
 	case d.selection == nil:
-		return "no selection"
+		return "no profile active"
 	case d.parked:
 		return "stopped: " + strings.Join(d.selection.Names(), " ")
 	}

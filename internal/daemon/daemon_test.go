@@ -323,7 +323,7 @@ func TestResumeBringsBackWhatFirmwareReset(t *testing.T) {
 	f.want(readAhead, "4096")
 	f.want(dirtyRatio, "40")
 	f.want(swappiness, "44")
-	if !strings.Contains(f.log.String(), "vm.swappiness is 44, the selection wants 10") {
+	if !strings.Contains(f.log.String(), "vm.swappiness is 44, the active profile wants 10") {
 		t.Errorf("the drift is not reported:\n%s", f.log.String())
 	}
 }
@@ -343,7 +343,7 @@ func TestEnforceGivesUp(t *testing.T) {
 		}
 		f.want(swappiness, want)
 	}
-	if n := strings.Count(f.log.String(), "left as it is now"); n != 1 {
+	if n := strings.Count(f.log.String(), "corrections; left as it is"); n != 1 {
 		t.Errorf("said %d times that it gives up", n)
 	}
 }

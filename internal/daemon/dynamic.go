@@ -43,7 +43,7 @@ func (d *Daemon) followLoad(ctx context.Context, m *Machine, p *profile.Profile,
 	if d.alive != nil {
 		var err error
 		if wanted, err = m.Engine.Loops(ctx, p, s); err != nil {
-			d.log.say(LevelError, "what follows the load cannot be known: %v", err)
+			d.log.say(LevelError, "cannot determine load-dependent values: %v", err)
 		}
 	}
 	keep := map[string]bool{}
@@ -140,7 +140,7 @@ func (d *Daemon) startLoop(ctx context.Context, w tune.UnitLoop, s *journal.Stat
 		}
 		v := &varying{base: *en.After}
 		if err := d.engine.Vary(ctx, id, v.base); err != nil {
-			d.log.say(LevelWarning, "it does not follow the load: %v", err)
+			d.log.say(LevelWarning, "not adjusted to the load: %v", err)
 			continue
 		}
 		v.last = v.base
@@ -234,7 +234,7 @@ func (d *Daemon) put(ctx context.Context, l *looping, s setting.Setting, v *vary
 	}
 	if v.failed >= maxFailures {
 		delete(l.places, s)
-		d.log.say(LevelWarning, "it does not follow the load any more: %v", err)
+		d.log.say(LevelWarning, "no longer adjusted to the load: %v", err)
 	}
 	return false
 }
@@ -264,7 +264,7 @@ func (d *Daemon) stopLoops(ctx context.Context, keep map[string]bool) {
 				err = nil // a later transaction has the place
 			}
 			if err != nil {
-				d.log.say(LevelWarning, "%s does not go back to %s: %v", s, v.base, err)
+				d.log.say(LevelWarning, "cannot restore %s to %s: %v", s, v.base, err)
 			}
 		}
 	}
@@ -297,7 +297,7 @@ func (d *Daemon) restartLoops(ctx context.Context, m *Machine) error {
 		for s, v := range l.places {
 			if !v.held {
 				if err := m.Engine.Rebase(ctx, s); err != nil {
-					d.log.say(LevelWarning, "%s does not go back to %s: %v", s, v.base, err)
+					d.log.say(LevelWarning, "cannot restore %s to %s: %v", s, v.base, err)
 				}
 			}
 		}

@@ -42,7 +42,7 @@ func (d *Daemon) hold(ctx context.Context, m *Machine, p *profile.Profile, s *jo
 			old.before = st.Before
 		}
 		if err := d.kinds.Write(ctx, s, st.Want); err != nil {
-			d.log.say(LevelError, "%s = %s cannot be held: %v (%s)", s, st.Want, err, st.Reason)
+			d.log.say(LevelError, "cannot hold %s = %s: %v (%s)", s, st.Want, err, st.Reason)
 			continue
 		}
 		d.held[s] = holding{old.before, st.Want}
@@ -65,7 +65,7 @@ func (d *Daemon) letGo(ctx context.Context, wanted map[setting.Setting]tune.Step
 			continue
 		}
 		if err := d.kinds.Write(ctx, s, h.before); err != nil {
-			d.log.say(LevelError, "%s cannot be let go: %v", s, err)
+			d.log.say(LevelError, "cannot release %s: %v", s, err)
 			continue
 		}
 		delete(d.held, s)

@@ -164,7 +164,7 @@ func (d *Daemon) enforce(ctx context.Context) error {
 			}
 			d.fought[st.Setting]++
 			if d.fought[st.Setting] == maxFights+1 {
-				d.log.say(LevelError, "%s was changed to %s again after it had been put back %d times: left as it is now", st.Setting, st.Before, maxFights)
+				d.log.say(LevelError, "%s was changed to %s again after %d corrections; left as it is", st.Setting, st.Before, maxFights)
 			}
 			return d.fought[st.Setting] <= maxFights
 		})
@@ -207,7 +207,7 @@ func (d *Daemon) restore(ctx context.Context, m *Machine, reason string, mine fu
 			if mine(st, top) {
 				return false
 			}
-			d.log.say(LevelWarning, "%s: %s is %s, the selection wants %s (%s)", reason, st.Setting, st.Before, st.Want, st.Reason)
+			d.log.say(LevelWarning, "%s: %s is %s, the active profile wants %s (%s)", reason, st.Setting, st.Before, st.Want, st.Reason)
 			return true
 		})
 		return len(plan.Steps) > 0
@@ -225,7 +225,7 @@ func (d *Daemon) restore(ctx context.Context, m *Machine, reason string, mine fu
 func (d *Daemon) rehold(ctx context.Context) {
 	for s, h := range d.held {
 		if err := d.kinds.Write(ctx, s, h.want); err != nil {
-			d.log.say(LevelError, "%s = %s cannot be held any more: %v", s, h.want, err)
+			d.log.say(LevelError, "can no longer hold %s = %s: %v", s, h.want, err)
 		}
 	}
 }

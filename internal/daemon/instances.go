@@ -157,7 +157,7 @@ func (d *Daemon) reapply(ctx context.Context, m *Machine, next overlay, reason s
 		return err
 	}
 	if sel == nil || onTrial(t) {
-		return fmt.Errorf("%s: no selection is in force, or it is on trial", reason)
+		return fmt.Errorf("%s: no profile is active, or the active one is on trial", reason)
 	}
 	p, err := m.Engine.LoadAccepted(ctx, sel, m.Loader)
 	if err != nil {

@@ -67,7 +67,7 @@ var All = []Method{
 		Access: Administrator, Denied: unauthorised, refused: invalid,
 		call: func(ctx context.Context, t Target, a arguments) any {
 			if slices.Contains(notOverTheBus, a.text(0)) {
-				return Reply{false, "plug-in '" + a.text(0) + "' runs programs or changes the next boot: only a profile may use it"}
+				return Reply{false, "plug-in '" + a.text(0) + "' runs programs or changes the next boot; only a profile may use it"}
 			}
 			return methodsReply(t.Control.CreateInstance(ctx, a.text(0), a.text(1), a.table(2)))
 		}},

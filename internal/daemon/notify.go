@@ -17,7 +17,7 @@ func notify(state string) error {
 	}
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
 	if err != nil {
-		return fmt.Errorf("the service manager cannot be told: %w", err)
+		return fmt.Errorf("cannot notify the service manager: %w", err)
 	}
 	defer conn.Close()
 	_, err = conn.Write([]byte(state))

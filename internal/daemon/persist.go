@@ -44,7 +44,7 @@ func TrialUnguarded(h *host.Host) string {
 	if unitInstalled(h, unit) {
 		helps = "systemctl enable " + unit + " does that"
 	}
-	return "should the trial's watchdog be killed, no boot takes the trial back, because " + unit + " is not enabled: " + helps
+	return "if the trial's watchdog is killed, a reboot does not end the trial, because " + unit + " is not enabled: " + helps
 }
 
 // startsAtBoot reports whether systemd starts a unit at boot.
@@ -68,7 +68,7 @@ func Persist(ctx context.Context, e *tune.Engine, changes []setting.Change) (*tu
 // package has installed.
 func PersistChanges(h *host.Host) ([]setting.Change, error) {
 	if !host.HasSystemd(h) {
-		return nil, ui.Hinted(ui.Failed, errors.New("--persist enables a unit of systemd, and systemd does not run here"), "start \"fettle daemon\" from this machine's own init system")
+		return nil, ui.Hinted(ui.Failed, errors.New("--persist enables a systemd unit, but systemd does not run on this machine"), "start \"fettle daemon\" from the init system of this machine")
 	}
 	var changes []setting.Change
 	add := func(kind, name, want string) {
@@ -160,7 +160,7 @@ func trustedProgram() (string, error) {
 		sys, ok := st.Sys().(*syscall.Stat_t)
 		sticky := st.IsDir() && st.Mode()&os.ModeSticky != 0
 		if !ok || sys.Uid != 0 || st.Mode().Perm()&0o022 != 0 && !sticky {
-			return "", ui.Hinted(ui.Refused, fmt.Errorf("%s can be changed by others than root, and the unit would run %s as root at each boot", p, self), "sudo install -o root -m 0755 "+internaltext.Quote(self)+" "+packaging.Program+" puts it where only root may change it; then: sudo "+packaging.Program+" tune --persist")
+			return "", ui.Hinted(ui.Refused, fmt.Errorf("users other than root can change %s, and the unit would run %s as root at each boot", p, self), "sudo install -o root -m 0755 "+internaltext.Quote(self)+" "+packaging.Program+" puts it where only root may change it; then: sudo "+packaging.Program+" tune --persist")
 		}
 		if p == "/" {
 			return self, nil

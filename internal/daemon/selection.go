@@ -21,7 +21,7 @@ var errInPlace = errors.New("everything is in place")
 func (d *Daemon) chooseAndApply(ctx context.Context, m *Machine, s *journal.State) error {
 	entry, next, err := d.scheduled(m)
 	if err != nil {
-		d.log.say(LevelError, "the schedule is not followed: %v", err)
+		d.log.say(LevelError, "schedule not followed: %v", err)
 	}
 	d.wake(next)
 	txs := s.Txs
@@ -51,7 +51,7 @@ func (d *Daemon) chooseAndApply(ctx context.Context, m *Machine, s *journal.Stat
 	if sel == nil {
 		d.selection, d.seen = nil, s.Generation
 		d.observe(ctx, nil, s)
-		d.log.say(LevelInfo, "nothing is selected: fettle tune PROFILE selects")
+		d.log.say(LevelInfo, "no profile is active; apply one with fettle tune PROFILE")
 		return nil
 	}
 	return d.again(ctx, m, t, sel, "start of the daemon")
@@ -215,7 +215,7 @@ func (d *Daemon) follow(ctx context.Context) error {
 			return nil
 		}
 		for _, id := range ids {
-			d.log.say(LevelNotice, "transaction %d was cut off: taken back", id)
+			d.log.say(LevelNotice, "transaction %d was interrupted; undone", id)
 		}
 		if err != nil {
 			return err
@@ -238,7 +238,7 @@ func (d *Daemon) follow(ctx context.Context) error {
 			d.selection = nil
 			d.overlay = overlay{}
 			if was != nil {
-				d.log.say(LevelNotice, "%s is out of force: taken back by transaction %d", strings.Join(was.Names(), " "), s.Txs[len(s.Txs)-1].ID)
+				d.log.say(LevelNotice, "%s no longer active: undone by transaction %d", strings.Join(was.Names(), " "), s.Txs[len(s.Txs)-1].ID)
 				d.keepState(m)
 				d.announce(ProfileChanged{"", true, "OK"})
 			}
@@ -247,7 +247,7 @@ func (d *Daemon) follow(ctx context.Context) error {
 	}
 	if d.selection == nil || d.selection.Accepted != sel.Accepted {
 		d.overlay = overlay{}
-		d.log.say(LevelNotice, "%s is in force: transaction %d by %s", strings.Join(sel.Names(), " "), t.ID, t.User)
+		d.log.say(LevelNotice, "%s active: transaction %d by %s", strings.Join(sel.Names(), " "), t.ID, t.User)
 	}
 	p, err := d.overlaid(ctx, m, sel)
 	if err != nil {
@@ -321,6 +321,6 @@ func (d *Daemon) withdraw(ctx context.Context, m *Machine, reason string) error 
 	if err != nil && !errors.Is(err, tune.ErrNothing) {
 		return fmt.Errorf("%s: %w", reason, err)
 	}
-	d.log.say(LevelInfo, "%s: the selection is out of force", reason)
+	d.log.say(LevelInfo, "%s: profile no longer active", reason)
 	return nil
 }

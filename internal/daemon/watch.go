@@ -68,7 +68,7 @@ func watch(ctx context.Context, d *Daemon, m *Machine) (*events, error) {
 		case err == nil:
 			ev.config, ev.files = config, append(ev.files, f)
 		case errors.Is(err, fs.ErrNotExist):
-			d.log.say(LevelInfo, "%s is not there; after it is made, reload the daemon for a schedule", dir)
+			d.log.say(LevelInfo, "%s does not exist; reload the daemon after creating it", dir)
 		default:
 			ev.close()
 			return nil, err

@@ -61,7 +61,7 @@ func (d *Daemon) beginWatch(m *Machine, w fileWatch, err error) {
 	d.writers.store = watchStore{dir: e.StateDir}
 	if err != nil {
 		d.writers.record.Trouble = err.Error()
-		d.log.say(LevelWarning, "who writes values is not watched: %v", err)
+		d.log.say(LevelWarning, "cannot watch which programs write values: %v", err)
 	} else {
 		d.writers.watch = w
 		d.writers.queue = newWriteQueue(e.StateDir)
@@ -73,7 +73,7 @@ func (d *Daemon) beginWatch(m *Machine, w fileWatch, err error) {
 	case err == nil:
 		d.writers.before = old.Settings
 	case !errors.Is(err, override.ErrNotWatched):
-		d.log.say(LevelWarning, "who wrote values before is not known: %v", err)
+		d.log.say(LevelWarning, "earlier writers of values unknown: %v", err)
 	}
 	if d.writers.watch == nil {
 		d.writers.record.Settings = append(d.writers.record.Settings, d.writers.before...)
@@ -152,7 +152,7 @@ func (w *writers) complain(log *messages, paths []string, failed map[string]erro
 		}
 	}
 	if n > 0 {
-		log.say(LevelInfo, "who writes %d of %d files is not watched: %v", n, len(paths), first)
+		log.say(LevelInfo, "cannot watch writers of %d of %d files: %v", n, len(paths), first)
 	}
 }
 
@@ -186,7 +186,7 @@ func (d *Daemon) wrote(ctx context.Context) {
 	list, err := w.queue.take()
 	for _, f := range list {
 		if f.Path == "" {
-			d.log.say(LevelWarning, "so many values were written at once that some writes were not seen")
+			d.log.say(LevelWarning, "too many writes at once; some were missed")
 			for i := range w.record.Settings {
 				w.record.Settings[i].Since = f.Time
 			}
@@ -205,7 +205,7 @@ func (d *Daemon) wrote(ctx context.Context) {
 		d.moved(ctx, id)
 	}
 	if err != nil {
-		d.log.say(LevelError, "who writes values is not watched any more: %v", err)
+		d.log.say(LevelError, "no longer watching which programs write values: %v", err)
 		w.record.Trouble = err.Error()
 		w.watch.Close()
 		w.watch = nil
@@ -246,7 +246,7 @@ func (d *Daemon) noteWrite(e *override.Watched, f host.FileWrite, now setting.Va
 		return
 	}
 	d.writers.said[id] = f.Time
-	d.log.say(LevelWarning, "drift: %s is %s, the selection wants %s (%s); written by %s", id, now, want.value, want.reason, by.By())
+	d.log.say(LevelWarning, "drift: %s is %s, the active profile wants %s (%s); written by %s", id, now, want.value, want.reason, by.By())
 }
 
 // quiet is the minimum time between two reports of a value that keeps changing.
@@ -254,7 +254,7 @@ const quiet = time.Minute
 
 // remember saves the record within the pause.
 func (w *writers) remember(log *messages) {
-	w.store.save(&w.record, func(err error) { log.say(LevelWarning, "who writes values is not kept: %v", err) })
+	w.store.save(&w.record, func(err error) { log.say(LevelWarning, "cannot record writers of values: %v", err) })
 }
 
 // endWatch ends the watch and records its end.

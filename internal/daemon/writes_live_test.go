@@ -75,7 +75,7 @@ func TestLastWriter(t *testing.T) {
 
 	p.start()
 	t.Cleanup(func() { exec.Command(p.program, "--state-dir", p.state, "undo").Run() })
-	if a := why(variable); a.LastWriter != nil || !strings.Contains(a.Unknown, "this is not of it") {
+	if a := why(variable); a.LastWriter != nil || !strings.Contains(a.Unknown, "watches only settings of the active profile") {
 		t.Errorf("before a selection: %+v %q", a.LastWriter, a.Unknown)
 	}
 	p.fettle("tune", "--profile-dir", filepath.Join(dir, "profiles"), "two")
@@ -133,7 +133,7 @@ func TestLastWriter(t *testing.T) {
 	if b := why(variable); b.Watching || b.LastWriter == nil || b.LastWriter.PID != a.LastWriter.PID {
 		t.Errorf("after its end: %+v", b)
 	}
-	if !strings.Contains(p.log.String(), "drift: sysctl:vm.swappiness is 42, the selection wants 41") {
+	if !strings.Contains(p.log.String(), "drift: sysctl:vm.swappiness is 42, the active profile wants 41") {
 		t.Errorf("the daemon's log says nothing of the drift:\n%s", p.log)
 	}
 }

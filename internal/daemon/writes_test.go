@@ -103,7 +103,7 @@ func TestWritesOfOthers(t *testing.T) {
 	at := time.Now()
 	f.write(swappiness, "44")
 	f.wrote(d, w, host.FileWrite{Path: swappiness, Time: at, By: by(70, "sysctl")})
-	if want := "drift: sysctl:vm.swappiness is 44, the selection wants 10 (/etc/tuned/day/tuned.conf:2); written by sysctl (process 70), child of bash (6)"; !strings.Contains(f.log.String(), want) {
+	if want := "drift: sysctl:vm.swappiness is 44, the active profile wants 10 (/etc/tuned/day/tuned.conf:2); written by sysctl (process 70), child of bash (6)"; !strings.Contains(f.log.String(), want) {
 		t.Errorf("the log has no %q:\n%s", want, f.log.String())
 	}
 	last := func(pid int) func(*override.Watch) bool {
@@ -193,7 +193,7 @@ func TestWatchThatIsRefused(t *testing.T) {
 	if w := f.record(func(*override.Watch) bool { return true }); w.Trouble != fs.ErrPermission.Error() {
 		t.Errorf("record %+v", w)
 	}
-	if !strings.Contains(f.log.String(), "is not watched: permission denied") || !strings.Contains(f.log.String(), "who wrote values before is not known") {
+	if !strings.Contains(f.log.String(), "cannot watch which programs write values: permission denied") || !strings.Contains(f.log.String(), "earlier writers of values unknown:") {
 		t.Errorf("log:\n%s", f.log.String())
 	}
 	d.end()

@@ -61,7 +61,7 @@ func CurvesOf(r *Run) ([]Curve, error) {
 		}
 		for _, l := range c.Lines {
 			if n := len(l.Doubts); n > 0 && n != len(l.Points) {
-				return nil, fmt.Errorf("run %s: curve %q, line %q: %d doubts of %d points", r.ID, c.Name, l.Name, n, len(l.Points))
+				return nil, fmt.Errorf("run %s: curve %q, line %q: %d points, but uncertainties for %d", r.ID, c.Name, l.Name, len(l.Points), n)
 			}
 			for i, p := range l.Points {
 				switch {

@@ -26,7 +26,7 @@ func TestCurvesOfARun(t *testing.T) {
 		`[[1,1],[100,2]]`:                  "not a percentile",
 		`[[1,0]]`:                          "has no logarithm",
 		`[["a",0]]`:                        "cannot be read",
-		`[[1,1],[2,2]],"doubts":["noisy"]`: "1 doubts of 2 points",
+		`[[1,1],[2,2]],"doubts":["noisy"]`: "2 points, but uncertainties for 1",
 	} {
 		text := `{"curves":[{"name":"c","x":{"scale":"percentile"},"y":{"scale":"log"},"lines":[{"name":"l","points":` + points + `}]}]}`
 		if _, err := evidence.CurvesOf(&evidence.Run{ID: "12", Body: json.RawMessage(text)}); err == nil || !strings.Contains(err.Error(), fault) {

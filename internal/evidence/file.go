@@ -60,9 +60,9 @@ func (r *Run) open() bool { return r.Kind == "prove" && r.Ended.IsZero() }
 func (r *Run) Text() ([]byte, error) {
 	if r.ID == "" {
 		if r.Kind == "prove" {
-			return nil, errors.New("the run has not ended: fettle prove --resume goes on with it")
+			return nil, errors.New("the run has not ended; continue it with fettle prove --resume")
 		}
-		return nil, errors.New("the run has not ended, or was cut off: fettle runs show shows what it has finished")
+		return nil, errors.New("the run is in progress or was interrupted; fettle runs show prints its finished part")
 	}
 	return r.sealed()
 }

@@ -54,7 +54,7 @@ func (k *Keeper) Finished(verdict string, body any) (err error) {
 		err = k.inProgress.Replace(line)
 	}
 	if err != nil {
-		return fmt.Errorf("what was measured cannot be kept: %w", err)
+		return fmt.Errorf("cannot save the measurements: %w", err)
 	}
 	return nil
 }
@@ -71,11 +71,11 @@ func (k *Keeper) Record(verdict string, body any) (err error) {
 	if k.inProgress == nil {
 		err = k.Put(r)
 	} else if err = k.Finish(k.inProgress); err != nil {
-		err = fmt.Errorf("%w; what was measured is in %s", err, k.inProgress.Path)
+		err = fmt.Errorf("%w; the measurements are in %s", err, k.inProgress.Path)
 	}
 	if err != nil {
 		r.ID = ""
-		return fmt.Errorf("the record cannot be kept: %w", err)
+		return fmt.Errorf("cannot save the record: %w", err)
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (r *Run) Unfinished(lines [][]byte) error {
 		return fmt.Errorf("line %d: %w", len(lines)+1, err)
 	}
 	if len(last.Body) == 0 {
-		return errors.New("its last line has no body")
+		return errors.New("the last line has no body")
 	}
 	r.Verdict, r.Body = last.Verdict, last.Body
 	return nil

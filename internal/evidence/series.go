@@ -37,7 +37,7 @@ func SeriesOf(r *Run) ([]Series, error) {
 		case s.Name == "":
 			return nil, fmt.Errorf("run %s: series %d has no name", r.ID, i+1)
 		case seen[s.Name]:
-			return nil, fmt.Errorf("run %s: it has two series %q", r.ID, s.Name)
+			return nil, fmt.Errorf("run %s: two series are named %q", r.ID, s.Name)
 		}
 		seen[s.Name] = true
 	}

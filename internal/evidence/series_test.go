@@ -27,7 +27,7 @@ func TestSeriesOfARun(t *testing.T) {
 	for body, fault := range map[string]string{
 		`{"verdict":"faster"}`:                       "",
 		`{"series":[{"unit":"s"}]}`:                  "series 1 has no name",
-		`{"series":[{"name":"a"},{"name":"a"}]}`:     `two series "a"`,
+		`{"series":[{"name":"a"},{"name":"a"}]}`:     `two series are named "a"`,
 		`{"series":{"name":"a"}}`:                    "cannot be read",
 		`{"series":[{"name":"a","samples":["12"]}]}`: "cannot be read",
 	} {

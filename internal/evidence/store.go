@@ -41,7 +41,7 @@ func (s Store) make() error {
 	case !st.IsDir():
 		return fmt.Errorf("%s must be a directory; runs are stored there", s.Dir)
 	case st.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("%s is writable by other users; run chmod 0700 on it once you trust its content", s.Dir)
+		return fmt.Errorf("%s is writable by other users; if you trust its content, run chmod 0700 on it", s.Dir)
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func (s Store) read(id string) (*Run, error) {
 	}
 	r, err := Read(text)
 	if err == nil && r.ID != id {
-		err = fmt.Errorf("it contains run %s, which does not match its file name", r.ID)
+		err = fmt.Errorf("file name does not match the run in it (%s)", r.ID)
 	}
 	if err != nil {
 		return nil, &DamagedError{path, err}
@@ -252,7 +252,7 @@ func lines(from io.Reader, r *Run, line func([]byte) error) (end int64, err erro
 		if n == 1 {
 			err = json.Unmarshal(text, r)
 			if err == nil && r.Schema != Schema {
-				err = fmt.Errorf("its schema is %q, not %q", r.Schema, Schema)
+				err = fmt.Errorf("schema is %q, not %q", r.Schema, Schema)
 			}
 		} else {
 			err = line(text)

@@ -220,7 +220,7 @@ func caches(r *reader, c *CPU) Set[Cache] {
 	var set Set[Cache]
 	online, err := unit.ParseCPUList(c.OnlineList.Or(""))
 	if !c.OnlineList.known() || err != nil {
-		set.note = note{source: cpuDir, unknown: firstNonEmpty(c.OnlineList.unknown, "the list of CPUs is not known")}
+		set.note = note{source: cpuDir, unknown: firstNonEmpty(c.OnlineList.unknown, "list of CPUs unknown")}
 		return set
 	}
 	indexes, n := r.dir(cpuDir + "cpu" + strconv.Itoa(max(0, firstOf(online))) + "/cache")

@@ -114,7 +114,7 @@ func TestNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, it := range f.List() {
 		if seen[it.Name] {
-			t.Errorf("%s is there twice", it.Name)
+			t.Errorf("%s is defined twice", it.Name)
 		}
 		seen[it.Name] = true
 		if b, err := json.Marshal(it.Value); err != nil || it.Value != nil && string(b) == "null" {

@@ -152,7 +152,7 @@ func archOf(release Fact[string]) Fact[string] {
 			return Known(a, release.source)
 		}
 	}
-	return Unknown[string](release.source, "neither /proc/sys/kernel/arch nor the kernel's release names the architecture")
+	return Unknown[string](release.source, "architecture not in /proc/sys/kernel/arch or the kernel release")
 }
 
 // preemption derives the model from the command line if the kernel can choose it at boot
@@ -170,13 +170,13 @@ func preemption(k *Kernel) Fact[string] {
 		if p := params["preempt"]; ok && p != "" {
 			return Known(p, k.Parameters.source)
 		}
-		return Unknown[string](k.Version.source, "the kernel was built to choose at boot, and only debugfs says what it chose")
+		return Unknown[string](k.Version.source, "chosen at boot; only debugfs shows the choice")
 	case strings.Contains(v, "PREEMPT_LAZY"):
 		return Known("lazy", k.Version.source)
 	case strings.Contains(v, "PREEMPT"):
 		return Known("full", k.Version.source)
 	}
-	return Unknown[string](k.Version.source, "none or voluntary: the kernel's version does not tell them apart")
+	return Unknown[string](k.Version.source, "none or voluntary: not distinguishable from the kernel version")
 }
 
 // countFiles counts the files below a directory.

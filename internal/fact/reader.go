@@ -70,7 +70,7 @@ func (r *reader) text(p string) (string, note) {
 	}
 	b, err := r.files.ReadFile(p)
 	if p == commandLine && len(b) > maxCommandLine {
-		err = fmt.Errorf("it has %s, and a command line has at most %s", unit.Size(len(b)).Human(), unit.Size(maxCommandLine).Human())
+		err = fmt.Errorf("command line of %s is longer than the maximum of %s", unit.Size(len(b)).Human(), unit.Size(maxCommandLine).Human())
 	}
 	c := content{note: noteOf(p, err)}
 	if err == nil {

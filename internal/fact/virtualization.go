@@ -225,7 +225,7 @@ func cloud(r *reader, bareMetal Fact[bool]) Fact[string] {
 		}
 	}
 	if n.absent && !bareMetal.Or(false) {
-		n.absent, n.unknown = false, "no firmware tables (DMI) are seen here, which would name the cloud"
+		n.absent, n.unknown = false, "no firmware tables (DMI), which would name the cloud"
 	}
 	if n.unknown != "" {
 		return Fact[string]{note: n}

@@ -192,7 +192,7 @@ func (p *archiveParser) entry(words []string, content []byte) error {
 		return p.run(h, data)
 	case "ask":
 		if _, dup := p.asks[h.name]; dup {
-			return fmt.Errorf("question %q occurs twice", h.name)
+			return fmt.Errorf("query %q occurs twice", h.name)
 		}
 		p.asks[h.name] = data
 		return nil

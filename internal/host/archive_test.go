@@ -156,7 +156,7 @@ func TestArchiveRefusals(t *testing.T) {
 		{"-- links --\n-- links --\n", "written once"},
 		{"-- links --\nindex=1\n", "begin with its name"},
 		{"-- net eth0 rings --\n", "group \"rings\" is unknown"},
-		{"-- net eth0 ring EWHAT --\n", "name of an errno"},
+		{"-- net eth0 ring EWHAT --\n", "want an errno name"},
 		{"-- net eth0 ring --\nrx\n", "want NAME=VALUE"},
 		{"-- net eth0 ring --\nrx=1 min=2\n", "only requested="},
 		{"-- end --\n-- file /a --\n", "x:2: -- end -- must be the last line"},
@@ -311,7 +311,7 @@ func TestCopyOfSosreport(t *testing.T) {
 	} else if b, err := again.Files.ReadFile("/proc/sys/vm/swappiness"); string(b) != "10\n" || err != nil {
 		t.Errorf("archived swappiness: %q, %v", b, err)
 	}
-	if _, err := OpenRoot(filepath.Dir(dir)); err == nil || !strings.Contains(err.Error(), "use that directory") {
+	if _, err := OpenRoot(filepath.Dir(dir)); err == nil || !strings.Contains(err.Error(), "does not contain a machine, but its subdirectory") {
 		t.Errorf("a level too high: %v", err)
 	}
 	for _, p := range []string{"/proc/sys/vm/none", "/sys/class/dmi/id/board_name", "/sys/block"} {

@@ -115,7 +115,7 @@ func (e liveExec) Run(ctx context.Context, c Command) (Result, error) {
 	case len(c.Argv) == 0:
 		return Result{}, errors.New("empty command")
 	case c.Sandbox != nil && e.root != "":
-		return Result{}, fmt.Errorf("%s: no sandbox is possible for a machine mounted at %s", c, e.root)
+		return Result{}, fmt.Errorf("%s: cannot make a sandbox for a machine mounted at %s", c, e.root)
 	case c.Sandbox != nil:
 		return inSandbox(c.Sandbox, c.As, func() (Result, error) { return e.run(ctx, c) })
 	}
@@ -199,7 +199,7 @@ func (e liveExec) run(ctx context.Context, c Command) (Result, error) {
 
 // ErrUnkillable is returned for a program that was killed but does not end,
 // because it waits in the kernel for a device.
-var ErrUnkillable = errors.New("killed, but it does not end: the kernel waits for a device that does not answer; see dmesg")
+var ErrUnkillable = errors.New("killed but not ended: it waits for a device that does not respond; see dmesg")
 
 // unkillable is the time to wait for a killed program.
 var unkillable = 20 * time.Second

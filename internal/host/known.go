@@ -34,7 +34,7 @@ func Why(p string, err error) string {
 	case Unknown(err):
 		return p + " is not in this copy"
 	case errors.Is(err, fs.ErrPermission):
-		return "only root may read " + p
+		return "only root can read " + p
 	case errors.As(err, &pe):
 		err = pe.Err
 	case strings.Contains(err.Error(), p):

@@ -37,7 +37,7 @@ func TestFileHasThreeStates(t *testing.T) {
 		{"archive", archived, "/there", File{Text: "text\n", Exists: true}},
 		{"archive", archived, "/gone", File{}},
 		{"archive", archived, "/unknown", File{Unknown: "/unknown is not in this copy"}},
-		{"archive", archived, "/denied", File{Unknown: "only root may read /denied"}},
+		{"archive", archived, "/denied", File{Unknown: "only root can read /denied"}},
 	} {
 		c.want.Path = c.path
 		if got := c.host.File(c.path); got != c.want {

@@ -247,7 +247,7 @@ func parseLink(line string) (Link, error) {
 
 func (p *archiveParser) parseNet(words []string, content []byte) error {
 	if len(words) < 2 || len(words) > 3 {
-		return errors.New("parameters are written -- net DEVICE GROUP --, with the name of an errno where there are none")
+		return errors.New("parameters are written -- net DEVICE GROUP --, or with an errno name if they could not be read")
 	}
 	key := netKey{words[0], NetGroup(words[1])}
 	if _, dup := p.params[key]; dup || key.device == "" || !slices.Contains(NetGroups, key.group) {
@@ -257,7 +257,7 @@ func (p *archiveParser) parseNet(words []string, content []byte) error {
 	if len(words) == 3 {
 		errno, ok := errnoByName()[words[2]]
 		if !ok || len(content) > 0 {
-			return fmt.Errorf("network device %.40s: want the name of an errno and nothing below it, got %.40q", key.device, words[2])
+			return fmt.Errorf("network device %.40s: want an errno name and no parameters below, got %.40q", key.device, words[2])
 		}
 		a.errno = errno
 	}

@@ -22,7 +22,7 @@ func OpenRoot(root string) (*Host, error) {
 		return OpenArchive(root)
 	}
 	if inner := machineBelow(root); inner != "" {
-		return nil, fmt.Errorf("%s is not a machine, but %s in it is; use that directory", root, inner)
+		return nil, fmt.Errorf("%s does not contain a machine, but its subdirectory %s does; use that", root, inner)
 	}
 	return Copy(root)
 }

@@ -65,7 +65,7 @@ func TestPacked(t *testing.T) {
 		}
 		_ = os.Remove(name)
 	}
-	if _, err := OpenRoot(dir); err == nil || !strings.Contains(err.Error(), "use that directory") {
+	if _, err := OpenRoot(dir); err == nil || !strings.Contains(err.Error(), "does not contain a machine, but its subdirectory") {
 		t.Errorf("a level too high: %v", err)
 	}
 }

@@ -75,7 +75,7 @@ func (h *Host) Lines(p string, most int64, each func(line []byte)) (before int64
 }
 
 // errNoBackingFile is returned if the machine is an archive that contains the text itself.
-var errNoBackingFile = errors.New("no file of its own")
+var errNoBackingFile = errors.New("no separate file in the archive")
 
 // OpenLog opens the file of a log. It returns an error for an archive, which has no files.
 func (h *Host) OpenLog(p string) (*os.File, error) {

@@ -72,7 +72,7 @@ func Judge(config map[string]any, k Kubelet) Verdict {
 		}
 	}
 	if k.Release >= 37 && j.set("memoryThrottlingFactor") && j.on("MemoryQoS") {
-		j.out.Changed = append(j.out.Changed, Finding{"memoryThrottlingFactor", "it sets memory.high of Burstable and BestEffort containers from Kubernetes 1.37 on, where MemoryQoS is on, and slows them down near their limit: remove it, unless that is meant"})
+		j.out.Changed = append(j.out.Changed, Finding{"memoryThrottlingFactor", "from Kubernetes 1.37 on, with MemoryQoS, this sets memory.high of Burstable and BestEffort containers and slows them near their limit; remove it unless intended"})
 	}
 	for _, all := range [][]Finding{j.out.Refused, j.out.Ignored} {
 		slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(a.Field, b.Field) })

@@ -115,7 +115,7 @@ var valueChecks = []valueCheck{
 		if why := gracePeriod(j, path); why != "" || j.span(path...) <= j.span("shutdownGracePeriod") {
 			return why
 		}
-		return "it exceeds shutdownGracePeriod, of which it is a part"
+		return "it exceeds shutdownGracePeriod, which includes it"
 	}},
 	{"shutdownGracePeriodByPodPriority", 0, 0, func(j *checker, path []string) string {
 		list, isList := j.at(path...).([]any)

@@ -136,7 +136,7 @@ func unknownError(lines [][]byte, nearest []fit) error {
 	if len(nearest) > 0 {
 		what = fmt.Sprintf("%s comes nearest, and reads %d", nearest[0].name, nearest[0].read)
 	} else if c, complete := nginxTail(lines[0]); c.text != "" {
-		what, text = "the combined log comes nearest, with more behind it that is not known, and reads none", c.text
+		what, text = "the combined log comes nearest, but unknown text follows it, and it reads none", c.text
 		if complete { // these names were tried, and the lines contradict them
 			text = strings.NewReplacer("$request_time", "$value_1", "$upstream_response_time", "$value_2").Replace(text)
 		}
@@ -235,7 +235,7 @@ func Parse(text string) (*Format, error) {
 	if make, ok := Named[text]; ok {
 		f, err := make()
 		if err == nil {
-			f.Name, f.Why = text, "as it was said"
+			f.Name, f.Why = text, "as given"
 		}
 		return f, err
 	}
@@ -249,7 +249,7 @@ func Parse(text string) (*Format, error) {
 	}
 	f, err := compile(rest)
 	if err == nil {
-		f.Why = "as it was said"
+		f.Why = "as given"
 	}
 	return f, err
 }

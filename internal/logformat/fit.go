@@ -26,7 +26,7 @@ func (a fit) better(b fit) bool {
 // chosen returns the format of a fit, with the reason for choosing it.
 func (a fit) chosen(lines int) *Format {
 	a.f.Name, a.f.Text = a.name, a.text
-	a.f.Why = fmt.Sprintf("%d of the first %d lines are so", a.read, lines)
+	a.f.Why = fmt.Sprintf("matches %d of the first %d lines", a.read, lines)
 	if a.reason != "" {
 		a.f.Why += "; " + a.reason
 	}

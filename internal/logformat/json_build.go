@@ -47,7 +47,7 @@ func (b *jsonBuilder) build(units map[string]int64) {
 		// Caddy writes UTC without naming it (time_local: the server's time zone).
 		utc := b.product != nil && strings.HasPrefix(b.product.name, "Caddy")
 		if b.product == nil && b.f.Field(FieldDuration) >= 0 {
-			b.guess("the time of %s is that of the answer", b.k.front.name)
+			b.guess("the time in %s is that of the response", b.k.front.name)
 		}
 		b.f.NoZone, b.f.TimeIsEnd = !utc && !slices.ContainsFunc(b.times, zoned), true
 	}

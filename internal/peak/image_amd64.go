@@ -25,7 +25,7 @@ func image() ([]byte, error) {
 	begin, end := bounds()
 	size := uintptr(unsafe.Pointer(end)) - uintptr(unsafe.Pointer(begin))
 	if size == 0 || size > longest {
-		return nil, errors.New("the starter's code is not in one piece")
+		return nil, errors.New("the starter's code is not contiguous")
 	}
 	const at, page = 0x400000, 0x1000
 	var header elf.Header64

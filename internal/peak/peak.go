@@ -105,7 +105,7 @@ func (s *Started) Peak() (int64, error) {
 		return 0, fmt.Errorf("it cannot be started: %w", syscall.Errno(-int64(binary.NativeEndian.Uint64(text))))
 	}
 	if len(text) != report {
-		return 0, fmt.Errorf("the starter says %d bytes, and not %d", len(text), report)
+		return 0, fmt.Errorf("the starter reports %d bytes, want %d", len(text), report)
 	}
 	status := syscall.WaitStatus(binary.NativeEndian.Uint32(text))
 	switch {

@@ -62,7 +62,7 @@ func Switch(yes, no string) func(name, def, doc string) Parameter {
 		case no:
 			return false, nil
 		}
-		return nil, fmt.Errorf("%q is neither %s nor %s", text, yes, no)
+		return nil, fmt.Errorf("%q: want %s or %s", text, yes, no)
 	}
 	return func(name, def, doc string) Parameter {
 		return Parameter{Name: name, Type: fact.Truth, Read: read, Default: def, Doc: doc}

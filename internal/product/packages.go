@@ -91,7 +91,7 @@ func Read(h *host.Host) (List, error) {
 	case len(cut.Versions) > 0:
 		return cut, nil
 	case cut.At != "":
-		return List{}, fmt.Errorf("%s is not a list of a whole machine's packages", cut.At)
+		return List{}, fmt.Errorf("%s does not list all packages of a machine", cut.At)
 	}
 	if db := rpmDatabase(h.Files); db != "" {
 		return askRPM(h, db)
@@ -102,7 +102,7 @@ func Read(h *host.Host) (List, error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return List{}, err
 	}
-	return List{}, errors.New("neither dpkg nor rpm has a data base of its packages")
+	return List{}, errors.New("no package database of dpkg or rpm found")
 }
 
 // readLists reads the first whole list of a copy, or else its longest one.

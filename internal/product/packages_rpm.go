@@ -52,7 +52,7 @@ func askRPM(h *host.Host, db string) (List, error) {
 	versions := ofLines(queried)(string(res.Stdout))
 	if res.ExitCode != 0 || len(versions) == 0 {
 		said, _, _ := strings.Cut(strings.TrimSpace(string(res.Stderr)), "\n")
-		return List{}, fmt.Errorf("rpm -qa lists %d packages of %s and ends with %d: %s", len(versions), db, res.ExitCode, said)
+		return List{}, fmt.Errorf("rpm -qa lists %d packages of %s and fails with exit code %d: %s", len(versions), db, res.ExitCode, said)
 	}
 	return List{Versions: versions, At: "rpm -qa"}, nil
 }

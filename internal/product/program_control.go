@@ -253,7 +253,7 @@ func (c *Control) setRefused(program string, now bool) (before bool) {
 // restart ends a program and starts it without systemd.
 func (c *Control) restart(ctx context.Context, h *host.Host, main string, before Process) error {
 	if c.Start == nil {
-		return fmt.Errorf("systemd does not run here: restart %s by hand", c.Name)
+		return fmt.Errorf("systemd does not run on this machine; restart %s by hand", c.Name)
 	}
 	start, err := c.Start(h, main, before) // while its process still exists
 	start.Complaint = c.Complaint

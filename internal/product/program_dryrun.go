@@ -63,7 +63,7 @@ func (d DryRun) Run(ctx context.Context, h *host.Host) (Checked, error) {
 	}
 	out.Refused = cmp.Or(d.Complaint(string(res.Stderr)+string(res.Stdout)), "exit code "+strconv.Itoa(res.ExitCode))
 	if why := d.hidden(ctx, h, c, out.Refused); why != "" {
-		return Checked{}, fmt.Errorf("its own check does not run as %s, without a network and with read-only files: %s (%s)", name, why, out.Refused)
+		return Checked{}, fmt.Errorf("the configuration check failed to run as %s in a sandbox (no network, read-only files): %s (%s)", name, why, out.Refused)
 	}
 	return out, nil
 }

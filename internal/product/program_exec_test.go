@@ -66,7 +66,7 @@ func TestFindStartsItself(t *testing.T) {
 func TestSignalOfGroup(t *testing.T) {
 	h := machine.Mounted(t, nil)
 	for _, pid := range []int{0, -1} {
-		if err := sendSignal(t.Context(), h, "TERM", pid); err == nil || !strings.Contains(err.Error(), "not the id of one process") {
+		if err := sendSignal(t.Context(), h, "TERM", pid); err == nil || !strings.Contains(err.Error(), "invalid process id") {
 			t.Errorf("%d: %v", pid, err)
 		}
 	}

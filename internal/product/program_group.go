@@ -43,10 +43,10 @@ func (t Taken) Unknown() string {
 	case Yes:
 		return ""
 	case No:
-		return "its files were changed after it has read them"
+		return "its files were changed after it read them"
 	case Unclear:
 	}
-	return "it is not known whether it has read its files since they were changed"
+	return "unknown whether it has read its changed files"
 }
 
 // Effect returns the verdict of a value in the files of a program that does not report its
@@ -54,7 +54,7 @@ func (t Taken) Unknown() string {
 func Effect(t Taken, err error) (plugin.Verdict, string) {
 	switch {
 	case errors.Is(err, ErrStopped):
-		return plugin.OK, "in force from the server's next start"
+		return plugin.OK, "in force after the next start of the server"
 	case err != nil:
 		return plugin.Unknown, err.Error()
 	case t == Yes:

@@ -39,7 +39,7 @@ type Process struct {
 func (p Process) Same(q Process) bool { return p.PID == q.PID && p.Ticks == q.Ticks }
 
 // ErrStopped is returned if a product is set up and does not run.
-var ErrStopped = errors.New("it does not run")
+var ErrStopped = errors.New("not running")
 
 // maxProcesses is more than the number of processes of any product.
 const maxProcesses = 10000
@@ -278,5 +278,5 @@ func OfService(ctx context.Context, h *host.Host, program, service string) (Proc
 	case 1:
 		return all[0], nil
 	}
-	return Process{}, fmt.Errorf("%d processes of %s run here, and not by %s", len(all), program, service)
+	return Process{}, fmt.Errorf("%d processes of %s are running, but not in %s", len(all), program, service)
 }

@@ -14,7 +14,7 @@ import (
 // kill(2) treats as a group.
 func sendSignal(ctx context.Context, h *host.Host, name string, pid int) error {
 	if pid <= 0 {
-		return fmt.Errorf("SIG%s: %d is not the id of one process", name, pid)
+		return fmt.Errorf("SIG%s: invalid process id %d", name, pid)
 	}
 	_, err := host.Run(ctx, h, "/bin/sh", "-c", `kill -s "$1" "$2"`, "sh", name, strconv.Itoa(pid))
 	return err

@@ -24,7 +24,7 @@ func beingStopped(ctx context.Context, h *host.Host, unit string) bool {
 // for a stopped process without a unit, which needs neither.
 func controllable(ctx context.Context, h *host.Host, unit string, p Process, restart bool) (idle bool, err error) {
 	if strings.HasPrefix(unit, "user@") {
-		return false, fmt.Errorf("process %d is run by a user's systemd (%s): restart it as that user", p.PID, unit)
+		return false, fmt.Errorf("process %d belongs to a user's systemd (%s); restart it as that user", p.PID, unit)
 	}
 	s, err := systemd.Show(ctx, h, unit)
 	switch {
@@ -33,13 +33,13 @@ func controllable(ctx context.Context, h *host.Host, unit string, p Process, res
 	case s.Load != "loaded" && p.PID == 0:
 		return true, nil
 	case s.Load == "masked":
-		return false, fmt.Errorf("%s is masked and would not start again: unmask it first (systemctl unmask), or restart it by hand", unit)
+		return false, fmt.Errorf("%s is masked and would not start again; run systemctl unmask first, or restart it by hand", unit)
 	case s.Load != "loaded":
-		return false, fmt.Errorf("systemd cannot load %s (%s): see systemctl status %s", unit, s.Load, unit)
+		return false, fmt.Errorf("systemd cannot load %s (%s); see systemctl status %s", unit, s.Load, unit)
 	case p.PID != 0 && s.MainPID != 0 && s.MainPID != p.PID && s.MainPID != p.Parent:
-		return false, fmt.Errorf("%s runs process %d, and process %d only through it: restart that by the means of %s", unit, s.MainPID, p.PID, unit)
+		return false, fmt.Errorf("%s runs process %d, which runs process %d; restart that with the tools of %s", unit, s.MainPID, p.PID, unit)
 	case !restart && !s.CanReload:
-		return false, fmt.Errorf("%s cannot reload (it has no ExecReload=): restart it by hand", unit)
+		return false, fmt.Errorf("%s cannot reload (no ExecReload=); restart it by hand", unit)
 	}
 	return false, nil
 }

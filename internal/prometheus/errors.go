@@ -82,7 +82,7 @@ func (s *Server) statusError(resp *http.Response) error {
 	case code == http.StatusServiceUnavailable:
 		return fmt.Errorf("%s is not ready (%s); wait until it has loaded its data", host, resp.Status)
 	case code >= 500:
-		return fmt.Errorf("%s failed (%s); see its log, and that of any proxy in front of it", host, resp.Status)
+		return fmt.Errorf("%s failed (%s); see its log and the log of any proxy in front", host, resp.Status)
 	}
 	return fmt.Errorf("%s answered %s; use the address of a Prometheus", host, resp.Status)
 }

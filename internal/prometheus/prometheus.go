@@ -75,7 +75,7 @@ func (s *Server) Query(ctx context.Context, expression string) (value float64, k
 		return 0, false, err
 	}
 	if answer.Status == "" {
-		return 0, false, fmt.Errorf("%s answers in JSON, but not as Prometheus does; use the address below which /api/v1/query is", s.base.Host)
+		return 0, false, fmt.Errorf("%s answers in JSON, but not as Prometheus does; use the base address of /api/v1/query", s.base.Host)
 	}
 	if answer.Status != "success" {
 		return 0, false, fmt.Errorf("%s rejects %s: %s", s.base.Host, expression, answer.Error)
@@ -152,7 +152,7 @@ func (s *Server) json(ctx context.Context, path string, into any) error {
 		if strings.HasPrefix(strings.TrimSpace(string(body[:min(len(body), 512)])), "<") {
 			what = "with an HTML page"
 		}
-		return fmt.Errorf("%s answers %s: it is not a Prometheus, or a login page is in front of it; use the address below which /api/v1/query is", s.base.Host, what)
+		return fmt.Errorf("%s answers %s: not a Prometheus, or a login page in front; use the base address of /api/v1/query", s.base.Host, what)
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (s *Server) get(ctx context.Context, path string) ([]byte, error) {
 	case err != nil:
 		return nil, s.connectionError(ctx, err)
 	case len(body) > maxAnswer:
-		return nil, fmt.Errorf("%s answers with more than %d MiB", s.base.Host, maxAnswer>>20)
+		return nil, fmt.Errorf("the answer of %s is larger than %d MiB", s.base.Host, maxAnswer>>20)
 	}
 	return body, s.statusError(resp)
 }

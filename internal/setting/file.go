@@ -35,7 +35,7 @@ func (k file) Resolve(s Setting) (Setting, error) {
 	}
 	for _, virtual := range []string{"/proc/", "/sys/", "/dev/"} {
 		if strings.HasPrefix(path.Clean(s.Name)+"/", virtual) {
-			return Setting{}, fmt.Errorf("%s: files in %s are not kept; use a sysctl or sysfs setting", s, virtual)
+			return Setting{}, fmt.Errorf("%s: %s is a kernel file system; use a sysctl or sysfs setting", s, virtual)
 		}
 	}
 	p := path.Clean(s.Name)

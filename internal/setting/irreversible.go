@@ -5,10 +5,10 @@ import "strings"
 // irreversibleSysctls are sysctls for which every write is irreversible: they
 // act at once, or the kernel rejects the old value until the next boot.
 var irreversibleSysctls = map[string]string{
-	"vm.drop_caches":                   "it acts at once: what it drops does not come back",
-	"vm.compact_memory":                "it acts at once and keeps no value",
-	"net.ipv4.route.flush":             "it acts at once: the routes' cache does not come back",
-	"net.ipv6.route.flush":             "it acts at once: the routes' cache does not come back",
+	"vm.drop_caches":                   "acts at once, and dropped data cannot be restored",
+	"vm.compact_memory":                "acts at once and keeps no value",
+	"net.ipv4.route.flush":             "acts at once, and the route cache cannot be restored",
+	"net.ipv6.route.flush":             "acts at once, and the route cache cannot be restored",
 	"net.ipv6.conf.all.disable_ipv6":   whyIPv6Off,
 	"net.netfilter.nf_hooks_lwtunnel":  "the kernel keeps a 1 until the next boot",
 	"kernel.modules_disabled":          "the kernel keeps it until the next boot",
@@ -17,7 +17,7 @@ var irreversibleSysctls = map[string]string{
 	"kernel.yama.ptrace_scope":         "the kernel keeps a 3 until the next boot",
 }
 
-const whyIPv6Off = "turning IPv6 off drops addresses and routes that do not come back with it"
+const whyIPv6Off = "turning IPv6 off drops addresses and routes for good"
 
 // WhyIrreversible implements Irreversible.
 func (k sysctl) WhyIrreversible(s Setting, now, want Value) (why string, ok bool) {
@@ -47,7 +47,7 @@ func (k sysfs) WhyIrreversible(s Setting, now, want Value) (why string, ok bool)
 	before, okBefore := number(now.Text)
 	after, okAfter := number(strings.TrimSpace(want.Text))
 	if okBefore && okAfter && before&1 == 1 && after&1 == 0 {
-		return "taking a device down drops addresses and routes that do not come back with it", true
+		return "taking a device down drops addresses and routes for good", true
 	}
 	return "", false
 }

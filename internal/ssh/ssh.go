@@ -54,7 +54,7 @@ func FailureReason(said string) string {
 		line = strings.TrimSpace(line)
 		switch {
 		case strings.HasPrefix(line, "No ") && strings.Contains(line, " host key is known for "):
-			last += " " + line + " ssh by hand shows the key, and asks"
+			last += " " + line + " run ssh by hand to check and accept the key"
 		case strings.HasPrefix(line, "Offending "), strings.HasPrefix(line, "Host key for "):
 			last += " " + strings.TrimSuffix(line, ".") + "."
 		}
@@ -121,7 +121,7 @@ func (s *Session) Line() ([]byte, error) {
 	for {
 		part, err := s.out.ReadSlice('\n')
 		if len(line)+len(part) > s.most {
-			return nil, fmt.Errorf("its answer has a line of more than %d bytes", s.most)
+			return nil, fmt.Errorf("the answer has a line of more than %d bytes", s.most)
 		}
 		line = append(line, part...)
 		switch {
@@ -143,7 +143,7 @@ func (s *Session) failure(err error) error {
 	case errors.As(ended, &exit) && exit.ExitCode() == 255 && last != "":
 		return fmt.Errorf("ssh: %s", FailureReason(s.stderr.text()))
 	case errors.As(ended, &exit) && exit.ExitCode() == 127:
-		return fmt.Errorf("the program is not installed there, or not in the PATH of ssh sessions: %s", last)
+		return fmt.Errorf("the program is not installed on that host, or not in the PATH of ssh sessions: %s", last)
 	case ended != nil && last != "":
 		return fmt.Errorf("the program ended: %s (%w)", last, ended)
 	case ended != nil:

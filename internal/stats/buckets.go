@@ -29,7 +29,7 @@ func (h Histogram) Check() error {
 }
 
 // ErrCounterReset is returned if a counter has decreased.
-var ErrCounterReset = errors.New("its counters decreased: it was restarted meanwhile")
+var ErrCounterReset = errors.New("counters decreased; the process was restarted in between")
 
 // Since returns the observations after an earlier state of the histogram.
 func (h Histogram) Since(earlier Histogram) (Histogram, error) {

@@ -15,7 +15,7 @@ import (
 // terminal. The message says that nothing changed.
 func RequireTerminal() error {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return Retry(Refused, errors.New("stdin is not a terminal, so the question cannot be asked; nothing changed"), "--yes answers it in advance", "--yes")
+		return Retry(Refused, errors.New("cannot ask for confirmation: stdin is not a terminal; nothing changed"), "use --yes to confirm in advance", "--yes")
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func Data(s *Screen, doc any, exitCode int) error {
 		return err
 	}
 	if len(body) < 2 || body[0] != '{' {
-		return fmt.Errorf("%T does not marshal to a JSON object", doc)
+		return fmt.Errorf("cannot encode %T as a JSON object", doc)
 	}
 	s.Printed = true
 	all := append(bytes.TrimSuffix(body, []byte("}")), ',')

@@ -68,7 +68,7 @@ func advice(err error) (hint string, remedy *Remedy) {
 		return s.Hint, s.Remedy
 	}
 	if Code(err) == Busy {
-		return "fettle status shows what is running; wait until it has ended", &Remedy{}
+		return "wait until it has ended; see fettle status", &Remedy{}
 	}
 	return "", nil
 }

@@ -23,9 +23,9 @@ func TestLine(t *testing.T) {
 	var said bytes.Buffer
 	s := &Screen{Out: &said, Err: &said, Format: Table}
 	err := errors.Join(errors.New("this"), errors.New("and that"))
-	s.Say("left as it is: %v", err)
+	s.Say("left unchanged: %v", err)
 	s.Progress("waiting: %v", err)
-	if want := "fettle: left as it is: this; and that\nfettle: waiting: this; and that\n"; said.String() != want || s.Messages[0] != "left as it is: this; and that" {
+	if want := "fettle: left unchanged: this; and that\nfettle: waiting: this; and that\n"; said.String() != want || s.Messages[0] != "left unchanged: this; and that" {
 		t.Errorf("%q, %q", said.String(), s.Messages)
 	}
 	// On a terminal a command to copy is not broken, also one of several with a comment.

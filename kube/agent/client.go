@@ -152,7 +152,7 @@ func (c *agentClient) patch(ctx context.Context, change any, subresource ...stri
 	}
 	err = c.profiles.Patch(types.MergePatchType).Namespace(c.namespace).Resource("profiles").Name(c.node).SubResource(subresource...).Param("fieldManager", FieldManager).Body(body).Do(ctx).Error()
 	if err != nil {
-		return fmt.Errorf("Profile %s/%s cannot be written: %w", c.namespace, c.node, err)
+		return fmt.Errorf("cannot write Profile %s/%s: %w", c.namespace, c.node, err)
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ type Decision struct {
 }
 
 // selectedLocally is the reason to leave a node with a selection of its own alone.
-const selectedLocally = "a profile was selected on the node itself, and stays: fettle undo there gives the node to the cluster"
+const selectedLocally = "a profile was selected on the node itself and stays; run fettle undo on the node to hand it to the cluster"
 
 // Decide returns the next step. It is a pure function.
 //

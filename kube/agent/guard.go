@@ -34,9 +34,9 @@ func refuse(allow tuned.Allow) func(string) error {
 		kind, known := functions[name]
 		switch {
 		case !known:
-			return fmt.Errorf("function %s is not allowed on the nodes of a cluster", name)
+			return fmt.Errorf("function %s is not allowed on cluster nodes", name)
 		case kind != "" && !allow[kind]:
-			return fmt.Errorf("function %s is not allowed on this node: the agent has to allow %s", name, kind)
+			return fmt.Errorf("function %s is not allowed on this node; to allow it, start the agent with --allow=%s", name, kind)
 		}
 		return nil
 	}
@@ -73,7 +73,7 @@ func isRefusable(plugin string) bool {
 // refused returns a plug-in that applies nothing: each option is refused with the reason.
 func refused(p plugin.Plugin) plugin.Plugin {
 	plan := func(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
-		return []plugin.Item{plugin.Refuse(plugin.OptionPlace(r.Unit.Name, o.Name, ""), o, plugin.Refused, "the agent has to allow %s", p.Name)}, nil
+		return []plugin.Item{plugin.Refuse(plugin.OptionPlace(r.Unit.Name, o.Name, ""), o, plugin.Refused, "not allowed; start the agent with --allow=%s", p.Name)}, nil
 	}
 	return plugin.Plugin{Name: p.Name, Doc: p.Doc, Free: func(name string) (plugin.Option, bool) {
 		return plugin.Option{Name: name, Plan: plan}, true
@@ -87,7 +87,7 @@ func withoutPrograms(p plugin.Plugin) plugin.Plugin {
 		for i := range items {
 			id, err := kinds.Resolve(items[i].Change.Setting)
 			if err == nil && items[i].Verdict == "" && tuned.NamesProgram(id, items[i].Change.Want.Text) {
-				items[i].Verdict, items[i].Why = plugin.Refused, "it names a program that the kernel runs: the agent has to allow exec"
+				items[i].Verdict, items[i].Why = plugin.Refused, "names a program that the kernel runs; to allow it, start the agent with --allow=exec"
 			}
 		}
 		return items
@@ -133,7 +133,7 @@ func withoutScripts(p *profile.Profile, allow tuned.Allow) {
 			script *string
 		}{{"script_pre", &u.ScriptPre}, {"script_post", &u.ScriptPost}} {
 			if *s.script != "" {
-				p.Warnings = append(p.Warnings, profile.Warning{Pos: u.At(s.option), Text: fmt.Sprintf("%s=%s is refused: the agent has to allow script", s.option, *s.script)})
+				p.Warnings = append(p.Warnings, profile.Warning{Pos: u.At(s.option), Text: fmt.Sprintf("%s=%s is refused; to allow it, start the agent with --allow=script", s.option, *s.script)})
 				*s.script = ""
 			}
 		}

@@ -34,7 +34,7 @@ func TestHistory(t *testing.T) {
 	out := f.look(day(), Apply)
 	want := []string{
 		" > day: Profile node1: day: Tuned o, recommend[0]: holds", "day > night: Profile node1: night", "night > night: Profile node1: night",
-		"night > : the cluster wants no profile on node node1", " > day: Profile node1: day: Tuned o, recommend[0]: holds",
+		"night > : the cluster has no profile for node node1", " > day: Profile node1: day: Tuned o, recommend[0]: holds",
 	}
 	if len(out.Switches) != len(want) {
 		t.Fatalf("%+v", out.Switches)

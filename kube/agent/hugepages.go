@@ -93,7 +93,7 @@ func uncounted(v *tune.Verification, sized map[string]int64, capacity corev1.Res
 		}
 		v.Counts[c.Verdict]--
 		c.Verdict = plugin.NeedsRestart
-		c.Why = fmt.Sprintf("the kubelet must be restarted to see them: its node shows %s of %s, the machine has %s", &shown, name, resource.NewQuantity(has, resource.BinarySI))
+		c.Why = fmt.Sprintf("restart the kubelet to count them: the node shows %s of %s, the machine has %s", &shown, name, resource.NewQuantity(has, resource.BinarySI))
 		v.Counts[c.Verdict]++
 		if v.Counts[plugin.OK] == 0 {
 			delete(v.Counts, plugin.OK)
@@ -111,7 +111,7 @@ func (a *running) kubeletCounts(ctx context.Context, out *Outcome) {
 	}
 	capacity, err := a.client.capacity(ctx)
 	if err != nil {
-		a.Node.tellOnce(fmt.Sprintf("whether the kubelet counts the huge pages is not known: %v", err))
+		a.Node.tellOnce(fmt.Sprintf("unknown whether the kubelet counts the huge pages: %v", err))
 		return
 	}
 	uncounted(out.Values, sized, capacity, usualPool(h))

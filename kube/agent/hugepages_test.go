@@ -50,14 +50,14 @@ func TestKubeletCountsHugePages(t *testing.T) {
 	}
 	uncounted(out.Values, sized, nil, usualPool(h))
 	v, why := verdict(t, out, "vm.nr_hugepages")
-	if want := "the kubelet must be restarted to see them: its node shows 0 of hugepages-2Mi, the machine has 32Mi"; v != "needs-restart" || why != want {
+	if want := "restart the kubelet to count them: the node shows 0 of hugepages-2Mi, the machine has 32Mi"; v != "needs-restart" || why != want {
 		t.Errorf("%s %q, want %q", v, why, want)
 	}
 	if v, _ := verdict(t, out, "vm.swappiness"); v != "ok" || out.Values.Counts["ok"] != 1 || out.Values.Counts["needs-restart"] != 1 {
 		t.Errorf("vm.swappiness is %s: %v", v, out.Values.Counts)
 	}
 	a, d := condition(t, out, "huge", tuned.Applied), condition(t, out, "huge", tuned.Degraded)
-	if a.Status != "True" || d.Status != "False" || d.Reason != TunedWarning || !strings.Contains(d.Message, "vm.nr_hugepages: want 16, has 16: needs-restart (the kubelet must be restarted") {
+	if a.Status != "True" || d.Status != "False" || d.Reason != TunedWarning || !strings.Contains(d.Message, "vm.nr_hugepages: want 16, has 16: needs-restart (restart the kubelet") {
 		t.Errorf("%+v\n%+v", a, d)
 	}
 

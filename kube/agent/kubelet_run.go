@@ -62,7 +62,7 @@ func RunKubelet(ctx context.Context, o KubeletOptions) error {
 		if err := a.look(ctx); err != nil && ctx.Err() == nil {
 			if text := err.Error(); text != said {
 				said = text
-				o.Log.Warn("the kubelet's settings: tried again", "error", err)
+				o.Log.Warn("retrying the kubelet's settings", "error", err)
 			}
 			wait, retry = retry, min(2*retry, o.Interval)
 		} else {
@@ -167,7 +167,7 @@ func (a *agent) recover(ctx context.Context) error {
 		return err
 	}
 	if r != nil {
-		a.Log.Info("a change of the kubelet that had been cut off", "result", r.Result, "settings", r.Digest, "error", r.Error)
+		a.Log.Info("recovered an interrupted change of the kubelet", "result", r.Result, "settings", r.Digest, "error", r.Error)
 		a.ended, a.cordoned = r, true
 	}
 	a.began = r != nil && r.Result == node.Incomplete // tried again with each look
@@ -185,7 +185,7 @@ func (a *agent) turn(ctx context.Context, k *kubelet.NodeKubelet) error {
 	want, err := wantOf(k.Spec)
 	var r *node.Report
 	if err == nil {
-		a.Log.Info("the kubelet is to have other settings", "settings", want.Digest, "of", want.Configs)
+		a.Log.Info("the kubelet gets new settings", "settings", want.Digest, "of", want.Configs)
 		r, err = a.Visitor.Run(ctx, want)
 	}
 	switch {
@@ -253,7 +253,7 @@ func (a *agent) follow(ctx context.Context, changed func()) {
 		// A watch begins with the present state: nothing is missed between two watches.
 		w, err := a.Client.Watch(ctx, &kubelet.NodeKubeletList{}, client.MatchingFields{"metadata.name": a.Node})
 		if err != nil {
-			a.Log.Debug("the NodeKubelet of the node cannot be watched", "error", err)
+			a.Log.Debug("cannot watch the node's NodeKubelet", "error", err)
 		} else {
 			for range w.ResultChan() {
 				changed()

@@ -72,7 +72,7 @@ func TestEnds(t *testing.T) {
 		"rolled back": {&node.Report{Result: node.RolledBack, Has: "old", Step: node.Health, Error: "it has ended", LastWords: "no CPUs"}, nil, "1 Failed has=old tried=D", []string{"it has ended", "wait for its health", "no CPUs"}},
 		"ended":       {&node.Report{Result: node.RolledBack, Has: "old", Step: node.Health, Error: "wait: " + node.ErrEnded.Error(), LastWords: "begins\nno CPUs\n\n"}, nil, "1 Failed has=old tried=D", []string{"has ended: no CPUs"}},
 		"incomplete":  {&node.Report{Result: node.Incomplete, Has: "old", Error: "nothing starts"}, nil, "1 Broken has=old tried=D", []string{"nothing starts"}},
-		"refused":     {nil, kubeletRefused(node.ErrNoConfigDir), "1 Blocked has=old tried=D", []string{"nothing is changed: the kubelet was started without --config-dir"}},
+		"refused":     {nil, kubeletRefused(node.ErrNoConfigDir), "1 Blocked has=old tried=D", []string{"nothing changed: the kubelet reads no drop-ins; add --config-dir"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, &visitor{has: "old", run: func(kubelet.Want) (*node.Report, error) { return c.report, c.err }}, object("1"))
@@ -166,7 +166,7 @@ func TestKilled(t *testing.T) {
 	b.did("recover")
 	b.says("1 Broken has=old tried=D", "no CPUs are reserved")
 	b.agent = b.start(b.Client)
-	b.visitor.recovers = &node.Report{Result: node.RolledBack, Digest: digest, Has: "old", Error: "cut off before all was written"}
+	b.visitor.recovers = &node.Report{Result: node.RolledBack, Digest: digest, Has: "old", Error: "interrupted before all was written"}
 	b.fail = errors.New("the API server is away")
 	if err := b.look(t.Context()); err == nil {
 		t.Error("that nothing could be said is no error")

@@ -69,7 +69,7 @@ func (m *Machine) Forget() error {
 	case err != nil:
 		return err
 	case has != "":
-		return fmt.Errorf("the kubelet has the settings %s still", has)
+		return fmt.Errorf("the kubelet still has the settings %s", has)
 	}
 	return os.RemoveAll(m.Node.StateDir)
 }
@@ -121,7 +121,7 @@ func wantOf(s kubelet.NodeKubeletSpec) (kubelet.Want, error) {
 		return kubelet.Want{}, kubeletRefused(err)
 	}
 	if want.Digest != s.Digest {
-		return kubelet.Want{}, kubeletRefused(fmt.Errorf("the settings of the NodeKubelet are %q, and it says that they are %q: its operator is of another version, or the object was edited", want.Digest, s.Digest))
+		return kubelet.Want{}, kubeletRefused(fmt.Errorf("the NodeKubelet's settings have the checksum %q, not %q as recorded; the operator has another version, or the object was edited", want.Digest, s.Digest))
 	}
 	want.Configs = s.KubeletConfigs
 	return want, nil

@@ -54,7 +54,7 @@ func (n *Node) look(ctx context.Context, heard bool, p *tuned.Profile, out *Outc
 		return err
 	}
 	if tune.Leased(m.engine.StateDir) {
-		return fmt.Errorf("an experiment is under way on the node: %w", tune.ErrLeased)
+		return fmt.Errorf("an experiment is running on the node: %w", tune.ErrLeased)
 	}
 	if out.Recovered, err = m.engine.Recover(ctx); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (m *agentMachine) accepted(ctx context.Context, sel *tune.Selection) (*prof
 // withdraw undoes what the cluster's selections have set. Values that were set individually
 // stay.
 func (m *agentMachine) withdraw(ctx context.Context, out *Outcome) error {
-	m.engine.Reason = "the cluster wants no profile on node " + m.Name
+	m.engine.Reason = "the cluster has no profile for node " + m.Name
 	state, err := m.engine.State()
 	if err != nil {
 		return err
@@ -186,7 +186,7 @@ func (m *agentMachine) withdraw(ctx context.Context, out *Outcome) error {
 		out.Tx = done.Tx
 		for _, v := range done.Values {
 			if v.State == journal.KeptNow {
-				m.tell("%s is kept as it is: %s", v.Setting, v.Why)
+				m.tell("%s left unchanged: %s", v.Setting, v.Why)
 			}
 		}
 	}
@@ -207,7 +207,7 @@ func (m *agentMachine) verify(ctx context.Context, out *Outcome) error {
 		return err
 	}
 	if out.Switches, err = m.recall(state, boot); err != nil {
-		m.tellOnce("the history of the node's journal cannot be read: " + err.Error())
+		m.tellOnce("cannot read the history of the node's journal: " + err.Error())
 	}
 	now, sel, err := inForce(state)
 	if err != nil || now == nil || now.Origin == "" {

@@ -152,7 +152,7 @@ func (m *agentMachine) ofKubelet(ctx context.Context) tune.Keep {
 	return keep
 }
 
-const kubeletOwns = "the kubelet owns it, and sets it each time it starts"
+const kubeletOwns = "owned by the kubelet, which sets it at every start"
 
 // overridden returns the value of a setting in the administrator's sysctl files, which are read
 // once and only if needed.
@@ -202,7 +202,7 @@ func (m *agentMachine) otherTuner(ctx context.Context, profile string) string {
 			continue
 		}
 		if t.Exclusive && t.InForce() {
-			return fmt.Sprintf("%s is in force on the node, and one tuner at a time is enough: %s", t.Name, t.HandOver)
+			return fmt.Sprintf("%s already tunes this node, and only one tuner may run: %s", t.Name, t.HandOver)
 		}
 	}
 	return ""
@@ -246,7 +246,7 @@ func (m *agentMachine) hold(ctx context.Context, e *tune.Engine, p *profile.Prof
 			old.before = st.Before
 		}
 		if err := m.kinds.Write(ctx, s, st.Want); err != nil {
-			errs = append(errs, fmt.Errorf("%s = %s cannot be held: %w", s, st.Want, err))
+			errs = append(errs, fmt.Errorf("cannot hold %s = %s: %w", s, st.Want, err))
 			continue
 		}
 		if m.held == nil {
@@ -265,7 +265,7 @@ func (m *agentMachine) letGo(ctx context.Context, wanted map[setting.Setting]tun
 			continue
 		}
 		if err := m.kinds.Write(ctx, s, h.before); err != nil {
-			errs = append(errs, fmt.Errorf("%s cannot be let go: %w", s, err))
+			errs = append(errs, fmt.Errorf("cannot release %s: %w", s, err))
 			continue
 		}
 		delete(m.held, s)

@@ -132,13 +132,13 @@ func TestRefused(t *testing.T) {
 		files      map[string]string
 		says       string
 	}{
-		{"a script", "[script]\nscript=${i:PROFILE_DIR}/x.sh\n", nil, "allow script"},
-		{"a program", "[sysctl]\nvm.swappiness=${f:exec:echo:1}\n", nil, "allow exec"},
+		{"a script", "[script]\nscript=${i:PROFILE_DIR}/x.sh\n", nil, "is refused; to allow it, start the agent with --allow=script"},
+		{"a program", "[sysctl]\nvm.swappiness=${f:exec:echo:1}\n", nil, "${f:exec:echo:1} runs a program; to allow it, start the agent with --allow=exec"},
 		{"no profile's language", "[sysctl\nvm.swappiness=1\n", nil, "profile bad cannot be read"},
 		{"a program of the node's own profile with the cluster's argument", "[main]\ninclude=site\n[variables]\ncommand=/bin/evil\n",
-			map[string]string{"/etc/tuned/site/tuned.conf": "[sysctl]\nvm.swappiness=${f:exec:${command}}\n"}, "the agent has to allow exec"},
+			map[string]string{"/etc/tuned/site/tuned.conf": "[sysctl]\nvm.swappiness=${f:exec:${command}}\n"}, "function exec is not allowed on this node; to allow it, start the agent with --allow=exec"},
 		{"a file that is none of profiles", "[variables]\ninclude=/etc/tuned/../shadow\n[sysctl]\nvm.swappiness=1\n",
-			map[string]string{"/etc/shadow": "root=$6$secret\n"}, "profile directories only"},
+			map[string]string{"/etc/shadow": "root=$6$secret\n"}, "may read only files below the node's profile directories"},
 		{"a profile that is nowhere", "[main]\ninclude=nowhere\n", nil, "nowhere"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestRefused(t *testing.T) {
 		f := newNode(t, map[string]string{"/etc/tuned/site/tuned.conf": "[sysctl]\nkernel.modprobe=${x}\n"})
 		out := f.look(f.profile("", "sly", "[main]\ninclude=site\n[variables]\nx=/tmp/evil\n[sysctl]\nvm.swappiness=1\n"), Apply)
 		f.want(modprobe, "/sbin/modprobe", swappiness, "1")
-		if v, why := verdict(t, out, "kernel.modprobe"); v != plugin.Refused || !strings.Contains(why, "allow exec") {
+		if v, why := verdict(t, out, "kernel.modprobe"); v != plugin.Refused || !strings.Contains(why, "names a program that the kernel runs; to allow it, start the agent with --allow=exec") {
 			t.Errorf("%q %q", v, why)
 		}
 	})
@@ -175,7 +175,7 @@ func TestRefused(t *testing.T) {
 		f.want(swappiness, "5")
 		refused := false
 		for _, v := range out.Values.Values {
-			refused = refused || v.Verdict == plugin.Refused && strings.Contains(v.Why, "allow bootloader")
+			refused = refused || v.Verdict == plugin.Refused && strings.Contains(v.Why, "--allow=bootloader")
 		}
 		if !refused {
 			t.Errorf("%+v", out.Values.Values)
@@ -288,7 +288,7 @@ func TestSomebodyElses(t *testing.T) {
 	selectOwn(t, m, "own")
 	out := f.look(f.profile("", "night", night), Leave)
 	f.want(swappiness, "1")
-	if c := condition(t, out, "night", tuned.Applied); c.Status != "False" || c.Message != selectedLocally+"; no profile is in force" {
+	if c := condition(t, out, "night", tuned.Applied); c.Status != "False" || c.Message != selectedLocally+"; no profile active" {
 		t.Errorf("%+v", c)
 	}
 	f.look(nil, Leave)

@@ -96,7 +96,7 @@ func TestOwed(t *testing.T) {
 	told()
 	server.code = 0
 	look(true, day, true)
-	told("Recovered: transactions [2] had been cut off, and were taken back", "Applied: transaction 4")
+	told("Recovered: interrupted transactions [2] undone", "Applied: transaction 4")
 	look(true, day, true)
 	told()
 

@@ -44,7 +44,7 @@ func applied(out Outcome, wanted string) tuned.StatusCondition {
 		c.Status, c.Reason = metav1.ConditionFalse, Failed
 		c.Message = fault + "; " + stays(out)
 	case out.Profile == "":
-		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, NoProfile, "no profile is in force"
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, NoProfile, "no profile active"
 	default:
 		c.Message = summary(out)
 	}
@@ -55,7 +55,7 @@ func applied(out Outcome, wanted string) tuned.StatusCondition {
 // stays describes what stays in force in place of the requested profile.
 func stays(out Outcome) string {
 	if out.Profile == "" {
-		return "no profile is in force"
+		return "no profile active"
 	}
 	return "profile " + out.Profile + " stays in force"
 }
@@ -84,7 +84,7 @@ func degraded(out Outcome) tuned.StatusCondition {
 	case len(g.overridden) > 0:
 		c.Reason, c.Message = TunedSysctlOverride, list("set by another source of higher precedence", g.overridden)
 	case len(g.drifted) > 0:
-		c.Reason, c.Message = ValuesDrifted, list("changed since, and not put back", g.drifted)
+		c.Reason, c.Message = ValuesDrifted, list("changed since, not corrected", g.drifted)
 	default:
 		c.Status, c.Reason = metav1.ConditionFalse, tuned.AsExpected
 		if len(g.open) > 0 {
@@ -273,14 +273,14 @@ const maxEvents = 10
 func Deeds(now Outcome) []Event {
 	var all []Event
 	if len(now.Recovered) > 0 {
-		all = append(all, event(true, "Recovered", "transactions %v had been cut off, and were taken back", now.Recovered))
+		all = append(all, event(true, "Recovered", "interrupted transactions %v undone", now.Recovered))
 	}
 	if now.Tx != 0 {
 		switch now.Decision.Action {
 		case Apply, Again:
 			all = append(all, event(false, "Applied", "transaction %d: %s", now.Tx, summary(now)))
 		case Restore:
-			all = append(all, event(false, "Restored", "transaction %d: the node has what it had before", now.Tx))
+			all = append(all, event(false, "Restored", "transaction %d: node restored", now.Tx))
 		}
 	}
 	return all
@@ -319,7 +319,7 @@ func Events(before, now Outcome, wanted string) []Event {
 		}
 	}
 	if more := told - maxEvents; more > 0 {
-		tell(true, "ValuesNotInForce", "%d more values are not as profile %s wants them", more, now.Profile)
+		tell(true, "ValuesNotInForce", "%d more values differ from profile %s", more, now.Profile)
 	}
 	return all
 }

@@ -231,11 +231,11 @@ func (a *running) restore(ctx context.Context, why string) {
 			time.Sleep(200 * time.Millisecond)
 			continue
 		case out.Err != nil:
-			a.Log.Error("ended; the node could not be given back what it had: fettle undo there does it", "reason", why, "error", out.Err)
+			a.Log.Error("ended; the node could not be restored, run fettle undo on the node", "reason", why, "error", out.Err)
 		case out.Tx == 0:
-			a.Log.Info("ended; nothing of the cluster's is in force", "reason", why)
+			a.Log.Info("ended; no cluster profile is active", "reason", why)
 		default:
-			a.Log.Info("ended; the node has what it had before", "reason", why, "transaction", out.Tx)
+			a.Log.Info("ended; node restored", "reason", why, "transaction", out.Tx)
 		}
 		return
 	}

@@ -65,7 +65,7 @@ func (m *agentMachine) wanted(ctx context.Context, p *tuned.Profile) (*Wanted, e
 
 // theOperands explains why a Profile of the Node Tuning Operator is left to its operand.
 func theOperands(owner string) string {
-	return "the Profile object is the Node Tuning Operator's (owner " + owner + "), whose operand tunes the node and writes its status: fettle's agent does neither. To have fettle tune it, stop that operator and start fettle's with --adopt=tuned"
+	return "the Profile object belongs to the Node Tuning Operator (owner " + owner + "), which tunes the node; fettle's agent does nothing. To let fettle tune it, stop that operator and start fettle's with --adopt=tuned"
 }
 
 func sum(text []byte) string {
@@ -83,7 +83,7 @@ func (m *agentMachine) judge(all []tuned.TunedProfile) (texts, bad map[string]st
 			continue
 		}
 		if other, twice := texts[p.Name]; twice && other != p.Data {
-			bad[p.Name] = fmt.Sprintf("profile %s is there twice, with different texts", p.Name)
+			bad[p.Name] = fmt.Sprintf("profile %s is defined twice with different content", p.Name)
 			continue
 		}
 		texts[p.Name] = p.Data
@@ -204,7 +204,7 @@ func (m *agentMachine) mkdir(dir string) error {
 	case err != nil:
 		return err
 	case !st.IsDir():
-		return fmt.Errorf("%s on the node is not a directory: remove it", dir)
+		return fmt.Errorf("%s on the node is not a directory; remove it", dir)
 	}
 	return nil
 }

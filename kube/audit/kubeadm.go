@@ -62,7 +62,7 @@ func (e *extraArgs) UnmarshalYAML(n *yaml.Node) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("line %d: extraArgs: want names with values (v1beta3), or a list of name and value (v1beta4)", n.Line)
+	return fmt.Errorf("line %d: extraArgs: want a map of names and values (v1beta3), or a list of {name, value} (v1beta4)", n.Line)
 }
 
 // readKubeadm reads a ClusterConfiguration.
@@ -85,7 +85,7 @@ func readKubeadm(text string) (*Kubeadm, error) {
 		return nil, err
 	}
 	if c.Kind != "ClusterConfiguration" {
-		return nil, fmt.Errorf("kind is %q: want ClusterConfiguration", c.Kind)
+		return nil, fmt.Errorf("kind is %q, want ClusterConfiguration", c.Kind)
 	}
 	k := &Kubeadm{EtcdEnv: map[string]string{}, External: c.Etcd.External.Endpoints, Flags: map[string][]kuberelease.Flag{
 		apiServer: c.APIServer.ExtraArgs, controllerManager: c.ControllerManager.ExtraArgs, scheduler: c.Scheduler.ExtraArgs, ofEtcd: c.Etcd.Local.ExtraArgs,
@@ -160,7 +160,7 @@ func serverArguments(text string) (out []kuberelease.Flag, err error) {
 		return nil, fmt.Errorf("config.yaml: %w", err)
 	}
 	if c.Kind != "KubeAPIServerConfig" {
-		return nil, fmt.Errorf("config.yaml: kind is %s: want KubeAPIServerConfig", cmp.Or(c.Kind, "missing"))
+		return nil, fmt.Errorf("config.yaml: kind is %s, want KubeAPIServerConfig", cmp.Or(c.Kind, "missing"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.APIServerArguments)) {
 		for _, value := range c.APIServerArguments[name] {

@@ -19,7 +19,7 @@ const ofEtcd = "etcd"
 func (c *Cluster) etcd(a *platform.Known) {
 	if why := c.Unread[OfEtcd]; why != "" || len(c.Members) == 0 {
 		for _, set := range []string{ofEtcd, platform.Members, platform.Peers} {
-			a.Unlisted(set, cmp.Or(why, "its members were not asked"))
+			a.Unlisted(set, cmp.Or(why, "members not queried"))
 		}
 		return
 	}
@@ -75,7 +75,7 @@ func (c *Cluster) member(a *platform.Known, m *etcd.Look) {
 	if len(m.Peers) > 0 {
 		a.Give(in+".members", float64(len(m.Peers)), m.URL)
 	} else {
-		a.Unclear(in+".members", m.URL, "it does not list its members at this address")
+		a.Unclear(in+".members", m.URL, "no member list at this address")
 	}
 }
 
@@ -88,7 +88,7 @@ func (c *Cluster) histograms(a *platform.Known, m *etcd.Look) {
 		case err != nil:
 			unclear(a, in, "", m.URL, fmt.Sprintf("%s: %v", name, err))
 		case n < stats.MinForP99:
-			unclear(a, in, "", m.URL, fmt.Sprintf("%d since it was started, and %d are asked for", n, stats.MinForP99))
+			unclear(a, in, "", m.URL, fmt.Sprintf("%d since its start, %d needed", n, stats.MinForP99))
 		default:
 			bucket(a, in, in+"_", m.URL, b, n)
 		}
@@ -107,7 +107,7 @@ func (c *Cluster) peers(a *platform.Known, m *etcd.Look) {
 		case err != nil:
 			unclear(a, in+".round_trip", in, m.URL, fmt.Sprintf("%s: %v", name, err))
 		case n == 0:
-			unclear(a, in+".round_trip", in, m.URL, "it has measured none since it was started")
+			unclear(a, in+".round_trip", in, m.URL, "no measurements since its start")
 		default:
 			bucket(a, in+".round_trip", in+".", m.URL, b, n)
 		}
@@ -126,7 +126,7 @@ func (c *Cluster) peerName(m *etcd.Look, id string) string {
 
 func p99(buckets map[float64]float64) (stats.HistogramBucket, int64, error) {
 	if len(buckets) == 0 {
-		return stats.HistogramBucket{}, 0, fmt.Errorf("it is not among its metrics")
+		return stats.HistogramBucket{}, 0, fmt.Errorf("metric missing")
 	}
 	return stats.Histogram(buckets).P99()
 }

@@ -68,7 +68,7 @@ func parts(args []string) (n float64, known bool, err error) {
 		}
 		node := bits[p.Addr().Is4()]
 		if node < p.Bits() || node > p.Addr().BitLen() {
-			return 0, false, fmt.Errorf("parts of /%d do not fit into --cluster-cidr=%s", node, text)
+			return 0, false, fmt.Errorf("node networks of /%d do not fit into --cluster-cidr=%s", node, text)
 		}
 		n = min(n, math.Exp2(float64(node-p.Bits())))
 	}

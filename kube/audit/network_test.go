@@ -29,7 +29,7 @@ func TestParts(t *testing.T) {
 		"--cluster-cidr=10.244.0.0/16 --allocate-node-cidrs=false":                                         "0 false <nil>",
 		"--leader-elect": "0 false <nil>",
 		"":               "0 false <nil>",
-		"--cluster-cidr=10.244.0.0/16 --node-cidr-mask-size=12":   "0 false parts of /12 do not fit into --cluster-cidr=10.244.0.0/16",
+		"--cluster-cidr=10.244.0.0/16 --node-cidr-mask-size=12":   "0 false node networks of /12 do not fit into --cluster-cidr=10.244.0.0/16",
 		"--cluster-cidr=10.244.0.0/16 --node-cidr-mask-size=many": "0 false --node-cidr-mask-size=many is not a number",
 		"--cluster-cidr=here": `0 false --cluster-cidr=here: "here" is not a network`,
 	} {

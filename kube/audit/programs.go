@@ -103,7 +103,7 @@ func (p *Program) release(of kuberelease.Release) kuberelease.Release {
 func (c *Cluster) programs(a *platform.Known) {
 	of, _ := kuberelease.Parse(c.Version)
 	if why := c.Unread[OfKubeadm]; why != "" {
-		a.Unlisted(platform.Programs, "what kubeadm writes is not known: "+why)
+		a.Unlisted(platform.Programs, "unknown what kubeadm writes: "+why)
 	}
 	for i := range c.Programs {
 		p := &c.Programs[i]
@@ -111,9 +111,9 @@ func (c *Cluster) programs(a *platform.Known) {
 		case c.as != 0 && (c.Kubeadm != nil || c.Unread[OfKubeadm] != ""):
 			// kubeadm writes the pod anew.
 		case c.as != 0 && c.OpenShift != "":
-			unclearFlags(a, p.Pod, p.At, "OpenShift's operator writes the flags of its API servers for each release: what it writes then is not known here")
+			unclearFlags(a, p.Pod, p.At, "OpenShift's operator writes the API servers' flags per release; the flags of another release are unknown")
 		case c.as != 0:
-			unclearFlags(a, p.Pod, p.At, "there is no ConfigMap "+kubeadmMap+": what writes its flags for another release is not known here")
+			unclearFlags(a, p.Pod, p.At, "no ConfigMap "+kubeadmMap+"; its flags in another release are unknown")
 		case p.Unread != "":
 			unclearFlags(a, p.Pod, p.At, p.Unread)
 		default:

@@ -127,7 +127,7 @@ func (c *Cluster) storage(a *platform.Known, tables Tables) {
 				a.Unclear(in+".technology", at, "the claim has no volume yet")
 				a.Unclear(in+".driver", at, "the claim has no volume yet")
 			default:
-				a.Unclear(in+".technology", at, "whether "+x.Driver+" provides block or file storage is not known here")
+				a.Unclear(in+".technology", at, "whether "+x.Driver+" provides block or file storage is unknown")
 				a.Give(in+".driver", x.Driver, at)
 			}
 		}
@@ -141,7 +141,7 @@ func (c *Cluster) storage(a *platform.Known, tables Tables) {
 			if d.known {
 				a.Give(in+".family", d.family, at)
 			} else {
-				a.Unclear(in+".family", at, "what "+x.Driver+" is is not known here")
+				a.Unclear(in+".family", at, "what "+x.Driver+" is is unknown")
 			}
 		}
 		if x.asks(core.ReadOnlyMany) || x.asks(core.ReadWriteMany) {
@@ -153,7 +153,7 @@ func (c *Cluster) storage(a *platform.Known, tables Tables) {
 			if d.known {
 				a.Give(in+".many_readers", d.readers, at)
 			} else {
-				a.Unclear(in+".many_readers", at, "what "+x.Driver+" is is not known here")
+				a.Unclear(in+".many_readers", at, "what "+x.Driver+" is is unknown")
 			}
 		}
 	}

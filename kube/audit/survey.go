@@ -87,7 +87,7 @@ func (s *Survey) answered(ctx context.Context, path string, err error) error {
 		return err
 	}
 	path, _, _ = strings.Cut(path, "?")
-	return fmt.Errorf("the API server has not answered GET %s in time", path)
+	return fmt.Errorf("no answer in time from the API server to GET %s", path)
 }
 
 // openShift reads the OpenShift version of the cluster, if it is OpenShift.
@@ -99,9 +99,9 @@ func (s *Survey) openShift(ctx context.Context) error {
 	switch {
 	case absent(err):
 	case cluster.IsStatus(err, http.StatusForbidden):
-		s.cluster.Miss(OfObjects, "whether it is OpenShift is not known: %v", err)
+		s.cluster.Miss(OfObjects, "unknown whether this is OpenShift: %v", err)
 	case err != nil:
-		return fmt.Errorf("the version of OpenShift: %w", err)
+		return fmt.Errorf("cannot read the version of OpenShift: %w", err)
 	default:
 		s.cluster.OpenShift = version.Status.Desired.Version
 	}
@@ -157,7 +157,7 @@ func list[T any](ctx context.Context, s *Survey, path string, metadata bool, eac
 			return nil
 		}
 		if p.Metadata.Continue == next {
-			return errors.New(path + ": the server repeats a page of the list")
+			return errors.New(path + ": the server returned the same page of the list twice")
 		}
 		next = p.Metadata.Continue
 	}

@@ -114,13 +114,13 @@ func (s *Survey) kubelets(ctx context.Context) {
 	for i := range s.cluster.Nodes {
 		n := &s.cluster.Nodes[i]
 		if !n.Ready {
-			n.Unread = "its node is not Ready, and was not asked"
+			n.Unread = "node not Ready; not queried"
 			continue
 		}
 		select {
 		case slots <- struct{}{}:
 		case <-all.Done():
-			n.Unread = "it was not asked: the others have taken " + s.Kubelets.String() + " (--kubelet-time)"
+			n.Unread = "not queried: the other nodes took " + s.Kubelets.String() + " (--kubelet-time)"
 			continue
 		}
 		wait.Go(func() {
@@ -148,12 +148,12 @@ func (s *Survey) configz(ctx context.Context, node string) (config []byte, unrea
 	var text []byte
 	if err := s.Server.Get(ctx, "/api/v1/nodes/"+node+"/proxy/configz", &text); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-			return nil, "it has not answered in time"
+			return nil, "no answer in time"
 		}
 		if cluster.IsStatus(err, http.StatusForbidden) {
-			return nil, fmt.Sprintf("it does not say what it runs with, for which the right to get nodes/proxy is wanted: %v", err)
+			return nil, fmt.Sprintf("configuration not readable; allow this user to get nodes/proxy: %v", err)
 		}
-		return nil, cmp.Or(s.noWay(node), fmt.Sprintf("it does not say what it runs with: %v", err))
+		return nil, cmp.Or(s.noWay(node), fmt.Sprintf("configuration not readable: %v", err))
 	}
 	config, err := configOf(text)
 	if err != nil {
@@ -171,7 +171,7 @@ func configOf(text []byte) ([]byte, error) {
 		return nil, fmt.Errorf("/configz: %w", err)
 	}
 	if len(said.Config) == 0 || said.Config[0] != '{' {
-		return nil, fmt.Errorf("/configz has no kubeletconfig, but %s", strconv.Quote(string(text[:min(len(text), 100)])))
+		return nil, fmt.Errorf("/configz has no kubeletconfig, only %s", strconv.Quote(string(text[:min(len(text), 100)])))
 	}
 	return said.Config, nil
 }

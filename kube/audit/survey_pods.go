@@ -142,7 +142,7 @@ func etcdPod(p *pod) (r etcd.Reported, ok bool) {
 func (s *Survey) claims(ctx context.Context) {
 	c := s.cluster
 	if s.pods.unread != "" {
-		c.Miss(OfClaims, "what uses the claims is not known: %s", s.pods.unread)
+		c.Miss(OfClaims, "unknown which pods use the claims: %s", s.pods.unread)
 		return
 	}
 	volumes, classes := map[string]string{}, map[string]string{}

@@ -133,7 +133,7 @@ func TestRead(t *testing.T) {
 	}
 	want := []Node{
 		{Name: "a", Ready: true, CIDRs: []string{"10.244.0.0/24"}, MaxPods: 110, Cores: 4, Kubelet: "v1.34.4", Config: []byte(`{"maxPods":110}`)},
-		{Name: "b", CIDRs: []string{"10.244.0.0/24"}, MaxPods: 110, Cores: 4, Kubelet: "v1.34.4", Unread: "its node is not Ready, and was not asked"},
+		{Name: "b", CIDRs: []string{"10.244.0.0/24"}, MaxPods: 110, Cores: 4, Kubelet: "v1.34.4", Unread: "node not Ready; not queried"},
 	}
 	if diff := cmp.Diff(want, c.Nodes[:2]); diff != "" {
 		t.Error(diff)
@@ -151,7 +151,7 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := refused.Nodes[2]; !strings.Contains(n.Unread, "the right to get nodes/proxy") {
+	if n := refused.Nodes[2]; !strings.Contains(n.Unread, "configuration not readable; allow this user to get nodes/proxy:") {
 		t.Errorf("%+v", n)
 	}
 	counts := map[string]string{}
@@ -222,7 +222,7 @@ func TestUnread(t *testing.T) {
 	if c, err = x.Read(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if u := c.Nodes[0].Unread; u != "it has not answered in time" {
+	if u := c.Nodes[0].Unread; u != "no answer in time" {
 		t.Errorf("%q", u)
 	}
 	s = small()

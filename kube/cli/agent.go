@@ -45,16 +45,17 @@ func agentCommand(a *app) *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use: "agent", Short: "Run the agent of a node (runs in the cluster)", Args: cobra.NoArgs,
-		Long: `Runs in the cluster, in a pod on each node, with the node's root mounted and its network,
-process and IPC namespaces. It applies the Profile object of its node through fettle's
-journal, and reports the result in the object's status. Values stay when it ends; they are
-restored when the node has no profile any more, when the agent's DaemonSet is deleted
-(--daemonset), or with --uninstall, which is run on the node once no agent runs there.
-Settings of the kubelet are restored too, with a drain if needed: for that it must reach
-the cluster as an administrator (--kubeconfig). Exit code 7 if only values were restored.
+		Long: `Applies the Profile object of its node through fettle's journal, and reports the result in
+the object's status. It runs in a pod on each node, with the node's root mounted and its
+network, process and IPC namespaces. Values stay when the agent ends. They are restored
+when the node has no profile any more, or the agent's DaemonSet is deleted (--daemonset).
 
-In clusters with KubeletPools it also changes the kubelet's settings, when the NodeKubelet
-object of its node says that it is the node's turn.`,
+To restore a node without an agent, run it on the node with --uninstall. This also
+restores the kubelet's settings, with a drain if needed. That needs an administrator's
+--kubeconfig. Exit code 7 if only values were restored.
+
+In clusters with KubeletPools the agent also changes the kubelet's settings, when the
+node's NodeKubelet object allows it.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.agent(c.Context(), o) },
 	}
 	f := c.Flags()
@@ -79,20 +80,20 @@ func (a *app) agent(ctx context.Context, o agentOptions) error {
 	}
 	switch {
 	case o.node == "":
-		return ui.Retry(ui.Usage, errors.New("which node this is has to be said"), "name it with --node, or set NODE_NAME from spec.nodeName", "--node=worker-1")
+		return ui.Retry(ui.Usage, errors.New("node name missing"), "name it with --node, or set NODE_NAME from spec.nodeName", "--node=worker-1")
 	case o.metrics.Check() != nil:
 		return ui.Exit(ui.Usage, o.metrics.Check())
 	}
 	if st, err := os.Stat(o.root); err != nil || !st.IsDir() {
-		return ui.Instead(ui.Usage, fmt.Errorf("--root %s is not a directory", o.root), "mount the node's root there; / is this machine", "--root=/")
+		return ui.Instead(ui.Usage, fmt.Errorf("--root %s is not a directory", o.root), "mount the node's root file system and name it; / is this machine", "--root=/")
 	}
 	apart, err := host.ForeignNamespaces(o.root)
 	if err != nil {
 		return err
 	}
 	if len(apart) > 0 {
-		return ui.Hinted(ui.Refused, fmt.Errorf("this process is in other namespaces than the node (%s): what it set would not be the node's", strings.Join(apart, ", ")),
-			"kubectl apply -k kube/deploy runs it with hostNetwork, hostPID and hostIPC")
+		return ui.Hinted(ui.Refused, fmt.Errorf("this process runs outside the node's namespaces (%s), so its changes would not reach the node", strings.Join(apart, ", ")),
+			"run it with hostNetwork, hostPID and hostIPC, as kubectl apply -k kube/deploy does")
 	}
 	n := &agent.Node{Name: o.node, Root: o.root, Allow: allow}
 	if o.uninstall {
@@ -158,9 +159,9 @@ func (a *app) uninstallAgent(ctx context.Context, n *agent.Node, o agentOptions)
 		return err
 	}
 	if out.Tx == 0 {
-		a.screen.Say("nothing of the cluster's is in force on node %s", n.Name)
+		a.screen.Say("no cluster profile is active on node %s", n.Name)
 	} else {
-		a.screen.Say("node %s has what it had before: transaction %d", n.Name, out.Tx)
+		a.screen.Say("node %s restored: transaction %d", n.Name, out.Tx)
 	}
 	kept, open, err := agent.Kept(n.Root)
 	if err != nil || kept == "" && !open {
@@ -168,12 +169,12 @@ func (a *app) uninstallAgent(ctx context.Context, n *agent.Node, o agentOptions)
 	}
 	left := fmt.Sprintf("the kubelet of node %s keeps its settings %s (%s; the journal is %s)", n.Name, kept, node.DropIn, node.DefaultStateDir)
 	if open {
-		left = fmt.Sprintf("a change of the kubelet of node %s was cut off (the journal is %s)", n.Name, node.DefaultStateDir)
+		left = fmt.Sprintf("an interrupted change of the kubelet of node %s was found (journal %s)", n.Name, node.DefaultStateDir)
 	}
 	config, err := a.config()
 	if err != nil {
-		return ui.Hinted(ui.Partial, errors.New(left+", since giving them back may take a drain, for which the cluster is asked"),
-			"the same command with --kubeconfig FILE, of an administrator, gives them back")
+		return ui.Hinted(ui.Partial, errors.New(left+"; not restored, because that may need a drain, which goes through the cluster"),
+			"to restore it, run the same command with an administrator's --kubeconfig FILE")
 	}
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -183,15 +184,15 @@ func (a *app) uninstallAgent(ctx context.Context, n *agent.Node, o agentOptions)
 	if err != nil {
 		return err
 	}
-	a.screen.Progress("%s: they are given back", left)
+	a.screen.Progress("%s; restoring it", left)
 	r, err := m.Run(ctx, kubelet.Want{})
 	switch {
 	case err != nil:
 		return ui.Exit(ui.Partial, fmt.Errorf("%s: %w", left, err))
 	case r.Result == node.RolledBack:
-		return ui.Exit(ui.RolledBack, fmt.Errorf("%s, as before: %s: %s", left, r.Step, r.Error))
+		return ui.Exit(ui.RolledBack, fmt.Errorf("%s; restoring it failed and was rolled back: %s: %s", left, r.Step, r.Error))
 	case r.Result == node.Incomplete:
-		return ui.Exit(ui.Incomplete, fmt.Errorf("the kubelet of node %s runs neither with the settings that it had before fettle came nor with those since, and stays cordoned; the same command tries again: %s", n.Name, r.Error))
+		return ui.Exit(ui.Incomplete, fmt.Errorf("the kubelet of node %s has neither its original settings nor fettle's; the node stays cordoned. Run the same command to try again: %s", n.Name, r.Error))
 	}
 	if err := m.Mark(ctx, ""); err != nil {
 		return err
@@ -199,6 +200,6 @@ func (a *app) uninstallAgent(ctx context.Context, n *agent.Node, o agentOptions)
 	if err := m.Forget(); err != nil {
 		return err
 	}
-	a.screen.Say("the kubelet of node %s has the settings that it had before", n.Name)
+	a.screen.Say("kubelet of node %s: original settings restored", n.Name)
 	return nil
 }

@@ -23,7 +23,7 @@ func TestAgentOptions(t *testing.T) {
 		code int
 		want string
 	}{
-		{"agent --root " + root, ui.Usage, "which node this is has to be said"},
+		{"agent --root " + root, ui.Usage, "node name missing"},
 		{"agent --node n --root " + root + "/no", ui.Usage, "is not a directory"},
 		{"agent --node n --root " + root + " --allow scripts", ui.Usage, `did you mean "script"?`},
 		{"agent --node n --root " + root + " --interval 1ms", ui.Usage, "want 1s to 24h"},
@@ -69,7 +69,7 @@ func TestAgentUninstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	valid(t, "node-values", []byte(text))
-	for _, want := range []string{"node n has what it had before: transaction 2", "nothing of the cluster's is in force on node n"} {
+	for _, want := range []string{"node n restored: transaction 2", "no cluster profile is active on node n"} {
 		code, _, errs := run(t, "agent", "--node", "n", "--root", root, "--uninstall")
 		if code != ui.Done || !strings.Contains(errs, want) {
 			t.Errorf("exit code %d, said %q, want %q", code, errs, want)

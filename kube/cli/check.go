@@ -43,18 +43,18 @@ func checkCommand(a *app) *cobra.Command {
 	var o checkOptions
 	c := &cobra.Command{
 		Use: "check", Short: "Audit a running cluster, or a must-gather",
-		Long: `Audits a running cluster: etcd (quota, fragmentation, leader, disk and network latency by
-its histograms), the flags of the control plane, the number of objects against tested maximums, network sizes, kubelet
-settings, volumes of registry, monitoring, logging, etcd and databases, machine sets and
-health checks; on OpenShift also its configuration. It changes nothing. A rule whose
-inputs cannot be read is unknown, never passed.
+		Long: `Audits a running cluster and changes nothing. It checks etcd (quota, fragmentation,
+leader, disk and network latency), flags of the control plane, the number of objects,
+network sizes and kubelet settings. It also checks volumes of registry, monitoring,
+logging, etcd and databases, machine sets and health checks, and OpenShift's own
+configuration. A rule whose inputs cannot be read is unknown, never passed.
 
 etcd's members are found in the pods of kubeadm, k3s, RKE2 and OpenShift, or in the API
-server's options; elsewhere --etcd-endpoints names all of them. etcd answers only clients
-with a certificate of its CA, which is never read from secrets: --etcd-cacert, --etcd-cert
-and --etcd-key name files, such as those of the API server.
+server's options. Otherwise name all of them with --etcd-endpoints. etcd requires a client
+certificate of its CA, and fettle never reads it from secrets. Name files with
+--etcd-cacert, --etcd-cert and --etcd-key, such as those of the API server.
 
-With --defragment it does not audit, but compacts etcd's history and defragments members
+With --defragment it does not audit. It compacts etcd's history and defragments members
 with enough free space, one after the other and the leader last. It shows the plan first,
 and asks.
 
@@ -66,7 +66,7 @@ Further formats of --output: html (one page), sarif (2.1.0) and openmetrics.`,
 			}
 			if o.defrag.asked {
 				if !a.data() && a.screen.Format != ui.Table {
-					return ui.Instead(ui.Usage, fmt.Errorf("--defragment has no form %s: want table, json or yaml", a.screen.Format), "", "--output=json")
+					return ui.Instead(ui.Usage, fmt.Errorf("--defragment: unknown format %s; want table, json or yaml", a.screen.Format), "", "--output=json")
 				}
 				return a.defragment(c.Context(), o)
 			}
@@ -92,7 +92,7 @@ Further formats of --output: html (one page), sarif (2.1.0) and openmetrics.`,
 	cliutil.Reads(f, "for", kuberelease.Known().Newest.String(), func(word string) error { _, err := kuberelease.Known().Target(word); return err })
 	cliutil.Reads(f, "disable", "O03.node=Calico hands out the addresses", func(word string) error {
 		if _, reason, _ := strings.Cut(word, "="); strings.TrimSpace(reason) == "" {
-			return errors.New("want ID=REASON; the reason will be shown")
+			return errors.New("want ID=REASON; reports show the reason")
 		}
 		return nil
 	})
@@ -200,7 +200,7 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 		findings, err = cluster.Findings(ctx, all, tables, disabled)
 	}
 	if err != nil {
-		return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing is changed"))
+		return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing changed"))
 	}
 	result := guidefindings.NewAudit(base.Host, cluster.Now.UTC(), platforms, findings)
 	result.Cluster = true
@@ -209,7 +209,7 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 		if here, installed := cluster.EtcdVersions(to.Rules); installed != "" {
 			result.For.Also = &guidefindings.OtherRelease{Program: etcd.Product.Name, Release: installed, Rules: installed, Here: strings.Join(here, ", ")}
 		}
-		a.screen.Say("control groups and huge pages are read on a node: fettle check --for %s there", o.release)
+		a.screen.Say("control groups and huge pages can only be read on a node; run fettle check --for %s there", o.release)
 	}
 	return cliutil.Audit(a.screen, a.version, result, o.view, cmp.Or(undetermined(result), result.Gate(o.failOn)))
 }
@@ -221,7 +221,7 @@ func undetermined(a *guidefindings.Audit) error {
 		return nil
 	}
 	if n := a.RuleCounts[rule.Unknown]; n > 0 {
-		return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s asked, and nothing is known of any", text.Count(n, "rule")+map[bool]string{true: " was", false: " were"}[n == 1]), "each finding says what could not be read")
+		return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s checked, all unknown", text.Count(n, "rule")+map[bool]string{true: " was", false: " were"}[n == 1]), "see each finding for what could not be read")
 	}
 	return ui.Exit(ui.Failed, errors.New("nothing could be determined: no rule applies to this cluster"))
 }
@@ -229,7 +229,7 @@ func undetermined(a *guidefindings.Audit) error {
 // checkExit sets the exit code for the error of a read-only command.
 func checkExit(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing is changed"))
+		return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing changed"))
 	}
 	return err
 }
@@ -257,7 +257,7 @@ func disabledBy(all *rule.Catalogue, words []string) (map[string]string, error) 
 			for _, r := range all.Rules() {
 				ids[r.ID] = true
 			}
-			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--disable: no rule of a cluster has the id %q%s", id, text.Suggest(id, slices.Sorted(maps.Keys(ids)))), "fettle rules list cluster openshift kubelet etcd lists them")
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--disable: no cluster rule has the id %q%s", id, text.Suggest(id, slices.Sorted(maps.Keys(ids)))), "fettle rules list cluster openshift kubelet etcd lists all ids")
 		}
 		out[id] = rule.Disabled + strings.TrimSpace(reason) + " (--disable)"
 	}

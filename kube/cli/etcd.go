@@ -26,7 +26,7 @@ import (
 type etcdAccess struct{ ca, cert, key string }
 
 func (o *etcdAccess) flags(f *pflag.FlagSet) {
-	f.StringVar(&o.ca, "etcd-cacert", "", "file with etcd's CA certificate (default that of this machine)")
+	f.StringVar(&o.ca, "etcd-cacert", "", "file with etcd's CA certificate (default this machine's)")
 	f.StringVar(&o.cert, "etcd-cert", "", "file with the client certificate for etcd")
 	f.StringVar(&o.key, "etcd-key", "", "file with the key of --etcd-cert")
 }
@@ -50,7 +50,7 @@ func (o *etcdAccess) read() (etcd.Access, error) {
 		}
 		text, err := readNamed(f.name, maxPEM)
 		if err == nil && len(text) > maxPEM {
-			err = fmt.Errorf("%s has more than %d KiB: want certificates in PEM", f.name, maxPEM>>10)
+			err = fmt.Errorf("%s is larger than %d KiB; want certificates in PEM", f.name, maxPEM>>10)
 		}
 		if err != nil {
 			return access, ui.Exit(ui.Usage, fmt.Errorf("%s: %w", f.flag, err))
@@ -90,9 +90,9 @@ func (a *app) shown(ctx context.Context, s *cluster.Server, o *etcdAccess, optio
 	if members, err = o.open(found.Endpoints); err != nil {
 		return nil, "", err
 	}
-	a.screen.Say("etcd is asked at %s (%s)", strings.Join(found.Endpoints, ", "), found.From)
+	a.screen.Say("querying etcd at %s (%s)", strings.Join(found.Endpoints, ", "), found.From)
 	if len(found.Without) > 0 {
-		a.screen.Say("%s: no address that another machine could use is shown; %s with those of all members", strings.Join(found.Without, ", "), option)
+		a.screen.Say("%s: no address that another machine can use; give %s with those of all members", strings.Join(found.Without, ", "), option)
 	}
 	return members, "", nil
 }
@@ -104,7 +104,7 @@ type etcdOptions struct {
 }
 
 func (o *etcdOptions) flags(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.endpoints, "etcd-endpoints", nil, "addresses of all etcd members: https://HOST:2379,... (default those that the cluster shows)")
+	f.StringSliceVar(&o.endpoints, "etcd-endpoints", nil, "addresses of all etcd members: https://HOST:2379,... (default from the cluster)")
 	o.etcdAccess.flags(f)
 }
 
@@ -164,7 +164,7 @@ func (o *etcdAccess) watched(addresses []string) ([]*loadrun.Member, error) {
 func metricsAddress(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("want where a member of etcd tells its metrics, as http://127.0.0.1:2381")
+		return nil, errors.New("want the metrics address of an etcd member, such as http://127.0.0.1:2381")
 	}
 	return u, nil
 }
@@ -197,14 +197,14 @@ func (o *defragmentOptions) check(changed func(string) bool) error {
 	if !o.asked {
 		for _, name := range []string{"yes", "no-compact", "defragment-share", "defragment-size"} {
 			if changed(name) {
-				return ui.Without(fmt.Errorf("--%s goes with --defragment", name), "--"+name)
+				return ui.Without(fmt.Errorf("--%s needs --defragment", name), "--"+name)
 			}
 		}
 		return nil
 	}
 	for _, name := range []string{"fail-on", "disable", "all", "kubelet-time"} {
 		if changed(name) {
-			return ui.Without(fmt.Errorf("--%s goes with an audit, and --defragment makes none", name), "--"+name)
+			return ui.Without(fmt.Errorf("--%s works with an audit only; leave out --defragment", name), "--"+name)
 		}
 	}
 	return nil
@@ -233,7 +233,7 @@ func (a *app) defragment(ctx context.Context, o checkOptions) error {
 	case err != nil:
 		return checkExit(ctx, err)
 	case unasked != "":
-		return ui.Retry(ui.Usage, fmt.Errorf("nothing is defragmented: %s", unasked), "", "--etcd-endpoints=https://127.0.0.1:2379")
+		return ui.Retry(ui.Usage, fmt.Errorf("nothing defragmented: %s", unasked), "", "--etcd-endpoints=https://127.0.0.1:2379")
 	}
 	plan, err := etcd.Make(ctx, members, etcd.Limits{Share: o.defrag.share / 100, Bytes: uint64(size)}, !o.defrag.noCompact)
 	if err != nil {
@@ -262,13 +262,13 @@ func defragmentExit(err error, done *etcd.Result) error {
 	var refused *etcd.Refused
 	switch {
 	case errors.Is(err, context.Canceled) && some:
-		return ui.Exit(ui.Interrupted, fmt.Errorf("interrupted; what was done stays, and %s were not reached", strings.Join(done.Left, ", ")))
+		return ui.Exit(ui.Interrupted, fmt.Errorf("interrupted; finished members stay defragmented, not reached: %s", strings.Join(done.Left, ", ")))
 	case errors.Is(err, context.Canceled):
-		return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing is changed"))
+		return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing changed"))
 	case some:
-		return ui.Hinted(ui.Partial, fmt.Errorf("%w; not reached: %s", err, strings.Join(done.Left, ", ")), "etcdctl endpoint status --cluster; once all members are well, the same call goes on")
+		return ui.Hinted(ui.Partial, fmt.Errorf("%w; not reached: %s", err, strings.Join(done.Left, ", ")), "check etcdctl endpoint status --cluster; when all members are healthy, run the same call to continue")
 	case errors.As(err, &refused):
-		return ui.Retry(ui.Refused, fmt.Errorf("nothing is defragmented: %w", err), "a member stands still while it is defragmented, so all others have to be well (etcdctl endpoint status --cluster shows them)")
+		return ui.Retry(ui.Refused, fmt.Errorf("nothing defragmented: %w", err), "a member does not answer while it is defragmented, so all others must be healthy (see etcdctl endpoint status --cluster)")
 	}
 	return err
 }
@@ -296,13 +296,13 @@ func (a *app) printDefragment(p *etcd.Plan) {
 		g.Write(a.screen)
 	}
 	if p.CompactTo > 0 {
-		a.screen.Say("history before revision %d is compacted first: who reads older revisions is told to list anew. It takes some seconds until the members have counted what is free then", p.CompactTo)
+		a.screen.Say("first, history before revision %d is compacted; clients that read older revisions must list again. Counting the freed space takes some seconds", p.CompactTo)
 	}
-	a.screen.Say("then each member of whose database more than %g %% and more than %s are free is defragmented; it answers no request meanwhile (about 2 s for each GiB on a fast disk)", 100*p.Limits.Share, human(p.Limits.Bytes))
+	a.screen.Say("then each member with more than %g %% and more than %s free is defragmented; it answers no requests meanwhile (about 2 s per GiB on a fast disk)", 100*p.Limits.Share, human(p.Limits.Bytes))
 	if p.NoSpace {
-		a.screen.Say("the cluster has the alarm NOSPACE: afterwards etcdctl alarm disarm lets it write again")
+		a.screen.Say("the cluster has the alarm NOSPACE; afterwards run etcdctl alarm disarm to allow writes again")
 	}
-	a.screen.Say("a snapshot before it does no harm: etcdctl snapshot save FILE")
+	a.screen.Say("consider a snapshot first: etcdctl snapshot save FILE")
 }
 
 // defragmentHeadline counts the members, and what was freed.

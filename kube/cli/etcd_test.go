@@ -18,7 +18,7 @@ func TestEtcdUnasked(t *testing.T) {
 	answers["/api/v1/namespaces/kube-system/pods?labelSelector=component%3Detcd"] = json.RawMessage(`{"items":[{"metadata":{"name":"etcd-a","annotations":{"kubeadm.kubernetes.io/etcd.advertise-client-urls":"https://192.0.2.1:2379"}},"status":{"phase":"Running"}}]}`)
 	answers["/api/v1/namespaces/kube-system/pods?labelSelector=component%3Dkube-apiserver"] = json.RawMessage(`{"items":[{"spec":{"containers":[{"command":["kube-apiserver","--etcd-cafile=/pki/ca","--etcd-certfile=/pki/crt","--etcd-keyfile=/pki/key"]}]}}]}`)
 	kubeconfig := apiServer(t, answers)
-	const want = "its members are at https://192.0.2.1:2379 (pods of kube-system) and tell only who has a certificate: --etcd-cacert, --etcd-cert and --etcd-key; on a node of the control plane they are /pki/ca, /pki/crt and /pki/key"
+	const want = "its members are at https://192.0.2.1:2379 (pods of kube-system) and require a client certificate: --etcd-cacert, --etcd-cert and --etcd-key; on a node of the control plane they are /pki/ca, /pki/crt and /pki/key"
 	code, out, said := run(t, "--kubeconfig", kubeconfig, "check", "--output", "json")
 	var doc struct{ Findings []rule.Finding }
 	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != ui.Done {
@@ -31,7 +31,7 @@ func TestEtcdUnasked(t *testing.T) {
 	if !told {
 		t.Errorf("not said: %s\n%s", want, out)
 	}
-	if code, _, said := run(t, "--kubeconfig", kubeconfig, "check", "--defragment", "--yes"); code != ui.Usage || !strings.Contains(said, "nothing is defragmented: "+want) {
+	if code, _, said := run(t, "--kubeconfig", kubeconfig, "check", "--defragment", "--yes"); code != ui.Usage || !strings.Contains(said, "nothing defragmented: "+want) {
 		t.Errorf("%d %s", code, said)
 	}
 	// Files that cannot be used are told whatever the cluster shows.
@@ -48,14 +48,14 @@ func TestEtcdUnasked(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"check --etcd-key /dev/zero":                                     "--etcd-key: /dev/zero is a device; want a regular file",
-		"check --etcd-cacert " + large:                                   "--etcd-cacert: " + large + " has more than 1024 KiB: want certificates in PEM",
+		"check --etcd-cacert " + large:                                   "--etcd-cacert: " + large + " is larger than 1024 KiB",
 		"check --etcd-key /is/not/there":                                 "--etcd-key: /is/not/there",
-		"check --etcd-cert " + file:                                      "a certificate needs its key",
+		"check --etcd-cert " + file:                                      "give both certificate and key",
 		"check --etcd-cacert " + file:                                    "the CA file has no certificate in PEM",
 		"check --etcd-endpoints https://a:1,https://a:1":                 "https://a:1 is named twice",
 		"check --etcd-endpoints http://a:1 --etcd-cert /is/not/there":    "--etcd-cert: /is/not/there",
 		"load run --etcd-metrics https://a:1 --etcd-cacert " + file:      "--etcd-metrics: the CA file has no certificate in PEM",
-		"load run --etcd-metrics http://a:1 --etcd-cert " + file:         "a certificate is shown by https only",
+		"load run --etcd-metrics http://a:1 --etcd-cert " + file:         ": a client certificate needs https",
 		"load resume --etcd-metrics https://a:1 --etcd-key /is/not/here": "--etcd-key: /is/not/here",
 	} {
 		if code, _, said := run(t, append([]string{"--kubeconfig", kubeconfig}, strings.Fields(args)...)...); code != ui.Usage || !strings.Contains(said, want) {

@@ -71,10 +71,10 @@ func healthCommand(a *app) *cobra.Command {
 	var details bool
 	c := &cobra.Command{
 		Use: "health [CHECK]...", Short: "Explain MachineHealthChecks and pending remediation",
-		Long: `Explains the MachineHealthChecks (machine.openshift.io/v1beta1) of a namespace, all or the
-named ones: which machines are unhealthy and why, the arithmetic of maxUnhealthy, other
-controllers of the same machines, and what remediation waits for. Checks of Cluster API
-are explained too. It changes nothing, and needs no operator.`,
+		Long: `Explains all or the named MachineHealthChecks (machine.openshift.io/v1beta1) of a
+namespace. It shows which machines are unhealthy and why, how maxUnhealthy is calculated,
+other controllers of the same machines, and what remediation waits for. It also explains
+checks of Cluster API. It changes nothing, and needs no operator.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: a.reading(func(ctx context.Context, names []string) error { return a.health(ctx, names, details) }),
 	}
@@ -239,7 +239,7 @@ func (a *app) printHealth(doc *MachineHealth, details bool) {
 func printCheck(s *ui.Screen, c *CheckHealth, machines []MachineState) {
 	fmt.Fprintln(s.Out)
 	if c.Error != "" {
-		ui.PrintLine(s, "%s: it cannot be read: %s", c.Check, c.Error)
+		ui.PrintLine(s, "%s: cannot be read: %s", c.Check, c.Error)
 		return
 	}
 	ui.PrintLine(s, "%s: %d of %d healthy; %s", c.Check, c.Healthy, c.Expected, strings.Join(c.Words[:1], ""))

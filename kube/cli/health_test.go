@@ -56,7 +56,7 @@ func TestHealth(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != ui.Done || len(d.Checks) != 1 {
 		t.Fatalf("exit code %d: %v\n%s%s", code, err, out, errs)
 	}
-	if c := d.Checks[0]; c.Expected != 6 || c.Healthy != 4 || c.Unhealthy != 2 || c.Allowed != 0 || !c.Open || len(c.Machines) != 2 || c.Words[1] != "machine w-2 is to be made anew: its node node-2 is gone" {
+	if c := d.Checks[0]; c.Expected != 6 || c.Healthy != 4 || c.Unhealthy != 2 || c.Allowed != 0 || !c.Open || len(c.Machines) != 2 || c.Words[1] != "machine w-2 will be replaced: its node node-2 is gone" {
 		t.Errorf("%+v", c)
 	}
 	sameHeadline(t, "--kubeconfig", config, "health", "-n", "fleet")
@@ -95,10 +95,10 @@ func TestHealth(t *testing.T) {
 		{closed, "health -n fleet", ui.Done, "; over the limit of unhealthy machines: 1 check\n"},
 		{odd, "health -n fleet", ui.Done, "2 checks: 4 of 6 machines healthy; cannot be read: 1 check\n"},
 		{config, "health -n fleet", ui.Done, "w-4      node-4  unhealthy  its phase is Failed\n"},
-		{turns, "health -n fleet", ui.Done, "- machine w-2 is to be made anew: its node node-2 is gone\n"},
-		{turns, "health -n fleet second", ui.Done, "- nothing is remediated: one machine of the cluster is made anew at a time, and machine w-2 of MachineHealthCheck fleet goes first"},
+		{turns, "health -n fleet", ui.Done, "- machine w-2 will be replaced: its node node-2 is gone\n"},
+		{turns, "health -n fleet second", ui.Done, "- nothing is remediated: only one machine is replaced at a time, and machine w-2 of MachineHealthCheck fleet goes first"},
 		{closed, "health -n fleet", ui.Done, "fleet: 3 of 6 healthy; 40 % of 6 machines is 2 (2.4 rounded down); 3 are unhealthy: nothing is remediated\n"},
-		{odd, "health -n fleet", ui.Done, `bad: it cannot be read: MachineHealthCheck bad: spec.unhealthyConditions[0].timeout: time: invalid duration "soon"`},
+		{odd, "health -n fleet", ui.Done, `bad: cannot be read: MachineHealthCheck bad: spec.unhealthyConditions[0].timeout: time: invalid duration "soon"`},
 		{odd, "health -n fleet", ui.Done, "fleet: 4 of 6 healthy; 40 % of 6 machines is 2"},
 		{odd, "health -n fleet fleet", ui.Done, "fleet: 4 of 6 healthy; 40 % of 6 machines is 2"},
 		{config, "health -n fleet none", ui.Usage, "MachineHealthCheck none not found in fleet"},

@@ -79,11 +79,11 @@ func (a *app) config() (*rest.Config, error) {
 func (o *kubeOptions) check() error {
 	who := o.over.AuthInfo
 	if who.Impersonate == "" && (who.ImpersonateUID != "" || len(who.ImpersonateGroups) > 0) {
-		return ui.Without(errors.New("--as-group and --as-uid want --as too: the user to act as"), "--as-group", "--as-uid")
+		return ui.Without(errors.New("--as-group and --as-uid need --as USER"), "--as-group", "--as-uid")
 	}
 	if o.over.Timeout != "" {
 		if d, err := clientcmd.ParseTimeout(o.over.Timeout); err != nil || d < 0 {
-			return ui.Instead(ui.Usage, fmt.Errorf("--request-timeout %s: want a time as 30s or 2m, or 0 for none", o.over.Timeout), "", "--request-timeout=30s")
+			return ui.Instead(ui.Usage, fmt.Errorf("--request-timeout %s: want a time such as 30s or 2m, or 0 for no limit", o.over.Timeout), "", "--request-timeout=30s")
 		}
 	}
 	if ca := o.over.ClusterInfo.CertificateAuthority; ca != "" {
@@ -130,7 +130,7 @@ var errNoKubeconfig = errors.New("no kubeconfig found, and this is not a pod")
 
 // unusable explains why a kubeconfig cannot be used: which file, and what it lacks.
 func (o *kubeOptions) unusable(err error) error {
-	const view = "kubectl config view shows what is read"
+	const view = "kubectl config view shows the configuration in use"
 	files := o.files()
 	if len(files) == 0 && clientcmd.IsEmptyConfig(err) {
 		none := errNoKubeconfig
@@ -141,7 +141,7 @@ func (o *kubeOptions) unusable(err error) error {
 	}
 	for _, name := range files {
 		if wrong := wrongIn(name); wrong != nil {
-			return ui.Hinted(ui.Usage, fmt.Errorf("the kubeconfig cannot be used: %w", wrong), "correct it, or name another file with --kubeconfig or KUBECONFIG; kubectl config view --kubeconfig FILE shows what is read of one")
+			return ui.Hinted(ui.Usage, fmt.Errorf("invalid kubeconfig: %w", wrong), "correct it, or name another file with --kubeconfig or KUBECONFIG; check a file with kubectl config view --kubeconfig FILE")
 		}
 	}
 	if config, unread := o.clientConfig().RawConfig(); unread == nil {
@@ -149,7 +149,7 @@ func (o *kubeOptions) unusable(err error) error {
 			return ui.Hinted(ui.Usage, fmt.Errorf("no cluster: kubeconfig %s: %s", strings.Join(files, ", "), what), view)
 		}
 	}
-	return ui.Hinted(ui.Usage, fmt.Errorf("the kubeconfig cannot be used: %w", err), view)
+	return ui.Hinted(ui.Usage, fmt.Errorf("invalid kubeconfig: %w", err), view)
 }
 
 // wrongIn returns why a file is not a kubeconfig; nil if it is one, or does not exist.
@@ -162,7 +162,7 @@ func wrongIn(name string) error {
 		return err
 	}
 	if len(text) > maxManifest {
-		return fmt.Errorf("%s has more than %d MiB", name, maxManifest>>20)
+		return fmt.Errorf("%s is larger than %d MiB", name, maxManifest>>20)
 	}
 	if _, err = clientcmd.Load(text); err == nil {
 		return nil
@@ -189,13 +189,13 @@ func (o *kubeOptions) lacks(c *clientcmdapi.Config) string {
 	context, cluster, user := cmp.Or(o.over.CurrentContext, c.CurrentContext), o.over.Context.Cluster, o.over.Context.AuthInfo
 	switch {
 	case len(c.Clusters) == 0 && len(c.Contexts) == 0:
-		return "it has no clusters and no contexts"
+		return "no clusters and no contexts in it"
 	case user != "" && c.AuthInfos[user] == nil:
 		return fmt.Sprintf("it has no user %q, but %s", user, namesOf(c.AuthInfos))
 	case cluster != "" && c.Clusters[cluster] == nil:
 		return fmt.Sprintf("it has no cluster %q, but %s", cluster, namesOf(c.Clusters))
 	case cluster == "" && context == "":
-		return "no context is the current one, and --context names none; it has " + namesOf(c.Contexts)
+		return "no current context; choose one with --context: " + namesOf(c.Contexts)
 	case context != "" && c.Contexts[context] == nil:
 		return fmt.Sprintf("it has no context %q, but %s", context, namesOf(c.Contexts))
 	}
@@ -204,7 +204,7 @@ func (o *kubeOptions) lacks(c *clientcmdapi.Config) string {
 		case cluster == "":
 			return fmt.Sprintf("context %q names no cluster", context)
 		case c.Clusters[cluster] == nil:
-			return fmt.Sprintf("context %q names the cluster %q, which it does not have", context, cluster)
+			return fmt.Sprintf("context %q names cluster %q, which is not in the kubeconfig", context, cluster)
 		}
 	}
 	if c.Clusters[cluster].Server == "" {

@@ -69,8 +69,8 @@ contexts: [{name: here, context: {cluster: c, user: u}}], users: [{name: u, user
 		}
 	}
 	for words, want := range map[string]string{
-		"status --as-group dev":                                                       "--as-group and --as-uid want --as too",
-		"status --request-timeout soon":                                               "--request-timeout soon: want a time as 30s or 2m, or 0 for none",
+		"status --as-group dev":                                                       "--as-group and --as-uid need --as USER",
+		"status --request-timeout soon":                                               "--request-timeout soon: want a time such as 30s or 2m, or 0 for no limit",
 		"status --request-timeout=-1s":                                                "--request-timeout -1s: want a time",
 		"status --certificate-authority " + dir + "/none":                             "--certificate-authority: " + dir + "/none: no such file",
 		"status --certificate-authority " + authority + " --insecure-skip-tls-verify": "exclude each other",
@@ -102,8 +102,8 @@ func TestRequestTimeout(t *testing.T) {
 		"status": "/api", "check": "/api/v1/namespaces/kube-system/pods", "check --etcd-endpoints=http://127.0.0.1:1": "/version", "health": "/api", "pod verify x": "/api/v1/namespaces/default/pods/x", "load plan": "",
 	} {
 		code, _, said := run(t, append(strings.Fields(verb), "--server="+server.URL, "--request-timeout=300ms")...)
-		want := "the API server " + server.URL + " (of --server) has not answered within 300ms (--request-timeout): " + asked
-		if code != ui.Failed || !strings.Contains(said, want) || !strings.Contains(said, "--request-timeout gives it more time") {
+		want := "no answer from the API server " + server.URL + " (of --server) within 300ms (--request-timeout): " + asked
+		if code != ui.Failed || !strings.Contains(said, want) || !strings.Contains(said, "raise --request-timeout; test with kubectl get --raw /readyz --request-timeout=10s") {
 			t.Errorf("%s: exit code %d, said %q, want %q", verb, code, said, want)
 		}
 	}
@@ -117,8 +117,8 @@ func TestRequestTimeoutLater(t *testing.T) {
 		silent bool // is the whole server from then on
 		want   string
 	}{
-		{false, "the API server has not answered GET /api/v1/pods in time"},
-		{true, "has not answered within %s (--request-timeout): /api/v1/pods"},
+		{false, "no answer in time from the API server to GET /api/v1/pods"},
+		{true, " within %s (--request-timeout): /api/v1/pods"},
 	} {
 		for timeout := 500 * time.Millisecond; ; timeout *= 2 {
 			want := strings.ReplaceAll(c.want, "%s", timeout.String())
@@ -180,7 +180,7 @@ func TestInterrupted(t *testing.T) {
 		var out, said bytes.Buffer
 		code := runUntil(ctx, "1", append(strings.Fields(verb), "--server="+server.URL), &out, &said)
 		server.Close()
-		if want := "kubectl fettle: interrupted; nothing is changed\n"; code != ui.Interrupted || said.String() != want || out.String() != "" {
+		if want := "kubectl fettle: interrupted; nothing changed\n"; code != ui.Interrupted || said.String() != want || out.String() != "" {
 			t.Errorf("%s: exit code %d, printed %q, said %q, want %q", verb, code, out.String(), said.String(), want)
 		}
 		interrupt()

@@ -37,10 +37,10 @@ func kubeletCommand(a *app) *cobra.Command {
 	var details bool
 	plan := &cobra.Command{
 		Use: "plan FILE", Short: "Show what KubeletConfig objects would change on nodes",
-		Long: `Reads the KubeletConfig and KubeletPool objects of FILE (- for standard input), the
-cluster's own objects, nodes and pods, the configuration of each kubelet (/configz through
-the API server), and the agents' reports. An object of FILE replaces the cluster's object
-of the same name. Nothing is changed.
+		Long: `Shows how the KubeletConfig and KubeletPool objects of FILE (- for standard input) would
+change each kubelet. It reads the cluster's objects, nodes and pods, each kubelet's
+configuration (/configz through the API server), and the agents' reports. An object of
+FILE replaces the cluster's object of the same name. Nothing is changed.
 
 Exit code 4 if a change would be refused, 1 if a kubelet could not be read.`,
 		Args: cobra.ExactArgs(1),
@@ -66,7 +66,7 @@ func (a *app) kubeletPlan(ctx context.Context, arg string, details bool) error {
 	}
 	plan := kubelet.Of(cluster)
 	if openshift {
-		plan.Notes = append(plan.Notes, "this cluster has MachineConfigPools: OpenShift's Machine Config Operator acts on KubeletConfig objects, one node after the other with a reboot, and fettle leaves that to it")
+		plan.Notes = append(plan.Notes, "this cluster has MachineConfigPools: OpenShift's Machine Config Operator applies KubeletConfig objects, with a reboot per node; fettle does not")
 	}
 	plan.Headline = kubeletHeadline(&plan)
 	err = planned(&plan)
@@ -94,16 +94,16 @@ func planned(plan *kubelet.Plan) error {
 			}
 		}
 	}
-	const advice = "the plan says what each node lacks"
+	const advice = "see the plan for each node's problem"
 	switch {
 	case refused:
-		return ui.Retry(ui.Refused, errors.New("something of it would be refused, as the plan says"), "correct the objects that it names")
+		return ui.Retry(ui.Refused, errors.New("the plan contains changes that would be refused"), "correct the objects named in it")
 	case unread == 0:
 		return nil
 	case unread == all:
-		return ui.Hinted(ui.Failed, errors.New("nothing could be determined: no kubelet of these nodes could be read"), advice)
+		return ui.Hinted(ui.Failed, errors.New("nothing could be determined: cannot read the kubelet of any node"), advice)
 	}
-	return ui.Hinted(ui.Failed, fmt.Errorf("not everything could be determined: %d of %d kubelets could not be read", unread, all), advice)
+	return ui.Hinted(ui.Failed, fmt.Errorf("incomplete: %d of %d kubelets could not be read", unread, all), advice)
 }
 
 // readKubelets reads the cluster; openshift reports whether it has OpenShift's pools.
@@ -223,11 +223,11 @@ func readNodes(ctx context.Context, api client.Reader, ask kubernetes.Interface)
 func unread(n *core.Node, err error) string {
 	switch lacks := corestate.NoWay(n); {
 	case apierrors.IsForbidden(err):
-		return "it takes the right to get nodes/proxy: " + err.Error()
+		return "allow this user to get nodes/proxy: " + err.Error()
 	case lacks != "":
 		return lacks
 	case timedOut(err):
-		return "it has not answered in time"
+		return "no answer in time"
 	}
 	return err.Error()
 }

@@ -82,7 +82,7 @@ func (a *app) printKubeletPlan(p *kubelet.Plan, details bool) {
 		folded += printPoolNodes(s, pool.Nodes, details)
 	}
 	if len(p.Pools) == 0 {
-		ui.PrintLine(s, "! no pool: a KubeletPool selects nodes, and a KubeletConfig selects pools by their labels")
+		ui.PrintLine(s, "! no pool; create a KubeletPool that selects nodes (a KubeletConfig selects pools by label)")
 	}
 	for _, name := range p.Unselected {
 		ui.PrintLine(s, "! KubeletConfig %s selects no pool", name)

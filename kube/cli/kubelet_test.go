@@ -138,7 +138,7 @@ func TestKubeletPlanReads(t *testing.T) {
 		}
 		return out.String()
 	}
-	if got := plan(); !strings.Contains(got, "failed on n2") || strings.Contains(got, "at once") || !strings.Contains(got, "neither with the new settings nor with its former ones: it does not start") {
+	if got := plan(); !strings.Contains(got, "failed on n2") || strings.Contains(got, "at once") || !strings.Contains(got, "runs with neither the new nor its former settings: it does not start") {
 		t.Errorf("a pool that has stopped:\n%s", got)
 	}
 	answers[fettle+"/nodekubelets"] = `{"kind":"NodeKubeletList","apiVersion":"fettle.dev/v1alpha1","items":[]}`
@@ -156,9 +156,9 @@ func TestKubeletPlanReads(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{[]string{"n1"}, false, ui.Failed, "not everything could be determined: 1 of 2 kubelets could not be read"},
-		{[]string{"n1", "n2"}, false, ui.Failed, "nothing could be determined: no kubelet of these nodes could be read"},
-		{[]string{"n1"}, true, ui.Refused, "something of it would be refused"},
+		{[]string{"n1"}, false, ui.Failed, "incomplete: 1 of 2 kubelets could not be read"},
+		{[]string{"n1", "n2"}, false, ui.Failed, "nothing could be determined: cannot read the kubelet of any node"},
+		{[]string{"n1"}, true, ui.Refused, "the plan contains changes that would be refused"},
 	} {
 		answers := maps.Clone(answers)
 		for _, name := range c.lost {
@@ -201,7 +201,7 @@ func TestKubeletPlanOfMany(t *testing.T) {
 	for i := range 100 {
 		pool.Nodes = append(pool.Nodes, kubelet.NodePlan{Name: fmt.Sprintf("n%d", i), Order: i + 1, Class: "drain and restart", Moves: 2, Settings: []string{"maxPods", "cpuManagerPolicy", "topologyManagerPolicy"}})
 	}
-	pool.Nodes[70] = kubelet.NodePlan{Name: "n70", Class: "unknown", Problem: "its kubelet is not well"}
+	pool.Nodes[70] = kubelet.NodePlan{Name: "n70", Class: "unknown", Problem: "its kubelet is unhealthy"}
 	p := kubelet.Plan{Pools: []kubelet.PoolPlan{pool}}
 	p.Headline = kubeletHeadline(&p)
 	want := map[string]float64{"nodes": 100, "nodes_changed": 99, "drain_and_restart": 99, "pods_moved": 198, "nodes_refused": 1}

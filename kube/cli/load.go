@@ -54,9 +54,9 @@ func loadCommand(a *app) *cobra.Command {
 	o := &loadOptions{}
 	c := &cobra.Command{
 		Use: "load", Short: "Load a cluster with many objects, measure, clean up",
-		Long: `Reads files of OpenShift's Cluster Loader, jobs of kube-burner, or without a file a small
-load of its own, and creates the objects. Each is recorded in a journal, so that an
-interrupted run can be resumed, and its objects be removed exactly (undo).`,
+		Long: `Creates the objects of a load file of OpenShift's Cluster Loader or kube-burner. Without a
+file it uses a small built-in load. Each object is recorded in a journal, so an
+interrupted run can be resumed, and its objects can be removed exactly (undo).`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		Args: cliutil.KnownVerb,
 	}
@@ -67,11 +67,11 @@ interrupted run can be resumed, and its objects be removed exactly (undo).`,
 
 // drivingFlags adds the flags of run and resume.
 func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
-	f.IntVar(&o.inFlight, "in-flight", 0, fmt.Sprintf("maximum number of concurrent requests, 1 to %d (default that of the file, or %d)", mostInFlight, loadrun.DefaultInFlight))
-	f.StringVar(&o.rate, "rate", "", "maximum rate of new objects: 500/s, 600/min (default that of the file, or no limit)")
+	f.IntVar(&o.inFlight, "in-flight", 0, fmt.Sprintf("maximum number of concurrent requests, 1 to %d (default from the file, or %d)", mostInFlight, loadrun.DefaultInFlight))
+	f.StringVar(&o.rate, "rate", "", "maximum rate of new objects: 500/s, 600/min (default from the file, or no limit)")
 	f.BoolVar(&o.noBrake, "no-brake", false, "continue when the API server rejects requests, etcd is slow or full, or nodes become NotReady")
 	o.quotaFlag(f)
-	f.StringArrayVar(&o.metrics, "etcd-metrics", nil, "URL of an etcd member's metrics, for the brake: http://127.0.0.1:2381, or https://10.0.0.1:2379 with --etcd-cert; repeatable (default the members that the cluster shows)")
+	f.StringArrayVar(&o.metrics, "etcd-metrics", nil, "URL of an etcd member's metrics, for the brake: http://127.0.0.1:2381, or https://10.0.0.1:2379 with --etcd-cert; repeatable (default from the cluster)")
 	o.etcd.flags(f)
 	f.BoolVar(&o.keep, "keep", false, "keep the objects when the run is interrupted, and ignore the file's cleanup")
 	f.StringArrayVar(&o.slo, "slo", nil, "exit with 3 unless this is met: 'create p99 < 1s', 'ready p99 < 5s', 'errors < 1%', 'rate > 450/s'; repeatable")
@@ -105,7 +105,7 @@ var ignorable = []string{"hooks", "watchers", "waitOptions", "objectWait"}
 func (o *loadOptions) fitting(l *plan.Load) error {
 	r := o.read
 	if l.Format != "kube-burner" && (r.UUID != "" || r.UserData != "" || len(r.Set) > 0 || r.AllowMissing || len(o.ignore) > 0) {
-		return ui.Without(fmt.Errorf("--user-data, --set, --allow-missing, --uuid and --ignore are for configurations of kube-burner, and this load is read as %s", l.Format), "--user-data", "--set", "--allow-missing", "--uuid", "--ignore")
+		return ui.Without(fmt.Errorf("--user-data, --set, --allow-missing, --uuid and --ignore need a kube-burner configuration, but this load is %s", l.Format), "--user-data", "--set", "--allow-missing", "--uuid", "--ignore")
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (o *loadOptions) unread(l *plan.Load) error {
 	if first == nil {
 		return nil
 	}
-	return ui.Instead(ui.Refused, fmt.Errorf("%s: %s is not read here: %s", first.At, first.Field, first.What), "--ignore runs the load without it", "--ignore="+strings.Join(fields, ","))
+	return ui.Instead(ui.Refused, fmt.Errorf("%s: %s is not supported: %s", first.At, first.Field, first.What), "use --ignore to run the load without it", "--ignore="+strings.Join(fields, ","))
 }
 
 func (o *loadOptions) quotaFlag(f *pflag.FlagSet) {
@@ -254,7 +254,7 @@ func (a *app) loadEtcd(ctx context.Context, o *loadOptions, s *cluster.Server, x
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return ui.Retry(ui.Refused, fmt.Errorf("the brake cannot watch etcd, and nothing is made: %w", err), "without --etcd-metrics and certificates it watches what the API server reports of etcd; --no-brake watches nothing", "--no-brake")
+			return ui.Retry(ui.Refused, fmt.Errorf("the brake cannot watch etcd; nothing created: %w", err), "leave out --etcd-metrics and certificates to watch the API server's own metrics of etcd, or use --no-brake to watch nothing", "--no-brake")
 		}
 	}
 	return nil
@@ -278,7 +278,7 @@ func runNamed(s loadrun.Store, args []string) (string, error) {
 	}
 	id, err := s.Last()
 	if err == nil && id == "" {
-		err = ui.Hinted(ui.Usage, fmt.Errorf("no run in %s", s.Dir), "kubectl fettle load run makes one; --state-dir names another directory of runs")
+		err = ui.Hinted(ui.Usage, fmt.Errorf("no run found in %s", s.Dir), "start one with kubectl fettle load run, or name another directory of runs with --state-dir")
 	}
 	return id, err
 }
@@ -294,11 +294,11 @@ func loadExit(err error) error {
 	case errors.As(err, &refused):
 		return ui.Hinted(ui.Refused, err, refused.Hint)
 	case errors.Is(err, loadrun.ErrBrake):
-		return ui.Retry(ui.Refused, err, "wait until the cluster has recovered: kubectl get --raw /readyz shows it")
+		return ui.Retry(ui.Refused, err, "wait until the cluster has recovered; see kubectl get --raw /readyz")
 	case errors.Is(err, loadrun.ErrBusy):
-		return ui.Retry(ui.Busy, err, "kubectl fettle load status shows it; wait until it has ended")
+		return ui.Retry(ui.Busy, err, "wait until it has ended; see kubectl fettle load status")
 	case errors.As(err, &unknown):
-		return ui.Hinted(ui.Incomplete, err, unknown.Command()+" deletes all that has the label, whoever has put it there")
+		return ui.Hinted(ui.Incomplete, err, unknown.Command()+" deletes every object with this label, including those of other clients")
 	case errors.Is(err, loadrun.ErrIncomplete):
 		return ui.Exit(ui.Incomplete, err)
 	case errors.Is(err, plan.ErrTooLarge), errors.Is(err, plan.ErrTwice), errors.Is(err, load.ErrNothing):

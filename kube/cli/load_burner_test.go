@@ -43,7 +43,7 @@ var workloads = map[string]struct {
 			"t/p.yml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {labels: {a{{.Iteration}}: b}}\n",
 		},
 		kinds: map[string]int{"Namespace": 3, "Deployment": 6, "ConfigMap": 3}, pods: 24,
-		notes: []string{"the load makes no Pod with kube-burner.io/job=app"}, acts: map[string]int{"patch": 24, "delete": 6},
+		notes: []string{"the load creates no Pod with kube-burner.io/job=app"}, acts: map[string]int{"patch": 24, "delete": 6},
 	},
 	"shared by iterations": {
 		files: map[string]string{
@@ -103,11 +103,11 @@ var workloads = map[string]struct {
 			"load.yml": "global: {indexerConfig: {enabled: false}}\njobs:\n- {name: o, qps: 9, namespace: o, waitFor: [Deployment], objects: [{objectTemplate: m.yml}]}\n",
 			"m.yml":    mapTemplate,
 		},
-		kinds: map[string]int{"Namespace": 1, "ConfigMap": 1}, notes: []string{"waitFor is of kube-burner 1", "indexerConfig"},
+		kinds: map[string]int{"Namespace": 1, "ConfigMap": 1}, notes: []string{": waitFor (kube-burner 1) ignored; waits for all kinds that become ready, as version 2", "indexerConfig"},
 	},
 	"hooks": {
 		files: map[string]string{"load.yml": hooked, "m.yml": mapTemplate},
-		code:  ui.Refused, says: "hooks is not read here: job h: its hooks are not run\n--ignore=hooks,waitOptions",
+		code:  ui.Refused, says: "hooks is not supported: job h: its hooks are not run\n--ignore=hooks,waitOptions",
 	},
 	"hooks that are ignored": {
 		files: map[string]string{"load.yml": hooked, "m.yml": mapTemplate}, args: []string{"--ignore", "hooks,waitOptions"},
@@ -123,11 +123,11 @@ var workloads = map[string]struct {
 	},
 	"an option of another format": {
 		files: map[string]string{"load.yml": "ClusterLoader: {projects: [{num: 1, basename: p}]}\n"}, args: []string{"--uuid", "1"},
-		code: ui.Usage, says: "are for configurations of kube-burner, and this load is read as cluster-loader",
+		code: ui.Usage, says: "need a kube-burner configuration, but this load is cluster-loader",
 	},
 	"operations of virtual machines": {
 		files: map[string]string{"load.yml": "jobs:\n- {name: k, jobType: kubevirt, qps: 9, objects: [{kubeVirtOp: stop, labelSelector: {a: b}}]}\n"},
-		code:  ui.Usage, says: "jobType kubevirt: only create, patch, delete and read jobs are read",
+		code:  ui.Usage, says: "jobType kubevirt is not supported",
 	},
 }
 

@@ -73,14 +73,14 @@ func TestLoadInterruptedInTheMiddle(t *testing.T) {
 		}
 		return n
 	}
-	load(0, ui.Usage, "run none.yaml", "nothing to make")
+	load(0, ui.Usage, "run none.yaml", "the load creates nothing")
 	// A machine that stands still for a while starts in one go what was due in its last second.
-	load(5, ui.Incomplete, "run --rate 20/s --slo rate>1000/s load.yaml", "interrupted, and not all that the run has made is removed: at most ", "objects stand", "goes on with it", "is being removed; if that is cut off, kubectl fettle load undo ")
+	load(5, ui.Incomplete, "run --rate 20/s --slo rate>1000/s load.yaml", "interrupted, and some objects of the run were not removed: at most ", "objects stand", "; if interrupted, continue with kubectl fettle load undo ")
 	stood := maps()
 	if stood == 0 || stood > 100 {
 		t.Fatalf("%d stand", stood)
 	}
-	undoing := "has been undone, or the undo has begun"
+	undoing := "has been undone, or its undo has started"
 	load(0, ui.Refused, "resume", undoing)
 	s.mu.Lock()
 	s.rules[0].Verbs = append(s.rules[0].Verbs, "delete")
@@ -90,9 +90,9 @@ func TestLoadInterruptedInTheMiddle(t *testing.T) {
 		t.Fatalf("%d stand", maps())
 	}
 
-	load(5, ui.Partial, "run --keep --rate 20/s --slo rate>1000/s load.yaml", "interrupted: what the run has made stays", "goes on, undo ")
+	load(5, ui.Partial, "run --keep --rate 20/s --slo rate>1000/s load.yaml", "interrupted; the objects of the run stay", "; to remove its objects: kubectl fettle load undo")
 	stood = maps()
-	load(3, ui.Partial, "resume --rate 20/s", "interrupted: what the run has made stays", "made before")
+	load(3, ui.Partial, "resume --rate 20/s", "interrupted; the objects of the run stay", "made before")
 	if now := maps(); stood == 0 || now <= stood || now > 150 {
 		t.Errorf("after an interrupted resume %d stand, before it %d", now, stood)
 	}

@@ -43,10 +43,10 @@ type MirrorCount struct {
 func (a *app) loadMirrorCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use: "mirror [NAMESPACE]...", Short: "Write a load with the objects of existing namespaces",
-		Long: `Reads the objects of namespaces (default all but the system's own) and writes a load with
-as many objects, of the same sizes and with as many pods. Names, values, images, commands
-and selectors are not copied, and of secrets only the metadata is read. Nothing is changed
-in the cluster.`,
+		Long: `Writes a load with the same number and sizes of objects, and the same number of pods, as
+the given namespaces (default all but the system's). Names, values, images, commands and
+selectors are not copied. Only the metadata of secrets is read. The cluster is not
+changed.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.loadMirror(c.Context(), o, args) },
 	}
 	c.Flags().StringVar(&o.write, "write", "", "directory for the load; existing files are not overwritten")
@@ -56,7 +56,7 @@ in the cluster.`,
 
 func (a *app) loadMirror(ctx context.Context, o *loadOptions, namespaces []string) error {
 	if o.write == "" {
-		return ui.Retry(ui.Usage, errors.New("--write DIR says where the load goes"), "", "--write=load")
+		return ui.Retry(ui.Usage, errors.New("--write DIR missing; name the directory for the load"), "", "--write=load")
 	}
 	if a.namespace() != "" {
 		namespaces = append(namespaces, a.namespace())
@@ -74,7 +74,7 @@ func (a *app) loadMirror(ctx context.Context, o *loadOptions, namespaces []strin
 	case errors.Is(err, load.ErrNothingToMirror):
 		return err
 	case errors.Is(err, fs.ErrExist):
-		return ui.Instead(ui.Refused, err, "another directory leaves that one as it is", "--write="+o.write+".new")
+		return ui.Instead(ui.Refused, err, "name another directory to keep this one", "--write="+o.write+".new")
 	case err != nil:
 		return err
 	}
@@ -82,14 +82,14 @@ func (a *app) loadMirror(ctx context.Context, o *loadOptions, namespaces []strin
 	// The printed result is read back from the written file.
 	l, err := load.Read(file, load.ReadOptions{})
 	if err != nil {
-		return fmt.Errorf("what was written cannot be read: %w", err)
+		return fmt.Errorf("cannot read back the written configuration: %w", err)
 	}
 	p, err := plan.Compile(ctx, l, "plan", nil)
 	if err != nil {
-		return fmt.Errorf("the written load cannot be read: %w", err)
+		return fmt.Errorf("cannot read back the written load: %w", err)
 	}
 	if want := doc.Objects + doc.Namespaces; p.Len() != want {
-		return fmt.Errorf("%s makes %d objects, and not the %d that were counted", file, p.Len(), want)
+		return fmt.Errorf("%s creates %d objects, but %d were counted", file, p.Len(), want)
 	}
 	return a.show(doc, nil, func() { a.printMirror(doc) })
 }

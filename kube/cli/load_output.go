@@ -139,13 +139,13 @@ func (x *LoadRun) sum() string {
 			}
 		}
 	}
-	add(more{o.Adopted, "of them by a request whose answer was lost"}, more{o.Before, "made before"}, more{o.Reused, "reused"}, more{o.Failed, "could not be made"},
+	add(more{o.Adopted, "of them after a request whose answer was lost"}, more{o.Before, "made before"}, more{o.Reused, "reused"}, more{o.Failed, "could not be created"},
 		more{x.NotReady, "not ready"}, more{x.Removed, "removed"}, more{x.Absent, "gone already"})
 	if o.Created > 0 {
 		line += fmt.Sprintf("; %s/s", ui.Digits(x.RatePerS))
 	}
 	if a := x.Actions; a != nil {
-		add(more{a.Patched, "patched"}, more{a.Deleted, "deleted"}, more{a.Read, "read"}, more{a.Before, "of these jobs done before"}, more{a.Failed, "failed"}, more{a.Skipped, "skipped"})
+		add(more{a.Patched, "patched"}, more{a.Deleted, "deleted"}, more{a.Read, "read"}, more{a.Before, "of these done by an earlier call"}, more{a.Failed, "failed"}, more{a.Skipped, "skipped"})
 	}
 	if x.Throttled > 0 {
 		line += ", throttled " + text.Count(x.Throttled, "time")
@@ -203,7 +203,7 @@ func (x *LoadRun) reasons() []string {
 		}
 	}
 	if rest > 0 {
-		all = append(all, text.Count(rest, "time")+": for other reasons (--output json has more of them)")
+		all = append(all, text.Count(rest, "time")+": for other reasons (see --output json)")
 	}
 	return all
 }
@@ -311,7 +311,7 @@ func (a *app) printRun(x *LoadRun) {
 
 // where returns what was loaded, and when.
 func (x *LoadRun) where() string {
-	text := fmt.Sprintf("%s, begun %s, %s", cmp.Or(x.File, "the load that is built in"), x.Began.UTC().Format("2006-01-02 15:04:05 UTC"), unit.FormatSeconds(x.DurationS))
+	text := fmt.Sprintf("%s, begun %s, %s", cmp.Or(x.File, "the built-in load"), x.Began.UTC().Format("2006-01-02 15:04:05 UTC"), unit.FormatSeconds(x.DurationS))
 	if x.Server != "" {
 		text += ", at " + x.Server
 	}

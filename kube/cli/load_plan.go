@@ -66,9 +66,9 @@ func (a *app) loadPlanCommand(o *loadOptions) *cobra.Command {
 	var details bool
 	c := &cobra.Command{
 		Use: "plan [FILE]", Short: "Show what a load would create, against the limits",
-		Long: `Reads the file of a load ("-" is standard input) and says what it would make, against
-what the version of the cluster was tested with and what its nodes take. Nothing is
-created. Without any kubeconfig it plans offline, and reports what is not checked.`,
+		Long: `Shows the objects that a load file ("-" is standard input) would create. It compares them
+with the tested maximums of the cluster's version and the nodes' capacity. Nothing is
+created. Without a kubeconfig it plans offline, and reports what is not checked.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			// With other options, or standard input, the command that runs the load is not known.
@@ -86,7 +86,7 @@ created. Without any kubeconfig it plans offline, and reports what is not checke
 	c.Flags().StringVar(&o.version, "openshift", "", "with --offline: version of OpenShift whose limits apply, such as 4.4")
 	cliutil.Reads(c.Flags(), "openshift", "4.17", func(word string) error {
 		if !versionText.MatchString(word) {
-			return errors.New("want a version as 4.4 or 4.17.3")
+			return errors.New("want a version such as 4.4 or 4.17.3")
 		}
 		return nil
 	})
@@ -101,7 +101,7 @@ func (o *loadOptions) readLoad(args []string) (*plan.Load, error) {
 	file := ""
 	if len(args) > 0 {
 		if file = args[0]; file == "" { // a variable that is not set, as like as not
-			return nil, ui.WithoutWord(errors.New("the name of the load's file is empty: want a file, or none at all for the load that is built in"), "")
+			return nil, ui.WithoutWord(errors.New("empty file name; name a load file, or leave it out for the built-in load"), "")
 		}
 	}
 	var l *plan.Load
@@ -131,7 +131,7 @@ func (o *loadOptions) readLoad(args []string) (*plan.Load, error) {
 
 func (a *app) loadPlan(ctx context.Context, o *loadOptions, details, runnable bool, args []string) error {
 	if o.version != "" && !o.offline {
-		return ui.Retry(ui.Usage, errors.New("--openshift is for --offline: a cluster says its version itself"), "", "--offline")
+		return ui.Retry(ui.Usage, errors.New("--openshift needs --offline; a cluster reports its own version"), "", "--offline")
 	}
 	quota, err := quotaBytes(o.quota)
 	if err != nil {
@@ -147,7 +147,7 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, details, runnable bo
 	if !o.offline {
 		cluster, err = a.loadCluster(o, 1)
 		if o.offline = errors.Is(err, errNoKubeconfig); o.offline {
-			a.screen.Say("no kubeconfig found: planned offline, from the file alone; the limits of a cluster, its nodes and what exists there are not checked")
+			a.screen.Say("no kubeconfig found: planned offline, from the file alone; limits, nodes and existing objects of a cluster are not checked")
 		} else if err != nil {
 			return err
 		}
@@ -209,7 +209,7 @@ func tallyOf(ctx context.Context, p *plan.Plan, c *plan.Cluster) (*plan.Tally, e
 func brakeNotes(t *plan.Tally, off bool) []string {
 	for _, l := range t.Limits {
 		if l.What == plan.BytesInEtcd && !off && !l.Over && float64(l.Value) > loadrun.QuotaShare*float64(l.Maximum) {
-			return []string{fmt.Sprintf("%s in etcd are more than the %.0f %% of its quota of %s at which the brake ends a run: --no-brake goes on", figure(l, l.Value), 100*loadrun.QuotaShare, figure(l, l.Maximum))}
+			return []string{fmt.Sprintf("%s in etcd exceed %.0f %% of its quota of %s, at which the brake ends the run; use --no-brake to continue", figure(l, l.Value), 100*loadrun.QuotaShare, figure(l, l.Maximum))}
 		}
 	}
 	return nil
@@ -238,7 +238,7 @@ func gateNotes(l *plan.Load, p *plan.Plan) []string {
 // Only load run, which calls it with run, can exceed the maximums.
 func planVerdict(t *plan.Tally, offline, run bool) error {
 	if len(t.Missing) > 0 && !offline {
-		return ui.Retry(ui.Refused, fmt.Errorf("the cluster has no %s", load.Lacks(t.Missing)), "take them out of the load, or install what has them (kubectl api-resources shows what there is)")
+		return ui.Retry(ui.Refused, fmt.Errorf("the cluster has no %s", load.Lacks(t.Missing)), "remove them from the load, or install the API (see kubectl api-resources)")
 	}
 	if over := t.Over(); len(over) > 0 {
 		l := over[0]
@@ -248,9 +248,9 @@ func planVerdict(t *plan.Tally, offline, run bool) error {
 		}
 		err := fmt.Errorf("%s %s%s: the maximum is %s (%s)", figure(l, l.Value), strings.TrimPrefix(l.What, "bytes "), where, figure(l, l.Maximum), l.Source)
 		if !run {
-			return ui.Hinted(ui.Refused, err, "a smaller load fits; kubectl fettle load run --beyond-maximums runs this one")
+			return ui.Hinted(ui.Refused, err, "use a smaller load, or run this one with kubectl fettle load run --beyond-maximums")
 		}
-		return ui.Retry(ui.Refused, err, "a smaller load fits; --beyond-maximums runs this one", "--beyond-maximums")
+		return ui.Retry(ui.Refused, err, "use a smaller load, or run this one with --beyond-maximums", "--beyond-maximums")
 	}
 	return nil
 }
@@ -281,7 +281,7 @@ func (d *LoadPlan) headline(offline bool) (h ui.Headline) {
 	case len(over) > 0:
 		h.Line("does not fit: over %s of %s", h.Count("limits_over", len(over), ""), h.Count("limits", len(limits), "limit"))
 	case len(limits) == 0:
-		h.Line("whether it fits is not known: no limits known")
+		h.Line("unknown whether it fits: no limits known")
 	}
 	if len(limits) > 0 {
 		l := limits[0]

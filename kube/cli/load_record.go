@@ -70,9 +70,9 @@ func (a *app) keepRecord(ctx context.Context, cluster *load.Cluster, d *driven, 
 func (a *app) loadCompareCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use: "compare A B", Short: "Compare two runs of a load, with intervals",
-		Long: `Compares run B with run A, series by series, with intervals, and names what else differs.
-A and B are runs, or files with their records. Runs measured one after the other are a
-weak design, which is reported; fettle prove alternates between both sides.`,
+		Long: `Compares run B with run A, series by series, with intervals, and lists other differences.
+A and B are runs, or files with their records. Runs made one after the other are a weak
+design, and the output says so; fettle prove alternates between both sides.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error { return a.loadCompare(o, args[0], args[1]) },
 	}
@@ -113,7 +113,7 @@ func recordNamed(s loadrun.Store, name string) (*evidence.Run, error) {
 			return nil, err
 		}
 		if len(runs) != 1 {
-			return nil, ui.Exit(ui.Usage, fmt.Errorf("%s holds %d records, want one", name, len(runs)))
+			return nil, ui.Exit(ui.Usage, fmt.Errorf("%s contains %d records, want one", name, len(runs)))
 		}
 		return runs[0], nil
 	} else if !errors.Is(err, fs.ErrNotExist) {

@@ -36,9 +36,9 @@ func TestPlanWithoutNodes(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"plan", ui.Done, []string{"the nodes cannot be seen: whether they take the pods, pods_per_node, and pods of daemon sets are not judged: the API server answers 403: nodes is forbidden: User \"alice\"\n", "4 objects, 3 pods"}},
+		{"plan", ui.Done, []string{"cannot list the nodes; pod capacity, pods_per_node and pods of daemon sets are not judged: the API server answers 403: nodes is forbidden: User \"alice\"\n", "4 objects, 3 pods"}},
 		{"plan --output json", ui.Done, []string{`"what": "nodes"`, "are not judged"}},
-		{"run", ui.Failed, []string{"how large the cluster is cannot be seen, and nothing is made: nodes: the API server answers 403", "--beyond-maximums"}},
+		{"run", ui.Failed, []string{"cannot determine the cluster's size; nothing created: nodes: the API server answers 403", "--beyond-maximums"}},
 	} {
 		var printed bytes.Buffer
 		code := runUntil(t.Context(), "devel", append([]string{"load", "--state-dir", t.TempDir()}, append(strings.Fields(c.args), file)...), &printed, &printed)

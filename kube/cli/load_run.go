@@ -23,10 +23,10 @@ import (
 func (a *app) loadRunCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use: "run [FILE]", Short: "Run a load, and measure how the cluster handles it",
-		Long: `Creates the objects of a load in their order (- for standard input). Without a file it
-runs a small load of its own, which is removed at the end. Ctrl-C ends the run and removes
-its objects; --keep keeps them. A run that was killed can be resumed, or removed by undo.
-Without --slo it is judged by Kubernetes' own objectives.`,
+		Long: `Creates the objects of a load in order (- for standard input). Without a file it runs a
+small built-in load and removes it at the end. Ctrl-C ends the run and removes its
+objects, unless --keep is given. A killed run can be resumed, or removed by undo. Without
+--slo it is judged by Kubernetes' own objectives.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.loadRun(c.Context(), o, args)
@@ -42,9 +42,9 @@ Without --slo it is judged by Kubernetes' own objectives.`,
 func (a *app) loadResumeCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use: "resume [RUN]", Short: "Resume a run that was interrupted",
-		Long: `Creates the objects that are missing in the journal of a run (default the last run).
-Ctrl-C removes nothing: existing objects stay, for the next resume or for undo. Its gates
-are those of the run, and of --slo.`,
+		Long: `Resumes an interrupted run (default the last run): it creates the objects that are not yet
+in its journal. After Ctrl-C existing objects stay, for the next resume or for undo. The
+run's own gates apply, and those of --slo.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.loadResume(c.Context(), o, args)
@@ -118,7 +118,7 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 		return err
 	}
 	if o.forProve && (o.keep || len(o.slo) > 0) {
-		return ui.Without(errors.New("--for-prove goes without --keep and --slo: fettle prove judges, and what was made is removed"), "--keep", "--slo")
+		return ui.Without(errors.New("--for-prove always removes its objects, and fettle prove judges the result; leave out --keep and --slo"), "--keep", "--slo")
 	}
 	x, err := o.driving()
 	if err != nil {
@@ -156,10 +156,10 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 			return loadExit(ctx.Err())
 		}
 		if err == nil && len(c.NotSeen) > 0 { // a guard rail that cannot be looked at holds
-			err = fmt.Errorf("how large the cluster is cannot be seen, and nothing is made: %s: %s", c.NotSeen[0].What, c.NotSeen[0].Why)
+			err = fmt.Errorf("cannot determine the cluster's size; nothing created: %s: %s", c.NotSeen[0].What, c.NotSeen[0].Why)
 		}
 		if err != nil {
-			return ui.Hinted(ui.Failed, err, "--beyond-maximums does not ask how large the cluster is")
+			return ui.Hinted(ui.Failed, err, "to run without this check: --beyond-maximums")
 		}
 		if err := o.askEtcd(ctx, cluster.Server, x.Etcd, c); err != nil {
 			return loadExit(err)
@@ -182,7 +182,7 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 			return loadExit(err)
 		}
 		if n > 0 {
-			a.screen.Say("%s before %s cut off: what is left of %s is removed", text.Count(n, "visit"), either(n, "was", "were"), either(n, "it", "them"))
+			a.screen.Say("%s before %s interrupted: removing the rest of %s", text.Count(n, "visit"), either(n, "was", "were"), either(n, "it", "them"))
 		}
 		x.Visit = true
 	}
@@ -276,7 +276,7 @@ func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster
 	switch {
 	case interrupted && (o.keep || d.resumed):
 		doc.State = "interrupted"
-		err = ui.Hinted(doc.stands(ui.Interrupted), errors.New("interrupted: what the run has made stays"), further(d.id))
+		err = ui.Hinted(doc.stands(ui.Interrupted), errors.New("interrupted; the objects of the run stay"), further(d.id))
 	case interrupted:
 		doc.State = "interrupted"
 		err = ui.Exit(ui.Interrupted, errors.New("interrupted"))
@@ -308,7 +308,7 @@ func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster
 
 // further returns how to continue a run or undo it.
 func further(id string) string {
-	return fmt.Sprintf("kubectl fettle load resume %s goes on, undo %s takes it back", id, id)
+	return fmt.Sprintf("to continue: kubectl fettle load resume %s; to remove its objects: kubectl fettle load undo %s", id, id)
 }
 
 // stands returns the exit code of a run that did not complete: ui.Partial if it has created
@@ -322,7 +322,7 @@ func (x *LoadRun) stands(code int) int {
 
 // leftStanding returns the error of a clean-up that could not remove everything.
 func (x *LoadRun) leftStanding(err error, id string, interrupted bool) error {
-	text := "not all that the run has made is removed"
+	text := "some objects of the run were not removed"
 	if interrupted {
 		text = "interrupted, and " + text
 	}
@@ -333,12 +333,12 @@ func (x *LoadRun) leftStanding(err error, id string, interrupted bool) error {
 	if left > 0 {
 		text += fmt.Sprintf(": at most %s", either(left, "1 object stands", fmt.Sprintf("%d objects stand", left)))
 	}
-	return ui.Hinted(ui.Incomplete, fmt.Errorf("%s: %w", text, err), fmt.Sprintf("kubectl fettle load undo %s goes on with it", id))
+	return ui.Hinted(ui.Incomplete, fmt.Errorf("%s: %w", text, err), fmt.Sprintf("to continue: kubectl fettle load undo %s", id))
 }
 
 // loadCleanUp undoes a run at its end.
 func (a *app) loadCleanUp(ctx context.Context, cluster *load.Cluster, id string, doc *LoadRun) error {
-	a.screen.Say("what the run %s has made is being removed; if that is cut off, kubectl fettle load undo %s goes on with it", id, id)
+	a.screen.Say("removing the objects of run %s; if interrupted, continue with kubectl fettle load undo %s", id, id)
 	out, err := cluster.Undo(ctx, id, func(done, all int) { a.screen.Status("%d of %d removed", done, all) })
 	a.screen.Status("")
 	if out != nil {

@@ -38,7 +38,7 @@ func TestLostJournal(t *testing.T) {
 		return o{"metadata": o{"name": p.Name(i), "uid": fmt.Sprint("u", i), "labels": o{plan.RunLabel: id}, "annotations": o{plan.ObjectNote: fmt.Sprint(i)}}}
 	}
 	const command = "kubectl delete namespaces --all-namespaces -l fettle.dev/load-run=" + id
-	two := "2 objects with the label fettle.dev/load-run=" + id + " stand in the cluster http://"
+	two := "2 objects with the label fettle.dev/load-run=" + id + " exist in cluster http://"
 	for name, c := range map[string]struct {
 		keep int // so many lines of the journal; -1 for no file
 		list []any
@@ -47,12 +47,12 @@ func TestLostJournal(t *testing.T) {
 		says []string
 	}{
 		"emptied, status":       {0, []any{space(0), space(1)}, "status", ui.Failed, []string{"has no header", two, command, "unreadable"}},
-		"emptied, undo":         {0, []any{space(0), space(1)}, "undo", ui.Incomplete, []string{"has no header", two, "fettle does not delete what its journal does not hold", command}},
+		"emptied, undo":         {0, []any{space(0), space(1)}, "undo", ui.Incomplete, []string{"has no header", two, "; not deleted, because not in the journal", command}},
 		"emptied, resume":       {0, []any{space(0), space(1)}, "resume", ui.Incomplete, []string{"has no header", two, command}},
 		"removed, undo":         {-1, []any{space(0), space(1)}, "undo", ui.Incomplete, []string{"no such file", two, command}},
 		"cut to its head":       {1, []any{space(0), space(1)}, "undo", ui.Incomplete, []string{two, command, "0 objects removed"}},
 		"cut, status":           {1, []any{space(1)}, "status", ui.Failed, []string{"1 object with the label", "stopped", command}},
-		"emptied, none, undo":   {0, []any{}, "undo", ui.Failed, []string{"has no header", "has the label fettle.dev/load-run=" + id + ": it made nothing there, or that is gone"}},
+		"emptied, none, undo":   {0, []any{}, "undo", ui.Failed, []string{"has no header", "; no object in cluster http://", "has the label fettle.dev/load-run=" + id}},
 		"emptied, none, status": {0, []any{}, "status", ui.Done, []string{"has no header"}},
 		"whole, status":         {3, []any{space(0), space(1)}, "status", ui.Done, []string{"stopped"}},
 	} {

@@ -133,7 +133,7 @@ func (d *LoadStatus) headline(dir string) (h ui.Headline) {
 	}
 	objects := h.Count("objects", left, "object")
 	if unknown > 0 {
-		objects += fmt.Sprintf(" and %s that no journal has", h.Count("not_in_journal", unknown, ""))
+		objects += fmt.Sprintf(" and %s without a journal", h.Count("not_in_journal", unknown, ""))
 	}
 	h.Line("%s: %s; %s in the cluster", h.Count("runs", len(d.Runs), "run"), strings.Join(counts, ", "), objects)
 	return h
@@ -233,7 +233,7 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 	out, err := cluster.Undo(ctx, id, func(done, all int) { a.screen.Status("%d of %d removed", done, all) })
 	a.screen.Status("")
 	if out != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = ui.Hinted(ui.Incomplete, fmt.Errorf("interrupted: the undo of the run %s is not complete", id), fmt.Sprintf("kubectl fettle load undo %s goes on with it", id))
+		err = ui.Hinted(ui.Incomplete, fmt.Errorf("interrupted; the undo of run %s is incomplete", id), fmt.Sprintf("to continue: kubectl fettle load undo %s", id))
 	}
 	err = loadExit(err)
 	if out == nil {
@@ -256,7 +256,7 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 		ui.PrintCommand(a.screen, doc.Delete)
 	}
 	for _, k := range doc.Kept {
-		a.screen.Say("%s is kept: %s", k.Object, k.Why)
+		a.screen.Say("%s not removed: %s", k.Object, k.Why)
 	}
 	if n := len(doc.Waiting); n > shownWaiting {
 		a.screen.Say("%d namespaces are still being removed by the server: %s and %d more", n, strings.Join(doc.Waiting[:shownWaiting], ", "), n-shownWaiting)
@@ -266,7 +266,7 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 		}
 	}
 	if out.Unseen != "" {
-		a.screen.Say("whether more of the run is in the cluster than its journal holds cannot be seen: %s", out.Unseen)
+		a.screen.Say("cannot check for objects of the run that are not in its journal: %s", out.Unseen)
 	}
 	return err
 }
@@ -302,7 +302,7 @@ func (a *app) loadStanding(ctx context.Context, o *loadOptions, kept []loadrun.S
 		return nil
 	}
 	blind := func(run string, why any) {
-		a.screen.Say("%swhether the cluster has objects that the journal does not hold cannot be seen: %v", run, why)
+		a.screen.Say("%scannot check for objects that are not in the journal: %v", run, why)
 	}
 	cluster, err := a.loadCluster(o, 1)
 	if err != nil {
@@ -330,7 +330,7 @@ func (a *app) loadStanding(ctx context.Context, o *loadOptions, kept []loadrun.S
 		case found != nil:
 			n++
 			runs[i].Unknown, runs[i].Delete = found.Objects, found.Command()
-			a.screen.Say("%s: %s; %s would", k.ID, found.Standing(), found.Command())
+			a.screen.Say("%s: %s; to delete by this label: %s", k.ID, found.Standing(), found.Command())
 		case unseen != "":
 			blind(k.ID+": ", unseen)
 		}
@@ -358,5 +358,5 @@ func standing(runs int) error {
 	if runs == 0 {
 		return nil
 	}
-	return ui.Exit(ui.Failed, errors.New("objects of runs stand in the cluster that fettle cannot take back"))
+	return ui.Exit(ui.Failed, errors.New("the cluster contains objects of runs that fettle cannot remove"))
 }

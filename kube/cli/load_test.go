@@ -45,10 +45,10 @@ func TestLoadUsage(t *testing.T) {
 		code int
 		want string
 	}{
-		{"load plan --offline " + huge, ui.Usage, huge + ":3: the load is too large: 2000000000 objects, and 2000000 is the most that is planned"},
+		{"load plan --offline " + huge, ui.Usage, huge + ":3: the load is too large: 2000000000 objects, at most 2000000 supported"},
 		{"load plan --offline --etcd-quota 10KiB", ui.Refused, "KiB in etcd: the maximum is 10.0 KiB (--etcd-quota)"},
 		{"load plan --offline --etcd-quota much", ui.Usage, "--etcd-quota"},
-		{"load plan --offline --openshift banana", ui.Usage, `--openshift "banana": want a version as 4.4 or 4.17.3`},
+		{"load plan --offline --openshift banana", ui.Usage, `--openshift "banana": want a version such as 4.4 or 4.17.3`},
 		{"load plan --offline --openshift 4.", ui.Usage, `--openshift "4.": want a version`},
 		{"load plan --offline --openshift 9.9", ui.Done, "OpenShift 9.9 is judged by the maximums of 4.13 and later"},
 		{"load", ui.Done, "kubectl fettle load COMMAND"},
@@ -57,12 +57,12 @@ func TestLoadUsage(t *testing.T) {
 		{"load run --in-flight 0", ui.Usage, `--in-flight "0": want 1 to 5000`},
 		{"load resume --in-flight -1", ui.Usage, `--in-flight "-1": want 1 to 5000`},
 		{"load run --rate fast", ui.Usage, "want a rate such as"},
-		{"load run --slo p99<1s", ui.Usage, "of what? want create, scheduled or ready before it"},
-		{"load run --slo", ui.Usage, "--slo wants a value"},
+		{"load run --slo p99<1s", ui.Usage, ": want create, scheduled or ready before the percentile"},
+		{"load run --slo", ui.Usage, "--slo needs a value"},
 		{"load run --etcd-quota much", ui.Usage, "--etcd-quota"},
 		{"load run --etcd-metrics 2381", ui.Usage, "--etcd-metrics"},
-		{"load run --for-prove --keep", ui.Usage, "--for-prove goes without --keep"},
-		{"load mirror", ui.Usage, "--write DIR says where the load goes"},
+		{"load run --for-prove --keep", ui.Usage, "leave out --keep and --slo"},
+		{"load mirror", ui.Usage, "--write DIR missing; name the directory for the load"},
 		{"load mirror --write x", ui.Usage, "no cluster"},
 		{"load compare 1", ui.Usage, "B is missing: want kubectl fettle load compare A B"},
 		{"load compare 1 2", ui.Usage, "run 1 not found in"},
@@ -70,15 +70,15 @@ func TestLoadUsage(t *testing.T) {
 		{"load run", ui.Usage, "no cluster"},
 		{"load run " + bad, ui.Usage, bad + `:2: ClusterLoader: unknown field "project" (did you mean "projects"?)`},
 		{"load run /nowhere.yaml", ui.Usage, "/nowhere.yaml"},
-		{"load resume", ui.Usage, "no run in"},
+		{"load resume", ui.Usage, "no run found in"},
 		{"load resume ../x", ui.Usage, `"../x" is not the name of a run`},
 		{"load undo 2026", ui.Usage, "run 2026 not found in"},
 		{"load status", ui.Done, "there are no runs in"},
-		{"load plan --openshift 4.4", ui.Usage, "--openshift is for --offline"},
+		{"load plan --openshift 4.4", ui.Usage, "--openshift needs --offline; a cluster reports its own version"},
 		{"load plan --offline", ui.Done, "30 objects, 10 pods"},
 		{"load plan --offline " + gate, ui.Usage, gate + ":4: "},
-		{"load plan --offline " + few, ui.Done, few + ":6: ready p99 < 5s will not be met: cannot tell from 100 answers: 300 are needed; p95 can be told\n101 objects"},
-		{"load plan --offline " + twice, ui.Usage, "Pod p0/a-pod-0 would be made twice"},
+		{"load plan --offline " + few, ui.Done, few + ":6: ready p99 < 5s cannot be judged: cannot tell from 100 answers: 300 are needed; p95 can be\n101 objects"},
+		{"load plan --offline " + twice, ui.Usage, "Pod p0/a-pod-0 would be created twice"},
 	} {
 		code, out, errs := run(t, strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(errs+out, c.want) {
@@ -184,7 +184,7 @@ func TestBrakeNotes(t *testing.T) {
 	of := func(mib int, over bool) *plan.Tally {
 		return &plan.Tally{Limits: []plan.Limit{{What: "pods", Value: 90, Maximum: 100}, {What: plan.BytesInEtcd, Value: mib << 20, Maximum: 100 << 20, Over: over}}}
 	}
-	if got := brakeNotes(of(81, false), false); len(got) != 1 || got[0] != "81.0 MiB in etcd are more than the 80 % of its quota of 100 MiB at which the brake ends a run: --no-brake goes on" {
+	if got := brakeNotes(of(81, false), false); len(got) != 1 || got[0] != "81.0 MiB in etcd exceed 80 % of its quota of 100 MiB, at which the brake ends the run; use --no-brake to continue" {
 		t.Errorf("%q", got)
 	}
 	for _, none := range [][]string{brakeNotes(of(80, false), false), brakeNotes(of(81, false), true), brakeNotes(of(101, true), false)} {

@@ -112,7 +112,7 @@ func TestUndoInterrupted(t *testing.T) {
 	}
 	code, said := s.load(ctx, "undo")
 	wantSaid(t, code, said, ui.Incomplete, "0 objects removed", "the namespace ours0 is still being removed by the server",
-		"interrupted: the undo of the run "+id+" is not complete", "kubectl fettle load undo "+id+" goes on with it")
+		"interrupted; the undo of run "+id+" is incomplete", "to continue: kubectl fettle load undo "+id)
 	s.before = nil
 	code, said = s.load(t.Context(), "status")
 	wantSaid(t, code, said, ui.Done, "undo incomplete")
@@ -127,9 +127,9 @@ func TestLostLoad(t *testing.T) {
 		change func(text []byte) []byte // nil for removing the file
 		why    string
 	}{
-		"gone":    {nil, "it is gone"},
-		"cut":     {func(text []byte) []byte { return text[:len(text)/2] }, "it is not as the run has written it"},
-		"changed": {func(text []byte) []byte { return bytes.Replace(text, []byte(`"ours`), []byte(`"oars`), 1) }, "it is not as the run has written it"},
+		"gone":    {nil, "file missing"},
+		"cut":     {func(text []byte) []byte { return text[:len(text)/2] }, "changed since the run wrote it"},
+		"changed": {func(text []byte) []byte { return bytes.Replace(text, []byte(`"ours`), []byte(`"oars`), 1) }, "changed since the run wrote it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serveLoad(t)
@@ -151,7 +151,7 @@ func TestLostLoad(t *testing.T) {
 			s.objects["/api/v1/namespaces/theirs/configmaps/m"] = map[string]any{"metadata": map[string]any{"name": "m", "namespace": "theirs", "uid": "x", "labels": map[string]any{"fettle.dev/load-run": id}}}
 			there := len(s.objects)
 			words := []string{
-				"load.json is damaged: " + c.why, "5 objects with the label fettle.dev/load-run=" + id + " stand in the cluster http://",
+				"load.json is damaged: " + c.why, "5 objects with the label fettle.dev/load-run=" + id + " exist in cluster http://",
 				"kubectl delete configmaps,namespaces --all-namespaces -l fettle.dev/load-run=" + id,
 			}
 			for verb, want := range map[string]int{"undo": ui.Incomplete, "resume": ui.Incomplete, "status": ui.Failed} {
@@ -195,7 +195,7 @@ func TestOtherPlan(t *testing.T) {
 	}
 	s.objects["/api/v1/namespaces/ours7"] = map[string]any{"metadata": map[string]any{"name": "ours7", "uid": "x", "labels": map[string]any{"fettle.dev/load-run": id}, "annotations": map[string]any{"fettle.dev/load-object": "0"}}}
 	code, said := s.load(t.Context(), "undo "+id)
-	wantSaid(t, code, said, ui.Incomplete, "cannot be made again as it was: another version of this program has made it", "1 object with the label fettle.dev/load-run="+id+" stands",
+	wantSaid(t, code, said, ui.Incomplete, "cannot rebuild the plan of run "+id+": made by another version", "1 object with the label fettle.dev/load-run="+id+" exists",
 		"kubectl delete namespaces --all-namespaces -l fettle.dev/load-run="+id)
 }
 
@@ -213,9 +213,9 @@ func TestVisitFails(t *testing.T) {
 		return true
 	}
 	code, said := s.load(t.Context(), "run load.yaml --beyond-maximums --for-prove")
-	wantSaid(t, code, said, ui.Partial, "4 of 5 objects could not be made: ", "not today", "begin anew")
+	wantSaid(t, code, said, ui.Partial, "4 of 5 objects could not be created: ", "not today", "a phase cannot be resumed; fix the reported cause and start again")
 	if strings.Contains(said, "load resume") {
-		t.Errorf("a visit is offered for a resume: %s", said)
+		t.Errorf("a phase is offered for a resume: %s", said)
 	}
 	code, said = s.load(t.Context(), "run load.yaml --beyond-maximums")
 	runs, err := os.ReadDir("runs")
@@ -277,7 +277,7 @@ func TestUnnoted(t *testing.T) {
 func TestEmptyName(t *testing.T) {
 	for _, verb := range []string{"run", "plan"} {
 		code, _, errs := run(t, "load", verb, "")
-		wantSaid(t, code, errs, ui.Usage, "the name of the load's file is empty")
+		wantSaid(t, code, errs, ui.Usage, "empty file name; name a load file, or leave it out for the built-in load")
 	}
 }
 
@@ -294,7 +294,7 @@ func TestDeleteKept(t *testing.T) {
 	id := s.made()
 	s.objects["/api/v1/namespaces/ours0/configmaps/theirs"] = map[string]any{"metadata": map[string]any{"name": "theirs", "namespace": "ours0", "uid": "x", "labels": map[string]any{"fettle.dev/load-run": id}}}
 	code, said := s.load(t.Context(), "run load.yaml --beyond-maximums")
-	wantSaid(t, code, said, ui.Incomplete, "the run "+id+", whose namespaces are in the way (ifexists: delete), cannot be undone: Namespace ours0 is kept: it holds configmaps/theirs, which this run did not make")
+	wantSaid(t, code, said, ui.Incomplete, "cannot undo run "+id+", whose namespaces already exist (ifexists: delete): Namespace ours0 not deleted: it holds configmaps/theirs, not created by this run")
 	if s.objects["/api/v1/namespaces/ours0/configmaps/theirs"] == nil {
 		t.Error("it is gone")
 	}

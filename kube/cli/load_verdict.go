@@ -36,11 +36,11 @@ func (x *LoadRun) judge(asked bool) error {
 		if x.Objects.Created+x.Objects.Reused+x.Objects.Before == 0 {
 			code = ui.Failed
 		}
-		return ui.Hinted(code, fmt.Errorf("%d of %d objects could not be made", x.Objects.Failed, x.Objects.Planned), "kubectl fettle load resume "+x.Run+" tries them again")
+		return ui.Hinted(code, fmt.Errorf("%d of %d objects could not be created", x.Objects.Failed, x.Objects.Planned), "kubectl fettle load resume "+x.Run+" tries them again")
 	case x.Actions != nil && x.Actions.Failed > 0:
 		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d patches, deletions and reads failed", x.Actions.Failed, x.Actions.Planned), "kubectl fettle load resume "+x.Run+" tries them again")
 	case x.NotReady > 0:
-		return ui.Exit(ui.GateNotMet, fmt.Errorf("%s %s not ready when the time to wait was over: %s", text.Count(x.NotReady, "object"), either(x.NotReady, "was", "were"), x.Example))
+		return ui.Exit(ui.GateNotMet, fmt.Errorf("%s %s not ready within the time limit: %s", text.Count(x.NotReady, "object"), either(x.NotReady, "was", "were"), x.Example))
 	}
 	var open error
 	for _, g := range x.Gates {
@@ -49,12 +49,12 @@ func (x *LoadRun) judge(asked bool) error {
 		case !g.Unknown:
 			return ui.Exit(ui.GateNotMet, fmt.Errorf("%s is not met: %s", g.Gate, g.Text))
 		case open == nil:
-			open = ui.Exit(ui.GateNotMet, fmt.Errorf("whether %s is met is not known: %s", g.Gate, g.Text))
+			open = ui.Exit(ui.GateNotMet, fmt.Errorf("unknown whether %s is met: %s", g.Gate, g.Text))
 		}
 	}
 	if x.Servers != nil && !asked {
 		for _, c := range x.Servers.Missed() {
-			return ui.Exit(ui.GateNotMet, fmt.Errorf("the API server's own metrics: %s of %s (%s) took %s at the 99th percentile, and the objective is %s", c.Verb, c.Resource, c.Scope, unit.FormatSeconds(c.P99S), unit.FormatSeconds(c.LimitS)))
+			return ui.Exit(ui.GateNotMet, fmt.Errorf("API server metrics: p99 of %s of %s (%s) is %s, the objective is %s", c.Verb, c.Resource, c.Scope, unit.FormatSeconds(c.P99S), unit.FormatSeconds(c.LimitS)))
 		}
 	}
 	if open == nil {
@@ -72,9 +72,9 @@ func (x *LoadRun) judge(asked bool) error {
 func (x *LoadRun) expected() (page.Tone, string) {
 	switch x.Verdict {
 	case verdictMet:
-		return page.Good, "what was expected is met"
+		return page.Good, "all expectations met"
 	case verdictNotMet:
-		return page.Bad, "what was expected is not met"
+		return page.Bad, "an expectation is not met"
 	case verdictOpen:
 		unknown := 0
 		for _, g := range x.Gates {
@@ -82,9 +82,9 @@ func (x *LoadRun) expected() (page.Tone, string) {
 				unknown++
 			}
 		}
-		return page.Warn, fmt.Sprintf("whether what was expected is met cannot be told: of %s %d had too few answers", text.Count(len(x.Gates), "gate"), unknown)
+		return page.Warn, fmt.Sprintf("expectations not judged: of %s %d had too few answers", text.Count(len(x.Gates), "gate"), unknown)
 	}
-	return page.Bad, "not judged: the run did not come to its end"
+	return page.Bad, "not judged: the run did not finish"
 }
 
 // loadVisited ends a run that is a phase of an experiment: it removes the run's objects, keeps
@@ -134,7 +134,7 @@ func (x *LoadRun) unmeasured() error {
 	if len(x.Errors) > 1 {
 		why += fmt.Sprintf(" (and %s)", text.Count(len(x.Errors)-1, "other error"))
 	}
-	return ui.Hinted(ui.Code(err), fmt.Errorf("%d of %d objects could not be made%s", x.Objects.Failed, x.Objects.Planned, why), "nothing of a visit is kept to be resumed: see to what it says, and begin anew")
+	return ui.Hinted(ui.Code(err), fmt.Errorf("%d of %d objects could not be created%s", x.Objects.Failed, x.Objects.Planned, why), "a phase cannot be resumed; fix the reported cause and start again")
 }
 
 // numbers returns one measurement per line, in the form that fettle prove parses from the

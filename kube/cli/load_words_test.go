@@ -22,7 +22,7 @@ func TestLoadStdin(t *testing.T) {
 		says string
 	}{
 		one:     {ui.Done, "2 objects, 1 pod, "},
-		one[:9]: {ui.Usage, `standard input:1: want ClusterLoader (with projects)`},
+		one[:9]: {ui.Usage, `standard input:1: want the top-level key ClusterLoader (with projects)`},
 		"# " + strings.Repeat("x", strict.MaxFile) + "\n" + one: {ui.Usage, "standard input: larger than 16 MiB"},
 	} {
 		name := filepath.Join(t.TempDir(), "stdin")
@@ -64,7 +64,7 @@ func TestOne(t *testing.T) {
 		x := of(n)
 		x.judge(true)
 		x.Gates = []load.Measured{{Gate: "ready p99 < 5s", Text: "7.2 s"}}
-		if h := x.headline(); len(h.Lines) != 2 || h.Lines[0] != "✗ what was expected is not met; 1 of 1 gate: ready p99 < 5s (7.2 s)" || h.Lines[1] != x.sum() || h.Figures["objects_created"] != float64(n) || h.Figures["gates_not_met"] != 1 {
+		if h := x.headline(); len(h.Lines) != 2 || h.Lines[0] != "✗ an expectation is not met; 1 of 1 gate: ready p99 < 5s (7.2 s)" || h.Lines[1] != x.sum() || h.Figures["objects_created"] != float64(n) || h.Figures["gates_not_met"] != 1 {
 			t.Errorf("%+v", h)
 		}
 		x.Gates = nil
@@ -93,13 +93,13 @@ func TestVerdict(t *testing.T) {
 		mark    page.Tone
 		says    string
 	}{
-		{gates: []load.Measured{met, met}, verdict: "met", mark: page.Good, says: "what was expected is met"},
+		{gates: []load.Measured{met, met}, verdict: "met", mark: page.Good, says: "all expectations met"},
 		{gates: []load.Measured{met, unknown}, verdict: "cannot tell", mark: page.Warn, says: "of 2 gates 1 had too few answers"},
-		{gates: []load.Measured{unknown}, asked: true, err: "whether b is met is not known: 4 answers", code: ui.GateNotMet, verdict: "cannot tell", mark: page.Warn, says: "of 1 gate 1"},
+		{gates: []load.Measured{unknown}, asked: true, err: "unknown whether b is met: 4 answers", code: ui.GateNotMet, verdict: "cannot tell", mark: page.Warn, says: "of 1 gate 1"},
 		{gates: []load.Measured{unknown, missed}, asked: true, err: "c is not met: 2 s", code: ui.GateNotMet, verdict: "not met", mark: page.Bad, says: "is not met"},
-		{gates: []load.Measured{unknown}, failed: 1, err: "1 of 3 objects could not be made", code: ui.Partial, verdict: "not met", mark: page.Bad, says: "is not met"},
-		{gates: []load.Measured{met}, servers: slow, err: "the API server's own metrics: GET of pods", code: ui.GateNotMet, verdict: "not met", mark: page.Bad, says: "is not met"},
-		{gates: []load.Measured{met}, asked: true, servers: slow, verdict: "met", mark: page.Good, says: "is met"},
+		{gates: []load.Measured{unknown}, failed: 1, err: "1 of 3 objects could not be created", code: ui.Partial, verdict: "not met", mark: page.Bad, says: "is not met"},
+		{gates: []load.Measured{met}, servers: slow, err: "API server metrics: p99 of GET of pods", code: ui.GateNotMet, verdict: "not met", mark: page.Bad, says: "is not met"},
+		{gates: []load.Measured{met}, asked: true, servers: slow, verdict: "met", mark: page.Good, says: "all expectations met"},
 	} {
 		x := &LoadRun{Verdict: "none", Gates: c.gates, Servers: c.servers}
 		x.Objects.Planned, x.Objects.Created, x.Objects.Failed = 3, 3-c.failed, c.failed
@@ -119,7 +119,7 @@ func TestVerdict(t *testing.T) {
 // TestReasons: the commonest reason is the first, and those that were not told apart the last.
 func TestReasons(t *testing.T) {
 	x := &LoadRun{Errors: map[string]int{loadrun.OtherReasons: 30, "a": 1, "b": 7, "c": 1, "d": 1, "e": 1, "f": 1, "g": 1}}
-	if got := strings.Join(x.reasons(), "|"); got != "7 times: b|1 time: a|1 time: c|1 time: d|1 time: e|32 times: for other reasons (--output json has more of them)" {
+	if got := strings.Join(x.reasons(), "|"); got != "7 times: b|1 time: a|1 time: c|1 time: d|1 time: e|32 times: for other reasons (see --output json)" {
 		t.Error(got)
 	}
 }

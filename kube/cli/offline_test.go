@@ -27,7 +27,7 @@ func TestOffline(t *testing.T) {
 		out, said        string
 	}{
 		{"load plan", "", ui.Done, "object", "planned offline"},
-		{"pod explain " + pod + " --root " + root, "", ui.Done, "CPU manager static", "decided offline, by /var/lib/kubelet/config.yaml"},
+		{"pod explain " + pod + " --root " + root, "", ui.Done, "CPU manager static", "predicted offline from /var/lib/kubelet/config.yaml"},
 		{"pod explain " + pod + " --root " + home, "", ui.Usage, "", "pod explain FILE --state DIR"},
 		{"pod record " + home + "/node --root " + root, "", ui.Usage, "", "no cluster: no kubeconfig found"},
 		{"status", "", ui.Usage, "", "no cluster: no kubeconfig found"},

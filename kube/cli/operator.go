@@ -67,25 +67,25 @@ func operatorCommand(a *app) *cobra.Command {
 	machines := operator.HealthOptions{Namespaces: []string{machine.Namespace}}
 	c := &cobra.Command{
 		Use: "operator", Short: "Run the operator (runs in the cluster)",
-		Long: `Decides which profile each node gets, by the Tuned objects of its namespace, and writes it
-into a Profile object named like the node, which the node's agent applies.
+		Long: `Chooses each node's profile by the Tuned objects of its namespace. It writes the profile
+into a Profile object named like the node, and the node's agent applies it.
 
-It also rolls out the settings of KubeletConfig objects to the nodes of KubeletPools, as
-many at a time as the pool lets be unavailable, and stops after the first failure. The
-NodeKubelet object of a node tells its agent when it may start.
+It also rolls out the settings of KubeletConfig objects to the nodes of KubeletPools, at
+most maxUnavailable at a time. It stops after the first failure. The NodeKubelet object of
+a node tells its agent when it may start.
 
-If another controller manages these objects it writes nothing and names that controller,
-unless --adopt takes them over.
+If another controller manages these objects, the operator writes nothing and names that
+controller, unless --adopt is given.
 
-With MachineHealthChecks (machine.openshift.io/v1beta1), and if its account may read them
-(kubectl apply -k kube/deploy/machines), it remediates machines: one at a time over all
-checks, never those of the control plane unless that is allowed, and none during a rollout
-of kubelet settings, a scale or an upgrade.`,
+It remediates machines by MachineHealthChecks (machine.openshift.io/v1beta1), if its
+account may read them (kubectl apply -k kube/deploy/machines). Only one machine is
+remediated at a time, and none during a rollout of kubelet settings, a scale or an
+upgrade. Machines of the control plane are remediated only if that is allowed.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
 			}
-			return ui.WithoutWord(fmt.Errorf("%q: the operator takes options alone; what it is to take over stands behind an equals sign: --adopt=%s", args[0], adoptTuned), args[0])
+			return ui.WithoutWord(fmt.Errorf("unexpected argument %q; options need an equals sign: --adopt=%s", args[0], adoptTuned), args[0])
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
@@ -93,7 +93,7 @@ of kubelet settings, a scale or an upgrade.`,
 				return err
 			}
 			if machines.Namespaces = namespacesOf(machines.Namespaces); len(machines.Namespaces) == 0 {
-				return ui.Without(errors.New("--machine-namespace: want a namespace, or several with commas between"), "--machine-namespace")
+				return ui.Without(errors.New("--machine-namespace: want comma-separated namespaces"), "--machine-namespace")
 			}
 			if err := o.Metrics.Check(); err != nil {
 				return ui.Exit(ui.Usage, err)
@@ -144,7 +144,7 @@ func namespacesOf(list []string) (out []string) {
 // metricFlags adds the flags of a verb that serves metrics.
 func metricFlags(f *pflag.FlagSet, o *cluster.Options, address string) {
 	f.StringVar(&o.Address, "metrics-address", address, "address of the metrics, HOST:PORT; 0 for none")
-	f.BoolVar(&o.Open, "metrics-open", false, "serve metrics over HTTP without authentication (default: HTTPS, to users that may get /metrics)")
+	f.BoolVar(&o.Open, "metrics-open", false, "serve metrics over HTTP without authentication (default HTTPS, to users that may get /metrics)")
 	f.StringVar(&o.CertDir, "metrics-cert-dir", "", "directory with tls.crt and tls.key for metrics (default a self-signed certificate)")
 }
 
@@ -174,7 +174,7 @@ func (a adopting) Set(text string) error {
 		case kinds[0] == "all", kinds[0] == "true":
 			kinds = adoptable
 		case !slices.Contains(adoptable, kinds[0]):
-			return fmt.Errorf("%q: want some of %s, or all", word, strings.Join(adoptable, ", "))
+			return fmt.Errorf("%q: want all, or one or more of %s", word, strings.Join(adoptable, ", "))
 		}
 		for _, kind := range kinds {
 			a[kind] = true

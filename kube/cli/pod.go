@@ -50,7 +50,7 @@ func (o *machineOptions) flags(f *pflag.FlagSet) {
 // machine returns the machine that the options select.
 func (o *machineOptions) machine() (*host.Host, error) {
 	if !path.IsAbs(o.kubeletDir) {
-		return nil, ui.Without(fmt.Errorf("--kubelet-dir %s: want the path that it has on the node, from / on", o.kubeletDir), "--kubelet-dir")
+		return nil, ui.Without(fmt.Errorf("--kubelet-dir %s: want an absolute path on the node", o.kubeletDir), "--kubelet-dir")
 	}
 	if o.root == "" {
 		return host.Live(), nil
@@ -91,7 +91,7 @@ func (p placed) nodeOf(ctx context.Context, name string) (*core.Node, error) {
 	if name != "" {
 		n, err := p.client.CoreV1().Nodes().Get(ctx, name, meta.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return nil, ui.Hinted(ui.Usage, fmt.Errorf("no node is called %q", name), "kubectl get nodes lists them")
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("no node is named %q", name), "kubectl get nodes lists all nodes")
 		}
 		if err != nil {
 			return nil, err
@@ -113,7 +113,7 @@ func (p placed) nodeOf(ctx context.Context, name string) (*core.Node, error) {
 	}
 	without := ""
 	if silent > 0 {
-		without = fmt.Sprintf("; %s no boot id at all, which its kubelet says when it runs", text.Count(silent, "node")+map[bool]string{true: " has", false: " have"}[silent == 1])
+		without = fmt.Sprintf("; %s no boot id at all (a running kubelet reports it)", text.Count(silent, "node")+map[bool]string{true: " has", false: " have"}[silent == 1])
 	}
 	return nil, ui.Hinted(ui.Refused, fmt.Errorf("%s is not a node of this cluster: none of its %s has the boot id %s%s", p.h.Name, text.Count(len(list.Items), "node"), boot, without), p.advice("the node that is meant", "NODE"))
 }
@@ -130,7 +130,7 @@ func booted(list *core.NodeList, boot string) *core.Node {
 
 // advice returns what to do if this machine is not the node.
 func (p placed) advice(node, name string) string {
-	text := fmt.Sprintf("run it on %s, as root: over ssh, or in a pod of that node with hostPID and the node's root, as kubectl debug node/%s makes one (--root /host)", node, name)
+	text := fmt.Sprintf("run it on %s as root, over ssh or in a pod with hostPID and the node's root file system: kubectl debug node/%s, then --root /host", node, name)
 	if p.elsewhere != "" {
 		text += "; " + p.elsewhere
 	}
@@ -144,7 +144,7 @@ func (p placed) same(ctx context.Context, boot string, n *core.Node) error {
 	case theirs == boot:
 		return nil
 	case theirs == "":
-		return ui.Hinted(ui.Failed, fmt.Errorf("whether %s is node %s cannot be known: its Node object has no boot id (status.nodeInfo.bootID), which its kubelet says when it runs", p.h.Name, n.Name), fmt.Sprintf("kubectl describe node %s shows whether its kubelet has ever told its status", n.Name))
+		return ui.Hinted(ui.Failed, fmt.Errorf("unknown whether %s is node %s: the Node object has no boot id (status.nodeInfo.bootID), which a running kubelet reports", p.h.Name, n.Name), fmt.Sprintf("kubectl describe node %s shows whether its kubelet has ever reported its status", n.Name))
 	}
 	is := fmt.Sprintf("%s is not node %s", p.h.Name, n.Name)
 	if list, err := p.client.CoreV1().Nodes().List(ctx, meta.ListOptions{}); err == nil {
@@ -152,7 +152,7 @@ func (p placed) same(ctx context.Context, boot string, n *core.Node) error {
 			is += fmt.Sprintf(", but node %s", own.Name)
 		}
 	}
-	return ui.Hinted(ui.Refused, fmt.Errorf("%s: its boot id is %s, that of %s is %s; what the managers of the kubelet hold can only be read there", is, boot, n.Name, theirs), p.advice("node "+n.Name, n.Name))
+	return ui.Hinted(ui.Refused, fmt.Errorf("%s (its boot id is %s, that of %s is %s); the state of the kubelet's managers can only be read on the node itself", is, boot, n.Name, theirs), p.advice("node "+n.Name, n.Name))
 }
 
 // podsOn lists the pods that are bound to a node.
@@ -166,12 +166,12 @@ func configz(ctx context.Context, client kubernetes.Interface, n *core.Node) ([]
 	if err == nil {
 		return text, nil
 	}
-	err = fmt.Errorf("the configuration of the kubelet of node %s: %w", n.Name, err)
+	err = fmt.Errorf("cannot read the kubelet configuration of node %s: %w", n.Name, err)
 	if apierrors.IsForbidden(err) {
-		return nil, ui.Hinted(ui.Failed, err, "it takes the right to get nodes/proxy")
+		return nil, ui.Hinted(ui.Failed, err, "allow this user to get nodes/proxy")
 	}
 	if lacks := corestate.NoWay(n); lacks != "" {
-		return nil, ui.Hinted(ui.Failed, fmt.Errorf("the configuration of the kubelet of node %s cannot be asked for: %s", n.Name, lacks), "kubectl describe node "+n.Name+" shows what it has said")
+		return nil, ui.Hinted(ui.Failed, fmt.Errorf("cannot read the kubelet configuration of node %s: %s", n.Name, lacks), "kubectl describe node "+n.Name+" shows its last status")
 	}
 	return nil, err
 }
@@ -191,7 +191,7 @@ func (a *app) snapshot(ctx context.Context, name string, o machineOptions, offli
 		return nil, err
 	}
 	s := &node.Snapshot{From: h.Name, Taken: time.Now(), Files: h.Files, KubeletDir: o.kubeletDir}
-	if s.Node, err = (placed{client, h, "or there first kubectl fettle pod record DIR, and here pod explain FILE --state DIR"}).nodeOf(ctx, name); err != nil {
+	if s.Node, err = (placed{client, h, "or run kubectl fettle pod record DIR there, and pod explain FILE --state DIR here"}).nodeOf(ctx, name); err != nil {
 		return nil, err
 	}
 	if s.Config, err = configz(ctx, client, s.Node); err != nil {
@@ -210,7 +210,7 @@ func (o *machineOptions) askDevices(ctx context.Context, s *node.Snapshot) (err 
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s.Unasked = "the kubelet does not say which it has: " + err.Error()
+		s.Unasked = "the kubelet does not report it: " + err.Error()
 	}
 	return nil
 }
@@ -230,11 +230,11 @@ func (a *app) snapshotOffline(ctx context.Context, h *host.Host, o machineOption
 		if s.Config, err = node.ConfigOf(text); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		a.screen.Say("no kubeconfig found: decided offline, by %s of %s; labels, taints, other pods and the kubelet's drop-ins and options are not considered", file, h.Name)
+		a.screen.Say("no kubeconfig found: predicted offline from %s of %s, without labels, taints, other pods, and the kubelet's drop-ins and options", file, h.Name)
 		return s, o.askDevices(ctx, s)
 	}
-	return nil, ui.Hinted(ui.Usage, fmt.Errorf("no cluster: %w; and %s is not a node: it has no %s", errNoKubeconfig, h.Name, strings.Join(files, " and no ")),
-		"on a node run kubectl fettle pod record DIR, and here pod explain FILE --state DIR; or name a cluster with --kubeconfig")
+	return nil, ui.Hinted(ui.Usage, fmt.Errorf("no cluster: %w; and %s is not a node: no %s", errNoKubeconfig, h.Name, strings.Join(files, " and no ")),
+		"run kubectl fettle pod record DIR on a node, then pod explain FILE --state DIR here; or name a cluster with --kubeconfig")
 }
 
 func podRecordCommand(a *app) *cobra.Command {
@@ -242,10 +242,10 @@ func podRecordCommand(a *app) *cobra.Command {
 	var name string
 	c := &cobra.Command{
 		Use: "record DIR", Short: "Record a node for pod explain (run on the node)",
-		Long: `Writes what a prediction needs into a new directory: the node's topology, the
-configuration of its kubelet, the state of the kubelet's managers, its devices, and of its
-pods names, resources and phase. It runs on the node, as root. Elsewhere,
-pod explain --state DIR reads the directory.`,
+		Long: `Records a node for pod explain in a new directory: its topology, the kubelet's
+configuration, the state of the kubelet's managers, devices, and names, resources and
+phases of its pods. Run it on the node, as root. On another machine, pod explain
+--state DIR reads the directory.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.snapshot(c.Context(), name, o, false)
@@ -259,7 +259,7 @@ pod explain --state DIR reads the directory.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&name, "node", "", "name of the node (default the node that runs here)")
+	c.Flags().StringVar(&name, "node", "", "name of the node (default this node)")
 	o.flags(c.Flags())
 	return c
 }
@@ -267,7 +267,7 @@ pod explain --state DIR reads the directory.`,
 // asRoot adds a hint to the error of a file that may not be read.
 func asRoot(err error) error {
 	if errors.Is(err, os.ErrPermission) {
-		return ui.Hinted(ui.Failed, err, "the files of a kubelet are root's: run it as root")
+		return ui.Hinted(ui.Failed, err, "only root can read the kubelet's files; run this command as root")
 	}
 	return err
 }

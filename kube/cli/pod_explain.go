@@ -35,20 +35,20 @@ func podExplainCommand(a *app) *cobra.Command {
 	var o podExplainOptions
 	c := &cobra.Command{
 		Use: "explain FILE", Short: "Predict whether a node admits a pod, and on which CPUs",
-		Long: `Predicts what the kubelet of a node does with a pod: its QoS class, the hints of the CPU,
-memory and device managers, how the topology manager merges them, the verdict, the CPUs of
-each container, huge pages, and what to change. FILE is a manifest with a Pod or with
-something that creates pods; - is standard input. Nothing is changed.
+		Long: `Predicts whether the kubelet of a node admits a pod, and how. It shows the QoS class, the
+hints of the CPU, memory and device managers, how the topology manager merges them, the
+verdict, each container's CPUs, huge pages, and what to change. FILE is a manifest with a
+Pod or an object that creates pods; - is standard input. Nothing is changed.
 
-It runs on the node, as root: the API does not have the state of the kubelet's managers.
-Elsewhere it reads what pod record wrote there: --state DIR. Without any kubeconfig it
-decides on the node from the kubelet's own file, and reports what it did not consider.`,
+Run it on the node, as root, because the API does not expose the state of the kubelet's
+managers. On another machine, use --state DIR with a directory of pod record. Without a
+kubeconfig it uses the kubelet's own file, and reports what it did not consider.`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.reading(func(ctx context.Context, args []string) error { return a.podExplain(ctx, args[0], o) }),
 	}
 	f := c.Flags()
 	o.flags(f)
-	f.StringVar(&o.node, "node", "", "name of the node (default the node that runs here, or that of --state)")
+	f.StringVar(&o.node, "node", "", "name of the node (default this node, or the one in --state)")
 	f.StringVar(&o.state, "state", "", "directory that pod record wrote on the node; no cluster is contacted")
 	f.StringVar(&o.only, "only", "", "KIND/NAME of the pod, if FILE has several")
 	f.StringVar(&o.expect, "expect", "", "exit with 3 unless this is the outcome: "+strings.Join(outcomes, ", "))
@@ -83,7 +83,7 @@ func (a *app) podExplain(ctx context.Context, file string, o podExplainOptions) 
 		return fmt.Errorf("%s: %w", s.From, err)
 	}
 	if got := p.Answer().Outcome; o.expect != "" && got != o.expect {
-		err = ui.Exit(ui.GateNotMet, fmt.Errorf("the pod would be %s, and %s was expected", got, o.expect))
+		err = ui.Exit(ui.GateNotMet, fmt.Errorf("the pod would be %s; expected %s", got, o.expect))
 		a.screen.Fail(err)
 	}
 	return errors.Join(err, kubepod.Explain(a.screen, p, ui.Code(err), o.details))
@@ -95,17 +95,17 @@ func (a *app) nodeState(ctx context.Context, o podExplainOptions) (*node.Snapsho
 		return a.snapshot(ctx, o.node, o.machineOptions, true)
 	}
 	if o.root != "" {
-		return nil, ui.Without(errors.New("--state and --root exclude each other: each says where the node is read"), "--root")
+		return nil, ui.Without(errors.New("want --state or --root, not both"), "--root")
 	}
 	s, err := node.Load(o.state)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--state: %w", err), "kubectl fettle pod record DIR, on the node, writes one")
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--state: %w", err), "to write one: kubectl fettle pod record DIR on the node")
 	}
 	if err != nil {
 		return nil, err
 	}
 	if o.node != "" && s.Name() != "" && o.node != s.Name() {
-		return nil, ui.Without(fmt.Errorf("--state %s is of node %s, not of %s", o.state, s.Name(), o.node), "--node")
+		return nil, ui.Without(fmt.Errorf("--state %s is from node %s, not %s", o.state, s.Name(), o.node), "--node")
 	}
 	return s, nil
 }
@@ -132,7 +132,7 @@ func readPod(file, only string) (*podfile.Found, error) {
 		names = append(names, name)
 	}
 	if only == "" {
-		return nil, ui.Retry(ui.Usage, fmt.Errorf("%s has %s: say which one with --only", file, strings.Join(names, ", ")), "", "--only="+names[0])
+		return nil, ui.Retry(ui.Usage, fmt.Errorf("%s contains %s; choose one with --only", file, strings.Join(names, ", ")), "", "--only="+names[0])
 	}
 	return nil, ui.Instead(ui.Usage, fmt.Errorf("%s has no %s; it has %s", file, only, strings.Join(names, ", ")), "", "--only="+cmp.Or(text.Nearest(only, names), names[0]))
 }

@@ -182,7 +182,7 @@ func TestPodExplain(t *testing.T) {
 	}
 	// From here on there is no cluster.
 	code, out, errs = run(t, "pod", "explain", file, "--state", state, "--output", "json", "--expect", "admitted")
-	if code != ui.GateNotMet || !strings.Contains(errs, "the pod would be pending, and admitted was expected") {
+	if code != ui.GateNotMet || !strings.Contains(errs, "the pod would be pending; expected admitted") {
 		t.Errorf("exit code %d, said %q", code, errs)
 	}
 	valid(t, "pod-admission", []byte(out))
@@ -214,24 +214,24 @@ func TestPodExplainRefuses(t *testing.T) {
 	}{
 		{[]string{"pod", "explain", file + ".gone"}, ui.Usage, "no such file"},
 		{[]string{"pod", "explain", manifest(t, "kind: x")}, ui.Usage, "apiVersion"},
-		{[]string{"pod", "explain", two, "--root", root}, ui.Usage, "has Pod/next, Pod/other: say which one with --only"},
+		{[]string{"pod", "explain", two, "--root", root}, ui.Usage, "contains Pod/next, Pod/other; choose one with --only"},
 		{[]string{"pod", "explain", two, "--root", root, "--only", "Pod/third"}, ui.Usage, "has no Pod/third"},
 		{[]string{"pod", "explain", two, "--root", root, "--only", "pod/other"}, ui.Done, "pod other on perf-node"},
 		{[]string{"pod", "explain", file, "--expect", "good"}, ui.Usage, `--expect "good": want admitted`},
-		{[]string{"pod", "explain", file, "--root", root, "--node", "other"}, ui.Refused, "is not node other, but node perf-node: its boot id is " + bootID + ", that of other is another"},
-		{[]string{"pod", "explain", file, "--root", root, "--node", "other"}, ui.Refused, "run it on node other, as root: over ssh, or in a pod of that node with hostPID and the node's root, as kubectl debug node/other makes one (--root /host); or there first kubectl fettle pod record DIR, and here pod explain FILE --state DIR"},
-		{[]string{"pod", "explain", file, "--root", root, "--node", "new"}, ui.Failed, "is node new cannot be known: its Node object has no boot id (status.nodeInfo.bootID)"},
+		{[]string{"pod", "explain", file, "--root", root, "--node", "other"}, ui.Refused, "is not node other, but node perf-node (its boot id is " + bootID + ", that of other is another)"},
+		{[]string{"pod", "explain", file, "--root", root, "--node", "other"}, ui.Refused, "run it on node other as root, over ssh or in a pod with hostPID and the node's root file system: kubectl debug node/other, then --root /host; or run kubectl fettle pod record DIR there, and pod explain FILE --state DIR here"},
+		{[]string{"pod", "explain", file, "--root", root, "--node", "new"}, ui.Failed, " is node new: the Node object has no boot id (status.nodeInfo.bootID)"},
 		{[]string{"pod", "explain", file, "--root", stranger}, ui.Refused, "is not a node of this cluster: none of its 3 nodes has the boot id stranger; 1 node has no boot id at all"},
 		{[]string{"pod", "explain", file, "--root", unbooted}, ui.Failed, "boot_id is empty"},
-		{[]string{"pod", "explain", file, "--root", root, "--node", "none"}, ui.Usage, `no node is called "none"`},
+		{[]string{"pod", "explain", file, "--root", root, "--node", "none"}, ui.Usage, `no node is named "none"`},
 		{[]string{"pod", "explain", file, "--state", root + "/none"}, ui.Usage, "--state: "},
 		{[]string{"pod", "explain", file, "--root", root + "/none"}, ui.Usage, "no such directory"},
-		{[]string{"pod", "explain", file, "--root", root, "--state", root}, ui.Usage, "exclude each other"},
+		{[]string{"pod", "explain", file, "--root", root, "--state", root}, ui.Usage, "want --state or --root, not both"},
 		{[]string{"pod", "explain", file, "--state", root}, ui.Failed, "has no configz.json"},
 		{[]string{"pod", "explain", file, "--root", root, "--kubelet-dir", "kubelet"}, ui.Usage, "--kubelet-dir kubelet"},
 		{[]string{"pod", "explain", file, "--root", root, "--kubelet-dir", "/else"}, ui.Done, "the node has no /else/cpu_manager_state"},
 		{[]string{"pod", "exlpain"}, ui.Usage, `unknown command "exlpain"`},
-		{[]string{"--kubeconfig", denied, "pod", "explain", file, "--root", root}, ui.Failed, "the right to get nodes/proxy"},
+		{[]string{"--kubeconfig", denied, "pod", "explain", file, "--root", root}, ui.Failed, "allow this user to get nodes/proxy\n"},
 	} {
 		code, out, errs := run(t, append([]string{"--kubeconfig", config}, c.args...)...)
 		if code != c.code || !strings.Contains(out+errs, c.want) {
@@ -243,7 +243,7 @@ func TestPodExplainRefuses(t *testing.T) {
 func TestPodVerify(t *testing.T) {
 	config, root := apiServer(t, nil), vm(t)
 	code, out, errs := run(t, "--kubeconfig", config, "pod", "verify", "cpumanager-6cqz7", "--root", root, "--details")
-	for _, want := range []string{"pod default/cpumanager-6cqz7 on perf-node: has what it was promised: 1 warning", "cpuset.cpus.effective has 1", "cpumanager  32706", "1500m"} {
+	for _, want := range []string{"pod default/cpumanager-6cqz7 on perf-node: has the promised resources: 1 warning", "cpuset.cpus.effective has 1", "cpumanager  32706", "1500m"} {
 		if code != ui.Done || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, not printed: %s\n%s%s", code, want, out, errs)
 		}
@@ -275,7 +275,7 @@ func TestPodVerify(t *testing.T) {
 			failed++
 		}
 	}
-	if code != ui.GateNotMet || d.Result != "fail" || failed != 2 || d.Weights.Pod.Formula != "linear" || !strings.Contains(errs, "does not have what it was promised") {
+	if code != ui.GateNotMet || d.Result != "fail" || failed != 2 || d.Weights.Pod.Formula != "linear" || !strings.Contains(errs, "does not have the resources it was promised") {
 		t.Errorf("exit code %d, %+v, said %q", code, d, errs)
 	}
 	for _, c := range []struct {
@@ -285,10 +285,10 @@ func TestPodVerify(t *testing.T) {
 	}{
 		{"far", ui.Refused, "pod default/far is on node other: "},
 		{"far", ui.Refused, "is not node other, but node perf-node"},
-		{"far", ui.Refused, "run it on node other, as root: over ssh, or in a pod of that node with hostPID and the node's root, as kubectl debug node/other makes one (--root /host)\n"},
-		{"unsaid", ui.Failed, "is node new cannot be known: its Node object has no boot id"},
-		{"pending", ui.Refused, "is on no node yet: it is Pending"},
-		{"ended", ui.Refused, "has ended: it is Succeeded"},
+		{"far", ui.Refused, "run it on node other as root, over ssh or in a pod with hostPID and the node's root file system: kubectl debug node/other, then --root /host\n"},
+		{"unsaid", ui.Failed, " is node new: the Node object has no boot id"},
+		{"pending", ui.Refused, "is not on a node yet: Pending"},
+		{"ended", ui.Refused, "has ended: Succeeded\n"},
 		{"none", ui.Usage, "pod default/none not found"},
 	} {
 		if code, out, errs := run(t, "--kubeconfig", config, "pod", "verify", c.pod, "--root", root); code != c.code || !strings.Contains(out+errs, c.want) {

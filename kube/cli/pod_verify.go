@@ -23,13 +23,13 @@ func podVerifyCommand(a *app) *cobra.Command {
 	var details bool
 	c := &cobra.Command{
 		Use: "verify POD", Short: "Verify the CPUs of a running pod (run on the node)",
-		Long: `Verifies a pod on its node: its QoS class, the CPUs that the kubelet's CPU manager holds
-for its containers, those of their control groups (version 1 or 2) and of each thread,
-what else may run there, the CPU weights and their share of the CPUs, and what is left for
-other pods. It runs on the pod's node, as root, and needs to see all processes; in a pod
-of that node it needs hostPID and the node's root (--root /host).
+		Long: `Verifies on a node that a pod has the resources it was promised: its QoS class, and the
+CPUs of its containers by the kubelet's CPU manager, by control groups (version 1 or 2)
+and by each thread. It also shows what else may run on these CPUs, the CPU weights, and
+what is left for other pods. Run it on the pod's node, as root. In a pod it needs hostPID
+and the node's root file system (--root /host).
 
-Exit code 3 if the pod does not have what it was promised.`,
+Exit code 3 if the pod lacks promised resources.`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.reading(func(ctx context.Context, args []string) error { return a.podVerify(ctx, args[0], o, details) }),
 	}
@@ -47,9 +47,9 @@ func (a *app) podVerify(ctx context.Context, name string, o machineOptions, deta
 	d.Headline = verifiedHeadline(d)
 	switch d.Result {
 	case kubepod.Fail:
-		err = ui.Exit(ui.GateNotMet, fmt.Errorf("pod %s/%s does not have what it was promised", d.Namespace, d.Pod))
+		err = ui.Exit(ui.GateNotMet, fmt.Errorf("pod %s/%s does not have the resources it was promised", d.Namespace, d.Pod))
 	case kubepod.Unknown:
-		err = ui.Exit(ui.Failed, fmt.Errorf("not everything about pod %s/%s could be determined", d.Namespace, d.Pod))
+		err = ui.Exit(ui.Failed, fmt.Errorf("incomplete: some properties of pod %s/%s could not be determined", d.Namespace, d.Pod))
 	}
 	return a.show(d, err, func() { printVerified(a.screen, d, details) })
 }
@@ -71,16 +71,16 @@ func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*kub
 	full := namespace + "/" + name
 	pod, err := client.CoreV1().Pods(namespace).Get(ctx, name, meta.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, ui.Hinted(ui.Usage, fmt.Errorf("pod %s not found", full), "--namespace names another namespace; kubectl get pods --all-namespaces lists all")
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("pod %s not found", full), "choose its namespace with --namespace; kubectl get pods --all-namespaces lists all pods")
 	}
 	if err != nil {
 		return nil, err
 	}
 	if pod.Spec.NodeName == "" {
-		return nil, ui.Hinted(ui.Refused, fmt.Errorf("pod %s is on no node yet: it is %s", full, pod.Status.Phase), "kubectl -n "+namespace+" describe pod "+name+" shows why the scheduler finds none")
+		return nil, ui.Hinted(ui.Refused, fmt.Errorf("pod %s is not on a node yet: %s", full, pod.Status.Phase), "kubectl -n "+namespace+" describe pod "+name+" shows why no node fits")
 	}
 	if corestate.Ended(pod) {
-		return nil, ui.Hinted(ui.Refused, fmt.Errorf("pod %s has ended: it is %s %s", full, pod.Status.Phase, pod.Status.Reason), "it has no CPUs and devices any more; kubectl -n "+namespace+" get pods shows those that run")
+		return nil, ui.Hinted(ui.Refused, fmt.Errorf("pod %s has ended: %s", full, strings.TrimSpace(string(pod.Status.Phase)+" "+pod.Status.Reason)), "it no longer has CPUs and devices; kubectl -n "+namespace+" get pods lists running pods")
 	}
 	s := &node.Snapshot{From: h.Name, Taken: time.Now(), Files: h.Files, KubeletDir: o.kubeletDir, Unasked: "devices are not looked at here"}
 	if s.Node, err = (placed{client: client, h: h}).nodeOf(ctx, pod.Spec.NodeName); err != nil {
@@ -111,8 +111,8 @@ func countVerified(d *kubepod.Document, result string) (n int) {
 // verifiedHeadline sums up the checks and names the first one that failed.
 func verifiedHeadline(d *kubepod.Document) (h ui.Headline) {
 	words := map[string]string{
-		kubepod.Pass:    "has what it was promised",
-		kubepod.Fail:    "does not have what it was promised",
+		kubepod.Pass:    "has the promised resources",
+		kubepod.Fail:    "lacks promised resources",
 		kubepod.Unknown: "not everything could be determined",
 	}
 	counts := []string{}

@@ -113,16 +113,14 @@ func (a *app) rootCommand() *cobra.Command {
 		Use:         "kubectl-fettle",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl fettle"},
 		Short:       "Tune, audit, size and load a Kubernetes cluster",
-		Long: `kubectl fettle shows which profile each node has, audits and loads a running cluster,
-predicts what a kubelet does with a pod, and scales machine sets. In the cluster the
-same program is the operator, which decides the profile of each node, and the agent,
-which applies it.
+		Long: `kubectl fettle tunes the nodes of a cluster, audits and loads the cluster, predicts the
+admission of pods, and scales machine sets. In the cluster the same program runs as the
+operator, which chooses each node's profile, and as the agent, which applies it.
 
-Options of kubectl select the cluster and the user, and stand after the verb: those
-below, and --as, --as-group, --as-uid, --certificate-authority, --client-certificate,
---client-key, --cluster, --disable-compression, --insecure-skip-tls-verify,
---request-timeout, --server, --tls-server-name, --token and --user (kubectl options
-explains them). Exit codes: kubectl fettle help exit-codes.`,
+kubectl's options for cluster and user come after the verb: those below, and --as,
+--as-group, --as-uid, --certificate-authority, --client-certificate, --client-key,
+--cluster, --disable-compression, --insecure-skip-tls-verify, --request-timeout, --server,
+--tls-server-name, --token and --user (see kubectl options). Exit codes: kubectl fettle help exit-codes.`,
 		Version:           a.version,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return a.setUp(c) },
 	}
@@ -178,7 +176,7 @@ func (a *app) line(format string, args ...any) {
 func (a *app) confirm(ctx context.Context, question string) error {
 	yes, err := a.screen.Confirm(ctx, question)
 	if err == nil && !yes {
-		err = ui.Retry(ui.Refused, errors.New("nothing is changed: the answer was not yes"), "", "--yes")
+		err = ui.Retry(ui.Refused, errors.New("nothing changed: the answer was not yes"), "", "--yes")
 	}
 	return err
 }

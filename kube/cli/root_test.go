@@ -59,24 +59,24 @@ func TestCommandLine(t *testing.T) {
 		{"schema error extra", ui.Usage, "run: kubectl fettle schema error"},
 		{"kubelet plan", ui.Usage, "kubectl fettle: FILE is missing: want kubectl fettle kubelet plan FILE\nkubectl fettle: run: kubectl fettle kubelet plan kubeletconfig.yaml\n"},
 		{"kubelet plan nowhere.yaml", ui.Usage, "nowhere.yaml: no such file"},
-		{"uninstall now", ui.Usage, `"now" is too much: want kubectl fettle uninstall`},
-		{"check foo", ui.Usage, `"foo" is too much: want kubectl fettle check`},
+		{"uninstall now", ui.Usage, `unexpected argument "now"; want kubectl fettle uninstall`},
+		{"check foo", ui.Usage, `unexpected argument "foo"; want kubectl fettle check`},
 		{"help foo", ui.Usage, "unknown command \"foo\"\n"},
 		{"scale plan a --to x", ui.Usage, "--to \"x\": want a whole number\nkubectl fettle: for example: kubectl fettle scale plan a --to=3"},
-		{"scale plan a --to 3 --patience soon", ui.Usage, `--patience "soon": want a time as 30s or 5m`},
+		{"scale plan a --to 3 --patience soon", ui.Usage, `--patience "soon": want a time such as 30s or 5m`},
 		{"uninstall --timeout 0s", ui.Usage, `--timeout "0s": want 1s to 168h`},
 		{"uninstall", ui.Usage, "name one with --kubeconfig, or set KUBECONFIG"},
 		{"schema --no", ui.Usage, "unknown flag: --no"},
-		{"schema nothing", ui.Usage, "kubectl fettle schema lists the kinds"},
-		{"operator --allow scripts", ui.Usage, `--allow "scripts": nothing called "scripts" is refused`},
-		{"operator --adopt=everything", ui.Usage, `"everything": want some of tuned, kubelets, machines, or all`},
-		{"operator --adopt tuned", ui.Usage, `"tuned": the operator takes options alone; what it is to take over stands behind an equals sign: --adopt=tuned`},
+		{"schema nothing", ui.Usage, "kubectl fettle schema lists all kinds"},
+		{"operator --allow scripts", ui.Usage, `--allow "scripts": unknown word "scripts"; want `},
+		{"operator --adopt=everything", ui.Usage, `"everything": want all, or one or more of tuned, kubelets, machines`},
+		{"operator --adopt tuned", ui.Usage, `unexpected argument "tuned"; options need an equals sign: --adopt=tuned`},
 		{"operator --adopt --lease 1s", ui.Usage, `--lease "1s": want 3s to 24h`},
 		{"operator --lease 1s", ui.Usage, `--lease "1s": want 3s to 24h`},
-		{"operator --machine-namespace ,", ui.Usage, "--machine-namespace: want a namespace"},
+		{"operator --machine-namespace ,", ui.Usage, "--machine-namespace: want comma-separated namespaces"},
 		{"operator", ui.Usage, "name one with --kubeconfig, or set KUBECONFIG"},
-		{"operator now", ui.Usage, `"now": the operator takes options alone`},
-		{"status --allow x", ui.Usage, `--allow "x": nothing called`},
+		{"operator now", ui.Usage, `unexpected argument "now"`},
+		{"status --allow x", ui.Usage, `--allow "x": unknown word "x"; want `},
 		{"status", ui.Usage, "no cluster: KUBECONFIG names "},
 		{"schema --output xml", ui.Usage, `--output "xml": want one of table, json, yaml, markdown`},
 	} {
@@ -91,10 +91,10 @@ func TestCommandLine(t *testing.T) {
 func TestKubeconfigsThatNameNoCluster(t *testing.T) {
 	dir := t.TempDir()
 	for i, c := range []struct{ text, args, want string }{
-		{"", "", "it has no clusters and no contexts"},
-		{"{clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: c}}]}", "", "no context is the current one, and --context names none; it has a"},
+		{"", "", "no clusters and no contexts in it"},
+		{"{clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: c}}]}", "", "no current context; choose one with --context: a"},
 		{"{clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: c}}]}", " --context b", `it has no context "b", but a`},
-		{"{current-context: a, clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: d}}]}", "", `context "a" names the cluster "d", which it does not have`},
+		{"{current-context: a, clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: d}}]}", "", `context "a" names cluster "d", which is not in the kubeconfig`},
 		{"{current-context: a, contexts: [{name: a, context: {user: u}}]}", "", `context "a" names no cluster`},
 		{"{current-context: a, clusters: [{name: c, cluster: {insecure-skip-tls-verify: true}}], contexts: [{name: a, context: {cluster: c}}]}", "", `cluster "c" has no server`},
 	} {
@@ -121,7 +121,7 @@ func TestKubeconfigsThatNameNoCluster(t *testing.T) {
 			t.Errorf("%q: exit code %d, said %q, want %q", named, code, &said, want)
 		}
 	}
-	if code, _, said := run(t, "status", "--kubeconfig", os.DevNull); code != ui.Usage || !strings.Contains(said, "kubeconfig /dev/null: it has no clusters") {
+	if code, _, said := run(t, "status", "--kubeconfig", os.DevNull); code != ui.Usage || !strings.Contains(said, "kubeconfig /dev/null: no clusters") {
 		t.Errorf("%d %q", code, said)
 	}
 }
@@ -137,7 +137,7 @@ func TestServerThatIsAway(t *testing.T) {
 	trusted.Config.ErrorLog = log.New(io.Discard, "", 0)
 	for _, c := range []struct{ server, want string }{
 		{"https://127.0.0.1:1", "cannot be reached: connect: connection refused\nkubectl fettle: check its address"},
-		{trusted.URL, "is not trusted: x509: certificate signed by unknown authority\nkubectl fettle: check certificate-authority-data"},
+		{trusted.URL, "is not trusted: x509: certificate signed by unknown authority\nkubectl fettle: check the address, and certificate-authority-data"},
 	} {
 		file := filepath.Join(t.TempDir(), "config")
 		text := fmt.Sprintf("{current-context: here, clusters: [{name: c, cluster: {server: %q}}], contexts: [{name: here, context: {cluster: c}}]}", c.server)
@@ -146,7 +146,7 @@ func TestServerThatIsAway(t *testing.T) {
 		}
 		for _, words := range []string{"status", "check", "health", "scale plan a --to 3", "scale execute a --to 3 --yes", "kubelet plan " + objects, "load plan", "pod verify x", "pod explain " + pod + " --root " + vm(t), "uninstall --yes"} {
 			code, _, said := run(t, append([]string{"--kubeconfig", file}, strings.Fields(words)...)...)
-			if want := "kubectl fettle: the API server " + c.server + ` (context "here" of ` + file + ") " + c.want; code != ui.Failed || !strings.HasPrefix(said, want) {
+			if want := "API server " + c.server + ` (context "here" of ` + file + ") " + c.want; code != ui.Failed || !strings.HasPrefix(said, "kubectl fettle: ") || !strings.Contains(said, want) {
 				t.Errorf("%s: exit code %d, said %q, want %q", words, code, said, want)
 			}
 		}

@@ -66,7 +66,7 @@ func (o *scaleOptions) flags(f *pflag.FlagSet) {
 // check refuses contradicting options.
 func (o *scaleOptions) check(c *cobra.Command) error {
 	if c.Flags().Changed("to") == o.roll {
-		err := errors.New("want one of --to (how many machines the sets are to have together) and --roll (all of them anew)")
+		err := errors.New("want --to N (total machines of the sets) or --roll (replace all machines)")
 		if o.roll {
 			return ui.Without(err, "--roll")
 		}
@@ -80,15 +80,20 @@ func scalePlanCommand(a *app) *cobra.Command {
 	var details bool
 	c := &cobra.Command{
 		Use: "plan MACHINESET... (--to N | --roll)", Short: "Show the steps of scaling, and change nothing",
-		Long: `Plans how machine sets (machine.openshift.io/v1beta1) reach N machines together. Up: in
-batches, with zones kept even, none larger than MachineHealthChecks with maxUnhealthy
-tolerate, since machines that have not joined count as unhealthy. Down: machines that
-serve no pods first, then in batches, with the time of evictions and the disruption
-budgets in the way, and never the last machines that routers run on. With --roll every
-machine is replaced, as after an edit of a machine set: new ones first, then as many old
-ones are removed. It changes nothing.
+		Long: `Plans how machine sets (machine.openshift.io/v1beta1) reach N machines in total. It
+changes nothing.
 
-Exit code 4 if something is in the way, 1 if the result cannot be determined.`,
+Up: machines are added in batches, balanced over zones. Machines that have not joined
+count as unhealthy, so a batch stays within maxUnhealthy of MachineHealthChecks.
+
+Down: machines that run no pods are removed first, then the others in batches. The plan
+shows the time of evictions and blocking disruption budgets. The last machines that run
+routers are never removed.
+
+--roll replaces every machine, as after an edit of a machine set: new ones are added, then
+as many old ones are removed.
+
+Exit code 4 if something blocks the plan, 1 if the result cannot be determined.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, sets []string) error {
 			if err := o.check(c); err != nil {
@@ -98,7 +103,7 @@ Exit code 4 if something is in the way, 1 if the result cannot be determined.`,
 		},
 	}
 	o.flags(c.Flags())
-	c.Flags().BoolVar(&details, "details", false, "list all steps and all machines that go")
+	c.Flags().BoolVar(&details, "details", false, "list all steps and all removed machines")
 	return c
 }
 
@@ -112,7 +117,7 @@ func (a *app) scalePlan(ctx context.Context, sets []string, o scaleOptions, deta
 		return scaleExit(err, namespace, sets, o)
 	}
 	if len(p.Blocked) > 0 {
-		err = ui.Retry(ui.Refused, fmt.Errorf("as things are the plan cannot be carried through: %s", strings.Join(p.Blocked, "\n")), "that has to change first")
+		err = ui.Retry(ui.Refused, fmt.Errorf("the plan cannot be executed now: %s", strings.Join(p.Blocked, "\n")), "change this first")
 	}
 	return a.show(ScalePlan{"fettle/scale-plan/v1", scaleHeadline(p), namespace, sets, *p}, err, func() { printScale(a.screen, p, details) })
 }
@@ -194,7 +199,7 @@ func printScale(s *ui.Screen, p *scale.Plan, details bool) {
 		shown := x.Remove[:min(len(x.Remove), room)]
 		room -= len(shown)
 		hidden += len(x.Remove) - len(shown)
-		part(fmt.Sprintf("Machines that go in step %d, in this order", i+1), shown)
+		part(fmt.Sprintf("Machines removed in step %d, in this order", i+1), shown)
 	}
 	part("Worth knowing", p.Notes)
 	notShown(s, text.Count(len(p.Steps)-len(steps), "step"), text.CountPlural(uint64(hidden), "machine that goes", "machines that go"))
@@ -212,15 +217,15 @@ func scaleExit(err error, namespace string, sets []string, o scaleOptions) error
 		}
 		return ui.Hinted(code, err, notCome(not, namespace, sets, o))
 	case errors.Is(err, scale.ErrNotServed):
-		return ui.Hinted(ui.Failed, err, "machine sets are OpenShift's; other clusters are scaled by whoever makes their machines")
+		return ui.Hinted(ui.Failed, err, "only OpenShift has machine sets; scale other clusters with the tool that creates their machines")
 	case errors.Is(err, scale.ErrNoMachines):
 		return ui.Hinted(ui.Failed, err, fmt.Sprintf("kubectl -n %s get machines.machine.openshift.io: their controller (the Deployment machine-api-controllers) makes them; without it only the number can be changed: kubectl -n %s scale machinesets.machine.openshift.io", namespace, namespace))
 	case errors.Is(err, scale.ErrNames), errors.Is(err, scale.ErrTooMany):
 		return ui.Exit(ui.Usage, err)
 	case errors.Is(err, scale.ErrBlocked), errors.Is(err, scale.ErrBegun), errors.Is(err, scale.ErrRecord), errors.Is(err, scale.ErrLease):
-		return ui.Retry(ui.Refused, err, "kubectl fettle scale plan shows what stands in the way")
+		return ui.Retry(ui.Refused, err, "see kubectl fettle scale plan for the obstacles")
 	case errors.Is(err, scale.ErrBusy):
-		return ui.Retry(ui.Busy, err, "kubectl fettle scale plan shows its state; wait until the other call has ended")
+		return ui.Retry(ui.Busy, err, "wait until the other call has ended; see kubectl fettle scale plan")
 	}
 	return err
 }
@@ -228,7 +233,7 @@ func scaleExit(err error, namespace string, sets []string, o scaleOptions) error
 // scaleEnd sets the exit code of an error by what has been changed, and adds what was done and
 // how to continue.
 func scaleEnd(ctx context.Context, err error, run *scale.Run, namespace string, sets []string, o scaleOptions) error {
-	const on = "the same call goes on; kubectl fettle scale plan shows what is left"
+	const on = "run the same call to continue; see kubectl fettle scale plan for the rest"
 	var not *scale.NotCome
 	switch interrupted := ctx.Err() != nil; {
 	case errors.Is(err, scale.ErrLeft):
@@ -236,11 +241,11 @@ func scaleEnd(ctx context.Context, err error, run *scale.Run, namespace string, 
 		if run.Changed {
 			code = ui.Partial
 		}
-		return ui.Hinted(code, err, "the next kubectl fettle scale execute of these sets takes it back")
+		return ui.Hinted(code, err, "the next kubectl fettle scale execute of these sets reverts it")
 	case interrupted && run.Changed:
 		return ui.Hinted(ui.Partial, errors.New("interrupted: "+stands(run)), on)
 	case interrupted:
-		return ui.Hinted(ui.Interrupted, errors.New("interrupted: the machine sets are as they were, and this call keeps no node from taking pods"+shut(run)), "the same call begins again")
+		return ui.Hinted(ui.Interrupted, errors.New("interrupted; machine sets unchanged, no node left cordoned by this call"+shut(run)), "run the same call to start again")
 	case run.Changed && errors.As(err, &not):
 		return ui.Hinted(ui.Partial, fmt.Errorf("%w; %s", err, stands(run)), notCome(not, namespace, sets, o))
 	case run.Changed:
@@ -252,11 +257,11 @@ func scaleEnd(ctx context.Context, err error, run *scale.Run, namespace string, 
 // shut returns a note on the nodes that an earlier call has cordoned, and that still are.
 func shut(run *scale.Run) (text string) {
 	for _, n := range run.Shut {
-		why := "the next call of its machine set lets it take pods again"
+		why := "the next call for its machine set uncordons it"
 		if n.Goes {
 			why = "its machine goes"
 		}
-		text += fmt.Sprintf("; an earlier call keeps node %s from taking pods (%s)", n.Name, why)
+		text += fmt.Sprintf("; node %s is still cordoned by an earlier call (%s)", n.Name, why)
 	}
 	return text
 }
@@ -276,9 +281,9 @@ func stands(run *scale.Run) string {
 		out = append(out, fmt.Sprintf("machine set %s was asked for %s (%d before)", set, text.Count(to[set], "machine"), from[set]))
 	}
 	if len(out) == 0 {
-		return "which machines are to be made anew is noted on the machine sets, and their numbers are as before"
+		return "the machines to replace are recorded on the machine sets, whose replicas are unchanged"
 	}
-	return strings.Join(append(out, "that stays"), ", ")
+	return strings.Join(out, ", ") + "; not reverted"
 }
 
 // notCome returns what to do about machines that have not appeared.
@@ -289,7 +294,7 @@ func notCome(not *scale.NotCome, namespace string, sets []string, o scaleOptions
 	}
 	call := fmt.Sprintf("kubectl fettle scale execute %s%s", strings.Join(sets, " "), where)
 	if o.roll {
-		return fmt.Sprintf("%s; the same call takes it back first, and goes on", not.What())
+		return fmt.Sprintf("%s; the same call first reverts this and then continues", not.What())
 	}
-	return fmt.Sprintf("%s; %s --to %d takes back what has not come; where it comes after all, or has more time (--join-timeout), the same call goes on", not.What(), call, not.Back)
+	return fmt.Sprintf("%s; to give up the missing machines: %s --to %d; to wait longer, run the same call with a larger --join-timeout", not.What(), call, not.Back)
 }

@@ -37,18 +37,17 @@ func scaleExecuteCommand(a *app) *cobra.Command {
 	var o scaleOptions
 	c := &cobra.Command{
 		Use: "execute MACHINESET... (--to N | --roll)", Short: "Scale machine sets in batches, or replace all machines",
-		Long: `Shows the plan, asks, and carries it out step by step: it waits until the machines of a
-batch have joined and are Ready before the next one. When scaling down it drains the nodes
-of a batch itself, by the eviction API, which respects disruption budgets, before the
-machine sets are reduced. It reports every half minute what it waits for. It stops at the
-first batch that fails: requested machines stay, and nodes whose machines remain are
-schedulable again.
+		Long: `Scales machine sets by the plan, after asking. It waits until the machines of a batch are
+Ready before the next one. When scaling down, it drains the nodes of a batch through the
+eviction API, which respects disruption budgets, before it reduces the machine sets. It
+reports every half minute what it waits for. It stops at the first failed batch:
+requested machines stay, and the nodes of remaining machines are uncordoned.
 
-After Ctrl-C, or if it was killed, the same call continues from the state of the machine
-sets. While it runs, the operator remediates no machines, and no other process can scale.
+After Ctrl-C or a kill, the same call continues from the state of the machine sets. While
+it runs, the operator remediates no machines, and no other process can scale.
 
-Exit code 4 if something is in the way or the answer was not yes, 7 if a part was done, 75
-if another process scales, 130 after Ctrl-C if the sets are as before.`,
+Exit code 4 if something blocks the plan or the answer was not yes, 7 if a part was done,
+75 if another process scales, 130 after Ctrl-C if the sets are unchanged.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, sets []string) error {
 			if err := o.check(c); err != nil {

@@ -90,20 +90,20 @@ func TestScalePlan(t *testing.T) {
 		{"scale plan workers-a workers-b --to 10", ui.Done, "1     workers-b    zone-b  1 to 3"},
 		{"scale plan workers-a workers-b --to 10", ui.Done, "4 machines to 10: 2 steps, time limits 20m in all\n"},
 		{"scale plan workers-b --to 0", ui.Refused, "; in the way: 1 problem\n"},
-		{"scale plan workers-a --to 2", ui.Done, "Machines that go in step 1, in this order\n- workers-a-0"},
-		{"scale plan workers-b --to 0", ui.Refused, "machine set workers-b would have no machine, and routers run there: openshift-ingress/router-default-1"},
+		{"scale plan workers-a --to 2", ui.Done, "Machines removed in step 1, in this order\n- workers-a-0"},
+		{"scale plan workers-b --to 0", ui.Refused, "routers run there: openshift-ingress/router-default-1"},
 		{"scale plan workers-c --to 2", ui.Usage, "there are workers-a, workers-b"},
 		{"scale plan workers-a workers-a --to 2", ui.Usage, "named twice"},
-		{"scale plan workers-a", ui.Usage, "want one of --to"},
-		{"scale plan workers-a --to 2 --roll", ui.Usage, "want one of --to"},
+		{"scale plan workers-a", ui.Usage, "want --to N (total machines of the sets) or --roll (replace all machines)"},
+		{"scale plan workers-a --to 2 --roll", ui.Usage, "want --to N (total machines of the sets) or --roll (replace all machines)"},
 		{"scale plan workers-a --roll", ui.Done, "1     workers-a    zone-a  3 to 5    2 machines have joined"},
 		{"scale plan workers-a --to -1", ui.Usage, `--to "-1"`},
 		{"scale plan workers-a --to 2000000000", ui.Usage, "2000000000 machines: want at most 5000"},
 		{"scale execute workers-a --to 5001 --yes", ui.Usage, "5001 machines: want at most 5000"},
 		{"scale plan --to 1", ui.Usage, " scale plan --to 1 workers"},
 		{"scale plan workers-a --to 1 -n other", ui.Failed, "the cluster has no"},
-		{"scale execute workers-a --to 4", ui.Refused, "stdin is not a terminal, so the question cannot be asked; nothing changed"},
-		{"scale execute workers-a", ui.Usage, "want one of --to"},
+		{"scale execute workers-a --to 4", ui.Refused, "cannot ask for confirmation: stdin is not a terminal; nothing changed"},
+		{"scale execute workers-a", ui.Usage, "want --to N (total machines of the sets) or --roll (replace all machines)"},
 		{"scale execute workers-a --to 4 --patience 0s --yes", ui.Usage, `--patience "0s": want 1s to 24h`},
 		{"scale execute workers-a --to 4 --restart --yes", ui.Usage, "--restart is for --roll"},
 		{"scale execute workers-b --to 0 --yes", ui.Refused, "routers run there: openshift-ingress/router-default-1"},
@@ -128,7 +128,7 @@ func TestScalePlan(t *testing.T) {
 	denied := machines()
 	denied[sets] = meta.Status{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Reason: meta.StatusReasonForbidden, Code: 403, Message: `machinesets is forbidden: User "u" cannot list`}
 	code, _, errs = run(t, "--kubeconfig", apiServer(t, denied), "scale", "plan", "workers-a", "--to", "4")
-	if want := `the right to list machinesets of machine.openshift.io in openshift-machine-api is wanted: machinesets is forbidden: User "u" cannot list`; code != ui.Failed || !strings.Contains(errs, want) {
+	if want := `cannot list machinesets of machine.openshift.io in openshift-machine-api; grant the permission: machinesets is forbidden: User "u" cannot list`; code != ui.Failed || !strings.Contains(errs, want) {
 		t.Errorf("exit code %d, said %q, want %q", code, errs, want)
 	}
 }

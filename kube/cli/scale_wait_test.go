@@ -46,22 +46,22 @@ func TestScaleOfWhatIsNotKnown(t *testing.T) {
 		code    int
 		want    []string
 	}{
-		{edited(machineList, `"machine.openshift.io/zone"`, `"zone"`), "plan workers-a workers-b --to 6", ui.Done, []string{"1     workers-b    not known  1 to 3", "the zone of workers-a, workers-b is not known"}},
-		{none, "plan workers-a workers-b --to 2", ui.Failed, []string{"there are no Machine objects of the machine sets in openshift-machine-api, of which workers-a is to have 3", "kubectl -n openshift-machine-api get machines.machine.openshift.io"}},
-		{none, "plan workers-a --roll", ui.Failed, []string{"there are no Machine objects"}},
-		{absent, "plan workers-a workers-b --to 3", ui.Done, []string{"workers-a    zone-a  3 to 2    the machines are gone; if not, stop here  10m", "in this order\n- workers-a-1", "nothing has to move from what has no node: workers-a-1"}},
-		{absent, "plan workers-a --to 3 --join-timeout 5m", ui.Done, []string{"3 machines to 3: nothing to do\n", "the sets are to have 3 machines together already: nothing is to be done; not joined yet: workers-a-1 (phase Provisioning)\n"}},
-		{edited(machineSets, `"replicas":1`, `"replicas":2`), "plan workers-b --to 2", ui.Done, []string{"nothing is to be done; not made yet: 1 machine\n"}},
-		{machines(), "plan workers-b --to 1", ui.Done, []string{"1 machine to 1: nothing to do\n", "to have 1 machine together already: nothing is to be done\n"}},
+		{edited(machineList, `"machine.openshift.io/zone"`, `"zone"`), "plan workers-a workers-b --to 6", ui.Done, []string{"1     workers-b    not known  1 to 3", "zone of workers-a, workers-b unknown"}},
+		{none, "plan workers-a workers-b --to 2", ui.Failed, []string{"no Machine objects found for the machine sets in openshift-machine-api (workers-a is to have 3", "kubectl -n openshift-machine-api get machines.machine.openshift.io"}},
+		{none, "plan workers-a --roll", ui.Failed, []string{"no Machine objects found"}},
+		{absent, "plan workers-a workers-b --to 3", ui.Done, []string{"workers-a    zone-a  3 to 2    the machines are gone; if not, stop here  10m", "in this order\n- workers-a-1", "no pods to move: workers-a-1"}},
+		{absent, "plan workers-a --to 3 --join-timeout 5m", ui.Done, []string{"3 machines to 3: nothing to do\n", "the sets already have 3 machines in total; nothing to do; not joined yet: workers-a-1 (phase Provisioning)\n"}},
+		{edited(machineSets, `"replicas":1`, `"replicas":2`), "plan workers-b --to 2", ui.Done, []string{"nothing to do; not created yet: 1 machine\n"}},
+		{machines(), "plan workers-b --to 1", ui.Done, []string{"1 machine to 1: nothing to do\n", "already have 1 machine in total; nothing to do\n"}},
 		{machines(), "execute workers-b --to 1 --yes", ui.Done, []string{"nothing: 0 steps carried out, 1 machine\n"}},
 		{map[string]any{machineSets: json.RawMessage(`{"items":[]}`), machineList: json.RawMessage(`{"items":[]}`), machineSets[:len(machineSets)-len("sets")] + "healthchecks": json.RawMessage(`{"items":[]}`)}, "plan foo --to 1", ui.Usage, []string{"machine set foo not found in openshift-machine-api; it has none\n"}},
 		{machines(), "plan workers-a --to 4 --join-timeout 90s", ui.Done, []string{"1m30s"}},
 		{machines(), "plan workers-a --to 2 --patience 3m", ui.Done, []string{"  6m  "}},
 		{machines(), "plan workers-a --to 2 --patience 0s", ui.Usage, []string{`--patience "0s": want 1s to 24h`}},
 		{machines(), "plan workers-a --to 2 --join-timeout 0s", ui.Usage, []string{`--join-timeout "0s": want 1s to 24h`}},
-		{absent, "execute workers-a --to 5 --yes", ui.Refused, []string{"machine workers-a-1 of machine set workers-a has no node, more than 10m0s after it was made (phase Provisioning)", "kubectl -n openshift-machine-api describe machines.machine.openshift.io workers-a-1 says why it has not come; kubectl fettle scale execute workers-a --to 2 takes back what has not come"}},
-		{edited(machineSets, `"name":"workers-a"`, `"name":"workers-a","uid":"b","annotations":{"fettle.dev/roll":"{\"replicas\":0,\"machines\":[],\"machine_set_uid\":\"a\"}"}`), "execute workers-a --roll --yes", ui.Refused, []string{"machine set workers-a, annotation fettle.dev/roll: it is of the machine set with the UID a", "kubectl annotate machinesets.machine.openshift.io workers-a -n openshift-machine-api fettle.dev/roll-"}},
-		{edited(machineSets, `"name":"workers-a"`, `"name":"workers-a","uid":"a","annotations":{"fettle.dev/roll":"{\"replicas\":0,\"machines\":[\"workers-a-0\"],\"machine_set_uid\":\"a\"}"}`), "plan workers-a --roll", ui.Refused, []string{"fettle.dev/roll: 0 replicas, and it names machines: the roll would empty the set"}},
+		{absent, "execute workers-a --to 5 --yes", ui.Refused, []string{"machine workers-a-1 of machine set workers-a has no node, more than 10m0s after its creation (phase Provisioning)", "see kubectl -n openshift-machine-api describe machines.machine.openshift.io workers-a-1 for why it has not joined; to give up the missing machines: kubectl fettle scale execute workers-a --to 2;"}},
+		{edited(machineSets, `"name":"workers-a"`, `"name":"workers-a","uid":"b","annotations":{"fettle.dev/roll":"{\"replicas\":0,\"machines\":[],\"machine_set_uid\":\"a\"}"}`), "execute workers-a --roll --yes", ui.Refused, []string{"machine set workers-a, annotation fettle.dev/roll: copied from the machine set with UID a", "kubectl annotate machinesets.machine.openshift.io workers-a -n openshift-machine-api fettle.dev/roll-"}},
+		{edited(machineSets, `"name":"workers-a"`, `"name":"workers-a","uid":"a","annotations":{"fettle.dev/roll":"{\"replicas\":0,\"machines\":[\"workers-a-0\"],\"machine_set_uid\":\"a\"}"}`), "plan workers-a --roll", ui.Refused, []string{"fettle.dev/roll: 0 replicas but machines named: the roll would empty the set"}},
 	} {
 		code, out, errs := run(t, append([]string{"--kubeconfig", apiServer(t, c.cluster), "scale"}, strings.Fields(c.args)...)...)
 		for _, want := range c.want {
@@ -118,7 +118,7 @@ func interruptedAt(t *testing.T, said string, args ...string) (code int, text st
 func TestScaleIsInterrupted(t *testing.T) {
 	wanting := apiServer(t, edited(machineSets, `"replicas":3`, `"replicas":4`))
 	code, text := interruptedAt(t, "waiting until ", "scale", "execute", "workers-a", "--to", "6", "--yes", "--kubeconfig", wanting)
-	if code != ui.Interrupted || !strings.Contains(text, "s of 10m0s): machine set workers-a is to have 4 machines and has 3") || !strings.Contains(text, "interrupted: the machine sets are as they were") || !strings.Contains(text, "the same call begins again") {
+	if code != ui.Interrupted || !strings.Contains(text, "s of 10m0s): machine set workers-a: want 4 machines, has 3") || !strings.Contains(text, "interrupted; machine sets unchanged, no node left cordoned by this call") || !strings.Contains(text, "run the same call to start again") {
 		t.Errorf("exit code %d:\n%s", code, text)
 	}
 	// Two nodes that an earlier call has cordoned: the machine of the one is being deleted,
@@ -129,19 +129,19 @@ func TestScaleIsInterrupted(t *testing.T) {
 	for i := range nodes.Items {
 		nodes.Items[i].Spec.Unschedulable = true
 		if nodes.Items[i].Name != "workers-b-0" {
-			nodes.Items[i].Annotations = map[string]string{cluster.Cordoned: scale.CordonReason + ": its machine goes"}
+			nodes.Items[i].Annotations = map[string]string{cluster.Cordoned: scale.CordonReason + ": its machine is removed"}
 		}
 	}
 	nodes.Items[0].Annotations = nil
 	code, text = interruptedAt(t, "waiting until ", "scale", "execute", "workers-a", "--to", "6", "--yes", "--kubeconfig", apiServer(t, kept))
-	if want := "interrupted: the machine sets are as they were, and this call keeps no node from taking pods; an earlier call keeps node workers-a-1 from taking pods (its machine goes); an earlier call keeps node workers-a-2 from taking pods (the next call of its machine set lets it take pods again)\n"; code != ui.Interrupted || !strings.Contains(text, want) {
+	if want := "interrupted; machine sets unchanged, no node left cordoned by this call; node workers-a-1 is still cordoned by an earlier call (its machine goes); node workers-a-2 is still cordoned by an earlier call (the next call for its machine set uncordons it)\n"; code != ui.Interrupted || !strings.Contains(text, want) {
 		t.Errorf("exit code %d:\n%swant %q", code, text, want)
 	}
 	stdin := os.Stdin
 	_, os.Stdin = root.Terminal(t)
 	code, text = interruptedAt(t, "Do this? [y/N]", "scale", "execute", "workers-a", "--to", "4", "--kubeconfig", apiServer(t, machines()))
 	os.Stdin = stdin
-	if code != ui.Interrupted || !strings.Contains(text, "interrupted: the machine sets are as they were") {
+	if code != ui.Interrupted || !strings.Contains(text, "interrupted; machine sets unchanged, no node left cordoned by this call") {
 		t.Errorf("exit code %d:\n%s", code, text)
 	}
 }
@@ -167,13 +167,13 @@ func TestScaleEnd(t *testing.T) {
 		want string
 		hint string
 	}{
-		"interrupted, nothing changed": {ended, context.Canceled, scale.New(nil, scale.Options{}), scaleOptions{}, ui.Interrupted, "interrupted: the machine sets are as they were", "begins again"},
-		"interrupted":                  {ended, context.Canceled, asked(), scaleOptions{}, ui.Partial, "interrupted: machine set a was asked for 6 machines (3 before), machine set b was asked for 2 machines (1 before), that stays", "the same call goes on"},
-		"interrupted, a roll":          {ended, context.Canceled, noted, scaleOptions{}, ui.Partial, "interrupted: which machines are to be made anew is noted", "the same call goes on"},
-		"not given back":               {ended, errors.Join(context.Canceled, scale.ErrLeft), scale.New(nil, scale.Options{}), scaleOptions{}, ui.Incomplete, "it could not be given back", "takes it back"},
-		"not given back, and changed":  {t.Context(), scale.ErrLeft, asked(), scaleOptions{}, ui.Partial, "it could not be given back", "takes it back"},
-		"not come":                     {t.Context(), not, asked(), scaleOptions{}, ui.Partial, "after 1m0s: machine a-7 of machine set a has no node (phase Provisioning); machine set a was asked for 6", "kubectl -n fleet describe machines.machine.openshift.io a-7 says why it has not come; kubectl fettle scale execute a b -n fleet --to 5 takes back"},
-		"not come, a roll":             {t.Context(), not, asked(), scaleOptions{roll: true}, ui.Partial, "after 1m0s", "the same call takes it back first, and goes on"},
+		"interrupted, nothing changed": {ended, context.Canceled, scale.New(nil, scale.Options{}), scaleOptions{}, ui.Interrupted, "interrupted; machine sets unchanged, no node left cordoned by this call", "run the same call to start again"},
+		"interrupted":                  {ended, context.Canceled, asked(), scaleOptions{}, ui.Partial, "interrupted: machine set a was asked for 6 machines (3 before), machine set b was asked for 2 machines (1 before); not reverted", "run the same call to continue"},
+		"interrupted, a roll":          {ended, context.Canceled, noted, scaleOptions{}, ui.Partial, "interrupted: the machines to replace are recorded", "run the same call to continue"},
+		"not given back":               {ended, errors.Join(context.Canceled, scale.ErrLeft), scale.New(nil, scale.Options{}), scaleOptions{}, ui.Incomplete, "it could not be restored", "the next kubectl fettle scale execute of these sets reverts it"},
+		"not given back, and changed":  {t.Context(), scale.ErrLeft, asked(), scaleOptions{}, ui.Partial, "it could not be restored", "the next kubectl fettle scale execute of these sets reverts it"},
+		"not come":                     {t.Context(), not, asked(), scaleOptions{}, ui.Partial, "after 1m0s: machine a-7 of machine set a has no node (phase Provisioning); machine set a was asked for 6", "see kubectl -n fleet describe machines.machine.openshift.io a-7 for why it has not joined; to give up the missing machines: kubectl fettle scale execute a b -n fleet --to 5;"},
+		"not come, a roll":             {t.Context(), not, asked(), scaleOptions{roll: true}, ui.Partial, "after 1m0s", "; the same call first reverts this and then continues"},
 		"a lease that is none":         {t.Context(), scale.ErrLease, scale.New(nil, scale.Options{}), scaleOptions{}, ui.Refused, "lease", ""},
 	} {
 		err := scaleEnd(c.ctx, c.err, c.run, "fleet", []string{"a", "b"}, c.o)

@@ -62,7 +62,7 @@ func schemaCommand(a *app) *cobra.Command {
 			}
 			doc, ok := documents[args[0]]
 			if !ok {
-				return ui.Hinted(ui.Usage, fmt.Errorf("no output is of kind %q", args[0]), "kubectl fettle schema lists the kinds")
+				return ui.Hinted(ui.Usage, fmt.Errorf("unknown document kind %q", args[0]), "kubectl fettle schema lists all kinds")
 			}
 			text, err := ui.Schema("fettle/"+args[0]+"/v1", doc)
 			if err != nil {

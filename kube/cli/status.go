@@ -26,7 +26,7 @@ import (
 const maxValues = 5
 
 // kindsHint is the command that creates the kinds Tuned and Profile.
-const kindsHint = "kubectl apply -f kube/deploy/crds/plain makes them, where the cluster is not OpenShift"
+const kindsHint = "create them with kubectl apply -f kube/deploy/crds/plain (not on OpenShift)"
 
 func statusCommand(a *app) *cobra.Command {
 	var d deciding
@@ -34,14 +34,14 @@ func statusCommand(a *app) *cobra.Command {
 	var details bool
 	c := &cobra.Command{
 		Use: "status [NODE]...", Short: "Show the wanted and the active profile of each node",
-		Long: `Shows for each node, or the named ones, the wanted profile, the active one, the rule that
-chose it, and the values that are not in force; for named nodes also the last switches,
-from the node's journal. Without a running agent it shows the agent's last report, and the
-node does not count as ok. Without the operator's report about a rule, the rules are
-evaluated here; --allow and --pod-labels must then be those of the operator.
+		Long: `Shows the requested and the active profile of each node, the rule that chose it, and
+values that are not in force. For named nodes it also shows the last switches, from the
+node's journal. If an agent is not running, its last report is shown, and the node does
+not count as ok. If the operator has not reported a rule, this program evaluates it;
+--allow and --pod-labels must then be those of the operator.
 
-With --file it adds the Tuned objects of FILE (- for standard input), which replace the
-cluster's objects of the same name, and shows which profile each node would get. Nothing
+With --file it adds the Tuned objects of FILE (- for standard input) and shows which
+profile each node would get. They replace the cluster's objects of the same name. Nothing
 is changed. Exit code 4 if an object of FILE is invalid, or leaves a node without its
 profile.`,
 		RunE: a.reading(func(ctx context.Context, names []string) error {
@@ -65,7 +65,7 @@ func (a *app) status(ctx context.Context, d deciding, names []string, details bo
 	}
 	doc := nodestatus.Look(cluster)
 	if doc.AgentsUnknown != "" {
-		a.screen.Say("whether agents run is not known: %s", doc.AgentsUnknown)
+		a.screen.Say("unknown whether agents run: %s", doc.AgentsUnknown)
 	}
 	if len(names) > 0 {
 		if err := only(&doc, names); err != nil {
@@ -144,7 +144,7 @@ func seeAgents(ctx context.Context, api client.Reader, c *nodestatus.Cluster) er
 	var pods corev1.PodList
 	err := api.List(ctx, &pods, client.InNamespace(c.Namespace), client.MatchingLabels(nodestatus.AgentSelector))
 	if apierrors.IsForbidden(err) {
-		c.AgentsUnknown = fmt.Sprintf("it takes the right to list pods in %s", c.Namespace)
+		c.AgentsUnknown = fmt.Sprintf("allow this user to list pods in %s", c.Namespace)
 		return nil
 	}
 	if err != nil {
@@ -161,11 +161,11 @@ func (a *app) noTuneds(ctx context.Context, api client.Reader, namespace string)
 	n.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := api.Get(ctx, client.ObjectKey{Name: namespace}, &n); apierrors.IsNotFound(err) {
 		if a.namespace() != "" {
-			return ui.Without(fmt.Errorf("namespace %s not found; that of the Tuned objects is %s unless -n names another", namespace, tuned.Namespace), "--namespace")
+			return ui.Without(fmt.Errorf("namespace %s not found; Tuned objects are read from %s unless -n names another", namespace, tuned.Namespace), "--namespace")
 		}
-		return ui.Hinted(ui.Failed, fmt.Errorf("namespace %s, which holds the Tuned objects, not found", namespace), "-n names another one; kubectl apply -f kube/deploy/crds/plain makes it")
+		return ui.Hinted(ui.Failed, fmt.Errorf("namespace %s of the Tuned objects not found", namespace), "choose another namespace with -n, or create it: kubectl apply -f kube/deploy/crds/plain")
 	}
-	a.screen.Say("%s has no Tuned object: no rule can choose a profile", namespace)
+	a.screen.Say("no Tuned object in %s, so no rule can choose a profile", namespace)
 	return nil
 }
 
@@ -202,7 +202,7 @@ func only(doc *nodestatus.Document, names []string) error {
 		seen[name] = true
 		n, ok := byName[name]
 		if !ok {
-			return ui.Hinted(ui.Usage, fmt.Errorf("no node is called %q", name), "kubectl get nodes lists them")
+			return ui.Hinted(ui.Usage, fmt.Errorf("no node is named %q", name), "kubectl get nodes lists all nodes")
 		}
 		doc.Nodes = append(doc.Nodes, n)
 		doc.Counts[n.Standing]++
@@ -257,7 +257,7 @@ func (a *app) printHistory(nodes []nodestatus.Node) {
 		for _, x := range n.History {
 			to := dash(x.To)
 			if x.To == x.From {
-				to += " (its text has changed)"
+				to += " (its content has changed)"
 			}
 			g.Rows = append(g.Rows, []string{n.Node, x.Time.UTC().Format("2006-01-02 15:04:05Z"), dash(x.From), to, x.By, x.Why})
 		}

@@ -49,12 +49,12 @@ func (a *app) statusOfFile(ctx context.Context, d deciding, file string, names [
 		return ui.Exit(ui.Usage, err)
 	}
 	if len(objects.Tuneds) == 0 {
-		return ui.Exit(ui.Usage, fmt.Errorf("%s: no Tuned object in it", file))
+		return ui.Exit(ui.Usage, fmt.Errorf("%s: no Tuned object found", file))
 	}
 	namespace := a.namespaceOr(tuned.Namespace)
 	for _, o := range objects.Tuneds {
 		if o.Namespace != "" && o.Namespace != namespace {
-			return ui.Instead(ui.Usage, fmt.Errorf("%s: Tuned %s is for the namespace %s, and the operator reads those of %s", file, o.Name, o.Namespace, namespace), "for an operator that reads those", "--namespace="+o.Namespace)
+			return ui.Instead(ui.Usage, fmt.Errorf("%s: Tuned %s is in namespace %s, but the operator reads namespace %s", file, o.Name, o.Namespace, namespace), "for an operator of that namespace", "--namespace="+o.Namespace)
 		}
 	}
 	cluster, err := a.readCluster(ctx, d, objects.Tuneds)
@@ -148,11 +148,11 @@ func (p *TunedPreview) headline() (h ui.Headline) {
 func (p *TunedPreview) refused() error {
 	for _, o := range p.Objects {
 		if !o.Valid {
-			return ui.Retry(ui.Refused, fmt.Errorf("Tuned %s would not be valid: %s", o.Name, o.Condition().Message), "correct the file")
+			return ui.Retry(ui.Refused, fmt.Errorf("Tuned %s would be invalid: %s", o.Name, o.Condition().Message), "correct the file")
 		}
 	}
 	if slices.ContainsFunc(p.Nodes, func(n NodePreview) bool { return n.Decision.State == tuned.Held }) {
-		return ui.Retry(ui.Refused, errors.New("nodes would be held without the profile of their rule"), "each node below says why: correct that")
+		return ui.Retry(ui.Refused, errors.New("some nodes would not get the profile of their rule"), "see the reason for each node below, and correct it")
 	}
 	return nil
 }

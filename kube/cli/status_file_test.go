@@ -63,7 +63,7 @@ func TestStatusOfFile(t *testing.T) {
 	const want = `2 nodes: 1 would get another profile
 NODE  NOW             WOULD GET       RULE
 n1    openshift-node  mine            Tuned mine, recommend[0] (priority 20): match[0]: node has a=""
-n2    openshift-node  openshift-node  Tuned default, recommend[1] (priority 40): holds on every node
+n2    openshift-node  openshift-node  Tuned default, recommend[1] (priority 40): matches every node
 to apply it:
     kubectl apply -f `
 	if _, _, out, errs := status(kubeconfig, mine, "n1", "n2"); !strings.HasPrefix(out, want) {
@@ -80,9 +80,9 @@ to apply it:
 		t.Errorf("%d %q\n%s", code, errs, out)
 	}
 	for text, want := range map[string]string{
-		"apiVersion: v1\nkind: List\nitems: []\n":                  "no Tuned object in it",
+		"apiVersion: v1\nkind: List\nitems: []\n":                  ": no Tuned object found",
 		head + "  profiles: []\n":                                  `unknown field "profiles"`,
-		strings.Replace(mine, "namespace: o", "namespace: x-o", 1): "is for the namespace x-openshift",
+		strings.Replace(mine, "namespace: o", "namespace: x-o", 1): "is in namespace x-openshift",
 	} {
 		if code, _, _, errs := status(kubeconfig, text); code != ui.Usage || !strings.Contains(errs, want) {
 			t.Errorf("%d %q, want %q", code, errs, want)

@@ -108,7 +108,7 @@ func statusWarnings(d *nodestatus.Document, nodes []nodestatus.Node) (all []stri
 		}
 		for i, v := range n.Values {
 			if i == maxValues {
-				add("! node %s: of its values that do not hold %d more: --output json has them", n.Node, len(n.Values)-i)
+				add("! node %s: %d more values not in force; see --output json", n.Node, len(n.Values)-i)
 				break
 			}
 			why := ""

@@ -80,7 +80,7 @@ func TestStatus(t *testing.T) {
 		in + "tuneds": `{"kind":"TunedList","apiVersion":"tuned.openshift.io/v1","items":[{"metadata":{"name":"default"},"spec":{"managementState":"Unmanaged",
 "profile":[{"name":"p","data":"[vm]\n"},{"name":"bad","data":"x"}],"recommend":[{"profile":"p","priority":1,"match":[{"label":"a"}]}]}}]}`,
 		in + "profiles": `{"kind":"ProfileList","apiVersion":"tuned.openshift.io/v1","items":[
-{"metadata":{"name":"n1","annotations":{"fettle.dev/rule":"as it was said","fettle.dev/values":"{\"values\":[{\"setting\":\"sysctl:a\",\"verdict\":\"drifted\",\"want\":\"1\",\"now\":\"2\"}]}","fettle.dev/history":"{\"switches\":[{\"time\":\"2026-11-21T08:00:00Z\",\"to\":\"p\",\"transaction\":1,\"by\":\"agent of node n1\",\"why\":\"Profile n1: p\"},{\"time\":\"2026-11-21T09:00:00Z\",\"from\":\"p\",\"to\":\"p\",\"transaction\":2,\"by\":\"agent of node n1\",\"why\":\"Profile n1: p\"}]}"}},
+{"metadata":{"name":"n1","annotations":{"fettle.dev/rule":"as given","fettle.dev/values":"{\"values\":[{\"setting\":\"sysctl:a\",\"verdict\":\"drifted\",\"want\":\"1\",\"now\":\"2\"}]}","fettle.dev/history":"{\"switches\":[{\"time\":\"2026-11-21T08:00:00Z\",\"to\":\"p\",\"transaction\":1,\"by\":\"agent of node n1\",\"why\":\"Profile n1: p\"},{\"time\":\"2026-11-21T09:00:00Z\",\"from\":\"p\",\"to\":\"p\",\"transaction\":2,\"by\":\"agent of node n1\",\"why\":\"Profile n1: p\"}]}"}},
 "spec":{"config":{"tunedProfile":"p"}},"status":{"tunedProfile":"p","conditions":[{"type":"Applied","status":"True","lastTransitionTime":null},
 {"type":"Degraded","status":"True","reason":"ValuesDrifted","message":"changed since","lastTransitionTime":null}]}},
 {"metadata":{"name":"n3"},"spec":{"config":{"tunedProfile":"p"}}}]}`,
@@ -97,8 +97,8 @@ func TestStatus(t *testing.T) {
 
 Nodes
 node  standing  wanted  applied  rule
-n1    degraded  p       p        as it was said
-n2    none      -       -        no rule of any Tuned object holds
+n1    degraded  p       p        as given
+n2    none      -       -        no rule of any Tuned object matches
 
 Warnings
 ! managementState of Tuned default is Unmanaged
@@ -115,9 +115,9 @@ Its values and last switches:
 	}
 	if _, out, _ := status("n1"); !strings.HasSuffix(out, `
 Last switches
-node  since                 from  to                        by                why
-n1    2026-11-21 08:00:00Z  -     p                         agent of node n1  Profile n1: p
-n1    2026-11-21 09:00:00Z  p     p (its text has changed)  agent of node n1  Profile n1: p
+node  since                 from  to                           by                why
+n1    2026-11-21 08:00:00Z  -     p                            agent of node n1  Profile n1: p
+n1    2026-11-21 09:00:00Z  p     p (its content has changed)  agent of node n1  Profile n1: p
 `+"") {
 		t.Errorf("the history is not at the end:\n%s", out)
 	}
@@ -132,7 +132,7 @@ n1    2026-11-21 09:00:00Z  p     p (its text has changed)  agent of node n1  Pr
 	if _, out, _ := status("--output", "json"); out != "" {
 		valid(t, "node-status", []byte(out))
 	}
-	if code, _, errs := status("n4"); code != ui.Usage || !strings.Contains(errs, `no node is called "n4"`) {
+	if code, _, errs := status("n4"); code != ui.Usage || !strings.Contains(errs, `no node is named "n4"`) {
 		t.Errorf("%d %q", code, errs)
 	}
 	sameHeadline(t, "status", "--kubeconfig", kubeconfig)
@@ -149,10 +149,10 @@ n1    2026-11-21 09:00:00Z  p     p (its text has changed)  agent of node n1  Pr
 {"metadata":{"name":"b"},"spec":{"profile":[{"name":"q","data":"[main]\ninclude=gone\n"}],"recommend":[{"profile":"q","priority":7}]}}]}`,
 	}
 	kubeconfig = api(t, all)
-	if _, out, _ := status(); !strings.Contains(out, "- Tuned b: recommend[0]: profile gone, which q includes, is in no Tuned object and not built in: the node has to have it\n") || strings.Contains(out, "not valid") {
-		t.Errorf("what is to be said of a valid object is not there:\n%s", out)
+	if _, out, _ := status(); !strings.Contains(out, "- Tuned b: recommend[0]: profile gone, included by q, is in no Tuned object and not built in; the node must have it\n") || strings.Contains(out, "not valid") {
+		t.Errorf("no warning about a valid object:\n%s", out)
 	}
-	if code, out, _ := status(); code != ui.Done || !strings.Contains(out, "! node n1, n2: Tuned b, recommend[0], for profile q, holds too, with the same priority 7: Tuned a") {
+	if code, out, _ := status(); code != ui.Done || !strings.Contains(out, "! node n1, n2: Tuned b, recommend[0], for profile q, also matches, with the same priority 7: Tuned a") {
 		t.Errorf("%d\n%s", code, out)
 	}
 	const nowhere = "/apis/tuned.openshift.io/v1/namespaces/nowhere/"
@@ -160,7 +160,7 @@ n1    2026-11-21 09:00:00Z  p     p (its text has changed)  agent of node n1  Pr
 	all[nowhere+"tuneds"], all[nowhere+"profiles"] = all[in+"tuneds"], all[in+"profiles"]
 	all["/api/v1/namespaces/openshift-cluster-node-tuning-operator"] = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"openshift-cluster-node-tuning-operator"}}`
 	kubeconfig = api(t, all)
-	if code, out, errs := status(); code != ui.Done || !strings.Contains(errs, "openshift-cluster-node-tuning-operator has no Tuned object") || !strings.Contains(out, "none      -       -        openshift-cluster-node-tuning-operator has no Tuned object\n") {
+	if code, out, errs := status(); code != ui.Done || !strings.Contains(errs, "no Tuned object in openshift-cluster-node-tuning-operator") || !strings.Contains(out, "none      -       -        openshift-cluster-node-tuning-operator has no Tuned object\n") {
 		t.Errorf("%d %q\n%s", code, errs, out)
 	}
 	if code, _, errs := status("-n", "nowhere"); code != ui.Usage || !strings.Contains(errs, "namespace nowhere not found") {
@@ -179,7 +179,7 @@ func TestStatusOfAgents(t *testing.T) {
 	var nodes, profiles []string
 	for _, n := range []string{"n1", "n2", "n3", "n4"} {
 		nodes = append(nodes, fmt.Sprintf(`{"metadata":{"name":%q}}`, n))
-		profiles = append(profiles, fmt.Sprintf(`{"metadata":{"name":%q,"annotations":{"fettle.dev/rule":"as it was said","fettle.dev/values":"{\"values\":[]}"}},"spec":{"config":{"tunedProfile":"p"}},
+		profiles = append(profiles, fmt.Sprintf(`{"metadata":{"name":%q,"annotations":{"fettle.dev/rule":"as given","fettle.dev/values":"{\"values\":[]}"}},"spec":{"config":{"tunedProfile":"p"}},
 "status":{"tunedProfile":"p","conditions":[{"type":"Applied","status":"True","lastTransitionTime":null},{"type":"Degraded","status":"False","lastTransitionTime":null}]}}`, n))
 	}
 	answers := map[string]string{
@@ -202,13 +202,13 @@ func TestStatusOfAgents(t *testing.T) {
 
 Nodes
 node  standing  wanted  applied  rule
-n2    no-agent  p       p        as it was said
-n3    no-agent  p       p        as it was said
-n4    no-agent  p       p        as it was said
-n1    ok        p       p        as it was said
+n2    no-agent  p       p        as given
+n3    no-agent  p       p        as given
+n4    no-agent  p       p        as given
+n1    ok        p       p        as given
 
 Warnings
-! node n2: its agent does not run: pod agent-n2 is not Ready since 2026-11-21T10:00:00Z: no answer
+! node n2: its agent is not running: pod agent-n2 is not Ready since 2026-11-21T10:00:00Z: no answer
 ! node n3, n4: its agent has no pod
 
 Without an agent a node shows its last report. Why the agent is missing:
@@ -243,7 +243,7 @@ Without an agent a node shows its last report. Why the agent is missing:
 		fmt.Fprint(w, text)
 	})
 	code, out, errs := status(forbidden)
-	if code != ui.Done || !strings.Contains(out, "4 nodes: 4 ok\n") || !strings.Contains(errs, "whether agents run is not known: it takes the right to list pods in openshift-cluster-node-tuning-operator") {
+	if code != ui.Done || !strings.Contains(out, "4 nodes: 4 ok\n") || !strings.Contains(errs, "unknown whether agents run: allow this user to list pods in openshift-cluster-node-tuning-operator") {
 		t.Errorf("%d %q\n%s", code, errs, out)
 	}
 }

@@ -40,10 +40,10 @@ func TestServerThatTurnsAway(t *testing.T) {
 	plain := strings.Replace(secured.URL, "https", "http", 1)
 	all := []string{"status", "check", "health", "scale plan a --to 3", "scale execute a --to 3 --yes", "kubelet plan " + objects, "load plan", "pod verify x", "pod explain " + pod + " --root " + vm(t), "uninstall --yes", "operator"}
 	for _, c := range []struct{ server, user, want string }{
-		{unauthorized, "u", "does not know who asks (401 Unauthorized)\nkubectl fettle: check that its token or client certificate is of this cluster, and has not run out; kubectl auth whoami shows who asks\n"},
-		{unauthorized, "nobody", `does not know who asks (401 Unauthorized): context "here" names the user "nobody", which the kubeconfig does not have; it has u` + "\nkubectl fettle: kubectl config view"},
-		{forbidden, "nobody", `refuses what it was asked for (403 Forbidden): context "here" names the user "nobody", which the kubeconfig does not have; it has u` + "\nkubectl fettle: kubectl config view"},
-		{plain, "u", "wants TLS, and was asked without\nkubectl fettle: its address in the kubeconfig has to begin with https://\n"},
+		{unauthorized, "u", "does not accept these credentials (401 Unauthorized)\nkubectl fettle: check that the token or client certificate belongs to this cluster and has not expired; kubectl auth whoami shows the user\n"},
+		{unauthorized, "nobody", `does not accept these credentials (401 Unauthorized): context "here" names user "nobody", which is not in the kubeconfig; it has u` + "\nkubectl fettle: kubectl config view"},
+		{forbidden, "nobody", `denied the request (403 Forbidden): context "here" names user "nobody", which is not in the kubeconfig; it has u` + "\nkubectl fettle: kubectl config view"},
+		{plain, "u", "requires TLS\nkubectl fettle: its address in the kubeconfig must begin with https://\n"},
 	} {
 		file := filepath.Join(t.TempDir(), "config")
 		text := fmt.Sprintf("{current-context: here, clusters: [{name: c, cluster: {server: %q}}], contexts: [{name: here, context: {cluster: c, user: %s}}], users: [{name: u, user: {token: old}}]}", c.server, c.user)
@@ -59,8 +59,8 @@ func TestServerThatTurnsAway(t *testing.T) {
 	}
 	// Who is named and may not is told what the server says, where client-go has read it.
 	for words, want := range map[string]string{
-		"status":              "the API server " + forbidden + " (of --server) refuses to say which kinds it has (403 Forbidden)\nkubectl fettle: kubectl auth whoami shows who asks, kubectl auth can-i --list what that one may\n",
-		"scale plan a --to 3": `the right to list machine`,
+		"status":              "the API server " + forbidden + " (of --server) denied the list of API kinds (403 Forbidden)\nkubectl fettle: kubectl auth whoami shows the user, kubectl auth can-i --list its permissions\n",
+		"scale plan a --to 3": `cannot list machinesets of machine.openshift.io`,
 		"check":               `the API server answers 403: forbidden: User "system:anonymous"`,
 	} {
 		if code, _, said := run(t, append(strings.Fields(words), "--server="+forbidden)...); code != ui.Failed || !strings.Contains(said, want) {

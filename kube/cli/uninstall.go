@@ -34,19 +34,18 @@ func uninstallCommand(a *app) *cobra.Command {
 	var o uninstallOptions
 	c := &cobra.Command{
 		Use: "uninstall", Short: "Restore all nodes before fettle is deleted",
-		Long: `Shows what fettle has changed on the nodes, asks, and has operator and agents restore it:
-values of profiles at once, settings of kubelets one after the other by the slots of their
-pools, with drains where needed. It waits until the last node is done. After that this
-loses nothing:
+		Long: `Restores all nodes that fettle has changed, after asking. Values of profiles are restored
+at once. Kubelets are restored within maxUnavailable of their pools, with drains where
+needed. It waits until the last node is done. After that it is safe to run:
 
     kubectl delete -k kube/deploy
 
 It sets managementState of the Tuned object default and of all KubeletPools to Removed;
-KubeletConfig objects stay as they are. After Ctrl-C nodes continue to be restored, and
-the same call waits again; with managementState Managed they get their settings again.
+KubeletConfig objects stay unchanged. After Ctrl-C the nodes are still being restored; run
+the same call to wait again. With managementState Managed they get their settings again.
 
-Exit code 1 if a node failed or the time is over, 4 if something is in the way or the
-answer was not yes.`,
+Exit code 1 if a node failed or the time is over, 4 if something blocks the removal or
+the answer was not yes.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.uninstall(c.Context(), o)
@@ -78,7 +77,7 @@ func (a *app) uninstall(ctx context.Context, o uninstallOptions) error {
 	h := &doc.Headline
 	switch {
 	case doc.State == operator.Done:
-		h.Line("no node has anything of fettle's any more")
+		h.Line("all nodes restored. Now delete the manifests: kubectl delete -k kube/deploy, or your overlay")
 	default:
 		h.Line("%s: %s", doc.State, doc.Words())
 	}
@@ -101,13 +100,13 @@ func (a *app) uninstallAll(ctx context.Context, r *operator.Removal, o uninstall
 		return doc, err
 	}
 	if doc.State == operator.RemovalStopped && !doc.Asked {
-		return doc, ui.Hinted(ui.Refused, fmt.Errorf("nothing is changed: %s", strings.Join(doc.Stopped, "; ")), "kubectl get nodekubelets shows the nodes; kubectl get kubeletpools -o yaml says more")
+		return doc, ui.Hinted(ui.Refused, fmt.Errorf("nothing changed: %s", strings.Join(doc.Stopped, "; ")), "see kubectl get nodekubelets, and kubectl get kubeletpools -o yaml for details")
 	}
 	if !o.yes {
 		if !a.data() {
 			a.printUninstall(doc)
 		}
-		if err := a.confirm(ctx, "Give all of it back?"); err != nil {
+		if err := a.confirm(ctx, "Restore all nodes?"); err != nil {
 			return nil, err
 		}
 	}
@@ -120,16 +119,16 @@ func (a *app) uninstallAll(ctx context.Context, r *operator.Removal, o uninstall
 	if last != nil {
 		doc = last
 	}
-	const again = "the same call goes on; kubectl get nodekubelets shows the nodes"
+	const again = "run the same call to continue; kubectl get nodekubelets shows the nodes"
 	switch {
 	case ctx.Err() != nil:
-		return doc, ui.Exit(ui.Interrupted, errors.New("interrupted: operator and agents go on giving back; managementState Managed of Tuned default and of the KubeletPools ends that"))
+		return doc, ui.Exit(ui.Interrupted, errors.New("interrupted; operator and agents continue to restore nodes. To stop them, set managementState to Managed in Tuned default and the KubeletPools"))
 	case errors.Is(err, context.DeadlineExceeded):
-		return doc, ui.Hinted(ui.Failed, fmt.Errorf("after %s nodes still have something of fettle's: %s", o.timeout, doc.Words()), again)
+		return doc, ui.Hinted(ui.Failed, fmt.Errorf("not restored after %s: %s", o.timeout, doc.Words()), again)
 	case err != nil:
 		return doc, err
 	case doc.State == operator.RemovalStopped:
-		return doc, ui.Hinted(ui.Failed, fmt.Errorf("what nodes have is not all given back: %s", strings.Join(doc.Stopped, "; ")), again)
+		return doc, ui.Hinted(ui.Failed, fmt.Errorf("some nodes are not fully restored: %s", strings.Join(doc.Stopped, "; ")), again)
 	}
 	return doc, nil
 }
@@ -142,7 +141,7 @@ func (a *app) printUninstall(d *operator.Document) {
 	if len(d.Kubelets) == 0 {
 		return
 	}
-	line("kubelet settings of %s: each kubelet is started again, where it is needed after a drain", text.Count(len(d.Kubelets), "node"))
+	line("kubelet settings of %s: each kubelet is restarted, if needed after a drain", text.Count(len(d.Kubelets), "node"))
 	g := ui.Grid{Columns: ui.Columns("POOL", "NODES", "AT ONCE")}
 	left := len(d.Kubelets)
 	for _, p := range d.Pools {

@@ -38,18 +38,18 @@ func TestUninstallSays(t *testing.T) {
 	}
 	code, out, errs := uninstall()
 	const want = `profiles of 1 node, at once
-kubelet settings of 2 nodes: each kubelet is started again, where it is needed after a drain
+kubelet settings of 2 nodes: each kubelet is restarted, if needed after a drain
 POOL         NODES  AT ONCE
 workers      1      10%
 - (no pool)  1      1
 `
-	if code != ui.Refused || out != want || !strings.Contains(errs, "--yes answers it in advance") {
+	if code != ui.Refused || out != want || !strings.Contains(errs, "use --yes to confirm in advance") {
 		t.Errorf("exit code %d, said %q, printed\n%s\nwant\n%s", code, errs, out, want)
 	}
 
 	answers[fettle+"/kubeletpools"] = `{"kind":"KubeletPoolList","apiVersion":"fettle.dev/v1alpha1","items":[{"metadata":{"name":"workers"},"spec":{"paused":true}}]}`
 	code, out, errs = uninstall("--yes", "--output", "json")
-	if code != ui.Refused || !strings.Contains(out, `"state": "stopped"`) || !strings.Contains(out+errs, "nothing is changed: pool workers is paused: kubectl patch kubeletpool workers") {
+	if code != ui.Refused || !strings.Contains(out, `"state": "stopped"`) || !strings.Contains(out+errs, "nothing changed: pool workers is paused: kubectl patch kubeletpool workers") {
 		t.Errorf("exit code %d, said %q, printed\n%s", code, errs, out)
 	}
 	valid(t, "uninstall", []byte(out))
@@ -61,7 +61,7 @@ workers      1      10%
 	}
 	answers["/apis"] = `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`
 	answers["/api/v1/nodes"] = `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[]}`
-	if code, out, errs := uninstall(); code != ui.Done || !strings.Contains(out, "no node has anything of fettle's any more") {
+	if code, out, errs := uninstall(); code != ui.Done || !strings.Contains(out, "all nodes restored. Now delete the manifests: kubectl delete -k kube/deploy, or your overlay") {
 		t.Errorf("of a cluster without it: exit code %d, said %q", code, errs)
 	}
 }

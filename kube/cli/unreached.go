@@ -43,15 +43,15 @@ func (a *app) unreached(err error) error {
 	var trust *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &dial) && dial.Op == "dial":
-		return ui.Hinted(ui.Failed, fmt.Errorf("the API server %s (%s) cannot be reached: %w", a.server, a.kube.where(), dial.Err), "check its address"+a.kube.inFile()+", that it runs, and the way to it: kubectl get --raw /readyz asks it")
+		return ui.Hinted(ui.Failed, fmt.Errorf("the API server %s (%s) cannot be reached: %w", a.server, a.kube.where(), dial.Err), "check its address"+a.kube.inFile()+", that it is running, and the network to it; test with kubectl get --raw /readyz")
 	case errors.As(err, &trust):
-		return ui.Hinted(ui.Failed, fmt.Errorf("the API server %s (%s) is not trusted: %w", a.server, a.kube.where(), trust.Err), "check certificate-authority-data of the cluster in the kubeconfig, or --certificate-authority, and that the address is that of the cluster")
+		return ui.Hinted(ui.Failed, fmt.Errorf("the certificate of API server %s (%s) is not trusted: %w", a.server, a.kube.where(), trust.Err), "check the address, and certificate-authority-data in the kubeconfig or --certificate-authority")
 	case timedOut(err):
 		within := "in time"
 		if a.patience > 0 {
 			within = fmt.Sprintf("within %s (--request-timeout)", a.patience)
 		}
-		return ui.Hinted(ui.Failed, fmt.Errorf("the API server %s (%s) has not answered %s%s", a.server, a.kube.where(), within, askedOf(err.Error(), address)), "--request-timeout gives it more time; kubectl get --raw /readyz --request-timeout=10s shows whether it answers at all")
+		return ui.Hinted(ui.Failed, fmt.Errorf("no answer from the API server %s (%s) %s%s", a.server, a.kube.where(), within, askedOf(err.Error(), address)), "raise --request-timeout; test with kubectl get --raw /readyz --request-timeout=10s")
 	}
 	return err
 }
@@ -107,21 +107,21 @@ func (o *kubeOptions) inFile() string {
 func (a *app) turnedAway(err error) error {
 	code, said, known := refused(err)
 	server := fmt.Sprintf("the API server %s (%s)", a.server, a.kube.where())
-	const who = "kubectl auth whoami shows who asks"
+	const who = "kubectl auth whoami shows the user"
 	missing := a.kube.missingUser()
 	switch {
 	case !known:
 		return nil
 	case code == http.StatusBadRequest && strings.Contains(said, "HTTP request to an HTTPS server"):
-		return ui.Hinted(ui.Failed, fmt.Errorf("%s wants TLS, and was asked without", server), "its address"+a.kube.inFile()+" has to begin with https://")
+		return ui.Hinted(ui.Failed, fmt.Errorf("%s requires TLS", server), "its address"+a.kube.inFile()+" must begin with https://")
 	case code == http.StatusUnauthorized && missing == "":
-		return ui.Hinted(ui.Failed, fmt.Errorf("%s does not know who asks (401 Unauthorized)", server), "check that its token or client certificate is of this cluster, and has not run out; "+who)
+		return ui.Hinted(ui.Failed, fmt.Errorf("%s does not accept these credentials (401 Unauthorized)", server), "check that the token or client certificate belongs to this cluster and has not expired; "+who)
 	case code == http.StatusUnauthorized:
-		return ui.Hinted(ui.Failed, fmt.Errorf("%s does not know who asks (401 Unauthorized): %s", server, missing), "kubectl config view shows what is read")
+		return ui.Hinted(ui.Failed, fmt.Errorf("%s does not accept these credentials (401 Unauthorized): %s", server, missing), "kubectl config view shows the configuration in use")
 	case code == http.StatusForbidden && missing != "":
-		return ui.Hinted(ui.Failed, fmt.Errorf("%s refuses what it was asked for (403 Forbidden): %s", server, missing), "kubectl config view shows what is read")
+		return ui.Hinted(ui.Failed, fmt.Errorf("%s denied the request (403 Forbidden): %s", server, missing), "kubectl config view shows the configuration in use")
 	case code == http.StatusForbidden && strings.HasPrefix(said, "unknown"):
-		return ui.Hinted(ui.Failed, fmt.Errorf("%s refuses to say which kinds it has (403 Forbidden)", server), who+", kubectl auth can-i --list what that one may")
+		return ui.Hinted(ui.Failed, fmt.Errorf("%s denied the list of API kinds (403 Forbidden)", server), who+", kubectl auth can-i --list its permissions")
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (o *kubeOptions) missingUser() string {
 	if c == nil || c.AuthInfo == "" || config.AuthInfos[c.AuthInfo] != nil {
 		return ""
 	}
-	return fmt.Sprintf("context %q names the user %q, which the kubeconfig does not have; it has %s", name, c.AuthInfo, namesOf(config.AuthInfos))
+	return fmt.Sprintf("context %q names user %q, which is not in the kubeconfig; it has %s", name, c.AuthInfo, namesOf(config.AuthInfos))
 }
 
 // within binds the requests of a configuration to ctx, also those made without a context, such

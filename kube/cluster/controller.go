@@ -89,7 +89,7 @@ func ByObject(annotations ...string) cache.ByObject {
 	return cache.ByObject{UnsafeDisableDeepCopy: &shared, Transform: func(in any) (any, error) {
 		n, ok := in.(*core.Node)
 		if !ok {
-			return nil, fmt.Errorf("the cache of nodes was given a %T", in)
+			return nil, fmt.Errorf("unexpected object in the node cache: %T", in)
 		}
 		return Keep(n, annotations...), nil
 	}}

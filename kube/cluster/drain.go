@@ -154,7 +154,7 @@ func (n *Node) Drain(ctx context.Context) error {
 	}
 	s := Sort(pods)
 	if len(s.Lost) > 0 && !n.Force {
-		return fmt.Errorf("%s: nothing would make them again elsewhere: delete them, or let a Deployment or the like make them", names(s.Lost))
+		return fmt.Errorf("%s: no controller would recreate these pods; delete them, or create them through a Deployment", names(s.Lost))
 	}
 	patience := cmp.Or(n.Patience, DefaultPatience)
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -176,7 +176,7 @@ func (n *Node) Drain(ctx context.Context) error {
 		case <-ctx.Done():
 			var texts []string
 			for _, p := range left {
-				texts = append(texts, fmt.Sprintf("%s/%s (%s)", p.Namespace, p.Name, cmp.Or(why[p.UID], "it has been asked to end")))
+				texts = append(texts, fmt.Sprintf("%s/%s (%s)", p.Namespace, p.Name, cmp.Or(why[p.UID], "it is being deleted")))
 			}
 			return fmt.Errorf("not gone after %s: %s: %w", patience, strings.Join(texts, ", "), context.Cause(ctx))
 		case <-time.After(cmp.Or(n.Interval, DefaultInterval)):

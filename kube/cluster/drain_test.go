@@ -106,7 +106,7 @@ func TestLost(t *testing.T) { synctest.Test(t, testLost) }
 
 func testLost(t *testing.T) {
 	n, c, tries := cluster(t, nil, pod("bare", ""), pod("web", "ReplicaSet"))
-	if err := n.Drain(t.Context()); err == nil || !strings.Contains(err.Error(), "a/bare: nothing would make them again") {
+	if err := n.Drain(t.Context()); err == nil || !strings.Contains(err.Error(), "a/bare: no controller would recreate these pods") {
 		t.Errorf("%v", err)
 	}
 	if len(tries) > 0 {

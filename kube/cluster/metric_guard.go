@@ -75,7 +75,7 @@ func (g *guard) around(log logr.Logger, next http.Handler) http.Handler {
 		}
 		status, err := g.ask(r.Context(), r.Header.Get("Authorization"), r.URL.Path)
 		if err != nil {
-			log.Error(err, "who asks for metrics cannot be checked")
+			log.Error(err, "cannot authenticate the client of /metrics")
 		}
 		switch status {
 		case http.StatusOK:

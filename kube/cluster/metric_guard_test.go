@@ -191,7 +191,7 @@ func TestCheck(t *testing.T) {
 		{Options{Address: ":8443"}, ""},
 		{Options{Address: "[::1]:8443", Open: true}, ""},
 		{Options{Address: "8443"}, "want HOST:PORT"},
-		{Options{Address: ":1", Open: true, CertDir: dir}, "of no use with --metrics-open"},
+		{Options{Address: ":1", Open: true, CertDir: dir}, "--metrics-open serves plain HTTP; leave out --metrics-cert-dir"},
 		{Options{Address: ":1", CertDir: dir}, "tls.crt"},
 	} {
 		if err := c.o.Check(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

@@ -108,13 +108,13 @@ func (o Options) Check() error {
 		return nil
 	}
 	if _, _, err := net.SplitHostPort(o.Address); err != nil {
-		return fmt.Errorf("--metrics-address %s: want HOST:PORT, or 0 for nowhere: %w", o.Address, err)
+		return fmt.Errorf("--metrics-address %s: want HOST:PORT, or 0 to turn metrics off: %w", o.Address, err)
 	}
 	if o.CertDir == "" {
 		return nil
 	}
 	if o.Open {
-		return fmt.Errorf("--metrics-cert-dir %s is of no use with --metrics-open: plain HTTP has no certificate", o.CertDir)
+		return fmt.Errorf("--metrics-open serves plain HTTP; leave out --metrics-cert-dir %s", o.CertDir)
 	}
 	for _, name := range []string{certFile, keyFile} {
 		if _, err := os.Stat(filepath.Join(o.CertDir, name)); err != nil {

@@ -35,5 +35,5 @@ func NoWay(n *core.Node) string {
 	if len(n.Status.Addresses) > 0 {
 		return ""
 	}
-	return "its Node object has no address (status.addresses), by which the API server would ask it: its kubelet, or the cloud's controller manager, has not said one yet"
+	return "its Node object has no address (status.addresses) yet, so the API server cannot reach its kubelet"
 }

@@ -30,7 +30,7 @@ func exported(t *testing.T) map[string][]string {
 	all := map[string][]string{"up": nil} // Prometheus makes it
 	for _, m := range ours() {
 		if _, twice := all[m.Name]; twice {
-			t.Errorf("%s is there twice", m.Name)
+			t.Errorf("%s is given twice", m.Name)
 		}
 		if m.Type != "histogram" {
 			all[m.Name] = m.Labels
@@ -88,7 +88,7 @@ func TestDashboard(t *testing.T) {
 	ids := map[int]bool{}
 	for _, p := range dashboard(t).Panels {
 		if ids[p.ID] || p.Title == "" || p.Type != "row" && (len(p.Targets) == 0 || p.Description == "") {
-			t.Errorf("panel %d %q: an id that is there twice, or no title, description or expression", p.ID, p.Title)
+			t.Errorf("panel %d %q: an id that is given twice, or no title, description or expression", p.ID, p.Title)
 		}
 		ids[p.ID] = true
 		for _, target := range p.Targets {

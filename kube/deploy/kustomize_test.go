@@ -69,7 +69,7 @@ func TestKustomization(t *testing.T) {
 			}
 			key := o.Kind + " " + o.Metadata.Namespace + "/" + o.Metadata.Name
 			if objects[key] {
-				t.Errorf("%s: %s is there twice", file, key)
+				t.Errorf("%s: %s is given twice", file, key)
 			}
 			objects[key] = true
 			ofLeases := o.Metadata.Namespace == core.NamespaceNodeLease && strings.HasPrefix(o.Kind, "Role")

@@ -67,10 +67,10 @@ func parseStatus(text []byte) (*Status, error) {
 		return nil, err
 	}
 	if a.Header.Member == 0 || a.Header.Cluster == 0 {
-		return nil, errors.New("it says neither which member it is nor of which cluster: is it etcd's API?")
+		return nil, errors.New("the answer has no member and cluster id; check that this is the address of etcd")
 	}
 	if a.InUse > a.Size {
-		return nil, fmt.Errorf("it says that %d bytes of %d are in use", a.InUse, a.Size)
+		return nil, fmt.Errorf("invalid answer: %d bytes of %d in use", a.InUse, a.Size)
 	}
 	return &Status{
 		Cluster: uint64(a.Header.Cluster), Member: uint64(a.Header.Member), Leader: uint64(a.Leader), Revision: uint64(a.Header.Revision),
@@ -141,7 +141,7 @@ func parseHealth(text []byte) (well bool, reason string, err error) {
 	case false, "false":
 		return false, a.Reason, nil
 	}
-	return false, "", errors.New("it does not say whether it is well: is it etcd?")
+	return false, "", errors.New("the answer has no health; check that this is the address of etcd")
 }
 
 // read parses the response of a method.
@@ -226,9 +226,9 @@ const patience = 10 * time.Second
 
 // advice is what to do if a member does not answer; it names the options of the calling verb.
 var advice = etcd.Advice{
-	etcd.Unheard:   "name the address that --advertise-client-urls of the member has, or make a tunnel to it",
-	etcd.Untrusted: "--etcd-cacert names the authority of etcd",
-	etcd.Stranger:  "--etcd-cert and --etcd-key name a certificate that its authority has signed",
+	etcd.Unheard:   "use the address in the member's --advertise-client-urls, or a tunnel to it",
+	etcd.Untrusted: "give etcd's CA with --etcd-cacert",
+	etcd.Stranger:  "give a client certificate of etcd's CA with --etcd-cert and --etcd-key",
 }
 
 // Open checks addresses, https://HOST:PORT, and certificates. It sends no requests.
@@ -242,9 +242,9 @@ func Open(urls []string, a Access) ([]*Member, error) {
 		u, err := url.Parse(c.URL)
 		switch {
 		case err != nil || u.Port() == "":
-			return nil, fmt.Errorf("%q is not an address of a member: want one such as https://10.0.0.1:2379", text)
+			return nil, fmt.Errorf("%q is not a member address; want one such as https://10.0.0.1:2379", text)
 		case u.Scheme == "http" && len(a.Cert) > 0:
-			return nil, fmt.Errorf("%s: a certificate is shown by https only", text)
+			return nil, fmt.Errorf("%s: a client certificate needs https", text)
 		case slices.ContainsFunc(all, func(o *Member) bool { return o.URL == c.URL }):
 			return nil, fmt.Errorf("%s is named twice", c.URL)
 		}

@@ -100,7 +100,7 @@ func (w *Work) run(ctx context.Context, p *Plan, r *Result, left map[string]*Mem
 		before := s.status[m.URL]
 		done := Done{Endpoint: m.URL, Leader: before.Leader == before.Member, BeforeBytes: before.DatabaseBytes, AfterBytes: before.DatabaseBytes}
 		if !p.Limits.worth(before.DatabaseBytes, before.InUseBytes) {
-			done.Skipped = "what is free in its database is not above the limits"
+			done.Skipped = "free space in its database is below the limits"
 			w.tell("%s: %s", m.URL, done.Skipped)
 		} else if err := w.one(ctx, m, s, &done); err != nil {
 			return err
@@ -189,7 +189,7 @@ func (w *Work) settle(ctx context.Context, index uint64) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("the cluster is not well again within %s: %w", w.Settle, err)
+			return fmt.Errorf("the cluster is not healthy again after %s: %w", w.Settle, err)
 		}
 		select {
 		case <-ctx.Done():

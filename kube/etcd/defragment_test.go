@@ -68,19 +68,19 @@ func TestOrder(t *testing.T) {
 // TestRefused: where a member that stands still could cost the quorum, nothing is done.
 func TestRefused(t *testing.T) {
 	for want, change := range map[string]func(*fakeCluster, []*Member) []*Member{
-		"says that it is not well: NO LEADER":    func(c *fakeCluster, m []*Member) []*Member { c.members[1].ill = true; return m },
-		"answers 503 Service Unavailable":        func(c *fakeCluster, m []*Member) []*Member { c.members[2].mute = true; return m },
-		"has no leader":                          func(c *fakeCluster, m []*Member) []*Member { c.leader = 0; return m },
-		"the member m2 (http://127.0.0.1:":       func(_ *fakeCluster, m []*Member) []*Member { return m[:2] },
-		"the member far (https://10.0.0.9:2379)": func(c *fakeCluster, m []*Member) []*Member { c.unlisted = []string{"far"}; return m },
-		"are of two clusters":                    func(c *fakeCluster, m []*Member) []*Member { c.members[2].cluster = 0xd; return m },
-		"are one member: name each once":         func(c *fakeCluster, m []*Member) []*Member { c.members[2].id = c.members[1].id; return m },
-		"the cluster has the alarm CORRUPT":      func(c *fakeCluster, m []*Member) []*Member { c.alarms = []string{"CORRUPT"}; return m },
+		"reports that it is unhealthy: NO LEADER": func(c *fakeCluster, m []*Member) []*Member { c.members[1].ill = true; return m },
+		"answers 503 Service Unavailable":         func(c *fakeCluster, m []*Member) []*Member { c.members[2].mute = true; return m },
+		"has no leader":                           func(c *fakeCluster, m []*Member) []*Member { c.leader = 0; return m },
+		"member m2 (http://127.0.0.1:":            func(_ *fakeCluster, m []*Member) []*Member { return m[:2] },
+		"member far (https://10.0.0.9:2379)":      func(c *fakeCluster, m []*Member) []*Member { c.unlisted = []string{"far"}; return m },
+		"belong to different clusters":            func(c *fakeCluster, m []*Member) []*Member { c.members[2].cluster = 0xd; return m },
+		"are the same member; name each once":     func(c *fakeCluster, m []*Member) []*Member { c.members[2].id = c.members[1].id; return m },
+		"the cluster has the alarm CORRUPT":       func(c *fakeCluster, m []*Member) []*Member { c.alarms = []string{"CORRUPT"}; return m },
 		"says: etcdserver: not capable of answering": func(c *fakeCluster, m []*Member) []*Member {
 			c.members[0].errors = []string{"etcdserver: not capable of answering"}
 			return m
 		},
-		"the cluster has the alarm CORRUPT: that is m": func(c *fakeCluster, m []*Member) []*Member { c.alarms = []string{"NOSPACE", "CORRUPT"}; return m },
+		"the cluster has the alarm CORRUPT; fix its cause first": func(c *fakeCluster, m []*Member) []*Member { c.alarms = []string{"NOSPACE", "CORRUPT"}; return m },
 	} {
 		cluster, members := newCluster(t, fragmented...)
 		_, err := Make(t.Context(), change(cluster, members), Default, true)
@@ -116,7 +116,7 @@ func TestStopped(t *testing.T) {
 			w := work(members)
 			w.Settle = 60 * time.Millisecond
 			r, err := w.Run(t.Context(), p)
-			if !errors.Is(err, ErrStopped) || !strings.Contains(err.Error(), "not well again within 60ms") {
+			if !errors.Is(err, ErrStopped) || !strings.Contains(err.Error(), "not healthy again after 60ms") {
 				t.Errorf("%v", err)
 			}
 			if diff := cmp.Diff([]string{"compact 4242", "m1"}, cluster.did); diff != "" {
@@ -157,15 +157,15 @@ func TestStopped(t *testing.T) {
 func TestOpen(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://10.0.0.1:2379": "", "http://[::1]:2379": "", "https://10.0.0.1:2379/": "",
-		"10.0.0.1:2379": "not an address", "https://10.0.0.1": "not an address", "ftp://10.0.0.1:1": "not an address", "https://a:1/v3": "more than host and port",
-		"https://u:p@a:1": "more than host and port", "https://a:1?x": "more than host and port", "https://:2379": "not an address",
+		"10.0.0.1:2379": "is not a member address", "https://10.0.0.1": "is not a member address", "ftp://10.0.0.1:1": "is not a member address", "https://a:1/v3": "want only host and port",
+		"https://u:p@a:1": "want only host and port", "https://a:1?x": "want only host and port", "https://:2379": "is not a member address",
 	} {
 		_, err := Open([]string{url}, Access{})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", url, err, want)
 		}
 	}
-	for want, a := range map[string]Access{"needs its key": {Cert: []byte("x")}, "no certificate in PEM": {CA: []byte("x")}, "the certificate: ": {Cert: []byte("x"), Key: []byte("y")}} {
+	for want, a := range map[string]Access{"give both certificate and key": {Cert: []byte("x")}, "no certificate in PEM": {CA: []byte("x")}, "the certificate: ": {Cert: []byte("x"), Key: []byte("y")}} {
 		if _, err := Open([]string{"https://a:1"}, a); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

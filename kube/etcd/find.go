@@ -50,9 +50,9 @@ func (f *Found) Unasked(option string) string {
 		case len(f.Without) > 0:
 			why = " (" + strings.Join(f.Without, ", ") + ": no address that another machine could use)"
 		}
-		return "where its members are is not seen in this cluster" + why + ": " + option + " with their addresses, and " + certificates + " of a client"
+		return "members not found in this cluster" + why + ": " + option + " with their addresses, and " + certificates + " of a client"
 	}
-	text := "its members are at " + strings.Join(f.Endpoints, ", ") + " (" + f.From + ") and tell only who has a certificate: " + certificates
+	text := "its members are at " + strings.Join(f.Endpoints, ", ") + " (" + f.From + ") and require a client certificate: " + certificates
 	if f.Files != "" {
 		text += "; " + f.Files
 	}
@@ -121,7 +121,7 @@ func (f *Found) openShift(ctx context.Context, s *cluster.Server) error {
 		f.add(p.Name, address)
 	}
 	f.From = "pods of openshift-etcd"
-	f.Files = "the config map etcd-ca-bundle and the secret etcd-client of openshift-etcd have them"
+	f.Files = "see the config map etcd-ca-bundle and the secret etcd-client in openshift-etcd"
 	return nil
 }
 

@@ -71,7 +71,7 @@ func TestMembers(t *testing.T) {
 		"one has ended": {map[string]string{kubeadm: pod("etcd-a", "https://[fd00::1]:2379", "", "etcd") + "," + strings.Replace(pod("etcd-b", "https://10.0.0.2:2379", "", "etcd"), "Running", "Failed", 1)},
 			Found{Endpoints: []string{"https://[fd00::1]:2379"}, From: "pods of kube-system"}},
 		"OpenShift": {map[string]string{openShift: pod("etcd-m0", "", "10.0.0.1", "/bin/sh", "-c", "exec etcd --advertise-client-urls=https://${IP}:2379") + "," + pod("etcd-m1", "", "fd00::2") + "," + pod("etcd-m2", "", "")},
-			Found{Endpoints: []string{"https://10.0.0.1:2379", "https://[fd00::2]:2379"}, From: "pods of openshift-etcd", Without: []string{"etcd-m2"}, Files: "the config map etcd-ca-bundle and the secret etcd-client of openshift-etcd have them"}},
+			Found{Endpoints: []string{"https://10.0.0.1:2379", "https://[fd00::2]:2379"}, From: "pods of openshift-etcd", Without: []string{"etcd-m2"}, Files: "see the config map etcd-ca-bundle and the secret etcd-client in openshift-etcd"}},
 		"outside": {map[string]string{servers: pod("kube-apiserver-a", "", "", strings.Replace(server, "https://127.0.0.1:2379", "https://10.0.0.9:2379,https://etcd.example.com:4001", 1))},
 			Found{Endpoints: []string{"https://10.0.0.9:2379", "https://etcd.example.com:4001"}, From: "--etcd-servers of the API server", Files: "on a node of the control plane they are /pki/etcd/ca.crt, /pki/c.crt and /pki/c.key"}},
 		"k3s": {map[string]string{nodes: node("s1", "etcd.k3s.cattle.io/node-address", "10.0.0.1") + "," + node("s2", "etcd.k3s.cattle.io/node-address", "fd00::2") + "," + node("s3", "other", "10.0.0.3")},
@@ -99,10 +99,10 @@ func TestUnasked(t *testing.T) {
 	}
 	const certificates = "--etcd-cacert, --etcd-cert and --etcd-key"
 	for want, f := range map[string]*Found{
-		"where its members are is not seen in this cluster: --to with their addresses, and " + certificates + " of a client":                                                                {},
-		"where its members are is not seen in this cluster (the API server answers 403: pods is forbidden): --to with their addresses, and " + certificates + " of a client":                refused,
-		"where its members are is not seen in this cluster (etcd-a: no address that another machine could use): --to with their addresses, and " + certificates + " of a client":            {Without: []string{"etcd-a"}},
-		"its members are at https://a:1, https://b:1 (pods of x) and tell only who has a certificate: " + certificates + "; on a node of the control plane they are /ca, /crt and /the.key": {Endpoints: []string{"https://a:1", "https://b:1"}, From: "pods of x", Files: "on a node of the control plane they are /ca, /crt and /the.key"},
+		"members not found in this cluster: --to with their addresses, and " + certificates + " of a client":                                                                             {},
+		"members not found in this cluster (the API server answers 403: pods is forbidden): --to with their addresses, and " + certificates + " of a client":                             refused,
+		"members not found in this cluster (etcd-a: no address that another machine could use): --to with their addresses, and " + certificates + " of a client":                         {Without: []string{"etcd-a"}},
+		"its members are at https://a:1, https://b:1 (pods of x) and require a client certificate: " + certificates + "; on a node of the control plane they are /ca, /crt and /the.key": {Endpoints: []string{"https://a:1", "https://b:1"}, From: "pods of x", Files: "on a node of the control plane they are /ca, /crt and /the.key"},
 	} {
 		if got := f.Unasked("--to"); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)

@@ -125,7 +125,7 @@ func observe(ctx context.Context, members []*Member) (*state, error) {
 	}
 	for _, a := range alarms {
 		if a != "NOSPACE" {
-			refuse("the cluster has the alarm %s: that is mended first (etcdctl alarm list)", a)
+			refuse("the cluster has the alarm %s; fix its cause first (etcdctl alarm list)", a)
 		}
 		s.noSpace = true
 	}
@@ -136,7 +136,7 @@ func observe(ctx context.Context, members []*Member) (*state, error) {
 		case err != nil:
 			refuse("%v", err)
 		case !well && !s.noSpace:
-			refuse("%s says that it is not well%s", m.URL, colon(reason))
+			refuse("%s reports that it is unhealthy%s", m.URL, colon(reason))
 		}
 	}
 	why = append(why, s.disagree(members)...)
@@ -168,13 +168,13 @@ func (s *state) disagree(members []*Member) (why []string) {
 		x := s.status[m.URL]
 		switch {
 		case x.Cluster != first.Cluster:
-			why = append(why, fmt.Sprintf("%s and %s are of two clusters", members[0].URL, m.URL))
+			why = append(why, fmt.Sprintf("%s and %s belong to different clusters", members[0].URL, m.URL))
 		case ids[x.Member] != "":
-			why = append(why, fmt.Sprintf("%s and %s are one member: name each once", ids[x.Member], m.URL))
+			why = append(why, fmt.Sprintf("%s and %s are the same member; name each once", ids[x.Member], m.URL))
 		case x.Leader == 0:
 			why = append(why, m.URL+" has no leader")
 		case x.Leader != first.Leader:
-			why = append(why, fmt.Sprintf("%s and %s follow two leaders: an election is under way", members[0].URL, m.URL))
+			why = append(why, fmt.Sprintf("%s and %s follow different leaders; an election is in progress", members[0].URL, m.URL))
 		}
 		for _, e := range x.Errors {
 			if !strings.Contains(e, "NOSPACE") {
@@ -195,7 +195,7 @@ func (s *state) missing(ctx context.Context, members []*Member) (why []string, e
 	for _, p := range peers {
 		if !slices.ContainsFunc(members, func(m *Member) bool { return s.status[m.URL].Member == p.ID }) {
 			at := strings.Join(p.URLs, ", ")
-			why = append(why, fmt.Sprintf("the member %s (%s) is not named: whether it is well has to be known while others stand still; --etcd-endpoints with all of them", cmp.Or(p.Name, fmt.Sprintf("%x", p.ID)), cmp.Or(at, "it has not joined yet")))
+			why = append(why, fmt.Sprintf("member %s (%s) is not named; give --etcd-endpoints with all members, because all must be healthy while one is defragmented", cmp.Or(p.Name, fmt.Sprintf("%x", p.ID)), cmp.Or(at, "not joined yet")))
 		}
 	}
 	return why, nil
@@ -215,7 +215,7 @@ func caughtUp(ctx context.Context, members []*Member, index uint64) error {
 	return nil
 }
 
-var errNobody = errors.New("no member is named")
+var errNobody = errors.New("no member address given")
 
 // Look is a snapshot of one member.
 type Look struct {
@@ -252,7 +252,7 @@ func (m *Member) look(ctx context.Context) Look {
 	text, err := m.Get(ctx, "/metrics", m.patience)
 	if err == nil {
 		if l.Page = prometheus.ParseMetrics(string(text)); len(l.Page.Histograms) == 0 {
-			err = errors.New(m.URL + "/metrics has no histograms: is it etcd?")
+			err = errors.New(m.URL + "/metrics has no histograms; check that this is the address of etcd")
 		}
 	}
 	if l.Silent = err; err != nil {

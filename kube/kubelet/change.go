@@ -143,7 +143,7 @@ func missingPages(f Fields, m *Machine) string {
 	for _, r := range reservations {
 		for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
 			if strings.HasPrefix(name, "hugepages-1Gi") && !have[name] {
-				return "reservedMemory has " + name + ", and the machine has no such pages: they are set aside by the kernel's parameters hugepagesz=1G hugepages=N when it starts"
+				return "reservedMemory has " + name + ", but the machine has no such pages; reserve them with the kernel parameters hugepagesz=1G hugepages=N"
 			}
 		}
 	}
@@ -190,7 +190,7 @@ const MaxConfigs = 10
 func WantOf(configs []Config) (Want, error) {
 	w := Want{Fields: Fields{}}
 	if len(configs) > MaxConfigs {
-		return Want{}, fmt.Errorf("%d KubeletConfig objects select the pool, and at most %d can: put what they say into fewer", len(configs), MaxConfigs)
+		return Want{}, fmt.Errorf("%d KubeletConfig objects select the pool, at most %d allowed; merge some of them", len(configs), MaxConfigs)
 	}
 	configs = slices.Clone(configs)
 	slices.SortFunc(configs, func(a, b Config) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name)) })
@@ -207,7 +207,7 @@ func WantOf(configs []Config) (Want, error) {
 			}
 			v := c.Fields[name]
 			if was, ok := w.Fields[name]; ok && !same(name, was, v) {
-				w.Notes = append(w.Notes, fmt.Sprintf("%s: KubeletConfig %s has %s and the later %s has %s, which holds", name, from[name], show(was), c.Name, show(v)))
+				w.Notes = append(w.Notes, fmt.Sprintf("%s: KubeletConfig %s has %s, overridden by the later %s with %s", name, from[name], show(was), c.Name, show(v)))
 			}
 			from[name] = c.Name
 			w.Fields[name] = v // a map too: what of two objects holds is one of them, and no mixture
@@ -239,7 +239,7 @@ func Digest(f Fields) string {
 	}
 	text, err := DropIn(plain)
 	if err != nil {
-		panic(fmt.Sprintf("fields that were read cannot be written: %v", err))
+		panic(fmt.Sprintf("cannot encode the fields: %v", err))
 	}
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:6])

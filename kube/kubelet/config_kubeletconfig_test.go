@@ -104,17 +104,17 @@ metadata:
 func TestConfigRefused(t *testing.T) {
 	const config = "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: a}\n"
 	for text, want := range map[string]string{
-		"apiVersion: v1\nkind: List\nitems: []\nitems: []\n":             `f.yaml:4: "items" is there twice`,
+		"apiVersion: v1\nkind: List\nitems: []\nitems: []\n":             `f.yaml:4: "items" is given twice`,
 		config + "spec: {kubeletConfigs: {}}\n":                          `f.yaml:4: spec: unknown field "kubeletConfigs" (did you mean "kubeletConfig"?)`,
-		config + "spec: {kubeletConfig: {maxPods: 1, maxPods: 2}}\n":     `f.yaml:4: spec.kubeletConfig: "maxPods" is there twice`,
+		config + "spec: {kubeletConfig: {maxPods: 1, maxPods: 2}}\n":     `f.yaml:4: spec.kubeletConfig: "maxPods" is given twice`,
 		config + "spec: {machineConfigPoolSelector: {matchLabel: {}}}\n": `f.yaml:4: spec.machineConfigPoolSelector: unknown field "matchLabel" (did you mean "matchLabels"?)`,
 		strings.Replace(config, "name: a", "", 1):                        "metadata.name is missing",
 		strings.Replace(config, "Config\nm", "Confg\nm", 1):              `(did you mean "KubeletConfig"?)`,
 		"a: b\n":                               "want KubeletConfig of machineconfiguration.openshift.io/v1 or KubeletPool of fettle.dev/v1alpha1",
 		"- a\n":                                "f.yaml:1: want an object",
-		"":                                     "f.yaml has no object",
-		"# only words\n---\n---\n# and more\n": "f.yaml has no object",
-		"apiVersion: v1\nkind: List\nitems: []\n":                    "f.yaml has no object",
+		"":                                     "f.yaml contains no object",
+		"# only words\n---\n---\n# and more\n": "f.yaml contains no object",
+		"apiVersion: v1\nkind: List\nitems: []\n":                    "f.yaml contains no object",
 		"apiVersion: v1\nkind: List\nitems: {}\n":                    "f.yaml:3: items: want a list",
 		"apiVersion: v1\nkind: List\nitem: []\n":                     `f.yaml:3: a list has no "item"`,
 		"apiVersion: v1\nkind: List\nitems:\n- {kind: Pod}\n":        `f.yaml:4: apiVersion or kind is missing`,
@@ -126,15 +126,15 @@ func TestConfigRefused(t *testing.T) {
 		config + "spec: {kubeletConfig: {failSwapOn: no}}\n":                  `f.yaml:4: spec.kubeletConfig: no is true or false to kubectl: write true or false, or the text "no", with the quotes`,
 		config + "spec: {kubeletConfig: {maxPods: 0x10}}\n":                   `f.yaml:4: spec.kubeletConfig: want a decimal number, found 0x10`,
 		config + "spec: {logLevel: 3000000000}\n":                             `f.yaml:4: spec.logLevel: want a whole number from -2147483648 to 2147483647, found 3000000000`,
-		config + "spec: {kubeletConfig: &a {b: 1}, tlsSecurityProfile: *a}\n": `f.yaml:4: spec.tlsSecurityProfile: aliases (*a) are not read here: write it out`,
+		config + "spec: {kubeletConfig: &a {b: 1}, tlsSecurityProfile: *a}\n": `f.yaml:4: spec.tlsSecurityProfile: aliases (*a) are not supported`,
 	} {
 		if _, err := Read("f.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n%v, want %q", text, err, want)
 		}
 	}
 	for field, want := range map[string]string{
-		"autoSizingReserved: true": "spec.autoSizingReserved is not fettle's", "logLevel: 5": "spec.logLevel", "tlsSecurityProfile: {old: {}}": "spec.tlsSecurityProfile",
-		"kubeletConfig: {cgroupDriver: systemd}": "KubeletConfig a: spec.kubeletConfig.cgroupDriver: not set from an object",
+		"autoSizingReserved: true": "spec.autoSizingReserved is not supported", "logLevel: 5": "spec.logLevel", "tlsSecurityProfile: {old: {}}": "spec.tlsSecurityProfile",
+		"kubeletConfig: {cgroupDriver: systemd}": "KubeletConfig a: spec.kubeletConfig.cgroupDriver: cannot be set in a KubeletConfig",
 	} {
 		o, err := Read("f.yaml", []byte(config+"spec: {machineConfigPoolSelector: {matchLabels: {a: b}}, "+field+"}\n"))
 		if err != nil {

@@ -51,7 +51,7 @@ func Read(file string, data []byte) (Objects, error) {
 		return Objects{}, err
 	}
 	if len(out.Configs)+len(out.Pools) == 0 {
-		return Objects{}, fmt.Errorf("%s has no object: want KubeletConfig of %s or KubeletPool of %s", file, ConfigVersion, PoolVersion)
+		return Objects{}, fmt.Errorf("%s contains no object; want KubeletConfig of %s or KubeletPool of %s", file, ConfigVersion, PoolVersion)
 	}
 	return out, nil
 }
@@ -72,7 +72,7 @@ func items(r *strict.Reader, documents []*yaml.Node) []*yaml.Node {
 			seen[key.Value] = true
 			switch {
 			case twice:
-				r.Fault(key, "%q is there twice", key.Value)
+				r.Fault(key, "%q is given twice", key.Value)
 			case slices.Contains([]string{"apiVersion", "kind", "metadata"}, key.Value):
 			case key.Value != "items":
 				r.Fault(key, "a list has no %q", key.Value)
@@ -94,7 +94,7 @@ func (k *KubeletConfig) Config() (Config, error) {
 		"autoSizingReserved": k.Spec.AutoSizingReserved != nil, "logLevel": k.Spec.LogLevel != nil, "tlsSecurityProfile": k.Spec.TLSSecurityProfile != nil,
 	} {
 		if set {
-			return c, fmt.Errorf("KubeletConfig %s: spec.%s is not fettle's to set: OpenShift makes files of the machine of it: take it out", k.Name, field)
+			return c, fmt.Errorf("KubeletConfig %s: spec.%s is not supported, because OpenShift writes machine files from it; remove it", k.Name, field)
 		}
 	}
 	if k.Spec.KubeletConfig == nil {

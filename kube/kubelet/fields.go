@@ -29,7 +29,7 @@ const maxText = 1 << 20
 // Parse parses fields from YAML or JSON. A duplicate field is an error.
 func Parse(text []byte) (Fields, error) {
 	if len(text) > maxText {
-		return nil, fmt.Errorf("it has %d bytes: more than %d are not read", len(text), maxText)
+		return nil, fmt.Errorf("%d bytes, at most %d are read", len(text), maxText)
 	}
 	b, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
@@ -40,7 +40,7 @@ func Parse(text []byte) (Fields, error) {
 		return nil, errors.New(words)
 	}
 	if b = bytes.TrimSpace(b); len(b) == 0 || b[0] != '{' && string(b) != "null" {
-		return nil, fmt.Errorf("want fields of a KubeletConfiguration, found %.40s", b)
+		return nil, fmt.Errorf("want a map with fields of a KubeletConfiguration, found %.40s", b)
 	}
 	var f map[string]any
 	unknown, err := kjson.UnmarshalStrict(b, &f)
@@ -82,7 +82,7 @@ func merge(under, over map[string]any) map[string]any {
 }
 
 // header begins a drop-in of fettle's.
-const header = "# Written by fettle from KubeletConfig objects. What is changed here by hand stops\n# fettle from changing it again.\n"
+const header = "# Written by fettle from KubeletConfig objects. If you edit this file, fettle will\n# not change it again.\n"
 
 // DropIn returns the text of the drop-in with the given fields; it is deterministic. Without
 // fields it returns "".

@@ -139,7 +139,7 @@ func Of(c Cluster) Plan {
 		}
 		switch {
 		case pool.Removed:
-			out.Notes = append(out.Notes, "its managementState is Removed: its nodes get back what they had, and KubeletConfig objects do nothing to them")
+			out.Notes = append(out.Notes, "its managementState is Removed: its nodes are restored and ignore KubeletConfig objects")
 		case err != nil:
 			out.Refused = err.Error()
 		default:
@@ -183,7 +183,7 @@ func (p *PoolPlan) nodes(pool PoolPreview, want Want, all []NodePreview, members
 		s := n.state(pool, want)
 		plan, back := n.plan(pool, want, s)
 		for _, name := range back {
-			if note := name + " is taken out of what nodes have: they go back to what their own files say, which is not looked at here"; !slices.Contains(p.Notes, note) {
+			if note := name + " is removed from the nodes, which then use their own files (not checked here)"; !slices.Contains(p.Notes, note) {
 				p.Notes = append(p.Notes, note)
 			}
 		}
@@ -242,7 +242,7 @@ func (n *NodePreview) plan(pool PoolPreview, want Want, s Node) (p NodePlan, bac
 		p.Class = Nothing.String()
 		return p, nil
 	default:
-		p.Class, p.Unread, p.Problem = Unknown, true, "its kubelet does not say what it runs with: "+n.Unread
+		p.Class, p.Unread, p.Problem = Unknown, true, "its kubelet's configuration is not readable: "+n.Unread
 		return p, nil
 	}
 	then := Merge(n.Runs, want.Fields)
@@ -273,7 +273,7 @@ func (n *NodePreview) plan(pool PoolPreview, want Want, s Node) (p NodePlan, bac
 		p.Moves, stay = len(pods.Move), len(pods.Stay)
 		if len(pods.Lost) > 0 {
 			first := pods.Lost[0]
-			p.Problem = "nothing would make pods again that stand in the way of a drain: " + first.Namespace + "/" + first.Name
+			p.Problem = "pods without a controller block a drain: " + first.Namespace + "/" + first.Name
 			if more := len(pods.Lost) - 1; more > 0 {
 				p.Problem += fmt.Sprintf(" and %d more", more)
 			}

@@ -40,7 +40,7 @@ func judged(f Fields, k kuberelease.Kubelet) kuberelease.Verdict {
 	k.Cgroup = 1
 	for _, found := range kuberelease.Judge(f, k).Refused {
 		if !slices.Contains(j.Refused, found) {
-			found.Why = "the kubelet does not start with it on control groups of version 1, and which version the node has is not known here: fettle facts on the node says it (cgroup.version)"
+			found.Why = "the kubelet does not start with it on cgroup v1; unknown which version the node has (see cgroup.version in fettle facts on the node)"
 			j.Unknown = append(j.Unknown, found)
 		}
 	}
@@ -94,9 +94,9 @@ func (n *NodePreview) judge(said Fields) ReleasePlan {
 	version := n.Status.NodeInfo.KubeletVersion
 	switch {
 	case k.Release == 0:
-		return ReleasePlan{Unjudged: fmt.Sprintf("the version of its kubelet is %q: what that takes is not known", version)}
+		return ReleasePlan{Unjudged: fmt.Sprintf("unknown kubelet version %q", version)}
 	case k.Release < table.Oldest:
-		return ReleasePlan{Kubernetes: k.Release.String(), Unjudged: fmt.Sprintf("it is older than the releases that are known here, %s to %s", table.Oldest, table.Newest)}
+		return ReleasePlan{Kubernetes: k.Release.String(), Unjudged: fmt.Sprintf("older than the releases that fettle knows, %s to %s", table.Oldest, table.Newest)}
 	}
 	r := ReleasePlan{Kubernetes: k.Release.String(), Verdict: judged(Merge(n.Runs, said), k)}
 	has := judged(n.Runs, k)

@@ -45,11 +45,11 @@ func TestRefusedBy(t *testing.T) {
 		{"v1.31.14", "{cpuManagerPolicy: static, cpuManagerPolicyOptions: {strict-cpu-reservation: 'true'}}", `1.31 has no option "strict-cpu-reservation"`},
 		{"v1.31.14+b49f9d1", "{cpuManagerPolicyOptions: {strict-cpu-reservation: 'true'}}", `1.31 has no option "strict-cpu-reservation"`}, // none takes no options
 		{"v1.32.13", "{cpuManagerPolicy: static, cpuManagerPolicyOptions: {strict-cpu-reservation: 'true'}}", ""},                          // alpha: the node may open the gate
-		{"v1.37.2", "{cpuManagerPolicyOptions: {strict-cpu-reservation: 'yes'}}", "neither true nor false"},
+		{"v1.37.2", "{cpuManagerPolicyOptions: {strict-cpu-reservation: 'yes'}}", "want true or false"},
 		{"v1.37.2", "{cpuManagerPolicyOptions: {full-pcpus-only: 'true', distribute-cpus-across-cores: 'true'}}", "exclude each other"},
-		{"v1.37.2", "{cpuManagerPolicy: none, cpuManagerPolicyOptions: {full-pcpus-only: 'true'}}", "none takes none"},
+		{"v1.37.2", "{cpuManagerPolicy: none, cpuManagerPolicyOptions: {full-pcpus-only: 'true'}}", "need cpuManagerPolicy static"},
 		{"v1.37.2", "{cpuManagerPolicyOptions: {align-by-socket: 'true'}}", ""}, // the node's topologyManagerPolicy is not known
-		{"v1.37.2", "{topologyManagerPolicy: single-numa-node, cpuManagerPolicyOptions: {align-by-socket: 'true'}}", "align-by-socket does not go with"},
+		{"v1.37.2", "{topologyManagerPolicy: single-numa-node, cpuManagerPolicyOptions: {align-by-socket: 'true'}}", "align-by-socket and topologyManagerPolicy single-numa-node exclude each other"},
 		{"v1.30.14", "{topologyManagerPolicyOptions: {max-allowable-numa-nodes: '16'}}", ""}, // its own policy may be none, which reads none
 		{"v1.30.14", "{topologyManagerPolicy: best-effort, topologyManagerPolicyOptions: {max-allowable-numa-nodes: '16'}}", "1.30 has no option"},
 		{"v1.31.14", "{topologyManagerPolicy: best-effort, topologyManagerPolicyOptions: {max-allowable-numa-nodes: '16'}}", ""},

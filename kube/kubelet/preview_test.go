@@ -86,12 +86,12 @@ func TestOf(t *testing.T) {
 2 false n2 restart moves 0
 3 false n10 restart moves 0
 0 false n4 restart moves 0: it was cordoned by another user
-0 false n5 unknown moves 0: its kubelet does not say what it runs with: no answer
-0 false n6 restart moves 0: 21 pods run on the node, and it would take 20 (maxPods 20, podsPerCore unset): move pods away first, or raise it
+0 false n5 unknown moves 0: its kubelet's configuration is not readable: no answer
+0 false n6 restart moves 0: 21 pods run on the node, but the new limit is 20 (maxPods 20, podsPerCore unset); move pods away first, or raise the limit
 `},
 		{"drain", previewCluster(t, "{cpuManagerPolicy: static}", node("n1", "{kubeReserved: {cpu: 500m}}", pod("a", "ReplicaSet"), pod("b", "DaemonSet")), node("n2", "{kubeReserved: {cpu: 500m}}", pod("bare", "")), node("n3", "{}")), `1 true n1 drain and restart moves 1
-0 false n2 drain and restart moves 0: nothing would make pods again that stand in the way of a drain: a/bare
-0 false n3 drain and restart moves 0: the kubelet would not start: the static CPU manager needs CPUs that are reserved for the system: set reservedSystemCPUs, or cpu in kubeReserved or systemReserved
+0 false n2 drain and restart moves 0: pods without a controller block a drain: a/bare
+0 false n3 drain and restart moves 0: the kubelet would not start: the static CPU manager needs reserved CPUs; set reservedSystemCPUs, or cpu in kubeReserved or systemReserved
 `},
 	} {
 		if got := lines(t, Of(c.in)); got != c.want {
@@ -103,7 +103,7 @@ func TestOf(t *testing.T) {
 func TestPreviewRefused(t *testing.T) {
 	in := previewCluster(t, "{cgroupDriver: systemd}", node("n1", "{}"))
 	p := Of(in)
-	if r := p.Pools[0]; !strings.Contains(r.Refused, "cgroupDriver: not set from an object") || len(r.Nodes) > 0 {
+	if r := p.Pools[0]; !strings.Contains(r.Refused, "cgroupDriver: cannot be set in a KubeletConfig") || len(r.Nodes) > 0 {
 		t.Errorf("%+v", r)
 	}
 	in = previewCluster(t, "{maxPods: 20}", node("n1", "{}"))
@@ -113,7 +113,7 @@ func TestPreviewRefused(t *testing.T) {
 	}
 	in = previewCluster(t, "{maxPods: 20}", node("n1", "{}"))
 	in.Pools = append(in.Pools, PoolPreview{Name: "x", NodeSelector: in.Pools[0].NodeSelector})
-	if p := Of(in); p.Pools[0].Nodes[0].Order != 0 || p.Pools[0].Nodes[0].Held != "it is in the pools w and x: let one of them select it" {
+	if p := Of(in); p.Pools[0].Nodes[0].Order != 0 || p.Pools[0].Nodes[0].Held != "in several pools: w and x; only one may select it" {
 		t.Errorf("%+v", p)
 	}
 }
@@ -163,7 +163,7 @@ func TestTakenOut(t *testing.T) {
 	if n := byName["n3"]; n.Order == 0 || n.Class != "restart" || len(n.Settings) != 0 {
 		t.Errorf("the same values, and not from fettle: %+v", n)
 	}
-	if notes := strings.Join(p.Pools[0].Notes, "\n"); !strings.Contains(notes, "podsPerCore is taken out") || strings.Contains(notes, "maxPods is") {
+	if notes := strings.Join(p.Pools[0].Notes, "\n"); !strings.Contains(notes, "podsPerCore is removed from the nodes") || strings.Contains(notes, "maxPods is") {
 		t.Errorf("notes: %s", notes)
 	}
 }
@@ -195,7 +195,7 @@ func TestStopped(t *testing.T) {
 // TestTriedOthers: what is in the way of these settings holds also on a node that has
 // tried others, or was told to try again.
 func TestTriedOthers(t *testing.T) {
-	const why = "the kubelet would not start: the static CPU manager needs CPUs"
+	const why = "the kubelet would not start: the static CPU manager needs reserved CPUs"
 	for _, phase := range []NodePhase{ConditionFailed, ConditionBlocked, Settled} {
 		in := previewCluster(t, "{cpuManagerPolicy: static}", told(t, "n1", "{}", `{"maxPods": 20}`, phase))
 		if got := lines(t, Of(in)); !strings.HasPrefix(got, "0 false n1 drain and restart moves 0: "+why) {
@@ -217,7 +217,7 @@ func TestUnread(t *testing.T) {
 	in := previewCluster(t, "{maxPods: 20}", told(t, "n1", "", `{"maxPods": 20}`, Settled), changing, broken)
 	const want = `0 false n1 nothing moves 0
 0 false n2 unknown moves 0: it is changing
-0 false n3 unknown moves 0: its kubelet does not say what it runs with: no answer
+0 false n3 unknown moves 0: its kubelet's configuration is not readable: no answer
 `
 	if got := lines(t, Of(in)); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)

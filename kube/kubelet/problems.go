@@ -47,7 +47,7 @@ func Problems(effective, now Fields, on On) []string {
 	if !same("reservedSystemCPUs", effective["reservedSystemCPUs"], nil) {
 		for _, name := range []string{"systemReservedCgroup", "kubeReservedCgroup"} {
 			if group, _ := effective[name].(string); group != "" {
-				problems = append(problems, fmt.Sprintf("reservedSystemCPUs does not go with %s, which the node's own configuration has as %q", name, group))
+				problems = append(problems, fmt.Sprintf("reservedSystemCPUs cannot be combined with %s (%q in the node's own configuration)", name, group))
 			}
 		}
 	}
@@ -188,7 +188,7 @@ func admissionSettings(f Fields) (admission.Settings, error) {
 func evictionBytes(threshold string) (uint64, error) {
 	if percent, ok := strings.CutSuffix(threshold, "%"); ok || threshold == "" {
 		if n, err := strconv.ParseFloat(percent, 64); threshold != "" && (err != nil || n != 0) {
-			return 0, fmt.Errorf("evictionHard: memory.available is %q: fettle needs it in bytes to see what is reserved in all", threshold)
+			return 0, fmt.Errorf("evictionHard: memory.available is %q; want bytes, so that fettle can add up the reserved memory", threshold)
 		}
 		return 0, nil
 	}
@@ -280,7 +280,7 @@ func orUnset(v any) any { return cmp.Or(v, any("unset")) }
 // number of the node's CPUs, 0 if unknown.
 func TooManyPods(effective Fields, cpus, running int) error {
 	if fit := podsThatFit(effective, cpus); int64(running) > fit {
-		return fmt.Errorf("%s on the node, and it would take %d (maxPods %v, podsPerCore %v): move pods away first, or raise it", text.Count(running, "pod")+map[bool]string{true: " runs", false: " run"}[running == 1], fit, orUnset(effective["maxPods"]), orUnset(effective["podsPerCore"]))
+		return fmt.Errorf("%s on the node, but the new limit is %d (maxPods %v, podsPerCore %v); move pods away first, or raise the limit", text.Count(running, "pod")+map[bool]string{true: " runs", false: " run"}[running == 1], fit, orUnset(effective["maxPods"]), orUnset(effective["podsPerCore"]))
 	}
 	return nil
 }

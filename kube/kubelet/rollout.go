@@ -126,7 +126,7 @@ func Decide(p Pool, nodes []Node) Decision {
 	switch {
 	case d.Stopped != "":
 	case len(failed) > 0:
-		d.Stopped = fmt.Sprintf("failed on %s: change the settings, or what was in their way", strings.Join(failed, ", "))
+		d.Stopped = fmt.Sprintf("failed on %s: change the settings, or remove the obstacle", strings.Join(failed, ", "))
 	case p.Paused:
 		d.Stopped = "the pool is paused"
 	}
@@ -143,11 +143,11 @@ func Decide(p Pool, nodes []Node) Decision {
 func (n Node) unavailable(digest string) string {
 	switch {
 	case n.Absent:
-		return "it is gone, and was changing"
+		return "it disappeared during its change"
 	case n.Phase == Changing:
 		return "it is changing"
 	case n.Phase == Broken:
-		return "it runs neither with the new settings nor with its former ones" + because(n.Why)
+		return "the kubelet runs with neither the new nor its former settings" + because(n.Why)
 	case n.Phase == Failed && n.Tried == digest && n.Has != digest:
 		return "the settings failed on it" + because(n.Why)
 	}
@@ -177,7 +177,7 @@ func (n Node) held(digest string) string {
 	case n.Conflict != "":
 		return n.Conflict
 	case n.Phase == Blocked && n.Tried == digest:
-		return cmp.Or(n.Why, "its agent says that it cannot")
+		return cmp.Or(n.Why, "its agent cannot change it")
 	}
 	return n.condition()
 }
@@ -200,12 +200,12 @@ func limit(m *intstr.IntOrString, all int) (int, error) {
 		text, percent := strings.CutSuffix(m.StrVal, "%")
 		p, err := strconv.Atoi(text)
 		if err != nil || !percent || p < 0 || p > 100 {
-			return 1, fmt.Errorf("maxUnavailable is %q: want a number, or a percentage such as 10%%", m.StrVal)
+			return 1, fmt.Errorf("maxUnavailable is %q; want a number, or a percentage such as 10%%", m.StrVal)
 		}
 		n = all * p / 100
 	}
 	if n < 0 {
-		return 1, fmt.Errorf("maxUnavailable is %d: want a number from 1", n)
+		return 1, fmt.Errorf("maxUnavailable is %d; want 1 or more", n)
 	}
 	return max(n, 1), nil
 }
@@ -281,7 +281,7 @@ func Members(pools []Selector, nodes map[string]map[string]string) (members map[
 		case 1:
 			m.Pool = m.Selected[0]
 		default:
-			m.Conflict = "it is in the pools " + strings.Join(m.Selected, " and ") + ": let one of them select it"
+			m.Conflict = "in several pools: " + strings.Join(m.Selected, " and ") + "; only one may select it"
 		}
 		members[node] = m
 	}
@@ -292,7 +292,7 @@ func Members(pools []Selector, nodes map[string]map[string]string) (members map[
 // operator, which decides, and for kubectl fettle kubelet plan, which predicts the decision.
 
 // NoAgent is the message for a node whose agent has not reported anything.
-const NoAgent = "its agent has not said anything yet"
+const NoAgent = "its agent has not reported yet"
 
 // SeenNode returns a node as the decision sees it. digest and retry belong to the settings that
 // its pool requests. k is nil if the operator has sent the node's agent no request yet: then

@@ -68,13 +68,13 @@ func TestDecide(t *testing.T) {
 		{"one by one", nil, false, rolloutOf("-", "-", "-"), "n1", 0, 1, ""},
 		{"two", number(2), false, rolloutOf("-", "-", "-"), "n1 n2", 0, 2, ""},
 		{"0 becomes 1", number(0), false, rolloutOf("-", "-"), "n1", 0, 1, ""},
-		{"less than 0", number(-1), false, rolloutOf("-", "-"), "", 0, 1, "maxUnavailable is -1: want a number from 1"},
+		{"less than 0", number(-1), false, rolloutOf("-", "-"), "", 0, 1, "maxUnavailable is -1; want 1 or more"},
 		{"a percentage rounds down", percent("50%"), false, rolloutOf("-", "-", "-", "-", "-"), "n1 n2", 0, 2, ""},
 		{"a percentage of few becomes 1", percent("10%"), false, rolloutOf("-", "-", "-"), "n1", 0, 1, ""},
 		{"0 percent becomes 1", percent("0%"), false, rolloutOf("-", "-", "-"), "n1", 0, 1, ""},
 		{"100 percent", percent("100%"), false, rolloutOf("-", "-", "-"), "n1 n2 n3", 0, 3, ""},
-		{"no number", percent("many"), false, rolloutOf("-"), "", 0, 1, `maxUnavailable is "many": want a number, or a percentage such as 10%`},
-		{"a number as text", percent("2"), false, rolloutOf("-"), "", 0, 1, `maxUnavailable is "2": want a number, or a percentage such as 10%`},
+		{"no number", percent("many"), false, rolloutOf("-"), "", 0, 1, `maxUnavailable is "many"; want a number, or a percentage such as 10%`},
+		{"a number as text", percent("2"), false, rolloutOf("-"), "", 0, 1, `maxUnavailable is "2"; want a number, or a percentage such as 10%`},
 		{"all done", nil, false, rolloutOf("done", "done"), "", 0, 1, ""},
 		{"done and not Ready takes the slot", nil, false, rolloutOf("done not-ready", "-"), "", 0, 1, ""},
 		{"disk", nil, false, rolloutOf("done disk", "-"), "", 0, 1, ""},
@@ -86,9 +86,9 @@ func TestDecide(t *testing.T) {
 		{"absent and not said to change", nil, false, rolloutOf("absent", "-"), "", 1, 1, ""},
 		{"what is not Ready cannot begin", number(2), false, rolloutOf("not-ready", "-", "-"), "n2", 1, 2, ""},
 		{"what is cordoned cannot begin", number(3), false, rolloutOf("cordoned", "-", "-"), "n2 n3", 1, 3, ""},
-		{"stops after the first failure", number(3), false, rolloutOf("failed", "-", "-"), "", 0, 3, "failed on n1: change the settings, or what was in their way"},
-		{"other settings begin anew", nil, false, rolloutOf("failed-before", "-", "-"), "n1", 0, 1, ""},
-		{"what is broken stops others too", number(3), false, rolloutOf("broken", "-", "-"), "", 0, 3, "failed on n1: change the settings, or what was in their way"},
+		{"stops after the first failure", number(3), false, rolloutOf("failed", "-", "-"), "", 0, 3, "failed on n1: change the settings, or remove the obstacle"},
+		{"other settings start over", nil, false, rolloutOf("failed-before", "-", "-"), "n1", 0, 1, ""},
+		{"what is broken stops others too", number(3), false, rolloutOf("broken", "-", "-"), "", 0, 3, "failed on n1: change the settings, or remove the obstacle"},
 		{"blocked holds no slot", nil, false, rolloutOf("blocked", "-"), "n2", 1, 1, ""},
 		{"a conflict holds no slot", nil, false, rolloutOf("conflict", "-"), "n2", 1, 1, ""},
 		{"paused", nil, true, rolloutOf("-", "-"), "", 0, 1, "the pool is paused"},
@@ -143,7 +143,7 @@ func TestMembers(t *testing.T) {
 	}, map[string]map[string]string{"n1": {"a": ""}, "n2": {"a": "", "b": ""}, "n3": {"c": ""}})
 	want := map[string]Member{
 		"n1": {Pool: "a", Selected: []string{"a"}},
-		"n2": {Conflict: "it is in the pools a and b: let one of them select it", Selected: []string{"a", "b"}},
+		"n2": {Conflict: "in several pools: a and b; only one may select it", Selected: []string{"a", "b"}},
 	}
 	if diff := cmp.Diff(want, members); diff != "" {
 		t.Error(diff)

@@ -77,19 +77,19 @@ func find(name string) *setting {
 
 // refused maps settings that no object may set to the reason.
 var refused = map[string]string{
-	"cgroupDriver":           "it has to be the container runtime's, or no pod starts: change both together, by hand",
-	"clusterDNS":             "it is the cluster's own, not that of a pool: pods find each other by it",
-	"clusterDomain":          "it is the cluster's own, not that of a pool: pods find each other by it",
-	"featureGates":           "they are the cluster's own, not those of a pool (on OpenShift the object FeatureGate has them)",
-	"failSwapOn":             "whether a node has swap is decided where the node is set up",
-	"memorySwap":             "whether pods may swap (swapBehavior) is decided where the node is set up",
-	"staticPodPath":          "the control plane is started from there: a wrong one ends it",
-	"systemReservedCgroup":   "it has to match systemCgroups and the groups that the machine has, and does not go with reservedSystemCPUs: it is decided where the node is set up",
-	"kubeReservedCgroup":     "it has to match the groups that the machine has, and does not go with reservedSystemCPUs: it is decided where the node is set up",
-	"systemCgroups":          "it has to match the groups that the machine has: it is decided where the node is set up",
-	"protectKernelDefaults":  "with it a kubelet does not start where the kernel's settings are not its own: it is decided where the node is set up",
-	"evictionHard":           "which pods end when a node is short of something is decided where the node is set up",
-	"enforceNodeAllocatable": "it has to match the groups that the machine has: it is decided where the node is set up",
+	"cgroupDriver":           "must match the container runtime, or no pod starts; change both by hand",
+	"clusterDNS":             "a setting of the whole cluster (name resolution of pods)",
+	"clusterDomain":          "a setting of the whole cluster (name resolution of pods)",
+	"featureGates":           "a setting of the whole cluster (on OpenShift: the object FeatureGate)",
+	"failSwapOn":             "swap is set up with the node",
+	"memorySwap":             "swapBehavior is set up with the node",
+	"staticPodPath":          "the control plane is started from this path; a wrong one stops it",
+	"systemReservedCgroup":   "must match systemCgroups and the machine's groups, and excludes reservedSystemCPUs; set it up with the node",
+	"kubeReservedCgroup":     "must match the machine's groups, and excludes reservedSystemCPUs; set it up with the node",
+	"systemCgroups":          "must match the machine's groups; set it up with the node",
+	"protectKernelDefaults":  "the kubelet may not start if kernel settings differ; set it up with the node",
+	"evictionHard":           "eviction thresholds are set up with the node",
+	"enforceNodeAllocatable": "must match the machine's groups; set it up with the node",
 }
 
 // Check returns an error for the fields of one KubeletConfig that may not be set, in order of
@@ -112,14 +112,14 @@ func checkField(name string, v any) error {
 		return words(Kind)(v)
 	}
 	if why, ok := refused[name]; ok {
-		return fmt.Errorf("not set from an object: %s", why)
+		return fmt.Errorf("cannot be set in a KubeletConfig: %s", why)
 	}
 	s := find(name)
 	switch {
 	case s == nil:
-		return fmt.Errorf("none of the settings that fettle sets%s: put it into the configuration of the node's kubelet itself", text.Suggest(name, Names()))
+		return fmt.Errorf("not supported by fettle%s; set it in the node's own kubelet configuration", text.Suggest(name, Names()))
 	case v == nil:
-		return errors.New("null would take away what the node's own configuration says: give it a value, or leave it out")
+		return errors.New("null would remove the node's own value; give a value, or leave the field out")
 	}
 	return s.check(v)
 }
@@ -148,11 +148,11 @@ func words(all ...string) func(any) error {
 func texts(v any) error {
 	m, ok := v.(map[string]any)
 	if !ok {
-		return fmt.Errorf("want names and texts, found %s", show(v))
+		return fmt.Errorf("want a map of strings, found %s", show(v))
 	}
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if _, ok := m[name].(string); !ok {
-			return fmt.Errorf("%s: want a text, found %s: write it with quotes", name, show(m[name]))
+			return fmt.Errorf("%s: want a string, found %s; put it in quotes", name, show(m[name]))
 		}
 	}
 	return nil

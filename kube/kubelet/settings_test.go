@@ -37,13 +37,13 @@ func TestCheck(t *testing.T) {
 		{"maxPods: many", `at.maxPods: want a whole number from 1 to 2147483647, found "many"`},
 		{"maxPods: 1.5", "found 1.5"},
 		{"maxPods: 3000000000", "found 3000000000"},
-		{"maxPods: null", "null would take away"},
+		{"maxPods: null", "null would remove the node's own value; give a value, or leave the field out"},
 		{"podsPerCore: -1", "want a whole number from 0"},
 		{"kubeAPIQPS: 0", "want a whole number from 1"},
 		{"cpuManagerPolicy: dynamic", `want none or static, found "dynamic"`},
 		{"memoryManagerPolicy: static", `want None or Static, found "static"`},
-		{"cpuManagerPolicyOptions: {full-pcpus-only: true}", "full-pcpus-only: want a text, found true: write it with quotes"},
-		{"cpuManagerPolicyOptions: [full-pcpus-only]", "want names and texts, found a list"},
+		{"cpuManagerPolicyOptions: {full-pcpus-only: true}", "full-pcpus-only: want a string, found true; put it in quotes"},
+		{"cpuManagerPolicyOptions: [full-pcpus-only]", "want a map of strings, found a list"},
 		{"cpuManagerReconcilePeriod: 5", "want a time such as 5s, found 5"},
 		{"cpuManagerReconcilePeriod: -5s", "want a time"},
 		{`reservedSystemCPUs: "all"`, `want a list of CPUs such as 0-1,8, found "all"`},
@@ -58,10 +58,10 @@ func TestCheck(t *testing.T) {
 		{"reservedMemory: [{limits: {memory: 1Gi}}]", "item 0: want numaNode"},
 		{"reservedMemory: [{numaNode: 0, limits: {cpu: 1}}]", "item 0: 1 of cpu: want memory or hugepages-SIZE"},
 		{"reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}, node: 1}]", `unknown field`},
-		{"maxpods: 5", `none of the settings that fettle sets (did you mean "maxPods"?)`},
+		{"maxpods: 5", `at.maxpods: not supported by fettle (did you mean "maxPods"?)`},
 		{"kind: Deployment", "at.kind: want KubeletConfiguration"},
 		{"apiVersion: v1", "at.apiVersion: want kubelet.config.k8s.io/v1beta1"},
-		{"imageGCHighThresholdPercent: 80", "put it into the configuration of the node's kubelet itself"},
+		{"imageGCHighThresholdPercent: 80", "; set it in the node's own kubelet configuration"},
 	} {
 		err := Check("at", parse(t, c.text))
 		if c.wrong == "" && err != nil || c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)) {
@@ -76,7 +76,7 @@ func TestRefusedAsOpenShift(t *testing.T) {
 		"cgroupDriver: systemd", "clusterDNS: [10.0.0.10]", "clusterDomain: x", "featureGates: {A: true}", "staticPodPath: /x",
 		"failSwapOn: false", "memorySwap: {swapBehavior: LimitedSwap}", "systemReservedCgroup: /a",
 	} {
-		if err := Check("at", parse(t, text)); err == nil || !strings.Contains(err.Error(), "not set from an object: ") {
+		if err := Check("at", parse(t, text)); err == nil || !strings.Contains(err.Error(), "cannot be set in a KubeletConfig:") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -173,25 +173,25 @@ func TestProblems(t *testing.T) {
 		want string
 	}{
 		{"{maxPods: 500}", nil, ""},
-		{"{cpuManagerPolicy: static}", nil, "needs CPUs that are reserved"},
+		{"{cpuManagerPolicy: static}", nil, "needs reserved CPUs"},
 		{"{cpuManagerPolicy: static, kubeReserved: {cpu: 500m}}", nil, ""},
 		{`{cpuManagerPolicy: static, reservedSystemCPUs: "0"}`, machine(), ""},
 		{`{cpuManagerPolicy: static, reservedSystemCPUs: "0,9"}`, machine(), "CPUs 9 are not online"},
-		{"{cpuManagerPolicy: static, systemReserved: {cpu: 20}}", nil, "systemReserved: cpu: want a text"},
-		{`{cpuManagerPolicy: static, systemReserved: {cpu: "20"}}`, machine(), "20 CPUs are to be reserved for the system, and the machine has 4"},
-		{`{cpuManagerPolicyOptions: {full-pcpus-only: "true"}}`, nil, "cpuManagerPolicy none takes none"},
+		{"{cpuManagerPolicy: static, systemReserved: {cpu: 20}}", nil, "systemReserved: cpu: want a string"},
+		{`{cpuManagerPolicy: static, systemReserved: {cpu: "20"}}`, machine(), "20 CPUs reserved for the system, but the machine has only 4"},
+		{`{cpuManagerPolicyOptions: {full-pcpus-only: "true"}}`, nil, "need cpuManagerPolicy static"},
 		{`{cpuManagerPolicy: static, reservedSystemCPUs: "0", cpuManagerPolicyOptions: {full-pcpus: "true"}}`, nil, `has no option "full-pcpus"`},
 		{`{cpuManagerPolicy: static, reservedSystemCPUs: "0", cpuManagerPolicyOptions: {align-by-socket: "true"}}`, nil, "needs the feature gate CPUManagerPolicyAlphaOptions"},
-		{`{cpuManagerPolicy: static, reservedSystemCPUs: "0", topologyManagerPolicy: single-numa-node, featureGates: {CPUManagerPolicyAlphaOptions: true}, cpuManagerPolicyOptions: {align-by-socket: "true"}}`, nil, "align-by-socket does not go with"},
+		{`{cpuManagerPolicy: static, reservedSystemCPUs: "0", topologyManagerPolicy: single-numa-node, featureGates: {CPUManagerPolicyAlphaOptions: true}, cpuManagerPolicyOptions: {align-by-socket: "true"}}`, nil, "align-by-socket and topologyManagerPolicy single-numa-node exclude each other"},
 		{`{cpuManagerPolicy: static, reservedSystemCPUs: "0", featureGates: {CPUManagerPolicyAlphaOptions: true}, cpuManagerPolicyOptions: {full-pcpus-only: "true", distribute-cpus-across-cores: "true"}}`, nil, "exclude each other"},
 		{`{cpuManagerPolicy: static, reservedSystemCPUs: "0", cpuManagerPolicyOptions: {distribute-cpus-across-numa: "true", prefer-align-cpus-by-uncorecache: "true"}}`, nil, "exclude each other"},
 		{`{topologyManagerPolicy: restricted, topologyManagerPolicyOptions: {max-allowable-numa-nodes: "4"}}`, nil, "want a number from 8"},
-		{`{reservedSystemCPUs: "0", systemReservedCgroup: /system}`, nil, "does not go with systemReservedCgroup"},
-		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}], kubeReserved: {memory: 1Gi}}", machine(), "reservedMemory: memory of all NUMA nodes has to be"},
-		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}], kubeReserved: {memory: 1Gi}}", nil, "reservedMemory: memory of all NUMA nodes has to be"},
+		{`{reservedSystemCPUs: "0", systemReservedCgroup: /system}`, nil, "reservedSystemCPUs cannot be combined with systemReservedCgroup"},
+		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}], kubeReserved: {memory: 1Gi}}", machine(), "reservation (kubeReserved + systemReserved, for memory + evictionHard), 1124Mi; it is 1Gi"},
+		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}], kubeReserved: {memory: 1Gi}}", nil, "reservation (kubeReserved + systemReserved, for memory + evictionHard), 1124Mi; it is 1Gi"},
 		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 0, limits: {memory: 1124Mi}}], kubeReserved: {memory: 1Gi}}", machine(), ""},
 		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}], kubeReserved: {memory: 1Gi}, evictionHard: {memory.available: 0%}}", machine(), ""},
-		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}], evictionHard: {memory.available: 5%}}", machine(), "fettle needs it in bytes"},
+		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}], evictionHard: {memory.available: 5%}}", machine(), "; want bytes, so that fettle can add up the reserved memory"},
 		{"{maxPods: 50, evictionHard: {memory.available: 5%}}", machine(), ""},
 		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 0, limits: {memory: 1124Mi}}], kubeReserved: {memory: 1Gi}, evictionHard: {nodefs.available: 5%}, mergeDefaultEvictionSettings: true}", machine(), ""},
 		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 3, limits: {memory: 100Mi}}]}", machine(), "no NUMA node 3"},
@@ -239,7 +239,7 @@ func TestChangeOf(t *testing.T) {
 		{"{}", "{reservedMemory: [{numaNode: 0, limits: {hugepages-1Gi: 1Gi}}]}", gib, Change{Class: Drain, Settings: []string{"reservedMemory"}, MemoryState: true}},
 		{"{}", "{reservedMemory: [{numaNode: 0, limits: {hugepages-1Gi: 1Gi}}]}", machine(), Change{
 			Class: Reboot, Settings: []string{"reservedMemory"}, MemoryState: true,
-			Why: "reservedMemory has hugepages-1Gi, and the machine has no such pages: they are set aside by the kernel's parameters hugepagesz=1G hugepages=N when it starts",
+			Why: "reservedMemory has hugepages-1Gi, but the machine has no such pages; reserve them with the kernel parameters hugepagesz=1G hugepages=N",
 		}},
 	} {
 		if d := cmp.Diff(c.want, ChangeOf(parse(t, c.now), parse(t, c.then), c.m)); d != "" {
@@ -259,7 +259,7 @@ func TestWantOf(t *testing.T) {
 	}
 	want := Want{
 		Fields: parse(t, "{maxPods: 300, podsPerCore: 5}"), Configs: []string{"a", "b", "c"}, Digest: w.Digest,
-		Notes: []string{"maxPods: KubeletConfig a has 200 and the later b has 300, which holds"},
+		Notes: []string{"maxPods: KubeletConfig a has 200, overridden by the later b with 300"},
 	}
 	if d := cmp.Diff(want, w); d != "" {
 		t.Error(d)

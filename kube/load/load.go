@@ -83,7 +83,7 @@ func (c *Cluster) Plan(ctx context.Context, l *plan.Load, run string) (*plan.Pla
 }
 
 // ErrNothing means that a load has no objects.
-var ErrNothing = errors.New("the load has nothing to make: each of its counts is 0")
+var ErrNothing = errors.New("the load creates nothing: all counts are 0")
 
 // Run creates the objects of a load. It returns the result with an error too, once something
 // may have been created; until then id is "".
@@ -100,16 +100,16 @@ func (c *Cluster) Run(ctx context.Context, l *plan.Load, o Options) (id string, 
 	switch {
 	case p.Len() > 0:
 	case slices.ContainsFunc(l.Stages, func(s plan.Stage) bool { return len(s.Actions) > 0 }):
-		return "", nil, refuse("a create job of the same file makes them", "the load makes nothing itself, and its patch, delete and read jobs are for what it makes alone: nothing was done")
+		return "", nil, refuse("add a create job for them to the same file", "the load creates no objects, and its patch, delete and read jobs apply only to its own objects; nothing done")
 	default:
 		return "", nil, ErrNothing
 	}
 	if len(p.Missing) > 0 {
-		return "", nil, refuse("kubectl fettle load plan shows what the load wants", "the cluster has no %s: nothing was made", Lacks(p.Missing))
+		return "", nil, refuse("see kubectl fettle load plan for the needs of the load", "the cluster has no %s; nothing created", Lacks(p.Missing))
 	}
 	cluster, err := c.Server.Cluster(ctx)
 	if err != nil {
-		return "", nil, fmt.Errorf("the namespace kube-system, by which the cluster is known: %w", err)
+		return "", nil, fmt.Errorf("cannot identify the cluster by namespace kube-system: %w", err)
 	}
 	if err := c.preflight(ctx, p, cluster); err != nil {
 		return "", nil, err
@@ -130,7 +130,7 @@ func (c *Cluster) Resume(ctx context.Context, id string, o Options) (*Result, er
 		return nil, err
 	}
 	if state.Phase == loadrun.Undoing || state.Phase == loadrun.Undone {
-		return nil, errors.Join(refuse("run the file anew", "the run %s has been undone, or the undo has begun", id), j.Close())
+		return nil, errors.Join(refuse("run the file anew", "run %s has been undone, or its undo has started", id), j.Close())
 	}
 	o.InFlight, o.Rate = cmp.Or(o.InFlight, r.InFlight), cmp.Or(o.Rate, r.Rate)
 	out, err := c.drive(ctx, r, p, j, state, o)
@@ -155,7 +155,7 @@ func (c *Cluster) open(ctx context.Context, id string) (*loadrun.StoredRun, *pla
 		return fail(err)
 	}
 	if cluster != state.Header.Cluster {
-		return fail(refuse("name its kubeconfig or context", "the run %s was made on another cluster (%s), not on %s", id, state.Header.Server, c.Server.Base()))
+		return fail(refuse("name its kubeconfig or context", "run %s was made on another cluster (%s), not on %s", id, state.Header.Server, c.Server.Base()))
 	}
 	p, err := plan.Compile(ctx, r.Load, id, r.Kinds)
 	if err != nil {
@@ -182,7 +182,7 @@ func (c *Cluster) drive(ctx context.Context, r *loadrun.StoredRun, p *plan.Plan,
 	}
 	d.InFlight, d.Rate = cmp.Or(d.InFlight, r.Load.InFlight), cmp.Or(d.Rate, r.Load.Rate)
 	var before *loadrun.Sample
-	blind := errors.New("not asked for in a phase of an experiment")
+	blind := errors.New("not recorded in a phase of an experiment")
 	if !r.Visit {
 		before, blind = loadrun.Scrape(ctx, c.Server)
 	}
@@ -241,7 +241,7 @@ func (c *Cluster) follow(ctx context.Context, p *plan.Plan, o Options) (*loadrun
 	if err := f.Start(ctx, kinds); err != nil {
 		cancel()
 		f.Wait()
-		return nil, nil, fmt.Errorf("what is made cannot be watched: %w", err)
+		return nil, nil, fmt.Errorf("cannot watch the created objects: %w", err)
 	}
 	return f, func() { cancel(); f.Wait() }, nil
 }
@@ -286,7 +286,7 @@ func (c *Cluster) UndoVisits(ctx context.Context) (int, error) {
 			continue
 		}
 		if _, err := c.Undo(ctx, k.ID, nil); err != nil {
-			return n, fmt.Errorf("the run %s, which was cut off, cannot be undone: %w", k.ID, err)
+			return n, fmt.Errorf("cannot undo the interrupted run %s: %w", k.ID, err)
 		}
 		if err := c.Store.Remove(k.ID); err != nil {
 			return n, err

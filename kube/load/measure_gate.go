@@ -45,15 +45,15 @@ func ParseGate(text string) (*Gate, error) {
 	}
 	g, err := engine.ParseThreshold(rest)
 	if err != nil {
-		return nil, fmt.Errorf("%w; before a time stands of what: create, scheduled or ready", err)
+		return nil, fmt.Errorf("%w; name the measurement before the percentile: create, scheduled or ready", err)
 	}
 	switch {
 	case g.Observed():
-		return nil, fmt.Errorf("%q: the servers are not observed here: want create, scheduled or ready with a percentile, errors or rate", text)
+		return nil, fmt.Errorf("%q: servers are not observed; want create, scheduled or ready with a percentile, or errors or rate", text)
 	case of == "" && g.Wants() > 0:
-		return nil, fmt.Errorf("%q: of what? want create, scheduled or ready before it", text)
+		return nil, fmt.Errorf("%q: want create, scheduled or ready before the percentile", text)
 	case of != "" && g.Wants() == 0:
-		return nil, fmt.Errorf("%q: %s is of the whole run: leave out %s", text, g.Asks(), of)
+		return nil, fmt.Errorf("%q: %s applies to the whole run; leave out %s", text, g.Asks(), of)
 	}
 	return &Gate{of, g}, nil
 }
@@ -141,7 +141,7 @@ func (g *Gate) TooFew(a Answers) string {
 	}
 	for _, lower := range []string{"p99", "p95", "p90", "p50"} {
 		if other, err := engine.ParseThreshold(lower + " < 1s"); err == nil && other.TooFew(n) == "" {
-			return fmt.Sprintf("%s will not be met: %s; %s can be told", g, why, lower)
+			return fmt.Sprintf("%s cannot be judged: %s; %s can be", g, why, lower)
 		}
 	}
 	return fmt.Sprintf("%s will not be met: %s", g, why)

@@ -18,10 +18,10 @@ func TestTooFew(t *testing.T) {
 		pods int
 		want string // "" for enough
 	}{
-		{"ready p99 <= 5s", 100, "ready p99 <= 5s will not be met: cannot tell from 100 answers: 300 are needed; p95 can be told"},
+		{"ready p99 <= 5s", 100, "ready p99 <= 5s cannot be judged: cannot tell from 100 answers: 300 are needed; p95 can be"},
 		{"ready p99 <= 5s", 299, "cannot tell from 299 answers"},
 		{"ready p99 <= 5s", 300, ""},
-		{"scheduled p95 < 1s", 59, "p90 can be told"},
+		{"scheduled p95 < 1s", 59, "p90 can be"},
 		{"scheduled p95 < 1s", 60, ""},
 		{"create p99 < 1s", 298, "299 answers"}, // with the namespace
 		{"create p99 < 1s", 299, ""},

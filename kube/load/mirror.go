@@ -118,7 +118,7 @@ type object struct {
 }
 
 // ErrUnseen means that no kind could be read.
-var ErrUnseen = errors.New("nothing of the namespaces can be seen")
+var ErrUnseen = errors.New("cannot read anything in these namespaces")
 
 // ReadWorkloads reads namespaces. It returns ErrUnseen if none of their objects may be listed.
 func ReadWorkloads(ctx context.Context, server *cluster.Server, o MirrorOptions) (*Mirror, error) {

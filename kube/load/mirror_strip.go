@@ -182,7 +182,7 @@ func (s *podSpec) kept(r *reading) map[string]any {
 	}
 	for what, is := range map[string]bool{
 		"the init containers of pods": len(s.InitContainers) > 0, "the volumes of pods": slices.ContainsFunc(s.Volumes, func(v struct{ Name string }) bool { return !strings.HasPrefix(v.Name, "kube-api-access-") }),
-		"on which nodes pods may run": len(s.NodeSelector) > 0 || s.Affinity != nil, "the network of the host for pods": s.HostNetwork,
+		"node placement of pods": len(s.NodeSelector) > 0 || s.Affinity != nil, "host network of pods": s.HostNetwork,
 	} {
 		if is {
 			r.notes[what+": not mirrored"]++
@@ -229,7 +229,7 @@ func workload(kind string) func(*reading, json.RawMessage) (map[string]any, erro
 			spec["replicas"] = *o.Spec.Replicas
 		}
 		if len(o.Spec.VolumeClaimTemplates) > 0 {
-			r.notes["the claims of a StatefulSet: not mirrored, they would take storage"]++
+			r.notes["the claims of a StatefulSet: not mirrored, because they need storage"]++
 		}
 		return named(map[string]any{"spec": spec}), nil
 	}

@@ -34,7 +34,7 @@ type objects struct {
 }
 
 // ErrNothingToMirror means that there is nothing to mirror.
-var ErrNothingToMirror = errors.New("only the system's own namespaces were found: name those to mirror")
+var ErrNothingToMirror = errors.New("only system namespaces found; name the namespaces to mirror")
 
 // Write writes the load and the objects that it names into a directory, which it creates if
 // needed. It does not replace files. It returns the name of the load's file.

@@ -44,9 +44,9 @@ func (c *Cluster) preflight(ctx context.Context, p *plan.Plan, cluster string) e
 		uid, is := there[name]
 		if is && how == plan.Fail {
 			if by, err := c.Store.Owns(cluster, map[string]bool{uid: true}); err == nil && by[uid] != "" {
-				return refuse("kubectl fettle load undo "+by[uid]+" removes what it made; ifexists: delete does that first", "the namespace %s is there already, of the run %s: nothing was made", name, by[uid])
+				return refuse("kubectl fettle load undo "+by[uid]+" removes its objects; ifexists: delete does so first", "namespace %s of run %s already exists; nothing created", name, by[uid])
 			}
-			return refuse("ifexists: reuse uses it, and leaves what is in it", "the namespace %s is there already: nothing was made", name)
+			return refuse("set ifexists: reuse to use it and keep its content", "namespace %s already exists; nothing created", name)
 		}
 		if is {
 			uids[uid] = true
@@ -67,16 +67,16 @@ func (c *Cluster) preflight(ctx context.Context, p *plan.Plan, cluster string) e
 		}
 		run := by[uid]
 		if run == "" {
-			return refuse("delete it yourself, or say ifexists: reuse", "the namespace %s is there, and no run of fettle's has made it: ifexists: delete does not delete it, and nothing was made", name)
+			return refuse("delete it yourself, or set ifexists: reuse", "namespace %s exists and was not created by fettle, so ifexists: delete does not delete it; nothing created", name)
 		}
 		runs[run] = true
 	}
 	for run := range runs {
 		if out, err := c.Undo(ctx, run, nil); err != nil {
 			if out != nil && len(out.Kept) > 0 {
-				err = fmt.Errorf("%s is kept: %s: %w", out.Kept[0].Object, out.Kept[0].Why, err)
+				err = fmt.Errorf("%s not deleted: %s: %w", out.Kept[0].Object, out.Kept[0].Why, err)
 			}
-			return fmt.Errorf("the run %s, whose namespaces are in the way (ifexists: delete), cannot be undone: %w", run, err)
+			return fmt.Errorf("cannot undo run %s, whose namespaces already exist (ifexists: delete): %w", run, err)
 		}
 	}
 	return nil

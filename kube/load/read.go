@@ -40,7 +40,7 @@ func Read(file string, o ReadOptions) (*plan.Load, error) {
 // in the working directory, and next to file.
 func ReadText(file string, text []byte, o ReadOptions) (*plan.Load, error) {
 	if otherLoader(text) {
-		return nil, fmt.Errorf("%s: this is ClusterLoader2 (kubernetes/perf-tests), which is not read: its files are programs for measurements of its own; fettle reads ClusterLoader (with projects) of OpenShift and kube-burner's jobs, and kubectl fettle load mirror --write DIR writes a load that is like a cluster", file)
+		return nil, fmt.Errorf("%s: ClusterLoader2 (kubernetes/perf-tests) is not supported; use OpenShift's ClusterLoader (with projects) or kube-burner jobs, or write a load like a cluster with kubectl fettle load mirror --write DIR", file)
 	}
 	burning := format.Options{Read: format.Here.Read, Env: os.Environ(), UUID: o.UUID, UserData: o.UserData, Set: o.Set, AllowMissing: o.AllowMissing}
 	if !loaderForm.Match(text) && (jobsForm.Match(text) || bytes.Contains(text, []byte("{{")) && !projectsForm.Match(text)) {
@@ -63,7 +63,7 @@ func ReadText(file string, text []byte, o ReadOptions) (*plan.Load, error) {
 	if docs[0].Kind != yaml.MappingNode {
 		found = ", found " + strict.Found(docs[0])
 	}
-	return nil, fmt.Errorf("%s: want ClusterLoader (with projects) or kube-burner's jobs at the top%s", r.At(docs[0]), found)
+	return nil, fmt.Errorf("%s: want the top-level key ClusterLoader (with projects) or jobs (kube-burner)%s", r.At(docs[0]), found)
 }
 
 // These match the fields that identify a file's format, before {{ }} is replaced.

@@ -9,9 +9,9 @@ import (
 func TestReadText(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                "standard input: want one document, found 0",
-		"hello":                           `standard input:1: want ClusterLoader (with projects) or kube-burner's jobs at the top, found "hello"`,
-		"# a list\n- a":                   "standard input:2: want ClusterLoader (with projects) or kube-burner's jobs at the top, found a list",
-		"kind: Pod":                       "kube-burner's jobs at the top",
+		"hello":                           `standard input:1: want the top-level key ClusterLoader (with projects) or jobs (kube-burner), found "hello"`,
+		"# a list\n- a":                   "standard input:2: want the top-level key ClusterLoader (with projects) or jobs (kube-burner), found a list",
+		"kind: Pod":                       ": want the top-level key ClusterLoader (with projects) or jobs (kube-burner)",
 		"jobs: [{name: a}]\nqps: 5":       `standard input:2: unknown field "qps": it belongs below jobs[]`,
 		"ClusterLoader: 5":                "standard input:1: ClusterLoader: want fields, found 5 (int)",
 		"{\"ClusterLoader\": {\"a\": 1}}": `standard input:1: ClusterLoader: unknown field "a"`,
@@ -40,7 +40,7 @@ func TestOtherLoader(t *testing.T) {
 		"jobs: [{name: '{{ \"RandInt\" }}', namespace: n, objects: []}]":     false,
 	} {
 		_, err := ReadText("f", []byte(text), ReadOptions{})
-		if got := err != nil && strings.Contains(err.Error(), "this is ClusterLoader2 (kubernetes/perf-tests), which is not read"); got != other {
+		if got := err != nil && strings.Contains(err.Error(), ": ClusterLoader2 (kubernetes/perf-tests) is not supported; use OpenShift's ClusterLoader (with projects) or kube-burner jobs, or write a load like a cluster with kubectl fettle load mirror --write DIR"); got != other {
 			t.Errorf("%s\n%v", text, err)
 		}
 	}

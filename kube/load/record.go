@@ -68,7 +68,7 @@ func (s Shape) String() string {
 	for _, k := range s.Kinds {
 		words = append(words, fmt.Sprintf("%d %s of %s (%d bytes)", k.Count, k.Kind, k.APIVersion, k.Bytes))
 	}
-	words = append(words, fmt.Sprintf("%d requests under way at most", s.InFlight))
+	words = append(words, fmt.Sprintf("at most %d requests in progress", s.InFlight))
 	if s.RatePerS > 0 {
 		words = append(words, fmt.Sprintf("%g/s", s.RatePerS))
 	}
@@ -149,7 +149,7 @@ func Compare(a, b *evidence.Run, margin float64, force bool) (*prove.Comparison,
 	var of [2]Body
 	for i, r := range []*evidence.Run{a, b} {
 		if r.Kind != Kind {
-			return nil, fmt.Errorf("run %s is a %s, and no run of a cluster load: fettle runs compare", r.ID, r.Kind)
+			return nil, fmt.Errorf("run %s is a %s, not a cluster load; use fettle runs compare", r.ID, r.Kind)
 		}
 		if err := json.Unmarshal(r.Body, &of[i]); err != nil {
 			return nil, fmt.Errorf("run %s: %w", r.ID, err)
@@ -176,14 +176,14 @@ func Compare(a, b *evidence.Run, margin float64, force bool) (*prove.Comparison,
 	if shapes {
 		c.Differing = slices.Insert(c.Differing, 0, prove.Difference{Name: "load", A: first.Shape.String(), B: second.Shape.String()})
 	}
-	c.Caution = fmt.Sprintf("exploratory, no proof: the runs began %v apart, and whatever else the cluster did meanwhile counts as a difference; the intervals hold for the scatter of the parts of each run alone, and parts that follow each other are alike, so that they are too narrow rather than too wide. fettle prove with kubectl fettle load run --for-prove measures both sides by turns",
+	c.Caution = fmt.Sprintf("exploratory, not a proof: the runs started %v apart, so any other change of the cluster in between counts too; the intervals cover only the scatter within each run, and are rather too narrow. For a proof use fettle prove with kubectl fettle load run --for-prove, which alternates both sides",
 		b.Began.Sub(a.Began).Abs().Round(time.Second))
 	c.Summarize()
 	return c, nil
 }
 
 // ErrNone means that a run has no record.
-var ErrNone = errors.New("it has no record: it has not ended, or an earlier version has made it")
+var ErrNone = errors.New("no record: the run has not ended, or was made by an older version")
 
 // Last returns the latest record of a run.
 func Last(in evidence.Store) (*evidence.Run, error) {

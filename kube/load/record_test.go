@@ -71,7 +71,7 @@ func TestCompare(t *testing.T) {
 			t.Errorf("forced: %v %+v", err, c)
 		}
 	}
-	if _, err := Compare(a, &evidence.Run{ID: "x", Kind: "prove"}, 0.02, true); err == nil || !strings.Contains(err.Error(), "no run of a cluster load") {
+	if _, err := Compare(a, &evidence.Run{ID: "x", Kind: "prove"}, 0.02, true); err == nil || !strings.Contains(err.Error(), ", not a cluster load; use fettle runs compare") {
 		t.Error(err)
 	}
 	if _, err := Last(evidence.Store{Dir: filepath.Join(t.TempDir(), "none")}); !errors.Is(err, ErrNone) {

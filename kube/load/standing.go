@@ -15,7 +15,7 @@ import (
 func (c *Cluster) unread(ctx context.Context, r *run.StoredRun, why *run.JournalDamaged) error {
 	seen, err := c.look(ctx, r)
 	if err != nil {
-		return fmt.Errorf("%w; what of the run is in the cluster: %w", why, err)
+		return fmt.Errorf("%w; cannot list the run's objects in the cluster: %w", why, err)
 	}
 	x, unseen := seen.Beyond(0, c.Server, nil), seen.Unseen()
 	switch {
@@ -23,18 +23,18 @@ func (c *Cluster) unread(ctx context.Context, r *run.StoredRun, why *run.Journal
 		x.Journal = why
 		return x
 	case unseen != "":
-		return fmt.Errorf("%w; whether objects with the label %s=%s are in the cluster %s cannot be seen: %s", why, plan.RunLabel, r.ID, c.Server.Base(), unseen)
+		return fmt.Errorf("%w; cannot check for objects with the label %s=%s in cluster %s: %s", why, plan.RunLabel, r.ID, c.Server.Base(), unseen)
 	}
-	return fmt.Errorf("%w; nothing in the cluster %s has the label %s=%s: it made nothing there, or that is gone", why, c.Server.Base(), plan.RunLabel, r.ID)
+	return fmt.Errorf("%w; no object in cluster %s has the label %s=%s", why, c.Server.Base(), plan.RunLabel, r.ID)
 }
 
 // unplanned returns the error for a readable load that does not give the run's plan.
 func unplanned(h run.Header) error {
-	why := "another version of this program has made it" // the load is as it was
+	why := "made by another version of this program" // the load is as it was
 	if h.Load == "" {
-		why = "its load.json was changed, or another version of this program has made it"
+		why = "load.json was edited, or made by another version of this program"
 	}
-	return fmt.Errorf("the plan of the run %s cannot be made again as it was: %s; what it made has the label %s=%s", h.Run, why, plan.RunLabel, h.Run)
+	return fmt.Errorf("cannot rebuild the plan of run %s: %s; its objects have the label %s=%s", h.Run, why, plan.RunLabel, h.Run)
 }
 
 // Unloaded returns the error of a run whose load is unknown, and why, with the objects in the
@@ -52,14 +52,14 @@ func (c *Cluster) Unloaded(ctx context.Context, id string, why error) error {
 	x, unseen, err := run.Everywhere(ctx, c.Server, id)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w; what of the run is in the cluster: %w", why, err)
+		return fmt.Errorf("%w; cannot list the run's objects in the cluster: %w", why, err)
 	case x != nil:
 		x.Load = why
 		return x
 	case unseen != "":
-		return fmt.Errorf("%w; whether such are in the cluster %s cannot be seen: %s", why, c.Server.Base(), unseen)
+		return fmt.Errorf("%w; cannot check for such objects in cluster %s: %s", why, c.Server.Base(), unseen)
 	}
-	return fmt.Errorf("%w; nothing in the cluster %s has it: it made nothing there, or that is gone", why, c.Server.Base())
+	return fmt.Errorf("%w; no object in cluster %s has this label", why, c.Server.Base())
 }
 
 // look finds objects of a run by its label.

@@ -88,7 +88,7 @@ func (r *Reader) Read(ctx context.Context, now time.Time) (*Found, error) {
 	for _, look := range []func(context.Context, *Found, time.Time) error{r.rivals, r.nodeChecks, r.clusterChecks, r.pools, r.upgrade, r.scale} {
 		err := look(ctx, f, now)
 		if apierrors.IsForbidden(err) {
-			f.Pauses = append(f.Pauses, "whether something else is at work is not known: "+err.Error())
+			f.Pauses = append(f.Pauses, "unknown whether another controller is working: "+err.Error())
 			err = nil
 		}
 		if err != nil {
@@ -156,7 +156,7 @@ func (r *Reader) rivals(ctx context.Context, f *Found, _ time.Time) error {
 		})
 		// With 0 replicas it does nothing; without the field it has 1.
 		if n, said, err := unstructured.NestedInt64(o.Object, "spec", "replicas"); runs && (err != nil || !said || n > 0) {
-			f.Rivals[namespace] = fmt.Sprintf("%s of the Machine API operator, in Deployment %s/%s, remedies machines by these checks", rivalContainer, namespace, rivalDeployment)
+			f.Rivals[namespace] = fmt.Sprintf("%s of the Machine API operator (Deployment %s/%s) remediates machines of these checks", rivalContainer, namespace, rivalDeployment)
 		}
 	}
 	return nil

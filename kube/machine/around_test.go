@@ -130,7 +130,7 @@ func TestRead(t *testing.T) {
 	}
 	b = newBench(t, rivals, nodeCheck, capiCheck, capiMachine, poolOf, upgrading, scaling)
 	f := b.read(aroundNow)
-	if len(f.Rivals) != 1 || !strings.HasPrefix(f.Rivals[Namespace], "machine-healthcheck-controller of the Machine API operator, in Deployment openshift-machine-api/machine-api-controllers") {
+	if len(f.Rivals) != 1 || !strings.HasPrefix(f.Rivals[Namespace], "machine-healthcheck-controller of the Machine API operator (Deployment openshift-machine-api/machine-api-controllers)") {
 		t.Errorf("%q", f.Rivals)
 	}
 	if len(f.Others) != 2 || f.Others[0].Who != "NodeHealthCheck nhc" || f.Others[1].Who != "MachineHealthCheck chk of Cluster API" {
@@ -228,7 +228,7 @@ func TestForbidden(t *testing.T) {
 		if kind == "KubeletPool" || kind == "ClusterVersion" || kind == "Lease" {
 			gone = 1
 		}
-		if len(f.Pauses) != all+1-gone || !strings.Contains(text, "whether something else is at work is not known: ") || !strings.Contains(text, "no right") {
+		if len(f.Pauses) != all+1-gone || !strings.Contains(text, "unknown whether another controller is working: ") || !strings.Contains(text, "no right") {
 			t.Errorf("%s: %s", kind, text)
 		}
 	}

@@ -107,13 +107,13 @@ func takeTurns(all []Answer) {
 		case a.Decision == nil || len(a.Remediate) == 0:
 			continue
 		case away.Judged != nil:
-			why = fmt.Sprintf("machine %s of MachineHealthCheck %s is on its way: %s", away.Machine.Name, away.seenFrom(a.Check), away.Cause)
+			why = fmt.Sprintf("machine %s of MachineHealthCheck %s is being replaced: %s", away.Machine.Name, away.seenFrom(a.Check), away.Cause)
 		case next.of != a.Check:
 			why = fmt.Sprintf("machine %s of MachineHealthCheck %s goes first", next.Machine.Name, next.seenFrom(a.Check))
 		default:
 			continue
 		}
-		a.Waits = append(a.Waits, "one machine of the cluster is made anew at a time, and "+why)
+		a.Waits = append(a.Waits, "only one machine is replaced at a time, and "+why)
 		a.Queued, a.Remediate, a.behind = append(a.Remediate, a.Queued...), nil, true
 	}
 }

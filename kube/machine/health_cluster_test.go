@@ -79,7 +79,7 @@ func TestOneOfTheCluster(t *testing.T) {
 			if turn := one(t, all); turn != nil {
 				t.Fatalf("seed %d: %s is on its way, and it is the turn of %s", seed, j.Machine.Name, turn.Remediate[0].Machine.Name)
 			}
-			waits(t, all, " is on its way: it is being deleted since "+healthNow.Format(time.RFC3339), j.Machine.Name, turn.Check)
+			waits(t, all, " is being replaced: it is being deleted since "+healthNow.Format(time.RFC3339), j.Machine.Name, turn.Check)
 			gone = append(gone, j.Machine.Name)
 			c.Machines = slices.Delete(c.Machines, i, i+1)
 		}
@@ -119,7 +119,7 @@ func waits(t *testing.T, all []Answer, says, name string, of *HealthCheck) {
 		if a.Check.Namespace != of.Namespace {
 			who = of.Namespace + "/" + of.Name
 		}
-		want := "nothing is remediated: one machine of the cluster is made anew at a time, and machine " + name + " of MachineHealthCheck " + who + says
+		want := "nothing is remediated: only one machine is replaced at a time, and machine " + name + " of MachineHealthCheck " + who + says
 		s := a.Status(a.Check.Status, healthNow)
 		c := s.Conditions[slices.IndexFunc(s.Conditions, func(c Condition) bool { return c.Type == Remediating })]
 		if c.Status != core.ConditionFalse || c.Reason != Waiting || c.Message != want {
@@ -146,7 +146,7 @@ func TestWhoHasNoTurn(t *testing.T) {
 		t.Fatalf("%+v", turn)
 	}
 	if all[0].Err == nil || all[0].Decision != nil || all[0].Refused() != nil {
-		t.Errorf("it cannot be read: %+v", all[0])
+		t.Errorf("cannot be read: %+v", all[0])
 	}
 	at := meta.NewTime(healthNow)
 	i := slices.IndexFunc(c.Machines, func(m Machine) bool { return m.Name == "ns1-c00-m1" })

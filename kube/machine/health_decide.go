@@ -175,7 +175,7 @@ func (d *Decision) waits(in Input) {
 	}
 	d.Waits = append(d.Waits, in.Pauses...)
 	if t := in.Check.Spec.RemediationTemplate; t != nil {
-		d.Waits = append(d.Waits, fmt.Sprintf("whoever reads %s %s remedies machines, by spec.remediationTemplate", t.Kind, t.Name))
+		d.Waits = append(d.Waits, fmt.Sprintf("the controller of %s %s remediates machines (spec.remediationTemplate)", t.Kind, t.Name))
 	}
 }
 
@@ -211,21 +211,21 @@ func (d *Decision) choose(in Input, ill []Judged) {
 func (in *Input) leave(j *Judged) (reason, why string) {
 	m := j.Machine
 	if m.ControlPlane(j.Node) && !in.ControlPlane {
-		return ControlPlane, "it is one of the control plane, which is never remediated unless that is allowed"
+		return ControlPlane, "control plane machine, never remediated unless allowed"
 	}
 	if in.Check.Annotations[StrategyAnnotation] == StrategyExternal && m.Phase() != PhaseFailed {
-		return ExternalStrategy, fmt.Sprintf("its check has the %s %s, by which the bare-metal provider power-cycles its host; fettle does not ask it to, but kubectl -n %s annotate machines.machine.openshift.io %s %s= does", StrategyAnnotation, StrategyExternal, m.Namespace, m.Name, ExternalAnnotation)
+		return ExternalStrategy, fmt.Sprintf("its check has the %s %s for power-cycling by the bare-metal provider, which fettle does not request; to request it: kubectl -n %s annotate machines.machine.openshift.io %s %s=", StrategyAnnotation, StrategyExternal, m.Namespace, m.Name, ExternalAnnotation)
 	}
 	if m.Controller() == "" {
-		return NoController, "no machine set or other controller owns it: nothing would make another one in its place"
+		return NoController, "no machine set or other controller owns it, so nothing would replace it"
 	}
 	if others := in.alsoBy(m); len(others) > 0 {
-		return AnotherCheck, "MachineHealthCheck " + strings.Join(others, ", ") + " selects it as well: the limit of neither would hold"
+		return AnotherCheck, "MachineHealthCheck " + strings.Join(others, ", ") + " also selects it, so neither limit would hold"
 	}
 	if j.Node != nil && !in.Adopt {
 		for _, o := range in.Others {
 			if o.Selects(j.Node) {
-				return AnotherRemedy, o.Who + " looks after its node " + j.Node.Name
+				return AnotherRemedy, o.Who + " handles its node " + j.Node.Name
 			}
 		}
 	}
@@ -265,7 +265,7 @@ func overlaps(in Input, machines []Judged) (out []string) {
 		if more := len(names) - shown; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}
-		out = append(out, who+" looks after "+text+" as well")
+		out = append(out, who+" also covers "+text)
 	}
 	slices.Sort(out)
 	return out
@@ -280,25 +280,25 @@ func (d *Decision) Words() []string {
 	out := []string{d.Sentence}
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if d.ReportOnly != "" {
-		add("nothing is remediated from here: %s", d.ReportOnly)
+		add("nothing remediated by fettle: %s", d.ReportOnly)
 	}
 	for _, w := range d.Waits {
 		add("nothing is remediated: %s", w)
 	}
 	some(len(d.Leaving), "on their way", add, func(i int) string {
-		return fmt.Sprintf("machine %s is on its way: %s", d.Leaving[i].Machine.Name, d.Leaving[i].Cause)
+		return fmt.Sprintf("machine %s is being replaced: %s", d.Leaving[i].Machine.Name, d.Leaving[i].Cause)
 	})
 	if slices.ContainsFunc(d.Leaving, func(j Judged) bool { return j.Stuck && j.holds() }) {
-		add("nothing else is remediated in the cluster before that has come to an end, or no check selects it any more")
+		add("nothing else is remediated until this ends, or no check selects it")
 	}
 	for _, j := range d.Remediate {
-		add("machine %s is to be made anew: %s", j.Machine.Name, j.Cause)
+		add("machine %s will be replaced: %s", j.Machine.Name, j.Cause)
 	}
 	if n := len(d.Queued); n > 0 && d.ReportOnly == "" && len(d.Waits) == 0 && d.Limit.Open(d.Unhealthy) {
 		add("%s more after that", text.Count(n, "machine"))
 	}
 	some(len(d.Skipped), "left alone", add, func(i int) string {
-		return fmt.Sprintf("machine %s is left alone: %s", d.Skipped[i].Machine, d.Skipped[i].Why)
+		return fmt.Sprintf("machine %s not remediated: %s", d.Skipped[i].Machine, d.Skipped[i].Why)
 	})
 	return append(out, d.Overlaps...)
 }

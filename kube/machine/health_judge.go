@@ -104,7 +104,7 @@ func judge(c *HealthCheck, m *Machine, node *core.Node, seen, now time.Time) Jud
 func (j *Judged) deleted(now time.Time) {
 	m := j.Machine
 	j.leaving("it is being deleted", m.DeletionTimestamp.Time, now,
-		fmt.Sprintf("kubectl -n %s describe machines.machine.openshift.io %s says what holds it up", m.Namespace, m.Name))
+		fmt.Sprintf("for the cause see kubectl -n %s describe machines.machine.openshift.io %s", m.Namespace, m.Name))
 }
 
 // external judges a machine that the bare-metal provider remedies. seen is when its annotation
@@ -116,8 +116,8 @@ func (j *Judged) external(seen, now time.Time) {
 		seen = f.Time.Time
 	}
 	j.External = true
-	j.leaving("the bare-metal provider is to power-cycle its host ("+ExternalAnnotation+")", seen, now,
-		fmt.Sprintf("if the provider is not at work on it, kubectl -n %s annotate machines.machine.openshift.io %s %s- removes the mark", m.Namespace, m.Name, ExternalAnnotation))
+	j.leaving("waiting for the bare-metal provider to power-cycle its host ("+ExternalAnnotation+")", seen, now,
+		fmt.Sprintf("if the provider does not act, remove the mark: kubectl -n %s annotate machines.machine.openshift.io %s %s-", m.Namespace, m.Name, ExternalAnnotation))
 }
 
 // leaving sets since when a machine leaves, and what to do after StuckAfter.
@@ -212,21 +212,21 @@ type Limit struct {
 // no limit.
 func LimitOf(max *intstr.IntOrString, machines int) Limit {
 	if max == nil {
-		return Limit{machines, fmt.Sprintf("maxUnhealthy is not set, which is 100 %%: all of %s", text.Count(machines, "machine"))}
+		return Limit{machines, fmt.Sprintf("maxUnhealthy is not set (100 %%): all of %s", text.Count(machines, "machine"))}
 	}
 	if max.Type == intstr.Int {
 		return number(int(max.IntVal))
 	}
 	if p, ok := percentage(max); ok {
 		if p > 100 {
-			return Limit{-1, fmt.Sprintf("maxUnhealthy is %q, and a percentage is 100%% at the most", max.StrVal)}
+			return Limit{-1, fmt.Sprintf("maxUnhealthy is %q; want at most 100%%", max.StrVal)}
 		}
 		return share(p, machines)
 	}
 	if n, err := strconv.Atoi(max.StrVal); err == nil {
 		return number(n)
 	}
-	return Limit{-1, fmt.Sprintf("maxUnhealthy is %q, which is neither a number nor a percentage", max.StrVal)}
+	return Limit{-1, fmt.Sprintf("maxUnhealthy is %q; want a number or a percentage", max.StrVal)}
 }
 
 // percentage parses a text such as "40%".

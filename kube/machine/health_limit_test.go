@@ -37,17 +37,17 @@ func TestTables(t *testing.T) {
 		{maximum("60%"), 7, 5, false, "60 % of 7 machines is 4 (4.2 rounded down); 5 are unhealthy: nothing is remediated"},
 		{maximum("33%"), 7, 0, true, "33 % of 7 machines is 2 (2.31 rounded down); none is unhealthy"},
 		{maximum("40%"), 1, 1, false, "40 % of 1 machine is 0 (0.4 rounded down); 1 is unhealthy: nothing is remediated"},
-		{nil, 3, 3, true, "maxUnhealthy is not set, which is 100 %: all of 3 machines; 3 are unhealthy: remediation is open"},
+		{nil, 3, 3, true, "maxUnhealthy is not set (100 %): all of 3 machines; 3 are unhealthy: remediation is open"},
 		{maximum("0"), 3, 1, false, "maxUnhealthy is 0; 1 is unhealthy: nothing is remediated"},
 		{maximum("-1"), 3, 1, false, "maxUnhealthy is -1, which counts as 0; 1 is unhealthy: nothing is remediated"},
 		{maximum("-1"), 3, 0, true, "maxUnhealthy is -1, which counts as 0; none is unhealthy"},
 		{maximum("100%"), 3, 3, true, "100 % of 3 machines is 3; 3 are unhealthy: remediation is open"},
 		{maximum("0%"), 3, 1, false, "0 % of 3 machines is 0; 1 is unhealthy: nothing is remediated"},
-		{maximum("101%"), 3, 0, false, `maxUnhealthy is "101%", and a percentage is 100% at the most: nothing is remediated`},
-		{maximum("400%"), 10, 3, false, `maxUnhealthy is "400%", and a percentage is 100% at the most: nothing is remediated`},
-		{maximum("9223372036854775807%"), 10, 3, false, `maxUnhealthy is "9223372036854775807%", and a percentage is 100% at the most: nothing is remediated`},
-		{maximum("some"), 3, 0, false, `maxUnhealthy is "some", which is neither a number nor a percentage: nothing is remediated`},
-		{maximum("x%"), 3, 0, false, `maxUnhealthy is "x%", which is neither a number nor a percentage: nothing is remediated`},
+		{maximum("101%"), 3, 0, false, `maxUnhealthy is "101%"; want at most 100%: nothing is remediated`},
+		{maximum("400%"), 10, 3, false, `maxUnhealthy is "400%"; want at most 100%: nothing is remediated`},
+		{maximum("9223372036854775807%"), 10, 3, false, `maxUnhealthy is "9223372036854775807%"; want at most 100%: nothing is remediated`},
+		{maximum("some"), 3, 0, false, `maxUnhealthy is "some"; want a number or a percentage: nothing is remediated`},
+		{maximum("x%"), 3, 0, false, `maxUnhealthy is "x%"; want a number or a percentage: nothing is remediated`},
 	} {
 		l := LimitOf(c.max, c.machines)
 		if got := l.Sentence(c.unhealthy); l.Open(c.unhealthy) != c.open || got != c.sentence {

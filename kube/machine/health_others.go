@@ -134,7 +134,7 @@ func (c *healthClusterCheck) words(machines int) string {
 	}
 	if atMost != nil && atMost.Type == intstr.String && !strings.HasSuffix(atMost.StrVal, "%") {
 		// A number as a string, which OpenShift accepts.
-		return fmt.Sprintf("the limit %q is a text without %%: nothing is remediated", atMost.StrVal)
+		return fmt.Sprintf("the limit %q is a string without %%: nothing is remediated", atMost.StrVal)
 	}
 	if atMost != nil {
 		// Its API accepts more than 100 %, and its controller multiplies.

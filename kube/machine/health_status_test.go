@@ -34,25 +34,25 @@ func TestStatus(t *testing.T) {
 		remediationsOK int32
 	}{
 		"all are well":       {25, 0, nil, core.ConditionTrue, core.ConditionFalse, NothingToDo, "", 10},
-		"some are ill":       {25, 4, nil, core.ConditionTrue, core.ConditionTrue, InProgress, "machine m03 is to be made anew: node node-m03 is Ready=False for longer than the timeout 5m0s. 3 machines more after that", 6},
-		"as many as allowed": {25, 10, nil, core.ConditionTrue, core.ConditionTrue, InProgress, "machine m09 is to be made anew", 0},
+		"some are ill":       {25, 4, nil, core.ConditionTrue, core.ConditionTrue, InProgress, "machine m03 will be replaced: node node-m03 is Ready=False for longer than the timeout 5m0s. 3 machines more after that", 6},
+		"as many as allowed": {25, 10, nil, core.ConditionTrue, core.ConditionTrue, InProgress, "machine m09 will be replaced", 0},
 		"too many":           {25, 11, nil, core.ConditionFalse, core.ConditionFalse, TooManyUnhealthy, "", 0},
 		"it waits":           {25, 1, func(in *Input) { in.Pauses = []string{"an upgrade runs"} }, core.ConditionTrue, core.ConditionFalse, Waiting, "nothing is remediated: an upgrade runs", 9},
 		"one is on its way": {25, 2, func(in *Input) {
 			at := meta.NewTime(healthNow)
 			in.Machines[1].DeletionTimestamp = &at
-		}, core.ConditionTrue, core.ConditionTrue, InProgress, "machine m01 is on its way: it is being deleted since 2026-03-01T12:00:00Z. 1 machine more after that", 8},
+		}, core.ConditionTrue, core.ConditionTrue, InProgress, "machine m01 is being replaced: it is being deleted since 2026-03-01T12:00:00Z. 1 machine more after that", 8},
 		"one does not come to its end": {25, 2, func(in *Input) {
 			at := meta.NewTime(healthNow.Add(-time.Hour))
 			in.Machines[1].DeletionTimestamp = &at
-		}, core.ConditionTrue, core.ConditionFalse, Stuck, "machine m01 is on its way: it is being deleted since 2026-03-01T11:00:00Z, for longer than 30m0s: kubectl -n openshift-machine-api describe machines.machine.openshift.io m01 says what holds it up. nothing else is remediated in the cluster before that has come to an end, or no check selects it any more. 1 machine more after that", 8},
+		}, core.ConditionTrue, core.ConditionFalse, Stuck, "machine m01 is being replaced: it is being deleted since 2026-03-01T11:00:00Z, for longer than 30m0s: for the cause see kubectl -n openshift-machine-api describe machines.machine.openshift.io m01. nothing else is remediated until this ends, or no check selects it. 1 machine more after that", 8},
 		"a limit that is none": {25, 1, func(in *Input) { in.Check.Spec.MaxUnhealthy = maximum("400%") }, core.ConditionFalse, core.ConditionFalse, BadCheck,
-			`maxUnhealthy is "400%", and a percentage is 100% at the most: nothing is remediated`, 0},
+			`maxUnhealthy is "400%"; want at most 100%: nothing is remediated`, 0},
 		"left alone": {25, 7, func(in *Input) {
 			for i := range in.Machines {
 				in.Machines[i].OwnerReferences = nil
 			}
-		}, core.ConditionTrue, core.ConditionFalse, LeftAlone, "no machine set or other controller owns it: nothing would make another one in its place. 2 machines more are left alone", 3},
+		}, core.ConditionTrue, core.ConditionFalse, LeftAlone, "no machine set or other controller owns it, so nothing would replace it. 2 machines more are left alone", 3},
 	} {
 		in := pool(c.machines, c.ill)
 		if c.edit != nil {
@@ -100,7 +100,7 @@ func TestStuck(t *testing.T) {
 	if all[0].Stuck() != 1 || Turn(all) != nil {
 		t.Errorf("%v", all[0].Words())
 	}
-	if words := strings.Join(all[1].Words(), "\n"); !strings.Contains(words, "machine m00 of MachineHealthCheck example is on its way: it is being deleted since 2026-03-01T11:50:00Z, for longer than 30m0s") {
+	if words := strings.Join(all[1].Words(), "\n"); !strings.Contains(words, "machine m00 of MachineHealthCheck example is being replaced: it is being deleted since 2026-03-01T11:50:00Z, for longer than 30m0s") {
 		t.Errorf("who waits does not say for what:\n%s", words)
 	}
 	c.Machines[0].Labels = nil
@@ -182,7 +182,7 @@ func TestAdopt(t *testing.T) {
 		t.Errorf("%v", d.Words())
 	}
 	in.Adopt = true
-	if d := decide(t, in); len(d.Remediate) != 1 || !strings.Contains(strings.Join(d.Words(), "\n"), "NodeHealthCheck nhc looks after m00") {
+	if d := decide(t, in); len(d.Remediate) != 1 || !strings.Contains(strings.Join(d.Words(), "\n"), "NodeHealthCheck nhc also covers m00") {
 		t.Errorf("%v", d.Words())
 	}
 	in.Machines[0].OwnerReferences = nil
@@ -210,14 +210,14 @@ func TestConditionTime(t *testing.T) {
 func TestRollOut(t *testing.T) {
 	for status, want := range map[string]string{
 		`{}`: "",
-		`{"nodes":5,"updated":5,"conditions":[{"type":"Updated","status":"True"}]}`:                                                                       "",
-		`{"nodes":5,"updated":2,"changing":["n3"],"conditions":[{"type":"Updating","status":"True","lastTransitionTime":"2026-03-01T12:00:00Z"}]}`:        "a roll-out of the kubelet's settings runs in pool w: 2 of 5 nodes have them, n3 is changing",
-		`{"nodes":1,"updated":1,"changing":["n1","n2"]}`:                                                                                                  "1 of 1 node has them, n1, n2 are changing",
-		`{"nodes":9,"updated":0,"changing":["a","b","c","d","e","f","g"]}`:                                                                                "a, b, c, d, e and 2 more are changing",
-		`{"nodes":5,"updated":2,"changing":["n3"],"conditions":[{"type":"Degraded","status":"True","reason":"NodeFailed"}]}`:                              "n3 is changing",
-		`{"nodes":5,"updated":2,"changing":["n3"],"conditions":[{"type":"Degraded","status":"True","reason":"Stuck"}]}`:                                   "",
-		`{"nodes":5,"updated":2,"conditions":[{"type":"Updating","status":"True","message":"3 wait until fewer than 1 are unavailable; n1: not Ready"}]}`: "",
-		`{"nodes":5,"updated":2,"conditions":[{"type":"Updating","status":"False","reason":"Paused"}]}`:                                                   "",
+		`{"nodes":5,"updated":5,"conditions":[{"type":"Updated","status":"True"}]}`:                                                                          "",
+		`{"nodes":5,"updated":2,"changing":["n3"],"conditions":[{"type":"Updating","status":"True","lastTransitionTime":"2026-03-01T12:00:00Z"}]}`:           "a roll-out of the kubelet's settings runs in pool w: 2 of 5 nodes have them, n3 is changing",
+		`{"nodes":1,"updated":1,"changing":["n1","n2"]}`:                                                                                                     "1 of 1 node has them, n1, n2 are changing",
+		`{"nodes":9,"updated":0,"changing":["a","b","c","d","e","f","g"]}`:                                                                                   "a, b, c, d, e and 2 more are changing",
+		`{"nodes":5,"updated":2,"changing":["n3"],"conditions":[{"type":"Degraded","status":"True","reason":"NodeFailed"}]}`:                                 "n3 is changing",
+		`{"nodes":5,"updated":2,"changing":["n3"],"conditions":[{"type":"Degraded","status":"True","reason":"Stuck"}]}`:                                      "",
+		`{"nodes":5,"updated":2,"conditions":[{"type":"Updating","status":"True","message":"3 waiting until fewer than 1 are unavailable; n1: not Ready"}]}`: "",
+		`{"nodes":5,"updated":2,"conditions":[{"type":"Updating","status":"False","reason":"Paused"}]}`:                                                      "",
 	} {
 		why, err := RollOut([]byte(`{"metadata":{"name":"w"},"status":` + status + `}`))
 		if err != nil || (why == "") != (want == "") || !strings.Contains(why, want) {

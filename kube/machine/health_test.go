@@ -75,16 +75,16 @@ func TestJudge(t *testing.T) {
 		"being deleted, and stuck": {core.ConditionFalse, time.Hour, func(_ *HealthCheck, m *Machine, _ *core.Node) {
 			at := meta.NewTime(healthNow.Add(-30*time.Minute - time.Second))
 			m.DeletionTimestamp = &at
-		}, Leaving, 0, "it is being deleted, for longer than 30m0s: kubectl -n openshift-machine-api describe machines.machine.openshift.io m says what holds it up"},
+		}, Leaving, 0, "it is being deleted, for longer than 30m0s: for the cause see kubectl -n openshift-machine-api describe machines.machine.openshift.io m"},
 		"remediated outside, since when is not known": {core.ConditionTrue, time.Hour, func(_ *HealthCheck, m *Machine, _ *core.Node) {
 			m.Annotations = map[string]string{ExternalAnnotation: ""}
-		}, Leaving, 0, "the bare-metal provider is to power-cycle its host (host.metal3.io/external-remediation)"},
+		}, Leaving, 0, "waiting for the bare-metal provider to power-cycle its host (host.metal3.io/external-remediation)"},
 		"remediated outside for 10 minutes": {core.ConditionFalse, time.Hour, func(_ *HealthCheck, m *Machine, _ *core.Node) {
 			marked(m, 10*time.Minute)
 		}, Leaving, 20*time.Minute + time.Second, "power-cycle"},
 		"remediated outside for 10 days": {core.ConditionTrue, time.Hour, func(_ *HealthCheck, m *Machine, _ *core.Node) {
 			marked(m, 240*time.Hour)
-		}, Leaving, 0, "for longer than 30m0s: if the provider is not at work on it, kubectl -n openshift-machine-api annotate machines.machine.openshift.io m host.metal3.io/external-remediation- removes the mark"},
+		}, Leaving, 0, "for longer than 30m0s: if the provider does not act, remove the mark: kubectl -n openshift-machine-api annotate machines.machine.openshift.io m host.metal3.io/external-remediation-"},
 		"Failed, and remediated outside": {core.ConditionTrue, time.Hour, func(_ *HealthCheck, m *Machine, _ *core.Node) {
 			marked(m, time.Minute)
 			m.Status.Phase = &failed
@@ -214,34 +214,34 @@ func TestLeftAlone(t *testing.T) {
 		edit func(*Input)
 		want string
 	}{
-		"no owner":      {func(in *Input) { in.Machines[0].OwnerReferences = nil }, "machine m00 is left alone: no machine set or other controller owns it"},
-		"control plane": {func(in *Input) { in.Nodes[0].Labels["node-role.kubernetes.io/control-plane"] = "" }, "machine m00 is left alone: it is one of the control plane"},
+		"no owner":      {func(in *Input) { in.Machines[0].OwnerReferences = nil }, "machine m00 not remediated: no machine set or other controller owns it"},
+		"control plane": {func(in *Input) { in.Nodes[0].Labels["node-role.kubernetes.io/control-plane"] = "" }, "machine m00 not remediated: control plane machine"},
 		"master by its label": {func(in *Input) {
 			in.Machines[0].Labels[RoleLabel] = "master"
 			in.Check.Spec.Selector.MatchLabels = nil
-		}, "it is one of the control plane"},
+		}, "control plane machine, never remediated unless allowed"},
 		"another check": {func(in *Input) {
 			other := *in.Check
 			other.Name = "second"
 			in.Checks = append(in.Checks, other)
-		}, "machine m00 is left alone: MachineHealthCheck second selects it as well"},
+		}, "machine m00 not remediated: MachineHealthCheck second also selects it"},
 		"medik8s": {func(in *Input) {
 			o, err := NodeHealthCheck([]byte(`{"metadata":{"name":"nhc"},"spec":{"selector":{"matchLabels":{"pool":"a"}}}}`))
 			if err != nil {
 				panic(err)
 			}
 			in.Others = []Other{o}
-		}, "machine m00 is left alone: NodeHealthCheck nhc looks after its node node-m00"},
+		}, "machine m00 not remediated: NodeHealthCheck nhc handles its node node-m00"},
 		"the strategy is another's": {func(in *Input) {
 			in.Check.Annotations = map[string]string{StrategyAnnotation: StrategyExternal}
-		}, "machine m00 is left alone: its check has the machine.openshift.io/remediation-strategy external-baremetal"},
+		}, "machine m00 not remediated: its check has the machine.openshift.io/remediation-strategy external-baremetal"},
 		"paused": {paused, "nothing is remediated: the check is paused"},
 		"a roll-out": {func(in *Input) {
 			in.Pauses = []string{"a roll-out of the kubelet's settings runs: 3 of 25 nodes are done"}
 		}, "nothing is remediated: a roll-out of the kubelet's settings runs"},
 		"somebody else's": {func(in *Input) {
 			in.Check.Spec.RemediationTemplate = &core.ObjectReference{Kind: "Metal3RemediationTemplate", Name: "t"}
-		}, "whoever reads Metal3RemediationTemplate t"},
+		}, "the controller of Metal3RemediationTemplate t"},
 	} {
 		in := pool(25, 1)
 		c.edit(&in)
@@ -290,7 +290,7 @@ func TestOverlapIsNamed(t *testing.T) {
 	other.Spec.Selector = meta.LabelSelector{}
 	in.Checks = append(in.Checks, other)
 	words := strings.Join(decide(t, in).Words(), "\n")
-	if !strings.Contains(words, "MachineHealthCheck second looks after m00, m01, m02, m03, m04 and 2 more as well") {
+	if !strings.Contains(words, "MachineHealthCheck second also covers m00, m01, m02, m03, m04 and 2 more") {
 		t.Error(words)
 	}
 }
@@ -309,7 +309,7 @@ func TestClusterAPI(t *testing.T) {
 		selects + `,"maxUnhealthy":"400%"`: `the limit "400%" is more than all of 2 machines: it remediates however many are unhealthy`,
 		selects + `,"remediation":{"triggerIf":{"unhealthyLessThanOrEqualTo":"50%"}}`:              "at most 1 of 2 machines",
 		selects + `,"remediation":{"triggerIf":{"unhealthyLessThanOrEqualTo":2}}`:                  "at most 2 of 2 machines",
-		selects + `,"remediation":{"triggerIf":{"unhealthyLessThanOrEqualTo":"2"}}`:                "a text without %: nothing is remediated",
+		selects + `,"remediation":{"triggerIf":{"unhealthyLessThanOrEqualTo":"2"}}`:                "is a string without %: nothing is remediated",
 		selects + `,"remediation":{"triggerIf":{"unhealthyInRange":"[3-5]"}}`:                      "while 3 to 5 of 2 machines",
 		selects + `,"remediation":{"triggerIf":{"unhealthyInRange":"[3-5]"}},"maxUnhealthy":"40%"`: "while 3 to 5 of 2 machines", // it takes precedence
 		selects + `,"unhealthyRange":"[5-3]"`:                                                      "ends before it begins: nothing is remediated",

@@ -332,7 +332,7 @@ func (n *Node) Absent() string {
 	case a.Pod == "":
 		return "its agent has no pod"
 	}
-	text := fmt.Sprintf("its agent does not run: pod %s is not Ready", a.Pod)
+	text := fmt.Sprintf("its agent is not running: pod %s is not Ready", a.Pod)
 	if !a.Since.IsZero() {
 		text += " since " + a.Since.UTC().Format(time.RFC3339)
 	}

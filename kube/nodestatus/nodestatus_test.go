@@ -85,7 +85,7 @@ func TestLook(t *testing.T) {
 	if n := d.Nodes[1]; !n.Computed || n.Rule != `Tuned o, recommend[0] (priority 10): match[0]: node has a=""` {
 		t.Errorf("%+v", n)
 	}
-	if n := d.Nodes[2]; n.Standing != None || n.Rule != "no rule of any Tuned object holds" {
+	if n := d.Nodes[2]; n.Standing != None || n.Rule != "no rule of any Tuned object matches" {
 		t.Errorf("%+v", n)
 	}
 	if d.Counts[Degraded] != 2 || d.Counts[None] != 1 || len(d.Stray) != 1 || d.Stray[0] != "gone" || d.Management != tuned.Managed {

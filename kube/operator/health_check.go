@@ -132,8 +132,8 @@ func (c *healthController) remove(ctx context.Context, check *machine.HealthChec
 		return fmt.Errorf("machine %s cannot be deleted: %w", m.Name, err)
 	}
 	c.tally.started(m)
-	c.Log.Info("a machine is deleted, to be made anew", "machine", m.Name, "check", check.Name, "why", j.Why)
-	c.events.Event(check, core.EventTypeNormal, "MachineDeleted", text.Truncate(fmt.Sprintf("machine %s is deleted, so that %s makes another: %s", m.Name, m.Controller(), j.Why), healthMaxEvent))
+	c.Log.Info("deleting a machine to replace it", "machine", m.Name, "check", check.Name, "why", j.Why)
+	c.events.Event(check, core.EventTypeNormal, "MachineDeleted", text.Truncate(fmt.Sprintf("deleting machine %s, so that %s creates a new one: %s", m.Name, m.Controller(), j.Why), healthMaxEvent))
 	return nil
 }
 

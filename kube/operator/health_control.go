@@ -166,7 +166,7 @@ func (c *healthController) lookAround(ctx context.Context) error {
 	if c.Adopt {
 		for namespace, who := range found.Rivals {
 			if who != c.taken[namespace] {
-				c.Log.Info("machine health is taken over (--adopt): the other controller must not run any more", "other", who)
+				c.Log.Info("taking over machine health (--adopt); stop the other controller", "other", who)
 			}
 		}
 		c.taken, found.Rivals = found.Rivals, nil
@@ -188,7 +188,7 @@ func (c *healthController) watch(ctx context.Context) (why string, err error) {
 		for _, l := range []client.ObjectList{&machine.HealthCheckList{}, &machine.MachineList{}} {
 			err := c.api.List(ctx, l, client.InNamespace(namespace), client.Limit(1))
 			if apierrors.IsForbidden(err) {
-				return err.Error() + " (kubectl apply -k kube/deploy/machines gives the right)", nil
+				return err.Error() + " (grant it with kubectl apply -k kube/deploy/machines)", nil
 			}
 			if err != nil {
 				return "", err

@@ -160,7 +160,7 @@ func TestOneAtATime(t *testing.T) {
 	if fmt.Sprint(b.deleted) != "[m02]" {
 		t.Fatalf("deleted %v", b.deleted)
 	}
-	if c := condition(b.status()); c.Reason != machine.InProgress || !strings.HasPrefix(c.Message, "machine m02 is on its way: it is being deleted since ") || !strings.HasSuffix(c.Message, ". 2 machines more after that") {
+	if c := condition(b.status()); c.Reason != machine.InProgress || !strings.HasPrefix(c.Message, "machine m02 is being replaced: it is being deleted since ") || !strings.HasSuffix(c.Message, ". 2 machines more after that") {
 		t.Errorf("%+v", c)
 	}
 	writes, works := b.writes, b.works
@@ -374,7 +374,7 @@ func TestHealthRival(t *testing.T) {
 	b := healthNewBench(t, "40%", 25, 3, rival(1)).look()
 	b.once()
 	s := b.status()
-	if c := condition(s); len(b.deleted) != 0 || s.ExpectedMachines != nil || c.Reason != machine.OtherController || !strings.Contains(c.Message, "Deployment openshift-machine-api/machine-api-controllers, remedies machines") {
+	if c := condition(s); len(b.deleted) != 0 || s.ExpectedMachines != nil || c.Reason != machine.OtherController || !strings.Contains(c.Message, "Deployment openshift-machine-api/machine-api-controllers) remediates machines") {
 		t.Errorf("deleted %v; %+v", b.deleted, s)
 	}
 	b.Adopt = true

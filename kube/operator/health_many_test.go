@@ -89,7 +89,7 @@ func TestOneOfAllChecks(t *testing.T) {
 			t.Fatalf("deleted %v, want %s as number %d", b.deleted, name, i+1)
 		}
 		set, _, _ := strings.Cut(name, "-")
-		if c := b.says(namespace, set); c.Reason != machine.InProgress || !strings.HasPrefix(c.Message, "machine "+name+" is on its way") {
+		if c := b.says(namespace, set); c.Reason != machine.InProgress || !strings.HasPrefix(c.Message, "machine "+name+" is being replaced") {
 			t.Errorf("%s: %+v", next, c)
 		}
 		b.finish(namespace, name)
@@ -98,7 +98,7 @@ func TestOneOfAllChecks(t *testing.T) {
 		}
 		for check, who := range map[string]string{"east/b": "a", "west/a": "east/a"} {
 			namespace, name, _ := strings.Cut(check, "/")
-			want := "nothing is remediated: one machine of the cluster is made anew at a time, and machine a-1 of MachineHealthCheck " + who + " is on its way: it is being deleted since "
+			want := "nothing is remediated: only one machine is replaced at a time, and machine a-1 of MachineHealthCheck " + who + " is being replaced: it is being deleted since "
 			if c := b.says(namespace, name); c.Reason != machine.Waiting || c.Status != core.ConditionFalse || !strings.HasPrefix(c.Message, want) {
 				t.Errorf("%s: %+v, want %s", check, c, want)
 			}
@@ -125,7 +125,7 @@ func TestSomebodyElseDeletes(t *testing.T) {
 	}
 	b.deleted = nil
 	b.once()
-	if c := b.says("east", "a"); len(b.deleted) > 0 || c.Reason != machine.Waiting || !strings.Contains(c.Message, "machine a-5 of MachineHealthCheck west/a is on its way") {
+	if c := b.says("east", "a"); len(b.deleted) > 0 || c.Reason != machine.Waiting || !strings.Contains(c.Message, "machine a-5 of MachineHealthCheck west/a is being replaced") {
 		t.Errorf("deleted %v; %+v", b.deleted, c)
 	}
 }

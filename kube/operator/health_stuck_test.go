@@ -52,7 +52,7 @@ func TestStuck(t *testing.T) {
 		b.once()
 	}
 	c := condition(b.status())
-	if c.Reason != machine.Stuck || c.Status != "False" || c.Severity != "Warning" || !strings.Contains(c.Message, "machine m02 is on its way: it is being deleted since ") || !strings.Contains(c.Message, "for longer than 30m0s") {
+	if c.Reason != machine.Stuck || c.Status != "False" || c.Severity != "Warning" || !strings.Contains(c.Message, "machine m02 is being replaced: it is being deleted since ") || !strings.Contains(c.Message, "for longer than 30m0s") {
 		t.Errorf("%+v", c)
 	}
 	if e := b.told("RemediationStuck"); len(e) != 1 || !strings.Contains(e[0], "machines.machine.openshift.io m02") {
@@ -130,7 +130,7 @@ func TestLimitThatIsNone(t *testing.T) {
 	b := healthNewBench(t, "400%", 25, 3).look()
 	b.once()
 	b.once()
-	const why = `maxUnhealthy is "400%", and a percentage is 100% at the most: nothing is remediated`
+	const why = `maxUnhealthy is "400%"; want at most 100%: nothing is remediated`
 	if c := condition(b.status()); len(b.deleted) != 0 || c.Reason != machine.BadCheck || c.Message != why {
 		t.Errorf("deleted %v; %+v", b.deleted, c)
 	}

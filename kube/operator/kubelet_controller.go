@@ -137,7 +137,7 @@ func (r *roller) served() (bool, error) {
 		}
 	}
 	r.watching = true
-	r.Log.Info("the kubelets of KubeletPools are looked after")
+	r.Log.Info("managing the kubelets of KubeletPools")
 	return true, nil
 }
 
@@ -209,7 +209,7 @@ func (r *roller) read(ctx context.Context) (Cluster, error) {
 	}
 	if who != r.former {
 		r.former = who
-		r.Log.Info("who else acts on KubeletConfig objects", "controller", who, "adopt", r.Adopt)
+		r.Log.Info("checking for other controllers of KubeletConfig objects", "controller", who, "adopt", r.Adopt)
 	}
 	if !r.Adopt {
 		c.ReportOnly = who
@@ -232,7 +232,7 @@ func (r *roller) rival(ctx context.Context, configs []kubelet.KubeletConfig) (st
 	}
 	for i := range configs {
 		if who := actsOn(&configs[i]); who != "" {
-			return who + ", which acts on KubeletConfig " + configs[i].Name, nil
+			return who + ", which applies KubeletConfig " + configs[i].Name, nil
 		}
 	}
 	return "", nil
@@ -280,7 +280,7 @@ func (r *roller) silent(ctx context.Context, p Plan) (map[string]bool, error) {
 	out := map[string]bool{}
 	for i, k := range p.Begin {
 		if ages[i] > lasts[i] {
-			r.Log.Info("a kubelet is silent", "node", k.Name, "its lease was renewed", ages[i].Round(time.Second).String()+" ago")
+			r.Log.Info("a kubelet stopped renewing its lease", "node", k.Name, "its lease was renewed", ages[i].Round(time.Second).String()+" ago")
 			out[k.Name] = true
 		}
 	}

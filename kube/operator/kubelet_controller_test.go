@@ -229,7 +229,7 @@ func TestWriteFails(t *testing.T) {
 	}
 	b.here()
 	failure = errors.New("the answer is lost")
-	if _, err := b.look(t.Context()); err == nil || !strings.Contains(err.Error(), "telling NodeKubelet n1: the answer is lost") {
+	if _, err := b.look(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot update NodeKubelet n1: the answer is lost") {
 		t.Errorf("%v", err)
 	}
 	b.changing()
@@ -294,8 +294,8 @@ func TestKubeletRival(t *testing.T) {
 	owned := kubeletCluster("n1")
 	owned[0].SetFinalizers([]string{"99-worker-generated-kubelet"})
 	for name, objects := range map[string][]client.Object{
-		"MachineConfigPool worker is there":                                          append(kubeletCluster("n1"), theirs),
-		"a controller with the finalizer 99-worker-generated-kubelet, which acts on": owned,
+		"MachineConfigPool worker is there": append(kubeletCluster("n1"), theirs),
+		"a controller with the finalizer 99-worker-generated-kubelet, which applies KubeletConfig a": owned,
 	} {
 		b := kubeletNewBench(t, KubeletOptions{}, objects...)
 		b.settle()

@@ -245,7 +245,7 @@ func (g *group) begin(k kubelet.NodeKubelet, now time.Time) kubelet.NodeKubelet 
 	if len(g.want.Fields) > 0 {
 		text, err := json.Marshal(g.want.Fields)
 		if err != nil {
-			panic(fmt.Sprintf("fields that were read cannot be written: %v", err))
+			panic(fmt.Sprintf("cannot encode the fields: %v", err))
 		}
 		s.KubeletConfig = &runtime.RawExtension{Raw: text}
 	}

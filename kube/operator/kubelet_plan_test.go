@@ -20,7 +20,7 @@ func TestKubeletLife(t *testing.T) {
 	if len(w.Kubelets) != 3 || w.Kubelets[0].Spec.Pool != "workers" || w.Kubelets[0].Spec.Turn != 0 {
 		t.Fatalf("%+v", w.Kubelets)
 	}
-	w.says("workers", "Updating False Waiting", "n1: its agent has not said anything yet")
+	w.says("workers", "Updating False Waiting", "n1: its agent has not reported yet")
 	w.begin()
 	for i := range w.Kubelets {
 		w.Kubelets[i].Status.Phase = kubelet.Settled
@@ -91,7 +91,7 @@ func TestRemoved(t *testing.T) {
 	w.says("workers", "Degraded True Refused")
 	w.Pools[0].Spec.ManagementState, w.Pools[0].Spec.Paused = kubelet.Removed, true
 	w.begin()
-	w.says("workers", "Updated False NotAll", "0 of 3 nodes have what they had before fettle came")
+	w.says("workers", "Updated False NotAll", "0 of 3 nodes restored")
 	w.says("workers", "Updating False Paused")
 	w.Pools[0].Spec.Paused = false
 	w.begin("n1", "n2")
@@ -102,7 +102,7 @@ func TestRemoved(t *testing.T) {
 	w.begin("n3")
 	w.done("n3")
 	w.begin()
-	w.says("workers", "Updated True AllUpdated", "3 of 3 nodes have what they had before fettle came")
+	w.says("workers", "Updated True AllUpdated", "3 of 3 nodes restored")
 	w.says("workers", "Degraded False AsExpected")
 	w.Pools[0].Spec.ManagementState = kubelet.Managed
 	w.Configs = w.Configs[:1]
@@ -159,7 +159,7 @@ func TestFailed(t *testing.T) {
 	w.done("n2") // what has begun is ended
 	w.begin()
 	w.says("workers", "Updating False Stopped", "failed on n1")
-	w.says("workers", "Degraded True NodeFailed", "n1: wait for its health: the kubelet has ended. No other node begins")
+	w.says("workers", "Degraded True NodeFailed", "n1: wait for its health: the kubelet has ended. No other node is changed until")
 	if s := w.Pools[0].Status; s.Updated != 1 || s.Unavailable != 1 {
 		t.Errorf("%+v", s)
 	}
@@ -177,7 +177,7 @@ func TestFailed(t *testing.T) {
 	w.begin()
 	w.Configs[0] = config("a", `{"maxPods": 52}`)
 	w.begin()
-	w.says("workers", "Degraded True NodeFailed", "n1: it does not start (it runs neither with these settings nor with its former ones)")
+	w.says("workers", "Degraded True NodeFailed", "n1: it does not start (the kubelet runs with neither these nor its former settings)")
 	w.Pools[0].Annotations[kubelet.RetryAnnotation] = "2"
 	w.begin()
 	w.ended("n1", kubelet.ConditionFailed, "it was taken back in the end") // the agent has tried again
@@ -189,14 +189,14 @@ func TestFailed(t *testing.T) {
 func TestHeld(t *testing.T) {
 	w := newWorld(t, 4, intstr.FromInt32(1), config("a", `{"maxPods": 50}`)).started()
 	w.begin("n1")
-	w.ended("n1", kubelet.ConditionBlocked, "nothing is changed: the kubelet was started without --config-dir")
+	w.ended("n1", kubelet.ConditionBlocked, "nothing changed: the kubelet reads no drop-ins")
 	w.begin("n2")
 	w.done("n2")
 	w.begin("n3")
 	w.done("n3")
 	w.node("n4").Spec.Unschedulable = true
 	w.begin()
-	w.says("workers", "Updating False Waiting", "n1: nothing is changed: the kubelet was started without --config-dir", "n4: it was cordoned by another user")
+	w.says("workers", "Updating False Waiting", "n1: nothing changed: the kubelet reads no drop-ins", "n4: it was cordoned by another user")
 	w.says("workers", "Degraded False AsExpected")
 	w.node("n4").Spec.Unschedulable = false
 	w.Silent["n4"] = true
@@ -213,7 +213,7 @@ func TestHeld(t *testing.T) {
 	w.Now = noon.Add(stuckAfter + time.Minute)
 	w.begin()
 	w.says("workers", "Updating True RollingOut", "n1: nodes is forbidden")
-	w.says("workers", "Degraded True Stuck", "n1 changes since 2026-03-04T12:00:00Z")
+	w.says("workers", "Degraded True Stuck", "n1 changing since 2026-03-04T12:00:00Z")
 	w.Nodes = w.Nodes[1:]
 	w.begin()
 	w.says("workers", "Degraded True Stuck", "and is gone: delete its NodeKubelet")
@@ -237,7 +237,7 @@ func TestUnclear(t *testing.T) {
 
 	w.Configs = append(w.Configs, config("b", `{"cgroupDriver": "systemd"}`))
 	w.begin()
-	w.says("workers", "Degraded True Refused", "the nodes keep what they have: KubeletConfig b: spec.kubeletConfig.cgroupDriver")
+	w.says("workers", "Degraded True Refused", "nodes unchanged: KubeletConfig b: spec.kubeletConfig.cgroupDriver")
 	w.says("workers", "Updated Unknown Refused", "not known, since what is wanted is refused")
 	if c := w.Configs[1].Status.Conditions; len(c) != 2 || c[0].Status != metav1.ConditionFalse || c[1].Type != kubelet.Failure || c[1].Status != metav1.ConditionTrue || !strings.Contains(c[1].Message, "cgroupDriver") {
 		t.Errorf("%+v", c)
@@ -252,7 +252,7 @@ func TestUnclear(t *testing.T) {
 	w.node("n2").Labels["infra"] = ""
 	w.Configs[0] = config("a", `{"maxPods": 60}`)
 	w.begin("n1")
-	w.says("workers", "Degraded True Conflict", "n2: it is in the pools infra and workers: let one of them select it")
+	w.says("workers", "Degraded True Conflict", "n2: in several pools: infra and workers; only one may select it")
 	w.says("infra", "Degraded True Conflict", "n2: ")
 	if k := w.kubelet("n2"); k.Spec.Pool != "workers" || k.Spec.Turn != 1 {
 		t.Errorf("%+v", k.Spec)
@@ -295,7 +295,7 @@ func TestReleaseRefuses(t *testing.T) {
 	w.done("n1", "n2", "n3")
 	w.Configs[0] = config("a", option)
 	w.begin()
-	w.says("workers", "Degraded True Refused", `the nodes keep what they have: n2 (kubelet v1.31.14) would not start: cpuManagerPolicyOptions: Kubernetes 1.31 has no option "strict-cpu-reservation"`)
+	w.says("workers", "Degraded True Refused", `nodes unchanged: n2 (kubelet v1.31.14) would not start: cpuManagerPolicyOptions: Kubernetes 1.31 has no option "strict-cpu-reservation"`)
 	w.says("workers", "Updated Unknown Refused")
 	for _, k := range w.Kubelets {
 		if k.Changing() || k.Status.Has == "" {
@@ -349,7 +349,7 @@ func TestKubeletReportOnly(t *testing.T) {
 	if len(w.Kubelets) != 0 {
 		t.Errorf("%+v", w.Kubelets)
 	}
-	w.says("workers", "Updating False ReportOnly", "those of the Machine Config Operator, whose MachineConfigPool worker is there", "--adopt")
+	w.says("workers", "Updating False ReportOnly", "KubeletConfig objects belong to the Machine Config Operator, whose MachineConfigPool worker is there", "--adopt")
 	w.ReportOnly = ""
 	w.started().begin("n1")
 	w.done("n1")

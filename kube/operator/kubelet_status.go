@@ -69,7 +69,7 @@ func (c Cluster) poolStatus(g *group, has map[string]*kubelet.NodeKubelet) kubel
 func (g *group) updated() metav1.Condition {
 	of := fmt.Sprintf("%d of %d nodes have the settings", g.Done, g.Total)
 	if g.pool.Spec.ManagementState == kubelet.Removed {
-		of = fmt.Sprintf("%d of %d nodes have what they had before fettle came", g.Done, g.Total)
+		of = fmt.Sprintf("%d of %d nodes restored", g.Done, g.Total)
 	}
 	if g.wrong != nil { // what is counted is what was wanted before
 		return metav1.Condition{Type: kubelet.Updated, Status: metav1.ConditionUnknown, Reason: Refused, Message: "not known, since what is wanted is refused: Degraded says why"}
@@ -90,7 +90,7 @@ func (c Cluster) updating(g *group, changing []string, has map[string]*kubelet.N
 	switch {
 	case c.ReportOnly != "":
 		out.Reason = ReportOnly
-		texts = append(texts, "nothing is changed: KubeletConfig objects are those of "+c.ReportOnly+"; the operator's option --adopt takes them over")
+		texts = append(texts, "nothing changed: KubeletConfig objects belong to "+c.ReportOnly+"; take them over with the operator's --adopt")
 	case len(changing) > 0:
 		out.Status, out.Reason = metav1.ConditionTrue, RollingOut
 		texts = append(texts, "now at "+strings.Join(kubeletFew(changing), ", "))
@@ -108,7 +108,7 @@ func (c Cluster) updating(g *group, changing []string, has map[string]*kubelet.N
 	case len(g.Waiting) > 0:
 		// Other nodes occupy the slots; that may pass.
 		out.Status, out.Reason = metav1.ConditionTrue, RollingOut
-		texts = append(texts, fmt.Sprintf("%d wait until fewer than %d are unavailable", len(g.Waiting), g.MaxUnavailable))
+		texts = append(texts, fmt.Sprintf("%d waiting until fewer than %d are unavailable", len(g.Waiting), g.MaxUnavailable))
 		for _, u := range g.Unavailable {
 			held = append(held, u.Node+": "+u.Why)
 		}
@@ -134,11 +134,11 @@ func (c Cluster) degraded(g *group, has map[string]*kubelet.NodeKubelet) metav1.
 		case n.Phase == kubelet.Broken, n.Phase == kubelet.Failed && n.Tried == g.want.Digest && n.Has != g.want.Digest:
 			text := n.Name + ": " + n.Why
 			if n.Phase == kubelet.Broken {
-				text += " (it runs neither with these settings nor with its former ones)"
+				text += " (the kubelet runs with neither these nor its former settings)"
 			}
 			failed = append(failed, text)
 		case n.Phase == kubelet.Changing && k != nil && c.Now.Sub(k.Spec.Since.Time) > stuckAfter:
-			text := fmt.Sprintf("%s changes since %s", n.Name, k.Spec.Since.UTC().Format(time.RFC3339))
+			text := fmt.Sprintf("%s changing since %s", n.Name, k.Spec.Since.UTC().Format(time.RFC3339))
 			if n.Absent {
 				text += ", and is gone: delete its NodeKubelet if it does not come back"
 			}
@@ -151,10 +151,10 @@ func (c Cluster) degraded(g *group, has map[string]*kubelet.NodeKubelet) metav1.
 	slices.Sort(stuck)
 	switch {
 	case g.wrong != nil:
-		out.Reason, out.Message = Refused, "the nodes keep what they have: "+strings.ReplaceAll(g.wrong.Error(), "\n", "; ")
+		out.Reason, out.Message = Refused, "nodes unchanged: "+strings.ReplaceAll(g.wrong.Error(), "\n", "; ")
 	case len(failed) > 0:
 		out.Reason = NodeFailed
-		out.Message = strings.Join(kubeletFew(failed), "; ") + ". No other node begins until the settings are others, or the pool's annotation " + kubelet.RetryAnnotation + " has another value"
+		out.Message = strings.Join(kubeletFew(failed), "; ") + ". No other node is changed until the settings change, or the pool's annotation " + kubelet.RetryAnnotation + " has another value"
 	case g.Stopped != "" && !g.pool.Spec.Paused: // maxUnavailable cannot be read
 		out.Reason, out.Message = Refused, g.Stopped
 	case len(conflicts) > 0:

@@ -49,11 +49,11 @@ func (r *roller) begin(ctx context.Context, all []kubelet.NodeKubelet, had map[s
 	for i, err := range atOnce(len(all), func(i int) error { return r.patch(ctx, had[all[i].Name], &all[i]) }) {
 		switch k := &all[i]; {
 		case err == nil:
-			r.Log.Info("a node is told to change its kubelet", "node", k.Name, "pool", k.Spec.Pool, "settings", k.Spec.Digest, "turn", k.Spec.Turn)
+			r.Log.Info("requesting a kubelet change on a node", "node", k.Name, "pool", k.Spec.Pool, "settings", k.Spec.Digest, "turn", k.Spec.Turn)
 		case apierrors.IsConflict(err): // nothing was written
 			delete(r.told, k.Name)
 		default:
-			wrong = append(wrong, fmt.Errorf("telling NodeKubelet %s: %w", k.Name, err))
+			wrong = append(wrong, fmt.Errorf("cannot update NodeKubelet %s: %w", k.Name, err))
 		}
 	}
 	if len(wrong) > 0 {

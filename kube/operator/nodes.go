@@ -56,7 +56,7 @@ func (o *operator) decideBy(ctx context.Context, s *situation, name string) (wro
 	}
 	if present != nil && !o.Adopt {
 		if who, _ := foreign(present); who != "" {
-			o.Log.V(1).Info("a Profile of another program is left alone", "profile", name, "written by", who)
+			o.Log.V(1).Info("ignoring a Profile of another program", "profile", name, "written by", who)
 			return false, nil
 		}
 	}
@@ -70,7 +70,7 @@ func (o *operator) decideBy(ctx context.Context, s *situation, name string) (wro
 	if err != nil {
 		return false, fmt.Errorf("%s Profile %s: %w", do, name, err)
 	}
-	o.Log.V(1).Info("a Profile is written", "profile", name, "action", do, "tuned profile", w.Profile, "why", w.Why())
+	o.Log.V(1).Info("Profile written", "profile", name, "action", do, "tuned profile", w.Profile, "why", w.Why())
 	return true, nil
 }
 
@@ -113,7 +113,7 @@ func (o *operator) tellHeld(ctx context.Context, w wish) {
 	if w.State != tuned.Held || last == tuned.Held {
 		return
 	}
-	o.Log.Info("a node keeps what it has", "node", w.Node, "why", w.Why())
+	o.Log.Info("node unchanged", "node", w.Node, "why", w.Why())
 	t := &tuned.Tuned{}
 	if err := o.client.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: w.Rule.Object}, t); err == nil {
 		o.events.Event(t, corev1.EventTypeWarning, "NodeHeld", text.Truncate(fmt.Sprintf("node %s: %s", w.Node, w.Why()), maxEvent))

@@ -107,9 +107,9 @@ func (o *operator) tellChange(last, now *situation, who string, all []*tuned.Tun
 	var text string
 	switch {
 	case now.reportOnly != "":
-		text = "nothing is written: the objects are those of " + now.reportOnly + "; --adopt takes them over"
+		text = "nothing written: the objects belong to " + now.reportOnly + "; take them over with --adopt"
 	case who != "":
-		text = "the objects of " + who + " are taken over (--adopt): it must not run any more, or each undoes what the other does"
+		text = "the objects of " + who + " are taken over (--adopt); stop that controller, or both undo each other's changes"
 	default:
 		return
 	}
@@ -157,10 +157,10 @@ func (o *operator) keepDefault(ctx context.Context, all []*tuned.Tuned) (ready b
 			return false, nil // the cache lags behind
 		}
 		if err != nil {
-			return false, fmt.Errorf("Tuned %s cannot be made: %w", tuned.DefaultName, err)
+			return false, fmt.Errorf("cannot create Tuned %s: %w", tuned.DefaultName, err)
 		}
-		o.Log.Info("Tuned default is made")
-		o.events.Event(t, corev1.EventTypeNormal, "Created", "the operator's own object was not there")
+		o.Log.Info("Tuned default created")
+		o.events.Event(t, corev1.EventTypeNormal, "Created", "the operator's own object was missing")
 		return false, nil
 	}
 	want := o.Default.DeepCopy().Spec
@@ -171,10 +171,10 @@ func (o *operator) keepDefault(ctx context.Context, all []*tuned.Tuned) (ready b
 	t := all[i].DeepCopy()
 	t.Spec = want
 	if err := o.client.Patch(ctx, t, client.MergeFrom(all[i]), client.FieldOwner(Name)); err != nil {
-		return false, fmt.Errorf("Tuned %s cannot be restored: %w", tuned.DefaultName, err)
+		return false, fmt.Errorf("cannot restore Tuned %s: %w", tuned.DefaultName, err)
 	}
-	o.Log.Info("Tuned default is restored", "generation", t.Generation)
-	o.events.Event(t, corev1.EventTypeWarning, "Restored", "the object is the operator's own: only managementState may be changed; write another Tuned object")
+	o.Log.Info("Tuned default restored", "generation", t.Generation)
+	o.events.Event(t, corev1.EventTypeWarning, "Restored", "the operator owns this object; change only managementState, and put rules into another Tuned object")
 	all[i] = t
 	return true, nil
 }

@@ -183,7 +183,7 @@ func TestLife(t *testing.T) {
 	b := newBench(t, Options{}, node("n1"), node("n2", "a"), object("o", "p", "a"))
 	b.settle()
 	b.has("n1=base", "n2=p")
-	b.told("the operator's own object was not there")
+	b.told("the operator's own object was missing")
 	if b.writes != 5 { // the object default, two conditions, two Profiles
 		t.Errorf("%d writes", b.writes)
 	}
@@ -213,7 +213,7 @@ func TestLife(t *testing.T) {
 		o.Spec.ManagementState = tuned.Managed
 	})
 	b.settle()
-	b.told("only managementState may be changed")
+	b.told("the operator owns this object; change only managementState, and put rules into another Tuned object")
 	var d tuned.Tuned
 	if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: tuned.DefaultName}, &d); err != nil {
 		t.Fatal(err)
@@ -280,7 +280,7 @@ func TestSaidAtOnce(t *testing.T) {
 	b.change("o", func(o *tuned.Tuned) { o.Spec.Profile[0].Data = "[main]\ninclude=gone\n[vm]\n" })
 	b.settle()
 	b.told("the object is valid again")
-	b.told("Warning MissingProfile recommend[0]: profile gone, which p includes, is in no Tuned object and not built in: the node has to have it")
+	b.told("Warning MissingProfile recommend[0]: profile gone, included by p, is in no Tuned object and not built in; the node must have it")
 	b.settle()
 	b.settle()
 	select {
@@ -317,7 +317,7 @@ func TestReportOnly(t *testing.T) {
 		naming string
 		kept   []string // Profiles while nothing is written
 	}{
-		{"a Profile of another", theirs(), "a controller that makes Tuned default its owner, which has written Profile n1", []string{"n1=theirs"}},
+		{"a Profile of another", theirs(), "a controller that makes Tuned default its owner, which wrote Profile n1", []string{"n1=theirs"}},
 		{"its Deployment", rivals(deployment, ns, rivalDeployment, 1), "Deployment ns/cluster-node-tuning-operator", []string{}},
 		{"its ClusterOperator", rivals(clusterOperator, "", rivalClusterOperator, 0), "ClusterOperator node-tuning", []string{}},
 	} {

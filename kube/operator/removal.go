@@ -211,14 +211,14 @@ func (d *Document) pool(p *kubelet.KubeletPool) {
 		stop(`is paused: kubectl patch kubeletpool %s --type merge -p '{"spec":{"paused":false}}'`, p.Name)
 	}
 	if c := meta.FindStatusCondition(p.Status.Conditions, kubelet.Updating); c != nil && c.Reason == ReportOnly {
-		stop("is not the operator's: %s", c.Message)
+		stop("does not belong to the operator: %s", c.Message)
 	}
 	if kept(*p) || p.Status.ObservedGeneration != p.Generation {
 		return // what it says is of what was wanted before
 	}
 	// A node that has been silent for long may report again.
 	if c := meta.FindStatusCondition(p.Status.Conditions, kubelet.Degraded); c != nil && c.Status == metav1.ConditionTrue && c.Reason != kubelet.Stuck {
-		stop("does not go on: %s", c.Message)
+		stop("is blocked: %s", c.Message)
 	}
 }
 
@@ -263,7 +263,7 @@ func (r *Removal) Wait(ctx context.Context) (*Document, error) {
 			}
 			words = d.Words()
 		} else if ctx.Err() == nil {
-			words = "the cluster cannot be asked: " + err.Error()
+			words = "cannot query the cluster: " + err.Error()
 		}
 		switch {
 		case words != "" && words != said:
@@ -271,7 +271,7 @@ func (r *Removal) Wait(ctx context.Context) (*Document, error) {
 			r.Say("%s", words)
 		case time.Since(since) > r.Quiet && !quiet:
 			quiet = true
-			r.Say("nothing has changed for %s: do operator and agents run? kubectl -n %s get pods", r.Quiet, r.Namespace)
+			r.Say("no progress for %s; check that operator and agents run: kubectl -n %s get pods", r.Quiet, r.Namespace)
 		}
 		select {
 		case <-ctx.Done():
@@ -306,10 +306,10 @@ func (d *Document) Words() string {
 		parts = append(parts, text)
 	}
 	if len(d.Unseen) > 0 {
-		parts = append(parts, "the operator has not looked yet at pools "+removalFew(d.Unseen))
+		parts = append(parts, "waiting for the operator to handle pools "+removalFew(d.Unseen))
 	}
 	if len(parts) == 0 {
-		return "nothing is left on the nodes"
+		return "all nodes restored"
 	}
 	text := "left: " + strings.Join(parts, "; ")
 	if len(why) > 0 {

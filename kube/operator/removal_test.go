@@ -146,7 +146,7 @@ func testRemoval(t *testing.T) {
 	if d := <-done; d.State != Done || len(d.Kubelets) != 0 {
 		t.Errorf("%+v", d)
 	}
-	for _, want := range []string{"left: profiles of 1 node (n1); kubelet settings of 1 node", "nothing has changed for 20ms: do operator and agents run?", "left: kubelet settings of 1 node, now at n1"} {
+	for _, want := range []string{"left: profiles of 1 node (n1); kubelet settings of 1 node", "no progress for 20ms; check that operator and agents run", "left: kubelet settings of 1 node, now at n1"} {
 		if !slices.ContainsFunc(b.said, func(s string) bool { return strings.HasPrefix(s, want) }) {
 			t.Errorf("it does not say %q: %q", want, b.said)
 		}
@@ -164,7 +164,7 @@ func TestStopped(t *testing.T) {
 		"paused":             {func(p *kubelet.KubeletPool) { p.Spec.Paused = true }, `kubectl patch kubeletpool workers --type merge -p '{"spec":{"paused":false}}'`},
 		"another controller": {says(metav1.Condition{Type: kubelet.Updating, Reason: ReportOnly, Message: "KubeletConfig objects are those of another"}), "those of another"},
 		"failed before":      {says(failed), ""},
-		"failed on the way":  {func(p *kubelet.KubeletPool) { p.Spec.ManagementState = kubelet.Removed; says(failed)(p) }, "pool workers does not go on: n1: it has ended"},
+		"failed on the way":  {func(p *kubelet.KubeletPool) { p.Spec.ManagementState = kubelet.Removed; says(failed)(p) }, "pool workers is blocked: n1: it has ended"},
 		"of an older spec": {func(p *kubelet.KubeletPool) {
 			p.Spec.ManagementState, p.Generation = kubelet.Removed, 2
 			says(failed)(p)
@@ -215,7 +215,7 @@ func TestLeft(t *testing.T) {
 	}
 	seen := removalPool("workers")
 	seen.Spec.ManagementState, seen.Generation, seen.Status.ObservedGeneration = kubelet.Removed, 3, 2
-	if d := removalNewBench(t, seen).looks(); d.State != RemovalWaiting || !strings.Contains(d.Words(), "not looked yet at pools workers") {
+	if d := removalNewBench(t, seen).looks(); d.State != RemovalWaiting || !strings.Contains(d.Words(), "waiting for the operator to handle pools workers") {
 		t.Errorf("a pool that the operator has not looked at: %+v", d)
 	}
 	// The values may come back as long as that is not what is wanted.

@@ -32,7 +32,7 @@ const (
 func rival(ctx context.Context, api client.Reader, namespace string, profiles []tuned.Profile) (string, error) {
 	for i := range profiles {
 		if who, controller := foreign(&profiles[i]); controller {
-			return fmt.Sprintf("%s, which has written Profile %s", who, profiles[i].Name), nil
+			return fmt.Sprintf("%s, which wrote Profile %s", who, profiles[i].Name), nil
 		}
 	}
 	o, err := look(ctx, api, deployment, namespace, rivalDeployment)
@@ -64,7 +64,7 @@ func look(ctx context.Context, api client.Reader, kind schema.GroupVersionKind, 
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return nil, nil
 	default:
-		return nil, fmt.Errorf("whether another controller is at work is not known: %s %s: %w", kind.Kind, name, err)
+		return nil, fmt.Errorf("cannot check for other controllers: %s %s: %w", kind.Kind, name, err)
 	}
 }
 
@@ -77,7 +77,7 @@ const kubeletRivalClusterOperator = "machine-config"
 // machineConfigOperator returns the sign of that operator in this cluster; "" if none exists.
 func machineConfigOperator(ctx context.Context, api client.Reader) (string, error) {
 	unknown := func(what string, err error) (string, error) {
-		return "", fmt.Errorf("whether another controller acts on KubeletConfig objects is not known: %s: %w", what, err)
+		return "", fmt.Errorf("cannot check for other controllers of KubeletConfig objects: %s: %w", what, err)
 	}
 	pools := &metav1.PartialObjectMetadataList{}
 	pools.SetGroupVersionKind(kubelet.MachineConfigPools)

@@ -120,7 +120,7 @@ func parseStat(text string) (name string, kernel bool, err error) {
 	rest := strings.Fields(text[end+1:])
 	const flags = 6 // the ninth field, and the name is the second
 	if len(rest) <= flags {
-		return "", false, fmt.Errorf("%.60q is cut off", text)
+		return "", false, fmt.Errorf("%.60q is truncated", text)
 	}
 	bits, err := strconv.ParseUint(rest[flags], 10, 64)
 	if err != nil {
@@ -155,7 +155,7 @@ func allowed(text string) (unit.CPUSet, error) {
 			return unit.ParseCPUList(list)
 		}
 	}
-	return unit.CPUSet{}, errors.New("it has no Cpus_allowed_list")
+	return unit.CPUSet{}, errors.New("no Cpus_allowed_list")
 }
 
 // Hierarchy is the mounted hierarchy of control groups with CPU sets.
@@ -188,7 +188,7 @@ func Find(files host.Files) (*Hierarchy, error) {
 		}
 	}
 	if last == nil {
-		last = errors.New("no control groups with CPU sets are mounted")
+		last = errors.New("no cpuset control groups are mounted")
 	}
 	return nil, last
 }
@@ -242,11 +242,11 @@ func (h *Hierarchy) inside(group string) (string, error) {
 	if h.Root != "/" {
 		var ok bool
 		if inside, ok = strings.CutPrefix(group, h.Root); !ok || inside != "" && inside[0] != '/' {
-			return "", fmt.Errorf("control group %s is not below %s, which is what is mounted at %s", group, h.Root, h.Mount)
+			return "", fmt.Errorf("control group %s is not below %s, the root of the mount at %s", group, h.Root, h.Mount)
 		}
 	}
 	if slices.Contains(strings.Split(inside, "/"), "..") {
-		return "", fmt.Errorf("control group %s is outside of what is seen here: the process that looks is in a namespace of its own", group)
+		return "", fmt.Errorf("control group %s is outside this process's cgroup namespace", group)
 	}
 	return inside, nil
 }

@@ -93,10 +93,10 @@ func TestHierarchies(t *testing.T) {
 		"both":              {two + one, "/a", "/sys/fs/cgroup/cpuset/a/cpuset.cpus", "0\n", 1, "0", ""},
 		"a part of it":      {part, "/outer/a", "/sys/fs/cgroup/cpuset/a/cpuset.cpus", "0\n", 1, "0", ""},
 		"another part":      {part, "/outermost/a", "/sys/fs/cgroup/cpuset/keep", "", 1, "", "not below /outer"},
-		"out of namespace":  {two, "/../../a", "/sys/fs/cgroup/keep", "", 2, "", "namespace of its own"},
+		"out of namespace":  {two, "/../../a", "/sys/fs/cgroup/keep", "", 2, "", "is outside this process's cgroup namespace"},
 		"without CPUs":      {two, "/a", "/sys/fs/cgroup/keep", "", 2, "", "cpuset.cpus.effective"},
 		"no list":           {two, "/a", "/sys/fs/cgroup/a/cpuset.cpus.effective", "x", 2, "", "cpuset.cpus.effective"},
-		"nothing mounted":   {none, "/a", "/x", "", 0, "", "no control groups with CPU sets"},
+		"nothing mounted":   {none, "/a", "/x", "", 0, "", "no cpuset control groups are mounted"},
 		"the mount is gone": {one, "/a", "/x", "", 0, "", "cpuset"},
 	} {
 		h, err := Find(cgroupNode(t, map[string]string{"/proc/1/mountinfo": c.mounts, c.file: c.text}))

@@ -93,7 +93,7 @@ func weights(tree *Hierarchy, f *PinningFacts) Weights {
 		}
 		all, err := tree.Weights(group)
 		if err == nil && len(all) < 2 {
-			err = fmt.Errorf("control group %s has no group of a pod above it", group)
+			err = fmt.Errorf("control group %s is not below a pod's group", group)
 		}
 		if err != nil {
 			w.Unread = err.Error()

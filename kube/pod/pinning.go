@@ -107,7 +107,7 @@ func (j *judge) broken(of, what, format string, args ...any) {
 func Verify(f *PinningFacts) *Document {
 	j := &judge{f, newDocument(f)}
 	if f.Gate != "" {
-		j.say("", "feature gates", Unknown, "the kubelet has %s, whose effect on admission is not known here: what the pod was promised is not known", f.Gate)
+		j.say("", "feature gates", Unknown, "the kubelet has %s, whose effect on admission is unknown, so the pod's promised resources are unknown", f.Gate)
 	}
 	j.class()
 	own, running := 0, 0
@@ -167,7 +167,7 @@ func (j *judge) container(c *PinnedContainer) int {
 		doc.Processes = append(doc.Processes, ProcessDoc{p.PID, p.Name, len(p.Threads), p.Allowed().String()})
 	}
 	if len(mine) == 0 {
-		j.say(c.Name, "processes", Unknown, "none is in a control group of container %s: are the processes of the node to be seen here (hostPID in a pod)?", c.ID)
+		j.say(c.Name, "processes", Unknown, "no process found in a control group of container %s; check that the node's processes are visible (hostPID in a pod)", c.ID)
 		return 0
 	}
 	doc.Group = mine[0].Group
@@ -240,9 +240,9 @@ func (j *judge) promised(c *PinnedContainer, doc *ContainerDoc) (cpus unit.CPUSe
 	case wanted == held.Len() && own:
 		j.say(c.Name, what, Pass, "%s has CPUs %s for it: %s", j.f.HeldFrom, held, why)
 	case own:
-		j.broken(c.Name, what, "%s has CPUs %s for it, which are %d, and it asks for %d", j.f.HeldFrom, held, held.Len(), wanted)
+		j.broken(c.Name, what, "%s assigns CPUs %s (%d), but it requests %d", j.f.HeldFrom, held, held.Len(), wanted)
 	case wanted > 0:
-		j.broken(c.Name, what, "it asks for %d, and %s has none for it", wanted, j.f.HeldFrom)
+		j.broken(c.Name, what, "it requests %d, but %s assigns none", wanted, j.f.HeldFrom)
 	}
 	return cpus, own
 }
@@ -265,7 +265,7 @@ func (j *judge) threads(c *PinnedContainer, mine []*Process, promised unit.CPUSe
 	}
 	text := fmt.Sprintf("%s, %s: all may run on %s", internaltext.Count(len(mine), "process"), internaltext.Count(threads, "thread"), promised)
 	if narrow > 0 {
-		text += fmt.Sprintf(", %d of them by their own wish on fewer", narrow)
+		text += fmt.Sprintf(", %d of them restricted to fewer by their own affinity", narrow)
 	}
 	j.say(c.Name, what, Pass, "%s", text)
 }

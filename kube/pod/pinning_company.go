@@ -92,7 +92,7 @@ func (j *judge) company(c *PinnedContainer, cpus unit.CPUSet) {
 		hosts = append(hosts[:room], fmt.Sprintf("%d groups more", len(hosts)-room))
 	}
 	if n := numbers[ofHost]; n > 0 {
-		j.say(c.Name, "processes of the node", Note, "%d may run on CPUs %s (%s): the CPU manager keeps only containers off; CPUAffinity of systemd or isolcpus does", n, cpus, strings.Join(hosts, ", "))
+		j.say(c.Name, "processes of the node", Note, "%d may run on CPUs %s (%s): the CPU manager excludes only containers; to exclude these, use CPUAffinity of systemd or isolcpus", n, cpus, strings.Join(hosts, ", "))
 	}
 	if n := numbers[ofKernel]; n > 0 {
 		j.say(c.Name, "threads of the kernel", Note, "%d may run on CPUs %s, those that are bound to a CPU among them", n, cpus)
@@ -120,14 +120,14 @@ func (j *judge) left() {
 		if !f.Pool.Static || r.Name != admission.CPU {
 			continue
 		}
-		free := "no CPU is free to be given away"
+		free := "no CPU is free for exclusive use"
 		if !f.Pool.Free.IsEmpty() {
-			free = fmt.Sprintf("CPUs %s are free to be given away", f.Pool.Free)
+			free = fmt.Sprintf("CPUs %s are free for exclusive use", f.Pool.Free)
 		}
 		whole := min(f.Capacity.Whole(admission.CPU), f.Pool.Free.Len())
-		room := fmt.Sprintf("a container finds room that wants up to %s for itself", text.Count(whole, "CPU"))
+		room := fmt.Sprintf("a container can get up to %s exclusively", text.Count(whole, "CPU"))
 		if whole == 0 {
-			room = "no container finds room that wants a CPU for itself"
+			room = "no container can get an exclusive CPU"
 		}
 		j.say("", "CPUs that are left", Note, "%s: %s of %s are not requested, and %s", room, r.Left, r.Allocatable, free)
 	}

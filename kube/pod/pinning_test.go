@@ -75,7 +75,7 @@ func TestChapter6(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	// Chapter 6: 1500m are allocatable, 1440m requested: a second such pod stays pending.
-	if n := find(d, "CPUs that are left", Note); len(n) != 1 || !strings.Contains(n[0].Says, "no container finds room that wants a CPU for itself") || !strings.Contains(n[0].Says, "60m of 1500m") {
+	if n := find(d, "CPUs that are left", Note); len(n) != 1 || !strings.Contains(n[0].Says, "no container can get an exclusive CPU") || !strings.Contains(n[0].Says, "60m of 1500m") {
 		t.Errorf("%+v", n)
 	}
 	if len(d.Company) != 2 || d.Company[0].Kind != ofHost || d.Company[0].Who != "/system.slice/sshd.service" || d.Company[1].Kind != ofKernel {
@@ -95,12 +95,12 @@ func TestFound(t *testing.T) {
 		"a thread got out":             {func(f *PinningFacts) { f.Processes[2] = pinningProcess(32706, "pause", mine, one, both) }, "CPUs of its processes", Fail, "may run on 0 as well", Fail},
 		"the group was changed":        {func(f *PinningFacts) { f.Groups[mine] = Group{both, "file"} }, "CPUs of its control group", Fail, "file has 0-1, and 1 are the container's", Fail},
 		"the group cannot be read":     {func(f *PinningFacts) { delete(f.Groups, mine); f.Unread[mine] = "no such file" }, "CPUs of its control group", Unknown, "no such file", Unknown},
-		"nothing held":                 {func(f *PinningFacts) { f.Held = nil }, "CPUs of its own", Fail, "it asks for 1, and /var/lib/kubelet/cpu_manager_state has none", Fail},
-		"too much held":                {func(f *PinningFacts) { f.Held["uid-1"]["cpumanager"] = both }, "CPUs of its own", Fail, "which are 2, and it asks for 1", Fail},
+		"nothing held":                 {func(f *PinningFacts) { f.Held = nil }, "CPUs of its own", Fail, "it requests 1, but /var/lib/kubelet/cpu_manager_state assigns none", Fail},
+		"too much held":                {func(f *PinningFacts) { f.Held["uid-1"]["cpumanager"] = both }, "CPUs of its own", Fail, "assigns CPUs 0-1 (2), but it requests 1", Fail},
 		"held and not wanted": {func(f *PinningFacts) {
 			f.Pod.Containers[0].Requests[admission.CPU] = resource.MustParse("500m")
 			f.Pod.Containers[0].Limits[admission.CPU] = resource.MustParse("500m")
-		}, "CPUs of its own", Fail, "it asks for 0", Fail},
+		}, "CPUs of its own", Fail, "but it requests 0", Fail},
 		"another class": {func(f *PinningFacts) { f.Class = admission.Burstable }, "class of quality of service", Fail, "its status says Burstable", Fail},
 		"in a group of another class": {func(f *PinningFacts) {
 			g := strings.Replace(mine, "kubepods-pod", "kubepods-burstable.slice/kubepods-burstable-pod", 1)
@@ -111,7 +111,7 @@ func TestFound(t *testing.T) {
 			f.Gate = "PodLevelResourceManagers: true"
 			f.Pod.Containers[0].Requests[admission.CPU] = resource.MustParse("500m")
 			f.Pod.Containers[0].Limits[admission.CPU] = resource.MustParse("500m")
-		}, "CPUs of its own", Unknown, "it asks for 0", Unknown},
+		}, "CPUs of its own", Unknown, "but it requests 0", Unknown},
 		"the group has other CPUs, by a gate": {func(f *PinningFacts) {
 			f.Gate, f.Groups[mine] = "PodLevelResourceManagers: true", Group{both, "file"}
 		}, "CPUs of its control group", Unknown, "file has 0-1", Unknown},

@@ -75,7 +75,7 @@ func (j *judge) weights() {
 	case j.f.Version != 2:
 		return
 	case w.Unread != "":
-		j.say("", what, Note, "it cannot be read: %s", w.Unread)
+		j.say("", what, Note, "cannot be read: %s", w.Unread)
 		return
 	case len(w.Pod) == 0:
 		return
@@ -194,7 +194,7 @@ func (w *Weight) Share() float64 {
 }
 
 // ErrNoWeight means that the control groups have no weights.
-var ErrNoWeight = errors.New("control groups of version 1 have shares, and no weights")
+var ErrNoWeight = errors.New("cgroup v1 has shares, not weights")
 
 // Weights returns the weights of a group and of the groups above it, the group itself first.
 func (h *Hierarchy) Weights(group string) ([]Weight, error) {

@@ -51,7 +51,7 @@ func (r *Reader) into(n *yaml.Node, v reflect.Value, path string, tag reflect.St
 	}
 	if n.ShortTag() == "!!null" {
 		if !r.mayBeEmpty(path) {
-			r.Fault(n, "%s is empty: give it a value, or leave it out", path)
+			r.Fault(n, "%s is empty; give a value, or leave it out", path)
 		}
 		return // the field keeps its default
 	}
@@ -101,7 +101,7 @@ func (r *Reader) dropped(n *yaml.Node, path string) bool {
 }
 
 func (r *Reader) unaliased(n *yaml.Node, path string) {
-	r.Fault(n, "%saliases (*%s) are not read here: write it out", lead(path), n.Value)
+	r.Fault(n, "%saliases (*%s) are not supported; write the value out", lead(path), n.Value)
 }
 
 // Field is a field of a struct.
@@ -176,13 +176,13 @@ func (r *Reader) object(n *yaml.Node, v reflect.Value, path string) {
 			continue
 		}
 		if old, twice := seen[k]; twice {
-			r.Fault(key, "%s%q is there twice (%s)", lead(path), key.Value, old)
+			r.Fault(key, "%s%q is given twice (%s)", lead(path), key.Value, old)
 			continue
 		}
 		seen[k] = r.At(key)
 		if r.dropped(value, join(path, all[k].Names[0])) {
 			if all[k].Required {
-				r.Fault(key, "%s is empty, which is the same as missing to an API server: give it a value", join(path, all[k].Names[0]))
+				r.Fault(key, "%s is empty, which an API server treats as missing; give a value", join(path, all[k].Names[0]))
 			}
 			continue
 		}
@@ -210,7 +210,7 @@ func (r *Reader) list(n *yaml.Node, v reflect.Value, path string, tag reflect.St
 // mapping decodes a mapping into a map.
 func (r *Reader) mapping(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.MappingNode {
-		r.Fault(n, "%s: want names and texts, found %s", path, Found(n))
+		r.Fault(n, "%s: want a map of strings, found %s", path, Found(n))
 		return
 	}
 	m := reflect.MakeMapWithSize(v.Type(), len(n.Content)/2)
@@ -218,7 +218,7 @@ func (r *Reader) mapping(n *yaml.Node, v reflect.Value, path string) {
 		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
 		r.into(n.Content[i], key, path+": the name", "")
 		if m.MapIndex(key).IsValid() {
-			r.Fault(n.Content[i], "%s: %q is there twice", path, key)
+			r.Fault(n.Content[i], "%s: %q is given twice", path, key)
 		}
 		if r.dropped(n.Content[i+1], path) {
 			continue

@@ -36,7 +36,7 @@ func (r *Reader) json(n *yaml.Node, path string) json.RawMessage {
 func (r *Reader) plain(n *yaml.Node, path string, depth int) any {
 	if r.nodes++; r.nodes > maxNodes || depth > 200 {
 		if r.nodes == maxNodes+1 || r.nodes <= maxNodes {
-			r.Fault(n, "%stoo much is nested or repeated here", lead(path))
+			r.Fault(n, "%stoo deeply nested, or too many aliases", lead(path))
 		}
 		return nil
 	}
@@ -55,7 +55,7 @@ func (r *Reader) plain(n *yaml.Node, path string, depth int) any {
 			case key.Kind != yaml.ScalarNode || key.ShortTag() == "!!merge" || r.API && isTruth(key):
 				r.Fault(key, "%swant a name here, found %s", lead(path), Found(key))
 			case twice:
-				r.Fault(key, "%s%q is there twice", lead(path), key.Value)
+				r.Fault(key, "%s%q is given twice", lead(path), key.Value)
 			default:
 				m[key.Value] = r.plain(n.Content[i+1], path, depth+1)
 			}
@@ -87,7 +87,7 @@ func (r *Reader) plain(n *yaml.Node, path string, depth int) any {
 		}
 		return v
 	case "!!binary":
-		r.Fault(n, "%sbinary values are not read here: write the base64 text without its tag", lead(path))
+		r.Fault(n, "%sbinary values are not supported; write the base64 string without its tag", lead(path))
 	}
 	if r.API && isTruth(n) {
 		r.Fault(n, "%s%s is true or false to kubectl: write true or false%s", lead(path), n.Value, strings.Replace(quote(n), ": write", ", or the text", 1))
@@ -184,7 +184,7 @@ func (r *Reader) pairs(n *yaml.Node, path string) Pairs {
 	case n.ShortTag() == "!!null":
 		return nil
 	case n.Kind != yaml.MappingNode:
-		r.Fault(n, "%s: want names and texts, found %s", path, Found(n))
+		r.Fault(n, "%s: want a map of strings, found %s", path, Found(n))
 		return nil
 	default:
 		for i := 0; i+1 < len(n.Content); i += 2 {
@@ -205,7 +205,7 @@ func (r *Reader) pairs(n *yaml.Node, path string) Pairs {
 	}
 	for i, p := range out {
 		if slices.ContainsFunc(out[:i], func(q Pair) bool { return q.Name == p.Name }) {
-			r.Fault(n, "%s: %q is there twice", path, p.Name)
+			r.Fault(n, "%s: %q is given twice", path, p.Name)
 			return nil
 		}
 	}

@@ -75,7 +75,7 @@ func (r *Reader) At(n *yaml.Node) string { return fmt.Sprintf("%s:%d", r.File, n
 // Err returns all problems of the file, or nil.
 func (r *Reader) Err() error {
 	if r.more > 0 {
-		return errors.Join(append(r.problems, fmt.Errorf("%s: and %d mistakes more", r.File, r.more))...)
+		return errors.Join(append(r.problems, fmt.Errorf("%s: and %d more mistakes", r.File, r.more))...)
 	}
 	return errors.Join(r.problems...)
 }

@@ -48,11 +48,11 @@ func TestJSON(t *testing.T) {
 		bomb += string(c) + ": &" + string(c) + " [" + strings.TrimSuffix(strings.Repeat("*"+before+", ", 10), ", ") + "]\n"
 	}
 	for text, want := range map[string]string{
-		"a: 1\na: 2":       `f:2: "a" is there twice`,
+		"a: 1\na: 2":       `f:2: "a" is given twice`,
 		"a: 1\n? [x]\n: 2": "f:2: want a name here",
 		"<<: {a: 1}":       "want a name here",
-		bomb:               "too much is nested or repeated",
-		"a: !!binary eA==": "base64 text without its tag",
+		bomb:               "too deeply nested, or too many aliases",
+		"a: !!binary eA==": "binary values are not supported; write the base64 string without its tag",
 	} {
 		if got, err := read(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %s %v, want %q", text, got, err, want)
@@ -104,12 +104,12 @@ func TestObjects(t *testing.T) {
 		t.Errorf("%+v %v", o, err)
 	}
 	for text, want := range map[string]string{
-		"metadata: {name: a}\nspec: {number: }":  "f:2: spec.number is empty, which is the same as missing",
-		"spec: {number: 1, number: null}":        `"number" is there twice`,
+		"metadata: {name: a}\nspec: {number: }":  "f:2: spec.number is empty, which an API server treats as missing",
+		"spec: {number: 1, number: null}":        `"number" is given twice`,
 		"metadata: {name: a}":                    "f:1: spec is missing",
 		"{metadata: {name: a},\nspec: {}}":       "f:2: spec.number is missing",
 		"spec: {number: 1}":                      "f:1: metadata.name is missing",
-		"metadata: {name: a}\nspec:":             "f:2: spec is empty, which is the same as missing to an API server: give it a value",
+		"metadata: {name: a}\nspec:":             "f:2: spec is empty, which an API server treats as missing; give a value",
 		"spec: {number: 128}":                    "spec.number: want a whole number from -128 to 127, found 128",
 		"spec: {number: 1, whole: 1}":            "spec.whole: want a whole number from 2 to 9223372036854775807, found 1",
 		"spec: {number: 1, whole: 0x2}":          "spec.whole: want a whole number, found 0x2 (int)",
@@ -123,8 +123,8 @@ func TestObjects(t *testing.T) {
 		"spec: {number: 1, raw: {no: a}}":        `spec.raw: want a name here, found "no"`,
 		"spec: {number: 1, raw: [off]}":          `spec.raw: off is true or false to kubectl: write true or false, or the text "off", with the quotes`,
 		"spec: {number: 1, raw: [010]}":          "spec.raw: want a decimal number, found 010",
-		"spec: {number: 1, any: [&a {}, *a]}":    "spec.any[1]: aliases (*a) are not read here",
-		"spec: {number: 1, raw: [&a {}, *a]}":    "spec.raw: aliases (*a) are not read here",
+		"spec: {number: 1, any: [&a {}, *a]}":    "spec.any[1]: aliases (*a) are not supported",
+		"spec: {number: 1, raw: [&a {}, *a]}":    "spec.raw: aliases (*a) are not supported",
 		"spec: {number: 1, any: [a, ]}\nkind: a": `f:2: unknown field "kind"`,
 		"metadata: {time: soon}":                 "metadata.time: ",
 		"metadata: {time: 5}":                    "metadata.time: ",

@@ -29,7 +29,7 @@ func Syntax(err error) (line int, words string) {
 	for _, begin := range []string{"error converting YAML to JSON: ", "yaml: ", "unmarshal errors:"} {
 		words = strings.TrimSpace(strings.TrimPrefix(words, begin))
 	}
-	return line, twice.ReplaceAllString(words, "$1 is there twice")
+	return line, twice.ReplaceAllString(words, "$1 is given twice")
 }
 
 // Typed explains a decoder's error about a YAML or JSON file, with the line. It returns errors

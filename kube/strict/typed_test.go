@@ -29,7 +29,7 @@ func TestTyped(t *testing.T) {
 		"rows:\n- port: 1\n- port: 2\n  text:\n    a: b\n":       "f:5: rows[1].text: want text, found fields",
 		"rows: 7\n":          "f:1: rows: want a list, found 7 (int)",
 		"spec: []\n":         "f:1: spec: want fields, found a list",
-		"name: a\nname: b\n": `f:2: "name" is there twice`,
+		"name: a\nname: b\n": `f:2: "name" is given twice`,
 	} {
 		var v into
 		body, err := yaml.YAMLToJSONStrict([]byte(text))

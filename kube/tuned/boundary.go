@@ -56,7 +56,7 @@ func ParseAllow(list string) (Allow, error) {
 			continue
 		}
 		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("nothing called %q is refused: want some of %s%s", name, strings.Join(names, ", "), internaltext.Suggest(name, names))
+			return nil, fmt.Errorf("unknown word %q; want one or more of %s%s", name, strings.Join(names, ", "), internaltext.Suggest(name, names))
 		}
 		allow[Kind(name)] = true
 	}
@@ -81,7 +81,7 @@ func (r Refusal) String() string { return "Tuned " + r.Object + ", " + r.Reason(
 func (r Refusal) Reason(who string) string {
 	text := fmt.Sprintf("profile %s, line %d: %s", r.Profile, r.Line, r.Text)
 	if r.Kind != "" {
-		text += fmt.Sprintf("; the %s has to allow %s", who, r.Kind)
+		text += fmt.Sprintf("; to allow it, start the %s with --allow=%s", who, r.Kind)
 	}
 	return text
 }
@@ -153,7 +153,7 @@ func (c *checker) line(s *profile.Section, l profile.Line) {
 	variable := s.Type == "variables"
 	switch {
 	case variable && readsElsewhere(l):
-		c.refuse("", l.Pos, "include=%s in [%s]: a text of the cluster reads files below the node's profile directories only (%s)",
+		c.refuse("", l.Pos, "include=%s in [%s]: a cluster profile may read only files below the node's profile directories (%s)",
 			internaltext.Truncate(l.Value, 60), s.Name, strings.Join(profile.DefaultDirs, ", "))
 	case variable:
 	case l.Name == "script_pre" || l.Name == "script_post":
@@ -186,7 +186,7 @@ func (c *checker) text(text string, pos profile.Pos, variable bool) {
 		if variable && rest[0] == '}' {
 			continue // closes a call at the most, and begins none
 		}
-		c.refuse(Exec, pos, "%s could become a call on the node: write references as ${name} and ${f:name:...}, whole and without others in the name", internaltext.Truncate(rest, 60))
+		c.refuse(Exec, pos, "%s could become a function call on the node; write only complete references, ${name} and ${f:name:...}", internaltext.Truncate(rest, 60))
 		return
 	}
 }

@@ -43,15 +43,15 @@ func TestCheck(t *testing.T) {
 		{"exec in devices", "[net]\ndevices=${f:exec:x}\n", []string{"2 exec ${f:exec:x} runs a program"}},
 		{"exec in a section called main", "[x]\ntype=main\nsummary=${f:exec:x}\n", []string{"3 exec ${f:exec:x} runs a program"}},
 		{"programs that are always the same", "[sysctl]\na=${f:virt_check:1:2}${f:lscpu_check:a:b}\n", nil},
-		{"a name out of a variable", "[sysctl]\na=${f:${x}:id}\n", []string{"2 exec ${f:${x}:id} could become a call on the node: "}},
-		{"a name out of a function", "[sysctl]\na=${${f:strip:f}:exec:id}\n", []string{"2 exec ${${f:strip:f}:exec:id} could become a call on the node: "}},
-		{"an end out of a variable", "[sysctl]\na=${f:exec:id${x}\n", []string{"2 exec ${f:exec:id${x} could become a call on the node: "}},
-		{"a sign out of a variable", "[variables]\nx=a$\n", []string{"2 exec $ could become a call on the node: "}},
-		{"a sign before a variable", "[sysctl]\na=$${x}\n", []string{"2 exec $${x} could become a call on the node: "}},
+		{"a name out of a variable", "[sysctl]\na=${f:${x}:id}\n", []string{"2 exec ${f:${x}:id} could become a function call on the node; "}},
+		{"a name out of a function", "[sysctl]\na=${${f:strip:f}:exec:id}\n", []string{"2 exec ${${f:strip:f}:exec:id} could become a function call on the node; "}},
+		{"an end out of a variable", "[sysctl]\na=${f:exec:id${x}\n", []string{"2 exec ${f:exec:id${x} could become a function call on the node; "}},
+		{"a sign out of a variable", "[variables]\nx=a$\n", []string{"2 exec $ could become a function call on the node; "}},
+		{"a sign before a variable", "[sysctl]\na=$${x}\n", []string{"2 exec $${x} could become a function call on the node; "}},
 		{"signs that stay", "[sysctl]\na=5$ {x} } $\n", nil},
 		// Put into another text it is a call, but of no other function.
 		{"escapes", "[variables]\nx=\\${f:strip:id}\ny=\\${f:exec:id}\n[sysctl]\na=\\${x}\n", []string{"3 exec ${f:exec:id} runs a program"}},
-		{"variables by type", "[x]\ntype=variables\ny=$\n", []string{"3 exec $ could become a call on the node: "}},
+		{"variables by type", "[x]\ntype=variables\ny=$\n", []string{"3 exec $ could become a function call on the node; "}},
 		{"kernel variables", "[sysctl]\nkernel.core_pattern=core.%e\nkernel.modprobe=/x\nkernel/core_pattern=\"|/x\"\n/proc/sys/kernel/hotplug=/x\nkernel.poweroff_cmd=/x\nfs.binfmt_misc.register=:a:\nkernel.core_pattern=${x}\n",
 			[]string{"3 exec kernel.modprobe ", "4 exec kernel/core_pattern ", "5 exec /proc/sys/kernel/hotplug ", "6 exec kernel.poweroff_cmd ", "7 exec fs.binfmt_misc.register ", "8 exec kernel.core_pattern "}},
 		{"attributes", "[sysfs]\n/sys/kernel/uevent_helper=/x\n/sys/./kernel/u*=1\n/sys/fs/cgroup/cpu/a/release_agent=/x\n/sys/fs/cgroup/*/[r]elease_agent=/x\n/sys/kernel/mm/*/x=1\n/sys/block/*/queue/*=1\n",
@@ -102,7 +102,7 @@ func TestRefusalIsPlain(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := Check("ingress", "openshift-ingress", all, nil)
-	if len(got) != 1 || got[0].String() != "Tuned ingress, profile openshift-ingress, line 3: [script] is refused; the operator has to allow script" {
+	if len(got) != 1 || got[0].String() != "Tuned ingress, profile openshift-ingress, line 3: [script] is refused; to allow it, start the operator with --allow=script" {
 		t.Errorf("%v", got)
 	}
 }
@@ -115,7 +115,7 @@ func TestParseAllow(t *testing.T) {
 	if got, err := ParseAllow(""); len(got) != 0 || err != nil {
 		t.Errorf("nothing: %v %v", got, err)
 	}
-	if _, err := ParseAllow("scripts"); err == nil || err.Error() != `nothing called "scripts" is refused: want some of script, bootloader, service, systemd, modules, exec (did you mean "script"?)` {
+	if _, err := ParseAllow("scripts"); err == nil || err.Error() != `unknown word "scripts"; want one or more of script, bootloader, service, systemd, modules, exec (did you mean "script"?)` {
 		t.Errorf("%v", err)
 	}
 }

@@ -126,7 +126,7 @@ func TestReadRefuses(t *testing.T) {
 		{"apiVersion: tuned.openshift.io/v1\nkind: Tuned\n", `f:1: metadata.name is missing`},
 		{head + "spce: {}\n", `f:5: unknown field "spce" (did you mean "spec"?)`},
 		{head + "spec:\n  recommends: []\n", `f:6: spec: unknown field "recommends" (did you mean "recommend"?)`},
-		{head + "spec: {}\nspec: {}\n", `f:6: "spec" is there twice (f:5)`},
+		{head + "spec: {}\nspec: {}\n", `f:6: "spec" is given twice (f:5)`},
 		{head + "  annotation: {}\n", `f:5: metadata: unknown field "annotation" (did you mean "annotations"?)`},
 		{head + "spec: []\n", `f:5: spec: want fields, found a list`},
 		{head + "spec: {managementState: managed}\n", `f:5: spec.managementState: want a text that matches ^(Managed|Unmanaged|Force|Removed)$, found "managed"`},
@@ -140,20 +140,20 @@ func TestReadRefuses(t *testing.T) {
 		{rule + "{profile: p, priority: \"1\"}\n", `f:7: spec.recommend[0].priority: want a whole number, found "1"`},
 		{rule + "{profile: p, priority: 1.5}\n", `f:7: spec.recommend[0].priority: want a whole number, found 1.5 (float)`},
 		{rule + "{profile: p, priority: 010}\n", `f:7: spec.recommend[0].priority: want a whole number, found 010 (int)`},
-		{rule + "{profile: p, priority: null}\n", `f:7: spec.recommend[0].priority is empty, which is the same as missing to an API server: give it a value`},
+		{rule + "{profile: p, priority: null}\n", `f:7: spec.recommend[0].priority is empty, which an API server treats as missing; give a value`},
 		{rule + "{profile: p, priority: 1, match: [{value: x}]}\n", `f:7: spec.recommend[0].match[0].label is missing`},
 		{rule + "{profile: p, priority: 1, match: [{label: a, match: [{lable: x}]}]}\n", "f:7: spec.recommend[0].match[0].match[0]: unknown field \"lable\" (did you mean \"label\"?)\nf:7: spec.recommend[0].match[0].match[0].label is missing"},
 		{rule + "{profile: p, priority: 1, match: [{label: a, type: Pod}]}\n", `f:7: spec.recommend[0].match[0].type: want node or pod, found "Pod"`},
 		{rule + "{profile: p, priority: 1, match: [{label: a, value: true}]}\n", `f:7: spec.recommend[0].match[0].value: want text, found true (bool): write "true", with the quotes`},
 		{rule + "{profile: p, priority: 1, match: [{label: a, value: yes}]}\n", `f:7: spec.recommend[0].match[0].value: yes is true or false to kubectl: write "yes", with the quotes`},
 		{rule + "{profile: p, priority: 1, match: [{label: a, value: 1}]}\n", `f:7: spec.recommend[0].match[0].value: want text, found 1 (int): write "1", with the quotes`},
-		{rule + "{profile: p, priority: 1, machineConfigLabels: [a]}\n", `f:7: spec.recommend[0].machineConfigLabels: want names and texts, found a list`},
-		{rule + "{profile: p, priority: 1, machineConfigLabels: {a: b, a: c}}\n", `f:7: spec.recommend[0].machineConfigLabels: "a" is there twice`},
+		{rule + "{profile: p, priority: 1, machineConfigLabels: [a]}\n", `f:7: spec.recommend[0].machineConfigLabels: want a map of strings, found a list`},
+		{rule + "{profile: p, priority: 1, machineConfigLabels: {a: b, a: c}}\n", `f:7: spec.recommend[0].machineConfigLabels: "a" is given twice`},
 		{rule + "{profile: p, priority: 1, machineConfigLabels: {a: 1}}\n", `f:7: spec.recommend[0].machineConfigLabels["a"]: want text, found 1 (int): write "1", with the quotes`},
 		{rule + "{profile: p, priority: 1, operand: {debug: \"true\"}}\n", `f:7: spec.recommend[0].operand.debug: want true or false, found "true"`},
-		{head + "  labels: &l {a: b}\n  annotations: *l\n", `f:6: metadata.annotations: aliases (*l) are not read here: write it out`},
+		{head + "  labels: &l {a: b}\n  annotations: *l\n", `f:6: metadata.annotations: aliases (*l) are not supported; write the value out`},
 		{head + "  labels: &l {a: b}\n  annotations: {<<: *l}\n", `f:6: metadata.annotations: the name: want text, found << (merge): write "<<", with the quotes`},
-		{head + "  labels: &l {a: b}\n  managedFields: [{fieldsV1: {b: *l}}]\n", `f:6: metadata.managedFields[0].fieldsV1: aliases (*l) are not read here: write it out`},
+		{head + "  labels: &l {a: b}\n  managedFields: [{fieldsV1: {b: *l}}]\n", `f:6: metadata.managedFields[0].fieldsV1: aliases (*l) are not supported; write the value out`},
 		{head + "  creationTimestamp: yesterday\n", `f:5: metadata.creationTimestamp: parsing time`},
 		{"apiVersion: tuned.openshift.io/v1\nkind: Profile\nmetadata: {name: node}\nspec: {}\n", `f:4: spec.config is missing`},
 		{"apiVersion: v1\nkind: List\nitems: {}\n", `f:3: items: want a list, found fields`},
@@ -187,7 +187,7 @@ func TestReadLists(t *testing.T) {
 
 func TestReadManyMistakes(t *testing.T) {
 	_, err := Read("f", []byte(head+"spec: {profile: ["+strings.Repeat("{}, ", 100)+"]}\n"))
-	if err == nil || !strings.HasSuffix(err.Error(), "\nf: and 150 mistakes more") || strings.Count(err.Error(), "\n") != strict.MaxProblems {
+	if err == nil || !strings.HasSuffix(err.Error(), "\nf: and 150 more mistakes") || strings.Count(err.Error(), "\n") != strict.MaxProblems {
 		t.Errorf("%v", err)
 	}
 	if _, err := Read("f", make([]byte, maxFile+1)); err == nil || err.Error() != "f: larger than 32 MiB" {

@@ -144,7 +144,7 @@ func (r *Rule) String() string {
 	s := fmt.Sprintf("%s (%s)", where(r.Object, r.Index), priority(r.Priority))
 	switch r.By {
 	case ByCatchAll:
-		return s + ": holds on every node"
+		return s + ": matches every node"
 	case ByLabels:
 		return s + ": machineConfigLabels of pool " + strings.Join(r.Pools, ", ")
 	}
@@ -161,9 +161,9 @@ func (d Decision) Why() string {
 	case Decided:
 		return d.Rule.String()
 	case Held:
-		return fmt.Sprintf("the node keeps what it has: %s; by %s", d.Notes[0].Text, d.Rule)
+		return fmt.Sprintf("node unchanged: %s; by %s", d.Notes[0].Text, d.Rule)
 	case NotLinux:
 		return "the node is not Linux"
 	}
-	return "no rule of any Tuned object holds"
+	return "no rule of any Tuned object matches"
 }

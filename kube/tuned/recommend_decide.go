@@ -24,7 +24,7 @@ func (r *Rules) Decide(n RecommendedNode) Decision {
 			if a.ignored != "" {
 				d.Notes = append(d.Notes, Note{
 					Reason: PodLabelsIgnored, Object: rule.object, Path: fmt.Sprintf("spec.recommend[%d]", rule.index), Profile: rule.Profile,
-					Text: fmt.Sprintf("%s asks for the label %s of pods, which the operator was not told to look at", where(rule.object, rule.index), a.ignored),
+					Text: fmt.Sprintf("%s needs the pod label %s, which the operator does not watch; add it to --pod-labels", where(rule.object, rule.index), a.ignored),
 				})
 			}
 			continue
@@ -92,7 +92,7 @@ func (a *asking) ties(decided int) (notes []Note) {
 		}
 		notes = append(notes, Note{
 			Reason: Tie, Object: other.object, Path: fmt.Sprintf("spec.recommend[%d]", other.index), Profile: other.Profile,
-			Text: fmt.Sprintf("%s, for profile %s, holds too, with %s: %s, for profile %s, comes first",
+			Text: fmt.Sprintf("%s, for profile %s, also matches, with %s: %s, for profile %s, comes first",
 				where(other.object, other.index), other.Profile, same, where(first.object, first.index), first.Profile),
 		})
 	}

@@ -135,7 +135,7 @@ func TestMissingPriority(t *testing.T) {
 		if got := outline(d); got != want {
 			t.Errorf("%q: got %s, want %s", text, got, want)
 		}
-		if text == "" && !strings.Contains(d.Notes[0].Text, "holds too, with no priority either: Tuned a, recommend[0]") {
+		if text == "" && !strings.Contains(d.Notes[0].Text, "also matches, with no priority either: Tuned a, recommend[0]") {
 			t.Errorf("%s", d.Notes[0].Text)
 		}
 	}
@@ -150,8 +150,8 @@ func TestInvalidItems(t *testing.T) {
 		item TunedMatch
 		want string
 	}{
-		{TunedMatch{}, `recommend[0].match[0].match[0]: has no label: it holds nowhere`},
-		{TunedMatch{Label: "x", Type: "Node"}, `recommend[0].match[0].match[0]: type "Node" is neither node nor pod: it holds nowhere`},
+		{TunedMatch{}, `recommend[0].match[0].match[0]: has no label; matches nowhere`},
+		{TunedMatch{Label: "x", Type: "Node"}, `recommend[0].match[0].match[0]: type "Node" is neither node nor pod; matches nowhere`},
 	} {
 		*inner = c.item
 		rules := New(objects, nil, options())
@@ -214,10 +214,10 @@ spec:
 	o.PodLabels = true
 	rules := New(objects, []Pool{{Name: "master", NodeSelector: selector("m"), MachineConfigSelector: selector("role=master")}}, o)
 	for text, want := range map[string]string{
-		"b":                          `the node keeps what it has: profile bad, line 2: expected name=value or [section], found "x"; by Tuned o, recommend[0] (priority 1): match[0]: node has b=""`,
+		"b":                          `node unchanged: profile bad, line 2: expected name=value or [section], found "x"; by Tuned o, recommend[0] (priority 1): match[0]: node has b=""`,
 		"a=1|p=x":                    `Tuned o, recommend[1] (priority 2): match[0]: pod ns/pod0 has p="x", match[0].match[0]: node has a="1"`,
 		"m":                          `Tuned o, recommend[2] (priority 3): machineConfigLabels of pool master`,
-		"x":                          `no rule of any Tuned object holds`,
+		"x":                          `no rule of any Tuned object matches`,
 		"kubernetes.io/os=windows b": `the node is not Linux`,
 	} {
 		if got := rules.Decide(node(text)).Why(); got != want {
@@ -240,7 +240,7 @@ spec:
 	if got := outline(d); got != "held bad o[1] catch-all !RefusedProfile !PodLabelsIgnored !Tie !MissingProfile" {
 		t.Error(got)
 	}
-	if why := d.Why(); why != "the node keeps what it has: profile bad, line 1: [script] is refused; the operator has to allow script; by Tuned o, recommend[1] (priority 2): holds on every node" {
+	if why := d.Why(); why != "node unchanged: profile bad, line 1: [script] is refused; to allow it, start the operator with --allow=script; by Tuned o, recommend[1] (priority 2): matches every node" {
 		t.Error(why)
 	}
 }

@@ -17,7 +17,7 @@ func TestObjects(t *testing.T) {
 	for _, c := range []struct{ name, object, want, message string }{
 		{"nothing", "spec: {}\n", "+o", ""},
 		{"labels of pods", "spec: {recommend: [{profile: sap, priority: 1, match: [{label: a, match: [{label: p, type: pod}]}]}]}\n", "o PodLabelsIgnored",
-			"recommend[0].match[0].match[0]: asks for the label p of pods, which the operator was not told to look at: it holds nowhere"},
+			"recommend[0].match[0].match[0]: needs the pod label p, which the operator does not watch (--pod-labels); matches nowhere"},
 		{"labels across pools", "spec: {recommend: [{profile: sap, priority: 1}, {profile: sap, priority: 1, machineConfigLabels: {role: worker}}]}\n", "o LabelsAcrossPools",
 			"recommend[1].machineConfigLabels: more than one pool takes them: rt, worker"},
 		{"labels of no pool", "spec: {recommend: [{profile: sap, priority: 1, machineConfigLabels: {role: x}}]}\n", "+o NoPool",
@@ -25,7 +25,7 @@ func TestObjects(t *testing.T) {
 		{"labels that are none", "spec: {recommend: [{profile: sap, priority: 1, machineConfigLabels: {role: a b}}]}\n", "o InvalidRule",
 			"recommend[0].machineConfigLabels: hold nowhere: "},
 		{"an empty match", "spec: {recommend: [{profile: sap, priority: 1, match: [], machineConfigLabels: {role: rt}}]}\n", "+o EmptyMatch",
-			"recommend[0].match: is empty, which holds on every node, whatever machineConfigLabels say"},
+			"recommend[0].match: is empty and matches every node, regardless of machineConfigLabels"},
 		{"deferred", "metadata: {name: o, annotations: {tuned.openshift.io/deferred: Always}}\n", "+o UnknownDeferred",
 			`tuned.openshift.io/deferred="Always" is not one of always, update and never: it counts as never`},
 		{"a state that does not count", "spec: {managementState: Removed}\n", "+o ManagementStateIgnored", "managementState counts in Tuned default only"},
@@ -37,7 +37,7 @@ func TestObjects(t *testing.T) {
 			`profile a, line 2: unknown option "dirty_ratios" of [vm] (did you mean "dirty_ratio"?); profile a, line 5: unknown option "kernel" of [sysfs]`},
 		{"nothing unknown", "spec: {profile: [{name: a, data: \"[main]\\nx=1\\n[variables]\\ny=1\\n[more]\\ntype=variables\\nz=1\\n[nothing]\\nenabled=0\\nx=1\\n[vm]\\ndrop=dirty_ratio\\npriority=3\\ndevices=a\\nuname_regex=x\\n[my]\\ntype=sysctl\\nany.key=1\\n\"}]}\n", "+o", ""},
 		{"the worst first", "spec: {managementState: Removed, profile: [{name: a, data: x}], recommend: [{profile: q, priority: 1, match: [{label: p, type: pod}]}]}\n",
-			"o UnreadableProfile PodLabelsIgnored MissingProfile ManagementStateIgnored", `profile a, line 1: expected a [section] before "x"; recommend[0].match[0]: asks for`},
+			"o UnreadableProfile PodLabelsIgnored MissingProfile ManagementStateIgnored", `profile a, line 1: expected a [section] before "x"; recommend[0].match[0]: needs the pod label p, which the operator does not watch`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rules := New(parse(t, "--- o\n"+c.object), pools, options())

@@ -78,7 +78,7 @@ func (p *pools) of(nodeLabels map[string]string) (names []string, conflict *Note
 	}
 	switch {
 	case len(own) > 1:
-		return nil, &Note{Reason: SeveralPools, Text: fmt.Sprintf("the node is in the pools %s: no machineConfigLabels hold on it", strings.Join(own, ", "))}
+		return nil, &Note{Reason: SeveralPools, Text: fmt.Sprintf("the node is in the pools %s, so no machineConfigLabels match it", strings.Join(own, ", "))}
 	case len(own) == 1:
 		names = own
 		if in[masterPool] {

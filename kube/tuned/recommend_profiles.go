@@ -86,12 +86,12 @@ func (p *catalogue) choose(same []copyOf) *recommendText {
 		switch rival := !owned || c.object.Name == DefaultName; {
 		case rival && conflict:
 			other := first(rivals, func(o copyOf) bool { return o.Data != c.Data })
-			c.add(c.note(DuplicateProfile, 0, "profile %s is in %s too, with another text: nodes that would get it keep what they have", c.Name, elsewhere(c, other)))
+			c.add(c.note(DuplicateProfile, 0, "profile %s is also in %s, with different content; nodes that would get it stay unchanged", c.Name, elsewhere(c, other)))
 		case !rival && c.Data != holds.Data:
-			c.add(c.note(DuplicateProfile, 0, "profile %s differs from that of Tuned %s, which holds", c.Name, DefaultName))
+			c.add(c.note(DuplicateProfile, 0, "profile %s differs from that of Tuned %s, which applies", c.Name, DefaultName))
 		case !rival || len(rivals) > 1:
 			twin := first(rivals, func(o copyOf) bool { return o.object != c.object || o.index != c.index })
-			c.add(c.note(SameProfile, 0, "profile %s is in %s too, with the same text", c.Name, elsewhere(c, twin)))
+			c.add(c.note(SameProfile, 0, "profile %s is also in %s, with the same content", c.Name, elsewhere(c, twin)))
 		}
 	}
 	t := &recommendText{TunedProfile: holds.TunedProfile}
@@ -158,7 +158,7 @@ func (p *catalogue) look(c copyOf) (notes []Note, sections []profile.Section) {
 		}
 		more := ""
 		if all := (profile.Errors)(nil); errors.As(err, &all) {
-			more = fmt.Sprintf(", and %d mistakes more", len(all)-1)
+			more = fmt.Sprintf(", and %d more mistakes", len(all)-1)
 		}
 		return []Note{c.note(UnreadableProfile, first.Pos.Line, "profile %s, line %d: %v%s", c.Name, first.Pos.Line, first.Err, more)}, nil
 	}

@@ -91,10 +91,10 @@ spec: {profile: [{name: q, data: ""}, {name: p, data: x}]}
 		}
 	}
 	want := []string{
-		"a spec.profile[0]: profile p is in Tuned b too", "a spec.profile[1]: profile q is in Tuned b too",
-		"b spec.profile[1]: profile p is in Tuned a too", "b spec.profile[0]: profile q is in Tuned a too",
-		"c spec.profile[0]: profile p is in Tuned a too", "c spec.profile[1]: profile q is in Tuned a too",
-		"c spec.profile[2]: profile r is in this object (spec.profile[3]) too", "c spec.profile[3]: profile r is in this object (spec.profile[2]) too",
+		"a spec.profile[0]: profile p is also in Tuned b", "a spec.profile[1]: profile q is also in Tuned b",
+		"b spec.profile[1]: profile p is also in Tuned a", "b spec.profile[0]: profile q is also in Tuned a",
+		"c spec.profile[0]: profile p is also in Tuned a", "c spec.profile[1]: profile q is also in Tuned a",
+		"c spec.profile[2]: profile r is also in this object (spec.profile[3])", "c spec.profile[3]: profile r is also in this object (spec.profile[2])",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

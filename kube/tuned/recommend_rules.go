@@ -153,21 +153,21 @@ func (r *Rules) labels(ru *rule, note func(Reason, string, string, ...any)) {
 		note(NoPool, at, "no pool takes them")
 	}
 	if ru.Match != nil && len(ru.Match) == 0 {
-		note(EmptyMatch, ".match", "is empty, which holds on every node, whatever machineConfigLabels say")
+		note(EmptyMatch, ".match", "is empty and matches every node, regardless of machineConfigLabels")
 	}
 }
 
 func (m missing) String() string {
 	if m.by == "" {
-		return fmt.Sprintf("profile %s is in no Tuned object and not built in: the node has to have it", m.name)
+		return fmt.Sprintf("profile %s is in no Tuned object and not built in; the node must have it", m.name)
 	}
 	if m.by == m.name {
-		return fmt.Sprintf("profile %s includes itself, which means another one of that name, and none is built in: the node has to have it", m.name)
+		return fmt.Sprintf("profile %s includes another profile of the same name, which is not built in; the node must have it", m.name)
 	}
 	if len(m.also) > 0 {
-		return fmt.Sprintf("profile %s includes one of several by what the node is; %s and %d more of them are in no Tuned object and not built in: a node that takes one of these has to have it", m.by, m.name, len(m.also))
+		return fmt.Sprintf("profile %s includes a profile depending on the node; %s and %d more are in no Tuned object and not built in, so a node that needs one must have it", m.by, m.name, len(m.also))
 	}
-	return fmt.Sprintf("profile %s, which %s includes, is in no Tuned object and not built in: the node has to have it", m.name, m.by)
+	return fmt.Sprintf("profile %s, included by %s, is in no Tuned object and not built in; the node must have it", m.name, m.by)
 }
 
 // items notes what is wrong with match items. path is their path in the rule.
@@ -177,11 +177,11 @@ func (r *Rules) items(all []TunedMatch, path string, note func(Reason, string, s
 		at := fmt.Sprintf("%s.match[%d]", path, i)
 		switch {
 		case m.Label == "":
-			note(InvalidRule, at, "has no label: it holds nowhere")
+			note(InvalidRule, at, "has no label; matches nowhere")
 		case m.Type == PodLabel && !r.options.PodLabels:
-			note(PodLabelsIgnored, at, "asks for the label %s of pods, which the operator was not told to look at: it holds nowhere", m.Label)
+			note(PodLabelsIgnored, at, "needs the pod label %s, which the operator does not watch (--pod-labels); matches nowhere", m.Label)
 		case m.Type != "" && m.Type != NodeLabel && m.Type != PodLabel:
-			note(InvalidRule, at, "type %q is neither node nor pod: it holds nowhere", m.Type)
+			note(InvalidRule, at, "type %q is neither node nor pod; matches nowhere", m.Type)
 		}
 		r.items(m.Match, at, note)
 	}

@@ -88,7 +88,7 @@ func (r *rebooted) events(done []transaction) {
 	for _, tx := range done {
 		switch {
 		case tx.Result == "cut-off":
-			want[fmt.Sprintf("Recovered: transactions [%d] had been cut off, and were taken back", tx.Transaction)]++
+			want[fmt.Sprintf("Recovered: interrupted transactions [%d] undone", tx.Transaction)]++
 		case tx.Kind == "tune" || tx.Kind == "boot":
 			want[fmt.Sprintf("Applied: transaction %d", tx.Transaction)]++
 		}

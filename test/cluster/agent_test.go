@@ -63,7 +63,7 @@ func TestAgent(t *testing.T) {
 
 	// A mistake leaves what there is, and a switch away from it recovers.
 	a.put("", "bad", "[script]\nscript=x.sh\n")
-	if m := a.says("False/Failed", "True/TunedError"); !strings.Contains(m, "allow script") {
+	if m := a.says("False/Failed", "True/TunedError"); !strings.Contains(m, "--allow=script") {
 		t.Errorf("it says: %s", m)
 	}
 	a.has(dayValues)

@@ -52,7 +52,7 @@ func TestDeploy(t *testing.T) {
 		t.Errorf("kubectl's plug-ins:\n%s", plugins)
 	}
 	t.Logf("kubectl fettle status:\n%s", d.kubectl("fettle", "status"))
-	if out, err := exec.Command("kubectl", "fettle", "status", "nowhere").CombinedOutput(); err == nil || !strings.Contains(string(out), `no node is called "nowhere"`) {
+	if out, err := exec.Command("kubectl", "fettle", "status", "nowhere").CombinedOutput(); err == nil || !strings.Contains(string(out), `no node is named "nowhere"`) {
 		t.Errorf("of a node that there is not: %v %s", err, out)
 	}
 
@@ -213,7 +213,7 @@ func (d *deployed) hugePages(before map[string]string) {
 		return why
 	}
 	why := verdict("needs-restart")
-	if !strings.Contains(why, "the kubelet must be restarted to see them") {
+	if !strings.Contains(why, "restart the kubelet to count them") {
 		d.Errorf("it says: %s", why)
 	}
 	d.Logf("of huge pages that the kubelet has not counted the status says: %s", why)

@@ -90,17 +90,17 @@ func TestEtcdShown(t *testing.T) {
 		}
 	}
 	check := func(more ...string) []string { return append([]string{"check", "--all", "--output=json"}, more...) }
-	const nowhere = "where its members are is not seen in this cluster: --etcd-"
+	const nowhere = "members not found in this cluster: --etcd-"
 	said(0, nowhere+"endpoints with their addresses", check()...)
 	said(0, nowhere+"endpoints with their addresses", check(files...)...)
-	said(2, "nothing is defragmented: "+nowhere+"endpoints", append([]string{"check", "--defragment", "--yes"}, files...)...)
+	said(2, "nothing defragmented: "+nowhere+"endpoints", append([]string{"check", "--defragment", "--yes"}, files...)...)
 	if _, said := load(2, files...); !strings.Contains(said, nowhere+"metrics") {
 		t.Error(said)
 	}
 
 	c.static(t, "etcd", at)
 	c.static(t, "kube-apiserver", "", "kube-apiserver", "--etcd-servers=https://127.0.0.1:2379", "--etcd-cafile=/pki/etcd/ca.crt", "--etcd-certfile=/pki/client.crt", "--etcd-keyfile=/pki/client.key")
-	closed := fmt.Sprintf("its members are at %s (pods of kube-system) and tell only who has a certificate: --etcd-cacert, --etcd-cert and --etcd-key; on a node of the control plane they are /pki/etcd/ca.crt, /pki/client.crt and /pki/client.key", at)
+	closed := fmt.Sprintf("its members are at %s (pods of kube-system) and require a client certificate: --etcd-cacert, --etcd-cert and --etcd-key; on a node of the control plane they are /pki/etcd/ca.crt, /pki/client.crt and /pki/client.key", at)
 	var all audited
 	c.fettle(t, 0, &all, check()...)
 	told := false
@@ -110,24 +110,24 @@ func TestEtcdShown(t *testing.T) {
 	if !told {
 		t.Errorf("nobody says that etcd wants a certificate: %+v", all.Findings)
 	}
-	said(2, "nothing is defragmented: its members are at "+at, "check", "--defragment", "--yes")
+	said(2, "nothing defragmented: its members are at "+at, "check", "--defragment", "--yes")
 
 	all = audited{}
 	c.fettle(t, 0, &all, check(files...)...)
 	wantStates(t, all, map[string]string{"E04 " + at: "pass", "E08 " + at: "pass", "E11 " + at: "pass", "E12 " + at: "pass"})
-	said(0, "etcd is asked at "+at+" (pods of kube-system)", append([]string{"check", "--defragment", "--yes"}, files...)...)
+	said(0, "querying etcd at "+at+" (pods of kube-system)", append([]string{"check", "--defragment", "--yes"}, files...)...)
 	for want, with := range map[string][]string{
-		at + " does not take this client: --etcd-cert and --etcd-key name a certificate that its authority has signed": foreign,
-		"the certificate of " + at + " is not trusted: --etcd-cacert names the authority of etcd":                      files[1:],
+		at + " does not accept this client: give a client certificate of etcd's CA with --etcd-cert and --etcd-key": foreign,
+		"the certificate of " + at + " is not trusted: give etcd's CA with --etcd-cacert":                           files[1:],
 	} {
 		said(0, want, check(with...)...)
 		said(4, want, append([]string{"check", "--defragment", "--yes"}, with...)...)
-		if _, text := load(4, with...); !strings.Contains(text, "the brake cannot watch etcd, and nothing is made: "+want) {
+		if _, text := load(4, with...); !strings.Contains(text, "the brake cannot watch etcd; nothing created: "+want) {
 			t.Error(text)
 		}
 	}
 	said(2, "--etcd-cert: open /is/not/there", check("--etcd-cert=/is/not/there")...)
-	said(2, "a certificate and its key go together", check(files[:2]...)...)
+	said(2, "give both certificate and key", check(files[:2]...)...)
 
 	for _, more := range [][]string{files, append([]string{"--etcd-metrics=" + at}, files...), {"--etcd-metrics=" + etcdURL}} {
 		x, _ := load(0, more...)

@@ -100,7 +100,7 @@ func TestKubeletPlan(t *testing.T) {
 	// What would be refused is said, with exit code 4.
 	c.must(os.WriteFile(file, []byte(strings.Replace(planned, ", kubeReserved: {cpu: 500m}", "", 1)), 0o600))
 	out, err = exec.Command("kubectl-fettle", "--kubeconfig", c.Kubeconfig, "kubelet", "plan", file).Output()
-	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 4 || !strings.Contains(string(out), "the static CPU manager needs CPUs that are reserved") {
+	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 4 || !strings.Contains(string(out), "the static CPU manager needs reserved CPUs") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if c.cordoned(t) || c.configz(t, "cpuManagerPolicy") != `"none"` {

@@ -215,7 +215,7 @@ func rollOutPools(t *testing.T, nodes int) {
 	blocked := map[string]bool{nodeName(7): true, nodeName(300): true}
 	a.reset(func(name string, s kubelet.NodeKubeletSpec) (kubelet.NodePhase, string) {
 		if blocked[name] {
-			return kubelet.ConditionBlocked, "the kubelet was started without --config-dir"
+			return kubelet.ConditionBlocked, "the kubelet reads no drop-ins"
 		}
 		return fine(name, s)
 	})
@@ -257,7 +257,7 @@ func rollOutPools(t *testing.T, nodes int) {
 	}
 	var now kubelet.KubeletPool
 	c.must(r.get(kubeletPools+"/real", &now))
-	if text := degraded(now, "NodeFailed"); now.Status.Updated != done || text != bad+": wait for its health: it has ended. No other node begins until the settings are others, or the pool's annotation fettle.dev/retry has another value" {
+	if text := degraded(now, "NodeFailed"); now.Status.Updated != done || text != bad+": wait for its health: it has ended. No other node is changed until the settings change, or the pool's annotation fettle.dev/retry has another value" {
 		t.Errorf("%q, %d and then %d are done", text, done, now.Status.Updated)
 	}
 

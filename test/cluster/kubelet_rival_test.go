@@ -73,11 +73,11 @@ func TestKubeletRival(t *testing.T) {
 	c.must(client.Delete().AbsPath(theirs, "worker").Do(t.Context()).Error())
 	body := []byte(`{"status":{"conditions":[{"type":"Success","status":"True","lastTransitionTime":"2026-01-02T03:04:05Z"}]}}`)
 	c.must(client.Patch(types.MergePatchType).AbsPath(kubeletConfigs, "limits", "status").Param("fieldManager", "machine-config-controller").Body(body).Do(t.Context()).Error())
-	says("ReportOnly", "machine-config-controller, which acts on KubeletConfig limits")
+	says("ReportOnly", "machine-config-controller, which applies KubeletConfig limits")
 	c.must(operator.Stop())
 	operator.argv = append(operator.argv, "--adopt")
 	c.must(operator.Start())
-	says("Waiting", "node1: its agent has not said anything yet")
+	says("Waiting", "node1: its agent has not reported yet")
 	if told() != 1 {
 		t.Error("the node has no object")
 	}

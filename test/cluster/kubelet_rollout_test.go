@@ -134,7 +134,7 @@ func (r *rolled) refused(t *testing.T, has string) {
 	r.systemd.orders()
 	r.config("bad", "{cgroupDriver: systemd}")
 	p, _ := r.until("the object to be refused", func(p kubelet.KubeletPool, _ kubelet.NodeKubelet) bool {
-		return strings.Contains(degraded(p, "Refused"), "KubeletConfig bad: spec.kubeletConfig.cgroupDriver: not set from an object")
+		return strings.Contains(degraded(p, "Refused"), "KubeletConfig bad: spec.kubeletConfig.cgroupDriver: cannot be set in a KubeletConfig")
 	})
 	var config kubelet.KubeletConfig
 	// Its own status is written after the pool's.
@@ -152,12 +152,12 @@ func (r *rolled) refused(t *testing.T, has string) {
 	_, k := r.until("the node to refuse it", func(_ kubelet.KubeletPool, k kubelet.NodeKubelet) bool {
 		return k.Status.Phase == kubelet.ConditionBlocked && !k.Changing()
 	})
-	if !strings.Contains(k.Status.Message, "pods run on the node, and it would take 1") || k.Status.Has != has {
+	if !strings.Contains(k.Status.Message, "pods run on the node, but the new limit is 1 ") || k.Status.Has != has {
 		t.Errorf("%+v", k.Status)
 	}
 	p, _ = r.until("the pool to say so", func(p kubelet.KubeletPool, _ kubelet.NodeKubelet) bool {
 		c := meta.FindStatusCondition(p.Status.Conditions, kubelet.Updating)
-		return c != nil && c.Reason == "Waiting" && strings.Contains(c.Message, "it would take 1")
+		return c != nil && c.Reason == "Waiting" && strings.Contains(c.Message, "but the new limit is 1 ")
 	})
 	if got := r.systemd.orders(); got != "[]" || r.c.cordoned(t) || p.Status.Unavailable != 0 {
 		t.Errorf("systemd was told %s, cordoned %v, %+v", got, r.c.cordoned(t), p.Status)
@@ -285,7 +285,7 @@ func (r *rolled) noConfigDir(t *testing.T) {
 	r.config("limits", "{maxPods: 70}")
 	p, said := r.until("the node to say that it reads no drop-ins", func(p kubelet.KubeletPool, k kubelet.NodeKubelet) bool {
 		c := meta.FindStatusCondition(p.Status.Conditions, kubelet.Updating)
-		return k.Status.Phase == kubelet.ConditionBlocked && !k.Changing() && c != nil && strings.Contains(c.Message, "without --config-dir")
+		return k.Status.Phase == kubelet.ConditionBlocked && !k.Changing() && c != nil && strings.Contains(c.Message, "the kubelet reads no drop-ins")
 	})
 	t.Logf("%s", said.Status.Message)
 	if p.Status.Updated != 0 || said.Status.Has != has || r.c.cordoned(t) {

@@ -173,7 +173,7 @@ func TestKubeletSettings(t *testing.T) {
 		t.Errorf("on a node that somebody has cordoned: %+v %v, still so: %v", r, err, c.cordoned(t))
 	}
 	somebody(false)
-	if _, err := v.Run(t.Context(), settings(t, "maxPods: 1")); err == nil || !strings.Contains(err.Error(), "2 pods run on the node, and it would take 1") {
+	if _, err := v.Run(t.Context(), settings(t, "maxPods: 1")); err == nil || !strings.Contains(err.Error(), "2 pods run on the node, but the new limit is 1 ") {
 		t.Errorf("fewer pods than run: %v", err)
 	}
 
@@ -221,7 +221,7 @@ func TestKubeletSettings(t *testing.T) {
 
 	// A pod that nothing makes again is in the way of a drain, and is left alone.
 	r := run("{maxPods: 50, cpuManagerPolicy: none}", node.RolledBack)
-	if r.Step != node.Drained || !strings.Contains(r.Error, "default/pinned: nothing would make them again") {
+	if r.Step != node.Drained || !strings.Contains(r.Error, "default/pinned: no controller would recreate these pods") {
 		t.Errorf("a bare pod: %+v", r)
 	}
 	c.untouched(t, pinned, pinnedPids)

@@ -57,7 +57,7 @@ func (m *many) make(name string, count int, more ...string) (result, cost) {
 		m.t.Fatalf("%v\n%s\n%s", err, out, errs)
 	}
 	x := m.parse(out.Bytes())
-	m.t.Logf("%s: %d objects in %.1f s, %.1f/s, %d requests under way at most, %d late, the slowest %.2f s; %.3f ms of CPU for each, %.0f MiB at most",
+	m.t.Logf("%s: %d objects in %.1f s, %.1f/s, at most %d requests in progress, %d late, the slowest %.2f s; %.3f ms of CPU for each, %.0f MiB at most",
 		name, count, c.took.Seconds(), x.RatePerS, x.Widest, x.Late, x.Times.Create.MaxS, 1e3*c.cpu, c.peakMiB)
 	if x.created != count+1 {
 		m.t.Errorf("%s: %+v", name, x)

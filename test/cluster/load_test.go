@@ -136,7 +136,7 @@ func TestLoadKilled(t *testing.T) {
 		l := &loader{t, c, l.state, l.dir}
 		made, _ := l.run(0, "run", file)
 		_, said := l.run(4, "run", file)
-		if !strings.Contains(said, "the namespace fresh0 is there already") {
+		if !strings.Contains(said, "namespace fresh0 already exists") {
 			t.Errorf("a run over what is there: %s", said)
 		}
 		foreign("fresh1", "somebodys-too")
@@ -194,7 +194,7 @@ func TestLoadKilled(t *testing.T) {
 		if _, err := c.Client.CoreV1().Namespaces().Create(ctx, &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: "again0"}}, meta.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, said := l.run(4, "run", file); !strings.Contains(said, "no run of fettle's has made it") {
+		if _, said := l.run(4, "run", file); !strings.Contains(said, "was not created by fettle") {
 			t.Errorf("somebody's namespace: %s", said)
 		}
 	})

@@ -204,7 +204,7 @@ func (b *healthBench) rival() {
 	old := b.ill("first", 1, time.Hour)
 	b.check("first", "first", "40%")
 	p := b.start("--lease=3s")
-	b.says("first", "Remediating", "False", "OtherController", "Deployment openshift-machine-api/machine-api-controllers, remedies machines by these checks", time.Minute)
+	b.says("first", "Remediating", "False", "OtherController", "Deployment openshift-machine-api/machine-api-controllers) remediates machines of these checks", time.Minute)
 	time.Sleep(3 * time.Second)
 	if m := b.machines("first"); m[0].GetName() != old[0] || m[0].GetDeletionTimestamp() != nil || b.numbers("first") != "0 0 0" {
 		b.t.Errorf("beside another controller: %s, status %s", m[0].GetName(), b.numbers("first"))
@@ -280,7 +280,7 @@ func (b *healthBench) together() {
 	for _, name := range []string{"east", "west"} {
 		b.check(name, name, "40%")
 	}
-	b.says("east", "Remediating", "False", "Waiting", "nothing is remediated: one machine of the cluster is made anew at a time, and machine west-", time.Minute)
+	b.says("east", "Remediating", "False", "Waiting", "nothing is remediated: only one machine is replaced at a time, and machine west-", time.Minute)
 	for _, name := range []string{"east", "west"} {
 		b.renewed(name, 5, old, 3*time.Minute)
 		b.says(name, "Remediating", "False", "NothingToDo", "", time.Minute)
@@ -305,7 +305,7 @@ func (b *healthBench) leftAlone() {
 	b.makeSet("masters", 3, map[string]string{"machine.openshift.io/cluster-api-machine-role": "master"})
 	old := b.ill("masters", 1, time.Hour)
 	b.check("masters", "masters", "40%")
-	b.says("masters", "Remediating", "False", "LeftAlone", "machine "+old[0]+" is left alone: it is one of the control plane", time.Minute)
+	b.says("masters", "Remediating", "False", "LeftAlone", "machine "+old[0]+" not remediated: control plane machine", time.Minute)
 	// As in the source's example: 40 %, 3 machines, and not all of them healthy.
 	if n := b.numbers("masters"); n != "3 2 0" {
 		b.t.Errorf("status %s", n)
@@ -320,7 +320,7 @@ func (b *healthBench) leftAlone() {
 	b.settled("nobodys", 1)
 	b.ill("nobodys", 1, time.Hour)
 	b.check("nobodys", "nobodys", "100%")
-	b.says("nobodys", "Remediating", "False", "LeftAlone", "machine nobodys is left alone: no machine set or other controller owns it", time.Minute)
+	b.says("nobodys", "Remediating", "False", "LeftAlone", "machine nobodys not remediated: no machine set or other controller owns it", time.Minute)
 	time.Sleep(3 * time.Second)
 	if len(b.machines("masters")) != 3 || b.machines("masters")[0].GetName() != old[0] || len(b.machines("nobodys")) != 1 {
 		b.t.Error("a machine was deleted that is to be left alone")

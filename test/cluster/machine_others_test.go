@@ -57,7 +57,7 @@ func (b *healthBench) others() {
 		"spec": map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"test": "others"}}},
 	})
 	b.check("second", "second", "40%")
-	b.says("second", "Remediating", "False", "LeftAlone", "machine "+node+" is left alone: NodeHealthCheck workers looks after its node "+node, time.Minute)
+	b.says("second", "Remediating", "False", "LeftAlone", "machine "+node+" not remediated: NodeHealthCheck workers handles its node "+node, time.Minute)
 
 	ofClusterAPI := map[string]any{"name": "capi", "namespace": "default", "labels": map[string]any{"pool": "capi"}}
 	dropMachine := b.make(map[string]any{
@@ -74,7 +74,7 @@ func (b *healthBench) others() {
 		"spec": map[string]any{"clusterName": "one", "selector": map[string]any{"matchLabels": map[string]any{"pool": "capi"}}, "maxUnhealthy": "40%"},
 	})
 	drop()
-	b.says("second", "Remediating", "False", "LeftAlone", "machine "+node+" is left alone: MachineHealthCheck capi of Cluster API looks after its node "+node, othersSeen)
+	b.says("second", "Remediating", "False", "LeftAlone", "machine "+node+" not remediated: MachineHealthCheck capi of Cluster API handles its node "+node, othersSeen)
 	out := run(b.t, "kubectl-fettle", "health", "--kubeconfig="+b.c.Kubeconfig)
 	b.t.Logf("\n%s", out)
 	for _, want := range []string{"MachineHealthCheck capi of Cluster API", "default/capi", "it remediates while at most 0 of 1 machine are unhealthy"} {

@@ -36,7 +36,7 @@ func (b *operatorBench) reportOnly(start func(...string) *Program) {
 		}
 		return err
 	})
-	if log := p.Log(20); !strings.Contains(log, "cluster-node-tuning-operator, which has written Profile "+nodeName(0)) {
+	if log := p.Log(20); !strings.Contains(log, "cluster-node-tuning-operator, which wrote Profile "+nodeName(0)) {
 		b.t.Errorf("the log does not name the other one:\n%s", log)
 	}
 	profiles, err := b.profiles().List(ctx, meta.ListOptions{})

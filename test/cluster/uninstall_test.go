@@ -73,7 +73,7 @@ func (d *deployed) inOrder(r *rolled) {
 	}
 	out, code = d.fettle("uninstall", "--yes", "--timeout=6m")
 	d.Logf("exit code %d; %s", code, out)
-	if code != 0 || !strings.Contains(out, "no node has anything of fettle's any more") {
+	if code != 0 || !strings.Contains(out, "all nodes restored. Now delete the manifests: kubectl delete -k kube/deploy, or your overlay") {
 		d.Fatal("it is not done")
 	}
 	d.own()
@@ -151,7 +151,7 @@ func (d *deployed) onTheNode() {
 	}
 	out, code = run()
 	d.Logf("on the node: exit code %d, %s", code, out)
-	if code != 0 || !strings.Contains(out, "has the settings that it had before") {
+	if code != 0 || !strings.Contains(out, ": original settings restored") {
 		d.Errorf("exit code %d, %s", code, out)
 	}
 	d.own()

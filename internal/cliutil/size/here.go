@@ -47,7 +47,7 @@ func assumeHere(h *host.Host, wish sizing.Request, figures map[string]machineFig
 		}
 		text, unknown := figure(facts)
 		if unknown != "" {
-			return "", sizing.Bad(in.Name, "want a number: this machine's is not known: %s", unknown)
+			return "", sizing.Bad(in.Name, "want a number; this machine's own number is unknown: %s", unknown)
 		}
 		if err := in.Assume(text, "this machine"); err != nil {
 			return "", sizing.Bad(in.Name, "this machine's: %w", err)
@@ -58,7 +58,7 @@ func assumeHere(h *host.Host, wish sizing.Request, figures map[string]machineFig
 	case 0:
 		return "", nil
 	case 1:
-		return assumed[0] + " is this machine's: give it for another one", nil
+		return assumed[0] + " is the value of this machine; give the flag for another machine", nil
 	}
-	return strings.Join(assumed, " and ") + " are this machine's: give them for another one", nil
+	return strings.Join(assumed, " and ") + " are the values of this machine; give the flags for another machine", nil
 }

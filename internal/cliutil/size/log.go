@@ -92,8 +92,8 @@ func (l *sizeLog) read(ctx context.Context, by func([]*logformat.Format) [][]str
 			l.options.Say(fmt.Sprintf("%s: guessed: %s; --format sets it", set.Logs[i].Path, f.Guessed))
 		}
 		if f.UnitUnknown != "" {
-			return nil, nil, ui.Hinted(ui.Usage, fmt.Errorf("--log: %s: the unit of %q is unknown", set.Logs[i].Path, f.UnitUnknown),
-				"one of these, as the program that writes it has it:\n"+strings.Join([]string{l.options.Command + " --unit ms", l.options.Command + " --unit s", l.options.Command + " --unit us"}, "\n"))
+			return nil, nil, ui.Hinted(ui.Usage, fmt.Errorf("--log: %s: unknown unit of %q", set.Logs[i].Path, f.UnitUnknown),
+				"use one of these, depending on the program that wrote the log:\n"+strings.Join([]string{l.options.Command + " --unit ms", l.options.Command + " --unit s", l.options.Command + " --unit us"}, "\n"))
 		}
 	}
 	asked := logs.Options{By: by(logFormats), Percentiles: percentiles, Groups: sizeGroups, Where: where, Workers: runtime.GOMAXPROCS(0)}

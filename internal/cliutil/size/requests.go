@@ -151,14 +151,14 @@ func puppetHere(ctx context.Context, h *host.Host, w *puppet.Request) error {
 	}
 	for _, key := range []string{"host", "port", "ssl-host", "ssl-port"} {
 		if at, in, _ := setAt("webserver."+key, "webserver.conf"); at != "" && in != webserver {
-			err = fmt.Errorf("%s has %s too: move it to webserver.conf", at, key)
+			err = fmt.Errorf("%s also sets %s; move that setting to webserver.conf", at, key)
 		}
 	}
 	if err != nil {
 		s.Webserver, s.WebserverNo = "", err.Error()
 	}
 	if s.FileRule, err = puppetserver.NotForAll(h); err != nil {
-		s.FileRule = "which nodes may have them is not known: " + err.Error()
+		s.FileRule = "unknown which nodes may read them: " + err.Error()
 	}
 	file, java, _ := puppetserver.JavaFile(h)
 	s.JavaFile, s.JavaText = strings.TrimPrefix(file, "/"), java

@@ -56,20 +56,21 @@ var sizes = []struct {
 }{
 	{
 		"satellite", "Size a Satellite or Foreman server and its Capsules",
-		`Calculates what a Satellite or Foreman server needs for its hosts, the installer's
-options, and what differs from the installation size. Puma gets no more workers than
-measurements justify. Files that it writes pass fettle check satellite without failures or
-warnings.
+		`Calculates CPUs, memory, disk space and installer options of a Satellite or Foreman
+server for its hosts. It shows where they differ from the installation size. Puma gets
+no more workers than measurements justify. The written files pass fettle check satellite
+without failures or warnings.
 
-A Capsule is NAME[,hosts=N][,downloads=N][,rex=N]: the hosts that it serves, those that
-download at once, and those of one remote execution job.`,
+A Capsule is NAME[,hosts=N][,downloads=N][,rex=N]: hosts served, hosts that download at
+once, and hosts of one remote execution job.`,
 		func() sizing.Request { return satellite.New() },
 		nil, nil,
 	},
 	{
 		"openshift", "Size an OpenShift cluster: nodes, networks, storage",
-		`Calculates what a cluster needs for a number of pods, or a table of applications, with the
-figures of that version's documents, and which tested maximum is reached first.
+		`Calculates nodes, networks and storage of a cluster for a number of pods or a table of
+applications. The figures come from the documents of the OpenShift version. It also
+shows which tested maximum is reached first.
 
 The table of applications (--apps) is a list:
 
@@ -81,7 +82,7 @@ The table of applications (--apps) is a list:
 	{
 		"postgresql", "Size a PostgreSQL server: memory, workers, log",
 		`Recommends PostgreSQL settings for a number of connections. --ram and --cpus default to
-those of this machine, which is reported.`,
+those of this machine; the output says so.`,
 		func() sizing.Request { return server.NewPostgreSQL() },
 		map[string]machineFigure{"ram": memoryHere, "cpus": cpusHere}, nil,
 	},
@@ -97,19 +98,23 @@ those of this machine, which is reported.`,
 	},
 	{
 		"puppet", "Size a Puppet Server from its log: JRubies, heap, cache",
-		`Reads an access log and the server's configuration, of this machine or of --root, and
-decides in this order: whether catalogs should contain file metadata (static catalogs),
-whether a cache in front of the server pays, and how many JRuby interpreters and how much
-memory the rest needs. It writes the files of what pays: scripts for static catalogs, the
-configuration of nginx or Apache httpd with TLS and client certificates, the server's own
-on the loopback, and its memory. If nothing pays, it reports that with the log's figures.`,
+		`Sizes a Puppet Server from its access log and its configuration, on this machine or in
+--root. It decides in this order:
+
+  1. whether catalogs should contain file metadata (static catalogs)
+  2. whether a cache in front of the server is worth it
+  3. how many JRuby interpreters and how much memory the remaining requests need
+
+It writes files only for worthwhile changes: scripts for static catalogs, the cache's
+configuration (nginx or Apache httpd, with TLS and client certificates), and the server's
+own configuration and memory. Otherwise it reports the log's figures.`,
 		func() sizing.Request { return puppet.New() },
 		map[string]machineFigure{"ram": memoryHere, "cpus": cpusHere}, gatherPuppet,
 	},
 	{
 		"httpd", "Size Apache httpd from its log: processes, threads",
-		`Calculates processes and threads of httpd for the concurrent requests in its log. Module,
-layout and current values default to those of this machine, or of --root.`,
+		`Calculates httpd's processes and threads for the concurrent requests in its log. Module,
+file layout and current values default to those of this machine or of --root.`,
 		func() sizing.Request { return server.NewHTTPD() },
 		nil, gatherHTTPD,
 	},
@@ -135,9 +140,8 @@ var Guides = map[string]cliutil.Guide{
 }
 
 // aboutSizes explains the units of a size.
-const aboutSizes = `Units of a size are powers of 1024, GB as well as GiB: 64GB of memory are 64GiB, as
-PostgreSQL and the kernel count. Only disk space (--disk of satellite) uses powers of 1000
-for GB and TB.`
+const aboutSizes = `Units of a size are powers of 1024: 64GB of memory means 64GiB, as in PostgreSQL and the
+kernel. Only disk space (--disk of satellite) uses powers of 1000 for GB and TB.`
 
 type sizeOptions struct {
 	write string
@@ -149,9 +153,9 @@ type sizeOptions struct {
 func Command(p *Program) *cobra.Command {
 	parent := &cobra.Command{
 		Use: "size", Short: "Size Satellite, OpenShift, PostgreSQL, Puppet, ...",
-		Long: `Calculates settings, each with its reason and source, the files that the platform's
-own tools read, and the steps in order. It changes no machine, and reads this machine
-only where the answer says so; --write DIR writes the files below a directory.`,
+		Long: `Calculates settings for a platform, each with reason and source, the files of the
+platform's own tools, and the steps in order. It changes no machine. It reads this
+machine only where the output says so. --write DIR writes the files below a directory.`,
 		Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -198,7 +202,7 @@ type fileFlag struct{ *sizing.Input }
 // Set reads the file.
 func (f *fileFlag) Set(name string) error {
 	if name == "" {
-		return errors.New("want the name of a file")
+		return errors.New("want a file name")
 	}
 	path, err := filepath.Abs(name)
 	if err != nil {
@@ -222,7 +226,7 @@ func figures() (sizing.Figures, error) {
 
 func (p *Program) size(ctx context.Context, wish sizing.Request, here map[string]machineFigure, gather gatherer, o sizeOptions) error {
 	if *p.Root != "" && gather == nil {
-		return ui.Without(errors.New("this size is not about a machine and takes no --root"), "--root")
+		return ui.Without(errors.New("this sizing does not read a machine; leave out --root"), "--root")
 	}
 	f, err := figures()
 	if err != nil {

@@ -51,11 +51,11 @@ func (a *authority) allows(ctx context.Context, log *slog.Logger, sender, action
 	}
 	var uid uint32
 	if idErr := conn.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.GetConnectionUnixUser", 0, sender).Store(&uid); idErr != nil {
-		log.Warn("cannot tell who calls; refused", "action", action, "caller", sender, "polkit", err, "error", idErr)
+		log.Warn("refused: caller unknown", "action", action, "caller", sender, "polkit", err, "error", idErr)
 		return false
 	}
 	if uid != 0 {
-		log.Warn("polkit does not answer; refused, not root", "action", action, "uid", uid, "polkit", err)
+		log.Warn("refused: polkit does not answer and the caller is not root", "action", action, "uid", uid, "polkit", err)
 	}
 	return uid == 0
 }

@@ -40,7 +40,7 @@ var differences = []difference{
 		"the message says where we have looked",
 		words(`Requested profile 'nonexistent' doesn't exist\.`, `no profile \\*"nonexistent\\*" in [^"\n]*`)},
 	{`switch_profile["../../etc/tuned/balanced"]`, "the message says what a name may be",
-		words(`Requested profile '../../etc/tuned/balanced' doesn't exist\.`, `profile name .* can be part of it`)},
+		words(`Requested profile '../../etc/tuned/balanced' doesn't exist\.`, `profile name .*: want only letters, .* and \\*"-\\*"`)},
 	{"tuned-adm profile broken", "the message has file and line in front",
 		words(`(?s)Cannot load profile\(s\) 'broken'.*`, `(?s)/etc/tuned/broken/tuned.conf:3: .*`)},
 	{"tuned-adm profile lost", "the message has file and line in front",

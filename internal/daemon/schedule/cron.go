@@ -56,12 +56,12 @@ func cronLine(line string) ([]Entry, error) {
 	if f[0][0] == '@' {
 		c, ok := cronWords[f[0]]
 		if !ok {
-			return nil, fmt.Errorf("%s has no calendar; fettle's unit applies the selection at boot", f[0])
+			return nil, fmt.Errorf("%s has no calendar equivalent; fettle's unit applies the active profile at boot", f[0])
 		}
 		calendars, command = []string{c}, f[1:]
 	} else {
 		if len(f) < 6 {
-			return nil, fmt.Errorf("want five fields of time and a command")
+			return nil, fmt.Errorf("want five time fields and a command")
 		}
 		var err error
 		if calendars, err = cronTimes(f[:5]); err != nil {
@@ -90,7 +90,7 @@ func cronLine(line string) ([]Entry, error) {
 // cronProfiles returns the profiles of "tuned-adm profile A B >/dev/null 2>&1".
 func cronProfiles(command []string) ([]string, error) {
 	if len(command) < 3 || path.Base(command[0]) != "tuned-adm" || command[1] != "profile" {
-		return nil, fmt.Errorf("%q: only \"tuned-adm profile NAME...\" can be taken over", text.Truncate(strings.Join(command, " "), 60))
+		return nil, fmt.Errorf("%q: only \"tuned-adm profile NAME...\" can be imported", text.Truncate(strings.Join(command, " "), 60))
 	}
 	var names []string
 	for _, w := range command[2:] {

@@ -28,11 +28,11 @@ func NewEntry(calendar string, profiles []string) (Entry, error) {
 		return Entry{}, err
 	}
 	if len(profiles) == 0 {
-		return Entry{}, fmt.Errorf("which profile is to hold from %q on", c)
+		return Entry{}, fmt.Errorf("no profile given for %q", c)
 	}
 	for _, p := range profiles {
 		if !profile.ValidName(p) {
-			return Entry{}, fmt.Errorf("profile name %q: only letters, digits, \"_\", \".\" and \"-\" can be part of it", p)
+			return Entry{}, fmt.Errorf("profile name %q: want only letters, digits, \"_\", \".\" and \"-\"", p)
 		}
 	}
 	return Entry{Calendar: c, Profiles: profiles}, nil
@@ -63,8 +63,8 @@ func Parse(file, text string) ([]Entry, error) {
 }
 
 // Header is the top of a file that fettle creates.
-const Header = `# When which profiles hold: CALENDAR = PROFILE..., the calendar as in
-# systemd.time(7). The last entry before now holds. fettle schedule edits this.
+const Header = `# Profiles by time: CALENDAR = PROFILE..., with calendars as in systemd.time(7).
+# The last entry before now applies. fettle schedule edits this file.
 `
 
 // Comment appends a comment line to the text of a file.

@@ -53,14 +53,14 @@ func ParseCalendar(text string) (Calendar, error) {
 		case strings.Contains(w, "-") && !haveDate && !haveTime:
 			haveDate, err = true, c.parseDate(w)
 		default:
-			err = fmt.Errorf("%q is not understood", w)
+			err = fmt.Errorf("unknown expression %q", w)
 		}
 		if err != nil {
 			return c, fmt.Errorf("calendar expression %q: %w; want [weekdays] [date] [time], such as \"Mon-Fri 08:00\" or \"*-*-01 00:00\"", internaltext.Truncate(c.text, 60), err)
 		}
 	}
 	if !c.possible() {
-		return c, fmt.Errorf("calendar expression %q: there is no such day", internaltext.Truncate(c.text, 60))
+		return c, fmt.Errorf("calendar expression %q: no such day exists", internaltext.Truncate(c.text, 60))
 	}
 	return c, nil
 }

@@ -80,12 +80,12 @@ func TestRefusedCalendars(t *testing.T) {
 		"08:00:00:00":     "want hour:minute",
 		"*-13-01":         `month "13"`,
 		"*-02-30 00:00":   "no such day",
-		"08:00 Mon":       `"Mon" is not understood`,
-		"8":               `"8" is not understood`,
+		"08:00 Mon":       `unknown expression "Mon"`,
+		"8":               `unknown expression "8"`,
 		"5..1:00":         "ends before it begins",
 		"*:0/0":           "want a number from 1 to 59",
 		"1-1-1-1":         "want year-month-day",
-		"Mon 08:00 09:00": `"09:00" is not understood`,
+		"Mon 08:00 09:00": `unknown expression "09:00"`,
 		"0x8:00":          "want a number",
 	} {
 		if _, err := ParseCalendar(text); err == nil || !strings.Contains(err.Error(), want) {
@@ -126,7 +126,7 @@ func TestFileErrorsNameTheLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"# x\n08:00 balanced\n": "f:2: want CALENDAR = PROFILE",
 		"08:00 = ../evil\n":     "f:1: profile name",
-		"08:00 =\n":             "f:1: which profile",
+		"08:00 =\n":             "f:1: no profile given",
 		"\n\n99:00 = x\n":       "f:3: calendar expression",
 	} {
 		if _, err := Parse("f", text); err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -144,14 +144,14 @@ func unmarshalRequest(data []byte, r *request) error {
 	if id, ok := members["id"]; ok {
 		switch id[0] {
 		case '{', '[', 't', 'f':
-			return errors.New("id is neither a text nor a number")
+			return errors.New("id must be a string or a number")
 		}
 		r.ID = &id
 	}
 	return nil
 }
 
-var errNotStructured = errors.New("params are neither an array nor an object")
+var errNotStructured = errors.New("params must be an array or an object")
 
 // arguments reads params by position or by name.
 func arguments(m daemon.Method, params json.RawMessage) ([]any, error) {
@@ -217,12 +217,12 @@ func argument(in daemon.Argument, data json.RawMessage) (any, error) {
 	}
 	var table map[string]*string
 	if err := json.Unmarshal(data, &table); err != nil || table == nil {
-		return nil, errors.New("not an object of texts")
+		return nil, errors.New("not an object of strings")
 	}
 	texts := make(map[string]string, len(table))
 	for key, value := range table {
 		if value == nil {
-			return nil, errors.New("not an object of texts")
+			return nil, errors.New("not an object of strings")
 		}
 		texts[key] = *value
 	}

@@ -85,7 +85,7 @@ func Serve(ctx context.Context, o Options) (*Server, error) {
 	case err != nil:
 		return nil, err
 	case info.Mode().Type() != fs.ModeSocket:
-		return nil, fmt.Errorf("%s is not a socket: remove it, or name another place with unix_socket_path", o.Path)
+		return nil, fmt.Errorf("%s is not a socket; remove it, or choose another path with unix_socket_path", o.Path)
 	default:
 		if err := os.Remove(o.Path); err != nil {
 			return nil, err
@@ -139,7 +139,7 @@ func ownership(s string) (uid, gid int, err error) {
 	ids := [2]int{-1, -1}
 	for i, name := range strings.Fields(s) {
 		if i > 1 {
-			return 0, 0, fmt.Errorf("unix_socket_ownership: %q is more than a user and a group", s)
+			return 0, 0, fmt.Errorf("unix_socket_ownership: %q: want a user and a group only", s)
 		}
 		n, err := strconv.Atoi(name)
 		switch {
@@ -218,7 +218,7 @@ func (s *Server) answer(ctx context.Context, conn *net.UnixConn) {
 		data, err := io.ReadAll(io.LimitReader(conn, maxRequest+1))
 		switch {
 		case err != nil:
-			out = failure(nil, codeParse, "Parse error", "the request did not end within "+maxTime.String()+": shut the sending side down after it")
+			out = failure(nil, codeParse, "Parse error", "the request did not end within "+maxTime.String()+": shut down the sending side after the request")
 		case len(data) == 0:
 			return
 		case len(data) > maxRequest:

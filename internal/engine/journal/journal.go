@@ -22,7 +22,7 @@ const DefaultDir = "/var/lib/fettle"
 // ErrBusy is returned while another transaction is running (exit code 75).
 var ErrBusy = &ui.Sentinel{
 	Text: "another transaction is running", Exits: ui.Busy,
-	Hint: "fettle status shows what is running; wait until that has ended", Remedy: &ui.Remedy{},
+	Hint: "wait until it ends (see fettle status)", Remedy: &ui.Remedy{},
 }
 
 // Journal is the journal of one machine, locked for writing.
@@ -95,7 +95,7 @@ func readState(f *os.File, bootID string) (*State, error) {
 func Lock(dir string, o Options) (*Journal, error) {
 	j, err := lockDir(dir, o)
 	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
-		return nil, fmt.Errorf("state directory %s cannot be written (%w), and nothing is changed without a journal: make it writable, or name another one with --state-dir", dir, err)
+		return nil, fmt.Errorf("cannot write state directory %s (%w); nothing changed. Make it writable, or name another one with --state-dir", dir, err)
 	}
 	return j, err
 }
@@ -169,12 +169,12 @@ func (j *Journal) append(point string, r record) error {
 	j.at("journal:" + point + ":write")
 	if _, err := j.file.WriteAt(line, j.State.size); err != nil {
 		_ = j.erase(len(line))
-		return fmt.Errorf("the journal cannot be written, so nothing more is changed: %w", err)
+		return fmt.Errorf("stopped: cannot write the journal: %w", err)
 	}
 	j.at("journal:" + point + ":sync")
 	if err := unix.Fdatasync(int(j.file.Fd())); err != nil {
 		_ = j.erase(len(line))
-		return fmt.Errorf("the journal cannot be made durable, so nothing more is changed: %w", err)
+		return fmt.Errorf("stopped: cannot sync the journal to disk: %w", err)
 	}
 	if err := j.State.fold(r, j.bootID); err != nil {
 		return err
@@ -272,7 +272,7 @@ func open(path string, flags int, mode uint32, trusted func(uid uint32) bool) (*
 	}
 	if sys, ok := st.Sys().(*syscall.Stat_t); !st.Mode().IsRegular() || !ok || !trusted(sys.Uid) {
 		f.Close()
-		return nil, fmt.Errorf("%s is not a plain file of this user: %w", path, ErrRefused)
+		return nil, fmt.Errorf("%s is not a regular file owned by this user: %w", path, ErrRefused)
 	}
 	return f, nil
 }

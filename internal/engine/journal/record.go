@@ -249,7 +249,7 @@ var errTorn = errors.New("record damaged")
 
 // errNewer is returned for a valid record of an unknown kind. Ignoring it would undo less than
 // was done.
-var errNewer = errors.New("written by a newer fettle, which has to undo it")
+var errNewer = errors.New("written by a newer version of fettle; undo it with that version")
 
 func decode(line []byte) (record, error) {
 	var r record

@@ -61,7 +61,7 @@ func (j *Journal) reserve(bytes int64) error {
 		err = j.setAside(end)
 	}
 	if err != nil {
-		return fmt.Errorf("no room in %s for %d KiB of journal, so nothing is changed: %w", j.dir, bytes>>10, err)
+		return fmt.Errorf("no space in %s for %d KiB of journal; nothing changed: %w", j.dir, bytes>>10, err)
 	}
 	return nil
 }

@@ -152,10 +152,10 @@ func (t *Tx) carry() carried {
 
 func (s *State) foldStart(first start, bootID string) error {
 	if first.Version != 1 {
-		return fmt.Errorf("journal version %d: this fettle reads version 1", first.Version)
+		return fmt.Errorf("journal version %d: this version of fettle reads only version 1", first.Version)
 	}
 	if len(first.Carried) > 0 && len(s.Txs) > 0 {
-		return errors.New("a first record stands behind others")
+		return errors.New("the header record is not the first record")
 	}
 	for _, c := range first.Carried {
 		if err := s.foldBegin(c.Begin); err != nil {
@@ -165,7 +165,7 @@ func (s *State) foldStart(first start, bootID string) error {
 		t.Commit, t.Confirmed, t.ConfirmedBy, t.Superseded, t.undoneBy = c.Commit, c.Confirmed, c.ConfirmedBy, c.Superseded, c.UndoneBy
 		for i, ce := range c.Entries {
 			if ce.N != i+1 {
-				return fmt.Errorf("entry %d of transaction %d stands where %d belongs", ce.N, t.ID, i+1)
+				return fmt.Errorf("entry %d of transaction %d found, expected entry %d", ce.N, t.ID, i+1)
 			}
 			if ce.State != "" && !ce.State.known() {
 				return fmt.Errorf("entry %d of transaction %d is %q: %w", ce.N, t.ID, ce.State, errNewer)

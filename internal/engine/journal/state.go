@@ -154,15 +154,15 @@ func (s *State) fold(r record, bootID string) error {
 	case r.Stage != nil:
 		t := s.Tx(r.Stage.ID)
 		if t == nil {
-			return fmt.Errorf("before-images of transaction %d, which never began", r.Stage.ID)
+			return fmt.Errorf("before-images of transaction %d, which has no begin record", r.Stage.ID)
 		}
 		if t.Kind == Undo {
-			return fmt.Errorf("before-images of transaction %d, which is an undo", t.ID)
+			return fmt.Errorf("before-images of transaction %d, but that is an undo", t.ID)
 		}
 		for _, b := range r.Stage.Entries {
 			e := &Entry{Tx: t, Before: b, Orig: b.Before, State: Live}
 			if b.N != len(t.Entries)+1 {
-				return fmt.Errorf("entry %d of transaction %d stands where %d belongs", b.N, t.ID, len(t.Entries)+1)
+				return fmt.Errorf("entry %d of transaction %d found, expected entry %d", b.N, t.ID, len(t.Entries)+1)
 			}
 			s.closeAtBoot(e, bootID)
 			t.Entries = append(t.Entries, e)
@@ -172,7 +172,7 @@ func (s *State) fold(r record, bootID string) error {
 	case r.Confirm != nil:
 		t := s.Tx(r.Confirm.ID)
 		if t == nil {
-			return fmt.Errorf("confirmation of transaction %d, which never began", r.Confirm.ID)
+			return fmt.Errorf("confirmation of transaction %d, which has no begin record", r.Confirm.ID)
 		}
 		t.Confirmed, t.ConfirmedBy = true, r.Confirm
 	}
@@ -181,13 +181,13 @@ func (s *State) fold(r record, bootID string) error {
 
 func (s *State) foldBegin(b Begin) error {
 	if n := len(s.Txs); n > 0 && s.Txs[n-1].ID >= b.ID {
-		return fmt.Errorf("transaction %d begins after %d", b.ID, s.Txs[n-1].ID)
+		return fmt.Errorf("transaction %d follows transaction %d", b.ID, s.Txs[n-1].ID)
 	}
 	t := &Tx{Begin: b}
 	for _, ref := range b.Restore {
 		e := s.entry(ref)
 		if e == nil {
-			return fmt.Errorf("transaction %d takes back entry %d of %d, which is not there", b.ID, ref.N, ref.Tx)
+			return fmt.Errorf("transaction %d undoes entry %d of %d, which does not exist", b.ID, ref.N, ref.Tx)
 		}
 		e.Undoing = true
 	}
@@ -199,12 +199,12 @@ func (s *State) foldBegin(b Begin) error {
 func (s *State) foldCommit(c *Commit) error {
 	t := s.Tx(c.ID)
 	if t == nil {
-		return fmt.Errorf("end of transaction %d, which never began", c.ID)
+		return fmt.Errorf("end of transaction %d, which has no begin record", c.ID)
 	}
 	t.Commit = c
 	for _, o := range c.Outcomes {
 		if o.N < 1 || o.N > len(t.Entries) {
-			return fmt.Errorf("outcome of entry %d of transaction %d, which is not there", o.N, c.ID)
+			return fmt.Errorf("outcome of entry %d of transaction %d, which does not exist", o.N, c.ID)
 		}
 		e := t.Entries[o.N-1]
 		after := o.After
@@ -219,7 +219,7 @@ func (s *State) foldCommit(c *Commit) error {
 	for _, u := range c.Undone {
 		e := s.entry(u.Ref)
 		if e == nil {
-			return fmt.Errorf("transaction %d took back entry %d of %d, which is not there", c.ID, u.N, u.Tx)
+			return fmt.Errorf("transaction %d has undone entry %d of %d, which does not exist", c.ID, u.N, u.Tx)
 		}
 		if !u.State.known() {
 			return fmt.Errorf("transaction %d left entry %d of %d %q: %w", c.ID, u.N, u.Tx, u.State, errNewer)
@@ -232,7 +232,7 @@ func (s *State) foldCommit(c *Commit) error {
 	for _, u := range c.Standing {
 		e := s.entry(u.Ref)
 		if e == nil {
-			return fmt.Errorf("transaction %d left entry %d of %d standing, which is not there", c.ID, u.N, u.Tx)
+			return fmt.Errorf("transaction %d kept entry %d of %d, which does not exist", c.ID, u.N, u.Tx)
 		}
 		after := u.After
 		e.After, e.Undoing = &after, false
@@ -314,7 +314,7 @@ func parse(text []byte, bootID string) (*State, error) {
 				s.Generation, s.base = r.Seq, int64(end+1)
 			}
 			if r.Seq != s.Generation && len(s.Damage) == 0 {
-				s.Damage = append(s.Damage, fmt.Sprintf("byte %d: record %d stands where %d belongs", off, r.Seq, s.Generation))
+				s.Damage = append(s.Damage, fmt.Sprintf("byte %d: record %d found, expected %d", off, r.Seq, s.Generation))
 			}
 			if err := s.fold(r, bootID); err != nil {
 				if len(s.Damage) == 0 {

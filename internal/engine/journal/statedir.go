@@ -39,13 +39,13 @@ func checkDir(dir string, trusted func(uid uint32) bool) (fs.FileInfo, error) {
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	switch {
 	case st.Mode()&fs.ModeSymlink != 0:
-		return nil, fmt.Errorf("state directory %s is a symbolic link: %w; give the directory itself (--state-dir)", dir, ErrRefused)
+		return nil, fmt.Errorf("state directory %s is a symbolic link: %w; name its target with --state-dir", dir, ErrRefused)
 	case !st.IsDir():
 		return nil, fmt.Errorf("state directory %s is not a directory: %w", dir, ErrRefused)
 	case !ok || !trusted(sys.Uid):
 		return nil, fmt.Errorf("state directory %s belongs to user %d, not to you (%d): %w", dir, sys.Uid, os.Geteuid(), ErrRefused)
 	case st.Mode().Perm()&0o022 != 0:
-		return nil, fmt.Errorf("state directory %s can be written by others (mode %s): %w; once you trust its content: chmod 0700 %[1]s", dir, host.Octal(st.Mode()), ErrRefused)
+		return nil, fmt.Errorf("state directory %s is writable by other users (mode %s): %w; if you trust its content: chmod 0700 %[1]s", dir, host.Octal(st.Mode()), ErrRefused)
 	}
 	return st, nil
 }
@@ -86,7 +86,7 @@ func Prepare(dir string) error {
 		return err
 	}
 	if !closed {
-		return fmt.Errorf("state directory %s can be read by others (mode %s), and holds no journal yet: %w; chmod 0700 %[1]s, or name one that is not there yet", dir, host.Octal(st.Mode()), ErrRefused)
+		return fmt.Errorf("state directory %s is readable by other users (mode %s) and has no journal yet: %w; chmod 0700 %[1]s, or name a new directory", dir, host.Octal(st.Mode()), ErrRefused)
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func onlyOurs(dir string) error {
 	}
 	for _, e := range entries {
 		if !ourNames().MatchString(e.Name()) {
-			return fmt.Errorf("%s holds %s and no journal: it is not fettle's state directory: %w; name one that is empty or not there yet (--state-dir)", dir, e.Name(), ErrRefused)
+			return fmt.Errorf("%s contains %s but no journal, so it is not a state directory of fettle: %w; name an empty or new directory with --state-dir", dir, e.Name(), ErrRefused)
 		}
 	}
 	return nil
@@ -150,7 +150,7 @@ func notKernels(dir string) error {
 	in := func(tree string) bool { return at == tree || strings.HasPrefix(at, tree+"/") }
 	if slices.ContainsFunc(kernelTrees, in) && !in("/dev/shm") || // /dev/shm is for files of all users
 		slices.Contains(kernelSystems, int64(s.Type)) { //nolint:unconvert // int32 on some machines
-		return fmt.Errorf("state directory %s is among the kernel's own (%s), which keeps no files: %w; name another one with --state-dir", dir, at, ErrRefused)
+		return fmt.Errorf("state directory %s is on a kernel file system (%s), which stores no files: %w; name another one with --state-dir", dir, at, ErrRefused)
 	}
 	return nil
 }

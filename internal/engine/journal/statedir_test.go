@@ -46,7 +46,7 @@ func TestStateDirectory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for dir, why := range map[string]string{link: "symbolic link", open: "written by others", file: "not a directory"} {
+	for dir, why := range map[string]string{link: "symbolic link", open: "; if you trust its content: chmod 0700", file: "not a directory"} {
 		if _, err := Lock(dir, Options{}); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, want a refusal: %s", dir, err, why)
 		}
@@ -178,7 +178,7 @@ func TestDirectoryThatCannotBeWritten(t *testing.T) {
 		_, err := Lock(dir, Options{})
 		done <- err
 	}()
-	if err := <-done; err == nil || !strings.Contains(err.Error(), "state directory "+dir+" cannot be written (mkdir "+dir+": ") || !strings.Contains(err.Error(), "--state-dir") {
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "cannot write state directory "+dir+" (mkdir "+dir+": ") || !strings.Contains(err.Error(), "--state-dir") {
 		t.Errorf("%v", err)
 	}
 }

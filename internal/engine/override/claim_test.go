@@ -148,8 +148,8 @@ net.ipv4.conf.*.rp_filter = 1
 				"/etc/sysctl.d/90-b.conf:1 1 [admin] VOID a pattern; the key itself is set at /usr/lib/sysctl.d/10-a.conf:1",
 				"/usr/lib/sysctl.d/10-a.conf:1 2"},
 			"net.ipv4.conf.lo.rp_filter": {
-				"/usr/lib/sysctl.d/10-a.conf:2 (absent) VOID sets nothing: keeps the key as it is",
-				"/etc/sysctl.d/90-b.conf:1 1 [admin] VOID kept away from this key by /usr/lib/sysctl.d/10-a.conf:2"},
+				"/usr/lib/sysctl.d/10-a.conf:2 (absent) VOID sets nothing, keeps the existing value",
+				"/etc/sysctl.d/90-b.conf:1 1 [admin] VOID excluded by /usr/lib/sysctl.d/10-a.conf:2"},
 			"net.ipv4.conf.eth0/100.rp_filter": {"/etc/sysctl.d/90-b.conf:1 1 [admin]"},
 		}},
 		"a later -key takes an assignment back": {tree: `
@@ -159,7 +159,7 @@ vm.swappiness = 1
 -vm.swappiness
 `, want: map[string][]string{"vm.swappiness": {
 			"/etc/sysctl.d/10-a.conf:1 1 [admin] VOID taken back by /etc/sysctl.d/20-b.conf:1",
-			"/etc/sysctl.d/20-b.conf:1 (absent) [admin] VOID sets nothing: keeps the key as it is"}}},
+			"/etc/sysctl.d/20-b.conf:1 (absent) [admin] VOID sets nothing, keeps the existing value"}}},
 		"two names of one variable": {tree: `
 -- etc/sysctl.d/a.conf --
 vm.nr_hugepages = 1
@@ -175,7 +175,7 @@ vm.swappiness = 1
 -> gone
 `, want: map[string][]string{"vm.swappiness": {"/etc/sysctl.d/a.conf:2 1 [admin]"}},
 			problems: []string{
-				"/etc/sysctl.d/b.conf: link that leads nowhere",
+				"/etc/sysctl.d/b.conf: dangling link",
 				`/etc/sysctl.d/a.conf:1: not an assignment: "nonsense" (want key = value)`,
 				`/etc/sysctl.d/a.conf:4: "" is not a key below /proc/sys`,
 				`/etc/sysctl.d/a.conf:3: sysctl "/etc/passwd": not a name below /proc/sys`,

@@ -62,7 +62,7 @@ func fewer(problems []Problem) []Problem {
 		out = append(out, p)
 	}
 	for _, f := range files {
-		out = append(out, Problem{File: f, What: fmt.Sprintf("and %d more of its lines are not understood", of[f]-maxProblems)})
+		out = append(out, Problem{File: f, What: fmt.Sprintf("and %d more invalid lines", of[f]-maxProblems)})
 	}
 	return out
 }
@@ -79,7 +79,7 @@ func (r *reader) file(p string) (string, bool) {
 		most = maxUdevFile
 	}
 	if len(b) > most {
-		r.unread(p, fmt.Sprintf("not read: it has %s, and a file of settings has at most %s", unit.Size(len(b)).Human(), unit.Size(most).Human()))
+		r.unread(p, fmt.Sprintf("not read: %s, at most %s allowed for a settings file", unit.Size(len(b)).Human(), unit.Size(most).Human()))
 		return "", false
 	}
 	return string(b), true
@@ -121,7 +121,7 @@ func (r *reader) pattern(file string, n int) bool {
 	before := r.patterns
 	r.patterns += n
 	if before <= maxPatterns && r.patterns > maxPatterns {
-		r.unread(file, fmt.Sprintf("its further patterns are not read: there are more than %d in %s", maxPatterns, r.source))
+		r.unread(file, fmt.Sprintf("remaining patterns not read: more than %d in %s", maxPatterns, r.source))
 	}
 	return r.patterns <= maxPatterns
 }
@@ -235,7 +235,7 @@ func (r *reader) confFiles(sub, suffix string) []confFile {
 					f.path, f.via = real, f.path
 					f.masked = real == "/dev/null"
 				} else {
-					r.problem(f.path, 0, "link that leads nowhere")
+					r.problem(f.path, 0, "dangling link")
 					f.masked = true
 				}
 			}

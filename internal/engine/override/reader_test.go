@@ -54,7 +54,7 @@ func TestFewProblems(t *testing.T) {
 	if len(problems) != maxProblems+2 {
 		t.Fatalf("%d problems, want %d: %v", len(problems), maxProblems+2, problems)
 	}
-	if got, want := problems[len(problems)-1].String(), "/etc/sysctl.d/a.conf: and 9990 more of its lines are not understood"; got != want {
+	if got, want := problems[len(problems)-1].String(), "/etc/sysctl.d/a.conf: and 9990 more invalid lines"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got := problems[len(problems)-2].String(); !strings.HasPrefix(got, "/etc/sysctl.d/b.conf:1: ") {
@@ -79,7 +79,7 @@ func TestManyPatterns(t *testing.T) {
 	if n := len(c.For(setting.Setting{Kind: "sysfs", Name: "/sys/kernel/mm/ksm/run"})); n != maxPatterns {
 		t.Errorf("%d claims of patterns, want %d", n, maxPatterns)
 	}
-	if len(problems) != 2 || len(c.Unread(Sysctl)) != 1 || len(c.Unread(Tmpfiles)) != 1 || !strings.Contains(problems[0].String(), "/etc/sysctl.d/a.conf: its further patterns are not read: there are more than 256") {
+	if len(problems) != 2 || len(c.Unread(Sysctl)) != 1 || len(c.Unread(Tmpfiles)) != 1 || !strings.Contains(problems[0].String(), "/etc/sysctl.d/a.conf: remaining patterns not read: more than 256") {
 		t.Errorf("the problems are %v", problems)
 	}
 	if ids := c.Sysctls(h.Files); len(ids) != 2000 {

@@ -22,7 +22,7 @@ func readSysfsutils(r *reader) {
 	}
 	void := ""
 	if !r.exists("/etc/init.d/sysfsutils") && r.unitFile("sysfsutils.service") == "" {
-		void = "the package sysfsutils, which applies this file, is not installed"
+		void = "sysfsutils, which applies this file, is not installed"
 	}
 	for _, f := range files {
 		text, ok := r.file(f)

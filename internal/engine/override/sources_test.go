@@ -40,7 +40,7 @@ w /sys/kernel/mm/transparent_hugepage/enabled - - - - madvise
 `, map[string][]string{
 		"/sys/kernel/mm/transparent_hugepage/enabled": {
 			"/usr/lib/tmpfiles.d/thp.conf:1 madvise VOID hidden by /etc/tmpfiles.d/thp.conf, which has the same name",
-			"/usr/lib/tmpfiles.d/zz.conf:1 always VOID a second line for the path of /etc/tmpfiles.d/thp.conf:2, which holds",
+			"/usr/lib/tmpfiles.d/zz.conf:1 always VOID overridden by the earlier line /etc/tmpfiles.d/thp.conf:2",
 			"/etc/tmpfiles.d/thp.conf:2 never [admin]",
 		},
 		"vm.swappiness": {"/etc/tmpfiles.d/thp.conf:3 1 [admin]"},
@@ -48,7 +48,7 @@ w /sys/kernel/mm/transparent_hugepage/enabled - - - - madvise
 			"/etc/tmpfiles.d/thp.conf:4 5 [admin]", "/etc/tmpfiles.d/thp.conf:5 1 [admin]", "/usr/lib/tmpfiles.d/zz.conf:2 2"},
 		"/sys/kernel/mm/ksm/sleep_millisecs": {
 			"/etc/tmpfiles.d/thp.conf:6 7 [admin] VOID f writes only files that do not exist yet",
-			"/usr/lib/tmpfiles.d/zz.conf:3 8 VOID a second line for the path of /etc/tmpfiles.d/thp.conf:6, which holds",
+			"/usr/lib/tmpfiles.d/zz.conf:3 8 VOID overridden by the earlier line /etc/tmpfiles.d/thp.conf:6",
 			"/etc/tmpfiles.d/thp.conf:4 5 [admin]"},
 	})
 }

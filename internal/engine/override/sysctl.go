@@ -103,7 +103,7 @@ func (t *sysctlTable) file(f confFile, when string) {
 		if l.exclude {
 			c.Value = setting.Absent
 			if c.Void == "" {
-				c.Void = "sets nothing: keeps the key as it is"
+				c.Void = "sets nothing, keeps the existing value"
 			}
 		}
 		tl := tableLine{sysctlLine: l, claim: c}
@@ -177,7 +177,7 @@ func (o *sysctlOptions) patternsFor(s setting.Setting) []Claim {
 		c.Setting = s
 		if e := o.explicit[key]; e != nil && c.Void == "" {
 			if e.excluded {
-				c.Void = "kept away from this key by " + e.place
+				c.Void = "excluded by " + e.place
 			} else {
 				c.Void = "a pattern; the key itself is set at " + e.place
 			}

@@ -52,7 +52,7 @@ func readTmpfiles(r *reader) {
 				at = seen{rank, c.Place(), l.owner + l.value, l.plus}
 				first[key] = at
 			case (!l.plus || !at.plus || l.kind != 'w') && at.same != l.owner+l.value:
-				c.Void = "a second line for the path of " + at.place + ", which holds"
+				c.Void = "overridden by the earlier line " + at.place
 			}
 			if l.kind == 'f' && !l.plus && c.Void == "" {
 				c.Void = "f writes only files that do not exist yet"

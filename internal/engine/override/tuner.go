@@ -167,7 +167,7 @@ func (t Tuner) Phase(known bool) string {
 	case t.Running:
 		return "is running"
 	case known && t.Stays:
-		return "is enabled, not running: it starts at the next boot"
+		return "is enabled but not running; it starts at the next boot"
 	}
 	return "is enabled"
 }

@@ -105,7 +105,7 @@ func ReadWatch(dir, bootID string) (*Watch, error) {
 		return nil, err
 	}
 	if sys, ok := st.Sys().(*syscall.Stat_t); !st.Mode().IsRegular() || !ok || int(sys.Uid) != os.Geteuid() {
-		return nil, fmt.Errorf("%s is not a plain file of this user: refused", p)
+		return nil, fmt.Errorf("refused: %s is not a regular file owned by this user", p)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxWatchFile+1))
 	if err != nil {
@@ -121,7 +121,7 @@ func ReadWatch(dir, bootID string) (*Watch, error) {
 	return w, nil
 }
 
-var errNoDaemon = fmt.Errorf("%w: fettle's daemon has not run since this machine was started", ErrNotWatched)
+var errNoDaemon = fmt.Errorf("%w: fettle's daemon has not run since boot", ErrNotWatched)
 
 func parseWatch(text []byte) (*Watch, error) {
 	if len(text) > maxWatchFile {
@@ -130,13 +130,13 @@ func parseWatch(text []byte) (*Watch, error) {
 	var w Watch
 	d := json.NewDecoder(bytes.NewReader(text))
 	if err := d.Decode(&w); err != nil {
-		return nil, fmt.Errorf("not what fettle's daemon writes: %w", err)
+		return nil, fmt.Errorf("not written by fettle's daemon: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("not what fettle's daemon writes: more behind it")
+		return nil, errors.New("not written by fettle's daemon: data after its end")
 	}
 	if w.Schema != WatchSchema || len(w.Settings) > MaxWatched {
-		return nil, fmt.Errorf("not what fettle's daemon writes: %q with %d settings", w.Schema, len(w.Settings))
+		return nil, fmt.Errorf("not written by fettle's daemon: %q with %d settings", w.Schema, len(w.Settings))
 	}
 	return &w, nil
 }
@@ -170,7 +170,7 @@ func (d Daemon) LastWrite(_ context.Context, s setting.Setting) (Write, error) {
 	case w.Trouble != "":
 		return Write{}, fmt.Errorf("%w: fettle's daemon cannot: %s", ErrNotWatched, w.Trouble)
 	case !ok && watching:
-		return Write{}, fmt.Errorf("%w: fettle's daemon watches what the selection in force sets, and this is not of it", ErrNotWatched)
+		return Write{}, fmt.Errorf("%w: fettle's daemon watches only settings of the active profile", ErrNotWatched)
 	case !ok:
 		return Write{}, fmt.Errorf("%w: fettle's daemon is not running", ErrNotWatched)
 	case w.Ended != nil:

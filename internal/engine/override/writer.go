@@ -53,9 +53,9 @@ func (w Write) By() string {
 	case w.Process != "":
 		by = fmt.Sprintf("%s (process %d)", w.Process, w.PID)
 	case w.PID > 0:
-		by = fmt.Sprintf("process %d, which ended before it could be read", w.PID)
+		by = fmt.Sprintf("process %d (ended before its name could be read)", w.PID)
 	default:
-		by = "a process outside of fettle's own namespace of processes"
+		by = "a process outside fettle's PID namespace"
 	}
 	switch {
 	case w.Parent != "":
@@ -110,7 +110,7 @@ func LastWriter(ctx context.Context, s setting.Setting, watchers ...Watcher) (Wr
 // only why should use it.
 type SysctlLogger struct{ Host *host.Host }
 
-var errNoLogger = fmt.Errorf("%w: sysctl-logger is not there", ErrNotWatched)
+var errNoLogger = fmt.Errorf("%w: sysctl-logger is not installed", ErrNotWatched)
 
 // journalLines is the maximum number of entries that are read: the newest ones.
 const journalLines = 20000
@@ -118,7 +118,7 @@ const journalLines = 20000
 // LastWrite implements Watcher. It supports only sysctls.
 func (l SysctlLogger) LastWrite(ctx context.Context, s setting.Setting) (Write, error) {
 	if s.Kind != "sysctl" {
-		return Write{}, fmt.Errorf("%w: sysctl-logger sees sysctls only", ErrNotWatched)
+		return Write{}, fmt.Errorf("%w: sysctl-logger records only sysctls", ErrNotWatched)
 	}
 	p, err := setting.SysctlPath(s.Name)
 	if err != nil {

@@ -196,7 +196,7 @@ func TestDaemonAnswers(t *testing.T) {
 		{"at work, no write", Watch{PID: self.TID, Start: self.Start, Settings: watched}, ErrNotWritten, "fettle's daemon watches)"},
 		{"killed", Watch{PID: self.TID, Start: self.Start + 1, Settings: watched}, ErrNotWritten, "until it was killed"},
 		{"ended", Watch{PID: self.TID, Start: self.Start, Ended: &at, Settings: watched}, ErrNotWritten, "watched until 20"},
-		{"another setting", Watch{PID: self.TID, Start: self.Start}, ErrNotWatched, "this is not of it"},
+		{"another setting", Watch{PID: self.TID, Start: self.Start}, ErrNotWatched, ": fettle's daemon watches only settings of the active profile"},
 		{"ended, another setting", Watch{PID: self.TID, Start: self.Start, Ended: &at}, ErrNotWatched, "is not running"},
 		{"the kernel refuses", Watch{PID: self.TID, Start: self.Start, Trouble: "fanotify_init: operation not permitted"}, ErrNotWatched, "cannot: fanotify_init"},
 	} {
@@ -218,8 +218,8 @@ func TestWriteInWords(t *testing.T) {
 	for want, w := range map[string]Write{
 		"sysctl (process 7: sysctl -w vm.swappiness=1), child of bash (6)": {Process: "sysctl", PID: 7, Command: "sysctl -w vm.swappiness=1", Parent: "bash", ParentPID: 6},
 		"bash (process 7), child of process 6":                             {Process: "bash", PID: 7, Command: "bash", ParentPID: 6},
-		"process 7, which ended before it could be read":                   {PID: 7},
-		"a process outside of fettle's own namespace of processes":         {},
+		"process 7 (ended before its name could be read)":                  {PID: 7},
+		"a process outside fettle's PID namespace":                         {},
 	} {
 		if got := w.By(); got != want {
 			t.Errorf("%q, want %q", got, want)

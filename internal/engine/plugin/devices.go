@@ -58,7 +58,7 @@ func AssignKnown(ctx context.Context, h *host.Host, table []Plugin, units []*pro
 		}
 		taken, err := matching(h, pl, u, free[u.Type])
 		if err == nil && len(u.Deferred) > 0 && u.DevicesUdevRegex == "" && strings.Contains(u.Devices, "${f:") {
-			err = fmt.Errorf("which devices it is for is known when applied: %s", u.Deferred[0].Text)
+			err = fmt.Errorf("the devices are only known when the profile is applied: %s", u.Deferred[0].Text)
 		}
 		earlier := unclaimed[u.Type]
 		switch {
@@ -68,7 +68,7 @@ func AssignKnown(ctx context.Context, h *host.Host, table []Plugin, units []*pro
 			unknown[u.Name], assigned[u.Name] = err, nil
 			var invalid *InvalidError
 			if !errors.As(err, &invalid) && earlier == nil {
-				unclaimed[u.Type] = fmt.Errorf("which devices are left is not known, as those of [%s] are not: %w", u.Name, err)
+				unclaimed[u.Type] = fmt.Errorf("remaining devices unknown, because the devices of [%s] are unknown: %w", u.Name, err)
 			}
 			continue
 		case earlier != nil && len(taken) > 0:
@@ -91,7 +91,7 @@ func noDevice(u *profile.Unit, some bool) string {
 	case some:
 		return fmt.Sprintf("[%s] does nothing: devices=%s matches no free device", u.Name, u.Devices)
 	}
-	return fmt.Sprintf("[%s] does nothing: no %s device is left for it on this machine", u.Name, u.Type)
+	return fmt.Sprintf("[%s] does nothing: no free %s device on this machine", u.Name, u.Type)
 }
 
 // matching returns the free devices that match devices_udev_regex, or otherwise devices=.

@@ -167,7 +167,7 @@ func TestTrust(t *testing.T) {
 		{"all well: script", "script", nil, ""},
 		{"all well: exec", "exec", nil, ""},
 		{"a plain profile may be anybody's", "plain", chown("/usr/lib/tuned/plain/tuned.conf"), ""},
-		{"an included file of somebody else", "includes", chown("/usr/lib/tuned/inc/tuned.conf"), "/usr/lib/tuned/includes/tuned.conf:2: include=inc: /usr/lib/tuned/inc/tuned.conf: not trusted: it belongs to uid 1234"},
+		{"an included file of somebody else", "includes", chown("/usr/lib/tuned/inc/tuned.conf"), "/usr/lib/tuned/includes/tuned.conf:2: include=inc: /usr/lib/tuned/inc/tuned.conf: not trusted: owned by uid 1234"},
 		{"a directory for everybody's files", "includes", chmod("/usr/lib/tuned/inc", 0o777|os.ModeSticky), "writable by users other than root (mode 1777)"},
 		{"a directory that others may write", "includes", chmod("/usr/lib/tuned/inc", 0o777), "writable by users other than root (mode 0777)"},
 		{"a directory above it", "includes", chmod("/usr/lib", 0o775), "/usr/lib: not trusted"},

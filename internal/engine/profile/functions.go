@@ -137,7 +137,7 @@ func virtCheck(ctx context.Context, env *Env, args []string) (string, bool, erro
 	}
 	switch {
 	case !v.known:
-		env.Warn("virt_check: without virt-what it is not known whether this is a virtual machine (%s): taken for bare metal", v.source)
+		env.Warn("virt_check: virt-what missing, so virtualization is unknown (%s); assuming bare metal", v.source)
 	case v.virtual:
 		return args[0], true, nil
 	}

@@ -13,10 +13,10 @@ func TestLoadErrors(t *testing.T) {
 		want     string
 	}{
 		{"nothing asked", nil, nil, "no profile named"},
-		{"a bad name", nil, []string{"../etc"}, `profile name "../etc": only letters`},
+		{"a bad name", nil, []string{"../etc"}, `profile name "../etc": want only letters`},
 		{"none of that name", map[string]string{"balanced": ""}, []string{"balancd"}, `no profile "balancd" in /usr/lib/tuned, /usr/lib/tuned/profiles, /etc/tuned, /etc/tuned/profiles (did you mean "balanced"?)`},
 		{"an include of nothing", map[string]string{"p": "[main]\n\ninclude=a,-b"}, []string{"p"}, `/usr/lib/tuned/p/tuned.conf:3: include: no profile "a" in`},
-		{"a variable in an include", map[string]string{"p": "[variables]\na=1\n[main]\ninclude=${a}"}, []string{"p"}, `/usr/lib/tuned/p/tuned.conf:4: include: no profile "${a}" in /usr/lib/tuned, /usr/lib/tuned/profiles, /etc/tuned, /etc/tuned/profiles (variables are not known`},
+		{"a variable in an include", map[string]string{"p": "[variables]\na=1\n[main]\ninclude=${a}"}, []string{"p"}, `/usr/lib/tuned/p/tuned.conf:4: include: no profile "${a}" in /usr/lib/tuned, /usr/lib/tuned/profiles, /etc/tuned, /etc/tuned/profiles (include= can use functions`},
 		{"a mistake in an included file", map[string]string{"p": "[main]\ninclude=q", "q": "[u]\nx"}, []string{"p"}, "/usr/lib/tuned/q/tuned.conf:2: expected name=value"},
 		{"priority", map[string]string{"p": "[u]\npriority=high"}, []string{"p"}, "/usr/lib/tuned/p/tuned.conf:2: priority=high: expected a whole number"},
 		{"a regular expression", map[string]string{"p": "[u]\ncpuinfo_regex=(?!x)"}, []string{"p"}, `/usr/lib/tuned/p/tuned.conf:2: cpuinfo_regex: regular expression "(?!x)": look-ahead (?! is not supported`},
@@ -109,17 +109,17 @@ func TestRepeated(t *testing.T) {
 		want    []string
 	}{
 		{"a key twice in a section", map[string]string{"p": lines("[u]", "x=1", "y=2", "x=3")}, "p",
-			[]string{"tuned/p/tuned.conf:4: [u] gives x once more: DIR/tuned/p/tuned.conf:2 is left out, this line holds"}},
+			[]string{"tuned/p/tuned.conf:4: [u] sets x again: DIR/tuned/p/tuned.conf:2 is ignored, this line applies"}},
 		{"a section twice with the same key", map[string]string{"p": lines("[u]", "x=1", "[v]", "x=2", "[u]", "x=1")}, "p",
-			[]string{"tuned/p/tuned.conf:6: [u] gives x once more: DIR/tuned/p/tuned.conf:2 is left out, this line holds"}},
+			[]string{"tuned/p/tuned.conf:6: [u] sets x again: DIR/tuned/p/tuned.conf:2 is ignored, this line applies"}},
 		{"a key three times", map[string]string{"p": lines("[u]", "x=1", "x=2", "x=3")}, "p",
-			[]string{"tuned/p/tuned.conf:3: [u] gives x once more: DIR/tuned/p/tuned.conf:2 is left out, this line holds",
-				"tuned/p/tuned.conf:4: [u] gives x once more: DIR/tuned/p/tuned.conf:3 is left out, this line holds"}},
+			[]string{"tuned/p/tuned.conf:3: [u] sets x again: DIR/tuned/p/tuned.conf:2 is ignored, this line applies",
+				"tuned/p/tuned.conf:4: [u] sets x again: DIR/tuned/p/tuned.conf:3 is ignored, this line applies"}},
 		{"the child overrides", map[string]string{"a": "[u]\nx=1\n", "p": "[main]\ninclude=a\n[u]\nx=2\n"}, "p", nil},
 		{"a circle of two", map[string]string{"a": "[main]\ninclude=b\n", "b": "[main]\ninclude=a\n[u]\nx=b\n"}, "a",
-			[]string{"tuned/b/tuned.conf:2: include=a leads in a circle: DIR/tuned/a/tuned.conf includes this profile already; left out"}},
+			[]string{"tuned/b/tuned.conf:2: include=a is circular: DIR/tuned/a/tuned.conf already includes this profile; ignored"}},
 		{"a profile that includes itself", map[string]string{"a": "[main]\nsummary=s\ninclude=-a\n"}, "a",
-			[]string{"tuned/a/tuned.conf:3: include=a leads in a circle: DIR/tuned/a/tuned.conf includes this profile already; left out"}},
+			[]string{"tuned/a/tuned.conf:3: include=a is circular: DIR/tuned/a/tuned.conf already includes this profile; ignored"}},
 		{"a diamond", map[string]string{"base": "[u]\nx=1\n", "l": "[main]\ninclude=base\n", "r": "[main]\ninclude=base\n", "p": "[main]\ninclude=l,r\n"}, "p", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

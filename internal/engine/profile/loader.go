@@ -157,7 +157,7 @@ func (s *loading) deferCalls(calls []Call) {
 // source reads a file and records it.
 func (s *loading) source(file, kind string) ([]byte, error) {
 	if len(s.profile.Sources) == maxFiles {
-		return nil, fmt.Errorf("the profile is made of more than %d files", maxFiles)
+		return nil, fmt.Errorf("the profile includes more than %d files", maxFiles)
 	}
 	data, err := s.readFile(file)
 	if err != nil {
@@ -203,7 +203,7 @@ func (s *loading) load(name string, from Pos) error {
 		return err
 	}
 	for _, r := range conf.repeated {
-		s.warn(r.last.pos, "[%s] gives %s once more: %s is left out, this line holds", r.section, r.last.key, r.earlier.pos)
+		s.warn(r.last.pos, "[%s] sets %s again: %s is ignored, this line applies", r.section, r.last.key, r.earlier.pos)
 	}
 	raw := newRawProfile(file, conf)
 	if include, ok := raw.main.remove(includeOption); ok {
@@ -222,7 +222,7 @@ func (s *loading) load(name string, from Pos) error {
 func (s *loading) circle(name string, from Pos) {
 	for _, file := range s.open {
 		if path.Base(path.Dir(file)) == name {
-			s.warn(from, "include=%s leads in a circle: %s includes this profile already; left out", name, file)
+			s.warn(from, "include=%s is circular: %s already includes this profile; ignored", name, file)
 			return
 		}
 	}
@@ -237,7 +237,7 @@ func (s *loading) include(e *entry) error {
 	for _, name := range splitList(text, false) {
 		if len(calls) > 0 && !ValidName(name) {
 			s.profile.Unresolved = append(s.profile.Unresolved, Option{Name: includeOption, Value: e.value, Pos: e.pos, Deferred: calls})
-			s.warn(e.pos, "include=%s is known only when the profile is applied: what it adds is not shown", e.value)
+			s.warn(e.pos, "include=%s is known only when the profile is applied; its content is not shown", e.value)
 			continue
 		}
 		if err := s.load(name, e.pos); err != nil {

@@ -143,13 +143,13 @@ func (l *Loader) find(name string, read map[string]bool) (file string, seen bool
 var ErrNoProfile = errors.New("no profile")
 
 // ErrName is returned for an invalid profile name.
-var ErrName = errors.New("only letters, digits, \"_\", \".\" and \"-\" can be part of it")
+var ErrName = errors.New("want only letters, digits, \"_\", \".\" and \"-\"")
 
 func (s *loading) notFound(name string, from Pos) error {
 	where := strings.Join(s.dirs(), ", ")
 	hint := ""
 	if strings.Contains(name, "${") {
-		hint = " (variables are not known in include=, only functions are)"
+		hint = " (include= can use functions but not variables)"
 	} else {
 		hint = s.nearest(name)
 	}

@@ -225,7 +225,7 @@ func (m *merged) warnNotTrue(u *rawUnit) {
 	}{
 		{"enabled", "so the section is switched off", u.enabled},
 		{"replace", "so nothing is replaced", u.replace},
-		{"prepend", "so the variables do not go first", u.prep},
+		{"prepend", "so the variables do not come first", u.prep},
 	} {
 		if !a.set || isTrue(a.value) || meansNo(a.value) || a.name == "prepend" && u.typ.value != variablesSection {
 			continue

@@ -153,7 +153,7 @@ func (r *Recommendation) readRules(c *conditions, file string) (done bool, err e
 	}
 	if err != nil {
 		// TuneD continues with the next file.
-		r.Warnings = append(r.Warnings, Warning{Pos{File: file}, "this file is left out: " + err.Error()})
+		r.Warnings = append(r.Warnings, Warning{Pos{File: file}, "file ignored: " + err.Error()})
 		return false, nil
 	}
 	for _, s := range conf.sections {

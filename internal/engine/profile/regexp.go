@@ -32,7 +32,7 @@ const maxRegexp = 64 << 10
 // difference remains: \b and \B use only ASCII words.
 func CompileRegexp(pattern string, flags RegexpFlags) (*regexp.Regexp, error) {
 	if len(pattern) > maxRegexp {
-		return nil, fmt.Errorf("regular expression longer than %d KiB", maxRegexp>>10)
+		return nil, fmt.Errorf("regular expression larger than %d KiB", maxRegexp>>10)
 	}
 	t := &regexpTranslator{in: pattern, multiline: flags&Multiline != 0}
 	if err := t.run(); err != nil {

@@ -17,7 +17,7 @@ type UndecidedError struct {
 }
 
 func (e *UndecidedError) Error() string {
-	return fmt.Sprintf("whether [%s] applies is not known: %v", e.Unit.Name, e.Err)
+	return fmt.Sprintf("unknown whether [%s] applies: %v", e.Unit.Name, e.Err)
 }
 
 func (e *UndecidedError) Unwrap() error { return e.Err }

@@ -84,7 +84,7 @@ func (f *SnapshotFile) UnmarshalJSON(b []byte) error {
 		f.Data = []byte(*in.Text)
 	}
 	if hexSum(f.Data) != in.SHA256 {
-		return fmt.Errorf("%s: the content does not have its checksum", in.Path)
+		return fmt.Errorf("%s: checksum mismatch", in.Path)
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (s *Snapshot) profileNames(dir string) []string {
 func (p *Profile) Snapshot() (*Snapshot, error) {
 	l := p.loader
 	if l == nil {
-		return nil, errors.New("this profile was not loaded by a loader, so it has no snapshot")
+		return nil, errors.New("cannot take a snapshot: the profile was not loaded from files")
 	}
 	s := &Snapshot{Schema: SnapshotSchema, Names: p.Names, Dirs: l.dirs(), Answers: p.Answers, Absent: p.absent}
 	if l.Snapshot != nil {

@@ -103,7 +103,7 @@ func (s State) StateFiles() map[string][]byte {
 func WriteState(h *host.Host, s State) error {
 	for _, name := range append(append([]string{}, s.Active...), s.PostLoaded) {
 		if name != "" && !ValidName(name) {
-			return fmt.Errorf("profile name %q: only letters, digits, \"_\", \".\" and \"-\" can be part of it", name)
+			return fmt.Errorf("profile name %q: want only letters, digits, \"_\", \".\" and \"-\"", name)
 		}
 	}
 	if s.Mode != Auto && s.Mode != Manual {

@@ -47,7 +47,7 @@ func rootOnly(h *host.Host, p string) error {
 	case !ok:
 		return host.NotRecorded(p + ": owner")
 	case sys.Uid != 0:
-		return fmt.Errorf("%s: %w: it belongs to uid %d, not to root", p, ErrUntrusted, sys.Uid)
+		return fmt.Errorf("%s: %w: owned by uid %d, not by root", p, ErrUntrusted, sys.Uid)
 	case st.Mode().Perm()&0o022 != 0:
 		return fmt.Errorf("%s: %w: writable by users other than root (mode %s)", p, ErrUntrusted, host.Octal(st.Mode()))
 	}

@@ -48,7 +48,7 @@ func (x *expander) evaluate(d *definition) error {
 		return nil
 	}
 	if x.depth++; x.depth > maxVariableRun {
-		return errAt(d.pos, "variable %q: more than %d variables refer to one another here", d.name, maxVariableRun)
+		return errAt(d.pos, "variable %q: more than %d variables refer to one another", d.name, maxVariableRun)
 	}
 	defer func() { x.depth-- }()
 	d.state = evaluating

@@ -113,7 +113,7 @@ func (m move) inBoot(s *journal.State, boot string) bool {
 	})
 }
 
-func inFileOnly(err error) error { return fmt.Errorf("restored in the file, but %w", err) }
+func inFileOnly(err error) error { return fmt.Errorf("the file is restored, but %w", err) }
 
 // activateMoves activates the programs whose values an undo has restored. A move whose program
 // fails becomes Failed and is added to left.

@@ -187,7 +187,7 @@ func TestActivationFails(t *testing.T) {
 	*s.broken = true
 	a, err = tryApply(e, served("boot", "2"))
 	var incomplete *tune.IncompleteError
-	if !errors.As(err, &incomplete) || a.Result != journal.ResultIncomplete || !strings.Contains(err.Error(), "served:boot could not go back to 1: restored in the file, but restart of served failed") {
+	if !errors.As(err, &incomplete) || a.Result != journal.ResultIncomplete || !strings.Contains(err.Error(), "cannot restore served:boot to 1: the file is restored, but restart of served failed") {
 		t.Errorf("result %v, %v", a.Result, err)
 	}
 	if _, err := e.Recover(context.Background()); !errors.As(err, &incomplete) {

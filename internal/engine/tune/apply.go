@@ -123,7 +123,7 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 	}
 	defer j.Close()
 	if d := j.State.Damage; len(d) > 0 {
-		return nil, fmt.Errorf("the journal is damaged (%s), so nothing is changed: what came on top could not be given back exactly; run fettle undo, which says what to do", d[0])
+		return nil, fmt.Errorf("the journal is damaged (%s), so new changes could not be undone exactly; nothing changed. Run fettle undo for instructions", d[0])
 	}
 	recovered, err := e.recoverLocked(ctx, j)
 	if err != nil {
@@ -137,14 +137,14 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 		return nil, err
 	}
 	if o.Atomic && len(p.undecided) > 0 {
-		return nil, fmt.Errorf("%w; nothing is changed (without --atomic the rest is applied)", errors.Join(p.undecided...))
+		return nil, fmt.Errorf("%w; nothing changed (leave out --atomic to apply the rest)", errors.Join(p.undecided...))
 	}
 	if i := slices.IndexFunc(p.Steps, func(s Step) bool { return s.Verdict == plugin.Rejected }); o.Atomic && i >= 0 {
 		name := p.Steps[i].named().String()
 		if p.Steps[i].Setting.Kind == plugin.OptionKind {
 			name = plugin.ShowOption(p.Steps[i].Setting)
 		}
-		return nil, fmt.Errorf("%s: %s: %s; nothing is changed (without --atomic the rest is applied)", p.Steps[i].Reason, name, p.Steps[i].Why)
+		return nil, fmt.Errorf("%s: %s: %s; nothing changed (leave out --atomic to apply the rest)", p.Steps[i].Reason, name, p.Steps[i].Why)
 	}
 	a := &Applied{Plan: p, Recovered: recovered}
 	if err := e.checkExperiment(p); err != nil {
@@ -158,7 +158,7 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 		// The watchdog acts once, at the deadline: a transaction that begins later would never
 		// be undone.
 		if up, err := e.Host.Clock.SinceBoot(); err == nil && up >= o.Try.SinceBoot {
-			return nil, errors.New("the time of the trial was over before it could begin, so nothing is changed; try again")
+			return nil, errors.New("the trial time ended before the trial could begin; nothing changed. Try again")
 		}
 	}
 	var selection json.RawMessage
@@ -207,15 +207,15 @@ func (e *Engine) ApplySaved(p *Plan) Planner {
 		// A new journal has one record; without a journal the generation is 0.
 		switch {
 		case p.Schema != PlanSchema:
-			return nil, fmt.Errorf("plan of schema %q: want %q", p.Schema, PlanSchema)
+			return nil, fmt.Errorf("unknown plan schema %q; want %q", p.Schema, PlanSchema)
 		case p.Machine != e.Host.Name:
-			return nil, fmt.Errorf("%w: machine: it was made on %q, and this is %q", ErrStale, p.Machine, e.Host.Name)
+			return nil, fmt.Errorf("%w: made on machine %q, but this machine is %q", ErrStale, p.Machine, e.Host.Name)
 		case p.BootID != e.bootID():
-			return nil, fmt.Errorf("%w: it was made on another boot", ErrStale)
+			return nil, fmt.Errorf("%w: made before the last reboot", ErrStale)
 		case p.Generation == 0 && s.Generation > 1:
-			return nil, fmt.Errorf("%w: it was made before fettle's first transaction, or by a user who may not read the journal", ErrStale)
+			return nil, fmt.Errorf("%w: made before fettle's first transaction, or by a user who cannot read the journal", ErrStale)
 		case max(p.Generation, 1) != max(s.Generation, 1):
-			return nil, fmt.Errorf("%w: there was another transaction since", ErrStale)
+			return nil, fmt.Errorf("%w: another transaction was made since", ErrStale)
 		}
 		for i := range p.Steps {
 			if err := e.holds(ctx, &p.Steps[i]); err != nil {
@@ -260,18 +260,18 @@ func (e *Engine) holds(ctx context.Context, st *Step) error {
 			return err
 		}
 		if why, ok := e.Kinds.WhyIrreversible(st.Setting, now, st.Want); ok && st.Action == Write {
-			return fmt.Errorf("%s cannot be taken back: %s", st.Setting, why)
+			return fmt.Errorf("cannot undo %s: %s", st.Setting, why)
 		}
 	}
 	if !e.Kinds.Equal(st.Setting, st.Before, now) {
-		return fmt.Errorf("%w: before: %s was %s and is %s", ErrStale, st.Setting, show(st.Before), show(now))
+		return fmt.Errorf("%w: %s was %s and is now %s", ErrStale, st.Setting, show(st.Before), show(now))
 	}
 	st.Before = now
 	if st.Action == Same && e.Kinds.Compare(st.Setting, st.Want, now) == setting.Different {
-		return fmt.Errorf("action: same, but %s is %s and not %s: want write", st.Setting, show(now), show(st.Want))
+		return fmt.Errorf("action: same, but %s is %s, not %s; want action write", st.Setting, show(now), show(st.Want))
 	}
 	if k, ok := e.Keep.Match(st.Setting); ok && st.Action != Same {
-		return fmt.Errorf("%s is kept by %s (%s)", st.Setting, k, k.Reason)
+		return fmt.Errorf("%s must not be changed: kept by %s (%s)", st.Setting, k, k.Reason)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (e *Engine) dynamic() Dynamic {
 
 const (
 	followsLoad = "follows the load"
-	leftVarying = "left as it followed the load; fettle's daemon, which could go on, does not run"
+	leftVarying = "left at its last load-dependent value; fettle's daemon is not running"
 )
 
 // dynamicPlan is the dynamic tuning in a plan.
@@ -64,7 +64,7 @@ func (b *builder) planLoops(ctx context.Context, pl *plugin.Plugin, r *plugin.Re
 	}
 	loops, items, err := pl.Dynamic(ctx, r)
 	if err != nil {
-		b.problem(r.Unit.Pos, "[%s]: what follows the load cannot be known: %v", r.Unit.Name, err)
+		b.problem(r.Unit.Pos, "[%s]: cannot determine load-dependent values: %v", r.Unit.Name, err)
 	}
 	for _, it := range items {
 		b.item(ctx, it, r.Unit.Name)
@@ -105,9 +105,9 @@ func requestsDynamic(r *plugin.Request) profile.Pos {
 func (b *builder) warnDynamic() {
 	switch d := b.dynamic; {
 	case d.requested.File != "":
-		b.problem(d.requested, "dynamic tuning is off, so this does nothing; dynamic_tuning=1 in %s turns it on", profile.MainConfigFile)
+		b.problem(d.requested, "no effect, because dynamic tuning is off; turn it on with dynamic_tuning=1 in %s", profile.MainConfigFile)
 	case d.idle:
-		b.problem(b.Main.Where["dynamic_tuning"], "dynamic tuning is on, but fettle's daemon, which does it, does not run: nothing follows the load (fettle tune --persist starts it)")
+		b.problem(b.Main.Where["dynamic_tuning"], "dynamic tuning is on, but fettle's daemon is not running; start it with fettle tune --persist")
 	}
 }
 
@@ -157,7 +157,7 @@ func (b *builder) varyingStep(ctx context.Context, v plugin.Varying, unit string
 	case err != nil:
 		step.unreadable(err)
 	case step.Before.Absent:
-		step.Verdict, step.Why = plugin.Unsupported, "this kernel or machine does not have it"
+		step.Verdict, step.Why = plugin.Unsupported, "not supported by this kernel or machine"
 	default:
 		step.Verdict, step.Why = plugin.Dynamic, followsLoad
 	}
@@ -245,7 +245,7 @@ func covers(kinds setting.Kinds, en *journal.Entry, values []setting.Value) bool
 var ErrForeign = errors.New("another program has changed it")
 
 // ErrFixed is returned if the journal does not record a setting or value as following the load.
-var ErrFixed = errors.New("not in the journal as following the load, so it is not written")
+var ErrFixed = errors.New("not journaled as a load-dependent value; not written")
 
 // Vary writes a value to a setting that follows the load, under the lock and without a
 // record. It returns ErrFixed if the journal does not have the setting and the value,
@@ -296,5 +296,5 @@ func (e *Engine) vary(ctx context.Context, id setting.Setting, want *setting.Val
 	if now, err = kind.Read(ctx, id); err != nil || e.left(en, now) {
 		return err
 	}
-	return errors.Join(fmt.Errorf("%s = %s: the machine makes %s of it", id, show(*want), show(now)), kind.Write(ctx, id, *en.After))
+	return errors.Join(fmt.Errorf("%s = %s: the machine changed the value to %s", id, show(*want), show(now)), kind.Write(ctx, id, *en.After))
 }

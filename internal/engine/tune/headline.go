@@ -173,7 +173,7 @@ func (u *Undone) Summarize() ui.Headline {
 	if u.Result == journal.ResultDone {
 		mark = "✓"
 	}
-	line := fmt.Sprintf("%s undone: %s, %s given back", mark, TransactionWords(u.Undoes), h.Count("values_given_back", u.Given(), "value"))
+	line := fmt.Sprintf("%s undone: %s, %s restored", mark, TransactionWords(u.Undoes), h.Count("values_given_back", u.Given(), "value"))
 	for _, part := range []struct {
 		name, text string
 		n          int
@@ -181,8 +181,8 @@ func (u *Undone) Summarize() ui.Headline {
 		{"kept", "kept (changed by another program)", n[journal.KeptNow]},
 		{"set_later", "set later by another transaction", n[journal.Relinked]},
 		{"earlier_boot", "ended with an earlier boot", n[journal.Closed]},
-		{"failed", "could not be given back", n[journal.Failed]},
-		{"gone", "not there any more", gone},
+		{"failed", "could not be restored", n[journal.Failed]},
+		{"gone", "no longer exists", gone},
 		{"ended", "ended by themselves", ended},
 	} {
 		if part.n > 0 {
@@ -204,7 +204,7 @@ func (st *Status) Summarize() ui.Headline {
 		if st.Copy {
 			h.Line("fettle: not determined (a copy does not have its journal)")
 		} else {
-			h.Line("no selection in force")
+			h.Line("no profile active")
 		}
 	} else {
 		post := ""

@@ -26,8 +26,8 @@ const leaseFile = "experiment"
 
 // ErrLeased is returned while another experiment is in progress.
 var ErrLeased = &ui.Sentinel{
-	Text: "an experiment is under way already", Exits: ui.Busy,
-	Hint: "fettle status shows what is running; wait until that has ended", Remedy: &ui.Remedy{},
+	Text: "an experiment is in progress", Exits: ui.Busy,
+	Hint: "wait until it ends (see fettle status), or interrupt it", Remedy: &ui.Remedy{},
 }
 
 // Lease registers this process as an experiment that switches settings to measure them,
@@ -106,7 +106,7 @@ func (n notice) String() string {
 	case n.PID == 0:
 		return "another process"
 	case n.Restoring:
-		return fmt.Sprintf("its watchdog, process %d, which is still undoing the change,", n.PID)
+		return fmt.Sprintf("its watchdog (process %d), which is still undoing the change,", n.PID)
 	}
 	return fmt.Sprintf("process %d", n.PID)
 }
@@ -204,12 +204,12 @@ func (e *Engine) checkExperiment(p *Plan) error {
 		}
 		for _, t := range n.Settings {
 			if s.Setting == t || slices.Contains(e.Kinds.Coupled(s.Setting), t) || slices.Contains(e.Kinds.Coupled(t), s.Setting) {
-				return fmt.Errorf("%w: it has %s under test (%s), so nothing is changed; wait for its end, or interrupt it", ErrLeased, t, n)
+				return fmt.Errorf("%w: it is testing %s (%s); nothing changed", ErrLeased, t, n)
 			}
 		}
 	}
 	if e.Tell != nil {
-		e.Tell(fmt.Sprintf("an experiment is under way (%s): what is changed now may disturb what it measures", n))
+		e.Tell(fmt.Sprintf("an experiment is running (%s); changes now may distort its measurements", n))
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func (e *Engine) Confirm(ctx context.Context) ([]int, error) {
 		if _, err := e.undoAs(ctx, j, lateTrial, late); err != nil {
 			return nil, err
 		}
-		return nil, errors.New("the time of the trial is over: it has been taken back")
+		return nil, errors.New("the trial time is over; the old values are restored")
 	}
 	var ids []int
 	for _, t := range j.State.Live() {
@@ -242,7 +242,7 @@ func (e *Engine) Confirm(ctx context.Context) ([]int, error) {
 		ids = append(ids, t.ID)
 	}
 	if len(ids) == 0 {
-		return nil, errors.New("nothing is on trial")
+		return nil, errors.New("no trial is in progress")
 	}
 	return ids, nil
 }

@@ -42,8 +42,8 @@ func TestTextThatReadsOtherwise(t *testing.T) {
 		after, drift  plugin.Verdict // right after tune; after another program's write
 		first, second string         // why
 	}{
-		{"another text", func(w string) string { return "mode " + w + "\n" }, plugin.OK, plugin.Unknown, "fast was written, mode fast is read", "fast was written, mode slow is read"},
-		{"nothing shows", func(string) string { return "" }, plugin.Unknown, plugin.Unknown, "fast was written, mode none is read as before", "fast was written, mode slow is read"},
+		{"another text", func(w string) string { return "mode " + w + "\n" }, plugin.OK, plugin.Unknown, "wrote fast, read back mode fast", "wrote fast, read back mode slow"},
+		{"nothing shows", func(string) string { return "" }, plugin.Unknown, plugin.Unknown, "wrote fast, read back mode none as before", "wrote fast, read back mode slow"},
 	} {
 		h, dir := fakeMachine(t, sysctls("dev.x", "mode none"))
 		writes := 0

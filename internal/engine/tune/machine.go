@@ -148,7 +148,7 @@ func (m *Machine) PostLoaded() string {
 func (m *Machine) Recommended(ctx context.Context) ([]string, error) {
 	best, err := m.Loader.Recommend(ctx)
 	if err == nil && best.Profile == "" {
-		err = ui.Hinted(ui.Failed, errors.New("no profile is recommended for this machine"), "name one: fettle list shows them")
+		err = ui.Hinted(ui.Failed, errors.New("no profile is recommended for this machine"), "choose a profile from fettle list")
 	}
 	if err == nil {
 		err = m.CheckRecommended(best)
@@ -190,10 +190,10 @@ func (m *Machine) ReadState() (*journal.State, error) {
 	m.WarnTruncated(s)
 	for _, t := range s.Interrupted() {
 		if m.InProgress != "" {
-			m.say("transaction %d (%s) is under way: %s", t.ID, t.Reason, m.InProgress)
+			m.say("transaction %d (%s) is in progress: %s", t.ID, t.Reason, m.InProgress)
 			continue
 		}
-		m.say("transaction %d (%s) was cut off; fettle undo or the next tune takes it back", t.ID, t.Reason)
+		m.say("transaction %d (%s) was interrupted; fettle undo or the next tune reverts it", t.ID, t.Reason)
 	}
 	return s, nil
 }
@@ -201,7 +201,7 @@ func (m *Machine) ReadState() (*journal.State, error) {
 // WarnTruncated reports an incomplete last record. A crash leaves one; its change was not made.
 func (m *Machine) WarnTruncated(s *journal.State) {
 	if s.Torn {
-		m.say("the journal ends in the middle of a record: fettle was stopped as it wrote that, or the file has been cut off, and then what followed is not known")
+		m.say("the journal ends in an incomplete record: fettle was killed while writing, or the file was truncated and later records are lost")
 	}
 }
 
@@ -210,7 +210,7 @@ func (m *Machine) Unreadable(err error) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	return &ui.Error{Code: ui.Failed, Err: fmt.Errorf("the journal in %s belongs to root: what fettle has changed is not known here: %w", m.StateDir, err), Remedy: &ui.Remedy{Root: true}}
+	return &ui.Error{Code: ui.Failed, Err: fmt.Errorf("only root can read the journal in %s, so fettle's changes are unknown: %w", m.StateDir, err), Remedy: &ui.Remedy{Root: true}}
 }
 
 // ReadStateIfAllowed is ReadState for verbs that are useful without the journal: if this
@@ -218,7 +218,7 @@ func (m *Machine) Unreadable(err error) error {
 func (m *Machine) ReadStateIfAllowed() (*journal.State, error) {
 	s, err := m.ReadState()
 	if errors.Is(err, fs.ErrPermission) {
-		m.say("the journal belongs to root: what fettle has changed is not known here; run it with sudo")
+		m.say("only root can read the journal, so fettle's changes are unknown; run with sudo")
 		m.NoJournal = true
 		return &journal.State{}, nil
 	}
@@ -244,7 +244,7 @@ func (m *Machine) VerifyNamed(ctx context.Context, s *journal.State, names []str
 	}
 	v, err := m.VerifyInForce(ctx, p, s)
 	if err == nil && p == nil && len(v.Values) == 0 {
-		err = ui.Hinted(ui.Failed, errors.New("no selection is in force, so there is nothing to verify"), "fettle tune PROFILE applies one; fettle verify PROFILE compares without applying")
+		err = ui.Hinted(ui.Failed, errors.New("no profile is active; nothing to verify"), "apply a profile with fettle tune PROFILE, or compare with fettle verify PROFILE")
 	}
 	return v, err
 }

@@ -169,9 +169,9 @@ func TestAddressesAreNotLost(t *testing.T) {
 		verdict     plugin.Verdict
 		why         string
 	}{
-		{"net:near/mtu", "1279", plugin.Refused, "IPv6 needs 1280 bytes"},
-		{"/sys/class/net/near/mtu", "1000", plugin.Refused, "IPv6 needs 1280 bytes"},
-		{"net:near/mtu", "60", plugin.Refused, "IPv6 needs 1280 bytes"},
+		{"net:near/mtu", "1279", plugin.Refused, "IPv6 needs an MTU of 1280 bytes"},
+		{"/sys/class/net/near/mtu", "1000", plugin.Refused, "IPv6 needs an MTU of 1280 bytes"},
+		{"net:near/mtu", "60", plugin.Refused, "IPv6 needs an MTU of 1280 bytes"},
 		{"net:near/mtu", "1280", plugin.OK, ""},
 		{"net.ipv6.conf.near.disable_ipv6", "1", plugin.Refused, "drops addresses"},
 		{"net.ipv6.conf.near.disable_ipv6", "0", plugin.OK, ""},

@@ -24,19 +24,19 @@ func (a *Applied) Err(err error) error {
 	case err != nil:
 		return err
 	case a.Result == journal.ResultRolledBack && a.InForce() == 0:
-		return ui.Exit(ui.RolledBack, errors.New("no value could be set, so the transaction was taken back"))
+		return ui.Exit(ui.RolledBack, errors.New("no value could be set; transaction rolled back"))
 	case a.Result == journal.ResultRolledBack:
-		return ui.Exit(ui.RolledBack, errors.New("a value was rejected, or is in place without working, so all were taken back"))
+		return ui.Exit(ui.RolledBack, errors.New("a value was rejected or does not work; all values rolled back"))
 	case a.Result == journal.ResultPartial && a.Changed() > 0:
-		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d values are not as wanted: the kernel rejected some and changed %d", a.Failed(), all, a.Changed()), "the others are in force; fettle undo takes all of them back, --atomic would have")
+		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d values are not as requested: the kernel rejected some and changed %d", a.Failed(), all, a.Changed()), "the other values are in force; undo them with fettle undo, or use --atomic to roll back on any failure")
 	case a.Result == journal.ResultPartial && a.Failed() == 0:
-		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d values are in place and do not work", a.Failing(), a.InForce()), "fettle undo takes all of them back, --atomic would have")
+		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d values are written but have no effect", a.Failing(), a.InForce()), "undo all values with fettle undo, or use --atomic to roll back on any failure")
 	case a.Result == journal.ResultPartial:
-		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d values were rejected", a.Failed(), all), "the others are in force; fettle undo takes them back, --atomic would have")
+		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d values were rejected", a.Failed(), all), "the other values are in force; undo them with fettle undo, or use --atomic to roll back on any failure")
 	case a.Result == ResultNothing && a.Failed() > 0:
-		return ui.Exit(ui.Failed, errors.New("no value could be set, so nothing is changed and no transaction recorded"))
+		return ui.Exit(ui.Failed, errors.New("no value could be set; nothing changed, no transaction recorded"))
 	case a.Result == ResultNothing:
-		err := errors.New("nothing is changed, and no transaction recorded")
+		err := errors.New("nothing changed, no transaction recorded")
 		for _, s := range a.Plan.Steps {
 			if s.Verdict == plugin.Refused || s.Verdict == plugin.Kept {
 				return ui.Hinted(ui.Refused, err, text.CommandLine([]string{"fettle", "why", s.Setting.String()})+" shows what decides it")
@@ -54,9 +54,9 @@ func (a *Applied) interrupted(err error) error {
 		rest = slices.DeleteFunc(slices.Clone(all.Unwrap()), func(err error) bool { return errors.Is(err, context.Canceled) })
 	}
 	if len(rest) > 0 {
-		return errors.Join(append([]error{errors.New("interrupted, and not all that was written could be undone: fettle undo tries again")}, rest...)...)
+		return errors.Join(append([]error{errors.New("interrupted; some written values could not be restored. Try again with fettle undo")}, rest...)...)
 	}
-	return ui.Exit(ui.Interrupted, fmt.Errorf("interrupted: all that transaction %d had written is undone", a.Tx))
+	return ui.Exit(ui.Interrupted, fmt.Errorf("interrupted; all values of transaction %d restored", a.Tx))
 }
 
 // AddMissing adds to a transaction's error the settings that were requested by name and that

@@ -45,7 +45,7 @@ func ReadPlan(text []byte) (*Plan, error) {
 		return nil, wrongType(err)
 	}
 	if doc.Steps == nil {
-		return nil, errors.New("steps: null: want a list")
+		return nil, errors.New("steps is null; want a list")
 	}
 	p := doc.Plan
 	p.Steps = make([]Step, len(doc.Steps))
@@ -56,7 +56,7 @@ func ReadPlan(text []byte) (*Plan, error) {
 		}
 		s := p.Steps[i].Setting
 		if first, twice := at[s]; twice && p.Steps[i].Action != None && p.Steps[first].Action != None {
-			return nil, fmt.Errorf("steps[%d].setting: %s is set by steps[%d] already", i, s, first)
+			return nil, fmt.Errorf("steps[%d].setting: %s is already set by steps[%d]", i, s, first)
 		}
 		at[s] = i
 	}
@@ -71,10 +71,10 @@ func object(text []byte) (map[string]json.RawMessage, error) {
 		return nil, err
 	}
 	if keys == nil {
-		return nil, errors.New("null: want an object")
+		return nil, errors.New("null; want an object")
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more behind the first object")
+		return nil, errors.New("data after the first object")
 	}
 	return keys, nil
 }
@@ -109,7 +109,7 @@ func readStep(raw json.RawMessage, st *Step) error {
 			Base64 *string `json:"base64"`
 		}
 		if b := bytes.TrimSpace(keys[k]); b[0] == '{' && (json.Unmarshal(b, &v) != nil || v.Text == nil && v.Base64 == nil) {
-			return fmt.Errorf(".%s: want text or base64 in it", k)
+			return fmt.Errorf(".%s: want the field text or base64", k)
 		}
 	}
 	if err := json.Unmarshal(raw, st); err != nil {
@@ -133,9 +133,9 @@ func readStep(raw json.RawMessage, st *Step) error {
 	case st.Stage < 1 || st.Stage > maxStage:
 		return fmt.Errorf(".stage: %d: want 1 to %d", st.Stage, maxStage)
 	case st.Action != None && st.Before.Unknown:
-		return errors.New(".before: missing: a place that could not be read is not written: want action none")
+		return errors.New(".before: missing; a setting that could not be read needs action none")
 	case st.Action != None && len(st.Varies) > 0:
-		return errors.New(".varies: a place that follows the load is not for a saved plan: want action none")
+		return errors.New(".varies: a saved plan cannot write a load-dependent setting; want action none")
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func (b *builder) add(s Step) {
 		old := &b.plan.Steps[i]
 		if s.Action == None && old.Action != None {
 			if s.Verdict == plugin.Rejected {
-				b.problem(posOf(s.Reason), "%s = %s has no effect, and %s = %s stands: %s", s.Setting, show(s.Want), old.Reason, show(old.Want), s.Why)
+				b.problem(posOf(s.Reason), "%s = %s has no effect; %s = %s applies: %s", s.Setting, show(s.Want), old.Reason, show(old.Want), s.Why)
 			}
 			return // a step that is not written replaces none
 		}
@@ -153,8 +153,8 @@ func (b *builder) settle(s, twin *Step) {
 		}
 	default:
 		early.Action, early.Verdict = None, plugin.Overridden
-		early.Why = fmt.Sprintf("not written: %s sets %s, and writing that zeroes this", late.Reason, late.Setting.Name)
-		b.problem(posOf(early.Reason), "%s = %s has no effect: %s sets %s = %s after it, and the two are one limit",
+		early.Why = fmt.Sprintf("not written: %s sets %s, which resets this to 0", late.Reason, late.Setting.Name)
+		b.problem(posOf(early.Reason), "%s = %s has no effect: %s later sets %s = %s, which is the same limit",
 			early.Setting.Name, show(early.Want), late.Reason, late.Setting.Name, show(late.Want))
 	}
 }
@@ -165,7 +165,7 @@ func (s *Step) follows(other *Step) {
 	if s.Before.Unknown || s.Verdict == plugin.Unknown {
 		return
 	}
-	s.Why = fmt.Sprintf("0 says that %s is the limit (%s)", other.Setting.Name, other.Reason)
+	s.Why = fmt.Sprintf("0 means that %s is the limit (%s)", other.Setting.Name, other.Reason)
 	if s.Verdict = plugin.OK; !setting.Zero(s.Before) {
 		s.Verdict, s.Why = plugin.Drifted, s.Why+"; it becomes 0 when that is written"
 		s.With = &other.Setting
@@ -254,9 +254,9 @@ func (b *builder) agrees(d setting.Decided, want setting.Value) bool {
 
 // loses marks a step as not written and names the line that wins.
 func (b *builder) loses(s, winner *Step, d setting.Decided) {
-	why := "the two are one variable, and the later line holds"
+	why := "both are the same variable; the later line applies"
 	if d.Stays {
-		why = fmt.Sprintf("with that %s reads %s", d.Setting.Name, show(d.Value))
+		why = fmt.Sprintf("%s then reads %s", d.Setting.Name, show(d.Value))
 	}
 	s.Action, s.Verdict = None, plugin.Overridden
 	s.Why = fmt.Sprintf("not written: %s sets %s = %s; %s", winner.Reason, winner.Setting.Name, show(winner.Want), why)

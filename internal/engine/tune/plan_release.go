@@ -98,7 +98,7 @@ func (b *builder) preferFile(st *Step) {
 	}
 	st.Setting, st.Want, st.Override = id, o.Value, &o
 	st.Reason = setting.Reason{File: o.File, Line: o.Line, Text: o.Text}
-	st.Why = fmt.Sprintf("no longer set by the selection: %s says so", o)
+	st.Why = fmt.Sprintf("no longer set by the active profile: see %s", o)
 }
 
 // release reads a setting that is released and reports whether to write it. en is its
@@ -123,13 +123,13 @@ func (b *builder) release(ctx context.Context, en *journal.Entry, st *Step, plan
 	}
 	if !b.left(en, now) {
 		if !planned {
-			b.problem(posOf(en.Reason), "%s is no longer set by the selection and stays at %s: another program has changed it since (fettle had set %s)",
+			b.problem(posOf(en.Reason), "%s is no longer set by the active profile and stays at %s, because another program changed it (fettle had set %s)",
 				en.Setting, show(now), show(*en.After))
 		}
 		return false
 	}
 	if why, ok := b.Kinds.WhyIrreversible(st.Setting, st.Before, st.Want); ok && st.Override != nil {
-		b.problem(profile.Pos{File: st.Override.File, Line: st.Override.Line}, "%s is not written: cannot be taken back: %s", st.Setting, why)
+		b.problem(profile.Pos{File: st.Override.File, Line: st.Override.Line}, "%s not written: cannot be undone: %s", st.Setting, why)
 		return false
 	}
 	return true

@@ -70,7 +70,7 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		return
 	case step.Before.Absent && isKernelValue(kind) && !step.Want.Absent:
 		step.Verdict = plugin.Unsupported
-		step.Why = cmp.Or(step.Why, "this kernel or machine does not have it")
+		step.Why = cmp.Or(step.Why, "not supported by this kernel or machine")
 		return
 	}
 	if k, ok := b.Keep.Match(step.Setting, step.named()); ok {
@@ -78,7 +78,7 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		return
 	}
 	if kernelFile(step.Setting) && strings.Contains(step.Want.Text, "${") {
-		step.Verdict, step.Why = plugin.Rejected, "a variable or function in it cannot be expanded: "+step.Want.Text
+		step.Verdict, step.Why = plugin.Rejected, "cannot expand a variable or function: "+step.Want.Text
 		return
 	}
 	if b.Overridden != nil && !b.single {
@@ -106,7 +106,7 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		step.Want, step.Why = want, cmp.Or(step.Why, why)
 	}
 	if why, ok := b.Kinds.WhyIrreversible(step.Setting, step.Before, step.Want); ok {
-		step.Verdict, step.Why = plugin.Refused, "cannot be taken back: "+why
+		step.Verdict, step.Why = plugin.Refused, "cannot be undone: "+why
 		return
 	}
 	if b.varies(step) {
@@ -118,7 +118,7 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		step.Verdict = plugin.OK
 		if !b.Kinds.Equal(step.Setting, step.Want, step.Before) {
 			step.Verdict = plugin.NeedsDaemon
-			step.Why = cmp.Or(step.Why, "held by an open descriptor, which only fettle's daemon can keep")
+			step.Why = cmp.Or(step.Why, "needs an open descriptor, which only fettle's daemon can keep")
 		}
 		return
 	}
@@ -139,7 +139,7 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		return
 	}
 	if b.readOnly(step.Setting) {
-		step.Verdict, step.Why = plugin.Rejected, "read-only in this kernel, for root too: its mode has no w"
+		step.Verdict, step.Why = plugin.Rejected, "read-only in this kernel, even for root"
 		return
 	}
 	// Writing the other spelling may set this one to 0: pairs decides.
@@ -190,7 +190,7 @@ func modify(op setting.Op, from, want setting.Value) (setting.Value, string, err
 		return want, "", fmt.Errorf("%s%s: want a whole number after %q", op, want.Text, string(op))
 	}
 	if errA != nil {
-		return want, "", fmt.Errorf("%s%s: the present value %q is not a number to compare with", op, want.Text, from.Text)
+		return want, "", fmt.Errorf("%s%s: cannot compare: the current value %q is not a number", op, want.Text, from.Text)
 	}
 	if op == setting.Raise && a >= w {
 		return from, fmt.Sprintf("already at least %d", w), nil
@@ -250,6 +250,6 @@ func (s *Step) unreadable(err error) {
 	case errors.Is(err, fs.ErrPermission):
 		s.Verdict, s.Why = plugin.Unknown, "not readable: "+errno(err)
 	default:
-		s.Verdict, s.Why = plugin.Unsupported, "cannot be read, so it could not be given back: "+errno(err)
+		s.Verdict, s.Why = plugin.Unsupported, "cannot be read, so undo could not restore it: "+errno(err)
 	}
 }

@@ -42,9 +42,9 @@ func (w *writer) readBack(ctx context.Context) {
 		case w.Kinds.Compare(en.Setting, en.Want, now) == setting.Unclear:
 			s.Verdict, s.Why = w.accepted(en, now)
 		case !w.Kinds.Equal(en.Setting, en.Before.Before, now):
-			s.Verdict, s.Why, s.Changed = plugin.Rejected, fmt.Sprintf("the kernel makes %s of it", show(now)), true
+			s.Verdict, s.Why, s.Changed = plugin.Rejected, fmt.Sprintf("the kernel changes it to %s", show(now)), true
 		default:
-			s.Verdict, s.Why = plugin.Rejected, fmt.Sprintf("the kernel keeps %s", show(now))
+			s.Verdict, s.Why = plugin.Rejected, fmt.Sprintf("the kernel kept %s", show(now))
 		}
 	}
 }
@@ -104,7 +104,7 @@ func (w *writer) revertRejected(ctx context.Context) {
 	}
 	for _, l := range left {
 		if now, err := w.Kinds.Read(ctx, l.Setting); err == nil {
-			failed[l.Setting].Why += fmt.Sprintf("; yet %s is %s now, and does not go back to %s: %s", l.Setting, show(now), show(l.Want), errno(l.Err))
+			failed[l.Setting].Why += fmt.Sprintf("; but %s is now %s and cannot be restored to %s: %s", l.Setting, show(now), show(l.Want), errno(l.Err))
 		}
 	}
 }
@@ -173,5 +173,5 @@ func (e *Engine) left(en *journal.Entry, now setting.Value) bool {
 
 // writtenAndRead describes a value that reads differently from what was written.
 func writtenAndRead(want, read setting.Value) string {
-	return fmt.Sprintf("%s was written, %s is read", show(want), show(read))
+	return fmt.Sprintf("wrote %s, read back %s", show(want), show(read))
 }

@@ -42,9 +42,9 @@ func (e *Engine) recoverLocked(ctx context.Context, j *journal.Journal) ([]int, 
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	u, err := e.undoAs(ctx, j, "recovery of what was cut off", ids)
+	u, err := e.undoAs(ctx, j, "recovery of an interrupted transaction", ids)
 	if err != nil {
-		return nil, fmt.Errorf("an earlier transaction was cut off and could not be taken back: %w", err)
+		return nil, fmt.Errorf("cannot undo an earlier, interrupted transaction: %w", err)
 	}
 	return u.Undoes, nil
 }
@@ -176,7 +176,7 @@ func (e *Engine) restoreInPasses(ctx context.Context, targets []target) (left []
 		case errs[i] != nil || err != nil:
 			left = append(left, Leftover{Setting: t.setting, Want: t.want, Err: cmp.Or(errs[i], err)})
 		default:
-			left = append(left, Leftover{Setting: t.setting, Want: t.want, Err: fmt.Errorf("the kernel keeps %s", show(now)), keeps: &now})
+			left = append(left, Leftover{Setting: t.setting, Want: t.want, Err: fmt.Errorf("the kernel kept %s", show(now)), keeps: &now})
 		}
 	}
 	return left, vanished

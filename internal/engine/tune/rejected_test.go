@@ -69,7 +69,7 @@ func TestRejectedValueThatChangedSomething(t *testing.T) {
 		a := apply(t, e, journal.Apply, set("a.one", "1"), set("a.two", "5 ; c"))
 		want, why := "1", "invalid argument"
 		if stuck {
-			want, why = "5", "invalid argument; yet sysctl:a.two is 5 now, and does not go back to 1: input/output error"
+			want, why = "5", "invalid argument; but sysctl:a.two is now 5 and cannot be restored to 1: input/output error"
 		}
 		wantValue(t, e, "a.one", "1")
 		wantValue(t, e, "a.two", want)
@@ -203,7 +203,7 @@ func TestRoundedValue(t *testing.T) {
 	if err != nil || a.Result != journal.ResultPartial || a.Changed() != 1 {
 		t.Fatalf("%+v, %v", a, err)
 	}
-	if s := a.Plan.Steps[0]; s.Verdict != plugin.Rejected || s.Why != "the kernel makes 1024 of it" {
+	if s := a.Plan.Steps[0]; s.Verdict != plugin.Rejected || s.Why != "the kernel changes it to 1024" {
 		t.Errorf("%s (%s)", s.Verdict, s.Why)
 	}
 	wantValue(t, e, "a.one", "1024")

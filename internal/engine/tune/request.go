@@ -64,7 +64,7 @@ func (m *Machine) Planner(ctx context.Context, r Request) (Planner, ApplyOptions
 			return nil, o, err
 		}
 		if sel == nil {
-			return nil, o, ui.Exit(ui.Failed, errors.New("no selection is in force, so there is nothing to update"))
+			return nil, o, ui.Exit(ui.Failed, errors.New("no profile is active; nothing to update"))
 		}
 		names = sel.Profiles
 	}
@@ -93,7 +93,7 @@ func (m *Machine) savedPlanner(ctx context.Context, file string, o ApplyOptions)
 			return nil, o, err
 		}
 		if !slices.EqualFunc(loaded.Sources, p.Sources, func(a, b profile.Source) bool { return a.Path == b.Path && a.SHA256 == b.SHA256 }) {
-			return nil, o, stale(p, file, fmt.Errorf("%w: the content of its profiles has changed", ErrStale))
+			return nil, o, stale(p, file, fmt.Errorf("%w: its profiles have changed", ErrStale))
 		}
 		o.Kind = journal.Tune
 		names := p.Profiles
@@ -141,7 +141,7 @@ func readPlanFile(path string) (*Plan, error) {
 	}
 	p, err := ReadPlan(text)
 	if err != nil {
-		return nil, ui.Hinted(ui.Usage, fmt.Errorf("%s: %w", path, err), "fettle diff throughput-performance --output json > plan.json writes a plan")
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("%s: %w", path, err), "to write a plan: fettle diff throughput-performance --output json > plan.json")
 	}
 	return p, nil
 }

@@ -79,7 +79,7 @@ func (s *Selection) store(stateDir string, at func(string)) (json.RawMessage, er
 		s.Accepted = hex.EncodeToString(sum[:])
 		at("selection:store")
 		if err := storeOnce(filepath.Join(stateDir, "accepted"), s.Accepted+".json", text); err != nil {
-			return nil, fmt.Errorf("the selection cannot be recorded, so nothing is changed: %w", err)
+			return nil, fmt.Errorf("cannot record the selected profiles; nothing changed: %w", err)
 		}
 		at("selection:stored")
 	}
@@ -92,7 +92,7 @@ func storeOnce(dir, name string, text []byte) error {
 		return err
 	}
 	if st, err := os.Lstat(dir); err != nil || !st.IsDir() {
-		return errors.Join(err, fmt.Errorf("%s is not a directory: refused", dir))
+		return errors.Join(err, fmt.Errorf("refused: %s is not a directory", dir))
 	}
 	path := filepath.Join(dir, name)
 	if st, err := os.Lstat(path); err == nil && st.Mode().IsRegular() && st.Size() == int64(len(text)) {
@@ -121,11 +121,11 @@ func (s *Selection) load(stateDir string) error {
 	path := filepath.Join(stateDir, "accepted", s.Accepted+".json")
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("the accepted content of the selection cannot be read: %w", err)
+		return fmt.Errorf("cannot read the saved content of the selected profiles: %w", err)
 	}
 	sum := sha256.Sum256(text)
 	if hex.EncodeToString(sum[:]) != s.Accepted {
-		return fmt.Errorf("%s does not have the content that was accepted; accept the profiles anew with fettle tune --update", path)
+		return fmt.Errorf("%s has changed since its profile was applied; accept the new content with fettle tune --update", path)
 	}
 	var c accepted
 	if err := json.Unmarshal(text, &c); err != nil {

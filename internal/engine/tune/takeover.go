@@ -51,7 +51,7 @@ func (m *Machine) OtherTuners(ctx context.Context, writes func() []setting.Setti
 		if t.Conflicts(files) {
 			out = append(out, t)
 		} else {
-			m.say("%s %s; it sets %s, and none of that is written here", t.Name, t.Phase(err == nil), t.Sets)
+			m.say("%s %s; it sets %s, which this transaction does not write", t.Name, t.Phase(err == nil), t.Sets)
 		}
 	}
 	return out, err
@@ -98,11 +98,11 @@ func (m *Machine) WritesOfSelection(ctx context.Context) func() []setting.Settin
 // OtherTunerInForce returns the error for a write while another tuner is in force; command
 // takes over from it.
 func OtherTunerInForce(t override.Tuner, command string) error {
-	what := "is in force here (it runs)"
+	what := "is in force (running)"
 	if !t.Running {
-		what = "is in force here from the next boot on (it is enabled, not running)"
+		what = "is in force from the next boot (enabled, not running)"
 		if !t.Stays {
-			what = "is in force here (it is enabled)"
+			what = "is in force (enabled)"
 		}
 	}
 	if t.Operator != nil {
@@ -129,11 +129,11 @@ func (m *Machine) takeOver(ctx context.Context, t override.Tuner) (int, error) {
 	s := setting.Setting{Kind: TunerKind, Name: t.Unit}
 	now, err := m.Kinds.Read(ctx, s)
 	if err != nil {
-		return 0, fmt.Errorf("%s cannot be taken over: %w", t.Name, err)
+		return 0, fmt.Errorf("cannot stop and record %s: %w", t.Name, err)
 	}
 	state, err := parseTuner(now.Text)
 	if now.Absent || err != nil || t.Running && state.active != "active" {
-		return 0, ui.Hinted(ui.Refused, fmt.Errorf("%s runs here, but not as %s, so undo could not start it again", t.Name, t.Unit), fmt.Sprintf("stop it yourself: sudo kill %d", t.PID))
+		return 0, ui.Hinted(ui.Refused, fmt.Errorf("%s runs, but not as %s, so undo could not start it again", t.Name, t.Unit), fmt.Sprintf("stop it yourself: sudo kill %d", t.PID))
 	}
 	want := state
 	want.active = "inactive"
@@ -155,6 +155,6 @@ func (m *Machine) takeOver(ctx context.Context, t override.Tuner) (int, error) {
 	if state.profiles != "" {
 		had = " (" + state.profiles + ")"
 	}
-	m.say("%s%s is stopped: transaction %d, which fettle undo takes back", t.Name, had, res.Tx)
+	m.say("%s%s is stopped: transaction %d, reverted by fettle undo", t.Name, had, res.Tx)
 	return res.Tx, nil
 }

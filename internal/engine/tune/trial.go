@@ -63,7 +63,7 @@ func (m *Machine) StartTrial(d time.Duration, w Watchdog) (*journal.Try, error) 
 	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, w.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := StartReady(cmd); err != nil {
-		return nil, fmt.Errorf("the watchdog of the trial cannot be started, so nothing is changed: %w", err)
+		return nil, fmt.Errorf("cannot start the watchdog of the trial; nothing changed: %w", err)
 	}
 	return try, nil
 }
@@ -90,7 +90,7 @@ func StartReady(cmd *exec.Cmd) error {
 	if _, err := io.ReadFull(r, make([]byte, 1)); err != nil {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		return fmt.Errorf("it ended before it was ready (%w)", err)
+		return fmt.Errorf("the watchdog ended before it was ready (%w)", err)
 	}
 	return cmd.Process.Release()
 }
@@ -149,7 +149,7 @@ func (m *Machine) WatchTrial(ctx context.Context, deadline time.Duration, parent
 		}
 		if up < deadline {
 			e := *m.Engine
-			e.Reason = "trial ended with its watchdog, which was told to stop"
+			e.Reason = "trial ended because its watchdog was stopped"
 			_, err = e.Undo(ctx, standing...)
 		} else {
 			_, err = m.Recover(ctx)

@@ -168,7 +168,7 @@ func changeGrid(s *ui.Screen, groups [][]Step) *ui.Grid {
 		case st.Action == Release && st.Override != nil:
 			note += " (an administrator's file)"
 		case st.Action == Release:
-			note = "goes back: not in the new selection"
+			note = "restored: not in the new profile"
 		case st.Why != "":
 			note += " (" + st.Why + ")"
 		}
@@ -234,7 +234,7 @@ func from(s *ui.Screen, r setting.Reason) string {
 func PrintSetAlone(s *ui.Screen, all []Checked, most int) {
 	for i, c := range all {
 		if i == most {
-			ui.PrintLine(s, "%d more were set one by one: fettle verify --all shows them", len(all)-i)
+			ui.PrintLine(s, "%d more were set one by one; see fettle verify --all", len(all)-i)
 			return
 		}
 		mark, rest := "", ""

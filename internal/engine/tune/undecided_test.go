@@ -48,7 +48,7 @@ func TestUndecidedSection(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Atomic = true
-	if _, err := e.Apply(context.Background(), planner, o); err == nil || !strings.Contains(err.Error(), "whether [some] applies is not known") || !strings.Contains(err.Error(), "nothing is changed") {
+	if _, err := e.Apply(context.Background(), planner, o); err == nil || !strings.Contains(err.Error(), "unknown whether [some] applies") || !strings.Contains(err.Error(), "nothing changed") {
 		t.Errorf("with --atomic: %v, want a refusal", err)
 	}
 	wantValue(t, e, "a.two", "5")

@@ -72,22 +72,22 @@ func isLeft(left []Leftover, s setting.Setting) bool {
 func (e *IncompleteError) Error() string {
 	var lines []string
 	for _, l := range e.Left {
-		lines = append(lines, fmt.Sprintf("%s could not go back to %s: %v", l.Setting, show(l.Want), l.Err))
+		lines = append(lines, fmt.Sprintf("cannot restore %s to %s: %v", l.Setting, show(l.Want), l.Err))
 	}
 	for _, d := range e.Damage {
-		lines = append(lines, "the journal is damaged at "+d+": what that record held cannot be given back")
+		lines = append(lines, "the journal is damaged at "+d+": the values of that record cannot be restored")
 	}
 	if e.Journal != "" {
-		lines = append(lines, "once you have looked at the machine's values, move "+e.Journal+" away and fettle begins another")
+		lines = append(lines, "check the machine's values, then move "+e.Journal+" away; fettle starts a new journal")
 	}
 	return "roll-back incomplete: " + strings.Join(lines, "; ")
 }
 
 // ErrNothing is returned if there is nothing to undo.
-var ErrNothing = errors.New("nothing to undo: fettle has changed nothing here that still stands")
+var ErrNothing = errors.New("nothing to undo: no change by fettle is in force")
 
 // ErrTakenBack is returned for a transaction that was undone before.
-var ErrTakenBack = errors.New("has been taken back")
+var ErrTakenBack = errors.New("has been undone")
 
 // Undo undoes the given transactions. Without ids it undoes all, back to the state before
 // fettle's first live transaction.
@@ -150,7 +150,7 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 			}
 		}
 		if gone[m.setting] && m.state != journal.Relinked {
-			m.state, m.why = journal.Closed, "it is not there any more: a device or a module has gone"
+			m.state, m.why = journal.Closed, "it no longer exists: a device or module was removed"
 		}
 		for _, en := range m.below {
 			commit.Undone = append(commit.Undone, journal.Undone{Ref: en.Ref(), State: journal.KeptNow, Found: m.found, Why: "changed by another program before the next transaction: that value is kept"})
@@ -257,11 +257,11 @@ func undoSet(s *journal.State, ids []int) ([]*journal.Tx, error) {
 		t := s.Tx(id)
 		switch {
 		case t == nil && s.Ended(id):
-			return nil, fmt.Errorf("transaction %d does not stand by itself any more: it %w, or is part of a later one; fettle history says which", id, ErrTakenBack)
+			return nil, fmt.Errorf("transaction %d cannot be undone alone: it %w or was merged into a later one; see fettle history", id, ErrTakenBack)
 		case t == nil:
-			return nil, fmt.Errorf("there is no transaction %d here; fettle history lists them", id)
+			return nil, fmt.Errorf("transaction %d not found; fettle history lists all", id)
 		case t.Kind == journal.Undo:
-			return nil, fmt.Errorf("transaction %d is itself an undo; tune again instead", id)
+			return nil, fmt.Errorf("transaction %d is itself an undo; apply the profile again instead", id)
 		case !t.IsLive():
 			return nil, fmt.Errorf("transaction %d %w already", id, ErrTakenBack)
 		}

@@ -65,7 +65,7 @@ func (e *Engine) moves(ctx context.Context, s *journal.State, txs []*journal.Tx)
 		if len(buried) > 0 {
 			out = append(out, move{
 				setting: top.Setting, state: journal.Relinked, entries: buried, found: top.Want, to: top.Want,
-				why: fmt.Sprintf("transaction %d set it later: its value stays", chain[len(chain)-1].Tx.ID),
+				why: fmt.Sprintf("set later by transaction %d, whose value stays", chain[len(chain)-1].Tx.ID),
 			})
 		}
 	}
@@ -96,7 +96,7 @@ func (e *Engine) moves(ctx context.Context, s *journal.State, txs []*journal.Tx)
 	return out
 }
 
-const bootEnded = "the boot it was set in has ended"
+const bootEnded = "lost at reboot"
 
 // cleanAfterReboot lets the kind remove what a setting of an earlier boot has left behind.
 func (e *Engine) cleanAfterReboot(ctx context.Context, m *move) {
@@ -116,7 +116,7 @@ func (e *Engine) cleanAfterReboot(ctx context.Context, m *move) {
 	case err != nil:
 		m.why = bootEnded + "; what it left: " + errno(err)
 	case did:
-		m.state, m.why = journal.Restored, bootEnded+"; what it left was taken back"
+		m.state, m.why = journal.Restored, bootEnded+"; its remains were removed"
 	}
 }
 

@@ -131,7 +131,7 @@ func (e *Engine) differs(st Step, ours *journal.Entry) (plugin.Verdict, string) 
 	unclear := e.Kinds.Compare(st.Setting, st.Want, st.Before) == setting.Unclear
 	switch never := ours == nil || ours.After == nil; {
 	case never && unclear:
-		return plugin.Unknown, fmt.Sprintf("%s is wanted, %s is read, and fettle has not written it: whether the two are one value is not known", show(st.Want), show(st.Before))
+		return plugin.Unknown, fmt.Sprintf("want %s, read %s; not written by fettle, and unknown whether both mean the same", show(st.Want), show(st.Before))
 	case never:
 		return plugin.Differs, ""
 	}
@@ -164,9 +164,9 @@ func (e *Engine) inPlace(ctx context.Context, st Step, ours *journal.Entry, boot
 	if ours != nil && ours.Tx.BootID == boot && !e.Kinds.Equal(st.Setting, ours.Before.Before, ours.Want) {
 		switch effect(ours.Lifetime) {
 		case plugin.NeedsReboot:
-			return plugin.NeedsReboot, "in the file; takes effect at the next boot"
+			return plugin.NeedsReboot, "written to the file; takes effect at the next boot"
 		case plugin.NeedsRestart:
-			return plugin.NeedsRestart, "in the file; takes effect when the service is restarted"
+			return plugin.NeedsRestart, "written to the file; takes effect when the service is restarted"
 		}
 	}
 	return plugin.OK, ""

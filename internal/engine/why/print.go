@@ -36,11 +36,11 @@ func (w *Why) summarize() (h ui.Headline) {
 	switch {
 	case len(w.Claims)+len(w.Coupled)+len(w.Within) > 0 || w.Wanted != nil || w.Kept != nil:
 	case slices.ContainsFunc(w.Tuners, func(t Tuner) bool { return t.Effect == tunerMay }):
-		h.Line("no profile or file that could be read sets it")
+		h.Line("no readable profile or file sets it")
 	case len(w.Unread)+len(w.NotRecorded) > 0:
-		h.Line("no profile or file is known to set it, but not everything could be read")
+		h.Line("no known profile or file sets it, but some could not be read")
 	default:
-		h.Line("no profile or file sets it, and no change of fettle's")
+		h.Line("no profile, file or change by fettle sets it")
 	}
 	return h
 }
@@ -60,9 +60,9 @@ func Print(s *ui.Screen, w *Why) {
 		g.Rows = append(g.Rows, []string{w.who(c), claimWants(c), c.Place(), note})
 	}
 	for _, c := range w.Coupled {
-		note := "writing it changes this one too"
+		note := "writing it changes this setting too"
 		if c.Zeroes {
-			note = "writing it makes this one 0"
+			note = "writing it resets this setting to 0"
 		}
 		if more := claimNote(c.Claim); more != "" {
 			note += "; " + more
@@ -149,16 +149,16 @@ func (w *Why) ownRows(g *ui.Grid) {
 		case c.CoupledTo != nil:
 			wants, note = "nothing", "kept because writing "+tune.SettingWords(*c.CoupledTo)+" changes it too; "
 		case c.Releases:
-			note = "given back: the new selection does not set it; "
+			note = "restored, because the new profile does not set it; "
 		}
 		note += fmt.Sprintf("was %s before; %s, %s", c.Before, c.User, c.Time.Local().Format(Stamp))
 		g.Rows = append(g.Rows, []string{fmt.Sprintf("fettle, transaction %d", c.Tx), wants, c.From, note})
 	}
 	if w.Wanted != nil {
-		g.Rows = append(g.Rows, []string{"the selection in force", w.Wanted.Want.String(), w.Wanted.Reason.String(), verdictNote(*w.Wanted)})
+		g.Rows = append(g.Rows, []string{"the active profile", w.Wanted.Want.String(), w.Wanted.Reason.String(), verdictNote(*w.Wanted)})
 	}
 	for _, c := range w.Within {
-		g.Rows = append(g.Rows, []string{"the selection in force", c.Setting.String() + " = " + c.Want.String(), c.Reason.String(), verdictNote(c)})
+		g.Rows = append(g.Rows, []string{"the active profile", c.Setting.String() + " = " + c.Want.String(), c.Reason.String(), verdictNote(c)})
 	}
 	if w.Kept != nil {
 		why := w.Kept.Reason

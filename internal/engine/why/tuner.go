@@ -78,11 +78,11 @@ func tunedClaims(ctx context.Context, m *tune.Machine, claims *override.Claims) 
 		l := tunedLoader(m)
 		r, err := l.Recommend(ctx)
 		if err != nil || r.Profile == "" {
-			t.unsure = profile.ActiveProfileFile + " is empty, and TuneD is in automatic mode: which profile it takes is not known"
+			t.unsure = profile.ActiveProfileFile + " is empty and TuneD is in automatic mode; its profile is unknown"
 			return t
 		}
 		t.names = strings.Fields(r.Profile)
-		condition = "TuneD takes the profile that it recommends here, as " + profile.ActiveProfileFile + " is empty"
+		condition = "TuneD uses the profile that it recommends for this machine, because " + profile.ActiveProfileFile + " is empty"
 	}
 	names := t.names
 	if state.PostLoaded != "" {
@@ -127,7 +127,7 @@ func tunedClaims(ctx context.Context, m *tune.Machine, claims *override.Claims) 
 		switch st.Verdict {
 		case plugin.Deferred, plugin.Unknown:
 			if st.Want.Absent || st.Verdict == plugin.Deferred {
-				c.Condition = "what it writes is known only where TuneD runs: " + st.Why
+				c.Condition = "its values are known only where TuneD runs: " + st.Why
 			}
 		case plugin.Dynamic:
 			c.Condition = "it follows the load"
@@ -220,15 +220,15 @@ func whyTuners(m *tune.Machine, id setting.Setting, all []override.Tuner, tuned 
 		}
 		switch {
 		case slices.ContainsFunc(claims, func(c override.Claim) bool { return string(c.Source) == t.Name && c.Void == "" }):
-			w.Effect, w.Why = tunerSets, "a line of its files names this"
+			w.Effect, w.Why = tunerSets, "a line in its files sets this"
 		case slices.ContainsFunc(claims, func(c override.Claim) bool { return string(c.Source) == t.Name }):
-			w.Why = "its line on this has no effect"
+			w.Why = "its line for this has no effect"
 		case slices.ContainsFunc(coupled, func(c Coupled) bool { return string(c.Source) == t.Name }):
 			w.Effect, w.Why = tunerSets, "a line of its files sets another one whose write changes this"
 		case t.Unit == tune.TuneDUnit && tuned.unsure != "":
 			w.Effect, w.Why = tunerMay, tuned.unsure
 		case t.Unit == tune.TuneDUnit && len(tuned.names) == 0:
-			w.Why = "it has no profile in force"
+			w.Why = "it has no active profile"
 		case t.Unit == tune.TuneDUnit:
 			w.Why = "no line of its profile sets this"
 			if st := tuned.unknownFor(id); st != nil {
@@ -292,7 +292,7 @@ func coupledClaims(m *tune.Machine, id setting.Setting, claims *override.Claims,
 func kernelReasons(ctx context.Context, m *tune.Machine, w *Why) []string {
 	if twin, ok := m.Kinds.Counterpart(w.Setting); ok && setting.Zero(w.Now) && !slices.ContainsFunc(w.Coupled, func(c Coupled) bool { return c.Zeroes }) {
 		if other, err := m.Kinds.Read(ctx, twin); err == nil && !other.Absent && !other.Unknown && !setting.Zero(other) {
-			return []string{fmt.Sprintf("%s = %s is the limit in force: the two are one limit, and the one that is not used reads 0", tune.SettingWords(twin), other)}
+			return []string{fmt.Sprintf("%s = %s is the limit in force; both are the same limit, and the unused one reads 0", tune.SettingWords(twin), other)}
 		}
 	}
 	by := setting.ResetBy(w.Setting)

@@ -84,7 +84,7 @@ func Explain(ctx context.Context, m *tune.Machine, s setting.Setting) (w Why, mi
 	w = Why{Schema: "fettle/why/v1", Setting: id, Claims: []override.Claim{}, Changes: []Change{}}
 	state, err := m.ReadState()
 	if errors.Is(err, fs.ErrPermission) {
-		w.Unread = append(w.Unread, "fettle's journal, which belongs to root: run it with sudo")
+		w.Unread = append(w.Unread, "fettle's journal, which only root can read; run with sudo")
 		state = &journal.State{}
 	} else if err != nil {
 		return w, nil, err
@@ -130,7 +130,7 @@ func Explain(ctx context.Context, m *tune.Machine, s setting.Setting) (w Why, mi
 		}
 	}
 	if v, err := wanted(ctx, m, state); err != nil {
-		w.Unread = append(w.Unread, fmt.Sprintf("what the selection in force wants: %v", err))
+		w.Unread = append(w.Unread, fmt.Sprintf("cannot determine the active profile's values: %v", err))
 	} else if v != nil {
 		for i, c := range v.Values {
 			switch {

@@ -59,7 +59,7 @@ func lastWriter(ctx context.Context, m *tune.Machine, id setting.Setting, now se
 	case err == nil:
 		w.LastWriter = &last
 	case errors.Is(err, override.ErrNotWatched) && !m.Host.Live:
-		w.LastWriterUnknown = "this copy does not record who writes"
+		w.LastWriterUnknown = "this copy does not record writers"
 	default:
 		w.LastWriterUnknown = err.Error()
 	}
@@ -168,7 +168,7 @@ func (w *Writer) print(s *ui.Screen, now setting.Value) {
 	case w.WatchedSince != nil:
 		ui.PrintLine(s, "last writer: %s", w.LastWriterUnknown)
 	default:
-		ui.PrintLine(s, "last writer: not known: %s", w.LastWriterUnknown)
+		ui.PrintLine(s, "last writer: unknown: %s", w.LastWriterUnknown)
 	}
 	if c := w.LastChange; c != nil {
 		ui.PrintLine(s, "last change: %s, %s, from %s to %s", c.By(), clock(c.Time), c.Old, c.New)
@@ -176,14 +176,14 @@ func (w *Writer) print(s *ui.Screen, now setting.Value) {
 	switch {
 	case w.WatchedSince == nil || l == nil:
 	case !w.Watching:
-		ui.PrintLine(s, "fettle's daemon does not watch any more: later writers are not known")
+		ui.PrintLine(s, "fettle's daemon no longer watches; later writers are unknown")
 	case w.WatchedSince.After(l.Time):
-		ui.PrintLine(s, "fettle's daemon watches since %s; who wrote between that and the last writer is not known", clock(*w.WatchedSince))
+		ui.PrintLine(s, "fettle's daemon has watched only since %s; writers before that and after the last known one are unknown", clock(*w.WatchedSince))
 	default:
-		ui.PrintLine(s, "no other program has written it since: fettle's daemon watches since %s", clock(*w.WatchedSince))
+		ui.PrintLine(s, "no other program has written it since; fettle's daemon has watched since %s", clock(*w.WatchedSince))
 	}
 	if w.Unseen != nil && w.Watching && w.Through == nil {
-		ui.PrintLine(s, "it read %s then and reads %s now: the kernel has changed it, or it was written through another mount of proc or sysfs", w.Unseen.String(), now.String())
+		ui.PrintLine(s, "it was %s then and is %s now: changed by the kernel, or through another mount of proc or sysfs", w.Unseen.String(), now.String())
 	}
 }
 
@@ -213,7 +213,7 @@ func NameWriters(m *tune.Machine, values []tune.Checked) {
 	record, err := override.Daemon{Host: m.Host, StateDir: m.Engine.StateDir}.Read()
 	if err != nil {
 		if !errors.Is(err, override.ErrNotWatched) && m.Tell != nil {
-			m.Tell(fmt.Sprintf("who wrote values is not known: %v", err))
+			m.Tell(fmt.Sprintf("writers of values unknown: %v", err))
 		}
 		return
 	}

@@ -163,5 +163,5 @@ func parseFileLimit(text string) (float64, error) {
 			return number(w[0])
 		}
 	}
-	return 0, errors.New("no line for open files")
+	return 0, errors.New(`no line "Max open files"`)
 }

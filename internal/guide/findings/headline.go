@@ -76,7 +76,7 @@ func (a *Audit) next(explained bool) string {
 	if len(unknown) > 1 || len(unknown) == 1 && !unknown[""] {
 		switch {
 		case a.Copied && bad == 0:
-			steps = append(steps, "sudo fettle facts --archive FILE on the machine records what the copy lacks")
+			steps = append(steps, "to record what the copy lacks, run sudo fettle facts --archive FILE on the machine")
 		case !a.Copied && !a.Cluster:
 			steps = append(steps, "sudo fettle check can determine more")
 		}

@@ -54,7 +54,7 @@ func OpenMetrics(out io.Writer, a *Audit) error {
 		}
 	}
 	if b := a.Baseline; b != nil {
-		family("fettle_check_changes", "Findings that are new, worse, the same, or mended since the baseline.")
+		family("fettle_check_changes", "Findings that are new, worse, the same, or fixed since the baseline.")
 		for _, c := range []struct {
 			name string
 			n    int

@@ -73,7 +73,7 @@ func PrintRule(s *ui.Screen, r *rule.Rule) {
 	if r.Fix != nil {
 		from := ""
 		if r.Copied {
-			line("fix", "from the copy's own rule ("+r.At.String()+"), for its machine: the author of the copy wrote it, and fettle runs none of it")
+			line("fix", "from a rule in the copy ("+r.At.String()+"), for its machine: written by the author of the copy and never run by fettle")
 			from = "the copy says: "
 		}
 		fix := func(text string) {

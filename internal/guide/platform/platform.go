@@ -27,7 +27,7 @@ var All = []Platform{
 	// Without --assumeyes: the user decides about the changes that it offers.
 	{"satellite", "Red Hat Satellite and Foreman with Katello, Capsules included", "satellite.version", []string{"satellite-maintain", "health", "check"}}, // Satellite 6.12 Tuning Guide, 5.1
 	{"puppet", "Puppet Server", "puppetserver.version", nil},
-	{"openshift", "an OpenShift cluster, by the documents that it is installed and set up with", "openshift.documents", nil},
+	{"openshift", "an OpenShift cluster, from its installation and configuration documents", "openshift.documents", nil},
 	{"cluster", "a running cluster of Kubernetes, by kubectl fettle check", "cluster.version", nil},
 	{"kubernetes-node", "a node of OpenShift or Kubernetes", "kubelet.installed", nil},
 }

@@ -109,7 +109,7 @@ func (p *products) Answer(input string) fact.Answer {
 		for _, i := range p.all {
 			names = append(names, i.Name())
 		}
-		return fact.Answer{Unknown: fmt.Sprintf("%d instances of %s here (%s), and the rule is about one", len(p.all), p.product.Name, strings.Join(names, ", "))}
+		return fact.Answer{Unknown: fmt.Sprintf("%d instances of %s (%s), but the rule applies to one", len(p.all), p.product.Name, strings.Join(names, ", "))}
 	}
 	return p.one(p.all[0], rest)
 }

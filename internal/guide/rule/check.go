@@ -131,7 +131,7 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.Ma
 		case a.Value == nil:
 			a.Value = b.Absent
 		case !c.typeOf(b).Has(a.Value):
-			unknown = fmt.Sprintf("%s is %v (%T), and not a %s", name, a.Value, a.Value, c.typeOf(b))
+			unknown = fmt.Sprintf("%s is %v (%T), not a %s", name, a.Value, a.Value, c.typeOf(b))
 			continue
 		}
 		env[b.Name] = a.Value
@@ -231,7 +231,7 @@ func (c *Catalogue) where(r *Rule, instance string, m fact.MachineTree) (f Findi
 		case have == "":
 			return r.finding(instance, NotApplicable, "the machine has no "+v.Product), true
 		case !v.holds(have):
-			return r.finding(instance, NotApplicable, fmt.Sprintf("it is for %s %s, and this is %s", v.Product, v.Words(), have)), true
+			return r.finding(instance, NotApplicable, fmt.Sprintf("it is for %s %s; this is %s", v.Product, v.Words(), have)), true
 		}
 	}
 	if r.On == nil {
@@ -364,7 +364,7 @@ func (r *Rule) elsewhere() string {
 	case r.For != "":
 		return "it is for " + r.For
 	case r.Applies != nil:
-		return "what it applies to is not here (applies: " + r.Applies.At.String() + ")"
+		return "it does not apply to this machine (applies: " + r.Applies.At.String() + ")"
 	}
 	return ""
 }

@@ -24,7 +24,7 @@ func (c *Catalogue) check(r *Rule) []error {
 	case r.Title == "":
 		fault(r.At, "no title")
 	case r.Failed == "":
-		fault(r.Key("title"), "no failed: the title of a machine that does not follow the rule: failed: The machine has too little memory")
+		fault(r.Key("title"), "no failed: add the title for a machine that does not follow the rule, such as failed: The machine has too little memory")
 	case r.Why == "":
 		fault(r.At, "no why: explain the cost of not following it")
 	case len(r.Sources) == 0:
@@ -121,7 +121,7 @@ func (t *Table) check() []error {
 			problems = append(problems, fmt.Errorf("%s: table %s: no sources", e.At, t.Name))
 		}
 		if i > 0 && (e.Before == "" || compareVersions(e.Before, t.Editions[i-1].From) > 0) {
-			problems = append(problems, fmt.Errorf("%s: table %s: this edition has to end (before:) where the previous one begins, at %q", e.At, t.Name, t.Editions[i-1].From))
+			problems = append(problems, fmt.Errorf("%s: table %s: this edition must end (before:) where the previous one begins, at %q", e.At, t.Name, t.Editions[i-1].From))
 		}
 		seen := map[string]bool{}
 		for _, r := range e.Rows {

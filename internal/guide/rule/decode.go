@@ -209,7 +209,7 @@ func (f *file) rule(n *yaml.Node) *Rule {
 		},
 	})
 	if r.For != "" && r.Applies == nil {
-		f.problems = append(f.problems, fmt.Errorf("%s: %s: for describes applies, which is missing", r.Key("for"), r.ID))
+		f.problems = append(f.problems, fmt.Errorf("%s: %s: has for but no applies; add applies", r.Key("for"), r.ID))
 	}
 	return r
 }
@@ -312,7 +312,7 @@ func (f *file) fix(n *yaml.Node) *Fix {
 		"command": into(f, "command", &x.Command), "text": into(f, "text", &x.Text),
 	})
 	if len(x.Entries) > 0 && x.Artefact == "" {
-		f.fault(n, "fix: entries need artefact: the file that they are for")
+		f.fault(n, "fix: entries need artefact: FILE")
 	}
 	return x
 }
@@ -350,7 +350,7 @@ func (f *file) example(n *yaml.Node) Example {
 		"want": func(n *yaml.Node) { e.Want = f.value(n) },
 		"given": func(n *yaml.Node) {
 			if n.Kind != yaml.MappingNode {
-				f.fault(n, "given: want names of inputs and values")
+				f.fault(n, "given: want a map of input names and values")
 				return
 			}
 			for i := 0; i+1 < len(n.Content); i += 2 {

@@ -56,7 +56,7 @@ func withoutRefused(program ast.Node) error {
 	ast.Walk(&program, &found)
 	for _, name := range found {
 		if why := refused[name]; why != "" {
-			return fmt.Errorf("%s is not for rules: %s", name, why)
+			return fmt.Errorf("%s is not allowed in rules: %s", name, why)
 		}
 	}
 	return nil

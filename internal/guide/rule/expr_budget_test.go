@@ -97,7 +97,7 @@ func TestFunctionsOfRules(t *testing.T) {
 		case "reduce":
 			text = `reduce(list, 1 + 1)`
 		}
-		if _, err := evaluated(t, text); err == nil || !strings.HasPrefix(err.Error(), "own.yaml:7: ") || !strings.Contains(err.Error(), "not for rules: "+refused[name]) {
+		if _, err := evaluated(t, text); err == nil || !strings.HasPrefix(err.Error(), "own.yaml:7: ") || !strings.Contains(err.Error(), "not allowed in rules: "+refused[name]) {
 			t.Errorf("%s: %v, want it refused with the line and the reason", text, err)
 		}
 	}

@@ -109,7 +109,7 @@ func nameHint(name string, env map[string]any) string {
 		return ": write true or false"
 	}
 	if why := refused[name]; why != "" {
-		return ": the function is not for rules: " + why
+		return ": this function is not allowed in rules: " + why
 	}
 	known := slices.Sorted(maps.Keys(env))
 	functions := []string{"since", "kib", "mib", "gib", "div", "cell", "least", "like", "min", "max", "round", "floor", "ceil", "string", "float", "int", "len", "join", "split", "filter", "all", "any", "lower", "upper"}

@@ -89,7 +89,7 @@ func sysctlName(name string) error {
 		slashed = strings.NewReplacer(".", "/", "/", ".").Replace(name)
 	}
 	if path.Clean("/"+slashed) != "/"+slashed {
-		return fmt.Errorf("%q is not the name of %s: it leads out of /proc/sys", name, sysctlPlace.what)
+		return fmt.Errorf("%q is not the name of %s: it points outside /proc/sys", name, sysctlPlace.what)
 	}
 	return nil
 }

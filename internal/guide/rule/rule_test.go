@@ -124,7 +124,7 @@ func TestExamples(t *testing.T) {
 func TestLoadIsStrict(t *testing.T) {
 	for _, tt := range []struct{ old, new, want string }{
 		{"severity: fail", "severity: bad", `a.yaml:6: severity "bad": want fail or warn`},
-		{"  failed: not The pool of database connections has one for each thread\n", "", `a.yaml:3: S19: no failed: the title of a machine that does not follow the rule`},
+		{"  failed: not The pool of database connections has one for each thread\n", "", `a.yaml:3: S19: no failed: add the title`},
 		{"title: The pool", "titel: The pool", `a.yaml:3: a rule has no "titel" (did you mean "title"?)`},
 		{"input: foreman.db_pool", "input: foreman.dbpool", `a.yaml:8: S19: unknown input "foreman.dbpool" (did you mean "foreman.db_pool"?)`},
 		{"want: threads + 4", `want: threads + "4"`, `a.yaml:13: threads + "4": `},
@@ -138,7 +138,7 @@ func TestLoadIsStrict(t *testing.T) {
 		{"as: number", "as: whole", `sysctl:vm.swappiness: as "whole": want the type`},
 		{"each: disk\n", "each: disc\n", `unknown set "disc" (did you mean "disk"?)`},
 		{"ram: 20GiB", "ram: 20GiX", `ram: size "20GiX": unknown unit`},
-		{`before: "6.13"`, `before: "6.14"`, "has to end (before:) where the previous one begins"},
+		{`before: "6.13"`, `before: "6.14"`, "this edition must end (before:) where the previous one begins"},
 		{"explains: [S10, S01]", "explains: [S02]", "explains S02, which is neither a rule nor a table"},
 		{"kind: bare-metal", "kind: metal", `on: kind "metal": want bare-metal or guest`},
 		{"  severity: fail\n", "  severity: fail\n  severity: fail\n", `has "severity" twice`},

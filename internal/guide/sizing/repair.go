@@ -72,7 +72,7 @@ func collect(findings []rule.Finding) ([]*file, error) {
 			continue
 		}
 		if err := names(f.Fix); err != nil {
-			return nil, fmt.Errorf("%s: %w; nothing is written", f.ID, err)
+			return nil, fmt.Errorf("%s: %w; nothing written", f.ID, err)
 		}
 		for _, c := range f.Fix.Changes {
 			if key, ok := strings.CutPrefix(c.Name, "sysctl:"); ok {

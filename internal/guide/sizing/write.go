@@ -36,7 +36,7 @@ type ForeignError struct {
 func (e *ForeignError) Error() string {
 	var all []string
 	if len(e.Names) > 0 {
-		all = append(all, "not written by fettle, or changed since: "+strings.Join(e.Names, ", "))
+		all = append(all, "not written by fettle, or edited since: "+strings.Join(e.Names, ", "))
 	}
 	if len(e.Taken) > 0 {
 		all = append(all, "of another plan: "+strings.Join(e.Taken, ", "))
@@ -109,7 +109,7 @@ func (w *writer) survey(artefacts []Artefact) error {
 			return err
 		case info.Mode()&fs.ModeSymlink != 0:
 			to, _ := w.files.Readlink(name)
-			return fmt.Errorf("%s is a link to %s, and links are not replaced; move it away", a.Name, to)
+			return fmt.Errorf("%s is a link to %s; links are not replaced. Move it away", a.Name, to)
 		case !info.Mode().IsRegular():
 			return fmt.Errorf("%s is not a regular file; move it away", a.Name)
 		default:
@@ -152,7 +152,7 @@ func (w *writer) way(dir string) error {
 	link := ""
 	if info.Mode()&fs.ModeSymlink != 0 {
 		to, _ := w.files.Readlink(dir)
-		link = fmt.Sprintf("is a link to %s, which is not a directory in here", to)
+		link = fmt.Sprintf("is a link to %s, which is not a subdirectory", to)
 		if info, err = w.files.Stat(dir); err != nil {
 			return fmt.Errorf("%s %s; move it away, or create its target", dir[1:], link)
 		}

@@ -36,7 +36,7 @@ func WriteDir(dir, owner string, artefacts []Artefact, force bool) (*Written, er
 	if errors.As(err, &foreign) {
 		slices.Sort(foreign.Names)
 		slices.Sort(foreign.Taken)
-		return nil, ui.Retry(ui.Refused, fmt.Errorf("%s: %w", dir, err), "nothing is written; name another directory, or overwrite them with --force", "--force")
+		return nil, ui.Retry(ui.Refused, fmt.Errorf("%s: %w", dir, err), "nothing written; name another directory, or overwrite the files with --force", "--force")
 	}
 	var half *HalfError
 	if errors.As(err, &half) {

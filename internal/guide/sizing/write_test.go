@@ -207,12 +207,12 @@ func TestWriteInTheWay(t *testing.T) {
 		make func(dir string) error
 		want string
 	}{
-		"a link that leads outside": {func(dir string) error { return os.Symlink("/etc", filepath.Join(dir, "etc")) }, "etc is a link to /etc, which is not a directory in here"},
-		"a link that leads nowhere": {func(dir string) error { return os.Symlink("none", filepath.Join(dir, "etc")) }, "etc is a link to none, which is not"},
+		"a link that leads outside": {func(dir string) error { return os.Symlink("/etc", filepath.Join(dir, "etc")) }, "etc is a link to /etc, which is not a subdirectory"},
+		"a dangling link":           {func(dir string) error { return os.Symlink("none", filepath.Join(dir, "etc")) }, "etc is a link to none, which is not"},
 		"a file for a directory":    {func(dir string) error { return os.WriteFile(filepath.Join(dir, "etc"), nil, 0o644) }, "etc is not a directory"},
 		"a link to a file": {func(dir string) error {
 			return errors.Join(os.WriteFile(filepath.Join(dir, "f"), nil, 0o644), os.Symlink("f", filepath.Join(dir, "etc")))
-		}, "etc is a link to f, which is not a directory"},
+		}, "etc is a link to f, which is not"},
 		"a directory for a file": {func(dir string) error { return os.MkdirAll(filepath.Join(dir, "etc/b"), 0o755) }, "etc/b is not a regular file"},
 		"a link for a file": {func(dir string) error {
 			return errors.Join(os.Mkdir(filepath.Join(dir, "etc"), 0o755), os.Symlink("/etc/passwd", filepath.Join(dir, "etc/b")))

@@ -256,7 +256,7 @@ func (d *Diagnosis) AppendTo(h *ui.Headline) {
 	case d.Sample.DurationS == 0 && len(d.Causes) > 0:
 		h.Line("Above a limit %s: %s", d.when(h), d.Causes[0].evidence("", h))
 	case len(d.Causes) > 0:
-		h.Line("Nothing here explains slowness: no waiting was measured %s; above a limit: %s", d.when(h), d.Causes[0].evidence("", h))
+		h.Line("No cause of slowness found: no waiting measured %s; above a limit: %s", d.when(h), d.Causes[0].evidence("", h))
 	default:
 		d.appendMeasured(h)
 	}
@@ -276,14 +276,14 @@ func (d *Diagnosis) appendMeasured(h *ui.Headline) {
 		}
 	}
 	if len(parts) == 0 {
-		h.Line("Whether something is slow is unknown: the counters of the kernel could not be read")
+		h.Line("Slowness unknown: the kernel's counters could not be read")
 		return
 	}
 	text := "Measured " + d.when(h) + ": " + strings.Join(parts, ", ")
 	if len(missing) > 0 {
 		text += "; not measured: " + strings.Join(missing, ", ")
 	}
-	h.Line("Nothing here explains slowness")
+	h.Line("No cause of slowness found")
 	h.Line("%s", text)
 }
 

@@ -116,7 +116,7 @@ func Find(name string) (Cell, error) {
 		}
 		names = append(names, c.Name)
 	}
-	return Cell{}, fmt.Errorf("no cell %q: want one of %s", name, strings.Join(names, ", "))
+	return Cell{}, fmt.Errorf("unknown cell %q; want one of %s", name, strings.Join(names, ", "))
 }
 
 func kib(bytes int64) string {

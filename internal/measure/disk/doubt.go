@@ -75,7 +75,7 @@ func doubts(c Cell, p *Place, v *Visit) (out []Doubt) {
 	case c.Cache == Direct && p.NoDirect != "":
 		add(Refused, "%s: measured through the page cache", p.NoDirect)
 	case share < enough && p.Storage.Device == "":
-		add(Unproven, "whether a cache took part cannot be determined on %s", cmp.Or(p.Storage.Type, "this file system"))
+		add(Unproven, "unknown on %s whether a cache took part", cmp.Or(p.Storage.Type, "this file system"))
 	case share < enough:
 		add(Cached, "only %.0f %% of what was read came from storage: a cache was measured", 100*share)
 	case c.Cache == Direct && resident > leftBehind:

@@ -58,7 +58,7 @@ func FindFio(ctx context.Context, h *host.Host, path string) (*Engine, error) {
 	major, _ := strconv.Atoi(m[1])
 	minor, _ := strconv.Atoi(m[2])
 	if major < oldest[0] || major == oldest[0] && minor < oldest[1] {
-		return nil, fmt.Errorf("%s is %s: want fio %d.%d or later", at, version, oldest[0], oldest[1])
+		return nil, fmt.Errorf("%s is version %s; want fio %d.%d or later", at, version, oldest[0], oldest[1])
 	}
 	return &Engine{Path: at, Version: version, Host: h}, nil
 }
@@ -135,16 +135,16 @@ func (e *Engine) Run(ctx context.Context, j Job, watch func([]Figures) bool) (*O
 	case bounded.Err() != nil:
 		return nil, hangs(j, bound, err)
 	case unread != nil && !errors.Is(unread, io.ErrUnexpectedEOF):
-		return nil, fmt.Errorf("%w: %s", unread, cmp.Or(said, "it printed no reason"))
+		return nil, fmt.Errorf("%w: %s", unread, cmp.Or(said, "no reason printed"))
 	case err != nil:
 		return nil, err // killed by another program, or unkillable
 	case res.ExitCode != 0:
-		return nil, fmt.Errorf("fio failed with exit code %d: %s", res.ExitCode, cmp.Or(said, "it printed no reason"))
+		return nil, fmt.Errorf("fio failed with exit code %d: %s", res.ExitCode, cmp.Or(said, "no reason printed"))
 	case unread != nil:
 		return nil, unread
 	}
 	if len(o.Steps) == 0 {
-		return nil, fmt.Errorf("%w: %s", ErrNoFigures, cmp.Or(said, "it printed no reason"))
+		return nil, fmt.Errorf("%w: %s", ErrNoFigures, cmp.Or(said, "no reason printed"))
 	}
 	o.Figures, o.StorageBytes = o.Steps[len(o.Steps)-1], res.ReadBytes
 	if !j.EverySecond {
@@ -190,9 +190,9 @@ func (j Job) asked() string {
 func hangs(j Job, bound time.Duration, err error) error {
 	unkilled := ""
 	if errors.Is(err, host.ErrUnkillable) {
-		unkilled = "; it was killed but does not end, and the space of its file is freed only when it does"
+		unkilled = "; it was killed but has not ended; its file's space is freed when it ends"
 	}
-	return fmt.Errorf("%w: it should take %s and was stopped after %v: the disk does not answer (see dmesg), or other processes keep it busy%s", ErrHangs, j.asked(), bound.Round(time.Second), unkilled)
+	return fmt.Errorf("%w: expected to take %s, stopped after %v; the disk does not respond (see dmesg) or other processes keep it busy%s", ErrHangs, j.asked(), bound.Round(time.Second), unkilled)
 }
 
 // last returns the last line of a program's messages.

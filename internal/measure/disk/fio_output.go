@@ -121,7 +121,7 @@ func Read(from io.Reader, each func(Figures)) error {
 		var doc document
 		if err := d.Decode(&doc); err != nil {
 			if limited.N == 0 {
-				err = fmt.Errorf("more than %d MiB", largest>>20)
+				err = fmt.Errorf("output larger than %d MiB", largest>>20)
 			}
 			return fmt.Errorf("invalid output of fio: %w", err)
 		}

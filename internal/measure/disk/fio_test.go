@@ -103,7 +103,7 @@ func TestReadRefuses(t *testing.T) {
 		`{"jobs":[{"read":{"iops":"many"}}]`: "invalid output of fio",
 		`{"jobs":[{"sync":{"lat_ns":{"N":1,"mean":-5}}}]}`: "a negative time",
 		`{"jobs":[{}]} trailing`:                           "",
-		`{"a":"` + strings.Repeat("x", largest) + `"}`:     "more than 4 MiB",
+		`{"a":"` + strings.Repeat("x", largest) + `"}`:     "output larger than 4 MiB",
 	} {
 		err := Read(strings.NewReader(text), func(Figures) {})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -160,7 +160,7 @@ func TestHangs(t *testing.T) {
 	}
 	for started := false; !started; { // on a busy machine a shell may take longer than that
 		_, err = e.Run(t.Context(), Job{File: "/dev/null", Runtime: 50 * time.Millisecond, BlockBytes: 4096}, nil)
-		if !errors.Is(err, ErrHangs) || !strings.Contains(err.Error(), "it should take 50ms") {
+		if !errors.Is(err, ErrHangs) || !strings.Contains(err.Error(), "expected to take 50ms") {
 			t.Fatal(err)
 		}
 		_, err := os.Stat(dir + "/child")

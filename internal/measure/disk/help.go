@@ -20,7 +20,7 @@ func FindFioOrHelp(ctx context.Context, h *host.Host, path string) (*Engine, err
 	case errors.Is(err, ErrNone):
 		return nil, ui.Hinted(ui.Failed, err, installHint(fact.Collect(h)))
 	case path == "":
-		return nil, ui.Hinted(ui.Failed, err, "--fio PATH names another one")
+		return nil, ui.Hinted(ui.Failed, err, "use --fio PATH for another fio")
 	}
 	return nil, ui.Exit(ui.Usage, err)
 }
@@ -29,7 +29,7 @@ func FindFioOrHelp(ctx context.Context, h *host.Host, path string) (*Engine, err
 func Unmade(err error) error {
 	switch {
 	case errors.Is(err, ErrNoRoom):
-		return ui.Hinted(ui.Refused, err, "df -h shows which file system is full; a smaller --size, or another directory, needs less")
+		return ui.Hinted(ui.Refused, err, "use a smaller --size or another directory; df -h shows which file system is full")
 	case errors.Is(err, ErrUnwritable):
 		return ui.Exit(ui.Usage, err)
 	}
@@ -43,13 +43,13 @@ func NoRoom(directory string, err error) error {
 	if size := (*SizeError)(nil); errors.As(err, &size) {
 		return ui.Instead(ui.Refused, err, "", fmt.Sprintf("--size=%dMiB", size.Possible>>20))
 	}
-	return ui.Hinted(ui.Refused, err, "no size is small enough; df -h "+text.Quote(directory)+" shows what is free, and another directory may have more")
+	return ui.Hinted(ui.Refused, err, "no --size is small enough; use another directory (df -h "+text.Quote(directory)+" shows free space)")
 }
 
 func installHint(facts *fact.Facts) string {
 	ids := append([]string{facts.OS.ID.Or("")}, facts.OS.IDLike.Or(nil)...)
 	if how := Install(ids...); how != "" {
-		return how + " installs it; --fio PATH names another one"
+		return how + " installs it; or use --fio PATH"
 	}
-	return "install the package fio, or name one with --fio PATH"
+	return "install the package fio, or use --fio PATH"
 }

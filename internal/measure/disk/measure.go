@@ -78,7 +78,7 @@ func (b *Bench) Prepare(ctx context.Context, p *Place) error {
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", engine, err))
 	}
-	return fmt.Errorf("fio cannot keep requests in flight here: %w", errors.Join(errs...))
+	return fmt.Errorf("fio cannot use asynchronous I/O on this machine: %w", errors.Join(errs...))
 }
 
 // Number of syncs needed for a 99th percentile, and the maximum time to wait for them.

@@ -146,13 +146,13 @@ func FileSize(asked, freeBytes int64, sharers int) (int64, error) {
 	}
 	switch {
 	case most < LeastSize:
-		return 0, fmt.Errorf("a quarter of the free space is %s, but a measurement needs at least %s, for a file of %s and one of %s for the log; free space until %s are available",
+		return 0, fmt.Errorf("a quarter of the free space is %s, but the measurement needs %s (file of %s, log of %s); free space until %s are available",
 			human(max(freeBytes/4/share, 0)), human(LeastSize+logSize), human(LeastSize), human(logSize), human(4*share*(LeastSize+logSize)))
 	case want < LeastSize:
-		return 0, &SizeError{LeastSize, fmt.Errorf("a file of %s is too small: the minimum is %s, because blocks of up to %s would repeat so soon that the disk's own cache answers; %s to %s are possible here",
+		return 0, &SizeError{LeastSize, fmt.Errorf("--size %s is too small, minimum %s: blocks of up to %s would be served from the disk's cache; want %s to %s",
 			human(asked), human(LeastSize), human(largestBlock), unit.Size(LeastSize), unit.Size(most))}
 	case want > most:
-		return 0, &SizeError{most, fmt.Errorf("a file of %s and one of %s for the log are more than a quarter of the free space, which is %s; %s to %s are possible here",
+		return 0, &SizeError{most, fmt.Errorf("a file of %s and a log of %s exceed a quarter of the free space (%s); want a --size from %s to %s",
 			human(want), human(logSize), human(freeBytes/4/share), unit.Size(LeastSize), unit.Size(most))}
 	}
 	return want, nil

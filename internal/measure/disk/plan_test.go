@@ -80,12 +80,12 @@ func TestFileSize(t *testing.T) {
 		{128 << 20, 400 << 20, 2, 0, "free space until 1024 MiB are available"}, // a smaller one is not possible either
 		{8 << 20, 400 << 20, 1, 0, "free space until 512 MiB are available"},
 		{8 * gib, 40 * gib, 1, 8 * gib, ""},
-		{8 * gib, 40 * gib, 2, 0, "more than a quarter"},
-		{8 << 20, 40 * gib, 1, 0, "a file of 8 MiB is too small: the minimum is 64 MiB, because"},
-		{8 << 20, 40 * gib, 1, 0, "; 64MiB to 10176MiB are possible here"},
-		{1 << 10, 40 * gib, 1, 0, "a file of 1.00 KiB is too small"},
-		{20 * gib, 40 * gib, 1, 0, "which is 10.0 GiB; 64MiB to 10176MiB are possible here"},
-		{math.MaxInt64, 40 * gib, 1, 0, "more than a quarter"},
+		{8 * gib, 40 * gib, 2, 0, "exceed a quarter of the free space"},
+		{8 << 20, 40 * gib, 1, 0, "--size 8 MiB is too small, minimum 64 MiB"},
+		{8 << 20, 40 * gib, 1, 0, "want 64MiB to 10176MiB"},
+		{1 << 10, 40 * gib, 1, 0, "--size 1.00 KiB is too small"},
+		{20 * gib, 40 * gib, 1, 0, "(10.0 GiB); want a --size from 64MiB to 10176MiB"},
+		{math.MaxInt64, 40 * gib, 1, 0, "exceed a quarter of the free space"},
 	} {
 		got, err := FileSize(c.asked, c.free, c.sharers)
 		if got != c.want || (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {

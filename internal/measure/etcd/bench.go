@@ -173,7 +173,7 @@ func (b *Bench) page(ctx context.Context) (Page, error) {
 	}
 	for name, h := range map[string]stats.Histogram{"etcd_disk_wal_fsync_duration_seconds": p.Fsync, "etcd_disk_backend_commit_duration_seconds": p.Commit} {
 		if len(h) == 0 {
-			return p, fmt.Errorf("its metrics lack %s: is it etcd?", name)
+			return p, fmt.Errorf("metric %s is missing; check that this is the address of etcd", name)
 		}
 		if err := h.Check(); err != nil {
 			return p, fmt.Errorf("%s: %w", name, err)

@@ -198,7 +198,7 @@ func TestWatching(t *testing.T) {
 		page func(*Page)
 		want string
 	}{
-		"not etcd": {func(p *Page) { p.Commit = nil }, "etcd_disk_backend_commit_duration_seconds: is it etcd?"},
+		"not etcd": {func(p *Page) { p.Commit = nil }, "metric etcd_disk_backend_commit_duration_seconds is missing"},
 		"hostile":  {func(p *Page) { p.Fsync = stats.Histogram{1: 3, inf: 2} }, "invalid histogram"},
 	} {
 		m := newMember()
@@ -271,7 +271,7 @@ func TestWritingRefused(t *testing.T) {
 	if err := writer(newMember()).Check(free); err != nil {
 		t.Errorf("without a quota: %v", err)
 	}
-	for method, want := range map[string]string{"/v3/lease/grant": "gone", "/v3/kv/put": "write 1: gone", "/v3/lease/revoke": "by itself within an hour: gone"} {
+	for method, want := range map[string]string{"/v3/lease/grant": "gone", "/v3/kv/put": "write 1: gone", "/v3/lease/revoke": "within an hour: gone"} {
 		m := newMember()
 		m.fail[method] = errors.New("gone")
 		if _, err := writer(m).Work(t.Context()); err == nil || !strings.Contains(err.Error(), want) {

@@ -62,7 +62,7 @@ func (w *Writer) Check(p Page) error {
 		}
 	}
 	if !p.Leader {
-		return errors.New("the member has no leader, so nothing can be written")
+		return errors.New("cannot write: the member has no leader")
 	}
 	quota := p.QuotaBytes
 	if quota == 0 {
@@ -73,7 +73,7 @@ func (w *Writer) Check(p Page) error {
 	}
 	// In the worst case, each revision takes a page of the database in addition to its value.
 	if need := p.SizeBytes + float64(w.Writes)*float64(w.Value+4096); need > 0.8*quota {
-		return fmt.Errorf("the database has %.0f MiB, and the writes could bring it to %.0f MiB, above 80 %% of its quota of %.0f MiB; at the quota the cluster refuses all writes: defragment it, or write less", p.SizeBytes/(1<<20), need/(1<<20), quota/(1<<20))
+		return fmt.Errorf("the writes could grow the database from %.0f MiB to %.0f MiB, above 80 %% of its quota of %.0f MiB; defragment etcd, or write less", p.SizeBytes/(1<<20), need/(1<<20), quota/(1<<20))
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func (w *Writer) End(ctx context.Context) error {
 	}
 	var revoked struct{}
 	if err := w.call(ctx, "/v3/lease/revoke", map[string]string{"ID": w.lease}, &revoked); err != nil {
-		return fmt.Errorf("the keys below %s could not be removed; etcd removes them by itself within an hour: %w", w.keys, err)
+		return fmt.Errorf("cannot remove the keys below %s; etcd removes them within an hour: %w", w.keys, err)
 	}
 	w.lease = ""
 	return nil

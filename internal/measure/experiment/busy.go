@@ -61,9 +61,9 @@ func Busy(x *tune.Leaseholder) error {
 	}
 	switch {
 	case x.PID == 0:
-		return ui.Hinted(ui.Busy, fmt.Errorf("%w: each would disturb the other", tune.ErrLeased), "fettle status shows it; wait for its end")
+		return ui.Hinted(ui.Busy, fmt.Errorf("%w; two at once would disturb each other", tune.ErrLeased), "wait until it ends; see fettle status")
 	case x.Restoring:
-		return ui.Hinted(ui.Busy, fmt.Errorf("%w: it has ended, and its watchdog is still undoing its change (%s)", tune.ErrLeased, who), "wait a moment; fettle status says when that is done")
+		return ui.Hinted(ui.Busy, fmt.Errorf("%w: its watchdog is still undoing the change (%s)", tune.ErrLeased, who), "wait a moment; fettle status shows when it is done")
 	}
-	return ui.Hinted(ui.Busy, fmt.Errorf("%w (%s): each would disturb the other", tune.ErrLeased, who), fmt.Sprintf("wait for its end, or interrupt it, which restores the machine: kill -INT %d", x.PID))
+	return ui.Hinted(ui.Busy, fmt.Errorf("%w (%s); two at once would disturb each other", tune.ErrLeased, who), fmt.Sprintf("wait until it ends, or interrupt it (which restores the machine): kill -INT %d", x.PID))
 }

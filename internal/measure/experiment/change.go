@@ -80,7 +80,7 @@ func (p *Experiment) settings(ctx context.Context, deadline *journal.Try) error 
 	if p.o.Resume != "" && !slices.EqualFunc(recorded, p.body.Change.Settings, func(a, b prove.Setting) bool {
 		return a.Setting == b.Setting && a.Before.String() == b.Before.String() && a.With.String() == b.With.String()
 	}) {
-		return ui.Hinted(ui.Refused, errors.New("the machine has other values now than when the experiment began: old and new measurements cannot be combined"), asBegun(recorded))
+		return ui.Hinted(ui.Refused, errors.New("values on this machine have changed since the experiment began; old and new measurements cannot be combined"), asBegun(recorded))
 	}
 	var why []string
 	for _, s := range p.body.Change.Left {
@@ -111,7 +111,7 @@ func (p *Experiment) conflictingSets() error {
 			continue // the plan reports it
 		}
 		if first, is := asked[id]; is {
-			return ui.Exit(ui.Usage, fmt.Errorf("--set %s and --set %s are one setting: want one value", first, text))
+			return ui.Exit(ui.Usage, fmt.Errorf("--set %s and --set %s are the same setting; give one value", first, text))
 		}
 		asked[id] = text
 	}
@@ -163,7 +163,7 @@ func asBegun(recorded []prove.Setting) string {
 		}
 	}
 	if len(words) == 2 {
-		return "begin it again with fettle prove: what was there before cannot be set"
+		return "the old values cannot be set; start again with fettle prove"
 	}
-	return "to set them as they were, run: " + text.CommandLine(words)
+	return "to restore them, run: " + text.CommandLine(words)
 }

@@ -29,7 +29,7 @@ import (
 )
 
 // LeftBehind describes an experiment that was killed together with its watchdog.
-const LeftBehind = "an experiment and its watchdog have ended without undoing its change, which fettle's journal does not know and which may still stand"
+const LeftBehind = "an experiment and its watchdog ended without undoing the change; it is not in fettle's journal and may still be in force"
 
 // Experiment is one experiment. The fields below Machine are set before Run.
 type Experiment struct {
@@ -96,13 +96,13 @@ func (p *Experiment) Run(ctx context.Context, o Options, work []string) (res *Re
 	err = p.verdict(ending, err, want)
 	if err == nil && p.o.Keep && p.body.Word == prove.Better {
 		if at := slices.IndexFunc(p.body.Guards, func(g prove.Guarded) bool { return g.State != "within" }); at >= 0 {
-			err = ui.Exit(ui.GateNotMet, fmt.Errorf("not kept: it is not certain yet that guard rail %s holds", p.body.Guards[at].Name))
+			err = ui.Exit(ui.GateNotMet, fmt.Errorf("change not kept: guard rail %s is not certain to hold", p.body.Guards[at].Name))
 		} else {
 			err = p.keep(ctx)
 		}
 	}
 	if p.body.Unanswered() && p.record.Run.ID != "" {
-		p.Screen.Say("fettle prove --resume %s --budget 30m goes on with it", p.record.Run.ID)
+		p.Screen.Say("to continue: fettle prove --resume %s --budget 30m", p.record.Run.ID)
 	}
 	return &Result{p.record.Run, p.body, len(p.visits)}, err
 }
@@ -143,7 +143,7 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 	}
 	switch err := p.work.Check(ctx); {
 	case err != nil && ctx.Err() != nil:
-		return ui.Exit(ui.Interrupted, errors.New("interrupted: nothing was changed"))
+		return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing changed"))
 	case errors.Is(err, provelive.ErrIdle):
 		return ui.Retry(ui.Refused, err, "name the log that the work writes; --force waits for lines of this one", "--force")
 	case err != nil:
@@ -176,7 +176,7 @@ func (p *Experiment) refuseOtherTuner(ctx context.Context) error {
 		}
 		return refused
 	}
-	p.Screen.Say("%s %s: what it writes while this measures is not known", tuners[0].Name, tuners[0].Phase(true))
+	p.Screen.Say("%s %s; it may write values during the measurement", tuners[0].Name, tuners[0].Phase(true))
 	return nil
 }
 
@@ -220,7 +220,7 @@ func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 		}
 	}
 	if p.o.Live {
-		p.Screen.Say("windows of %v, and %v after each switch: at least %s, at the most until %s", p.o.Window, p.o.Settle,
+		p.Screen.Say("windows of %v, settling %v after each switch: at least %s, at most until %s", p.o.Window, p.o.Settle,
 			Roughly(float64(p.design.Placebo+p.design.Least)*p.o.Block().Seconds()), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
 	} else if why := p.unfit(ctx); len(why) > 0 { // running work is what keeps the machine busy
 		if !p.o.Anyway {
@@ -306,7 +306,7 @@ func (p *Experiment) finish() error {
 	r.Ended = p.Host.Clock.Now().UTC()
 	if err := Store(p.Machine).Finish(p.record); err != nil {
 		r.ID, r.Ended = "", time.Time{}
-		return fmt.Errorf("the record cannot be kept: %w; what was measured is in %s", err, p.record.Path)
+		return fmt.Errorf("cannot save the record: %w; the measurements are in %s", err, p.record.Path)
 	}
 	return nil
 }
@@ -323,7 +323,7 @@ func (p *Experiment) progress(c *prove.Course, v prove.Visit) {
 	if len(p.visits) == 2 && !p.o.Live {
 		d := p.design
 		blocks := float64(d.Placebo + d.Least)
-		p.Screen.Say("at least %.0f runs, about %s; at the most until %s", blocks*c.Visits(), Roughly(blocks*c.Visits()*v.TookS), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("15:04"))
+		p.Screen.Say("at least %.0f runs, about %s; at most until %s", blocks*c.Visits(), Roughly(blocks*c.Visits()*v.TookS), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("15:04"))
 	}
 	if s.Phase != v.Phase || s.Block != v.Block {
 		switch {
@@ -348,7 +348,7 @@ func (p *Experiment) verdict(ending prove.Ending, err error, want prove.Word) er
 	case ending == "":
 		return err
 	case ending == prove.EndedInterrupted:
-		return ui.Exit(ui.Interrupted, errors.Join(errors.New("interrupted: the machine is as it was, and what was measured is kept: fettle prove --resume "+p.record.Name()+" goes on"), err))
+		return ui.Exit(ui.Interrupted, errors.Join(errors.New("interrupted; machine restored, measurements saved: fettle prove --resume "+p.record.Name()+" continues"), err))
 	case ending == prove.EndedHopeless:
 		return ui.Retry(ui.Refused, err, "a larger --margin, a longer workload or a larger --budget may decide it; --force measures until the budget is used", "--force")
 	case ending == prove.EndedGuard:
@@ -361,7 +361,7 @@ func (p *Experiment) verdict(ending prove.Ending, err error, want prove.Word) er
 		case errors.As(err, new(*prove.Unswitched)):
 			code = ui.RolledBack
 		}
-		return ui.Hinted(code, err, "what was measured is kept: fettle prove --resume "+p.record.Name()+" goes on")
+		return ui.Hinted(code, err, "measurements saved: fettle prove --resume "+p.record.Name()+" continues")
 	case err != nil:
 		return err
 	case want != "" && p.body.Word != want:
@@ -379,7 +379,7 @@ func (p *Experiment) keep(ctx context.Context) error {
 		return err
 	}
 	if err = res.Err(err); err == nil {
-		p.Screen.Say("kept: transaction %d, which fettle undo takes back", res.Tx)
+		p.Screen.Say("kept: transaction %d, reverted by fettle undo", res.Tx)
 	}
 	return err
 }
@@ -393,17 +393,17 @@ func (p *Experiment) unrehearsed(ctx context.Context, err error) error {
 	p.dismiss()
 	switch {
 	case ctx.Err() != nil:
-		return ui.Exit(ui.Interrupted, errors.New("interrupted: the machine is as it was, and nothing was measured"))
+		return ui.Exit(ui.Interrupted, errors.New("interrupted; machine restored, nothing measured"))
 	case errors.Is(err, journal.ErrBusy), errors.Is(err, tune.ErrLeased):
 		return err
 	}
-	return ui.Exit(ui.RolledBack, fmt.Errorf("%w; it is undone, and nothing was measured", err))
+	return ui.Exit(ui.RolledBack, fmt.Errorf("%w; the change is undone, nothing measured", err))
 }
 
 // stuck returns the error for a change that could not be undone.
 func (p *Experiment) stuck(err error) error {
 	if p.o.UndoCmd != "" {
-		return ui.Hinted(ui.Incomplete, err, "the watchdog tries for ten minutes more; by hand: "+p.o.UndoCmd)
+		return ui.Hinted(ui.Incomplete, err, "the watchdog keeps trying for ten minutes; to do it by hand: "+p.o.UndoCmd)
 	}
-	return ui.Hinted(ui.Incomplete, err, "the watchdog tries for ten minutes more; fettle undo tries too")
+	return ui.Hinted(ui.Incomplete, err, "the watchdog keeps trying for ten minutes; or run fettle undo")
 }

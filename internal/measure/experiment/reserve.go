@@ -34,12 +34,12 @@ func Reserve(ctx context.Context, m *tune.Machine, w tune.Watchdog, p *memory.Pl
 	}
 	if mayWrite != nil {
 		for _, pool := range p.Reserve {
-			p.LeaveOut(pool.Pages, "huge pages can only be reserved by root")
+			p.LeaveOut(pool.Pages, "only root can reserve huge pages")
 		}
 		return r, nil
 	}
 	if how := tune.LeftBehind(m.StateDir); how != "" {
-		return nil, ui.Hinted(ui.Refused, errors.New("an experiment was killed together with its watchdog, and its change has not been undone"),
+		return nil, ui.Hinted(ui.Refused, errors.New("an experiment and its watchdog were killed before its change was undone"),
 			how+"; then rm "+filepath.Join(m.StateDir, "experiment"))
 	}
 	if r.lease, err = tune.Lease(m.StateDir); err != nil {
@@ -76,7 +76,7 @@ func Reserve(ctx context.Context, m *tune.Machine, w tune.Watchdog, p *memory.Pl
 		case errors.As(err, &incomplete), errors.Is(err, journal.ErrBusy), errors.Is(err, tune.ErrLeased):
 			return r, err
 		case err != nil:
-			p.LeaveOut(pool.Pages, fmt.Sprintf("%d pages of this size cannot be reserved: free memory is fragmented, or another program has taken it (%s)", pool.To-pool.From, err))
+			p.LeaveOut(pool.Pages, fmt.Sprintf("cannot reserve %d pages of this size: free memory is fragmented, or taken by another program (%s)", pool.To-pool.From, err))
 		}
 	}
 	return r, nil
@@ -101,7 +101,7 @@ func (r *Reserved) Release(ctx context.Context) error {
 	}
 	r.pools, r.watchdog, r.lease = nil, nil, nil
 	if err != nil {
-		return ui.Hinted(ui.Incomplete, fmt.Errorf("the huge pages are still reserved: %w", err), "fettle undo tries again")
+		return ui.Hinted(ui.Incomplete, fmt.Errorf("cannot release the reserved huge pages: %w", err), "try again with fettle undo")
 	}
 	return nil
 }

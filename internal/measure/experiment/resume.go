@@ -33,14 +33,14 @@ func (p *Experiment) resume() error {
 		return err
 	}
 	if u.Run.Kind != "prove" {
-		return ui.Hinted(ui.Usage, errors.Join(fmt.Errorf("run %s is a %s, not an experiment: it cannot go on", name, u.Run.Kind), u.Close()), "fettle runs show "+name+" shows what it has finished")
+		return ui.Hinted(ui.Usage, errors.Join(fmt.Errorf("run %s is a %s, not an experiment; only experiments can be resumed", name, u.Run.Kind), u.Close()), "fettle runs show "+name+" shows the finished part")
 	}
 	if p.o.Further != (Further{}) {
-		return ui.Exit(ui.Usage, errors.Join(fmt.Errorf("run %s was cut off, and goes on as it was begun: it takes no --budget and no --blocks", name), u.Close()))
+		return ui.Exit(ui.Usage, errors.Join(fmt.Errorf("run %s was interrupted and continues with its original options; leave out --budget and --blocks", name), u.Close()))
 	}
 	p.record, p.visits = u, l.visits
 	if bytes.Contains(u.Run.Body, []byte(`\ufffd`)) { // what JSON replaces such a byte with
-		return ui.Hinted(ui.Refused, fmt.Errorf("run %s cannot go on: its commands have bytes that are not UTF-8, and its record has not kept them", name), "fettle runs show "+name+" shows what it had measured; no command can go on with it, so begin it again with fettle prove")
+		return ui.Hinted(ui.Refused, fmt.Errorf("cannot resume run %s: its commands contain bytes that are not UTF-8, which the record does not store", name), "fettle runs show "+name+" shows its measurements; start a new run with fettle prove")
 	}
 	if err := json.Unmarshal(u.Run.Body, p.body); err != nil {
 		return err
@@ -51,10 +51,10 @@ func (p *Experiment) resume() error {
 	}
 	p.o = o
 	if begun := p.body.JudgedBy(); begun != prove.Method {
-		p.Screen.Say("begun with method %d of judging; from here on method %d judges all that was measured", begun, prove.Method)
+		p.Screen.Say("started with evaluation method %d; from now on method %d evaluates all measurements", begun, prove.Method)
 	}
 	if here := evidence.Fingerprint(p.Host); here.Hardware != u.Run.Machine.Hardware {
-		return ui.Hinted(ui.Refused, fmt.Errorf("run %s was begun on another machine (%s, %s)", name, u.Run.Machine.Name, u.Run.Machine.CPU), "only there can it go on: fettle prove --resume "+name)
+		return ui.Hinted(ui.Refused, fmt.Errorf("run %s was started on another machine (%s, %s)", name, u.Run.Machine.Name, u.Run.Machine.CPU), "resume it on that machine: fettle prove --resume "+name)
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func lastCutOff(store evidence.Store) (string, error) {
 			return name, nil
 		}
 	}
-	return "", ui.Exit(ui.Usage, errors.New("no experiment was cut off"))
+	return "", ui.Exit(ui.Usage, errors.New("no interrupted experiment found"))
 }
 
 // Further holds the limits for continuing an experiment that has ended.
@@ -86,7 +86,7 @@ type Further struct {
 func (p *Experiment) resumeEnded(name string) error {
 	r, err := Store(p.Machine).Get(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return ui.Hinted(ui.Usage, fmt.Errorf("no experiment %q was cut off", name), "fettle runs list shows them")
+		return ui.Hinted(ui.Usage, fmt.Errorf("no interrupted experiment %q found", name), "fettle runs list shows all runs")
 	}
 	if err != nil {
 		return Damaged(err)
@@ -102,10 +102,10 @@ func (p *Experiment) resumeEnded(name string) error {
 		return err
 	}
 	if !e.Unanswered() {
-		return ui.Exit(ui.Usage, fmt.Errorf("run %s has ended by %s: %s; only one that cannot tell yet, for want of time or of blocks, goes on", r.ID, e.Ending, e.Text))
+		return ui.Exit(ui.Usage, fmt.Errorf("run %s has ended by %s: %s; only a run that ran out of time or blocks can be resumed", r.ID, e.Ending, e.Text))
 	}
 	if here := evidence.Fingerprint(p.Host); here.Hardware != r.Machine.Hardware {
-		return ui.Hinted(ui.Refused, fmt.Errorf("run %s was made on another machine (%s, %s)", r.ID, r.Machine.Name, r.Machine.CPU), "only there can it go on: fettle prove --resume "+r.ID)
+		return ui.Hinted(ui.Refused, fmt.Errorf("run %s was made on another machine (%s, %s)", r.ID, r.Machine.Name, r.Machine.CPU), "resume it on that machine: fettle prove --resume "+r.ID)
 	}
 	more := p.o.Further
 	o := Options{Expect: p.o.Expect, Keep: p.o.Keep, Resume: r.ID, Anyway: p.o.Anyway}
@@ -122,7 +122,7 @@ func (p *Experiment) resumeEnded(name string) error {
 	}
 	o.Blocks = cmp.Or(more.Blocks, o.Blocks)
 	if o.Blocks <= len(e.Blocks) {
-		return ui.Exit(ui.Usage, fmt.Errorf("run %s has %d blocks: want more --blocks", r.ID, len(e.Blocks)))
+		return ui.Exit(ui.Usage, fmt.Errorf("run %s already has %d blocks; --blocks must be larger", r.ID, len(e.Blocks)))
 	}
 	p.o, p.visits = o, e.Visits
 	p.body.Work, p.body.Change, p.body.Resumed = e.Work, e.Change, append(e.Resumed, prove.Resumption{Run: r.ID, At: p.Host.Clock.Now().UTC(), Blocks: len(e.Blocks), Verdict: e.Text, Ending: e.Ending})

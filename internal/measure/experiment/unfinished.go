@@ -100,7 +100,7 @@ func Find(m *tune.Machine, word string) (*evidence.Run, error) {
 	}
 	open, err := Peek(Store(m), word)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ui.Hinted(ui.Usage, fmt.Errorf("no run %q", word), "fettle runs list shows them")
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("no run %q", word), "fettle runs list shows all runs")
 	}
 	if err != nil {
 		return nil, m.Unreadable(err)
@@ -138,7 +138,7 @@ func Credible(r *evidence.Run, e *prove.Evidence) (otherwise *prove.Otherwise, e
 		err = nil
 	}
 	if err == nil && r.Verdict != e.Text {
-		err = fmt.Errorf("the record has the verdict %q at its top, and %q in its body: do not rely on it", r.Verdict, e.Text)
+		err = fmt.Errorf("the record contradicts itself: verdict %q in its header, %q in its body; do not use it", r.Verdict, e.Text)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", r.ID, err)

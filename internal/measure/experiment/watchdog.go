@@ -52,7 +52,7 @@ func guard(w tune.Watchdog, deadline *journal.Try, undoCmd, dir string, lease *o
 	}
 	cmd.ExtraFiles = []*os.File{lease}
 	if err := tune.StartReady(cmd); err != nil {
-		return nil, fmt.Errorf("the watchdog of the experiment cannot be started, so nothing is changed: %w", err)
+		return nil, fmt.Errorf("cannot start the watchdog of the experiment; nothing changed: %w", err)
 	}
 	return &watchdog{end}, nil
 }
@@ -84,7 +84,7 @@ func (w *watchdog) dismiss() {
 // Leave ends the process at once, for a user who does not want to wait.
 func (p *Experiment) Leave() {
 	if p.guarded.Load() && !p.restored.Load() {
-		p.Screen.Say("left to the watchdog, which restores the machine; fettle status says when it has")
+		p.Screen.Say("left to the watchdog, which restores the machine; see fettle status")
 		os.Exit(ui.Incomplete)
 	}
 	os.Exit(ui.Interrupted)

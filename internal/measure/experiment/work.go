@@ -45,13 +45,13 @@ func (p *Experiment) commandRuns(mark string) (err error) {
 		m, builtin := prove.Builtin(name)
 		switch {
 		case !prints && !builtin:
-			return m, errors.New("want time, cpu-time, max-memory, or NAME=REGEXP for what the command prints")
+			return m, errors.New("want time, cpu-time, max-memory, or NAME=REGEXP for a number that the command prints")
 		case !prints && decides && (o.Unit != "" || o.More || o.Percentile >= 0):
 			return m, fmt.Errorf("--unit, --higher-is-better and --percentile are for a metric that the command prints; %s has its own", text)
 		case !prints:
 			return m, nil
 		case builtin || name == "":
-			return m, errors.New("want NAME=REGEXP, with a name that is not time, cpu-time or max-memory")
+			return m, errors.New("want NAME=REGEXP; the name must not be time, cpu-time or max-memory")
 		}
 		m = prove.Metric{Name: name}
 		percentile := -1.0

@@ -34,7 +34,7 @@ func (p *Experiment) benchRuns(ctx context.Context, mark string) error {
 		if decides {
 			return w.Metric(), nil
 		}
-		return prove.Metric{}, fmt.Errorf("a bench has one metric: %s", w.Metric().Name)
+		return prove.Metric{}, fmt.Errorf("a benchmark has only the metric %s", w.Metric().Name)
 	})
 	return err
 }
@@ -50,7 +50,7 @@ func (p *Experiment) bench(ctx context.Context, kind, name, mark string) (benchW
 	case "etcd":
 		return newEtcdWork(ctx, p.Host, name)
 	}
-	return nil, fmt.Errorf("--bench %s: want disk:CELL[@DIR], memory:CELL, postgres:clients-N[@SERVER] or etcd:put=PREFIX[@MEMBER], as disk:randrw@/srv, memory:thp-random, postgres:clients-8, etcd:put=bench", p.o.Bench)
+	return nil, fmt.Errorf("--bench %s: want disk:CELL[@DIR], memory:CELL, postgres:clients-N[@SERVER] or etcd:put=PREFIX[@MEMBER]; examples: disk:randrw@/srv, memory:thp-random, postgres:clients-8, etcd:put=bench", p.o.Bench)
 }
 
 // orFailed adds an exit code to the error of work that cannot be measured here, unless it has

@@ -61,7 +61,7 @@ func TestDiskWork(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left are %v, %v", left, err)
 	}
-	for name, says := range map[string]string{"nonsense": `no cell "nonsense"`, "randrw@/nonexistent": "no such file"} {
+	for name, says := range map[string]string{"nonsense": `unknown cell "nonsense"`, "randrw@/nonexistent": "no such file"} {
 		if _, err := newDiskWork(t.Context(), h, name, fio, ""); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -30,7 +30,7 @@ const etcdMetric = "put"
 func newEtcdWork(ctx context.Context, h *host.Host, name string) (*etcdWork, error) {
 	prefix, is := strings.CutPrefix(name, etcdMetric+"=")
 	if !is {
-		return nil, fmt.Errorf("bench etcd has no cell %q: want put=PREFIX, beneath which keys are written and removed again, as put=bench", name)
+		return nil, fmt.Errorf("bench etcd: unknown cell %q; want put=PREFIX, such as put=bench (keys below PREFIX are written and removed)", name)
 	}
 	member := ""
 	if at := strings.LastIndexByte(prefix, '@'); at >= 0 {

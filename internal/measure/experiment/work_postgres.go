@@ -37,7 +37,7 @@ func newPostgresWork(h *host.Host, say func(format string, args ...any), name st
 	text, is := strings.CutPrefix(cell, "clients-")
 	n, err := strconv.Atoi(text)
 	if !is || err != nil || n < 1 {
-		return nil, fmt.Errorf("bench postgres has no cell %q: want clients-N, as clients-8", cell)
+		return nil, fmt.Errorf("bench postgres: unknown cell %q; want clients-N, such as clients-8", cell)
 	}
 	asked := postgres.Asked{Clients: []int{n}, Rounds: 1, Step: postgresVisit, Scale: max(postgresScale, n)}
 	return &postgresWork{host: h, say: say, name: cell, clients: n, target: postgres.Target{Server: server, Anyway: anyway, Asked: asked}}, nil
@@ -57,7 +57,7 @@ func (w *postgresWork) prepare(ctx context.Context) (err error) {
 	if len(w.plan.Clients) == 0 {
 		return fmt.Errorf("%s has too few connections for %d clients (max_connections)", w.plan.Server.Name, w.clients)
 	}
-	w.say("pgbench's tables are made, in a database that is dropped again")
+	w.say("creating pgbench's tables in a temporary database")
 	if w.database, err = postgres.Create(ctx, w.plan.Server); err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func (r *record) invalid(s *platform.Subject, now fact.Storage) string {
 // changed describes the difference between the devices. It returns "" if none exists.
 func changed(was, is fact.Storage) string {
 	if len(was.Layers) != len(is.Layers) {
-		return fmt.Sprintf("%d devices, and %d before", len(is.Layers), len(was.Layers))
+		return fmt.Sprintf("%d devices, was %d", len(is.Layers), len(was.Layers))
 	}
 	for i, a := range was.Layers {
 		b := is.Layers[i]
@@ -159,10 +159,10 @@ func (r *record) retuned(s *platform.Subject, now fact.Storage) string {
 			file := strings.TrimPrefix(name, "sysfs:")
 			text, err := s.Host.Files.ReadFile(file)
 			if err != nil {
-				return file + " cannot be read, so whether it changed is not known"
+				return file + " cannot be read, so a change cannot be excluded"
 			}
 			if is := strings.Join(strings.Fields(string(text)), " "); is != was {
-				return fmt.Sprintf("%s was %s and is %s", file, was, is)
+				return fmt.Sprintf("%s was %s, is now %s", file, was, is)
 			}
 		}
 	}

@@ -38,10 +38,10 @@ func Fresh(x host.Exec, argv ...string) Runner {
 			return s, err
 		}
 		if res.ExitCode != 0 {
-			return s, fmt.Errorf("the process that measures: exit %d: %s", res.ExitCode, strings.TrimSpace(string(res.Stderr)))
+			return s, fmt.Errorf("the measuring process failed with exit code %d: %s", res.ExitCode, strings.TrimSpace(string(res.Stderr)))
 		}
 		if err := json.Unmarshal(res.Stdout, &s); err != nil {
-			return s, fmt.Errorf("the process that measures printed %.200q: %w", res.Stdout, err)
+			return s, fmt.Errorf("invalid output of the measuring process %.200q: %w", res.Stdout, err)
 		}
 		return s, nil
 	}
@@ -216,11 +216,11 @@ func (p *Plan) once(ctx context.Context, run Runner, m Measure) (float64, error)
 func (s Sample) unfit(c Cell) string {
 	switch {
 	case s.Huge < least && c.Pages == Small:
-		return fmt.Sprintf("%.0f %% of the memory is in huge pages nevertheless", 100*(1-s.Huge))
+		return fmt.Sprintf("still %.0f %% of the memory is in huge pages", 100*(1-s.Huge))
 	case s.Huge < least:
-		return fmt.Sprintf("only %.0f %% of the memory is in pages of this size (/proc/self/smaps): free memory is fragmented, or the process may not use them", 100*s.Huge)
+		return fmt.Sprintf("only %.0f %% of the memory is in pages of this size (/proc/self/smaps); free memory is fragmented, or the process may not use such pages", 100*s.Huge)
 	case s.Placed < least:
-		return fmt.Sprintf("only %.0f %% of the memory is on the wanted node (/proc/self/numa_maps)", 100*s.Placed)
+		return fmt.Sprintf("only %.0f %% of the memory is on the requested node (/proc/self/numa_maps)", 100*s.Placed)
 	case !(s.TouchCPUS > 0) || !(s.RandomCPUS > 0):
 		return "it took too little time to measure"
 	}

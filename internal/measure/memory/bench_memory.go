@@ -112,5 +112,5 @@ func (b *Result) Print(s *ui.Screen, r *evidence.Run) {
 		row("evidence", "run %s, seed %d", r.ID, b.Seed)
 	}
 	g.Write(s)
-	s.Say("this is about memory alone: PostgreSQL and Redis recommend to turn transparent huge pages off, whatever it shows")
+	s.Say("this measures memory alone; PostgreSQL and Redis recommend turning transparent huge pages off in any case")
 }

@@ -92,7 +92,7 @@ func ParseName(name string) (Cell, Measure, error) {
 			}
 		}
 	}
-	return Cell{}, "", fmt.Errorf("the memory test has no cell named %q: want 4k, thp, hugetlb-2m or hugetlb-1g, then -remote for memory of another node, then -touch or -random, as in thp-random", name)
+	return Cell{}, "", fmt.Errorf("unknown memory cell %q; want 4k, thp, hugetlb-2m or hugetlb-1g, then optionally -remote (another NUMA node), then -touch or -random, such as thp-random", name)
 }
 
 // ParseCells parses a list of cells: "4k,thp".
@@ -101,7 +101,7 @@ func ParseCells(text string) ([]Cell, error) {
 	for name := range strings.SplitSeq(text, ",") {
 		c, _, err := ParseName(strings.TrimSpace(name) + "-" + string(Touch))
 		if err != nil {
-			return nil, fmt.Errorf("%q: want 4k, thp, hugetlb-2m, hugetlb-1g, each also with -remote, between commas", name)
+			return nil, fmt.Errorf("%q: want a comma-separated list of 4k, thp, hugetlb-2m and hugetlb-1g, each optionally with -remote", name)
 		}
 		if slices.Contains(out, c) {
 			return nil, fmt.Errorf("%s twice", c)

@@ -201,7 +201,7 @@ func (p *Plan) cannot(f *fact.Facts, c Cell) string {
 	case c.Pages == THP && p.THP == "":
 		return "the kernel has no transparent huge pages"
 	case c.Pages == THP && p.THP == "never":
-		return "transparent huge pages are off (never); fettle tune --set sysfs:/sys/kernel/mm/transparent_hugepage/enabled=madvise allows them, fettle undo turns them off again"
+		return "transparent huge pages are off (never); allow them with fettle tune --set sysfs:/sys/kernel/mm/transparent_hugepage/enabled=madvise, and undo it with fettle undo"
 	case c.Pages.reserved() && pool(f, c.Pages) == nil:
 		return "the processor or the kernel does not support these pages"
 	}
@@ -235,7 +235,7 @@ func (p *Plan) fit(f *fact.Facts, limit int64) error {
 				continue
 			}
 			if size%c.Pages.Page() != 0 {
-				left = append(left, LeftOut{c.String(), fmt.Sprintf("a page is %s, and %s is not a multiple of it: --size sets how much is measured", unit.Size(c.Pages.Page()).Human(), unit.Size(size).Human())})
+				left = append(left, LeftOut{c.String(), fmt.Sprintf("the page size is %s, and %s is not a multiple of it; set --size", unit.Size(c.Pages.Page()).Human(), unit.Size(size).Human())})
 				continue
 			}
 			taken += size
@@ -247,10 +247,10 @@ func (p *Plan) fit(f *fact.Facts, limit int64) error {
 			return nil
 		}
 		if len(try) == 1 {
-			return fmt.Errorf("%w: %s, of which %s are reserved as huge pages meanwhile; a quarter is %s", ErrTooLarge, unit.Size(taken).Human(), unit.Size(int64(len(p.Reserve))*size).Human(), unit.Size(limit).Human())
+			return fmt.Errorf("%w: %s needed (%s of it reserved as huge pages); a quarter is %s", ErrTooLarge, unit.Size(taken).Human(), unit.Size(int64(len(p.Reserve))*size).Human(), unit.Size(limit).Human())
 		}
 	}
-	return fmt.Errorf("%w would be needed: a quarter is %s", ErrTooLarge, unit.Size(limit).Human())
+	return fmt.Errorf("%w needed; a quarter is %s", ErrTooLarge, unit.Size(limit).Human())
 }
 
 // reservation grows a pool. The pool's present free pages are left to other programs.

@@ -18,5 +18,5 @@ func InNewProcesses(x host.Exec) (Runner, error) {
 
 // TooLarge returns the error for taking more memory than a bench may.
 func TooLarge(err error) error {
-	return ui.Hinted(ui.Refused, err, "free -h shows what is available; fettle bench memory without --size takes what fits, and --cells=4k the least")
+	return ui.Hinted(ui.Refused, err, "leave out --size to use what fits, or use --cells=4k, which needs least; free -h shows available memory")
 }

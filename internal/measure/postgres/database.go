@@ -25,7 +25,7 @@ type Server interface {
 
 // mark is the comment of the databases that a bench creates. Only databases with this comment
 // are ever dropped.
-const mark = "made by fettle bench postgres, which drops it again; it holds the tables of the benchmark and nothing else"
+const mark = "created by fettle bench postgres for its benchmark tables only; dropped afterwards"
 
 // prefix begins the names of these databases.
 const prefix = "fettle_bench_"

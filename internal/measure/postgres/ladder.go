@@ -175,7 +175,7 @@ func within(ctx context.Context, limit time.Duration, pgbench Program, args ...s
 	defer cancel()
 	out, err := pgbench.Run(bounded, args...)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w: it was ended after %v; pg_stat_activity of the server shows what it waits for", ErrHangs, limit.Round(time.Second))
+		err = fmt.Errorf("%w: stopped after %v; see pg_stat_activity on the server for what it waits for", ErrHangs, limit.Round(time.Second))
 	}
 	return out, err
 }
@@ -228,7 +228,7 @@ func transactions(out string) (float64, error) {
 	}
 	tps, err := strconv.ParseFloat(m[1], 64)
 	if err != nil || !(tps > 0) || math.IsInf(tps, 0) {
-		return 0, fmt.Errorf("pgbench printed %s transactions per second: not a rate", m[1])
+		return 0, fmt.Errorf("pgbench printed an invalid rate: %s transactions per second", m[1])
 	}
 	return tps, nil
 }

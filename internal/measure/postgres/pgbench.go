@@ -40,7 +40,7 @@ func newPgbench(h *host.Host, s *postgresql.Server, path string) (*Pgbench, erro
 		return nil, ui.Without(fmt.Errorf("--pgbench: program %s not found", path), "--pgbench")
 	}
 	if b.path == "" {
-		return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s not found", strings.Join(tried, " and ")), "dnf install postgresql-contrib (Red Hat), apt install postgresql (Debian), or --pgbench PATH")
+		return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s not found", strings.Join(tried, " and ")), "install it (Red Hat: dnf install postgresql-contrib; Debian: apt install postgresql), or use --pgbench PATH")
 	}
 	dir, err := os.MkdirTemp("", "fettle-pgbench-")
 	if err != nil {

@@ -115,7 +115,7 @@ func Make(r Room, a Asked) (*Plan, error) {
 		p.Scale = Scale
 	}
 	if need, quarter := p.needs(), r.Free/4; need > quarter {
-		return nil, fmt.Errorf("%w: scale %d needs about %s with its log, and a quarter is %s", ErrNoSpace, p.Scale, unit.Size(need).Human(), unit.Size(quarter).Human())
+		return nil, fmt.Errorf("%w: scale %d needs about %s with its log; a quarter is %s", ErrNoSpace, p.Scale, unit.Size(need).Human(), unit.Size(quarter).Human())
 	}
 	clients := slices.Clone(a.Clients)
 	if len(clients) == 0 {
@@ -132,7 +132,7 @@ func Make(r Room, a Asked) (*Plan, error) {
 		}
 	}
 	if len(p.Clients) == 0 {
-		return nil, fmt.Errorf("the server has %d connections left: too few for %d clients", max(r.Connections, 0), p.Left[0])
+		return nil, fmt.Errorf("the server has %d connections left, too few for %d clients", max(r.Connections, 0), p.Left[0])
 	}
 	return p, nil
 }
@@ -158,7 +158,7 @@ func (r Room) InCache(size int64) string {
 		return ""
 	}
 	scale := r.scaleOutOfCache()
-	return fmt.Sprintf("this measures memory and the log, not reads from the disk: the database has %s, and shared buffers and page cache hold up to %s of it; --scale %d (about %s) would reach the disk",
+	return fmt.Sprintf("this measures memory and the log, not disk reads: the database has %s, of which shared buffers and page cache hold up to %s; to read from the disk use --scale %d (about %s)",
 		unit.Size(size).Human(), unit.Size(caches).Human(), scale, unit.Size(int64(scale)*ofScale).Human())
 }
 

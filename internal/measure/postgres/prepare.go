@@ -24,7 +24,7 @@ func FindServer(h *host.Host, name string) (*postgresql.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL: %w", err)
 	}
-	return product.Choose("PostgreSQL", "PostgreSQL was not found here", "--server", all, func(s *postgresql.Server) string { return s.Name }, name)
+	return product.Choose("PostgreSQL", "PostgreSQL not found on this machine", "--server", all, func(s *postgresql.Server) string { return s.Name }, name)
 }
 
 // roomOf returns the capacity of the server and the machine.
@@ -36,7 +36,7 @@ func roomOf(ctx context.Context, h *host.Host, s *postgresql.Server) (Room, erro
 	// The page cache can use the available memory.
 	cache, known := fact.Collect(h).Memory.AvailableBytes.Get()
 	if !known {
-		return r, errors.New("the available memory is not known (/proc/meminfo), and so not what the page cache can hold")
+		return r, errors.New("available memory unknown (/proc/meminfo), so the size of the page cache is unknown")
 	}
 	var fs unix.Statfs_t
 	if err := unix.Statfs(s.Dir, &fs); err != nil {
@@ -81,13 +81,13 @@ func Prepare(ctx context.Context, h *host.Host, o Target, say func(format string
 		return nil, err
 	}
 	for _, name := range left.Dropped {
-		say("database %s of a killed bench is dropped", name)
+		say("dropped database %s of a killed benchmark", name)
 	}
 	for _, name := range left.Unmarked {
-		say("database %s has a name of fettle's but not its comment, so it stays; DROP DATABASE %s drops it", name, name)
+		say("database %s has a name like fettle's but not its comment; not dropped. To drop it: DROP DATABASE %s", name, name)
 	}
 	if len(left.InUse) > 0 {
-		return nil, ui.Retry(ui.Refused, fmt.Errorf("another bench is at work in database %s", strings.Join(left.InUse, ", ")), "wait for its end")
+		return nil, ui.Retry(ui.Refused, fmt.Errorf("another fettle bench is using database %s", strings.Join(left.InUse, ", ")), "wait until it ends")
 	}
 	room, err := roomOf(ctx, h, server)
 	// Clients that have just disconnected count until the server has ended their processes.
@@ -100,11 +100,11 @@ func Prepare(ctx context.Context, h *host.Host, o Target, say func(format string
 		return nil, err
 	}
 	if room.Others > 0 && !o.Anyway {
-		return nil, ui.Retry(ui.Refused, fmt.Errorf("%d other clients are connected to %s: a benchmark would slow their work, and they would disturb it", room.Others, server.Name), "stop what uses it; --force measures now, and the result says so", "--force")
+		return nil, ui.Retry(ui.Refused, fmt.Errorf("%d other clients are connected to %s; a benchmark would slow them, and they would distort it", room.Others, server.Name), "stop what uses it; --force measures now, and the result says so", "--force")
 	}
 	p, err := Make(room, o.Asked)
 	if errors.Is(err, ErrNoSpace) {
-		return nil, ui.Instead(ui.Refused, err, "df -h "+text.Quote(server.Dir)+" shows what is free; a smaller --scale needs less", "--scale=1")
+		return nil, ui.Instead(ui.Refused, err, "df -h "+text.Quote(server.Dir)+" shows free space; a smaller --scale needs less", "--scale=1")
 	}
 	if err != nil {
 		return nil, ui.Exit(ui.Usage, err)

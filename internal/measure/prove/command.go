@@ -207,7 +207,7 @@ func peakOf(started *peak.Started, cmd *exec.Cmd) (int64, error) {
 	// The kernel's count of pages has an error per CPU (percpu_counter), so a value slightly
 	// above the floor is unknown too.
 	if floor := own.Maxrss + own.Maxrss/8; !ok || use.Maxrss <= floor {
-		return 0, fmt.Errorf("max-memory is unknown here for work that takes less than fettle itself (%d MiB): measure it with /usr/bin/time -f %%M and --metric 'kib=^(\\d+)$'", floor>>10)
+		return 0, fmt.Errorf("cannot measure max-memory below fettle's own memory (%d MiB) on this machine; use /usr/bin/time -f %%M and --metric 'kib=^(\\d+)$'", floor>>10)
 	}
 	return use.Maxrss * 1024, nil
 }

@@ -92,7 +92,7 @@ func TestCommandWithoutStarter(t *testing.T) {
 	}
 	more := (self.Maxrss+self.Maxrss/4)>>10 + 64 // MiB: peakOf's floor is an eighth above this process
 	for script, says := range map[string]string{
-		":": "max-memory is unknown here for work that takes less than fettle itself",
+		":": "cannot measure max-memory below fettle's own memory (",
 		fmt.Sprintf("dd if=/dev/zero of=/dev/null bs=%dM count=1 2>/dev/null; :", more): "",
 	} {
 		cmd := exec.Command("/bin/sh", "-c", script)

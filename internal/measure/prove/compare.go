@@ -102,7 +102,7 @@ func PrintComparison(s *ui.Screen, c *Comparison) {
 		fmt.Fprintf(s.Out, "The interval of the difference holds with %.3g %%.\n", 100*(1-c.Alpha))
 	}
 	if len(c.Differing) == 0 {
-		fmt.Fprintln(s.Out, "\nNothing else that fettle records differs.")
+		fmt.Fprintln(s.Out, "\nNo other recorded property differs.")
 		return
 	}
 	fmt.Fprintln(s.Out, "\nWhat else differs:")

@@ -102,7 +102,7 @@ func Runs(a, b *evidence.Run, margin float64, force bool) (*Comparison, error) {
 		return c, err
 	}
 	apart := b.Began.Sub(a.Began).Abs().Round(time.Second)
-	c.Caution = fmt.Sprintf("exploratory, not a proof: the runs began %v apart, and any other change of the machine in between counts as a difference; the intervals cover only the scatter within the runs. fettle prove measures both sides in turns", apart)
+	c.Caution = fmt.Sprintf("exploratory, not a proof: the runs started %v apart, so any other change of the machine in between counts too; the intervals cover only the scatter within the runs. For a proof use fettle prove, which alternates both sides", apart)
 	err := c.series(a, b)
 	c.Summarize()
 	return c, err

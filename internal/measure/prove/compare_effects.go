@@ -53,9 +53,9 @@ func (c *Comparison) effects(a, b *evidence.Run) error {
 	}
 	add("work", work(first), work(second))
 	add("change", change(first), change(second))
-	c.Caution = "each effect was measured in turns on its own day; neither proves that a change does the same on another day"
+	c.Caution = "each effect was measured at its own time; neither proves the same effect at another time"
 	if work(first) != work(second) {
-		c.Caution += ". The works differ: an effect applies to its own work"
+		c.Caution += ". The workloads differ; each effect applies to its own workload"
 	}
 	e := &Effects{Metric: m.Name, Word: FiguresCannotTell, A: Effect{Change: change(first)}, B: Effect{Change: change(second)}}
 	c.Effects = e

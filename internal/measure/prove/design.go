@@ -115,17 +115,17 @@ func (d Design) Check() error {
 	within("blocks at most", d.Most >= max(d.Least, FewestBlocks) && d.Most <= 100_000, fmt.Sprintf("%d to 100,000", max(d.Least, FewestBlocks)))
 	within("dropped visits", d.Washout >= 0 && d.Washout <= 20, "0 to 20")
 	within("the budget", d.BudgetS >= 0, "a time above 0")
-	within("the unit of "+d.Metric.Name, !(d.Metric.Unit == "s" && d.Metric.More), "another one than s, as less time is better")
+	within("the unit of "+d.Metric.Name, !(d.Metric.Unit == "s" && d.Metric.More), "a unit other than s, because less time is better")
 	named := map[string]bool{}
 	for _, g := range d.Guards {
-		within("guard rail "+g.Name, !named[g.Name], "one limit for a metric")
+		within("guard rail "+g.Name, !named[g.Name], "one limit per metric")
 		named[g.Name] = true
-		within("guard rail "+g.Name, g.Most > 0 && !math.IsInf(g.Most, 1) && g.Name != d.Metric.Name, "a limit above 0 %, and another metric than the one that decides")
+		within("guard rail "+g.Name, g.Most > 0 && !math.IsInf(g.Most, 1) && g.Name != d.Metric.Name, "a limit above 0 % and a metric other than the deciding one")
 	}
 	for _, c := range d.Caps {
 		within("the value that "+c.Name+" must not exceed", !math.IsNaN(c.Most) && !math.IsInf(c.Most, 0), "a number")
 	}
-	within("the covariate", d.Covariate == nil || d.Covariate.Name != d.Metric.Name, "another metric than the one that decides")
+	within("the covariate", d.Covariate == nil || d.Covariate.Name != d.Metric.Name, "a metric other than the deciding one")
 	return errors.Join(errs...)
 }
 

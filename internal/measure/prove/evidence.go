@@ -118,7 +118,7 @@ type SecondOpinion struct {
 // Autocorrelation formats Lag1.
 func (s *SecondOpinion) Autocorrelation() string {
 	if s.Lag1 == nil {
-		return "none: nothing is left to vary"
+		return "none: no variance left"
 	}
 	return fmt.Sprintf("%.2f", *s.Lag1)
 }
@@ -187,9 +187,9 @@ type Otherwise struct {
 
 func (o *Otherwise) Error() string {
 	if o.Err != nil {
-		return fmt.Sprintf("judged by method %d; method %d, which this version has, cannot judge the samples again: %v", o.Method, Method, o.Err)
+		return fmt.Sprintf("evaluated by method %d; method %d of this version cannot evaluate the samples: %v", o.Method, Method, o.Err)
 	}
-	return fmt.Sprintf("judged by method %d; method %d, which this version has, says of the same samples: %s", o.Method, Method, o.Text)
+	return fmt.Sprintf("evaluated by method %d; method %d of this version gives for the same samples: %s", o.Method, Method, o.Text)
 }
 
 func (o *Otherwise) Unwrap() error { return o.Err }
@@ -210,7 +210,7 @@ func (e *Evidence) Again() error {
 	case e.JudgedBy() != Method:
 		return &Otherwise{Method: e.JudgedBy(), Text: v.Text}
 	default:
-		return fmt.Errorf("the record says %q, but from its samples it is %q: do not rely on it", e.Text, v.Text)
+		return fmt.Errorf("the record contradicts itself: verdict %q, but its samples give %q; do not use it", e.Text, v.Text)
 	}
 }
 
@@ -227,13 +227,13 @@ func (e *Evidence) Summed(found *Evidence) *Evidence {
 // warnings returns remarks on the verdict.
 func (c *Course) warnings(ending Ending) (out []string) {
 	if with := c.Carried(With); c.phase != Placebo && math.Abs(with) > 2*c.Noise() && math.Abs(with) > 0.01 {
-		out = append(out, "the visit after applying the change differs by "+percent(math.Abs(with))+" from the next one: that is the cost of a switch; it was dropped")
+		out = append(out, "the phase after applying the change differs by "+percent(math.Abs(with))+" from the next one; this cost of a switch was dropped")
 	}
 	if b := c.Covariate(); b != nil && b.P < 0.05 {
 		out = append(out, fmt.Sprintf("%s differs with the change too (%s %%, p %.2g): removing it may hide or invent part of the effect; also look at the metric without it", b.Name, unit.SignedPercent(math.Expm1(b.Difference)), b.P))
 	}
 	if c.washout > c.design.Washout {
-		out = append(out, "the machine took longer to settle after a switch: more visits were dropped than requested")
+		out = append(out, "the machine took longer to settle after a switch; more phases were dropped than requested")
 	}
 	if ending == EndedVerdict && len(c.tracks[0].placebo) > 0 && c.block < 2*c.design.Least {
 		if w := c.Verdict().Word; w != Better && w != Worse {

@@ -154,7 +154,7 @@ func replay(d Design, past []Visit, look func(*Course)) (*Course, error) {
 			c.Abandon() // it was interrupted here before
 		}
 		if v.Step != c.Next() {
-			return c, fmt.Errorf("the record does not match its design: visit %+v instead of %+v", v.Step, c.Next())
+			return c, fmt.Errorf("the record does not match its design: phase %+v, want %+v", v.Step, c.Next())
 		}
 		if err := c.Took(v.Values); err != nil {
 			return c, err

@@ -126,7 +126,7 @@ func TestEndings(t *testing.T) {
 		}, ending: EndedHopeless, says: "a longer workload"},
 		"a value of 0": {machine: func(m *machine, _ *Design) {
 			m.noise = func(int) float64 { return math.Inf(-1) }
-		}, ending: EndedFailed, says: "time is 0: want a positive number"},
+		}, ending: EndedFailed, says: "time is 0; want a positive number"},
 		"no such metric": {machine: func(_ *machine, d *Design) { d.Metric.Name = "p99" }, ending: EndedFailed, says: "reported no p99"},
 		"a guard rail": {machine: func(m *machine, d *Design) {
 			d.Guards = []Guard{{Metric: Metric{Name: "errors"}, Most: 0.5}}

@@ -24,7 +24,7 @@ func (e *Evidence) Print(s *ui.Screen, r *evidence.Run) {
 	if len(e.Moved) == 0 {
 		return
 	}
-	fmt.Fprintln(s.Out, "\nWhat else changed with it (exploratory: among so many counters some differ by chance):")
+	fmt.Fprintln(s.Out, "\nOther counters that changed (exploratory: among so many, some differ by chance):")
 	moved := MovedGrid(e)
 	moved.Write(s)
 }
@@ -52,7 +52,7 @@ func Details(r *evidence.Run, e *Evidence) ui.Grid {
 		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}
 	if l := e.Design.Live; l != nil {
-		row("work", "what runs here: windows of %v, and %v after each switch that do not count", seconds(l.WindowS), seconds(l.SettleS))
+		row("work", "running work: windows of %v; %v after each switch do not count", seconds(l.WindowS), seconds(l.SettleS))
 	} else {
 		row("work", "%s", strings.Join(e.Work, " "))
 	}

@@ -83,7 +83,7 @@ func (r *runner) step(ctx context.Context, s Step) error {
 		return err
 	}
 	if err := r.Record(v); err != nil {
-		return fmt.Errorf("cannot record the visit: %w", err)
+		return fmt.Errorf("cannot record the phase: %w", err)
 	}
 	if r.Progress != nil {
 		r.Progress(r.course, v)
@@ -183,7 +183,7 @@ func (r *runner) reach() error {
 	if r.Design.Live != nil {
 		longer = "longer windows"
 	}
-	return fmt.Errorf("%w: the noise of a block is %s, so this machine needs %s %ss to see %s, but %.0f are allowed: use %s, a larger margin or more time",
+	return fmt.Errorf("%w: block noise is %s; this machine needs %s %ss to detect an effect of %s, but %.0f are allowed; use %s, a larger margin or more time",
 		ErrHopeless, percent(r.course.Noise()), runs, r.Design.Unit(), percent(r.Design.Margin), allowed*r.course.Visits(), longer)
 }
 

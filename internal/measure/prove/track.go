@@ -55,7 +55,7 @@ func (t *track) log(v Values) (float64, error) {
 	case t.guards && value == 0:
 		return 0, fmt.Errorf("%s is 0 from the beginning, so there is no ratio; use a cap (--stop-above) for what must not exceed a value", t.metric.Name)
 	case !(value > 0) || math.IsInf(value, 1):
-		return 0, fmt.Errorf("%s is %v: want a positive number, because values are compared by ratio", t.metric.Name, value)
+		return 0, fmt.Errorf("%s is %v; want a positive number, because values are compared by ratio", t.metric.Name, value)
 	}
 	return math.Log(value), nil
 }

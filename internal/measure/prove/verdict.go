@@ -51,7 +51,7 @@ func (c *Course) Verdict() Verdict {
 	tail := false
 	if mean := stats.Mean(t.sequence.Values()); v.Word == NoEffect && math.Abs(mean) > math.Log1p(c.design.Margin) {
 		tail = true
-		v.Word, v.Text = CannotTell, "cannot tell yet: most blocks are alike, and a few that are far away make a mean of "+number(c.design.Metric.Effect(mean))+" %; a percentile as the metric would show them"
+		v.Word, v.Text = CannotTell, "cannot tell yet: most blocks are alike, but a few outliers make a mean of "+number(c.design.Metric.Effect(mean))+" %; use a percentile as the metric to see them"
 	}
 	if v.Word == CannotTell && !tail {
 		const limit = 100_000

@@ -77,10 +77,10 @@ func proofPage(p *page.Page, r *evidence.Run) error {
 func sentences(e *prove.Evidence) (out []string) {
 	m := e.Design.Metric
 	if e.Effect == nil {
-		return []string{"No block was completed, so nothing can be said about the change."}
+		return []string{"No block was completed, so the effect of the change is unknown."}
 	}
 	way := map[bool]string{false: "less", true: "more"}[m.More == (*e.Effect > 0)]
-	sure := "There is no interval yet: it takes more blocks."
+	sure := "No interval yet; more blocks are needed."
 	if i := e.Interval; i != nil {
 		sure = fmt.Sprintf("With %s %% confidence the true effect is between %s %% and %s %% (plus is better), however often one looks.", plain(1-e.Design.Alpha), signed(i[0]), signed(i[1]))
 	}
@@ -88,9 +88,9 @@ func sentences(e *prove.Evidence) (out []string) {
 	case prove.Better, prove.Worse:
 		out = append(out, fmt.Sprintf("With the change, %s was %s %% %s than without it.", m.Name, plain(*e.Effect), way), sure)
 	case prove.NoEffect:
-		out = append(out, fmt.Sprintf("If the change does anything to %s, it is less than the %s %% that were declared to matter before the first run.", m.Name, plain(e.Design.Margin)), sure)
+		out = append(out, fmt.Sprintf("Any effect of the change on %s is below the margin of %s %% set before the first run.", m.Name, plain(e.Design.Margin)), sure)
 	default:
-		out = append(out, fmt.Sprintf("The measurements do not decide whether the change does anything to %s. That is not the same as no effect.", m.Name), sure)
+		out = append(out, fmt.Sprintf("The measurements do not decide whether the change affects %s. This does not mean that there is no effect.", m.Name), sure)
 		if e.More > 0 && e.More < 100_000 {
 			out = append(out, fmt.Sprintf("About %d more %ss may decide it.", e.More, e.Design.Unit()))
 		}

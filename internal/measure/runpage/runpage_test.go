@@ -148,7 +148,7 @@ func TestPage(t *testing.T) {
 	for _, c := range []struct {
 		effect float64
 		says   string
-	}{{1.08, "✗ slower by"}, {1.0, "it is less than the 2 % that were declared to matter"}} {
+	}{{1.08, "✗ slower by"}, {1.0, "is below the margin of 2 %"}} {
 		if read := words(t, write(t, experiment(t, c.effect, nil))); !strings.Contains(read, c.says) {
 			t.Errorf("%v: does not say %q: %.600s", c.effect, c.says, read)
 		}
@@ -161,7 +161,7 @@ func TestLive(t *testing.T) {
 		e.Work, e.Design.Live, e.Design.Caps = nil, &prove.Live{WindowS: 600, SettleS: 30}, []prove.Cap{{Metric: prove.Metric{Name: "errors"}, Most: 3}}
 		e.Covariate = &prove.Adjusted{Metric: prove.Metric{Name: "rate"}, Slope: 0.5, P: 0.3}
 	})))
-	for _, want := range []string{"windows of 10m0s, and 30s after each switch that do not count", "cap errors: 3", "covariate rate: the metric follows its power 0.5"} {
+	for _, want := range []string{"windows of 10m0s; 30s after each switch do not count", "cap errors: 3", "covariate rate: the metric follows its power 0.5"} {
 		if !strings.Contains(read, want) {
 			t.Errorf("does not say %q: %s", want, read)
 		}
@@ -173,7 +173,7 @@ func TestForged(t *testing.T) {
 	r := experiment(t, 1, func(_ *evidence.Run, e *prove.Evidence) {
 		e.Word, e.Text = prove.Better, "faster by 50 % [40, 60]"
 	})
-	if read := words(t, write(t, r)); !strings.Contains(read, `from its samples it is "no effect above 2 %`) {
+	if read := words(t, write(t, r)); !strings.Contains(read, `its samples give "no effect above 2 %`) {
 		t.Errorf("%.900s", read)
 	}
 	r = experiment(t, 1, func(_ *evidence.Run, e *prove.Evidence) { e.Visits[5].Arm = "C" })

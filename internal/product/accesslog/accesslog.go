@@ -112,7 +112,7 @@ func Of(all []Log, file string) (l *Log, why string, err error) {
 		}
 		for _, other := range found[1:] {
 			if other.Language != found[0].Language || other.text() != found[0].text() {
-				return nil, "", fmt.Errorf("%s: it is written in two formats: %s; %s", file, found[0].why(), other.why())
+				return nil, "", fmt.Errorf("%s: written in two formats: %s; %s", file, found[0].why(), other.why())
 			}
 		}
 		if by.why != "" {

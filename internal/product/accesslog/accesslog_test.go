@@ -39,11 +39,11 @@ func TestOf(t *testing.T) {
 		"/var/log/v/access.log":      "access_log of /etc/n:3, format combined|",
 		"/var/log/v/access.log.2.gz": "access_log of /etc/n:3, format combined|",
 		"/var/log/v/a.log.1":         "access_log of /etc/n:2, which names no format|",
-		"/var/log/v/a.up.log":        "it is written in two formats: access_log of /etc/n:2, which names no format; access_log of /etc/n:4",
-		"/var/log/both.log.1":        "it is written in two formats: CustomLog of /etc/a:4; CustomLog of /etc/a:5",
+		"/var/log/v/a.up.log":        "written in two formats: access_log of /etc/n:2, which names no format; access_log of /etc/n:4",
+		"/var/log/both.log.1":        "written in two formats: CustomLog of /etc/a:4; CustomLog of /etc/a:5",
 		"/var/log/site/y.log":        "no directive of the configuration writes it; it names /var/log/a.log (/etc/b:7), ",
 		"/var/log/bad.log":           `/etc/a:6:20: LogFormat, %Z: unknown directive for Apache httpd 2.4`,
-		"-":                          "it is written in two formats",
+		"-":                          ": written in two formats:",
 	} {
 		l, why, err := Of(all, file)
 		got := ""

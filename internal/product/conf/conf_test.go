@@ -79,8 +79,8 @@ func TestResolve(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"memory":                           "name one of product:a/memory, product:b/memory",
-		"a/mem ory":                        "not the name of an option",
-		"/etc/product/a/main.conf#a\nb":    "not the name of an option",
+		"a/mem ory":                        "is not an option name",
+		"/etc/product/a/main.conf#a\nb":    "is not an option name",
 		"/etc/other#memory":                "leads outside",
 		"/etc/product/out.conf#memory":     "leads outside",
 		"/etc/product/../other#memory":     "leads outside",

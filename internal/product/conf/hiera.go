@@ -50,5 +50,5 @@ func effect(_ context.Context, h *host.Host, main, _, _ string) (plugin.Verdict,
 			return plugin.OK, ""
 		}
 	}
-	return plugin.NeedsRestart, "satellite-installer (foreman-installer) has not run since: it applies the file"
+	return plugin.NeedsRestart, "satellite-installer (foreman-installer) must run to apply the file"
 }

@@ -38,7 +38,7 @@ func (i *Includes) File(name string, use func(text string) error) error {
 		return err
 	}
 	if i.size += len(text); i.size > host.MaxFileSize {
-		return fmt.Errorf("%s: all files together: %w", name, host.ErrTooLarge)
+		return fmt.Errorf("%s: total size of all files: %w", name, host.ErrTooLarge)
 	}
 	i.Read = append(i.Read, name)
 	return use(string(text))

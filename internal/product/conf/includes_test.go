@@ -64,7 +64,7 @@ func TestIncludes(t *testing.T) {
 		{"/e/main", 4, 99, "/e/c: the files include each other more than 4 deep: /e/main > /e/b > /e/d > /e/d/2"},
 		{"/e/loop", 9, 99, "/e/loop includes itself: /e/loop > /e/loop2 > /e/loop"},
 		{"/e/1", 9, 30, "/e/5: more than 30 files"},
-		{"/e/big", 9, 99, "/e/big2: all files together: file larger than 16 MiB"},
+		{"/e/big", 9, 99, "/e/big2: total size of all files: file larger than 16 MiB"},
 		{"/e/gone", 9, 99, "no such file"},
 	} {
 		if _, err := read(c.main, c.depth, c.most); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -148,11 +148,11 @@ func (k kind) short(s setting.Setting) (main, key string, err error) {
 	}
 	switch len(all) {
 	case 0:
-		return "", "", fmt.Errorf("%s: no configuration of %s was found here: %w", s, k.Name, fs.ErrNotExist)
+		return "", "", fmt.Errorf("%s: no configuration of %s found: %w", s, k.Name, fs.ErrNotExist)
 	case 1:
 		return k.fileOf(all[0].Main, s.Name), s.Name, nil
 	}
-	return "", "", fmt.Errorf("%s: this machine has several: name one of %s", s, strings.Join(names, ", "))
+	return "", "", fmt.Errorf("%s: this machine has several instances; name one of %s", s, strings.Join(names, ", "))
 }
 
 func (k kind) fileOf(main, key string) string {
@@ -183,7 +183,7 @@ func (k kind) inside(file string) (string, error) {
 	}) {
 		return file, nil
 	}
-	return "", fmt.Errorf("%s: %w: %s has its configuration below %s", file, setting.ErrOutside, k.Name, strings.Join(roots, ", "))
+	return "", fmt.Errorf("%s: %w: %s keeps its configuration below %s", file, setting.ErrOutside, k.Name, strings.Join(roots, ", "))
 }
 
 // winner returns the line that sets an option.

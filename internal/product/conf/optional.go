@@ -13,7 +13,7 @@ import (
 // could not be restored at its place.
 func (kind) WhyIrreversible(_ setting.Setting, now, want setting.Value) (string, bool) {
 	if want.Absent && !now.Absent {
-		return "undo could not restore the line at its place; comment it out by hand", true
+		return "undo could not restore the line at its position; comment it out by hand", true
 	}
 	return "", false
 }

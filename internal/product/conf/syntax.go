@@ -106,7 +106,7 @@ func last(all []Assignment, key string) *Assignment {
 }
 
 // ErrValue is returned if a value cannot be written to a configuration file.
-var ErrValue = errors.New("cannot be written in one line of a configuration file")
+var ErrValue = errors.New("cannot be written on one line of a configuration file")
 
 // OneLine refuses a value that would break out of its line. A syntax does not find assignments
 // of such a value either, so that undo can restore all that it finds.

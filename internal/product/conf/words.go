@@ -13,11 +13,11 @@ type Words struct{}
 // Key implements Syntax.
 func (Words) Key(name string) (string, error) {
 	if name == "" {
-		return "", fmt.Errorf("the name of the option is empty")
+		return "", fmt.Errorf("empty option name")
 	}
 	for _, c := range []byte(name) {
 		if c != '_' && c != '-' && c != '.' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
-			return "", fmt.Errorf("%q is not the name of an option: letters, digits, \"_\", \"-\" and \".\"", name)
+			return "", fmt.Errorf("%q is not an option name; want letters, digits, \"_\", \"-\" and \".\"", name)
 		}
 	}
 	return name, nil
@@ -54,7 +54,7 @@ func (Words) Literal(value string) (string, error) {
 		return "", err
 	}
 	if value == "" || value != strings.TrimSpace(value) {
-		return "", fmt.Errorf("%q: %w: it is empty or has blanks at its ends", value, ErrValue)
+		return "", fmt.Errorf("%q: %w: empty, or blanks at its ends", value, ErrValue)
 	}
 	return value, nil
 }

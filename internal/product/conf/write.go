@@ -48,7 +48,7 @@ func (k kind) Write(_ context.Context, s setting.Setting, v setting.Value) error
 	switch {
 	case v.Absent:
 		if file != main || several(k.syntax(main), text, key) {
-			return fmt.Errorf("%s sets %s, and fettle did not add that line: remove it by hand", at, key)
+			return fmt.Errorf("%s sets %s on a line that fettle did not add; remove it by hand", at, key)
 		}
 		text = remove(k.syntax(main), text, at.Assignment)
 	default:
@@ -75,7 +75,7 @@ func put(syntax Syntax, text string, at Assignment, value string) (string, error
 	}
 	if at.Line > 0 { // Literal has to write the present value too, for undo
 		if back, err := syntax.Literal(at.Literal); err != nil || back != at.Literal {
-			return "", fmt.Errorf("line %d sets %s to a value that undo could not restore: change it by hand", at.Line, at.Key)
+			return "", fmt.Errorf("line %d sets %s to a value that undo could not restore; change it by hand", at.Line, at.Key)
 		}
 	}
 	changed, more := set(text, at, literal), 0
@@ -91,7 +91,7 @@ func put(syntax Syntax, text string, at Assignment, value string) (string, error
 	}) {
 		return changed, nil
 	}
-	return "", fmt.Errorf("%q: %w: the line would have another meaning", value, ErrValue)
+	return "", fmt.Errorf("%q: %w: would change the meaning of the line", value, ErrValue)
 }
 
 // several reports whether more than one line of a text sets an option.

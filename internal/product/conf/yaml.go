@@ -25,7 +25,7 @@ var yamlKey = text.LazyRegexp(`^[A-Za-z0-9_:.@-]+(/[A-Za-z0-9_:.@-]+)*$`)
 // Key implements Syntax.
 func (YAML) Key(name string) (string, error) {
 	if !yamlKey().MatchString(name) {
-		return "", fmt.Errorf("%q is not the name of an option: letters, digits, \"_\", \"-\", \":\" and \".\", and \"/\" between a map and its key", name)
+		return "", fmt.Errorf("%q is not an option name; want letters, digits, \"_\", \"-\", \":\" and \".\", and \"/\" between a map and its key", name)
 	}
 	return name, nil
 }
@@ -37,7 +37,7 @@ const (
 )
 
 // errLines is returned for bytes that end a line only in YAML.
-var errLines = errors.New("1: it has line ends, or other bytes, that fettle cannot write")
+var errLines = errors.New("1: contains line ends or bytes that fettle cannot write")
 
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 

@@ -25,7 +25,7 @@ func (YAML) Insert(text, key, literal string) (string, error) {
 			break
 		}
 		if value.Kind != yaml.MappingNode || value.Style&(yaml.FlowStyle|yaml.TaggedStyle) != 0 || value.Anchor != "" || len(value.Content) == 0 || value.Content[0].Line <= name.Line {
-			return "", fmt.Errorf("line %d: %s has no keys in lines of their own: add %s by hand", name.Line, keys[0], key)
+			return "", fmt.Errorf("line %d: the keys of %s are not on separate lines; add %s by hand", name.Line, keys[0], key)
 		}
 		indent, at = strings.Repeat(" ", value.Content[0].Column-1), endOfLine(text, name.Line)
 		top, keys = value, keys[1:]
@@ -40,7 +40,7 @@ func (YAML) Insert(text, key, literal string) (string, error) {
 	}
 	out := addLine(text, at, strings.Join(lines, "\n"))
 	if at == len(text) && !within(out, keys) {
-		return "", fmt.Errorf("the first document, which alone is read, ends before the file does (--- or ...): add %s to it by hand", key)
+		return "", fmt.Errorf("the file has several YAML documents, and only the first is read; add %s to the first by hand", key)
 	}
 	return out, nil
 }

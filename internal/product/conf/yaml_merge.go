@@ -11,7 +11,7 @@ import (
 const MaxYAMLSteps = 20000
 
 // ErrYAMLTooMuch is returned if a file has more than MaxYAMLSteps keys, counting aliases.
-var ErrYAMLTooMuch = errors.New("it has too many keys and aliases")
+var ErrYAMLTooMuch = errors.New("too many keys and aliases")
 
 // Pair is a key of a map with its value.
 type Pair struct{ Key, Value *yaml.Node }

@@ -33,7 +33,7 @@ func TestYAML(t *testing.T) {
 	if strings.Join(got, ", ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
 	}
-	for text, want := range map[string]string{"a: 1\nb: [\n": "2: did not find", "a: 1\r": "1: it has line ends", "\xff": "1: it has line ends", "\t- a: x\n": "1: found character"} {
+	for text, want := range map[string]string{"a: 1\nb: [\n": "2: did not find", "a: 1\r": "1: contains line ends", "\xff": "1: contains line ends", "\t- a: x\n": "1: found character"} {
 		if _, err := (conf.YAML{}).Assignments(text); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
@@ -129,7 +129,7 @@ func TestYAMLMaps(t *testing.T) {
 			}
 		}
 	}
-	for text, want := range map[string]string{"pg: {a: 1}\n": "line 1: pg has no keys in lines of their own", "pg:\n": "by hand", "pg: &x\n  a: 1\n": "by hand", "pg: 5\n": "by hand", "a: [": "did not find"} {
+	for text, want := range map[string]string{"pg: {a: 1}\n": "line 1: the keys of pg are not on separate lines", "pg:\n": "by hand", "pg: &x\n  a: 1\n": "by hand", "pg: 5\n": "by hand", "a: [": "did not find"} {
 		if got, err := (conf.YAML{}).Insert(text, "pg/x", "1"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %q, %v; want %s", text, got, err, want)
 		}

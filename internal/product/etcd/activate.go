@@ -23,7 +23,7 @@ func agrees(ctx context.Context, h *host.Host, main string) error {
 	case err != nil:
 		return err
 	case a.Silent == "" && a.Healthy != "true":
-		return fmt.Errorf("the cluster is not healthy (/health: %s): a restart of this member could end its quorum", a.Healthy)
+		return fmt.Errorf("the cluster is not healthy (/health: %s); restarting this member could lose quorum", a.Healthy)
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func holds(h *host.Host, key, text string) error {
 			return err
 		}
 		if size, ok := a.Values["etcd_mvcc_db_total_size_in_bytes"]; ok && size >= quota {
-			return fmt.Errorf("the database has %.0f bytes: at its quota the cluster takes no more writes until the alarm is disarmed", size)
+			return fmt.Errorf("the database has %.0f bytes; at its quota the cluster rejects writes until the alarm is disarmed", size)
 		}
 	}
 	return nil

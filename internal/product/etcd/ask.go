@@ -117,9 +117,9 @@ func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 func (a *answer) value(in *instance, name string) (text, unknown string) {
 	switch {
 	case in.pod():
-		return "", "it runs in a container"
+		return "", "runs in a container"
 	case in.config != nil && !a.Taken:
-		return "", "its configuration file was changed since it was started, and it does not report what it runs with"
+		return "", "its configuration file was changed after its start, and it does not report its values"
 	case in.config != nil:
 		if in.unread != "" {
 			return "", in.unread

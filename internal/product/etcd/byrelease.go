@@ -68,12 +68,12 @@ func (in *instance) versionOf(h *host.Host, a *answer) fact.Answer {
 		if tag := tagged(in.image.text); tag != "" {
 			return fact.Answer{Value: tag, At: in.image.at}
 		}
-		return fact.Answer{Unknown: fmt.Sprintf("the image %q has no version in its tag: etcd --version in its container prints it", in.image.text), At: in.Main}
+		return fact.Answer{Unknown: fmt.Sprintf("image %q has no version in its tag; see etcd --version in the container", in.image.text), At: in.Main}
 	}
 	if v, at := product.Version(h, "etcd-server", "etcd"); v != "" && slices.Contains([]string{"/usr/bin", "/bin"}, path.Dir(in.program)) {
 		return fact.Answer{Value: v, At: at}
 	}
-	return fact.Answer{Unknown: fmt.Sprintf("the version of etcd is not known, neither from the member nor from a package: %s --version prints it", cmp.Or(in.program, "etcd")), At: in.Main}
+	return fact.Answer{Unknown: fmt.Sprintf("version of etcd unknown (neither the member nor a package tells it); see %s --version", cmp.Or(in.program, "etcd")), At: in.Main}
 }
 
 // releaseOf returns the release of a version, or false if it is unknown.
@@ -95,7 +95,7 @@ func defaultOf(version fact.Answer, name string) (value, source string) {
 	}
 	source = "the default of etcd " + r.String()
 	if other, _ := Known().def(name, Known().Oldest); !known && other != value {
-		source += fmt.Sprintf(", a guess: %s had %s, and the version of this one is not known", Known().Oldest, other)
+		source += fmt.Sprintf(", a guess: %s had %s, and this version is unknown", Known().Oldest, other)
 	}
 	return value, source
 }
@@ -108,7 +108,7 @@ func (in *instance) judged(version fact.Answer, by func(Release) (list []string,
 	}
 	r, known := releaseOf(version)
 	if known && r < Known().Oldest {
-		return fact.Answer{Unknown: fmt.Sprintf("etcd %s is older than the releases that are known here, %s to %s", r, Known().Oldest, Known().Newest), At: version.At}
+		return fact.Answer{Unknown: fmt.Sprintf("etcd %s is older than the releases that fettle knows, %s to %s", r, Known().Oldest, Known().Newest), At: version.At}
 	}
 	of := []Release{r}
 	if !known {
@@ -144,15 +144,15 @@ func (in *instance) refused(r Release) (out []string, err error) {
 		switch {
 		case strings.Contains(name, "$"):
 		case !known && r > Known().Newest && Known().kind(name) == "":
-			return nil, fmt.Errorf("whether etcd %s has the flag --%s is not known: the newest release known here is %s", r, name, Known().Newest)
+			return nil, fmt.Errorf("unknown whether etcd %s has the flag --%s; this version of fettle knows releases up to %s", r, name, Known().Newest)
 		case !known:
 			out = append(out, fmt.Sprintf("--%s, %s%s", name, t.at, why(name, Known().flagIn(name), r)))
 		case twice && in.config == nil && !in.script:
-			out = append(out, fmt.Sprintf("--%s, %s, and the variable %s, %s: etcd takes one of them", name, t.at, variable(name), env.at))
+			out = append(out, fmt.Sprintf("--%s (%s) and the variable %s (%s) are both set; etcd accepts only one", name, t.at, variable(name), env.at))
 		}
 	}
 	if word := in.word; word.text != "" {
-		out = append(out, fmt.Sprintf("%q, %s: not a flag (the value of a switch is written --NAME=VALUE)", word.text, word.at))
+		out = append(out, fmt.Sprintf("%q, %s: not a flag (write the value of a switch as --NAME=VALUE)", word.text, word.at))
 	}
 	if in.config == nil {
 		return out, nil
@@ -179,7 +179,7 @@ func (in *instance) ignored(r Release) (out []string, err error) {
 			t := in.env[name]
 			if releases := Known().flagIn(name); t.text != "" && !has(releases, r) && name != "unsupported-arch" {
 				if r > Known().Newest && releases == nil {
-					return nil, fmt.Errorf("whether etcd %s has %s is not known: the newest release known here is %s", r, variable(name), Known().Newest)
+					return nil, fmt.Errorf("unknown whether etcd %s has %s; this version of fettle knows releases up to %s", r, variable(name), Known().Newest)
 				}
 				out = append(out, fmt.Sprintf("%s, %s%s", variable(name), t.at, why(name, releases, r)))
 			}
@@ -192,7 +192,7 @@ func (in *instance) ignored(r Release) (out []string, err error) {
 			continue
 		}
 		if r > Known().Newest && releases == nil {
-			return nil, fmt.Errorf("whether etcd %s has the key %s is not known: the newest release known here is %s", r, k.name, Known().Newest)
+			return nil, fmt.Errorf("unknown whether etcd %s has the key %s; this version of fettle knows releases up to %s", r, k.name, Known().Newest)
 		}
 		reason := why(k.name, releases, r)
 		if releases == nil {

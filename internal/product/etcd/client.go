@@ -37,10 +37,10 @@ type Client struct {
 func New(address string, a Access, advice Advice) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return nil, fmt.Errorf("%q is not an address of a member: want one such as https://10.0.0.1:2379", address)
+		return nil, fmt.Errorf("%q is not a member address; want one such as https://10.0.0.1:2379", address)
 	}
 	if u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("%q has more than host and port: want one such as https://10.0.0.1:2379", u.Redacted())
+		return nil, fmt.Errorf("%q: want only host and port, such as https://10.0.0.1:2379", u.Redacted())
 	}
 	c := &Client{URL: u.Scheme + "://" + u.Host, advice: advice}
 	transport := &http.Transport{MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute}
@@ -52,7 +52,7 @@ func New(address string, a Access, advice Advice) (*Client, error) {
 	c.http = &http.Client{
 		Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error {
-			return errors.New("it redirects, which a member of etcd does not do")
+			return errors.New("the server redirects, so it is not an etcd member; check the address")
 		},
 	}
 	return c, nil
@@ -69,7 +69,7 @@ func (a Access) config() (*tls.Config, error) {
 	switch {
 	case len(a.Cert) == 0 && len(a.Key) == 0:
 	case len(a.Cert) == 0 || len(a.Key) == 0:
-		return nil, errors.New("a certificate needs its key, and a key its certificate")
+		return nil, errors.New("give both certificate and key")
 	default:
 		pair, err := tls.X509KeyPair(a.Cert, a.Key)
 		if err != nil {
@@ -122,7 +122,7 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte, wait
 	case err != nil:
 		return nil, c.unreached(ctx, bounded, err, wait)
 	case len(text) > maxAnswer:
-		return nil, fmt.Errorf("%s%s answers with more than %d MiB", c.URL, path, maxAnswer>>20)
+		return nil, fmt.Errorf("the answer of %s%s is larger than %d MiB", c.URL, path, maxAnswer>>20)
 	case resp.StatusCode != http.StatusOK:
 		return text, &StatusError{c.URL + path, resp.StatusCode}
 	}

@@ -68,19 +68,19 @@ func (e *Unreached) Error() string {
 	text := ""
 	switch e.Why {
 	case Late:
-		text = fmt.Sprintf("%s has not answered within %s: it is busy, or something between drops the packets", e.URL, e.Wait)
+		text = fmt.Sprintf("no answer from %s within %s; it is busy, or a firewall drops the packets", e.URL, e.Wait)
 	case Unheard:
 		text = "nothing listens at " + e.URL
 	case Untrusted:
 		text = "the certificate of " + e.URL + " is not trusted"
 	case Stranger:
-		text = e.URL + " does not take this client"
+		text = e.URL + " does not accept this client"
 	case Plain:
-		text = e.URL + " speaks no TLS: http:// instead of https://, if that is meant"
+		text = e.URL + " does not use TLS; use http:// if intended"
 	default:
-		text = fmt.Sprintf("%s cannot be asked: %v", e.URL, e.err)
+		text = fmt.Sprintf("cannot query %s: %v", e.URL, e.err)
 		if errors.Is(e.err, io.EOF) && strings.HasPrefix(e.URL, "https:") {
-			text += "; a member that speaks no TLS hangs up so: http:// instead of https://, if that is meant"
+			text += "; perhaps it does not use TLS; use http:// if intended"
 		}
 		return text
 	}

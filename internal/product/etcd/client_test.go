@@ -24,8 +24,8 @@ const soon = time.Minute
 func TestNew(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://10.0.0.1:2379": "", "http://[::1]:2379/": "", "http://a": "",
-		"10.0.0.1:2379": "not an address", "ftp://a:1": "not an address", "https://:2379": "not an address", "": "not an address",
-		"https://a:1/v3": "more than host and port", "https://a:1?x": "more than host and port", "https://a:1#x": "more than host and port", "https://u:secret@a:1": "more than host and port",
+		"10.0.0.1:2379": "not a member address", "ftp://a:1": "not a member address", "https://:2379": "not a member address", "": "not a member address",
+		"https://a:1/v3": "want only host and port", "https://a:1?x": "want only host and port", "https://a:1#x": "want only host and port", "https://u:secret@a:1": "want only host and port",
 	} {
 		c, err := New(address, Access{}, nil)
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")) {
@@ -35,7 +35,7 @@ func TestNew(t *testing.T) {
 			t.Errorf("%q is %s", address, c.URL)
 		}
 	}
-	for want, a := range map[string]Access{"needs its key": {Key: []byte("x")}, "no certificate in PEM": {CA: []byte("x")}, "the certificate: ": {Cert: []byte("x"), Key: []byte("y")}} {
+	for want, a := range map[string]Access{"give both certificate and key": {Key: []byte("x")}, "no certificate in PEM": {CA: []byte("x")}, "the certificate: ": {Cert: []byte("x"), Key: []byte("y")}} {
 		if _, err := New("https://a:1", a, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
@@ -80,10 +80,10 @@ func TestAnswers(t *testing.T) {
 		t.Error(err)
 	}
 	for path, want := range map[string]string{
-		"/large":   s.URL + "/large answers with more than 16 MiB",
+		"/large":   "the answer of " + s.URL + "/large is larger than 16 MiB",
 		"/refused": s.URL + "/refused answers 503 Service Unavailable: etcdserver: no leader",
 		"/gone":    s.URL + "/gone answers 404 Not Found: its JSON gateway is off (--enable-grpc-gateway), or it is older than 3.4",
-		"/sent":    s.URL + " cannot be asked: it redirects, which a member of etcd does not do",
+		"/sent":    "cannot query " + s.URL + ": the server redirects, so it is not an etcd member; check the address",
 	} {
 		text, err := c.Call(t.Context(), path, struct{}{}, soon)
 		if err == nil || err.Error() != want {
@@ -146,13 +146,13 @@ func TestUnreached(t *testing.T) {
 		why     Why
 		want    string
 	}{
-		{late.URL, Access{}, 50 * time.Millisecond, Late, late.URL + " has not answered within 50ms: it is busy, or something between drops the packets"},
+		{late.URL, Access{}, 50 * time.Millisecond, Late, "no answer from " + late.URL + " within 50ms"},
 		{gone, Access{}, soon, Unheard, "nothing listens at " + gone + ": look elsewhere"},
-		{strings.Replace(plain.URL, "http:", "https:", 1), Access{}, soon, Plain, " speaks no TLS: http:// instead of https://, if that is meant"},
+		{strings.Replace(plain.URL, "http:", "https:", 1), Access{}, soon, Plain, " does not use TLS; use http:// if intended"},
 		{unknown.URL, Access{}, soon, Untrusted, "the certificate of " + unknown.URL + " is not trusted: name its authority ("},
-		{closed.URL, known, soon, Stranger, closed.URL + " does not take this client: show a certificate (remote error: tls: "},
-		{"https://" + hangsUp.Addr().String(), Access{}, soon, Other, " cannot be asked: EOF; a member that speaks no TLS hangs up so: http:// instead of https://, if that is meant"},
-		{"http://no.such.name.invalid:1", Access{}, soon, Other, "http://no.such.name.invalid:1 cannot be asked: "},
+		{closed.URL, known, soon, Stranger, closed.URL + " does not accept this client: show a certificate (remote error: tls: "},
+		{"https://" + hangsUp.Addr().String(), Access{}, soon, Other, ": EOF; perhaps it does not use TLS; use http:// if intended"},
+		{"http://no.such.name.invalid:1", Access{}, soon, Other, "cannot query http://no.such.name.invalid:1: "},
 	} {
 		c, err := New(x.address, x.access, advice)
 		if err != nil {

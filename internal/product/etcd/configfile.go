@@ -41,7 +41,7 @@ func readFile(name, text string) (*configFile, error) {
 	}
 	m := root.Content[0]
 	if m.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("%s:%d: want keys and values", name, m.Line)
+		return nil, fmt.Errorf("%s:%d: want a map of keys and values", name, m.Line)
 	}
 	left := conf.MaxYAMLSteps
 	return out, out.add(name, "", "", m, &left)

@@ -141,9 +141,9 @@ func pending(i *installed) fact.Answer {
 	in := i.Files
 	switch {
 	case in.pod():
-		return fact.Answer{Unknown: "it runs in a container", At: i.Main}
+		return fact.Answer{Unknown: "runs in a container", At: i.Main}
 	case in.config != nil && !i.Report.Taken:
-		return fact.Answer{Unknown: "its configuration file was changed since it was started, and it does not report what it runs with", At: i.Main}
+		return fact.Answer{Unknown: "its configuration file was changed after its start, and it does not report its values", At: i.Main}
 	}
 	out := []string{}
 	for _, p := range parameters {

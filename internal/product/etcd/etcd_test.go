@@ -138,7 +138,7 @@ func TestSwitches(t *testing.T) {
 // Where a flag says it, the variable has no effect: nothing is written.
 func TestFlagsGoBefore(t *testing.T) {
 	h := plugin.Tree(t, map[string]string{"/lib/systemd/system/etcd.service": debianUnit, "/etc/default/etcd": "DAEMON_ARGS=--max-wals=2\nETCD_MAX_WALS=3\n"})
-	if _, _, err := winner(h, "/etc/default/etcd", "max-wals"); err == nil || !strings.Contains(err.Error(), "/etc/default/etcd:1 has --max-wals") {
+	if _, _, err := winner(h, "/etc/default/etcd", "max-wals"); err == nil || !strings.Contains(err.Error(), "/etc/default/etcd:1 has the flag --max-wals") {
 		t.Error(err)
 	}
 	h = plugin.Tree(t, map[string]string{"/etc/kubernetes/manifests/etcd.yaml": kubeadm})
@@ -165,7 +165,7 @@ func TestVariables(t *testing.T) {
 
 func TestValues(t *testing.T) {
 	conftest.Checks(t, check, [][3]string{
-		{"quota-backend-bytes", "8589934592", ""}, {"quota-backend-bytes", "8GB", "whole number"}, {"quota-backend-bytes", "-1", "until the disk is full"}, {"snapshot-count", "-1", "whole number"}, {"auto-compaction-mode", "never", "neither"},
+		{"quota-backend-bytes", "8589934592", ""}, {"quota-backend-bytes", "8GB", "whole number"}, {"quota-backend-bytes", "-1", "without a quota"}, {"snapshot-count", "-1", "whole number"}, {"auto-compaction-mode", "never", "want periodic or revision"},
 		{"auto-compaction-retention", "5m", ""}, {"auto-compaction-retention", "8", ""}, {"auto-compaction-retention", "often", "not a time"}, {"initial-cluster", "x", "tuning"}, {"logger", "x", "tuning"},
 	})
 	for _, c := range []struct {
@@ -235,7 +235,7 @@ func TestAsked(t *testing.T) {
 			t.Errorf("%s: %+v", input, got)
 		}
 	}
-	if got := i.Answer("commit").Unknown; got != "5 since it was started, and 1000 are asked for" {
+	if got := i.Answer("commit").Unknown; got != "5 since its start, 1000 needed" {
 		t.Error(got)
 	}
 }
@@ -263,11 +263,11 @@ func TestPercentiles(t *testing.T) {
 		{"peer", peers(quick, slow, quick), "4 between 25.6 and 51.2 ms"},
 		{"peer", peers(quick, prometheus.Buckets{0.0128: 0, inf: 0}), "4 between 12.8 and 25.6 ms"},
 		{"peer", peers(prometheus.Buckets{0.0128: 0, inf: 7}), "7 above 12.8 ms"},
-		{"peer", peers(prometheus.Buckets{0.0128: 0, inf: 0}), "unknown: 0 since it was started, and 1 are asked for"},
-		{"fsync", peers(slow), "unknown: 4 since it was started, and 1000 are asked for"},
+		{"peer", peers(prometheus.Buckets{0.0128: 0, inf: 0}), "unknown: 0 since its start, 1 needed"},
+		{"fsync", peers(slow), "unknown: 4 since its start, 1000 needed"},
 		{"fsync", peers(prometheus.Buckets{0.001: 5000, inf: 4000}), "unknown: invalid histogram"},
 		{"fsync", peers(prometheus.Buckets{0.001: 5000}), "unknown: invalid histogram: the bucket +Inf is missing"},
-		{"fsync", nil, "unknown: it is not among its metrics"},
+		{"fsync", nil, "unknown: metric missing"},
 	} {
 		p := percentileOf(c.short, c.all)
 		got := fmt.Sprintf("%d %s", p.N, p.HistogramBucket)

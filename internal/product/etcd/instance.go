@@ -234,7 +234,7 @@ func fromManifest(file, text string) (*instance, error) {
 		}
 		return in, nil
 	}
-	return nil, fmt.Errorf("%s: it has no container etcd", file)
+	return nil, fmt.Errorf("%s: has no container named etcd", file)
 }
 
 // IsContainer reports whether a container of a static pod is etcd, by its name.
@@ -296,10 +296,10 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 		return conf.Place{}, false, nil
 	}
 	if in.config != nil && Known().kind(key) == "duration" {
-		return conf.Place{}, false, fmt.Errorf("%s has %s as a number of nanoseconds: change it by hand", main, key)
+		return conf.Place{}, false, fmt.Errorf("%s gives %s in nanoseconds; change it by hand", main, key)
 	}
 	if _, flag := in.flags[key]; flag && in.config == nil {
-		return conf.Place{}, false, fmt.Errorf("%s has --%s, and a flag takes precedence over the variable: change it there by hand", t.at, key)
+		return conf.Place{}, false, fmt.Errorf("%s has the flag --%s, which takes precedence over the variable; change the flag by hand", t.at, key)
 	}
 	for _, f := range in.files {
 		text, err := h.Files.ReadFile(f)
@@ -317,7 +317,7 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 		}
 	}
 	if in.config != nil {
-		return conf.Place{}, false, fmt.Errorf("%s sets %s in a way that fettle cannot change: change it by hand", t.at, key)
+		return conf.Place{}, false, fmt.Errorf("%s sets %s in a form that fettle cannot change; change it by hand", t.at, key)
 	}
 	// The unit's own Environment= sets it, which a variable of the file overrides.
 	return conf.Place{}, false, nil

@@ -202,7 +202,7 @@ func server(t *testing.T) {
 		b.TB = t
 		// With it, it does not start: five heartbeats have to fit into a timeout.
 		b.Refused("has ended again", "heartbeat-interval", "500")
-		b.Refused("at its quota the cluster takes no more writes", "quota-backend-bytes", "4096")
+		b.Refused("at its quota the cluster rejects writes", "quota-backend-bytes", "4096")
 		b.Refused("not a tuning option", "data-dir", "/tmp")
 		b.Refused("whole number", "snapshot-count", "many")
 		testkitproduct.Same(t, debianMain, before)

@@ -72,14 +72,14 @@ func readQuota(text string) (any, error) {
 func readTruth(text string) (any, error) {
 	on, err := strconv.ParseBool(text)
 	if err != nil {
-		return nil, fmt.Errorf("%q is neither true nor false", text)
+		return nil, fmt.Errorf("%q: want true or false", text)
 	}
 	return on, nil
 }
 
 func readMode(text string) (any, error) {
 	if text != "periodic" && text != "revision" {
-		return nil, fmt.Errorf("%q is neither periodic nor revision", text)
+		return nil, fmt.Errorf("%q: want periodic or revision", text)
 	}
 	return text, nil
 }
@@ -118,7 +118,7 @@ func check(key, value string) error {
 		return err
 	}
 	if v, err := p.Read(value); err == nil && v == -1.0 {
-		return fmt.Errorf("%s = %s: without a quota the database grows until the disk is full", key, value)
+		return fmt.Errorf("%s = %s: refused; without a quota the database can fill the disk", key, value)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func percentileOf(short string, all map[string]prometheus.Buckets) (worst percen
 		fewest = 1
 	}
 	if len(all) == 0 {
-		return percentile{Unknown: "it is not among its metrics"}
+		return percentile{Unknown: "metric missing"}
 	}
 	for _, buckets := range all {
 		b, n, err := stats.Histogram(buckets).P99()
@@ -39,7 +39,7 @@ func percentileOf(short string, all map[string]prometheus.Buckets) (worst percen
 		case err != nil:
 			return percentile{Unknown: err.Error()}
 		case n < fewest:
-			one.Unknown = fmt.Sprintf("%d since it was started, and %d are asked for", n, fewest)
+			one.Unknown = fmt.Sprintf("%d since its start, %d needed", n, fewest)
 		}
 		if worst.N == 0 && worst.Unknown == "" || one.above(worst) {
 			worst = one

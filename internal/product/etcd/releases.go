@@ -67,7 +67,7 @@ func readReleases(text string) (*Releases, error) {
 		case "release":
 			r, ok := parseRelease(words[1])
 			if !ok || len(words) != 4 || len(t.versions) > 0 && r != t.Newest+1 {
-				return nil, fmt.Errorf("%q: want releases that follow each other", line)
+				return nil, fmt.Errorf("%q: want consecutive releases", line)
 			}
 			if len(t.versions) == 0 {
 				t.Oldest = r

@@ -40,9 +40,9 @@ func Of(r Reported) product.Installed {
 	in.readWords(r.Words, r.At)
 	switch config, ok, _ := in.option("config-file"); {
 	case r.Words == nil:
-		in.flags, in.unread = nil, cmp.Or(r.Unread, "its flags are on its machine: fettle check etcd there reads them")
+		in.flags, in.unread = nil, cmp.Or(r.Unread, "its flags are on its machine; run fettle check etcd there")
 	case ok:
-		in.unread = config.text + " is on the node of " + r.Name + ": fettle check etcd there reads it"
+		in.unread = config.text + " is on the node of " + r.Name + "; run fettle check etcd there"
 	}
 	i := daemon.New(nil, in.Instance, in, nil, product.ErrStopped)
 	own := fact.Answer{Value: r.Version, At: r.At}
@@ -68,9 +68,9 @@ func Of(r Reported) product.Installed {
 	next, _ := parseRelease(installed)
 	switch {
 	case r.OpenShift:
-		in.version = fact.Answer{Unknown: "OpenShift's operator writes the image and the flags of etcd for each of its releases: what it writes then is not known here", At: r.At}
+		in.version = fact.Answer{Unknown: "unknown which image and flags of etcd OpenShift's operator writes for that release", At: r.At}
 	case !r.Kubeadm && r.Words != nil:
-		in.version = fact.Answer{Unknown: fmt.Sprintf("which etcd comes with Kubernetes %s here is not known (kubeadm's is %s): fettle check etcd --for %s on the node", r.Kubernetes, installed, next), At: r.At}
+		in.version = fact.Answer{Unknown: fmt.Sprintf("unknown which etcd this cluster uses with Kubernetes %s (kubeadm: %s); run fettle check etcd --for %s on the node", r.Kubernetes, installed, next), At: r.At}
 	case r.Kubeadm && known && now > next: // kubeadm keeps a newer one
 	case r.Kubeadm:
 		in.version = fact.Answer{Value: installed, At: at}

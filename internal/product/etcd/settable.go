@@ -26,7 +26,7 @@ func settable(h *host.Host) ([]conf.Instance, error) {
 
 // ofPod returns the error for a static pod, which the kubelet restarts if its manifest changes.
 func ofPod(manifest string) error {
-	return fmt.Errorf("%s is the manifest of a static pod: kubeadm or the cluster's operator writes it, and the kubelet restarts etcd when it changes; set the option there (etcd.local.extraArgs of kubeadm's ClusterConfiguration, the Etcd object of OpenShift)", manifest)
+	return fmt.Errorf("%s is a static pod manifest: kubeadm or an operator writes it, and the kubelet restarts etcd when it changes; set the option there (kubeadm: etcd.local.extraArgs of ClusterConfiguration; OpenShift: the Etcd object)", manifest)
 }
 
 // members returns all instances, including those of static pods.
@@ -50,7 +50,7 @@ func memberOf(h *host.Host, main string) (*instance, error) {
 			return in, nil
 		}
 	}
-	return nil, fmt.Errorf("%s is not a file of etcd's unit", main)
+	return nil, fmt.Errorf("%s is not used by etcd's unit", main)
 }
 
 // of is memberOf for an instance that can be set.
@@ -78,7 +78,7 @@ func ours(h *host.Host) error {
 				continue // the write fails then
 			}
 			if line, said := generated(string(text)); line > 0 {
-				return fmt.Errorf("%s:%d: %q: set the option in the tool that writes the file", file, line, said)
+				return fmt.Errorf("%s:%d: %q: set the option in the tool that writes this file", file, line, said)
 			}
 		}
 	}

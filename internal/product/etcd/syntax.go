@@ -29,7 +29,7 @@ func (variables) Key(name string) (string, error) {
 	}
 	key, err := conf.Words{}.Key(name)
 	if err == nil && option(variable(key)) != key {
-		return "", fmt.Errorf("%q is not the name of an option: small letters, digits and \"-\"", name)
+		return "", fmt.Errorf("%q is not an option name; want lower-case letters, digits and \"-\"", name)
 	}
 	return key, err
 }
@@ -55,7 +55,7 @@ func (v variables) Assignments(text string) ([]conf.Assignment, error) {
 		literal := strings.Trim(rest, " \t\r")
 		from := starts[a.Line-1] + len(line) - len(strings.TrimLeft(rest, " \t\r"))
 		if got, ok := value(literal); !ok || got != a.Value || strings.TrimSpace(line[:len(line)-len(rest)-1]) != a.Name {
-			return out, fmt.Errorf("%d: %s is written over several lines, or with escapes: change it by hand", a.Line, a.Name)
+			return out, fmt.Errorf("%d: %s spans several lines or has escapes; change it by hand", a.Line, a.Name)
 		}
 		if literal == "" {
 			from = starts[a.Line-1] + len(line)
@@ -87,7 +87,7 @@ func (variables) Literal(text string) (string, error) {
 	}
 	quoted := `"` + text + `"`
 	if got, ok := value(quoted); !ok || got != text {
-		return "", fmt.Errorf("%q: %w: a quote or a backslash in it", text, conf.ErrValue)
+		return "", fmt.Errorf("%q: %w: contains a quote or a backslash", text, conf.ErrValue)
 	}
 	return quoted, nil
 }

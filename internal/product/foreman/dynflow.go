@@ -80,7 +80,7 @@ var dynflow = &product.Daemon[*dynflowInstance, *dynflowRunning]{
 		case strings.TrimPrefix(name, ":") != "concurrency":
 			return fact.Absent[string](i.Files.unit)
 		case i.Report.Threads == 0:
-			return fact.Unknown[string](i.Files.unit, "it has not finished starting")
+			return fact.Unknown[string](i.Files.unit, "startup not finished")
 		}
 		return fact.Known(strconv.Itoa(i.Report.Threads), fmt.Sprintf("process %d of %s", i.Report.Process.PID, i.Files.unit))
 	},
@@ -134,7 +134,7 @@ func (in *dynflowInstance) read(h *host.Host) {
 		return
 	}
 	if line := merges(string(text)); line > 0 {
-		in.all, in.err = nil, fmt.Errorf(`%s:%d: "<<" merges other keys, which fettle does not follow here: write them out`, in.file, line)
+		in.all, in.err = nil, fmt.Errorf(`%s:%d: YAML merge key "<<" is not supported; write the merged keys out`, in.file, line)
 		return
 	}
 	in.queues = queues(string(text))

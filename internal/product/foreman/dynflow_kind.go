@@ -35,7 +35,7 @@ func byFile(h *host.Host, main string) (*dynflowInstance, error) {
 	if i := slices.IndexFunc(all, func(in *dynflowInstance) bool { return in.file == main }); i >= 0 {
 		return all[i], nil
 	}
-	return nil, fmt.Errorf("%s: no unit that starts at boot reads it", main)
+	return nil, fmt.Errorf("%s: not read by any unit that starts at boot", main)
 }
 
 // dynflowMost is more than the number of threads of any Sidekiq.
@@ -43,7 +43,7 @@ const dynflowMost = 100
 
 func checkDynflow(key, value string) error {
 	if key != ":concurrency" && key != "concurrency" {
-		return fmt.Errorf("%w: fettle sets only concurrency there", setting.ErrNotSettable)
+		return fmt.Errorf("%w: fettle can set only concurrency in this file", setting.ErrNotSettable)
 	}
 	if n, err := strconv.Atoi(value); err != nil || n < 1 || n > dynflowMost {
 		return fmt.Errorf("%q: want a number of threads from 1 to %d", value, dynflowMost)
@@ -82,10 +82,10 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	case err != nil:
 		return err
 	case r.Threads == 0:
-		return errors.New("it has not finished starting")
+		return errors.New("startup not finished")
 	}
 	if a, ok := in.setting(); ok && (conf.YAML{}).Unquote(a.Literal) != strconv.Itoa(r.Threads) {
-		return product.Final(fmt.Errorf("it runs with %d threads, not with the %s of %s", r.Threads, a.Literal, in.file))
+		return product.Final(fmt.Errorf("runs with %d threads, not %s as in %s", r.Threads, a.Literal, in.file))
 	}
 	return nil
 }

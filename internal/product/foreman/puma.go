@@ -35,7 +35,7 @@ var puma = &product.Daemon[*pumaInstance, *pumaRunning]{
 		}},
 		{Name: "version", Type: fact.Text, Doc: "version of the running server", From: product.FromReport, Answer: func(i *pumaInstalled) fact.Answer {
 			if i.Report.Version == "" {
-				return fact.Answer{Unknown: "it has not finished starting", At: i.Report.at()}
+				return fact.Answer{Unknown: "startup not finished", At: i.Report.at()}
 			}
 			return fact.Answer{Value: i.Report.Version, At: i.Report.at()}
 		}},
@@ -155,7 +155,7 @@ func (in *pumaInstance) Value(name string) (value, at string, ok bool, err error
 // runs returns the value of an option in the running server of an instance.
 func runs(in *pumaInstance, r *pumaRunning, name string) (text, unknown string) {
 	if r.Version == "" {
-		return "", "it has not finished starting"
+		return "", "startup not finished"
 	}
 	if r.Stats != nil {
 		switch n := r.Stats.maxThreads(); {
@@ -173,9 +173,9 @@ func runs(in *pumaInstance, r *pumaRunning, name string) (text, unknown string) 
 	case name == "workers" && len(r.Workers) > 0:
 		return strconv.Itoa(len(r.Workers)), ""
 	case name == "workers":
-		return "", "it has no worker, and takes no requests"
+		return "", "no worker accepts requests"
 	case !r.Taken:
-		return "", "its configuration was changed since it was started, and it does not report what it runs with"
+		return "", "its configuration was changed after its start, and it does not report its values"
 	}
 	t := in.option(name, func(variable string) (string, string, bool, string) {
 		v, ok := r.Env[variable]
@@ -201,5 +201,5 @@ func belongs(h *host.Host, file string) (*pumaInstance, error) {
 			return in, nil
 		}
 	}
-	return nil, fmt.Errorf("%s: no Puma of this machine reads it", file)
+	return nil, fmt.Errorf("%s: not read by any Puma on this machine", file)
 }

@@ -103,7 +103,7 @@ func pumaReady() func(ctx context.Context, h *host.Host, main string) error {
 			return err
 		}
 		if r.Version == "" {
-			return errors.New("it has not finished starting")
+			return errors.New("startup not finished")
 		}
 		mu.Lock()
 		if process != r.Process.PID {
@@ -116,14 +116,14 @@ func pumaReady() func(ctx context.Context, h *host.Host, main string) error {
 		gone := len(workers) - len(r.Workers)
 		mu.Unlock()
 		if gone > 5 {
-			return product.Final(fmt.Errorf("%d of its workers have ended since it was started", gone))
+			return product.Final(fmt.Errorf("%d of its workers have ended since its start", gone))
 		}
 		want := 1
 		if o := in.option("workers", in.get); o.text != "" && o.text != "0" {
 			want, _ = strconv.Atoi(o.text)
 		}
 		if serving := r.serving(); serving < want {
-			return fmt.Errorf("%d of %d workers take requests", serving, want)
+			return fmt.Errorf("only %d of %d workers accept requests", serving, want)
 		}
 		return answers(ctx, r.Binds)
 	}

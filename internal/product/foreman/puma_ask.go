@@ -326,12 +326,12 @@ func byHand(h *host.Host, r pumaRunning) *pumaInstance {
 	}
 	env, whole := environ(h, r.Process.PID, []string{"APP_ENV", "RACK_ENV", "RAILS_ENV"})
 	if !whole {
-		in.unread = "its title has been written over its environment"
+		in.unread = "its process title has overwritten its environment"
 	}
 	in.read(h, func(name string) (string, string, bool, string) {
 		v, ok := env[name]
 		return v, "", ok, ""
 	})
-	in.unread = "no unit runs it, so its environment is whose who started it"
+	in.unread = "not started by a unit, so its environment is unknown"
 	return in
 }

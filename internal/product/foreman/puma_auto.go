@@ -28,11 +28,11 @@ func (in *pumaInstance) eachCPU(t told) told {
 	}
 	switch {
 	case before65(version.text):
-		t.unknown = fmt.Sprintf("WEB_CONCURRENCY is auto, with which Puma %s (%s) does not start: it needs 6.5", version.text, version.at)
+		t.unknown = fmt.Sprintf("WEB_CONCURRENCY=auto needs Puma 6.5; Puma %s (%s) does not start", version.text, version.at)
 	case limited:
-		t.unknown = "auto: a worker for each CPU, of which its unit limits the number"
+		t.unknown = "auto: one worker per CPU, but the unit limits the CPUs"
 	case in.cpus == 0:
-		t.unknown = "auto: a worker for each CPU, and their number is not in this copy"
+		t.unknown = "auto: one worker per CPU, but the copy has no number of CPUs"
 	default:
 		t.text = strconv.Itoa(in.cpus)
 		t.at += fmt.Sprintf(" (auto: the machine has %d CPUs)", in.cpus)

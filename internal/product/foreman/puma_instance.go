@@ -250,7 +250,7 @@ func (in *pumaInstance) option(name string, get getter) told {
 		case ok && text == "auto" && name == "workers":
 			return in.eachCPU(told{at: at, variable: v})
 		case ok && !isNumber:
-			return told{at: at, variable: v, unknown: fmt.Sprintf("%s is %q, which is not a number: Puma does not start", v, text)}
+			return told{at: at, variable: v, unknown: fmt.Sprintf("%s is %q, not a number; Puma does not start", v, text)}
 		case ok:
 			return told{text: number, at: at, variable: v}
 		case unknown != "":

@@ -89,11 +89,11 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 		case t.text == "" && t.unknown == "":
 			return conf.Place{}, false, nil
 		case t.variable != "":
-			return conf.Place{}, false, fmt.Errorf("%s reads the variable %s: set puma:%s", t.at, t.variable, t.variable)
+			return conf.Place{}, false, fmt.Errorf("%s takes this value from the variable %s; set puma:%s", t.at, t.variable, t.variable)
 		case t.unknown != "":
 			return conf.Place{}, false, fmt.Errorf("%s: %s", t.at, t.unknown)
 		}
-		return conf.Place{}, false, fmt.Errorf("%s sets %s: change it by hand", t.at, key)
+		return conf.Place{}, false, fmt.Errorf("%s already sets %s; change it by hand", t.at, key)
 	}
 	_, at, ok, unknown := in.get(key)
 	switch {
@@ -106,7 +106,7 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 	line, _ := strconv.Atoi(at[cut+1:])
 	file := at[:cut]
 	if slices.Contains(in.unit.Files, file) && !in.own(file) {
-		return conf.Place{}, false, fmt.Errorf("%s sets %s, and is of a package or of several units: set it in a drop-in by hand (systemctl edit %s)", at, key, in.unit.Name)
+		return conf.Place{}, false, fmt.Errorf("%s sets %s, but the file belongs to a package or several units; set it in a drop-in (systemctl edit %s)", at, key, in.unit.Name)
 	}
 	text, err := h.Files.ReadFile(file)
 	if err != nil {
@@ -121,7 +121,7 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 			return conf.Place{File: file, Assignment: a}, true, nil
 		}
 	}
-	return conf.Place{}, false, fmt.Errorf("%s sets %s in a way that undo could not restore: change it by hand", at, key)
+	return conf.Place{}, false, fmt.Errorf("%s sets %s in a form that undo could not restore; change it by hand", at, key)
 }
 
 // pumaMost is the largest number of workers or threads.
@@ -135,7 +135,7 @@ func checkPuma(h *host.Host, key, value string) error {
 			return err
 		}
 		if !slices.ContainsFunc(all, func(in *pumaInstance) bool { return len(in.decides(key)) > 0 }) {
-			return fmt.Errorf("%w: no Puma takes its workers or threads from %s", setting.ErrNotSettable, key)
+			return fmt.Errorf("%w: Puma does not read workers or threads from %s", setting.ErrNotSettable, key)
 		}
 	}
 	if n, err := strconv.Atoi(value); err != nil || n < 0 || n > pumaMost {

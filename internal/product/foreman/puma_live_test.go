@@ -89,7 +89,7 @@ func TestForeman(t *testing.T) {
 		b.Refused("9 threads at least and 4 at most (neither reloaded nor restarted)", "threads_min", "9")
 		b.Refused("want a whole number", "workers", "many")
 		b.Refused("want a number from 0 to 1000", "workers", "1001")
-		b.Refused("no Puma takes its workers or threads from", "FOREMAN_ENV", "7")
+		b.Refused("Puma does not read workers or threads from", "FOREMAN_ENV", "7")
 		machine.Write(t, "/", map[string]string{product.Config: product.ForemansConfig + "threads (1, 2\n"})
 		b.Refused(product.Config+" is not valid Ruby", "workers", "1")
 		machine.Write(t, "/", map[string]string{product.Config: product.ForemansConfig})

@@ -307,7 +307,7 @@ func (n *number) value(get func(string) (text, at string, ok bool, unknown strin
 	case n.absent != "" && conversion == "to_i":
 		return "0", at, ""
 	case n.absent != "":
-		return "", at, "without " + n.absent + " it is nil, and Puma does not start"
+		return "", at, "without " + n.absent + " it is nil; Puma does not start"
 	case n.variable == "":
 		return n.literal, at, ""
 	}
@@ -319,7 +319,7 @@ func (n *number) value(get func(string) (text, at string, ok bool, unknown strin
 		if text, isNumber := integer(v); isNumber {
 			return text, where, ""
 		}
-		return "", where, fmt.Sprintf("%s is %q, which is not a number: Puma does not start", n.variable, v)
+		return "", where, fmt.Sprintf("%s is %q, not a number; Puma does not start", n.variable, v)
 	case why != "":
 		return "", where, why
 	}

@@ -132,9 +132,9 @@ func (syntax) Place(text, key string) (int, error) {
 	isVariable := variableName().MatchString(key)
 	switch {
 	case isVariable && !isUnit(text):
-		return 0, fmt.Errorf("nothing sets %s, and there is no file of the unit below %s to set it in: systemctl edit makes one", key, etcUnits)
+		return 0, fmt.Errorf("%s is not set, and the unit has no drop-in below %s; create one with systemctl edit", key, etcUnits)
 	case !isVariable && (isUnit(text) || key != "workers"):
-		return 0, fmt.Errorf("nothing sets %s: write it into the configuration by hand (threads MIN, MAX)", key)
+		return 0, fmt.Errorf("%s is not set; add threads MIN, MAX to the configuration by hand", key)
 	case !isVariable:
 		return len(text), nil
 	}
@@ -150,7 +150,7 @@ func (syntax) Place(text, key string) (int, error) {
 		}
 	}
 	if end < 0 {
-		return 0, errors.New("it has no [Service] section")
+		return 0, errors.New("no [Service] section")
 	}
 	return end, nil
 }

@@ -155,7 +155,7 @@ func TestPumaFind(t *testing.T) {
 		"api threads_max=4 " + etc + "api.service:2",
 		"blog workers=3 /etc/default/blog:2",
 		"blog threads_min=",
-		`blog threads_max= /etc/default/blog:3 PUMA_MAX_THREADS is "many", which is not a number: Puma does not start`,
+		`blog threads_max= /etc/default/blog:3 PUMA_MAX_THREADS is "many", not a number; Puma does not start`,
 		"shop workers=2 /srv/shop/puma.rb:2",
 		"shop threads_min=1 /srv/shop/puma.rb:3",
 		"shop threads_max=5 /srv/shop/puma.rb:3",
@@ -172,14 +172,14 @@ func TestResolve(t *testing.T) {
 	for name, want := range map[string]string{
 		"foreman/workers":     etc + "foreman.service.d/installer.conf#FOREMAN_PUMA_WORKERS = 6",
 		"foreman/threads_min": etc + "foreman.service.d/installer.conf#FOREMAN_PUMA_THREADS_MIN = absent",
-		"foreman/threads_max": "sets FOREMAN_PUMA_THREADS_MAX, and is of a package or of several units",
+		"foreman/threads_max": "sets FOREMAN_PUMA_THREADS_MAX, but the file belongs to a package or several units",
 		"shop/workers":        etc + "shop.service#workers = 2",
 		"shop/threads_min":    etc + "shop.service#threads_min = 1",
-		"shop/threads_max":    "/srv/shop/puma.rb:3 sets threads_max: change it by hand",
-		"api/workers":         etc + "api.service:2 sets workers: change it by hand",
+		"shop/threads_max":    "/srv/shop/puma.rb:3 already sets threads_max; change it by hand",
+		"api/workers":         etc + "api.service:2 already sets workers; change it by hand",
 		"blog/workers":        etc + "blog.service#WEB_CONCURRENCY = 3",
 		"workers":             "this machine has several",
-		"/etc/passwd#workers": "no Puma of this machine reads it",
+		"/etc/passwd#workers": "not read by any Puma on this machine",
 		"/usr/share/foreman/config/puma/production.rb#workers": "outside",
 	} {
 		s, err := k.Resolve(setting.Setting{Kind: "puma", Name: name})

@@ -145,7 +145,7 @@ func reload(ctx context.Context, h *host.Host, main string, p product.Process) (
 		if err != nil || !worker(now).Same(worker(before)) {
 			return err
 		}
-		err = errors.New("the worker with the old configuration still serves: its log says why")
+		err = errors.New("the worker with the old configuration still serves; see its log")
 		if failures(h, now.Main) > failed {
 			return product.Final(err)
 		}
@@ -155,7 +155,7 @@ func reload(ctx context.Context, h *host.Host, main string, p product.Process) (
 	case p.Unit != "" && host.HasSystemd(h), len(before.Children) > 0:
 		return replaced, product.Reload(ctx, h, p, "USR2")
 	case slices.Contains(before.Main.Argv, "-db"):
-		return nil, errors.New("it runs in the foreground without a master (-W), so it cannot be reloaded")
+		return nil, errors.New("cannot be reloaded: runs in the foreground without a master (-W)")
 	}
 	argv := before.Main.Argv
 	if n := slices.IndexFunc(argv, func(a string) bool { return a == "-sf" || a == "-st" }); n > 0 {

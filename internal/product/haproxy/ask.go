@@ -52,7 +52,7 @@ func reach(address string) (network, at string) {
 }
 
 // errNoSocket is returned if HAProxy cannot be queried.
-var errNoSocket = errors.New("it has no stats socket at which it could be asked")
+var errNoSocket = errors.New("no stats socket is configured, so its state is unknown")
 
 // question queries the server of an instance for "show info", or returns product.ErrStopped.
 func question(ctx context.Context, h *host.Host, main string, s settings) (map[string]string, error) {
@@ -100,7 +100,7 @@ func readInfo(text string) (map[string]string, error) {
 		}
 	}
 	if info["Pid"] == "" {
-		return nil, fmt.Errorf("the answer at its stats socket is not that of show info: %.60q", strings.TrimSpace(text))
+		return nil, fmt.Errorf("unexpected answer to show info on the stats socket: %.60q", strings.TrimSpace(text))
 	}
 	return info, nil
 }

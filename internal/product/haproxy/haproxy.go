@@ -108,7 +108,7 @@ func threads(i *installed) fact.Answer {
 	o := i.Option("nbthread")
 	text, ok := o.File.Get()
 	if !ok {
-		return fact.Answer{Unknown: cmp.Or(o.File.Unknown(), "no file has nbthread, and HAProxy cannot be asked how many threads it has chosen: "+i.ReportErr.Error()), At: i.Main}
+		return fact.Answer{Unknown: cmp.Or(o.File.Unknown(), "nbthread is not set, and HAProxy's own choice is unknown: "+i.ReportErr.Error()), At: i.Main}
 	}
 	n, err := product.ReadCount(text)
 	if err != nil {
@@ -140,7 +140,7 @@ func missingTimeouts(i *installed) fact.Answer {
 	list, err := timeless(i)
 	a := answer(i, list, err)
 	if a.Unknown != "" {
-		if a.Unknown += "; fettle check haproxy --probe asks HAProxy"; !i.Host.Live {
+		if a.Unknown += "; to ask HAProxy: fettle check haproxy --probe"; !i.Host.Live {
 			a.Unknown += ", on the machine itself"
 		}
 	}

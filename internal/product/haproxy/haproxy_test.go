@@ -67,8 +67,8 @@ func TestRead(t *testing.T) {
 		}
 	}
 	for option, want := range map[string]string{
-		"tune.bufsize": "from the environment", "tune.ssl.cachesize": "in a condition", "timeout-server": "2 sections of defaults (defaults base, defaults)",
-		"none": "not a tuning option", "global/a#b": "not the name of an option",
+		"tune.bufsize": "comes from an environment variable", "tune.ssl.cachesize": "haproxy.cfg:10: inside .if", "timeout-server": "2 defaults sections found (defaults base, defaults)",
+		"none": "not a tuning option", "global/a#b": "is not an option name",
 	} {
 		if got := i.Option(option).File.Unknown(); !strings.Contains(got, want) {
 			t.Errorf("%s is unknown for %q, want %q", option, got, want)
@@ -90,7 +90,7 @@ func TestRead(t *testing.T) {
 
 func TestBroken(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"maxconn 5\n", `haproxy.cfg:1: "maxconn" is in no section`},
+		{"maxconn 5\n", `haproxy.cfg:1: "maxconn" is outside any section`},
 		{"global\n  user 'a\n", "haproxy.cfg:2: a quote is not closed"},
 		{"global\n  user a\\", "haproxy.cfg:2: a quote is not closed, or nothing follows a backslash"},
 		{".endif\n", "haproxy.cfg:1: .endif without .if"},
@@ -123,7 +123,7 @@ func TestValues(t *testing.T) {
 		t.Errorf("%d sections of options, %d options", len(contexts), len(parameters))
 	}
 	conftest.Checks(t, check, [][3]string{
-		{"global/maxconn", "5", ""}, {"defaults/timeout client", "5x", "not a time"}, {"defaults/http-reuse", "often", "not one of"},
+		{"global/maxconn", "5", ""}, {"defaults/timeout client", "5x", "not a HAProxy time"}, {"defaults/http-reuse", "often", "not one of"},
 		{"global/chroot", "/", "not a tuning option"}, {"frontend web/bind", ":80", "not a tuning option"},
 	})
 }
@@ -154,11 +154,11 @@ func TestPlace(t *testing.T) {
 		{"global\n user x\ndefaults\n mode http\n", "global/maxconn", "global\n\tmaxconn 5\n user x\ndefaults\n mode http\n"},
 		{"global\n user x\ndefaults # all\n mode http\n", "defaults/timeout client", "global\n user x\ndefaults # all\n\ttimeout client 5\n mode http\n"},
 		{"defaults a\ndefaults b\n", "defaults b/retries", "defaults a\ndefaults b\n\tretries 5\n"},
-		{"defaults a\n", "defaults/retries", "say which of the defaults is meant"},
-		{"defaults\ndefaults\n", "defaults/retries", "say which of the defaults is meant"},
-		{"global", "global/maxconn", "no section global with a line of its own"},
+		{"defaults a\n", "defaults/retries", "also exists; name the defaults section"},
+		{"defaults\ndefaults\n", "defaults/retries", "also exists; name the defaults section"},
+		{"global", "global/maxconn", "no section global that starts on its own line"},
 		{"", "global/maxconn", "no section global"},
-		{".if defined(A)\nglobal\n.endif\n", "global/maxconn", "in a condition"},
+		{".if defined(A)\nglobal\n.endif\n", "global/maxconn", "line 2 begins section global inside a condition"},
 		{"frontend web\n", "frontend web/maxconn", "add it by hand"},
 		{"global\n", "global/user", "add it by hand"},
 	} {

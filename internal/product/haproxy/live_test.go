@@ -99,7 +99,7 @@ func TestMaster(t *testing.T) {
 
 	was = worker(b.Installed().(*installed).Run).PID
 	b.Refused("haproxy -c: ", "maxconn", "400", "nbthread", "100000")
-	b.Refused("not a time", "timeout-client", "soon")
+	b.Refused("not a HAProxy time", "timeout-client", "soon")
 	b.Refused("not a tuning option", "global/chroot", "/")
 	product.Same(t, mainFile, before)
 	if got := worker(b.Installed().(*installed).Run).PID; got != was {

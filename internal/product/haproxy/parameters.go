@@ -64,7 +64,7 @@ func readAtol(text string) (any, error) {
 	case end < 0:
 		return product.ReadCount(text)
 	case end == 0:
-		return nil, fmt.Errorf("%q is not a number: HAProxy reads it as 0, as if it were not set", text)
+		return nil, fmt.Errorf("%q is not a number; HAProxy would read it as 0, that is, not set", text)
 	}
 	return product.ReadCount(text[:end])
 }
@@ -83,7 +83,7 @@ func readDuration(text string) (any, error) {
 	n, err := strconv.ParseUint(digits, 10, 31)
 	factor, ok := map[string]float64{"us": 1e-6, "ms": 1e-3, "": 1e-3, "s": 1, "m": 60, "h": 3600, "d": 86400}[text[len(digits):]]
 	if err != nil || !ok {
-		return nil, fmt.Errorf("%q is not a time as HAProxy writes one: 5000, 30s, 1m", text)
+		return nil, fmt.Errorf("%q is not a HAProxy time; want one such as 5000, 30s or 1m", text)
 	}
 	if float64(n)*factor > math.MaxInt32/1000.0 {
 		return nil, fmt.Errorf("%q is above HAProxy's maximum of 2147483647 ms (24.8 days)", text)

@@ -164,7 +164,7 @@ func (s settings) get(key string) (option, bool, error) {
 			}
 		}
 		if len(all) > 1 {
-			return option{}, false, fmt.Errorf("there are %d sections of defaults (%s): name one", len(all), strings.Join(all, ", "))
+			return option{}, false, fmt.Errorf("%d defaults sections found (%s); name one", len(all), strings.Join(all, ", "))
 		}
 		if len(all) == 1 {
 			key = all[0] + "/" + name
@@ -189,7 +189,7 @@ func (s settings) last(is func(option) bool) (option, bool, error) {
 		return *found, true, inCondition(*found)
 	}
 	if found.variable {
-		return *found, true, fmt.Errorf("%s: its value is from the environment", found.Place)
+		return *found, true, fmt.Errorf("%s: value comes from an environment variable", found.Place)
 	}
 	return *found, true, nil
 }
@@ -207,7 +207,7 @@ func (s settings) defaultsOf(proxy int) (int, error) {
 		}
 	}
 	if next >= 0 && s.sections[next].counts != conf.Yes {
-		return -1, fmt.Errorf("line %d begins %s in a condition (.if) whose outcome depends on the environment or the build of HAProxy", s.sections[next].number, s.sections[next].key())
+		return -1, fmt.Errorf("line %d begins %s inside .if, whose outcome depends on the environment or HAProxy's build", s.sections[next].number, s.sections[next].key())
 	}
 	return next, nil
 }

@@ -17,7 +17,7 @@ type syntax struct{}
 // Key implements conf.Syntax.
 func (syntax) Key(name string) (string, error) {
 	if err := conf.OneLine(name); err != nil || name == "" || strings.ContainsAny(name, "#\"'\\") || strings.Trim(name, blank+"/") != name {
-		return "", fmt.Errorf("%q is not the name of an option", name)
+		return "", fmt.Errorf("%q is not an option name", name)
 	}
 	context, option := split(name)
 	if which, ok := strings.CutPrefix(option, "timeout-"); ok {
@@ -29,7 +29,7 @@ func (syntax) Key(name string) (string, error) {
 		context = p
 	}
 	if context == "" {
-		return "", fmt.Errorf("%q is not a tuning option: want SECTION/OPTION, as in \"frontend web/maxconn\"", name)
+		return "", fmt.Errorf("%q is not a tuning option; want SECTION/OPTION, such as \"frontend web/maxconn\"", name)
 	}
 	return context + "/" + option, nil
 }
@@ -205,7 +205,7 @@ func walk(all []line, version string, each func(s section, option *line, counts 
 				return err
 			}
 		case now.kind == "":
-			return fmt.Errorf("%d: %.40q is in no section", l.number, first)
+			return fmt.Errorf("%d: %.40q is outside any section", l.number, first)
 		default:
 			if err := each(now, &l, counts); err != nil {
 				return err
@@ -244,7 +244,7 @@ func (syntax) Literal(value string) (string, error) {
 		return "", err
 	}
 	if value == "" || strings.TrimSpace(value) != value || strings.ContainsAny(value, "#\"'\\$") {
-		return "", fmt.Errorf("%q: %w: it would need quotes", value, conf.ErrValue)
+		return "", fmt.Errorf("%q: %w: needs quotes", value, conf.ErrValue)
 	}
 	return value, nil
 }
@@ -269,7 +269,7 @@ func (syntax) Place(text, key string) (int, error) {
 	context, option := split(key)
 	kind := contexts[option]
 	if kind == "" || context != kind && !strings.HasPrefix(context, kind+" ") {
-		return 0, fmt.Errorf("no line sets %s, and fettle adds lines to the global section and to defaults: add it by hand", key)
+		return 0, fmt.Errorf("%s is not set, and fettle adds lines only to global and defaults sections; add it by hand", key)
 	}
 	all, err := scan(text)
 	if err != nil {
@@ -280,10 +280,10 @@ func (syntax) Place(text, key string) (int, error) {
 		switch {
 		case option != nil || s.kind != kind:
 		case context == "defaults" && s.key() != context:
-			return fmt.Errorf("line %d: there is a section %s: say which of the defaults is meant", s.number, s.key())
+			return fmt.Errorf("line %d: section %s also exists; name the defaults section", s.number, s.key())
 		case s.key() != context || at >= 0:
 		case counts != conf.Yes:
-			return fmt.Errorf("line %d begins the section %s in a condition: add %s by hand", s.number, context, key)
+			return fmt.Errorf("line %d begins section %s inside a condition; add %s by hand", s.number, context, key)
 		default:
 			at = s.end
 		}
@@ -293,7 +293,7 @@ func (syntax) Place(text, key string) (int, error) {
 		return 0, err
 	}
 	if at < 0 || !strings.HasSuffix(text[:at], "\n") {
-		return 0, fmt.Errorf("the main file has no section %s with a line of its own: add %s by hand", context, key)
+		return 0, fmt.Errorf("the main file has no section %s that starts on its own line; add %s by hand", context, key)
 	}
 	return at, nil
 }

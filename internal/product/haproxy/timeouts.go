@@ -48,14 +48,14 @@ func (s settings) effectiveOf(proxy int, is func(option) bool) (option, bool, er
 			return all[0], true, inCondition(all[0])
 		}
 		if o.unknown() {
-			return o, true, fmt.Errorf("%s: its value is from the environment", o.Place)
+			return o, true, fmt.Errorf("%s: value comes from an environment variable", o.Place)
 		}
 	}
 	return all[0], true, nil
 }
 
 func inCondition(o option) error {
-	return fmt.Errorf("%s: it stands in a condition (.if) whose outcome depends on the environment or the build of HAProxy", o.Place)
+	return fmt.Errorf("%s: inside .if, whose outcome depends on the environment or HAProxy's build", o.Place)
 }
 
 // missing reports whether a proxy has no timeout with a name, or one of 0. If that is Perhaps,
@@ -68,7 +68,7 @@ func (s settings) missing(proxy int, name string) (conf.Truth, error) {
 	without, with := unset, false
 	for _, o := range all {
 		if o.unknown() {
-			return conf.Perhaps, fmt.Errorf("%s: its value is from the environment", o.Place)
+			return conf.Perhaps, fmt.Errorf("%s: value comes from an environment variable", o.Place)
 		}
 		v, err := readDuration(o.value())
 		if err != nil {
@@ -144,7 +144,7 @@ func (s settings) timeless() ([]string, error) {
 			case conf.Yes:
 				out = append(out, x.key()+": "+name)
 			case conf.Perhaps:
-				err = fmt.Errorf("%s: %s may be missing: it depends on a condition (.if)", x.key(), name)
+				err = fmt.Errorf("%s: %s may be missing; it depends on a condition (.if)", x.key(), name)
 			}
 		}
 		lacks("timeout client", conf.TruthOf(front))

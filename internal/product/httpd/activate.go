@@ -109,7 +109,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	}
 	changed := product.Changed(ctx, h, main, s.files)
 	if !slices.ContainsFunc(g.Children, func(p product.Process) bool { return p.StartedS > changed }) {
-		return errors.New("it has started no process with its new configuration")
+		return errors.New("no process with the new configuration started")
 	}
 	if len(s.listen) == 0 {
 		return nil

@@ -66,7 +66,7 @@ func (s settings) certificatesDecided() error {
 		case s.unsure[n] != "":
 			doubt = errors.New(s.unsure[n])
 		case inIf && directive != "require":
-			doubt = fmt.Errorf("%s: it stands in <If>, whose condition each request answers", p)
+			doubt = fmt.Errorf("%s: inside <If>, which is evaluated per request", p)
 		}
 	}
 	if !verifies {
@@ -116,7 +116,7 @@ func (s settings) certificateFaults() ([]string, error) {
 			}
 			for _, name := range clientHeaders {
 				if !set(name) {
-					fault(p, "%s of the client is passed on as it is", name)
+					fault(p, "the client's %s is passed on unchanged", name)
 				}
 			}
 		case "cacheenable":
@@ -124,14 +124,14 @@ func (s settings) certificateFaults() ([]string, error) {
 				fault(p, "the cache ignores the query string")
 			}
 			if last(scope, "cachequickhandler", "on") == "on" {
-				fault(p, "what is kept is given without a look at who asks (CacheQuickHandler)")
+				fault(p, "cached responses are served without access checks (CacheQuickHandler)")
 			}
 			asked := slices.ContainsFunc(s.effective(scope, "require"), func(n int) bool {
 				v := strings.ToLower(s.values[n])
 				return strings.Contains(v, "ssl_client_verify") || strings.Contains(v, "ssl-verify-client")
 			})
 			if verify != "require" && !asked {
-				fault(p, "what is kept is given to clients without a certificate (%s)", s.values[n])
+				fault(p, "cached responses are served to clients without a certificate (%s)", s.values[n])
 			}
 		}
 	}

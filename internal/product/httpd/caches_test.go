@@ -18,13 +18,13 @@ func TestCertificateFaults(t *testing.T) {
 		"sound":                     {"SSLVerifyClient optional\nCacheQuickHandler off\n" + headers + location(asks), ""},
 		"all have one":              {"SSLVerifyClient require\nCacheQuickHandler off\n" + location(""), ""},
 		"no certificates":           {location(""), ""},
-		"the default way":           {"SSLVerifyClient require\n" + location(""), "without a look at who asks"},
-		"a certificate is optional": {"SSLVerifyClient optional\nCacheQuickHandler off\n" + location(""), "apache2.conf:5: what is kept is given to clients without a certificate (disk)"},
+		"the default way":           {"SSLVerifyClient require\n" + location(""), "cached responses are served without access checks (CacheQuickHandler)"},
+		"a certificate is optional": {"SSLVerifyClient optional\nCacheQuickHandler off\n" + location(""), "apache2.conf:5: cached responses are served to clients without a certificate (disk)"},
 		"no query":                  {"SSLVerifyClient require\nCacheQuickHandler off\nCacheIgnoreQueryString On\n" + location(""), "ignores the query string"},
-		"a request decides":         {"SSLVerifyClient require\nCacheQuickHandler off\n<If \"%{HTTP_HOST} == 'a'\">\nSSLVerifyClient none\n</If>\n" + location(""), "?apache2.conf:5: it stands in <If>"},
+		"a request decides":         {"SSLVerifyClient require\nCacheQuickHandler off\n<If \"%{HTTP_HOST} == 'a'\">\nSSLVerifyClient none\n</If>\n" + location(""), "?apache2.conf:5: inside <If>"},
 		"it is irrelevant":          {"SSLVerifyClient require\nCacheQuickHandler off\n<If \"%{HTTP_HOST} == 'a'\">\nHeader set a b\n</If>\n" + location(""), ""},
-		"a version":                 {"<IfVersion < 2.4>\nSSLVerifyClient require\n</IfVersion>\n" + location(""), "?it stands in <IfVersion < 2.4>"},
-		"one is forgotten":          {"SSLVerifyClient optional\nRequestHeader set X-Client-Verify x\nRequestHeader set X-Client-Cert x\n", "apache2.conf:2: X-Client-DN of the client"},
+		"a version":                 {"<IfVersion < 2.4>\nSSLVerifyClient require\n</IfVersion>\n" + location(""), "?inside <IfVersion < 2.4>"},
+		"one is forgotten":          {"SSLVerifyClient optional\nRequestHeader set X-Client-Verify x\nRequestHeader set X-Client-Cert x\n", "apache2.conf:2: the client's X-Client-DN"},
 	} {
 		const main = "/etc/apache2/apache2.conf"
 		h := machine.Mounted(t, map[string]string{main: "<VirtualHost *:8140>\n" + tt.host + "</VirtualHost>\n"})

@@ -29,7 +29,7 @@ func (r *reader) holds(kind, args string) (is conf.Truth, unknown string) {
 		_, err := r.host.Files.Stat(r.path(name))
 		found = err == nil
 	default:
-		return conf.Perhaps, "it depends on the directives that this httpd and its modules have"
+		return conf.Perhaps, "depends on the directives of this httpd and its modules"
 	}
 	if found != not {
 		return conf.Yes, ""
@@ -61,7 +61,7 @@ func ifVersion(args, version string) (is conf.Truth, unknown string) {
 	}
 	running, ok := release(version)
 	if !ok {
-		return conf.Perhaps, "no list of packages says which version of httpd this is"
+		return conf.Perhaps, "version of httpd unknown (no package list)"
 	}
 	operator, not := strings.CutPrefix(operator, "!")
 	pattern := ""

@@ -48,10 +48,10 @@ func TestConditions(t *testing.T) {
 	}{
 		{"of an older httpd", "MaxRequestWorkers 50\n<IfVersion < 2.4>\nMaxRequestWorkers 5000\n</IfVersion>\n", map[string]string{"var/lib/dpkg/status": versionIs("2.4.57-2")}, "50"},
 		{"of this httpd", "<IfVersion >= 2.4>\nMaxRequestWorkers 75\n</IfVersion>\n", map[string]string{"var/lib/dpkg/status": versionIs("2.4.57-2")}, "75"},
-		{"of an unknown httpd", "MaxRequestWorkers 50\n<IfVersion < 2.4>\nMaxRequestWorkers 5000\n</IfVersion>\n", nil, "?httpd.conf:3: it stands in <IfVersion < 2.4>: no list of packages"},
+		{"of an unknown httpd", "MaxRequestWorkers 50\n<IfVersion < 2.4>\nMaxRequestWorkers 5000\n</IfVersion>\n", nil, "?httpd.conf:3: inside <IfVersion < 2.4>: version of httpd unknown"},
 		{"it does not matter", "MaxRequestWorkers 50\n<IfVersion < 2.4>\nMaxRequestWorkers 50\n</IfVersion>\n", nil, "50"},
 		{"a later line counts", "<IfVersion < 2.4>\nMaxRequestWorkers 75\n</IfVersion>\nMaxRequestWorkers 50\n", nil, "50"},
-		{"in an included file", "<IfVersion < 2.4>\nInclude x.conf\n</IfVersion>\n", map[string]string{"etc/httpd/x.conf": "MaxRequestWorkers 75\n"}, "?httpd.conf:2: it stands in <IfVersion"},
+		{"in an included file", "<IfVersion < 2.4>\nInclude x.conf\n</IfVersion>\n", map[string]string{"etc/httpd/x.conf": "MaxRequestWorkers 75\n"}, "?httpd.conf:2: inside <IfVersion"},
 		{"the unit defines it", "<IfDefine BIG>\nMaxRequestWorkers 75\n</IfDefine>\n", map[string]string{"etc/systemd/system/httpd.service": "[Service]\nEnvironment=OPTIONS=-DBIG\nExecStart=/usr/sbin/httpd $OPTIONS -DFOREGROUND\n"}, "75"},
 		{"the unit does not", "<IfDefine BIG>\nMaxRequestWorkers 75\n</IfDefine>\n", map[string]string{"etc/systemd/system/httpd.service": "[Service]\nExecStart=/usr/sbin/httpd -DFOREGROUND\n"}, "400"},
 		{"the process defines it", "<IfDefine ! BIG>\nMaxRequestWorkers 75\n</IfDefine>\n", map[string]string{"etc/sysconfig/httpd": "OPTIONS=-DBIG\n"}, "400"},
@@ -60,7 +60,7 @@ func TestConditions(t *testing.T) {
 		{"the module's source", "<IfModule mod_mpm_event.c>\nMaxRequestWorkers 75\n</IfModule>\n", nil, "400"},
 		{"the module's other name", "<IfModule event.c>\nMaxRequestWorkers 75\n</IfModule>\n", nil, "75"},
 		{"directives of modules", "<IfDirective ProxyPass>\nMaxRequestWorkers 75\n</IfDirective>\n", nil, "?<IfDirective ProxyPass>"},
-		{"a macro", "<Macro m $n>\nMaxRequestWorkers $n\n</Macro>\nUse m 75\n", nil, "?by a macro (Use at /etc/httpd/conf/httpd.conf:5)"},
+		{"a macro", "<Macro m $n>\nMaxRequestWorkers $n\n</Macro>\nUse m 75\n", nil, "?in a macro (Use at /etc/httpd/conf/httpd.conf:5)"},
 	} {
 		files := map[string]string{redHatMain: load + c.text}
 		for name, text := range c.files {

@@ -93,7 +93,7 @@ func (envvars) Assignments(text string) ([]conf.Assignment, error) {
 		}
 		m := assigned().FindStringSubmatchIndex(line)
 		if m == nil {
-			return nil, fmt.Errorf("%d: %s is set in a way that only a shell understands: change it by hand", number, ulimitVariable)
+			return nil, fmt.Errorf("%d: %s is set by shell code; change it by hand", number, ulimitVariable)
 		}
 		out = append(out, conf.Assignment{Key: ulimitVariable, Literal: line[m[2]:m[3]], Line: number, From: begin + m[2], To: begin + m[3]})
 	}
@@ -109,7 +109,7 @@ func (envvars) Literal(value string) (string, error) {
 		return value, nil
 	}
 	if strings.ContainsAny(value, `'"\`) || strings.Join(strings.Fields(value), " ") != value {
-		return "", fmt.Errorf("%q: %w: it has a quote, a backslash, or several blanks in a row", value, conf.ErrValue)
+		return "", fmt.Errorf("%q: %w: contains a quote, a backslash or several blanks in a row", value, conf.ErrValue)
 	}
 	return "'" + value + "'", nil
 }
@@ -166,12 +166,12 @@ func checkUlimit(value string) error {
 func ulimitEffect(ctx context.Context, h *host.Host, file, literal string) (plugin.Verdict, string) {
 	want, ok := ulimitFiles(envvars{}.Unquote(literal))
 	if !ok {
-		return plugin.Unknown, fmt.Sprintf("what %s=%s allows is not known", ulimitVariable, literal)
+		return plugin.Unknown, fmt.Sprintf("unknown limit %s=%s", ulimitVariable, literal)
 	}
 	g, err := processes(ctx, h, mainOf(h, file))
 	switch {
 	case errors.Is(err, product.ErrStopped):
-		return plugin.OK, "in force from the server's next start"
+		return plugin.OK, "in force after the next start of the server"
 	case err != nil:
 		return plugin.Unknown, err.Error()
 	case g.Main.OpenFiles == want:
@@ -179,7 +179,7 @@ func ulimitEffect(ctx context.Context, h *host.Host, file, literal string) (plug
 	}
 	changed := product.Changed(ctx, h, file, []string{file})
 	if product.Since(changed, g.Main, nil) == product.Yes {
-		return plugin.Overridden, fmt.Sprintf("httpd was started after %s was written, and may open %d files: it was not apache2ctl that started it, or the kernel gives no more (fs.nr_open)", file, g.Main.OpenFiles)
+		return plugin.Overridden, fmt.Sprintf("httpd was started after %s was written, but may open only %d files: not started by apache2ctl, or limited by fs.nr_open", file, g.Main.OpenFiles)
 	}
 	return plugin.NeedsRestart, fmt.Sprintf("the server may open %d files until it is restarted", g.Main.OpenFiles)
 }

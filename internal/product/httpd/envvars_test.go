@@ -25,11 +25,11 @@ func TestUlimitIsRead(t *testing.T) {
 		"APACHE_ULIMIT_MAX_FILES=true\nX=1\nAPACHE_ULIMIT_MAX_FILES=\"ulimit -n 9000\"": `"ulimit -n 9000"`,
 		"APACHE_ULIMIT_MAX_FILES=\n":                                                    "",
 		"unset HOME # APACHE_ULIMIT_MAX_FILES=x\n":                                      "",
-		"if true; then\n  APACHE_ULIMIT_MAX_FILES=true\nfi\n":                           "envvars:2: APACHE_ULIMIT_MAX_FILES is set in a way that only a shell understands",
-		"APACHE_ULIMIT_MAX_FILES=ulimit -n 5\n":                                         "envvars:1: APACHE_ULIMIT_MAX_FILES is set in a way that only a shell understands",
-		"APACHE_ULIMIT_MAX_FILES=\"ulimit -n $N\"\n":                                    "envvars:1: APACHE_ULIMIT_MAX_FILES is set in a way that only a shell understands",
-		"APACHE_ULIMIT_MAX_FILES='ulimit\n -n 5'\n":                                     "envvars:1: APACHE_ULIMIT_MAX_FILES is set in a way that only a shell understands",
-		"X=1 APACHE_ULIMIT_MAX_FILES=true true\n":                                       "envvars:1: APACHE_ULIMIT_MAX_FILES is set in a way that only a shell understands",
+		"if true; then\n  APACHE_ULIMIT_MAX_FILES=true\nfi\n":                           "envvars:2: APACHE_ULIMIT_MAX_FILES is set by shell code",
+		"APACHE_ULIMIT_MAX_FILES=ulimit -n 5\n":                                         "envvars:1: APACHE_ULIMIT_MAX_FILES is set by shell code",
+		"APACHE_ULIMIT_MAX_FILES=\"ulimit -n $N\"\n":                                    "envvars:1: APACHE_ULIMIT_MAX_FILES is set by shell code",
+		"APACHE_ULIMIT_MAX_FILES='ulimit\n -n 5'\n":                                     "envvars:1: APACHE_ULIMIT_MAX_FILES is set by shell code",
+		"X=1 APACHE_ULIMIT_MAX_FILES=true true\n":                                       "envvars:1: APACHE_ULIMIT_MAX_FILES is set by shell code",
 	} {
 		k := Product.Kind(machine.Mounted(t, debian(envvars)))
 		s, err := k.Resolve(setting.Setting{Kind: "httpd", Name: "apache2/apache_ulimit_max_files"})

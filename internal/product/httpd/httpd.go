@@ -78,7 +78,7 @@ var inputs = []input{
 	}),
 	limit("server_limit", "ServerLimit, or its default with this module", onlyAtStart),
 	limit("threads_per_child", "threads of one process: ThreadsPerChild, or its default, as ThreadLimit allows; 1 with prefork", onlyAtStart),
-	limit("max_request_workers", "MaxRequestWorkers as it is asked for, or its default with this module", atReload),
+	limit("max_request_workers", "configured MaxRequestWorkers, or its default with this module", atReload),
 	limit("requests_limit", "requests that it serves at a time: MaxRequestWorkers in whole processes, as ServerLimit and ThreadLimit allow", onlyAtStart),
 	limit("start_servers", "StartServers, or its default with this module", atReload),
 	ofFiles(input{Name: "proxy_timeout_s", Type: fact.Number, Unit: "s", Doc: "ProxyTimeout, or else Timeout"}, atReload, func(s settings) fact.Answer {
@@ -100,7 +100,7 @@ var inputs = []input{
 	{Name: "unit", Type: fact.Text, Doc: "service of systemd that runs it; empty where none does", From: product.FromProcess, Answer: func(i *installed) fact.Answer { return product.RunBy(i.Run.Main) }},
 	{Name: "limit_script", Type: fact.Text, Doc: "script that sets the limit of open files when it is started, whatever its unit says (Debian's envvars)", Answer: limitScript},
 	{Name: "read_since_change", Type: fact.Truth, Doc: "whether the running server has read its files since they were changed", Answer: (*installed).ReadSinceChange},
-	ofFiles(input{Name: "certificate_faults", Type: fact.List, Doc: "places of virtual hosts that ask for client certificates where an answer that is kept, or who a client is, can be had or said by others"}, atReload, func(s settings) fact.Answer {
+	ofFiles(input{Name: "certificate_faults", Type: fact.List, Doc: "places in virtual hosts with client certificates where a client without one can get cached responses or forge an identity"}, atReload, func(s settings) fact.Answer {
 		faults, err := s.certificateFaults()
 		if err != nil {
 			return fact.Answer{Unknown: err.Error(), At: s.main}

@@ -91,9 +91,9 @@ func TestBroken(t *testing.T) {
 		{"loop", "Include conf.d/x.conf\n", "Include conf.d/x.conf\n", "includes itself"},
 		{"missing", "Include conf.d/none.conf\n", "", "httpd.conf:1: "},
 		{"open", "<IfModule a>\nTimeout 1\n", "", "httpd.conf:1: <ifmodule> is not closed"},
-		{"crossed", "<IfModule a>\n<VirtualHost b>\n</IfModule>\n</VirtualHost>\n", "", "httpd.conf:3: </ifmodule> ends what has not begun"},
-		{"bare", "</IfModule>\n", "", "httpd.conf:1: </ifmodule> ends"},
-		{"half", "<IfModule a\n", "", "has no >"},
+		{"crossed", "<IfModule a>\n<VirtualHost b>\n</IfModule>\n</VirtualHost>\n", "", "httpd.conf:3: </ifmodule> without a matching start"},
+		{"bare", "</IfModule>\n", "", "httpd.conf:1: </ifmodule> without a matching start"},
+		{"half", "<IfModule a\n", "", "does not end with >"},
 		{"deep", strings.Repeat("<IfModule so_module>\n", 30), "", "nest more than 20"},
 		{"binary", "Timeout 60\n" + strings.Repeat("\x00\x01\x02\xfe\xff\n", 3), "", "httpd.conf:2: \"\\x00\\x01\\x02"},
 		{"binary in what is included", "Include conf.d/x.conf\n", "\n\x7fELF\x02 1\n", "x.conf:2: "},
@@ -117,7 +117,7 @@ func TestValues(t *testing.T) {
 		}
 	}
 	conftest.Checks(t, check, [][3]string{
-		{"virtualhost *:80/timeout", "5", ""}, {"maxclients", "5", ""}, {"loadmodule", "x y", "not a tuning option"}, {"keepalive", "maybe", "neither"},
+		{"virtualhost *:80/timeout", "5", ""}, {"maxclients", "5", ""}, {"loadmodule", "x y", "not a tuning option"}, {"keepalive", "maybe", "want on or off"},
 	})
 }
 

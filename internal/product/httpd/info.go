@@ -18,7 +18,7 @@ import (
 )
 
 // errNoInfo is returned if the running server does not report its configuration.
-var errNoInfo = errors.New("no Location has the handler server-info")
+var errNoInfo = errors.New("no <Location> has SetHandler server-info")
 
 // infoMost is the size limit of a response of server-info, in bytes.
 const infoMost = 16 << 20

@@ -92,7 +92,7 @@ func TestEvent(t *testing.T) {
 		product.Same(t, debianMain, main)
 		product.Same(t, mpm, event)
 		if !strings.Contains(served(t), "Scoreboard") {
-			t.Error("it does not run any more")
+			t.Error("not running any more")
 		}
 	}
 }

@@ -140,11 +140,11 @@ use Site two "%T" timed
 	}
 	for text, want := range map[string]string{
 		"Use Nothing 1\n": main + ":1: Use Nothing: no <Macro>",
-		"<Macro M $a>\nListen $a\n</Macro>\nUse M 1 2\n": main + ":4: Use M: the macro of " + main + ":1 has 1 parameters, and these are 2",
+		"<Macro M $a>\nListen $a\n</Macro>\nUse M 1 2\n": main + ":4: Use M: the macro at " + main + ":1 has 1 parameters, got 2",
 		"<Macro M>\nUse M\n</Macro>\nUse M\n":            "macros nest more than",
 		"<Macro M>\n</Macro>\nUndefMacro M\nUse M\n":     main + ":4: Use M: no <Macro>",
-		"Use\n": main + ":1: Use names no macro",
-		"<Macro M $a>\nCustomLog $a %D\n</VirtualHost>\n</Macro>": "ends what has not begun",
+		"Use\n": main + ":1: Use without a macro name",
+		"<Macro M $a>\nCustomLog $a %D\n</VirtualHost>\n</Macro>": "</virtualhost> without a matching start",
 	} {
 		if all, err := logs(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v, want %q", text, all, err, want)

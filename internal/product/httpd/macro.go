@@ -40,14 +40,14 @@ func (r *reader) define(file, text string, begin, end line) {
 func (r *reader) use(file string, l line, context []string) error {
 	w := words(r.resolve(l.args))
 	if len(w) == 0 {
-		return errors.New("Use names no macro") //nolint:staticcheck // the directive's name
+		return errors.New("Use without a macro name") //nolint:staticcheck // the directive's name
 	}
 	m, ok := r.macros[strings.ToLower(w[0])]
 	switch {
 	case !ok:
-		return fmt.Errorf("Use %s: no <Macro> before it has that name", w[0]) //nolint:staticcheck // the directive's name
+		return fmt.Errorf("Use %s: no <Macro> of this name is defined before", w[0]) //nolint:staticcheck // the directive's name
 	case len(w)-1 != len(m.parameters):
-		return fmt.Errorf("Use %s: the macro of %s:%d has %d parameters, and these are %d", w[0], m.file, m.line-1, len(m.parameters), len(w)-1) //nolint:staticcheck // the directive's name
+		return fmt.Errorf("Use %s: the macro at %s:%d has %d parameters, got %d", w[0], m.file, m.line-1, len(m.parameters), len(w)-1) //nolint:staticcheck // the directive's name
 	case len(r.using) >= maxDepth:
 		return fmt.Errorf("macros nest more than %d deep", maxDepth)
 	case r.uses >= maxUses:
@@ -67,7 +67,7 @@ func (r *reader) use(file string, l line, context []string) error {
 	}
 	text := strings.NewReplacer(pairs...).Replace(m.text)
 	if len(text) > maxMacro {
-		return fmt.Errorf("Use %s: its text is longer than %d KiB", w[0], maxMacro>>10) //nolint:staticcheck // the directive's name
+		return fmt.Errorf("Use %s: expands to more than %d KiB", w[0], maxMacro>>10) //nolint:staticcheck // the directive's name
 	}
 	r.uses++
 	r.using = append(r.using, fmt.Sprintf("%s:%d", file, l.number))

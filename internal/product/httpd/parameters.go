@@ -72,7 +72,7 @@ func readDuration(text string) (any, error) {
 		factor = 1
 	}
 	if err != nil || factor == 0 {
-		return nil, fmt.Errorf("%q is not a time as httpd writes one: 60, 500ms", text)
+		return nil, fmt.Errorf("%q is not an httpd time; want one such as 60 or 500ms", text)
 	}
 	return float64(n) * factor, nil
 }

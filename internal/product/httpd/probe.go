@@ -123,7 +123,7 @@ func (s *settings) replace(dump string) error {
 			file = strings.TrimPrefix(text, "# In file: ")
 		case strings.HasPrefix(text, "</"):
 			if len(context) == 0 {
-				return fmt.Errorf("httpd -D DUMP_CONFIG ends a section that has not begun: %q", text)
+				return fmt.Errorf("httpd -D DUMP_CONFIG printed an end without a section: %q", text)
 			}
 			context = context[:len(context)-1]
 		case strings.HasPrefix(text, "<"):

@@ -133,7 +133,7 @@ func (r *reader) text(name, text string, context []string) error {
 		switch {
 		case strings.HasPrefix(l.name, "</"):
 			if len(sections) == 0 || sections[len(sections)-1].name != "<"+l.name[2:] {
-				return fmt.Errorf("%s: %s> ends what has not begun", at, l.name)
+				return fmt.Errorf("%s: %s> without a matching start", at, l.name)
 			}
 			last := sections[len(sections)-1]
 			sections = sections[:len(sections)-1]
@@ -150,7 +150,7 @@ func (r *reader) text(name, text string, context []string) error {
 				}
 			}
 		case skip == 0 && !isDirective(strings.TrimPrefix(l.name, "<")):
-			return fmt.Errorf("%s: %.60q is not the name of a directive", at, l.name)
+			return fmt.Errorf("%s: %.60q is not a directive name", at, l.name)
 		case strings.HasPrefix(l.name, "<"):
 			if len(sections) >= maxDepth {
 				return fmt.Errorf("%s: sections nest more than %d deep", at, maxDepth)
@@ -165,7 +165,7 @@ func (r *reader) text(name, text string, context []string) error {
 					skip++
 				case conf.Perhaps:
 					s.doubted = true
-					r.doubts = append(r.doubts, fmt.Sprintf("%s: it stands in %s %s>: %s", at, sectionNames[kind], l.args, unknown))
+					r.doubts = append(r.doubts, fmt.Sprintf("%s: inside %s %s>: %s", at, sectionNames[kind], l.args, unknown))
 				case conf.Yes:
 				}
 			default:
@@ -248,7 +248,7 @@ func (r *reader) directive(file string, l line, context []string) error {
 	doubt := ""
 	switch {
 	case len(r.using) > 0:
-		doubt = fmt.Sprintf("%s:%d sets %s by a macro (Use at %s), which fettle does not take apart", file, l.number, name(l.name), r.using[0])
+		doubt = fmt.Sprintf("%s:%d sets %s in a macro (Use at %s), which fettle cannot change", file, l.number, name(l.name), r.using[0])
 	case len(r.doubts) > 0:
 		doubt = r.doubts[0]
 	}

@@ -20,7 +20,7 @@ var aliases = map[string]string{"maxclients": "maxrequestworkers", "maxrequestsp
 // Key implements conf.Syntax.
 func (syntax) Key(name string) (string, error) {
 	if err := conf.OneLine(name); err != nil || strings.ContainsAny(name, "#<>") {
-		return "", fmt.Errorf("%q is not the name of a directive", name)
+		return "", fmt.Errorf("%q is not a directive name", name)
 	}
 	context, directive := "", name
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
@@ -30,7 +30,7 @@ func (syntax) Key(name string) (string, error) {
 	}
 	directive = strings.ToLower(directive)
 	if !isDirective(directive) {
-		return "", fmt.Errorf("%q is not the name of a directive", name)
+		return "", fmt.Errorf("%q is not a directive name", name)
 	}
 	if a, ok := aliases[directive]; ok {
 		directive = a
@@ -84,7 +84,7 @@ func scan(text string) ([]line, error) {
 		if body[0] == '<' {
 			closing := strings.TrimSuffix(body, ">")
 			if closing == body {
-				return out, fmt.Errorf("%d: %.60q has no > at its end", first, body)
+				return out, fmt.Errorf("%d: %.60q does not end with >", first, body)
 			}
 			body = closing
 			end = strings.IndexAny(body, blank+"\n")
@@ -127,7 +127,7 @@ func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
 		switch {
 		case strings.HasPrefix(l.name, "</"):
 			if len(open) == 0 || open[len(open)-1].name != "<"+l.name[2:] {
-				return nil, fmt.Errorf("%d: %s> ends what has not begun", l.number, l.name)
+				return nil, fmt.Errorf("%d: %s> without a matching start", l.number, l.name)
 			}
 			open = open[:len(open)-1]
 		case strings.HasPrefix(l.name, "<"):
@@ -203,7 +203,7 @@ func (syntax) Literal(value string) (string, error) {
 		return `""`, nil
 	}
 	if strings.Trim(value, blank) != value || strings.HasSuffix(value, `\`) {
-		return "", fmt.Errorf("%q: %w: it has a blank or a backslash at an end", value, conf.ErrValue)
+		return "", fmt.Errorf("%q: %w: begins or ends with a blank or a backslash", value, conf.ErrValue)
 	}
 	return value, nil
 }
@@ -229,11 +229,11 @@ func (s syntax) Place(text, key string) (int, error) {
 	}
 	for _, a := range all {
 		if a.Key == key {
-			return 0, fmt.Errorf("line %d sets it in a section that does not apply: change it by hand", a.Line)
+			return 0, fmt.Errorf("line %d sets it in a section that does not apply; change it by hand", a.Line)
 		}
 	}
 	if strings.Contains(key, "/") {
-		return 0, fmt.Errorf("%s is not set, and fettle adds lines for the whole server only: add it by hand", key)
+		return 0, fmt.Errorf("%s is not set, and fettle adds only server-wide lines; add it by hand", key)
 	}
 	if last := strings.TrimRight(text, "\n\r"); strings.HasSuffix(last, `\`) {
 		return 0, fmt.Errorf("the last line ends with a backslash")

@@ -57,7 +57,7 @@ func (i *installed) byRelease(input string) (a fact.Answer, ok bool) {
 	version, _ := i.version.Value.(string)
 	r, known := kuberelease.Parse(version)
 	if !known {
-		return fact.Answer{Unknown: cmp.Or(i.version.Unknown, fmt.Sprintf("%q is not a version of Kubernetes: kubelet --version says it", version))}, true
+		return fact.Answer{Unknown: cmp.Or(i.version.Unknown, fmt.Sprintf("%q is not a version of Kubernetes; see kubelet --version", version))}, true
 	}
 	switch input {
 	case "fail_cgroup_v1":
@@ -70,7 +70,7 @@ func (i *installed) byRelease(input string) (a fact.Answer, ok bool) {
 		return i.gate("HugepageAwareEviction", r), true
 	}
 	if r < kuberelease.Known().Oldest {
-		return fact.Answer{Unknown: fmt.Sprintf("Kubernetes %s is older than the releases that are known here, %s to %s", r, kuberelease.Known().Oldest, kuberelease.Known().Newest)}, true
+		return fact.Answer{Unknown: fmt.Sprintf("Kubernetes %s is older than the releases that fettle knows, %s to %s", r, kuberelease.Known().Oldest, kuberelease.Known().Newest)}, true
 	}
 	switch input {
 	case "unknown_gates":
@@ -153,7 +153,7 @@ func (i *installed) unknownGates(r kuberelease.Release) fact.Answer {
 		at = append(at, set[name].at)
 	}
 	if r > kuberelease.Known().Newest && later != "" {
-		return fact.Answer{Unknown: fmt.Sprintf("whether Kubernetes %s has the feature gate %s is not known: the newest release known here is %s", r, later, kuberelease.Known().Newest), At: set[later].at}
+		return fact.Answer{Unknown: fmt.Sprintf("unknown whether Kubernetes %s has the feature gate %s; this version of fettle knows releases up to %s", r, later, kuberelease.Known().Newest), At: set[later].at}
 	}
 	return listed(out, at, i.config.at)
 }
@@ -185,7 +185,7 @@ func (i *installed) unknownFields(r kuberelease.Release) fact.Answer {
 		out, at = append(out, fmt.Sprintf("%s, %s%s", name, place, why)), append(at, place)
 	}
 	if r > kuberelease.Known().Newest && len(out) > 0 {
-		return fact.Answer{Unknown: fmt.Sprintf("whether Kubernetes %s has the field %s is not known: the newest release known here is %s", r, out[0], kuberelease.Known().Newest), At: at[0]}
+		return fact.Answer{Unknown: fmt.Sprintf("unknown whether Kubernetes %s has the field %s; this version of fettle knows releases up to %s", r, out[0], kuberelease.Known().Newest), At: at[0]}
 	}
 	return listed(out, at, i.config.at)
 }
@@ -200,7 +200,7 @@ func (i *installed) refusedValues(r kuberelease.Release) fact.Answer {
 	config["featureGates"] = gates
 	var out, at []string
 	if dir, ok := i.flags["--config-dir"]; ok && !i.dropInGate && i.running["--config-dir"].value == "" && kuberelease.Known().Loads(kuberelease.LoaderGate, r) {
-		out, at = append(out, fmt.Sprintf("--config-dir, %s (Kubernetes %s wants %s=on in the kubelet's environment)", dir.at, r, dropInVariable)), append(at, dir.at)
+		out, at = append(out, fmt.Sprintf("--config-dir, %s (Kubernetes %s needs %s=on in the kubelet's environment)", dir.at, r, dropInVariable)), append(at, dir.at)
 	}
 	for _, f := range kuberelease.Judge(config, kuberelease.Kubelet{Release: r, OpenShift: i.openshift}).Refused {
 		top, rest, _ := strings.Cut(f.Field, ".")
@@ -280,7 +280,7 @@ func (i *installed) perhapsDefault(field string, v told, r kuberelease.Release) 
 	if own == r {
 		return fact.Answer{}, true
 	}
-	return fact.Answer{Unknown: fmt.Sprintf("%s of %s may be the kubelet's default, which is reported as if it were written: fettle check --for %s on the node reads its files", field, v.value, r), At: v.at}, true
+	return fact.Answer{Unknown: fmt.Sprintf("%s of %s may be the kubelet's default, which /configz reports like a set value; run fettle check --for %s on the node", field, v.value, r), At: v.at}, true
 }
 
 // defaultEvictionHard are the thresholds of a kubelet whose configuration has none.

@@ -224,7 +224,7 @@ func readConfig(text, name string) (document, error) {
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return document{}, fmt.Errorf("%s:%d: want the keys of a KubeletConfiguration", name, root.Line)
+		return document{}, fmt.Errorf("%s:%d: want a map with keys of a KubeletConfiguration", name, root.Line)
 	}
 	left := conf.MaxYAMLSteps
 	out, err := readMap(root, name, &left, 0)
@@ -243,7 +243,7 @@ func (d document) loads(name string, kinds bool) error {
 	}
 	for _, want := range []struct{ member, value string }{{"apiVersion", "kubelet.config.k8s.io/v1beta1"}, {"kind", "KubeletConfiguration"}} {
 		if v, ok := d.members[want.member]; !ok || v.value != want.value {
-			return fmt.Errorf("%s: the kubelet does not start with this file: it wants %s: %s in it", cmp.Or(v.at, name), want.member, want.value)
+			return fmt.Errorf("%s: the kubelet does not start with this file; add %s: %s", cmp.Or(v.at, name), want.member, want.value)
 		}
 	}
 	return nil
@@ -262,7 +262,7 @@ var times = []string{
 func (d document) nullTimes() error {
 	for _, name := range times {
 		if v, ok := d.members[name]; ok && v.null {
-			return fmt.Errorf("%s: %s is null where the kubelet wants a time: it does not start", v.at, name)
+			return fmt.Errorf("%s: %s is null; want a time, or the kubelet does not start", v.at, name)
 		}
 	}
 	return nil
@@ -271,7 +271,7 @@ func (d document) nullTimes() error {
 // namesKind returns an error for a drop-in that kubelets before 1.32 refuse.
 func (d document) namesKind(name string) error {
 	if v, ok := d.members["kind"]; !ok || v.value == "" {
-		return fmt.Errorf("%s: the kubelet does not start with this file: it wants apiVersion and kind in it", cmp.Or(v.at, name))
+		return fmt.Errorf("%s: the kubelet does not start with this file; add apiVersion and kind", cmp.Or(v.at, name))
 	}
 	return nil
 }
@@ -293,7 +293,7 @@ func readMap(n *yaml.Node, name string, left *int, depth int) (*document, error)
 		v.at = name + ":" + strconv.Itoa(p.Key.Line)
 		if depth == 0 {
 			if is := otherType(fieldTypes[p.Key.Value], conf.Aliased(p.Value)); is != "" {
-				return nil, fmt.Errorf("%s: %s has %s where the kubelet wants %s: it does not start", v.at, p.Key.Value, is, fieldTypes[p.Key.Value])
+				return nil, fmt.Errorf("%s: %s is %s; want %s, or the kubelet does not start", v.at, p.Key.Value, is, fieldTypes[p.Key.Value])
 			}
 		}
 		out.set(p.Key.Value, v)

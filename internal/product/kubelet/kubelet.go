@@ -152,7 +152,7 @@ type Reported struct {
 func Of(r Reported) (product.Installed, error) {
 	doc, err := readConfig(string(r.Config), r.At)
 	if kind, ok := doc.members["kind"]; err == nil && ok && kind.value != "KubeletConfiguration" {
-		err = fmt.Errorf("%s: the kind is %q, and not KubeletConfiguration", kind.at, kind.value)
+		err = fmt.Errorf("%s: kind is %q, want KubeletConfiguration", kind.at, kind.value)
 	}
 	if err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func (i *installed) Option(name string) product.Option {
 		t, ok := from[name]
 		switch {
 		case ok && notNegative[name] && strings.HasPrefix(t.value, "-"):
-			o.File = fact.Unknown[string](t.at, fmt.Sprintf("%s of %s must not be negative: the kubelet does not start", name, t.value))
+			o.File = fact.Unknown[string](t.at, fmt.Sprintf("%s of %s must not be negative, or the kubelet does not start", name, t.value))
 		case ok:
 			o.File = fact.Known(t.value, t.at)
 		}
@@ -242,7 +242,7 @@ func readPairs(text string) (any, error) {
 		}
 		at := strings.IndexAny(part, "=<")
 		if at < 1 {
-			return nil, fmt.Errorf("%q is not NAME=VALUE", part)
+			return nil, fmt.Errorf("%q: want NAME=VALUE", part)
 		}
 		out[strings.TrimSpace(part[:at])] = strings.TrimSpace(part[at+1:])
 	}

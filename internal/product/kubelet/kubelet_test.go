@@ -86,8 +86,8 @@ func TestNone(t *testing.T) {
 func TestBroken(t *testing.T) {
 	for text, want := range map[string]string{
 		"maxPods: [\n": "/var/lib/kubelet/config.yaml",
-		"- a\n":        "/var/lib/kubelet/config.yaml:1: want the keys",
-		"apiVersion: kubelet.config.k8s.io/v1beta1\nmaxPods: 1\nkind: Deployment\n": "/var/lib/kubelet/config.yaml:3: the kubelet does not start with this file: it wants kind: KubeletConfiguration",
+		"- a\n":        "/var/lib/kubelet/config.yaml:1: want a map",
+		"apiVersion: kubelet.config.k8s.io/v1beta1\nmaxPods: 1\nkind: Deployment\n": "/var/lib/kubelet/config.yaml:3: the kubelet does not start with this file; add kind: KubeletConfiguration",
 	} {
 		_, err := find(t.Context(), machine.Mounted(t, map[string]string{"var/lib/kubelet/config.yaml": text}))
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -160,7 +160,7 @@ func TestTooManyDropIns(t *testing.T) {
 	for i := range maxDropIns + 1 {
 		files[fmt.Sprintf("etc/systemd/system/kubelet.service.d/%04d.conf", i)] = "[Service]\nNice=1\n"
 	}
-	if _, err := find(t.Context(), machine.Mounted(t, files)); err == nil || !strings.Contains(err.Error(), "501 drop-ins, and at most 500 are read") {
+	if _, err := find(t.Context(), machine.Mounted(t, files)); err == nil || !strings.Contains(err.Error(), "501 drop-ins, at most 500 are supported") {
 		t.Error(err)
 	}
 	delete(files, "etc/systemd/system/kubelet.service.d/0000.conf")
@@ -243,10 +243,10 @@ func FuzzOf(f *testing.F) {
 // TestNegative: what keeps a kubelet from starting is not a value, and no default either.
 func TestNegative(t *testing.T) {
 	for _, c := range []struct{ flags, config, name, want, unknown string }{
-		{"", "kubeAPIQPS: -1", "kubeAPIQPS", "", "kubeAPIQPS of -1 must not be negative: the kubelet does not start"},
-		{"", "kubeAPIBurst: -5", "kubeAPIBurst", "", "kubeAPIBurst of -5 must not be negative: the kubelet does not start"},
+		{"", "kubeAPIQPS: -1", "kubeAPIQPS", "", "kubeAPIQPS of -1 must not be negative, or the kubelet does not start"},
+		{"", "kubeAPIBurst: -5", "kubeAPIBurst", "", "kubeAPIBurst of -5 must not be negative, or the kubelet does not start"},
 		{"", "podPidsLimit: 7", "podPidsLimit", "7", ""},
-		{" --max-pods=-3", "maxPods: 20", "maxPods", "", "maxPods of -3 must not be negative: the kubelet does not start"},
+		{" --max-pods=-3", "maxPods: 20", "maxPods", "", "maxPods of -3 must not be negative, or the kubelet does not start"},
 		{" --max-pods=30", "maxPods: -3", "maxPods", "30", ""},
 	} {
 		found, err := find(t.Context(), machine.Mounted(t, map[string]string{

@@ -52,7 +52,7 @@ func unitFiles(h *host.Host) (units, env []string, err error) {
 			continue
 		}
 		if dropIns += len(more); dropIns > maxDropIns {
-			return nil, nil, fmt.Errorf("kubelet.service: %d drop-ins, and at most %d are read: the flags of the kubelet are unknown", dropIns, maxDropIns)
+			return nil, nil, fmt.Errorf("kubelet.service: %d drop-ins, at most %d are supported; the kubelet's flags are unknown", dropIns, maxDropIns)
 		}
 		units = append(units, more...)
 	}
@@ -225,5 +225,5 @@ func version(ctx context.Context, h *host.Host) fact.Answer {
 		}
 		err = errors.New("kubelet --version prints no version")
 	}
-	return fact.Answer{Unknown: fmt.Sprintf("the version of the kubelet is not known from a package: %v", err)}
+	return fact.Answer{Unknown: fmt.Sprintf("no package tells the kubelet's version: %v", err)}
 }

@@ -24,7 +24,7 @@ type Setup struct {
 type Flag struct{ Value, At string }
 
 // errNone is returned if a machine has no kubelet.
-var errNone = errors.New("no kubelet runs on this machine, and no unit would start one")
+var errNone = errors.New("no kubelet runs on this machine, and no unit starts one")
 
 // ReadSetup reads the command line of the running kubelet, or else of its unit.
 func ReadSetup(h *host.Host) (Setup, error) {
@@ -42,7 +42,7 @@ func ReadSetup(h *host.Host) (Setup, error) {
 		for _, f := range append(units, env...) {
 			text, err := h.Files.ReadFile(f)
 			if err != nil {
-				return Setup{}, fmt.Errorf("a file that starts the kubelet cannot be read: %w", err)
+				return Setup{}, fmt.Errorf("cannot read a file with the kubelet's command line: %w", err)
 			}
 			readFlags(string(text), f, flags)
 		}

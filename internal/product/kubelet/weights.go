@@ -91,9 +91,9 @@ func (t *podTree) says() string {
 	case t.version == 0:
 		return "the control groups were not recorded"
 	case t.written.Seen == 0:
-		return "no pod that asks for CPU runs"
+		return "no running pod requests CPU"
 	case t.written.Pods == "" && !t.written.Same:
-		return fmt.Sprintf("cpu.weight of %d pods and their containers does not tell", t.written.Seen)
+		return fmt.Sprintf("not determined by cpu.weight of %d pods and their containers", t.written.Seen)
 	}
 	return fmt.Sprintf("cpu.weight of %d of %d pods and their containers", t.written.Fit, t.written.Seen)
 }
@@ -110,14 +110,14 @@ func (i *installed) runtimeFormula() (kuberelease.Formula, string, error) {
 		f, ok := kuberelease.RuntimeFormula(program, version)
 		switch {
 		case !ok:
-			return "", "", fmt.Errorf("%s: the version %q of %s cannot be read", at, version, program)
+			return "", "", fmt.Errorf("%s: invalid version %q of %s", at, version, program)
 		case found != "" && f != found:
-			return "", "", fmt.Errorf("%s: it is not known which of runc and crun the pods have, and their formulas differ: crictl info prints it", at)
+			return "", "", fmt.Errorf("%s: unknown whether pods use runc or crun, whose formulas differ; see crictl info", at)
 		}
 		found, says = f, program+" "+version
 	}
 	if found == "" {
-		return "", "", errors.New("the version of runc or crun is not known from a package: runc --version or crun --version prints it")
+		return "", "", errors.New("no package tells the version of runc or crun; see runc --version or crun --version")
 	}
 	return found, says, nil
 }
@@ -154,7 +154,7 @@ func (t *podTree) groups(dir string) (names []string, err error) {
 			continue
 		}
 		if t.left--; t.left < 0 {
-			return nil, fmt.Errorf("more than %d control groups: the formulas of their weights are unknown", maxPodGroups)
+			return nil, fmt.Errorf("more than %d control groups; the formulas of their weights are unknown", maxPodGroups)
 		}
 		names = append(names, path.Join(dir, e.Name()))
 	}

@@ -38,7 +38,7 @@ func belongs(h *host.Host, p product.Process, main string) bool {
 }
 
 // errMute is returned if a broker cannot be queried.
-var errMute = errors.New("it has no listener that takes clients without TLS and a user name")
+var errMute = errors.New("no listener accepts clients without TLS and without a user name")
 
 // report is a broker's report: its $SYS topics, and options that it runs with.
 type report struct {
@@ -98,7 +98,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 			}
 			m.close()
 			if code == 3 { // server unavailable
-				return fmt.Errorf("%s: it accepts no clients", l.address)
+				return fmt.Errorf("%s: does not accept clients", l.address)
 			}
 		}
 	}
@@ -131,7 +131,7 @@ func keeps(h *host.Host, key, _ string) error {
 			return err
 		}
 		if _, err := processes(context.Background(), h, in.Main); err == nil && s.text("persistence", "false") != "true" {
-			return fmt.Errorf("%s: %s needs a restart, which without persistence loses retained messages and those of clients that are away: do it by hand", in.Main, key)
+			return fmt.Errorf("%s: %s needs a restart, which without persistence loses retained and queued messages; restart by hand", in.Main, key)
 		}
 	}
 	return nil

@@ -54,7 +54,7 @@ func TestServer(t *testing.T) {
 	before, pid := product.Read(t, mainFile), i.Run.Main.PID
 	long := strings.Repeat("x", 2000)
 	if !delivered(t, long) {
-		t.Error("a packet of 2000 bytes is not taken")
+		t.Error("a packet of 2000 bytes is not accepted")
 	}
 	b.Running("persistence", "true")
 	b.Set([]string{"reload of mosquitto " + mainFile}, "autosave_interval", "60", "persistent_client_expiration", "14d")
@@ -71,18 +71,18 @@ func TestServer(t *testing.T) {
 		b.Running(option, want)
 	}
 	if delivered(t, long+"y") || kept(t) != long {
-		t.Error("a packet of 2001 bytes is taken, or what was kept is lost")
+		t.Error("a packet of 2001 bytes is accepted, or the retained message is lost")
 	}
 	b.Undo()
 	product.Same(t, mainFile, before)
 	b.Running("max_packet_size", "0")
 	if !delivered(t, long+"y") {
-		t.Error("after undo a packet of 2001 bytes is not taken")
+		t.Error("after undo a packet of 2001 bytes is not accepted")
 	}
 
 	// A broker that may use no memory does not start.
 	b.Refused("has ended again", "memory_limit", "1000")
-	b.Refused("neither true nor false", "persistence", "maybe")
+	b.Refused("want true or false", "persistence", "maybe")
 	b.Refused("not a tuning option", "pid_file", "/x")
 	product.Same(t, mainFile, before)
 	if kept(t) != long+"y" {

@@ -121,15 +121,15 @@ func TestOrder(t *testing.T) {
 func TestValues(t *testing.T) {
 	conftest.Checks(t, check, [][3]string{
 		{"max_queued_messages", "5", ""}, {"max_queued_messages", "-5", "not a number"}, {"max_connections", "-1", ""}, {"max_connections", "-2", "not a number"},
-		{"persistence", "yes", "neither true nor false"}, {"max_packet_size", "10", "minimum is 20"}, {"max_packet_size", "0", ""},
-		{"persistent_client_expiration", "14d", ""}, {"persistent_client_expiration", "14", "not a time"}, {"persistent_client_expiration", "0d", "not a time"},
+		{"persistence", "yes", "want true or false"}, {"max_packet_size", "10", "minimum is 20"}, {"max_packet_size", "0", ""},
+		{"persistent_client_expiration", "14d", ""}, {"persistent_client_expiration", "14", "not a mosquitto time"}, {"persistent_client_expiration", "0d", "not a mosquitto time"},
 		{"listener 1883/max_connections", "5", ""}, {"user", "root", "not a tuning option"}, {"listener 1883/certfile", "/x", "not a tuning option"},
 	})
 	for _, c := range []struct{ text, key, want string }{
 		{"a b\n", "max_queued_messages", "a b\nmax_queued_messages 5"}, {"listener 1\n", "max_connections", "max_connections 5\nlistener 1\n"},
-		{"listener 1 x # no comment\n\nb c\n", "listener 1 x # no comment/max_connections", "not an option of a listener"},
+		{"listener 1 x # no comment\n\nb c\n", "listener 1 x # no comment/max_connections", "is not a listener option"},
 		{"listener 1 x\nlistener  2\r\n", "listener 2/max_connections", "listener 1 x\nlistener  2\r\nmax_connections 5\n"},
-		{"listener 1", "listener 1/max_connections", "no listener 1 in a line of its own"}, {"", "user", "add it by hand"},
+		{"listener 1", "listener 1/max_connections", "no listener 1 on its own line"}, {"", "user", "add it by hand"},
 	} {
 		key, err := syntax{}.Key(c.key)
 		got, at := "", 0

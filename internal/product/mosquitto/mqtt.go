@@ -124,7 +124,7 @@ func readLimits(body []byte) (map[string]string, error) {
 	return out, nil
 }
 
-var errCut = errors.New("the answer is cut off")
+var errCut = errors.New("the answer is truncated")
 
 // connect sends a CONNECT, and returns the connection and the body of the response.
 func connect(ctx context.Context, l listener, packet []byte) (m *mqtt, body []byte, err error) {
@@ -227,7 +227,7 @@ func (m *mqtt) receive() (kind byte, body []byte, err error) {
 		return 0, nil, err
 	}
 	if n > maxPacket {
-		return 0, nil, fmt.Errorf("a packet of %d bytes", n)
+		return 0, nil, fmt.Errorf("packet too large: %d bytes", n)
 	}
 	body = make([]byte, n)
 	_, err = io.ReadFull(m.r, body)

@@ -49,7 +49,7 @@ func readExpiration(text string) (any, error) {
 			return text, nil
 		}
 	}
-	return nil, fmt.Errorf("%q is not a time as mosquitto writes one: 12h, 14d, 2w, 6m, 1y", text)
+	return nil, fmt.Errorf("%q is not a mosquitto time; want one such as 12h, 14d, 2w, 6m or 1y", text)
 }
 
 // needsRestart reports whether an option, of the broker or of a listener, takes effect only

@@ -90,7 +90,7 @@ func readSettings(h *host.Host, main string) (settings, error) {
 				case name != main:
 					continue
 				case !strings.HasPrefix(a.Literal, "/"):
-					return fmt.Errorf("%s: include_dir %s is relative to where mosquitto was started, which cannot be known", at, a.Literal)
+					return fmt.Errorf("%s: include_dir %s is relative to mosquitto's unknown working directory; use an absolute path", at, a.Literal)
 				}
 				err := includes.Dir(path.Clean(a.Literal), func(paths []string) error {
 					paths = slices.DeleteFunc(paths, func(p string) bool { return !strings.HasSuffix(p, ".conf") || len(path.Base(p)) <= len(".conf") })

@@ -41,7 +41,7 @@ func (s syntax) Key(name string) (string, error) {
 		return option, nil
 	}
 	if err := conf.OneLine(listener); err != nil || !strings.HasPrefix(listener, "listener ") || strings.ContainsAny(listener, "#") || !slices.Contains(ofListener, option) {
-		return "", fmt.Errorf("%q is not an option of a listener: \"listener 1883/max_connections\" is one", name)
+		return "", fmt.Errorf("%q is not a listener option; want one such as \"listener 1883/max_connections\"", name)
 	}
 	return strings.Join(strings.Fields(listener), " ") + "/" + option, nil
 }
@@ -82,7 +82,7 @@ func (s syntax) Place(text, key string) (int, error) {
 	listener, option := split(key)
 	if listener == "" {
 		if parameters.Named(option) == nil {
-			return 0, fmt.Errorf("no line sets %s: add it by hand", key)
+			return 0, fmt.Errorf("%s is not set; add it by hand", key)
 		}
 		if slices.Contains(ofListener, option) {
 			return 0, nil
@@ -102,5 +102,5 @@ func (s syntax) Place(text, key string) (int, error) {
 			return a.To + end + 1, nil
 		}
 	}
-	return 0, fmt.Errorf("the main file has no %s in a line of its own: add %s by hand", listener, option)
+	return 0, fmt.Errorf("the main file has no %s on its own line; add %s by hand", listener, option)
 }

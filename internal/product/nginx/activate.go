@@ -118,14 +118,14 @@ func reload(ctx context.Context, h *host.Host, main string, p product.Process) (
 		}
 		switch {
 		case slices.ContainsFunc(now.Children, func(p product.Process) bool { return slices.ContainsFunc(before.Children, p.Same) }):
-			return errors.New("a worker with the old configuration still serves: its error log says why")
+			return errors.New("a worker with the old configuration still serves; see the error log")
 		case len(now.Children) > 0:
 			none = time.Time{}
 			return nil
 		case none.IsZero():
 			none = h.Clock.Now()
 		case h.Clock.Now().Sub(none) > noWorker:
-			return product.Final(errors.New("no worker runs with the new configuration: its error log says why"))
+			return product.Final(errors.New("no worker runs with the new configuration; see the error log"))
 		}
 		return errors.New("no worker runs with the new configuration")
 	}, product.Reload(ctx, h, p, "HUP")

@@ -129,7 +129,7 @@ func certificateFaults(h *host.Host, files []string) ([]string, error) {
 				lines, _ := l.own("proxy_set_header")
 				for _, name := range clientHeaders {
 					if !slices.ContainsFunc(lines, func(d directive) bool { return len(d.words) > 0 && strings.EqualFold(d.words[0], name) }) {
-						fault("%s of the client is passed on as it is", name)
+						fault("the client's %s is passed on unchanged", name)
 					}
 				}
 			}
@@ -142,7 +142,7 @@ func certificateFaults(h *host.Host, files []string) ([]string, error) {
 				fault("the cache's key %q has no query string", key)
 			}
 			if verify != "on" && !l.asksVerified() {
-				fault("what is kept is given to clients without a certificate")
+				fault("cached responses are served to clients without a certificate")
 			}
 		}
 	}

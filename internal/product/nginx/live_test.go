@@ -83,7 +83,7 @@ func TestServer(t *testing.T) {
 
 	// What -t refuses is never told; the same processes go on.
 	b.Refused("nginx -t: ", "worker_connections", "900", "keepalive_timeout", "75s 60x")
-	b.Refused("neither auto", "worker_processes", "5000000")
+	b.Refused("want auto", "worker_processes", "5000000")
 	b.Refused("not a tuning option", "user", "root")
 	// What -t takes and no worker can begin with: too much memory.
 	b.Refused("no worker runs with the new configuration", "worker_connections", "2000000000")

@@ -109,7 +109,7 @@ func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 			case ok:
 				l.BuiltIn, l.Format = "", f.Quoted
 			case !strings.EqualFold(l.Name, "combined"):
-				return nil, fmt.Errorf("%s: no log_format is called %q", d, l.Name)
+				return nil, fmt.Errorf("%s: no log_format named %q", d, l.Name)
 			}
 		} else if f, ok := formats["combined"]; ok {
 			l.BuiltIn, l.Format = "", f.Quoted

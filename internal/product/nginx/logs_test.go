@@ -76,7 +76,7 @@ http {
 	}
 
 	machine.WriteFile(t, dir, "/etc/nginx/nginx.conf", "events {}\nhttp {\n server { access_log /x nope; }\n}\n")
-	if _, err := Logs(h, "/etc/nginx/nginx.conf"); err == nil || !strings.Contains(err.Error(), main+`3: no log_format is called "nope"`) {
+	if _, err := Logs(h, "/etc/nginx/nginx.conf"); err == nil || !strings.Contains(err.Error(), main+`3: no log_format named "nope"`) {
 		t.Error(err)
 	}
 	machine.WriteFile(t, dir, "/etc/nginx/nginx.conf", "events {}\nhttp { server { } }\n")

@@ -54,7 +54,7 @@ var inputs = []product.Input[settings, struct{}]{
 	{Name: "upstreams_without_keepalive", Type: fact.List, Doc: "upstream groups of http whose connections end with each request", From: product.FromFiles, Answer: func(i *installed) fact.Answer {
 		return fact.Answer{Value: i.Files.closing(), At: i.Main}
 	}},
-	{Name: "certificate_faults", Type: fact.List, Doc: "places of servers that ask for client certificates where an answer that is kept, or who a client is, can be had or said by others", From: product.FromFiles, Answer: func(i *installed) fact.Answer {
+	{Name: "certificate_faults", Type: fact.List, Doc: "places in servers with client certificates where a client without one can get cached responses or forge an identity", From: product.FromFiles, Answer: func(i *installed) fact.Answer {
 		faults, err := certificateFaults(i.Host, i.Files.files)
 		if err != nil {
 			return fact.Answer{Unknown: err.Error(), At: i.Main}

@@ -94,7 +94,7 @@ func TestValues(t *testing.T) {
 	conftest.Reads(t, readDuration, map[string]float64{"75s": 75, "0": 0, "60": 60, "500ms": 0.5, "1h30m": 5400, "65 60": 65, "1d": 86400}, "", "s", "-1", "1.5s", "30m1h", "5x", " 5", "1s1s")
 	conftest.Reads(t, readSize, map[string]float64{"1m": 1 << 20, "8k": 8192, "0": 0, "1G": 1 << 30})
 	conftest.Checks(t, check, [][3]string{
-		{"events/worker_connections", "5", ""}, {"worker_processes", "auto", ""}, {"worker_processes", "0", "neither auto"},
+		{"events/worker_connections", "5", ""}, {"worker_processes", "auto", ""}, {"worker_processes", "0", "want auto"},
 		{"http/server/proxy_pass", "x", "not a tuning option"}, {"load_module", "x", "not a tuning option"},
 	})
 	for value, want := range map[string]bool{"5": true, "5; evil": false, "5 }": false, "$x": false, "": false, "a\nb": false, "65 60": true} {

@@ -49,7 +49,7 @@ func readWorkers(text string) (any, error) {
 		return text, nil
 	}
 	if n, err := product.ReadCount(text); err != nil || n == 0.0 || n.(float64) > 1024 { // NGX_MAX_PROCESSES
-		return nil, fmt.Errorf("%q is neither auto nor a number of processes, 1 to 1024", text)
+		return nil, fmt.Errorf("%q: want auto, or 1 to 1024 processes", text)
 	}
 	return text, nil
 }
@@ -60,7 +60,7 @@ func readSize(text string) (any, error) {
 	n, err := strconv.ParseUint(digits, 10, 40)
 	factor, ok := map[string]float64{"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}[strings.ToLower(text[len(digits):])]
 	if err != nil || !ok {
-		return nil, fmt.Errorf("%q is not a size as nginx writes one: 8k, 10m", text)
+		return nil, fmt.Errorf("%q is not an nginx size; want one such as 8k or 10m", text)
 	}
 	return float64(n) * factor, nil
 }
@@ -69,7 +69,7 @@ func readSize(text string) (any, error) {
 // the smallest, "1h 30m". Only the first word counts: keepalive_timeout has a second one for a
 // header.
 func readDuration(text string) (any, error) {
-	bad := fmt.Errorf("%q is not a time as nginx writes one: 60s, 1h30m, 500ms", text)
+	bad := fmt.Errorf("%q is not an nginx time; want one such as 60s, 1h30m or 500ms", text)
 	first, _, _ := strings.Cut(text, " ")
 	total, rest, last := 0.0, first, len(timeUnits)
 	for rest != "" {

@@ -82,12 +82,12 @@ func (s settings) compare(h *host.Host, dump string) error {
 		head := dumpedFile().FindString(dump)
 		rest, ok := strings.CutPrefix(dump[len(head):], string(text)+"\n")
 		if head == "" || !ok {
-			return fmt.Errorf("nginx -T has read other files than fettle, or they are being changed: where it has %q, fettle has %s", strings.TrimSpace(head), f)
+			return fmt.Errorf("nginx -T and fettle read different files, or the files are being changed: nginx has %q, fettle has %s", strings.TrimSpace(head), f)
 		}
 		dump = rest
 	}
 	if dump != "" {
-		return fmt.Errorf("nginx -T has read a file that fettle has not: %q", strings.TrimSpace(dumpedFile().FindString(dump)))
+		return fmt.Errorf("nginx -T read a file that fettle did not read: %q", strings.TrimSpace(dumpedFile().FindString(dump)))
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ type syntax struct{}
 // Key implements conf.Syntax.
 func (syntax) Key(name string) (string, error) {
 	if err := conf.OneLine(name); err != nil || name == "" || strings.ContainsAny(name, "#{};\"'\\") || strings.HasSuffix(name, "/") {
-		return "", fmt.Errorf("%q is not the name of a directive", name)
+		return "", fmt.Errorf("%q is not a directive name", name)
 	}
 	if p, ok := contexts[name]; ok && p != "" {
 		return p + "/" + name, nil
@@ -81,7 +81,7 @@ func (syntax) Literal(value string) (string, error) {
 		return "", err
 	}
 	if value == "" || strings.TrimSpace(value) != value || strings.ContainsAny(value, "#{};\"'\\$") {
-		return "", fmt.Errorf("%q: %w: it would need quotes", value, conf.ErrValue)
+		return "", fmt.Errorf("%q: %w: needs quotes", value, conf.ErrValue)
 	}
 	return value, nil
 }
@@ -116,7 +116,7 @@ func (syntax) Place(text, key string) (int, error) {
 	block, known := contexts[name]
 	switch {
 	case !known || context != "" && context != block+"/" || context == "" && block != "":
-		return 0, fmt.Errorf("no line sets %s, and the block for it is not known: add it by hand", key)
+		return 0, fmt.Errorf("%s is not set, and its block is unknown; add it by hand", key)
 	case block == "":
 		return len(text), nil
 	}
@@ -132,7 +132,7 @@ func (syntax) Place(text, key string) (int, error) {
 		case d.block && depth == 0 && d.name == block && len(d.words) == 0:
 			rest, _, more := strings.Cut(text[d.end:], "\n")
 			if !more || strings.ContainsAny(rest, "{}") {
-				return 0, fmt.Errorf("line %d: the line that opens the block %s has more in it: add %s by hand", d.number, block, name)
+				return 0, fmt.Errorf("line %d: more text follows the opening of block %s; add %s by hand", d.number, block, name)
 			}
 			return d.end + len(rest) + 1, nil
 		case d.block:

@@ -48,7 +48,7 @@ func reload(ctx context.Context, h *host.Host, main string, p product.Process) (
 	return func(ctx context.Context) error {
 		now, err := current(ctx, h, main)
 		if err == nil && now.Loaded <= before.Loaded {
-			err = errors.New("it has not read its files again")
+			err = errors.New("the server has not reloaded its files")
 		}
 		return err
 	}, product.Reload(ctx, h, p, "HUP")
@@ -78,7 +78,7 @@ func current(ctx context.Context, h *host.Host, main string) (*answer, error) {
 func start(h *host.Host, main string, _ product.Process) (product.Start, error) {
 	d := clusterOf(h, main).debian
 	if d == nil {
-		return product.Start{}, fmt.Errorf("systemd does not run here: restart the server of %s by hand", main)
+		return product.Start{}, fmt.Errorf("systemd does not run on this machine; restart the server of %s by hand", main)
 	}
 	return product.Start{Argv: []string{"pg_ctlcluster", "--skip-systemctl-redirect", d[0], d[1], "start"}, Within: startTime}, nil
 }
@@ -122,7 +122,7 @@ func effect(ctx context.Context, h *host.Host, main, key string) (plugin.Verdict
 	asked, err := question(ctx, h, main, files.dir)
 	switch {
 	case errors.Is(err, product.ErrStopped):
-		return plugin.OK, "in force from the server's next start"
+		return plugin.OK, "in force after the next start of the server"
 	case err != nil:
 		return plugin.Unknown, err.Error()
 	}

@@ -74,7 +74,7 @@ func parseAnswer(text string) (*answer, error) {
 		}
 	}
 	if a.Version == "" {
-		return nil, fmt.Errorf("it does not report its version")
+		return nil, fmt.Errorf("the server does not report its version")
 	}
 	return a, nil
 }

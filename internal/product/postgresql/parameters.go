@@ -71,7 +71,7 @@ func bounded(all product.Parameters) product.Parameters {
 		all[i].Read = func(text string) (any, error) {
 			v, err := p.Read(text)
 			if n, isNumber := v.(float64); err == nil && isNumber && n < low {
-				return nil, fmt.Errorf("%q: PostgreSQL's minimum is %s, and it does not start with less", text, strings.TrimSpace(strconv.FormatFloat(low, 'f', -1, 64)+" "+p.Unit))
+				return nil, fmt.Errorf("%q: below PostgreSQL's minimum of %s; it would not start", text, strings.TrimSpace(strconv.FormatFloat(low, 'f', -1, 64)+" "+p.Unit))
 			}
 			return v, err
 		}

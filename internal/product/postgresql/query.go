@@ -21,7 +21,7 @@ func Query(ctx context.Context, h *host.Host, question, database, statement stri
 		if err != nil {
 			return nil, err
 		}
-		err = fmt.Errorf("no cluster of PostgreSQL on this machine has the database %s", database)
+		err = fmt.Errorf("no PostgreSQL cluster on this machine has the database %s", database)
 		for _, c := range all {
 			dir := path.Dir(c.Main)
 			if files, ferr := readSettings(live, c.Main); ferr == nil && files.dir != "" {

@@ -69,7 +69,7 @@ func Servers(h *host.Host) (out []*Server, err error) {
 }
 
 // ErrNoDatabase is returned if a server has no database with the name.
-var ErrNoDatabase = errors.New("there is no such database")
+var ErrNoDatabase = errors.New("database not found")
 
 func (s *Server) session(ctx context.Context, database string) (*session, error) {
 	c, err := connect(ctx, s.h, s.Dir, database)

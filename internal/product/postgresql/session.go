@@ -86,7 +86,7 @@ func (s *session) finish() (rows []string, err error) {
 		case *pgproto3.AuthenticationOk, *pgproto3.BackendKeyData, *pgproto3.ParameterStatus, *pgproto3.NoticeResponse,
 			*pgproto3.RowDescription, *pgproto3.CommandComplete, *pgproto3.EmptyQueryResponse:
 		default:
-			return nil, fmt.Errorf("the server requires a password of this user (pg_hba.conf has no peer for it): %T", m)
+			return nil, fmt.Errorf("the server requires a password of this user (pg_hba.conf has no peer entry): %T", m)
 		}
 	}
 }

@@ -14,7 +14,7 @@ type syntax struct{}
 // Key implements conf.Syntax. Names are case-insensitive; those of an extension have a dot.
 func (syntax) Key(name string) (string, error) {
 	if length := identifier(name, true); length == 0 || length != len(name) {
-		return "", fmt.Errorf("%q is not the name of a parameter of PostgreSQL: letters, digits, \"_\" and \".\"", name)
+		return "", fmt.Errorf("%q is not a PostgreSQL parameter name; want letters, digits, \"_\" and \".\"", name)
 	}
 	return foldCase(name), nil
 }
@@ -144,7 +144,7 @@ func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 		}
 		name := identifier(rest, true)
 		if name == 0 {
-			return out, fmt.Errorf("%d: syntax error near %.40q: want NAME = VALUE", n+1, rest)
+			return out, fmt.Errorf("%d: syntax error near %.40q; want NAME = VALUE", n+1, rest)
 		}
 		key := foldCase(rest[:name])
 		skip(name)
@@ -155,7 +155,7 @@ func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 		}
 		length := literal(rest)
 		if length == 0 {
-			return out, fmt.Errorf("%d: syntax error: %s has no value, or one that needs single quotes", n+1, key)
+			return out, fmt.Errorf("%d: syntax error: %s has no value, or its value needs single quotes", n+1, key)
 		}
 		from := begin + len(strings.TrimSuffix(line, "\n")) - len(rest)
 		value := rest[:length]
@@ -165,7 +165,7 @@ func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 		skip(length)
 		skip(blanks(rest))
 		if rest != "" && rest[0] != '#' {
-			return out, fmt.Errorf("%d: syntax error near %.40q: something follows the value", n+1, rest)
+			return out, fmt.Errorf("%d: syntax error near %.40q: text after the value", n+1, rest)
 		}
 		out = append(out, conf.Assignment{Key: key, Literal: value, Line: n + 1, From: from, To: from + length})
 	}

@@ -132,7 +132,7 @@ func in(units []measure, base int64) func(string) (any, error) {
 		n = math.RoundToEven(n) + 0 // not -0
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("%q is not a size or a time as PostgreSQL writes one", text)
+			return nil, fmt.Errorf("%q is not a PostgreSQL size or time", text)
 		case n > math.MaxInt32 || n < math.MinInt32:
 			return nil, fmt.Errorf("%q is above PostgreSQL's maximum", text)
 		case n == -1:
@@ -171,7 +171,7 @@ func readTruth(text string) (any, error) {
 	case t == "0" || t == "of" || t == "off" || strings.HasPrefix("false", t) || strings.HasPrefix("no", t):
 		return false, nil
 	}
-	return nil, fmt.Errorf("%q is neither on nor off", text)
+	return nil, fmt.Errorf("%q: want on or off", text)
 }
 
 func readText(text string) (any, error) { return text, nil }

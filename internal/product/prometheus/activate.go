@@ -46,7 +46,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	for _, p := range parameters {
 		t, ok, _ := in.option(p.Name)
 		if v, unknown := a.value(p.Name); ok && unknown == "" && v != "" && !slices.Contains(byHand, p.Name) && !same(p.Name, v, t.text) {
-			return fmt.Errorf("it has not taken %s", p.Name)
+			return fmt.Errorf("the new value of %s is not in force", p.Name)
 		}
 	}
 	return nil
@@ -84,7 +84,7 @@ func keepsSamples(h *host.Host, key, value string) error {
 			if want.(float64) == 0 || known && want.(float64) > used {
 				continue
 			}
-			return fmt.Errorf("%s is below the %.0f bytes that there are: the oldest samples would be deleted, and no undo would bring them back", value, used)
+			return fmt.Errorf("%s is below the current %.0f bytes; the oldest samples would be deleted for good", value, used)
 		default:
 			if text, unknown := a.value(key); unknown == "" {
 				now, ok = text, text != ""
@@ -105,7 +105,7 @@ func keepsSamples(h *host.Host, key, value string) error {
 			if have.(float64) == 0 {
 				now = "0, no limit,"
 			}
-			return fmt.Errorf("%s is less than the %s of now: the oldest samples would be deleted, and no undo would bring them back", value, now)
+			return fmt.Errorf("%s is shorter than the current %s; the oldest samples would be deleted for good", value, now)
 		}
 	}
 	return nil

@@ -167,7 +167,7 @@ func fetch(ctx context.Context, page string) (status, text string, err error) {
 	}
 	defer res.Body.Close()
 	if res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden {
-		return "", "", errors.New("it wants a password (web.config.file)")
+		return "", "", errors.New("a password is required (web.config.file)")
 	}
 	b, err := io.ReadAll(io.LimitReader(res.Body, maxPage))
 	return res.Status, string(b), err

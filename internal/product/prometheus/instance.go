@@ -156,7 +156,7 @@ func of(h *host.Host, file string) (*instance, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("%s is not a file of Prometheus's unit", file)
+	return nil, fmt.Errorf("%s is not used by Prometheus's unit", file)
 }
 
 // fileOf returns the file for a key: flags are in another one.
@@ -188,10 +188,10 @@ func winner(h *host.Host, file, key string) (conf.Place, bool, error) {
 		if args {
 			return conf.Place{}, false, fmt.Errorf("%s is a key of %s", key, in.Main)
 		}
-		return conf.Place{}, false, fmt.Errorf("--%s is a flag, and the unit takes none from a file of variables: change it there by hand (systemctl edit %s)", key, in.unit.Name)
+		return conf.Place{}, false, fmt.Errorf("--%s is a flag, and the unit has no environment file for flags; change the unit by hand (systemctl edit %s)", key, in.unit.Name)
 	}
 	if isRetention(key) && in.retention != nil {
-		return conf.Place{}, false, fmt.Errorf("%s sets %s, and the flag has no effect next to it: change it there by hand", in.retention[key].at, key)
+		return conf.Place{}, false, fmt.Errorf("%s sets %s, which overrides the flag; change it in that file by hand", in.retention[key].at, key)
 	}
 	t, ok, unknown := in.option(key)
 	switch {
@@ -215,5 +215,5 @@ func winner(h *host.Host, file, key string) (conf.Place, bool, error) {
 			return conf.Place{File: file, Assignment: a}, true, nil
 		}
 	}
-	return conf.Place{}, false, fmt.Errorf("%s sets %s where, or in a way that, fettle does not change it: change it by hand", t.at, key)
+	return conf.Place{}, false, fmt.Errorf("%s sets %s in a form that fettle cannot change; change it by hand", t.at, key)
 }

@@ -29,7 +29,7 @@ var parameters = product.Parameters{
 	seconds("web.read-timeout", "5m", "time after which an idle connection is closed"),
 	{Name: "config.file", Type: fact.Text, Doc: "configuration file"},
 	{Name: "storage.tsdb.path", Type: fact.Text, Doc: "directory of the samples"},
-	{Name: "web.listen-address", Type: fact.Text, Default: "0.0.0.0:9090", Doc: "where it is heard"},
+	{Name: "web.listen-address", Type: fact.Text, Default: "0.0.0.0:9090", Doc: "address and port to listen on"},
 }
 
 // byHand are the options that only an administrator writes.

@@ -42,7 +42,7 @@ func TestOptions(t *testing.T) {
 	if all, err := Product.Find(t.Context(), h); err != nil || !strings.HasPrefix(all[0].Option("scrape_interval").File.Unknown(), "/etc/p.yml: ") {
 		t.Errorf("%v, %v", all, err)
 	}
-	if _, _, err := winner(h, "/etc/p.yml", "query.timeout"); err == nil || !strings.Contains(err.Error(), "takes none from a file") {
+	if _, _, err := winner(h, "/etc/p.yml", "query.timeout"); err == nil || !strings.Contains(err.Error(), "the unit has no environment file for flags") {
 		t.Error(err)
 	}
 	if all, err := Product.Find(t.Context(), plugin.Tree(t, map[string]string{standard: sample})); err != nil || len(all) != 0 {
@@ -229,7 +229,7 @@ func TestRetention(t *testing.T) {
 				}
 			}
 			_, _, err = winner(h, "/etc/default/prometheus", retentionTime)
-			if byFile := strings.Contains(c.file, "retention:"); (err != nil) != byFile || byFile && !strings.Contains(err.Error(), "no effect") {
+			if byFile := strings.Contains(c.file, "retention:"); (err != nil) != byFile || byFile && !strings.Contains(err.Error(), "overrides the flag") {
 				t.Errorf("a flag next to the file: %v", err)
 			}
 		})

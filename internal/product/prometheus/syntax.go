@@ -44,7 +44,7 @@ func (g global) Insert(text, key, literal string) (string, error) {
 		return "", err
 	}
 	if len(all) == 0 {
-		return "", fmt.Errorf("nothing stands below global: write the first key by hand")
+		return "", fmt.Errorf("global is empty; add its first key by hand")
 	}
 	line := strings.LastIndexByte(text[:all[0].From], '\n') + 1
 	rest := strings.TrimLeft(text[line:], " ")
@@ -95,7 +95,7 @@ func (f flags) body(text string) (body string, from, line int, ok bool, err erro
 		body, from = body[1:n-1], from+1
 	}
 	if cut < 0 || strings.TrimSpace(whole[:cut]) != f.variable || strings.ContainsAny(body, "\"'\\$`\r") || body != all[i].Value {
-		return "", 0, 0, true, fmt.Errorf("%d: %s has quotes or escapes in it, or goes over several lines: change it by hand", all[i].Line, f.variable)
+		return "", 0, 0, true, fmt.Errorf("%d: %s has quotes or escapes, or spans several lines; change it by hand", all[i].Line, f.variable)
 	}
 	return body, from, all[i].Line, true, nil
 }
@@ -167,7 +167,7 @@ func (f flags) Insert(text, key, literal string) (string, error) {
 	case err != nil:
 		return "", err
 	case !ok:
-		return "", fmt.Errorf("no line sets %s: write %s=\"\" into it by hand", f.variable, f.variable)
+		return "", fmt.Errorf("%s is not set; add the line %s=\"\" by hand", f.variable, f.variable)
 	}
 	word := f.Line(key, literal)
 	if body != "" {

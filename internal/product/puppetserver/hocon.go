@@ -25,7 +25,7 @@ func (p *parser) all() ([]conf.Assignment, error) {
 	}
 	p.blank(true)
 	if p.at < len(text) {
-		return nil, p.errorf("%.20q behind the end", text[p.at:])
+		return nil, p.errorf("%.20q after the end", text[p.at:])
 	}
 	return p.out, nil
 }

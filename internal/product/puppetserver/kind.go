@@ -101,7 +101,7 @@ func starts(_ context.Context, h *host.Host, _ string) error {
 	a, err1 := unit.ParseSize(least.Literal)
 	b, err2 := unit.ParseSize(most.Literal)
 	if err1 == nil && err2 == nil && a > b {
-		return fmt.Errorf("%s: Java does not start with an initial heap (-Xms) of %s, which is above the maximum (-Xmx) of %s", most, least.Literal, most.Literal)
+		return fmt.Errorf("%s: initial heap (-Xms) %s is above the maximum (-Xmx) %s; Java would not start", most, least.Literal, most.Literal)
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func unitName(h *host.Host, main string) string {
 func start(h *host.Host, main string, _ product.Process) (product.Start, error) {
 	name := unitName(h, main)
 	if name == "" {
-		return product.Start{}, errors.New("there is no unit puppetserver.service: restart it as it was started")
+		return product.Start{}, errors.New("no unit puppetserver.service; restart Puppet Server by hand")
 	}
 	u, err := systemd.New(h).Load(name)
 	if err != nil {
@@ -147,7 +147,7 @@ func effect(ctx context.Context, h *host.Host, main, key, value string) (plugin.
 	p, err := running(ctx, h)
 	switch {
 	case errors.Is(err, product.ErrStopped):
-		return plugin.OK, "in force from the server's next start"
+		return plugin.OK, "in force after the next start of the server"
 	case err != nil:
 		return plugin.Unknown, err.Error()
 	}
@@ -163,13 +163,13 @@ func effect(ctx context.Context, h *host.Host, main, key, value string) (plugin.
 	}
 	at, ok, err := winner(h, main, key)
 	if err != nil || !ok {
-		return plugin.Unknown, "what it runs with cannot be told"
+		return plugin.Unknown, "its running values are unknown"
 	}
 	switch product.Since(product.Changed(ctx, h, at.File, []string{at.File}), p, nil) {
 	case product.Yes:
 		return plugin.OK, ""
 	case product.No:
-		return plugin.NeedsRestart, "its file was changed after it was started"
+		return plugin.NeedsRestart, "its file was changed after its start"
 	}
-	return plugin.Unknown, "what it runs with cannot be told"
+	return plugin.Unknown, "its running values are unknown"
 }

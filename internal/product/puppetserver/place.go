@@ -187,7 +187,7 @@ func NotForAll(h *host.Host) (string, error) {
 		}
 		about++
 		if !r.all {
-			return fmt.Sprintf("%s:%d does not let every node have them", file, r.line), nil
+			return fmt.Sprintf("%s:%d does not allow all nodes to read them", file, r.line), nil
 		}
 	}
 	if about == 0 {

@@ -49,7 +49,7 @@ func TestNotForAll(t *testing.T) {
 		"as the packages have it": {file(rule("/puppet/v3/file_content", all), rule(meta, all), rule(static, all)), ""},
 		"a list":                  {file(rule(meta, "            allow: [\"*\"]\n")), ""},
 		"everybody":               {file(rule(meta, "            allow-unauthenticated: true\n")), ""},
-		"a module is secret":      {file(rule(meta+"/modules/secret", "            allow: [\"a\", \"b\"]\n"), rule(meta, all)), "auth.conf:6 does not let every node have them"},
+		"a module is secret":      {file(rule(meta+"/modules/secret", "            allow: [\"a\", \"b\"]\n"), rule(meta, all)), "auth.conf:6 does not allow all nodes to read them"},
 		"denied":                  {file(rule(meta, all), rule(static, "            deny: \"*\"\n")), "auth.conf:15 does not"},
 		"no rule":                 {file(rule("/", "            deny: \"*\"\n")), "auth.conf has no rule"},
 	} {

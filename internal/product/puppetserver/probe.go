@@ -91,7 +91,7 @@ func (p Plan) Check() error {
 	}
 	mount, file, ok := strings.Cut(p.File, "/")
 	if p.File != "" && (!ok || mount == "" || file == "" || strings.ContainsAny(p.File, "?#%\\\x00\r\n") || strings.Contains("/"+p.File+"/", "/../")) {
-		return fmt.Errorf("file %q: want MOUNT/PATH, as modules/ssh/sshd_config", p.File)
+		return fmt.Errorf("file %q: want MOUNT/PATH, such as modules/ssh/sshd_config", p.File)
 	}
 	return nil
 }

@@ -123,7 +123,7 @@ func failed(err error) reply {
 	case errors.As(err, &op) && op.Op == "remote error":
 		return reply{closed: op.Err}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return reply{closed: errors.New("it closes the connection")}
+		return reply{closed: errors.New("the server closed the connection")}
 	}
 	return reply{err: err}
 }
@@ -139,11 +139,11 @@ func probeText(a *http.Response) ([]byte, error) {
 		from, err = zlib.NewReader(a.Body)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("its answer is not %s, as its Content-Encoding: %w", a.Header.Get("Content-Encoding"), err)
+		return nil, fmt.Errorf("the answer is not %s, although its Content-Encoding says so: %w", a.Header.Get("Content-Encoding"), err)
 	}
 	body, err := io.ReadAll(io.LimitReader(from, maxBody+1))
 	if err == nil && len(body) > maxBody {
-		err = fmt.Errorf("its answer is longer than %d MiB", maxBody>>20)
+		err = fmt.Errorf("the answer is larger than %d MiB", maxBody>>20)
 	}
 	return body, err
 }

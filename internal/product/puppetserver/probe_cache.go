@@ -54,7 +54,7 @@ func (r *run) look(path, query string, node bool) (s seen, why string) {
 		return s, q.String() + ": " + s.reason()
 	}
 	if err := json.Unmarshal(s.body, &s.metadata); err != nil || s.Type == "" {
-		return s, q.String() + ": its answer is not the metadata of a file"
+		return s, q.String() + ": the answer is not file metadata"
 	}
 	return s, ""
 }
@@ -71,7 +71,7 @@ func (r *run) cache() {
 		kept, why = r.look(path, asAgents(r.Environments[0]), true)
 	}
 	if why == "" && kept.sum() == "" {
-		why = fmt.Sprintf("%s is a %s, and not a file with a checksum: --file names another one", file, kept.Type)
+		why = fmt.Sprintf("%s is a %s, not a file with a checksum; name another with --file", file, kept.Type)
 	}
 	if why != "" {
 		for _, name := range []string{CachedMetadata, AnonymousMetadata, CachedAnswer, CachedAge, CacheLifetime, CachedEnvironments} {
@@ -104,7 +104,7 @@ func (r *run) file() (name, why string) {
 	}
 	var list []metadata
 	if err := json.Unmarshal(a.body, &list); err != nil {
-		return "", q.String() + ": its answer is not a list of files"
+		return "", q.String() + ": the answer is not a list of files"
 	}
 	names := []string{}
 	for _, m := range list {
@@ -113,7 +113,7 @@ func (r *run) file() (name, why string) {
 		}
 	}
 	if len(names) == 0 {
-		return "", fmt.Sprintf("the environment %s has no plug-ins, and no other file is known here: --file MOUNT/PATH names one, as an access log has it behind %s", r.Environments[0], metadataPath)
+		return "", fmt.Sprintf("environment %s has no plug-ins; name a file with --file MOUNT/PATH (an access log has it after %s)", r.Environments[0], metadataPath)
 	}
 	return "plugins/" + slices.Min(names), ""
 }
@@ -145,9 +145,9 @@ func (r *run) stale(path, at string, kept seen) (now seen) {
 	}
 	switch {
 	case why == "" && now.Links != "follow":
-		why = "an answer to another query was given: the cache leaves queries out, so the server could not be asked past it"
+		why = "the cache answered a different query: it ignores query strings, so the probe cannot reach the server"
 	case same && r.UserAgent == "" && slices.ContainsFunc(varying(kept.header), func(f string) bool { return f == "user-agent" || f == "accept" }):
-		why = "a cache keeps an answer for each sort of agent (Vary: " + strings.Join(kept.header.Values("Vary"), ", ") + "), and that of fettle is current: --user-agent, as the access log has it of the agents, asks for theirs"
+		why = "the cache keeps one answer per kind of agent (Vary: " + strings.Join(kept.header.Values("Vary"), ", ") + "), and fettle's is current; to test the agents' one, use --user-agent with the value from the access log"
 	}
 	word := stale
 	if same {

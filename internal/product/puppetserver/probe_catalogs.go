@@ -61,7 +61,7 @@ func (r *run) catalogs() {
 	own := r.catalog(r.Front, r.Node, question{node: true})
 	r.serves = own.word == granted
 	if own.word == denied {
-		own.why = fmt.Sprintf("its own catalog is refused to %s, too", r.Node)
+		own.why = fmt.Sprintf("%s is refused its own catalog, too", r.Node)
 	}
 	for _, c := range []struct {
 		name string
@@ -104,7 +104,7 @@ func (r *run) backEnds() {
 			believing = append(believing, origin(s))
 		case o.away && r.serves: // not reachable, so headers cannot be forged
 		case o.away:
-			unknown = append(unknown, origin(s)+": "+o.why+", and no catalog came by the front end either: Puppet Server may just not run")
+			unknown = append(unknown, origin(s)+": "+o.why+", and the front end served no catalog either; Puppet Server may not be running")
 		case o.why != "":
 			unknown = append(unknown, origin(s)+": "+o.why)
 		}

@@ -48,7 +48,7 @@ func TestHoles(t *testing.T) {
 		{"any catalog", func(f *front) { f.behind.AllowAnyCatalog(true) }, map[string]any{ForeignCatalog: granted, ForgedBeside: granted}},
 		{"headers", func(f *front) { f.passesOn = true }, map[string]any{ForgedAlone: granted, ForgedBeside: granted}},
 		{"cache for all", func(f *front) { f.answersAll = true }, map[string]any{CachedMetadata: granted}},
-		{"no query", func(f *front) { f.withoutQuery = true }, map[string]any{CachedEnvironments: mixed, CachedAnswer: unknown("leaves queries out")}},
+		{"no query", func(f *front) { f.withoutQuery = true }, map[string]any{CachedEnvironments: mixed, CachedAnswer: unknown("ignores query strings")}},
 		{"an hour", func(f *front) { f.tells = "public, max-age=3600" }, map[string]any{CacheLifetime: 3600.0}},
 		{"no words", func(f *front) { f.tells = "" }, map[string]any{CacheLifetime: nil, CachedAge: nil}},
 	} {
@@ -125,7 +125,7 @@ func TestUnknown(t *testing.T) {
 	}
 	t.Run("no plug-ins", func(t *testing.T) {
 		s.Put("production", "modules/motd/motd", "a file")
-		holds(t, plan(t, dir, serve(t, dir, s, tls.RequestClientCert)), cache(map[string]any{}, "--file MOUNT/PATH names one"))
+		holds(t, plan(t, dir, serve(t, dir, s, tls.RequestClientCert)), cache(map[string]any{}, "name a file with --file MOUNT/PATH"))
 	})
 	t.Run("no such file", func(t *testing.T) {
 		p := plan(t, dir, serve(t, dir, s, tls.RequestClientCert))
@@ -135,7 +135,7 @@ func TestUnknown(t *testing.T) {
 	t.Run("not let in", func(t *testing.T) {
 		p := plan(t, dir, serve(t, dir, &product.StandIn{HeaderAuth: true}, tls.RequestClientCert))
 		// It has no front end, so whoever forges headers is let in.
-		turns := cache(all("its own catalog is refused to agent1.test"), "status 403")
+		turns := cache(all("agent1.test is refused its own catalog"), "status 403")
 		turns[ForgedAlone], turns[ForgedBeside] = granted, granted
 		holds(t, p, turns)
 	})
@@ -203,7 +203,7 @@ func TestUnknown(t *testing.T) {
 		// That a back end does not answer is not a good sign if nothing does.
 		p := plan(t, dir, site)
 		p.BackEnds = []Site{site}
-		if a := Run(t.Context(), p)[BelievingBackEnds]; a.Value != nil || !strings.Contains(a.Unknown, "Puppet Server may just not run") {
+		if a := Run(t.Context(), p)[BelievingBackEnds]; a.Value != nil || !strings.Contains(a.Unknown, "Puppet Server may not be running") {
 			t.Errorf("%+v", a)
 		}
 	})

@@ -169,7 +169,7 @@ func check(key, value string) error {
 		return nil
 	case "heap", "heap_min", "code_cache":
 		if !javaSize().MatchString(value) {
-			return fmt.Errorf("%q: want a size as Java has it: 2g, 512m", value)
+			return fmt.Errorf("%q: want a Java size such as 2g or 512m", value)
 		}
 		return nil
 	}

@@ -49,7 +49,7 @@ include "other.conf"
 	}
 	for text, want := range map[string]string{
 		"a: {\n b: 1\n": "3: a brace is not closed", "a: [1\n": "2: a list is not closed", "a\n": "1: \"a\" is not a key", "\n: 1": "2: a value without a key",
-		"a: \"x\n": "1: a quote is not closed", "{a: 1}\n}": "2: \"}\" behind the end", "a:\n": "2: a has no value", "a: ,\n}": "",
+		"a: \"x\n": "1: a quote is not closed", "{a: 1}\n}": "2: \"}\" after the end", "a:\n": "2: a has no value", "a: ,\n}": "",
 	} {
 		_, err := hocon(text)
 		if want == "" {
@@ -124,7 +124,7 @@ func TestSet(t *testing.T) {
 	if !k.Equal(setting.Text("2g"), setting.Text("2048m")) || k.Equal(setting.Text("2g"), setting.Text("2000m")) {
 		t.Error("sizes are compared as texts")
 	}
-	if err := starts(t.Context(), plugin.Tree(t, map[string]string{"/etc/sysconfig/puppetserver": "JAVA_ARGS=\"-Xms2g -Xmx1024m\"\n"}), main); err == nil || !strings.Contains(err.Error(), "initial heap (-Xms) of 2g") {
+	if err := starts(t.Context(), plugin.Tree(t, map[string]string{"/etc/sysconfig/puppetserver": "JAVA_ARGS=\"-Xms2g -Xmx1024m\"\n"}), main); err == nil || !strings.Contains(err.Error(), "initial heap (-Xms) 2g") {
 		t.Errorf("a heap that ends before it begins: %v", err)
 	}
 }

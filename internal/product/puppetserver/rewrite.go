@@ -28,7 +28,7 @@ func Loopback(text string, port int) (string, error) {
 		switch {
 		case !slices.Contains([]string{"host", "port", "ssl-host", "ssl-port", "client-auth"}, inner):
 		case of != "":
-			return "", fmt.Errorf("%d: it has several servers (%s), and it is not known which of them agents use", a.Line, of)
+			return "", fmt.Errorf("%d: several servers (%s); unknown which one agents use", a.Line, of)
 		default:
 			if text, err = without(text, a); err != nil {
 				return "", err
@@ -47,7 +47,7 @@ func Loopback(text string, port int) (string, error) {
 		line, _, _ = strings.Cut(line, "//")
 		for _, word := range []string{"ssl-port", "ssl-host", "include "} {
 			if strings.Contains(line, word) {
-				return "", fmt.Errorf("%d: the value of %s is not a plain one: write it as one", n, strings.TrimSpace(word))
+				return "", fmt.Errorf("%d: the value of %s is not a plain scalar; rewrite it as one", n, strings.TrimSpace(word))
 			}
 		}
 	}
@@ -67,7 +67,7 @@ func without(text string, a conf.Assignment) (string, error) {
 	behind, _, _ := strings.Cut(text[a.To:end], "#")
 	behind, _, _ = strings.Cut(behind, "//")
 	if before != key && before != a.Key || strings.Trim(behind, ", \t\r\n") != "" {
-		return "", fmt.Errorf("%d: %s is not alone in its line: give it its own line", a.Line, a.Key)
+		return "", fmt.Errorf("%d: %s shares its line with other text; put it on its own line", a.Line, a.Key)
 	}
 	return text[:begin] + text[end:], nil
 }
@@ -99,7 +99,7 @@ func WithOption(text, key, value string) (string, error) {
 	}
 	text = text[:at] + line + text[at:]
 	if all, err = hocon(text); err != nil || !slices.ContainsFunc(all, func(a conf.Assignment) bool { return a.Key == key }) {
-		return "", fmt.Errorf("%d: the object is inside another one: set %s by hand", strings.Count(text[:at], "\n")+1, key)
+		return "", fmt.Errorf("%d: nested object; set %s by hand", strings.Count(text[:at], "\n")+1, key)
 	}
 	return text, nil
 }
@@ -143,7 +143,7 @@ func WithJava(text string, sizes map[string]string) (string, error) {
 		}
 		return text + "JAVA_ARGS=\"" + missing + "\"\n", nil
 	case at == len(text) || text[at] != '"' && text[at] != '\'':
-		return "", fmt.Errorf("%d: JAVA_ARGS is not quoted: quote it", strings.Count(text[:at], "\n")+1)
+		return "", fmt.Errorf("%d: JAVA_ARGS has no quotes; add quotes", strings.Count(text[:at], "\n")+1)
 	}
 	return text[:at+1] + missing + " " + text[at+1:], nil
 }

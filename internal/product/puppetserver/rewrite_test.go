@@ -17,10 +17,10 @@ func TestLoopback(t *testing.T) {
 		},
 		"whole paths": {"webserver.ssl-port: 8140\nwebserver.max-threads: 9", "webserver.max-threads: 9\nwebserver: {\n    host: 127.0.0.1\n    port: 8139\n}\n"},
 		"none":        {"", "webserver: {\n    host: 127.0.0.1\n    port: 8139\n}\n"},
-		"several":     {"webserver: {\n a: {\n  ssl-port: 8140\n }\n}\n", "error 3: it has several servers (a)"},
-		"one line":    {"webserver: { ssl-host: 0.0.0.0, ssl-port: 8140 }\n", "error 1: webserver.ssl-port is not alone in its line"},
+		"several":     {"webserver: {\n a: {\n  ssl-port: 8140\n }\n}\n", "error 3: several servers (a)"},
+		"one line":    {"webserver: { ssl-host: 0.0.0.0, ssl-port: 8140 }\n", "error 1: webserver.ssl-port shares its line"},
 		"a reference": {"webserver: {\n    ssl-port: ${x}\n}\n", "error 4: the value of ssl-port"},
-		"nested":      {"a: {\nwebserver: {\n}\n}\n", "error 3: the object is inside"},
+		"nested":      {"a: {\nwebserver: {\n}\n}\n", "error 3: nested object"},
 		"broken":      {"webserver: {\n", "error 2: a brace"},
 	} {
 		got, err := Loopback(tt.text, 8139)
@@ -52,7 +52,7 @@ func TestWithJava(t *testing.T) {
 		{"JAVA_ARGS=\"-Xms1g -Xmx1g -Dx=y\"\nTK_ARGS=\"\"\n", "JAVA_ARGS=\"-XX:ReservedCodeCacheSize=384m -Xms3g -Xmx3g -Dx=y\"\nTK_ARGS=\"\"\n"},
 		{"JAVA_ARGS='-Xmx1g -Xmx2g -XX:ReservedCodeCacheSize=1m'\n", "JAVA_ARGS='-Xms3g -Xmx3g -Xmx3g -XX:ReservedCodeCacheSize=384m'\n"},
 		{"A=b", "A=b\nJAVA_ARGS=\"-Xms3g -Xmx3g -XX:ReservedCodeCacheSize=384m\"\n"},
-		{"A=b\nJAVA_ARGS=-Xmx1g\n", "error 2: JAVA_ARGS is not quoted"},
+		{"A=b\nJAVA_ARGS=-Xmx1g\n", "error 2: JAVA_ARGS has no quotes"},
 	} {
 		got, err := WithJava(tt.text, all)
 		if want, bad := strings.CutPrefix(tt.want, "error "); bad {

@@ -91,7 +91,7 @@ func (syntax) Line(key, literal string) string {
 func (syntax) Place(text, key string) (int, error) {
 	section, _, ok := strings.Cut(key, ".")
 	if !ok {
-		return 0, fmt.Errorf("JAVA_ARGS has no %s: add it by hand (satellite-installer --puppet-server-jvm-extra-args, --puppet-server-jvm-max-heap-size)", javaArguments[key])
+		return 0, fmt.Errorf("JAVA_ARGS has no %s; add it by hand (satellite-installer --puppet-server-jvm-extra-args, --puppet-server-jvm-max-heap-size)", javaArguments[key])
 	}
 	at := 0
 	for line := range strings.SplitAfterSeq(text, "\n") {
@@ -101,5 +101,5 @@ func (syntax) Place(text, key string) (int, error) {
 			return at, nil
 		}
 	}
-	return 0, fmt.Errorf("it has no object %s over several lines for %s: add it by hand", section, key)
+	return 0, fmt.Errorf("no multi-line object %s for %s; add it by hand", section, key)
 }

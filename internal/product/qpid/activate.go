@@ -91,10 +91,10 @@ func greets(ctx context.Context, address string) error {
 	}
 	head := make([]byte, 4)
 	if _, err := io.ReadFull(c, head); err != nil {
-		return fmt.Errorf("%s: it does not answer: %w", address, err)
+		return fmt.Errorf("%s: no answer: %w", address, err)
 	}
 	if string(head) != "AMQP" {
-		return errors.New(address + ": what answers there speaks no AMQP")
+		return errors.New(address + ": the answer is not AMQP")
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func read(h *host.Host, main string) (instance, error) {
 			return in, nil
 		}
 	}
-	return instance{}, fmt.Errorf("%s is not a file of qpidd", main)
+	return instance{}, fmt.Errorf("%s is not used by qpidd", main)
 }
 
 func lines(h *host.Host, file string) ([]conf.Assignment, error) {
@@ -156,7 +156,7 @@ func (in instance) line(option string) (p conf.Place, ok bool) {
 // place returns the line from which the broker reads an option.
 func (in instance) place(key string) (conf.Place, bool, error) {
 	if t, what := in.above(key); what != "" {
-		return conf.Place{}, false, fmt.Errorf("%s has %s, which takes precedence over the file: change it there by hand", t.at, what)
+		return conf.Place{}, false, fmt.Errorf("%s sets %s, which takes precedence over the file; change it in that place by hand", t.at, what)
 	}
 	p, ok := in.line(key)
 	return p, ok, in.unread

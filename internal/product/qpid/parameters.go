@@ -54,7 +54,7 @@ func readSeconds(text string) (any, error) {
 func readPage(text string) (any, error) {
 	n, err := strconv.ParseUint(text, 10, 8)
 	if err != nil || n < 4 || n > 128 || n&(n-1) != 0 {
-		return nil, fmt.Errorf("%q is not 4, 8, 16, 32, 64 or 128 (KiB)", text)
+		return nil, fmt.Errorf("%q: want 4, 8, 16, 32, 64 or 128 (KiB)", text)
 	}
 	return float64(n), nil
 }

@@ -32,8 +32,8 @@ func TestReads(t *testing.T) {
 			"mgmt-pub-interval": "7 " + unitFile + ":5", "worker-threads": "3 " + unitFile + ":6", "wcache-page-size": "4 " + main + ":8"}},
 		{"another file", map[string]string{unitFile: strings.Replace(packaged, main, "/etc/my/q.conf", 1), "/etc/my/q.conf": "max-connections=10\r\n", main: katello}, map[string]string{"max-connections": "10 /etc/my/q.conf:1", "wcache-page-size": ""}},
 		{"before 0.22", map[string]string{"/etc/qpidd.conf": "max-connections = 10\n"}, map[string]string{"max-connections": "unknown: /etc/qpidd.conf:1"}},
-		{"twice", map[string]string{main: "port=1\ninterface=lo\ninterface=eth0\nport=2\n"}, map[string]string{"port": "unknown: 4: port is in line 1 too"}},
-		{"no option", map[string]string{main: "\nauth\n"}, map[string]string{"auth": "unknown: 2: there is no"}},
+		{"twice", map[string]string{main: "port=1\ninterface=lo\ninterface=eth0\nport=2\n"}, map[string]string{"port": "unknown: 4: port is also on line 1"}},
+		{"no option", map[string]string{main: "\nauth\n"}, map[string]string{"auth": "unknown: 2: no \"=\""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			all, err := Product.Find(t.Context(), plugin.Tree(t, c.files))
@@ -123,7 +123,7 @@ func TestSets(t *testing.T) {
 // What answers as a broker is ready; what does not, or speaks something else, is not.
 func TestReady(t *testing.T) {
 	for _, c := range []struct{ name, answer, want string }{
-		{"a broker", "AMQP\x01\x01\x00\x0a", ""}, {"something else", "HTTP/1.1 400\r\n", "speaks no AMQP"}, {"one that hangs up", "", "does not answer"},
+		{"a broker", "AMQP\x01\x01\x00\x0a", ""}, {"something else", "HTTP/1.1 400\r\n", "the answer is not AMQP"}, {"one that hangs up", "", "no answer"},
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

@@ -21,7 +21,7 @@ var lists = []string{"interface", "listen-disable", "protocols", "load-module", 
 func (syntax) Key(name string) (string, error) {
 	name = strings.ToLower(strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-"))
 	if !isName(name) {
-		return "", fmt.Errorf("%q is not the name of an option: small letters, digits and \"-\"", name)
+		return "", fmt.Errorf("%q is not an option name; want lower-case letters, digits and \"-\"", name)
 	}
 	return name, nil
 }
@@ -46,11 +46,11 @@ func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 		key, rest, ok := strings.Cut(line, "=")
 		switch {
 		case !ok:
-			return out, fmt.Errorf("%d: there is no \"=\": qpidd does not start with this line", n)
+			return out, fmt.Errorf("%d: no \"=\"; qpidd does not start with this line", n)
 		case !isName(key):
-			return out, fmt.Errorf("%d: %q is not the name of an option (no blanks before \"=\"): qpidd does not start with this line", n, key)
+			return out, fmt.Errorf("%d: %q is not an option name (no blanks before \"=\"); qpidd does not start with this line", n, key)
 		case seen[key] > 0 && !slices.Contains(lists, key):
-			return out, fmt.Errorf("%d: %s is in line %d too: qpidd does not start with both", n, key, seen[key])
+			return out, fmt.Errorf("%d: %s is also on line %d; qpidd does not start with both", n, key, seen[key])
 		case len(out) >= most:
 			return out, fmt.Errorf("%d: more than %d options", n, most)
 		}
@@ -58,7 +58,7 @@ func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 		value, _, _ := strings.Cut(rest, "#")
 		literal := strings.TrimSpace(value)
 		if conf.OneLine(literal) != nil {
-			return out, fmt.Errorf("%d: a control character is in the value", n)
+			return out, fmt.Errorf("%d: control character in the value", n)
 		}
 		from := start + len(key) + 1 + strings.Index(value, literal)
 		out = append(out, conf.Assignment{Key: key, Literal: literal, Line: n, From: from, To: from + len(literal)})

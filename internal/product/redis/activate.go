@@ -83,7 +83,7 @@ func set(ctx context.Context, h *host.Host, main, key string) error {
 	value, _, ok := s.value(key)
 	if !ok {
 		if value, ok = defaultOf(key, a.Info["redis_version"]); !ok {
-			return fmt.Errorf("no line sets %s any more, and its default is not known", key)
+			return fmt.Errorf("%s is no longer set, and its default is unknown", key)
 		}
 	}
 	if a.NoConfig != "" {
@@ -115,7 +115,7 @@ func evicts(a *answer, key, value string) error {
 		return nil
 	}
 	if policy := a.Config["maxmemory-policy"]; policy != "noeviction" && (!known || limit.(float64) < used) {
-		return fmt.Errorf("maxmemory %s is below the %.0f bytes in use: with maxmemory-policy %s keys would be deleted, which undo could not restore", value, used, policy)
+		return fmt.Errorf("maxmemory %s is below the %.0f bytes in use; with maxmemory-policy %s keys would be deleted for good", value, used, policy)
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func keepsData(ctx context.Context, h *host.Host, main string) error {
 		return err
 	}
 	if n := a.keys(); n > 0 && a.Config["save"] == "" && a.Config["appendonly"] != "yes" {
-		return fmt.Errorf("a restart would lose %d keys: neither save nor appendonly keeps them", n)
+		return fmt.Errorf("a restart would lose %d keys; neither save nor appendonly is set", n)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func query(ctx context.Context, h *host.Host, main string, s settings) (*answer,
 	}
 	if file := a.Info["config_file"]; file != "" {
 		if real, err := h.Files.Resolve(file); err != nil || real != main {
-			return nil, fmt.Errorf("the server at its address has read another file, %s", file)
+			return nil, fmt.Errorf("the server at this address uses another file, %s", file)
 		}
 	}
 	if config, err := c.do("CONFIG", "GET", "*"); err != nil {

@@ -74,7 +74,7 @@ func readMemory(text string) (any, error) {
 	n, err := strconv.ParseUint(digits, 10, 63)
 	unit, ok := units[strings.ToLower(text)[len(digits):]]
 	if err != nil || !ok || float64(n)*unit > math.MaxInt64 {
-		return nil, fmt.Errorf("%q is not a size as Redis writes one: 100mb", text)
+		return nil, fmt.Errorf("%q is not a Redis size; want one such as 100mb", text)
 	}
 	return float64(n) * unit, nil
 }

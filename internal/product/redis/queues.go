@@ -26,7 +26,7 @@ type Queue struct {
 }
 
 // errElsewhere is returned if a Redis is not on this machine.
-var errElsewhere = errors.New("it is on another machine")
+var errElsewhere = errors.New("the server is on another machine")
 
 // Queues reads the queues of Sidekiq from the Redis at an address (redis://HOST:PORT/DATABASE),
 // which has to be an instance of this machine: the set "queues" has their names, and each is a
@@ -35,10 +35,10 @@ var errElsewhere = errors.New("it is on another machine")
 func Queues(ctx context.Context, h *host.Host, address string) ([]Queue, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "redis" {
-		return nil, errors.New("the address of its Redis is not of the form redis://HOST:PORT/DATABASE")
+		return nil, errors.New("invalid Redis address; want redis://HOST:PORT/DATABASE")
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fmt.Errorf("the Redis of its queues: %w", errElsewhere)
+		return nil, fmt.Errorf("Redis with the queues: %w", errElsewhere)
 	}
 	port, database := u.Port(), strings.Trim(u.Path, "/")
 	if port == "" {

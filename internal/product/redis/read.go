@@ -140,7 +140,7 @@ func (r *reader) text(name, text string) error {
 		}
 		pattern := syntax{}.Unquote(a.Literal)
 		if !strings.HasPrefix(pattern, "/") {
-			return fmt.Errorf("%s: include %s is relative to where Redis was started, which cannot be known", at, pattern)
+			return fmt.Errorf("%s: include %s is relative to Redis's unknown working directory; use an absolute path", at, pattern)
 		}
 		found := []string{path.Clean(pattern)}
 		if strings.ContainsAny(pattern, "*?[") {
@@ -170,7 +170,7 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 			}
 		}
 		if n > 1 {
-			return p, ok, fmt.Errorf("%s: %d lines set save, and they add up: put them into one, save \"900 1 300 10\"", p, n)
+			return p, ok, fmt.Errorf("%s: %d save lines add up; write one line, such as save \"900 1 300 10\"", p, n)
 		}
 	}
 	return p, ok, nil

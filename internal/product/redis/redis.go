@@ -61,7 +61,7 @@ func keepsSnapshot(h *host.Host, key, value string) error {
 	}
 	for _, in := range all {
 		if _, err := running(context.Background(), h, in.Main); err != nil {
-			return fmt.Errorf("%s: appendonly can be switched on only while Redis runs, else its data is lost at the next start: %w", in.Main, err)
+			return fmt.Errorf("%s: start Redis before turning appendonly on, or its data is lost at the next start: %w", in.Main, err)
 		}
 	}
 	return nil
@@ -74,7 +74,7 @@ var inputs = []input{
 	number("used_memory_bytes", "bytes", "memory of the data and of what Redis needs for it", "used_memory"),
 	number("resident_bytes", "bytes", "memory of the process", "used_memory_rss"),
 	number("connected_clients", "", "clients that are connected", "connected_clients"),
-	{Name: "clients_asked", Type: fact.Number, Doc: "maxclients as it is asked for; what runs may have been lowered to the files that it may open", Answer: clientsAsked},
+	{Name: "clients_asked", Type: fact.Number, Doc: "configured maxclients; Redis lowers it to what its limit of open files allows", Answer: clientsAsked},
 	number("rejected_connections", "", "connections refused for maxclients since the start", "rejected_connections"),
 	number("evicted_keys", "", "keys evicted for maxmemory since the start", "evicted_keys"),
 	{Name: "last_save_ok", Type: fact.Truth, Doc: "whether the last snapshot was written", From: product.FromReport, Answer: func(i *installed) fact.Answer {

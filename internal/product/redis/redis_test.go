@@ -57,8 +57,8 @@ func TestReadSettings(t *testing.T) {
 func TestValues(t *testing.T) {
 	conftest.Reads(t, readMemory, map[string]float64{"0": 0, "100": 100, "1k": 1000, "1KB": 1024, "64mb": 64 << 20, "2G": 2e9, "2gb": 2 << 30, "7b": 7}, "", "mb", "-1", "1.5gb", "1tb", "1 mb", "99999999999999999999gb", "9223372036854775807gb")
 	conftest.Checks(t, check, [][3]string{
-		{"maxmemory", "1gb", ""}, {"maxmemory", "lots", "not a size"}, {"requirepass", "x", "not a tuning option"},
-		{"port", "1", "not a tuning option"}, {"appendonly", "on", "neither yes nor no"},
+		{"maxmemory", "1gb", ""}, {"maxmemory", "lots", "not a Redis size"}, {"requirepass", "x", "not a tuning option"},
+		{"port", "1", "not a tuning option"}, {"appendonly", "on", "want yes or no"},
 	})
 	for bind, want := range map[string]string{
 		"": "127.0.0.1", "127.0.0.1 -::1": "127.0.0.1", "10.1.2.3": "10.1.2.3", "* -::*": "127.0.0.1", "::1": "::1", "10.1.2.3 127.0.0.1": "127.0.0.1",
@@ -73,7 +73,7 @@ func TestValues(t *testing.T) {
 // Where nothing runs appendonly would lose the snapshot.
 func TestAppendOnlyWhileStopped(t *testing.T) {
 	h := machine.Mounted(t, map[string]string{"/etc/redis/redis.conf": "port 1\n"})
-	if err := keepsSnapshot(h, "appendonly", "yes"); err == nil || !strings.Contains(err.Error(), "only while Redis runs") {
+	if err := keepsSnapshot(h, "appendonly", "yes"); err == nil || !strings.Contains(err.Error(), "start Redis before turning appendonly on") {
 		t.Error(err)
 	}
 	if err := keepsSnapshot(h, "appendonly", "no"); err != nil {

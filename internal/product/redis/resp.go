@@ -33,7 +33,7 @@ func dial(ctx context.Context, s settings) (*client, error) {
 	} else {
 		port := s.text("port", "6379")
 		if port == "0" {
-			return nil, errors.New("it listens on no plain TCP port and no unix socket")
+			return nil, errors.New("no plain TCP port and no unix socket configured")
 		}
 		conn, err = (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", net.JoinHostPort(address(s.text("bind", "")), port))
 	}
@@ -52,7 +52,7 @@ func dial(ctx context.Context, s settings) (*client, error) {
 	if password := s.text("requirepass", ""); password != "" {
 		if _, err := c.do("AUTH", password); err != nil {
 			conn.Close()
-			return nil, fmt.Errorf("it rejects the password of its own file: %w", err)
+			return nil, fmt.Errorf("the server rejects the password from its configuration file: %w", err)
 		}
 	}
 	return c, nil
@@ -110,7 +110,7 @@ func reply(in *bufio.Reader, depth int) ([]string, error) {
 	}
 	text := strings.TrimRight(string(line), "\r\n")
 	if text == "" {
-		return nil, errors.New("the answer is empty, and so not that of Redis")
+		return nil, errors.New("the answer is empty; the server is not Redis")
 	}
 	kind, rest := text[0], text[1:]
 	switch kind {
@@ -122,7 +122,7 @@ func reply(in *bufio.Reader, depth int) ([]string, error) {
 	n, err := strconv.Atoi(rest)
 	switch {
 	case err != nil || n < -1:
-		return nil, fmt.Errorf("the answer %.40q is not Redis's", text)
+		return nil, fmt.Errorf("the answer %.40q is not from Redis", text)
 	case n == -1:
 		return []string{""}, nil
 	case kind == '$' && n <= maxText:
@@ -144,5 +144,5 @@ func reply(in *bufio.Reader, depth int) ([]string, error) {
 		}
 		return all, nil
 	}
-	return nil, fmt.Errorf("the answer %.40q is not Redis's, or too long", text)
+	return nil, fmt.Errorf("the answer %.40q is not from Redis, or too long", text)
 }

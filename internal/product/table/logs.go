@@ -59,7 +59,7 @@ func Logs(h *host.Host, name string) ([]accesslog.Log, error) {
 				return nil, err
 			}
 		}
-		return nil, fmt.Errorf("%s: has none of apache2.conf, conf/httpd.conf, nginx.conf, haproxy.cfg, conf.d/webserver.conf and request-logging.xml: name the server's main file", name)
+		return nil, fmt.Errorf("%s: no server configuration found; name the main file (apache2.conf, conf/httpd.conf, nginx.conf, haproxy.cfg, conf.d/webserver.conf or request-logging.xml)", name)
 	}
 	for _, m := range logMains {
 		if path.Base(m.name) == path.Base(name) {
@@ -80,5 +80,5 @@ func Logs(h *host.Host, name string) ([]accesslog.Log, error) {
 	case ofHAProxy().MatchString(t):
 		return haproxy.Logs(h, name)
 	}
-	return nil, fmt.Errorf("%s: not a configuration of Apache httpd, nginx, HAProxy or logback-access", name)
+	return nil, fmt.Errorf("%s: not a configuration file of Apache httpd, nginx, HAProxy or logback-access", name)
 }

@@ -23,7 +23,7 @@ func (g guest) limit(s service) {
 	g.must(0, "fettle undo")
 	g.wantState(s, before) // the list of /etc/systemd/system too
 	plugin.Proves(g, plugin.QEMU, "unit", "limit")
-	g.must(4, "fettle tune --set unit:postgresql.service/LimitNOFILE=200000", "runs no process that stays")
+	g.must(4, "fettle tune --set unit:postgresql.service/LimitNOFILE=200000", "has no long-running process")
 }
 
 // overruled is a limit of a unit whose program sets its own: a restart would not help,
@@ -33,7 +33,7 @@ func (g guest) overruled(s service) {
 	defer g.run("systemctl stop " + s.unit)
 	before, _ := g.state(s)
 	g.must(0, "fettle tune --set unit:"+s.unit+"/LimitNOFILE=20000")
-	g.must(0, "fettle verify", "overridden", "has set its own limit: 8192", "APACHE_ULIMIT_MAX_FILES in /etc/apache2/envvars")
+	g.must(0, "fettle verify", "overridden", "sets its own limit, 8192", "APACHE_ULIMIT_MAX_FILES in /etc/apache2/envvars")
 	g.must(0, "systemctl daemon-reload; systemctl restart "+s.unit+"; fettle verify", "overridden")
 	g.must(0, "fettle undo")
 	g.wantState(s, before)

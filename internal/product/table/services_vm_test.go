@@ -249,7 +249,7 @@ func (g guest) stopped(s service) {
 	}
 	g.must(0, "systemctl stop "+s.unit)
 	still := func(how string) {
-		g.must(0, s.tune(s.restart), "in force from the server's next start")
+		g.must(0, s.tune(s.restart), "in force after the next start of the server")
 		g.must(3, "systemctl is-active "+s.unit)
 		g.must(0, "fettle undo")
 		g.must(3, "systemctl is-active "+s.unit)

@@ -75,7 +75,7 @@ func (c *Config) Format(file string, head []byte) (*logformat.Format, error) {
 	}
 	l, why, err := accesslog.Of(c.logs, name)
 	if err != nil {
-		return nil, ui.Hinted(ui.Usage, fmt.Errorf("%s: %w", c.option, err), "without "+c.option+" the format is detected from the lines")
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("%s: %w", c.option, err), "leave out "+c.option+" to detect the format from the lines")
 	}
 	f, err := l.Compile()
 	if err != nil {
@@ -85,7 +85,7 @@ func (c *Config) Format(file string, head []byte) (*logformat.Format, error) {
 		f.Why += ", " + why
 	}
 	if n, all := f.Reads(head); all > 0 {
-		f.Why += fmt.Sprintf("; %d of the first %d lines are so", n, all)
+		f.Why += fmt.Sprintf("; matches %d of the first %d lines", n, all)
 	}
 	return f, nil
 }

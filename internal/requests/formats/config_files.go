@@ -33,7 +33,7 @@ func (c *Config) Files(say func(string)) ([]string, error) {
 			continue
 		}
 		if l.Path == "" {
-			say(fmt.Sprintf("%s: it goes to %s, which is not a file: left out", l.At, l.Goes))
+			say(fmt.Sprintf("%s: ignored, goes to %s, which is not a file", l.At, l.Goes))
 			continue
 		}
 		names, err := c.existing(l)
@@ -59,13 +59,13 @@ func (c *Config) Files(say func(string)) ([]string, error) {
 		}
 	}
 	if len(c.logs) == 0 {
-		return nil, ui.Hinted(ui.Failed, errors.New("the configuration names no request log"), "fettle logs FILE reads one, and finds the format in its lines")
+		return nil, ui.Hinted(ui.Failed, errors.New("the configuration has no request log"), "name a log: fettle logs FILE detects its format")
 	}
 	if len(found) == 0 {
-		return nil, ui.Exit(ui.Failed, fmt.Errorf("the logs that the configuration names do not exist: %s", accesslog.Names(c.logs)))
+		return nil, ui.Exit(ui.Failed, fmt.Errorf("logs named in the configuration do not exist: %s", accesslog.Names(c.logs)))
 	}
 	for _, m := range missing {
-		say(m + " does not exist: left out")
+		say(m + " does not exist; ignored")
 	}
 	var out []string
 	for _, f := range once(found, say) {
@@ -125,10 +125,10 @@ func once(all []configuredLog, say func(string)) []configuredLog {
 			}
 			o := &all[first]
 			if len(o.scopes) == 0 { // both are by a condition
-				say(fmt.Sprintf("%s (%s) and %s (%s) are of the same server, each on a condition: a request in both counts twice", o.path, o.at, l.path, l.at))
+				say(fmt.Sprintf("%s (%s) and %s (%s) belong to the same server under conditions; a request in both counts twice", o.path, o.at, l.path, l.at))
 				continue
 			}
-			say(fmt.Sprintf("%s (%s) has requests that are in %s (%s) too: left out, as they would count twice", l.path, l.at, o.path, o.at))
+			say(fmt.Sprintf("%s (%s) ignored: its requests are also in %s (%s) and would count twice", l.path, l.at, o.path, o.at))
 			left[i] = true
 			break
 		}

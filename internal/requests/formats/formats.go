@@ -55,7 +55,7 @@ func (o *Finder) Find(set *source.Set) ([]*logformat.Format, error) {
 		for _, c := range set.Copies {
 			copies = append(copies, c.Path+" ("+c.Why+")")
 		}
-		o.Say("left out, as its lines would count twice: " + strings.Join(copies, ", "))
+		o.Say("ignored, because its lines would count twice: " + strings.Join(copies, ", "))
 	}
 	var out []*logformat.Format
 	var left, unread []string
@@ -101,10 +101,10 @@ func (o *Finder) Find(set *source.Set) ([]*logformat.Format, error) {
 		return nil, err
 	}
 	if len(unread) > 0 {
-		o.Say("not read, as they are compressed by xz: " + strings.Join(unread, ", ") + "; xz -dc FILE | fettle logs - reads one")
+		o.Say("not read, because compressed with xz: " + strings.Join(unread, ", ") + "; use xz -dc FILE | fettle logs -")
 	}
 	if len(left) > 0 {
-		o.Say("left out, as they are not request logs: " + strings.Join(left, ", "))
+		o.Say("ignored, because not request logs: " + strings.Join(left, ", "))
 	}
 	return out, nil
 }
@@ -127,26 +127,26 @@ func (o *Finder) member(set *source.Set, formats []*logformat.Format) error {
 		path, f := set.Logs[0].Path, formats[0]
 		how := noDurationHint
 		if f.Field(logformat.FieldDuration) >= 0 {
-			how = "leave --duration out: its lines say how long requests took"
+			how = "leave out --duration; the lines contain the duration"
 			if o.Command == "" {
 				how += ":\nfettle logs " + text.Quote(path)
 			}
 		}
-		return ui.Hinted(ui.Usage, fmt.Errorf("--duration %s names a member of JSON lines or of key=value: %s is %s", o.Duration, path, f.Name), how)
+		return ui.Hinted(ui.Usage, fmt.Errorf("--duration %s works with JSON or key=value lines only: %s is %s", o.Duration, path, f.Name), how)
 	}
 	f := formats[missing]
-	how := "--duration names one of its members"
+	how := "name one of its members with --duration"
 	if len(f.Numbers) > 0 {
-		how = "one of its numbers, in the unit that the program writes:"
+		how = "choose one of its numbers, and the unit that the program writes:"
 		for _, n := range f.Numbers {
 			how += "\n" + cmp.Or(o.Command, "fettle logs "+text.Quote(set.Logs[missing].Path)) + " --duration " + text.Quote(n) + " --unit " + o.Unit
 		}
 	}
-	return ui.Hinted(ui.Usage, fmt.Errorf("--duration %s: no line at the beginning of %s has it; they have %s", o.Duration, set.Logs[missing].Path, strings.Join(f.Members, ", ")), how)
+	return ui.Hinted(ui.Usage, fmt.Errorf("--duration %s: not in the first lines of %s; they have %s", o.Duration, set.Logs[missing].Path, strings.Join(f.Members, ", ")), how)
 }
 
 // noDurationHint is the hint for formats without a duration.
-const noDurationHint = "if its lines have a duration, --format says where, as the server's configuration has it: --format 'apache:... %D', --format 'nginx:... $request_time'"
+const noDurationHint = "if its lines have a duration, give the server's log format: --format 'apache:... %D', --format 'nginx:... $request_time'"
 
 // ErrNoLine is returned for empty logs.
 var ErrNoLine = errors.New("has no line")
@@ -167,11 +167,11 @@ func check(f *logformat.Format, path string, head []byte) error {
 	n, all := f.Reads(head)
 	if n == 0 && all > 0 && bytes.IndexByte(head, 0) < 0 {
 		first, _, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte("\n"))
-		return ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", path, otherLines{fmt.Errorf("the first %d lines do not have the format of --format; it begins with %.200q", all, first)}),
-			"without --format the format is detected from the lines: "+text.CommandLine([]string{"fettle", "logs", path}))
+		return ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", path, otherLines{fmt.Errorf("the first %d lines do not match --format; the log begins with %.200q", all, first)}),
+			"leave out --format to detect the format: "+text.CommandLine([]string{"fettle", "logs", path}))
 	}
 	if n < all {
-		f.Why += fmt.Sprintf("; %d of the first %d lines are so", n, all)
+		f.Why += fmt.Sprintf("; matches %d of the first %d lines", n, all)
 	}
 	return nil
 }
@@ -186,9 +186,9 @@ func (o *Finder) withFormat(path, format string) string {
 
 // uncertain returns the error for a log that several formats match, with a command for each.
 func (o *Finder) uncertain(path string, several *logformat.AmbiguousError) error {
-	hint := "the server's configuration decides (--config), or one of these:"
+	hint := "use the server's configuration (--config), or one of these:"
 	if o.Command != "" {
-		hint = "the server's configuration decides, or one of these:"
+		hint = "use the server's configuration, or one of these:"
 	}
 	for _, c := range several.Choices {
 		hint += fmt.Sprintf("\n%s  # %s", o.withFormat(path, c.Text), c.What)
@@ -237,9 +237,9 @@ func (o *Finder) formatOf(set *source.Set, i int) (*logformat.Format, error) {
 			return nil, o.uncertain(l.Path, several)
 		}
 		if err != nil {
-			hint, text := "if its lines are requests, --format says how they are written, as the server's configuration has it; for example:", `nginx:$remote_addr [$time_local] "$request" $status $request_time`
+			hint, text := "if its lines are requests, give the server's log format with --format, for example:", `nginx:$remote_addr [$time_local] "$request" $status $request_time`
 			if u := (*logformat.UnknownError)(nil); errors.As(err, &u) && u.Text != "" {
-				hint, text = "--format says how its lines are written, as the server's configuration has it; put in the names of the unknown values:", u.Text
+				hint, text = "give the server's log format with --format; fill in the names of the unknown values:", u.Text
 			}
 			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, otherLines{err}), hint+"\n"+o.withFormat(l.Path, text))
 		}

@@ -148,9 +148,9 @@ func TestCertificates(t *testing.T) {
 		"the key has a passphrase":      {Cert: cert, Key: locked},
 		"contains no PEM certificate":   {CA: wrong},
 		"no such file":                  {CA: dir + "/none"},
-		"--cert and --key belong":       {Cert: cert},
-		"want one of":                   {Cert: cert, Key: key, PKCS12: container},
-		"--puppet-ssldir and":           {PuppetSSLDir: dir},
+		"want both --cert and --key":    {Cert: cert},
+		"want only one of":              {Cert: cert, Key: key, PKCS12: container},
+		"want both --puppet-ssldir":     {PuppetSSLDir: dir},
 		"is not a certificate name":     {PuppetSSLDir: dir, CertName: "../agent1"},
 		"certs/other.pem: no such f":    {PuppetSSLDir: dir, CertName: "other"},
 	} {

@@ -175,12 +175,12 @@ func (x *Result) kneeVerdict(r kneeResult) (Word, string) {
 	held := fmt.Sprintf("%s held (%s)", name(r.Rate), last(r.Rate, Holds))
 	switch r.Answer {
 	case FailsAtLowest:
-		return TooSlow, fmt.Sprintf("fails at the lowest rate already, %s: %s", name(r.Failed), failed(r.Failed))
+		return TooSlow, fmt.Sprintf("fails even at the lowest rate, %s: %s", name(r.Failed), failed(r.Failed))
 	case HoldsAtHighest:
 		return Held, fmt.Sprintf("%s, the highest rate of the search", held)
 	case GeneratorFirst:
 		if r.Rate == 0 {
-			return Limited, fmt.Sprintf("the generator was the limit, already at %s: %s", name(r.Failed), last(r.Failed, KneeLimited, Fails))
+			return Limited, fmt.Sprintf("the generator was the limit, even at %s: %s", name(r.Failed), last(r.Failed, KneeLimited, Fails))
 		}
 		return Limited, fmt.Sprintf("the generator was the limit: %s; at %s: %s", held, name(r.Failed), last(r.Failed, KneeLimited, Fails))
 	case NotMonotone:
@@ -189,7 +189,7 @@ func (x *Result) kneeVerdict(r kneeResult) (Word, string) {
 		}
 		return Wavers, fmt.Sprintf("not monotone: %s failed (%s), yet %s held twice (%s)", name(r.Failed), failed(r.Failed), name(r.Odd), last(r.Odd, Holds))
 	}
-	return Held, fmt.Sprintf("%s is the knee: it held (%s), and %s did not: %s", name(r.Rate), last(r.Rate, Holds), name(r.Failed), failed(r.Failed))
+	return Held, fmt.Sprintf("%s is the knee: it held (%s), %s did not: %s", name(r.Rate), last(r.Rate, Holds), name(r.Failed), failed(r.Failed))
 }
 
 // String describes a stage.

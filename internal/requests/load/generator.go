@@ -113,7 +113,7 @@ func (c *course) client(one *part) (client Client, limits []string) {
 		limits = append(limits, fmt.Sprintf("the generator always had work but got only %.0f %% of its %d processors: other programs used them", 100*client.CPUShare, one.Processors))
 	}
 	if client.LateBeginS > lateBegin {
-		limits = append(limits, fmt.Sprintf("it began %s after the others", unit.FormatSeconds(client.LateBeginS)))
+		limits = append(limits, fmt.Sprintf("started %s after the others", unit.FormatSeconds(client.LateBeginS)))
 	}
 	return client, limits
 }

@@ -86,7 +86,7 @@ func (k keeping) LookupNetIP(ctx context.Context, network, host string) ([]netip
 type noResolver struct{}
 
 func (noResolver) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
-	return nil, fmt.Errorf("%s: the job contains no address for it", host)
+	return nil, fmt.Errorf("%s: no address for this server in the job", host)
 }
 
 // Worker executes jobs for a fleet.

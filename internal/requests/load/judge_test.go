@@ -142,7 +142,7 @@ func TestVerdicts(t *testing.T) {
 		"warms up": {at(500, minute), 0.1, warming, Held, "500/s held: p50 10 ms", func(x *Result) bool {
 			return x.WarmUp.LeftOutS >= 15 && x.WarmUp.LeftOutS <= 25 && !x.Slices[0].Counts && x.Slices[59].Counts && strings.Contains(x.WarmUp.Text, "are left out")
 		}},
-		"not warm": {at(500, 20*time.Second), 0.1, warming, Warming, "not settled: it was getting faster until the end", func(x *Result) bool { return x.Whole.FromS >= 15 }},
+		"not warm": {at(500, 20*time.Second), 0.1, warming, Warming, "not settled: still getting faster at the end", func(x *Result) bool { return x.Whole.FromS >= 15 }},
 		"asked to warm up": {Plan{For: 30 * time.Second, WarmUp: 30 * time.Second, Stages: at(500, 30*time.Second).Stages}, 0.1, warming, Held, "500/s held: p50 10 ms", func(x *Result) bool {
 			return x.Whole.FromS >= 30 && x.WarmUp.AskedS == 30 && x.WarmUp.LeftOutS == 0
 		}},

@@ -175,7 +175,7 @@ func loadFacts(r *evidence.Run, x *Result) *ui.Grid {
 	for _, o := range x.Observed {
 		text := "run queue from " + o.RunQueueSource
 		if o.Ended != "" {
-			text += "; it was not seen to the end: " + o.Ended
+			text += "; not observed to the end: " + o.Ended
 		}
 		row("observed "+o.Machine, "%s", text)
 	}

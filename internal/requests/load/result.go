@@ -258,7 +258,11 @@ func (r *Result) Early() error {
 		}
 	}
 	if len(lost) > 0 {
-		return fmt.Errorf("the load ended early: %s. Its requests are in no figure; the other clients were stopped, and their requests count until the client was last heard from. Check its machine and the network, then start the load again with or without it", strings.Join(lost, "; "))
+		left, end := "this client", "it"
+		if len(lost) > 1 {
+			left, end = "these clients", "the first of them"
+		}
+		return fmt.Errorf("the load ended early: %s. The figures leave out %s, and end when %s last reported; the other clients were stopped. Check the machine and the network, then start the load again", strings.Join(lost, "; "), left, end)
 	}
 	if len(names) == 0 {
 		if x := r.Cut; x != nil && r.RequestsAsked > 0 {
@@ -266,7 +270,7 @@ func (r *Result) Early() error {
 		}
 		return nil
 	}
-	return fmt.Errorf("the load ended early: client %s was stopped on its machine, and the others count no longer than that", strings.Join(names, ", client "))
+	return fmt.Errorf("the load ended early: client %s was stopped on its machine; the figures of all clients end then", strings.Join(names, ", client "))
 }
 
 // figuresOf returns the figures of a total.

@@ -43,7 +43,7 @@ func TestWorker(t *testing.T) {
 	if _, err := w.Run(t.Context(), share, func(fleet.Now) {}); err == nil || !strings.Contains(err.Error(), "before a job") {
 		t.Error(err)
 	}
-	if _, err := prepare(w); err == nil || !strings.Contains(err.Error(), "web1.test: the job contains no address for it") {
+	if _, err := prepare(w); err == nil || !strings.Contains(err.Error(), "web1.test: no address for this server in the job") {
 		t.Error(err)
 	}
 	// What may be loaded is asked again.
@@ -197,8 +197,8 @@ func TestLostClient(t *testing.T) {
 		done   int
 		want   string
 	}{
-		"silent":     {fleet.Lost{At: 10100 * ms, Heard: heard, Silent: 30 * time.Second}, 500, 10, "client b: last report at 08:00:12, 10 s into the load; given up 30 s later. Its requests"},
-		"ended":      {fleet.Lost{At: 10100 * ms, Heard: heard, Err: errors.New("the program ended: exit status 3")}, 500, 10, "client b: the program ended: exit status 3 (last report at 08:00:12, 10 s into the load). Its requests"},
+		"silent":     {fleet.Lost{At: 10100 * ms, Heard: heard, Silent: 30 * time.Second}, 500, 10, "client b: last report at 08:00:12, 10 s into the load; given up 30 s later. The figures leave out this client"},
+		"ended":      {fleet.Lost{At: 10100 * ms, Heard: heard, Err: errors.New("the program ended: exit status 3")}, 500, 10, "client b: the program ended: exit status 3 (last report at 08:00:12, 10 s into the load). The figures leave out this client"},
 		"at the end": {fleet.Lost{At: 21 * time.Second, Heard: heard, Silent: 30 * time.Second}, 800, 16, "client b: last report at "},
 	} {
 		c.lost.Client = "b"
@@ -217,7 +217,7 @@ func TestLostClient(t *testing.T) {
 		if g := x.Generator.Clients; len(g) != 2 || g[0].Lost != "" || g[0].EndedEarly || g[1].Lost == "" || len(x.Gates) != 1 || x.Gates[0].Met || !x.Gates[0].Unknown {
 			t.Errorf("%s: %+v %+v", name, g, x.Gates)
 		}
-		if err := x.Early(); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "their requests count until the client was last heard from") {
+		if err := x.Early(); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "end when it last reported") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 func LiveScreen(r *Report, followed time.Duration, width, height int) string {
 	var b bytes.Buffer
 	say := func(format string, args ...any) { fmt.Fprintln(&b, ui.Printable(fmt.Sprintf(format, args...))) }
-	say("following %s for %s; Ctrl-C ends it and prints the report", followedLogs(r), unit.FormatSeconds(followed.Round(time.Second).Seconds()))
+	say("following %s for %s; stop with Ctrl-C to print the report", followedLogs(r), unit.FormatSeconds(followed.Round(time.Second).Seconds()))
 	for _, l := range r.Headline.Lines {
 		if text := []rune(l); width > 0 && len(text) > width {
 			l = string(text[:width-1]) + "…"

@@ -22,6 +22,6 @@ func noUnit(l *LogRead) (what, command string) {
 	if l.UnitUnknown == "" {
 		return "", ""
 	}
-	return fmt.Sprintf("durations are left out, as the unit of %q is unknown; if it is seconds (or ms, us, ns)", l.UnitUnknown),
+	return fmt.Sprintf("durations left out, because the unit of %q is unknown; if it is seconds (or ms, us, ns)", l.UnitUnknown),
 		text.CommandLine([]string{"fettle", "logs", l.Path, "--duration", l.UnitUnknown, "--unit", "s"})
 }

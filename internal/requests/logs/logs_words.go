@@ -64,7 +64,7 @@ func Times(r *Report) []string {
 	if n := len(each) - mostTimes; n > 0 {
 		each = append(each[:mostTimes], fmt.Sprintf("and %d more", n))
 	}
-	return []string{"the logs were read for different periods: " + strings.Join(each, ", ") + "; no figure includes what one lacks, and rates refer to the whole period"}
+	return []string{"the logs cover different periods: " + strings.Join(each, ", ") + "; rates refer to the whole period"}
 }
 
 // notes lists unread data, with so many examples at most, and reasons to doubt figures.
@@ -113,7 +113,7 @@ func notes(r *Report, examples int) (out []string) {
 		}
 	}
 	if m := r.All.MeanS; m != nil && r.First != nil && r.Requests >= enoughToDoubt && *m > r.SpanS {
-		say("requests took %s on average, but all of them came within %s: is the unit right? Set it with --unit", unit.FormatSeconds(*m), unit.FormatSeconds(r.SpanS))
+		say("requests took %s on average, but all arrived within %s; check the unit, and set it with --unit", unit.FormatSeconds(*m), unit.FormatSeconds(r.SpanS))
 	}
 	for _, by := range r.By {
 		if by.Folded != nil {
@@ -121,7 +121,7 @@ func notes(r *Report, examples int) (out []string) {
 		}
 	}
 	if r.All.MeanS == nil && r.Requests > 0 && len(NoUnit(r.Logs)) == 0 {
-		how := "Apache's %D or nginx' $request_time would add that"
+		how := "add Apache's %D or nginx' $request_time to the log format"
 		if slices.ContainsFunc(r.Logs, func(l LogRead) bool { return l.Format == logformat.JSONLines }) {
 			how = "use --duration MEMBER --unit ms to name the member of the JSON lines"
 		}

@@ -16,10 +16,10 @@ func (r *Result) Merge(o *Result) error {
 		return fmt.Errorf("one has percentiles, the other does not")
 	}
 	if r.where != o.where {
-		return fmt.Errorf("it contains %s, the parts before %s: the sum would be neither", o.which(), r.which())
+		return fmt.Errorf("it contains %s, the earlier parts %s; different selections cannot be added", o.which(), r.which())
 	}
 	if r.timeless() != o.timeless() {
-		return fmt.Errorf("logs with times and logs without cannot be merged")
+		return fmt.Errorf("logs with and without timestamps cannot be merged")
 	}
 	mine := r.readings()
 	for _, id := range o.readings() {

@@ -95,7 +95,7 @@ func TestWhere(t *testing.T) {
 		`status`:              "want a condition",
 		`500 < status`:        "column 1 (500): want the name of a dimension",
 		`statsu == 5`:         `did you mean "status"?`,
-		`method > "a"`:        "is a text",
+		`method > "a"`:        "is a string; want ==",
 		`method == 5`:         "in quotes",
 		`duration > "a"`:      "is a duration",
 		`status contains "5"`: "is a number",

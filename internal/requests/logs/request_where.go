@@ -142,7 +142,7 @@ func (c *compiler) one(id *ast.IdentifierNode, operator string, literal ast.Node
 	}
 	text, ok := literal.(*ast.StringNode)
 	if !ok {
-		return nil, c.refuse(literal.Location(), "%s is a text: want one in quotes", id.Value)
+		return nil, c.refuse(literal.Location(), "%s is a string; put it in quotes", id.Value)
 	}
 	want := []byte(text.Value)
 	switch operator {
@@ -163,7 +163,7 @@ func (c *compiler) one(id *ast.IdentifierNode, operator string, literal ast.Node
 		}
 		return func(r *Request) bool { return pattern.Match(d.Of(r)) }, nil
 	}
-	return nil, c.refuse(literal.Location(), "%s is a text: want ==, !=, in, contains, startsWith, endsWith or matches", id.Value)
+	return nil, c.refuse(literal.Location(), "%s is a string; want ==, !=, in, contains, startsWith, endsWith or matches", id.Value)
 }
 
 // number compiles a comparison of a number or duration. A line without the value matches none.
@@ -179,7 +179,7 @@ func (c *compiler) number(i int, id *ast.IdentifierNode, operator string, litera
 		if field.Kind == logformat.Duration {
 			d, err := time.ParseDuration(n.Value)
 			if err != nil {
-				return nil, c.refuse(n.Location(), "%s is a duration: want seconds or a text such as \"500ms\"", id.Value)
+				return nil, c.refuse(n.Location(), "%s is a duration; want seconds or a string such as \"500ms\"", id.Value)
 			}
 			want = d.Seconds()
 			break

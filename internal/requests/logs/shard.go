@@ -56,7 +56,7 @@ func newShard(o *Options, set *source.Set, formats []*logformat.Format) (*shard,
 	}
 	for i, f := range formats {
 		if (f.Field(logformat.FieldTime) < 0) != (formats[0].Field(logformat.FieldTime) < 0) {
-			return nil, fmt.Errorf("%s has times and %s has none; read them separately", timed(set, formats, true), timed(set, formats, false))
+			return nil, fmt.Errorf("%s has timestamps and %s has none; read them separately", timed(set, formats, true), timed(set, formats, false))
 		}
 		l, err := newReading(o, f)
 		if err != nil {
@@ -98,7 +98,7 @@ func newReading(o *Options, f *logformat.Format) (reading, error) {
 }
 
 // errNoTime is returned for a log without times if an option depends on them.
-var errNoTime = errors.New("its lines have no times; leave out --since, --until and comparisons")
+var errNoTime = errors.New("lines have no timestamps; leave out --since, --until and comparisons")
 
 // micro converts a time to microseconds since 1970 in the time of a log: without a zone in the
 // log, its times are local but read as UTC.
@@ -151,7 +151,7 @@ func (s *shard) block(b *source.Block) {
 	}
 	for range l.reader.Unjoined() {
 		s.res.Others--
-		s.unread(b, line, []byte("a part of a line without its end"))
+		s.unread(b, line, []byte("an incomplete line"))
 	}
 	s.flush() // the texts are parts of the block
 	s.lines[blockID{b.Log, b.Seq}] += line + b.Skipped

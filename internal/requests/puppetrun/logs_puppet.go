@@ -159,9 +159,9 @@ func next(s *ui.Screen, r *Runs) (what, command string) {
 	case r.Runs == 0:
 		return "", ""
 	case r.Server != nil:
-		return "next, settings of the server for these requests", text.CommandLine([]string{"fettle", "size", "puppet", "--log", r.Server.Logs[0].Path})
+		return "next, server settings for these requests", text.CommandLine([]string{"fettle", "size", "puppet", "--log", r.Server.Logs[0].Path})
 	case s.Call != nil:
-		return "next, the server's part of the time, from its log", s.Call(ui.Remedy{Options: []string{"--access-log", serverLog}})
+		return "next, the server's share of the time, from its log", s.Call(ui.Remedy{Options: []string{"--access-log", serverLog}})
 	}
 	return "", ""
 }

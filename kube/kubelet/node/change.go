@@ -73,7 +73,7 @@ func (n *Node) begin(ctx context.Context, j *journal.Journal, p *Plan) (*change,
 		}
 		before, err := kinds.Read(ctx, id)
 		if err != nil {
-			return nil, refuse("%s cannot be read, and could not be given back: %w", name, err)
+			return nil, refuse("%s cannot be read, so it could not be restored: %w", name, err)
 		}
 		want, ok := wants[name]
 		if !ok {
@@ -189,7 +189,7 @@ func (c *change) commit() (*Report, error) {
 	for _, e := range c.tx.Entries {
 		after, err := c.kinds().Read(context.Background(), e.Setting)
 		if err != nil {
-			return nil, fmt.Errorf("what was written cannot be read: %w", err)
+			return nil, fmt.Errorf("cannot read back the written configuration: %w", err)
 		}
 		m.Outcomes = append(m.Outcomes, journal.Outcome{N: e.N, After: after})
 	}
@@ -244,7 +244,7 @@ func (c *change) rollBack(ctx context.Context) (*Report, error) {
 	if err != nil {
 		// The transaction stays open: the next start retries.
 		c.report.Result = Incomplete
-		c.report.Error += fmt.Sprintf("; and back to what it was: %v", err)
+		c.report.Error += fmt.Sprintf("; and restoring failed: %v", err)
 		return &c.report, nil
 	}
 	c.report.Result = RolledBack

@@ -116,7 +116,7 @@ func (k *RunningKubelet) Heartbeat(ctx context.Context) (Heartbeat, error) {
 	}
 	i := slices.IndexFunc(n.Status.Conditions, func(c core.NodeCondition) bool { return c.Type == core.NodeReady })
 	if i < 0 {
-		return h, fmt.Errorf("node %s does not say whether it is Ready", k.Node)
+		return h, fmt.Errorf("node %s has no Ready condition", k.Node)
 	}
 	c := n.Status.Conditions[i]
 	h.Ready, h.Status, h.Why, h.Version = c.Status == core.ConditionTrue, c.LastHeartbeatTime.Time, c.Message, n.Status.NodeInfo.KubeletVersion
@@ -206,9 +206,9 @@ func (d *Direct) get(ctx context.Context, n *core.Node, path string) ([]byte, er
 	case http.StatusOK:
 		return text, nil
 	case http.StatusUnauthorized:
-		return nil, fmt.Errorf("it does not know who asks (%s): its configuration has to take tokens of the cluster (authentication.webhook.enabled)", said)
+		return nil, fmt.Errorf("the kubelet does not accept this token (%s); set authentication.webhook.enabled in its configuration", said)
 	case http.StatusForbidden:
-		return nil, fmt.Errorf("it refuses (%s): kubectl apply -k kube/deploy/kubelet gives an agent the right; kubelets before Kubernetes 1.33 require get of nodes/proxy", said)
+		return nil, fmt.Errorf("the kubelet denies access (%s); grant it with kubectl apply -k kube/deploy/kubelet (before Kubernetes 1.33: get nodes/proxy)", said)
 	default:
 		return nil, fmt.Errorf("%s: %s", resp.Status, said)
 	}

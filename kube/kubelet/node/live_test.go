@@ -74,7 +74,7 @@ func TestUnit(t *testing.T) {
 	for text, want := range map[string]string{
 		"ActiveState=active\nNRestarts=0\nExecMainStartTimestampMonotonic=999000000\n":     "",
 		"ActiveState=active\nNRestarts=3\nExecMainStartTimestampMonotonic=900000000\n":     "",
-		"ActiveState=active\nNRestarts=1\nExecMainStartTimestampMonotonic=980000000\n":     "has started kubelet.service again 20s ago",
+		"ActiveState=active\nNRestarts=1\nExecMainStartTimestampMonotonic=980000000\n":     "restarted kubelet.service 20s ago",
 		"ActiveState=activating\nNRestarts=3\nExecMainStartTimestampMonotonic=900000000\n": "kubelet.service is activating",
 		"ActiveState=failed\nNRestarts=0\n":                                                "kubelet.service is failed",
 	} {
@@ -83,18 +83,18 @@ func TestUnit(t *testing.T) {
 			t.Errorf("before a change, %q: %v", text, err)
 		}
 	}
-	for text, want := range map[string]string{"LoadState=loaded\n": "", "LoadState=masked\n": "no unit kubelet.service (masked)", "LoadState=not-found\n": "say which one does"} {
+	for text, want := range map[string]string{"LoadState=loaded\n": "", "LoadState=masked\n": "no unit kubelet.service (masked)", "LoadState=not-found\n": ") for the kubelet; name the kubelet's unit"} {
 		s.answers = map[string]host.Result{"systemctl show": {Stdout: []byte(text)}}
 		if err := u.Check(t.Context()); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 	s.answers = map[string]host.Result{"systemctl show": {ExitCode: 1, Stderr: []byte("no bus\n")}}
-	if err := u.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot be asked") {
+	if err := u.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot reach systemd") {
 		t.Errorf("without systemd: %v", err)
 	}
 	s.answers, s.asked = map[string]host.Result{"systemd-run": {ExitCode: 1, Stderr: []byte("no bus\n")}}, nil
-	if err := u.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "it is not stopped") || strings.Contains(strings.Join(s.asked, "\n"), "stop -- kubelet") {
+	if err := u.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "kubelet not stopped, because nothing would start it again if this process were killed:") || strings.Contains(strings.Join(s.asked, "\n"), "stop -- kubelet") {
 		t.Errorf("without a guard: %v; %v", err, s.asked)
 	}
 	s.answers = map[string]host.Result{"systemctl s": {ExitCode: 5, Stderr: []byte("Unit kubelet.service not loaded.\n")}}
@@ -188,7 +188,7 @@ func TestDirect(t *testing.T) {
 	if err := k.Healthy(t.Context()); err != nil || !slices.Equal(asked, []string{"Bearer secret"}) {
 		t.Errorf("%v, asked by %v", err, asked)
 	}
-	if _, err := k.Configz(t.Context()); err == nil || !strings.Contains(err.Error(), "/configz of the kubelet: it refuses (Forbidden") || !strings.Contains(err.Error(), "before Kubernetes 1.33") {
+	if _, err := k.Configz(t.Context()); err == nil || !strings.Contains(err.Error(), "/configz of the kubelet: the kubelet denies access (Forbidden") || !strings.Contains(err.Error(), "before Kubernetes 1.33") {
 		t.Errorf("one that refuses: %v", err)
 	}
 	// The token goes to no other server.

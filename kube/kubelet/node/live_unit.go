@@ -45,9 +45,9 @@ func (u *Unit) Check(ctx context.Context) error {
 	s, err := systemd.Show(ctx, u.Host, u.Name)
 	switch {
 	case err != nil:
-		return fmt.Errorf("systemd, which is to stop and start the kubelet, cannot be asked: %w", err)
+		return fmt.Errorf("cannot reach systemd, which must restart the kubelet: %w", err)
 	case s.Load != "loaded":
-		return fmt.Errorf("systemd has no unit %s (%s), which is to start the kubelet: say which one does", u.Name, s.Load)
+		return fmt.Errorf("systemd has no unit %s (%s) for the kubelet; name the kubelet's unit", u.Name, s.Load)
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func (u *Unit) Stop(ctx context.Context) error {
 	_, err := host.Run(ctx, u.Host, "systemd-run", "--quiet", "--collect", "--unit="+guard, fmt.Sprintf("--on-active=%d", int(cmp.Or(u.GuardAfter, guardAfter).Seconds())),
 		"--timer-property=AccuracySec=1s", "systemctl", "start", "--", u.Name)
 	if err != nil {
-		return fmt.Errorf("nothing would start the kubelet again if this process were killed, so it is not stopped: %w", err)
+		return fmt.Errorf("kubelet not stopped, because nothing would start it again if this process were killed: %w", err)
 	}
 	return systemd.RunJob(ctx, u.Host, "stop", u.Name, livePatience, nil)
 }
@@ -102,7 +102,7 @@ func (u *Unit) Steady(ctx context.Context) error {
 		return err
 	}
 	if since := now - s.Started; since < steadyAfter {
-		return fmt.Errorf("%w: systemd has started %s again %s ago: it has to run for %s first", ErrEnded, u.Name, max(since, 0).Round(time.Second), steadyAfter)
+		return fmt.Errorf("%w: systemd restarted %s %s ago; it must run for %s first", ErrEnded, u.Name, max(since, 0).Round(time.Second), steadyAfter)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (u *Unit) Ended(ctx context.Context) error {
 	case err != nil:
 		return err
 	case s.Restarts > 0:
-		return fmt.Errorf("%w: systemd has started %s again (%s)", ErrEnded, u.Name, text.Count(s.Restarts, "time"))
+		return fmt.Errorf("%w: systemd restarted %s (%s)", ErrEnded, u.Name, text.Count(s.Restarts, "time"))
 	case s.Active == "failed", s.Active == "inactive":
 		return fmt.Errorf("%w: %s is %s", ErrEnded, u.Name, s.Active)
 	}
@@ -133,7 +133,7 @@ func (u *Unit) Ended(ctx context.Context) error {
 func (u *Unit) LastWords(ctx context.Context) string {
 	text, err := host.Run(ctx, u.Host, "journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=15", "_SYSTEMD_UNIT="+u.Name)
 	if err != nil {
-		return "its log cannot be read: " + err.Error()
+		return "cannot read its log: " + err.Error()
 	}
 	return strings.TrimSpace(text)
 }

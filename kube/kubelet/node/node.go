@@ -92,10 +92,10 @@ type Node struct {
 
 // ErrRefused means that nothing was changed, because the request is impossible or the files are
 // not fettle's.
-var ErrRefused = errors.New("nothing is changed")
+var ErrRefused = errors.New("nothing changed")
 
 // ErrNoConfigDir means that the kubelet reads no drop-ins.
-var ErrNoConfigDir = errors.New("the kubelet was started without --config-dir, so that it reads no drop-ins: add --config-dir=DIRECTORY to its command line (1.28 and 1.29 need KUBELET_CONFIG_DROPIN_DIR_ALPHA=on in its environment too)")
+var ErrNoConfigDir = errors.New("the kubelet reads no drop-ins; add --config-dir=DIRECTORY to its command line (1.28 and 1.29 also need KUBELET_CONFIG_DROPIN_DIR_ALPHA=on in its environment)")
 
 func refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrRefused, fmt.Errorf(format, args...))
@@ -111,7 +111,7 @@ const (
 	Starting  Step = "start the kubelet"
 	Health    Step = "wait for its health"
 	Hearing   Step = "wait for its heartbeat"
-	Comparing Step = "compare what it runs with"
+	Comparing Step = "compare its running settings"
 )
 
 // Results of a change.
@@ -160,7 +160,7 @@ func (n *Node) lock() (*journal.Journal, error) {
 	}
 	if d := j.State.Damage; len(d) > 0 {
 		j.Close()
-		return nil, refuse("the journal in %s is damaged (%s), so that what comes on top could not be given back: see that the kubelet runs as it should, and remove the directory", n.StateDir, d[0])
+		return nil, refuse("the journal in %s is damaged (%s), so a change could not be undone; check that the kubelet runs correctly, then remove the directory", n.StateDir, d[0])
 	}
 	return j, nil
 }

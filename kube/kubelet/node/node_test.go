@@ -118,7 +118,7 @@ func TestChanges(t *testing.T) {
 	}
 
 	static := "{maxPods: 300, cpuManagerPolicy: static}"
-	if _, err := n.Apply(t.Context(), wanted(t, static), 10, false); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "cpuManagerPolicy: pods have to be moved away first") {
+	if _, err := n.Apply(t.Context(), wanted(t, static), 10, false); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "cpuManagerPolicy: move the pods away first") {
 		t.Errorf("without a drain: %v", err)
 	}
 	apply(static, true, Done)
@@ -165,7 +165,7 @@ func TestIncomplete(t *testing.T) {
 		}
 	}
 	r, err := n.Apply(t.Context(), wanted(t, "maxPods: 300"), 10, false)
-	if err != nil || r.Result != Incomplete || !strings.Contains(r.Error, "; and back to what it was: ") {
+	if err != nil || r.Result != Incomplete || !strings.Contains(r.Error, "; and restoring failed:") {
 		t.Fatalf("%+v %v", r, err)
 	}
 	n.At = nil
@@ -192,11 +192,11 @@ func TestRefused(t *testing.T) {
 		change     func(*Node, standing)
 		want       string
 	}{
-		{"no --config-dir", "maxPods: 300", map[string]string{"proc/41/cmdline": "kubelet\x00--config=" + config + "\x00"}, 10, nil, "without --config-dir"},
+		{"no --config-dir", "maxPods: 300", map[string]string{"proc/41/cmdline": "kubelet\x00--config=" + config + "\x00"}, 10, nil, "the kubelet reads no drop-ins; add --config-dir=DIRECTORY to its command line (1.28 and 1.29 also need KUBELET_CONFIG_DROPIN_DIR_ALPHA=on in its environment)"},
 		{"a flag", "maxPods: 300", map[string]string{"proc/41/cmdline": "kubelet\x00--config=" + config + "\x00--config-dir=" + configDir + "\x00--max-pods=50\x00"}, 10, nil, "maxPods is on the kubelet's command line (the command line of process 41: 50)"},
-		{"a later drop-in", "maxPods: 300", map[string]string{configDir[1:] + "/99-z.conf": "kind: KubeletConfiguration\nmaxPods: 40\n"}, 10, nil, "/99-z.conf too, which is read after 90-fettle.conf"},
-		{"it would not start", "{cpuManagerPolicy: static}", map[string]string{config[1:]: "kind: KubeletConfiguration\n"}, 10, nil, "the kubelet would not start: the static CPU manager needs CPUs"},
-		{"more pods run", "maxPods: 20", nil, 21, nil, "21 pods run on the node, and it would take 20"},
+		{"a later drop-in", "maxPods: 300", map[string]string{configDir[1:] + "/99-z.conf": "kind: KubeletConfiguration\nmaxPods: 40\n"}, 10, nil, "/99-z.conf, which overrides 90-fettle.conf"},
+		{"it would not start", "{cpuManagerPolicy: static}", map[string]string{config[1:]: "kind: KubeletConfiguration\n"}, 10, nil, "the kubelet would not start: the static CPU manager needs reserved CPUs"},
+		{"more pods run", "maxPods: 20", nil, 21, nil, "21 pods run on the node, but the new limit is 20"},
 		{"a drop-in that cannot be read", "maxPods: 300", nil, 10, func(_ *Node, k standing) {
 			if err := os.WriteFile(k.root+configDir+"/20-x.conf", []byte("a: [\n"), 0o600); err != nil {
 				t.Fatal(err)
@@ -206,8 +206,8 @@ func TestRefused(t *testing.T) {
 			if err := os.WriteFile(k.root+configDir+"/20-x.conf", []byte("kind: KubeletConfiguration\ncpuManagerPolicy: static\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, "cpuManagerPolicy: the files of the kubelet say something else than it runs with"},
-		{"a kubelet that does not run", "maxPods: 300", nil, 10, func(_ *Node, k standing) { _ = k.Stop(t.Context()) }, "the kubelet has to run well before"},
+		}, "cpuManagerPolicy: the kubelet's files differ from its running values"},
+		{"a kubelet that does not run", "maxPods: 300", nil, 10, func(_ *Node, k standing) { _ = k.Stop(t.Context()) }, "the kubelet must be healthy before its settings are changed:"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n, k := newNode(t, c.files)
@@ -235,7 +235,7 @@ func TestChangedByHand(t *testing.T) {
 	if err := os.WriteFile(file, []byte("kind: KubeletConfiguration\nmaxPods: 7\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Apply(t.Context(), wanted(t, "maxPods: 301"), 10, false); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "was changed since fettle wrote it") {
+	if _, err := n.Apply(t.Context(), wanted(t, "maxPods: 301"), 10, false); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "was edited after fettle wrote it; restore it, or remove") {
 		t.Errorf("%v", err)
 	}
 }

@@ -139,7 +139,7 @@ func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want) (*
 		err = n.Kubelet.Well(ctx)
 	}
 	if err != nil {
-		return nil, refuse("the kubelet has to run well before its settings are changed: %w", err)
+		return nil, refuse("the kubelet must be healthy before its settings are changed: %w", err)
 	}
 	on := n.on(ctx)
 	with := func(ours kubelet.Fields) kubelet.Fields {
@@ -152,7 +152,7 @@ func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want) (*
 	then := with(want.Fields)
 	p.then = then
 	if pending := kubelet.ChangeOf(now, with(files.ours), n.Machine).Settings; len(pending) > 0 {
-		return nil, refuse("%s: the files of the kubelet say something else than it runs with, so that its next start, and its way back, would change that too: restart it first, or put the files in order", strings.Join(pending, ", "))
+		return nil, refuse("%s: the kubelet's files differ from its running values, so a restart would change those too; restart it first, or correct the files", strings.Join(pending, ", "))
 	}
 	if problems := kubelet.Problems(then, now, on); len(problems) > 0 {
 		all := errors.New(problems[0])
@@ -190,14 +190,14 @@ func (n *Node) allow(p *Plan, pods int, drained bool) error {
 		return refuse("%w", err)
 	}
 	if p.Change.Class == kubelet.Drain && !drained {
-		return refuse("%s: pods have to be moved away first", strings.Join(p.Change.Settings, ", "))
+		return refuse("%s: move the pods away first", strings.Join(p.Change.Settings, ", "))
 	}
 	return p.noReboot()
 }
 
 func (p *Plan) noReboot() error {
 	if p.Change.Class == kubelet.Reboot {
-		return refuse("it takes a reboot, which is not fettle's to do: %s", p.Change.Why)
+		return refuse("needs a reboot, which fettle does not do: %s", p.Change.Why)
 	}
 	return nil
 }
@@ -252,7 +252,7 @@ func (n *Node) ours(ctx context.Context, s *journal.State, file string) error {
 		return err
 	}
 	if last := chain[len(chain)-1]; !last.LeftBy(now, func(a, b setting.Value) bool { return kinds.Equal(id, a, b) }) {
-		return refuse("%s was changed since fettle wrote it: restore it, or remove %s, with which fettle forgets it", file, n.StateDir)
+		return refuse("%s was edited after fettle wrote it; restore it, or remove %s so that fettle forgets it", file, n.StateDir)
 	}
 	return nil
 }
@@ -286,7 +286,7 @@ func (n *Node) readFiles(s component.Setup, ours string) (*configuration, error)
 		c.main = f
 	}
 	if _, err := n.Host.Files.Stat(s.ConfigDir); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s, which the kubelet was started with as --config-dir, is not there any more", s.ConfigDir)
+		return nil, fmt.Errorf("directory %s of the kubelet's --config-dir no longer exists", s.ConfigDir)
 	}
 	all, err := component.DropIns(n.Host, s.ConfigDir)
 	if err != nil {
@@ -329,10 +329,10 @@ func (c *configuration) merged(ours kubelet.Fields, r kuberelease.Release) kubel
 func (c *configuration) overruled(s component.Setup, want kubelet.Fields) error {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if f, ok := s.Flags[name]; ok {
-			return fmt.Errorf("%s is on the kubelet's command line (%s: %s), which goes before every file: take the flag away", name, f.At, f.Value)
+			return fmt.Errorf("%s is on the kubelet's command line (%s: %s), which overrides every file; remove the flag", name, f.At, f.Value)
 		}
 		if file, ok := c.overFrom[name]; ok && len(kubelet.Differences(kubelet.Fields{name: want[name]}, kubelet.MergeAll(nil, c.over))) > 0 {
-			return fmt.Errorf("%s is in %s too, which is read after %s: take it out there", name, file, DropIn)
+			return fmt.Errorf("%s is also in %s, which overrides %s; remove it from that file", name, file, DropIn)
 		}
 	}
 	return nil

@@ -50,7 +50,7 @@ func (n *Node) recover(ctx context.Context, j *journal.Journal) (*Report, error)
 		return nil, nil
 	}
 	if len(cut) > 1 {
-		return nil, refuse("%d transactions of the journal in %s were cut off, and only one can have been: see that the kubelet runs as it should, and remove the directory", len(cut), n.StateDir)
+		return nil, refuse("%d interrupted transactions in the journal in %s, but only one is possible; check that the kubelet runs correctly, then remove the directory", len(cut), n.StateDir)
 	}
 	c := &change{Node: n, journal: j, tx: cut[0]}
 	if err := json.Unmarshal(c.tx.Selection, &c.intent); err != nil {
@@ -62,7 +62,7 @@ func (n *Node) recover(ctx context.Context, j *journal.Journal) (*Report, error)
 		return nil, err
 	}
 	if len(c.tx.Entries) == 0 { // cut off before its files were in the journal: nothing was done
-		c.report.Result, c.report.Error = RolledBack, "cut off before anything was written"
+		c.report.Result, c.report.Error = RolledBack, "interrupted before anything was written"
 		return &c.report, j.Commit(journal.Commit{ID: c.tx.ID, Time: n.Host.Clock.Now().UTC(), Result: journal.ResultRolledBack})
 	}
 	written, err := c.written(ctx)
@@ -70,7 +70,7 @@ func (n *Node) recover(ctx context.Context, j *journal.Journal) (*Report, error)
 		return nil, err
 	}
 	if !written {
-		return c.end(ctx, errors.New("cut off before all was written"))
+		return c.end(ctx, errors.New("interrupted before all was written"))
 	}
 	if err = c.restart(ctx); err == nil {
 		err = c.verify(ctx, c.intent.Expect)

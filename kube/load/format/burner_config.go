@@ -47,10 +47,10 @@ func (o *Options) expand(name string, text []byte) ([]byte, error) {
 	out, err := t.Text(values, 0)
 	if err != nil {
 		if variable := plan.MissingKey(err); variable != "" {
-			return nil, fmt.Errorf("%w: neither the environment nor --user-data has it; set it (%s=VALUE kubectl fettle load ...), or --allow-missing leaves it empty", err, variable)
+			return nil, fmt.Errorf("%w: not in the environment nor --user-data; set it (%s=VALUE kubectl fettle load ...), or use --allow-missing to leave it empty", err, variable)
 		}
 		if strings.Contains(err.Error(), "incompatible types for comparison") {
-			err = fmt.Errorf("%w: variables of the environment are texts; --user-data FILE gives them types", err)
+			err = fmt.Errorf("%w: environment variables are strings; use --user-data FILE for other types", err)
 		}
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (o *Options) userData() (map[string]any, error) {
 		return nil, err
 	}
 	if len(docs) != 1 || docs[0].Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("--user-data %s: want one document of names and values", o.UserData)
+		return nil, fmt.Errorf("--user-data %s: want one YAML document of names and values", o.UserData)
 	}
 	raw := r.JSON(docs[0])
 	if err := r.Err(); err != nil {
@@ -97,7 +97,7 @@ func (o *Options) set(r *strict.Reader, doc *yaml.Node) error {
 	for _, pair := range o.Set {
 		path, value, ok := strings.Cut(pair, "=")
 		if path = strings.TrimSpace(path); !ok || path == "" {
-			return fmt.Errorf("--set %s: want KEY=VALUE, as jobs.0.qps=20", pair)
+			return fmt.Errorf("--set %s: want KEY=VALUE, such as jobs.0.qps=20", pair)
 		}
 		var n yaml.Node
 		if err := yaml.Unmarshal([]byte(value), &n); err != nil || len(n.Content) == 0 {
@@ -135,7 +135,7 @@ func put(n *yaml.Node, path []string, value *yaml.Node) error {
 			at = len(n.Content) - 1
 		}
 	default:
-		return fmt.Errorf("%s: there is %s, which has no fields", path[0], strict.Found(n))
+		return fmt.Errorf("%s: found %s, which has no fields", path[0], strict.Found(n))
 	}
 	if len(path) == 1 {
 		n.Content[at] = value
@@ -157,7 +157,7 @@ func keepInputs(l *plan.Load, o Options) error {
 		},
 		File: func(name string) (string, error) {
 			if !filepath.IsLocal(name) {
-				return "", fmt.Errorf("ReadFile %s: files below the working directory or next to %s only: copy it there", name, l.File)
+				return "", fmt.Errorf("ReadFile %s: outside the working directory and the directory of %s; copy the file there", name, l.File)
 			}
 			_, text, err := open(l.File, name, o.Read)
 			l.Files[name] = string(text)
@@ -222,7 +222,7 @@ func readAction(r *strict.Reader, l *plan.Load, j *job, o *object, from Options)
 		a.APIVersion = "v1"
 	}
 	if filled(o.WaitOptions) && !a.NoWait {
-		unread(l, r.At(o.WaitOptions), j.Name, "waitOptions", "an object is waited for until its kind is ready, and not until what waitOptions say")
+		unread(l, r.At(o.WaitOptions), j.Name, "waitOptions", "waitOptions are ignored: waits until the kind is ready")
 	}
 	if o.Kind == "" {
 		r.FaultAt(o.At, "job %s: an object has no kind", j.Name)
@@ -256,7 +256,7 @@ func readAction(r *strict.Reader, l *plan.Load, j *job, o *object, from Options)
 		return a, false
 	}
 	if j.ObjectWait {
-		unread(l, o.At, j.Name, "objectWait", "it waits at the end of an iteration, and not behind each object")
+		unread(l, o.At, j.Name, "objectWait", "waits at the end of an iteration, not after each object")
 	}
 	var ok bool
 	a.File, a.Text, a.Variables, ok = o.text(r, l, j, from)

@@ -139,7 +139,7 @@ func readThreshold(r *strict.Reader, l *plan.Load, t *yaml.Node) {
 // others maps job types that do not create objects (kube-burner, docs/reference, "Job types")
 // to the alternative.
 var others = map[string]string{
-	"kubevirt": "what a run has made has the label " + plan.RunLabel + ", by which virtctl can be told of it",
+	"kubevirt": "what a run has made has the label " + plan.RunLabel + ", for virtctl",
 }
 
 // otherWork reports fields of a job that do not create objects, with their lines, and returns
@@ -150,13 +150,13 @@ func otherWork(r *strict.Reader, n *yaml.Node, j *job) bool {
 	if j.JobType != "" && !slices.Contains(types, j.JobType) {
 		instead, known := others[j.JobType]
 		if known {
-			r.Fault(at("jobType"), "job %s: jobType %s: only create, patch, delete and read jobs are read; take the job out: %s", j.Name, j.JobType, instead)
+			r.Fault(at("jobType"), "job %s: jobType %s is not supported (only create, patch, delete and read); remove the job: %s", j.Name, j.JobType, instead)
 		} else {
 			r.Fault(at("jobType"), "job %s: jobType: want create, patch, delete or read, found %q%s", j.Name, j.JobType, text.Suggest(j.JobType, types))
 		}
 		return true
 	}
-	const churn = "job %s: %s: churn is not read here; take it out: kubectl fettle load undo, and run again, make all of it anew"
+	const churn = "job %s: %s: churn is not supported; remove it, and use kubectl fettle load undo and run instead"
 	if j.Churn {
 		r.Fault(at("churn"), churn, j.Name, "churn")
 	}
@@ -167,7 +167,7 @@ func otherWork(r *strict.Reader, n *yaml.Node, j *job) bool {
 		}
 	}
 	if j.IncrementalLoad != nil {
-		r.Fault(at("incrementalLoad"), "job %s: incrementalLoad is not read here; take it out: podWait: true with waitWhenFinished: false waits for each namespace and jobIterationDelay pauses, or make a job of each step, with a namespace of its own", j.Name)
+		r.Fault(at("incrementalLoad"), "job %s: incrementalLoad is not supported; remove it, and use podWait: true with waitWhenFinished: false and jobIterationDelay, or one job per step with its own namespace", j.Name)
 	}
 	return false
 }
@@ -204,7 +204,7 @@ func (o *object) text(r *strict.Reader, l *plan.Load, j *job, from Options) (nam
 	variables = json.RawMessage("{}")
 	if o.InputVars != nil {
 		if o.InputVars.Kind != yaml.MappingNode {
-			r.Fault(o.InputVars, "inputVars: want names and values, found %s", strict.Found(o.InputVars))
+			r.Fault(o.InputVars, "inputVars: want a map of names and values, found %s", strict.Found(o.InputVars))
 			return "", "", nil, false
 		}
 		variables = r.JSON(o.InputVars)
@@ -214,7 +214,7 @@ func (o *object) text(r *strict.Reader, l *plan.Load, j *job, from Options) (nam
 
 func open(of, name string, read func(string) ([]byte, error)) (string, []byte, error) {
 	if strings.Contains(name, "://") {
-		return "", nil, fmt.Errorf("%s: templates are read from files only: save it next to %s", name, of)
+		return "", nil, fmt.Errorf("%s: templates are read from files only; save it next to %s", name, of)
 	}
 	text, err := read(filepath.Clean(name))
 	if errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(name) {
@@ -224,7 +224,7 @@ func open(of, name string, read func(string) ([]byte, error)) (string, []byte, e
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil, fmt.Errorf("%s not found, neither here nor next to %s", name, of)
+		return "", nil, fmt.Errorf("%s not found in the working directory or next to %s", name, of)
 	}
 	return filepath.Clean(name), text, err
 }

@@ -129,7 +129,7 @@ func ReadKubeBurner(name string, text []byte, o Options) (*plan.Load, error) {
 		o.UUID = plan.NewUUID()
 	}
 	if !labelForm.MatchString(o.UUID) {
-		return nil, fmt.Errorf("--uuid %s: it is a label of what is made: want letters, digits, -, _ and ., 63 at most", o.UUID)
+		return nil, fmt.Errorf("--uuid %s: not a label value; want at most 63 letters, digits, -, _ and .", o.UUID)
 	}
 	text, err := o.expand(name, text)
 	if err != nil {
@@ -154,12 +154,12 @@ func ReadKubeBurner(name string, text []byte, o Options) (*plan.Load, error) {
 	l := &plan.Load{Schema: plan.Schema, File: name, Format: "kube-burner", UUID: o.UUID, ReadAt: time.Now().UTC()}
 	unused(r, l, "", c.MetricsEndpoints, "metricsEndpoints")
 	if len(c.Jobs) == 0 {
-		return nil, fmt.Errorf("%s: there are no jobs", name)
+		return nil, fmt.Errorf("%s: no jobs", name)
 	}
 	jobs, named := strict.Get(docs[0], "jobs"), map[string]string{}
 	for i := range c.Jobs {
 		if c.Jobs[i].GC && len(c.Jobs) > 1 {
-			r.FaultAt(c.Jobs[i].At, "job %s: gc: of single jobs it is not read, of all it is in global", c.Jobs[i].Name)
+			r.FaultAt(c.Jobs[i].At, "job %s: gc is not supported per job; set it in global", c.Jobs[i].Name)
 		}
 		l.Cleanup = l.Cleanup || c.Jobs[i].GC
 		if j := &c.Jobs[i]; named[j.Name] != "" && j.Name != "" {
@@ -198,7 +198,7 @@ var (
 func unused(r *strict.Reader, l *plan.Load, job string, pairs ...any) {
 	for i := 0; i < len(pairs); i += 2 {
 		if n := pairs[i].(*yaml.Node); n != nil {
-			l.Notes = append(l.Notes, fmt.Sprintf("%s: %s%s is kube-burner's own, and nothing is made of it", r.At(n), job, pairs[i+1]))
+			l.Notes = append(l.Notes, fmt.Sprintf("%s: %s%s ignored (used only by kube-burner itself)", r.At(n), job, pairs[i+1]))
 		}
 	}
 }
@@ -226,11 +226,11 @@ func common(r *strict.Reader, l *plan.Load, j *job) plan.Stage {
 		unread(l, r.At(j.Watchers), j.Name, "watchers", "nothing watches while it runs")
 	}
 	if j.QPS == 0 {
-		l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s has no qps: %d a second, as kube-burner", j.At, j.Name, defaultQPS))
+		l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s has no qps; using %d/s, as kube-burner", j.At, j.Name, defaultQPS))
 		j.QPS = defaultQPS
 	}
 	if j.Burst > 1 && float64(j.Burst) > j.QPS {
-		l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s: burst: objects are started at the steady pace of qps, and none are saved up for a burst", j.At, j.Name))
+		l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s: burst ignored; objects are created at the steady rate of qps", j.At, j.Name))
 	}
 	return plan.Stage{
 		At: j.At, Name: j.Name, Burner: true, Iterations: max(1, j.JobIterations), PerNamespace: max(1, j.IterationsPerNamespace),
@@ -256,7 +256,7 @@ func readJob(r *strict.Reader, l *plan.Load, j *job, o Options) {
 		j.PreLoadPeriod, "preLoadPeriod", j.PreLoadNodeLabels, "preLoadNodeLabels", j.BeforeCleanup, "beforeCleanup",
 		j.ChurnCycles, "churnCycles", j.ChurnDuration, "churnDuration", j.ChurnPercent, "churnPercent", j.ChurnDelay, "churnDelay", j.ChurnDeletionPolicy, "churnDeletionStrategy")
 	if filled(j.WaitFor) {
-		l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s: waitFor is of kube-burner 1: as version 2, all kinds are waited for that become ready", r.At(j.WaitFor), j.Name))
+		l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s: waitFor (kube-burner 1) ignored; waits for all kinds that become ready, as version 2", r.At(j.WaitFor), j.Name))
 	}
 	if j.Name == "" {
 		r.FaultAt(j.At, "job %s: it has no name", j.Name)
@@ -284,10 +284,10 @@ func readJob(r *strict.Reader, l *plan.Load, j *job, o Options) {
 func readObject(r *strict.Reader, l *plan.Load, j *job, s *plan.Stage, o *object, from Options) {
 	unused(r, l, "job "+j.Name+": ", o.KubeVirtOp, "kubeVirtOp")
 	if filled(o.WaitOptions) && (o.Wait == nil || *o.Wait) {
-		unread(l, r.At(o.WaitOptions), j.Name, "waitOptions", "an object is waited for until its kind is ready, and not until what waitOptions say")
+		unread(l, r.At(o.WaitOptions), j.Name, "waitOptions", "waitOptions are ignored: waits until the kind is ready")
 	}
 	if given(o.Group, "id") || given(o.Group, "gc") {
-		r.Fault(o.Group, "job %s: group is not read here: objects are made in their order; take it out, or make a job of each group", j.Name)
+		r.Fault(o.Group, "job %s: group is not supported, objects are created in order; remove it, or use one job per group", j.Name)
 	}
 	if o.ObjectTemplate == "" {
 		r.FaultAt(o.At, "an object has no objectTemplate")
@@ -305,7 +305,7 @@ func readObject(r *strict.Reader, l *plan.Load, j *job, s *plan.Stage, o *object
 		g.Count = *o.Replicas
 	}
 	if g.Count == 0 {
-		l.Notes = append(l.Notes, fmt.Sprintf("%s: no replicas: nothing is made of it", o.At))
+		l.Notes = append(l.Notes, fmt.Sprintf("%s: no replicas; nothing created", o.At))
 		return
 	}
 	s.Groups = append(s.Groups, g)

@@ -115,14 +115,14 @@ func TestRead(t *testing.T) {
 
 func TestBurnerMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		"jobs: []": "there are no jobs",
-		"jobs: [{name: a, namespace: n, churnConfig: {cycles: 2}, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                         "churn is not read here",
-		"jobs: [{name: a, namespace: n, incrementalLoad: {startIterations: 2}, objects: [{objectTemplate: t/pod.yml}]}]":                                                                            "incrementalLoad is not read here",
-		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: t/pod.yml, group: {id: 1}}]}]":                                                                                                   "group is not read here",
+		"jobs: []": ": no jobs",
+		"jobs: [{name: a, namespace: n, churnConfig: {cycles: 2}, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                         ": churn is not supported; remove it, and use kubectl fettle load undo and run instead",
+		"jobs: [{name: a, namespace: n, incrementalLoad: {startIterations: 2}, objects: [{objectTemplate: t/pod.yml}]}]":                                                                            ": incrementalLoad is not supported; remove it, and use podWait: true with waitWhenFinished: false and jobIterationDelay, or one job per step with its own namespace",
+		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: t/pod.yml, group: {id: 1}}]}]":                                                                                                   ": group is not supported, objects are created in order; remove it, or use one job per group",
 		"{global: {functionTemplates: [x.tpl]}, jobs: [{name: a, namespace: n, objects: [{objectTemplate: t/pod.yml}]}]}":                                                                           "x.tpl not found",
 		"{global: {measurements: [{name: podLatency, thresholds: [{conditionType: Ready, metric: P98, threshold: 2s}]}]}, jobs: [{name: a, namespace: n, objects: [{objectTemplate: t/pod.yml}]}]}": "want P50, P95, P99, Max or Avg",
-		"jobs: [{name: a, namespace: n, churn: true, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                                      "churn is not read here",
-		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: no.yml}]}]":                                                                                                                      "no.yml not found, neither here nor next to dir/c.yml",
+		"jobs: [{name: a, namespace: n, churn: true, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                                      ": churn is not supported; remove it, and use kubectl fettle load undo and run instead",
+		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: no.yml}]}]":                                                                                                                      "no.yml not found in the working directory or next to dir/c.yml",
 		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: 'https://x/y'}]}]":                                                                                                               "templates are read from files only",
 		"jobs: [{name: A_b, namespace: n, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                                                 "want lowercase letters, digits, - and .",
 		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: t/pod.yml}]}, {name: a, namespace: m, objects: [{objectTemplate: t/pod.yml}]}]":                                                  "duplicate name; the other job is at dir/c.yml:1",
@@ -141,7 +141,7 @@ func TestBurnerMistakes(t *testing.T) {
 // told.
 func TestOtherWork(t *testing.T) {
 	const head = "jobs:\n- name: a\n  namespace: n\n  objects: [{objectTemplate: t/pod.yml}]\n"
-	const churn = ": churn is not read here; take it out: kubectl fettle load undo, and run again, make all of it anew"
+	const churn = ": churn is not supported; remove it, and use kubectl fettle load undo and run instead"
 	for text, want := range map[string]string{
 		head + "- name: b\n  jobType: delete\n  objects: [{kind: Pod}]\n":                                                                                                                      "dir/c.yml:7: job b: an object has no labelSelector",
 		head + "- name: b\n  jobType: delete\n  objects: [{labelSelector: {a: b}}]\n":                                                                                                          "dir/c.yml:7: job b: an object has no kind",
@@ -149,13 +149,13 @@ func TestOtherWork(t *testing.T) {
 		head + "- name: b\n  jobType: patch\n  objects: [{kind: Pod, labelSelector: {a: b}, patchType: application/apply-patch+yaml, objectTemplate: t/patch.json}]\n":                         "a template of JSON is for",
 		head + "- name: b\n  jobType: patch\n  objects: [{kind: Pod, labelSelector: {a: b}, patchType: application/json-patch+json, objectTemplate: t/patch.yml}]\n":                           "a template of JSON is for",
 		head + "- name: b\n  jobType: patch\n  executionMode: serial\n  objects: [{kind: Pod, labelSelector: {a: b}, patchType: application/merge-patch+json, objectTemplate: t/patch.yml}]\n": `executionMode: want parallel or sequential, found "serial"`,
-		head + "- name: b\n  jobType: kubevirt\n  objects: [{kubeVirtOp: start}]\n":                                                                                                            "dir/c.yml:6: job b: jobType kubevirt: only create, patch, delete and read jobs are read; take the job out: what a run has made has the label fettle.dev/load-run, by which virtctl can be told of it",
+		head + "- name: b\n  jobType: kubevirt\n  objects: [{kubeVirtOp: start}]\n":                                                                                                            "dir/c.yml:6: job b: jobType kubevirt is not supported (only create, patch, delete and read); remove the job: what a run has made has the label fettle.dev/load-run, for virtctl",
 		head + "  jobType: creat\n":                               `dir/c.yml:5: job a: jobType: want create, patch, delete or read, found "creat" (did you mean "create"?)`,
 		head + "  churn: true\n  churnCycles: 2\n":                "dir/c.yml:5: job a: churn" + churn,
 		head + "  churnConfig:\n    percent: 10\n    cycles: 2\n": "dir/c.yml:7: job a: churnConfig.cycles" + churn,
 		head + "  churnConfig: {percent: 10, duration: 2h}\n":     "dir/c.yml:5: job a: churnConfig.duration" + churn,
 		head + "  churnConfig: &x {cycles: 0, duration: 1m}\n- name: b\n  namespace: m\n  objects: [{objectTemplate: t/pod.yml}]\n  churnConfig: *x\n": "dir/c.yml:5: job a: churnConfig.duration" + churn + "\ndir/c.yml:5: job b: churnConfig.duration" + churn,
-		head + "  incrementalLoad:\n    startIterations: 2\n":                                                              "dir/c.yml:5: job a: incrementalLoad is not read here; take it out: podWait: true with waitWhenFinished: false waits for each namespace and jobIterationDelay pauses, or make a job of each step, with a namespace of its own",
+		head + "  incrementalLoad:\n    startIterations: 2\n":                                                              "dir/c.yml:5: job a: incrementalLoad is not supported; remove it, and use podWait: true with waitWhenFinished: false and jobIterationDelay, or one job per step with its own namespace",
 		head[:len(head)-1] + "\n  jobType: create\n  churn: false\n  churnConfig: {cycles: 0, duration: 0s, percent: 5}\n": "",
 	} {
 		_, err := read(text)
@@ -189,12 +189,12 @@ func TestVariables(t *testing.T) {
 		says string
 		not  string
 	}{
-		"a: 1\njobs: {{.NO}}":             {Options{}, "c.yml:2:", "the environment has"},
+		"a: 1\njobs: {{.NO}}":             {Options{}, "c.yml:2:", "environment variables are strings"},
 		"jobs: {{.NO}}":                   {Options{}, "NO=VALUE kubectl fettle load", ""},
-		"{{if ne .N 0}}{{end}}jobs: []":   {Options{Env: []string{"N=1"}}, "--user-data FILE gives them types", "neither the environment"},
-		"jobs: {{noSuch .N}}":             {Options{Env: []string{"N=1"}}, `function "noSuch" not defined`, "neither the environment"},
+		"{{if ne .N 0}}{{end}}jobs: []":   {Options{Env: []string{"N=1"}}, "use --user-data FILE for other types", "not in the environment"},
+		"jobs: {{noSuch .N}}":             {Options{Env: []string{"N=1"}}, `function "noSuch" not defined`, "not in the environment"},
 		"jobs: [{name: '{{randint 1 2}}'": {Options{}, `did you mean "randInt"?`, ""},
-		"jobs: {{getHostByName .N}}":      {Options{Env: []string{"N=1"}}, "a plan asks no network", ""},
+		"jobs: {{getHostByName .N}}":      {Options{Env: []string{"N=1"}}, "a plan does not use the network", ""},
 		"jobs: [{x: {{.A}}}]":             {Options{UserData: "no.yml"}, "--user-data: ", ""},
 		"jobs: [{name: a}]":               {Options{Set: []string{"jobs.3.name=b"}}, "want a number below 1", ""},
 		"jobs: [{name: b}]":               {Options{Set: []string{"x"}}, "want KEY=VALUE", ""},
@@ -316,7 +316,7 @@ func TestInputs(t *testing.T) {
 	if err := json.Unmarshal(p.Body(1), &o); err != nil || o.Data["a"] != "1" || o.Data["f"] != "content" || o.Data["t"] != "helped 1" {
 		t.Errorf("%v %v", o, err)
 	}
-	for from, want := range map[string]string{"/etc/passwd": "copy it there", "../x": "copy it there", "t/no": "t/no not found"} {
+	for from, want := range map[string]string{"/etc/passwd": "copy the file there", "../x": "copy the file there", "t/no": "t/no not found"} {
 		if _, err := read(from); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", from, err)
 		}

@@ -140,8 +140,8 @@ func TestFieldsThatDoNothing(t *testing.T) {
 		return []byte("ClusterLoader:\n  projects:\n  - {num: 1, basename: p, " + more + "\n")
 	}
 	for want, text := range map[string][]byte{
-		"test.yaml:3: sync.server.port: want 1 to 65535, or 0 for 9090, found 65536": project("pods: [{num: 1, basename: a, image: i, sync: {server: {enabled: true, port: 65536}}}]}"),
-		"test.yaml:3: sync.server.port: 9090 is that of the sync at test.yaml:4":     project("pods: [{num: 1, basename: a, image: i, sync: {server: {enabled: true}}}]}\n  sync: {server: {enabled: true, port: 9090}}"),
+		"test.yaml:3: sync.server.port: want 1 to 65535, or 0 for 9090, found 65536":  project("pods: [{num: 1, basename: a, image: i, sync: {server: {enabled: true, port: 65536}}}]}"),
+		"test.yaml:3: sync.server.port: 9090 is also used by the sync at test.yaml:4": project("pods: [{num: 1, basename: a, image: i, sync: {server: {enabled: true}}}]}\n  sync: {server: {enabled: true, port: 9090}}"),
 	} {
 		if _, err := ReadClusterLoader("test.yaml", text, files); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
@@ -212,9 +212,9 @@ func TestNothingMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"f.yaml:6: pods: num is 0 or missing: none are made",
-		"f.yaml:7: sync: nothing is waited for: its selectors say of which pods, and running: true or succeeded: true for what",
-		"f.yaml:8: projects: num is 0 or missing: none are made",
+		"f.yaml:6: pods: num is 0 or missing; nothing created",
+		"f.yaml:7: sync waits for nothing; give selectors, and running: true or succeeded: true",
+		"f.yaml:8: projects: num is 0 or missing; nothing created",
 	}
 	if d := cmp.Diff(want, l.Notes); d != "" {
 		t.Error(d)

@@ -96,7 +96,7 @@ func (r *reading) template(s *plan.Stage, it *clusterloaderItem, p *plan.Pace) {
 		case ok:
 			given[as] = value
 		default:
-			r.note(x.At, "parameter %s has no value, and the environment has none: the template's own holds", x.Name)
+			r.note(x.At, "parameter %s has no value and is not in the environment; using the template's default", x.Name)
 		}
 	}
 	if err := t.Check(withIdentifier(t, given)); err != nil {

@@ -42,15 +42,15 @@ func (r *reading) pod(s *plan.Stage, it *clusterloaderItem, p *plan.Pace) {
 		node bool
 	}{{"total", it.Total != nil}, {"storage", it.Storage != nil}} {
 		if n.node {
-			r.note(it.At, "%s is of the earlier loader alone, and nothing is made of it", n.name)
+			r.note(it.At, "%s ignored (used only by the earlier loader)", n.name)
 		}
 	}
 	if len(it.BaseName) > maxBase {
-		r.FaultAt(it.At, "basename: %q has %d letters: want %d at most, as a number is added", it.BaseName, len(it.BaseName), maxBase)
+		r.FaultAt(it.At, "basename: %q has %d characters, at most %d allowed, because a number is appended", it.BaseName, len(it.BaseName), maxBase)
 		return
 	}
 	if it.BaseName == "" || !validBase(it.BaseName) {
-		r.FaultAt(it.At, "basename: %q cannot begin the names of pods: want small letters, digits and -", it.BaseName)
+		r.FaultAt(it.At, "basename: %q cannot begin a pod name; want lower-case letters, digits and -", it.BaseName)
 		return
 	}
 	g := plan.Group{At: it.At, Count: it.Num, Name: it.BaseName, Pace: p, Sync: r.sync(it.Sync)}
@@ -160,7 +160,7 @@ func override(pod map[string]any, values map[string]string) error {
 			if len(names) > 0 {
 				has = strings.Join(names, ", ")
 			}
-			return fmt.Errorf("the first container of the pod has no variable %s; it has %s", name, has)
+			return fmt.Errorf("the first container of the pod has no environment variable %s, only %s", name, has)
 		}
 	}
 	return nil

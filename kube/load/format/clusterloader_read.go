@@ -129,7 +129,7 @@ func ReadClusterLoader(name string, text []byte, from Files) (*plan.Load, error)
 		return nil, err
 	}
 	if f.ClusterLoader == nil {
-		return nil, fmt.Errorf("%s has no ClusterLoader, below which Cluster Loader's fields are", name)
+		return nil, fmt.Errorf("%s has no top-level key ClusterLoader", name)
 	}
 	if n := f.ClusterLoader.InFlight; n > plan.MostInFlight {
 		r.FaultAt(f.ClusterLoader.At, "inflight: want 1 to %d, found %d", plan.MostInFlight, n)
@@ -162,7 +162,7 @@ func (r *reading) whole(c *clusterloaderConfig) {
 	}
 	for _, n := range c.SLO {
 		if n.Kind != yaml.ScalarNode {
-			r.Fault(n, "slo: want a threshold as ready p99 < 5s, found %s", strict.Found(n))
+			r.Fault(n, "slo: want a threshold such as ready p99 < 5s, found %s", strict.Found(n))
 			continue
 		}
 		r.load.Gates = append(r.load.Gates, plan.Gate{At: r.At(n), Text: n.Value})
@@ -191,13 +191,13 @@ func (r *reading) whole(c *clusterloaderConfig) {
 
 // legacy notes a field of the earlier loader that the later one ignores.
 func (r *reading) legacy(n *yaml.Node, name string) {
-	r.note(r.At(n), "%s is of the earlier loader alone, and nothing is made of it", name)
+	r.note(r.At(n), "%s ignored (used only by the earlier loader)", name)
 }
 
 // none notes a number of objects that is 0, also by default.
 func (r *reading) none(at string, num int, of string) {
 	if num == 0 {
-		r.note(at, "%s: num is 0 or missing: none are made", of)
+		r.note(at, "%s: num is 0 or missing; nothing created", of)
 	}
 }
 
@@ -221,9 +221,9 @@ func (r *reading) project(p *project, ifExists string) {
 	case old != "":
 		r.FaultAt(p.At, "the basename %q is that of the project at %s already", p.BaseName, old)
 	case len(p.BaseName) > maxBase:
-		r.FaultAt(p.At, "basename: %q has %d letters: want %d at most, as a number is added", p.BaseName, len(p.BaseName), maxBase)
+		r.FaultAt(p.At, "basename: %q has %d characters, at most %d allowed, because a number is appended", p.BaseName, len(p.BaseName), maxBase)
 	case !validBase(p.BaseName):
-		r.FaultAt(p.At, "basename: %q cannot begin the name of a namespace: want small letters, digits and -", p.BaseName)
+		r.FaultAt(p.At, "basename: %q cannot begin a namespace name; want lower-case letters, digits and -", p.BaseName)
 	}
 	r.bases[p.BaseName] = p.At
 	var t tuningSet
@@ -308,12 +308,12 @@ func (r *reading) sync(s *sync) *plan.SyncPoint {
 	}
 	if !out.Server && !out.Running && !out.Succeeded {
 		if len(out.Selectors) > 0 {
-			r.note(s.At, "sync: nothing is waited for: its selectors say of which pods, and running: true or succeeded: true for what")
+			r.note(s.At, "sync waits for nothing; give selectors, and running: true or succeeded: true")
 		}
 		return nil
 	}
 	if whole := r.load.Sync; whole != nil && whole.Server && out.Server && whole.Port == out.Port {
-		r.FaultAt(s.At, "sync.server.port: %d is that of the sync at %s, which listens meanwhile: give one of them another port", out.Port, whole.At)
+		r.FaultAt(s.At, "sync.server.port: %d is also used by the sync at %s; use another port", out.Port, whole.At)
 	}
 	return out
 }

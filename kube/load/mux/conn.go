@@ -308,7 +308,7 @@ func (c *conn) look() {
 	case over:
 		return
 	case waited && silent > pingAfter+pingWithin:
-		c.fail(fmt.Errorf("the server has said nothing for %s", silent.Round(time.Second)))
+		c.fail(fmt.Errorf("no data from the server for %s", silent.Round(time.Second)))
 		return
 	case waited && silent > pingAfter:
 		c.lock()

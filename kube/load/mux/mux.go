@@ -112,7 +112,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		defer req.Body.Close()
 	}
 	if req.Body != nil && req.Body != http.NoBody && req.ContentLength < 0 {
-		return nil, errors.New("mux: the length of the body is not known")
+		return nil, errors.New("mux: body length unknown")
 	}
 	for try := 1; ; try++ {
 		c, err := t.get(req.Context())

@@ -250,7 +250,7 @@ func TestTooLarge(t *testing.T) {
 			w.WriteHeader(http.StatusRequestEntityTooLarge)
 		}
 	}, func(x *http.Server) { x.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10} })
-	if _, _, err := s.post(t.Context(), "/much", nil); err == nil || !strings.Contains(err.Error(), "more than 4 MiB") {
+	if _, _, err := s.post(t.Context(), "/much", nil); err == nil || !strings.Contains(err.Error(), "the answer is larger than 4 MiB") {
 		t.Errorf("%v", err)
 	}
 	for range 10 { // the windows are given back
@@ -334,7 +334,7 @@ func TestSilent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := mute(t, nil).RoundTrip(req); err == nil || !strings.Contains(err.Error(), "the server has said nothing") {
+	if _, err := mute(t, nil).RoundTrip(req); err == nil || !strings.Contains(err.Error(), "no data from the server for") {
 		t.Errorf("%v", err)
 	}
 }

@@ -123,7 +123,7 @@ func (c *conn) onData(f *http2.DataFrame) error {
 	case len(s.body)+len(f.Data()) > MaxAnswer:
 		c.lock()
 		defer c.unlock()
-		if c.finish(s, fmt.Errorf("the answer has more than %d MiB", MaxAnswer>>20)) {
+		if c.finish(s, fmt.Errorf("the answer is larger than %d MiB", MaxAnswer>>20)) {
 			return c.fr.WriteRSTStream(f.StreamID, http2.ErrCodeCancel)
 		}
 		return nil

@@ -55,7 +55,7 @@ func (p *Plan) Patch(i int, uid string) (body []byte, mediaType string, err erro
 		}
 		var steps []any
 		if err := json.Unmarshal([]byte(text), &steps); err != nil {
-			return nil, "", fmt.Errorf("%s: want a list of JSON: %w", a.File, err)
+			return nil, "", fmt.Errorf("%s: want a JSON list: %w", a.File, err)
 		}
 		same := map[string]any{"op": "test", "path": "/metadata/uid", "value": uid}
 		body, err = json.Marshal(append([]any{same}, steps...))
@@ -205,9 +205,9 @@ func (p *Plan) matching(a *Action) ([]int32, error) {
 	switch {
 	case len(all) > 0:
 	case a.Gone > 0 && known:
-		p.Notes = append(p.Notes, fmt.Sprintf("%s: delete: the load makes no %s with %s: nothing is deleted, and those that controllers have made of its objects are waited for until they are gone%s", a.At, a.Kind, Selected(a.Labels), renamed(a.Labels)))
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: delete: the load creates no %s with %s; nothing deleted, only waiting for those of controllers to go%s", a.At, a.Kind, Selected(a.Labels), renamed(a.Labels)))
 	default:
-		p.Notes = append(p.Notes, fmt.Sprintf("%s: %s: the load makes no %s with %s: nothing is done; objects of others are never touched%s", a.At, a.Do, a.Kind, Selected(a.Labels), renamed(a.Labels)))
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: %s: the load creates no %s with %s; nothing done, because other clients' objects are never touched%s", a.At, a.Do, a.Kind, Selected(a.Labels), renamed(a.Labels)))
 	}
 	return all, nil
 }

@@ -66,7 +66,7 @@ func TestActions(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if len(p.Notes) != 2 || !strings.Contains(p.Notes[0], "those that controllers have made of its objects are waited for") || !strings.Contains(p.Notes[1], "nothing is done") {
+	if len(p.Notes) != 2 || !strings.Contains(p.Notes[0], "; nothing deleted, only waiting for those of controllers to go") || !strings.Contains(p.Notes[1], "nothing done, because other clients' objects are never touched") {
 		t.Errorf("%q", p.Notes)
 	}
 	body, media, err := p.Patch(2, "uid-9")
@@ -94,7 +94,7 @@ func TestPatches(t *testing.T) {
 			t.Errorf("%s: %s %s %v", media, body, of, err)
 		}
 	}
-	for text, want := range map[string]string{"{{.no}}": "put no into the object's inputVars", "a: 1\n---\nb: 2\n": "want one document", "{{noSuch}}": "not defined"} {
+	for text, want := range map[string]string{"{{.no}}": "add no to the object's inputVars", "a: 1\n---\nb: 2\n": "want one document", "{{noSuch}}": "not defined"} {
 		l := &Load{Stages: []Stage{burnerStage("a", "x", 1, 1, deploymentText), acting("p", 1, true, Action{Do: Patch, Kind: "Deployment", Labels: ofJob, PatchType: "application/merge-patch+json", Text: text, File: "p"})}}
 		if _, err := Compile(t.Context(), l, "r", nil); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "p:2: ") {
 			t.Errorf("%s: %v", text, err)

@@ -59,7 +59,7 @@ func TestNamespaces(t *testing.T) {
 	}
 	// Cluster Loader's projects share a namespace only where they reuse it.
 	project := Stage{At: "f:1", Prefix: "p", Iterations: 1, PerNamespace: 1, IfExists: Fail}
-	if _, err := Compile(t.Context(), &Load{Stages: []Stage{project, project}}, "r", nil); err == nil || !strings.Contains(err.Error(), "would be made twice") {
+	if _, err := Compile(t.Context(), &Load{Stages: []Stage{project, project}}, "r", nil); err == nil || !strings.Contains(err.Error(), "would be created twice") {
 		t.Errorf("%v", err)
 	}
 }

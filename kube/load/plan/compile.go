@@ -110,7 +110,7 @@ func (c *compiler) source(s *Stage, g *Group) (*group, error) {
 			return nil, err
 		}
 	default:
-		return nil, errors.New("there is nothing to make")
+		return nil, errors.New("nothing to create")
 	}
 	return out, nil
 }
@@ -231,12 +231,12 @@ func (c *compiler) body(o map[string]any, labels map[string]string, number strin
 		o["apiVersion"] = group
 	}
 	if kind == "" || version == "" {
-		return body{}, errors.New("it has no apiVersion or no kind")
+		return body{}, errors.New("no apiVersion or no kind")
 	}
 	meta := metadata(o)
 	name, _ := meta["name"].(string)
 	if name == "" {
-		return body{}, fmt.Errorf("the %s has no metadata.name; a name that the server makes up cannot be told again, so that generateName is not taken", kind)
+		return body{}, fmt.Errorf("the %s has no metadata.name (generateName is not supported, because resume and undo need the name)", kind)
 	}
 	b := body{kind: c.kind(version, kind)}
 	if space, ok := meta["namespace"].(string); ok && space != "" && b.kind.Namespaced {

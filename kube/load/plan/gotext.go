@@ -66,7 +66,7 @@ func missing(name string, functions template.FuncMap) string {
 	if why := removed[name]; why != "" {
 		return "; this function of kube-burner is not supported: " + why
 	}
-	return text.Suggest(name, slices.Sorted(maps.Keys(functions))) + "; there are the functions of Go, of sprig 3.3 and of kube-burner (" + strings.Join(own, ", ") + ")"
+	return text.Suggest(name, slices.Sorted(maps.Keys(functions))) + "; supported are the functions of Go, sprig 3.3 and kube-burner (" + strings.Join(own, ", ") + ")"
 }
 
 // limited is a buffer with a maximum size.
@@ -74,7 +74,7 @@ type limited struct{ bytes.Buffer }
 
 func (l *limited) Write(p []byte) (int, error) {
 	if l.Len()+len(p) > maxText {
-		return 0, fmt.Errorf("it makes more than %d MiB", maxText>>20)
+		return 0, fmt.Errorf("output larger than %d MiB", maxText>>20)
 	}
 	return l.Buffer.Write(p)
 }

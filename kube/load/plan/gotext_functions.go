@@ -45,8 +45,8 @@ var random = []string{"randAlpha", "randAlphaNum", "randAscii", "randBytes", "ra
 
 // removed maps unsupported functions of sprig to the reason.
 var removed = func() map[string]string {
-	const again = "its text is another one each time, and resume could not make the same object; write the text into the template"
-	all := map[string]string{"getHostByName": "a plan asks no network; write the address into the template"}
+	const again = "its result differs each time, so resume could not create the same object; write the text into the template"
+	all := map[string]string{"getHostByName": "a plan does not use the network; write the address into the template"}
 	for _, name := range []string{
 		"bcrypt", "htpasswd", "encryptAES", "genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert",
 		"genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey",
@@ -70,7 +70,7 @@ func (t *TextTemplate) functions(in TextInputs) template.FuncMap {
 	maps.Copy(all, template.FuncMap{
 		"randInt": func(from, to int) (int, error) {
 			if to <= from {
-				return 0, fmt.Errorf("randInt %d %d: the second number has to be the larger one", from, to)
+				return 0, fmt.Errorf("randInt %d %d: the second number must be larger", from, to)
 			}
 			return from + t.random.IntN(to-from), nil
 		},
@@ -105,7 +105,7 @@ func (t *TextTemplate) functions(in TextInputs) template.FuncMap {
 		"GetIPAddress": addresses,
 		"ReadFile": func(name string) (string, error) {
 			if in.File == nil {
-				return "", fmt.Errorf("ReadFile %s: files are read by templates of objects only", name)
+				return "", fmt.Errorf("ReadFile %s: only object templates can read files", name)
 			}
 			return in.File(name)
 		},
@@ -158,7 +158,7 @@ func NewUUID() string { return UUID(rand.Uint64) }
 
 func (in *TextInputs) env(name string) (string, error) {
 	if in.Env == nil {
-		return "", fmt.Errorf("env %s: no environment is read here", name)
+		return "", fmt.Errorf("env %s: environment variables are not available in this template", name)
 	}
 	return in.Env(name)
 }
@@ -224,7 +224,7 @@ func addresses(list string, iteration, each int) (string, error) {
 	all := strings.Split(list, " ")
 	from := iteration * each
 	if iteration < 0 || each < 0 || iteration > len(all) || each > len(all) || from+each > len(all) {
-		return "", fmt.Errorf("GetIPAddress: iteration %d wants addresses %d to %d, and there are %d", iteration, from+1, from+each, len(all))
+		return "", fmt.Errorf("GetIPAddress: iteration %d needs addresses %d to %d, but there are only %d", iteration, from+1, from+each, len(all))
 	}
 	return strings.Join(all[from:from+each], " "), nil
 }
@@ -288,7 +288,7 @@ func values(d map[string]any) []any {
 
 func repeat(n int, text string) (string, error) {
 	if n < 0 || n > maxText || n*len(text) > maxText {
-		return "", fmt.Errorf("repeat %d: it makes more than %d MiB", n, maxText>>20)
+		return "", fmt.Errorf("repeat %d: output larger than %d MiB", n, maxText>>20)
 	}
 	return strings.Repeat(text, n), nil
 }
@@ -328,7 +328,7 @@ func capped(all template.FuncMap) template.FuncMap {
 	lines := func(name string, of func(int, string) string) func(int, string) (string, error) {
 		return func(n int, text string) (string, error) {
 			if n < 0 || n > maxText || (strings.Count(text, "\n")+1)*n > maxText {
-				return "", fmt.Errorf("%s %d: it makes more than %d MiB", name, n, maxText>>20)
+				return "", fmt.Errorf("%s %d: output larger than %d MiB", name, n, maxText>>20)
 			}
 			return of(n, text), nil
 		}

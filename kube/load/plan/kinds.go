@@ -136,10 +136,10 @@ const MaxObjects = 2_000_000
 var ErrTooLarge = errors.New("the load is too large")
 
 // ErrTwice means that two objects of a load have the same name.
-var ErrTwice = errors.New("would be made twice")
+var ErrTwice = errors.New("would be created twice")
 
 func tooLarge(at string, n int) error {
-	return fmt.Errorf("%s: %w: %d objects, and %d is the most that is planned", at, ErrTooLarge, n, MaxObjects)
+	return fmt.Errorf("%s: %w: %d objects, at most %d supported", at, ErrTooLarge, n, MaxObjects)
 }
 
 // bounded refuses a load with too many objects by its counts alone, with one object per group

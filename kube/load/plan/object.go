@@ -142,7 +142,7 @@ func (p *Plan) unique(ctx context.Context) error {
 		if twice && p.Kind(int(j)).Path(p.Namespace(int(j)))+"/"+p.Name(int(j)) == key {
 			hint := ""
 			if o := p.objects[i]; o.group >= 0 && p.stages[o.stage].of.Groups[o.group].Template != nil {
-				hint = "; a name in a template that is made more than once needs ${IDENTIFIER}, the number of each, in it"
+				hint = "; use ${IDENTIFIER} in the name to make it unique"
 			}
 			return fmt.Errorf("%s: %s %w (also by %s)%s", p.At(i), p.Describe(i), ErrTwice, p.At(int(j)), hint)
 		}

@@ -35,7 +35,7 @@ func (st *stage) needsSpaces(c *compiler) (bool, error) {
 				case st.of.Prefix != "":
 					return true, nil
 				case !slices.Contains(c.missing, Missing{APIVersion: b.kind.APIVersion, Kind: b.kind.Kind}):
-					return false, fmt.Errorf("%s: job %s: a %s is in a namespace, and neither it nor the job names one: add namespace: NAME to the job", g.of.At, st.of.Name, b.kind.Kind)
+					return false, fmt.Errorf("%s: job %s: a %s needs a namespace; add namespace: NAME to the job", g.of.At, st.of.Name, b.kind.Kind)
 				}
 			}
 		}
@@ -52,7 +52,7 @@ func (st *stage) spaces(c *compiler) error {
 			name = fmt.Sprint(s.Prefix, i)
 		}
 		if len(name) > 63 {
-			return fmt.Errorf("%s: %s is too long for a namespace: 63 letters at most", s.At, name)
+			return fmt.Errorf("%s: %s is too long for a namespace (at most 63 characters)", s.At, name)
 		}
 		st.namespaces = append(st.namespaces, name)
 	}

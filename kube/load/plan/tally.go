@@ -46,9 +46,9 @@ func (c *Cluster) Sees(what string) bool {
 func (c *Cluster) blind() []string {
 	var all []string
 	for _, n := range c.NotSeen {
-		text := "how many " + n.What + " there are cannot be seen, and those of the load alone are judged: "
+		text := "how many " + n.What + " exist is unknown, so only those of the load are judged: "
 		if n.What == "nodes" {
-			text = "the nodes cannot be seen: whether they take the pods, pods_per_node, and pods of daemon sets are not judged: "
+			text = "cannot list the nodes; pod capacity, pods_per_node and pods of daemon sets are not judged: "
 		}
 		all = append(all, text+n.Why)
 	}
@@ -172,7 +172,7 @@ func Of(ctx context.Context, p *Plan, figures sizing.Figures, c *Cluster) (*Tall
 		t.Notes = slices.Concat(c.Notes, c.blind())
 	}
 	if crons {
-		t.Notes = append(slices.Clip(t.Notes), "pods of CronJobs are not counted: how many there are depends on their schedules")
+		t.Notes = append(slices.Clip(t.Notes), "pods of CronJobs are not counted, because their number depends on schedules")
 	}
 	return t, t.limits(figures, c, s)
 }
@@ -220,7 +220,7 @@ func (t *Tally) limits(figures sizing.Figures, c *Cluster, s *standing) error {
 		add(x.what, most, in)
 	}
 	if quota, by := c.Quota(); t.EtcdBytes > 0 && quota < 0 {
-		t.Notes = append(t.Notes, "etcd has no quota ("+by+"): its database grows until the disk is full, and the load's bytes in etcd are not judged")
+		t.Notes = append(t.Notes, "etcd has no quota ("+by+"), so its database can fill the disk; the load's size in etcd is not judged")
 	} else if t.EtcdBytes > 0 {
 		there := t.EtcdBytes
 		if c != nil {

@@ -95,10 +95,10 @@ func ParseObject(file string, text []byte) (*ObjectTemplate, error) {
 		case json.Number, bool:
 			value = fmt.Sprint(v)
 		default:
-			return nil, fmt.Errorf("%s: parameter %s: value: want a text", where, p.Name)
+			return nil, fmt.Errorf("%s: parameter %s: value: want a string", where, p.Name)
 		}
 		if slices.ContainsFunc(t.Parameters, func(q Parameter) bool { return q.Name == p.Name }) {
-			return nil, fmt.Errorf("%s: parameter %s is there twice", where, p.Name)
+			return nil, fmt.Errorf("%s: parameter %s is given twice", where, p.Name)
 		}
 		t.Parameters = append(t.Parameters, Parameter{Name: p.Name, Value: value, From: p.From, Required: p.Required})
 	}

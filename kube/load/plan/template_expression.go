@@ -71,7 +71,7 @@ func characters(set string) (string, error) {
 		switch {
 		case set[i] == '\\':
 			if i++; i == len(set) || classes[set[i]] == "" {
-				return "", fmt.Errorf("[%s]: want \\w, \\d, \\a or \\A behind a backslash", set)
+				return "", fmt.Errorf("[%s]: want \\w, \\d, \\a or \\A after a backslash", set)
 			}
 			add(classes[set[i]])
 		case i+2 < len(set) && set[i+1] == '-':
@@ -135,7 +135,7 @@ func shape(r *strict.Reader, d *yaml.Node) {
 	switch {
 	case labels == nil || labels.ShortTag() == "!!null":
 	case labels.Kind != yaml.MappingNode:
-		r.Fault(labels, "labels: want names and texts, found %s", strict.Found(labels))
+		r.Fault(labels, "labels: want a map of strings, found %s", strict.Found(labels))
 	default:
 		for i := 0; i+1 < len(labels.Content); i += 2 {
 			wantText(r, resolved(labels.Content[i+1]), "labels."+labels.Content[i].Value)
@@ -165,7 +165,7 @@ func list(r *strict.Reader, d *yaml.Node, field string, each func(item *yaml.Nod
 
 func wantText(r *strict.Reader, n *yaml.Node, path string) {
 	if tag := n.ShortTag(); tag != "!!str" && tag != "!!null" {
-		r.Fault(n, "%s: want a text, found %s: write it in quotes", path, strict.Found(n))
+		r.Fault(n, "%s: want a string, found %s; put it in quotes", path, strict.Found(n))
 	}
 }
 

@@ -37,7 +37,7 @@ func Inputs(l *Load, missingZero bool) TextInputs {
 			if text, ok := from[name]; ok {
 				return text, nil
 			}
-			return "", fmt.Errorf("%s %s was not asked for when the file was read", what, name)
+			return "", fmt.Errorf("%s %s was not recorded when the file was read", what, name)
 		}
 	}
 	return TextInputs{Helpers: l.Helpers, MissingZero: missingZero, Env: kept("the variable", l.Env), File: kept("the file", l.Files), Now: l.ReadAt}
@@ -176,11 +176,11 @@ func render(t *TextTemplate, l *Load, of, at, job string, raw json.RawMessage, a
 // kube-burner, --user-data is for the configuration alone.
 func withoutVariable(err error) error {
 	if name := MissingKey(err); name != "" {
-		return fmt.Errorf("%w: put %s into the object's inputVars (%s: VALUE), or defaultMissingKeysWithZero: true into its job", err, name, name)
+		return fmt.Errorf("%w: add %s to the object's inputVars (%s: VALUE), or set defaultMissingKeysWithZero: true in its job", err, name, name)
 	}
 	return err
 }
 
 func tooMany(n int) error {
-	return fmt.Errorf("each of its %d replicas is made by itself, and more than %d would fill the memory: write {{.Replica}} and {{.Iteration}} by themselves", n, maxEach)
+	return fmt.Errorf("each of its %d replicas needs its own copy, and more than %d would fill the memory; use {{.Replica}} and {{.Iteration}} without functions", n, maxEach)
 }

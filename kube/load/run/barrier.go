@@ -28,7 +28,7 @@ func Listen(address string, port int) (*Server, error) {
 	s := &Server{want: -1, open: make(chan struct{}), finished: make(chan struct{})}
 	l, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
 	if err != nil {
-		return nil, fmt.Errorf("the server of sync: %w", err)
+		return nil, fmt.Errorf("sync server: %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/start", s.start)
@@ -103,7 +103,7 @@ func (s *Server) Wait(ctx context.Context, within time.Duration) error {
 	case <-timer.C:
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return fmt.Errorf("after %s %d of %d pods have asked for /start, %d for /stop", within, s.starts, s.want, s.stops)
+		return fmt.Errorf("after %s only %d of %d pods requested /start, %d /stop", within, s.starts, s.want, s.stops)
 	}
 }
 

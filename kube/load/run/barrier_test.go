@@ -49,7 +49,7 @@ func TestGates(t *testing.T) {
 		var err error
 		if !root.Eventually(time.Minute, func() bool {
 			err = s.Wait(t.Context(), time.Millisecond)
-			return err != nil && strings.Contains(err.Error(), fmt.Sprint(n, " of 4 pods have asked for /start"))
+			return err != nil && strings.Contains(err.Error(), fmt.Sprintf("only %d of 4 pods requested /start, 0 /stop", n))
 		}) {
 			t.Fatalf("%d have asked: %v", n, err)
 		}

@@ -40,7 +40,7 @@ func resources(ctx context.Context, s *cluster.Server, version string, see func(
 		}
 	}
 	if err := s.Get(ctx, path, &list); err != nil && !cluster.IsStatus(err, http.StatusNotFound) {
-		return fmt.Errorf("the kinds of %s: %w", version, err)
+		return fmt.Errorf("cannot list the kinds of %s: %w", version, err)
 	}
 	for _, r := range list.Resources {
 		if !strings.Contains(r.Name, "/") {
@@ -61,7 +61,7 @@ func listable(ctx context.Context, s *cluster.Server, everything bool) (all []pl
 		}
 	}
 	if err := s.Get(ctx, "/apis", &groups); err != nil {
-		return nil, nil, fmt.Errorf("the groups of the server: %w", err)
+		return nil, nil, fmt.Errorf("cannot list the server's API groups: %w", err)
 	}
 	blind = map[string]string{}
 	read := func(version string, seen map[string]bool) error {
@@ -102,9 +102,9 @@ func Cluster(ctx context.Context, s *cluster.Server) (*plan.Cluster, error) {
 	var err error
 	switch c.OpenShift, err = s.OpenShift(ctx); {
 	case cluster.IsStatus(err, http.StatusForbidden): // also where there is no such kind
-		c.Notes = append(c.Notes, "whether it is OpenShift cannot be seen, and the maximums of Kubernetes hold: "+err.Error())
+		c.Notes = append(c.Notes, "unknown whether this is OpenShift; using the maximums of Kubernetes: "+err.Error())
 	case err != nil:
-		return nil, fmt.Errorf("the version of OpenShift: %w", err)
+		return nil, fmt.Errorf("cannot read the version of OpenShift: %w", err)
 	}
 	var nodes struct {
 		Items []struct {
@@ -144,14 +144,14 @@ func Cluster(ctx context.Context, s *cluster.Server) (*plan.Cluster, error) {
 			c.NotSeen = append(c.NotSeen, plan.NotSeen{What: resource, Why: err.Error()})
 			continue
 		case err != nil:
-			return nil, fmt.Errorf("the number of %s: %w", resource, err)
+			return nil, fmt.Errorf("cannot count %s: %w", resource, err)
 		}
 		c.Have[resource] = page.Metadata.RemainingItemCount + len(page.Items)
 	}
 	if c.Sees("pods") {
 		finished, err := finishedPods(ctx, s)
 		if err != nil {
-			return nil, fmt.Errorf("the number of pods that have ended: %w", err)
+			return nil, fmt.Errorf("cannot count ended pods: %w", err)
 		}
 		c.Have[plan.FinishedPods] = min(finished, c.Have["pods"])
 	}

@@ -14,7 +14,7 @@ import (
 // TestClusterForbidden: who may not see the version of OpenShift, as on a Kubernetes that
 // has none, is told so, and is not turned away.
 func TestClusterForbidden(t *testing.T) {
-	for status, want := range map[int]string{403: "whether it is OpenShift cannot be seen", 404: "", 500: "the version of OpenShift"} {
+	for status, want := range map[int]string{403: "unknown whether this is OpenShift; using the maximums of Kubernetes:", 404: "", 500: "the version of OpenShift"} {
 		h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasPrefix(r.URL.Path, "/apis/config.openshift.io/") {
 				w.WriteHeader(status)

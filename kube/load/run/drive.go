@@ -112,7 +112,7 @@ func (o *DriveOutcome) Rate() float64 {
 }
 
 // ErrTooMany means that the run ended because too many objects could not be created.
-var ErrTooMany = errors.New("too many objects could not be made")
+var ErrTooMany = errors.New("too many objects could not be created")
 
 // running is the state of one call of Do.
 type running struct {
@@ -239,7 +239,7 @@ func (x *running) create(op *plan.Op) error {
 			x.out.Before++
 			continue
 		case was == Gone:
-			return fmt.Errorf("%s was deleted by an undo: this run cannot go on", x.Plan.Describe(i))
+			return fmt.Errorf("undo has deleted %s; this run cannot continue", x.Plan.Describe(i))
 		}
 		unit := x.Plan.Unit(i)
 		if err := x.start(job{number: i}, op, op.Each || unit != last); err != nil {

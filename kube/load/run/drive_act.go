@@ -56,7 +56,7 @@ func (x *running) others(a *plan.Action) error {
 		return context.Cause(x.quit)
 	}
 	if err == nil && len(page.Items) > 0 {
-		x.out.Others = append(x.out.Others, fmt.Sprintf("%s: %s objects of others have %s too, such as %s: the %s is done to those of this run only", a.At, k.Kind, plan.Selected(a.Labels), page.Items[0].Metadata.Name, a.Do))
+		x.out.Others = append(x.out.Others, fmt.Sprintf("%s: %s objects of other clients also match %s, such as %s; %s applies to this run's objects only", a.At, k.Kind, plan.Selected(a.Labels), page.Items[0].Metadata.Name, a.Do))
 	}
 	return nil
 }
@@ -84,9 +84,9 @@ func (x *running) gone(op *plan.Op) error {
 		case err == nil && len(page.Items) == 0:
 			return nil
 		case errors.As(err, &answer) && answer.Status < 500 && answer.Status != http.StatusTooManyRequests:
-			return fmt.Errorf("%s: whether the %s are gone cannot be seen: %w", op.At, k.Resource, err)
+			return fmt.Errorf("%s: cannot check whether the %s are gone: %w", op.At, k.Resource, err)
 		case time.Now().After(end) && err == nil:
-			return fmt.Errorf("%s: after %s %s are left, such as %s", op.At, op.Timeout, k.Resource, page.Items[0].Metadata.Name)
+			return fmt.Errorf("%s: still present after %s: %s, such as %s", op.At, op.Timeout, k.Resource, page.Items[0].Metadata.Name)
 		case time.Now().After(end):
 			return fmt.Errorf("%s: after %s: %w", op.At, op.Timeout, err)
 		}

@@ -215,7 +215,7 @@ func TestReplaced(t *testing.T) {
 		}
 		k.maps["/api/v1/namespaces/n/configmaps/m3"] = "uid-of-another"
 		out, state, err := once(t, k, dir)
-		if err == nil || !strings.Contains(err.Error(), "after 1m0s configmaps are left, such as m3") {
+		if err == nil || !strings.Contains(err.Error(), "still present after 1m0s: configmaps, such as m3") {
 			t.Errorf("%v", err)
 		}
 		if out.ActFailed != 2 || k.maps["/api/v1/namespaces/n/configmaps/m3"] != "uid-of-another" || state.Count(Gone) != 5 {

@@ -32,7 +32,7 @@ func (x *running) settle(op *plan.Op) error {
 		example += " (" + why + ")"
 	}
 	if op.Must {
-		return fmt.Errorf("%s: after %s %d of %d are not ready, %s among them", op.At, op.Timeout, len(left), len(keys), example)
+		return fmt.Errorf("%s: not ready after %s: %d of %d, such as %s", op.At, op.Timeout, len(left), len(keys), example)
 	}
 	x.out.NotReady, x.out.Example = len(left), example
 	return nil

@@ -223,7 +223,7 @@ func (w *worker) there(ctx context.Context, i int, path string) (uid string, was
 	case space && ifExists == plan.Reuse:
 		return m.UID, Reused, false, nil
 	}
-	return "", Failed, false, fmt.Errorf("%s is there already, and not of this run", w.Plan.Kind(i).Kind)
+	return "", Failed, false, fmt.Errorf("%s already exists and does not belong to this run", w.Plan.Kind(i).Kind)
 }
 
 // Ours reports whether an object was made by the run of a plan, as its object i.

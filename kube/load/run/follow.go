@@ -348,7 +348,7 @@ func (f *Follower) Phase(ctx context.Context, namespaces map[string]bool, atLeas
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-timer.C:
-			return fmt.Errorf("after %s %d of %d pods with the selectors' labels are %s; %d pods of %d that are asked for are there", within, done, match, strings.Join(phases, " or "), seen, atLeast)
+			return fmt.Errorf("after %s only %d of %d pods with the selectors' labels are %s; %d of %d requested pods exist", within, done, match, strings.Join(phases, " or "), seen, atLeast)
 		}
 	}
 }

@@ -29,7 +29,7 @@ const (
 )
 
 // ErrBusy means that another process holds the run.
-var ErrBusy = errors.New("another process is at this run")
+var ErrBusy = errors.New("another process is working on this run")
 
 // JournalDamaged is the error of a journal that cannot be read, or is missing: it cannot tell
 // what the run has created.
@@ -150,7 +150,7 @@ type Journal struct {
 func Create(dir string, h Header) (*Journal, error) {
 	h.Version = version
 	if h.Objects > maxObjects {
-		return nil, fmt.Errorf("a run has %d objects at most", maxObjects)
+		return nil, fmt.Errorf("a run can have at most %d objects", maxObjects)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -262,7 +262,7 @@ func (j *Journal) Sync() error {
 		err = unix.Fdatasync(int(j.file.Fd()))
 	}
 	if err != nil {
-		err = fmt.Errorf("the journal %s cannot be written: %w", j.file.Name(), err)
+		err = fmt.Errorf("cannot write the journal %s: %w", j.file.Name(), err)
 		j.mu.Lock()
 		j.err = err
 		j.mu.Unlock()

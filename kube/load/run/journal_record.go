@@ -94,7 +94,7 @@ func (s *State) line(text []byte, number int) error {
 			return fmt.Errorf("unknown version %d: this program writes %d", s.Header.Version, version)
 		}
 		if s.Header.Objects < 0 || s.Header.Objects > maxObjects {
-			return fmt.Errorf("it has %d objects", s.Header.Objects)
+			return fmt.Errorf("invalid number of objects: %d", s.Header.Objects)
 		}
 		s.Objects = make([]Object, s.Header.Objects)
 		return nil
@@ -203,7 +203,7 @@ func readFile(f *os.File) (*State, int, error) {
 	case err != nil:
 		return nil, 0, &JournalDamaged{fmt.Errorf("%s: %w", f.Name(), err)}
 	case whole == 0:
-		return nil, 0, &JournalDamaged{fmt.Errorf("%s has no header: what the run has made cannot be known from it", f.Name())}
+		return nil, 0, &JournalDamaged{fmt.Errorf("%s has no header, so the objects of the run are unknown", f.Name())}
 	}
 	return s, whole, nil
 }

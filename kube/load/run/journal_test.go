@@ -142,7 +142,7 @@ func TestFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := start(f)
-	if err := j.Reserve(5); err == nil || !strings.Contains(err.Error(), "cannot be written") {
+	if err := j.Reserve(5); err == nil || !strings.Contains(err.Error(), "cannot write the journal") {
 		t.Errorf("reserved: %v", err)
 	}
 	if j.Err() == nil || j.Sync() == nil {

@@ -168,7 +168,7 @@ func (b *Brake) lookAtEtcd(ctx context.Context, l *looking) {
 		}
 		switch {
 		case x.slow >= 2:
-			b.act("etcd (%s) takes %.2g s at the 99th percentile to write its log to the disk, more than %g s, for %s", m.Name, since.FsyncP99S, fsyncLimitS, 2*brakeEvery)
+			b.act("etcd (%s): p99 of writing its log to the disk is %.2g s > %g s, for %s", m.Name, since.FsyncP99S, fsyncLimitS, 2*brakeEvery)
 		case !now.leader:
 			b.act("etcd (%s) has no leader", m.Name)
 		case since.LeaderChanges > 0:
@@ -207,7 +207,7 @@ func (b *Brake) lookAtMetrics(ctx context.Context, l *looking) {
 		l.slow = 0
 	}
 	if l.slow >= 2 {
-		b.act("calls of the API server to etcd take %.2g s at the 99th percentile, more than %g s, for %s", p99, etcdLimitS, 2*brakeEvery)
+		b.act("API server calls to etcd: p99 is %.2g s > %g s, for %s", p99, etcdLimitS, 2*brakeEvery)
 	}
 	if b.QuotaBytes > 0 && !l.quotaKnown() && now.DatabaseBytes > QuotaShare*float64(b.QuotaBytes) {
 		b.act("etcd's database has %.0f MiB, more than %.0f %% of its quota of %d MiB (--etcd-quota)", now.DatabaseBytes/(1<<20), 100*QuotaShare, b.QuotaBytes>>20)
@@ -229,7 +229,7 @@ func (b *Brake) lookAtNodes(ctx context.Context, l *looking) {
 		}
 	}
 	if lost > 0 && float64(lost) >= nodesShare*float64(len(l.ready)) {
-		b.act("%d of %d nodes are not Ready any more, %s among them", lost, len(l.ready), example)
+		b.act("%d of %d nodes are no longer Ready, such as %s", lost, len(l.ready), example)
 	}
 }
 

@@ -99,7 +99,7 @@ func (m *Member) look(ctx context.Context) (*page, error) {
 	}
 	p := prometheus.ParseMetrics(text)
 	if _, is := p.Values[hasLeader]; !is {
-		return nil, fmt.Errorf("%s: its metrics have no %s: is it etcd?", m.Name, hasLeader)
+		return nil, fmt.Errorf("%s: no metric %s; check that this is the address of etcd", m.Name, hasLeader)
 	}
 	return &page{
 		fsync: p.Histograms[walFsync][""], bytes: p.Values[etcdSize], quota: p.Values[etcdQuota],

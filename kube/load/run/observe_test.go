@@ -76,15 +76,15 @@ func TestCompare(t *testing.T) {
 // TestBrake: each of the brake's reasons ends a run, and a cluster that is well does not.
 func TestObserveBrake(t *testing.T) {
 	for want, set := range map[string]func(*Brake, *looking, *observeServer){
-		"":                                func(*Brake, *looking, *observeServer) {},
-		"rejected 60 of 200 requests":     func(b *Brake, _ *looking, _ *observeServer) { b.Throttled.Store(60); b.Answered.Store(140) },
-		"calls of the API server to etcd": func(_ *Brake, l *looking, s *observeServer) { l.slow = 1; s.slow = 900 },
-		"etcd's database has":             func(b *Brake, l *looking, _ *observeServer) { b.QuotaBytes = 1_300_000; l.members[0].last.quota = 0 },
-		"takes 2 s at the 99th percentile to write its log": func(_ *Brake, l *looking, s *observeServer) { l.members[0].slow = 1; s.etcd.slow = 900 },
+		"":                                 func(*Brake, *looking, *observeServer) {},
+		"rejected 60 of 200 requests":      func(b *Brake, _ *looking, _ *observeServer) { b.Throttled.Store(60); b.Answered.Store(140) },
+		"API server calls to etcd: p99 is": func(_ *Brake, l *looking, s *observeServer) { l.slow = 1; s.slow = 900 },
+		"etcd's database has":              func(b *Brake, l *looking, _ *observeServer) { b.QuotaBytes = 1_300_000; l.members[0].last.quota = 0 },
+		"p99 of writing its log to the disk is 2 s > ": func(_ *Brake, l *looking, s *observeServer) { l.members[0].slow = 1; s.etcd.slow = 900 },
 		"has no leader":             func(_ *Brake, _ *looking, s *observeServer) { s.etcd.lost = true },
 		"has chosen another leader": func(_ *Brake, _ *looking, s *observeServer) { s.etcd.changes = 1 },
 		"has 90 MiB, more than 80 % of its quota of 100 MiB": func(b *Brake, _ *looking, s *observeServer) { s.etcd.mib = 90; b.QuotaBytes = 1 },
-		"1 of 2 nodes are not Ready any more, b":             func(_ *Brake, _ *looking, s *observeServer) { s.b = "Unknown" },
+		"1 of 2 nodes are no longer Ready, such as b":        func(_ *Brake, _ *looking, s *observeServer) { s.b = "Unknown" },
 	} {
 		s := &observeServer{b: "True"}
 		http := httptest.NewServer(s)
@@ -204,7 +204,7 @@ func TestMembers(t *testing.T) {
 	if p, err := all[0].look(t.Context()); err != nil || !p.leader {
 		t.Errorf("%+v %v", p, err)
 	}
-	for name, read := range map[string]func(context.Context) (string, error){"403": pageAt(h.URL), "is it etcd?": func(context.Context) (string, error) { return "up 1", nil }} {
+	for name, read := range map[string]func(context.Context) (string, error){"403": pageAt(h.URL), "; check that this is the address of etcd": func(context.Context) (string, error) { return "up 1", nil }} {
 		if err := MemberOf("x", read).Check(t.Context()); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v, want %s", err, name)
 		}

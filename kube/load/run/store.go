@@ -80,11 +80,11 @@ func (s Store) prepare() error {
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	switch {
 	case !st.IsDir():
-		return fmt.Errorf("%s is not a directory: name another one with --state-dir", s.Dir)
+		return fmt.Errorf("%s is not a directory; name another one with --state-dir", s.Dir)
 	case !ok || int(sys.Uid) != os.Geteuid():
-		return fmt.Errorf("%s belongs to user %d, not to you (%d): name another one with --state-dir", s.Dir, sys.Uid, os.Geteuid())
+		return fmt.Errorf("%s belongs to user %d, not to you (%d); name another one with --state-dir", s.Dir, sys.Uid, os.Geteuid())
 	case st.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("%s can be written by others: chmod 0700 it, or name another one with --state-dir", s.Dir)
+		return fmt.Errorf("%s is writable by other users; run chmod 0700, or name another directory with --state-dir", s.Dir)
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (s Store) Create(r *StoredRun, h Header) (*Journal, error) {
 		return nil, err
 	}
 	if len(text) > maxLoad {
-		return nil, fmt.Errorf("the load comes to %d MiB with all that it names: %d MiB are the most that is kept, make it of smaller files", len(text)>>20, maxLoad>>20)
+		return nil, fmt.Errorf("the load and its files have %d MiB, at most %d MiB allowed; use smaller files", len(text)>>20, maxLoad>>20)
 	}
 	dir := filepath.Join(s.Dir, r.ID)
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -149,14 +149,14 @@ func (s Store) Load(id string) (*StoredRun, error) {
 		return nil, err
 	}
 	if h, err := Head(filepath.Join(s.Dir, id)); err == nil && h.Load != "" && h.Load != sumOf(text) {
-		return nil, s.damaged(id, errors.New("it is not as the run has written it"))
+		return nil, s.damaged(id, errors.New("changed since the run wrote it"))
 	}
 	r := &StoredRun{ID: id}
 	if err := json.Unmarshal(text, r); err != nil {
 		return nil, s.damaged(id, err)
 	}
 	if r.Load == nil {
-		return nil, s.damaged(id, errors.New("it holds no load"))
+		return nil, s.damaged(id, errors.New("contains no load"))
 	}
 	return r, nil
 }
@@ -167,7 +167,7 @@ func sumOf(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-var errGone = errors.New("it is gone")
+var errGone = errors.New("file missing")
 
 // Damaged is the error of a run whose load is missing, unreadable or changed: only the UIDs of
 // its objects are known.
@@ -178,13 +178,13 @@ type Damaged struct {
 }
 
 func (d *Damaged) Error() string {
-	return fmt.Sprintf("%s is damaged: %v: without it the run cannot go on, nor be undone by itself; what it made has the label %s=%s", d.file, d.why, plan.RunLabel, d.Run)
+	return fmt.Sprintf("%s is damaged: %v; the run cannot be resumed or undone. Its objects have the label %s=%s", d.file, d.why, plan.RunLabel, d.Run)
 }
 
 func (d *Damaged) Unwrap() error { return d.why }
 
 // errTooLarge is the error of a load that is too large to be read.
-var errTooLarge = fmt.Errorf("it is larger than %d MiB", maxLoad>>20)
+var errTooLarge = fmt.Errorf("larger than %d MiB", maxLoad>>20)
 
 // text reads the text of a run's load.
 func (s Store) text(id string) ([]byte, error) {

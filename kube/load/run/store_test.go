@@ -38,12 +38,12 @@ func TestDamaged(t *testing.T) {
 	want := func(why string) {
 		t.Helper()
 		_, err := s.Load(id)
-		if err == nil || !strings.HasPrefix(err.Error(), filepath.Join(s.Dir, id, loadFile)+" is damaged: "+why+": ") || !strings.HasSuffix(err.Error(), "fettle.dev/load-run="+id) {
+		if err == nil || !strings.HasPrefix(err.Error(), filepath.Join(s.Dir, id, loadFile)+" is damaged: "+why+"; ") || !strings.HasSuffix(err.Error(), "fettle.dev/load-run="+id) {
 			t.Errorf("%s: %v", why, err)
 		}
 	}
-	want("it is gone")
-	for text, why := range map[string]string{"": "unexpected end of JSON input", `{"load": `: "unexpected end of JSON input", "{}": "it holds no load"} {
+	want("file missing")
+	for text, why := range map[string]string{"": "unexpected end of JSON input", `{"load": `: "unexpected end of JSON input", "{}": "contains no load"} {
 		if err := os.WriteFile(filepath.Join(s.Dir, id, loadFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -53,5 +53,5 @@ func TestDamaged(t *testing.T) {
 	if err := os.Truncate(filepath.Join(s.Dir, id, loadFile), maxLoad+1); err != nil {
 		t.Fatal(err)
 	}
-	want("it is larger than 256 MiB")
+	want("larger than 256 MiB")
 }

@@ -47,7 +47,7 @@ type UndoOutcome struct {
 type Left struct{ Object, Why string }
 
 // ErrIncomplete means that objects of the run are left.
-var ErrIncomplete = errors.New("not all that the run made could be removed")
+var ErrIncomplete = errors.New("some objects of the run could not be removed")
 
 // Do removes the objects of the run. It can be called again after a crash, and then
 // continues.
@@ -67,7 +67,7 @@ func (u *Undo) Do(ctx context.Context) (*UndoOutcome, error) {
 	}
 	labelled, err := Look(ctx, u.Server, u.Plan)
 	if err != nil {
-		return out, fmt.Errorf("what of the run is in the cluster: %w", err)
+		return out, fmt.Errorf("cannot list the run's objects in the cluster: %w", err)
 	}
 	u.labelled = labelled
 	spaces, err := u.spaces(ctx, out)
@@ -172,11 +172,11 @@ func (u *Undo) lookUp(ctx context.Context, out *UndoOutcome) error {
 			return nil
 		case cluster.IsStatus(err, http.StatusForbidden):
 			mu.Lock()
-			out.Kept = append(out.Kept, Left{u.Plan.Describe(i), "whether the run made it cannot be seen: " + err.Error()})
+			out.Kept = append(out.Kept, Left{u.Plan.Describe(i), "unknown whether the run created it: " + err.Error()})
 			mu.Unlock()
 			return nil
 		case err != nil:
-			return fmt.Errorf("whether %s was made: %w", u.Plan.Describe(i), err)
+			return fmt.Errorf("cannot check whether %s was created: %w", u.Plan.Describe(i), err)
 		case Ours(u.Plan, i, m):
 			u.Journal.Created(i, m.UID)
 			mu.Lock()

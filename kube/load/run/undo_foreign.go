@@ -110,7 +110,7 @@ const collected = time.Minute
 func (u *Undo) look(ctx context.Context, spaces map[string]int) (*found, error) {
 	queries, blind, err := u.queries(ctx, spaces)
 	if err != nil {
-		return nil, fmt.Errorf("what is in the run's namespaces: %w", err)
+		return nil, fmt.Errorf("cannot list the objects in the run's namespaces: %w", err)
 	}
 	f := u.found(spaces, queries)
 	for version, why := range blind {
@@ -118,7 +118,7 @@ func (u *Undo) look(ctx context.Context, spaces map[string]int) (*found, error) 
 	}
 	for range 1 + lookedAgain {
 		if err := u.askAll(ctx, queries, f); err != nil {
-			return nil, fmt.Errorf("what is in the run's namespaces: %w", err)
+			return nil, fmt.Errorf("cannot list the objects in the run's namespaces: %w", err)
 		}
 		if queries = f.again(); len(queries) == 0 {
 			break

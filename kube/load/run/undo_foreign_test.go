@@ -157,11 +157,11 @@ func TestForeign(t *testing.T) {
 		want   string // "" for a namespace that goes
 	}{
 		"nothing":                      {nil, ""},
-		"a role":                       {undoAnswers{"/apis/rbac.authorization.k8s.io/v1/namespaces/n0/roles": items(object("theirs"))}, "it holds roles/theirs, which this run did not make"},
+		"a role":                       {undoAnswers{"/apis/rbac.authorization.k8s.io/v1/namespaces/n0/roles": items(object("theirs"))}, "it holds roles/theirs, not created by this run"},
 		"a custom resource":            {undoAnswers{"/apis/example.com/v2/namespaces/n0/widgets": items(object("w"))}, "it holds widgets/w"},
 		"one of another version alone": {undoAnswers{"/apis/example.com/v1/namespaces/n0/gadgets": items(object("g"))}, "it holds gadgets/g"},
 		"a pod":                        {undoAnswers{"/api/v1/namespaces/n0/pods": items(object("p"))}, "it holds pods/p"},
-		"one with the run's label":     {undoAnswers{"/api/v1/namespaces/n0/configmaps": items(run("ConfigMap", "m0"), with(object("copy"), "labels", o{plan.RunLabel: "r1"}))}, "it holds configmaps/copy, which this run did not make"},
+		"one with the run's label":     {undoAnswers{"/api/v1/namespaces/n0/configmaps": items(run("ConfigMap", "m0"), with(object("copy"), "labels", o{plan.RunLabel: "r1"}))}, "it holds configmaps/copy, not created by this run"},
 		"a copy, label, note and all":  {undoAnswers{"/apis/apps/v1/namespaces/n0/deployments": items(with(object("m0"), "labels", o{plan.RunLabel: "r1"}, "annotations", o{plan.ObjectNote: "1"}))}, "it holds deployments/m0"},
 		"one that was replaced":        {undoAnswers{"/api/v1/namespaces/n0/configmaps": items(with(run("ConfigMap", "m0"), "uid", "another"))}, "it holds configmaps/m0"},
 		"an owner of somebody else":    {undoAnswers{"/api/v1/namespaces/n0/pods": items(owned("p", "nodes/uid-of-a-node"))}, "it holds pods/p"},
@@ -190,8 +190,8 @@ func TestForeign(t *testing.T) {
 			),
 		}, ""},
 		"what is on its way out": {undoAnswers{"/api/v1/namespaces/n0/secrets": items(with(object("theirs"), "deletionTimestamp", "2026-01-01T00:00:00Z"))}, ""},
-		"what cannot be seen":    {undoAnswers{"/apis/example.com/v2/namespaces/n0/widgets": 403}, "whether another client has put widgets into it cannot be seen"},
-		"a group that is down":   {undoAnswers{"/apis/example.com/v2": 503}, "whether another client has put objects of example.com/v2 into it cannot be seen"},
+		"what cannot be seen":    {undoAnswers{"/apis/example.com/v2/namespaces/n0/widgets": 403}, "unknown whether another client has put widgets into it: "},
+		"a group that is down":   {undoAnswers{"/apis/example.com/v2": 503}, "unknown whether another client has put objects of example.com/v2 into it: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := httptest.NewServer(cluster(c.change))

@@ -163,14 +163,14 @@ func (x *Unknown) Error() string {
 
 // Standing describes how many there are, without the reasons.
 func (x *Unknown) Standing() string {
-	what, journal := fmt.Sprintf("%d objects with the label %s stand in the cluster %s", x.Objects, x.Label(), x.Server), "are not in the journal"
+	what := fmt.Sprintf("%d objects with the label %s exist in cluster %s", x.Objects, x.Label(), x.Server)
 	if x.Objects == 1 {
-		what, journal = fmt.Sprintf("1 object with the label %s stands in the cluster %s", x.Label(), x.Server), "is not in the journal"
+		what = fmt.Sprintf("1 object with the label %s exists in cluster %s", x.Label(), x.Server)
 	}
 	if x.Load != nil {
-		return what + ": fettle does not delete them by a label, which any client can write"
+		return what + "; not deleted, because any client can set this label"
 	}
-	return what + " and " + journal + ": fettle does not delete what its journal does not hold"
+	return what + "; not deleted, because not in the journal"
 }
 
 // Unwrap returns ErrIncomplete and the errors of the run's files.

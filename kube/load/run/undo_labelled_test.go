@@ -43,7 +43,7 @@ func TestCutJournal(t *testing.T) {
 	if want := "kubectl delete configmaps,namespaces --all-namespaces -l fettle.dev/load-run=r1"; x.Command() != want {
 		t.Errorf("%q, want %q", x.Command(), want)
 	}
-	if text := err.Error(); !strings.HasPrefix(text, "6 objects with the label fettle.dev/load-run=r1 stand in the cluster http://") || !strings.HasSuffix(text, "fettle does not delete what its journal does not hold") {
+	if text := err.Error(); !strings.HasPrefix(text, "6 objects with the label fettle.dev/load-run=r1 exist in cluster http://") || !strings.HasSuffix(text, "; not deleted, because not in the journal") {
 		t.Error(text)
 	}
 	// A journal that ends before the last object: its namespace holds what the journal does not.

@@ -64,7 +64,7 @@ func (u *Undo) removeSpaces(ctx context.Context, spaces map[string]int, out *Und
 		left, unseen, err := u.still(ctx, spaces, gone, kept)
 		for name, why := range unseen {
 			kept[name] = true
-			out.Kept = append(out.Kept, Left{u.Plan.Describe(spaces[name] - 1), "it was deleted, and whether it has gone cannot be seen: " + why})
+			out.Kept = append(out.Kept, Left{u.Plan.Describe(spaces[name] - 1), "deleted, but unknown whether it is gone: " + why})
 		}
 		if err == nil {
 			for name := range spaces {

@@ -157,11 +157,11 @@ func TestForbidden(t *testing.T) {
 				}
 				return Created, true
 			},
-			5, []string{"ConfigMap n1/m1: whether the run made it cannot be seen: the API server answers 403: not you"}, nil,
+			5, []string{"ConfigMap n1/m1: unknown whether the run created it: the API server answers 403: not you"}, nil,
 		},
 		"to see what is in a namespace": {
 			[]string{"LIST /api/v1/namespaces/n1/configmaps"}, nil,
-			5, []string{"Namespace n1: whether another client has put configmaps into it cannot be seen: the API server answers 403: not you"}, []string{"n1"},
+			5, []string{"Namespace n1: unknown whether another client has put configmaps into it: the API server answers 403: not you"}, []string{"n1"},
 		},
 		"to delete a namespace": {
 			[]string{"DELETE /api/v1/namespaces/n1$"}, nil,
@@ -174,7 +174,7 @@ func TestForbidden(t *testing.T) {
 		"to list namespaces": {[]string{"LIST /api/v1/namespaces$"}, nil, 6, nil, nil},
 		"to see namespaces": {
 			[]string{"LIST /api/v1/namespaces$", "GET /api/v1/namespaces/n0$"}, nil,
-			3, []string{"Namespace n0: it was deleted, and whether it has gone cannot be seen: the API server answers 403: not you"}, nil,
+			3, []string{"Namespace n0: deleted, but unknown whether it is gone: the API server answers 403: not you"}, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

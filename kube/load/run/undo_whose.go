@@ -128,7 +128,7 @@ func (f *found) blind(namespace, what, why string) {
 	defer f.mu.Unlock()
 	for name := range f.spaces {
 		if namespace == "" || namespace == name {
-			first(f.unseen, name, "whether another client has put "+what+" into it cannot be seen: "+why)
+			first(f.unseen, name, "unknown whether another client has put "+what+" into it: "+why)
 		}
 	}
 }
@@ -295,7 +295,7 @@ func (f *found) verdicts() map[string]string {
 
 // hold records an object that another client has put into a namespace of the run.
 func (f *found) hold(p pending) {
-	first(f.holds, p.namespace, "it holds "+p.resource+"/"+p.name+", which this run did not make")
+	first(f.holds, p.namespace, "it holds "+p.resource+"/"+p.name+", not created by this run")
 }
 
 func first(of map[string]string, name, text string) {

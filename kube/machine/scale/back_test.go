@@ -37,7 +37,7 @@ func TestDownTakesBackFirst(t *testing.T) {
 	if s.Evictions != 0 || s.AtLeastS != 0 || s.TimeoutS != 600 || s.Until != "the machines are gone; if not, stop here" || s.Remediation[0] != "all: 40 % of 9 machines is 3 (3.6 rounded down); 1 is unhealthy: remediation is open" {
 		t.Errorf("%+v", s)
 	}
-	if !strings.Contains(p.Notes[0], "step 1: nothing has to move from what has no node: set-b-02") {
+	if !strings.Contains(p.Notes[0], "step 1: no node, so no pods to move: set-b-02") {
 		t.Errorf("%q", p.Notes)
 	}
 	in.Patience = time.Minute
@@ -58,10 +58,10 @@ func TestDownOrderOfTheController(t *testing.T) {
 		t.Errorf("%v", p.Steps[0].Remove)
 	}
 	in.Machines[1].Annotations = map[string]string{machine.DeleteAnnotation: "yes"}
-	if p := plan(t, in, 3); fmt.Sprint(p.Steps[0].Remove) != "[set-a-03]" || !strings.Contains(strings.Join(p.Notes, "\n"), "machine set-a-01 is marked for deletion (machine.openshift.io/delete-machine), and machine set set-a may take it") {
+	if p := plan(t, in, 3); fmt.Sprint(p.Steps[0].Remove) != "[set-a-03]" || !strings.Contains(strings.Join(p.Notes, "\n"), "machine set-a-01 is marked for deletion (machine.openshift.io/delete-machine), and machine set set-a may remove it") {
 		t.Errorf("%+v", p)
 	}
-	if p := plan(t, in, 1); fmt.Sprint(p.Steps[0].Remove, p.Steps[1].Remove) != "[set-a-03 set-a-00] [set-a-01]" || strings.Contains(strings.Join(p.Notes, "\n"), "by somebody") {
+	if p := plan(t, in, 1); fmt.Sprint(p.Steps[0].Remove, p.Steps[1].Remove) != "[set-a-03 set-a-00] [set-a-01]" || strings.Contains(strings.Join(p.Notes, "\n"), "is marked for deletion") {
 		t.Errorf("%+v", p)
 	}
 	in.Machines[1].Annotations = nil
@@ -86,7 +86,7 @@ func TestZonesThatAreNotKnown(t *testing.T) {
 	if got := outline(p); got != "a 2-3" || p.Steps[0].Sets[0].Zone != "east" {
 		t.Errorf("%s: %+v", got, p.Steps)
 	}
-	if !strings.Contains(strings.Join(p.Notes, "\n"), "the zone of set-c is not known (no label machine.openshift.io/zone on their machines") {
+	if !strings.Contains(strings.Join(p.Notes, "\n"), "zone of set-c unknown (no label machine.openshift.io/zone on machines") {
 		t.Errorf("%q", p.Notes)
 	}
 	if p := plan(t, in, 6); outline(p) != "c 3-2" || p.Steps[0].Sets[0].Zone != "" {
@@ -117,14 +117,14 @@ func TestZonesThatAreNotKnown(t *testing.T) {
 func TestNoMachineObjects(t *testing.T) {
 	in := fleet("", 3, 1)
 	in.Machines = nil
-	want := "there are no Machine objects of the machine sets in openshift-machine-api, of which set-a is to have 3 and set-b is to have 1: which nodes would go is not known"
+	want := "no Machine objects found for the machine sets in openshift-machine-api (set-a is to have 3 and set-b is to have 1); cannot tell which nodes would be removed"
 	if _, err := To(in, 2); !errors.Is(err, ErrNoMachines) || err.Error() != want {
 		t.Error(err)
 	}
 	if _, err := Roll(in); !errors.Is(err, ErrNoMachines) {
 		t.Error(err)
 	}
-	if p := plan(t, in, 5); outline(p) != "b 1-2" || !strings.Contains(strings.Join(p.Notes, "\n"), "machine set set-a is to have 3 machines and has 0: the others are waited for first") {
+	if p := plan(t, in, 5); outline(p) != "b 1-2" || !strings.Contains(strings.Join(p.Notes, "\n"), "machine set set-a: want 3 machines, has 0; waiting for the others first") {
 		t.Errorf("%+v", p)
 	}
 	in.Sets[0].Status.ObservedGeneration, in.Sets[1].Status.ObservedGeneration = 2, 1
@@ -189,10 +189,10 @@ func TestRecord(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"replicas":2,"machines":["a"],"machine_set_uid":"this"}`: "",
 		`{"replicas":0,"machines":[],"machine_set_uid":"this"}`:    "",
-		`{"replicas":2,"machines":["a"],"machine_set_uid":"that"}`: "it is of the machine set with the UID that, and this one has this: it was copied from there",
-		`{"replicas":2,"machines":["a"]}`:                          "it does not say all of replicas, machines and machine_set_uid",
-		`{}`:                                                       "it does not say all",
-		`null`:                                                     "it does not say all",
+		`{"replicas":2,"machines":["a"],"machine_set_uid":"that"}`: "copied from the machine set with UID that; this one has this",
+		`{"replicas":2,"machines":["a"]}`:                          "replicas, machines or machine_set_uid missing",
+		`{}`:                                                       "replicas, machines or machine_set_uid missing",
+		`null`:                                                     "replicas, machines or machine_set_uid missing",
 		`x`:                                                        "invalid character",
 		``:                                                         "unexpected end of JSON input",
 		`{"replicas":-1,"machines":[],"machine_set_uid":"this"}`:      "-1 replicas: want 0 to 5000",
@@ -208,16 +208,16 @@ func TestRecord(t *testing.T) {
 			}
 			continue
 		}
-		if ok || !errors.Is(err, ErrRecord) || !strings.Contains(err.Error(), "machine set set-a, annotation fettle.dev/roll: "+want) || !strings.Contains(err.Error(), "begin anew with --roll --restart") {
+		if ok || !errors.Is(err, ErrRecord) || !strings.Contains(err.Error(), "machine set set-a, annotation fettle.dev/roll: "+want) || !strings.Contains(err.Error(), "start over with --roll --restart") {
 			t.Errorf("%s: %+v %v %v", text, b, ok, err)
 		}
 	}
 	// What no roll has written, and would make the set smaller.
 	replicas = 2
 	for text, want := range map[string]string{
-		`{"replicas":0,"machines":["a","b"],"machine_set_uid":"this"}`:         "0 replicas, and it names machines: the roll would empty the set",
-		`{"replicas":0,"machines":[],"machine_set_uid":"this"}`:                "0 replicas, and the set is to have 2: the roll would empty it",
-		`{"replicas":1,"machines":["a","b","c"],"machine_set_uid":"this"}`:     "3 machines of a set of 1 replica: a roll has at most twice as many",
+		`{"replicas":0,"machines":["a","b"],"machine_set_uid":"this"}`:         "0 replicas but machines named: the roll would empty the set",
+		`{"replicas":0,"machines":[],"machine_set_uid":"this"}`:                "0 replicas but the set wants 2: the roll would empty it",
+		`{"replicas":1,"machines":["a","b","c"],"machine_set_uid":"this"}`:     "3 machines for a set of 1 replica; a roll has at most twice as many",
 		`{"replicas":2,"machines":["a","b","c","d"],"machine_set_uid":"this"}`: "", // it began afresh, with two new ones
 	} {
 		set.Annotations = map[string]string{machine.RollAnnotation: text}

@@ -135,11 +135,11 @@ func New(c Cluster, o Options) *Run {
 
 var (
 	// ErrBlocked means that the plan is blocked in the present state.
-	ErrBlocked = errors.New("as things are the plan cannot be carried through")
+	ErrBlocked = errors.New("the plan cannot be executed now")
 	// ErrBegun means that a roll has begun and is not complete.
-	ErrBegun = errors.New("a roll is not done")
+	ErrBegun = errors.New("a roll is not finished")
 	// ErrLeft means that something could not be restored.
-	ErrLeft = errors.New("it could not be given back")
+	ErrLeft = errors.New("it could not be restored")
 )
 
 // Plan returns what is to be done from the present state.

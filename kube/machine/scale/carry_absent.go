@@ -16,7 +16,7 @@ import (
 )
 
 // errMoved means that a step is outdated because the machines have changed.
-var errMoved = errors.New("there are other machines now")
+var errMoved = errors.New("the machines have changed")
 
 // NotCome lists the machines of a batch that have not joined.
 type NotCome struct {
@@ -73,9 +73,9 @@ func (n *NotCome) failed() *NotCome {
 // What returns what to look at.
 func (n *NotCome) What() string {
 	if len(n.Machines) == 0 {
-		return fmt.Sprintf("kubectl -n %s describe machinesets.machine.openshift.io, and its controller (the Deployment machine-api-controllers), say why no machine was made", n.Namespace)
+		return fmt.Sprintf("see kubectl -n %s describe machinesets.machine.openshift.io, and the log of Deployment machine-api-controllers, for why no machine was created", n.Namespace)
 	}
-	return fmt.Sprintf("kubectl -n %s describe machines.machine.openshift.io %s says why it has not come", n.Namespace, n.Machines[0].Name)
+	return fmt.Sprintf("see kubectl -n %s describe machines.machine.openshift.io %s for why it has not joined", n.Namespace, n.Machines[0].Name)
 }
 
 // absent returns why a machine has not joined.
@@ -86,7 +86,7 @@ func absent(in *Input, m *machine.Machine, within string) Absent {
 	case a.Failed:
 		a.Why += "is Failed"
 	case m.Node() == "":
-		a.Why += fmt.Sprintf("has no node%s (phase %s)", within, cmp.Or(m.Phase(), "not said"))
+		a.Why += fmt.Sprintf("has no node%s (phase %s)", within, cmp.Or(m.Phase(), "unknown"))
 	case n == nil:
 		a.Why += "is to be node " + m.Node() + ", which there is not"
 	default:
@@ -122,7 +122,7 @@ func arrived(in *Input, s *Step, known map[types.UID]bool) *NotCome {
 		n.Machines = append(n.Machines, absents...)
 		if unmade := want - joined - len(absents); unmade > 0 {
 			n.unmade += unmade
-			n.Unmade = append(n.Unmade, fmt.Sprintf("machine set %s has not made %d of %d machines", x.Set, unmade, want))
+			n.Unmade = append(n.Unmade, fmt.Sprintf("machine set %s has not created %d of %d machines", x.Set, unmade, want))
 		}
 		n.Back -= want - joined
 	}
@@ -157,7 +157,7 @@ func (r *Run) begun(in *Input) (map[string]Begun, error) {
 		case err != nil:
 			return nil, err
 		case ok && !r.Roll:
-			return nil, fmt.Errorf("%w: of machine set %s; finish it with --roll, or forget it: kubectl annotate machinesets.machine.openshift.io %s -n %s %s-", ErrBegun, s.Name, s.Name, s.Namespace, machine.RollAnnotation)
+			return nil, fmt.Errorf("%w: machine set %s; finish it with --roll, or drop it: kubectl annotate machinesets.machine.openshift.io %s -n %s %s-", ErrBegun, s.Name, s.Name, s.Namespace, machine.RollAnnotation)
 		case ok:
 			all[s.Name] = b
 		}

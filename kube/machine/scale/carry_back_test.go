@@ -47,20 +47,20 @@ func TestMachineThatNeverComes(t *testing.T) {
 	x, began := s.listen(r), s.now
 	err := r.Go(t.Context())
 	var not *NotCome
-	if !errors.As(err, &not) || err.Error() != "after 4m0s: of machine set set-b 0 of 1 new machines have joined and are Ready: machine set-b-07 of machine set set-b has no node (phase not said)" || not.Back != 6 || not.Machines[0].Name != "set-b-07" {
+	if !errors.As(err, &not) || err.Error() != "after 4m0s: of machine set set-b 0 of 1 new machines have joined and are Ready: machine set-b-07 of machine set set-b has no node (phase unknown)" || not.Back != 6 || not.Machines[0].Name != "set-b-07" {
 		t.Fatalf("%v: %+v", err, not)
 	}
 	if took := s.now.Sub(began); took < 4*time.Minute || took > 5*time.Minute || x.silence(began) > remind+5*time.Second {
 		t.Errorf("it waited %s, and was silent for %s", took, x.silence(began))
 	}
-	if until := "until " + began.Add(4*time.Minute).Local().Format(time.TimeOnly) + " at the most (0s of 4m0s): of machine set set-a 0 of 1"; !strings.Contains(x.lines[1], until) || x.at[1] != began {
+	if until := "until at most " + began.Add(4*time.Minute).Local().Format(time.TimeOnly) + " (0s of 4m0s): of machine set set-a 0 of 1"; !strings.Contains(x.lines[1], until) || x.at[1] != began {
 		t.Errorf("%q, want %q", x.lines, until)
 	}
 	// Once more: it is not waited for again.
 	s.tick(time.Minute)
 	r = s.run(Goal{Machines: 7})
 	r.JoinTimeout, began = 4*time.Minute, s.now
-	if err := r.Go(t.Context()); !errors.Is(err, ErrBlocked) || !strings.Contains(err.Error(), "machine set-b-07 of machine set set-b has no node, more than 4m0s after it was made") || s.now != began || r.Changed {
+	if err := r.Go(t.Context()); !errors.Is(err, ErrBlocked) || !strings.Contains(err.Error(), "machine set-b-07 of machine set set-b has no node, more than 4m0s after its creation") || s.now != began || r.Changed {
 		t.Errorf("%v after %s", err, s.now.Sub(began))
 	}
 	// And back.
@@ -94,7 +94,7 @@ func TestNeverMade(t *testing.T) {
 	s.idle = true
 	err := s.run(Goal{Machines: 5}).Go(t.Context())
 	var not *NotCome
-	if !errors.As(err, &not) || !strings.Contains(err.Error(), "machine set set-b has not made 1 of 1 machines") || not.Back != 4 || !strings.Contains(not.What(), "machine-api-controllers") {
+	if !errors.As(err, &not) || !strings.Contains(err.Error(), "machine set set-b has not created 1 of 1 machines") || not.Back != 4 || !strings.Contains(not.What(), "machine-api-controllers") {
 		t.Fatalf("%v %+v", err, not)
 	}
 	// The same call waits for its controller, and says then how many there are without it.
@@ -177,7 +177,7 @@ func TestInterruptedInEachWait(t *testing.T) {
 		changed bool
 		want    string
 	}{
-		"before it begins": {Goal{Machines: 6}, func(s *sim) { s.idle = true; n := int32(5); s.sets[0].Spec.Replicas = &n }, "is to have 5 machines and has 4", false, "5"},
+		"before it begins": {Goal{Machines: 6}, func(s *sim) { s.idle = true; n := int32(5); s.sets[0].Spec.Replicas = &n }, "want 5 machines, has 4", false, "5"},
 		"while one is on its way": {Goal{Machines: 6}, func(s *sim) {
 			n := int32(5)
 			s.sets[0].Spec.Replicas = &n
@@ -222,7 +222,7 @@ func TestLeft(t *testing.T) {
 	s.unmovable = func(string) bool { return true }
 	r := s.run(Goal{Machines: 1})
 	r.Cluster = keeping{failing{s}}
-	if err := r.Go(t.Context()); !errors.Is(err, ErrLeft) || !strings.Contains(err.Error(), "the cordon of node node-set-a-02: it could not be given back: not allowed") {
+	if err := r.Go(t.Context()); !errors.Is(err, ErrLeft) || !strings.Contains(err.Error(), "the cordon of node node-set-a-02: it could not be restored: not allowed") {
 		t.Error(err)
 	}
 }

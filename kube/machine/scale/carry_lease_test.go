@@ -93,7 +93,7 @@ func TestLeaseThatIsNone(t *testing.T) {
 		"held":               {coordination.LeaseSpec{HolderIdentity: &who, RenewTime: at(0), LeaseDurationSeconds: &minute}, ErrBusy, "by host/1 (it does not say what)", false},
 		"ended":              {coordination.LeaseSpec{HolderIdentity: &who, RenewTime: at(-time.Hour), LeaseDurationSeconds: &minute}, nil, "", true},
 		"of nobody":          {coordination.LeaseSpec{HolderIdentity: &nobody, LeaseDurationSeconds: &minute}, nil, "", true},
-		"given back":         {coordination.LeaseSpec{RenewTime: at(0), LeaseDurationSeconds: &minute}, nil, "", true},
+		"released":           {coordination.LeaseSpec{RenewTime: at(0), LeaseDurationSeconds: &minute}, nil, "", true},
 	} {
 		api := fake.NewClientset(&coordination.Lease{ObjectMeta: meta.ObjectMeta{Namespace: "fleet", Name: machine.ScaleLease}, Spec: c.spec})
 		err := Free(t.Context(), api, "fleet")

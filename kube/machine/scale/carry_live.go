@@ -54,7 +54,7 @@ func (l *Live) Read(ctx context.Context, pods bool) (*Input, error) {
 			return nil, fmt.Errorf("%w: no %s of %s", ErrNotServed, kind, machine.APIVersion)
 		}
 		if apierrors.IsForbidden(err) {
-			return nil, fmt.Errorf("the right to list %s of machine.openshift.io in %s is wanted: %w", kind, l.Namespace, refusal(text, err))
+			return nil, fmt.Errorf("cannot list %s of machine.openshift.io in %s; grant the permission: %w", kind, l.Namespace, refusal(text, err))
 		}
 		if err == nil {
 			err = json.Unmarshal(text, into)
@@ -130,7 +130,7 @@ func (l *Live) Resize(ctx context.Context, s *machine.Set, replicas int) error {
 	}
 	err := l.patch(ctx, "machinesets", s.Name, types.JSONPatchType, change)
 	if apierrors.IsInvalid(err) {
-		return fmt.Errorf("another client has changed its replicas meanwhile: %w", err)
+		return fmt.Errorf("another client changed the replicas: %w", err)
 	}
 	return err
 }
@@ -163,7 +163,7 @@ func (l *Live) Mark(ctx context.Context, m *machine.Machine, goes bool) error {
 	var value any
 	switch {
 	case now.UID != m.UID && goes:
-		return fmt.Errorf("machine %s is another one now", m.Name)
+		return fmt.Errorf("machine %s was replaced by another of the same name", m.Name)
 	case now.UID != m.UID, goes && marked, !goes && has != Mine:
 		return nil
 	case goes:
@@ -210,11 +210,11 @@ const LeaseTime = time.Minute
 
 var (
 	// ErrBusy means that another process scales.
-	ErrBusy = errors.New("machine sets are being scaled already")
+	ErrBusy = errors.New("machine sets are already being scaled")
 	// ErrLease means that the lease is not a scale's, or is damaged.
-	ErrLease = errors.New("the lease cannot be gone by")
+	ErrLease = errors.New("invalid lease")
 	// ErrLost means that another process has taken the lease.
-	ErrLost = errors.New("the lease of this scale is lost")
+	ErrLost = errors.New("this process has lost its lease")
 )
 
 // Hold acquires the lease machine.ScaleLease, which blocks other scales and remediation, and

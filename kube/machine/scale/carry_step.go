@@ -74,7 +74,7 @@ func (r *Run) shrink(ctx context.Context, in *Input, s *Step) (err error) {
 	for _, x := range s.Sets {
 		fewer += x.From - x.To
 	}
-	r.Say("%s; pods that have to move: %d, machines that were never made: %d", words(s), s.Evictions, fewer-len(leave))
+	r.Say("%s; pods to move: %d, machines never created: %d", words(s), s.Evictions, fewer-len(leave))
 	taken := false
 	var marked []*machine.Machine
 	var shut []string
@@ -94,7 +94,7 @@ func (r *Run) shrink(ctx context.Context, in *Input, s *Step) (err error) {
 	}()
 	for _, name := range nodes {
 		shut = append(shut, name) // it may be cordoned though the answer is lost
-		if err := r.Cordon(ctx, name, CordonReason+": its machine goes"); err != nil {
+		if err := r.Cordon(ctx, name, CordonReason+": its machine is removed"); err != nil {
 			return err
 		}
 	}
@@ -143,7 +143,7 @@ func (r *Run) gone(ctx context.Context, in *Input, leave []*machine.Machine) err
 	})
 	var end *late
 	if errors.As(err, &end) {
-		return fmt.Errorf("%w; kubectl -n %s describe machines.machine.openshift.io %s says what holds it up", err, in.Sets[0].Namespace, there[0])
+		return fmt.Errorf("%w; see kubectl -n %s describe machines.machine.openshift.io %s for the cause", err, in.Sets[0].Namespace, there[0])
 	}
 	return err
 }
@@ -187,7 +187,7 @@ func (r *Run) movable(in *Input, node string) error {
 		}
 	}
 	if len(lost) > 0 {
-		return fmt.Errorf("%w: nothing would make %s again elsewhere; delete it, let a Deployment or the like make it, or --force", ErrBlocked, strings.Join(lost, ", "))
+		return fmt.Errorf("%w: no controller would recreate %s; delete it, create it through a Deployment, or use --force", ErrBlocked, strings.Join(lost, ", "))
 	}
 	return nil
 }

@@ -154,7 +154,7 @@ func TestDownIsRefused(t *testing.T) {
 	s.pod("b", 1, false)
 	s.pod("c", 2, false)
 	r := s.run(Goal{Machines: 1})
-	if err := r.Go(t.Context()); !errors.Is(err, ErrBlocked) || !strings.Contains(err.Error(), "nothing would make app/bare again") || r.Changed {
+	if err := r.Go(t.Context()); !errors.Is(err, ErrBlocked) || !strings.Contains(err.Error(), "no controller would recreate app/bare") || r.Changed {
 		t.Error(err)
 	}
 	s.clean()
@@ -293,15 +293,15 @@ func (i *interrupting) Drain(ctx context.Context, _ string, _ time.Duration) err
 	return ctx.Err()
 }
 
-// A roll that is not done is in the way of another number, and can begin anew.
+// A roll that is not done is in the way of another number, and can start over.
 func TestRollThatIsNotDone(t *testing.T) {
 	s := newSim(t, "", 3)
 	s.sets[0].Annotations[machine.RollAnnotation] = `{"replicas":2,"machines":["set-a-01"],"machine_set_uid":"uid-set-a"}`
-	if err := s.run(Goal{Machines: 4}).Go(t.Context()); !errors.Is(err, ErrBegun) || !strings.Contains(err.Error(), "finish it with --roll, or forget it: kubectl annotate") || s.ops > 0 {
+	if err := s.run(Goal{Machines: 4}).Go(t.Context()); !errors.Is(err, ErrBegun) || !strings.Contains(err.Error(), "; finish it with --roll, or drop it: kubectl annotate machinesets.machine.openshift.io") || s.ops > 0 {
 		t.Error(err)
 	}
 	p, err := s.run(Goal{Roll: true}).Plan(t.Context())
-	if err != nil || len(p.Steps) != 1 || p.To != 2 || fmt.Sprint(p.Steps[0].Remove) != "[set-a-01]" || !strings.Contains(p.Notes[0], "old machines that are left: 1 of 1") {
+	if err != nil || len(p.Steps) != 1 || p.To != 2 || fmt.Sprint(p.Steps[0].Remove) != "[set-a-01]" || !strings.Contains(p.Notes[0], "1 of 1 old machines left") {
 		t.Errorf("%+v %v", p, err)
 	}
 	afresh := s.run(Goal{Roll: true, Afresh: true})

@@ -48,7 +48,7 @@ func (w *waiting) say(what string) {
 		return
 	}
 	w.said, w.at = what, now
-	w.r.Say("waiting until %s at the most (%s of %s): %s", w.end.Local().Format(time.TimeOnly), now.Sub(w.began).Round(time.Second), w.end.Sub(w.began), what)
+	w.r.Say("waiting until at most %s (%s of %s): %s", w.end.Local().Format(time.TimeOnly), now.Sub(w.began).Round(time.Second), w.end.Sub(w.began), what)
 }
 
 // wait waits until missing returns "". After the time limit it returns a late error.
@@ -157,7 +157,7 @@ func (r *Run) unsettled(in *Input, joins map[string]time.Duration) (not *NotCome
 				case since.IsZero():
 					starting = append(starting, m.Name)
 				case r.now().Sub(since) > joins[s.Name]:
-					not.Machines = append(not.Machines, absent(in, m, fmt.Sprintf(", more than %s after it was made", joins[s.Name])))
+					not.Machines = append(not.Machines, absent(in, m, fmt.Sprintf(", more than %s after its creation", joins[s.Name])))
 				default:
 					starting = append(starting, m.Name+" until "+since.Add(joins[s.Name]).Local().Format(time.TimeOnly))
 				}
@@ -170,7 +170,7 @@ func (r *Run) unsettled(in *Input, joins map[string]time.Duration) (not *NotCome
 		case unmade > 0 && leaving == 0 && r.takesBack(s):
 			// They are the first to go.
 		case has != want || leaving > 0:
-			out = append(out, fmt.Sprintf("machine set %s is to have %s and has %d, and %d being deleted", s.Name, text.Count(want, "machine"), has, leaving))
+			out = append(out, fmt.Sprintf("machine set %s: want %s, has %d and %d being deleted", s.Name, text.Count(want, "machine"), has, leaving))
 			if unmade > 0 {
 				not.Unmade = append(not.Unmade, out[len(out)-1])
 				not.unmade += unmade

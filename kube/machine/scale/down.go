@@ -81,7 +81,7 @@ func (p *planner) rivals(ready map[*pool][]*leaver) {
 	for _, x := range p.pools {
 		for _, l := range ready[x] {
 			if l.rank == marked && shrinks[x.set.Name] {
-				p.note("machine %s is marked for deletion (%s), and machine set %s may take it in place of one that goes: remove the annotation if it is to stay", l.m.Name, machine.DeleteAnnotation, x.set.Name)
+				p.note("machine %s is marked for deletion (%s), and machine set %s may remove it instead of a planned one; to keep it, remove the annotation", l.m.Name, machine.DeleteAnnotation, x.set.Name)
 			}
 		}
 	}
@@ -173,7 +173,7 @@ func (p *planner) fullest(ready map[*pool][]*leaver) *pool {
 
 // drain returns the step that removes a batch.
 func (p *planner) drain(batch []*leaver, sets []Resize) Step {
-	s := Step{Sets: sets, Remove: []string{}, Remediation: []string{}, Until: "the machines are gone; if a drain stands still, stop here"}
+	s := Step{Sets: sets, Remove: []string{}, Remediation: []string{}, Until: "the machines are gone; if a drain stalls, stop here"}
 	p.leaving(batch, &s)
 	p.idlers(batch, &s)
 	grace := time.Duration(0)
@@ -196,16 +196,16 @@ func (p *planner) drain(batch []*leaver, sets []Resize) Step {
 		}
 		switch allowed := int(b.Status.DisruptionsAllowed); {
 		case allowed == 0:
-			p.block("PodDisruptionBudget %s/%s allows no disruption now, and %s to go: the drain stands still until it does", b.Namespace, b.Name, have)
+			p.block("PodDisruptionBudget %s/%s allows no disruption now, %s to move; the drain waits until it does", b.Namespace, b.Name, have)
 		case moved[b] > allowed:
-			p.note("PodDisruptionBudget %s/%s allows %s at once, and %s to go: the drain waits for pods that are ready elsewhere", b.Namespace, b.Name, text.Count(allowed, "disruption"), have)
+			p.note("PodDisruptionBudget %s/%s allows %s at once, %s to move; the drain waits until replacements are Ready", b.Namespace, b.Name, text.Count(allowed, "disruption"), have)
 		}
 	}
 	// An eviction is a request, and to see that the pod is gone takes at least one more.
 	s.AtLeastS = throttled(2*s.Evictions, p.QPS, p.Burst)
 	if s.Evictions > 0 {
 		s.AtLeastS += grace.Seconds()
-		p.note("%s: pods that are evicted: %d; at %s a second (burst %d) that takes %.0f s at least, and a pod has up to %.0f s to end", step(len(p.plan.Steps)), s.Evictions, text.Count(p.QPS, "request"), p.Burst, throttled(2*s.Evictions, p.QPS, p.Burst), grace.Seconds())
+		p.note("%s: pods to evict: %d; at %s/s (burst %d) at least %.0f s, and each pod may take up to %.0f s to end", step(len(p.plan.Steps)), s.Evictions, text.Count(p.QPS, "request"), p.Burst, throttled(2*s.Evictions, p.QPS, p.Burst), grace.Seconds())
 	}
 	switch {
 	case slices.ContainsFunc(batch, func(l *leaver) bool { return !l.idle() }):
@@ -258,14 +258,14 @@ func (p *planner) idlers(batch []*leaver, s *Step) {
 		}
 	}
 	if never > 0 {
-		p.note("%s: machines that were asked for and have never been made: %d; their set asks for fewer, and nothing goes", step(len(p.plan.Steps)), never)
+		p.note("%s: requested machines that were never created: %d; only their set's replicas are reduced", step(len(p.plan.Steps)), never)
 	}
 	if len(nodeless) > 0 {
-		p.note("%s: nothing has to move from what has no node: %s", step(len(p.plan.Steps)), strings.Join(nodeless, ", "))
+		p.note("%s: no node, so no pods to move: %s", step(len(p.plan.Steps)), strings.Join(nodeless, ", "))
 	}
 	switch {
 	case len(s.Remove) == 0:
-		s.Until = "nothing: what goes has never been made"
+		s.Until = "nothing: the removed machines were never created"
 	case len(batch) > 0 && batch[0].idle():
 		s.Until = "the machines are gone; if not, stop here"
 	}
@@ -292,7 +292,7 @@ func (p *planner) budgets(pod *core.Pod, moved map[*policy.PodDisruptionBudget]i
 		}
 	}
 	if len(mine) > 1 {
-		p.block("pod %s/%s has %d PodDisruptionBudgets: the API server evicts no pod that has more than one", pod.Namespace, pod.Name, len(mine))
+		p.block("pod %s/%s has %d PodDisruptionBudgets; the API server does not evict a pod with more than one", pod.Namespace, pod.Name, len(mine))
 	}
 }
 
@@ -330,11 +330,11 @@ func (p *planner) routers() {
 			}
 		}
 		if len(names) > 0 {
-			p.block("machine set %s would have no machine, and routers run there: %s. Place them elsewhere first (spec.nodePlacement of their IngressController)", x.set.Name, strings.Join(names, ", "))
+			p.block("machine set %s would lose its last machine, but routers run there: %s. Move them first (spec.nodePlacement of their IngressController)", x.set.Name, strings.Join(names, ", "))
 		}
 	}
 	if left == 0 && len(gone) > 0 {
-		p.block("no node but those of the control plane would be left that takes pods")
+		p.block("no schedulable node except those of the control plane would be left")
 	}
 }
 
@@ -342,6 +342,6 @@ func (p *planner) routers() {
 // name.
 func (p *planner) together() {
 	if slices.ContainsFunc(p.plan.Steps, func(s Step) bool { return len(s.Remove) > 0 }) {
-		p.note("the machines that go are marked with the annotation %s before their set shrinks: it takes these first", machine.DeleteAnnotation)
+		p.note("before a set shrinks, the machines to remove get the annotation %s, so that the set removes these first", machine.DeleteAnnotation)
 	}
 }

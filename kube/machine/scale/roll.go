@@ -23,7 +23,7 @@ type Begun struct {
 }
 
 // ErrRecord means that the record of a roll is damaged, or belongs to another set.
-var ErrRecord = errors.New("the record of a roll cannot be gone by")
+var ErrRecord = errors.New("invalid record of a roll")
 
 // BegunOn returns the record of the roll that has begun on a set; false without one. An invalid
 // record is ErrRecord: a roll based on it would remove serving machines.
@@ -33,7 +33,7 @@ func BegunOn(s *machine.Set) (b Begun, ok bool, err error) {
 		return b, false, nil
 	}
 	if why := b.read(text, s); why != "" {
-		return Begun{}, false, fmt.Errorf("%w: machine set %s, annotation %s: %s (%q); begin anew with --roll --restart, which makes all machines anew that there are, or forget it: kubectl annotate machinesets.machine.openshift.io %s -n %s %s-",
+		return Begun{}, false, fmt.Errorf("%w: machine set %s, annotation %s: %s (%q); start over with --roll --restart, which replaces all machines, or drop the record: kubectl annotate machinesets.machine.openshift.io %s -n %s %s-",
 			ErrRecord, s.Name, machine.RollAnnotation, why, text, s.Name, s.Namespace, machine.RollAnnotation)
 	}
 	return b, true, nil
@@ -50,11 +50,11 @@ func (b *Begun) read(text string, s *machine.Set) (why string) {
 	case err != nil:
 		return err.Error()
 	case has.Replicas == nil || has.Machines == nil || has.Set == nil:
-		return "it does not say all of replicas, machines and machine_set_uid"
+		return "replicas, machines or machine_set_uid missing"
 	case *has.Replicas < 0 || *has.Replicas > MaxMachines:
 		return fmt.Sprintf("%d replicas: want 0 to %d", *has.Replicas, MaxMachines)
 	case *has.Set != s.UID:
-		return fmt.Sprintf("it is of the machine set with the UID %s, and this one has %s: it was copied from there", *has.Set, s.UID)
+		return fmt.Sprintf("copied from the machine set with UID %s; this one has %s", *has.Set, s.UID)
 	}
 	now := Begun{*has.Replicas, *has.Machines, *has.Set}
 	if why := now.impossible(s); why != "" {
@@ -70,11 +70,11 @@ func (b *Begun) read(text string, s *machine.Set) (why string) {
 func (b *Begun) impossible(s *machine.Set) string {
 	switch most := 2 * b.Replicas; {
 	case b.Replicas == 0 && len(b.Machines) > 0:
-		return "0 replicas, and it names machines: the roll would empty the set"
+		return "0 replicas but machines named: the roll would empty the set"
 	case b.Replicas == 0 && replicas(s) > 0:
-		return fmt.Sprintf("0 replicas, and the set is to have %d: the roll would empty it", replicas(s))
+		return fmt.Sprintf("0 replicas but the set wants %d: the roll would empty it", replicas(s))
 	case len(b.Machines) > most:
-		return fmt.Sprintf("%d machines of a set of %s: a roll has at most twice as many", len(b.Machines), text.Count(b.Replicas, "replica"))
+		return fmt.Sprintf("%d machines for a set of %s; a roll has at most twice as many", len(b.Machines), text.Count(b.Replicas, "replica"))
 	}
 	return ""
 }
@@ -133,7 +133,7 @@ func Roll(in Input) (*Plan, error) {
 		}
 	}
 	if len(p.plan.Steps) == 0 {
-		p.note("the sets have no machines that are to be made anew: nothing is to be done")
+		p.note("no machines to replace; nothing to do")
 	}
 	p.together()
 	return p.plan, nil
@@ -158,7 +158,7 @@ func (p *planner) rest(x *pool, ready []*leaver) []*leaver {
 			others = append(others, l)
 		}
 	}
-	p.note("a roll of machine set %s is gone on with: old machines that are left: %d of %d", x.set.Name, len(old), len(b.Machines))
+	p.note("continuing the roll of machine set %s: %d of %d old machines left", x.set.Name, len(old), len(b.Machines))
 	for x.replicas > b.Replicas {
 		// Old machines may have been removed meanwhile: then there are too many new ones.
 		from := &old

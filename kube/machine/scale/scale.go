@@ -29,7 +29,7 @@ const MaxBatch = 50
 const MaxMachines = 5000
 
 // ErrTooMany means that a plan would lead to more than MaxMachines.
-var ErrTooMany = fmt.Errorf("want at most %d, the nodes that Kubernetes is promised to bear; OpenShift is tested with 2000", MaxMachines)
+var ErrTooMany = fmt.Errorf("want at most %d, the nodes that Kubernetes supports (OpenShift is tested with 2000)", MaxMachines)
 
 // joinTimeout is the time limit for machines to join without a check.
 const joinTimeout = 10 * time.Minute
@@ -39,7 +39,7 @@ const DefaultPatience = 10 * time.Minute
 
 // ErrNoMachines means that sets have replicas but no Machine objects, so that it is unknown
 // which machines would go.
-var ErrNoMachines = errors.New("there are no Machine objects")
+var ErrNoMachines = errors.New("no Machine objects found")
 
 // Input is the input of a plan.
 type Input struct {
@@ -141,13 +141,13 @@ func newPlanner(in Input) (*planner, error) {
 	p.Patience = cmp.Or(in.Patience, DefaultPatience)
 	p.Batch, p.QPS, p.Burst = cmp.Or(in.Batch, MaxBatch), cmp.Or(in.QPS, 5), cmp.Or(in.Burst, 10)
 	if p.Batch < 1 || p.QPS < 1 || p.Burst < 1 {
-		return nil, fmt.Errorf("a batch of %d, %d requests a second and a burst of %d: want at least 1 of each", p.Batch, p.QPS, p.Burst)
+		return nil, fmt.Errorf("batch %d, rate %d/s, burst %d: each must be at least 1", p.Batch, p.QPS, p.Burst)
 	}
 	if p.Patience < 0 || in.JoinTimeout < 0 {
-		return nil, fmt.Errorf("%s for a drain, %s to join: want more than nothing", p.Patience, in.JoinTimeout)
+		return nil, fmt.Errorf("drain timeout %s, join timeout %s: both must be above 0", p.Patience, in.JoinTimeout)
 	}
 	if len(in.Sets) == 0 {
-		return nil, fmt.Errorf("no machine set is named")
+		return nil, fmt.Errorf("no machine set given")
 	}
 	for i := range in.Nodes {
 		p.nodes[in.Nodes[i].Name] = &in.Nodes[i]
@@ -226,7 +226,7 @@ func (p *planner) known() error {
 	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w of the machine sets in %s, of which %s: which nodes would go is not known", ErrNoMachines, p.pools[0].set.Namespace, strings.Join(names, " and "))
+	return fmt.Errorf("%w for the machine sets in %s (%s); cannot tell which nodes would be removed", ErrNoMachines, p.pools[0].set.Namespace, strings.Join(names, " and "))
 }
 
 // resizes returns the changes of the sets since before.
@@ -281,7 +281,7 @@ func To(in Input, machines int) (*Plan, error) {
 		}
 		p.down(p.plan.From - machines)
 	default:
-		p.note("the sets are to have %s together already: nothing is to be done%s", internaltext.Count(machines, "machine"), p.coming())
+		p.note("the sets already have %s in total; nothing to do%s", internaltext.Count(machines, "machine"), p.coming())
 	}
 	return p.plan, nil
 }
@@ -299,7 +299,7 @@ func (p *planner) coming() (text string) {
 			}
 			has++
 			if p.nodes[m.Node()] == nil {
-				names = append(names, fmt.Sprintf("%s (phase %s)", m.Name, cmp.Or(m.Phase(), "not said")))
+				names = append(names, fmt.Sprintf("%s (phase %s)", m.Name, cmp.Or(m.Phase(), "unknown")))
 			}
 		}
 		unmade += max(0, x.replicas-has)
@@ -309,7 +309,7 @@ func (p *planner) coming() (text string) {
 		text = "; not joined yet: " + strings.Join(names, ", ")
 	}
 	if unmade > 0 {
-		text += fmt.Sprintf("; not made yet: %s", internaltext.Count(unmade, "machine"))
+		text += fmt.Sprintf("; not created yet: %s", internaltext.Count(unmade, "machine"))
 	}
 	return text
 }

@@ -109,7 +109,7 @@ func TestUp(t *testing.T) {
 	if s := p.Steps[0]; s.TimeoutS != 1200 || len(s.Remediation) != 1 || s.Remediation[0] != "all: 40 % of 50 machines is 20; 20 are unhealthy: remediation is open" {
 		t.Errorf("%+v", s)
 	}
-	if p := plan(t, fleet("", 3), 4); len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "no MachineHealthCheck looks after machine set set-a") || p.Steps[0].TimeoutS != 600 {
+	if p := plan(t, fleet("", 3), 4); len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "no MachineHealthCheck covers machine set set-a") || p.Steps[0].TimeoutS != 600 {
 		t.Errorf("%+v", p)
 	}
 }
@@ -200,7 +200,7 @@ func TestDownZones(t *testing.T) {
 	nine := int32(9)
 	in.Sets[0].Spec.Replicas = &nine
 	p := plan(t, in, 10)
-	if got := outline(p); got != "a 9-5" || len(p.Steps[0].Remove) != 0 || p.Steps[0].Until != "nothing: what goes has never been made" || !strings.Contains(p.Notes[0], "machines that were asked for and have never been made: 4;") {
+	if got := outline(p); got != "a 9-5" || len(p.Steps[0].Remove) != 0 || p.Steps[0].Until != "nothing: the removed machines were never created" || !strings.Contains(p.Notes[0], "requested machines that were never created: 4;") {
 		t.Errorf("%s: %+v", got, p)
 	}
 	if got := outline(plan(t, in, 8)); got != "a 9-5, a 5-3" {
@@ -242,13 +242,13 @@ func TestDownIsBlocked(t *testing.T) {
 		note    string
 	}{
 		"nothing in the way":   {nil, 1, false, "", ""},
-		"a budget of none":     {[]policy.PodDisruptionBudget{budget("web", 0)}, 1, false, "PodDisruptionBudget app/web allows no disruption now, and 3 of its pods", ""},
-		"a budget of few":      {[]policy.PodDisruptionBudget{budget("web", 2)}, 1, false, "", "PodDisruptionBudget app/web allows 2 disruptions at once, and 3 of its pods"},
+		"a budget of none":     {[]policy.PodDisruptionBudget{budget("web", 0)}, 1, false, "PodDisruptionBudget app/web allows no disruption now, 3 of its pods have to move", ""},
+		"a budget of few":      {[]policy.PodDisruptionBudget{budget("web", 2)}, 1, false, "", "PodDisruptionBudget app/web allows 2 disruptions at once, 3 of its pods have to move"},
 		"a budget of enough":   {[]policy.PodDisruptionBudget{budget("web", 3)}, 1, false, "", ""},
 		"two budgets":          {[]policy.PodDisruptionBudget{budget("web", 9), budget("other", 9)}, 1, false, "has 2 PodDisruptionBudgets", ""},
-		"routers on the last":  {nil, 0, true, "machine set set-a would have no machine, and routers run there: openshift-ingress/router", ""},
+		"routers on the last":  {nil, 0, true, "machine set set-a would lose its last machine, but routers run there: openshift-ingress/router", ""},
 		"routers on one of it": {nil, 1, true, "", ""},
-		"no workers at all":    {nil, 0, false, "no node but those of the control plane would be left", ""},
+		"no workers at all":    {nil, 0, false, "no schedulable node except those of the control plane would be left", ""},
 	} {
 		in := fleet("", 2)
 		in.Budgets = c.budgets
@@ -324,7 +324,7 @@ func TestRefused(t *testing.T) {
 		t.Error(err)
 	}
 	in.Batch = -2
-	if _, err := To(in, 3); err == nil || !strings.Contains(err.Error(), "a batch of -2") {
+	if _, err := To(in, 3); err == nil || !strings.Contains(err.Error(), "batch -2, ") {
 		t.Error(err)
 	}
 	in = fleet("40%", 1)
@@ -342,7 +342,7 @@ func TestRefused(t *testing.T) {
 	if p := plan(t, large, MaxMachines+1); p.To != MaxMachines+1 || len(p.Steps) == 0 {
 		t.Errorf("%+v", p.Steps)
 	}
-	if p := plan(t, fleet("", 3), 3); len(p.Steps) != 0 || !strings.Contains(p.Notes[0], "nothing is to be done") {
+	if p := plan(t, fleet("", 3), 3); len(p.Steps) != 0 || !strings.Contains(p.Notes[0], "already have 3 machines in total; nothing to do") {
 		t.Errorf("%+v", p)
 	}
 }

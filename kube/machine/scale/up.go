@@ -15,10 +15,10 @@ import (
 func (p *planner) up(more int) {
 	for _, x := range p.pools {
 		if has := len(x.machines); has < x.replicas {
-			p.note("machine set %s is to have %s and has %d: the others are waited for first", x.set.Name, text.Count(x.replicas, "machine"), has)
+			p.note("machine set %s: want %s, has %d; waiting for the others first", x.set.Name, text.Count(x.replicas, "machine"), has)
 		}
 		if !slices.ContainsFunc(p.watched, func(w *watch) bool { return w.covers(x) }) {
-			p.note("no MachineHealthCheck looks after machine set %s: a machine that does not come up stays so", x.set.Name)
+			p.note("no MachineHealthCheck covers machine set %s, so a machine that does not start is not replaced", x.set.Name)
 		}
 	}
 	for more > 0 {
@@ -149,7 +149,7 @@ func (p *planner) closed(more int) {
 			reasons = append(reasons, w.check.Name+": "+limit.Sentence(w.unhealthy+1))
 		}
 	}
-	p.block("%s cannot be added: with one more on its way remediation would close (%s). Mend what is unhealthy, or raise maxUnhealthy for as long as this lasts", text.Count(more, "machine"), strings.Join(reasons, "; "))
+	p.block("%s cannot be added: one more joining machine would stop remediation (%s). Repair the unhealthy machines, or raise maxUnhealthy during the scaling", text.Count(more, "machine"), strings.Join(reasons, "; "))
 }
 
 // zoneLabel is the zone label of a node.
@@ -180,7 +180,7 @@ func (p *planner) unzoned() {
 			names = append(names, x.set.Name)
 		}
 	}
-	p.note("the zone of %s is not known (no label %s on their machines, and none %s on the nodes): machines are kept even over the sets, and not over zones", strings.Join(names, ", "), machine.ZoneLabel, zoneLabel)
+	p.note("zone of %s unknown (no label %s on machines, none %s on nodes); machines are balanced over sets, not zones", strings.Join(names, ", "), machine.ZoneLabel, zoneLabel)
 }
 
 // byZone returns the number of machines by zone; nothing if a zone is unknown: then only the

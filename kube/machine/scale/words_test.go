@@ -22,13 +22,13 @@ func TestOneOfIt(t *testing.T) {
 	in.Budgets = []policy.PodDisruptionBudget{b}
 	p := plan(t, in, 1)
 	text := strings.Join(append(p.Notes, p.Blocked...), "\n")
-	for _, want := range []string{"pods that are evicted: 1; at 1 request a second", "allows no disruption now, and 1 of its pods has to go"} {
+	for _, want := range []string{"pods to evict: 1; at 1 request/s", "allows no disruption now, 1 of its pods has to move"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}
 	}
 	in.Budgets[0].Status.DisruptionsAllowed = 1
-	if p = plan(t, in, 0); !strings.Contains(strings.Join(p.Notes, "\n"), "allows 1 disruption at once, and 2 of its pods have to go") {
+	if p = plan(t, in, 0); !strings.Contains(strings.Join(p.Notes, "\n"), "allows 1 disruption at once, 2 of its pods have to move") {
 		t.Errorf("%q", p.Notes)
 	}
 }

@@ -54,7 +54,7 @@ func (p *Prediction) makeRoom() {
 				name = a.Name
 			}
 		}
-		if p.try(edit{"node", fmt.Sprintf("end pod %s, which has %s for itself", name, text.Count(h.cpus, "CPU")), func(in *Input) { in.State.Active = append([]ActivePod{}, rest...) }}) {
+		if p.try(edit{"node", fmt.Sprintf("delete pod %s, which has exclusive use of %s", name, text.Count(h.cpus, "CPU")), func(in *Input) { in.State.Active = append([]ActivePod{}, rest...) }}) {
 			if found++; found == 3 {
 				return
 			}

@@ -166,7 +166,7 @@ func (c *Capacity) refuse(p *Pod, m *deviceManager, mine map[string]int) *refusa
 	}
 	var words []string
 	for _, s := range list {
-		words = append(words, fmt.Sprintf("%s: %s asked for, %s of %s in use", s.resource, unitText(s.resource, s.asked), unitText(s.resource, s.used), unitText(s.resource, s.present)))
+		words = append(words, fmt.Sprintf("%s: %s requested, %s of %s in use", s.resource, unitText(s.resource, s.asked), unitText(s.resource, s.used), unitText(s.resource, s.present)))
 	}
 	return &refusal{reasonOutOf + list[0].resource, "the node has too little: " + strings.Join(words, "; ")}
 }

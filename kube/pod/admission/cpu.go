@@ -50,7 +50,7 @@ func startCPUManager(in *Input, s Settings, t *topology) (*cpuManager, error) {
 		return nil, err
 	}
 	if options.bySocket && len(t.sockets) > len(t.nodes) {
-		return nil, fmt.Errorf("cpuManagerPolicyOptions: align-by-socket is for machines with at least as many NUMA nodes as sockets, and this one has %d and %d", len(t.nodes), len(t.sockets))
+		return nil, fmt.Errorf("cpuManagerPolicyOptions: align-by-socket needs at least as many NUMA nodes as sockets; this machine has %d and %d", len(t.nodes), len(t.sockets))
 	}
 	reserved := s.reserved(CPU)
 	m := &cpuManager{static: true, t: t, options: options}
@@ -61,7 +61,7 @@ func startCPUManager(in *Input, s Settings, t *topology) (*cpuManager, error) {
 		}
 	}
 	if m.reserved.Len() != number {
-		return nil, fmt.Errorf("%d CPUs are to be reserved for the system, and the machine has %d", number, t.all.Len())
+		return nil, fmt.Errorf("%d CPUs reserved for the system, but the machine has only %d", number, t.all.Len())
 	}
 	m.reservedCores = t.wholeCores(m.reserved)
 	if err := m.load(in.State.CPU); err != nil {
@@ -74,7 +74,7 @@ func startCPUManager(in *Input, s Settings, t *topology) (*cpuManager, error) {
 }
 
 func otherPolicy(setting, wanted, found, file string) error {
-	return fmt.Errorf("%s is %s, and %s was written with %s: the kubelet does not start until the node is drained and the file is removed", setting, wanted, file, found)
+	return fmt.Errorf("%s is %s, but %s was written with %s; drain the node and remove the file, or the kubelet does not start", setting, wanted, file, found)
 }
 
 // load loads the state file, if it matches the machine and the settings.
@@ -96,7 +96,7 @@ func (m *cpuManager) load(st *CPUState) error {
 	}
 	if m.options.strictlyReserve {
 		if both := m.reserved.Intersect(st.Default); !both.IsEmpty() {
-			return fmt.Errorf("CPUs %s are strictly reserved, and cpu_manager_state has them in the shared pool%s", both, remedy)
+			return fmt.Errorf("cpu_manager_state has the strictly reserved CPUs %s in the shared pool%s", both, remedy)
 		}
 	} else if lost := m.reserved.Minus(st.Default); !lost.IsEmpty() {
 		return fmt.Errorf("the reserved CPUs %s are not in the shared pool of cpu_manager_state%s", lost, remedy)
@@ -112,7 +112,7 @@ func (m *cpuManager) load(st *CPUState) error {
 		}
 	}
 	if !known.Equal(all) {
-		return fmt.Errorf("cpu_manager_state is of a machine with the CPUs %s, and this one has %s%s", known, all, remedy)
+		return fmt.Errorf("cpu_manager_state is from a machine with CPUs %s; this machine has %s%s", known, all, remedy)
 	}
 	m.shared = st.Default
 	return nil
@@ -174,7 +174,7 @@ func (m *cpuManager) hints(shared, reuse unit.CPUSet, number int) Answer {
 		answer.Hints[i].Preferred = h.Nodes.Count() == least || m.options.bySocket && m.socketAligned(h.Nodes, least)
 	}
 	answer.None = len(answer.Hints) == 0
-	answer.Why = fmt.Sprintf("%s wanted; free: %s; they would fit on %s of an empty machine", text.Count(number, "CPU"), strings.Join(words, ", "), text.Count(least, "NUMA node"))
+	answer.Why = fmt.Sprintf("%s requested; free: %s; they would fit on %s of an empty machine", text.Count(number, "CPU"), strings.Join(words, ", "), text.Count(least, "NUMA node"))
 	if !reuse.IsEmpty() {
 		answer.Why += fmt.Sprintf("; an init container had CPUs %s, which are used again", reuse)
 	}
@@ -196,10 +196,10 @@ func (m *cpuManager) socketAligned(set Mask, least int) bool {
 func (m *cpuManager) allocate(shared, reuse unit.CPUSet, number int, hint Alignment) (unit.CPUSet, error) {
 	if m.options.fullCores {
 		if perCore := m.t.perCore(); number%perCore != 0 {
-			return unit.CPUSet{}, &refusal{ReasonSMT, fmt.Sprintf("it wants %s, and with full-pcpus-only that has to be a multiple of %d, the threads of a core", text.Count(number, "CPU"), perCore)}
+			return unit.CPUSet{}, &refusal{ReasonSMT, fmt.Sprintf("it requests %s; with full-pcpus-only that must be a multiple of %d, the threads per core", text.Count(number, "CPU"), perCore)}
 		}
 		if whole := shared.Minus(m.reservedCores).Len(); number > whole {
-			return unit.CPUSet{}, &refusal{ReasonSMT, fmt.Sprintf("it wants %s, and with full-pcpus-only there are %d on cores without a reserved CPU", text.Count(number, "CPU"), whole)}
+			return unit.CPUSet{}, &refusal{ReasonSMT, fmt.Sprintf("it requests %s; with full-pcpus-only only %d are on cores without a reserved CPU", text.Count(number, "CPU"), whole)}
 		}
 	}
 	free := m.available(shared).Union(reuse)
@@ -228,5 +228,5 @@ func (m *cpuManager) failed(err error, number int, free unit.CPUSet) error {
 	if errors.Is(err, errLoop) {
 		return err
 	}
-	return &refusal{ReasonUnexpected, fmt.Sprintf("it wants %s, and %d are free (%s): %v", text.Count(number, "CPU"), free.Len(), free, err)}
+	return &refusal{ReasonUnexpected, fmt.Sprintf("it requests %s, %d are free (%s): %v", text.Count(number, "CPU"), free.Len(), free, err)}
 }

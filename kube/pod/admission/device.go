@@ -29,18 +29,18 @@ func newDeviceManager(in *Input) (*deviceManager, error) {
 	m := &deviceManager{resources: map[string]*deviceResource{}, nodes: in.Node.nodeIDs(), onlyNodes: in.Settings.Release.orNewest() >= nodesWithDevices}
 	for _, r := range in.Devices {
 		if m.resources[r.Name] != nil || !isExtended(r.Name) {
-			return nil, fmt.Errorf("devices: %q is listed twice, or is not a name such as example.com/nic", r.Name)
+			return nil, fmt.Errorf("devices: %q is listed twice, or is not a resource name such as example.com/nic", r.Name)
 		}
 		d := &deviceResource{name: r.Name, devices: slices.Clone(r.Devices), class: map[string]Mask{}}
 		slices.SortFunc(d.devices, func(a, b Device) int { return strings.Compare(a.ID, b.ID) })
 		for _, dev := range d.devices {
 			if _, twice := d.class[dev.ID]; twice || dev.ID == "" {
-				return nil, fmt.Errorf("devices: %s has no id for a device, or %q twice", r.Name, dev.ID)
+				return nil, fmt.Errorf("devices: %s has an empty or duplicate device id %q", r.Name, dev.ID)
 			}
 			var class Mask
 			for _, n := range dev.NUMA {
 				if n < 0 || n > 63 {
-					return nil, fmt.Errorf("devices: %s %s is on NUMA node %d, which no machine has", r.Name, dev.ID, n)
+					return nil, fmt.Errorf("devices: %s %s: invalid NUMA node %d", r.Name, dev.ID, n)
 				}
 				class |= maskOf(n)
 			}
@@ -123,7 +123,7 @@ func (m *deviceManager) answers(want map[string]int, taken, reuse map[string]dev
 		case !d.aligned:
 			a.Any, a.Why = true, "the device plug-in does not say on which NUMA nodes its devices are"
 		case len(free)+len(again) < number:
-			a.None, a.Why = true, fmt.Sprintf("%s wanted, and %d are free", text.Count(number, "device"), len(free)+len(again))
+			a.None, a.Why = true, fmt.Sprintf("%s requested, %d free", text.Count(number, "device"), len(free)+len(again))
 		default:
 			d.hints(&a, m.nodesOf(d), free, again, number)
 		}
@@ -200,7 +200,7 @@ func (d *deviceResource) hints(a *Answer, nodes []int, free, again []string, num
 	for _, n := range sorted(near) {
 		words = append(words, fmt.Sprintf("%d on %s", near[n], n))
 	}
-	a.Why = fmt.Sprintf("%s wanted; free: %s", text.Count(number, "device"), strings.Join(words, ", "))
+	a.Why = fmt.Sprintf("%s requested; free: %s", text.Count(number, "device"), strings.Join(words, ", "))
 	if len(again) > 0 {
 		a.Why += fmt.Sprintf("; an init container had %s, which are used again", strings.Join(again, ", "))
 	}
@@ -242,7 +242,7 @@ func (m *deviceManager) give(name string, number int, taken, reuse deviceSet, hi
 	}
 	free := d.free(taken)
 	if len(free) < number-len(got) {
-		return refuse("%s of %s wanted, and %d are free", text.Count(number-len(got), "device"), name, len(free))
+		return refuse("%s of %s requested, %d free", text.Count(number-len(got), "device"), name, len(free))
 	}
 	var near, elsewhere, nowhere []string
 	for _, id := range free {

@@ -11,9 +11,9 @@ import (
 
 var (
 	// errLoop means that the kubelet loops forever.
-	errLoop = errors.New("the kubelet goes round for ever while it distributes CPUs over NUMA nodes")
+	errLoop = errors.New("this kubelet version would loop forever distributing CPUs over NUMA nodes")
 	// errAccount means that the kubelet ends with a wrong number of CPUs.
-	errAccount = errors.New("the kubelet loses count while it distributes CPUs over NUMA nodes")
+	errAccount = errors.New("this kubelet version would miscount CPUs distributing them over NUMA nodes")
 )
 
 // distribute takes CPUs evenly from the fewest possible NUMA nodes (KEP-2902,

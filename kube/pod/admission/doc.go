@@ -13,9 +13,9 @@ package admission
 
 // limits is what a prediction does not cover, for every document.
 var limits = []string{
-	"it holds for the state of the node that it was given: another pod may be admitted first",
-	"of the scheduler: not affinity to other pods, topology spread and volumes",
+	"it applies to the recorded state of the node; another pod may be admitted first",
+	"the scheduler's pod affinity, topology spread and volumes are not considered",
 	"resources of the cluster (dynamic resource allocation) give no hints here",
-	"a device plug-in may prefer certain devices; which of equal devices it picks cannot be known",
-	"LimitRanges, quotas and admission web hooks may change or refuse the pod before",
+	"a device plug-in may prefer certain devices; its choice among equal devices is unknown",
+	"LimitRanges, quotas and admission webhooks may change or reject the pod first",
 }

@@ -223,7 +223,7 @@ const slowMerge = 2e6
 func (p *Prediction) note() {
 	say := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
 	if p.Verdict.Outcome == Refused && !slices.Contains([]string{"", "Pod"}, p.in.Pod.Kind) {
-		say("a pod that the kubelet refuses stays Failed and is not scheduled again; its %s makes another, which may meet the same node", p.in.Pod.Kind)
+		say("a rejected pod stays Failed and is not rescheduled; its %s creates another, which may land on the same node", p.in.Pod.Kind)
 	}
 	if len(p.Outcomes) == 0 {
 		return
@@ -241,11 +241,11 @@ func (p *Prediction) note() {
 		}
 	}
 	if p.in.asksStrictGroups() && (p.in.Place == nil || p.in.Place.StrictGroups == nil) {
-		say("the pod has supplementalGroupsPolicy Strict, and it is not recorded whether the node supports it: a kubelet refuses it otherwise (%s)", ReasonGroups)
+		say("the pod has supplementalGroupsPolicy Strict; unknown whether the node supports it, else its kubelet rejects the pod (%s)", ReasonGroups)
 	}
 	for _, al := range p.Outcomes[0].alignments() {
 		if al.Combinations > slowMerge {
-			say("the kubelet goes through %.3g combinations of hints, one after the other, before it decides: that takes long, and other pods wait", al.Combinations)
+			say("the kubelet checks %.3g combinations of hints one by one; this takes long, and other pods wait", al.Combinations)
 			break
 		}
 	}
@@ -257,12 +257,12 @@ func (p *Prediction) note() {
 			}
 		}
 		if got := c.CPUs.Len(); got != 0 && got != c.WholeCPUs {
-			say("container %s gets %d CPUs and not the %d that it asks for: the kubelet counts a cache that lies on several NUMA nodes more than once (prefer-align-cpus-by-uncorecache)", c.Name, got, c.WholeCPUs)
+			say("container %s gets %d CPUs, not the requested %d: the kubelet counts a cache that spans NUMA nodes more than once (prefer-align-cpus-by-uncorecache)", c.Name, got, c.WholeCPUs)
 		}
 	}
 	for _, err := range []error{p.kubelet.cpu.restart, p.kubelet.memory.restart} {
 		if err != nil {
-			say("the kubelet runs, but would not start again: %v", err)
+			say("the kubelet runs, but would not restart: %v", err)
 		}
 	}
 	s := p.in.Settings.withDefaults()
@@ -270,7 +270,7 @@ func (p *Prediction) note() {
 		t := p.in.topology()
 		for _, c := range p.Outcomes[0].Containers {
 			if others := c.CPUs.Minus(p.kubelet.cpu.available(p.kubelet.cpu.shared)); !others.IsEmpty() && !p.in.Pod.reuses(c.Name) {
-				say("container %s gets CPUs %s, which are reserved or another container's: where CPUs are offline, the kubelet takes cores to be free that are not", c.Name, others)
+				say("container %s gets CPUs %s, which are reserved or belong to another container: with offline CPUs the kubelet misjudges which cores are free", c.Name, others)
 			}
 			if nodes := t.nodesOf(c.CPUs); nodes.Count() > 1 {
 				say("the CPUs of container %s are on NUMA nodes %s", c.Name, nodes)

@@ -75,12 +75,12 @@ func newTopologyManager(in *Input, s Settings) (topologyManager, error) {
 		return t, err
 	}
 	if len(t.nodes) > t.options.maxNodes {
-		return t, fmt.Errorf("the machine has %d NUMA nodes, and the topology manager starts on %d at the most (topologyManagerPolicyOptions: max-allowable-numa-nodes)", len(t.nodes), t.options.maxNodes)
+		return t, fmt.Errorf("the machine has %d NUMA nodes, but the topology manager supports at most %d (topologyManagerPolicyOptions: max-allowable-numa-nodes)", len(t.nodes), t.options.maxNodes)
 	}
 	for _, n := range in.Node.NUMA {
 		t.distances[n.ID] = n.Distances
 		if t.options.closest && len(n.Distances) <= t.nodes[len(t.nodes)-1] {
-			return t, fmt.Errorf("topologyManagerPolicyOptions: prefer-closest-numa-nodes needs the distances between NUMA nodes, and node %d has %d of them", n.ID, len(n.Distances))
+			return t, fmt.Errorf("topologyManagerPolicyOptions: prefer-closest-numa-nodes needs all NUMA distances; node %d has %d", n.ID, len(n.Distances))
 		}
 	}
 	return t, nil

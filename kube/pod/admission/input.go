@@ -241,28 +241,28 @@ const maxNUMANodes = 16
 // Check returns an error for an impossible node.
 func (n *Node) Check() error {
 	if len(n.CPUs) == 0 {
-		return fmt.Errorf("the node has no CPUs: its topology is needed")
+		return fmt.Errorf("no CPUs in the node's topology")
 	}
 	if len(n.NUMA) == 0 {
-		return fmt.Errorf("the node has no NUMA nodes: a machine has at least node 0")
+		return fmt.Errorf("no NUMA nodes in the node's topology; want at least node 0")
 	}
 	if len(n.NUMA) > maxNUMANodes {
-		return fmt.Errorf("the node has %d NUMA nodes: more than %d are not looked at, and a kubelet would be lost in their combinations", len(n.NUMA), maxNUMANodes)
+		return fmt.Errorf("the node has %d NUMA nodes, at most %d supported (a kubelet could not go through their combinations either)", len(n.NUMA), maxNUMANodes)
 	}
 	var nodes Mask
 	for _, m := range n.NUMA {
 		switch {
 		case m.ID < 0 || m.ID > 63:
-			return fmt.Errorf("NUMA node %d: a kubelet has room for 0 to 63", m.ID)
+			return fmt.Errorf("NUMA node %d: want 0 to 63", m.ID)
 		case nodes.Has(m.ID):
-			return fmt.Errorf("NUMA node %d is there twice", m.ID)
+			return fmt.Errorf("NUMA node %d is listed twice", m.ID)
 		}
 		nodes |= maskOf(m.ID)
 		sizes := map[uint64]bool{}
 		var taken uint64
 		for _, h := range m.HugePages {
 			if h.SizeBytes == 0 || sizes[h.SizeBytes] {
-				return fmt.Errorf("NUMA node %d: huge pages of %d bytes, or twice the same size", m.ID, h.SizeBytes)
+				return fmt.Errorf("NUMA node %d: huge pages of %d bytes: invalid or listed twice", m.ID, h.SizeBytes)
 			}
 			sizes[h.SizeBytes] = true
 			if h.Pages > (1<<63)/h.SizeBytes {
@@ -280,7 +280,7 @@ func (n *Node) Check() error {
 		case c.ID < 0 || c.ID >= unit.MaxCPUs:
 			return fmt.Errorf("CPU %d: no kernel has more than %d", c.ID, unit.MaxCPUs)
 		case seen[c.ID]:
-			return fmt.Errorf("CPU %d is there twice", c.ID)
+			return fmt.Errorf("CPU %d is listed twice", c.ID)
 		case !nodes.Has(c.NUMA):
 			return fmt.Errorf("CPU %d is on NUMA node %d, which the node does not have", c.ID, c.NUMA)
 		}

@@ -98,7 +98,7 @@ func (a *admission) unknownMemory(want memoryRequest) error {
 	if name == "" {
 		return nil
 	}
-	return fmt.Errorf("the node has no %s, and the memory manager of Kubernetes %s crashes when a pod asks for it; the scheduler does not choose this node, a pod that names it does the damage", name, a.pod.Release.orNewest())
+	return fmt.Errorf("the node has no %s; the memory manager of Kubernetes %s would crash if a pod with spec.nodeName requested it here", name, a.pod.Release.orNewest())
 }
 
 // notAligned returns the refusal of the topology manager, with the possible nodes of each

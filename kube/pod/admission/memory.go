@@ -104,11 +104,11 @@ func (s Settings) memoryNeeds() error {
 	for _, name := range sorted(sums) {
 		want := s.reserved(name)
 		if sums[name].Cmp(want.Quantity) != 0 {
-			return fmt.Errorf("reservedMemory: %s of all NUMA nodes has to be what is reserved of the node (kubeReserved, systemReserved and, of memory, evictionHard): %s, and it is %s", name, want.String(), sums[name].String())
+			return fmt.Errorf("reservedMemory: %s of all NUMA nodes must add up to the node's reservation (kubeReserved + systemReserved, for memory + evictionHard), %s; it is %s", name, want.String(), sums[name].String())
 		}
 	}
 	if sums[Memory].Sign() <= 0 {
-		return errors.New("the static memory manager needs memory that is reserved for the system: set reservedMemory")
+		return errors.New("the static memory manager needs reservedMemory; set it")
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (s Settings) reservedMemory(n *Node) (map[int]map[string]uint64, error) {
 		}
 		for _, name := range r.Limits.names() {
 			if _, twice := out[r.NUMANode][name]; twice {
-				return nil, fmt.Errorf("reservedMemory: %s of NUMA node %d is there twice", name, r.NUMANode)
+				return nil, fmt.Errorf("reservedMemory: %s of NUMA node %d is listed twice", name, r.NUMANode)
 			}
 			q := r.Limits[name]
 			out[r.NUMANode][name] = uint64(q.Value())
@@ -147,7 +147,7 @@ func emptyAccounts(n *Node, reserved map[int]map[string]uint64) (memoryAccounts,
 		add := func(name string, total, less uint64) error {
 			kept := reserved[m.ID][name]
 			if kept > total || less > total-kept {
-				return fmt.Errorf("reservedMemory: %s of NUMA node %d: %d bytes are more than there are without the huge pages (%d)", name, m.ID, kept, total-less)
+				return fmt.Errorf("reservedMemory: %s of NUMA node %d: %d bytes, but only %d exist without huge pages", name, m.ID, kept, total-less)
 			}
 			account.Tables[name] = &MemoryTable{TotalBytes: total, SystemReservedBytes: kept, AllocatableBytes: total - kept - less, FreeBytes: total - kept - less}
 			return nil
@@ -177,7 +177,7 @@ func (m *memoryManager) load(st *MemoryState) error {
 	}
 	if len(st.Nodes) == 0 {
 		if len(st.Entries) > 0 {
-			return errors.New("memory_manager_state has assignments and no accounts" + remedy)
+			return errors.New("memory_manager_state has assignments but no machine state" + remedy)
 		}
 		return nil
 	}
@@ -205,9 +205,9 @@ func (m *memoryManager) load(st *MemoryState) error {
 	}
 	switch {
 	case same == 0:
-		return fmt.Errorf("memory_manager_state is not what the machine and the settings make of it (%w)%s", last, remedy)
+		return fmt.Errorf("memory_manager_state does not match this machine and the kubelet's settings (%w)%s", last, remedy)
 	case different > 0:
-		m.chance = fmt.Errorf("the kubelet adds up what containers hold in any order, and with this memory_manager_state, where a NUMA node is in two groups, it starts or does not by chance (%w)%s", last, remedy)
+		m.chance = fmt.Errorf("with this memory_manager_state the kubelet starts only by chance: a NUMA node is in two groups, and it adds up containers in random order (%w)%s", last, remedy)
 	}
 	m.nodes = found
 	return nil
@@ -334,7 +334,7 @@ func (a memoryAccounts) same(b memoryAccounts, r Release) error {
 				}
 			}
 			if free[0] != free[1] || given[0] != given[1] {
-				return fmt.Errorf("NUMA nodes %s, %s: %d bytes given away and %d free, in the file %d and %d", group, name, given[0], free[0], given[1], free[1])
+				return fmt.Errorf("NUMA nodes %s, %s: %d bytes assigned and %d free, in the file %d and %d", group, name, given[0], free[0], given[1], free[1])
 			}
 		}
 	}

@@ -162,7 +162,7 @@ func (a memoryAccounts) answers(want memoryRequest, reuse reusable) []Answer {
 		for _, id := range a.ids() {
 			free = append(free, fmt.Sprintf("%s on node %d", Bytes(a[id].Tables[name].FreeBytes), id))
 		}
-		words[name] = fmt.Sprintf("%s wanted; free: %s", Bytes(want[name]), strings.Join(free, ", "))
+		words[name] = fmt.Sprintf("%s requested; free: %s", Bytes(want[name]), strings.Join(free, ", "))
 	}
 	conflicts := ""
 	if len(held) > 0 {
@@ -178,7 +178,7 @@ func (a memoryAccounts) answers(want memoryRequest, reuse reusable) []Answer {
 	}
 	for _, name := range sorted(want) {
 		out = append(out, Answer{Provider: memoryProvider, Resource: name, Hints: hints,
-			Why: words[name] + conflicts + fmt.Sprintf("; with all that is asked for it would fit on %s of an empty machine", text.Count(least, "NUMA node"))})
+			Why: words[name] + conflicts + fmt.Sprintf("; all requests together would fit on %s of an empty machine", text.Count(least, "NUMA node"))})
 	}
 	return out
 }

@@ -80,7 +80,7 @@ func (p *Placement) obstacles(n *Node, l *Place, effects ...core.TaintEffect) []
 		all = append(all, obstacle{ReasonAffinity, "node(s) didn't match Pod's node affinity/selector", "the node does not match the pod's " + p.wants(l)})
 	}
 	if p.Node != "" && n.Name != "" && p.Node != n.Name {
-		all = append(all, obstacle{ReasonName, "node(s) didn't match the requested node name", fmt.Sprintf("spec.nodeName is %s, where the pod goes; this node is %s", p.Node, n.Name)})
+		all = append(all, obstacle{ReasonName, "node(s) didn't match the requested node name", fmt.Sprintf("spec.nodeName is %s; this node is %s", p.Node, n.Name)})
 	}
 	if l == nil {
 		return all
@@ -237,7 +237,7 @@ func (in *Input) unlooked() string {
 			of = append(of, x.word)
 		}
 	}
-	text := "not looked at: labels, taints and host ports of the node, which are not recorded"
+	text := "not considered, because not recorded: labels, taints and host ports of the node"
 	if len(of) > 0 {
 		text += "; the pod has " + strings.Join(of, ", ")
 	}
@@ -319,7 +319,7 @@ func (in *Input) doubtful() *Verdict {
 	if node == "" {
 		node = "NODE"
 	}
-	return &Verdict{Outcome: Unknown, Message: fmt.Sprintf("the pod needs %s of the node, and it is not known whether the node declares it (%s otherwise): kubectl get node %s -o jsonpath='{.status.declaredFeatures}'", strings.Join(missing, " and "), ReasonFeature, node)}
+	return &Verdict{Outcome: Unknown, Message: fmt.Sprintf("the pod needs %s; unknown whether the node declares it (%s otherwise): kubectl get node %s -o jsonpath='{.status.declaredFeatures}'", strings.Join(missing, " and "), ReasonFeature, node)}
 }
 
 // byClaim reports whether a claim gives a container a resource, so that the device manager

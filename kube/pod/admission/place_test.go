@@ -73,7 +73,7 @@ func TestPlace(t *testing.T) {
 		if scheduler != c.scheduler || kubelet != c.kubelet || (p.Verdict.Outcome == Refused) != (kubelet != "") || p.Scheduler != nil && p.Answer().Outcome != Pending {
 			t.Errorf("%s: scheduler %q, kubelet %q; want %q, %q (%+v)", name, scheduler, kubelet, c.scheduler, c.kubelet, p.Answer())
 		}
-		if assumed := strings.Join(p.Document().Assumed, "\n"); strings.Contains(assumed, "not looked at: labels") != (c.place == nil) {
+		if assumed := strings.Join(p.Document().Assumed, "\n"); strings.Contains(assumed, "not considered, because not recorded: labels, taints and host ports of the node") != (c.place == nil) {
 			t.Errorf("%s: assumed %q", name, assumed)
 		}
 	}

@@ -210,7 +210,7 @@ func TestMemory(t *testing.T) {
 func TestUnknownPagesCrash(t *testing.T) {
 	in := Input{Node: machine(1, 1, 4, 1), Settings: withMemory(static(PolicyNone)), Pod: pod(guaranteed("c", "cpu=1 memory=1Gi hugepages-1Gi=1Gi"))}
 	p := mustPredict(t, in)
-	if p.Verdict.Outcome != NodeFails || !strings.Contains(p.Verdict.Message, "crashes") {
+	if p.Verdict.Outcome != NodeFails || !strings.Contains(p.Verdict.Message, "would crash") {
 		t.Errorf("%+v", p.Verdict)
 	}
 	in.Settings.MemoryManagerPolicy, in.Settings.ReservedMemory = "", nil
@@ -279,15 +279,15 @@ func TestKubeletDoesNotStart(t *testing.T) {
 		spoil func(*Input)
 		want  string
 	}{
-		"nothing reserved":    {func(in *Input) { in.Settings.ReservedSystemCPUs = unit.CPUSet{} }, "needs CPUs that are reserved"},
+		"nothing reserved":    {func(in *Input) { in.Settings.ReservedSystemCPUs = unit.CPUSet{} }, "the static CPU manager needs reserved CPUs; set reservedSystemCPUs, or cpu in kubeReserved or systemReserved"},
 		"reserved not online": {func(in *Input) { in.Settings.ReservedSystemCPUs = unit.CPUs(0, 99) }, "CPUs 99 are not online"},
 		"options with none": {func(in *Input) {
 			in.Settings.CPUManagerPolicy = PolicyNone
 			in.Settings.CPUManagerPolicyOptions = map[string]string{"full-pcpus-only": "true"}
-		}, "takes none"},
+		}, "cpuManagerPolicyOptions need cpuManagerPolicy static; set that, or leave the options out"},
 		"unknown policy": {func(in *Input) { in.Settings.CPUManagerPolicy = "Static" }, `"Static"`},
 		"unknown option": {func(in *Input) { in.Settings.CPUManagerPolicyOptions = map[string]string{"full-cpus": "true"} }, `no option "full-cpus"`},
-		"no boolean":     {func(in *Input) { in.Settings.CPUManagerPolicyOptions = map[string]string{"full-pcpus-only": "on"} }, "neither true nor false"},
+		"no boolean":     {func(in *Input) { in.Settings.CPUManagerPolicyOptions = map[string]string{"full-pcpus-only": "on"} }, "want true or false"},
 		"closed gate": {func(in *Input) {
 			in.Settings = static(PolicyRestricted, "align-by-socket")
 			in.Settings.FeatureGates = nil
@@ -295,19 +295,19 @@ func TestKubeletDoesNotStart(t *testing.T) {
 		"exclusive options": {func(in *Input) {
 			in.Settings = static(PolicyRestricted, "full-pcpus-only", "distribute-cpus-across-cores")
 		}, "exclude each other"},
-		"socket and single":   {func(in *Input) { in.Settings = static(PolicySingleNUMANode, "align-by-socket") }, "does not go with"},
+		"socket and single":   {func(in *Input) { in.Settings = static(PolicySingleNUMANode, "align-by-socket") }, "cpuManagerPolicyOptions: align-by-socket and topologyManagerPolicy single-numa-node exclude each other"},
 		"topology policy":     {func(in *Input) { in.Settings.TopologyManagerPolicy = "single" }, "topologyManagerPolicy"},
 		"topology scope":      {func(in *Input) { in.Settings.TopologyManagerScope = "node" }, "topologyManagerScope"},
 		"too many nodes":      {func(in *Input) { in.Node = machine(3, 3, 1, 1) }, "9 NUMA nodes"},
-		"memory not reserved": {func(in *Input) { in.Settings.MemoryManagerPolicy = MemoryPolicyStatic }, "needs memory that is reserved"},
+		"memory not reserved": {func(in *Input) { in.Settings.MemoryManagerPolicy = MemoryPolicyStatic }, "the static memory manager needs reservedMemory; set it"},
 		"memory sums": {func(in *Input) {
 			in.Settings = withMemory(in.Settings)
 			in.Settings.EvictionHardMemoryBytes = 100 << 20
-		}, "has to be what is reserved"},
+		}, "of all NUMA nodes must add up to the node's reservation (kubeReserved + systemReserved, for memory + evictionHard),"},
 		"memory of no node":    {func(in *Input) { in.Settings = withMemory(in.Settings); in.Settings.ReservedMemory[0].NUMANode = 5 }, "no NUMA node 5"},
 		"policy of the file":   {func(in *Input) { in.State.CPU = &CPUState{Policy: PolicyNone} }, "was written with none"},
 		"memory file":          {func(in *Input) { in.State.Memory = &MemoryState{Policy: MemoryPolicyStatic} }, "memoryManagerPolicy is None"},
-		"CPUs have changed":    {func(in *Input) { in.State = held(machine(2, 1, 2, 2)) }, "is of a machine with the CPUs"},
+		"CPUs have changed":    {func(in *Input) { in.State = held(machine(2, 1, 2, 2)) }, "cpu_manager_state is from a machine with CPUs"},
 		"reserved has changed": {func(in *Input) { in.State = held(two, "0-1") }, "the reserved CPUs 0 are not in the shared pool"},
 		"CPUs twice":           {func(in *Input) { in.State = held(two, "4"); in.State.CPU.Default = newTopology(&two).all }, "both in the shared pool"},
 		"strictly reserved now": {func(in *Input) {

@@ -106,7 +106,7 @@ func (p *Pod) wantsCPUs(c *Container, class string) (int, string) {
 	whole := q.Value()
 	switch {
 	case whole*1000 != q.MilliValue():
-		return 0, fmt.Sprintf("it requests %s CPUs, which is not a whole number", q.String())
+		return 0, fmt.Sprintf("it requests %s CPUs, not a whole number", q.String())
 	case whole == 0:
 		return 0, "it requests no CPU"
 	case p.hasPodResources():

@@ -221,7 +221,7 @@ func switchOf[T any](field func(*T) *bool) func(*T, string) error {
 	return func(to *T, value string) error {
 		on, err := strconv.ParseBool(value)
 		if err != nil {
-			return fmt.Errorf("%q, which is neither true nor false", value)
+			return fmt.Errorf("%q, want true or false", value)
 		}
 		*field(to) = on
 		return nil

@@ -96,7 +96,7 @@ func wrongAmounts(who string, requests, limits Resources, allowed func(string) b
 		}
 	}
 	if pages && !cpuOrMemory {
-		bad("huge pages can only be asked for together with cpu or memory")
+		bad("huge pages can only be requested together with cpu or memory")
 	}
 	return wrong
 }
@@ -170,8 +170,8 @@ func (p *Pod) hugePageRules(n *Node) []PageRule {
 		have, known := n.pages(name)
 		switch {
 		case !known:
-			rule(false, "the node has pages of this size", fmt.Sprintf("%s: the kernel of the node has no pages of this size", name))
-			out[len(out)-1].where, out[len(out)-1].fix = "pod", name+": ask for a size that the node has"+n.pageSizes()
+			rule(false, "the node has pages of this size", fmt.Sprintf("%s: the node's kernel does not support this page size", name))
+			out[len(out)-1].where, out[len(out)-1].fix = "pod", name+": request a size that the node has"+n.pageSizes()
 		default:
 			rule(have >= uint64(max(asked.Value(), 0)), "the node has pages of this size",
 				fmt.Sprintf("%s: %s for the pod, %s on the node, used or free", name, asked.String(), resource.NewQuantity(int64(have), resource.BinarySI)))

@@ -55,10 +55,10 @@ func TestHugePageRules(t *testing.T) {
 		volumes []HugePageVolume
 		fails   []string
 	}{
-		"good":            {"cpu=1 memory=1Gi hugepages-2Mi=20Mi", []HugePageVolume{{"v", "HugePages", nil}, {"w", "HugePages-2Mi", limit("20Mi")}}, nil},
-		"none used":       {"cpu=1 memory=1Gi", nil, nil},
-		"no such size":    {"cpu=1 memory=1Gi hugepages-1Gi=1Gi", nil, []string{"the node has pages of this size"}},
-		"more than there": {"cpu=1 memory=1Gi hugepages-2Mi=42Mi", nil, []string{"the node has pages of this size"}},
+		"good":                {"cpu=1 memory=1Gi hugepages-2Mi=20Mi", []HugePageVolume{{"v", "HugePages", nil}, {"w", "HugePages-2Mi", limit("20Mi")}}, nil},
+		"none used":           {"cpu=1 memory=1Gi", nil, nil},
+		"no such size":        {"cpu=1 memory=1Gi hugepages-1Gi=1Gi", nil, []string{"the node has pages of this size"}},
+		"more than there are": {"cpu=1 memory=1Gi hugepages-2Mi=42Mi", nil, []string{"the node has pages of this size"}},
 		"volume, no pages": {"cpu=1 memory=1Gi", []HugePageVolume{{"v", "HugePages", nil}},
 			[]string{"the medium of an emptyDir is a size that the pod asks for"}},
 		"volume of another size": {"cpu=1 memory=1Gi hugepages-2Mi=2Mi", []HugePageVolume{{"v", "HugePages-1Gi", nil}},
@@ -180,7 +180,7 @@ func TestAdvice(t *testing.T) {
 		"room": {Input{Node: two, Settings: static(PolicyRestricted), State: held(two, "4-5", "6-7,12-14"), Pod: pod(guaranteed("c", "cpu=8 memory=1Gi"))},
 			[]string{"pod: container c: request and limit of cpu 7", "kubelet: topologyManagerPolicy: best-effort"}, "end pod"},
 		"a pod in the way": {Input{Node: two, Settings: static(PolicyRestricted), State: held(two, "4-5"), Pod: pod(guaranteed("c", "cpu=8 memory=1Gi"))},
-			[]string{"node: end pod uid-0, which has 2 CPUs for itself"}, ""},
+			[]string{"node: delete pod uid-0, which has exclusive use of 2 CPUs"}, ""},
 		"for itself": {Input{Node: two, Settings: static(PolicyNone), Pod: pod(Container{Name: "c", Requests: with("cpu=1500m memory=1Gi"), Limits: with("cpu=4 memory=2Gi")})},
 			[]string{"pod: for CPUs of its own: container c: request and limit of cpu 2; container c: request and limit of memory 1Gi"}, ""},
 		"content": {Input{Node: two, Settings: static(PolicyNone), Pod: pod(guaranteed("c", "cpu=2 memory=1Gi"))}, nil, ":"},
@@ -222,7 +222,7 @@ func TestPageRulesHaveAdvice(t *testing.T) {
 		"too large":      {"hugepages-2Mi=64Mi", "HugePages", "128Mi", []string{"volume v: sizeLimit 64Mi; or hugepages-2Mi of the containers in all 128Mi"}},
 		"another medium": {"hugepages-2Mi=64Mi", "HugePages-1Gi", "64Mi", []string{"volume v: a container that asks for pages of its size; or another medium"}},
 		"nobody asks":    {"", "HugePages", "64Mi", []string{"volume v: a container that asks for hugepages-SIZE, and as much"}},
-		"no such size":   {"hugepages-1Gi=1Gi", "HugePages", "1Gi", []string{"hugepages-1Gi: ask for a size that the node has: hugepages-2Mi"}},
+		"no such size":   {"hugepages-1Gi=1Gi", "HugePages", "1Gi", []string{"hugepages-1Gi: request a size that the node has: hugepages-2Mi"}},
 	} {
 		in := Input{Node: n, Pod: pod(guaranteed("c", "cpu=1 memory=1Gi "+c.pages))}
 		limit := resource.MustParse(c.limit)

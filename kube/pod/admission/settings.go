@@ -156,7 +156,7 @@ func (s Settings) Problems() []string {
 // noneTakes returns what the CPU manager's policy none refuses on any machine.
 func (s Settings) noneTakes() error {
 	if len(s.CPUManagerPolicyOptions) > 0 {
-		return errors.New("cpuManagerPolicyOptions are given, and cpuManagerPolicy none takes none: set it to static or leave the options out")
+		return errors.New("cpuManagerPolicyOptions need cpuManagerPolicy static; set that, or leave the options out")
 	}
 	return nil
 }
@@ -164,14 +164,14 @@ func (s Settings) noneTakes() error {
 // staticNeeds returns what the CPU manager's policy static refuses on any machine.
 func (s Settings) staticNeeds() error {
 	if reserved := s.reserved(CPU); reserved.Sign() <= 0 {
-		return errors.New("the static CPU manager needs CPUs that are reserved for the system: set reservedSystemCPUs, or cpu in kubeReserved or systemReserved")
+		return errors.New("the static CPU manager needs reserved CPUs; set reservedSystemCPUs, or cpu in kubeReserved or systemReserved")
 	}
 	options, err := s.cpuOptions()
 	if err != nil {
 		return err
 	}
 	if options.bySocket && s.TopologyManagerPolicy == PolicySingleNUMANode {
-		return errors.New("cpuManagerPolicyOptions: align-by-socket does not go with topologyManagerPolicy single-numa-node")
+		return errors.New("cpuManagerPolicyOptions: align-by-socket and topologyManagerPolicy single-numa-node exclude each other")
 	}
 	return nil
 }

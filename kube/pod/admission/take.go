@@ -10,7 +10,7 @@ import (
 )
 
 // errCPUs means that there are fewer free CPUs than requested.
-var errCPUs = errors.New("there are not enough free CPUs")
+var errCPUs = errors.New("not enough free CPUs")
 
 // taking collects free CPUs for one container, as the static policy does: whole NUMA nodes and
 // sockets first, whichever is the larger, then whole caches if the option is set, then whole

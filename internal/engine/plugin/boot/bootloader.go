@@ -130,7 +130,7 @@ func planBoot(ctx context.Context, r *plugin.Request, o profile.Option) ([]plugi
 		return nil, nil
 	}
 	if truth(r, "skip_grub_config") {
-		it := plugin.Refuse(setting.Setting{Kind: "bootloader", Name: "none"}, o, plugin.OK, "skip_grub_config: the boot loader is left alone; the running kernel has them")
+		it := plugin.Refuse(setting.Setting{Kind: "bootloader", Name: "none"}, o, plugin.OK, "skip_grub_config: boot loader unchanged; the running kernel has these arguments")
 		it.Change.Want = setting.Text(want.args)
 		missing, err := missingArguments(r.Host, want.args)
 		switch {
@@ -138,7 +138,7 @@ func planBoot(ctx context.Context, r *plugin.Request, o profile.Option) ([]plugi
 			it.Verdict, it.Why = plugin.Unknown, err.Error()
 		case len(missing) > 0:
 			it.Verdict = plugin.NeedsReboot
-			it.Why = "skip_grub_config: the boot loader is left alone; add them yourself, the running kernel lacks " + strings.Join(missing, " ")
+			it.Why = "skip_grub_config: boot loader unchanged; add the arguments yourself, the running kernel lacks " + strings.Join(missing, " ")
 		}
 		return []plugin.Item{it}, nil
 	}
@@ -241,7 +241,7 @@ func planDir(ctx context.Context, r *plugin.Request, o profile.Option, _ string)
 	it := plugin.Want(s, archiveOf+dir, o)
 	if truth(r, "initrd_remove_dir") {
 		it.Change.Want = setting.Text(archiveOf + dir + thenRemoved)
-		it.Why = dir + " is removed afterwards, and undo does not bring it back"
+		it.Why = dir + " is removed afterwards; undo does not restore it"
 	}
 	more, err := bootItems(ctx, r, o)
 	return append([]plugin.Item{it}, more...), err
@@ -250,7 +250,7 @@ func planDir(ctx context.Context, r *plugin.Request, o profile.Option, _ string)
 func noOverlay(r *plugin.Request, s setting.Setting, o profile.Option) (plugin.Item, bool) {
 	switch {
 	case truth(r, "skip_grub_config"):
-		return plugin.Refuse(s, o, plugin.Refused, "skip_grub_config: nothing would load it"), true
+		return plugin.Refuse(s, o, plugin.Refused, "skip_grub_config: nothing would load the overlay"), true
 	case isOSTree(r.Host):
 		return plugin.Refuse(s, o, plugin.Unsupported, "rpm-ostree and bootc have no initrd overlays"), true
 	}

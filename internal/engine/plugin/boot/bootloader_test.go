@@ -160,7 +160,7 @@ func TestGrubRefusesHandEdits(t *testing.T) {
 	before := plugin.Snapshot(t, h)
 	s := setting.Setting{Kind: "bootloader", Name: "grub:/boot/grub/grub.cfg"}
 	err := Kinds(h)["bootloader"].Write(context.Background(), s, setting.Text("x=1"))
-	if err == nil || !strings.Contains(err.Error(), "edited by hand or is out of date, and nothing was changed; run update-grub") {
+	if err == nil || !strings.Contains(err.Error(), "edited by hand or out of date; nothing changed. Run update-grub") {
 		t.Error(err)
 	}
 	if d := cmp.Diff(before, plugin.Snapshot(t, h)); d != "" {
@@ -222,9 +222,9 @@ func TestPlan(t *testing.T) {
 			[]string{"initrd:/boot/o.img = IMG", "bootloader:grub:/boot/grub/grub.cfg = \ninitrd=o.img"}},
 		{"nothing asked", nil, []string{"cmdline=-x", "skip_grub_config=1"}, nil},
 		{"skipped and there", nil, []string{"cmdline=quiet", "skip_grub_config=1"},
-			[]string{"bootloader:none ok: skip_grub_config: the boot loader is left alone; the running kernel has them"}},
+			[]string{"bootloader:none ok: skip_grub_config: boot loader unchanged; the running kernel has these arguments"}},
 		{"skipped and missing", nil, []string{"cmdline=quiet x=1", "skip_grub_config=True"},
-			[]string{"bootloader:none needs-reboot: skip_grub_config: the boot loader is left alone; add them yourself, the running kernel lacks x=1"}},
+			[]string{"bootloader:none needs-reboot: skip_grub_config: boot loader unchanged; add the arguments yourself, the running kernel lacks x=1"}},
 		{"not skipped", map[string]string{dropInDir + "/": ""}, []string{"cmdline=x=1", "skip_grub_config=on"}, []string{"bootloader:grub:/boot/grub/grub.cfg = x=1"}},
 		{"directory elsewhere", map[string]string{"/srv/d/f": ""}, []string{"initrd_add_dir=/srv/d"},
 			[]string{"initrd:/boot/d refused: /srv/d is neither below /tmp nor below a profile directory"}},
@@ -232,7 +232,7 @@ func TestPlan(t *testing.T) {
 			[]string{"initrd:/boot/gone rejected: lstat /tmp/gone: no such file or directory"}},
 		{"rpm-ostree without overlays", map[string]string{"/run/ostree-booted": ""}, []string{"initrd_add_img=/x"},
 			[]string{"initrd:/boot/x unsupported: rpm-ostree and bootc have no initrd overlays"}},
-		{"no boot loader", map[string]string{"/boot/grub/grub.cfg": "-> /none"}, []string{"cmdline=a"}, []string{"bootloader:none unsupported: " + errNoLoader.Error()}},
+		{"no supported boot loader found (GRUB 2, GRUB with boot loader entries, rpm-ostree or bootc)", map[string]string{"/boot/grub/grub.cfg": "-> /none"}, []string{"cmdline=a"}, []string{"bootloader:none unsupported: " + errNoLoader.Error()}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h, _ := debian(t, c.more)

@@ -75,7 +75,7 @@ func (g grubEnv) plan(_ context.Context, _ *plugin.Request, o profile.Option, wa
 		}
 	}
 	if usable == 0 {
-		return []plugin.Item{plugin.Refuse(s, o, plugin.Unsupported, "no entry in %s is one of GRUB's, which take variables", entriesDir)}, nil
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Unsupported, "no entry in %s uses GRUB variables", entriesDir)}, nil
 	}
 	if _, err := g.file(); err != nil {
 		return []plugin.Item{plugin.Refuse(s, o, plugin.Unsupported, "%v", err)}, nil
@@ -83,7 +83,7 @@ func (g grubEnv) plan(_ context.Context, _ *plugin.Request, o profile.Option, wa
 	it := plugin.Want(s, want.text(), o)
 	it.Why = "takes effect at the next boot"
 	if _, err := g.host.Files.Stat(kernelHook); err != nil {
-		it.Why += "; kernels installed later get them when the profile is applied again"
+		it.Why += "; after installing a kernel, apply the profile again"
 	}
 	return append(items, it), nil
 }

@@ -32,7 +32,7 @@ const (
 	defaults   = "/etc/default/grub"
 	dropInDir  = "/etc/default/grub.d"
 	dropIn     = dropInDir + "/zz-fettle.cfg" // after all others, which may set the variable again
-	begin      = "# fettle begin: from the profile in force; fettle undo takes it back\n"
+	begin      = "# fettle begin: from the active profile; fettle undo removes this section\n"
 	end        = "# fettle end\n"
 	argsHead   = `GRUB_CMDLINE_LINUX_DEFAULT="${GRUB_CMDLINE_LINUX_DEFAULT:+$GRUB_CMDLINE_LINUX_DEFAULT }"'`
 	initrdHead = `GRUB_EARLY_INITRD_LINUX_CUSTOM="${GRUB_EARLY_INITRD_LINUX_CUSTOM:+$GRUB_EARLY_INITRD_LINUX_CUSTOM }"'`
@@ -201,7 +201,7 @@ func (g grub) sameAsGenerated(ctx context.Context, mkconfig string, env []string
 		return err
 	}
 	if out != string(now) {
-		return fmt.Errorf("%s is not what %s makes of the present defaults: it was edited by hand or is out of date, and nothing was changed; run %s, or set skip_grub_config=1 and add the arguments yourself",
+		return fmt.Errorf("%s differs from the output of %s: edited by hand or out of date; nothing changed. Run %s, or set skip_grub_config=1 and add the arguments yourself",
 			g.cfg, mkconfig, strings.Join(g.generator(mkconfig), " "))
 	}
 	return nil
@@ -261,13 +261,13 @@ func splitBlock(text string) (before string, b boot, after string, ok bool, err 
 	before, rest, ok := strings.Cut(text, begin)
 	if !ok {
 		if strings.Contains(text, strings.TrimSuffix(begin, "\n")) {
-			return "", boot{}, "", false, errors.New("fettle's part has no end: edited by hand")
+			return "", boot{}, "", false, errors.New("fettle's section has no end marker; edited by hand")
 		}
 		return text, boot{}, "", false, nil
 	}
 	body, after, ok := strings.Cut(rest, end)
 	if !ok {
-		return "", boot{}, "", false, errors.New("fettle's part has no end: edited by hand")
+		return "", boot{}, "", false, errors.New("fettle's section has no end marker; edited by hand")
 	}
 	for line := range strings.Lines(body) {
 		line = strings.TrimSuffix(line, "\n")
@@ -278,7 +278,7 @@ func splitBlock(text string) (before string, b boot, after string, ok bool, err 
 		}
 	}
 	if block(b) != begin+body+end {
-		return "", boot{}, "", false, errors.New("fettle's part was edited by hand; remove it, from \"# fettle begin\" to \"# fettle end\", and generate GRUB's configuration anew")
+		return "", boot{}, "", false, errors.New("fettle's section was edited by hand; remove it (\"# fettle begin\" to \"# fettle end\") and regenerate GRUB's configuration")
 	}
 	return before, b, after, true, nil
 }

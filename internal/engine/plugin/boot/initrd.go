@@ -193,10 +193,10 @@ func pack(h *host.Host, dir, source string) ([]byte, error) {
 					add(name, syscall.S_IFREG|perm, b)
 				}
 			default:
-				err = fmt.Errorf("%s: neither a file, a directory nor a link", path.Join(dir, name))
+				err = fmt.Errorf("%s: not a file, directory or link", path.Join(dir, name))
 			}
 			if err == nil && out.Len() > maxOverlay {
-				err = fmt.Errorf("%s: more than %d MiB", dir, maxOverlay>>20)
+				err = fmt.Errorf("%s: larger than %d MiB", dir, maxOverlay>>20)
 			}
 			if err != nil {
 				return err

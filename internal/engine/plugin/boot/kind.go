@@ -51,7 +51,7 @@ func parseBoot(text string) (boot, error) {
 	}
 	name, ok := strings.CutPrefix(more, "initrd=")
 	if !ok || strings.ContainsAny(name, "\n/ ") {
-		return boot{}, fmt.Errorf("boot loader value %q: want arguments, and initrd=NAME in a second line", text)
+		return boot{}, fmt.Errorf("boot loader value %q: want kernel arguments, and initrd=NAME on a second line", text)
 	}
 	return boot{args, name}, nil
 }
@@ -63,7 +63,7 @@ type loader interface {
 	write(ctx context.Context, v setting.Value) error
 }
 
-var errNoLoader = errors.New("no boot loader that fettle knows: GRUB 2, GRUB with boot loader entries, rpm-ostree or bootc")
+var errNoLoader = errors.New("no supported boot loader found (GRUB 2, GRUB with boot loader entries, rpm-ostree or bootc)")
 
 // detect returns the boot loader in use. bootc comes first if it keeps arguments by source,
 // because it overwrites what rpm-ostree sets.
@@ -89,7 +89,7 @@ func detect(ctx context.Context, h *host.Host, r *plugin.Request) (loader, error
 	}
 	if g.cfg == "" {
 		if _, err := h.Files.Stat("/boot/loader/entries"); err == nil {
-			return nil, errors.New("boot loader entries without GRUB (systemd-boot, zipl): fettle does not edit them; add the arguments to /etc/kernel/cmdline")
+			return nil, errors.New("boot loader entries without GRUB (systemd-boot, zipl) are not supported; add the arguments to /etc/kernel/cmdline")
 		}
 		return nil, errNoLoader
 	}

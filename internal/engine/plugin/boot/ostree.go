@@ -142,7 +142,7 @@ func (k bootc) read(context.Context) (setting.Value, error) {
 		}
 		return setting.Absent, nil
 	}
-	return setting.Value{}, fmt.Errorf("no entry in %s is the booted deployment's", entriesDir)
+	return setting.Value{}, fmt.Errorf("%s has no entry for the booted deployment", entriesDir)
 }
 
 func absentIfEmpty(args string) setting.Value {

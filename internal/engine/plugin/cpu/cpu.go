@@ -139,7 +139,7 @@ func needs(drivers string) func(*host.Host) string {
 		case name == "intel_pstate":
 			return "these CPUs do not manage their frequency in hardware (HWP)"
 		case name != "":
-			return "only " + drivers + " has it, and the frequency driver of this machine is " + name
+			return "only " + drivers + " has it, but the frequency driver of this machine is " + name
 		}
 		return noScaling(h)
 	}
@@ -152,5 +152,5 @@ func noScaling(h *host.Host) string {
 	if plugin.IsGuest(h) {
 		return "this machine is a guest, and its hypervisor decides on the frequency of the CPUs"
 	}
-	return "the kernel has no frequency driver for these CPUs, or the firmware keeps the frequency to itself"
+	return "the kernel has no frequency driver for these CPUs, or the firmware controls the frequency"
 }

@@ -111,7 +111,7 @@ func TestGovernor(t *testing.T) {
 		{"guest", guest, []string{"governor=performance"}, []string{
 			p0 + "scaling_governor ! unsupported: this machine is a guest, and its hypervisor decides on the frequency of the CPUs"}},
 		{"bare metal without a driver", testkitplugin.Join(guest, map[string]string{"/proc/cpuinfo": "flags : fpu\n"}), []string{"governor=performance"}, []string{
-			p0 + "scaling_governor ! unsupported: the kernel has no frequency driver for these CPUs, or the firmware keeps the frequency to itself"}},
+			p0 + "scaling_governor ! unsupported: the kernel has no frequency driver for these CPUs, or the firmware controls the frequency"}},
 	})
 }
 
@@ -131,7 +131,7 @@ func TestSamplingDownFactor(t *testing.T) {
 		}), []string{"sampling_down_factor=11"}, []string{
 			p0 + `conservative/sampling_down_factor ! rejected: "11" is not a value for sampling_down_factor: want a number of sampling periods from 1 to 10`}},
 		{"another governor", acpi, []string{"sampling_down_factor=100"}, []string{
-			all + " ! unsupported: only the governors ondemand and conservative have it, and cpu0 has performance"}},
+			all + " ! unsupported: only the governors ondemand and conservative have it; cpu0 uses performance"}},
 		{"guest", guest, []string{"sampling_down_factor=100"}, []string{
 			p0 + "scaling_governor ! unsupported: this machine is a guest, and its hypervisor decides on the frequency of the CPUs"}},
 	})
@@ -154,7 +154,7 @@ func TestEnergyPreference(t *testing.T) {
 		{"refused under the present governor", intel(1, "performance"), []string{attr + "=128"}, []string{
 			p0 + attr + " ! unsupported: the kernel refuses 128 (EBUSY): the governor performance pins the preference to performance"}},
 		{"no such driver", cpus(2, "acpi-cpufreq", "performance", "performance"), []string{attr + "=power"}, []string{
-			p0 + attr + " ! unsupported: only intel_pstate or amd-pstate in active mode has it, and the frequency driver of this machine is acpi-cpufreq"}},
+			p0 + attr + " ! unsupported: only intel_pstate or amd-pstate in active mode has it, but the frequency driver of this machine is acpi-cpufreq"}},
 		{"no HWP", cpus(1, "intel_pstate", "performance powersave", "powersave"), []string{attr + "=power"}, []string{
 			p0 + attr + " ! unsupported: these CPUs do not manage their frequency in hardware (HWP)"}},
 	})
@@ -183,14 +183,14 @@ func TestBoostAndPstate(t *testing.T) {
 		{"per policy", amd, []string{"boost=0"}, []string{p0 + "boost = 0", p1 + "boost = 0"}},
 		{"truth", amd, []string{"devices=cpu0", "boost=Yes"}, []string{p0 + "boost = 1"}},
 		{"wrong", amd, []string{"devices=cpu0", "boost=2"}, []string{p0 + `boost ! rejected: "2" is not a value for boost: want 1 or 0`}},
-		{"intel_pstate", intel(1, "powersave"), []string{"boost=0"}, []string{turbo + " = 1 # boost the other way round, for the whole machine"}},
+		{"intel_pstate", intel(1, "powersave"), []string{"boost=0"}, []string{turbo + " = 1 # inverse of boost, for the whole machine"}},
 		{"no_turbo has the last word", intel(1, "powersave"), []string{"boost=1", "no_turbo=1"}, []string{turbo + " = 1"}},
 		{"old kernel", old, []string{"boost=0"}, []string{
 			"sysfs:" + cpufreqDir + "/boost = 0 # one switch for all CPUs", "sysfs:" + cpufreqDir + "/boost = 0 # one switch for all CPUs"}},
 		{"old kernel, some CPUs", old, []string{"devices=cpu1", "boost=0"}, []string{
-			p1 + "boost ! unsupported: this kernel boosts all CPUs or none, and the unit is for some of them"}},
-		{"no switch", cpus(2, "acpi-cpufreq", "performance", "performance"), []string{"boost=0"}, []string{
-			p0 + "boost ! unsupported: the frequency driver acpi-cpufreq has no switch for boost"}},
+			p1 + "boost ! unsupported: this kernel boosts all CPUs or none; the section selects only some"}},
+		{"has no boost switch", cpus(2, "acpi-cpufreq", "performance", "performance"), []string{"boost=0"}, []string{
+			p0 + "boost ! unsupported: the frequency driver acpi-cpufreq has no boost switch"}},
 		{"guest", guest, []string{"boost=1"}, []string{
 			p0 + "boost ! unsupported: this machine is a guest, and its hypervisor decides on the frequency of the CPUs"}},
 
@@ -204,8 +204,8 @@ func TestBoostAndPstate(t *testing.T) {
 		{"out of range", intel(1, "powersave"), []string{"max_perf_pct=101"}, []string{
 			limit + `max_perf_pct ! rejected: "101" is not a value for max_perf_pct: want percent, 0 to 100`}},
 		{"not intel_pstate", amd, []string{"min_perf_pct=1", "no_turbo=1"}, []string{
-			limit + "min_perf_pct ! unsupported: only intel_pstate has it, and the frequency driver of this machine is amd-pstate-epp",
-			turbo + " ! unsupported: only intel_pstate has it, and the frequency driver of this machine is amd-pstate-epp"}},
+			limit + "min_perf_pct ! unsupported: only intel_pstate has it, but the frequency driver of this machine is amd-pstate-epp",
+			turbo + " ! unsupported: only intel_pstate has it, but the frequency driver of this machine is amd-pstate-epp"}},
 	})
 }
 
@@ -234,16 +234,16 @@ func TestForceLatency(t *testing.T) {
 		{"guest", guest, []string{"force_latency=cstate.id:1"}, []string{
 			place + " ! unsupported: this machine is a guest without idle states to take a latency from"}},
 		{"no device", cpus(1, "x", "y", "z"), []string{"force_latency=1"}, []string{
-			place + " ! unsupported: there is no /dev/cpu_dma_latency here: this kernel is built without CPU idle management, or this is a container"}},
+			place + " ! unsupported: /dev/cpu_dma_latency not found: the kernel has no CPU idle management, or this is a container"}},
 	})
 }
 
 func TestFirstUnitOnly(t *testing.T) {
 	tree := testkitplugin.Join(intel(1, "powersave"), idle())
 	run(t, []test{{"later unit", tree, []string{"force_latency=1", "min_perf_pct=1", "no_turbo=1", "governor=performance"}, []string{
-		"pmqos:cpu_dma_latency ! overridden: force_latency is for the whole machine, and only the first unit of type cpu decides on it",
-		"sysfs:" + pstateDir + "/min_perf_pct ! overridden: min_perf_pct is for the whole machine, and only the first unit of type cpu decides on it",
-		turbo + " ! overridden: no_turbo is for the whole machine, and only the first unit of type cpu decides on it",
+		"pmqos:cpu_dma_latency ! overridden: force_latency applies to the whole machine; only the first section of type cpu sets it",
+		"sysfs:" + pstateDir + "/min_perf_pct ! overridden: min_perf_pct applies to the whole machine; only the first section of type cpu sets it",
+		turbo + " ! overridden: no_turbo applies to the whole machine; only the first section of type cpu sets it",
 		p0 + "scaling_governor = performance",
 	}}}, func(r *plugin.Request) { r.Later = true })
 }

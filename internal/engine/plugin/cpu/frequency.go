@@ -194,12 +194,12 @@ func planSamplingDown(_ context.Context, r *plugin.Request, o profile.Option, cp
 		limit = 10
 	default:
 		path, _ := samplingPath(r.Host, cpu, "ondemand")
-		return plugin.Lacks(r.Host, plugin.Sysfs(path), o, "only the governors ondemand and conservative have it, and %s has %s", cpu, governor), nil
+		return plugin.Lacks(r.Host, plugin.Sysfs(path), o, "only the governors ondemand and conservative have it; %s uses %s", cpu, governor), nil
 	}
 	path, there := samplingPath(r.Host, cpu, governor)
 	s := plugin.Sysfs(path)
 	if !there && !byUnit {
-		return plugin.Lacks(r.Host, s, o, "the governor %s of this kernel has none", governor), nil
+		return plugin.Lacks(r.Host, s, o, "the governor %s of this kernel has no such value", governor), nil
 	}
 	return plugin.Number(s, o, 1, limit, fmt.Sprintf("a number of sampling periods from 1 to %d", limit)), nil
 }
@@ -220,7 +220,7 @@ func planBoost(_ context.Context, r *plugin.Request, o profile.Option, cpu strin
 	if turbo := pstateDir + "/no_turbo"; plugin.Exists(r.Host, turbo) {
 		if _, explicit := r.Option("no_turbo"); !explicit || r.Later {
 			it := plugin.Want(plugin.Sysfs(turbo), zeroOne(!on), o)
-			it.Why = "boost the other way round, for the whole machine"
+			it.Why = "inverse of boost, for the whole machine"
 			items = append(items, it)
 		} else if len(items) == 0 {
 			return nil, nil // no_turbo of the same unit decides
@@ -233,7 +233,7 @@ func planBoost(_ context.Context, r *plugin.Request, o profile.Option, cpu strin
 		// Before Linux 6.11 there is one switch for the whole machine.
 		cpus, _ := devices(context.Background(), r.Host)
 		if len(r.Devices) < len(cpus) {
-			return lacks(r, o, cpu, policyPlace("boost"), always("this kernel boosts all CPUs or none, and the unit is for some of them")), nil
+			return lacks(r, o, cpu, policyPlace("boost"), always("this kernel boosts all CPUs or none; the section selects only some")), nil
 		}
 		it := plugin.Want(plugin.Sysfs(all), zeroOne(on), o)
 		it.Why = "one switch for all CPUs"
@@ -244,7 +244,7 @@ func planBoost(_ context.Context, r *plugin.Request, o profile.Option, cpu strin
 
 func noBoost(h *host.Host) string {
 	if name := driver(h); name != "" {
-		return "the frequency driver " + name + " has no switch for boost"
+		return "the frequency driver " + name + " has no boost switch"
 	}
 	return noScaling(h)
 }
@@ -261,7 +261,7 @@ func firstOnly(r *plugin.Request, s setting.Setting, o profile.Option) ([]plugin
 	if !r.Later {
 		return nil, false
 	}
-	return []plugin.Item{plugin.Refuse(s, o, plugin.Overridden, "%s is for the whole machine, and only the first unit of type cpu decides on it", o.Name)}, true
+	return []plugin.Item{plugin.Refuse(s, o, plugin.Overridden, "%s applies to the whole machine; only the first section of type cpu sets it", o.Name)}, true
 }
 
 func planNoTurbo(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {

@@ -68,7 +68,7 @@ func planIRQ(_ context.Context, r *plugin.Request, o profile.Option, device stri
 		if present, ok := plugin.Attribute(r.Host, "/sys/devices/system/cpu/present"); ok {
 			all, err := unit.ParseCPUList(present)
 			if missing := cpus.Minus(all); err == nil && !missing.IsEmpty() {
-				return []plugin.Item{plugin.Refuse(s, o, plugin.Rejected, "this machine has no CPU %s: it has %s", missing, all)}, nil
+				return []plugin.Item{plugin.Refuse(s, o, plugin.Rejected, "this machine has no CPU %s, only %s", missing, all)}, nil
 			}
 		}
 	case "intersect":
@@ -196,7 +196,7 @@ func (k irqAffinity) Write(_ context.Context, s setting.Setting, v setting.Value
 	// kernel/irq/proc.c write_irq_affinity: EIO up to Linux 6.11, then EPERM, if the driver or
 	// the controller does not allow a change.
 	if errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EPERM) && s != defaultIRQ {
-		return fmt.Errorf("the kernel manages this interrupt itself, or its controller cannot move it: %w", notOurs{err})
+		return fmt.Errorf("the kernel manages this interrupt, or its controller cannot move it: %w", notOurs{err})
 	}
 	return err
 }

@@ -94,7 +94,7 @@ func (k kind) Read(_ context.Context, s setting.Setting) (setting.Value, error) 
 	case !ok:
 		return setting.Absent, nil
 	case strings.HasSuffix(v, `\`):
-		return setting.Value{}, fmt.Errorf("%s: %s goes on in the next line; put it on one", s.Name, irqbalanceVariable)
+		return setting.Value{}, fmt.Errorf("%s: %s continues on the next line; write it on one line", s.Name, irqbalanceVariable)
 	}
 	return setting.Text(v), nil
 }
@@ -135,7 +135,7 @@ func restart(ctx context.Context, h *host.Host) error {
 		err = ifRunning(ctx, h, "service")
 	}
 	if err != nil {
-		return fmt.Errorf("the file is written, but irqbalance could not be restarted: %w", err)
+		return fmt.Errorf("file written, but irqbalance could not be restarted: %w", err)
 	}
 	return nil
 }

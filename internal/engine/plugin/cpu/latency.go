@@ -123,7 +123,7 @@ func planForceLatency(_ context.Context, r *plugin.Request, o profile.Option, _ 
 	case l.text == "":
 		return plugin.Lacks(r.Host, s, o, "%s", reason), nil
 	case !plugin.Exists(r.Host, dmaLatencyFile):
-		return plugin.Lacks(r.Host, s, o, "there is no %s here: this kernel is built without CPU idle management, or this is a container", dmaLatencyFile), nil
+		return plugin.Lacks(r.Host, s, o, "%s not found: the kernel has no CPU idle management, or this is a container", dmaLatencyFile), nil
 	}
 	it := plugin.Want(s, l.text, o)
 	it.Why = l.why
@@ -195,7 +195,7 @@ func dynamic(_ context.Context, r *plugin.Request) ([]plugin.Loop, []plugin.Item
 			return nil, nil, nil
 		}
 		o, _ := r.Option("load_threshold")
-		return nil, plugin.Lacks(r.Host, s, o, "there is no %s here: this kernel is built without CPU idle management, or this is a container", dmaLatencyFile), nil
+		return nil, plugin.Lacks(r.Host, s, o, "%s not found: the kernel has no CPU idle management, or this is a container", dmaLatencyFile), nil
 	}
 	threshold, bad := r.Threshold(s, "load_threshold", loadThreshold)
 	low, more := limit(r, s, "latency_low", latencyLow)
@@ -280,7 +280,7 @@ func (k *pmqos) Read(context.Context, setting.Setting) (setting.Value, error) {
 		return setting.Value{}, err
 	}
 	if len(b) != 4 {
-		return setting.Value{}, fmt.Errorf("%s: %d bytes, want a number of 4 bytes", dmaLatencyFile, len(b))
+		return setting.Value{}, fmt.Errorf("%s: has %d bytes, want a 4-byte number", dmaLatencyFile, len(b))
 	}
 	return setting.Text(strconv.FormatInt(int64(int32(binary.NativeEndian.Uint32(b))), 10)), nil
 }

@@ -53,7 +53,7 @@ func TestDynamic(t *testing.T) {
 		{"a limit of its own", []string{"force_latency=3", "load_threshold=0.5"}, nil, nil, nil},
 		{"a limit per CPU", []string{"pm_qos_resume_latency_us=30"}, nil, nil, nil},
 		{"not the first unit", []string{"load_threshold=0.5"}, []func(*plugin.Request){later}, nil,
-			[]string{place + " ! overridden: load_threshold is for the whole machine, and only the first unit of type cpu decides on it"}},
+			[]string{place + " ! overridden: load_threshold applies to the whole machine; only the first section of type cpu sets it"}},
 		{"nonsense", []string{"load_threshold=high", "latency_low=-1", "latency_high=C6"}, nil, nil, []string{
 			place + ` ! rejected: "high" is not a value for load_threshold: want a load, such as 0.2`,
 			place + ` ! rejected: "-1" is not a value for latency_low: want microseconds, cstate.id:N, cstate.name:NAME, None, or alternatives a|b`,

@@ -121,7 +121,7 @@ func readRules(u profile.Unit) (rules, error) {
 			}
 		}
 		if err != nil {
-			wrong = cmp.Or(wrong, plugin.Invalid("%s is not valid, and says which tasks are left alone", o.Name))
+			wrong = cmp.Or(wrong, plugin.Invalid("invalid %s, which selects the tasks to leave alone", o.Name))
 		}
 	}
 	slices.SortStableFunc(rs.groups, func(a, b group) int { return cmp.Compare(a.order, b.order) })
@@ -210,7 +210,7 @@ func parseGroup(o profile.Option) (group, error) {
 	case realtime && (g.priority < 1 || g.priority > 99):
 		return g, fmt.Errorf("priority %d: %s takes 1 to 99", g.priority, policy)
 	case !realtime && policy != "" && g.priority != 0:
-		return g, fmt.Errorf("priority %d: %s has none but 0", g.priority, policy)
+		return g, fmt.Errorf("priority %d: %s allows only 0", g.priority, policy)
 	case policy == "" && (g.priority < 0 || g.priority > 99):
 		return g, fmt.Errorf("priority %d: want 0 to 99", g.priority)
 	}

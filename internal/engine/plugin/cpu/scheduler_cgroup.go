@@ -71,11 +71,11 @@ func cpusetV1(r *plugin.Request) (bool, string) {
 	}
 	if flag(r, "cgroup_mount_point_init", false) {
 		if text, ok := plugin.Attribute(r.Host, "/sys/fs/cgroup/cgroup.controllers"); ok && strings.Contains(" "+text+" ", " cpuset ") {
-			return false, "the cpuset controller belongs to control groups version 2 here"
+			return false, "the cpuset controller is in cgroup v2 on this machine"
 		}
 		return true, ""
 	}
-	return false, "no cpuset of control groups version 1 is mounted at " + mount
+	return false, "no cgroup v1 cpuset hierarchy is mounted at " + mount
 }
 
 // planCgroup plans one cgroup.NAME option.
@@ -100,7 +100,7 @@ func planGroupCPUs(r *plugin.Request, o profile.Option, s setting.Setting, cpus 
 	}
 	mount := flag(r, "cgroup_mount_point_init", false)
 	if !plugin.Exists(r.Host, s.Name) && !mount && !flag(r, "cgroup_groups_init", true) {
-		return []plugin.Item{plugin.Refuse(s, o, plugin.Unsupported, "the control group is not there, and cgroup_groups_init=0 does not make it")}
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Unsupported, "the control group does not exist, and cgroup_groups_init=0 does not create it")}
 	}
 	var items []plugin.Item
 	if mount {
@@ -204,7 +204,7 @@ func (k cgroup) remove(dir string) error {
 			return nil // a cgroup file system has no fsync to speak of
 		}
 	}
-	return fmt.Errorf("%s still has tasks or groups in it", dir)
+	return fmt.Errorf("%s still contains tasks or groups", dir)
 }
 
 func (cgroup) Equal(a, b setting.Value) bool {
@@ -235,7 +235,7 @@ func cpusetOfTask(h *host.Host, id host.TaskID) (string, error) {
 func moveTask(h *host.Host, id host.TaskID, group string) error {
 	mount, ok := cpusetMount(h)
 	if !ok {
-		return errors.New("no cpuset of control groups version 1 is mounted")
+		return errors.New("no cgroup v1 cpuset hierarchy is mounted")
 	}
 	if t, err := h.Sched.Task(id.TID); err != nil || t.TaskID != id {
 		return host.ErrEnded

@@ -85,7 +85,7 @@ func Follow(ctx context.Context, h *host.Host, kinds setting.Kinds, u profile.Un
 	}
 	f.restore()
 	if ctx.Err() == nil {
-		return errors.New("the kernel's process events ended")
+		return errors.New("the kernel stopped sending process events")
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func planTask(r *plugin.Request, rs *rules, g *group, t host.Task) ([]plugin.Ite
 		}
 		if !ok || err != nil || cpus.IsEmpty() {
 			s := taskSetting(t.TaskID, affinityOf)
-			return append(items, plugin.Refuse(s, g.option, plugin.Unsupported, "this machine has no cpuset of control groups version 1, and no %s%s= says which CPUs are meant", cgroupPrefix, g.cgroup)), nil
+			return append(items, plugin.Refuse(s, g.option, plugin.Unsupported, "this machine has no cgroup v1 cpuset, and no %s%s= sets the CPUs", cgroupPrefix, g.cgroup)), nil
 		}
 	}
 	if text, ok := plugin.Attribute(r.Host, "/sys/devices/system/cpu/online"); ok {
@@ -102,7 +102,7 @@ func planTask(r *plugin.Request, rs *rules, g *group, t host.Task) ([]plugin.Ite
 		if online, err := unit.ParseCPUList(text); err == nil {
 			if cpus = cpus.Intersect(online); cpus.IsEmpty() {
 				s := taskSetting(t.TaskID, affinityOf)
-				return append(items, plugin.Refuse(s, g.option, plugin.Rejected, "none of these CPUs is online: this machine has %s", online)), nil
+				return append(items, plugin.Refuse(s, g.option, plugin.Rejected, "none of these CPUs is online; online are %s", online)), nil
 			}
 		}
 	}
@@ -149,7 +149,7 @@ func policyText(p host.Policy) string {
 func parsePolicy(text string) (host.Policy, error) {
 	rest, reset := strings.CutSuffix(text, resetOnFork)
 	f := strings.Fields(rest)
-	bad := fmt.Errorf("%q is not a policy: want such as %q or %q", text, "other nice 0", "fifo 50")
+	bad := fmt.Errorf("%q is not a policy; want one such as %q or %q", text, "other nice 0", "fifo 50")
 	if len(f) < 2 {
 		return host.Policy{}, bad
 	}

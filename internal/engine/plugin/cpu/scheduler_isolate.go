@@ -52,14 +52,14 @@ func housekeepingCPUs(h *host.Host, isolated string) (cpus unit.CPUSet, why stri
 	text, _ := plugin.Attribute(h, "/sys/devices/system/cpu/online")
 	online, err := unit.ParseCPUList(text)
 	if err != nil || online.IsEmpty() {
-		return cpus, "this machine does not say which CPUs are online", nil
+		return cpus, "online CPUs unknown", nil
 	}
 	if missing := cpus.Minus(online); !missing.IsEmpty() {
-		return cpus, fmt.Sprintf("CPU %s is not online: this machine has %s", missing, online), nil
+		return cpus, fmt.Sprintf("CPU %s is not online; online are %s", missing, online), nil
 	}
 	left := online.Minus(cpus)
 	if left.IsEmpty() {
-		return cpus, "no CPU would be left for anything else", nil
+		return cpus, "no CPU would be left for other tasks", nil
 	}
 	return left, "", nil
 }

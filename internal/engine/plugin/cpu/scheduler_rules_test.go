@@ -77,8 +77,8 @@ func TestInterrupts(t *testing.T) {
 		{[]string{"isolated_cores=2-3", "default_irq_smp_affinity=ignore"}, []string{tasks, one, two}},
 		{[]string{"isolated_cores=2-3", "default_irq_smp_affinity=0,2"}, []string{tasks, one, two, rest + "0,2"}},
 		{[]string{"isolated_cores=2-3", "irq_process=false"}, []string{tasks}},
-		{[]string{"isolated_cores=0-3"}, []string{"task:new/affinity ! rejected: no CPU would be left for anything else"}},
-		{[]string{"isolated_cores=3-4"}, []string{"task:new/affinity ! rejected: CPU 4 is not online: this machine has 0-3"}},
+		{[]string{"isolated_cores=0-3"}, []string{"task:new/affinity ! rejected: no CPU would be left for other tasks"}},
+		{[]string{"isolated_cores=3-4"}, []string{"task:new/affinity ! rejected: CPU 4 is not online; online are 0-3"}},
 		{[]string{"isolated_cores="}, nil},
 	} {
 		var got []string
@@ -116,7 +116,7 @@ func TestGroupErrors(t *testing.T) {
 		"0:x:1:*:a":         `policy "x": want f, b, r, o, i or *`,
 		"0:f:0:*:a":         "priority 0: fifo takes 1 to 99",
 		"0:r:100:*:a":       "priority 100: rr takes 1 to 99",
-		"0:o:5:*:a":         "priority 5: other has none but 0",
+		"0:o:5:*:a":         "priority 5: other allows only 0",
 		"0:f:one:*:a":       `priority "one": want a whole number`,
 		"0:f:1:0:a":         `affinity "0": want a hexadecimal mask, cgroup.NAME or *`,
 		"0:f:1:1-2:a":       `affinity "1-2": want a hexadecimal mask, cgroup.NAME or *`,
@@ -146,8 +146,8 @@ func TestInvalidLines(t *testing.T) {
 			"task:2@1/affinity = 0-1 # kthreadd", moved, "task:new/affinity = 0-1", "task:900@50/affinity = 0 # qemu-kvm",
 			`option:scheduler/group.worse ! rejected: policy "x": want f, b, r, o, i or *`}},
 		{"which tasks", []string{"ps_blacklist=(", "group.good=0:*:*:1:qemu"}, []string{
-			"option:scheduler/isolated_cores ! rejected: ps_blacklist is not valid, and says which tasks are left alone",
-			"option:scheduler/group.good ! rejected: ps_blacklist is not valid, and says which tasks are left alone",
+			"option:scheduler/isolated_cores ! rejected: invalid ps_blacklist, which selects the tasks to leave alone",
+			"option:scheduler/group.good ! rejected: invalid ps_blacklist, which selects the tasks to leave alone",
 			"option:scheduler/ps_blacklist ! rejected: "}},
 	} {
 		h := slicesOf(t, map[string]string{})

@@ -40,11 +40,11 @@ func confines(h *host.Host) (bool, string) {
 	text, ok := plugin.Attribute(h, unified+"/cgroup.controllers")
 	switch {
 	case !ok:
-		return false, "this machine has no control groups version 2 either"
+		return false, "this machine has no cgroup v2 either"
 	case !slices.Contains(strings.Fields(text), "cpuset"):
-		return false, "control groups version 2 have no cpuset controller here"
+		return false, "cgroup v2 has no cpuset controller on this machine"
 	case !host.HasSystemd(h):
-		return false, "no systemd runs here that could confine what control groups version 2 hold"
+		return false, "cannot confine cgroups without systemd, which does not run on this machine"
 	}
 	return true, ""
 }
@@ -78,7 +78,7 @@ func isolateBySlice(r *plugin.Request, o profile.Option, rs *rules, tasks []host
 		}
 		why := ""
 		if i := slices.IndexFunc(in[name], func(t host.Task) bool { return !t.Zombie && !rs.isolates(r.Host, t) }); i >= 0 {
-			why = fmt.Sprintf("task %d (%s) in %s is to be left alone", in[name][i].TID, in[name][i].Comm, name)
+			why = fmt.Sprintf("task %d (%s) in %s must stay untouched", in[name][i].TID, in[name][i].Comm, name)
 			alone = why
 		} else if name == initScope {
 			why = alone // tasks started elsewhere inherit their CPUs from process 1

@@ -72,7 +72,7 @@ func TestSlices(t *testing.T) {
 		user     = "slice:user.slice = 0-1"
 		process1 = "slice:init.scope = 0-1"
 	)
-	left := "! unsupported: task 901 (bash) in system.slice is to be left alone: the others get an affinity"
+	left := "! unsupported: task 901 (bash) in system.slice must stay untouched: the others get an affinity"
 	for _, tt := range []struct {
 		name  string
 		files map[string]string
@@ -84,8 +84,8 @@ func TestSlices(t *testing.T) {
 			[]string{"slice:system.slice = 1", user, process1, kthreads, pods}},
 		{"a task is left alone", nil, []string{"ps_blacklist=^bash$"},
 			[]string{"slice:system.slice " + left, user, "slice:init.scope " + left, kthreads, pods, "task:1@1/affinity = 0-1 # systemd", "task:new/affinity = 0-1"}},
-		{"no systemd", map[string]string{"/run/systemd/system/": "", "/sys/fs/cgroup/cgroup.controllers": "cpu\n"}, nil,
-			[]string{"slice:system.slice ! unsupported: no cpuset of control groups version 1 is mounted at /sys/fs/cgroup/cpuset, and control groups version 2 have no cpuset controller here: tasks get an affinity",
+		{"cannot confine cgroups without systemd, which does not run on this machine", map[string]string{"/run/systemd/system/": "", "/sys/fs/cgroup/cgroup.controllers": "cpu\n"}, nil,
+			[]string{"slice:system.slice ! unsupported: no cgroup v1 cpuset hierarchy is mounted at /sys/fs/cgroup/cpuset, and cgroup v2 has no cpuset controller on this machine: tasks get an affinity",
 				"task:1@1/affinity = 0-1 # systemd", kthreads, pods, "task:901@50/affinity = 1 # bash", "task:new/affinity = 0-1"}},
 	} {
 		h := slicesOf(t, tt.files)

@@ -188,11 +188,11 @@ func (k *task) writeNew(text string) error {
 		return err
 	}
 	if !ok {
-		return fmt.Errorf("new tasks get what PID 1 has, and its affinity could not be set to %s", cpus)
+		return fmt.Errorf("cannot set the affinity of PID 1, which new tasks inherit, to %s", cpus)
 	}
 	since, err := strconv.ParseUint(moment, 10, 64)
 	if err != nil {
-		return fmt.Errorf("%q: want a CPU list and a moment", text)
+		return fmt.Errorf("%q: want a CPU list and a time", text)
 	}
 	k.mu.Lock()
 	if k.late == nil {

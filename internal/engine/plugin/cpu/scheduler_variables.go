@@ -115,7 +115,7 @@ func (v schedulerVariable) plan(_ context.Context, r *plugin.Request, o profile.
 	return items, nil
 }
 
-const closed = "it is in debugfs, which the kernel keeps closed"
+const closed = "it is in debugfs, which this kernel locks"
 
 // find returns the setting of the variable on this kernel. If the kernel does not have it, it
 // returns the path at which it would be, and the reason.

@@ -55,7 +55,7 @@ func planSystemd(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 	}
 	if b, err := r.Host.Files.ReadFile("/sys/devices/system/cpu/possible"); err == nil {
 		if possible, err := unit.ParseCPUList(strings.TrimSpace(string(b))); err == nil && cpus.Intersect(possible).IsEmpty() {
-			return []plugin.Item{plugin.Refuse(systemdAffinity, o, plugin.Unsupported, "the machine has CPUs %s and none of these", possible)}, nil
+			return []plugin.Item{plugin.Refuse(systemdAffinity, o, plugin.Unsupported, "the machine has only CPUs %s", possible)}, nil
 		}
 	}
 	var items []plugin.Item
@@ -78,7 +78,7 @@ func (manager) Files(setting.Setting) []string { return []string{confFile} }
 
 func (manager) Resolve(s setting.Setting) (setting.Setting, error) {
 	if s != systemdAffinity {
-		return setting.Setting{}, fmt.Errorf("%s: only manager:CPUAffinity is known", s)
+		return setting.Setting{}, fmt.Errorf("%s: unknown setting; want manager:CPUAffinity", s)
 	}
 	return s, nil
 }
@@ -90,7 +90,7 @@ func render(cpus unit.CPUSet) string {
 	for _, c := range cpus.Numbers() {
 		list.WriteString(" " + strconv.Itoa(c))
 	}
-	return "# From the profile in force; fettle undo removes this file.\n[Manager]\nCPUAffinity=\nCPUAffinity=" + strings.TrimPrefix(list.String(), " ") + "\n"
+	return "# From the active profile; fettle undo removes this file.\n[Manager]\nCPUAffinity=\nCPUAffinity=" + strings.TrimPrefix(list.String(), " ") + "\n"
 }
 
 // parse is the inverse of render. It returns an error for any other text.
@@ -98,7 +98,7 @@ func parse(text string) (unit.CPUSet, error) {
 	_, list, _ := strings.Cut(text, "\nCPUAffinity=\nCPUAffinity=")
 	cpus, err := unit.ParseCPUList(strings.ReplaceAll(strings.TrimSuffix(list, "\n"), " ", ","))
 	if err != nil || render(cpus) != text {
-		return unit.CPUSet{}, fmt.Errorf("%s has been edited: move what is yours to a file of another name, or remove it", confFile)
+		return unit.CPUSet{}, fmt.Errorf("%s was edited by hand; move your lines to another file, or remove this file", confFile)
 	}
 	return cpus, nil
 }

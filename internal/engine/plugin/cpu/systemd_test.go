@@ -52,7 +52,7 @@ func TestSystemdPlan(t *testing.T) {
 		`"0-3,^2"`: {"manager:CPUAffinity = 0-1,3"},
 		"0x0f":     {"manager:CPUAffinity = 0-3"},
 		"":         nil,
-		"9-10":     {"manager:CPUAffinity unsupported: the machine has CPUs 0-7 and none of these"},
+		"9-10":     {"manager:CPUAffinity unsupported: the machine has only CPUs 0-7"},
 	} {
 		if d := cmp.Diff(want, plugin.Lines(plugin.PlanUndotest(t, &Systemd, h, kinds, "cpu_affinity="+value))); d != "" {
 			t.Errorf("%q: %s", value, d)
@@ -92,7 +92,7 @@ func TestEffect(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add("# From the profile in force; fettle undo removes this file.\n[Manager]\nCPUAffinity=\nCPUAffinity=0 1\n")
+	f.Add("# From the active profile; fettle undo removes this file.\n[Manager]\nCPUAffinity=\nCPUAffinity=0 1\n")
 	f.Add("\nCPUAffinity=\nCPUAffinity=")
 	f.Fuzz(func(t *testing.T, text string) {
 		if cpus, err := parse(text); err == nil && render(cpus) != text {

@@ -32,7 +32,7 @@ func planACPI(_ context.Context, r *plugin.Request, o profile.Option, _ string) 
 	if !plugin.Exists(r.Host, acpiPlace) {
 		why := "the firmware of this machine offers no platform profiles"
 		if plugin.IsGuest(r.Host) {
-			why = "this machine is a guest, and only the firmware of a real machine has platform profiles"
+			why = "this machine is a guest; only physical machines have platform profiles"
 		}
 		return plugin.Lacks(r.Host, s, o, "%s", why), nil
 	}

@@ -26,7 +26,7 @@ func TestACPIPlan(t *testing.T) {
 		{laptop, "low-power | cool", s + " ! unsupported: the firmware offers only quiet, balanced, performance"},
 		{laptop, "|quiet", s + ` ! rejected: "|quiet" is not a value for platform_profile: want a profile such as balanced, or alternatives a|b`},
 		{nil, "performance", s + " ! unsupported: the firmware of this machine offers no platform profiles"},
-		{guest, "performance", s + " ! unsupported: this machine is a guest, and only the firmware of a real machine has platform profiles"},
+		{guest, "performance", s + " ! unsupported: this machine is a guest; only physical machines have platform profiles"},
 	} {
 		got := plugin.PlanPlugintest(t, ACPI, machine.Mounted(t, tt.tree), plugin.Unit("acpi", "platform_profile="+tt.value))
 		if diff := cmp.Diff([]string{tt.want}, got); diff != "" {
@@ -76,7 +76,7 @@ func TestAudioPlan(t *testing.T) {
 		{tree, []string{"devices=*hda*", "timeout=-1", "reset_controller=maybe"}, []string{
 			"sysfs:" + hda + `power_save ! rejected: "-1" is not a value for timeout: want seconds, 0 or more`,
 			"sysfs:" + hda + `power_save_controller ! rejected: "maybe" is not a value for reset_controller: want true or false`}},
-		{nil, []string{"timeout=10"}, []string{"p.conf:1: [audio] does nothing: no audio device is left for it on this machine"}},
+		{nil, []string{"timeout=10"}, []string{"p.conf:1: [audio] does nothing: no free audio device on this machine"}},
 	} {
 		got := plugin.PlanPlugintest(t, Audio, machine.Mounted(t, tt.tree), plugin.Unit("audio", tt.lines...))
 		if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -110,8 +110,8 @@ func TestSCSIHostPlan(t *testing.T) {
 	}{
 		{[]string{"alpm=med_power_with_dipm"}, []string{
 			at("host0") + " = med_power_with_dipm",
-			at("host1") + " ! unsupported: host1 takes disks while running, and with its link asleep it would not notice that one is pulled",
-			at("host2") + " ! unsupported: host2 takes disks while running, and with its link asleep it would not notice that one is pulled",
+			at("host1") + " ! unsupported: host1 is hot-pluggable; with link power management it would not notice a removed disk",
+			at("host2") + " ! unsupported: host2 is hot-pluggable; with link power management it would not notice a removed disk",
 			at("host3") + " = med_power_with_dipm",
 			at("host10") + " ! unsupported: host10 is not a SATA port with link power management (AHCI)"}},
 		{[]string{"devices=host0", "alpm=min_power_with_partial"}, []string{at("host0") + " = min_power_with_partial"}},
@@ -169,8 +169,8 @@ func TestUncorePlan(t *testing.T) {
 		{free, []string{"max_freq_khz=101%"}, []string{d + `max_freq_khz ! rejected: "101%" is not a value for max_freq_khz: want kHz, or a percentage from 0% to 100%`}},
 		{free, []string{"max_freq_khz=2GHz"}, []string{d + `max_freq_khz ! rejected: "2GHz" is not a value for max_freq_khz: want kHz, or a percentage from 0% to 100%`}},
 		{map[string]string{uncoreDir + "/uncore00/max_freq_khz": "1"}, []string{"max_freq_khz=1"}, []string{
-			d + "max_freq_khz ! unsupported: uncore00 does not say between which frequencies it can be set"}},
-		{nil, []string{"max_freq_khz=1"}, []string{"p.conf:1: [uncore] does nothing: no uncore device is left for it on this machine"}},
+			d + "max_freq_khz ! unsupported: uncore00 does not report its frequency limits"}},
+		{nil, []string{"max_freq_khz=1"}, []string{"p.conf:1: [uncore] does nothing: no free uncore device on this machine"}},
 	} {
 		got := plugin.PlanPlugintest(t, Uncore, machine.Mounted(t, tt.tree), plugin.Unit("uncore", tt.lines...))
 		if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -239,11 +239,11 @@ func TestVideoPlan(t *testing.T) {
 		{radeon("dpm"), []string{"radeon_powersave=dpm-battery, auto"}, []string{at + "power_dpm_state = battery"}},
 		{radeon("dpm"), []string{"radeon_powersave=auto;dpm-performance"}, []string{at + "power_dpm_state = performance"}},
 		{radeon("dpm"), []string{"radeon_powersave=auto"}, []string{
-			at + "power_method ! unsupported: the card manages its power dynamically and takes only dpm-battery, dpm-balanced and dpm-performance"}},
+			at + "power_method ! unsupported: the card uses dynamic power management; want dpm-battery, dpm-balanced or dpm-performance"}},
 		{radeon("profile"), []string{"radeon_powersave=dpm-balanced, auto"}, []string{at + "power_method = profile", at + "power_profile = auto"}},
 		{radeon("profile"), []string{"radeon_powersave=dynpm"}, []string{at + "power_method = dynpm"}},
 		{radeon("profile"), []string{"radeon_powersave=dpm-battery"}, []string{
-			at + "power_method ! unsupported: the card runs without dynamic power management (radeon.dpm=0) and takes no dpm- state"}},
+			at + "power_method ! unsupported: the card runs without dynamic power management (radeon.dpm=0); dpm- states do not work"}},
 		{radeon("profile"), []string{"radeon_powersave=auto, turbo"}, []string{
 			at + `power_method ! rejected: "auto, turbo" is not a value for radeon_powersave: want default, auto, low, mid, high, dynpm, dpm-battery, dpm-balanced or dpm-performance`}},
 		{amdgpu, []string{"panel_power_savings=3"}, []string{edp + "amdgpu/panel_power_savings = 3"}},
@@ -251,7 +251,7 @@ func TestVideoPlan(t *testing.T) {
 		{amdgpu, []string{"radeon_powersave=auto"}, []string{edp + "device/power_method ! unsupported: card1-eDP-1 is not on a card of the radeon driver"}},
 		{radeon("dpm"), []string{"panel_power_savings=1"}, []string{
 			"sysfs:" + videoDir + "/card0-LVDS-1/amdgpu/panel_power_savings ! unsupported: card0-LVDS-1 is not a laptop panel on amdgpu"}},
-		{nil, []string{"panel_power_savings=1"}, []string{"p.conf:1: [video] does nothing: no video device is left for it on this machine"}},
+		{nil, []string{"panel_power_savings=1"}, []string{"p.conf:1: [video] does nothing: no free video device on this machine"}},
 	} {
 		got := plugin.PlanPlugintest(t, Video, machine.Mounted(t, tt.tree), plugin.Unit("video", tt.lines...))
 		if diff := cmp.Diff(tt.want, got); diff != "" {

@@ -100,7 +100,7 @@ func TestDiskDynamic(t *testing.T) {
 	if ls, items = loops("dynamic=no"); len(ls) != 0 || len(items) != 0 {
 		t.Errorf("dynamic=no: %d loops, %v", len(ls), items)
 	}
-	if ls, items = loops("devices=vda", "dynamic=1"); len(ls) != 0 || len(items) != 1 || items[0] != "hdparm:vda/apm ! unsupported: vda is not an ATA disk, so nothing of it follows the load" {
+	if ls, items = loops("devices=vda", "dynamic=1"); len(ls) != 0 || len(items) != 1 || items[0] != "hdparm:vda/apm ! unsupported: vda is not an ATA disk, so it has no dynamic tuning" {
 		t.Errorf("no ATA disk: %d loops, %v", len(ls), items)
 	}
 	if ls, items = loops("devices=sda", "dynamic=maybe"); len(ls) != 0 || len(items) != 0 {

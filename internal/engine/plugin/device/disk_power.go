@@ -106,7 +106,7 @@ func (k hdparm) Write(ctx context.Context, s setting.Setting, v setting.Value) e
 		return err
 	}
 	if n, err := strconv.Atoi(v.Text); v.Absent || err != nil || n < 0 || n > 255 {
-		return fmt.Errorf("%s: %s is not a level between 0 and 255", s, v)
+		return fmt.Errorf("%s: %s is not an APM level from 0 to 255", s, v)
 	}
 	flag := "-B"
 	if what == spindown {
@@ -234,7 +234,7 @@ func diskDynamic(_ context.Context, r *plugin.Request) ([]plugin.Loop, []plugin.
 		o, _ := r.Option("dynamic")
 		if !isATA(r.Host, device) {
 			if given {
-				items = append(items, plugin.Lacks(r.Host, s, o, "%s is not an ATA disk, so nothing of it follows the load", device)...)
+				items = append(items, plugin.Lacks(r.Host, s, o, "%s is not an ATA disk, so it has no dynamic tuning", device)...)
 			}
 			continue
 		}

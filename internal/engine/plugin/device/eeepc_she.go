@@ -56,7 +56,7 @@ func eeepcsheDynamic(_ context.Context, r *plugin.Request) ([]plugin.Loop, []plu
 	case !ok:
 		return nil, plugin.LacksFiles(r.Host, s, whole, controlFiles, "only Asus Eee PC netbooks have it"), nil
 	case !readable(r.Host, path):
-		return nil, plugin.Lacks(r.Host, s, whole, "the driver of this machine does not report the clock, so it could not be restored"), nil
+		return nil, plugin.Lacks(r.Host, s, whole, "the driver does not report the clock, so undo could not restore it"), nil
 	}
 	var bad []plugin.Item
 	note := func(more []plugin.Item) { bad = append(bad, more...) }
@@ -165,7 +165,7 @@ func (k cpufv) Read(_ context.Context, s setting.Setting) (setting.Value, error)
 func (k cpufv) Write(_ context.Context, s setting.Setting, v setting.Value) error {
 	n, err := strconv.Atoi(strings.TrimSpace(v.Text))
 	if v.Absent || err != nil || n < 0 || n > 255 {
-		return fmt.Errorf("%s: %s is not a clock", s, v)
+		return fmt.Errorf("%s: %s is not a clock number", s, v)
 	}
 	path, ok := controlFile(k.host)
 	if !ok {

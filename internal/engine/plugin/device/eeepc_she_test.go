@@ -97,7 +97,7 @@ func TestClockThatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	loops, items := plugin.Loops(t, EeePCSHE, h, EeePCSHEKinds(h), plugin.Unit("eeepc_she"))
-	want := []string{busClock.String() + " ! unsupported: the driver of this machine does not report the clock, so it could not be restored"}
+	want := []string{busClock.String() + " ! unsupported: the driver does not report the clock, so undo could not restore it"}
 	if diff := cmp.Diff(want, items); diff != "" || len(loops) != 0 {
 		t.Errorf("%d loops (-want +got)\n%s", len(loops), diff)
 	}

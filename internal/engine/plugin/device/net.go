@@ -203,7 +203,7 @@ func planFeature(device, name, value string, params []host.NetParam, o profile.O
 		default:
 			it := plugin.Want(netSetting(device, host.NetFeatures, p.Name), value, o)
 			if p.Name != name {
-				it.Why = fmt.Sprintf("%s stands for it", name)
+				it.Why = fmt.Sprintf("requested as %s", name)
 			}
 			items = append(items, it)
 		}
@@ -304,7 +304,7 @@ func planWakeOnLAN(_ context.Context, r *plugin.Request, o profile.Option, devic
 	now, _ := host.FindParam(params, string(host.NetWakeOnLAN))
 	for _, c := range value {
 		if c != 'd' && !strings.ContainsRune(now.Max, c) {
-			why := fmt.Sprintf("%s can be woken by %s only, not by %c", device, now.Max, c)
+			why := fmt.Sprintf("%s supports wake-up only by %s, not %c", device, now.Max, c)
 			if now.Max == "d" {
 				why = device + " cannot wake this machine"
 			}

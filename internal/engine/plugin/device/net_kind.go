@@ -76,7 +76,7 @@ func (k kind) Write(_ context.Context, s setting.Setting, v setting.Value) error
 		return err
 	}
 	if v.Absent {
-		return fmt.Errorf("%s: a device's parameter cannot be removed", s)
+		return fmt.Errorf("%s: a device parameter cannot be removed", s)
 	}
 	text := v.Text
 	if _, requested, ok := strings.Cut(text, " [requested "); ok {
@@ -111,7 +111,7 @@ func (k kind) WhyIrreversible(s setting.Setting, _, want setting.Value) (why str
 		}
 		for _, d := range k.stack(p.device) {
 			if plugin.Exists(k.host, confDir(least.family, d)) {
-				return fmt.Sprintf("%s needs %d bytes, and below them %s loses its addresses and routes, which do not come back with the MTU", least.name, least.bytes, d), true
+				return fmt.Sprintf("%s needs an MTU of %d bytes; below that %s loses addresses and routes for good", least.name, least.bytes, d), true
 			}
 		}
 	}
@@ -307,8 +307,8 @@ func parsePlace(name string) (netPlace, error) {
 			return netPlace{device, p.group, param}, nil
 		}
 	}
-	return netPlace{}, fmt.Errorf("net:%s: no parameter of a network device is called %q; "+
-		"want mtu, txqueuelen, wake-on-lan, advertise, or feature-, coalesce-, pause-, ring- or channels- before ethtool's name", name, rest)
+	return netPlace{}, fmt.Errorf("net:%s: unknown network device parameter %q; "+
+		"want mtu, txqueuelen, wake-on-lan, advertise, or ethtool's name with the prefix feature-, coalesce-, pause-, ring- or channels-", name, rest)
 }
 
 // featurePlace accepts the kernel's name of a feature, or an ethtool name for exactly one
@@ -319,7 +319,7 @@ func featurePlace(device, name string) (netPlace, error) {
 		return netPlace{device, host.NetFeatures, name}, nil
 	}
 	if strings.Contains(pattern, "*") {
-		return netPlace{}, fmt.Errorf("net:%s/feature-%s: %s is ethtool's name for several features (%s); name one, see ethtool -k %s",
+		return netPlace{}, fmt.Errorf("net:%s/feature-%s: %s means several features in ethtool (%s); name one of them (see ethtool -k %s)",
 			device, name, name, pattern, device)
 	}
 	return netPlace{device, host.NetFeatures, pattern}, nil

@@ -285,7 +285,7 @@ func TestWithoutRoot(t *testing.T) {
 		got = append(got, plugin.Line(it))
 	}
 	want := []string{
-		"net:veth0/feature-rx-gro = off # gro stands for it",
+		"net:veth0/feature-rx-gro = off # requested as gro",
 		"net:veth0/wake-on-lan ! unknown: not readable: veth0: wake-on-lan: operation not permitted",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -98,14 +98,14 @@ func TestNetPlan(t *testing.T) {
 		want  []string
 	}{
 		{"features by their own and by ethtool's names", []string{"devices=eth0", "features=tx off gro off tx-generic-segmentation on"}, []string{
-			"net:eth0/feature-tx-checksum-ip-generic = off # tx stands for it",
-			"net:eth0/feature-rx-gro = off # gro stands for it",
+			"net:eth0/feature-tx-checksum-ip-generic = off # requested as tx",
+			"net:eth0/feature-rx-gro = off # requested as gro",
 			"net:eth0/feature-tx-generic-segmentation = on",
 		}},
 		{"a name for several features", []string{"devices=eth0", "features=tso: off; sg off, lro on"}, []string{
-			"net:eth0/feature-tx-tcp-segmentation = off # tso stands for it",
-			"net:eth0/feature-tx-tcp6-segmentation = off # tso stands for it",
-			"net:eth0/feature-tx-scatter-gather = off # sg stands for it",
+			"net:eth0/feature-tx-tcp-segmentation = off # requested as tso",
+			"net:eth0/feature-tx-tcp6-segmentation = off # requested as tso",
+			"net:eth0/feature-tx-scatter-gather = off # requested as sg",
 			"net:eth0/feature-lro ! unsupported: eth0 cannot change rx-lro: it is fixed at off",
 		}},
 		{"what is fixed is as wanted, or not", []string{"devices=eth0", "features=rx-vlan-filter on rx-lro off ufo off tx-tcp-ecn-segmentation on gro maybe"}, []string{
@@ -162,7 +162,7 @@ func TestNetPlan(t *testing.T) {
 		}},
 		{"wake on nothing", []string{"devices=eth1", "wake_on_lan=g0"}, []string{"net:eth1/wake-on-lan = d"}},
 		{"wake on what the device does not know", []string{"devices=eth1", "wake_on_lan=gs"}, []string{
-			"net:eth1/wake-on-lan ! unsupported: eth1 can be woken by pumbg only, not by s"}},
+			"net:eth1/wake-on-lan ! unsupported: eth1 supports wake-up only by pumbg, not s"}},
 		{"wake on what is none", []string{"devices=eth1", "wake_on_lan=magic!"}, []string{
 			`net:eth1/wake-on-lan ! rejected: "magic!" is not a value for wake_on_lan: want letters of pumbagsf, or d for nothing`}},
 		{"connection tracking", []string{"dynamic=0", "nf_conntrack_hashsize=131072"}, []string{
@@ -212,7 +212,7 @@ func TestKind(t *testing.T) {
 	for name, want := range map[string]string{
 		"eth0/mtu":                             "1500",
 		"enp0s3/txqueuelen":                    "1000",
-		"eth0/feature-tso":                     "is ethtool's name for several features",
+		"eth0/feature-tso":                     "means several features in ethtool (",
 		"eth0/feature-gro":                     "on",
 		"eth0/feature-generic-receive-offload": "on",
 		"eth0/feature-tx-tcp6-segmentation":    "off [requested on]",
@@ -224,8 +224,8 @@ func TestKind(t *testing.T) {
 		"eth1/wake-on-lan":                     "d",
 		"eth1/channels-rx":                     "2",
 		"eth9/mtu":                             "(absent)",
-		"eth0/speed":                           `no parameter of a network device is called "speed"`,
-		"eth0/ring-size":                       `no parameter of a network device is called "ring-size"`,
+		"eth0/speed":                           `unknown network device parameter "speed"`,
+		"eth0/ring-size":                       `unknown network device parameter "ring-size"`,
 		"eth0":                                 "want DEVICE/PARAMETER",
 		"../eth0/mtu":                          "want DEVICE/PARAMETER",
 		"../mtu":                               "want DEVICE/PARAMETER",

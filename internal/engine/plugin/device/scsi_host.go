@@ -42,7 +42,7 @@ func planSCSIHost(_ context.Context, r *plugin.Request, o profile.Option, device
 	case !plugin.Exists(r.Host, s.Name):
 		return plugin.Lacks(r.Host, s, o, "%s is not a SATA port with link power management (AHCI)", device), nil
 	case external(r.Host, dir):
-		return plugin.Lacks(r.Host, s, o, "%s takes disks while running, and with its link asleep it would not notice that one is pulled", device), nil
+		return plugin.Lacks(r.Host, s, o, "%s is hot-pluggable; with link power management it would not notice a removed disk", device), nil
 	}
 	return []plugin.Item{plugin.Want(s, o.Value, o)}, nil
 }

@@ -116,7 +116,7 @@ func one(h *host.Host, o profile.Option, device string, other int64) plugin.Item
 	lowest, okLow := initial(h, device, lower)
 	highest, okHigh := initial(h, device, upper)
 	if !okLow || !okHigh || !plugin.Exists(h, s.Name) {
-		return plugin.Lacks(h, s, o, "%s does not say between which frequencies it can be set", device)[0]
+		return plugin.Lacks(h, s, o, "%s does not report its frequency limits", device)[0]
 	}
 	op, text := plugin.Modifier(o.Value)
 	var why string

@@ -89,9 +89,9 @@ func planRadeon(_ context.Context, r *plugin.Request, o profile.Option, device s
 		return []plugin.Item{plugin.Want(method, "profile", o), plugin.Want(plugin.Sysfs(attribute(device, "power_profile")), w, o)}, nil
 	}
 	if now == "dpm" {
-		return plugin.Lacks(r.Host, method, o, "the card manages its power dynamically and takes only dpm-battery, dpm-balanced and dpm-performance"), nil
+		return plugin.Lacks(r.Host, method, o, "the card uses dynamic power management; want dpm-battery, dpm-balanced or dpm-performance"), nil
 	}
-	return plugin.Lacks(r.Host, method, o, "the card runs without dynamic power management (radeon.dpm=0) and takes no dpm- state"), nil
+	return plugin.Lacks(r.Host, method, o, "the card runs without dynamic power management (radeon.dpm=0); dpm- states do not work"), nil
 }
 
 func planPanel(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {

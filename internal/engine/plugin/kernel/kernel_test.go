@@ -39,7 +39,7 @@ func TestThreshold(t *testing.T) {
 func TestWithoutSELinux(t *testing.T) {
 	h := machine.Mounted(t, map[string]string{"/sys/fs/": ""})
 	got := plugin.Lines(plugin.PlanUndotest(t, &SELinux, h, plugin.Kinds(h), "avc_cache_threshold=8192"))
-	if d := cmp.Diff([]string{"sysfs:" + threshold + " unsupported: SELinux is not enabled here"}, got); d != "" {
+	if d := cmp.Diff([]string{"sysfs:" + threshold + " unsupported: SELinux is not enabled on this machine"}, got); d != "" {
 		t.Error(d)
 	}
 }
@@ -64,11 +64,11 @@ func TestSysctlPlan(t *testing.T) {
 		{"kernel.core_pattern=|/bin/false %e", "sysctl:kernel.core_pattern = |/bin/false %e"},
 		{"net.ipv4.conf.eth0/100.rp_filter=1", "sysctl:net.ipv4.conf.eth0/100.rp_filter = 1"},
 		{"kernel.core_pattern=", `sysctl:kernel.core_pattern ! rejected: "" is not a value for kernel.core_pattern: want a value; writing nothing changes nothing`},
-		{"net.ipv4.neigh.lo.retrans_time=5", "sysctl:net.ipv4.neigh.lo.retrans_time ! refused: retrans_time counts in units that differ from kernel to kernel (net/core/neighbour.c); set net.ipv4.neigh.lo.retrans_time_ms, in milliseconds"},
-		{"net.ipv4.neigh.lo.base_reachable_time=5", "sysctl:net.ipv4.neigh.lo.base_reachable_time ! refused: base_reachable_time counts in units that differ from kernel to kernel (net/core/neighbour.c); set net.ipv4.neigh.lo.base_reachable_time_ms, in milliseconds"},
+		{"net.ipv4.neigh.lo.retrans_time=5", "sysctl:net.ipv4.neigh.lo.retrans_time ! refused: the unit of retrans_time depends on the kernel (net/core/neighbour.c); set net.ipv4.neigh.lo.retrans_time_ms, in milliseconds"},
+		{"net.ipv4.neigh.lo.base_reachable_time=5", "sysctl:net.ipv4.neigh.lo.base_reachable_time ! refused: the unit of base_reachable_time depends on the kernel (net/core/neighbour.c); set net.ipv4.neigh.lo.base_reachable_time_ms, in milliseconds"},
 		{"net.ipv4.neigh.lo.retrans_time_ms=5", "sysctl:net.ipv4.neigh.lo.retrans_time_ms = 5"},
-		{"kernel.sched_domain.several=a", "sysctl:kernel.sched_domain.several ! refused: the variable has several lines, which cannot be written back in one piece"},
-		{"vm.swappiness=1\n2", "sysctl:vm.swappiness ! rejected: a value of several lines cannot be written in one piece"},
+		{"kernel.sched_domain.several=a", "sysctl:kernel.sched_domain.several ! refused: the variable has several lines, which undo could not restore atomically"},
+		{"vm.swappiness=1\n2", "sysctl:vm.swappiness ! rejected: a multi-line value cannot be written atomically"},
 		{"vm.swappiness=7\n", "sysctl:vm.swappiness = 7"},
 		{"vm.swappiness=\"7\"\r\n\n", "sysctl:vm.swappiness = 7"},
 		{"vm.swappiness=\n", `sysctl:vm.swappiness ! rejected: "\n" is not a value for vm.swappiness: want a value; writing nothing changes nothing`},
@@ -109,8 +109,8 @@ func TestSysfsPlan(t *testing.T) {
 			"sysfs:/sys/devices/system/cpu/cpu0/x = 1", "sysfs:/sys/devices/system/cpu/cpu2/x = 1"}},
 		{"/sys/block/*/nothing=1", []string{"sysfs:/sys/block/*/nothing ! unsupported: nothing on this machine matches it"}},
 		{"/sys/nothing=1", []string{"sysfs:/sys/nothing ! unsupported: this machine has no such attribute"}},
-		{"/sys/../etc/passwd=1", []string{"sysfs:/etc/passwd ! refused: /etc/passwd is not below /sys; this plug-in writes nothing else"}},
-		{"/etc/pass*=1", []string{"sysfs:/etc/pass* ! refused: /etc/pass* is not below /sys; this plug-in writes nothing else"}},
+		{"/sys/../etc/passwd=1", []string{"sysfs:/etc/passwd ! refused: /etc/passwd is not below /sys; this plug-in writes only below /sys"}},
+		{"/etc/pass*=1", []string{"sysfs:/etc/pass* ! refused: /etc/pass* is not below /sys; this plug-in writes only below /sys"}},
 		{"/sys/kernel/mm/ksm/run=", []string{`sysfs:/sys/kernel/mm/ksm/run ! rejected: "" is not a value for /sys/kernel/mm/ksm/run: want a value; writing nothing changes nothing`}},
 	} {
 		got := plugin.PlanPlugintest(t, Sysfs, h, plugin.Unit("sysfs", tt.line))
@@ -152,11 +152,11 @@ func TestVMPlan(t *testing.T) {
 		{"plural", vmMachine, []string{"transparent_hugepages=never"}, []string{enabled + " = never"}},
 		{"singular", vmMachine, []string{"transparent_hugepage=always"}, []string{enabled + " = always"}},
 		{"both", vmMachine, []string{"transparent_hugepages=never", "transparent_hugepage=always"}, []string{
-			enabled + " ! overridden: p.conf:3: transparent_hugepage=always of the same unit is applied later and holds", enabled + " = always"}},
+			enabled + " ! overridden: p.conf:3: overridden by transparent_hugepage=always, applied later in the same section", enabled + " = always"}},
 		{"word", vmMachine, []string{"transparent_hugepages=sometimes"}, []string{
 			enabled + ` ! rejected: "sometimes" is not a value for transparent_hugepages: want always, madvise or never`}},
 		{"on the command line", onCommandLine, []string{"transparent_hugepages=never"}, []string{
-			enabled + " ! overridden: not written: the kernel command line says transparent_hugepage=madvise"}},
+			enabled + " ! overridden: not written: the kernel command line sets transparent_hugepage=madvise"}},
 		{"on the command line, the same", onCommandLine, []string{"transparent_hugepages=madvise"}, []string{enabled + " = madvise"}},
 		{"no huge pages", without, []string{"transparent_hugepages=never", "transparent_hugepage.defrag=never"}, []string{
 			enabled + " ! unsupported: this kernel is built without transparent huge pages",

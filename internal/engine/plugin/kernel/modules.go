@@ -56,7 +56,7 @@ func planModules(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 	line := setting.Setting{Kind: "modprobe", Name: name}
 	switch kernelHas(r.Host, name) {
 	case unlisted:
-		return []plugin.Item{plugin.Refuse(line, o, plugin.Unknown, "whether this kernel has the module %s is not known: its lists of modules are not all in this copy", name)}, nil
+		return []plugin.Item{plugin.Refuse(line, o, plugin.Unknown, "unknown whether this kernel has the module %s: the copy lacks module lists", name)}, nil
 	case nowhere:
 		return []plugin.Item{plugin.Refuse(line, o, plugin.Unsupported, "this kernel has no module %s", name)}, nil
 	case builtin:
@@ -84,7 +84,7 @@ func planModules(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 		case err != nil:
 			it.Verdict, it.Why = plugin.Unknown, host.NotRecorded("whether it is loaded").Error()
 		case now == "unloaded":
-			it.Verdict, it.Why = plugin.Drifted, "not loaded, and without +r nothing loads it"
+			it.Verdict, it.Why = plugin.Drifted, "not loaded; without +r it is not loaded"
 		}
 		items = append(items, it)
 	}
@@ -106,10 +106,10 @@ func compiledIn(h *host.Host, name, opts string) (plugin.Verdict, string) {
 	}
 	switch {
 	case len(differ) > 0:
-		return plugin.Unsupported, fmt.Sprintf("%s is built into this kernel: modprobe.d does not reach it; put %s.%s on the kernel command line",
+		return plugin.Unsupported, fmt.Sprintf("%s is built into this kernel, so modprobe.d has no effect; put %s.%s on the kernel command line",
 			name, name, strings.Join(differ, " "+name+"."))
 	case err != nil && len(hidden) > 0:
-		return plugin.Unknown, fmt.Sprintf("%s is built into this kernel, which does not show %s, and /proc/cmdline cannot be read", name, strings.Join(hidden, " "))
+		return plugin.Unknown, fmt.Sprintf("%s is built into this kernel; its option %s is not shown, and /proc/cmdline cannot be read", name, strings.Join(hidden, " "))
 	case len(hidden) > 0:
 		return plugin.OK, "built into this kernel, with these options on its command line"
 	}

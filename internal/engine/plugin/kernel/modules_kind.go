@@ -32,7 +32,7 @@ func (options) Resolve(s setting.Setting) (setting.Setting, error) { return reso
 
 func resolve(s setting.Setting) (setting.Setting, error) {
 	if !moduleName().MatchString(s.Name) {
-		return setting.Setting{}, fmt.Errorf("%s: not the name of a kernel module", s)
+		return setting.Setting{}, fmt.Errorf("%s: not a kernel module name", s)
 	}
 	s.Name = canonical(s.Name)
 	return s, nil
@@ -68,7 +68,7 @@ func (k options) Write(ctx context.Context, s setting.Setting, v setting.Value) 
 	} else {
 		opts := reload().ReplaceAllString(v.Text, "")
 		if strings.ContainsAny(opts, "\n\\#") || strings.TrimSpace(opts) == "" {
-			return fmt.Errorf("%s: %q cannot be written as options of a module", s, opts)
+			return fmt.Errorf("%s: %q cannot be written as module options", s, opts)
 		}
 		text = setLine(text, s.Name, opts)
 	}
@@ -100,7 +100,7 @@ func (k options) Effect(_ context.Context, s setting.Setting, want setting.Value
 		return plugin.Unknown, err.Error()
 	}
 	if now == "unloaded" {
-		return plugin.NeedsRestart, "the module is not loaded; they take effect when it is"
+		return plugin.NeedsRestart, "module not loaded; the options take effect when it is"
 	}
 	if differ, _ := differing(k.host, s.Name, reload().ReplaceAllString(want.Text, "")); len(differ) > 0 {
 		return plugin.NeedsReboot, "loaded without " + strings.Join(differ, " ") + "; takes effect when the module is loaded again"
@@ -118,7 +118,7 @@ func (options) Equal(a, b setting.Value) bool {
 func (options) Coupled(setting.Setting) []setting.Setting { return nil }
 func (options) Lifetime() setting.Lifetime                { return setting.Reboot }
 
-const header = "# Options of kernel modules from the profile in force; fettle undo takes them back.\n"
+const header = "# Options of kernel modules from the active profile; fettle undo removes them.\n"
 
 // lineOf returns the options of a module.
 func lineOf(text, name string) (string, bool) {
@@ -263,7 +263,7 @@ func load(ctx context.Context, h *host.Host, name, params string) error {
 	}
 	if now != "unloaded" {
 		if _, err := host.Run(ctx, h, "modprobe", "-r", name); err != nil {
-			return fmt.Errorf("cannot be loaded again while it is in use; takes effect at the next boot: %w", err)
+			return fmt.Errorf("module in use, cannot be reloaded; takes effect at the next boot: %w", err)
 		}
 	}
 	argv := append([]string{"modprobe", name}, strings.Fields(params)...)

@@ -44,7 +44,7 @@ var Mounts = plugin.Plugin{
 
 // reason is the reason that barriers stay on: they keep the order of a journal's writes on the
 // medium (kernel, Documentation/block/writeback_cache_control.rst).
-const reason = "write-barriers-off: write barriers stay on: without them a crash or a loss of power can corrupt the file system, " +
+const reason = "write-barriers-off: write barriers stay on; without them a crash or power loss can corrupt the file system, " +
 	"and on storage without a volatile cache they cost nothing"
 
 // barriersOff reports whether a value requests barriers off, and off on any storage (force).
@@ -97,7 +97,7 @@ func planMounts(_ context.Context, r *plugin.Request, o profile.Option, device s
 		case m.fstype == "xfs":
 			also = ", which has had no such option since Linux 4.19"
 		case !strings.HasPrefix(m.fstype, "ext"):
-			also = ", whose barriers no option of this plug-in is for"
+			also = ", for which this plug-in has no barrier option"
 		case !force && m.writeBack(r.Host):
 			also = ", above a write-back cache, which needs them"
 		}

@@ -80,7 +80,7 @@ func (k *staticKey) Write(_ context.Context, s setting.Setting, v setting.Value)
 		k.held = nil
 		return err
 	case v.Text != "open" && v.Text != "closed" && !v.Absent:
-		return fmt.Errorf("%s: %q is neither open nor closed", s, v.Text)
+		return fmt.Errorf("%s: %q: want open or closed", s, v.Text)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func planSELinux(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 		return nil, plugin.Invalid("%q: want a whole number of entries, 0 or more", o.Value)
 	}
 	if _, err := r.Host.Files.Stat(threshold); err != nil {
-		return plugin.Lacks(r.Host, plugin.Sysfs(threshold), o, "SELinux is not enabled here"), nil
+		return plugin.Lacks(r.Host, plugin.Sysfs(threshold), o, "SELinux is not enabled on this machine"), nil
 	}
 	return []plugin.Item{plugin.Want(plugin.Sysfs(threshold), strconv.FormatInt(n, 10), o)}, nil
 }

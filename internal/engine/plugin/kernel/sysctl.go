@@ -43,13 +43,13 @@ func planSysctl(ctx context.Context, r *plugin.Request, o profile.Option, _ stri
 	switch name := path.Base(file); name {
 	case "base_reachable_time", "retrans_time":
 		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused,
-			"%s counts in units that differ from kernel to kernel (net/core/neighbour.c); set %s_ms, in milliseconds", name, o.Name)}, nil
+			"the unit of %s depends on the kernel (net/core/neighbour.c); set %s_ms, in milliseconds", name, o.Name)}, nil
 	}
 	// The result of a function that runs a program ends with a line end, which does not
 	// count as a second line.
 	value := quoted().ReplaceAllString(strings.TrimRight(o.Value, "\r\n"), "$1")
 	if strings.Contains(value, "\n") {
-		return []plugin.Item{plugin.Refuse(s, o, plugin.Rejected, "a value of several lines cannot be written in one piece")}, nil
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Rejected, "a multi-line value cannot be written atomically")}, nil
 	}
 	now, err := r.Kinds.Read(ctx, s)
 	switch {
@@ -65,7 +65,7 @@ func planSysctl(ctx context.Context, r *plugin.Request, o profile.Option, _ stri
 	case now.Absent:
 		return plugin.Lacks(r.Host, s, o, "this kernel has no %s%s", setting.SysctlName(file), whereabouts(setting.SysctlName(file))), nil
 	case strings.Contains(now.Text, "\n"):
-		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "the variable has several lines, which cannot be written back in one piece")}, nil
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "the variable has several lines, which undo could not restore atomically")}, nil
 	}
 	op, text := plugin.Modifier(value)
 	if text == "" && now.Text != "" {

@@ -31,7 +31,7 @@ func planSysfs(_ context.Context, r *plugin.Request, o profile.Option, _ string)
 	pattern := path.Clean(o.Name)
 	s := plugin.Sysfs(pattern)
 	if !strings.HasPrefix(pattern, "/sys/") {
-		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "%s is not below /sys; this plug-in writes nothing else", pattern)}, nil
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "%s is not below /sys; this plug-in writes only below /sys", pattern)}, nil
 	}
 	if o.Value == "" {
 		return plugin.BadValue(s, o, "a value; writing nothing changes nothing"), nil

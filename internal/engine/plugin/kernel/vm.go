@@ -48,7 +48,7 @@ func thpDir(h *host.Host) string {
 func planTHP(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	s := plugin.Sysfs(thpDir(r.Host) + "/enabled")
 	if other, ok := r.Option("transparent_hugepage"); ok && other.Name != o.Name {
-		return []plugin.Item{plugin.Refuse(s, o, plugin.Overridden, "%s: %s=%s of the same unit is applied later and holds", other.Pos, other.Name, other.Value)}, nil
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Overridden, "%s: overridden by %s=%s, applied later in the same section", other.Pos, other.Name, other.Value)}, nil
 	}
 	if !slices.Contains([]string{"always", "madvise", "never"}, o.Value) {
 		return plugin.BadValue(s, o, "always, madvise or never"), nil
@@ -58,7 +58,7 @@ func planTHP(ctx context.Context, r *plugin.Request, o profile.Option, _ string)
 	}
 	if arg, ok := commandLine(r.Host, "transparent_hugepage="); ok {
 		if now, err := r.Kinds.Read(ctx, s); err != nil || now.Text != o.Value {
-			return []plugin.Item{plugin.Refuse(s, o, plugin.Overridden, "not written: the kernel command line says %s", arg)}, nil
+			return []plugin.Item{plugin.Refuse(s, o, plugin.Overridden, "not written: the kernel command line sets %s", arg)}, nil
 		}
 	}
 	return []plugin.Item{plugin.Want(s, o.Value, o)}, nil

@@ -116,7 +116,7 @@ func (k systemdHandler) set(ctx context.Context, name, _ string, value string) e
 func parseTimestamp(text string) (time.Time, error) {
 	t, err := time.ParseInLocation("Mon 2006-01-02 15:04:05 MST", text, time.Local)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("systemd's time %q: %w", text, err)
+		return time.Time{}, fmt.Errorf("invalid time from systemd %q: %w", text, err)
 	}
 	return t, nil
 }
@@ -180,7 +180,7 @@ func (k sysVHandler) level(ctx context.Context) (string, error) {
 	}
 	f := strings.Fields(out)
 	if len(f) != 2 || len(f[1]) != 1 {
-		return "", fmt.Errorf("runlevel says %q: the present runlevel is not known", strings.TrimSpace(out))
+		return "", fmt.Errorf("current runlevel unknown: runlevel printed %q", strings.TrimSpace(out))
 	}
 	return f[1], nil
 }
@@ -222,7 +222,7 @@ func (k sysVHandler) set(ctx context.Context, name, aspect, value string) error 
 			return tell(ctx, k.host, argv...)
 		}
 	}
-	return errors.New("none of chkconfig, update-rc.d and sysv-rc-conf is installed")
+	return errors.New("none of chkconfig, update-rc.d or sysv-rc-conf is installed")
 }
 
 // tell runs a program that changes a service. Some services need minutes to start, and init

@@ -110,7 +110,7 @@ func (k unit) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	}
 	h := initOf(k.host).handler(k.host)
 	if h == nil {
-		return fmt.Errorf("%s: no init system that fettle knows runs here", s)
+		return fmt.Errorf("%s: this machine runs no supported init system", s)
 	}
 	if limits[aspect] != "" {
 		return k.writeLimit(ctx, name, aspect, v)
@@ -159,7 +159,7 @@ func (k unit) Effect(ctx context.Context, s setting.Setting, want setting.Value)
 		return plugin.Unknown, err.Error()
 	}
 	if p["ActiveState"] != "active" {
-		return plugin.OK, "in force from the service's next start"
+		return plugin.OK, "in force after the next start of the service"
 	}
 	st, err := k.host.Files.Stat(dropInFile(name, file).Name)
 	if err != nil {
@@ -171,7 +171,7 @@ func (k unit) Effect(ctx context.Context, s setting.Setting, want setting.Value)
 	}
 	// The timestamp is in whole seconds.
 	if since.Before(st.ModTime().Truncate(1e9)) {
-		return plugin.NeedsRestart, name + " runs since before the drop-in was written; systemctl restart " + name
+		return plugin.NeedsRestart, name + " was started before the drop-in was written; run systemctl restart " + name
 	}
 	return plugin.OK, ""
 }

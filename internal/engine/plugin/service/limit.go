@@ -29,9 +29,9 @@ var limits = map[string]string{
 
 const (
 	limitFile = "zz-fettle.conf"
-	limitHead = "# Written by fettle; fettle undo takes it back.\n"
+	limitHead = "# Written by fettle; fettle undo removes it.\n"
 	// limitDir is a second line if fettle created the directory.
-	limitDir = "# The directory is fettle's too.\n"
+	limitDir = "# fettle also created the directory.\n"
 )
 
 var limitValue = text.LazyRegexp(`^(infinity|[0-9]{1,19}[KMGTPE]?)(:(infinity|[0-9]{1,19}[KMGTPE]?))?$`)
@@ -116,7 +116,7 @@ func (k unit) mayLimit(s setting.Setting, name, limit string, want setting.Value
 	case limit == "LimitNOFILE" && strings.Contains(want.Text, "infinity"):
 		return fmt.Errorf("%s: %w: the kernel does not allow unlimited open files: want a number up to fs.nr_open", s, setting.ErrNotSettable)
 	case path.Ext(name) != ".service":
-		return fmt.Errorf("%s: %w: only a service has limits of processes", s, setting.ErrNotSettable)
+		return fmt.Errorf("%s: %w: only services have process limits", s, setting.ErrNotSettable)
 	case strings.HasPrefix(name, "systemd-") || strings.HasPrefix(name, "dbus"):
 		return fmt.Errorf("%s: %w: restarting it would disrupt the machine", s, setting.ErrNotSettable)
 	}
@@ -132,9 +132,9 @@ func (k unit) mayLimit(s setting.Setting, name, limit string, want setting.Value
 	case err != nil:
 		return err
 	case strings.Contains(out, "LoadState=not-found\n"):
-		return fmt.Errorf("%s: %w: this machine has no service %s", s, setting.ErrNotSettable, name)
+		return fmt.Errorf("%s: %w: service %s not found on this machine", s, setting.ErrNotSettable, name)
 	case strings.Contains(out, "Type=oneshot\n"):
-		return fmt.Errorf("%s: %w: %s has no long-running process (Type=oneshot): systemctl status names the unit of the process that is meant", s, setting.ErrNotSettable, name)
+		return fmt.Errorf("%s: %w: %s has no long-running process (Type=oneshot); find the right unit with systemctl status", s, setting.ErrNotSettable, name)
 	}
 	return nil
 }
@@ -175,14 +175,14 @@ func (k unit) limitOf(pid int, limit string) (float64, error) {
 // limitEffect reports whether the running service has its limit.
 func (k unit) limitEffect(ctx context.Context, name, limit, want string) (plugin.Verdict, string) {
 	if !host.HasSystemd(k.host) {
-		return plugin.OK, "in force from the service's next start"
+		return plugin.OK, "in force after the next start of the service"
 	}
 	s, err := systemd.Show(ctx, k.host, name)
 	if err != nil {
 		return plugin.Unknown, err.Error()
 	}
 	if s.MainPID == 0 {
-		return plugin.OK, "in force from the service's next start"
+		return plugin.OK, "in force after the next start of the service"
 	}
 	runs, err := k.limitOf(s.MainPID, limit)
 	if err != nil {
@@ -208,9 +208,9 @@ func (k unit) otherLimit(ctx context.Context, name, limit string, want, runs flo
 	file := path.Join(dropInDir(name), limitFile)
 	switch given := min(limitNumber(p[limit]), limitNumber("infinity")); { // old ones print infinity as 2^64-1
 	case p["NeedDaemonReload"] == "yes":
-		return plugin.NeedsRestart, "systemd has not read " + file + " yet: systemctl daemon-reload, then systemctl restart " + name
+		return plugin.NeedsRestart, "systemd has not loaded " + file + " yet: systemctl daemon-reload, then systemctl restart " + name
 	case p[limit] != "" && given != want:
-		return plugin.Overridden, fmt.Sprintf("a drop-in after %s says %s: systemctl cat %s", limitFile, p[limit], name)
+		return plugin.Overridden, fmt.Sprintf("a drop-in after %s overrides it with %s; see systemctl cat %s", limitFile, p[limit], name)
 	}
 	st, err := k.host.Files.Stat(file)
 	if err != nil {
@@ -219,13 +219,13 @@ func (k unit) otherLimit(ctx context.Context, name, limit string, want, runs flo
 	since, err := parseTimestamp(p["ExecMainStartTimestamp"])
 	switch {
 	case err != nil:
-		return plugin.Unknown, fmt.Sprintf("%s runs with %s=%s, and whether it was started since %s was written is not known: %v", name, limit, limitText(runs), file, err)
+		return plugin.Unknown, fmt.Sprintf("%s runs with %s=%s; unknown whether it was started after %s was written: %v", name, limit, limitText(runs), file, err)
 	case since.Before(st.ModTime().Truncate(time.Second)): // the timestamp is in whole seconds
 		return plugin.NeedsRestart, fmt.Sprintf("%s runs with %s until it is restarted", name, limitText(runs))
 	}
-	why := fmt.Sprintf("%s was started after %s was written, and what starts it has set its own limit: %s. systemctl cat %s names the program or script (ExecStart=)", name, file, limitText(runs), name)
+	why := fmt.Sprintf("%s was started after %s was written, but its start script sets its own limit, %s; see ExecStart= in systemctl cat %s", name, file, limitText(runs), name)
 	if limit == "LimitNOFILE" && strings.HasPrefix(name, "apache2") {
-		why += "; Debian's apachectl has it from APACHE_ULIMIT_MAX_FILES in /etc/apache2/envvars, and 8192 without"
+		why += "; Debian's apachectl uses APACHE_ULIMIT_MAX_FILES in /etc/apache2/envvars, default 8192"
 	}
 	return plugin.Overridden, why
 }
@@ -292,7 +292,7 @@ func (k unit) Activate(ctx context.Context, a setting.Activation) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not active after %v: see systemctl status %s", a.Program, limitPatience, a.Program)
+			return fmt.Errorf("%s is not active after %v; see systemctl status %s", a.Program, limitPatience, a.Program)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

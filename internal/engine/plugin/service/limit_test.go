@@ -116,11 +116,11 @@ func TestLimitMayBeAsked(t *testing.T) {
 		{"web.service/LimitNOFILE", "many", "is not a limit"},
 		{"web.service/LimitNOFILE", "5\nExecStart=/x", "is not a limit"},
 		{"web.service/LimitNPROC", "64K:1024", "the soft limit 64K is above the hard one 1024"},
-		{"web.socket/LimitNOFILE", "10", "only a service"},
+		{"web.socket/LimitNOFILE", "10", ": only services have process limits"},
 		{"dbus.service/LimitNOFILE", "10", "would disrupt the machine"},
 		{"systemd-logind.service/LimitNOFILE", "10", "would disrupt the machine"},
 		{"meta.service/LimitNOFILE", "10", "has no long-running process"},
-		{"none.service/LimitNOFILE", "10", "this machine has no service none.service"},
+		{"none.service/LimitNOFILE", "10", "service none.service not found"},
 	} {
 		h.Live = true
 		err := k.CheckRequest(setting.Setting{Kind: "unit", Name: c.name}, setting.Text(c.value), nil)
@@ -142,11 +142,11 @@ func TestLimitOfSomebodyElse(t *testing.T) {
 	}{
 		{"before", "4096", "no", at(written.Add(-time.Second)), engineplugin.NeedsRestart, "runs with 1024 until it is restarted"},
 		{"not read", "524288", "yes", at(written.Add(time.Minute)), engineplugin.NeedsRestart, "systemctl daemon-reload"},
-		{"another drop-in", "2048", "no", at(written.Add(time.Minute)), engineplugin.Overridden, "a drop-in after zz-fettle.conf says 2048"},
-		{"its own", "4096", "no", at(written.Add(time.Minute)), engineplugin.Overridden, "its own limit: 1024"},
-		{"in the same second", "4096", "no", at(written), engineplugin.Overridden, "its own limit: 1024"},
-		{"none", "18446744073709551615", "no", at(written), engineplugin.Overridden, "says 18446744073709551615"},
-		{"nobody knows when", "4096", "no", "", engineplugin.Unknown, "is not known"},
+		{"another drop-in", "2048", "no", at(written.Add(time.Minute)), engineplugin.Overridden, "a drop-in after zz-fettle.conf overrides it with 2048"},
+		{"its own", "4096", "no", at(written.Add(time.Minute)), engineplugin.Overridden, "its own limit, 1024"},
+		{"in the same second", "4096", "no", at(written), engineplugin.Overridden, "its own limit, 1024"},
+		{"none", "18446744073709551615", "no", at(written), engineplugin.Overridden, "overrides it with 18446744073709551615"},
+		{"nobody knows when", "4096", "no", "", engineplugin.Unknown, "unknown whether"},
 	} {
 		h, p := limited(t, "1024")
 		h.Live = true

@@ -33,7 +33,7 @@ var Script = plugin.Plugin{
 }
 
 // ownDoing explains every script: fettle cannot determine what a program changes.
-const ownDoing = "what the script does is its own: fettle takes it back by calling its stop, and cannot compare"
+const ownDoing = "effects of the script are unknown; undo runs its stop and cannot compare"
 
 func planScript(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	scripts := o.Scripts
@@ -86,11 +86,11 @@ func allowed(h *host.Host, file string, profileDirs []string) error {
 		return fmt.Errorf("%s: not an absolute path; write ${i:PROFILE_DIR}/%s", file, file)
 	}
 	if profile.IsBuiltin(file) {
-		return fmt.Errorf("%s: a profile built into fettle has no scripts", file)
+		return fmt.Errorf("%s: built-in profiles have no scripts", file)
 	}
 	real, err := h.Files.Resolve(file)
 	if err != nil {
-		return fmt.Errorf("the script cannot be run: %w", err)
+		return fmt.Errorf("cannot run the script: %w", err)
 	}
 	inside := false
 	for _, d := range profileDirs {
@@ -117,7 +117,7 @@ func runnable(h *host.Host, file string) error {
 	case !st.Mode().IsRegular():
 		return fmt.Errorf("%s: not a regular file", file)
 	case st.Mode().Perm()&0o111 == 0:
-		return fmt.Errorf("%s: not executable; chmod +x it", file)
+		return fmt.Errorf("%s: not executable; run chmod +x", file)
 	}
 	return nil
 }

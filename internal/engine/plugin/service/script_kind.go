@@ -99,7 +99,7 @@ func (k kind) Read(_ context.Context, s setting.Setting) (setting.Value, error) 
 	case r.State == "failed":
 		return setting.Text("failed: " + r.Said), nil
 	}
-	return setting.Text("cut off while it was called with " + k.start), nil
+	return setting.Text("interrupted while running with " + k.start), nil
 }
 
 // Write calls the script. The record is written before the call, so that undo also stops a
@@ -203,7 +203,7 @@ func (k kind) end(ctx context.Context, s setting.Setting, r *run) error {
 		return err
 	}
 	if err != nil {
-		return &setting.ProgramWarning{Text: fmt.Sprintf("its %s could not be called: %v", k.stop, err)}
+		return &setting.ProgramWarning{Text: fmt.Sprintf("cannot run its %s: %v", k.stop, err)}
 	}
 	if res.ExitCode != 0 {
 		return &setting.ProgramWarning{Text: exited(k.stop, res)}
@@ -244,7 +244,7 @@ func (k kind) Effect(ctx context.Context, s setting.Setting, want setting.Value)
 	res, err := k.call(ctx, s, &run{Env: r.Env}, words...)
 	switch {
 	case err != nil:
-		return plugin.Unknown, "its verify could not be called: " + err.Error()
+		return plugin.Unknown, "cannot run its verify: " + err.Error()
 	case res.ExitCode != 0:
 		return plugin.Drifted, exited("verify", res)
 	}

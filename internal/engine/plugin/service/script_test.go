@@ -146,7 +146,7 @@ func TestCutOffStartIsStopped(t *testing.T) {
 	if err := k.save(s, &run{State: "starting", Env: []string{"TUNED_a=b"}, Mark: "xyz"}); err != nil {
 		t.Fatal(err)
 	}
-	if v, _ := kinds.Read(context.Background(), s); v.Text != "cut off while it was called with start" {
+	if v, _ := kinds.Read(context.Background(), s); v.Text != "interrupted while running with start" {
 		t.Errorf("reads %q", v.Text)
 	}
 	if err := kinds.Write(context.Background(), s, setting.Text("stopped")); err != nil {
@@ -190,8 +190,8 @@ func TestRefused(t *testing.T) {
 	}{
 		"/opt/c.sh":                {engineplugin.Refused, "not below a profile directory"},
 		"/usr/lib/tuned/p/link.sh": {engineplugin.Refused, "not below a profile directory"},
-		"/usr/lib/tuned/p/plain":   {engineplugin.Refused, "not executable; chmod +x it"},
-		"/usr/lib/tuned/p/missing": {engineplugin.Rejected, "the script cannot be run"},
+		"/usr/lib/tuned/p/plain":   {engineplugin.Refused, ": not executable; run chmod +x"},
+		"/usr/lib/tuned/p/missing": {engineplugin.Rejected, "cannot run the script:"},
 		"rel.sh":                   {engineplugin.Refused, "not an absolute path"},
 	} {
 		items, err := planScript(context.Background(), request(h, kinds), profile.Option{Name: "script", Scripts: []profile.Script{{Path: file}}}, "")

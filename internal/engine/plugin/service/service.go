@@ -92,7 +92,7 @@ func plan(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([
 		case err != nil:
 			return err
 		case now.Absent:
-			it.Verdict, it.Why = plugin.Unsupported, "this machine has no service "+name
+			it.Verdict, it.Why = plugin.Unsupported, "no such service: "+name
 		case aspect == "enabled" && now.Text != "enabled" && now.Text != "disabled":
 			it.Verdict, it.Why = plugin.Unsupported, fmt.Sprintf("its unit file is %s: it can be neither enabled nor disabled", now.Text)
 		}
@@ -132,7 +132,7 @@ func dropIn(r *plugin.Request, o profile.Option, init initSystem, name string, w
 	s := setting.Setting{Kind: "unit", Name: name + "/" + aspect + path.Base(w.file)}
 	switch {
 	case init != serviceSystemd:
-		return []plugin.Item{plugin.Refuse(s, o, plugin.Unsupported, "drop-ins need systemd, which does not run here")}
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Unsupported, "drop-ins need systemd, which does not run on this machine")}
 	case !path.IsAbs(w.file):
 		return []plugin.Item{plugin.Refuse(s, o, plugin.Rejected, "%s: not an absolute path; write file:${i:PROFILE_DIR}/%s", w.file, w.file)}
 	case path.Ext(w.file) != ".conf":

@@ -71,7 +71,7 @@ func TestPlan(t *testing.T) {
 		{"service.mail=stop ; disable", []string{"unit:mail.service/active = inactive", "unit:mail.service/enabled = disabled"}},
 		{"service.mail=start,stop,disable,enable", []string{"unit:mail.service/active = inactive", "unit:mail.service/enabled = enabled"}},
 		{"service.s.socket=enable", []string{"unit:s.socket/enabled unsupported: its unit file is static: it can be neither enabled nor disabled"}},
-		{"service.none=start", []string{"unit:none.service/active unsupported: this machine has no service none.service"}},
+		{"service.none=start", []string{"unit:none.service/active unsupported: no such service: none.service"}},
 		{"service.mail=file:/usr/lib/tuned/p/mail.conf", []string{"dir:/etc/systemd/system/mail.service.d = directory", "unit:mail.service/dropin/mail.conf = [Service]\nNice=5\n"}},
 		{"service.web=start,file:/usr/lib/tuned/p/mail.conf", []string{"unit:web.service/dropin+restart/mail.conf = [Service]\nNice=5\n", "unit:web.service/active = active"}},
 		{"service.web=file:mail.conf", []string{"unit:web.service/dropin/mail.conf rejected: mail.conf: not an absolute path; write file:${i:PROFILE_DIR}/mail.conf"}},

@@ -168,7 +168,7 @@ func writeAndRestore(t *testing.T, kinds setting.Kinds, it engineplugin.Item, na
 	if err := kind.Write(ctx, s, it.Change.Want); err != nil {
 		t.Errorf("%s: %s: %v", name, plugin.Line(it), err)
 	} else if now, err := kind.Read(ctx, s); err != nil || !kind.Equal(now, it.Change.Want) {
-		t.Errorf("%s: %s: the kernel keeps %s (%v)", name, plugin.Line(it), now, err)
+		t.Errorf("%s: %s: the kernel kept %s (%v)", name, plugin.Line(it), now, err)
 	}
 	// Twice, because of two coupled places the later write can undo the first.
 	for range 2 {

@@ -184,7 +184,7 @@ alpm=medium_power
 	ours := byUs(t, text)
 	for _, tt := range []struct{ why, path, theirs, ours string }{
 		{"the schedulers of Linux before 5.0 are mapped", host0 + "target0:0:0/0:0:0:0/block/sda/queue/scheduler", "cfq", "bfq"},
-		{"the kernel keeps whole pages of read-ahead", host0 + "target0:0:1/0:0:1:0/block/sdb/queue/read_ahead_kb", "4095", "4092"},
+		{"the kernel kept whole pages of read-ahead", host0 + "target0:0:1/0:0:1:0/block/sdb/queue/read_ahead_kb", "4095", "4092"},
 		{"autosuspend is in seconds, as documented", "/sys/devices/usb1/1-1/power/autosuspend", "0", "5"},
 		{"the kernel refuses the preference under the governor performance",
 			"/sys/devices/system/cpu/cpufreq/policy0/energy_performance_preference", "power", "unchanged"},

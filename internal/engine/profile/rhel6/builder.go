@@ -119,7 +119,7 @@ func covers(p, q string) bool {
 
 func (b *builder) render(name string) string {
 	var w strings.Builder
-	fmt.Fprintf(&w, "# Imported from the RHEL 6 profile %s. The comment above a line says what it\n# was there.\n\n", name)
+	fmt.Fprintf(&w, "# Imported from the RHEL 6 profile %s. The comment above a line is the\n# original.\n\n", name)
 	fmt.Fprintf(&w, "[main]\nsummary=%s, imported from RHEL 6\n", name)
 	options := func(entries []entry) {
 		for _, e := range entries {

@@ -33,10 +33,10 @@ func (im *importer) conf(text string) error {
 		case "main":
 			for _, l := range s.lines {
 				if l.name == "interval" && l.value == "10" {
-					im.warn(confFile, l.no, l.text, "a setting of the daemon: not imported; 10 seconds is what update_interval of tuned-main.conf has by itself")
+					im.warn(confFile, l.no, l.text, "daemon setting, not imported; update_interval of tuned-main.conf has this default, 10 seconds")
 					continue
 				}
-				im.warn(confFile, l.no, l.text, "a setting of the daemon: it belongs into tuned-main.conf (interval is update_interval there)")
+				im.warn(confFile, l.no, l.text, "daemon setting; set it in tuned-main.conf (interval is named update_interval)")
 			}
 			continue
 		case "diskmonitor", "netmonitor", "cpumonitor":
@@ -57,12 +57,12 @@ func (im *importer) conf(text string) error {
 				im.warn(confFile, at.line, at.text, "%s", onlyDynamic)
 			}
 		default:
-			im.warn(confFile, s.no, "["+s.name+"]", "no section of RHEL 6's tuned: not imported")
+			im.warn(confFile, s.no, "["+s.name+"]", "not a section of RHEL 6's tuned: not imported")
 			continue
 		}
 		for _, l := range s.lines {
 			if l.name != "enabled" && l.name != "logging" && !(strings.EqualFold(s.name, "disktuning") && (l.name == "hdparm" || l.name == "alpm")) {
-				im.warn(confFile, l.no, l.text, "no key of this section that has a place today: not imported")
+				im.warn(confFile, l.no, l.text, "key without a modern equivalent: not imported")
 			}
 		}
 	}
@@ -104,7 +104,7 @@ func (im *importer) sysconfig(text string) error {
 		return err
 	}
 	for _, l := range rest {
-		im.warn(sysconfigFile, l.no, l.text, "more than an assignment of a plain text: not imported, because nothing of the old profile is executed")
+		im.warn(sysconfigFile, l.no, l.text, "not a plain assignment: not imported, because the old profile is not executed")
 	}
 	last := map[string]line{}
 	for _, l := range lines {
@@ -112,7 +112,7 @@ func (im *importer) sysconfig(text string) error {
 	}
 	for _, l := range lines {
 		if last[l.name].no != l.no {
-			im.warn(sysconfigFile, l.no, l.name+"="+l.value, "assigned again in line %d, which holds", last[l.name].no)
+			im.warn(sysconfigFile, l.no, l.name+"="+l.value, "overridden by line %d", last[l.name].no)
 			continue
 		}
 		from := origin{sysconfigFile, l.no, l.name + "=" + l.value}
@@ -129,9 +129,9 @@ func (im *importer) sysconfig(text string) error {
 			}
 		case "USE_KTUNE_D":
 			if !isTrue(l.value) && l.value != "" {
-				im.warn(sysconfigFile, l.no, from.text, "with it ktune left sysctl.ktune and ktune.sh out; they are imported anyway")
+				im.warn(sysconfigFile, l.no, from.text, "this turned sysctl.ktune and ktune.sh off in ktune; they are imported anyway")
 			} else {
-				im.warn(sysconfigFile, l.no, from.text, "further files of /etc/ktune.d are not part of the profile: import them into /etc/sysctl.d where they are still wanted")
+				im.warn(sysconfigFile, l.no, from.text, "other files of /etc/ktune.d are not part of the profile; move them to /etc/sysctl.d if still needed")
 			}
 		case "SYSCTL":
 			if err := im.sysctlPath(l, from); err != nil {
@@ -149,7 +149,7 @@ func (im *importer) sysconfig(text string) error {
 				return err
 			}
 		default:
-			im.warn(sysconfigFile, l.no, from.text, "no setting of ktune: not imported")
+			im.warn(sysconfigFile, l.no, from.text, "not a ktune setting: not imported")
 		}
 	}
 	return nil
@@ -164,7 +164,7 @@ func (im *importer) sysctlPath(l line, from origin) error {
 		return nil
 	}
 	if !profileName().MatchString(base) {
-		im.warn(sysconfigFile, l.no, from.text, "no name of a file: not imported")
+		im.warn(sysconfigFile, l.no, from.text, "not a file name: not imported")
 		return nil
 	}
 	text, err := im.read(base)
@@ -202,7 +202,7 @@ func (im *importer) elevator(name string, devices line, from origin) {
 		for _, w := range words {
 			m := queuePath().FindStringSubmatch(w)
 			if m == nil {
-				im.warn(from.file, devices.no, w, "no pattern of the form /sys/block/NAME/queue/scheduler: not imported")
+				im.warn(from.file, devices.no, w, "not a pattern such as /sys/block/NAME/queue/scheduler: not imported")
 				continue
 			}
 			patterns = append(patterns, m[1])

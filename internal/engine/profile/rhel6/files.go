@@ -60,7 +60,7 @@ func parseConf(text string) ([]section, error) {
 			}
 			sections = append(sections, section{no: i + 1, name: strings.TrimSpace(s[1:end])})
 		case len(sections) == 0:
-			return nil, &syntaxError{i + 1, fmt.Sprintf("%q stands before the first section", oneLine(s))}
+			return nil, &syntaxError{i + 1, fmt.Sprintf("%q before the first section", oneLine(s))}
 		default:
 			l := line{no: i + 1, text: s}
 			at := strings.IndexAny(s, "=:")

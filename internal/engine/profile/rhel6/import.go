@@ -94,7 +94,7 @@ func Import(ctx context.Context, h *host.Host, dir string) (Result, error) {
 	dir = path.Clean(dir)
 	im := &importer{host: h, dir: dir, name: path.Base(dir), out: newBuilder()}
 	if !profileName().MatchString(im.name) || strings.Trim(im.name, ".") == "" {
-		return Result{}, fmt.Errorf("%s: %q is not a name for a profile: use letters, digits, underscore, dot and hyphen", dir, im.name)
+		return Result{}, fmt.Errorf("%s: %q is not a profile name; want letters, digits, \"_\", \".\" and \"-\"", dir, im.name)
 	}
 	entries, err := h.Files.ReadDir(dir)
 	if err != nil {
@@ -130,16 +130,16 @@ func Import(ctx context.Context, h *host.Host, dir string) (Result, error) {
 		if err := s.read(text); err != nil {
 			var at *syntaxError
 			if errors.As(err, &at) {
-				return Result{}, fmt.Errorf("%s:%d: %s: correct the line and import again", path.Join(dir, s.file), at.line, at.what)
+				return Result{}, fmt.Errorf("%s:%d: %s; correct this line and import again", path.Join(dir, s.file), at.line, at.what)
 			}
 			return Result{}, fmt.Errorf("%s: %w", path.Join(dir, s.file), err)
 		}
 	}
 	if im.there == 0 {
-		return Result{}, fmt.Errorf("%s: no profile of RHEL 6: none of %s, %s, %s and %s is there", dir, confFile, sysconfigFile, sysctlFile, scriptFile)
+		return Result{}, fmt.Errorf("%s: not a RHEL 6 profile: none of %s, %s, %s and %s found", dir, confFile, sysconfigFile, sysctlFile, scriptFile)
 	}
 	for _, f := range im.missing {
-		im.warn(f, 0, "", "not there: nothing to import from it")
+		im.warn(f, 0, "", "not found: nothing to import")
 	}
 	for _, e := range entries {
 		if !slices.Contains(known, e.Name()) && !slices.Contains(im.used, e.Name()) {
@@ -179,10 +179,10 @@ func (im *importer) read(name string) (string, error) {
 		return "", err
 	}
 	if len(b) > maxFileSize {
-		return "", fmt.Errorf("%s: larger than %d KiB: no file of a profile", p, maxFileSize>>10)
+		return "", fmt.Errorf("%s: larger than %d KiB; not a profile file", p, maxFileSize>>10)
 	}
 	if i := strings.IndexByte(string(b), 0); i >= 0 {
-		return "", fmt.Errorf("%s:%d: a zero byte: no text file", p, 1+strings.Count(string(b[:i]), "\n"))
+		return "", fmt.Errorf("%s:%d: zero byte; not a text file", p, 1+strings.Count(string(b[:i]), "\n"))
 	}
 	return strings.ReplaceAll(string(b), "\r\n", "\n"), nil
 }
@@ -200,7 +200,7 @@ func (im *importer) inside(p string) (string, error) {
 		return "", err
 	}
 	if !strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/") {
-		return "", fmt.Errorf("%s is a link out of the profile, to %s: put the file itself there if it belongs to the profile", p, at)
+		return "", fmt.Errorf("%s is a link to %s, outside the profile; replace the link with the file", p, at)
 	}
 	st, err := im.host.Files.Lstat(at)
 	if err != nil {

@@ -25,7 +25,7 @@ func (im *importer) script(text string) error {
 		argv, simple := c.simple()
 		if len(c.tokens) > 0 && c.tokens[0].text == "process" {
 			for _, after := range s.top[i+1:] {
-				im.warn(scriptFile, after.line, after.text, "stands behind process, after start or stop: not imported")
+				im.warn(scriptFile, after.line, after.text, "after the call of process, which follows start or stop: not imported")
 			}
 			break
 		}
@@ -35,7 +35,7 @@ func (im *importer) script(text string) error {
 			im.refuseBarriers(c)
 		default:
 			im.own.prepare = append(im.own.prepare, c.text)
-			im.keep(c, "outside of start and stop: kept in script.sh as it is, run before either")
+			im.keep(c, "outside start and stop: kept in script.sh, runs before both")
 		}
 	}
 	defined := map[string]bool{}
@@ -45,14 +45,14 @@ func (im *importer) script(text string) error {
 			continue
 		}
 		if slices.Contains(reserved, f.name) {
-			return &syntaxError{f.line, fmt.Sprintf("a function called %s cannot be imported, because the new script has its own: rename it", f.name)}
+			return &syntaxError{f.line, fmt.Sprintf("function %s cannot be imported, because the new script has one of that name; rename it", f.name)}
 		}
 		im.own.functions = append(im.own.functions, f.text)
-		im.keepText(f.line, f.text, "a function of the profile's own: kept in script.sh as it is")
+		im.keepText(f.line, f.text, "function of the profile: kept in script.sh")
 	}
 	start, ok := s.function("start")
 	if !ok {
-		im.warn(scriptFile, 0, "", "has no start(): what stands outside of functions is run as it is")
+		im.warn(scriptFile, 0, "", "has no start(): code outside functions is kept and run")
 		im.own.whole = true
 	}
 	stop, _ := s.function("stop")
@@ -62,7 +62,7 @@ func (im *importer) script(text string) error {
 	im.own.verify = t.verify
 	if len(im.own.foreign) > 0 {
 		if there, known := im.hasFile("/bin/bash"); known && !there {
-			im.warn(scriptFile, im.own.foreign[0], "", "RHEL 6's sh was bash, and this machine has none: install bash, or check script.sh for what only bash knows")
+			im.warn(scriptFile, im.own.foreign[0], "", "RHEL 6's sh was bash, which this machine lacks; install bash, or check script.sh for bash-only syntax")
 		}
 	}
 	return nil
@@ -219,7 +219,7 @@ func (t *scriptTranslator) stop(body []command) []string {
 			break
 		}
 		if ok && !t.defined[call.name()] && t.undoes(call) {
-			t.note(origin{scriptFile, c.line, c.text}, "undone by the plug-in, to the value that was there")
+			t.note(origin{scriptFile, c.line, c.text}, "the plug-in restores the previous value")
 			continue
 		}
 		if c.refused() {
@@ -231,7 +231,7 @@ func (t *scriptTranslator) stop(body []command) []string {
 			t.note(origin{scriptFile, c.line, c.text}, "script.sh")
 			continue
 		}
-		t.keep(c, "no plug-in undoes it: kept in script.sh as it is")
+		t.keep(c, "no plug-in undoes it: kept in script.sh")
 	}
 	return own
 }

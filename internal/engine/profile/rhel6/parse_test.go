@@ -89,7 +89,7 @@ process $@
 func TestBrokenScripts(t *testing.T) {
 	for text, want := range map[string]string{
 		"start() {\n  one\n":             "line 1: the body of start is not closed",
-		"start() {\n  if a; then b\n}\n": "line 2: no fi ends what begins here",
+		"start() {\n  if a; then b\n}\n": "line 2: no fi ends this construct",
 		"a 'b\n":                         "line 1: a quote is not closed",
 		"a\nb \"c\n":                     "line 2: a double quote is not closed",
 		"a $(b\n":                        "line 1: a \"(\" is not closed",
@@ -160,18 +160,18 @@ func TestDiskSections(t *testing.T) {
 
 func TestImportErrors(t *testing.T) {
 	for _, c := range []struct{ name, file, text, want string }{
-		{"empty", "notes.txt", "x", "no profile of RHEL 6: none of tuned.conf, ktune.sysconfig, sysctl.ktune and ktune.sh is there"},
-		{"p", "tuned.conf", "enabled=1\n", `tuned.conf:1: "enabled=1" stands before the first section`},
+		{"empty", "notes.txt", "x", "not a RHEL 6 profile: none of tuned.conf, ktune.sysconfig, sysctl.ktune and ktune.sh found"},
+		{"p", "tuned.conf", "enabled=1\n", `tuned.conf:1: "enabled=1" before the first section`},
 		{"p", "tuned.conf", "[main\n", "tuned.conf:1: a section name is not closed"},
 		{"p", "tuned.conf", "[main]\nx\n", `tuned.conf:2: "x" is neither a section nor name=value`},
 		{"p", "ktune.sysconfig", "A='\n", "ktune.sysconfig:1: a quote is not closed"},
 		{"p", "ktune.sh", "#!/usr/bin/python\n", "ktune.sh:1: the script is written for /usr/bin/python"},
 		{"p", "ktune.sh", "start() {\n", "ktune.sh:1: the body of start is not closed"},
-		{"p", "ktune.sh", "verify() {\n:\n}\n", "ktune.sh:1: a function called verify cannot be imported"},
-		{"p", "sysctl.ktune", "a.b = 1\nx\x00\n", "sysctl.ktune:2: a zero byte: no text file"},
+		{"p", "ktune.sh", "verify() {\n:\n}\n", "ktune.sh:1: function verify cannot be imported"},
+		{"p", "sysctl.ktune", "a.b = 1\nx\x00\n", "sysctl.ktune:2: zero byte; not a text file"},
 		{"p", "sysctl.ktune", strings.Repeat("#", maxFileSize+1), "larger than 1024 KiB"},
-		{"bad name", "tuned.conf", "", `"bad name" is not a name for a profile`},
-		{"...", "tuned.conf", "", `"..." is not a name for a profile`},
+		{"bad name", "tuned.conf", "", `"bad name" is not a profile name`},
+		{"...", "tuned.conf", "", `"..." is not a profile name`},
 	} {
 		root := rhel6Machine(t, "6.12.4")
 		machine.WriteFile(t, root, "/p/"+c.name+"/"+c.file, c.text)
@@ -197,16 +197,16 @@ func TestWarnings(t *testing.T) {
 		{"sysctl.ktune", "a..b = 1", "6.6.1", "not a line of the form"},
 		{"ktune.sysconfig", "ELEVATOR=cheap", "6.6.1", `"cheap" is not an elevator`},
 		{"ktune.sysconfig", "ELEVATOR_TUNE_DEVS=/sys/block/sda/queue/scheduler", "6.6.1", "no ELEVATOR to set there"},
-		{"ktune.sysconfig", "ELEVATOR=cfq\nELEVATOR=noop", "6.6.1", "assigned again in line 2"},
-		{"ktune.sysconfig", "ELEVATOR=cfq\nELEVATOR_TUNE_DEVS=/etc/passwd", "6.6.1", "no pattern of the form"},
+		{"ktune.sysconfig", "ELEVATOR=cfq\nELEVATOR=noop", "6.6.1", "overridden by line 2"},
+		{"ktune.sysconfig", "ELEVATOR=cfq\nELEVATOR_TUNE_DEVS=/etc/passwd", "6.6.1", "not a pattern such as /sys/block/NAME/queue/scheduler: not imported"},
 		{"ktune.sysconfig", "USE_KTUNE_D=no", "6.6.1", "imported anyway"},
 		{"ktune.sysconfig", "SYSCTL=/etc/other.conf", "6.6.1", "other.conf is not in the profile's directory"},
-		{"ktune.sysconfig", "COLOUR=red", "6.6.1", "no setting of ktune"},
+		{"ktune.sysconfig", "COLOUR=red", "6.6.1", "not a ktune setting: not imported"},
 		{"ktune.sh", "start() {\n return 0\n set_cpu_governor performance\n}", "6.6.1", "never reached"},
 		{"ktune.sh", "start() {\n sysctl -w vm.swappiness=1 vm.swappiness=2\n}", "6.6.1", "overrides the value 1"},
 		{"ktune.sh", "start() {\n echo 1 > /sys/module/nothing/x\n}", "6.6.1", "this machine has no such file"},
 		{"ktune.sh", "case $1 in start) echo;; esac\n", "6.6.1", "has no start()"},
-		{"ktune.sh", "start() {\n :\n}\nprocess $@\nexit 0\n", "6.6.1", "stands behind process"},
+		{"ktune.sh", "start() {\n :\n}\nprocess $@\nexit 0\n", "6.6.1", "after the call of process, which follows start or stop: not imported"},
 	} {
 		root := rhel6Machine(t, c.release, today...)
 		machine.WriteFile(t, root, "/p/x/"+c.file, c.text+"\n")

@@ -235,7 +235,7 @@ func (p *scriptParser) command() (command, error) {
 		end = t.end
 	}
 	if len(open) > 0 {
-		return c, &syntaxError{first.line, "no " + open[len(open)-1] + " ends what begins here"}
+		return c, &syntaxError{first.line, "no " + open[len(open)-1] + " ends this construct"}
 	}
 	if p.at < len(p.tokens) && p.tokens[p.at].kind == newline && document {
 		end = p.tokens[p.at].end
@@ -299,8 +299,8 @@ func (s ownScript) render(name string) string {
 		w.WriteString("\treturn 0\n}\n")
 	}
 	part("prepare", "before start and stop", s.prepare)
-	part("start", "when the profile is put in force", s.start)
-	part("stop", "when it is taken back", s.stop)
+	part("start", "when the profile is applied", s.start)
+	part("stop", "when the profile is undone", s.stop)
 	part("verify", "compares; it changes nothing", s.verify)
 	w.WriteString("\nprocess \"$@\"\n")
 	return w.String()

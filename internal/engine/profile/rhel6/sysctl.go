@@ -109,7 +109,7 @@ func (im *importer) sysctl(name, value string, from origin) {
 		return
 	}
 	if !known && !im.noProcSys {
-		im.warn(from.file, from.line, from.text, "whether this kernel has it cannot be told from %s: kept", im.host.Name)
+		im.warn(from.file, from.line, from.text, "unknown in %s whether this kernel has it: kept", im.host.Name)
 	}
 	if known && !there {
 		im.warn(from.file, from.line, from.text, "this kernel has no %s now (a module that is not loaded may bring it): kept, and verify calls it unsupported until then", name)
@@ -134,7 +134,7 @@ func (im *importer) hasSysctl(name string) (there, known bool) {
 	if _, err := im.host.Files.Lstat("/proc/sys/kernel"); err != nil {
 		if !im.noProcSys {
 			im.noProcSys = true
-			im.warn(sysctlFile, 0, "", "%s has no /proc/sys: which lines its kernel lacks cannot be told", im.host.Name)
+			im.warn(sysctlFile, 0, "", "%s has no /proc/sys, so its kernel's sysctls are unknown", im.host.Name)
 		}
 		return false, false
 	}
@@ -182,9 +182,9 @@ func plainValue(v string) (string, error) {
 	case strings.ContainsFunc(v, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 		return "", errors.New("a control character in the value")
 	case v[0] == '#' || strings.Contains(v, " #") || strings.Contains(v, "\t#"):
-		return "", errors.New("a value with # behind white space cannot be written in a profile, where it begins a comment")
+		return "", errors.New("value contains # after white space, which begins a comment in a profile")
 	case v[0] == '>' || v[0] == '<':
-		return "", fmt.Errorf("a value that begins with %c cannot be written in a profile, where it means a comparison", v[0])
+		return "", fmt.Errorf("value begins with %c, which means a comparison in a profile", v[0])
 	}
 	return strings.ReplaceAll(v, "${", `\${`), nil
 }

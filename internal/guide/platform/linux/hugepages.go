@@ -135,7 +135,7 @@ func groupOf(s *platform.Subject) fact.Answer {
 	for line := range strings.Lines(order) {
 		sources, ok := strings.CutPrefix(strings.TrimSpace(line), "group:")
 		if ok && slices.ContainsFunc(strings.Fields(sources), func(w string) bool { return slices.Contains([]string{"sss", "ldap", "winbind", "nis", "db"}, w) }) {
-			return fact.Answer{Unknown: fmt.Sprintf("/etc/group has no group %s, and /etc/nsswitch.conf has other sources: getent group %s", strings.TrimSpace(text), strings.TrimSpace(text)), At: "/etc/group"}
+			return fact.Answer{Unknown: fmt.Sprintf("group %s is not in /etc/group, and /etc/nsswitch.conf has other sources; see getent group %s", strings.TrimSpace(text), strings.TrimSpace(text)), At: "/etc/group"}
 		}
 	}
 	return fact.Answer{Value: "", At: id.At}

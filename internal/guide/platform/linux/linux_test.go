@@ -89,7 +89,7 @@ func TestSysctls(t *testing.T) {
 	// A file that was not read may have the last line of any key: that is one unknown.
 	files["etc/sysctl.d/95-huge.conf"] = strings.Repeat("x", 1<<20)
 	s = linuxMachine(t, machine.Mounted, files)
-	if items, why := s.Items("sysctls"); len(items) > 0 || !strings.HasPrefix(why, "/etc/sysctl.d/95-huge.conf: not read: it has 1.00 MiB") {
+	if items, why := s.Items("sysctls"); len(items) > 0 || !strings.HasPrefix(why, "/etc/sysctl.d/95-huge.conf: not read: 1.00 MiB") {
 		t.Errorf("with a file that is not read the set is %v (%q), want unknown", items, why)
 	}
 	s = linuxMachine(t, machine.Copy, map[string]string{"proc/sys/vm/swappiness": "60\n"})
@@ -321,7 +321,7 @@ func TestTuning(t *testing.T) {
 	// numad holds two settings: it counts where the profiles in force set one of them.
 	enabled["usr/lib/systemd/system/numad.service"] = "[Service]\n"
 	enabled["etc/systemd/system/multi-user.target.wants/numad.service"] = "-> /usr/lib/systemd/system/numad.service"
-	expect(t, linuxMachine(t, machine.Mounted, enabled), map[string]any{"tuning.tuners": unknown("numad is in force too")})
+	expect(t, linuxMachine(t, machine.Mounted, enabled), map[string]any{"tuning.tuners": unknown("numad is also in force")})
 	for planned, want := range map[string][]string{"/proc/sys/vm/swappiness": {"TuneD"}, "/proc/sys/kernel/numa_balancing": {"TuneD", "numad"}, "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs": {"TuneD", "numad"}} {
 		s := linuxMachine(t, machine.Mounted, enabled)
 		s.Planned = func(_ context.Context, profiles []string) ([]string, error) {

@@ -55,7 +55,7 @@ const leastSpan = 24 * time.Hour
 // grown returns the growth since an earlier measurement, or the reason that it is unknown.
 func grown(now fact.FileSystem, then *platform.Earlier, at time.Time) (bytes, days float64, why string) {
 	if then == nil {
-		return 0, 0, "there is no earlier measurement; --baseline with an earlier audit, fact archive or sosreport of this machine shows the growth"
+		return 0, 0, "no earlier measurement; to see growth, use --baseline with an earlier audit, fact archive or sosreport of this machine"
 	}
 	span := at.Sub(then.Time)
 	i := slices.IndexFunc(then.FileSystems, func(f fact.FileSystem) bool { return f.Mount == now.Mount })
@@ -64,8 +64,10 @@ func grown(now fact.FileSystem, then *platform.Earlier, at time.Time) (bytes, da
 		return 0, 0, then.From + " does not have its usage"
 	case then.Time.IsZero() || at.IsZero():
 		return 0, 0, "the time of " + then.From + " or of this measurement is unknown"
+	case span < 0:
+		return 0, 0, then.From + " is newer than this measurement"
 	case span < leastSpan:
-		return 0, 0, fmt.Sprintf("%s is from %.1f hours before, and at least a day is needed to measure growth", then.From, span.Hours())
+		return 0, 0, fmt.Sprintf("%s is only %.1f hours older; at least a day is needed to measure growth", then.From, span.Hours())
 	}
 	return float64(now.UsedBytes() - then.FileSystems[i].UsedBytes()), span.Hours() / 24, ""
 }

@@ -21,13 +21,13 @@ func TestGrown(t *testing.T) {
 		days  float64
 		why   string
 	}{
-		"once":                    {nil, 0, 0, "there is no earlier measurement"},
+		"once":                    {nil, 0, 0, "no earlier measurement"},
 		"a week":                  {at(7*24*time.Hour, fact.FileSystem{Mount: "/var", SizeBytes: 2000, FreeBytes: 900}), 400, 7, ""},
 		"it was made larger":      {at(7*24*time.Hour, fact.FileSystem{Mount: "/var", SizeBytes: 1000, FreeBytes: 100}), 600, 7, ""},
 		"cleaned up":              {at(24*time.Hour, fact.FileSystem{Mount: "/var", SizeBytes: 2000, FreeBytes: 100}), -400, 1, ""},
 		"another one":             {at(7*24*time.Hour, fact.FileSystem{Mount: "/", SizeBytes: 2000, FreeBytes: 100}), 0, 0, "does not have its usage"},
-		"an hour":                 {at(time.Hour, fact.FileSystem{Mount: "/var", SizeBytes: 2000, FreeBytes: 900}), 0, 0, "is from 1.0 hours before"},
-		"from the future":         {at(-48*time.Hour, fact.FileSystem{Mount: "/var", SizeBytes: 2000, FreeBytes: 900}), 0, 0, "is from -48.0 hours before"},
+		"an hour":                 {at(time.Hour, fact.FileSystem{Mount: "/var", SizeBytes: 2000, FreeBytes: 900}), 0, 0, "then.json is only 1.0 hours older"},
+		"from the future":         {at(-48*time.Hour, fact.FileSystem{Mount: "/var", SizeBytes: 2000, FreeBytes: 900}), 0, 0, "then.json is newer than this measurement"},
 		"an archive without time": {&platform.Earlier{From: "then.txt", FileSystems: []fact.FileSystem{here}}, 0, 0, "is unknown"},
 	} {
 		grown, days, why := grown(here, c.then, now)

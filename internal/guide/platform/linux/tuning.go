@@ -55,7 +55,7 @@ var tuning = platform.Source{
 			}
 			conflicts, err := overlaps(ctx, s, other, profile)
 			if err != nil {
-				unclear = fmt.Sprintf("%s is in force too, and whether %s sets the same (%s) is unknown: %v", other.Name, profile, other.Sets, err)
+				unclear = fmt.Sprintf("%s is also in force; unknown whether %s sets the same (%s): %v", other.Name, profile, other.Sets, err)
 			}
 			if conflicts {
 				holding = append(holding, other.Name)

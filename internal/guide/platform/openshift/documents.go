@@ -139,7 +139,7 @@ func (r *reader) file(name string) {
 	}
 	st, err := r.host.Files.Stat(name)
 	if err == nil && (!st.Mode().IsRegular() || st.Size() > maxBytes || r.bytes+st.Size() > maxAll) {
-		r.problem = fmt.Sprintf("%s was not read: it is not a file of at most %d bytes, or there are too many", name, maxBytes)
+		r.problem = fmt.Sprintf("%s not read: not a file, larger than %d bytes, or one of too many files", name, maxBytes)
 		return
 	}
 	text, err := r.host.Files.ReadFile(name)

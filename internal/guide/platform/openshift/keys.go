@@ -31,7 +31,7 @@ func (t *told) finishKubelets() {
 		}
 		unknown, at := unknownKeys(k.document, version, release)
 		if len(unknown) > 0 && version != "" && !known {
-			t.unclear(k.item+".unknown_keys", at, fmt.Errorf("the keys of OpenShift %s are unknown to this fettle: %s", version, strings.Join(unknown, ", ")))
+			t.unclear(k.item+".unknown_keys", at, fmt.Errorf("this version of fettle does not know the keys of OpenShift %s: %s", version, strings.Join(unknown, ", ")))
 			continue
 		}
 		t.give(k.item+".unknown_keys", unknown, at)
@@ -46,7 +46,7 @@ func (t *told) finishKubelets() {
 // Source: github.com/openshift/machine-config-operator, pkg/controller/kubelet-config,
 // kubelet_config_controller.go, blacklistKubeletConfigurationFields.
 var notApplied = map[string]string{
-	"featureGates": "the object FeatureGate has them", "cgroupDriver": "it is CRI-O's", "clusterDNS": "it is the cluster's", "clusterDomain": "it is the cluster's",
+	"featureGates": "set them in the object FeatureGate", "cgroupDriver": "it is CRI-O's", "clusterDNS": "a setting of the whole cluster", "clusterDomain": "a setting of the whole cluster",
 	"staticPodPath": "the control plane is started from there", "runtimeRequestTimeout": "remove it",
 }
 

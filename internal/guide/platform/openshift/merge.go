@@ -28,7 +28,7 @@ func merge(n *yaml.Node, left *int) (line int, err error) {
 	n.Content = nil
 	for _, p := range all {
 		if asks(p.Key) {
-			return p.Key.Line, errors.New(`"<<" has to have a map, or a list of maps`)
+			return p.Key.Line, errors.New(`"<<" needs a map, or a list of maps`)
 		}
 		n.Content = append(n.Content, p.Key, p.Value)
 	}

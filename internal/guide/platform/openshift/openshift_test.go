@@ -238,7 +238,7 @@ func TestUnreadable(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	s = directory(t, map[string]string{"big.yaml": strings.Repeat("# x\n", maxBytes/4+1), "install-config.yaml": install})
-	if a := s.Answer("openshift.overlay_mtu"); !strings.Contains(a.Unknown, "was not read") {
+	if a := s.Answer("openshift.overlay_mtu"); !strings.HasPrefix(a.Unknown, "/big.yaml not read") {
 		t.Errorf("%+v", a)
 	}
 	s = directory(t, map[string]string{"install-config.yaml": "a: [\n"})

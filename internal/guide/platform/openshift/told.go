@@ -169,7 +169,7 @@ func (t *told) number(d document, input string, keys ...string) {
 
 // notText returns the error about an unquoted scalar where the API server requires a string.
 func notText(n *yaml.Node) error {
-	return fmt.Errorf("%s without quotes is not a string, and the API server rejects it: want %q", n.Value, n.Value)
+	return fmt.Errorf("%s without quotes is not a string; the API server requires %q", n.Value, n.Value)
 }
 
 // duration gives an input the time at a path of keys, if present. The time has to be a string,

@@ -58,7 +58,7 @@ func (s *satellite) hostTasks() tasks {
 	b, err := postgresql.Query(s.ctx, s.host, "tasks of hosts", name, askTasks)
 	switch {
 	case host.Unknown(err):
-		t.unknown = "only Foreman's database has it: fettle check as root on the machine itself reads it, and so does fettle facts --output archive there"
+		t.unknown = "only in Foreman's database; run fettle check or fettle facts --output archive as root on the machine itself"
 	case err != nil:
 		t.unknown = "the database " + name + ": " + err.Error()
 	default:
@@ -159,7 +159,7 @@ func (s *satellite) queues() (all []redis.Queue, unknown string) {
 	all, err := redis.Queues(s.ctx, s.host, address)
 	switch {
 	case host.Unknown(err):
-		s.noQueues = "only Redis has it: fettle check as root on the machine itself reads it, and so does fettle facts --output archive there"
+		s.noQueues = "only in Redis; run fettle check or fettle facts --output archive as root on the machine itself"
 	case err != nil:
 		s.noQueues = "the queues of Sidekiq: " + err.Error()
 	default:

@@ -100,7 +100,7 @@ func TestBacklog(t *testing.T) {
 	stop()
 	psql("foreman", "ALTER TABLE foreman_tasks_tasks RENAME TO gone")
 	s := subject(t, host.Live())
-	if _, why := s.Items("satellite.queue"); !strings.Contains(why, "the queues of Sidekiq: it does not run") {
+	if _, why := s.Items("satellite.queue"); !strings.Contains(why, "the queues of Sidekiq: not running") {
 		t.Errorf("without Redis: %q", why)
 	}
 	if a := s.Answer("satellite.pending_host_tasks"); !strings.Contains(a.Unknown, `relation "foreman_tasks_tasks" does not exist`) {

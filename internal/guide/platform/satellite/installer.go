@@ -236,7 +236,7 @@ func (s *satellite) checkpointTarget() fact.Answer {
 	a := s.subject.Answer("postgresql.version")
 	version, ok := a.Value.(string)
 	if !ok {
-		return fact.Answer{Unknown: "no file sets it, and its default depends on the version: " + or(a.Unknown, "nothing says which this is"), At: a.At}
+		return fact.Answer{Unknown: "no file sets it, and its default depends on the version: " + or(a.Unknown, "version unknown"), At: a.At}
 	}
 	major, _, _ := strings.Cut(version, ".")
 	n, err := strconv.Atoi(major)

@@ -122,7 +122,7 @@ func (s *satellite) rotational(dir string) fact.Answer {
 	}
 	walk(name)
 	if !known {
-		return fact.Answer{Unknown: "whether the disk below " + name + " rotates is unknown: /sys/block does not have it", At: a.At}
+		return fact.Answer{Unknown: "unknown whether the disk below " + name + " rotates: not in /sys/block", At: a.At}
 	}
 	return fact.Answer{Value: turning, At: "/sys/block"}
 }

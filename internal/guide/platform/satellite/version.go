@@ -246,7 +246,7 @@ func (s *satellite) hosts() fact.Answer {
 			return value(e, f, key, fact.Number)
 		}
 	}
-	return fact.Answer{Unknown: or(f.unknown, "no file has the number of registered hosts (a usage report of satellite-maintain has it: "+report+")"), At: report}
+	return fact.Answer{Unknown: or(f.unknown, "number of registered hosts unknown (no usage report of satellite-maintain: "+report+")"), At: report}
 }
 
 func (s *satellite) capsuleHosts() fact.Answer {

@@ -86,9 +86,9 @@ func measureIngestion(ctx context.Context, s *prometheus.Server, patience time.D
 			return nil, fmt.Errorf("%s does not report %s: add a scrape job for its own /metrics, or use the Prometheus that scrapes it", s.Host(), q.need)
 		}
 	}
-	u.BytesFrom = "measured over the blocks compacted in a day"
+	u.BytesFrom = "measured over the blocks compacted in one day"
 	if u.BytesPerSample <= 0 {
-		u.BytesPerSample, u.BytesFrom = assumed, "not measured, as no block was compacted yet: the upper end of its documentation"
+		u.BytesPerSample, u.BytesFrom = assumed, "not measured, because no block was compacted yet: upper end of the documented range"
 		if own["prometheus_tsdb_compaction_chunk_samples_sum"] > 0 {
 			u.BytesPerSample = own["prometheus_tsdb_compaction_chunk_size_bytes_sum"] / own["prometheus_tsdb_compaction_chunk_samples_sum"]
 			u.BytesFrom = "measured over the blocks compacted since it started"

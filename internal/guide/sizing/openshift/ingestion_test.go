@@ -77,11 +77,11 @@ func TestMeasure(t *testing.T) {
 	}{
 		{"it watches itself and a cluster", map[string]string{
 			"head_series": value("1000000"), "samples_appended": value("33333.5"), "resident": value("8e9"), "chunk_size": value("1.3"), "kube_node_info": value("50"), "kube_pod_info": value("1800"),
-		}, "", runtime, Usage{Series: 1e6, SamplesPerSecond: 33333.5, BytesPerSample: 1.3, BytesFrom: "measured over the blocks compacted in a day", Resident: 8e9, Retention: "15d", Nodes: 50, Pods: 1800}},
+		}, "", runtime, Usage{Series: 1e6, SamplesPerSecond: 33333.5, BytesPerSample: 1.3, BytesFrom: "measured over the blocks compacted in one day", Resident: 8e9, Retention: "15d", Nodes: 50, Pods: 1800}},
 		{"no block is compacted yet", map[string]string{"head_series": value("336"), "samples_appended": value("15"), "chunk_size": value("NaN")}, "", "",
-			Usage{Series: 336, SamplesPerSecond: 15, BytesPerSample: 2, BytesFrom: "not measured, as no block was compacted yet: the upper end of its documentation"}},
+			Usage{Series: 336, SamplesPerSecond: 15, BytesPerSample: 2, BytesFrom: "not measured, because no block was compacted yet: upper end of the documented range"}},
 		{"its start is not known", map[string]string{"head_series": value("336"), "rate(prometheus_tsdb_head_samples_appended_total": value("7"), "chunk_size": value("1.5")}, "", "",
-			Usage{Series: 336, SamplesPerSecond: 7, BytesPerSample: 1.5, BytesFrom: "measured over the blocks compacted in a day"}},
+			Usage{Series: 336, SamplesPerSecond: 7, BytesPerSample: 1.5, BytesFrom: "measured over the blocks compacted in one day"}},
 		{"it does not watch itself", nil, hour, runtime, Usage{Series: 336, SamplesPerSecond: 10000. / 3600, BytesPerSample: 1.5, BytesFrom: "measured over the blocks compacted since it started", Resident: 54706176, Retention: "15d"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestNotMeasured(t *testing.T) {
 		"it says nothing":        {nil, "its number of series"},
 		"a query is refused":     {map[string]string{"head_series": broken}, "parse error"},
 		"not a number":           {map[string]string{"head_series": value("many")}, `answers "many"`},
-		"another program":        {map[string]string{"head_series": "<html>"}, "answers with an HTML page: it is not a Prometheus, or a login page is in front of it"},
+		"another program":        {map[string]string{"head_series": "<html>"}, "answers with an HTML page: not a Prometheus, or a login page in front"},
 		"another program's text": {map[string]string{"head_series": "OK"}, "answers with something other than JSON"},
 		"another program's JSON": {map[string]string{"head_series": `{"code":0}`}, "not as Prometheus does"},
 		"a value of two":         {map[string]string{"head_series": `{"status":"success","data":{"resultType":"vector","result":[{"value":[1,2]}]}}`}, `answers ""`},

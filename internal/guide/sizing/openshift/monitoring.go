@@ -131,7 +131,7 @@ func (p *plan) scale(u *Usage) (float64, string) {
 		factor, how = f, fmt.Sprintf("%d pods, and %g there", p.pods, u.Pods)
 	}
 	if factor == 0 {
-		return 1, "it has no metrics of a cluster (neither kube_node_info nor kube_pod_info): not scaled"
+		return 1, "not scaled: no cluster metrics (kube_node_info, kube_pod_info)"
 	}
 	return factor, how
 }

@@ -206,7 +206,7 @@ func TestShares(t *testing.T) {
 			t.Errorf("%s: %s", said, notes)
 		}
 	}
-	if r := sizing.Sized(t, f, New(), words("apps=@ node-cores=4 node-ram=16")...); strings.Contains(strings.Join(r.Notes, "\n"), "was not said") {
+	if r := sizing.Sized(t, f, New(), words("apps=@ node-cores=4 node-ram=16")...); strings.Contains(strings.Join(r.Notes, "\n"), "requests of the pods are unknown") {
 		t.Errorf("%v", r.Notes)
 	}
 }

@@ -36,21 +36,21 @@ func (p *plan) cache() error {
 	case (share < p.figure("share percent") || rate < p.figure("hits percent")) && !p.forced("cache"):
 		verdict("does not pay", fmt.Sprintf("; with less than %.0f %% of the time, or answers for less than %.0f %% of the requests, it is not worth the risk that agents get stale answers", p.figure("share percent"), p.figure("hits percent")))
 	case s.Version == "":
-		verdict("pays", "; no Puppet Server is here to write files for")
+		verdict("pays", "; no Puppet Server found to write files for")
 	case s.Enterprise:
 		verdict("not written", "; the services of Puppet Enterprise talk to each other over the port that would move")
 	case olderThan(s.Version, 5):
-		verdict("not with this version", "; what is written is for Puppet Server 5 and later, and this is "+s.Version)
+		verdict("not with this version", "; the files need Puppet Server 5 or later; this is "+s.Version)
 	case s.Satellite:
 		verdict("not written", "; Satellite's installer owns the server's port and its web server")
 	case s.FileRule != "":
-		verdict("not possible", "; "+s.FileRule+", and a cache would give them to all")
+		verdict("not possible", "; "+s.FileRule+", and a cache would serve them to all clients")
 	case s.Webserver == "":
 		verdict("not written", "; "+s.WebserverNo)
 	case s.HeadersAt != "" && !s.Headers:
-		verdict("not written", "; "+s.HeadersAt+" has allow-header-cert-info as false, and the server rejects a setting in two files: remove that line")
+		verdict("not written", "; "+s.HeadersAt+" sets allow-header-cert-info to false; the server rejects a setting in two files, so remove that line")
 	case s.Certificate == "":
-		return sizing.Bad("certname", "unknown: puppet.conf does not name the server's certificate, and its ssldir has none or several")
+		return sizing.Bad("certname", "unknown: puppet.conf does not name the server's certificate, and ssldir contains none or several")
 	case front == "nginx" && olderThan(s.Nginx, 1, 13, 5):
 		return sizing.Bad("front-end", "nginx %s cannot pass a certificate on: 1.13.5 can ($ssl_client_escaped_cert)", s.Nginx)
 	case front == "apache" && olderThan(s.Apache, 2, 4, 10):

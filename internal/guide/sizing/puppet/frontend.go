@@ -92,7 +92,7 @@ func (p *plan) proxy(name string) proxy {
 func (p *plan) frontEnd(name string) {
 	f := p.proxy(name)
 	if f.version == "" {
-		p.Note("%s is not installed here: install it first, and check that the paths are its own", f.name)
+		p.Note("%s is not installed on this machine; install it first and check the paths", f.name)
 	}
 	p.add("cache", "front_end", strings.TrimSpace(f.name+" "+f.version), "", fmt.Sprintf("one request from the cache took about %.0f us of CPU with nginx and %.0f with Apache httpd, where the server took milliseconds (P23)", p.figure("nginx us"), p.figure("apache us")), rule.Cite("fettle", "measured with Puppet Server 7.9.5"))
 	p.add("cache", "seconds", p.Seconds, "s", "a changed file may be missed for as long, unless the cache is emptied at each deployment; the source had 300", cachingInApache())

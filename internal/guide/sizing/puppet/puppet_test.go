@@ -93,7 +93,7 @@ func TestAdvice(t *testing.T) {
 	enterprise.Enterprise = true
 	old.Version, older4.Version = "2.1.0", "2.8.0"
 	satellite.Satellite = true
-	secret.FileRule = "/etc/auth.conf:9 does not let every node have them"
+	secret.FileRule = "/etc/auth.conf:9 does not allow all nodes to read them"
 	versioned.Versioned = true
 	off.Static, off.StaticAt = false, "/etc/puppet/puppet.conf:3"
 	apache.Nginx, apache.Apache = "", "2.4.71"
@@ -122,7 +122,7 @@ func TestAdvice(t *testing.T) {
 		"a secret module":           {plugins(), secret, nil, "first", "not possible", scripts, NginxFile, ""},
 		"it believes headers":       {plugins(), believes, nil, "first", "second", NginxFile, "header-certificates", "auth.conf:3 has allow-header-cert-info already"},
 		"it is told not to":         {plugins(), believesNot, nil, "first", "not written", scripts, NginxFile, ""},
-		"one command elsewhere":     {plugins(), commands, nil, "first", "second", scripts, "versioned-code.conf", "mine.conf:2 has one of the commands"},
+		"one command elsewhere":     {plugins(), commands, nil, "first", "second", scripts, "versioned-code.conf", "mine.conf:2 already sets one of the commands"},
 		"no server":                 {plugins(), nothing, nil, "pays", "pays", "", "usr/local " + NginxFile + " etc/default", "there is no Puppet Server here"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,7 @@ func (p *plan) staticCatalogs() error {
 		verdict("by Code Manager", figures+"; Puppet Enterprise versions its code itself where Code Manager deploys it: turn that on")
 		return nil
 	case p.Server.Version == "":
-		verdict("pays", figures+"; no Puppet Server is here to write files for")
+		verdict("pays", figures+"; no Puppet Server found to write files for")
 		return nil
 	case olderThan(p.Server.Version, 2, 3):
 		verdict("not with this version", figures+"; Puppet Server has it since 2.3, and this is "+p.Server.Version)
@@ -53,7 +53,7 @@ func (p *plan) staticCatalogs() error {
 		sizing.Artefact{Name: IDScript, What: "prints the version of an environment's files", Checked: "git, and Puppet Server's versioned-code service", Content: fill("code-id.sh", data), Executable: true},
 		sizing.Artefact{Name: ContentScript, What: "prints a file as it was in a version", Checked: "git, and Puppet Server's versioned-code service", Content: fill("code-content.sh", data), Executable: true})
 	if at := p.Server.CommandsAt; at != "" {
-		p.Note("%s has one of the commands already, and the server rejects a setting in two files: set code-id-command to /%s and code-content-command to /%s there", at, IDScript, ContentScript)
+		p.Note("%s already sets one of the commands, and the server rejects a setting in two files; in it, set code-id-command to /%s and code-content-command to /%s", at, IDScript, ContentScript)
 	} else {
 		p.Files = append(p.Files, sizing.Artefact{Name: p.Server.Options + "/versioned-code.conf", What: "tells Puppet Server of both", Checked: "Puppet Server's versioned-code service", Content: fill("versioned-code.conf", data)})
 	}

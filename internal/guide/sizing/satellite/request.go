@@ -55,19 +55,19 @@ func New() *Request {
 	w := &Request{Content: "balanced"}
 	w.inputs = []*sizing.Input{
 		sizing.Count(&w.Hosts, "hosts", "hosts that the Satellite manages, including those behind Capsules", 1, mostHosts).Because(aboutHosts),
-		sizing.Count(&w.CPUs, "cpus", "CPUs of the machine (default: those that the size needs)", 1, 4096).Because("RHEL supports no larger machine"),
-		sizing.Size(&w.RAM, "ram", "memory of the machine, such as 64GiB (default: what the size needs)", unit.GiB, 64*unit.TiB).Because("x86-64 addresses 64 TiB"),
+		sizing.Count(&w.CPUs, "cpus", "CPUs of the machine (default those that the size needs)", 1, 4096).Because("RHEL supports no larger machine"),
+		sizing.Size(&w.RAM, "ram", "memory of the machine, such as 64GiB (default what the size needs)", unit.GiB, 64*unit.TiB).Because("x86-64 addresses 64 TiB"),
 		sizing.Truth(&w.BareMetal, "bare-metal", "the machine is not a guest"),
 		sizing.Count(&w.Registrations, "registrations", "hosts that register at the same time", 0, mostRegistrations).Because(aboutRegistrations),
 		sizing.Count(&w.Downloads, "downloads", "hosts that download at the same time from the Satellite itself", 0, mostHosts).Because(aboutHosts),
 		sizing.Word(&w.Content, "content", "main load: heavy is publishing and synchronizing", "balanced", "heavy"),
 		sizing.Count(&w.MQTTHosts, "mqtt-hosts", "hosts that receive jobs over MQTT (pull-mqtt)", 0, mostHosts).Because(aboutHosts),
 		sizing.Count(&w.RateLimit, "mqtt-rate-limit", "jobs over MQTT that may run at once; fettle load mqtt --pull measures what a Capsule handles", 1, mostHosts).Because(aboutHosts),
-		sizing.Count(&w.Resend, "mqtt-resend-interval", "seconds until a host is notified of its job again (default: 900)", 1, 86400).Because("a day"),
-		sizing.Count(&w.TTL, "mqtt-ttl", "seconds that a host has to pick up a job (default: 5)", 1, 86400).Because("a day"),
+		sizing.Count(&w.Resend, "mqtt-resend-interval", "seconds until a host is notified of its job again (default 900)", 1, 86400).Because("a day"),
+		sizing.Count(&w.TTL, "mqtt-ttl", "seconds that a host has to pick up a job (default 5)", 1, 86400).Because("a day"),
 		sizing.Repeated("capsule", "a Capsule: NAME[,hosts=N][,downloads=N][,rex=N]; repeatable", "capsule", w.addCapsule, w.printCapsules),
 		sizing.Disk(&w.Disk, "disk", "space for all of Satellite's directories, such as 500GB, to check whether it suffices", unit.GiB, 1024*unit.TiB).Because("RHEL's XFS holds 1024 TiB"),
-		sizing.Text(&w.Version, "product-version", "version of Satellite, such as 6.12 (default: the newest known)", nil),
+		sizing.Text(&w.Version, "product-version", "version of Satellite, such as 6.12 (default the newest known)", nil),
 	}
 	return w
 }

@@ -30,9 +30,9 @@ const (
 func NewHTTPD() *HTTPD {
 	w := &HTTPD{MPM: "event", Threads: 25, For: "redhat"}
 	w.inputs = append(w.common("log of httpd, with %D in its LogFormat"),
-		sizing.Word(&w.MPM, "mpm", "multi-processing module (default: that of the httpd here)", "event", "prefork"),
-		sizing.Count(&w.Threads, "threads", "ThreadsPerChild of event (default: that of the httpd here)", 1, 20_000),
-		sizing.Word(&w.For, "for", "layout that the file is for (default: this machine's)", "debian", "redhat", "satellite"))
+		sizing.Word(&w.MPM, "mpm", "multi-processing module (default that of the httpd here)", "event", "prefork"),
+		sizing.Count(&w.Threads, "threads", "ThreadsPerChild of event (default that of the httpd here)", 1, 20_000),
+		sizing.Word(&w.For, "for", "layout that the file is for (default this machine's)", "debian", "redhat", "satellite"))
 	return w
 }
 

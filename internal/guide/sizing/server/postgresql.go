@@ -38,7 +38,7 @@ func NewPostgreSQL() *PostgreSQL {
 		sizing.Size(&w.RAM, "ram", "memory of the machine, or the part of it for PostgreSQL", 256*unit.MiB, 64*unit.TiB).Because("less leaves nothing to divide, and x86-64 addresses 64 TiB"),
 		sizing.Count(&w.CPUs, "cpus", "CPUs of the machine", 1, 1024).Because("the limit of max_parallel_workers"),
 		sizing.Word(&w.Disk, "disk", "type of disk with the data", "hdd", "ssd", "nvme", "san"),
-		sizing.Text(&w.Version, "version", "version of PostgreSQL, such as 16 (default: the newest known)", nil),
+		sizing.Text(&w.Version, "version", "version of PostgreSQL, such as 16 (default the newest known)", nil),
 	}
 	return w
 }

@@ -88,7 +88,7 @@ func (l *log) Check(context.Context) error {
 	case l.pattern != nil:
 		return fmt.Errorf("%s: %w", l.path, why)
 	}
-	return fmt.Errorf("%s: %w; give its format with --log-format, or with --pattern REGEXP what matches the duration in a line (its first group)", l.path, why)
+	return fmt.Errorf("%s: %w; give its format with --log-format, or --pattern REGEXP whose first group matches the duration", l.path, why)
 }
 
 // byPattern stands for a log with a pattern.

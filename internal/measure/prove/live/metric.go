@@ -80,7 +80,7 @@ func (s *Set) Covariate(text string, of prove.Metric) (prove.Metric, error) {
 	}
 	rest, is := strings.CutPrefix(of.Name, "logs:")
 	if !is {
-		return prove.Metric{}, fmt.Errorf("rate needs a metric from a log; the metric is %s: give the covariate as a metric of its own", of.Name)
+		return prove.Metric{}, fmt.Errorf("--covariate rate needs a log metric, and the metric is %s; give the covariate as a full metric", of.Name)
 	}
 	file, _, _, _, _ := logMetric(rest)
 	return s.Metric("logs:" + file + ":" + Rate)

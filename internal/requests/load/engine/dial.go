@@ -115,7 +115,7 @@ func (p Probe) String() string {
 		text += ", " + p.TLS
 	}
 	if p.ClientCertificate {
-		text += ", client certificate shown"
+		text += ", with client certificate"
 	}
 	return text
 }

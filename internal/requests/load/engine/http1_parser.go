@@ -111,7 +111,7 @@ func (p *parser) answer(toHEAD bool) (status int, closing bool, err error) {
 		}
 		switch {
 		case h.status == 101:
-			return 0, true, ProtocolError("101 Switching Protocols, which was not asked for")
+			return 0, true, ProtocolError("unexpected 101 Switching Protocols")
 		case h.status < 200:
 			continue
 		}

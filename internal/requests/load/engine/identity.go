@@ -29,11 +29,11 @@ type Files struct {
 func (f Files) Check() error {
 	switch {
 	case (f.Cert == "") != (f.Key == ""):
-		return errors.New("--cert and --key belong together")
+		return errors.New("want both --cert and --key")
 	case f.Cert != "" && f.PKCS12 != "", f.Cert != "" && f.PuppetSSLDir != "", f.PKCS12 != "" && f.PuppetSSLDir != "":
-		return errors.New("want one of --cert, --pkcs12 and --puppet-ssldir")
+		return errors.New("want only one of --cert, --pkcs12 and --puppet-ssldir")
 	case (f.PuppetSSLDir == "") != (f.CertName == ""):
-		return errors.New("--puppet-ssldir and --certname belong together")
+		return errors.New("want both --puppet-ssldir and --certname")
 	case strings.ContainsAny(f.CertName, "/\x00") || strings.HasPrefix(f.CertName, "."):
 		return fmt.Errorf("--certname %q is not a certificate name", f.CertName)
 	}

@@ -50,7 +50,7 @@ func (m *Meter) Part() (*Part, error) {
 }
 
 // errOther is returned for a part of another run.
-var errOther = errors.New("not a part of this run: its slices or requests differ")
+var errOther = errors.New("not a part of this run: slices or requests differ")
 
 // Merge adds a part of the same run.
 func (m *Meter) Merge(p *Part) error {
@@ -104,7 +104,7 @@ func into(merge func(*hdrhistogram.Histogram) int64, encoded string) error {
 		return errOther
 	}
 	if dropped := merge(h); dropped > 0 {
-		return fmt.Errorf("%d values are above the maximum of this run", dropped)
+		return fmt.Errorf("%d values exceed the maximum of this run", dropped)
 	}
 	return nil
 }

@@ -87,11 +87,11 @@ func TestOtherParts(t *testing.T) {
 	one := NewMeter([]Stretch{{For: 5 * time.Second}}, time.Second, 1, good)
 	one.Add([]Sample{{End: time.Second, Answer: Answer{Status: 200}}})
 	for want, p := range map[string]func(*Part){
-		"not a part of this run: its slices": func(p *Part) { p.Slices = p.Slices[1:] },
-		"slice 2: not a part of this run":    func(p *Part) { p.Slices[1].Stage = 7 },
-		"slice 1: ":                          func(p *Part) { p.Slices[0].Latency = "nonsense" },
-		"its slices or requests differ":      func(p *Part) { p.Requests = nil },
-		"values are above": func(p *Part) {
+		"not a part of this run: slices":  func(p *Part) { p.Slices = p.Slices[1:] },
+		"slice 2: not a part of this run": func(p *Part) { p.Slices[1].Stage = 7 },
+		"slice 1: ":                       func(p *Part) { p.Slices[0].Latency = "nonsense" },
+		"slices or requests differ":       func(p *Part) { p.Requests = nil },
+		"values exceed the maximum of this run": func(p *Part) {
 			far := NewMeter([]Stretch{{For: 5 * time.Second}}, 1000*time.Hour, 1, good)
 			far.Add([]Sample{{End: 900 * time.Hour, Answer: Answer{Status: 200}}})
 			other, err := far.Part()

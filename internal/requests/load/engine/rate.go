@@ -64,7 +64,7 @@ func NewRate(stages ...Stage) (*RateSchedule, error) {
 		case stage.For <= 0:
 			return nil, errors.New("a stage must be longer than 0 s")
 		case stage.From < 0 || stage.To < 0 || stage.From+stage.To <= 0:
-			return nil, fmt.Errorf("%v: not a rate", stage)
+			return nil, fmt.Errorf("%v is not a rate", stage)
 		}
 		s.begins, s.before = append(s.begins, begins), append(s.before, before)
 		begins += stage.For

@@ -47,7 +47,7 @@ func ReadList(name string, text io.Reader) (list []Asked, err error) {
 		}
 		where := fmt.Sprintf("%s:%d", name, n)
 		if len(words) != 3 {
-			return nil, fmt.Errorf("%s: %d words: want WEIGHT METHOD URL, as 3 GET http://localhost/", where, len(words))
+			return nil, fmt.Errorf("%s: %d words; want WEIGHT METHOD URL, such as 3 GET http://localhost/", where, len(words))
 		}
 		weight, err := strconv.Atoi(words[0])
 		if err != nil || weight < 1 || weight > maxWeight {
@@ -163,7 +163,7 @@ func parse(a Asked) (*url.URL, error) {
 	case err != nil:
 		return nil, err
 	case u.User != nil: // before any message quotes the URL
-		return nil, errors.New("a URL with a password: give it as --header @FILE, with a line Authorization: ...")
+		return nil, errors.New("URL contains a password; use --header @FILE with a line Authorization: ...")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("%q: want a URL that begins with http:// or https://", a.URL)
 	case u.Hostname() == "" || !httpguts.ValidHostHeader(u.Host) || strings.ContainsFunc(u.Host, func(r rune) bool { return r > 126 }):
@@ -196,7 +196,7 @@ func (c Common) check() error {
 		case !httpguts.ValidHeaderFieldValue(f.Value):
 			return fmt.Errorf("header %s: invalid bytes in the value", f.Name)
 		case slices.Contains(ours, http.CanonicalHeaderKey(f.Name)):
-			return fmt.Errorf("header %s: fettle writes that itself", f.Name)
+			return fmt.Errorf("header %s: set by fettle itself; leave it out", f.Name)
 		}
 	}
 	return nil

@@ -66,9 +66,9 @@ type NotAllowedError struct {
 
 func (e *NotAllowedError) Error() string {
 	if e.Target == e.Socket.String() {
-		return e.Target + " is not this machine and not allowed; load only servers of your own"
+		return e.Target + " is not a loopback address and not allowed; load only your own servers"
 	}
-	return fmt.Sprintf("%s is %s, which is not this machine and not allowed; load only servers of your own", e.Target, e.Socket.Addr())
+	return fmt.Sprintf("%s is %s, not a loopback address and not allowed; load only your own servers", e.Target, e.Socket.Addr())
 }
 
 // Find resolves a target, HOST:PORT. All of its addresses have to be allowed, else the error

@@ -101,7 +101,7 @@ func TestWrongTargets(t *testing.T) {
 		"http://loc\u00e4lhost/":    "invalid host",
 		"http://localhost:99999/":   "want a number from 1 to 65535",
 		"http://localhost:0/":       "want a number from 1 to 65535",
-		"http://u:secret@localhost": "a URL with a password",
+		"http://u:secret@localhost": "URL contains a password",
 		"http://localhost/%zz":      "invalid URL escape",
 		"http://localhost/\r\nX: y": "invalid control character",
 		"http://localhost/" + strings.Repeat("x", 9000): "longer than 8192 bytes",
@@ -112,9 +112,9 @@ func TestWrongTargets(t *testing.T) {
 		}
 	}
 	for field, want := range map[Field]string{
-		{Name: "Content-Length", Value: "5"}:    "writes that itself",
-		{Name: "connection", Value: "close"}:    "writes that itself",
-		{Name: "transfer-encoding", Value: "x"}: "writes that itself",
+		{Name: "Content-Length", Value: "5"}:    "set by fettle itself",
+		{Name: "connection", Value: "close"}:    "set by fettle itself",
+		{Name: "transfer-encoding", Value: "x"}: "set by fettle itself",
 		{Name: "a b", Value: "c"}:               "want NAME: VALUE",
 		{Name: "X", Value: "secret\r\nY: z"}:    "invalid bytes",
 	} {
@@ -138,7 +138,7 @@ func TestList(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                    "urls contains no URL",
 		"# nothing\n":                         "urls contains no URL",
-		"GET http://localhost/\n":             "urls:1: 2 words: want WEIGHT METHOD URL",
+		"GET http://localhost/\n":             "urls:1: 2 words; want WEIGHT METHOD URL",
 		"\n0 GET http://localhost/\n":         `urls:2: weight "0"`,
 		"x GET http://localhost/\n":           `urls:1: weight "x"`,
 		"-1 GET http://localhost/\n":          `weight "-1"`,

@@ -91,7 +91,7 @@ func start(ctx context.Context, place Place, job []byte, within time.Duration) (
 	c := &Client{Name: place.Name, session: session}
 	defer func() {
 		if !slow.Stop() && late.Load() {
-			err = fmt.Errorf("not ready within %v: does the command start fettle load worker with its standard input and output?", within)
+			err = fmt.Errorf("not ready within %v; check that the command runs fettle load worker with its standard input and output", within)
 		}
 		if err != nil {
 			session.Close()
@@ -105,7 +105,7 @@ func start(ctx context.Context, place Place, job []byte, within time.Duration) (
 	case err != nil:
 		return nil, err
 	case m.Ready == nil || m.Ready.Schema != Schema:
-		return nil, fmt.Errorf("it does not speak %s: does it have another version of fettle?", Schema)
+		return nil, fmt.Errorf("no answer in protocol %s; check that the client has the same version of fettle", Schema)
 	}
 	c.Ready = *m.Ready
 	return c, c.clock()

@@ -194,10 +194,10 @@ func TestNotStarted(t *testing.T) {
 		job     any
 	}{
 		"that is refused": {"", "refuse"},
-		"client b: not a message of fettle/load-worker/v2":           {"echo hello; cat >/dev/null", 1},
-		"client b: it does not speak fettle/load-worker/v2: does it": {`echo '{"ready":{"schema":"other"}}'; cat >/dev/null`, 1},
-		"client b: the program is not installed there":               {"exec /no/such/fettle", 1},
-		"client b: the program ended: away (exit status 9)":          {"echo away >&2; exit 9", 1},
+		"client b: not a message of fettle/load-worker/v2":      {"echo hello; cat >/dev/null", 1},
+		"client b: no answer in protocol fettle/load-worker/v2": {`echo '{"ready":{"schema":"other"}}'; cat >/dev/null`, 1},
+		"client b: the program is not installed on that host":   {"exec /no/such/fettle", 1},
+		"client b: the program ended: away (exit status 9)":     {"echo away >&2; exit 9", 1},
 	} {
 		all := places(t, 2)
 		if c.command != "" {
@@ -226,7 +226,7 @@ func TestSilent(t *testing.T) {
 			begin := time.Now()
 			// The other one has that time to be ready. The job is more than a pipe takes.
 			_, err := Start(t.Context(), all, strings.Repeat("x", 1<<20), 10*time.Second)
-			if err == nil || !strings.Contains(err.Error(), "client b: not ready within 10s: does the command start fettle load worker") || strings.Contains(err.Error(), "client a") {
+			if err == nil || !strings.Contains(err.Error(), "client b: not ready within 10s; check that the command runs fettle load worker") || strings.Contains(err.Error(), "client a") {
 				t.Error(err)
 			}
 			if took := time.Since(begin); took > 10*time.Minute {

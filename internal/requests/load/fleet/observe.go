@@ -237,4 +237,4 @@ func (c *Course) Samples() []Figures {
 }
 
 // errRestarted is returned if counters went back.
-var errRestarted = errors.New("its counters went back: the machine was restarted, or its processors changed")
+var errRestarted = errors.New("counters went backwards: the machine was restarted, or its processors changed")

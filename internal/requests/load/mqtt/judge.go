@@ -211,7 +211,7 @@ func (x *Result) wrong() (out []string) {
 	if c.Refused > 0 {
 		first := ""
 		if *c.FirstRefused > 0 {
-			first = fmt.Sprintf(", the first refusal with %d connected", *c.FirstRefused)
+			first = fmt.Sprintf(", first refusal at %d connections", *c.FirstRefused)
 		}
 		say("%d of %d hosts were connected%s%s", c.Connected, x.Hosts, first, often(c.Failures))
 	}

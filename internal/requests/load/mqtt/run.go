@@ -95,7 +95,7 @@ func Prepare(ctx context.Context, p Plan) (*Prepared, error) {
 	r.broker = probe
 	s, err := open(r.proxy, r.proxyID(), keepAlive, r.until())
 	if err != nil {
-		return nil, fmt.Errorf("%s does not accept the proxy, which publishes: %w", p.Broker, err)
+		return nil, fmt.Errorf("%s does not accept the publishing proxy: %w", p.Broker, err)
 	}
 	s.Leave(r.begin.Add(r.now()))
 	shared := map[*tls.Config][2]*engine.Dialer{}

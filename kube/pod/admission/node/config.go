@@ -58,7 +58,7 @@ func Settings(configz []byte, memoryBytes uint64) (admission.Settings, error) {
 		return admission.Settings{}, fmt.Errorf("configz: %w", err)
 	}
 	if z.Config == nil {
-		return admission.Settings{}, fmt.Errorf(`configz: it has no "kubeletconfig": want the answer of /configz, and there is %.60q`, configz)
+		return admission.Settings{}, fmt.Errorf(`configz: no "kubeletconfig"; want the answer of /configz, found %.60q`, configz)
 	}
 	c := z.Config
 	s := admission.Settings{

@@ -55,7 +55,7 @@ func (s *Snapshot) Save(dir string) error {
 		return err
 	}
 	if len(entries) > 0 {
-		return fmt.Errorf("%s is not empty: a copy of a node goes into a directory of its own", dir)
+		return fmt.Errorf("%s is not empty; name an empty or new directory", dir)
 	}
 	seen := &recorded{Files: s.Files, content: map[string][]byte{}, absent: map[string]bool{}}
 	of := *s
@@ -230,7 +230,7 @@ func Load(dir string) (*Snapshot, error) {
 	s.Files = h.Files
 	if found {
 		if c.Schema != CopySchema {
-			return nil, fmt.Errorf("%s: it is a %q: want %s", filepath.Join(dir, contentsFile), c.Schema, CopySchema)
+			return nil, fmt.Errorf("%s: kind is %q, want %s", filepath.Join(dir, contentsFile), c.Schema, CopySchema)
 		}
 		if s.Taken = c.Taken; c.KubeletDir != "" {
 			s.KubeletDir = c.KubeletDir
@@ -245,7 +245,7 @@ func Load(dir string) (*Snapshot, error) {
 		return nil, err
 	}
 	if !found {
-		return nil, fmt.Errorf("%s has no %s: kubectl get --raw /api/v1/nodes/NODE/proxy/configz writes it, and kubectl fettle pod record DIR all that is needed", dir, configFile)
+		return nil, fmt.Errorf("%s has no %s; record the node with kubectl fettle pod record DIR, or write this file with kubectl get --raw /api/v1/nodes/NODE/proxy/configz", dir, configFile)
 	}
 	s.Config = config
 	var n core.Node

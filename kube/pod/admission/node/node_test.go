@@ -205,7 +205,7 @@ func TestAssumed(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := strings.Join(in.Assumed, "\n")
-	for _, want := range []string{"example.com/nic: as many devices as the Node object says", "v1.340.0 does as one of Kubernetes 1.37"} {
+	for _, want := range []string{"example.com/nic: as many devices as the Node object says", "the kubelet v1.340.0 behaves like Kubernetes 1.37"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("not said: %s\n%s", want, said)
 		}
@@ -219,7 +219,7 @@ func TestAssumed(t *testing.T) {
 		t.Fatal(err)
 	}
 	said = strings.Join(in.Assumed, "\n")
-	for _, want := range []string{"the node has no /var/lib/other/cpu_manager_state", "the pods on the node are not known", "the node has room for the pod", "the node has no devices"} {
+	for _, want := range []string{"the node has no /var/lib/other/cpu_manager_state", "all assignments in the managers' files are still held (pods on the node unknown)", "the node has room for the pod", "the node has no devices"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("not said: %s\n%s", want, said)
 		}

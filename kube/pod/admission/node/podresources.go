@@ -71,11 +71,11 @@ func Ask(ctx context.Context, socket string) (*Answer, error) {
 	client := v1.NewPodResourcesListerClient(conn)
 	has, err := client.GetAllocatableResources(ctx, &v1.AllocatableResourcesRequest{})
 	if err != nil {
-		return nil, fmt.Errorf("%s: asking what is allocatable: %w", socket, err)
+		return nil, fmt.Errorf("%s: cannot list allocatable resources: %w", socket, err)
 	}
 	list, err := client.List(ctx, &v1.ListPodResourcesRequest{})
 	if err != nil {
-		return nil, fmt.Errorf("%s: asking what pods have: %w", socket, err)
+		return nil, fmt.Errorf("%s: cannot list the pods' resources: %w", socket, err)
 	}
 	a := &Answer{Allocatable: podresourcesDevices(has.GetDevices()), Pods: []ListedPod{}}
 	for _, p := range list.GetPodResources() {

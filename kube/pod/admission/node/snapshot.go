@@ -69,7 +69,7 @@ func (s *Snapshot) Input() (admission.Input, error) {
 
 	var err error
 	if in.Node, err = Topology(s.Files); err != nil {
-		return in, fmt.Errorf("the topology of %s: %w", s.From, err)
+		return in, fmt.Errorf("cannot read the topology of %s: %w", s.From, err)
 	}
 	in.Node.Name = s.Name()
 	when := ""
@@ -157,7 +157,7 @@ func KubeletUID(p *core.Pod) string {
 // pods adds the pods that have not ended, as the kubelet counts them.
 func (s *Snapshot) pods(in *admission.Input, from func(string, string), assume func(string, ...any)) {
 	if s.Pods == nil {
-		assume("everything that the managers' files hold is held still: the pods on the node are not known")
+		assume("all assignments in the managers' files are still held (pods on the node unknown)")
 	} else {
 		in.State.Active = []admission.ActivePod{}
 		for i := range s.Pods.Items {
@@ -183,7 +183,7 @@ func (s *Snapshot) pods(in *admission.Input, from func(string, string), assume f
 		from("labels and taints", "the Node object")
 	}
 	if s.Node == nil || s.Pods == nil {
-		assume("the node has room for the pod: its Node object or its pods are not known")
+		assume("the node has room for the pod (its Node object or its pods are unknown)")
 		return
 	}
 	var counted []admission.Pod
@@ -209,7 +209,7 @@ func (s *Snapshot) devices(in *admission.Input, from func(string, string), assum
 	}
 	why := s.Unasked
 	if why == "" {
-		why = "the kubelet was not asked"
+		why = "the kubelet was not queried"
 	}
 	if in.Capacity == nil {
 		assume("the node has no devices: %s", why)
@@ -230,13 +230,13 @@ func (s *Snapshot) devices(in *admission.Input, from func(string, string), assum
 // release adds the assumptions about the kubelet's release.
 func (s *Snapshot) release(r admission.Release, assume func(string, ...any)) {
 	if s.Node == nil {
-		assume("the kubelet is one of Kubernetes %s: its Node object is not known", admission.Newest)
+		assume("the kubelet is of Kubernetes %s (Node object unknown)", admission.Newest)
 		return
 	}
 	switch version := s.Node.Status.NodeInfo.KubeletVersion; {
 	case r == 0:
-		assume("the kubelet is one of Kubernetes %s: its version is %q", admission.Newest, version)
+		assume("the kubelet is of Kubernetes %s (its version is %q)", admission.Newest, version)
 	case r > admission.Newest:
-		assume("the kubelet %s does as one of Kubernetes %s, the newest whose rules are known", version, admission.Newest)
+		assume("the kubelet %s behaves like Kubernetes %s, the newest release whose rules are known", version, admission.Newest)
 	}
 }

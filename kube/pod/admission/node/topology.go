@@ -245,7 +245,7 @@ func memTotal(text string) (uint64, error) {
 		}
 		return kib << 10, nil
 	}
-	return 0, errors.New("no MemTotal in it")
+	return 0, errors.New("no MemTotal line")
 }
 
 // pools reads the pools of huge pages of a node.

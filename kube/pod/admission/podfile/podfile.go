@@ -42,7 +42,7 @@ type Found struct {
 // so that a typing error is not taken for a pod without requests. The name is for messages.
 func Read(name string, text []byte) (*File, error) {
 	if len(text) > maxSize {
-		return nil, fmt.Errorf("%s has %d bytes: more than %d are not read", name, len(text), maxSize)
+		return nil, fmt.Errorf("%s has %d bytes, at most %d are read", name, len(text), maxSize)
 	}
 	f := &File{}
 	for _, d := range documents(text) {
@@ -56,7 +56,7 @@ func Read(name string, text []byte) (*File, error) {
 		if len(f.Skipped) > 0 {
 			found = "only " + strings.Join(f.Skipped, ", ")
 		}
-		return nil, fmt.Errorf("%s has no pod: want a Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job, CronJob or PodTemplate, and there is %s", name, found)
+		return nil, fmt.Errorf("%s has no pod; want a Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job, CronJob or PodTemplate, found %s", name, found)
 	}
 	return f, nil
 }
@@ -156,7 +156,7 @@ func (f *File) object(body []byte, line int, in string) error {
 	}
 	of := spec()
 	if of == nil {
-		return wrong("", fmt.Errorf("%s %s has no template of pods", head.Kind, head.Name))
+		return wrong("", fmt.Errorf("%s %s has no pod template", head.Kind, head.Name))
 	}
 	found := Found{Line: line, Pod: Of(of)}
 	found.Pod.Kind, found.Pod.Namespace, found.Pod.Name = head.Kind, head.Namespace, head.Name

@@ -178,7 +178,7 @@ func TestRefused(t *testing.T) {
 		"on its own line": {"# words\n" + head + "spec:\n  containers:\n  - name: c\n    image: i\n    resource: {}\n", `f.yaml:9: Pod p: unknown field "spec.containers[0].resource"`},
 		"in a list":       {head + "spec: {containers: [{name: c}]}\n---\napiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: q}\n  spec: {containers: [{name: c}],\n    volume: []}\n", `f.yaml:13: items[0]: Pod q: unknown field "spec.volume"`},
 		"other case":      {head + "spec: {Containers: [{name: c}]}\n", `unknown field "spec.Containers"`},
-		"twice":           {head + "spec: {containers: []}\nspec: {containers: []}\n", `f.yaml:5: "spec" is there twice`},
+		"twice":           {head + "spec: {containers: []}\nspec: {containers: []}\n", `f.yaml:5: "spec" is given twice`},
 		"no quantity":     {head + "spec: {containers: [{name: c, resources: {limits: {cpu: many}}}]}\n", "quantities must match"},
 		"words":           {"# one\njust words\n", `f.yaml:2: want fields, found "just words"`},
 		"a list":          {"- a\n", "f.yaml:1: want fields, found a list"},
@@ -187,12 +187,12 @@ func TestRefused(t *testing.T) {
 		"its head":        {"apiVersion: v1\nkind: Pod\nmetadata: x\n", `f.yaml:3: metadata: want fields, found "x"`},
 		"an item of text": {"apiVersion: v1\nkind: List\nitems: [x]\n", `f.yaml:3: items[0]: want fields, found "x"`},
 		"no kind":         {"metadata: {name: p}\n", "needs apiVersion and kind"},
-		"nothing":         {"# only words\n", "there is no object at all"},
-		"no pods":         {"apiVersion: v1\nkind: Service\nmetadata: {name: s}\n", "there is only Service/s"},
-		"no template":     {"apiVersion: v1\nkind: ReplicationController\nmetadata: {name: r}\nspec: {}\n", "has no template of pods"},
+		"nothing":         {"# only words\n", "found no object at all"},
+		"no pods":         {"apiVersion: v1\nkind: Service\nmetadata: {name: s}\n", "found only Service/s"},
+		"no template":     {"apiVersion: v1\nkind: ReplicationController\nmetadata: {name: r}\nspec: {}\n", "has no pod template"},
 		"second document": {head + "spec: {containers: [{name: c}]}\n---\nkind: [\n", "f.yaml:6: "},
 		"no YAML":         {"\tkind: Pod\n", "f.yaml:1: "},
-		"too large":       {strings.Repeat("#", maxSize+1), "are not read"},
+		"too large":       {strings.Repeat("#", maxSize+1), "bytes, at most"},
 	} {
 		_, err := Read("f.yaml", []byte(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

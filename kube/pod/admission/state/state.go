@@ -19,10 +19,10 @@ const maxSize = 16 << 20
 
 // errSum means that a file differs from what the kubelet wrote: the kubelet does not start with
 // it.
-var errSum = errors.New("its checksum is not that of its content: it is damaged or was changed by hand, and a kubelet does not start with it")
+var errSum = errors.New("checksum mismatch: damaged or edited by hand; a kubelet does not start with this file")
 
 // errForm means that a kubelet wrote the file, but this one does not start with it.
-var errForm = errors.New("it has the form of Kubernetes 1.36 with the feature gate PodLevelResourceManagers, and a kubelet before 1.37 without that gate does not start with it: drain the node and delete the file")
+var errForm = errors.New("written by Kubernetes 1.36 or later with the feature gate PodLevelResourceManagers; without that gate a kubelet before 1.37 does not start. Drain the node and delete the file")
 
 // reader is the kubelet that starts with a file, by the forms it supports.
 type reader struct {
@@ -46,7 +46,7 @@ func readerOf(s admission.Settings) reader {
 // no known kubelet writes are errors.
 func (k reader) decode(text []byte, into any) error {
 	if len(text) > maxSize {
-		return fmt.Errorf("it has %d bytes: more than %d are not read", len(text), maxSize)
+		return fmt.Errorf("%d bytes, at most %d are read", len(text), maxSize)
 	}
 	if k.lenient {
 		return json.Unmarshal(text, into)
@@ -56,7 +56,7 @@ func (k reader) decode(text []byte, into any) error {
 		return err
 	}
 	if err := errors.Join(strict...); err != nil {
-		return fmt.Errorf("it does not have one of the forms that kubelets of Kubernetes 1.18 to %s write: %w", admission.Newest, err)
+		return fmt.Errorf("not in a format that kubelets of Kubernetes 1.18 to %s write: %w", admission.Newest, err)
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func readCPU(text []byte, k reader) (*admission.CPUState, error) {
 		return nil, err
 	}
 	if fields.PolicyName == "" {
-		return nil, errors.New("it has no policyName")
+		return nil, errors.New("no policyName")
 	}
 	out := &admission.CPUState{Policy: fields.PolicyName, Entries: map[string]map[string]unit.CPUSet{}, Pods: map[string]unit.CPUSet{}}
 	if out.Default, err = cpus(fields.DefaultCPUSet); err != nil {
@@ -106,7 +106,7 @@ func readCPU(text []byte, k reader) (*admission.CPUState, error) {
 // cpus parses a list as the kubelet writes it: only numbers and ranges.
 func cpus(list string) (unit.CPUSet, error) {
 	if rest := strings.Trim(list, "0123456789,-"); rest != "" {
-		return unit.CPUSet{}, fmt.Errorf("CPU list %q: a kubelet writes numbers and ranges", list)
+		return unit.CPUSet{}, fmt.Errorf("CPU list %q: want numbers and ranges", list)
 	}
 	return unit.ParseCPUList(list)
 }
@@ -131,12 +131,12 @@ func readMemory(text []byte, k reader) (*admission.MemoryState, error) {
 		return nil, err
 	}
 	if fields.PolicyName == "" {
-		return nil, errors.New("it has no policyName")
+		return nil, errors.New("no policyName")
 	}
 	out := &admission.MemoryState{Policy: fields.PolicyName, Nodes: map[int]*admission.MemoryNode{}, Entries: map[string]map[string][]admission.MemoryBlock{}, Pods: map[string][]admission.MemoryBlock{}}
 	for id, n := range fields.MachineState {
 		if n == nil {
-			return nil, fmt.Errorf("NUMA node %d has no account", id)
+			return nil, fmt.Errorf("NUMA node %d: empty entry", id)
 		}
 		group, err := mask(append([]int{id}, n.Cells...))
 		if err != nil {
@@ -145,7 +145,7 @@ func readMemory(text []byte, k reader) (*admission.MemoryState, error) {
 		to := &admission.MemoryNode{Assignments: n.NumberOfAssignments, Group: group, Tables: map[string]*admission.MemoryTable{}}
 		for name, t := range n.MemoryMap {
 			if t == nil {
-				return nil, fmt.Errorf("NUMA node %d: %s has no account", id, name)
+				return nil, fmt.Errorf("NUMA node %d: empty entry for %s", id, name)
 			}
 			to.Tables[string(name)] = &admission.MemoryTable{TotalBytes: t.TotalMemSize, SystemReservedBytes: t.SystemReserved, AllocatableBytes: t.Allocatable, ReservedBytes: t.Reserved, FreeBytes: t.Free}
 		}
@@ -184,7 +184,7 @@ func mask(nodes []int) (admission.Mask, error) {
 	var m admission.Mask
 	for _, n := range nodes {
 		if n < 0 || n > 63 {
-			return 0, fmt.Errorf("NUMA node %d: a kubelet has room for 0 to 63", n)
+			return 0, fmt.Errorf("NUMA node %d: want 0 to 63", n)
 		}
 		m |= 1 << n
 	}

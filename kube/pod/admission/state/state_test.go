@@ -174,13 +174,13 @@ func TestRefused(t *testing.T) {
 		"unknown key":   {`{"policyName":"none","defaultCpuSet":"","checksum":0,"more":1}`, `"more"`},
 		"other case":    {`{"policyname":"none","defaultCpuSet":"","checksum":0}`, `"policyname"`},
 		"twice":         {`{"policyName":"none","policyName":"none","checksum":0}`, `"policyName"`},
-		"no policy":     {cpu("", "0-3", nil), "no policyName"},
+		"no policyName": {cpu("", "0-3", nil), "no policyName"},
 		"bad list":      {cpu("static", "0-x", nil), "defaultCpuSet"},
 		"groups":        {cpu("static", "0-7:1/2", nil), "numbers and ranges"},
 		"all":           {cpu("static", "all", nil), "numbers and ranges"},
 		"bad container": {cpu("static", "0-3", map[string]map[string]string{"u": {"c": "4-"}}), "container c of pod u"},
 		"of 1.17":       {`{"policyName":"static","defaultCpuSet":"0","entries":{"0123":"1"},"checksum":0}`, "cannot unmarshal"},
-		"too large":     {strings.Repeat(" ", maxSize+1), "are not read"},
+		"too large":     {strings.Repeat(" ", maxSize+1), "bytes, at most"},
 	} {
 		if _, err := CPU([]byte(c.text), admission.Settings{}); err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "cpu_manager_state: ") {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
@@ -202,8 +202,8 @@ func TestRefused(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"changed":    {strings.Replace(good, "None", "Static", 1), "checksum"},
 		"no sum":     {`{"policyName":"None","machineState":{},"checksum":0}`, "checksum"},
-		"no account": {memory(MemoryManagerCheckpoint{PolicyName: "Static", MachineState: NUMANodeMap{0: nil}}), "NUMA node 0 has no account"},
-		"no table":   {memory(MemoryManagerCheckpoint{PolicyName: "Static", MachineState: NUMANodeMap{0: {MemoryMap: map[v1.ResourceName]*MemoryTable{"memory": nil}}}}), "memory has no account"},
+		"no account": {memory(MemoryManagerCheckpoint{PolicyName: "Static", MachineState: NUMANodeMap{0: nil}}), "NUMA node 0: empty entry"},
+		"no table":   {memory(MemoryManagerCheckpoint{PolicyName: "Static", MachineState: NUMANodeMap{0: {MemoryMap: map[v1.ResourceName]*MemoryTable{"memory": nil}}}}), "NUMA node 0: empty entry for memory"},
 		"far node":   {memory(MemoryManagerCheckpoint{PolicyName: "Static", MachineState: NUMANodeMap{0: {Cells: []int{64}}}}), "NUMA node 64"},
 		"below zero": {memory(MemoryManagerCheckpoint{PolicyName: "Static", Entries: ContainerMemoryAssignments{"u": {"c": {{NUMAAffinity: []int{-1}}}}}}), "container c of pod u"},
 	} {

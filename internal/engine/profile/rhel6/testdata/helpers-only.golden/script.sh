@@ -11,7 +11,7 @@ prepare() {
 	return 0
 }
 
-# when the profile is put in force
+# when the profile is applied
 start() {
 	disable_bluetooth
 	if [ -n "$ON_BATTERY" ]; then
@@ -23,7 +23,7 @@ start() {
 	return 0
 }
 
-# when it is taken back
+# when the profile is undone
 stop() {
 	enable_bluetooth
 	restore_cpu_governor

@@ -19,7 +19,7 @@ prepare() {
 	return 0
 }
 
-# when the profile is put in force
+# when the profile is applied
 start() {
 	set_irqs
 	for q in $QUEUES; do
@@ -36,7 +36,7 @@ EOF
 	return 0
 }
 
-# when it is taken back
+# when the profile is undone
 stop() {
 	for q in $QUEUES; do
         echo 128 > $q

@@ -12,7 +12,7 @@ prepare() {
 	return 0
 }
 
-# when the profile is put in force
+# when the profile is applied
 start() {
 	[ "$USB_AUTOSUSPEND" = 1 ] && enable_usb_autosuspend
 	disable_bluetooth
@@ -22,7 +22,7 @@ start() {
 	return 0
 }
 
-# when it is taken back
+# when the profile is undone
 stop() {
 	[ "$USB_AUTOSUSPEND" = 1 ] && disable_usb_autosuspend
 	enable_bluetooth
