@@ -41,7 +41,7 @@ If no profile is active, it uses TuneD's preset or recommended profile.`,
 	f.BoolVar(&o.tuned, "tuned", true, "serve TuneD's D-Bus name, socket and state files")
 	f.BoolVar(&o.takeOver, "take-over", false, "stop another active tuner, such as TuneD; fettle undo restores it")
 	f.StringVar(&o.schedule, "schedule", schedule.File, "file of the schedule")
-	f.DurationVar(&o.enforce, "enforce", 0, "restore changed values this often, such as 1m (default drift is only reported)")
+	f.DurationVar(&o.enforce, "enforce", 0, "interval at which changed values are restored, such as 1m (default: drift is only reported)")
 	cliutil.Between(f, "enforce", 10*time.Second, 24*time.Hour, time.Minute)
 	// This flag hides the global one, which the daemon rejects.
 	f.StringArrayVar(&a.profileDirs, "profile-dir", nil, "rejected: other users can select profiles over D-Bus")

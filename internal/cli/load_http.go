@@ -44,7 +44,7 @@ Servers other than this machine must be allowed (--allow).
 	f.StringVar(&o.steps, "steps", "", "rates, one after the other, each for the time of --for: 100/s,200/s,400/s")
 	f.IntVarP(&o.connections, "connections", "c", 0, "without --rate: number of connections that send one request after the other")
 	f.Int64Var(&o.requests, "requests", 0, "with --connections: number of requests per connection; --for then limits the time (default 1h)")
-	f.DurationVar(&o.length, "for", 30*time.Second, "duration, such as 30s or 5m; with --steps of each step, with --replay of the log")
+	f.DurationVar(&o.length, "for", 30*time.Second, "duration, such as 30s or 5m; with --steps: of each step; with --replay: at most so long")
 	cliutil.AlsoCalled(f, "for", "duration", "time")
 	f.DurationVar(&o.warmUp, "warm-up", 0, "warm up at the first rate for this time, not counted, such as 10s")
 	f.IntVar(&o.maxConnections, "max-connections", 1000, "maximum number of connections with --rate")

@@ -20,11 +20,11 @@ func loadMQTTCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "mqtt BROKER", Short: "Load an MQTT broker as hosts of remote execution",
 		Long: `Simulates N hosts of pull-based remote execution (MQTT 3.1.1) against a broker, such as
-mqtt://localhost:1883 or mqtts://localhost:8883. The hosts connect at a rate, and each
-receives the job notification of Foreman's smart proxy. It measures how many hosts the
-broker accepts, and when each is notified. With --pull URL the hosts fetch their jobs from
-URL/JOB and post the output to URL/JOB/update. Each --setting of the proxy is one round
-of jobs. Servers other than this machine must be allowed (--allow).`,
+mqtt://localhost:1883 or mqtts://localhost:8883. The hosts connect at
+--connect-rate, and each receives the job notification of Foreman's smart proxy. It
+measures how many hosts the broker accepts, and when each host is notified. With --pull
+URL the hosts fetch their jobs from URL/JOB and post the output to URL/JOB/update. Repeat
+--setting to run one round of jobs for each group of proxy settings. Servers other than this machine must be allowed (--allow).`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.recorded = recordedCommand(c, args)

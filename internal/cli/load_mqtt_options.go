@@ -44,7 +44,7 @@ func (o *loadMQTTOptions) rules(c *cobra.Command) {
 		case o.hosts == 0 && o.hostCerts == "":
 			return ui.Retry(ui.Usage, errors.New("how many hosts?"), "", "--hosts=100")
 		case len(o.settings) > maxSettings:
-			return ui.Without(fmt.Errorf("%d values, at most %d allowed", len(o.settings), maxSettings), "--setting")
+			return ui.Without(fmt.Errorf("--setting: %d values; at most %d allowed", len(o.settings), maxSettings), "--setting")
 		case o.pull != "" && o.given("wait") && o.wait < min(o.every, o.jobTime):
 			return ui.Without(fmt.Errorf("--wait %v: too short; the proxy reports every %v", o.wait, min(o.every, o.jobTime)), "--wait")
 		}

@@ -32,8 +32,8 @@ Ctrl-C or kill -9. The verdict is faster, slower, no effect above the margin, or
 tell yet. Its interval is valid however often you look.
 
 With --live it runs nothing, but switches the change on and off while this machine does
-its usual work. It compares time windows by a log, a Prometheus or the kernel's pressure
-figures.`,
+its usual work. It compares time windows with and without the change, by a request log, a
+Prometheus query, or the kernel's pressure stall information (PSI).`,
 		Annotations: map[string]string{moreFormats: string(benchfmtFormat)},
 		Args:        o.checkWork,
 		RunE: func(c *cobra.Command, args []string) (err error) {

@@ -44,7 +44,7 @@ func (a *app) writes(c *cobra.Command) *cobra.Command {
 func (a *app) checkNote() error {
 	text := strings.TrimSpace(a.note)
 	if len(text) > journal.MaxNote {
-		return ui.Instead(ui.Usage, fmt.Errorf("--reason: %d bytes, at most %d allowed", len(text), journal.MaxNote), "", "--reason="+strings.ToValidUTF8(text[:journal.MaxNote], ""))
+		return ui.Instead(ui.Usage, fmt.Errorf("--reason: %d bytes; at most %d allowed", len(text), journal.MaxNote), "", "--reason="+strings.ToValidUTF8(text[:journal.MaxNote], ""))
 	}
 	a.note = host.Escape(text)
 	return nil

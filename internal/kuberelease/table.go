@@ -85,8 +85,11 @@ func readReleases(text string) (*Releases, error) {
 		switch {
 		case words[0] == "release":
 			of, ok := Parse(words[1])
-			if !ok || r.Newest != 0 && of != r.Newest+1 {
-				return nil, fmt.Errorf("%q: out of order; each release must be the one after the previous", line)
+			switch {
+			case !ok:
+				return nil, fmt.Errorf("%q: not a release such as 1.31", words[1])
+			case r.Newest != 0 && of != r.Newest+1:
+				return nil, fmt.Errorf("%q: out of order; want release %s next", words[1], r.Newest+1)
 			}
 			if r.Newest = of; r.Oldest == 0 {
 				r.Oldest = of

@@ -97,7 +97,7 @@ func TestDetect(t *testing.T) {
 // line has is not reported as the duration.
 func TestMemberThatIsNotThere(t *testing.T) {
 	head := []byte(`{"status":200,"took":5}` + "\n")
-	for member, want := range map[string]string{"took": `; "took" is the duration, in milliseconds`, "tok": `; none of them has "tok", which should be the duration: they have status, took`} {
+	for member, want := range map[string]string{"took": `; "took" is the duration, in milliseconds`, "tok": `; no line has the member "tok" that was named as the duration; members found: status, took`} {
 		f, err := Detect(head, map[string]int64{member: 1e6})
 		if err != nil {
 			t.Fatal(err)

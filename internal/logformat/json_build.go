@@ -174,7 +174,7 @@ func (b *jsonBuilder) why() {
 		b.f.Why += fmt.Sprintf("; %q is the duration, in %s", b.f.Fields[d].Source, UnitName(b.f.Fields[d].Unit))
 	case d >= 0: // named by the user
 		b.f.NoMember = len(b.members) < maxMembers
-		b.f.Why += fmt.Sprintf("; none of them has %q, which should be the duration: they have %s", b.f.Fields[d].Source, strings.Join(b.list(), ", "))
+		b.f.Why += fmt.Sprintf("; no line has the member %q that was named as the duration; members found: %s", b.f.Fields[d].Source, strings.Join(b.list(), ", "))
 		for _, member := range b.list() {
 			b.f.Members = append(b.f.Members, member)
 			if !b.taken(member) && share(b.members[member], isDuration) >= nearlyAll {

@@ -66,7 +66,7 @@ Further formats of --output: html (one page), sarif (2.1.0) and openmetrics.`,
 			}
 			if o.defrag.asked {
 				if !a.data() && a.screen.Format != ui.Table {
-					return ui.Instead(ui.Usage, fmt.Errorf("--defragment: unknown format %s; want table, json or yaml", a.screen.Format), "", "--output=json")
+					return ui.Instead(ui.Usage, fmt.Errorf("--defragment: format %s is not available; want table, json or yaml", a.screen.Format), "", "--output=json")
 				}
 				return a.defragment(c.Context(), o)
 			}

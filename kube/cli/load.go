@@ -130,7 +130,7 @@ func (o *loadOptions) unread(l *plan.Load) error {
 }
 
 func (o *loadOptions) quotaFlag(f *pflag.FlagSet) {
-	f.StringVar(&o.quota, "etcd-quota", "", "etcd's --quota-backend-bytes, if etcd does not report it; the brake keeps a fifth free; -1 is without a quota, 0 is 2GiB (default 2GiB, 8GiB on OpenShift)")
+	f.StringVar(&o.quota, "etcd-quota", "", "etcd's --quota-backend-bytes, for when etcd does not report it: a size such as 8GiB, or -1 for no quota (default 2GiB, 8GiB on OpenShift)")
 	cliutil.Reads(f, "etcd-quota", "8GiB", func(word string) error { _, err := quotaBytes(word); return err })
 }
 
@@ -254,7 +254,7 @@ func (a *app) loadEtcd(ctx context.Context, o *loadOptions, s *cluster.Server, x
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return ui.Retry(ui.Refused, fmt.Errorf("the brake cannot watch etcd; nothing created: %w", err), "leave out --etcd-metrics and certificates to watch the API server's own metrics of etcd, or use --no-brake to watch nothing", "--no-brake")
+			return ui.Retry(ui.Refused, fmt.Errorf("the brake cannot watch etcd; nothing created: %w", err), "to use the API server's etcd metrics instead, leave out --etcd-metrics and the etcd certificates; to run without the brake, use --no-brake", "--no-brake")
 		}
 	}
 	return nil

@@ -44,7 +44,7 @@ func (a *app) loadResumeCommand(o *loadOptions) *cobra.Command {
 		Use: "resume [RUN]", Short: "Resume a run that was interrupted",
 		Long: `Resumes an interrupted run (default the last run): it creates the objects that are not yet
 in its journal. After Ctrl-C existing objects stay, for the next resume or for undo. The
-run's own gates apply, and those of --slo.`,
+objectives (--slo) of the original run still apply, and those given here.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.loadResume(c.Context(), o, args)

@@ -24,8 +24,8 @@ func podVerifyCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "verify POD", Short: "Verify the CPUs of a running pod (run on the node)",
 		Long: `Verifies on a node that a pod has the resources it was promised: its QoS class, and the
-CPUs of its containers by the kubelet's CPU manager, by control groups (version 1 or 2)
-and by each thread. It also shows what else may run on these CPUs, the CPU weights, and
+CPUs of its containers. The CPUs are compared in three places: the state of the kubelet's
+CPU manager, the control groups (version 1 or 2), and the affinity of each thread. It also shows what else may run on these CPUs, the CPU weights, and
 what is left for other pods. Run it on the pod's node, as root. In a pod it needs hostPID
 and the node's root file system (--root /host).
 

@@ -53,7 +53,7 @@ func TestRefusedBy(t *testing.T) {
 		{"v1.30.14", "{topologyManagerPolicyOptions: {max-allowable-numa-nodes: '16'}}", ""}, // its own policy may be none, which reads none
 		{"v1.30.14", "{topologyManagerPolicy: best-effort, topologyManagerPolicyOptions: {max-allowable-numa-nodes: '16'}}", "1.30 has no option"},
 		{"v1.31.14", "{topologyManagerPolicy: best-effort, topologyManagerPolicyOptions: {max-allowable-numa-nodes: '16'}}", ""},
-		{"v1.31.14", "{topologyManagerPolicy: best-effort, topologyManagerPolicyOptions: {max-allowable-numa-nodes: '4'}}", "want a number from 8"},
+		{"v1.31.14", "{topologyManagerPolicy: best-effort, topologyManagerPolicyOptions: {max-allowable-numa-nodes: '4'}}", "want a whole number of at least 8"},
 		{"v1.28.15", "{cpuManagerPolicyOptions: {full-pcpus-only: 'maybe'}}", ""}, // older than the rules
 		{"", "{cpuManagerPolicyOptions: {full-pcpus-only: 'maybe'}}", ""},
 	} {

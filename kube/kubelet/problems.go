@@ -251,7 +251,7 @@ func memoryReservations(v any) ([]admission.MemoryReservation, error) {
 				return nil, fmt.Errorf("item %d: %s: %w", i, name, err)
 			}
 			if name != admission.Memory && !strings.HasPrefix(name, "hugepages-") || q.Sign() == 0 {
-				return nil, fmt.Errorf("item %d: %s of %s: want memory or hugepages-SIZE, above zero", i, q.String(), name)
+				return nil, fmt.Errorf("item %d: %s: %s: only memory and hugepages-SIZE can be reserved, with an amount above zero", i, name, q.String())
 			}
 			r.Limits[name] = q
 		}

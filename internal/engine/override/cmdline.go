@@ -160,7 +160,7 @@ func (r *reader) kernelHugePages(c Claim, size, value string) {
 	if size != "" {
 		kib, ok := PageKiB(size)
 		if !ok {
-			r.problem(cmdlineFile, 1, fmt.Sprintf("hugepagesz=%s: no page size", clip(size)))
+			r.problem(cmdlineFile, 1, fmt.Sprintf("hugepagesz=%s: not a valid page size; want a size such as 2M or 1G", clip(size)))
 			return
 		}
 		dir = fmt.Sprintf("hugepages/hugepages-%dkB/nr_hugepages", kib)

@@ -191,7 +191,7 @@ func setBool(field func(*MainConfig) *bool) func(*MainConfig, string) error {
 func smallInt(v string) (int, error) {
 	n, ok := parseInt(v)
 	if !ok || !n.IsInt64() || n.Int64() > 1<<31-1 || n.Int64() < -1<<31 {
-		return 0, errors.New("expected a whole number")
+		return 0, errors.New("expected a whole number from -2147483648 to 2147483647")
 	}
 	return int(n.Int64()), nil
 }

@@ -98,7 +98,7 @@ func (b *builder) preferFile(st *Step) {
 	}
 	st.Setting, st.Want, st.Override = id, o.Value, &o
 	st.Reason = setting.Reason{File: o.File, Line: o.Line, Text: o.Text}
-	st.Why = fmt.Sprintf("no longer set by the active profile: see %s", o)
+	st.Why = fmt.Sprintf("no longer set by the active profile; %s sets it now", o)
 }
 
 // release reads a setting that is released and reports whether to write it. en is its

@@ -232,7 +232,7 @@ func whyTuners(m *tune.Machine, id setting.Setting, all []override.Tuner, tuned 
 		case t.Unit == tune.TuneDUnit:
 			w.Why = "no line of its profile sets this"
 			if st := tuned.unknownFor(id); st != nil {
-				w.Effect, w.Why = tunerMay, fmt.Sprintf("which places %s is for is not known: %s (%s)", tune.SettingWords(st.Setting), st.Why, st.Reason)
+				w.Effect, w.Why = tunerMay, fmt.Sprintf("cannot determine which files or devices %s applies to: %s (%s)", tune.SettingWords(st.Setting), st.Why, st.Reason)
 			}
 		case t.MaySet(files):
 			w.Effect, w.Why = tunerMay, "it sets "+t.Sets

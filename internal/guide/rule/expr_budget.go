@@ -84,7 +84,7 @@ func bounded(made *budget) []expr.Option {
 				s := fmt.Sprint(args[0])
 				return s, made.spend(len(s))
 			}
-			return nil, errors.New("string: not for lists; use join")
+			return nil, errors.New("string() does not accept a list; use join()")
 		}, new(func(any) string)),
 		expr.Function("lower", func(args ...any) (any, error) {
 			s := args[0].(string)

@@ -27,7 +27,7 @@ func (f *file) yaml(head [][2]string, way func(line) []string, what string) (str
 				at.Content = append(at.Content, repairText(k), next)
 			}
 			if next.Kind != yaml.MappingNode {
-				return "", fmt.Errorf("%s: %s has a value already", l.Name, k)
+				return "", fmt.Errorf("%s: cannot be added below %s, which already has a single value (not a mapping)", l.Name, k)
 			}
 			at = next
 		}

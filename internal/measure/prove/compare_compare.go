@@ -90,7 +90,7 @@ var ErrMachines = errors.New("the runs were made on different machines")
 // machine is the first difference.
 func Runs(a, b *evidence.Run, margin float64, force bool) (*Comparison, error) {
 	if a.Kind != b.Kind {
-		return nil, fmt.Errorf("a %s and a %s have nothing in common", a.Kind, b.Kind)
+		return nil, fmt.Errorf("cannot compare a run of %s with a run of %s; choose two runs of the same kind", a.Kind, b.Kind)
 	}
 	if !force && (a.Machine.Hardware == "" || a.Machine.Hardware != b.Machine.Hardware) {
 		return nil, fmt.Errorf("%w: %s, %s; and %s, %s", ErrMachines, a.Machine.Name, a.Machine.HardwareText(), b.Machine.Name, b.Machine.HardwareText())

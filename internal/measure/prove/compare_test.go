@@ -61,7 +61,7 @@ func TestSeries(t *testing.T) {
 		t.Errorf("%v %+v", err, c)
 	}
 	b.Kind = "bench-memory"
-	if _, err := Runs(a, b, 0.02, true); err == nil || !strings.Contains(err.Error(), "nothing in common") {
+	if _, err := Runs(a, b, 0.02, true); err == nil || !strings.Contains(err.Error(), "runs of the same kind") {
 		t.Error(err)
 	}
 	if _, err := Runs(a, bench(t, 1, evidence.Series{Name: "x"}), 0.02, true); err == nil || !strings.Contains(err.Error(), "no series in common") {

@@ -54,7 +54,7 @@ var topologyOptionTable = optionTable[topologyOptions]{"topologyManagerPolicyOpt
 	"prefer-closest-numa-nodes": {stages{0, 29, 32}, switchOf(func(o *topologyOptions) *bool { return &o.closest })},
 	"max-allowable-numa-nodes": {stages{0, 31, 35}, func(o *topologyOptions, value string) (err error) {
 		if o.maxNodes, err = strconv.Atoi(value); err != nil || o.maxNodes < defaultMaxNodes {
-			return fmt.Errorf("%q: want a number from %d", value, defaultMaxNodes)
+			return fmt.Errorf("%q: want a whole number of at least %d", value, defaultMaxNodes)
 		}
 		return nil
 	}},

@@ -120,7 +120,7 @@ func (p *plan) frontEnd(name string) {
 			Do:       "Move the server to the loopback and trust the front end, in one step",
 			Command:  fmt.Sprintf("install -m 0644 %s /%s/ && systemctl restart puppetserver.service && systemctl restart %s", moved, p.Server.Options, f.Service),
 			Restarts: "puppetserver.service, about a minute without agents; " + f.Service + "; with only one of the two the server is either down or open to everyone",
-			Check:    fmt.Sprintf("ss -ltn has 127.0.0.1:%d and no other address with it; fettle check puppet %s has no failure (P21, %s)", p.Port, f.platform, f.rule),
+			Check:    fmt.Sprintf("ss -ltn shows port %d on 127.0.0.1 only; fettle check puppet %s reports no failure of P21 and %s", p.Port, f.platform, f.rule),
 		},
 		sizing.Step{Do: "Request a cached answer without a certificate", Command: fmt.Sprintf("curl -sk -o /dev/null -w '%%{http_code}\\n' 'https://localhost:8140%s?environment=production'", f.Locations[0].Paths[2]), Check: "it prints 403"},
 		sizing.Step{Do: "Make each deployment empty the cache: postrun of r10k", Command: "/" + PurgeScript},

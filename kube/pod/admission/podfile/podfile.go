@@ -42,7 +42,7 @@ type Found struct {
 // so that a typing error is not taken for a pod without requests. The name is for messages.
 func Read(name string, text []byte) (*File, error) {
 	if len(text) > maxSize {
-		return nil, fmt.Errorf("%s has %d bytes, at most %d are read", name, len(text), maxSize)
+		return nil, fmt.Errorf("%s has %d bytes; at most %d allowed", name, len(text), maxSize)
 	}
 	f := &File{}
 	for _, d := range documents(text) {

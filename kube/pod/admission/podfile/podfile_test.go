@@ -192,7 +192,7 @@ func TestRefused(t *testing.T) {
 		"no template":     {"apiVersion: v1\nkind: ReplicationController\nmetadata: {name: r}\nspec: {}\n", "has no pod template"},
 		"second document": {head + "spec: {containers: [{name: c}]}\n---\nkind: [\n", "f.yaml:6: "},
 		"no YAML":         {"\tkind: Pod\n", "f.yaml:1: "},
-		"too large":       {strings.Repeat("#", maxSize+1), "bytes, at most"},
+		"too large":       {strings.Repeat("#", maxSize+1), "bytes; at most"},
 	} {
 		_, err := Read("f.yaml", []byte(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -46,7 +46,7 @@ func readerOf(s admission.Settings) reader {
 // no known kubelet writes are errors.
 func (k reader) decode(text []byte, into any) error {
 	if len(text) > maxSize {
-		return fmt.Errorf("%d bytes, at most %d are read", len(text), maxSize)
+		return fmt.Errorf("the file has %d bytes; at most %d allowed", len(text), maxSize)
 	}
 	if k.lenient {
 		return json.Unmarshal(text, into)

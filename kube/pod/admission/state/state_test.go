@@ -180,7 +180,7 @@ func TestRefused(t *testing.T) {
 		"all":           {cpu("static", "all", nil), "numbers and ranges"},
 		"bad container": {cpu("static", "0-3", map[string]map[string]string{"u": {"c": "4-"}}), "container c of pod u"},
 		"of 1.17":       {`{"policyName":"static","defaultCpuSet":"0","entries":{"0123":"1"},"checksum":0}`, "cannot unmarshal"},
-		"too large":     {strings.Repeat(" ", maxSize+1), "bytes, at most"},
+		"too large":     {strings.Repeat(" ", maxSize+1), "bytes; at most"},
 	} {
 		if _, err := CPU([]byte(c.text), admission.Settings{}); err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "cpu_manager_state: ") {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
