@@ -2,7 +2,6 @@ package kuberelease
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -11,16 +10,6 @@ import (
 
 // Flag is a flag of a command line, without its dashes.
 type Flag struct{ Name, Value string }
-
-// Programs returns the programs of a control plane whose flags are known.
-func (r *Releases) Programs() []string {
-	all := map[string]bool{}
-	for name := range r.flags {
-		program, _, _ := strings.Cut(name, " ")
-		all[program] = true
-	}
-	return slices.Sorted(maps.Keys(all))
-}
 
 // programFlags returns the flags of a program in a release.
 func (r *Releases) programFlags(program string, of Release) []string {
@@ -36,6 +25,20 @@ func (r *Releases) programFlags(program string, of Release) []string {
 	return out
 }
 
+// GoneFlags returns the flags of a program that an earlier release has and this one does not.
+func (r *Releases) GoneFlags(program string, of, before Release) []string {
+	has := r.programFlags(program, of)
+	return slices.DeleteFunc(r.programFlags(program, before), func(name string) bool { return slices.Contains(has, name) })
+}
+
+// FlagSpan describes the releases that have a flag of a program, as FieldSpan does, and reports
+// whether this one has it.
+func (r *Releases) FlagSpan(program, name string, of Release) (span string, has bool) {
+	spans := r.flags[program+" "+name]
+	_, has = r.at(spans, of)
+	return r.spanText(spans), has
+}
+
 // JudgeFlags judges the flags of a program of the control plane for a release: flags and feature
 // gates with which it does not start are refused. Like the programs it takes an underscore for a
 // dash. OpenShift's programs start with gates that they do not know. For releases older than the
@@ -49,9 +52,7 @@ func JudgeFlags(program string, flags []Flag, k Kubelet) (out Verdict) {
 	for _, f := range flags {
 		name := strings.ReplaceAll(f.Name, "_", "-")
 		field := "--" + name
-		spans := table.flags[program+" "+name]
-		_, known := table.at(spans, k.Release)
-		switch span := table.spanText(spans); {
+		switch span, known := table.FlagSpan(program, name, k.Release); {
 		case name == "feature-gates":
 			readGates(f.Value, gates)
 		case name == "emulated-version":

@@ -1,7 +1,6 @@
 package kuberelease
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -57,7 +56,17 @@ func TestJudgeFlags(t *testing.T) {
 			t.Errorf("%s %s in %v: %s, want %s", tt.program, tt.flags, tt.kubelet, got, tt.want)
 		}
 	}
-	if got := Known().Programs(); !slices.Equal(got, []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"}) {
-		t.Errorf("%v", got)
+}
+
+func TestGoneFlags(t *testing.T) {
+	for _, tt := range []struct {
+		of, before Release
+		want       string
+	}{
+		{36, 35, ""}, {35, 35, ""}, {35, 34, "pod-infra-container-image"}, {35, 33, "cloud-config pod-infra-container-image register-schedulable"}, {99, 37, ""},
+	} {
+		if got := strings.Join(Known().GoneFlags("kubelet", tt.of, tt.before), " "); got != tt.want {
+			t.Errorf("%s after %s: %q", tt.of, tt.before, got)
+		}
 	}
 }

@@ -46,14 +46,28 @@ var flagPackages = map[string]map[string][]string{
 		"k8s.io/component-base/logs/api/v1":                nil,
 		"k8s.io/component-base/metrics":                    nil,
 	},
+	kubelet: {
+		"k8s.io/kubernetes/cmd/kubelet/app/options": {"options.go", "container_runtime.go", "globalflags.go", "globalflags_linux.go", "globalflags_providers.go", "osflags_others.go"},
+		"k8s.io/kubernetes/pkg/kubelet/config":      {"flags.go"},
+		"k8s.io/component-base/logs/api/v1":         nil,
+	},
 }
 
+const kubelet = "kubelet"
+
 // versionFlags are the packages of the registry of versions and gates, in 1.31, in 1.32, and from
-// 1.33 on. A program adds its flags as a whole; before 1.31 there is only feature-gates.
+// 1.33 on. A program adds its flags as a whole; before 1.31 there is only feature-gates. A kubelet has
+// none of these.
 var versionFlags = []string{"k8s.io/apiserver/pkg/util/version", "k8s.io/component-base/featuregate", "k8s.io/component-base/compatibility"}
 
 // defining matches the methods of a set of flags that define one.
 var defining = regexp.MustCompile(`^(Var|VarP|(Bool|String|Int|Int32|Int64|Uint|Uint32|Uint64|Float32|Float64|Duration|IP|IPNet|StringArray|StringTo[A-Za-z0-9]+|[A-Z][a-z0-9A-Z]*Slice)(Var|VarP|))$`)
+
+// registering are the functions with which a kubelet takes over a flag of a library, cAdvisor's
+// among them: register(global, local, "name").
+var registering = map[string]bool{"register": true, "registerDeprecated": true, "pflagRegister": true}
+
+func isMethod(call *ast.CallExpr) bool { _, ok := call.Fun.(*ast.SelectorExpr); return ok }
 
 // programFlags are the flags of each program in a release, as "PROGRAM FLAG".
 func programFlags(r release, dirs map[string]string) (map[string]string, error) {
@@ -65,7 +79,9 @@ func programFlags(r release, dirs map[string]string) (map[string]string, error) 
 			all[pkg] = files
 		}
 		for _, pkg := range versionFlags {
-			all[pkg] = nil
+			if program != kubelet {
+				all[pkg] = nil
+			}
 		}
 		for pkg, files := range all {
 			found, err := flagsOf(r, pkg, files, dirs)
@@ -102,12 +118,15 @@ func flagsOf(r release, pkg string, only []string, dirs map[string]string) (name
 			if !ok {
 				return true
 			}
-			sel, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok || !defining.MatchString(sel.Sel.Name) || len(call.Args) < 3 {
+			var at int
+			switch name := lastName(call.Fun); {
+			case len(call.Args) < 3:
 				return true
-			}
-			at := 0
-			if strings.Contains(sel.Sel.Name, "Var") {
+			case registering[name]:
+				at = 2
+			case !isMethod(call) || !defining.MatchString(name):
+				return true
+			case strings.Contains(name, "Var"):
 				at = 1
 			}
 			for _, name := range namesOf(call.Args[at], known) {
@@ -122,6 +141,9 @@ func flagsOf(r release, pkg string, only []string, dirs map[string]string) (name
 	return names, nil
 }
 
+// capital matches a capital letter within a name.
+var capital = regexp.MustCompile(`([a-z])([A-Z])`)
+
 var flagName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
 // namesOf is a literal text, or a constant of the package. The flags of a backend of the audit
@@ -135,6 +157,8 @@ func namesOf(e ast.Expr, known map[string]string) []string {
 		}
 	case *ast.Ident:
 		return []string{known[e.Name]}
+	case *ast.SelectorExpr: // cadvisorflags.HousekeepingInterval, a constant named like the flag
+		return []string{strings.ToLower(capital.ReplaceAllString(e.Sel.Name, "$1-$2"))}
 	case *ast.CallExpr:
 		if len(e.Args) == 2 && lastName(e.Fun) == "Sprintf" && lastName(e.Args[1]) == "pluginName" {
 			format := namesOf(e.Args[0], known)

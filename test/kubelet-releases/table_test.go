@@ -39,7 +39,7 @@ func TestTable(t *testing.T) {
 }
 
 // kubelet is the program that test/cluster builds.
-func kubelet(t *testing.T) string {
+func kubeletProgram(t *testing.T) string {
 	t.Helper()
 	dir, err := exec.Command("../cluster/build", "--print").Output()
 	if err != nil {
@@ -55,7 +55,7 @@ func kubelet(t *testing.T) string {
 // TestRefused: a real kubelet does not start with a gate that it does not know, nor with one
 // that is set against its lock.
 func TestRefused(t *testing.T) {
-	program, dir := kubelet(t), t.TempDir()
+	program, dir := kubeletProgram(t), t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // one that starts would run on
 	defer cancel()
 	for gates, want := range map[string]string{
@@ -77,7 +77,7 @@ func TestRefused(t *testing.T) {
 // TestRealKubelet holds the table against the gates that the kubelet of test/cluster lists
 // in its help: those in alpha and beta.
 func TestRealKubelet(t *testing.T) {
-	program := kubelet(t)
+	program := kubeletProgram(t)
 	help, err := exec.Command(program, "--help").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, help)
@@ -145,7 +145,8 @@ func TestRealKubelet(t *testing.T) {
 	t.Logf("%d gates of Kubernetes 1.%d", len(listed), minor)
 }
 
-// TestProgramFlags: the table has every flag that a real program of a control plane lists.
+// TestProgramFlags: the table has every flag that a real program of a control plane lists, and of
+// a kubelet no other.
 func TestProgramFlags(t *testing.T) {
 	text, err := os.ReadFile(table)
 	if err != nil {
@@ -180,6 +181,11 @@ func TestProgramFlags(t *testing.T) {
 			line := regexp.MustCompile(`(?m)^flag ` + name + ` ` + strings.ReplaceAll(string(f[1]), "_", "-") + ` .*\b\d\d-(\d\d)$`).FindSubmatch(text)
 			if line == nil || string(line[1]) < string(release[1]) {
 				t.Errorf("%s 1.%s has --%s, and the table has not", name, release[1], f[1])
+			}
+		}
+		for _, f := range regexp.MustCompile(`(?m)^flag kubelet (\S+) .*-`+string(release[1])+`$`).FindAllSubmatch(text, -1) {
+			if name == kubelet && !regexp.MustCompile(`(?m)^ +(-\w, )?--`+string(f[1])+`\b`).Match(help) {
+				t.Errorf("kubelet 1.%s has no --%s, and the table has", release[1], f[1])
 			}
 		}
 	}

@@ -94,8 +94,8 @@ const head = `# What the kubelet of each release of Kubernetes knows. Written by
 # loader WAY RELEASES               how files are read and merged (cmd/kubelet/app/server.go)
 # etcd default|least RELEASES:VERSION   that kubeadm installs, and the oldest external one that
 #                                   it accepts (cmd/kubeadm/app/constants/constants.go)
-# flag PROGRAM NAME RELEASES        of the programs that kubeadm starts (test/kubelet-releases,
-#                                   flags.go, has the packages)
+# flag PROGRAM NAME RELEASES        of the kubelet and the programs that kubeadm starts
+#                                   (test/kubelet-releases, flags.go, has the packages)
 #
 # 36-37 is 1.36 to 1.37. "locked": another value keeps the kubelet from starting.
 `

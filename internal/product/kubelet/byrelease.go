@@ -31,6 +31,7 @@ var releaseInputs = []fact.Input{
 	{Name: "kubelet.locked_gates", Type: fact.List, Doc: "feature gates that this release has locked to another value"},
 	{Name: "kubelet.unknown_fields", Type: fact.List, Doc: "fields of the configuration that this release does not have"},
 	{Name: "kubelet.refused_values", Type: fact.List, Doc: "values with which a kubelet of this release does not start, other than feature gates that it does not know or has locked, failCgroupV1 and memoryThrottlingFactor"},
+	{Name: "kubelet.unknown_flags", Type: fact.List, Doc: "flags of its command line that other releases have and this one does not; absent on OpenShift, which writes them for each release"},
 	{Name: "kubelet.skipped_files", Type: fact.List, Doc: "files in the directory of drop-ins that the kubelet does not read, since their names do not end in .conf; absent without such a directory"},
 	{Name: "kubelet.memory_throttling_factor", Type: fact.Number, Doc: "memoryThrottlingFactor as it is written; absent where it is not"},
 	{Name: "kubelet.memory_qos", Type: fact.Truth, Doc: "whether the feature gate MemoryQoS is on"},
@@ -44,6 +45,8 @@ func (i *installed) byRelease(input string) (a fact.Answer, ok bool) {
 	}
 	switch _, factor := i.document.members["memoryThrottlingFactor"]; {
 	case input == "memory_throttling_factor" && !factor:
+		return fact.Answer{}, true
+	case input == "unknown_flags" && (i.reported || i.openshift):
 		return fact.Answer{}, true
 	case strings.HasSuffix(input, "_gates") && len(i.gates()) == 0:
 		return fact.Answer{Value: []string{}, At: i.config.at}, true // of any release
@@ -78,6 +81,8 @@ func (i *installed) byRelease(input string) (a fact.Answer, ok bool) {
 			return fact.Answer{}, true
 		}
 		return i.unknownGates(r), true
+	case "unknown_flags":
+		return i.unknownFlags(r), true
 	case "locked_gates":
 		return i.lockedGates(r), true
 	case "refused_values":
@@ -154,6 +159,29 @@ func (i *installed) unknownGates(r kuberelease.Release) fact.Answer {
 	}
 	if r > kuberelease.Known().Newest && later != "" {
 		return fact.Answer{Unknown: fmt.Sprintf("unknown whether Kubernetes %s has the feature gate %s; this version of fettle knows releases up to %s", r, later, kuberelease.Known().Newest), At: set[later].at}
+	}
+	return listed(out, at, i.config.at)
+}
+
+// unknownFlags answers with the flags that keep a kubelet of this release from starting: those of
+// the unit's files, or of the process if it has no unit. A flag that no release has is left out,
+// because it may belong to another program of the unit. kubeadm's upgrade to 1.35 removes the
+// image of the sandbox from its own file (kubernetes v1.35.4,
+// cmd/kubeadm/app/cmd/phases/upgrade/postupgrade.go).
+func (i *installed) unknownFlags(r kuberelease.Release) fact.Answer {
+	flags := i.flags
+	if len(flags) == 0 {
+		flags = i.running
+	}
+	var out, at []string
+	for _, key := range slices.Sorted(maps.Keys(flags)) {
+		name, isFlag := strings.CutPrefix(key, "--")
+		span, has := kuberelease.Known().FlagSpan("kubelet", name, r)
+		place := flags[key].at
+		kubeadms := i.as != 0 && name == "pod-infra-container-image" && strings.HasPrefix(place, kubeadmFlags)
+		if isFlag && !has && span != "" && !kubeadms {
+			out, at = append(out, fmt.Sprintf("%s, %s (%s)", key, place, span)), append(at, place)
+		}
 	}
 	return listed(out, at, i.config.at)
 }

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -44,6 +45,7 @@ func printed(i product.Installed, input string) string {
 
 func TestByRelease(t *testing.T) {
 	openshift := map[string]string{"etc/os-release": "OPENSHIFT_VERSION=\"4.18\"\n"}
+	kubeadm := map[string]string{"var/lib/kubelet/kubeadm-flags.env": "KUBELET_KUBEADM_ARGS=\"--pod-infra-container-image=registry.k8s.io/pause:3.10 --node-labels=a=b\"\n"}
 	dropIn := map[string]string{"etc/k.d/1.conf": "kind: KubeletConfiguration\nfeatureGates: {MemoryManager: null, KubeletPSI: false}\napiVersion: kubelet.config.k8s.io/v1beta1\n"}
 	for _, tt := range []struct {
 		version, flags, text string
@@ -79,6 +81,15 @@ func TestByRelease(t *testing.T) {
 		{"1.34.4", "", "featureGates: {MemoryManager: false}\n", nil, "locked_gates", "MemoryManager, " + config + ":2 (locked to true)"},
 		{"1.31.4", "", "featureGates: {MemoryManager: false}\n", nil, "locked_gates", ""},
 		{"1.31.4", "--feature-gates MemoryManager=true", "featureGates: {MemoryManager: false}\n", nil, "locked_gates", ""},
+
+		{"1.34.4", "--pod-infra-container-image=pause", "", kubeadm, "unknown_flags", ""},
+		{"1.35.4", "--pod_infra_container_image=pause", "", nil, "unknown_flags", "--pod-infra-container-image, /etc/systemd/system/kubelet.service:2 (up to 1.34)"},
+		{"1.35.4", "", "", kubeadm, "unknown_flags", "--pod-infra-container-image, /var/lib/kubelet/kubeadm-flags.env:1 (up to 1.34)"},
+		{"1.30.14", "--fail-cgroupv1=false", "", nil, "unknown_flags", "--fail-cgroupv1, /etc/systemd/system/kubelet.service:2 (1.31 and later)"},
+		{"1.41.0", "--storage-driver-db=x --housekeeping-interval=10s --of-another-program", "", nil, "unknown_flags", "--storage-driver-db, /etc/systemd/system/kubelet.service:2 (up to 1.36)"},
+		{"", "--cloud-config=/a", "", openshift, "unknown_flags", "absent"},
+		{"1.28.1", "--cloud-config=/a", "", nil, "unknown_flags", "unknown"},
+		{"1.36.3", "--feature_gates=KubeletPSI=false", "", nil, "locked_gates", "KubeletPSI, /etc/systemd/system/kubelet.service:2 (locked to true)"},
 
 		{"1.36.3", "", "memoryReservationPolicy: None\n", nil, "unknown_fields", ""},
 		{"1.35.4", "", "maxPods: 3\nmemoryReservationPolicy: None\n", nil, "unknown_fields", "memoryReservationPolicy, " + config + ":3 (1.36 and later)"},
@@ -121,6 +132,35 @@ func TestAs(t *testing.T) {
 		}
 		if got := printed(found[0], "version"); got != r.String() {
 			t.Errorf("the version of %s is %s", r, got)
+		}
+	}
+}
+
+// TestFlagsAs: a kubelet of another release starts with the flags of the unit's files, from which
+// kubeadm removes its own, or with those of the process if it has no unit.
+func TestFlagsAs(t *testing.T) {
+	kubeadm := map[string]string{"var/lib/kubelet/kubeadm-flags.env": "KUBELET_KUBEADM_ARGS=\"--pod-infra-container-image=pause\"\n"}
+	running := map[string]string{"proc/41/comm": "kubelet\n", "proc/41/cmdline": "/usr/bin/kubelet\x00--boot-id-file=/a\x00--config=" + config + "\x00--pod-infra-container-image=pause\x00"}
+	both := maps.Clone(running)
+	maps.Copy(both, kubeadm)
+	withUnit := func(more map[string]string) map[string]string {
+		return node(t, "1.34.4", "--register-schedulable=true", "", more)
+	}
+	withoutUnit := withUnit(running)
+	delete(withoutUnit, "etc/systemd/system/kubelet.service")
+	for name, tt := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"unit":    {withUnit(both), "--register-schedulable, /etc/systemd/system/kubelet.service:2 (up to 1.33)"},
+		"process": {withoutUnit, "--boot-id-file, the command line of process 41 (up to 1.36); --pod-infra-container-image, the command line of process 41 (up to 1.34)"},
+	} {
+		found, err := As(37).Find(t.Context(), machine.Mounted(t, tt.files))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%s: %d found: %v", name, len(found), err)
+		}
+		if got := printed(found[0], "unknown_flags"); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}
 }

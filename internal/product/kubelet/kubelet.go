@@ -57,6 +57,7 @@ type installed struct {
 	flags   map[string]told // of unit files: intended, and in force if no kubelet runs
 	running map[string]told // of the command line of the process
 	config  told
+	as      kuberelease.Release // that it is treated as; 0 for its own
 	version fact.Answer
 	own     fact.Answer // the actual version of a reported kubelet, whatever it is treated as
 	// document is the configuration; reported is true if the kubelet itself reports it, with
@@ -86,7 +87,7 @@ func find(ctx context.Context, h *host.Host) ([]product.Installed, error) { retu
 
 // findAs finds the kubelet as if it were of another release; 0 is its own.
 func findAs(ctx context.Context, h *host.Host, as kuberelease.Release) ([]product.Installed, error) {
-	i := &installed{host: h, tree: sync.OnceValue(func() *podTree { return readTree(h) }), flags: map[string]told{}, running: map[string]told{}}
+	i := &installed{host: h, as: as, tree: sync.OnceValue(func() *podTree { return readTree(h) }), flags: map[string]told{}, running: map[string]told{}}
 	units, env, err := unitFiles(h)
 	if err != nil {
 		return nil, err

@@ -28,8 +28,11 @@ const (
 // unitDirs are the unit directories of systemd, the one with the highest precedence last.
 var unitDirs = []string{"/lib/systemd/system", "/usr/lib/systemd/system", "/usr/local/lib/systemd/system", "/run/systemd/system", "/etc/systemd/system"}
 
+// kubeadmFlags is the file in which kubeadm writes arguments.
+const kubeadmFlags = "/var/lib/kubelet/kubeadm-flags.env"
+
 // environmentFiles have further arguments (kubeadm, the packages).
-var environmentFiles = []string{"/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet", "/etc/sysconfig/kubelet"}
+var environmentFiles = []string{kubeadmFlags, "/etc/default/kubelet", "/etc/sysconfig/kubelet"}
 
 // maxDropIns is the largest number of drop-ins of the unit that are read; with more the flags
 // are unknown.
@@ -125,7 +128,7 @@ func flagsOf(words []string, at string, into map[string]told) {
 		if !strings.HasPrefix(name, "-") || strings.Trim(name, "-") == "" {
 			continue
 		}
-		name = strings.TrimLeft(name, "-")
+		name = strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-") // as the kubelet reads it
 		if !assigned {
 			value = "true"
 			if i+1 < len(words) && !strings.HasPrefix(words[i+1], "-") && !strings.HasPrefix(words[i+1], "$") && words[i+1] != `\` {
