@@ -125,11 +125,36 @@ func (c *Cluster) programs(a *platform.Known) {
 	}
 	if c.as != 0 {
 		of = c.as
-		unclearFlags(a, "kubelet", "", "the flags of each kubelet (kubeletExtraArgs) are in /var/lib/kubelet/kubeadm-flags.env of its node, and in no object of the cluster")
+		c.kubeletFlags(a)
 	}
 	for program, part := range map[string]string{apiServer: "apiServer", controllerManager: "controllerManager", scheduler: "scheduler"} {
 		c.flags(a, "kubeadm "+part, "ConfigMap "+kubeadmMap+", "+part+".extraArgs", program, c.Kubeadm.Flags[program], of)
 	}
+}
+
+// kubeletFlags provides the answer about the flags of the kubelets, which no object of the cluster
+// has: none is refused if every flag of the oldest kubelet exists in the other release.
+func (c *Cluster) kubeletFlags(a *platform.Known) {
+	const program = "kubelet"
+	table, oldest := kuberelease.Known(), c.as
+	for _, n := range c.Nodes {
+		r, _ := kuberelease.Parse(n.Kubelet)
+		oldest = min(oldest, r)
+	}
+	if len(c.Nodes) == 0 {
+		oldest = 0
+	}
+	gone := table.GoneFlags(program, c.as, oldest)
+	if len(gone) == 0 {
+		a.Add(platform.Programs, program)
+		a.Give(platform.Programs+"."+program+".refused_flags", []string{}, "kubelets of the nodes")
+		return
+	}
+	names := "--" + strings.Join(gone[:min(len(gone), 3)], ", --")
+	if more := len(gone) - 3; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	unclearFlags(a, program, "", fmt.Sprintf("Kubernetes %s does not have %s of Kubernetes %s: whether a kubelet has such a flag (kubeletExtraArgs) is in /var/lib/kubelet/kubeadm-flags.env of its node, and in no object of the cluster: fettle check --for %s there", c.as, names, table.Nearest(oldest), c.as))
 }
 
 // flags provides the answer about one command line.

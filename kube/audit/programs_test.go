@@ -195,6 +195,11 @@ func TestKubeadmFlags(t *testing.T) {
 	if _, there := got["O76 kube-apiserver-a"]; there {
 		t.Error("a pod that kubeadm writes anew was judged for another release")
 	}
+	if reason := got["O76 kubelet"].Reason; !strings.Contains(reason, "does not have --application-metrics-count-limit") || !strings.Contains(reason, "of Kubernetes 1.34:") || !strings.Contains(reason, "--for 1.37 there") {
+		t.Errorf("%q", reason)
+	}
+	_, got = asked(t, of(beta4), 34) // the kubelets' own
+	want(t, got, map[string]rule.State{"O76 kubelet": rule.Passed})
 	_, got = asked(t, of(beta4), 37)
 	want(t, got, map[string]rule.State{"O76 kubeadm apiServer": rule.Passed, "E15 etcd-a": rule.Failed, "E16 etcd-a": rule.Passed})
 
