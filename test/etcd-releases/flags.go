@@ -140,6 +140,28 @@ func (s *source) gates() (map[string]string, error) {
 	return out, nil
 }
 
+// features are the gates that the server's feature-gates takes: its own, and those that set all of
+// a stage (go.etcd.io/etcd/pkg/v3/featuregate).
+func (s *source) features() (out []string, err error) {
+	p, err := s.load("features")
+	if err != nil {
+		return nil, err
+	}
+	lit, ok := p.values["DefaultEtcdServerFeatureGates"].(*ast.CompositeLit)
+	if !ok {
+		return nil, nil
+	}
+	for _, e := range lit.Elts {
+		if name := (scope{source: s, pkg: p}).eval(e.(*ast.KeyValueExpr).Key); name != nil {
+			out = append(out, constant.StringVal(name))
+		}
+	}
+	if len(out) != len(lit.Elts) {
+		return nil, fmt.Errorf("%s: %d of %d features have a name", s.name, len(out), len(lit.Elts))
+	}
+	return append(out, "AllAlpha", "AllBeta"), nil
+}
+
 // keys are those of the configuration file, with a dot for one within another. etcd passes
 // over others without a word.
 func (s *source) keys() ([]string, error) {

@@ -120,6 +120,25 @@ func TestFlagsOfRealServers(t *testing.T) {
 	}
 }
 
+// TestGatesOfRealServers: each server takes the feature gates of the table that its release has,
+// and no others. No server is started: the last word is a flag that none of them has.
+func TestGatesOfRealServers(t *testing.T) {
+	flags, gates := rows(t, "flag"), rows(t, "feature")
+	gates["NoSuchGate"] = nil
+	for release, program := range servers(t) {
+		if !has(flags["feature-gates"][1:], release) {
+			continue
+		}
+		for name, words := range gates {
+			out, err := exec.Command(program, "--feature-gates="+name+"=true", "--no-such-a").CombinedOutput()
+			taken := bytes.Contains(out, []byte("not defined: -no-such-a\n"))
+			if refused := bytes.Contains(out, []byte("unrecognized feature gate: "+name)); err == nil || taken == refused || taken != has(words, release) {
+				t.Errorf("etcd %s, %s: taken %t, and %v in the table: %s", release, name, taken, words, out)
+			}
+		}
+	}
+}
+
 // TestKeysOfRealServers: a value of a wrong type is an error for each key of the table that
 // the release has, and nothing at all for the others. No server is started: its timeouts
 // contradict each other.

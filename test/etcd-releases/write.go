@@ -14,6 +14,7 @@ const head = `# What etcd of each release knows. Written by test/etcd-releases; 
 #                                        have no effect; no default is written that is empty
 #                                        or is calculated
 # gate FLAG NAME                         of feature-gates, which took the place of a flag
+# feature NAME RELEASE ...               that feature-gates takes (features/etcd_features.go)
 # key NAME RELEASE ...                   of the configuration file, a.b for b within a
 `
 
@@ -25,7 +26,7 @@ func generate(network bool) (string, error) {
 	}
 	var b strings.Builder
 	b.WriteString(head)
-	flags, keys, gates := map[string]map[string]flag{}, map[string][]string{}, map[string]string{}
+	flags, keys, features, gates := map[string]map[string]flag{}, map[string][]string{}, map[string][]string{}, map[string]string{}
 	for _, r := range releases {
 		fmt.Fprintf(&b, "release %s %s %s\n", r.name, r.module, r.version)
 		s := &source{release: r, dir: dirs[r.module+"@"+r.version], packages: map[string]*pkg{}}
@@ -47,6 +48,13 @@ func generate(network bool) (string, error) {
 			return "", err
 		}
 		maps.Copy(gates, now)
+		known, err := s.features()
+		if err != nil {
+			return "", err
+		}
+		for _, name := range known {
+			features[name] = append(features[name], r.name)
+		}
 		names, err := s.keys()
 		if err != nil {
 			return "", err
@@ -77,6 +85,9 @@ func generate(network bool) (string, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
 		fmt.Fprintf(&b, "gate %s %s\n", name, gates[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(features)) {
+		fmt.Fprintf(&b, "feature %s %s\n", name, strings.Join(features[name], " "))
 	}
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
 		fmt.Fprintf(&b, "key %s %s\n", name, strings.Join(keys[name], " "))

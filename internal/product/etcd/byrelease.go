@@ -151,6 +151,11 @@ func (in *instance) refused(r Release) (out []string, err error) {
 			out = append(out, fmt.Sprintf("--%s (%s) and the variable %s (%s) are both set; etcd accepts only one", name, t.at, variable(name), env.at))
 		}
 	}
+	gates, err := in.refusedGates(r)
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, gates...)
 	if word := in.word; word.text != "" {
 		out = append(out, fmt.Sprintf("%q, %s: not a flag (write the value of a switch as --NAME=VALUE)", word.text, word.at))
 	}

@@ -34,7 +34,8 @@ type Releases struct {
 	versions       map[Release]string
 	flags          map[string]*flag
 	keys           map[string][]Release
-	gates          map[string]string // feature gates that replaced flags
+	gates          map[string]string    // feature gates that replaced flags
+	features       map[string][]Release // names that feature-gates takes
 }
 
 // flag is a flag of the server.
@@ -57,7 +58,7 @@ var Known = sync.OnceValue(func() *Releases {
 })
 
 func readReleases(text string) (*Releases, error) {
-	t := &Releases{versions: map[Release]string{}, flags: map[string]*flag{}, keys: map[string][]Release{}, gates: map[string]string{}}
+	t := &Releases{versions: map[Release]string{}, flags: map[string]*flag{}, keys: map[string][]Release{}, gates: map[string]string{}, features: map[string][]Release{}}
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
 		if len(words) < 3 || strings.HasPrefix(words[0], "#") {
@@ -86,18 +87,19 @@ func readReleases(text string) (*Releases, error) {
 				}
 			}
 			t.flags[words[1]] = f
-		case "key":
+		case "key", "feature":
+			into := map[string]map[string][]Release{"key": t.keys, "feature": t.features}[words[0]]
 			for _, word := range words[2:] {
 				r, ok := parseRelease(word)
 				if !ok {
 					return nil, fmt.Errorf("%q: %q is not a release", line, word)
 				}
-				t.keys[words[1]] = append(t.keys[words[1]], r)
+				into[words[1]] = append(into[words[1]], r)
 			}
 		case "gate":
 			t.gates[words[1]] = words[2]
 		default:
-			return nil, fmt.Errorf("%q: want release, flag, gate or key", line)
+			return nil, fmt.Errorf("%q: want release, flag, gate, feature or key", line)
 		}
 	}
 	return t, nil
