@@ -20,6 +20,8 @@ import (
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/slow"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/internal/product/kubelet"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
@@ -62,6 +64,9 @@ func (r *Request) Run(ctx context.Context) (*findings.Audit, error) {
 	}
 	a := findings.NewAudit(cmp.Or(name, h.Name), h.Clock.Now().UTC(), r.Platforms, all)
 	a.Program, a.Hostname, a.For, a.Slow = r.Screen.Name, name, r.Upgrade.audit(), r.Slow
+	if a.For == nil {
+		a.Newer = r.newer()
+	}
 	a.FileSystems, _ = fact.FileSystems(h) // if unknown, no later audit can compare them
 	SayLimits(r.Screen, r.Subject, a.Findings, r.WholeLogs)
 	a.Root, a.Copied, a.From = directoryOf(r.Root), r.Root != "", r.Root
@@ -75,6 +80,25 @@ func (r *Request) Run(ctx context.Context) (*findings.Audit, error) {
 		r.Screen.Say("%s not found; checking its rules anyway", p)
 	}
 	return a, nil
+}
+
+// newer describes the versions of the checked platforms that are newer than all known ones.
+func (r *Request) newer() (out []string) {
+	text := func(input string) string {
+		v, _ := r.Subject.Answer(input).Value.(string)
+		return v
+	}
+	has := func(platform string) bool { return slices.Contains(r.Platforms, platform) }
+	if has("openshift") {
+		out = kuberelease.Newer("", text("openshift.version"))
+	}
+	if has("kubernetes-node") || has(kubelet.Product.Name) {
+		out = append(out, kuberelease.Newer(text("kubelet.version"), "")...)
+	}
+	if known, ok := r.Subject.Answer("satellite.release_known").Value.(bool); has("satellite") && ok && !known {
+		out = append(out, fmt.Sprintf("%s is not known: tables of %s", text("satellite.release"), text("satellite.judged_as")))
+	}
+	return out
 }
 
 // find sets the platforms to those of the machine, if none were asked for, and returns a finding

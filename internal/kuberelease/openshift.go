@@ -26,6 +26,19 @@ func OfOpenShift(version string) (Release, bool) {
 	return r, true
 }
 
+// Newer describes versions of Kubernetes and OpenShift that are newer than all known ones, with
+// those whose rules apply; "" for a text is a version that is unknown.
+func Newer(kubernetes, openshift string) (out []string) {
+	newest := len(openshiftKubernetes)
+	if minor, ok := openshiftMinor(openshift); ok && minor > newest {
+		return []string{fmt.Sprintf("OpenShift %s is newer than all known versions: rules of 4.%d", openshift, newest)}
+	}
+	if r, ok := Parse(kubernetes); ok && r > Known().Newest {
+		return []string{fmt.Sprintf("Kubernetes %s is newer than all known versions: rules of %s", kubernetes, Known().Newest)}
+	}
+	return nil
+}
+
 // OpenShiftVersion returns the version in the text of an OpenShift node's /etc/os-release and its
 // line; "" for other machines.
 func OpenShiftVersion(osRelease string) (version string, line int) {

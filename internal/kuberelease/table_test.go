@@ -106,3 +106,13 @@ func TestTarget(t *testing.T) {
 		}
 	}
 }
+
+func TestNewer(t *testing.T) {
+	for versions, want := range map[[2]string]int{
+		{"1.37.2", ""}: 0, {"v1.38.0", ""}: 1, {"1.36.1", "4.23.1"}: 1, {"1.36.1", "4.22.9"}: 0, {"1.40", "4.30"}: 1, {"", "x"}: 0, {"", ""}: 0,
+	} {
+		if got := Newer(versions[0], versions[1]); len(got) != want {
+			t.Errorf("%q: %q", versions, got)
+		}
+	}
+}

@@ -203,7 +203,7 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 		return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing changed"))
 	}
 	result := guidefindings.NewAudit(base.Host, cluster.Now.UTC(), platforms, findings)
-	result.Cluster = true
+	result.Cluster, result.Newer = true, kuberelease.Newer(cluster.Version, cluster.OpenShift)
 	if to.Rules != 0 {
 		result.For = &guidefindings.OtherRelease{Program: kubelet.Product.Name, Release: to.Release, Rules: to.Rules.String(), OpenShift: to.OpenShift, Here: strings.Join(cluster.KubeletVersions(), ", ")}
 		if here, installed := cluster.EtcdVersions(to.Rules); installed != "" {

@@ -46,6 +46,8 @@ type Audit struct {
 	FileSystems []fact.FileSystem `json:"file_systems,omitempty"`
 	// For is set if a program was audited as another release.
 	For *OtherRelease `json:"for,omitempty"`
+	// Newer describes versions that are newer than all known ones, and whose rules were applied.
+	Newer []string `json:"newer,omitempty"`
 	// Baseline is the comparison with an earlier audit.
 	Baseline *Baseline `json:"baseline,omitempty"`
 	// Slow says why the machine is slow. It is nil if no counters were read.

@@ -14,7 +14,7 @@ import (
 // the live machine, if anything, then the comparison with an earlier audit.
 func (a *Audit) Conclude() {
 	h := ui.Headline{}
-	before, after := "", " ("+strings.Join(a.Platforms, ", ")+")"
+	before, after := "", " ("+strings.Join(append([]string{strings.Join(a.Platforms, ", ")}, a.Newer...), "; ")+")"
 	if a.For != nil {
 		before, after = "With "+a.For.Words()+": ", ""
 	}

@@ -125,7 +125,7 @@ func title(r *Result) string {
 	words := r.Platform
 	switch {
 	case r.NewerVersion != "":
-		words += fmt.Sprintf(" %s (newer than all known versions: figures of %s)", r.NewerVersion, r.Version)
+		words += fmt.Sprintf(" %s (figures of %s)", r.NewerVersion, r.Version)
 	case r.Version != "":
 		words += " " + r.Version
 	}

@@ -184,6 +184,7 @@ func For(f Figures, platform, table, version string) (*Result, error) {
 	r := NewResult(f, platform, row)
 	if newer {
 		r.NewerVersion = version
+		r.Headline.Line("%s %s is newer than all known versions: figures of %s", platform, version, row)
 	}
 	return r, nil
 }

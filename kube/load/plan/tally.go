@@ -250,7 +250,12 @@ func maximums(figures sizing.Figures, c *Cluster) (maximum func(what string) (in
 	if err != nil {
 		return nil, "", "", fmt.Errorf("the maximums of %s: %w", of, err)
 	}
-	if version != "" && version != e.From && !strings.HasPrefix(version, e.From+".") {
+	newest, newer, err := sizing.KnownVersion(figures, "openshift-releases", version)
+	switch {
+	case version == "" || version == e.From || strings.HasPrefix(version, e.From+"."):
+	case err == nil && newer:
+		by = of + " is newer than all known versions: judged by the maximums of " + newest
+	default:
 		by = of + " is judged by the maximums of " + e.Words()
 	}
 	var from []string
