@@ -49,6 +49,7 @@ type Releases struct {
 	needs          map[string][]span
 	loaders        map[string][]span
 	etcd           map[string][]span
+	options        map[string][]span // by field and name: "cpuManagerPolicyOptions align-by-socket"
 	flags          map[string][]span // by program and name: "kube-apiserver event-ttl"
 }
 
@@ -71,17 +72,17 @@ var Known = sync.OnceValue(func() *Releases {
 })
 
 func readReleases(text string) (*Releases, error) {
-	r := &Releases{fields: map[string][]span{}, gates: map[string][]span{}, defaults: map[string][]span{}, needs: map[string][]span{}, loaders: map[string][]span{}, etcd: map[string][]span{}, flags: map[string][]span{}}
+	r := &Releases{fields: map[string][]span{}, gates: map[string][]span{}, defaults: map[string][]span{}, needs: map[string][]span{}, loaders: map[string][]span{}, etcd: map[string][]span{}, options: map[string][]span{}, flags: map[string][]span{}}
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
 		if len(words) < 2 || words[0] == "#" {
 			continue
 		}
 		name, rest := words[1], words[2:]
-		if words[0] == "flag" && len(words) > 3 {
+		if (words[0] == "flag" || words[0] == "option") && len(words) > 3 {
 			name, rest = words[1]+" "+words[2], words[3:]
 		}
-		into := map[string]map[string][]span{"flag": r.flags, "field": r.fields, "gate": r.gates, "default": r.defaults, "needs": r.needs, "loader": r.loaders, "etcd": r.etcd}[words[0]]
+		into := map[string]map[string][]span{"flag": r.flags, "option": r.options, "field": r.fields, "gate": r.gates, "default": r.defaults, "needs": r.needs, "loader": r.loaders, "etcd": r.etcd}[words[0]]
 		switch {
 		case words[0] == "release":
 			of, ok := Parse(words[1])
@@ -95,7 +96,7 @@ func readReleases(text string) (*Releases, error) {
 				r.Oldest = of
 			}
 		case into == nil:
-			return nil, fmt.Errorf("%q: want release, field, gate, default, needs, loader, etcd or flag", line)
+			return nil, fmt.Errorf("%q: want release, field, gate, default, needs, option, loader, etcd or flag", line)
 		}
 		for _, word := range rest {
 			if into == nil {

@@ -273,3 +273,40 @@ func minorOf(e ast.Expr) (int, error) {
 	}
 	return 0, fmt.Errorf("a version is not a call with a number")
 }
+
+// policyOptions are the options of the CPU and topology managers' policies, as "FIELD NAME", with
+// their stages.
+func policyOptions(r release, dirs map[string]string) (map[string]string, error) {
+	out := map[string]string{}
+	for field, pkg := range map[string]string{"cpuManagerPolicyOptions": "cpumanager", "topologyManagerPolicyOptions": "topologymanager"} {
+		dir, err := directory(r, "k8s.io/kubernetes/pkg/kubelet/cm/"+pkg, dirs)
+		if err != nil {
+			return nil, err
+		}
+		files, err := parse(dir, "policy_options.go")
+		if err != nil {
+			return nil, err
+		}
+		known, found := constants(files), 0
+		for _, f := range files {
+			ast.Inspect(f, func(n ast.Node) bool {
+				v, ok := n.(*ast.ValueSpec)
+				if !ok || len(v.Values) != 1 {
+					return true
+				}
+				stage := map[string]string{"alphaOptions": "alpha", "betaOptions": "beta", "stableOptions": "ga"}[v.Names[0].Name]
+				if set, ok := v.Values[0].(*ast.CallExpr); ok && stage != "" {
+					found++
+					for _, e := range set.Args {
+						out[field+" "+known[lastName(e)]] = stage
+					}
+				}
+				return false
+			})
+		}
+		if _, unnamed := out[field+" "]; found != 3 || unnamed {
+			return nil, fmt.Errorf("%s of 1.%d: %d stages of options found, and not 3 with names", pkg, r.minor, found)
+		}
+	}
+	return out, nil
+}

@@ -17,7 +17,7 @@ func generate(network bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var allFields, allGates, allDefaults, allNeeds, allWays, allEtcd, allFlags []map[string]string // by release
+	var allFields, allGates, allDefaults, allNeeds, allWays, allEtcd, allFlags, allOptions []map[string]string // by release
 	for _, r := range releases {
 		names, err := fields(r, dirs)
 		if err != nil {
@@ -51,7 +51,11 @@ func generate(network bool) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		allFlags = append(allFlags, flags)
+		options, err := policyOptions(r, dirs)
+		if err != nil {
+			return "", err
+		}
+		allFlags, allOptions = append(allFlags, flags), append(allOptions, options)
 		allNeeds, allWays, allEtcd = append(allNeeds, needed), append(allWays, ways), append(allEtcd, etcd)
 		allFields, allDefaults, allGates = append(allFields, known), append(allDefaults, set), append(allGates, open)
 	}
@@ -71,6 +75,7 @@ func generate(network bool) (string, error) {
 	write(&b, "default", allDefaults)
 	write(&b, "gate", allGates)
 	write(&b, "needs", allNeeds)
+	write(&b, "option", allOptions)
 	write(&b, "loader", allWays)
 	write(&b, "etcd", allEtcd)
 	write(&b, "flag", allFlags)
@@ -91,6 +96,8 @@ const head = `# What the kubelet of each release of Kubernetes knows. Written by
 #                                   (kubernetes pkg/kubelet/apis/config/v1beta1/defaults.go)
 # gate NAME RELEASES:STAGE,DEFAULT  (pkg/features and what a kubelet adds to them)
 # needs NAME RELEASES:GATE,GATE     gates without which a gate cannot be on (pkg/features)
+# option FIELD NAME RELEASES:STAGE  of the policies of the CPU and topology managers
+#                                   (pkg/kubelet/cm, policy_options.go)
 # loader WAY RELEASES               how files are read and merged (cmd/kubelet/app/server.go)
 # etcd default|least RELEASES:VERSION   that kubeadm installs, and the oldest external one that
 #                                   it accepts (cmd/kubeadm/app/constants/constants.go)

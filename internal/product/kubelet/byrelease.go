@@ -230,7 +230,13 @@ func (i *installed) refusedValues(r kuberelease.Release) fact.Answer {
 	if dir, ok := i.flags["--config-dir"]; ok && !i.dropInGate && i.running["--config-dir"].value == "" && kuberelease.Known().Loads(kuberelease.LoaderGate, r) {
 		out, at = append(out, fmt.Sprintf("--config-dir, %s (Kubernetes %s needs %s=on in the kubelet's environment)", dir.at, r, dropInVariable)), append(at, dir.at)
 	}
-	for _, f := range kuberelease.Judge(config, kuberelease.Kubelet{Release: r, OpenShift: i.openshift}).Refused {
+	for _, name := range []string{"cpuManagerPolicy", "topologyManagerPolicy"} {
+		if v, ok := i.Option(name).Effective().Get(); ok {
+			config[name] = v
+		}
+	}
+	k := kuberelease.Kubelet{Release: r, OpenShift: i.openshift}
+	for _, f := range append(kuberelease.Judge(config, k).Refused, kuberelease.JudgeOptions(config, k)...) {
 		top, rest, _ := strings.Cut(f.Field, ".")
 		place := i.place(i.document.members[top].told).at
 		switch known, ok := kuberelease.Known().Gate(rest, r); {

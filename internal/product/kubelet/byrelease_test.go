@@ -222,6 +222,8 @@ func TestRefusedValues(t *testing.T) {
 		{"1.33.4", "", "shutdownGracePeriod: 5s\nshutdownGracePeriodByPodPriority: []\nenforceNodeAllocatable: []\ncgroupsPerQOS: false\n", ""},
 		{"1.33.4", "", "cgroupsPerQOS: false\n", "enforceNodeAllocatable, "},
 		{"1.35.4", "", "featureGates: {ProcMountType: true, UserNamespacesSupport: false}\n", "featureGates.ProcMountType, " + config + ":2"},
+		{"1.31.4", "--cpu-manager-policy=static", "cpuManagerPolicyOptions: {strict-cpu-reservation: \"true\"}\n", "cpuManagerPolicyOptions.strict-cpu-reservation, " + config + ":2 (Kubernetes 1.31 does not have this option (1.32 and later))"},
+		{"1.35.4", "--cpu-manager-policy=static", "cpuManagerPolicyOptions: {strict-cpu-reservation: \"true\"}\nfeatureGates: {CPUManagerPolicyBetaOptions: false}\n", ""},
 		{"1.36.3", "", "featureGates: {MemoryManager: true, KubeletPSI: false}\n", ""},        // O70 and O71 say it
 		{"1.37.2", "", "memoryThrottlingFactor: 0.8\nfeatureGates: {MemoryQoS: false}\n", ""}, // O73.off says it
 	} {

@@ -146,74 +146,33 @@ func (s Settings) UnknownGate() string {
 	return ""
 }
 
-// A stage is the maturity of an option; the feature gate of its stage has to be on.
-type stage int
-
-const (
-	alpha stage = iota
-	beta
-	stable
-)
-
-// stages are the releases at which an option first was alpha, beta and stable; 0 if it never
-// was.
-type stages [3]Release
-
-// at returns the stage of an option in a release; ok is false if the option does not exist yet.
-func (s stages) at(r Release) (now stage, ok bool) {
-	for i := stable; i >= alpha; i-- {
-		if s[i] != 0 && r >= s[i] {
-			return i, true
-		}
-	}
-	return 0, false
-}
-
 // optionTable has the options of a manager's policy.
 type optionTable[T any] struct {
 	field string // of the configuration
-	gates string // the beginning of the gates' names
-	known map[string]option[T]
-}
-
-type option[T any] struct {
-	stages
-	set func(*T, string) error
+	known map[string]func(*T, string) error
 }
 
 // read parses options as the kubelet of a release does, or returns why it does not start.
 func (o optionTable[T]) read(values map[string]string, gates map[string]bool, r Release) (T, error) {
 	var out T
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		option, ok := o.known[name]
-		now, exists := option.at(r)
+		set, ok := o.known[name]
+		stage, exists := kuberelease.Known().Option(o.field, name, kuberelease.Release(r))
 		if !ok || !exists {
-			return out, fmt.Errorf("%s: Kubernetes %s has no option %q (want one of %s)", o.field, r, name, strings.Join(o.names(r), ", "))
+			return out, fmt.Errorf("%s: Kubernetes %s has no option %q (want one of %s)", o.field, r, name, strings.Join(kuberelease.Known().Options(o.field, kuberelease.Release(r)), ", "))
 		}
-		gate := map[stage]string{alpha: o.gates + "AlphaOptions", beta: o.gates + "BetaOptions"}[now]
-		open := now != alpha
-		if set, _, ok := gateSet(gates, gate, r); ok {
-			open = set
+		gate, open := kuberelease.OptionGate(o.field, stage), stage != "alpha"
+		if on, _, ok := gateSet(gates, gate, r); ok {
+			open = on
 		}
 		if !open {
 			return out, fmt.Errorf("%s: the option %s needs the feature gate %s", o.field, name, gate)
 		}
-		if err := option.set(&out, values[name]); err != nil {
+		if err := set(&out, values[name]); err != nil {
 			return out, fmt.Errorf("%s: %s is %w", o.field, name, err)
 		}
 	}
 	return out, nil
-}
-
-// names returns the options of a release.
-func (o optionTable[T]) names(r Release) []string {
-	var names []string
-	for _, name := range slices.Sorted(maps.Keys(o.known)) {
-		if _, ok := o.known[name].at(r); ok {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // switchOf returns a function that sets a boolean option.

@@ -41,23 +41,23 @@ type topologyOptions struct {
 // default.
 const defaultMaxNodes = 8
 
-var cpuOptionTable = optionTable[cpuOptions]{"cpuManagerPolicyOptions", "CPUManagerPolicy", map[string]option[cpuOptions]{
-	"full-pcpus-only":                  {stages{0, 29, 33}, switchOf(func(o *cpuOptions) *bool { return &o.fullCores })},
-	"strict-cpu-reservation":           {stages{32, 33, 35}, switchOf(func(o *cpuOptions) *bool { return &o.strictlyReserve })},
-	"distribute-cpus-across-numa":      {stages{29, 33, 0}, switchOf(func(o *cpuOptions) *bool { return &o.acrossNUMA })},
-	"prefer-align-cpus-by-uncorecache": {stages{32, 34, 36}, switchOf(func(o *cpuOptions) *bool { return &o.byUncoreCache })},
-	"align-by-socket":                  {stages{29, 0, 0}, switchOf(func(o *cpuOptions) *bool { return &o.bySocket })},
-	"distribute-cpus-across-cores":     {stages{31, 0, 0}, switchOf(func(o *cpuOptions) *bool { return &o.acrossCores })},
+var cpuOptionTable = optionTable[cpuOptions]{"cpuManagerPolicyOptions", map[string]func(*cpuOptions, string) error{
+	"full-pcpus-only":                  switchOf(func(o *cpuOptions) *bool { return &o.fullCores }),
+	"strict-cpu-reservation":           switchOf(func(o *cpuOptions) *bool { return &o.strictlyReserve }),
+	"distribute-cpus-across-numa":      switchOf(func(o *cpuOptions) *bool { return &o.acrossNUMA }),
+	"prefer-align-cpus-by-uncorecache": switchOf(func(o *cpuOptions) *bool { return &o.byUncoreCache }),
+	"align-by-socket":                  switchOf(func(o *cpuOptions) *bool { return &o.bySocket }),
+	"distribute-cpus-across-cores":     switchOf(func(o *cpuOptions) *bool { return &o.acrossCores }),
 }}
 
-var topologyOptionTable = optionTable[topologyOptions]{"topologyManagerPolicyOptions", "TopologyManagerPolicy", map[string]option[topologyOptions]{
-	"prefer-closest-numa-nodes": {stages{0, 29, 32}, switchOf(func(o *topologyOptions) *bool { return &o.closest })},
-	"max-allowable-numa-nodes": {stages{0, 31, 35}, func(o *topologyOptions, value string) (err error) {
+var topologyOptionTable = optionTable[topologyOptions]{"topologyManagerPolicyOptions", map[string]func(*topologyOptions, string) error{
+	"prefer-closest-numa-nodes": switchOf(func(o *topologyOptions) *bool { return &o.closest }),
+	"max-allowable-numa-nodes": func(o *topologyOptions, value string) (err error) {
 		if o.maxNodes, err = strconv.Atoi(value); err != nil || o.maxNodes < defaultMaxNodes {
 			return fmt.Errorf("%q: want a whole number of at least %d", value, defaultMaxNodes)
 		}
 		return nil
-	}},
+	},
 }}
 
 // withDefaults sets the kubelet's defaults.
