@@ -144,8 +144,12 @@ func (w *writer) rules() {
 	}
 	fmt.Fprintln(w.s.Out)
 	p := d.Policies
-	ui.PrintLine(w.s, "Class %s%s; CPU manager %s%s, topology manager %s%s%s, memory manager %s (rules of Kubernetes %s)",
-		d.QoS.Class, why, p.CPUManager, set(p.CPUManagerOptions), p.TopologyManager, scope(p), set(p.TopologyManagerOptions), p.MemoryManager, d.Kubernetes)
+	rules := ""
+	if d.Kubernetes != "" {
+		rules = " (rules of Kubernetes " + d.Kubernetes + ")"
+	}
+	ui.PrintLine(w.s, "Class %s%s; CPU manager %s%s, topology manager %s%s%s, memory manager %s%s",
+		d.QoS.Class, why, p.CPUManager, set(p.CPUManagerOptions), p.TopologyManager, scope(p), set(p.TopologyManagerOptions), p.MemoryManager, rules)
 }
 
 func scope(p admission.Policies) string {

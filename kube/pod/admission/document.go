@@ -12,7 +12,7 @@ const Schema = "fettle/pod-admission/v1"
 // Document is the JSON form of a prediction.
 type Document struct {
 	Schema string `json:"schema"`
-	// Kubernetes is the version whose rules were applied.
+	// Kubernetes is the version whose rules were applied; "" for a kubelet that is too old.
 	Kubernetes string `json:"kubernetes"`
 	// Newer is the kubelet's release if it is newer than all whose rules are known.
 	Newer    string   `json:"newer_kubernetes,omitempty"`
@@ -131,7 +131,7 @@ const maxHints = 300
 func (p *Prediction) Document() Document {
 	s := p.in.Settings.withDefaults()
 	d := Document{
-		Schema: Schema, Kubernetes: p.in.Settings.Release.orNewest().String(), Newer: p.newer(), Node: p.in.Node.Name,
+		Schema: Schema, Kubernetes: p.rules(), Newer: p.newer(), Node: p.in.Node.Name,
 		Pod: PodName{p.in.Pod.Kind, p.in.Pod.Namespace, p.in.Pod.Name},
 		Policies: Policies{
 			s.CPUManagerPolicy, options(s.CPUManagerPolicyOptions),

@@ -140,6 +140,14 @@ func (p *Prediction) newer() string {
 	return ""
 }
 
+// rules returns the release whose rules were applied; "" if the kubelet is older than all known.
+func (p *Prediction) rules() string {
+	if r := p.in.Settings.Release.orNewest(); r >= Oldest {
+		return r.String()
+	}
+	return ""
+}
+
 // Answer returns the verdict on the pod: the scheduler's, or else the kubelet's.
 func (p *Prediction) Answer() Verdict {
 	if p.Scheduler != nil {

@@ -135,7 +135,9 @@ func TestNotDecided(t *testing.T) {
 		if p.Answer().Outcome != want {
 			t.Errorf("%+v: %+v, want %s", in.Settings, p.Answer(), want)
 		}
-		p.Document()
+		if d := p.Document(); (d.Kubernetes == "") != (want == Undecided) {
+			t.Errorf("%s by the rules of %q", want, d.Kubernetes)
+		}
 	}
 }
 

@@ -196,6 +196,16 @@ func TestInput(t *testing.T) {
 	}
 }
 
+// A Node object that was written by hand may lack labels and still declare features.
+func TestDeclaredWithoutLabels(t *testing.T) {
+	s := snapshot(t)
+	s.Node.Labels, *declaredFeatures(&s.Node.Status) = nil, []string{admission.FeatureHostNetworkUsers}
+	in, err := s.Input()
+	if err != nil || in.Place == nil || len(in.Place.Features) != 1 {
+		t.Errorf("%+v, %v", in.Place, err)
+	}
+}
+
 // What is not known is assumed, and said.
 func TestAssumed(t *testing.T) {
 	s := snapshot(t)

@@ -173,7 +173,8 @@ func (s *Snapshot) pods(in *admission.Input, from func(string, string), assume f
 		}
 		from("pods", fmt.Sprintf("the API: %d on the node that have not ended", len(in.State.Active)))
 	}
-	if s.Node != nil && s.Node.Labels != nil { // every node has some; copies from before labels were recorded have none
+	// Every node has labels; copies from before labels were recorded have none, nor features.
+	if s.Node != nil && (s.Node.Labels != nil || len(*declaredFeatures(&s.Node.Status)) > 0) {
 		in.Place = &admission.Place{Labels: s.Node.Labels, Taints: s.Node.Spec.Taints, Cordoned: s.Node.Spec.Unschedulable, Features: *declaredFeatures(&s.Node.Status)}
 		if f := s.Node.Status.Features; f != nil && f.SupplementalGroupsPolicy != nil {
 			in.Place.StrictGroups = f.SupplementalGroupsPolicy
