@@ -19,7 +19,7 @@ import (
 // DefaultDir is the default state directory of a machine.
 const DefaultDir = "/var/lib/fettle"
 
-// ErrBusy is returned while another transaction is running (exit code 75).
+// ErrBusy is returned while another transaction is in progress (exit code 75).
 var ErrBusy = &ui.Sentinel{
 	Text: "another transaction is running", Exits: ui.Busy,
 	Hint: "wait until it ends (see fettle status)", Remedy: &ui.Remedy{},
@@ -33,10 +33,10 @@ type Journal struct {
 	file   *os.File
 	lock   *os.File
 	bootID string
-	// at is called with the name of each point at which a crash could leave
-	// something half done; tests end the process there.
+	// at is called at each point where a crash could leave incomplete work, with the point's name.
+	// Tests end the process there.
 	at func(point string)
-	// reserved is the offset up to which space is reserved.
+	// reserved is the file offset up to which disk space is reserved.
 	reserved  int64
 	rotateAt  int64
 	fallocate func(fd int, mode uint32, off, length int64) error
@@ -44,19 +44,20 @@ type Journal struct {
 
 // Options are the options of Lock.
 type Options struct {
-	// BootID identifies the present boot; runtime entries of other boots are closed.
+	// BootID identifies the current boot; runtime entries of other boots are closed.
 	BootID string
-	// At, if not nil, is called at each point at which a crash could leave something
-	// half done. Tests kill the process there.
+	// At, if not nil, is called at each point where a crash could leave incomplete work. Tests
+	// kill the process there.
 	At func(point string)
-	// RotateAt is the growth in bytes from which Rotate acts; 0 for the default.
+	// RotateAt is the growth in bytes at which Rotate acts; 0 means the default.
 	RotateAt int64
 	// Fallocate replaces fallocate(2) in tests of file systems without it.
 	Fallocate func(fd int, mode uint32, off, length int64) error
 }
 
-// Read returns the state without taking the lock. A missing journal is empty. The journal may
-// belong to this user or to root. The error is fs.ErrPermission if this user may not read it.
+// Read returns the state without taking the lock. A missing journal gives an empty state. The
+// journal may belong to this user or to root. The error is fs.ErrPermission if this user may not
+// read it.
 func Read(dir, bootID string) (*State, error) {
 	if _, err := checkDir(dir, readable); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -90,8 +91,8 @@ func readState(f *os.File, bootID string) (*State, error) {
 	return s, nil
 }
 
-// Lock takes the machine's transaction lock and opens the journal, which it creates if it
-// does not exist. ErrBusy names the process that has the lock.
+// Lock takes the machine's transaction lock and opens the journal. It creates a missing journal.
+// ErrBusy names the process that holds the lock.
 func Lock(dir string, o Options) (*Journal, error) {
 	j, err := lockDir(dir, o)
 	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
@@ -186,7 +187,7 @@ func (j *Journal) append(point string, r record) error {
 }
 
 // add appends a record that adds to what can be undone. First it reserves space for the record,
-// for those expected to follow it (more, in bytes), and for the undo of everything live.
+// for the records expected after it (more, in bytes), and for the undo of all live entries.
 func (j *Journal) add(point string, r record, more int64) error {
 	r.Seq = j.State.Generation
 	line, err := r.encode()
@@ -199,8 +200,8 @@ func (j *Journal) add(point string, r record, more int64) error {
 	return j.append(point, r)
 }
 
-// Begin opens a transaction and sets b.ID. It fails if the disk has no space for b.Room and for
-// the undo of everything live. An undo uses the space reserved for it.
+// Begin opens a transaction and sets b.ID. It fails if the disk lacks space for b.Room and for the
+// undo of everything live. An undo uses the space that was reserved for it.
 func (j *Journal) Begin(b Begin) (*Tx, error) {
 	b.ID = j.State.nextID
 	r := record{Begin: &b}
@@ -220,8 +221,8 @@ func (j *Journal) Begin(b Begin) (*Tx, error) {
 	return j.State.Tx(b.ID), nil
 }
 
-// Stage records the before-images of the next writes and numbers them. None of the writes may
-// happen before it returns.
+// Stage numbers the before-images of the next writes and records them durably. The caller must not
+// write before it returns.
 func (j *Journal) Stage(t *Tx, entries []Before) error {
 	var room int64
 	for i := range entries {
@@ -231,8 +232,8 @@ func (j *Journal) Stage(t *Tx, entries []Before) error {
 	return j.add("stage", record{Stage: &stage{ID: t.ID, Entries: entries}}, room)
 }
 
-// Commit closes a transaction. An undo or rollback uses the space reserved for it; others keep
-// that reserved.
+// Commit closes a transaction. An undo or rollback uses the space reserved for it; other
+// transactions leave that space reserved.
 func (j *Journal) Commit(c Commit) error {
 	if t := j.State.Tx(c.ID); t != nil && t.Kind != Undo && c.Result != ResultRolledBack {
 		return j.add("commit", record{Commit: &c}, 0)
@@ -250,8 +251,8 @@ func (j *Journal) Confirm(c Confirm) error {
 	return j.add("confirm", record{Confirm: &c}, 0)
 }
 
-// openOwn opens a file of the state directory: only a regular file of this user, and not
-// through a link.
+// openOwn opens a file of the state directory. It accepts only a regular file of this user, not a
+// link.
 func openOwn(path string, flags int, mode uint32) (*os.File, error) {
 	return open(path, flags, mode, own)
 }

@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takes is the number of attempts to lock if the holder cannot be found: it may have ended
-// meanwhile, and then the lock is free.
+// takes is the number of attempts to lock while the holder is unknown: it may have ended, and then
+// the lock is free.
 const takes = 100
 
-// take locks the file and writes this process's id into it. ErrBusy names the process that has
-// locked it.
+// take locks the file and writes this process's id into it. ErrBusy names the process that holds
+// the lock.
 func take(lock *os.File) error {
 	for n := 1; ; n++ {
 		err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
-			// For LastHolder, and for holder if /proc/locks does not show it.
+			// For LastHolder; also for holder if /proc/locks does not show the process.
 			_ = lock.Truncate(0)
 			_, _ = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 			return nil
@@ -37,8 +37,8 @@ func take(lock *os.File) error {
 	}
 }
 
-// holder describes the process that has the lock, and reports whether it was found and still
-// runs.
+// holder describes the process that holds the lock. It reports whether that process was found and
+// still runs.
 func holder(lock *os.File) (string, bool) {
 	pid := lockedBy(lock)
 	if pid == 0 {
@@ -51,11 +51,11 @@ func holder(lock *os.File) (string, bool) {
 	if text := strings.TrimSpace(strings.ReplaceAll(string(cmd), "\x00", " ")); text != "" {
 		return fmt.Sprintf("process %d: %s", pid, text), true
 	}
-	return fmt.Sprintf("process %d", pid), err == nil // an ending process has no command line
+	return fmt.Sprintf("process %d", pid), err == nil // a process that is ending has no command line
 }
 
-// lockedBy returns the process that has the lock according to the kernel, or 0 for none or one
-// in another PID namespace.
+// lockedBy returns the id of the process that holds the lock according to the kernel. It returns 0
+// for none, or for a process in another PID namespace.
 func lockedBy(lock *os.File) int {
 	st, err := lock.Stat()
 	if err != nil {
@@ -73,8 +73,7 @@ func lockedBy(lock *os.File) int {
 		if len(f) < 6 || f[1] != "FLOCK" || !strings.HasSuffix(f[5], inode) {
 			continue
 		}
-		// The device is the file system's, which differs from that of its files on overlayfs
-		// and btrfs.
+		// The device is the file system's. On overlayfs and btrfs the device of its files differs.
 		if pid, err := strconv.Atoi(f[4]); err == nil && pid > 0 && (f[5] == device+inode || opened(pid, st)) {
 			return pid
 		}
@@ -91,7 +90,7 @@ func opened(pid int, file os.FileInfo) bool {
 	})
 }
 
-// written returns the process that the lock file names, or 0.
+// written returns the process id in the lock file, or 0.
 func written(lock *os.File) int {
 	buf := make([]byte, 32)
 	n, _ := lock.ReadAt(buf, 0)
@@ -102,7 +101,7 @@ func written(lock *os.File) int {
 	return pid
 }
 
-// LastHolder returns the process that has or last had the lock, or 0.
+// LastHolder returns the id of the process that holds or last held the lock, or 0.
 func LastHolder(dir string) int {
 	lock, err := openRead(filepath.Join(dir, "lock"))
 	if err != nil {
@@ -112,8 +111,8 @@ func LastHolder(dir string) int {
 	return written(lock)
 }
 
-// Holder describes the process that has the lock. It returns "" for none, or one in another PID
-// namespace. It takes no lock, which would block others.
+// Holder describes the process that holds the lock. It returns "" for none, or for a process in
+// another PID namespace. It does not take the lock, which would block others.
 func Holder(dir string) string {
 	lock, err := openRead(filepath.Join(dir, "lock"))
 	if err != nil {

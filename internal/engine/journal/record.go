@@ -1,6 +1,5 @@
-// Package journal keeps an append-only file of transactions, whose before-images are durable
-// before the first write, so that every value can be restored, even after kill -9 or a power
-// failure.
+// Package journal keeps an append-only file of transactions. Before-images are durable before the
+// first write. Every value can therefore be restored, even after kill -9 or a power failure.
 package journal
 
 import (
@@ -31,7 +30,7 @@ const (
 	Boot  TxKind = "boot"  // the selection was applied again after a boot
 )
 
-// Begin opens a transaction.
+// Begin is the record that opens a transaction.
 type Begin struct {
 	ID     int       `json:"id"`
 	Kind   TxKind    `json:"kind"`
@@ -39,30 +38,28 @@ type Begin struct {
 	BootID string    `json:"boot_id"`
 	User   string    `json:"user"`
 	PID    int       `json:"pid"`
-	Reason string    `json:"reason"` // the command line, or what started it
-	// Note is the reason that the caller gave (--reason), at most MaxNote bytes
-	// and escaped.
+	Reason string    `json:"reason"` // the command line, or the event that started it
+	// Note is the caller's reason (--reason), escaped, at most MaxNote bytes.
 	Note string `json:"note,omitempty"`
-	// Caller is the caller according to the kernel; null in older records.
+	// Caller is the calling process and user according to the kernel; null in older records.
 	Caller *host.Caller `json:"caller,omitempty"`
-	// Planned records who saved the plan that is applied; null if it was not saved.
+	// Planned records who saved the applied plan; null if it was not saved.
 	Planned *Planned `json:"planned,omitempty"`
-	// Selection is in force once this transaction is committed, in the format of package tune;
-	// null if the selection does not change.
+	// Selection is the selection in force once this transaction is committed, in package tune's
+	// format; null if it does not change.
 	Selection json.RawMessage `json:"selection,omitempty"`
-	// Supersedes lists transactions that are undone together with this one from now on: the
-	// same selection before a reboot.
+	// Supersedes lists transactions of the same selection, such as from before a reboot. An undo
+	// of this transaction also undoes them.
 	Supersedes []int `json:"supersedes,omitempty"`
 	// Undoes lists the transactions that an undo undoes.
 	Undoes []int `json:"undoes,omitempty"`
-	// Restore lists the entries that an undo has begun to restore, and those of later
-	// transactions that its writes may change as a side effect. From then on they count as ours
-	// whatever their settings read.
+	// Restore lists the entries that an undo has begun to restore, and entries of later
+	// transactions that its writes may change as a side effect. From then on they count as
+	// fettle's, whatever value their settings have.
 	Restore []Ref `json:"restore,omitempty"`
-	// Try is set for a trial, which is undone unless it is confirmed.
+	// Try is set for a trial: it is undone unless confirmed in time.
 	Try *Try `json:"try,omitempty"`
-	// Room is the expected size of the records that follow, in bytes; it is not
-	// recorded.
+	// Room is the expected size in bytes of the transaction's further records; it is not recorded.
 	Room int64 `json:"-"`
 }
 
@@ -72,15 +69,15 @@ type Planned struct {
 	Time time.Time `json:"time"`
 }
 
-// MaxNote is the maximum length of the reason that a caller gives, in bytes.
+// MaxNote is the maximum length of a caller's reason, in bytes.
 const MaxNote = 500
 
-// Try is the deadline of a transaction on trial: SinceBoot, or Until if the time since boot
-// is not known. A new boot ends every trial.
+// Try is the deadline of a trial: SinceBoot, or Until if the time since boot is unknown. A new
+// boot ends every trial.
 type Try struct {
 	Until     time.Time     `json:"until"`
 	SinceBoot time.Duration `json:"since_boot_ns"`
-	// Experiment is true for a phase of an experiment: it ends with the experiment and
+	// Experiment is true for a phase of an experiment. The phase ends with the experiment and
 	// cannot be confirmed.
 	Experiment bool `json:"experiment,omitempty"`
 }
@@ -91,7 +88,7 @@ type Ref struct {
 	N  int `json:"n"`
 }
 
-// Before is the before-image of one setting, in the stage that will write it.
+// Before is the before-image of one setting, recorded in the stage that writes the setting.
 type Before struct {
 	N        int              `json:"n"` // unique within the transaction, from 1
 	Setting  setting.Setting  `json:"setting"`
@@ -99,23 +96,23 @@ type Before struct {
 	Want     setting.Value    `json:"want"`
 	Lifetime setting.Lifetime `json:"lifetime"`
 	Reason   setting.Reason   `json:"reason,omitzero"`
-	// CoupledTo is the entry whose write may change this setting; 0 for a setting that is
-	// written itself.
+	// CoupledTo is the entry whose write may change this setting; 0 if the transaction writes this
+	// setting itself.
 	CoupledTo int `json:"coupled_to,omitempty"`
 	// Foreign marks a setting that another program has changed since the previous
 	// transaction.
 	Foreign bool `json:"foreign,omitempty"`
-	// Releases marks a value that is restored because the new selection no longer sets
-	// it.
+	// Releases marks a value that is restored because the new selection no longer sets the
+	// setting.
 	Releases bool `json:"releases,omitempty"`
-	// Outlives marks a setting that may leave effects when its boot ends, which its undo has to
-	// clean up (setting.RebootCleaner).
+	// Outlives marks a setting that may leave effects after its boot ends; the undo cleans them up
+	// (setting.RebootCleaner).
 	Outlives bool `json:"outlives,omitempty"`
-	// Varies are the values that dynamic tuning may write without another record. Any of them
-	// counts as left by fettle.
+	// Varies are the values that dynamic tuning may write without further records. Each of them
+	// counts as fettle's.
 	Varies []setting.Value `json:"varies,omitempty"`
-	// Activation is the program to reload or restart once the setting has its value, and
-	// again when it is restored.
+	// Activation is the program to reload or restart after the setting is written, and again after
+	// it is restored.
 	Activation setting.Activation `json:"activation,omitzero"`
 }
 
@@ -123,24 +120,23 @@ type Before struct {
 type Outcome struct {
 	N       int           `json:"n"`
 	After   setting.Value `json:"after"`
-	Verdict string        `json:"verdict,omitempty"` // if the value is not as wanted
+	Verdict string        `json:"verdict,omitempty"` // set if the value is not as wanted
 	Why     string        `json:"why,omitempty"`
 }
 
-// Commit closes a transaction.
+// Commit is the record that closes a transaction.
 type Commit struct {
 	ID       int       `json:"id"`
 	Time     time.Time `json:"time"`
 	Result   string    `json:"result"` // done, partial, rolled-back, incomplete
 	Outcomes []Outcome `json:"outcomes,omitempty"`
-	Undone   []Undone  `json:"undone,omitempty"` // by an undo
-	// Standing holds the values that an undo left in settings of later transactions.
+	Undone   []Undone  `json:"undone,omitempty"` // results of an undo
+	// Standing holds values of later transactions' settings after this undo.
 	Standing []Standing `json:"standing,omitempty"`
 }
 
-// Standing is the value of a setting of a live transaction after the undo of an earlier one,
-// whose writes changed the setting as a side effect: from then on it counts as the value that
-// fettle left.
+// Standing is the value of a live transaction's setting after the undo of an earlier transaction
+// changed it as a side effect. From then on it counts as the value that fettle left.
 type Standing struct {
 	Ref
 	After setting.Value `json:"after"`
@@ -153,8 +149,8 @@ type EntryState string
 const (
 	Live     EntryState = "live"
 	Restored EntryState = "restored"
-	Relinked EntryState = "relinked" // a later entry took over its before-image
-	KeptNow  EntryState = "kept"     // another program has changed it since: left unchanged
+	Relinked EntryState = "relinked" // a later entry inherited its before-image
+	KeptNow  EntryState = "kept"     // another program has changed the setting since: left unchanged
 	Closed   EntryState = "closed"   // its boot or task has ended
 	Failed   EntryState = "failed"   // could not be restored; still live
 )
@@ -171,11 +167,11 @@ func (s EntryState) known() bool {
 type Undone struct {
 	Ref
 	State EntryState    `json:"state"`
-	Found setting.Value `json:"found"` // what was there when the undo began
+	Found setting.Value `json:"found"` // value when the undo began
 	Why   string        `json:"why,omitempty"`
 }
 
-// Confirm makes a transaction on trial permanent.
+// Confirm is the record that makes a trial permanent.
 type Confirm struct {
 	ID   int       `json:"id"`
 	Time time.Time `json:"time"`
@@ -185,7 +181,7 @@ type Confirm struct {
 	Caller *host.Caller `json:"caller,omitempty"`
 }
 
-// record is one line of the file; exactly one field in addition to Seq is set.
+// record is one line of the file. Exactly one field other than Seq is set.
 type record struct {
 	Seq     int64    `json:"seq"`
 	Start   *start   `json:"start,omitempty"`
@@ -195,8 +191,8 @@ type record struct {
 	Confirm *Confirm `json:"confirm,omitempty"`
 }
 
-// start is the first record of a file: the numbers used in earlier files, and their
-// transactions that are still live. Its Seq continues theirs.
+// start is the first record of a rotated file: the numbers used by earlier files, and their live
+// transactions. Its Seq continues theirs.
 type start struct {
 	Version int       `json:"version"`
 	NextID  int       `json:"next_id"`
@@ -216,11 +212,11 @@ type carried struct {
 
 type carriedEntry struct {
 	Before
-	Orig    *setting.Value `json:"orig,omitempty"` // if it is not Before.Before
+	Orig    *setting.Value `json:"orig,omitempty"` // set if it differs from Before.Before
 	After   *setting.Value `json:"after,omitempty"`
 	Verdict string         `json:"verdict,omitempty"`
 	Why     string         `json:"why,omitempty"`
-	State   EntryState     `json:"state,omitempty"` // empty: live
+	State   EntryState     `json:"state,omitempty"` // "" means live
 	Undoing bool           `json:"undoing,omitempty"`
 }
 
@@ -247,8 +243,8 @@ func (r record) encode() ([]byte, error) {
 
 var errTorn = errors.New("record damaged")
 
-// errNewer is returned for a valid record of an unknown kind. Ignoring it would undo less than
-// was done.
+// errNewer is returned for a valid record of an unknown kind: ignoring it would leave changes that
+// are never undone.
 var errNewer = errors.New("written by a newer version of fettle; undo it with that version")
 
 func decode(line []byte) (record, error) {
@@ -270,11 +266,11 @@ func decode(line []byte) (record, error) {
 	return r, nil
 }
 
-// maxLegible is the maximum number of settings of a damaged record that are listed.
+// maxLegible is the maximum number of settings listed for a damaged record.
 const maxLegible = 50
 
-// legible lists the settings that a damaged record of before-images seems to name, for a user
-// who has to check them, or "". Nothing else of such a record is used.
+// legible lists the settings that a damaged record of before-images seems to name, so that a user
+// can check them. It returns "" if it finds none. fettle uses nothing else of such a record.
 func legible(line []byte) string {
 	var names []string
 	more := 0

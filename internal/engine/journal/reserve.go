@@ -12,18 +12,17 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Sizes of the records of an undo, in bytes: generous limits for one entry and for one
-// transaction, and a margin for undos that are interrupted and repeated. Longer texts are left
-// out if the disk is full.
+// Sizes of an undo's records in bytes: generous limits for one entry and for one transaction, and
+// a margin for undos that are interrupted and repeated. On a full disk longer texts are left out.
 const (
 	undoEntryBytes = 1 << 10
 	undoTxBytes    = 4 << 10
 	undoMargin     = 32 << 10
-	// reserveStep rounds reservations up, so that there are few.
+	// reserveStep is the unit of reservations in bytes; rounding up keeps them few.
 	reserveStep = 128 << 10
 )
 
-// undoRoom returns the size of the records for the undo of everything live, in bytes.
+// undoRoom returns the size in bytes of the records that an undo of everything live needs.
 func (s *State) undoRoom() int64 {
 	room := int64(undoMargin)
 	for _, t := range s.Txs {
@@ -39,18 +38,17 @@ func (s *State) undoRoom() int64 {
 	return room
 }
 
-// Room estimates the size of the records of one setting in its transaction and its undo, in
-// bytes.
+// Room estimates the size in bytes of one setting's records in its transaction and its undo.
 func Room(before, want setting.Value) int64 {
 	return 2*undoEntryBytes + 2*int64(len(before.Text)+len(want.Text))
 }
 
-// reserve ensures that the given number of bytes can be written after the last record even if
-// the disk fills up.
+// reserve ensures that the given number of bytes can be written after the last record even if the
+// disk fills up.
 //
-// It reserves blocks beyond the end of the file (fallocate(2)). If the file system does not
-// support that (ext2, NFS before 4.2, some FUSE), it writes zeros, which records later
-// overwrite; readers treat them as an incomplete record.
+// It reserves blocks beyond the end of the file (fallocate(2)). Some file systems do not support
+// that (ext2, NFS before 4.2, some FUSE). There it writes zeros, which later records overwrite;
+// readers treat zeros as an incomplete record.
 func (j *Journal) reserve(bytes int64) error {
 	end := j.State.size + bytes
 	if end <= j.reserved {
@@ -81,7 +79,7 @@ func (j *Journal) setAside(end int64) error {
 	return nil
 }
 
-// fill writes zeros after the last record, up to end.
+// fill writes zeros from the last record up to offset end.
 func (j *Journal) fill(end int64) error {
 	st, err := j.file.Stat()
 	if err != nil {
@@ -89,7 +87,7 @@ func (j *Journal) fill(end int64) error {
 	}
 	from := st.Size()
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok && sys.Blocks*512 < from {
-		from = j.State.size // a sparse copy has no blocks in its holes
+		from = j.State.size // a hole in a sparse copy has no blocks
 	}
 	zeros := make([]byte, 64<<10)
 	for off := from; off < end; {
@@ -107,8 +105,8 @@ func (j *Journal) fill(end int64) error {
 	return nil
 }
 
-// clearTail overwrites an incomplete record with zeros. It was never acknowledged, so nothing
-// was done after it. The file keeps its length: the space is for an undo.
+// clearTail overwrites an incomplete record with zeros. That record was never acknowledged, so no
+// write followed it. The file keeps its length: the space is for an undo.
 func (j *Journal) clearTail() error {
 	st, err := j.file.Stat()
 	if err != nil || st.Size() <= j.State.size {
@@ -137,8 +135,8 @@ func zeroed(text []byte) bool { return len(bytes.Trim(text, "\x00")) == 0 }
 // isFull reports whether an error means that the disk or quota is full.
 func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// short returns the commit of an undo without details for the history, so that it fits into the
-// reserved space even if the values that the undo found do not.
+// short returns the commit of an undo without details for the history. It then fits into the
+// reserved space even if the values found do not.
 func (c Commit) short() Commit {
 	undone := make([]Undone, len(c.Undone))
 	for i, u := range c.Undone {
@@ -148,12 +146,11 @@ func (c Commit) short() Commit {
 	return c
 }
 
-// maxShortReason is the maximum length of the command line of an undo on a full disk, in
-// bytes.
+// maxShortReason is the maximum length in bytes of an undo's command line on a full disk.
 const maxShortReason = 200
 
-// short returns the begin record of an undo without details for the history, so that it fits
-// into the reserved space whatever its command line and note are.
+// short returns the begin record of an undo without details for the history. It then fits into the
+// reserved space, whatever its command line and note.
 func (b Begin) short() Begin {
 	b.Note, b.Planned = "", nil
 	if len(b.Reason) > maxShortReason {

@@ -16,18 +16,18 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// rotateAt is the growth of a file, in bytes, at which it is rotated: every command reads the
-// whole file at its start, and 64 KiB take most of a millisecond.
+// rotateAt is the growth in bytes at which a file is rotated. Every command reads the whole file
+// at its start; 64 KiB take most of a millisecond.
 const rotateAt = 64 << 10
 
-// keptSwitches is the number of switches of the selection that can be undone individually after
-// a rotation. Older ones are merged into the next one: a machine that is switched twice a day
-// for years must not read all of that at every start.
+// keptSwitches is the number of profile switches that can be undone individually after a rotation.
+// Older ones are merged into the next one. Otherwise a machine that switches twice a day for years
+// would read all of them at every start.
 const keptSwitches = 4
 
-// Rotate renames a file that has grown large to journal.N and begins a new one with the live
-// transactions. History also reads the renamed files. Without space on the disk it does
-// nothing, and the file grows further.
+// Rotate renames a large file to journal.N and starts a new one with the live transactions.
+// History also reads the renamed files. If the disk has no space, Rotate does nothing and the file
+// grows further.
 func (j *Journal) Rotate() error {
 	if j.State.size-j.State.base < j.rotateAt || len(j.State.Interrupted()) > 0 || len(j.State.Damage) > 0 {
 		return nil
@@ -52,8 +52,8 @@ func (j *Journal) Rotate() error {
 		}
 		return err
 	}
-	// The link keeps the old records under their new name before the rename replaces the file:
-	// a journal exists at every moment.
+	// The link gives the old records their new name before the rename replaces the file, so a
+	// journal exists at every moment.
 	j.at("journal:rotate:link")
 	if err := os.Link(path, fmt.Sprintf("%s.%d", path, s.nextID-1)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -66,20 +66,20 @@ func (j *Journal) Rotate() error {
 		return err
 	}
 	j.at("journal:rotate:done")
-	_ = j.file.Truncate(j.State.size) // frees what was reserved for its undo
+	_ = j.file.Truncate(j.State.size) // frees the space reserved for its undo
 	j.file.Close()
 	return j.open()
 }
 
-// begin writes the first record of a new file, with the live transactions, and reserves the
-// space that their undo needs.
+// begin writes the first record of a new file, with the live transactions. It also reserves the
+// space for their undo.
 func (j *Journal) begin() error {
 	s := j.State
 	first := start{Version: 1, NextID: s.nextID}
 	for _, t := range s.Live() {
 		first.Carried = append(first.Carried, t.carry())
 	}
-	// The generation does not change, since nothing has happened.
+	// The generation stays the same: no event has happened.
 	line, err := record{Seq: s.Generation - 1, Start: &first}.encode()
 	if err != nil {
 		return err
@@ -95,9 +95,9 @@ func (j *Journal) begin() error {
 	return j.file.Sync()
 }
 
-// merge merges the oldest switches into the next one, like the undo of a buried transaction:
-// later entries take over the before-images. It keeps a switch with a setting that no later
-// transaction has.
+// merge merges the oldest switches into the next one, like the undo of a buried transaction: later
+// entries inherit the before-images. It keeps a switch if no later transaction has one of its
+// settings.
 func (s *State) merge() {
 	var switches []*Tx
 	for _, t := range s.Live() {
@@ -131,7 +131,7 @@ func (t *Tx) carry() carried {
 	c := carried{Begin: t.Begin, Confirmed: t.Confirmed, ConfirmedBy: t.ConfirmedBy, Superseded: t.Superseded, UndoneBy: t.undoneBy}
 	c.Begin.Restore, c.Begin.Undoes = nil, nil
 	if t.Commit != nil {
-		// The entries already record what it did with each of them.
+		// The entries already record what the commit did with each of them.
 		c.Commit = &Commit{ID: t.ID, Time: t.Commit.Time, Result: t.Commit.Result}
 	}
 	if !slices.ContainsFunc(t.Entries, func(e *Entry) bool { return e.IsLive() || e.remains() }) {
@@ -187,14 +187,14 @@ func (s *State) foldStart(first start, bootID string) error {
 	return nil
 }
 
-// closeAtBoot closes an entry of another boot whose value did not survive it.
+// closeAtBoot closes an entry of another boot if its value did not survive that boot.
 func (s *State) closeAtBoot(e *Entry, bootID string) {
 	if bootID != "" && e.Tx.BootID != bootID && !e.Lifetime.SurvivesBoot() {
 		e.State = Closed
 	}
 }
 
-// History returns every transaction, oldest first, including those of rotated files.
+// History returns all transactions, oldest first, including those in rotated files.
 func History(dir, bootID string) ([]*Tx, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "journal.[0-9]*"))
 	if err != nil {
@@ -230,8 +230,8 @@ func History(dir, bootID string) ([]*Tx, error) {
 	return slices.SortedFunc(maps.Values(all), func(a, b *Tx) int { return a.ID - b.ID }), nil
 }
 
-// addNext adds the transactions of the next file. A transaction that was live at the end of the
-// previous file and is not in this one was merged into the next switch.
+// addNext adds the transactions of the next file. A transaction live at the end of the previous
+// file but missing from this one was merged into the next switch.
 func addNext(all map[int]*Tx, s *State) {
 	first := 0 // the first switch that was carried over
 	for _, t := range s.Txs {

@@ -9,21 +9,20 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// State is the result of all records of a journal.
+// State is the state that a journal's records result in.
 type State struct {
-	Txs []*Tx // in the order in which they began
-	// Generation counts the records: it changes with every event.
+	Txs []*Tx // in the order of their start
+	// Generation counts the records, so every event changes it.
 	Generation int64
 	// Damage lists unreadable records, except an incomplete last one.
 	Damage []string
-	// Torn is true if the last record is incomplete. After a crash during its write, nothing
-	// was done after it; a truncated file looks the same, but then the records that followed
-	// are unknown.
+	// Torn is true if the last record is incomplete. After a crash during its write, no change
+	// followed it. A truncated file looks the same, but then the records after it are lost.
 	Torn bool
 
 	nextID int
-	size   int64 // bytes up to the end of the last whole record
-	base   int64 // bytes of the first record, which carries the earlier live transactions
+	size   int64 // offset of the end of the last complete record
+	base   int64 // size in bytes of the first record, which has the earlier live transactions
 }
 
 // Tx is one transaction.
@@ -32,35 +31,35 @@ type Tx struct {
 	Entries   []*Entry
 	Commit    *Commit // nil: interrupted, or in progress
 	Confirmed bool
-	// ConfirmedBy records who confirmed a trial; nil in older records.
+	// ConfirmedBy records who confirmed a trial; nil if not confirmed, and in older records.
 	ConfirmedBy *Confirm
-	// Superseded is the later transaction together with which this one is undone, or 0.
+	// Superseded is the later transaction whose undo also undoes this one, or 0.
 	Superseded int
 
-	undoneBy int  // the undo of it, or 0
-	resolved bool // it was interrupted, and has been undone or superseded since
+	undoneBy int  // number of its undo, or 0
+	resolved bool // interrupted, and undone or superseded since
 }
 
-// Entry is one before-image with its present state.
+// Entry is one before-image with its current state.
 type Entry struct {
 	Tx *Tx
 	Before
-	// Orig is the before-image as recorded; Before.Before changes when an entry below
-	// this one is undone.
+	// Orig is the before-image as recorded. Before.Before changes when an earlier entry of the
+	// same setting is undone.
 	Orig  setting.Value
 	After *setting.Value // nil until committed
 	// Verdict and Why are set if the value is not as wanted.
 	Verdict, Why string
 	State        EntryState
-	// Undoing is true once an undo of it has begun: the value counts as ours.
+	// Undoing is true once an undo of the entry has begun: the value then counts as fettle's.
 	Undoing bool
 }
 
 // Ref returns the reference to the entry.
 func (e *Entry) Ref() Ref { return Ref{e.Tx.ID, e.N} }
 
-// LeftBy reports whether now is the value that this entry's transaction left. An interrupted
-// entry counts as ours whatever the setting reads.
+// LeftBy reports whether now is the value that this entry's transaction left. For an interrupted
+// entry that is any value.
 func (e *Entry) LeftBy(now setting.Value, equal func(a, b setting.Value) bool) bool {
 	return e.After == nil || equal(now, *e.After) || slices.ContainsFunc(e.Varies, func(v setting.Value) bool { return equal(now, v) })
 }
@@ -75,7 +74,7 @@ func (t *Tx) IsLive() bool {
 		t.Kind != Undo && !t.RolledBack() && t.undoneBy == 0 && t.Superseded == 0
 }
 
-// UndoneBy returns the number of the undo that undid the transaction, or 0.
+// UndoneBy returns the number of the undo of this transaction, or 0.
 func (t *Tx) UndoneBy() int { return t.undoneBy }
 
 // RolledBack reports whether the transaction reverted its own writes.
@@ -116,8 +115,7 @@ func (s *State) Tx(id int) *Tx {
 	return s.Txs[i]
 }
 
-// Ended reports whether a transaction is not live any more and its records are in a rotated
-// file.
+// Ended reports whether a transaction is no longer live and its records are in a rotated file.
 func (s *State) Ended(id int) bool { return id > 0 && id < s.nextID && s.Tx(id) == nil }
 
 // InForce returns the transaction whose selection is in force, or nil.
@@ -130,8 +128,8 @@ func (s *State) InForce() *Tx {
 	return nil
 }
 
-// Chains groups the live entries by setting, oldest first: the first before-image of a chain is
-// the value before fettle's first transaction, the last entry has fettle's present value.
+// Chains groups the live entries by setting, oldest first. The first before-image of a chain is
+// the value before fettle's first transaction; the last entry has fettle's current value.
 func (s *State) Chains() map[setting.Setting][]*Entry {
 	out := map[setting.Setting][]*Entry{}
 	for _, t := range s.Txs {
@@ -144,7 +142,7 @@ func (s *State) Chains() map[setting.Setting][]*Entry {
 	return out
 }
 
-// fold applies one record.
+// fold applies one record to the state.
 func (s *State) fold(r record, bootID string) error {
 	switch {
 	case r.Start != nil:
@@ -259,10 +257,10 @@ func (s *State) foldCommit(c *Commit) error {
 	return nil
 }
 
-// settle ends an entry. The next live entry of the same setting inherits the before-image, so
-// that the rest can be undone in any order, unless another program changed the setting between
-// the two: then the later one restores that change. An entry that could not be restored stays
-// live until its boot ends.
+// settle ends an entry. The next live entry of the same setting inherits the before-image, so the
+// rest can be undone in any order. If another program changed the setting between the two, the
+// later entry keeps its own before-image and restores that change. An entry that could not be
+// restored stays live until its boot ends.
 func (s *State) settle(e *Entry, state EntryState) {
 	e.Undoing = false
 	if state == Failed {
@@ -298,8 +296,8 @@ func (s *State) entry(r Ref) *Entry {
 	return t.Entries[r.N-1]
 }
 
-// parse folds the whole text of a journal. An incomplete last record, which was never
-// acknowledged, is ignored; a damaged complete line is listed in Damage and skipped.
+// parse folds the whole text of a journal. It ignores an incomplete last record, which was never
+// acknowledged. It lists a damaged complete line in Damage and skips it.
 func parse(text []byte, bootID string) (*State, error) {
 	s := &State{nextID: 1}
 	for off := 0; off < len(text); {
@@ -326,7 +324,7 @@ func parse(text []byte, bootID string) (*State, error) {
 		} else if errors.Is(err, errNewer) {
 			return nil, fmt.Errorf("byte %d: %w", off, err)
 		} else if line := text[off : off+end]; bytes.IndexByte(line, 0) >= 0 && zeroed(text[off+end+1:]) {
-			break // incomplete as well: written over zeros, of which some blocks reached the disk
+			break // incomplete too: written over zeros, and only some blocks reached the disk
 		} else {
 			s.Damage = append(s.Damage, fmt.Sprintf("byte %d: %v%s", off, err, legible(line)))
 			s.Generation++

@@ -25,12 +25,13 @@ var ErrRefused = &ui.Sentinel{
 	Remedy: &ui.Remedy{To: "to keep the state elsewhere", OwnState: true},
 }
 
-// own reports whether a file belongs to this user; readable also accepts root, who could
-// change anything anyway.
+// own reports whether a file belongs to this user. readable also accepts root, who could change
+// anything anyway.
 func own(uid uint32) bool      { return int(uid) == os.Geteuid() }
 func readable(uid uint32) bool { return uid == 0 || own(uid) }
 
-// checkDir returns an error for a state directory that another user could have prepared.
+// checkDir returns the directory's file information, or an error if another user could have
+// prepared it.
 func checkDir(dir string, trusted func(uid uint32) bool) (fs.FileInfo, error) {
 	st, err := os.Lstat(dir)
 	if err != nil {
@@ -50,8 +51,8 @@ func checkDir(dir string, trusted func(uid uint32) bool) (fs.FileInfo, error) {
 	return st, nil
 }
 
-// Prepare creates the state directory, or checks that an existing one is fettle's or empty.
-// It does not change a directory with other content, and returns ErrRefused.
+// Prepare creates the state directory, or checks that an existing one is fettle's or empty. It
+// returns ErrRefused for a directory with other content and does not change it.
 func Prepare(dir string) error {
 	st, err := checkDir(dir, own)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -101,11 +102,11 @@ func hasJournal(dir string) bool {
 	begin := make([]byte, 10)
 	n, _ := f.Read(begin)
 	_, err = strconv.ParseUint(string(begin[:8]), 16, 32)
-	return n == len(begin) && err == nil && string(begin[8:]) == " {" // as encode makes it
+	return n == len(begin) && err == nil && string(begin[8:]) == " {" // as encode writes it
 }
 
-// ourNames matches the files of fettle's state directory, and lost+found of an empty file
-// system.
+// ourNames matches the names of the files in fettle's state directory, and lost+found of an empty
+// file system.
 var ourNames = text.LazyRegexp(`^(?:journal(?:\..*)?|lock|accepted|daemon|experiment|runs|\.?writers(?:\.new)?|lost\+found)$`)
 
 // onlyOurs returns an error for a directory with files that are not fettle's.
@@ -133,11 +134,11 @@ var kernelSystems = []int64{
 	unix.RDTGROUP_SUPER_MAGIC, 0x62656570, // configfs
 }
 
-// notKernels returns an error for a directory of the kernel, even behind links.
+// notKernels returns an error for a directory of the kernel, also if reached through links.
 func notKernels(dir string) error {
 	at, err := filepath.EvalSymlinks(dir)
 	for up := dir; err != nil && up != filepath.Dir(up); {
-		up = filepath.Dir(up) // the part of the path that exists
+		up = filepath.Dir(up) // the longest existing part of the path
 		at, err = filepath.EvalSymlinks(up)
 	}
 	if err != nil {

@@ -19,19 +19,20 @@ const (
 
 // place is the setting that a parameter of the command line sets.
 type place struct {
-	name  string            // a path of /sys or /proc/sys; may have wildcards
-	value map[string]string // parameter's value to setting's; nil: the same
-	// since and gone bound the kernels that support it (major, minor); zero for no bound.
+	name  string            // path in /sys or /proc/sys; may have wildcards
+	value map[string]string // maps the parameter's value to the setting's; nil: unchanged
+	// since and gone are the first kernel with the parameter and the first without it (major,
+	// minor); zero for no bound.
 	since, gone [2]int
-	cut         func(string) string // extracts the value from a longer one
+	cut         func(string) string // extracts the setting's value from a longer one
 }
 
 var onOff = map[string]string{"enable": "1", "disable": "0"}
 
 // cmdlineParameters maps the kernel's own parameters to settings, according to
-// Documentation/admin-guide/kernel-parameters.txt and the code. It leaves out parameters whose
-// effect cannot be read back (mitigations, skew_tick, audit, rcu_nocbs); "module.param=value"
-// is handled separately.
+// Documentation/admin-guide/kernel-parameters.txt and the code. It omits parameters whose effect
+// cannot be read back (mitigations, skew_tick, audit, rcu_nocbs). "module.param=value" is handled
+// separately.
 var cmdlineParameters = map[string]place{
 	"transparent_hugepage":       {name: "/sys/kernel/mm/transparent_hugepage/enabled"},                                                   // mm/huge_memory.c
 	"transparent_hugepage_shmem": {name: "/sys/kernel/mm/transparent_hugepage/shmem_enabled"},                                             // mm/shmem.c
@@ -63,8 +64,8 @@ var cmdlineParameters = map[string]place{
 	"softlockup_panic":             {name: "/proc/sys/kernel/softlockup_panic"},
 }
 
-// drivers maps the modes that the P-state drivers' status file shows; "disable" leaves no file,
-// and the other words (no_hwp, hwp_only) change something else.
+// drivers maps parameter values to the modes in the P-state drivers' status file. "disable" leaves
+// no file; the other words (no_hwp, hwp_only) change something else.
 var drivers = map[string]string{"active": "active", "passive": "passive", "guided": "guided"}
 
 // notModules lists prefixes of user space's own parameters ("systemd.unit=").
@@ -74,14 +75,14 @@ var notModules = map[string]bool{
 	"console": true, "bootconfig": true,
 }
 
-// readCommandLine reads the running kernel's parameters, not those that boot loaders have for
-// the next boot.
+// readCommandLine reads the running kernel's parameters. It does not read the boot loader's
+// parameters for the next boot.
 func readCommandLine(r *reader) {
 	text, ok := r.file(cmdlineFile)
 	if !ok {
 		return
 	}
-	pageSize := "" // hugepagesz= before hugepages=
+	pageSize := "" // hugepagesz= precedes its hugepages=
 	for _, p := range parseCommandLine(text) {
 		c := Claim{
 			Source: CommandLine, File: cmdlineFile, Line: 1, Text: p.text, Administrator: true,
@@ -89,7 +90,7 @@ func readCommandLine(r *reader) {
 		}
 		switch key := strings.ReplaceAll(p.key, "-", "_"); {
 		case p.init:
-			// The kernel ignores these, but libkmod (30) does not.
+			// The kernel ignores these lines, but libkmod (30) does not.
 			c.Condition = "modprobe loads the module, which reads the words behind -- too"
 			if p.assigned {
 				r.moduleParameter(c, p)
@@ -110,8 +111,8 @@ func readCommandLine(r *reader) {
 	}
 }
 
-// kernelSysctl does what process_sysctl_arg of fs/proc/proc_sysctl.c does since 5.8: every dot
-// becomes a slash, slashes stay.
+// kernelSysctl follows process_sysctl_arg of fs/proc/proc_sysctl.c (since 5.8): it converts every
+// dot to a slash and keeps slashes.
 func (r *reader) kernelSysctl(c Claim, p parameter) {
 	key := normalizeSysctl(strings.ReplaceAll(p.key[len("sysctl."):], ".", "/"))
 	if key == "" || badPath(key) || !p.assigned {
@@ -123,7 +124,7 @@ func (r *reader) kernelSysctl(c Claim, p parameter) {
 	}
 	c.When = whenKernelSysctl
 	c.Setting = setting.Setting{Kind: "sysctl", Name: setting.SysctlName("/proc/sys/" + key)}
-	r.add(c, 1) // after everything that is set while the kernel starts
+	r.add(c, 1) // after all values that the starting kernel sets
 }
 
 func (r *reader) kernelParameter(c Claim, known place, p parameter) {
@@ -153,7 +154,7 @@ func (r *reader) kernelParameter(c Claim, known place, p parameter) {
 	r.addPath(c, known.name, 0)
 }
 
-// kernelHugePages parses hugepages=N, or NODE:N,NODE:N, for one page size; an empty size is the
+// kernelHugePages parses hugepages=N, or NODE:N,NODE:N, for one page size. An empty size means the
 // default size (mm/hugetlb.c hugepages_setup).
 func (r *reader) kernelHugePages(c Claim, size, value string) {
 	dir := ""
@@ -174,7 +175,7 @@ func (r *reader) kernelHugePages(c Claim, size, value string) {
 		return
 	}
 	if dir == "" {
-		return // nodes of the default size: the pool has no single place
+		return // per-node values of the default size: no single file has them
 	}
 	for part := range strings.SplitSeq(value, ",") {
 		node, n, ok := strings.Cut(part, ":")
@@ -187,8 +188,7 @@ func (r *reader) kernelHugePages(c Claim, size, value string) {
 	}
 }
 
-// PageKiB parses the size of a page, in KiB, with the kernel's suffixes (lib/cmdline.c
-// memparse).
+// PageKiB parses a page size with the kernel's suffixes and returns KiB (lib/cmdline.c memparse).
 func PageKiB(s string) (uint64, bool) {
 	if s == "" {
 		return 0, false
@@ -217,19 +217,20 @@ func (r *reader) moduleParameter(c Claim, p parameter) {
 		return
 	}
 	if !p.assigned {
-		c.Value = setting.Text("1") // a boolean; kernel/params.c param_set_bool
+		c.Value = setting.Text("1") // a boolean without a value (kernel/params.c param_set_bool)
 	}
 	c.When = "when the kernel starts, or when the module is loaded"
 	r.addPath(c, modulePath(module, param), 0)
 }
 
-// modulePath returns the path of a module parameter; the kernel's names have underscores.
+// modulePath returns the path of a module parameter; names in sysfs have underscores instead of
+// dashes.
 func modulePath(module, param string) string {
 	u := func(s string) string { return strings.ReplaceAll(s, "-", "_") }
 	return "/sys/module/" + u(module) + "/parameters/" + u(param)
 }
 
-// kernelRelease returns uname -r, or "" if unknown.
+// kernelRelease returns the output of uname -r, or "" if unknown.
 func (r *reader) kernelRelease() string {
 	if r.release == nil {
 		b, _ := r.file("/proc/sys/kernel/osrelease")
@@ -239,7 +240,7 @@ func (r *reader) kernelRelease() string {
 	return *r.release
 }
 
-// isolatedCPUs removes the flags of "isolcpus=nohz,domain,2-7".
+// isolatedCPUs returns the CPU list of "isolcpus=nohz,domain,2-7", without the flags.
 func isolatedCPUs(v string) string {
 	for v != "" && (v[0] < '0' || v[0] > '9') {
 		_, rest, _ := strings.Cut(v, ",")
@@ -261,14 +262,13 @@ func firstDigit(v string) string {
 // parameter is one word of the kernel's command line.
 type parameter struct {
 	key, value string
-	assigned   bool // an equals sign was there
-	init       bool // after "--": for init, not for the kernel
+	assigned   bool // has an equals sign
+	init       bool // follows "--": for init, not the kernel
 	text       string
 }
 
-// parseCommandLine splits as lib/cmdline.c next_arg does: words end at white space outside
-// double quotes; quotes around the value or the word are removed; words after "--" are marked
-// as init's.
+// parseCommandLine splits as lib/cmdline.c next_arg does. Words end at white space outside double
+// quotes. Quotes around the value or the word are removed. Words after "--" are marked as init's.
 func parseCommandLine(text string) []parameter {
 	var out []parameter
 	init := false

@@ -10,8 +10,8 @@ import (
 
 const whenModule = "when modprobe loads the module"
 
-// readModprobe reads the "options" lines of modprobe.d(5). Options of one module are joined in
-// the order of the files; the kernel uses a parameter's last value. modprobe does not apply to
+// readModprobe reads the "options" lines of modprobe.d(5). Options of one module are joined in the
+// order of the files, and the kernel uses a parameter's last value. modprobe does not apply to
 // built-in modules.
 func readModprobe(r *reader) {
 	var builtin map[string]bool
@@ -38,7 +38,7 @@ func readModprobe(r *reader) {
 			}
 			for _, p := range l.params {
 				if strings.ContainsAny(l.module+p.key, "/*?[") {
-					continue // no name of a module or a parameter
+					continue // not a valid module or parameter name
 				}
 				c.Value = setting.Text(p.value)
 				if !p.assigned {
@@ -71,14 +71,14 @@ func (r *reader) builtinModules() map[string]bool {
 
 // modprobeLine is one "options" line.
 type modprobeLine struct {
-	line   int // of its beginning
+	line   int // of its first line
 	text   string
 	module string
 	params []parameter
 }
 
-// parseModprobe parses the options lines of one file: # begins a comment line, a backslash at
-// the end of a line joins the next one.
+// parseModprobe parses the options lines of one file. # begins a comment line; a backslash at the
+// end of a line joins the next one.
 func parseModprobe(text string) ([]modprobeLine, []Problem) {
 	var out []modprobeLine
 	var problems []Problem
@@ -98,8 +98,8 @@ func parseModprobe(text string) ([]modprobeLine, []Problem) {
 			problems = append(problems, Problem{Line: n, What: fmt.Sprintf("%q: want options MODULE PARAMETER=VALUE", clip(trimmed))})
 			continue
 		}
-		// The text after the module's name is passed to the kernel, which splits it like its
-		// own command line.
+		// The kernel receives the text after the module's name, and splits it like its own command
+		// line.
 		rest := strings.TrimSpace(strings.TrimPrefix(trimmed, "options"))
 		rest = strings.TrimPrefix(rest, f[1])
 		out = append(out, modprobeLine{n, trimmed, strings.ReplaceAll(f[1], "-", "_"), parseCommandLine(rest)})
@@ -107,8 +107,8 @@ func parseModprobe(text string) ([]modprobeLine, []Problem) {
 	return out, problems
 }
 
-// joinedLines yields lines with backslash continuations joined, with the number of their first
-// line. take returns the part of a line to keep, and whether to keep it; begun is true for a
+// joinedLines joins lines that end in a backslash and yields them with the number of their first
+// line. take returns the part of a line to keep, and whether to keep it. begun is true for a
 // continuation.
 func joinedLines(text string, take func(line string, begun bool) (keep string, ok bool)) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {

@@ -7,17 +7,17 @@ import (
 	"fettle.dev/fettle/internal/kuberelease"
 )
 
-// Operator is a program outside of the machine that decides which profile the machine runs.
+// Operator is a program outside the machine that selects the machine's profile.
 type Operator struct {
 	Name     string `json:"name"`
-	Evidence string `json:"evidence"` // the line that shows it: FILE:LINE, and its text
-	// Command asks the operator for the profile of each machine.
+	Evidence string `json:"evidence"` // FILE:LINE and the text of the line that shows it
+	// Command prints the operator's profile for each machine.
 	Command string `json:"command"`
 }
 
-// NodeTuning returns OpenShift's Node Tuning Operator, or nil for a machine that is not an
-// OpenShift node. The operator runs TuneD in a container on each node. Source: OpenShift 4.4
-// Scalability and Performance, 4.1.
+// NodeTuning returns OpenShift's Node Tuning Operator, or nil if the machine is not an OpenShift
+// node. The operator runs TuneD in a container on each node. Source: OpenShift 4.4 Scalability and
+// Performance, 4.1.
 func NodeTuning(h *host.Host) *Operator {
 	const file = "/etc/os-release"
 	text, err := h.Files.ReadFile(file)

@@ -13,18 +13,18 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Limits: files of settings are short, and those of a copy may come from strangers. A file
-// beyond these limits is not read, and its claims are reported as unknown.
+// Limits: setting files are short, and a copy's files may come from strangers. A file beyond these
+// limits is not read, and its claims are reported as unknown.
 const (
-	// maxFile and maxUdevFile are sizes of a file, in bytes; udev rules that list every known
+	// maxFile and maxUdevFile are maximum file sizes in bytes. udev rules that list every known
 	// scanner or music player have several hundred KiB.
 	maxFile, maxUdevFile = 256 << 10, 1 << 20
-	// maxPatterns is the maximum number of patterns in the files of one source: each is
-	// compared with every path.
+	// maxPatterns is the maximum number of patterns in one source's files: each is compared with
+	// every path.
 	maxPatterns = 256
 	// maxMatches is the maximum number of paths that a pattern may match.
 	maxMatches = 4096
-	// maxProblems is the number of lines of a file that are reported individually.
+	// maxProblems is the maximum number of a file's lines that are reported individually.
 	maxProblems = 5
 )
 
@@ -34,10 +34,10 @@ type reader struct {
 	claims   *Claims
 	problems []Problem
 	seq      int
-	source   Source            // that is being read
-	patterns int               // of places, in its files so far
-	release  *string           // the kernel's release, once read
-	wanted   map[string]string // unit to the link that enables it, once listed
+	source   Source            // source being read
+	patterns int               // path patterns in the source's files so far
+	release  *string           // kernel release; nil until read
+	wanted   map[string]string // maps a unit to the link that enables it; nil until listed
 	unlisted bool              // a copy does not record which units are enabled
 }
 
@@ -45,11 +45,11 @@ func (r *reader) problem(file string, line int, what string) {
 	r.problems = append(r.problems, Problem{file, line, what})
 }
 
-// fewer replaces all but the first problems of each file by their number.
+// fewer keeps the first problems of each file and replaces the others by their number.
 func fewer(problems []Problem) []Problem {
 	var out []Problem
 	of := map[string]int{}
-	var files []string // with more than are reported
+	var files []string // files with more problems than are reported
 	for _, p := range problems {
 		if p.Line > 0 {
 			if of[p.File]++; of[p.File] > maxProblems {
@@ -67,7 +67,7 @@ func fewer(problems []Problem) []Problem {
 	return out
 }
 
-// file reads a file that may be missing.
+// file reads a file. It returns false if the file is missing or cannot be read.
 func (r *reader) file(p string) (string, bool) {
 	b, err := r.host.Files.ReadFile(p)
 	if err != nil {
@@ -85,7 +85,7 @@ func (r *reader) file(p string) (string, bool) {
 	return string(b), true
 }
 
-// unread records a file that exists and whose claims are not known.
+// unread records an existing file whose claims are unknown.
 func (r *reader) unread(p, what string) {
 	r.problem(p, 0, what)
 	if r.claims.unread != nil {
@@ -93,8 +93,8 @@ func (r *reader) unread(p, what string) {
 	}
 }
 
-// unreadable records the reason that a file or directory could not be read. A missing one has
-// no claims; the claims of one that a copy does not have are unknown.
+// unreadable records why a file or directory could not be read. A missing one has no claims. If a
+// copy lacks it, its claims are unknown.
 func (r *reader) unreadable(p string, err error) {
 	switch {
 	case host.Unknown(err):
@@ -108,15 +108,15 @@ func (r *reader) unreadable(p string, err error) {
 	}
 }
 
-// notRecorded records a file that a copied machine does not have.
+// notRecorded records a file that a copied machine lacks.
 func (r *reader) notRecorded(p string) {
 	if of := r.claims.unknown; of != nil && !slices.Contains(of[r.source], p) {
 		of[r.source] = append(of[r.source], p)
 	}
 }
 
-// pattern counts n more patterns of the source. It returns false if there are too many, which
-// is reported once.
+// pattern counts n more patterns of the source. It returns false if there are too many, and
+// reports that once.
 func (r *reader) pattern(file string, n int) bool {
 	before := r.patterns
 	r.patterns += n
@@ -131,14 +131,14 @@ func (r *reader) exists(p string) bool {
 	return err == nil
 }
 
-// next sets the order of a claim.
+// next returns the claim with the next order in its source.
 func (r *reader) next(c Claim, rank int) Claim {
 	r.seq++
 	c.order = order{stages[c.Source], rank, r.seq}
 	return c
 }
 
-// add adds a claim under the resolved identity of its setting.
+// add resolves a claim's setting and adds the claim.
 func (r *reader) add(c Claim, rank int) {
 	id, err := r.claims.kinds.Resolve(c.Setting)
 	if err != nil {
@@ -150,8 +150,8 @@ func (r *reader) add(c Claim, rank int) {
 	r.claims.direct[id] = append(r.claims.direct[id], c)
 }
 
-// addPath adds a claim for each existing file below /proc/sys or /sys that matches a pattern,
-// and ignores other paths. A path without wildcards need not exist.
+// addPath adds a claim for each existing file below /proc/sys or /sys that matches a pattern; it
+// ignores other paths. A path without wildcards need not exist.
 func (r *reader) addPath(c Claim, pattern string, rank int) {
 	paths := []string{pattern}
 	if strings.ContainsAny(pattern, "*?[") {
@@ -181,14 +181,14 @@ func (r *reader) addPath(c Claim, pattern string, rank int) {
 // confFile is one file of a drop-in directory.
 type confFile struct {
 	path     string // the file to edit, links followed
-	via      string // the name in the directory, if that is a link
+	via      string // path in the drop-in directory, if that is a link
 	admin    bool
-	shadowed string // the file of this name in a directory that goes before
-	masked   bool   // a link to /dev/null: hides files of its name, has no lines
+	shadowed string // the file with this name in a directory of higher precedence
+	masked   bool   // a link to /dev/null: hides files with its name and has no lines
 }
 
-// dropInDirs are the directories of one kind of drop-in file, in order of precedence (systemd's
-// CONF_PATHS; the same for kmod and udev).
+// dropInDirs are the directories of a kind of drop-in file, in order of precedence (systemd's
+// CONF_PATHS; kmod and udev use the same).
 var dropInDirs = []struct {
 	dir   string
 	admin bool
@@ -197,8 +197,8 @@ var dropInDirs = []struct {
 }
 
 // confFiles lists the files of sub ("sysctl.d") with a suffix, as systemd does
-// (src/basic/conf-files.c): from all directories, sorted by file name; of files with the same
-// name the one in the first directory is used. The hidden ones precede it, marked as shadowed.
+// (src/basic/conf-files.c): from all directories, sorted by file name. Among files with the same
+// name the first directory's is used. The others precede it in the list, marked as shadowed.
 func (r *reader) confFiles(sub, suffix string) []confFile {
 	type named struct {
 		name string
@@ -208,7 +208,7 @@ func (r *reader) confFiles(sub, suffix string) []confFile {
 	first := map[string]string{}
 	for _, d := range dropInDirs {
 		if d.dir == "/lib" {
-			// On a merged /usr it is the same as /usr/lib.
+			// On a merged /usr it is /usr/lib.
 			if real, err := r.host.Files.Resolve("/lib"); err != nil || real != "/lib" {
 				continue
 			}
@@ -262,7 +262,7 @@ func (r *reader) confFiles(sub, suffix string) []confFile {
 	return out
 }
 
-// claim returns a claim for a line of the file, without its setting.
+// claim returns a claim for a line of the file, with the setting still empty.
 func (f confFile) claim(src Source, line int, text string) Claim {
 	c := Claim{Source: src, File: f.path, Via: f.via, Line: line, Text: text, Administrator: f.admin, Shadowed: f.shadowed}
 	if f.shadowed != "" {

@@ -8,17 +8,16 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// saptuneConfig lists the notes that saptune applies (saptune 3, app/app.go).
+// saptuneConfig is the file that lists the notes that saptune applies (saptune 3, app/app.go).
 const saptuneConfig = "/etc/sysconfig/saptune"
 
-// saptuneNotes are the locations of a note's definition; the first existing one is used.
+// saptuneNotes are the paths of a note's definition; the first existing one is used.
 var saptuneNotes = []struct{ dir, suffix string }{
 	{"/var/lib/saptune/working/notes/", ""}, {"/etc/saptune/extra/", ".conf"}, {"/etc/saptune/extra/", ""}, {"/usr/share/saptune/notes/", ""},
 }
 
-// readSaptune reads the notes that saptune's service applies, in the order of NOTE_APPLY_ORDER,
-// each with the administrator's override of it. saptune also adds the notes of a solution to
-// that order.
+// readSaptune reads the notes that saptune's service applies, in NOTE_APPLY_ORDER, each with the
+// administrator's override of that note. saptune adds a solution's notes to that order.
 func readSaptune(r *reader) {
 	text, ok := r.file(saptuneConfig)
 	if !ok {
@@ -37,7 +36,7 @@ func readSaptune(r *reader) {
 		}
 		void, condition := void, condition
 		if r.exists("/run/saptune/saved_state/" + path.Base(note)) {
-			void, condition = "", "" // applied by hand in this boot
+			void, condition = "", "" // applied manually in this boot
 		}
 		r.saptuneNote(note, void, condition, i)
 	}
@@ -139,7 +138,7 @@ type saptuneLine struct {
 	text         string
 	section, key string
 	value        string
-	tags         string // of its section: conditions on the machine
+	tags         string // tags of its section: conditions on the machine
 }
 
 var saptuneParam = text.LazyRegexp(`^([\w.+-]+)\s*([<=>]+)\s*["']*(.*?)["']*$`)

@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// readSysfsutils reads sysfs.conf(5): "path/below/sys = value". The file comes first, then
-// sysfs.d in the order of names (sysfsutils' init script).
+// readSysfsutils reads sysfs.conf(5): "path/below/sys = value". sysfs.conf comes first, then
+// sysfs.d sorted by name (sysfsutils' init script).
 func readSysfsutils(r *reader) {
 	files := []string{"/etc/sysfs.conf"}
 	if found, err := host.Glob(r.host.Files, "/etc/sysfs.d/*.conf"); err == nil {
@@ -42,8 +42,8 @@ func readSysfsutils(r *reader) {
 	}
 }
 
-// parseSysfsConf returns the assignments; "mode" and "owner" lines set no value. Keys are paths
-// below /sys.
+// parseSysfsConf returns the assignments. Keys are paths below /sys. Lines with "mode" and "owner"
+// set no value.
 func parseSysfsConf(text string) ([]sysctlLine, []Problem) {
 	var out []sysctlLine
 	var problems []Problem
@@ -68,7 +68,8 @@ func parseSysfsConf(text string) ([]sysctlLine, []Problem) {
 	return out, problems
 }
 
-// governorFiles are the shell-style files of the services that set only the frequency governor.
+// governorFiles are files with shell assignments, read by services that set only the frequency
+// governor.
 var governorFiles = []struct {
 	file, unit, initScript string
 }{
@@ -106,8 +107,8 @@ func readCpupower(r *reader) {
 
 var frequency = text.LazyRegexp(`^([0-9.]+)([kKmMgG]?)(?:[hH][zZ])?$`)
 
-// governorValues converts one variable to cpufreq attributes, with frequencies in kHz as in
-// sysfs and parsed like cpupower-frequency-set(1).
+// governorValues converts one variable to cpufreq attributes. Frequencies are parsed like
+// cpupower-frequency-set(1) and returned in kHz, as in sysfs.
 func governorValues(key, value string) map[string]string {
 	out := map[string]string{}
 	set := func(attr, v string) {
@@ -176,9 +177,9 @@ func parseShellVars(text string) []sysctlLine {
 	return out
 }
 
-// kubeletTunables lists the sysctls that the kubelet writes when it starts, or checks under
-// protectKernelDefaults (pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables; values
-// in k8s.io/component-helpers/node/util/sysctl).
+// kubeletTunables lists the sysctls that the kubelet writes at its start, or only checks under
+// protectKernelDefaults (pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables; values in
+// k8s.io/component-helpers/node/util/sysctl).
 var kubeletTunables = []struct{ name, value string }{
 	{"vm.overcommit_memory", "1"},
 	{"vm.panic_on_oom", "0"},
@@ -197,8 +198,8 @@ func KubeletSysctls() []string {
 	return names
 }
 
-// kubelets lists the services that contain a kubelet, with the configuration that they read if
-// their command line names none, and its key.
+// kubelets lists the services that contain a kubelet, each with its default configuration file and
+// the configuration's key.
 var kubelets = []struct{ unit, config, key string }{
 	{"kubelet.service", "/var/lib/kubelet/config.yaml", "protectKernelDefaults"},
 	{"k3s.service", "/etc/rancher/k3s/config.yaml", "protect-kernel-defaults"},
@@ -242,7 +243,7 @@ func readKubelet(r *reader) {
 				}
 			}
 		}
-		if c.Line == 0 { // a flag goes before the file
+		if c.Line == 0 { // a flag takes precedence over the file
 			if line, text, on, ok := r.yamlBool(config, k.key); ok {
 				c.File, c.Line, c.Text, protects = config, line, text, on
 			}
@@ -259,8 +260,7 @@ func readKubelet(r *reader) {
 	}
 }
 
-// kubeletFiles returns the drop-ins of the unit and the files of arguments that kubeadm and the
-// packages use.
+// kubeletFiles returns the unit's drop-ins and the argument files of kubeadm and the packages.
 func (r *reader) kubeletFiles(unit string) []string {
 	var out []string
 	for _, d := range slices.Backward(unitDirs) {
@@ -278,7 +278,7 @@ func (r *reader) kubeletFiles(unit string) []string {
 	return out
 }
 
-// yamlBool returns a top-level boolean and its line.
+// yamlBool returns a top-level boolean, as text, and its line.
 func (r *reader) yamlBool(file, key string) (line int, text string, on, ok bool) {
 	b, found := r.file(file)
 	if !found {
@@ -305,11 +305,11 @@ func (r *reader) yamlBool(file, key string) (line int, text string, on, ok bool)
 	return k.Line, key + ": " + value.Value, on, true
 }
 
-// maxMerges is the maximum depth of merged mappings.
+// maxMerges is the maximum nesting depth of merged mappings.
 const maxMerges = 16
 
-// yamlKey returns a key of a mapping and its value: its own, or otherwise from the first merged
-// mapping that has it (yaml.org/type/merge.html).
+// yamlKey returns a key of a mapping and its value. If the mapping lacks the key, it uses the
+// first merged mapping that has it (yaml.org/type/merge.html).
 func yamlKey(m *yaml.Node, key string, depth int) (k, value *yaml.Node) {
 	for m.Kind == yaml.AliasNode {
 		m = m.Alias

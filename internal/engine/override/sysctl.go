@@ -11,7 +11,7 @@ import (
 )
 
 // sysctlOptions is systemd-sysctl's table of options (src/sysctl/sysctl.c): one entry per
-// normalized key, in the order in which they will be written.
+// normalized key, in the order of writing.
 type sysctlOptions struct {
 	explicit map[string]*option // by key without wildcards
 	patterns []sysctlPattern
@@ -20,8 +20,8 @@ type sysctlOptions struct {
 // option is the entry of one key.
 type option struct {
 	value string
-	// excluded is true if the last line was "-key" without a value. Nothing is written for the
-	// key, not even the value of a pattern.
+	// excluded is true if the key's last line is "-key" without a value. Then nothing is written
+	// for the key, not even a pattern's value.
 	excluded bool
 	rank     int
 	place    string // FILE:LINE of the last line
@@ -36,17 +36,17 @@ type sysctlPattern struct {
 
 const (
 	whenSysctl = "at boot by systemd-sysctl"
-	// whenSysctlConf is for /etc/sysctl.conf without a link to it in sysctl.d.
+	// whenSysctlConf is the When of /etc/sysctl.conf if sysctl.d has no link to it.
 	whenSysctlConf = "by sysctl -p and sysctl --system; systemd-sysctl itself does not read this file"
 )
 
-// readSysctl reads sysctl.d(5) as systemd-sysctl does: files sorted by name across the
-// directories; later lines replace earlier ones of the same key; explicit keys take precedence
+// readSysctl reads sysctl.d(5) as systemd-sysctl does. Files are sorted by name across the
+// directories. A later line replaces earlier ones with the same key. Explicit keys take precedence
 // over patterns in any order. /etc/sysctl.conf counts at the position of its link in sysctl.d
 // (99-sysctl.conf on Debian and RHEL), or last without a link.
 //
-// procps's sysctl --system reads the same files in the same order but reads /etc/sysctl.conf
-// again at the end, so that it overrides a file called zz.conf there, but not at boot.
+// procps's sysctl --system reads the same files in the same order, but reads /etc/sysctl.conf
+// again at the end. There it overrides a file called zz.conf; at boot it does not.
 func readSysctl(r *reader) {
 	t := sysctlTable{reader: r, options: map[string]*option{}}
 	seen := map[string]bool{}
@@ -70,10 +70,10 @@ func readSysctl(r *reader) {
 	t.finish()
 }
 
-// sysctlTable builds the options line by line.
+// sysctlTable builds the table of options line by line.
 type sysctlTable struct {
 	*reader
-	options map[string]*option // by key, patterns too
+	options map[string]*option // by key, including patterns
 	lines   []tableLine
 	rank    int
 }
@@ -109,7 +109,7 @@ func (t *sysctlTable) file(f confFile, when string) {
 		tl := tableLine{sysctlLine: l, claim: c}
 		if f.shadowed == "" {
 			o := t.options[l.key]
-			// A line that repeats the value keeps the position of the first one.
+			// A line that repeats the value keeps the first line's position.
 			if o == nil || o.value != l.value || o.excluded != l.exclude {
 				t.rank++
 				o = &option{value: l.value, excluded: l.exclude, rank: t.rank}
@@ -122,7 +122,7 @@ func (t *sysctlTable) file(f confFile, when string) {
 	}
 }
 
-// finish adds the lines as claims, once the last line of each key is known.
+// finish adds the lines as claims. Call it when the last line of each key is known.
 func (t *sysctlTable) finish() {
 	out := &t.claims.sysctl
 	out.explicit = map[string]*option{}
@@ -146,7 +146,7 @@ func (t *sysctlTable) finish() {
 	}
 }
 
-// globs returns the patterns of a key with wildcards, or none once there are too many.
+// globs returns the patterns of a key with wildcards, or nil once there are too many.
 func (t *sysctlTable) globs(file, key string) []string {
 	if !t.pattern(file, 0) {
 		return nil
@@ -158,7 +158,7 @@ func (t *sysctlTable) globs(file, key string) []string {
 	return globs
 }
 
-// patternsFor returns the claims of patterns on one sysctl.
+// patternsFor returns the pattern claims on one sysctl.
 func (o *sysctlOptions) patternsFor(s setting.Setting) []Claim {
 	if len(o.patterns) == 0 {
 		return nil
@@ -196,7 +196,8 @@ func (p sysctlPattern) matches(key string) bool {
 	return false
 }
 
-// hiddenMismatch reports whether a leading dot prevents a match, as with glob(3)'s wildcards.
+// hiddenMismatch reports whether a leading dot prevents a match: glob(3)'s wildcards do not match
+// it.
 func hiddenMismatch(pattern, key string) bool {
 	ps, ks := strings.Split(pattern, "/"), strings.Split(key, "/")
 	for i := range min(len(ps), len(ks)) {
@@ -207,12 +208,12 @@ func hiddenMismatch(pattern, key string) bool {
 	return false
 }
 
-// maxClaimed limits the keys that Sysctls lists: the files of a copy are hostile input, and a
-// pattern may match thousands.
+// maxClaimed limits the keys that Sysctls lists: a copy's files are hostile input, and one pattern
+// may match thousands.
 const maxClaimed = 4096
 
-// Sysctls lists the sysctls that a source claims with effect, by name. A pattern yields the
-// keys that exist on the machine.
+// Sysctls lists the sysctls that a source claims with effect, sorted by name. A pattern yields the
+// matching keys of the machine.
 func (c *Claims) Sysctls(files host.Files) []setting.Setting {
 	found := map[setting.Setting]bool{}
 	for s, claims := range c.direct {
@@ -224,7 +225,7 @@ func (c *Claims) Sysctls(files host.Files) []setting.Setting {
 		for _, g := range p.globs {
 			paths, err := host.Glob(files, "/proc/sys/"+g)
 			if err != nil {
-				continue // reported when the files were read
+				continue // reported while reading the files
 			}
 			for _, p := range paths[:min(len(paths), maxClaimed)] {
 				id, err := c.kinds.Resolve(setting.Setting{Kind: "sysctl", Name: setting.SysctlName(p)})

@@ -19,7 +19,7 @@ type sysctlLine struct {
 // sysctlLineMax is the maximum length of a line in systemd (LONG_LINE_MAX), in bytes.
 const sysctlLineMax = 1 << 20
 
-// parseSysctl parses the text of one file. There are no continuation lines and no comments
+// parseSysctl parses the text of one file. The format has no continuation lines, and no comments
 // after a value.
 func parseSysctl(text string) ([]sysctlLine, []Problem) {
 	var out []sysctlLine
@@ -36,7 +36,7 @@ func parseSysctl(text string) ([]sysctlLine, []Problem) {
 		key, value, assigned := strings.Cut(l, "=")
 		switch {
 		case strings.HasPrefix(l, "-"):
-			// With a value, it means that a failed write is ignored.
+			// With a value, the dash means that a failed write is ignored.
 			key, s.exclude = key[1:], !assigned
 		case !assigned:
 			problems = append(problems, Problem{Line: n, What: fmt.Sprintf("not an assignment: %q (want key = value)", clip(l))})
@@ -74,8 +74,8 @@ func badPath(p string) bool {
 	return false
 }
 
-// normalizeSysctl converts a key to a path below /proc/sys: the first separator decides whether
-// dots or slashes separate (sysctl.d(5)); empty components are removed.
+// normalizeSysctl converts a key to a path below /proc/sys. The first separator decides whether
+// dots or slashes separate (sysctl.d(5)). Empty components are removed.
 func normalizeSysctl(key string) string {
 	if i := strings.IndexAny(key, "./"); i >= 0 && key[i] == '.' {
 		key = strings.Map(func(r rune) rune {
@@ -101,7 +101,7 @@ func normalizeSysctl(key string) string {
 func isPattern(key string) bool { return strings.ContainsAny(key, "*?[") }
 
 // systemdLines splits text as systemd's read_line does: a line ends at any combination of
-// different characters of LF, CR and NUL. Lines count from 1.
+// different characters among LF, CR and NUL. It yields line numbers from 1.
 func systemdLines(text string) func(yield func(int, string) bool) {
 	isEnd := func(c byte) bool { return c == '\n' || c == '\r' || c == 0 }
 	return func(yield func(int, string) bool) {
@@ -134,7 +134,7 @@ func expandBraces(p string) []string {
 }
 
 func braces(p string, limit int) []string {
-	if len(p) > pathMax { // glob(3) could match nothing
+	if len(p) > pathMax { // too long for glob(3) to match
 		return []string{p}
 	}
 	open := -1
@@ -164,7 +164,7 @@ func braces(p string, limit int) []string {
 		}
 	}
 	if end < 0 {
-		return []string{p} // not closed: literal
+		return []string{p} // unclosed: literal
 	}
 	var out []string
 	for _, alt := range parts {

@@ -12,9 +12,9 @@ import (
 const whenTmpfiles = "at boot by systemd-tmpfiles-setup, and whenever systemd-tmpfiles --create runs"
 
 // readTmpfiles reads the lines of tmpfiles.d(5) that write into /proc/sys or /sys: w, w+, f, F
-// (f+). Lines without wildcards that create files (f, F) are applied before all w lines. Of
-// several lines with the same path as written the FIRST is used, except that w+ lines are
-// combined (src/tmpfiles/tmpfiles.c, parse_line and item_compatible).
+// (f+). Lines without wildcards that create files (f, F) are applied before all w lines. Among
+// lines with the same path as written the FIRST is used, except that w+ lines are combined
+// (src/tmpfiles/tmpfiles.c, parse_line and item_compatible).
 func readTmpfiles(r *reader) {
 	type seen struct {
 		rank  int
@@ -22,7 +22,7 @@ func readTmpfiles(r *reader) {
 		same  string // mode, owner, age and argument
 		plus  bool
 	}
-	first := map[string]seen{} // by path as written; w lines separately
+	first := map[string]seen{} // by path as written; separate for w lines
 	rank := 0
 	for _, f := range r.confFiles("tmpfiles.d", ".conf") {
 		if f.masked {
@@ -74,11 +74,11 @@ type tmpfilesLine struct {
 	plus        bool // w+, f+ (F)
 	path, value string
 	owner       string // mode, user, group, age, as written
-	unknown     string // what in the value is known only when it is applied
+	unknown     string // part of the value that is known only when applied
 }
 
-// parseTmpfiles returns the lines that write below /proc/sys or /sys. release returns the
-// kernel's release for %v.
+// parseTmpfiles returns the lines that write below /proc/sys or /sys. release returns the kernel
+// release for %v.
 func parseTmpfiles(text string, release func() string) []tmpfilesLine {
 	var out []tmpfilesLine
 	for n, raw := range systemdLines(text) {
@@ -104,7 +104,7 @@ func parseTmpfiles(text string, release func() string) []tmpfilesLine {
 			continue
 		}
 		if rest == "" || rest == "-" {
-			continue // nothing is written
+			continue // writes nothing
 		}
 		t.value, t.owner = rest, strings.Join(fields[2:], " ")
 		if strings.ContainsAny(fields[0], "~^") {
@@ -120,7 +120,8 @@ func parseTmpfiles(text string, release func() string) []tmpfilesLine {
 	return out
 }
 
-// tmpfilesFields splits up to n words off a line, with systemd's quoting, and returns the rest.
+// tmpfilesFields splits up to n words off a line, with systemd's quoting. It returns the words and
+// the rest.
 func tmpfilesFields(l string, n int) (fields []string, rest string) {
 	for len(fields) < n {
 		l = strings.TrimLeft(l, spaces)
@@ -152,7 +153,7 @@ func tmpfilesFields(l string, n int) (fields []string, rest string) {
 	return fields, strings.TrimLeft(l, spaces)
 }
 
-// specifiers expands %% and %v (the kernel's release). It returns false for others, which
+// specifiers expands %% and %v (the kernel release). It returns false for other specifiers, which
 // depend on the machine's identity.
 func specifiers(s string, release func() string) (string, bool) {
 	if !strings.Contains(s, "%") {

@@ -14,49 +14,48 @@ import (
 // Tuner is another program that tunes this machine.
 type Tuner struct {
 	Name string `json:"name"`
-	// Exclusive is true if tune and daemon refuse to run while it is in force (one tuner at a
-	// time): it sets the same settings and writes them again. See Conflicts.
+	// Exclusive is true if tune and daemon refuse to run while this tuner is in force: it sets the
+	// same settings and writes them repeatedly. See Conflicts.
 	Exclusive bool   `json:"exclusive"`
 	Unit      string `json:"unit"`
 	Enabled   bool   `json:"enabled"` // starts at boot
 	Running   bool   `json:"running"`
-	Stays     bool   `json:"-"` // it keeps a process, and Running reports whether that runs
+	Stays     bool   `json:"-"` // it keeps a process, so Running is meaningful
 	PID       int    `json:"pid,omitempty"`
-	Profile   string `json:"profile,omitempty"` // what is in force according to its own files
+	Profile   string `json:"profile,omitempty"` // active profile according to its own files
 	Sets      string `json:"sets"`
 	HandOver  string `json:"hand_over"` // the command that stops and disables it
-	// Operator starts it in a container and chooses its profile; nil where a unit of the machine
-	// starts it.
+	// Operator is the program that starts the tuner in a container and selects its profile; nil if
+	// a unit of the machine starts it.
 	Operator *Operator `json:"operator,omitempty"`
 }
 
-// InForce reports whether it acts now or will act at the next boot.
+// InForce reports whether the tuner runs now or will run at the next boot.
 func (t Tuner) InForce() bool { return t.Running || t.Enabled }
 
 // tuner describes one known program.
 type tuner struct {
 	name, unit string
-	comm       string // of its process, at most 15 bytes (TASK_COMM_LEN); empty: it does not stay
+	comm       string // process name, at most 15 bytes (TASK_COMM_LEN); "": it keeps no process
 	exclusive  bool
-	// partly is true if it is exclusive only when fettle writes what it may set.
+	// partly is true if the tuner is exclusive only towards plans that write a setting in may.
 	partly   bool
-	files    []string // its state files: the first existing one is read
-	init     string   // a System V script of old
+	files    []string // state files; the first existing one is read
+	init     string   // an old System V init script
 	sets     string
 	handOver string
-	// may lists patterns of the kernel files that it may write, beyond those in its files; *
-	// matches any characters; nil for any file.
+	// may lists patterns of kernel files that the tuner may write in addition to those in its
+	// files. * matches any characters; nil means any file.
 	may []string
 }
 
-// energy lists the files of energy preference, boost and the frequency governor.
+// energy lists the kernel files for energy preference, boost and the frequency governor.
 var energy = []string{
 	"/sys/devices/system/cpu/cpu*/scaling_*", "/sys/devices/system/cpu/cpu*/energy_perf*", "/sys/devices/system/cpu/cpufreq/boost",
 	"/sys/devices/system/cpu/*_pstate/*", "/sys/firmware/acpi/platform_profile",
 }
 
-// tlpMay lists what TLP may write for each device, or without a line in its files (TLP 1.9,
-// func.d).
+// tlpMay lists the kernel files that TLP may write per device, or by default (TLP 1.9, func.d).
 var tlpMay = append([]string{
 	"/proc/sys/vm/laptop_mode", "/proc/sys/vm/dirty_*_centisecs", "/proc/sys/fs/xfs/*", "/proc/sys/kernel/nmi_watchdog",
 	"/sys/power/mem_sleep", "/sys/module/pcie_aspm/parameters/policy", "/sys/module/snd_*/parameters/power_save*",
@@ -116,22 +115,22 @@ var tuners = []tuner{
 	},
 }
 
-// Partial reports whether an exclusive tuner sets only a few settings: it conflicts only with a
-// plan that writes one of these.
+// Partial reports whether an exclusive tuner sets only a few settings. It then conflicts only with
+// a plan that writes one of them.
 func (t Tuner) Partial() bool {
 	return slices.ContainsFunc(tuners, func(k tuner) bool { return k.name == t.Name && k.partly })
 }
 
-// Conflicts reports whether nothing else may write these kernel files while the tuner is in
-// force: an exclusive one excludes every write, numad only writes to the files that it may set.
+// Conflicts reports whether the tuner in force forbids other programs to write these kernel files.
+// An exclusive tuner forbids every write; a partial one (numad) only writes to files that it may
+// set.
 func (t Tuner) Conflicts(files []string) bool {
 	i := slices.IndexFunc(tuners, func(k tuner) bool { return k.name == t.Name })
 	return t.Exclusive && t.InForce() && (i < 0 || !tuners[i].partly || t.MaySet(files))
 }
 
-// MaySet reports whether the tuner may write one of the kernel files through which a setting
-// can be written (setting.Kinds.KernelFiles). Lines in the tuner's own files are not
-// considered: these are claims.
+// MaySet reports whether the tuner may write one of these kernel files of a setting
+// (setting.Kinds.KernelFiles). It ignores lines in the tuner's own files: those are claims.
 func (t Tuner) MaySet(files []string) bool {
 	i := slices.IndexFunc(tuners, func(k tuner) bool { return k.name == t.Name })
 	if i < 0 {
@@ -145,8 +144,8 @@ func (t Tuner) MaySet(files []string) bool {
 	})
 }
 
-// wildcard reports whether text matches a pattern whose only special character is *, which
-// matches any characters, including slashes.
+// wildcard reports whether text matches a pattern whose only special character is *. * matches any
+// characters, including slashes.
 func wildcard(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	text, ok := strings.CutPrefix(text, parts[0])
@@ -160,8 +159,8 @@ func wildcard(pattern, text string) bool {
 	return ok && strings.HasSuffix(text, parts[len(parts)-1])
 }
 
-// Phase describes whether the tuner runs now, or is enabled and not running. known is false if
-// the processes of the machine are not known.
+// Phase returns whether the tuner runs, or is enabled but not running, as text. known is false if
+// the machine's processes are unknown.
 func (t Tuner) Phase(known bool) string {
 	switch {
 	case t.Running:
@@ -173,8 +172,8 @@ func (t Tuner) Phase(known bool) string {
 }
 
 // Tuners lists the other tuners that are enabled or running, exclusive ones first. A process
-// counts if it runs as root and outside of containers. If processes could not be listed (a copy
-// has none), it returns an error with the list, in which Running is not known.
+// counts if it runs as root and outside of containers. If processes cannot be listed (a copy has
+// none), it returns the list with an error; Running is then unknown.
 func Tuners(ctx context.Context, h *host.Host) ([]Tuner, error) {
 	r := &reader{host: h, claims: &Claims{}}
 	running, err := r.processes(ctx)
@@ -203,15 +202,15 @@ func Tuners(ctx context.Context, h *host.Host) ([]Tuner, error) {
 	return out, err
 }
 
-// ours reports whether the unit's name is only an alias of fettle's own unit, which replaces
-// TuneD's if the package is absent.
+// ours reports whether the unit's name is an alias of fettle's own unit. That unit replaces
+// TuneD's if TuneD's package is absent.
 func (r *reader) ours(unit string) bool {
 	real, err := r.host.Files.Resolve(r.unitFile(unit))
 	return err == nil && strings.HasPrefix(path.Base(real), "fettle")
 }
 
-// stateOf returns the profile in a state file: its first line, or Profile= in the
-// power-profiles daemon's.
+// stateOf returns the profile in a state file: its first line, or the value of Profile=
+// (power-profiles-daemon).
 func stateOf(text string) string {
 	first := ""
 	for line := range strings.Lines(text) {
@@ -226,8 +225,8 @@ func stateOf(text string) string {
 	return first
 }
 
-// rootOfMachine reports, from /proc/PID/status, whether the process belongs to root and has
-// only one PID (NSpid, since Linux 4.1): it is not in the PID namespace of a container.
+// rootOfMachine evaluates /proc/PID/status. It reports whether the process belongs to root and has
+// only one PID (NSpid, since Linux 4.1), that is, runs outside of containers' PID namespaces.
 func rootOfMachine(status string) bool {
 	for line := range strings.Lines(status) {
 		switch f := strings.Fields(line); {
@@ -240,8 +239,8 @@ func rootOfMachine(status string) bool {
 	return true
 }
 
-// processes maps the names of root's processes in the machine's PID namespace to their lowest
-// PIDs, for the names in the table.
+// processes maps process names in the table to their lowest PID. It covers root's processes in the
+// machine's PID namespace.
 func (r *reader) processes(ctx context.Context) (map[string]int, error) {
 	wanted := map[string]bool{}
 	for _, t := range tuners {
@@ -280,12 +279,12 @@ func (r *reader) processes(ctx context.Context) (map[string]int, error) {
 	return out, nil
 }
 
-// processName returns a process's name if it is one of the wanted ones: from comm, or for an
-// interpreter the name of the script.
+// processName returns a process's name if wanted has it, else "". The name is comm, or the
+// script's name for an interpreter.
 func (r *reader) processName(dir string, wanted map[string]bool) string {
 	b, err := r.host.Files.ReadFile(dir + "/comm")
 	if err != nil {
-		return "" // gone meanwhile
+		return "" // has ended
 	}
 	comm := strings.TrimSuffix(string(b), "\n")
 	if wanted[comm] {

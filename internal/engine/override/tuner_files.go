@@ -8,9 +8,9 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// readKtune reads what RHEL 6's ktune service applies (tuned 0.2.19, ktune/ktune.init): the
-// file of SYSCTL= in /etc/sysconfig/ktune, then /etc/ktune.d/*.conf with USE_KTUNE_D=yes, then
-// again the administrator's files of SYSCTL_POST=.
+// readKtune reads the files that RHEL 6's ktune service applies (tuned 0.2.19, ktune/ktune.init):
+// SYSCTL= in /etc/sysconfig/ktune, then /etc/ktune.d/*.conf with USE_KTUNE_D=yes, then again the
+// administrator's files of SYSCTL_POST=.
 func readKtune(r *reader) {
 	const sysconfig = "/etc/sysconfig/ktune"
 	text, ok := r.file(sysconfig)
@@ -72,8 +72,8 @@ func (r *reader) ktuneFile(file, when, void, condition string) {
 	}
 }
 
-// ppdConf maps the power profiles of the desktop to TuneD's, and ppdBase is the chosen one
-// (TuneD 2.28, tuned/ppd/config.py and controller.py).
+// ppdConf is the file that maps desktop power profiles to TuneD's; ppdBase holds the chosen power
+// profile (TuneD 2.28, tuned/ppd/config.py and controller.py).
 const (
 	ppdConf = "/etc/tuned/ppd.conf"
 	ppdBase = "/etc/tuned/ppd_base_profile"
@@ -82,14 +82,14 @@ const (
 // PowerMapping is one line of tuned-ppd's ppd.conf.
 type PowerMapping struct {
 	Power   string `json:"power_profile"` // power-saver, balanced, performance
-	Profile string `json:"profile"`       // TuneD's
-	Battery bool   `json:"battery"`       // of the section for battery power
+	Profile string `json:"profile"`       // TuneD profile
+	Battery bool   `json:"battery"`       // in the section for battery power
 	File    string `json:"file"`
 	Line    int    `json:"line"`
 }
 
-// PowerProfile returns the mapping with which tuned-ppd chose one of TuneD's profiles. ok is
-// false if its files do not lead to that profile.
+// PowerProfile returns the mapping by which tuned-ppd chose a TuneD profile. ok is false if
+// tuned-ppd's files do not lead to that profile.
 func PowerProfile(h *host.Host, profile string) (m PowerMapping, ok bool) {
 	r := &reader{host: h, claims: &Claims{}}
 	base, found := r.file(ppdBase)
@@ -116,12 +116,12 @@ func PowerProfile(h *host.Host, profile string) (m PowerMapping, ok bool) {
 	return m, false
 }
 
-// tlpParameters lists the parameters of TLP for fixed files (TLP 1.9, func.d). Its writes to
-// the devices of a bus are in tlpMay.
+// tlpParameters lists TLP's parameters for fixed files (TLP 1.9, func.d). tlpMay covers its writes
+// to the devices of a bus.
 var tlpParameters = []struct {
 	name  string
 	paths []string
-	value func(string) string // converts to TLP's form; nil for unchanged; "" writes nothing
+	value func(string) string // converts to the written value; nil: unchanged; a result of "" writes nothing
 }{
 	{"CPU_SCALING_GOVERNOR", []string{everyPolicy + "scaling_governor"}, nil},
 	{"CPU_SCALING_MIN_FREQ", []string{everyPolicy + "scaling_min_freq"}, notZero},
@@ -165,7 +165,7 @@ func centiseconds(v string) string {
 	return strconv.Itoa(100 * n)
 }
 
-// tlpWhen lists the suffixes of parameters that apply to one source of power.
+// tlpWhen lists the parameter suffixes for one power source each.
 var tlpWhen = []struct{ suffix, condition string }{
 	{"_ON_AC", "the machine is on external power (TLP's performance profile)"},
 	{"_ON_BAT", "the machine is on battery (TLP's balanced profile)"},
@@ -173,8 +173,8 @@ var tlpWhen = []struct{ suffix, condition string }{
 	{"", ""},
 }
 
-// readTLP reads TLP's parameters: its defaults, /etc/tlp.d in the order of names, then
-// /etc/tlp.conf; the last line of a parameter is used (TLP 1.9, tlp-readconfs).
+// readTLP reads TLP's parameters: its defaults, /etc/tlp.d sorted by name, then /etc/tlp.conf. A
+// parameter's last line is used (TLP 1.9, tlp-readconfs).
 func readTLP(r *reader) {
 	files := []string{"/usr/share/tlp/defaults.conf"}
 	if found, err := host.Glob(r.host.Files, "/etc/tlp.d/*.conf"); err == nil {

@@ -12,7 +12,7 @@ import (
 
 const whenUdev = "when the device appears, at boot by systemd-udev-trigger"
 
-// udevFile holds one file's rules, if any of them sets an attribute or a sysctl.
+// udevFile holds the rules of one file. Files that set no attribute or sysctl are left out.
 type udevFile struct {
 	confFile
 	rules []udevRule
@@ -21,8 +21,8 @@ type udevFile struct {
 // readUdev evaluates the rules for every device that a rule with ATTR{x}= or SYSCTL{x}= selects
 // with SUBSYSTEM or KERNEL. Conditions that files can decide (KERNEL, SUBSYSTEM, ATTR, TEST,
 // DRIVER, DEVTYPE, and their forms for parents) are decided; all others become the claim's
-// Condition. It ignores rules without a subsystem or kernel name, which apply to any device,
-// and the effects of programs that a rule runs.
+// Condition. It ignores rules without a subsystem or kernel name, which apply to any device. It
+// also ignores the effects of programs that a rule runs.
 func readUdev(r *reader) {
 	var files []udevFile
 	for _, f := range r.confFiles("udev/rules.d", ".rules") {
@@ -41,8 +41,8 @@ func readUdev(r *reader) {
 			files = append(files, udevFile{f, rules})
 		}
 	}
-	// By now the rules have set their values, so the value that a condition was compared with
-	// at boot is gone.
+	// The rules have already set these attributes, so the value at the time of the comparison is
+	// lost.
 	changed := map[string]bool{}
 	for _, f := range files {
 		for _, rule := range f.rules {
@@ -61,7 +61,7 @@ func readUdev(r *reader) {
 	}
 }
 
-// acts reports whether the rule sets something, for devices that it selects.
+// acts reports whether the rule sets an attribute or sysctl.
 func (u udevRule) acts() bool {
 	return len(u.sets) > 0 && slices.ContainsFunc(u.matches, func(t udevToken) bool {
 		return t.op == "==" && (t.key == "SUBSYSTEM" || t.key == "KERNEL" || t.key == "SUBSYSTEMS")
@@ -119,11 +119,11 @@ func (r *reader) udevDevices(files []udevFile) []*udevDevice {
 	return out
 }
 
-// udevApply evaluates one file's rules for one device as udev does: GOTO skips to its LABEL; an
-// undecided GOTO makes the rules that it skips conditional.
+// udevApply evaluates one file's rules for one device as udev does. GOTO skips to its LABEL. After
+// an undecided GOTO the rules up to its LABEL are conditional.
 func (r *reader) udevApply(f udevFile, dev *udevDevice) {
 	skipTo := ""
-	maybe := map[string]string{} // label to the condition under which it is skipped to
+	maybe := map[string]string{} // maps a label to the condition of the jump to it
 	for _, rule := range f.rules {
 		if rule.label != "" {
 			delete(maybe, rule.label)
@@ -149,7 +149,7 @@ func (r *reader) udevApply(f udevFile, dev *udevDevice) {
 		case rule.goTo == "":
 		case answer == yes && len(maybe) == 0:
 			skipTo = rule.goTo
-		case answer == yes: // if it is reached at all
+		case answer == yes: // if it is reached
 			var reached []string
 			for _, m := range maybe {
 				reached = append(reached, "not ("+m+")")
@@ -213,8 +213,8 @@ func (t udevToken) String() string {
 	return fmt.Sprintf("%s%s%s%q", t.key, attr, t.op, t.value)
 }
 
-// parseUdev parses the rules of one file (udev(7)): a backslash at the end of a line joins the
-// next one, with comment lines in between ignored.
+// parseUdev parses the rules of one file (udev(7)). A backslash at the end of a line joins the
+// next one; comment lines in between are ignored.
 func parseUdev(text string) ([]udevRule, []Problem) {
 	var out []udevRule
 	var problems []Problem
@@ -249,7 +249,7 @@ func parseUdev(text string) ([]udevRule, []Problem) {
 	return out, problems
 }
 
-// udevTokens splits one rule. The second result describes an error in it.
+// udevTokens splits one rule. The second result describes a syntax error, or is "".
 func udevTokens(l string) ([]udevToken, string) {
 	var out []udevToken
 	for {

@@ -7,8 +7,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// paths returns the existing files for an attribute's path: udev has one wildcard, an asterisk
-// for a whole directory, and uses the first match (src/udev/udev-rules.c attr_subst_subdir).
+// paths returns the existing files for an attribute's path. udev's only wildcard is an asterisk
+// for a whole directory, and it uses the first match (src/udev/udev-rules.c attr_subst_subdir).
 func (d *udevDevice) paths(p string) []string {
 	if !strings.Contains(p, "/*/") {
 		if _, err := d.host.Files.Lstat(p); err != nil {
@@ -29,7 +29,7 @@ type udevDevice struct {
 	subsystem string
 	kernel    string
 	link      string // in /sys/class or /sys/bus
-	real      string // resolved, once asked for
+	real      string // resolved path; "" until needed
 	changed   map[string]bool
 }
 
@@ -59,11 +59,11 @@ func answerOf(b bool) answer {
 	return no
 }
 
-// match decides a rule's conditions. It returns undecided ones as written.
+// match evaluates a rule's conditions. It also returns the undecided ones, as written.
 func (d *udevDevice) match(rule udevRule) (answer, []string) {
 	var open []string
 	var parents []udevToken
-	// The cheap ones first: most rules are for other devices.
+	// Cheap conditions first: most rules are for other devices.
 	for _, t := range rule.matches {
 		if t.key == "SUBSYSTEM" && udevMatch(t, d.subsystem) == no {
 			return no, nil
@@ -100,7 +100,7 @@ func (d *udevDevice) match(rule udevRule) (answer, []string) {
 func (d *udevDevice) matchOne(t udevToken) answer {
 	switch t.key {
 	case "ACTION":
-		// At boot every device is added; a change event is possible.
+		// At boot every device is added; a later change event is possible.
 		if udevMatch(t, "add") == yes {
 			return yes
 		}
@@ -114,7 +114,7 @@ func (d *udevDevice) matchOne(t udevToken) answer {
 		if a := udevMatch(t, d.kernel); a == yes || d.subsystem != "net" || t.op != "==" {
 			return a
 		}
-		// The rules run before a network device is renamed.
+		// The rules run before network devices are renamed.
 		for _, old := range []string{"eth", "wlan", "wwan", "usb", "ib"} {
 			if strings.HasPrefix(t.value, old) {
 				return perhaps
@@ -160,7 +160,7 @@ func (d *udevDevice) attribute(dir string, t udevToken) answer {
 	case err != nil:
 		return no
 	}
-	// Trailing white space counts only if the rule has some.
+	// Trailing white space counts only if the rule's value has some.
 	text := strings.TrimRight(string(b), "\n\r")
 	if t.value == strings.TrimRight(t.value, spaces) {
 		text = strings.TrimRight(text, spaces)
@@ -180,7 +180,7 @@ func (d *udevDevice) driver(dir string, t udevToken) answer {
 	return udevMatch(t, name)
 }
 
-// matchParents reports whether one device of the chain satisfies all of the conditions.
+// matchParents reports whether a single device of the chain satisfies all conditions.
 func (d *udevDevice) matchParents(tokens []udevToken) answer {
 	result := no
 	for dir := d.path(); strings.HasPrefix(dir, "/sys/devices/"); dir = path.Dir(dir) {
@@ -228,7 +228,7 @@ func (d *udevDevice) matchParents(tokens []udevToken) answer {
 }
 
 // substitute expands the kernel's name and number. It returns false if a substitution is known
-// only when the rule acts.
+// only when the rule runs.
 func (d *udevDevice) substitute(s string) (string, bool) {
 	if !strings.ContainsAny(s, "$%") {
 		return s, true
@@ -244,7 +244,7 @@ func (d *udevDevice) substitute(s string) (string, bool) {
 
 // udevMatch compares as fnmatch(3) does, with | between alternatives.
 func udevMatch(t udevToken, text string) answer {
-	// In path.Match * does not match slashes, in this fnmatch it does.
+	// * does not match slashes in path.Match, but does in this fnmatch.
 	noSlash := func(s string) string { return strings.ReplaceAll(s, "/", "\x01") }
 	hit := false
 	for p := range strings.SplitSeq(t.value, "|") {

@@ -9,7 +9,7 @@ import (
 // unitDirs are the directories of system units, in order of precedence (systemd.unit(5)).
 var unitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 
-// unitFile returns the path of a unit's file, or "" if it does not exist or is masked.
+// unitFile returns the path of a unit's file, or "" if the file does not exist or is masked.
 func (r *reader) unitFile(unit string) string {
 	for _, d := range unitDirs {
 		p := d + "/" + unit
@@ -24,14 +24,14 @@ func (r *reader) unitFile(unit string) string {
 	return ""
 }
 
-// unitEnabled reports whether a target or another unit wants it, through a link that systemctl
-// enable makes. A masked unit is not enabled. A copy may have the link and not the unit's own
-// file.
+// unitEnabled reports whether a target or another unit wants the unit, through a link that
+// systemctl enable makes. A masked unit is not enabled. A copy may have the link without the
+// unit's own file.
 func (r *reader) unitEnabled(unit string) bool {
 	return r.enabledBy(unit) != "" && (r.unitFile(unit) != "" || r.unitFileUnknown(unit))
 }
 
-// unitFileUnknown reports whether a copy has no file of a unit because it lacks its
+// unitFileUnknown reports whether a unit's file is unknown, because a copy lacks the unit
 // directories.
 func (r *reader) unitFileUnknown(unit string) bool {
 	unknown := false
@@ -45,8 +45,8 @@ func (r *reader) unitFileUnknown(unit string) bool {
 	return unknown
 }
 
-// needsUnit returns Void or Condition for the claims of a file that a unit applies: void if the
-// unit is not enabled, a condition if a copy does not record that.
+// needsUnit returns the Void or Condition of claims in a file that a unit applies. They are void
+// if the unit is not enabled, and conditional if a copy does not record that.
 func (r *reader) needsUnit(unit, what string) (void, condition string) {
 	switch {
 	case r.unitEnabled(unit):
@@ -73,7 +73,7 @@ func (r *reader) enabledBy(unit string) string {
 func (r *reader) listWanted(dir string) {
 	entries, err := r.host.Files.ReadDir(dir)
 	if err != nil {
-		// Links that systemctl enable makes are below /etc.
+		// systemctl enable makes links below /etc.
 		r.unlisted = r.unlisted || dir == unitDirs[0] && host.Unknown(err)
 		return
 	}
@@ -93,7 +93,7 @@ func (r *reader) listWanted(dir string) {
 	}
 }
 
-// unitRunning reports whether the unit's control group has processes.
+// unitRunning reports whether the unit's control group contains processes.
 func (r *reader) unitRunning(unit string) bool {
 	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified"} {
 		for _, slice := range []string{"system.slice", "kubelet.slice", "runtime.slice"} {
@@ -113,8 +113,8 @@ func both(a, b string) string {
 	return a + " and " + b
 }
 
-// initLinked reports whether an init script is started at boot on a machine without systemd.
-// /etc/rc3.d is a link to /etc/rc.d/rc3.d on Red Hat's systems, which a copy may lack.
+// initLinked reports whether a machine without systemd starts an init script at boot. /etc/rc3.d
+// is a link to /etc/rc.d/rc3.d on Red Hat's systems; a copy may lack it.
 func (r *reader) initLinked(script string) bool {
 	for _, dir := range []string{"/etc/rc[35].d", "/etc/rc.d/rc[35].d"} {
 		if links, _ := host.Glob(r.host.Files, dir+"/S[0-9][0-9]"+script); len(links) > 0 {

@@ -19,31 +19,30 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// WatchSchema names the format of the record of writes that fettle's daemon keeps in the state
-// directory.
+// WatchSchema names the format of the daemon's record of writes in the state directory.
 const WatchSchema = "fettle/watch/v1"
 
-// WatchFile is the name of the record in the state directory.
+// WatchFile is the record's file name in the state directory.
 const WatchFile = "writers"
 
-// MaxWatched is the maximum number of settings that are watched.
+// MaxWatched is the maximum number of watched settings.
 const MaxWatched = 4096
 
 // maxWatchFile is the maximum size of the file, in bytes: about 1.5 KiB per setting.
 const maxWatchFile = 8 << 20
 
-// Watch is the record of the writes that fettle's daemon has seen since this boot.
+// Watch is the record of the writes that fettle's daemon has observed since this boot.
 type Watch struct {
 	Schema string `json:"schema"`
 	BootID string `json:"boot_id"`
 	// PID and Start identify the daemon (proc_pid_stat(5), starttime).
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start_ticks"`
-	// Ended is the time at which the daemon ended; null while it watches, and if it was killed.
+	// Ended is the time at which the daemon ended; null while it runs, and if it was killed.
 	Ended *time.Time `json:"ended,omitempty"`
-	// Trouble is the reason that nothing is watched.
+	// Trouble is the reason why nothing is watched, or "".
 	Trouble  string    `json:"trouble,omitempty"`
-	Settings []Watched `json:"settings"` // by name
+	Settings []Watched `json:"settings"` // sorted by name
 }
 
 // Watched is the record of one setting.
@@ -51,15 +50,15 @@ type Watched struct {
 	Setting setting.Setting `json:"setting"`
 	// Since is the time from which no write was missed.
 	Since time.Time `json:"since"`
-	// Value is the value when watching began, or after the last write.
+	// Value is the value at the start of watching, or after the last write.
 	Value setting.Value `json:"value"`
-	// Last is the last write by a program other than fettle; Changed is the last one that
-	// changed the value, if that is an earlier one.
+	// Last is the last write by a program other than fettle. Changed is the last one that changed
+	// the value, if that is an earlier write.
 	Last    *Write `json:"last,omitempty"`
 	Changed *Write `json:"changed,omitempty"`
 }
 
-// Find returns the record of a setting.
+// Find returns the record of a setting, and false if it is not watched.
 func (w *Watch) Find(s setting.Setting) (*Watched, bool) {
 	if w == nil {
 		return nil, false
@@ -80,7 +79,7 @@ func (w *Watch) Watching(h *host.Host) bool {
 	return err == nil && t.Start == w.Start
 }
 
-// Shown returns a value in the form for the record: without secrets.
+// Shown returns a value in the record's form: without secrets.
 func Shown(k setting.Kinds, s setting.Setting, v setting.Value) setting.Value {
 	if files := k.KernelFiles(s); len(files) > 0 && !v.Absent {
 		v.Text = strings.TrimSuffix(string(host.Redact(files[0], []byte(v.Text))), "\n")
@@ -88,8 +87,8 @@ func Shown(k setting.Kinds, s setting.Setting, v setting.Value) setting.Value {
 	return v
 }
 
-// ReadWatch reads the daemon's record in the state directory. It returns ErrNotWatched if
-// none exists for this boot. It refuses a record with unexpected content or of another user.
+// ReadWatch reads the daemon's record in the state directory. It returns ErrNotWatched if this
+// boot has none. It rejects a record with unexpected content or of another user.
 func ReadWatch(dir, bootID string) (*Watch, error) {
 	p := filepath.Join(dir, WatchFile)
 	f, err := os.OpenFile(p, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
@@ -141,7 +140,7 @@ func parseWatch(text []byte) (*Watch, error) {
 	return &w, nil
 }
 
-// Daemon is a Watcher that reads the record of fettle's daemon.
+// Daemon is a Watcher based on the record of fettle's daemon.
 type Daemon struct {
 	Host     *host.Host
 	StateDir string

@@ -14,37 +14,36 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// ErrNotWatched is returned if the setting was not watched, so that the last writer is not
-// known.
+// ErrNotWatched is returned if the setting was not watched; the last writer is unknown.
 var ErrNotWatched = errors.New("writes were not watched")
 
-// ErrNotWritten is returned if the setting was watched and not written.
+// ErrNotWritten is returned if the setting was watched but not written.
 var ErrNotWritten = errors.New("not written since watching began")
 
 // Write is one write to a setting while the machine ran.
 type Write struct {
 	Time time.Time `json:"time"`
-	// Process is the program's own name (comm): at most 15 bytes; empty if it had ended before
-	// it could be read.
+	// Process is the program's own name (comm), at most 15 bytes; "" if the process ended before
+	// the name was read.
 	Process string `json:"process"`
 	PID     int    `json:"pid"`
-	// Command is the command line, redacted; empty if only the name is known.
+	// Command is the command line, redacted; "" if unknown.
 	Command string `json:"command,omitempty"`
-	// UID is the process's effective user; null if not known.
+	// UID is the process's effective user; null if unknown.
 	UID       *int   `json:"uid,omitempty"`
-	Parent    string `json:"parent,omitempty"` // comm of the parent
+	Parent    string `json:"parent,omitempty"` // the parent's comm
 	ParentPID int    `json:"parent_pid,omitempty"`
 	Old       string `json:"old"`
 	New       string `json:"new"`
-	Source    string `json:"source"` // who watched
+	Source    string `json:"source"` // the watcher
 	// Cut is true if the watcher truncated the name or value.
 	Cut bool `json:"cut,omitempty"`
 }
 
-// Who describes the process that wrote.
+// Who describes the writing process, without command line and parent.
 func (w Write) Who() string { w.Command, w.Parent, w.ParentPID = "", "", 0; return w.By() }
 
-// By describes the process that wrote, with its command line, and its parent.
+// By describes the writing process, with its command line and parent.
 func (w Write) By() string {
 	var by string
 	switch {
@@ -66,14 +65,14 @@ func (w Write) By() string {
 	return by
 }
 
-// Watcher returns the last writes of settings; fettle's daemon is a Watcher. If it has no
-// write, it returns ErrNotWatched or ErrNotWritten, wrapped with the reason.
+// Watcher returns the last writes of settings; fettle's daemon is one. If it has no write, it
+// returns ErrNotWatched or ErrNotWritten, wrapped with the reason.
 type Watcher interface {
 	LastWrite(context.Context, setting.Setting) (Write, error)
 }
 
-// LastWriter returns the newest write to a resolved setting that any watcher saw since boot, or
-// ErrNotWatched or ErrNotWritten.
+// LastWriter returns the newest write to a resolved setting that any watcher observed since boot.
+// Without one it returns ErrNotWatched or ErrNotWritten.
 func LastWriter(ctx context.Context, s setting.Setting, watchers ...Watcher) (Write, error) {
 	var newest Write
 	var reasons []string
@@ -105,17 +104,16 @@ func LastWriter(ctx context.Context, s setting.Setting, watchers ...Watcher) (Wr
 	return newest, result
 }
 
-// SysctlLogger is a Watcher that reads the entries of sysctl-logger, SUSE's BPF program at
-// cgroup/sysctl, in the system journal since this boot. It runs journalctl, which only reads;
-// only why should use it.
+// SysctlLogger is a Watcher for sysctl-logger, SUSE's BPF program at cgroup/sysctl. It reads this
+// boot's entries in the system journal with journalctl, which only reads. Only why should use it.
 type SysctlLogger struct{ Host *host.Host }
 
 var errNoLogger = fmt.Errorf("%w: sysctl-logger is not installed", ErrNotWatched)
 
-// journalLines is the maximum number of entries that are read: the newest ones.
+// journalLines is the maximum number of journal entries read, newest first.
 const journalLines = 20000
 
-// LastWrite implements Watcher. It supports only sysctls.
+// LastWrite implements Watcher, for sysctls only.
 func (l SysctlLogger) LastWrite(ctx context.Context, s setting.Setting) (Write, error) {
 	if s.Kind != "sysctl" {
 		return Write{}, fmt.Errorf("%w: sysctl-logger records only sysctls", ErrNotWatched)
@@ -138,12 +136,12 @@ func (l SysctlLogger) LastWrite(ctx context.Context, s setting.Setting) (Write, 
 		return Write{}, fmt.Errorf("reading the journal: %w", err)
 	}
 	if len(res.Stdout) == 0 {
-		return Write{}, errNoLogger // even without a journal
+		return Write{}, errNoLogger // also without a journal
 	}
 	return newestWrite(string(res.Stdout), strings.TrimPrefix(p, "/proc/sys/"))
 }
 
-// newestWrite returns the write of the first entry for a key; the newest entry is first.
+// newestWrite returns the write in the first entry for a key; entries are newest first.
 func newestWrite(journal, key string) (Write, error) {
 	var oldest time.Time
 	for line := range strings.Lines(journal) {
@@ -172,7 +170,7 @@ func newestWrite(journal, key string) (Write, error) {
 	return Write{}, fmt.Errorf("%w at %s (sysctl-logger)", ErrNotWritten, oldest.Local().Format("2006-01-02 15:04:05"))
 }
 
-// journalText decodes a field: a string, or an array of bytes if it is not UTF-8.
+// journalText decodes a journal field: a string, or an array of bytes if it is not UTF-8.
 func journalText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
@@ -189,11 +187,12 @@ func journalText(raw json.RawMessage) string {
 	return string(b)
 }
 
-// loggerLine matches the line of sysctl-logger.c, handle_ringbuf_event: older releases print
-// "changed", later ones "initiated change of" with the parent.
+// loggerLine matches a line of sysctl-logger.c, handle_ringbuf_event. Older releases print
+// "changed"; later ones print "initiated change of" with the parent.
 var loggerLine = text.LazyRegexp(`^(.*)\[(\d+)\](?:\((.*)\[(\d+)\]\))? (?:changed|initiated change of) (\S+) from (.*)$`)
 
-// parseLoggerLine returns a write and the path below /proc/sys.
+// parseLoggerLine returns a write and the sysctl's path below /proc/sys, or false for another
+// line.
 func parseLoggerLine(text string) (Write, string, bool) {
 	text = strings.TrimSuffix(text, "\n")
 	body, _, cut := strings.Cut(text, " (note: truncation")

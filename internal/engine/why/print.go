@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// summarize returns the headline: the value, and what sets it.
+// summarize returns the headline: the value and its source.
 func (w *Why) summarize() (h ui.Headline) {
 	now := w.Now.String()
 	if first, rest, more := strings.Cut(now, "\n"); more && rest != "" && isFile(w.Setting) {
@@ -89,7 +89,7 @@ func Print(s *ui.Screen, w *Why) {
 	w.Writer.print(s, w.Now)
 }
 
-// someOf lists the first few, and the number of the others.
+// someOf lists the first most names, and counts the others.
 func someOf(all []string, most int) string {
 	if len(all) <= most+1 {
 		return strings.Join(all, ", ")
@@ -97,7 +97,7 @@ func someOf(all []string, most int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
 }
 
-// who returns the source of a claim, for TuneD with its profile.
+// who returns the source of a claim; for TuneD it adds the profile.
 func (w *Why) who(c override.Claim) string {
 	for _, t := range w.Tuners {
 		if c.Source == override.TuneD && t.Unit == tune.TuneDUnit && t.Profile != "" {
@@ -107,7 +107,7 @@ func (w *Why) who(c override.Claim) string {
 	return string(c.Source)
 }
 
-// claimWants returns the value of a claim; a line that only excludes a setting has none.
+// claimWants returns the value of a claim, or "-" for a line that only excludes a setting.
 func claimWants(c override.Claim) string {
 	if c.Value.Absent {
 		return "-"
@@ -115,7 +115,7 @@ func claimWants(c override.Claim) string {
 	return c.Value.String()
 }
 
-// claimNote explains that a line has no effect, or its condition.
+// claimNote returns why a line has no effect, or its condition, or "".
 func claimNote(c override.Claim) string {
 	switch {
 	case c.Shadowed != "":

@@ -17,14 +17,14 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Tuner is another tuner in force, with its relation to the setting.
+// Tuner is another tuner in force, and its relation to the setting.
 type Tuner struct {
 	override.Tuner
-	// Effect is "sets" if a line of its files sets it (one of the claims), "may" if it may set
-	// it without such a line, or "no".
+	// Effect is "sets" if a line of the tuner's files sets the setting (one of the claims), "may"
+	// if the tuner may set it without a line, or "no".
 	Effect string `json:"effect"`
 	Why    string `json:"why"`
-	// Chosen is the line with which tuned-ppd chose TuneD's profile.
+	// Chosen is the tuned-ppd line that chose TuneD's profile.
 	Chosen *override.PowerMapping `json:"chosen,omitempty"`
 }
 
@@ -35,10 +35,10 @@ const (
 	tunerNo   = "no"
 )
 
-// Coupled is a claim on another setting whose write changes this one too.
+// Coupled is a claim on another setting whose write also changes this one.
 type Coupled struct {
 	override.Claim
-	// Zeroes is set if the two are spellings of one limit: this one reads 0 while the other
+	// Zeroes is true if both settings are spellings of one limit: this one reads 0 while the other
 	// is set.
 	Zeroes bool `json:"zeroes,omitempty"`
 }
@@ -47,14 +47,14 @@ type Coupled struct {
 type tunedProfile struct {
 	names   []string
 	claimed map[setting.Setting]bool
-	// unsure is the reason that it may set more than its claims, or "".
+	// unsure is the reason why it may set more than its claims, or "".
 	unsure string
-	// unknown lists the lines whose settings are not known.
+	// unknown lists the profile's lines whose settings are unknown.
 	unknown []tune.Step
 }
 
-// tuners finds the other tuners in force and adds the values of TuneD's profile to the claims.
-// It returns an error if it is not known which programs run.
+// tuners returns the other tuners in force, and adds the values of TuneD's profile to the claims.
+// It returns an error if the running programs are unknown.
 func tuners(ctx context.Context, m *tune.Machine, claims *override.Claims) (all []override.Tuner, tuned *tunedProfile, err error) {
 	all, err = override.Tuners(ctx, m.Host)
 	for _, t := range all {
@@ -65,8 +65,8 @@ func tuners(ctx context.Context, m *tune.Machine, claims *override.Claims) (all 
 	return all, tuned, err
 }
 
-// tunedClaims reads TuneD's profile with its own search path, includes and variables, without
-// executing anything, and adds a claim for each value.
+// tunedClaims loads TuneD's profile with TuneD's search path, includes and variables, and adds a
+// claim for each value. It executes nothing.
 func tunedClaims(ctx context.Context, m *tune.Machine, claims *override.Claims) *tunedProfile {
 	state, err := profile.ReadState(m.Host)
 	if err != nil {
@@ -150,8 +150,8 @@ func tunedClaims(ctx context.Context, m *tune.Machine, claims *override.Claims) 
 	return t
 }
 
-// unknownFor returns the first line of the profile that may apply to a setting: its devices, or
-// the files of its pattern, could not be listed.
+// unknownFor returns the profile's first line that may apply to a setting although its devices, or
+// the files of its pattern, could not be listed. It returns nil if there is none.
 func (t *tunedProfile) unknownFor(s setting.Setting) *tune.Step {
 	for i, st := range t.unknown {
 		if st.Setting.Kind == s.Kind {
@@ -165,14 +165,15 @@ func (t *tunedProfile) unknownFor(s setting.Setting) *tune.Step {
 	return nil
 }
 
-// tunedLoader reads profiles as TuneD does, without fettle's own and those of --profile-dir.
+// tunedLoader returns a loader that reads profiles as TuneD does, without fettle's own and without
+// --profile-dir.
 func tunedLoader(m *tune.Machine) *profile.Loader {
 	return &profile.Loader{Host: m.Host, Dirs: profile.SearchPath(m.Main), Main: m.Main}
 }
 
-// reapplied returns the administrator's line that TuneD writes after its profile, for the
-// setting or its twin. TuneD reads the files of /run and /etc line by line, by name, then
-// /etc/sysctl.conf; it ignores patterns, lines with a leading - and exclusions (2.20 and 2.28,
+// reapplied returns the administrator's line that TuneD writes after its profile, for the setting
+// or its counterpart. TuneD reads the files of /run and /etc line by line, by name, then
+// /etc/sysctl.conf. It ignores patterns, lines with a leading - and exclusions (2.20 and 2.28,
 // tested). 2.20 writes a key with slashes and 2.28 skips it: sure is false for such a key.
 func reapplied(m *tune.Machine, claims *override.Claims, s setting.Setting) (last override.Claim, sure, ok bool) {
 	if s.Kind != "sysctl" || !m.Main.ReapplySysctl {
@@ -247,8 +248,8 @@ func whyTuners(m *tune.Machine, id setting.Setting, all []override.Tuner, tuned 
 	return out
 }
 
-// coupledClaims returns the claims on other settings whose writes change this one too and are
-// not followed by a claim on this one.
+// coupledClaims returns claims on other settings whose writes also change this one. It omits those
+// that a claim on this setting follows.
 func coupledClaims(m *tune.Machine, id setting.Setting, claims *override.Claims, own []override.Claim) []Coupled {
 	winner, certain := override.Winner(own)
 	twin, hasTwin := m.Kinds.Counterpart(id)
@@ -287,8 +288,8 @@ func coupledClaims(m *tune.Machine, id setting.Setting, claims *override.Claims,
 	return out
 }
 
-// kernelReasons returns the kernel's reasons for a value: the other spelling of a limit is in
-// force, or the kernel resets a written value.
+// kernelReasons returns the kernel's reasons for a value: the counterpart of a limit is in force,
+// or the kernel resets a written value.
 func kernelReasons(ctx context.Context, m *tune.Machine, w *Why) []string {
 	if twin, ok := m.Kinds.Counterpart(w.Setting); ok && setting.Zero(w.Now) && !slices.ContainsFunc(w.Coupled, func(c Coupled) bool { return c.Zeroes }) {
 		if other, err := m.Kinds.Read(ctx, twin); err == nil && !other.Absent && !other.Unknown && !setting.Zero(other) {
@@ -321,7 +322,7 @@ func (t Tuner) describe(known bool) string {
 	return text + ": " + t.Why
 }
 
-// tunersUnknown returns the reason that the running tuners of a copy are not known, or "".
+// tunersUnknown returns the reason why a copy's running tuners are unknown, or "".
 func tunersUnknown(m *tune.Machine, err error) string {
 	if err == nil || m.Host.Live || errors.Is(err, context.Canceled) {
 		return ""

@@ -1,6 +1,6 @@
-// Package why explains the value of a setting: which claims there are, which one wins, who
-// wrote it last, and what fettle did. In: a setting and a machine. Out: Why, a document for
-// people and programs. The verbs why, status and verify use it.
+// Package why explains the value of a setting: its claims, the winning one, the last writer, and
+// fettle's changes. In: a setting and a machine. Out: Why, a document for people and programs. The
+// verbs why, status and verify use it.
 package why
 
 import (
@@ -25,32 +25,31 @@ type Why struct {
 	Headline ui.Headline     `json:"headline"`
 	Setting  setting.Setting `json:"setting"`
 	Now      setting.Value   `json:"now"`
-	// Claims lists what others set, in the order in which it takes effect: the last one wins.
+	// Claims lists the values that other sources set, in the order of effect: the last one wins.
 	Claims []override.Claim `json:"claims"`
-	// Coupled lists claims on other settings whose writes change this one too.
+	// Coupled lists claims on other settings whose writes also change this one.
 	Coupled []Coupled `json:"coupled,omitempty"`
-	// Explained lists the kernel's reasons for the present value.
+	// Explained lists the kernel's reasons for the current value.
 	Explained []string `json:"explained,omitempty"`
 	// Tuners lists the other tuners that run or are enabled.
 	Tuners []Tuner `json:"tuners,omitempty"`
 	// Changes lists fettle's own changes, oldest first.
 	Changes []Change        `json:"changes"`
 	Kept    *tune.KeepEntry `json:"kept,omitempty"`
-	// KeptThrough is the kept setting that a write of this one would change; null if keep.d
-	// names this one.
+	// KeptThrough is the kept setting that a write of this one would change; null if keep.d names
+	// this setting itself.
 	KeptThrough *setting.Setting `json:"kept_through,omitempty"`
-	// Wanted is the value that the selection in force sets, or null.
+	// Wanted is the selection's value for the setting, or null.
 	Wanted *tune.Checked `json:"wanted"`
-	// Within lists, for a file, the values in it that the selection in force sets.
+	// Within lists, for a file, the values in it that the selection sets.
 	Within []tune.Checked `json:"within,omitempty"`
-	// Unread lists what could not be read and may have more claims.
+	// Unread lists files and directories that could not be read and may have more claims.
 	Unread []string `json:"unread,omitempty"`
-	// NotRecorded lists the files and directories that this copy does not record and that may
-	// have more claims.
+	// NotRecorded lists files and directories that this copy lacks and that may have more claims.
 	NotRecorded []string `json:"not_recorded,omitempty"`
 	Writer
 
-	tunersUnknown bool // it is not known which tuners run
+	tunersUnknown bool // the running tuners are unknown
 	partial       bool // some files with claims could not be read
 }
 
@@ -59,23 +58,23 @@ type Change struct {
 	Tx   int       `json:"transaction"`
 	Time time.Time `json:"time"`
 	User string    `json:"user"`
-	// Within is the setting that was changed in this file; null if the whole file was.
+	// Within is the setting changed in this file; null if the whole file was changed.
 	Within *setting.Setting `json:"within,omitempty"`
 	Before setting.Value    `json:"before"`
 	Wanted setting.Value    `json:"wanted"`
 	From   string           `json:"from"`
-	// CoupledTo is the setting whose write may change this one too: the transaction has only
-	// recorded the value of this one.
+	// CoupledTo is the setting whose write may also change this one; the transaction only recorded
+	// this one's value.
 	CoupledTo *setting.Setting `json:"coupled_to,omitempty"`
-	// Releases is set if the value was restored because the new selection does not set it.
+	// Releases is true if the value was restored because the new selection no longer sets it.
 	Releases bool `json:"releases,omitempty"`
 }
 
-// Stamp is the format of times.
+// Stamp is the time format of explanations.
 const Stamp = "2006-01-02 15:04:05"
 
-// Explain explains a setting. missing is set if this machine does not have it; w then still
-// contains the claims on it.
+// Explain explains a setting. missing is true if this machine lacks it; w then still has the
+// claims on it.
 func Explain(ctx context.Context, m *tune.Machine, s setting.Setting) (w Why, missing, err error) {
 	id, err := m.Kinds.Resolve(s)
 	if err != nil {
@@ -92,7 +91,7 @@ func Explain(ctx context.Context, m *tune.Machine, s setting.Setting) (w Why, mi
 	chains := state.Chains()
 	changes := within(m, chains, id)
 	if len(changes) == 0 && isFile(id) {
-		// Only files that are settings are shown.
+		// Show only files that are settings.
 		if err := m.Kinds.CheckRequest(id, setting.Absent, m.Loader.Dirs); err != nil {
 			return w, nil, err
 		}
@@ -147,7 +146,7 @@ func Explain(ctx context.Context, m *tune.Machine, s setting.Setting) (w Why, mi
 		}
 	}
 	unread := claims.Unread()
-	for _, p := range unread { // reported when it was read
+	for _, p := range unread { // reported while reading
 		w.Unread = append(w.Unread, p.String())
 	}
 	w.Writer = lastWriter(ctx, m, id, w.Now, state)
@@ -161,7 +160,7 @@ func (w *Why) Empty() bool {
 	return len(w.Claims)+len(w.Coupled)+len(w.Changes)+len(w.Within) == 0 && w.Wanted == nil && w.Kept == nil
 }
 
-// wanted verifies the selection in force. It returns nil if none exists.
+// wanted verifies the selection in force and returns the result, or nil without a selection.
 func wanted(ctx context.Context, m *tune.Machine, s *journal.State) (*tune.Verification, error) {
 	p, _, err := m.InForce(ctx, s)
 	if err != nil || p == nil {
@@ -170,20 +169,20 @@ func wanted(ctx context.Context, m *tune.Machine, s *journal.State) (*tune.Verif
 	return m.Engine.Verify(ctx, p, s)
 }
 
-// keptIn reports whether the value of a setting is stored in a file.
+// keptIn reports whether a file stores the value of a setting.
 func keptIn(m *tune.Machine, s, file setting.Setting) bool {
 	if file.Kind != "file" {
 		return false
 	}
-	if s.Kind == "bootfile" || s.Kind == "initrd" { // the same place by another name
+	if s.Kind == "bootfile" || s.Kind == "initrd" { // another name of the same file
 		return s.Name == file.Name
 	}
 	f, ok := m.Kinds[s.Kind].(setting.FileLister)
 	return ok && slices.Contains(f.Files(s), file.Name)
 }
 
-// within returns the live changes of a setting, oldest first; for a file also those of the
-// values in it.
+// within returns the live changes of a setting, oldest first. For a file it includes changes of
+// the values in it.
 func within(m *tune.Machine, chains map[setting.Setting][]*journal.Entry, id setting.Setting) []*journal.Entry {
 	out := slices.Clone(chains[id])
 	for s, chain := range chains {

@@ -16,26 +16,24 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Writer describes the last write of a setting at run time.
+// Writer describes the last write to a setting at run time.
 type Writer struct {
-	// LastWriter is the last writer other than fettle; null if it is not known, for the reason
-	// in LastWriterUnknown.
+	// LastWriter is the last writer other than fettle; null if unknown, with the reason in
+	// LastWriterUnknown.
 	LastWriter        *override.Write `json:"last_writer"`
 	LastWriterUnknown string          `json:"last_writer_unknown,omitempty"`
-	// Through is the setting that was written, if it is another one whose write changes this
-	// one too.
+	// Through is the written setting, if it is not this one but one whose write also changes this
+	// one.
 	Through *setting.Setting `json:"last_writer_through,omitempty"`
-	// LastChange is the last write that changed the value, if the last writer did not change
-	// it.
+	// LastChange is the last write that changed the value, if the last write did not.
 	LastChange *override.Write `json:"last_change,omitempty"`
-	// Own is fettle's own last write since this boot.
+	// Own is fettle's own last write in this boot.
 	Own *Own `json:"last_own_write,omitempty"`
-	// WatchedSince is the time from which fettle's daemon has seen every write, and Watching
+	// WatchedSince is the time since which fettle's daemon has observed every write. Watching
 	// reports whether it still watches.
 	WatchedSince *time.Time `json:"watched_since,omitempty"`
 	Watching     bool       `json:"watching"`
-	// Unseen is the value after the last write that was seen, if it differs from the present
-	// value.
+	// Unseen is the value after the last observed write, if it differs from the current value.
 	Unseen *setting.Value `json:"value_after_last_write,omitempty"`
 }
 
@@ -48,7 +46,7 @@ type Own struct {
 // maxCoupled is the maximum number of coupled settings whose writers are looked up.
 const maxCoupled = 8
 
-// lastWriter returns the last writer of a setting.
+// lastWriter returns the last write to a setting, with the watcher's state.
 func lastWriter(ctx context.Context, m *tune.Machine, id setting.Setting, now setting.Value, s *journal.State) Writer {
 	daemon := override.Daemon{Host: m.Host, StateDir: m.Engine.StateDir}
 	record := settledRecord(m, daemon, id, now)
@@ -81,13 +79,13 @@ func lastWriter(ctx context.Context, m *tune.Machine, id setting.Setting, now se
 	return w
 }
 
-// asSeen reports whether a value is the one after the last write that was seen.
+// asSeen reports whether now is the value after the last observed write.
 func asSeen(m *tune.Machine, e *override.Watched, now setting.Value) bool {
 	return m.Kinds.Equal(e.Setting, e.Value, override.Shown(m.Kinds, e.Setting, now))
 }
 
 // settledRecord reads the daemon's record, or returns nil. It waits briefly, because the daemon
-// writes the record shortly after an event.
+// saves the record shortly after an event.
 func settledRecord(m *tune.Machine, d override.Daemon, id setting.Setting, now setting.Value) *override.Watch {
 	const moment = 20
 	for i := 0; ; i++ {
@@ -102,7 +100,7 @@ func settledRecord(m *tune.Machine, d override.Daemon, id setting.Setting, now s
 	}
 }
 
-// movers returns the settings whose writes change this one too.
+// movers returns the settings whose writes also change this one.
 func movers(m *tune.Machine, id setting.Setting, s *journal.State) []setting.Setting {
 	kind, err := m.Kinds.For(id)
 	if err != nil {
@@ -208,7 +206,8 @@ func (w *Writer) describe() string {
 
 func clock(t time.Time) string { return t.Local().Format(Stamp) }
 
-// NameWriters adds to each drifted value the writer that changed it, if the daemon saw that.
+// NameWriters adds to each drifted value the writer that changed it, if the daemon observed the
+// write.
 func NameWriters(m *tune.Machine, values []tune.Checked) {
 	record, err := override.Daemon{Host: m.Host, StateDir: m.Engine.StateDir}.Read()
 	if err != nil {
