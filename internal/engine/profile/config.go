@@ -5,16 +5,16 @@ import (
 	"unicode/utf8"
 )
 
-// configFile is a parsed file in the dialect that TuneD reads with Python's
-// ConfigParser(delimiters="=", inline_comment_prefixes="#", strict=False),
-// optionxform=str, values raw (Python library reference, configparser).
+// configFile is a parsed file in TuneD's dialect: Python's ConfigParser(delimiters="=",
+// inline_comment_prefixes="#", strict=False), optionxform=str, values raw (Python library
+// reference, configparser).
 type configFile struct {
 	sections []*section // in order of first appearance, without [DEFAULT]
 	defaults *section
 	repeated []repeated
 }
 
-// repeated is a name that occurs more than once in a section: the last value counts.
+// repeated is a name that occurs more than once in a section; the last value counts.
 type repeated struct {
 	section       string
 	earlier, last *entry
@@ -29,7 +29,7 @@ type section struct {
 type entry struct {
 	key   string
 	value string
-	// valueless is true for a line without "=", which only headerless files allow.
+	// valueless is true for a line without "=", which only files with noValue may have.
 	valueless bool
 	pos       Pos
 }
@@ -40,8 +40,8 @@ func newSection(name string, pos Pos) *section {
 	return &section{name: name, pos: pos, keys: newOrdered[*entry]()}
 }
 
-// options returns a section's entries as ConfigParser.options does: its own first, then those
-// of [DEFAULT].
+// options returns a section's entries in the order of ConfigParser.options: its own first, then
+// those of [DEFAULT].
 func (f *configFile) options(s *section) []*entry {
 	out := s.keys.values()
 	for _, e := range f.defaults.keys.values() {
@@ -61,9 +61,9 @@ func (f *configFile) section(name string) *section {
 	return nil
 }
 
-// parseSyntax selects the variants of TuneD's files.
+// parseSyntax selects a variant of the file syntax.
 type parseSyntax struct {
-	// headerless files start in a section without a header (tuned-main.conf, variables files).
+	// headerless files may start with lines before any header (tuned-main.conf, variables files).
 	headerless bool
 	// noValue allows keys without "=" (variables files).
 	noValue bool
@@ -76,8 +76,8 @@ const headerlessSection = "\n"
 // maxConfigSize is the maximum size of a profile or variables file, in bytes.
 const maxConfigSize = 1 << 20
 
-// parseConfig parses data. It reports all errors at once, each with its line, as
-// ConfigParser does.
+// parseConfig parses data. It returns all errors at once, each with its line, as ConfigParser
+// does.
 func parseConfig(file string, data []byte, syntax parseSyntax) (*configFile, error) {
 	if len(data) > maxConfigSize {
 		return nil, errAt(Pos{File: file}, "file larger than %d KiB", maxConfigSize>>10)
@@ -112,15 +112,15 @@ type configParser struct {
 	errs   Errors
 
 	line    int
-	indent  int // of the line that began the present value or section, in characters
+	indent  int // indentation, in characters, of the line that began the current value or section
 	cur     *section
-	option  *entry   // whose value may continue
-	pending []string // its lines
+	option  *entry   // the option whose value may continue
+	pending []string // lines of that value
 }
 
 func (p *configParser) pos() Pos { return Pos{p.file, p.line} }
 
-// parseLine returns false if parsing cannot continue after this line.
+// parseLine parses one line. It returns false if parsing cannot continue after it.
 func (p *configParser) parseLine(line string) bool {
 	value, commented := stripComment(line)
 	if value == "" {
@@ -191,9 +191,8 @@ func (p *configParser) openSection(name string, pos Pos) {
 	p.cur = s
 }
 
-// stripComment removes a comment and the white space around the rest. A "#" starts a
-// comment at the beginning of the line or after white space; a line that starts with "#" or
-// ";" is a comment.
+// stripComment removes a comment and surrounding white space. A "#" starts a comment at the
+// beginning of the line or after white space. A line that starts with "#" or ";" is a comment.
 func stripComment(line string) (value string, commented bool) {
 	stripped := strip(line)
 	if strings.HasPrefix(stripped, "#") || strings.HasPrefix(stripped, ";") {

@@ -1,16 +1,16 @@
 package profile
 
 // Difference is an intended difference from TuneD in reading profiles. The manual prints the
-// table; the comparison with TuneD marks its cases by ID and asserts both sides.
+// table. The comparison with TuneD marks its cases by ID and asserts both sides.
 type Difference struct {
 	ID string
-	// Versions are the versions of TuneD that do this: "all", or "2.20" for what Debian 12's
-	// TuneD does and 2.28 no longer does.
+	// Versions are the TuneD versions with this behavior: "all", or "2.20" for behavior of Debian
+	// 12's TuneD that 2.28 no longer has.
 	Versions string
 	TuneD    string
 	Fettle   string
 	Why      string
-	Source   string // in TuneD's repository, redhat-performance/tuned
+	Source   string // file in TuneD's repository, redhat-performance/tuned
 }
 
 // Differences lists all intended differences.

@@ -10,13 +10,13 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Limits of expansion: a profile may come from a copied, hostile tree.
+// Limits of expansion, because a profile may come from a copied, hostile tree.
 const (
-	maxExpanded    = 1 << 20  // bytes of one expanded text
+	maxExpanded    = 1 << 20  // bytes of one expanded string
 	maxWork        = 64 << 20 // bytes produced by all expansions of one load
-	maxCallDepth   = 64       // function calls inside function calls
+	maxCallDepth   = 64       // depth of nested function calls
 	maxCalls       = 10000    // function calls of one load
-	maxVariableRun = 256      // variables that refer to variables defined further down
+	maxVariableRun = 256      // length of a chain of forward references to variables
 )
 
 const (
@@ -24,31 +24,31 @@ const (
 	reasonNotRecorded = "not recorded in this copy of a machine"
 )
 
-// expander expands the texts of one load.
+// expander expands the strings of one load.
 type expander struct {
 	ctx     context.Context
 	env     *Env
-	answers map[string]Answer // recorded before
-	given   map[string]Answer // used or found in this load
-	// mayExecute returns nil if functions may run programs now, errDeferred to defer the call,
-	// or an error that ends the load.
+	answers map[string]Answer // recorded by an earlier load
+	given   map[string]Answer // used or determined in this load
+	// mayExecute returns nil if functions may run programs now, errDeferred if their calls are
+	// deferred, or an error that ends the load.
 	mayExecute func() error
 	refuse     func(function string) error // Loader.Refuse
 
-	values      map[string]string // of variables defined so far
+	values      map[string]string // values of the variables defined so far
 	definitions map[string][]*definition
 	depth       int
 	work        int
 	calls       int
 
 	warn func(Pos, string, ...any)
-	pos  Pos // of the text being expanded, for what functions warn about
+	pos  Pos // position of the string being expanded, for functions' warnings
 }
 
 var errDeferred = errors.New(reasonExecutes)
 
-// expand replaces variables, then functions, like TuneD's Variables.expand. Calls whose
-// result is not known yet stay in the text and are returned.
+// expand replaces variables, then functions, like TuneD's Variables.expand. Calls whose result is
+// not known yet stay in the text and are also returned.
 func (x *expander) expand(text string, pos Pos) (string, []Call, error) {
 	if !strings.Contains(text, "${") {
 		return text, nil, nil
@@ -62,9 +62,8 @@ func (x *expander) expand(text string, pos Pos) (string, []Call, error) {
 
 var escapedVariable = text.LazyRegexp(`\\(\$\{[\p{L}\p{N}_]+\})`)
 
-// expandVariables replaces ${name} unless a backslash precedes it, in one pass: values are
-// not expanded again. Then it removes the backslash from each \${name}. Undefined names
-// stay.
+// expandVariables replaces ${name} in one pass, unless a backslash precedes it. Values are not
+// expanded again. Then it removes the backslash from each \${name}. Undefined names stay.
 func (x *expander) expandVariables(text string, pos Pos) (string, error) {
 	var b strings.Builder
 	rest := text
@@ -100,7 +99,7 @@ func (x *expander) expandVariables(text string, pos Pos) (string, error) {
 		return "", errAt(pos, "the variables of this profile expand to more than %d MiB", maxWork>>20)
 	}
 	if text := b.String(); !strings.Contains(text, `\${`) {
-		return text, nil // nearly every text; avoids compiling the expression
+		return text, nil // the common case; avoids compiling the expression
 	}
 	return escapedVariable().ReplaceAllString(b.String(), "$1"), nil
 }
@@ -116,15 +115,15 @@ func wordPrefix(s string) string {
 
 var escapedFunction = text.LazyRegexp(`\\(\$\{f:.*\})`)
 
-// openBrace is a "${" whose "}" has not been reached.
+// openBrace is a "${" without its "}" so far.
 type openBrace struct {
-	at       int // in the output
+	at       int // offset in the output
 	escaped  bool
 	deferred bool // it contains a deferred call
 }
 
-// expandFunctions evaluates ${f:name:arg} calls from left to right, the innermost first;
-// results are not expanded again.
+// expandFunctions evaluates ${f:name:arg} calls from left to right, the innermost first. Results
+// are not expanded again.
 func (x *expander) expandFunctions(text string, pos Pos) (string, []Call, error) {
 	var (
 		out     = make([]byte, 0, len(text))
@@ -191,8 +190,8 @@ const (
 	deferred
 )
 
-// call evaluates "${f:name:arg:arg" (without the closing brace). Text that is not a call,
-// and a call without a result, stays as it is.
+// call evaluates "${f:name:arg:arg" (without the closing brace). Text that is not a call stays
+// unchanged, as does a call without a result.
 func (x *expander) call(text string, argsDeferred bool, pos Pos, calls *[]Call) (string, callState, error) {
 	parts := splitArgs(text)
 	if argsDeferred {
@@ -298,8 +297,8 @@ func wrongArgs(f *Function, got int) string {
 	return fmt.Sprintf("%d to %d arguments expected, found %d", f.MinArgs, f.MaxArgs, got)
 }
 
-// splitOuterArgs is splitArgs for a call with a deferred call among its arguments: the deferred
-// call keeps its colons, and is one argument.
+// splitOuterArgs is splitArgs for a call with a deferred call among its arguments. The deferred
+// call keeps its colons and is one argument.
 func splitOuterArgs(s string) []string {
 	var out []string
 	depth := 0
@@ -318,8 +317,7 @@ func splitOuterArgs(s string) []string {
 	return out
 }
 
-// splitArgs splits at colons without a backslash before them, and replaces "\:" by ":" in
-// each part.
+// splitArgs splits at colons that no backslash precedes, and replaces "\:" by ":" in each part.
 func splitArgs(s string) []string {
 	var parts []string
 	start := 0
@@ -336,7 +334,7 @@ func splitArgs(s string) []string {
 	return parts
 }
 
-// callText returns the canonical form of a call, which is also the key of a recorded answer.
+// callText returns the canonical form of a call, which is the key of its recorded answer.
 func callText(name string, args []string) string {
 	var b strings.Builder
 	b.WriteString("${f:")

@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Functions lists the built-in functions: the 25 of TuneD 2.28; 2.20 has the 20 without Since.
+// Functions lists the built-in functions of TuneD 2.28. TuneD 2.20 has those without Since.
 var Functions = []Function{
 	{Name: "assertion", Args: "MESSAGE:A:B", Doc: "ends the load with the message unless A and B are the same text", MinArgs: 3, MaxArgs: 3, Call: assertion},
 	{Name: "assertion_non_equal", Args: "MESSAGE:A:B", Doc: "ends the load with the message if A and B are the same text", MinArgs: 3, MaxArgs: 3, Call: assertionNonEqual},
@@ -44,7 +44,7 @@ func (f Function) accepts(n int) bool {
 	return n >= f.MinArgs && (f.MaxArgs == 0 || n <= f.MaxArgs)
 }
 
-// assertion:MESSAGE:A:B ends the loading of the profile unless A is B.
+// assertion:MESSAGE:A:B ends the load with an error if A differs from B.
 func assertion(_ context.Context, _ *Env, args []string) (string, bool, error) {
 	if args[1] != args[2] {
 		return "", false, fmt.Errorf("assertion failed: %s (%q is not %q)", args[0], args[1], args[2])
@@ -52,7 +52,7 @@ func assertion(_ context.Context, _ *Env, args []string) (string, bool, error) {
 	return "", false, nil
 }
 
-// assertion_non_equal:MESSAGE:A:B ends the loading of the profile if A is B.
+// assertion_non_equal:MESSAGE:A:B ends the load with an error if A equals B.
 func assertionNonEqual(_ context.Context, _ *Env, args []string) (string, bool, error) {
 	if args[1] == args[2] {
 		return "", false, fmt.Errorf("assertion failed: %s (both are %q)", args[0], args[1])
@@ -60,8 +60,8 @@ func assertionNonEqual(_ context.Context, _ *Env, args []string) (string, bool, 
 	return "", false, nil
 }
 
-// cpuinfo_check:RE:TEXT:RE:TEXT...[:ELSE] returns the text of the first regular expression
-// that matches in /proc/cpuinfo.
+// cpuinfo_check:RE:TEXT:RE:TEXT...[:ELSE] returns the TEXT of the first regular expression that
+// matches in /proc/cpuinfo, else ELSE.
 func cpuinfoCheck(_ context.Context, env *Env, args []string) (string, bool, error) {
 	cpuinfo, err := env.kernelFile("/proc/cpuinfo")
 	if err != nil {
@@ -70,8 +70,8 @@ func cpuinfoCheck(_ context.Context, env *Env, args []string) (string, bool, err
 	return firstMatch(cpuinfo, args, func(err error) error { return err })
 }
 
-// lscpu_check is cpuinfo_check for the output of lscpu, whatever its exit code; an invalid
-// regular expression matches nothing.
+// lscpu_check is cpuinfo_check for the output of lscpu, whatever its exit code. An invalid regular
+// expression matches nothing.
 func lscpuCheck(ctx context.Context, env *Env, args []string) (string, bool, error) {
 	res, err := env.run(ctx, "lscpu")
 	if host.Unknown(err) {
@@ -122,8 +122,8 @@ func execProgram(ctx context.Context, env *Env, args []string) (string, bool, er
 }
 
 // virt_check:VM:METAL returns VM if virt-what names a hypervisor, else METAL. If virt-what is
-// missing, fails or is not recorded, it uses the machine's files, as the recommendation does,
-// and returns METAL with a warning if these are inconclusive.
+// missing, fails or is not recorded, it uses the machine's files, as the recommendation does. If
+// these are inconclusive, it returns METAL with a warning.
 func virtCheck(ctx context.Context, env *Env, args []string) (string, bool, error) {
 	res, err := env.run(ctx, "virt-what")
 	v := virtualisation{known: true, virtual: len(res.Stdout) > 0}
@@ -144,7 +144,7 @@ func virtCheck(ctx context.Context, env *Env, args []string) (string, bool, erro
 	return args[1], true, nil
 }
 
-// log:TEXT... records and returns the concatenation of its arguments.
+// log:TEXT... returns the concatenation of its arguments and adds it to the warnings.
 func logMessage(_ context.Context, env *Env, args []string) (string, bool, error) {
 	text := strings.Join(args, "")
 	env.Warn("%s", text)
@@ -169,7 +169,7 @@ func stripText(_ context.Context, _ *Env, args []string) (string, bool, error) {
 	return strip(strings.Join(args, "")), true, nil
 }
 
-// run runs a program of the machine for a function with Executes.
+// run runs a program of the machine, for a function with Executes.
 func (env *Env) run(ctx context.Context, argv ...string) (host.Result, error) {
 	return env.Host.Exec.Run(ctx, host.Command{Argv: argv})
 }
@@ -179,9 +179,9 @@ func newlines(out []byte) string {
 	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(out))
 }
 
-// kernelFile reads a file that every running kernel has. If a live machine hides it (a
-// container), the text is empty, with a warning; in a copied machine without it, it was not
-// recorded.
+// kernelFile reads a file that every running kernel has. If a live machine hides it (a container),
+// the result is "", with a warning. If a copied machine lacks it, the error satisfies
+// host.Unknown.
 func (env *Env) kernelFile(path string) (string, error) {
 	b, err := env.Host.Files.ReadFile(path)
 	switch {
@@ -201,18 +201,17 @@ func (env *Env) kernelFile(path string) (string, error) {
 type Function struct {
 	// Name is the name after "f:".
 	Name string
-	// Args are the arguments in the manual's notation, Doc the result, and Since the first
-	// TuneD with the function if 2.20 does not have it.
+	// Args are the arguments in the manual's notation. Doc describes the result. Since is the
+	// first TuneD with the function, or "" if 2.20 has it.
 	Args, Doc, Since string
-	// MinArgs and MaxArgs are the number of arguments; MaxArgs 0 means any number. The
-	// loader checks them before Call: other calls stay unexpanded with a warning, as in
-	// TuneD.
+	// MinArgs and MaxArgs limit the number of arguments; MaxArgs 0 means any number. The loader
+	// checks them before Call. Other calls stay unexpanded with a warning, as in TuneD.
 	MinArgs, MaxArgs int
 	// Executes is true if the function runs a program. The loader calls it only if Execute is
 	// set, and records the result.
 	Executes bool
-	// Fixed is true if the program is always the same and only reads, so that it may run
-	// whenever a profile is loaded on a machine, and diff shows the same as tune.
+	// Fixed is true if the program is always the same and only reads. It may then run whenever a
+	// profile is loaded on a machine, so that diff shows the same as tune.
 	Fixed bool
 	// Call computes the result from expanded arguments. If ok is false, the call's text stays
 	// unexpanded, as in TuneD when a function returns None. An error ends the loading of the
@@ -223,7 +222,7 @@ type Function struct {
 // Env is the environment of a built-in function.
 type Env struct {
 	Host *host.Host
-	// Dirs is the profile search path, later directories win.
+	// Dirs is the profile search path; later directories win.
 	Dirs []string
 	// Warn records a warning for the user (TuneD's log): one sentence in lower case without a
 	// full stop. The loader always sets it.

@@ -15,13 +15,13 @@ const (
 	cpuPresent = "/sys/devices/system/cpu/present"
 )
 
-// cpulist_unpack:LIST... returns every CPU of the lists, "0,1,2".
+// cpulist_unpack:LIST... returns every CPU of the lists, as "0,1,2".
 func cpulistUnpack(_ context.Context, _ *Env, args []string) (string, bool, error) {
 	cpus, err := parseTunedCPUs(strings.Join(args, ",,"))
 	return joinCPUs("", cpus), err == nil, err
 }
 
-// cpulist_pack:LIST... returns the shortest list, "0-2".
+// cpulist_pack:LIST... returns the shortest equivalent list, as "0-2".
 func cpulistPack(_ context.Context, _ *Env, args []string) (string, bool, error) {
 	cpus, err := parseTunedCPUs(strings.Join(args, ",,"))
 	return cpus.String(), err == nil, err
@@ -33,8 +33,8 @@ func cpulistInvert(_ context.Context, env *Env, args []string) (string, bool, er
 	return joinCPUs("", cpus), err == nil, err
 }
 
-// cpulist_online:LIST... returns the CPUs of the lists that are online. Its arguments are
-// joined by one comma, so that a mask includes the text after it.
+// cpulist_online:LIST... returns the online CPUs of the lists. Its arguments are joined by one
+// comma, so a mask includes the text after it.
 func cpulistOnline(_ context.Context, env *Env, args []string) (string, bool, error) {
 	cpus, err := env.intersect(strings.Join(args, ","), cpuOnline)
 	return joinCPUs("", cpus), err == nil, err
@@ -46,14 +46,14 @@ func cpulistPresent(_ context.Context, env *Env, args []string) (string, bool, e
 	return joinCPUs("", cpus), err == nil, err
 }
 
-// cpulist2devs:LIST... returns device names, "cpu0,cpu1". Its arguments are joined by one
+// cpulist2devs:LIST... returns device names, as "cpu0,cpu1". Its arguments are joined by one
 // comma, as in cpulist_online.
 func cpulist2devs(_ context.Context, _ *Env, args []string) (string, bool, error) {
 	cpus, err := parseTunedCPUs(strings.Join(args, ","))
 	return joinCPUs("cpu", cpus), err == nil, err
 }
 
-// cpulist2hex:LIST... returns the mask in groups of eight digits.
+// cpulist2hex:LIST... returns the CPU mask in groups of eight hexadecimal digits.
 func cpulist2hex(_ context.Context, _ *Env, args []string) (string, bool, error) {
 	cpus, err := parseTunedCPUs(strings.Join(args, ",,"))
 	return cpus.Mask(), err == nil, err
@@ -65,7 +65,7 @@ func cpulist2hexInvert(_ context.Context, env *Env, args []string) (string, bool
 	return cpus.Mask(), err == nil, err
 }
 
-// hex2cpulist:MASK returns every CPU of a mask, with or without "0x".
+// hex2cpulist:MASK returns every CPU of a mask, which may begin with "0x".
 func hex2cpulist(_ context.Context, env *Env, args []string) (string, bool, error) {
 	mask, ok := parseHexInt(strings.ReplaceAll(args[0], ",", ""))
 	if !ok {
@@ -76,10 +76,9 @@ func hex2cpulist(_ context.Context, env *Env, args []string) (string, bool, erro
 	return joinCPUs("", cpus), err == nil, err
 }
 
-// check_net_queue_count:N returns N if it is a number, else the number of CPUs that programs
-// may run on, as nproc does. It uses the affinity of init, which a daemon inherits
-// (systemd's CPUAffinity=, isolcpus=), not that of the caller, which may be a shell under
-// taskset.
+// check_net_queue_count:N returns N if it is a number, else the number of CPUs that programs may
+// use, as nproc does. It uses init's affinity, which a daemon inherits (systemd's CPUAffinity=,
+// isolcpus=). The caller's affinity may differ, as in a shell under taskset.
 func checkNetQueueCount(_ context.Context, env *Env, args []string) (string, bool, error) {
 	if decimalDigits(args[0]) {
 		return args[0], true, nil
@@ -119,7 +118,7 @@ func (env *Env) intersect(list, file string) (unit.CPUSet, error) {
 	return cpus.Intersect(other), err
 }
 
-// cpuFile reads a CPU list of the kernel.
+// cpuFile reads a file of the kernel that contains a CPU list.
 func (env *Env) cpuFile(path string) (unit.CPUSet, error) {
 	text, err := env.kernelFile(path)
 	if err != nil {
@@ -144,14 +143,14 @@ func joinCPUs(prefix string, cpus unit.CPUSet) string {
 	return b.String()
 }
 
-// parseTunedCPUs parses TuneD's list grammar, which differs from the kernel's. Quotes around
-// the whole are dropped. Elements are separated by commas: numbers, ranges (a third part of
-// "1-2-3" is ignored, a backward range is empty), and masks that begin with 0x. A mask
-// extends over commas to the next empty element, hence the ",," between lists. Elements that
-// begin with ^ or ! are subtracted at the end. Anything else except a wrong mask makes the
-// whole list empty.
+// parseTunedCPUs parses TuneD's list grammar, which differs from the kernel's. Quotes around the
+// whole are dropped. Elements are separated by commas: numbers, ranges (a third part of "1-2-3" is
+// ignored, a backward range is empty), and masks that begin with 0x. A mask extends over commas to
+// the next empty element, hence the ",," between lists. Elements that begin with ^ or ! are
+// subtracted at the end. Any other invalid element, except a wrong mask, makes the whole list
+// empty.
 //
-// A CPU number that no kernel can have is an error.
+// A CPU number beyond the kernel's maximum is an error.
 func parseTunedCPUs(s string) (unit.CPUSet, error) {
 	var none unit.CPUSet
 	var masks []string
@@ -213,7 +212,8 @@ func parseTunedCPUs(s string) (unit.CPUSet, error) {
 	return cpus.Minus(out), nil
 }
 
-// tunedRange parses a number or a range; both ends are capped at unit.MaxCPUs.
+// tunedRange parses a number or a range and caps both ends at unit.MaxCPUs. ok is false if the
+// element is neither.
 func tunedRange(elem string) (r [2]int, ok bool) {
 	parts := strings.Split(elem, "-")
 	for i := range r {
@@ -241,6 +241,6 @@ func maskCPUs(mask *big.Int) (unit.CPUSet, error) {
 	return unit.ParseCPUMask(mask.Text(16))
 }
 
-// ParseCPUs parses a CPU list in TuneD's grammar ("1-3,^2", "0xff"). Like TuneD it returns
-// the empty set for an invalid list; an error means a CPU number that is too large.
+// ParseCPUs parses a CPU list in TuneD's grammar ("1-3,^2", "0xff"). Like TuneD it returns the
+// empty set for an invalid list. It returns an error only for a CPU number that is too large.
 func ParseCPUs(s string) (unit.CPUSet, error) { return parseTunedCPUs(s) }

@@ -17,8 +17,8 @@ const (
 	uncoreDir = cpuDir + "/intel_uncore_frequency"
 )
 
-// calc_isolated_cores[:N] returns the CPUs except the first N of each socket (default 1), which
-// are for housekeeping. An offline CPU has no topology directory and counts in no socket.
+// calc_isolated_cores[:N] returns all CPUs except the first N of each socket (default 1), which
+// remain for housekeeping. An offline CPU has no topology directory and belongs to no socket.
 func calcIsolatedCores(_ context.Context, env *Env, args []string) (string, bool, error) {
 	reserve := 1
 	if len(args) > 0 {
@@ -51,8 +51,8 @@ func calcIsolatedCores(_ context.Context, env *Env, args []string) (string, bool
 	return isolated.String(), true, nil
 }
 
-// package2cpus:PACKAGE... returns the CPUs of packages, each given by its number or a glob,
-// as device names, "cpu0,cpu1".
+// package2cpus:PACKAGE... returns the CPUs of packages as device names, as "cpu0,cpu1". Each
+// package is a number or a glob.
 func package2cpus(_ context.Context, env *Env, args []string) (string, bool, error) {
 	names, err := env.cpuNames()
 	if err != nil {
@@ -67,8 +67,8 @@ func package2cpus(_ context.Context, env *Env, args []string) (string, bool, err
 	return strings.Join(devices, ","), len(devices) > 0, nil
 }
 
-// package2uncores:PACKAGE... returns the uncore devices of packages. With the TPMI driver they
-// are called uncoreNN and have a file package_id; otherwise the name contains the package,
+// package2uncores:PACKAGE... returns the uncore devices of packages. With the TPMI driver they are
+// called uncoreNN and have a file package_id. Otherwise the name contains the package:
 // package_NN_die_MM (Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst).
 func package2uncores(_ context.Context, env *Env, args []string) (string, bool, error) {
 	names, err := env.list(uncoreDir)
@@ -92,7 +92,7 @@ func package2uncores(_ context.Context, env *Env, args []string) (string, bool, 
 
 func isTPMI(name string) bool { return strings.HasPrefix(name, "uncore") }
 
-// inPackages returns the device once for each package pattern that matches.
+// inPackages returns the device once per matching package pattern.
 func (env *Env) inPackages(device, id string, packages []string) []string {
 	id = strip(id)
 	number, ok := parseInt(id)
@@ -109,8 +109,8 @@ func (env *Env) inPackages(device, id string, packages []string) []string {
 	return found
 }
 
-// intel_recommended_pstate returns the mode of intel_pstate: "disable" up to Skylake and if
-// the PMU has no name (not Intel), "active" since Ice Lake.
+// intel_recommended_pstate returns the mode for intel_pstate: "active" since Ice Lake; "disable"
+// for earlier processors, and for other vendors' (the PMU has no name).
 func intelRecommendedPstate(_ context.Context, env *Env, _ []string) (string, bool, error) {
 	if _, err := env.list(cpuDir); err != nil {
 		return "", false, err
@@ -132,7 +132,7 @@ func (env *Env) cpuNames() ([]string, error) {
 		number, ok := strings.CutPrefix(name, "cpu")
 		return !ok || number == "" || number[0] < '0' || number[0] > '9'
 	})
-	slices.SortFunc(names, func(a, b string) int { // shorter is smaller: no leading zeros
+	slices.SortFunc(names, func(a, b string) int { // shorter is smaller: numbers have no leading zeros
 		if len(a) != len(b) {
 			return len(a) - len(b)
 		}
@@ -141,8 +141,8 @@ func (env *Env) cpuNames() ([]string, error) {
 	return names, nil
 }
 
-// list returns the names in a directory, sorted, or none if the machine does not have it. In a
-// copied machine without sysfs's CPUs it was not recorded.
+// list returns the sorted names in a directory, or none if the machine lacks it. If a copied
+// machine lacks sysfs's CPUs, the error satisfies host.Unknown.
 func (env *Env) list(dir string) ([]string, error) {
 	entries, err := env.Host.Files.ReadDir(dir)
 	if host.Unknown(err) {

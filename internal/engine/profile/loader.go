@@ -14,26 +14,26 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Loader finds and loads profiles. The zero value with a Host loads the
-// machine's profiles without running anything.
+// Loader finds and loads profiles. With only Host set, it loads the machine's profiles and runs
+// nothing.
 type Loader struct {
 	Host *host.Host
-	// Dirs is the search path, later directories win; SearchPath(Main) if nil.
+	// Dirs is the search path; later directories win. If nil, it is SearchPath(Main).
 	Dirs []string
-	// Builtin holds fettle's own profiles as name/tuned.conf, below all of Dirs.
+	// Builtin holds fettle's own profiles as name/tuned.conf, searched after all of Dirs.
 	Builtin fs.FS
 	// Main is tuned-main.conf; DefaultMain if nil.
 	Main *MainConfig
 	// Execute allows functions to run programs, on a live host.
 	Execute bool
-	// Refuse, if not nil, returns an error for built-in functions that must not be
-	// called. The error ends the load.
+	// Refuse, if not nil, returns an error for a built-in function that must not be called. The
+	// error ends the load.
 	Refuse func(function string) error
-	// Answers are the results of functions that run programs, from an earlier load, used
-	// instead of running them; if nil, those of the Snapshot.
+	// Answers are results, from an earlier load, of functions that run programs. The loader uses
+	// them instead of running the programs. If nil, it uses the Snapshot's answers.
 	Answers map[string]Answer
-	// Snapshot, if set, is the source of every file; the machine's profile directories
-	// are not read.
+	// Snapshot, if set, is the source of every file; the loader then does not read the machine's
+	// profile directories.
 	Snapshot *Snapshot
 }
 
@@ -45,15 +45,15 @@ type loading struct {
 	*Loader
 	x        *expander
 	profile  *Profile
-	read     map[string]bool // tuned.conf files
-	open     []string        // files whose includes are being loaded, outermost first
+	read     map[string]bool // tuned.conf files read so far
+	open     []string        // files with includes in progress, outermost first
 	raw      []*rawProfile
-	distrust error // why the first untrusted file is untrusted
+	distrust error // why the first untrusted file is not trusted
 	warned   map[Warning]bool
 }
 
-// Load loads profiles with their includes, later ones over earlier ones, and expands them. A
-// profile whose name begins with "-" may be missing. TuneD's post-loaded profile is the last
+// Load loads profiles with their includes and expands them; later profiles override earlier ones.
+// A profile whose name begins with "-" may be missing. TuneD's post-loaded profile is the last
 // name.
 func (l *Loader) Load(ctx context.Context, names ...string) (*Profile, error) {
 	if len(names) == 0 {
@@ -171,7 +171,7 @@ func (s *loading) source(file, kind string) ([]byte, error) {
 	return data, nil
 }
 
-// load loads a profile after the profiles that it includes. from is the include= that names
+// load loads a profile after the profiles that it includes. from is the include= line that names
 // it, or zero for a requested profile.
 func (s *loading) load(name string, from Pos) error {
 	plain, optional := strings.CutPrefix(name, "-")
@@ -217,8 +217,8 @@ func (s *loading) load(name string, from Pos) error {
 	return nil
 }
 
-// circle warns about an include cycle, which is cut there, as in TuneD. A profile that is
-// included twice on different paths is not a cycle.
+// circle warns about an include cycle, which is cut at this include, as in TuneD. Including a
+// profile twice on different paths is not a cycle.
 func (s *loading) circle(name string, from Pos) {
 	for _, file := range s.open {
 		if path.Base(path.Dir(file)) == name {
@@ -347,7 +347,7 @@ func undefinedVariables(text string) []string {
 	}
 }
 
-// checkUnit finds errors that would otherwise appear only when the unit is applied.
+// checkUnit returns errors of a unit that would otherwise appear only when the unit is applied.
 func (s *loading) checkUnit(u *Unit) (errs []error) {
 	for _, r := range []struct{ attribute, pattern string }{
 		{"cpuinfo_regex", u.CPUInfoRegex}, {"uname_regex", u.UnameRegex}, {"devices_udev_regex", u.DevicesUdevRegex},

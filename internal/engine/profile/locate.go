@@ -12,12 +12,12 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// DefaultDirs is the search path for profiles; later directories win. TuneD
-// 2.20 reads the first and the third, 2.21 and later the other two.
+// DefaultDirs is the default search path for profiles; later directories win. TuneD 2.20 reads the
+// first and the third directory; 2.21 and later read the other two.
 var DefaultDirs = []string{"/usr/lib/tuned", "/usr/lib/tuned/profiles", "/etc/tuned", "/etc/tuned/profiles"}
 
-// SearchPath returns DefaultDirs, the directories of profile_dirs in tuned-main.conf, and extra
-// ones. A duplicate keeps its last position.
+// SearchPath returns DefaultDirs, the profile_dirs of tuned-main.conf, and extra directories. A
+// duplicate keeps its last position.
 func SearchPath(main *MainConfig, extra ...string) []string {
 	all := append(append(append([]string{}, DefaultDirs...), main.ProfileDirs...), extra...)
 	last := map[string]int{}
@@ -34,12 +34,13 @@ func SearchPath(main *MainConfig, extra ...string) []string {
 	return dirs
 }
 
-// BuiltinDir is the directory of fettle's own profiles in paths; it exists on no machine.
+// BuiltinDir stands for the directory of fettle's own profiles in paths; no machine has such a
+// path.
 const BuiltinDir = "builtin:"
 
 const profileFile = "tuned.conf"
 
-// IsBuiltin reports whether a path names one of fettle's own files.
+// IsBuiltin reports whether p is the path of one of fettle's own files.
 func IsBuiltin(p string) bool { return strings.HasPrefix(p, BuiltinDir+"/") }
 
 // ValidName reports whether TuneD accepts a profile name: letters, digits, "_",
@@ -64,12 +65,12 @@ func (l *Loader) dirs() []string {
 	return SearchPath(l.main())
 }
 
-// searchDirs returns all directories in order of precedence, lowest first.
+// searchDirs returns all directories, lowest precedence first.
 func (l *Loader) searchDirs() []string {
 	return append([]string{BuiltinDir}, l.dirs()...)
 }
 
-// isFile reports whether p is a regular file, links followed, as os.path.isfile does.
+// isFile reports whether p is a regular file or a link to one, as os.path.isfile does.
 func (l *Loader) isFile(p string) bool {
 	if l.Snapshot != nil {
 		return l.Snapshot.file(p) != nil
@@ -121,9 +122,9 @@ func builtinName(p string) (string, bool) {
 	return strings.CutPrefix(p, BuiltinDir+"/")
 }
 
-// find returns the tuned.conf of a profile in the last directory that has one, except files
-// that were read already: so /etc/tuned/x that includes x extends the vendor's x. seen is true
-// if all existing ones were read.
+// find returns the tuned.conf of a profile in the last directory that has one, without files in
+// read. So an /etc/tuned/x that includes x extends the vendor's x. seen is true if all existing
+// files were in read.
 func (l *Loader) find(name string, read map[string]bool) (file string, seen bool) {
 	dirs := l.searchDirs()
 	for i := len(dirs) - 1; i >= 0; i-- {
@@ -159,7 +160,7 @@ func (s *loading) notFound(name string, from Pos) error {
 	return errAt(from, "include: no profile %q in %s%s", name, where, hint)
 }
 
-// nearest suggests a profile with a similar name.
+// nearest returns a known profile with a similar name, for an error message.
 func (s *loading) nearest(name string) string {
 	list, err := s.List()
 	if err != nil {
@@ -172,19 +173,19 @@ func (s *loading) nearest(name string) string {
 	return text.Suggest(name, names)
 }
 
-// Summary is one profile of a list.
+// Summary describes one profile in a list.
 type Summary struct {
 	Name        string `json:"name"`
 	Summary     string `json:"summary,omitempty"`
 	Description string `json:"description,omitempty"`
-	Path        string `json:"path"` // of its tuned.conf
+	Path        string `json:"path"` // path of its tuned.conf
 	Builtin     bool   `json:"builtin"`
-	// Err is the reason that the profile cannot be read; its includes are not followed.
+	// Err is the reason why the profile cannot be read. Errors of its includes are not detected.
 	Err error `json:"-"`
 }
 
-// List returns every profile on the search path, sorted by name; of several with the same name
-// the one that Load uses. A profile that cannot be read is listed with its error.
+// List returns every profile on the search path, sorted by name. Among profiles with the same name
+// it returns the one that Load uses. An unreadable profile is listed with its error.
 func (l *Loader) List() ([]Summary, error) {
 	byName := map[string]Summary{}
 	for _, dir := range l.searchDirs() {
@@ -228,7 +229,7 @@ func (l *Loader) profileNames(dir string) ([]string, error) {
 	return names, nil
 }
 
-// describe reads the attributes of [main].
+// describe fills in s from the attributes of [main].
 func (l *Loader) describe(s *Summary) {
 	data, err := l.readFile(s.Path)
 	if err != nil {
@@ -238,8 +239,8 @@ func (l *Loader) describe(s *Summary) {
 	conf, err := parseConfig(s.Path, data, parseSyntax{})
 	if err != nil {
 		s.Err = err
-		// Like TuneD's, the list shows the summary of a profile that has a line without "=",
-		// although it cannot be loaded.
+		// As in TuneD, the list shows the summary of a profile with a line without "=", although
+		// the profile cannot be loaded.
 		if conf, err = parseConfig(s.Path, data, parseSyntax{noValue: true}); err != nil {
 			return
 		}

@@ -15,7 +15,7 @@ import (
 // MainConfigFile is TuneD's global configuration.
 const MainConfigFile = "/etc/tuned/tuned-main.conf"
 
-// MainConfig is the content of tuned-main.conf; MainKeys describes each key.
+// MainConfig is the content of tuned-main.conf. MainKeys describes each key.
 type MainConfig struct {
 	Daemon                  bool
 	DynamicTuning           bool
@@ -28,13 +28,13 @@ type MainConfig struct {
 	UdevBufferSize          int64 // bytes
 	LogFileCount            int
 	LogFileMaxSize          int64   // bytes
-	UnameString             *string // nil: the machine's
-	CPUInfoString           *string // nil: the machine's
+	UnameString             *string // nil: the machine's value
+	CPUInfoString           *string // nil: the machine's value
 	EnableDBus              bool
 	EnableUnixSocket        bool
 	UnixSocketPath          string
 	UnixSocketSignalPaths   []string
-	UnixSocketOwnership     string // "user group", names or ids, -1 for unchanged
+	UnixSocketOwnership     string // "user group", names or ids; -1 means unchanged
 	UnixSocketPermissions   fs.FileMode
 	ConnectionsBacklog      int
 	Rollback                Rollback
@@ -46,27 +46,27 @@ type MainConfig struct {
 	Warnings []Warning
 }
 
-// Rollback selects when TuneD undoes.
+// Rollback defines when TuneD undoes its changes.
 type Rollback string
 
 const (
-	// RollbackAuto undoes on a switch and when the daemon ends.
+	// RollbackAuto undoes at a switch and when the daemon ends.
 	RollbackAuto Rollback = "auto"
-	// RollbackNotOnExit undoes on a switch only.
+	// RollbackNotOnExit undoes only at a switch.
 	RollbackNotOnExit Rollback = "not_on_exit"
 )
 
-// MainKey is one key of tuned-main.conf, for the manual.
+// MainKey describes one key of tuned-main.conf for the manual.
 type MainKey struct {
 	Name    string
 	Default string
-	Unit    string // of the value, or its form
+	Unit    string // unit or form of the value
 	Meaning string
 	set     func(c *MainConfig, value string) error
 }
 
-// MainKeys lists the keys of tuned-main.conf (TuneD 2.28, tuned-main.conf and
-// consts.py) with the default when the file does not set them.
+// MainKeys lists the keys of tuned-main.conf (TuneD 2.28, tuned-main.conf and consts.py), each
+// with the default if the file does not set it.
 var MainKeys = []MainKey{
 	{"daemon", "1", "boolean", "stay in the background after applying; with 0 nothing is undone or watched", setBool(func(c *MainConfig) *bool { return &c.Daemon })},
 	{"dynamic_tuning", "0", "boolean", "let values follow the load, in the daemon (TuneD 2.20 ships the file with 1, 2.28 with 0)", setBool(func(c *MainConfig) *bool { return &c.DynamicTuning })},
@@ -107,7 +107,8 @@ func DefaultMain() *MainConfig {
 	return c
 }
 
-// ReadMain reads the machine's tuned-main.conf, or returns the defaults.
+// ReadMain reads the machine's tuned-main.conf. It returns the defaults if the file does not
+// exist.
 func ReadMain(h *host.Host) (*MainConfig, error) {
 	data, err := h.Files.ReadFile(MainConfigFile)
 	switch {
@@ -145,8 +146,8 @@ func ParseMain(file string, data []byte) (*MainConfig, error) {
 	return c, nil
 }
 
-// DynamicInterval returns the time between two samples of the load, or 0 if dynamic tuning is
-// off. As in TuneD it is a whole number of sleep intervals, at least one.
+// DynamicInterval returns the time between two load samples, or 0 if dynamic tuning is off. As in
+// TuneD it is a whole number of sleep intervals, at least one.
 func (c *MainConfig) DynamicInterval() time.Duration {
 	switch {
 	case !c.DynamicTuning || c.UpdateInterval <= 0:

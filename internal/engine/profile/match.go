@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// DeviceMatcher matches devices with a unit's devices=: a list of Fnmatch patterns separated
-// by white space or commas, in which "!x" excludes devices. Without a positive pattern all
-// other devices match.
+// DeviceMatcher matches devices with a unit's devices=. The list has Fnmatch patterns separated by
+// white space or commas; "!x" excludes devices. If no pattern is positive, all devices not
+// excluded match.
 type DeviceMatcher struct {
 	positive, negative []string
 }
@@ -30,7 +30,7 @@ func NewDeviceMatcher(devices string) DeviceMatcher {
 	return m
 }
 
-// Rest reports whether the list only excludes devices.
+// Rest reports whether the list only excludes devices, so that all others match.
 func (m DeviceMatcher) Rest() bool {
 	return len(m.negative) > 0 && slices.Equal(m.positive, []string{"*"})
 }
@@ -41,7 +41,7 @@ func (m DeviceMatcher) Match(device string) bool {
 	return slices.ContainsFunc(m.positive, match) && !slices.ContainsFunc(m.negative, match)
 }
 
-// Filter returns the devices that match, in the order given.
+// Filter returns the matching devices in the given order.
 func (m DeviceMatcher) Filter(devices []string) []string {
 	var out []string
 	for _, d := range devices {
@@ -52,8 +52,8 @@ func (m DeviceMatcher) Filter(devices []string) []string {
 	return out
 }
 
-// MatchUdev reports whether devices_udev_regex matches a device's udev properties, as KEY=value
-// lines sorted by key.
+// MatchUdev reports whether a devices_udev_regex matches a device's udev properties. They are
+// matched as KEY=value lines sorted by key.
 func MatchUdev(pattern string, properties map[string]string) (bool, error) {
 	re, err := CompileRegexp(pattern, Multiline)
 	if err != nil {
@@ -66,12 +66,11 @@ func MatchUdev(pattern string, properties map[string]string) (bool, error) {
 	return re.MatchString(text.String()), nil
 }
 
-// Fnmatch reports whether name matches a shell pattern according to Python's
-// fnmatch.fnmatchcase: *, ?, [seq] and [!seq]. * also matches a slash and a leading dot, an
-// unpaired bracket is literal, and there is no escape character.
+// Fnmatch reports whether name matches a shell pattern, as Python's fnmatch.fnmatchcase does: *,
+// ?, [seq] and [!seq]. * also matches a slash and a leading dot. An unpaired bracket is literal.
+// There is no escape character.
 func Fnmatch(pattern, name string) bool {
-	// Backtracking to the last star is enough, so this takes at most
-	// len(pattern)*len(name) steps.
+	// Backtracking to the last star suffices, so this takes at most len(pattern)*len(name) steps.
 	star, retry := -1, 0
 	p, n := 0, 0
 	for n < len(name) {
@@ -100,8 +99,8 @@ func Fnmatch(pattern, name string) bool {
 	return p == len(pattern)
 }
 
-// matchOne matches one character with the element of the pattern at p, which is not a star,
-// and returns the position of the next element.
+// matchOne matches one character with the pattern's element at p, which is not a star. It also
+// returns the position of the next element.
 func matchOne(pattern string, p int, r rune) (bool, int) {
 	switch pattern[p] {
 	case '?':

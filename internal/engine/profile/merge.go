@@ -12,7 +12,7 @@ type field struct {
 	set   bool
 }
 
-// rawUnit is a section as read: attributes separated, options unexpanded.
+// rawUnit is a section as read: attributes are separated from options, and options are unexpanded.
 type rawUnit struct {
 	name string
 	pos  Pos
@@ -30,10 +30,10 @@ type rawOption struct {
 	name    string
 	value   string
 	pos     Pos
-	scripts []Script // for the option "script"
+	scripts []Script // scripts are the values of the option "script".
 }
 
-// rawProfile is one tuned.conf.
+// rawProfile is one parsed tuned.conf before merging.
 type rawProfile struct {
 	path  string
 	main  *ordered[*entry]
@@ -47,8 +47,8 @@ const (
 	includeOption    = "include"
 )
 
-// newRawProfile converts a parsed tuned.conf to units. It replaces ${i:PROFILE_DIR} by the
-// directory of the file.
+// newRawProfile converts a parsed tuned.conf to units. It replaces ${i:PROFILE_DIR} by the file's
+// directory.
 func newRawProfile(file string, conf *configFile) *rawProfile {
 	dir := path.Dir(file)
 	p := &rawProfile{path: file, main: newOrdered[*entry]()}
@@ -87,7 +87,8 @@ func newRawUnit(s *section, entries []*entry, dir string) *rawUnit {
 	return u
 }
 
-// attributes returns the fields of a section that are not options of the plug-in, by name.
+// attributes returns a section's attributes by name: the fields that are not options of the
+// plug-in.
 func (u *rawUnit) attributes() map[string]*field {
 	return map[string]*field{
 		"priority": &u.priority, "type": &u.typ, "enabled": &u.enabled,
@@ -98,8 +99,7 @@ func (u *rawUnit) attributes() map[string]*field {
 	}
 }
 
-// joinPath is os.path.normpath(os.path.join(dir, name)), which returns an absolute name
-// unchanged.
+// joinPath is os.path.normpath(os.path.join(dir, name)): an absolute name is returned unchanged.
 func joinPath(dir, name string) string {
 	if path.IsAbs(name) {
 		return path.Clean(name)
@@ -121,7 +121,7 @@ func expandProfileDir(s, dir string) string {
 		case !found:
 			return b.String()
 		case strings.HasSuffix(before, `\`):
-			b.WriteString(profileDirText) // escaped, and TuneD keeps the backslash
+			b.WriteString(profileDirText) // escaped: TuneD keeps the backslash
 		default:
 			b.WriteString(dir)
 		}
@@ -140,7 +140,7 @@ type merged struct {
 	warn      func(Pos, string, ...any)
 }
 
-// merge merges profiles in order, later ones over earlier ones (TuneD 2.28,
+// merge merges profiles in order; later ones override earlier ones (TuneD 2.28,
 // profiles/merger.py).
 func merge(profiles []*rawProfile, warn func(Pos, string, ...any)) *merged {
 	m := &merged{newOrdered[*entry](), newOrdered[*rawUnit](), newOrdered[rawOption](), warn}
@@ -184,7 +184,7 @@ func (m *merged) addVariables(u *rawUnit) {
 	}
 }
 
-// update merges u into the unit of the same name.
+// update merges u into old, the unit with the same name.
 func (m *merged) update(old, u *rawUnit) {
 	m.warnReset(old, u)
 	old.typ, old.enabled, old.devices = u.typ, u.enabled, u.devices
@@ -216,8 +216,8 @@ func (m *merged) update(old, u *rawUnit) {
 	}
 }
 
-// warnNotTrue warns about a word that means yes to a reader and that TuneD parses as no:
-// enabled=yes disables a section, and ${on} is not expanded.
+// warnNotTrue warns about a word that a reader takes for yes and TuneD for no. For example
+// enabled=yes disables a section, and enabled=${on} is not expanded.
 func (m *merged) warnNotTrue(u *rawUnit) {
 	for _, a := range []struct {
 		name, effect string
@@ -238,7 +238,7 @@ func (m *merged) warnNotTrue(u *rawUnit) {
 	}
 }
 
-// meansNo reports whether a user would read a value as no.
+// meansNo reports whether a reader would take a value for no.
 func meansNo(s string) bool {
 	switch strings.ToLower(strings.TrimSpace(s)) {
 	case "0", "false", "no", "off", "n", "f", "none", "disabled":
@@ -247,8 +247,7 @@ func meansNo(s string) bool {
 	return false
 }
 
-// warnReset warns about inherited attributes that a section resets because it does not name
-// them.
+// warnReset warns about inherited attributes that a section resets by not repeating them.
 func (m *merged) warnReset(old, u *rawUnit) {
 	if old.devices.value != "*" && !u.devices.set {
 		m.warn(u.pos, "[%s] does not name devices, which resets devices=%s (%s) to all devices", u.name, old.devices.value, old.devices.pos)
@@ -261,12 +260,12 @@ func (m *merged) warnReset(old, u *rawUnit) {
 	}
 }
 
-// ordered is a map in insertion order with the rules of Python's dict, which are visible in
-// merged profiles: setting a key again keeps its position, deleting and setting it again moves
-// it to the end.
+// ordered is a map in insertion order. It follows Python's dict, whose order is visible in merged
+// profiles. Setting an existing key keeps its position; deleting and setting it again moves it to
+// the end.
 type ordered[V any] struct {
 	slots []slot[V]
-	index map[string]int // into slots
+	index map[string]int // index in slots
 }
 
 type slot[V any] struct {

@@ -10,68 +10,69 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Profile is one or more loaded profiles, merged: a specification with the position of each
-// option. It depends on the machine only through the results of functions.
+// Profile is one or more loaded profiles, merged. It is a specification with the position of each
+// option, and depends on the machine only through results of functions.
 type Profile struct {
 	// Names are the requested profiles, in order; later ones win.
 	Names       []string `json:"names"`
 	Summary     string   `json:"summary,omitempty"`
 	Description string   `json:"description,omitempty"`
-	// Units are in order of first appearance, disabled ones included.
-	// InOrder gives the order in which they are applied.
+	// Units are in order of first appearance and include disabled ones. InOrder returns the order
+	// of application.
 	Units []Unit `json:"units"`
-	// Variables are in the order in which they are defined.
+	// Variables are in the order of definition.
 	Variables []Variable `json:"variables"`
 	// Sources are the files that were read, in order of reading.
 	Sources []Source `json:"sources"`
 	// Answers are the results of functions that ran programs, by call text. With them a
 	// later Loader loads the same profile again.
 	Answers map[string]Answer `json:"answers,omitempty"`
-	// Deferred lists once each the calls whose result is known only when the profile is
-	// applied.
+	// Deferred lists, once each, the calls whose result is known only when the profile is applied.
 	Deferred []Call    `json:"deferred,omitempty"`
 	Warnings []Warning `json:"warnings,omitempty"`
 	// Unresolved lists the include= lines whose profiles are known only when the profile is
-	// applied: these are missing here.
+	// applied. Their content is missing here.
 	Unresolved []Option `json:"unresolved_includes,omitempty"`
 
 	loader *Loader
-	dirs   []string // of the profiles read, for Snapshot
+	dirs   []string // directories of the loaded profiles, for Snapshot
 	absent []string // optional profiles and variables files that do not exist
 }
 
 // Unit is one section of a merged profile: an instance of a plug-in.
 type Unit struct {
-	// Name is the section's name; Type is the plug-in: type=, or else the name.
+	// Name is the section's name. Type is the plug-in: the value of type=, or else the name.
 	Name    string `json:"name"`
 	Type    string `json:"type"`
 	Enabled bool   `json:"enabled"`
-	// Devices is the expanded devices= text; see DeviceMatcher. "*" by default.
+	// Devices is the expanded value of devices= (see DeviceMatcher), "*" by default.
 	Devices string `json:"devices"`
-	// DevicesUdevRegex, CPUInfoRegex and UnameRegex are empty if the section does not set them.
+	// DevicesUdevRegex, CPUInfoRegex and UnameRegex are "" if the section does not set them.
 	DevicesUdevRegex string `json:"devices_udev_regex,omitempty"`
 	CPUInfoRegex     string `json:"cpuinfo_regex,omitempty"`
 	UnameRegex       string `json:"uname_regex,omitempty"`
-	// Priority is the unit's own or tuned-main.conf's default_instance_priority;
-	// lower ones come first.
+	// Priority is the unit's own, or tuned-main.conf's default_instance_priority. Units with a
+	// lower priority are applied first.
 	Priority int `json:"priority"`
-	// ScriptPre and ScriptPost are the paths of scripts to call for each device before and
-	// after the unit's tuning.
+	// ScriptPre and ScriptPost are paths of scripts, called for each device before and after the
+	// unit's tuning.
 	ScriptPre  string   `json:"script_pre,omitempty"`
 	ScriptPost string   `json:"script_post,omitempty"`
 	Options    []Option `json:"options"`
-	// Pos is the section header at which the unit first appears, or the one that replaced it.
+	// Pos is the header of the section in which the unit first appears, or of the section that
+	// replaced it.
 	Pos Pos `json:"pos"`
 	// Where maps each attribute that a file sets to its position: "type", "enabled", "devices",
 	// "devices_udev_regex", "cpuinfo_regex", "uname_regex", "priority", "script_pre",
 	// "script_post".
 	Where map[string]Pos `json:"where,omitempty"`
-	// Deferred lists the calls in devices, cpuinfo_regex and uname_regex that are known only
-	// when the profile is applied.
+	// Deferred lists the calls in devices, cpuinfo_regex and uname_regex whose result is known
+	// only when the profile is applied.
 	Deferred []Call `json:"deferred,omitempty"`
 }
 
-// At returns the position of an attribute of the unit, or of the section if no file sets it.
+// At returns the position of an attribute of the unit, or the section's position if no file sets
+// the attribute.
 func (u *Unit) At(attribute string) Pos {
 	if p, ok := u.Where[attribute]; ok {
 		return p
@@ -95,13 +96,13 @@ type Option struct {
 	// ExpandedName is Name with variables and functions expanded; only the modules plug-in uses
 	// it.
 	ExpandedName string `json:"expanded_name,omitempty"`
-	// Value is the expanded value, which the plug-in uses. Raw is the value as written, with
-	// only ${i:PROFILE_DIR} replaced.
+	// Value is the expanded value, which the plug-in uses. Raw is the value as written, except
+	// that ${i:PROFILE_DIR} is replaced.
 	Value string `json:"value"`
 	Raw   string `json:"raw"`
 	Pos   Pos    `json:"pos"`
-	// Scripts is set only for the option "script": every script to run, parents first. They are
-	// cleaned absolute paths and are never expanded.
+	// Scripts is set only for the option "script". It lists every script to run, parents first, as
+	// cleaned absolute paths that are never expanded.
 	Scripts []Script `json:"scripts,omitempty"`
 	// Deferred lists the calls in Value whose result is known only when the profile is applied.
 	Deferred []Call `json:"deferred,omitempty"`
@@ -122,20 +123,20 @@ type Variable struct {
 	Deferred []Call `json:"deferred,omitempty"`
 }
 
-// Source is a file that was read.
+// Source is a file that a load read.
 type Source struct {
 	Path   string `json:"path"`
-	SHA256 string `json:"sha256"` // of Data, in hexadecimal
+	SHA256 string `json:"sha256"` // hexadecimal digest of Data
 	Data   []byte `json:"-"`
-	// Kind is the reason that it was read: "profile" or "variables".
+	// Kind is "profile" or "variables".
 	Kind string `json:"kind"`
 }
 
-// Call is a function call whose result is not known yet.
+// Call is a function call with a result that is not known yet.
 type Call struct {
-	// Text is the call with expanded arguments: "${f:virt_check:a:b}".
+	// Text is the call with expanded arguments, such as "${f:virt_check:a:b}".
 	Text string `json:"text"`
-	// Reason is the reason that the result is not known.
+	// Reason is why the result is not known.
 	Reason string `json:"reason"`
 	Pos    Pos    `json:"pos"`
 }
@@ -143,7 +144,7 @@ type Call struct {
 // Answer is the result of a function that ran a program.
 type Answer struct {
 	Text string `json:"text"`
-	// None is true if the function returned no result, so that its call stays unexpanded.
+	// None is true if the function returned no result; the call's text then stays unexpanded.
 	None bool `json:"none,omitempty"`
 }
 
@@ -160,8 +161,8 @@ func (p *Profile) Unit(name string) *Unit {
 	return nil
 }
 
-// InOrder returns the enabled units by priority, lower first; units of equal
-// priority keep the order of the profile.
+// InOrder returns the enabled units by priority, lower first. Units with equal priority keep the
+// profile's order.
 func (p *Profile) InOrder() []*Unit {
 	var units []*Unit
 	for i := range p.Units {
@@ -173,7 +174,7 @@ func (p *Profile) InOrder() []*Unit {
 	return units
 }
 
-// Environ returns the variables in the form for scripts: TUNED_<name>=<value>.
+// Environ returns the variables for the environment of scripts, as TUNED_<name>=<value>.
 func (p *Profile) Environ() []string {
 	at := map[string]int{}
 	var env []string
@@ -184,7 +185,7 @@ func (p *Profile) Environ() []string {
 		}
 		pair := name + "=" + v.Value
 		if i, ok := at[name]; ok {
-			env[i] = pair // defined again: the last definition is the value
+			env[i] = pair // redefined: the last value counts
 			continue
 		}
 		at[name] = len(env)
@@ -206,7 +207,7 @@ func (p Pos) String() string {
 	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
 
-// Error is an error with its position; it prints as "file:line: what".
+// Error is an error with its position. It prints as "file:line: what".
 type Error struct {
 	Pos Pos
 	Err error
@@ -219,7 +220,7 @@ func errAt(pos Pos, format string, args ...any) error {
 	return &Error{pos, fmt.Errorf(format, args...)}
 }
 
-// Errors is a list of errors of one file or profile, printed one per line.
+// Errors is a list of errors in one file or profile, printed one per line.
 type Errors []error
 
 func (e Errors) Error() string {
@@ -232,7 +233,7 @@ func (e Errors) Error() string {
 
 func (e Errors) Unwrap() []error { return e }
 
-// orNil returns nil for an empty list and the error itself for a single one.
+// orNil returns nil for an empty list, and the error itself if the list has only one.
 func (e Errors) orNil() error {
 	switch len(e) {
 	case 0:
@@ -243,7 +244,7 @@ func (e Errors) orNil() error {
 	return e
 }
 
-// Warning is a warning of the loader.
+// Warning is a warning of the loader with its position.
 type Warning struct {
 	Pos  Pos    `json:"pos"`
 	Text string `json:"text"`
@@ -251,8 +252,8 @@ type Warning struct {
 
 func (w Warning) String() string { return w.Pos.String() + ": " + w.Text }
 
-// Headline summarizes a profile: its name, summary, options and files. leftOut names guidance
-// that it does not follow.
+// Headline summarizes a profile: its name, summary, options and files. leftOut names guidance that
+// the profile does not follow.
 func (p *Profile) Headline(leftOut []string) (h ui.Headline) {
 	options := 0
 	for _, u := range p.Units {
@@ -310,7 +311,7 @@ func Print(s *ui.Screen, p *Profile) {
 	}
 }
 
-// place returns the position for people: fettle's own files have no path.
+// place returns the position for people, without a path for fettle's own files.
 func (p Pos) place() string {
 	if name, ok := builtinName(p.File); ok {
 		return fmt.Sprintf("fettle's own %s:%d", name, p.Line)
@@ -318,7 +319,7 @@ func (p Pos) place() string {
 	return p.String()
 }
 
-// short returns the profile and line of a position in a profile, or the whole position.
+// short returns profile name and line for a position in a profile, else the whole position.
 func (p Pos) short() string {
 	if path.Base(p.File) != "tuned.conf" {
 		return p.String()
@@ -326,7 +327,7 @@ func (p Pos) short() string {
 	return path.Base(path.Dir(p.File)) + ":" + strconv.Itoa(p.Line)
 }
 
-// Headline names the recommended profile, and counts the conditions that are not known here.
+// Headline names the recommended profile, and counts the conditions with unknown results.
 func (r Recommendation) Headline() (h ui.Headline) {
 	line := "recommended: " + r.Profile
 	if len(r.Unknown) > 0 {

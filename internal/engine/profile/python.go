@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Profiles depend on Python's definitions of white space, words and numbers, which differ from
+// Profiles depend on Python's definitions of white space, words and numbers. These differ from
 // Go's in a few characters.
 
 // isSpace is Python's str.isspace for one character (documentation of str.isspace:
@@ -25,7 +25,7 @@ func isWordRune(r rune) bool {
 	return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r)
 }
 
-// isWord is re.match(r'\w+$', s), except that it allows no newline at the end.
+// isWord is re.match(r'\w+$', s), but does not allow a newline at the end.
 func isWord(s string) bool {
 	for _, r := range s {
 		if !isWordRune(r) {
@@ -35,9 +35,9 @@ func isWord(s string) bool {
 	return s != ""
 }
 
-// parseInt is Python's int(s, 10): it allows white space around (except the ASCII separators
-// that strip removes), a sign, and single underscores between digits, and has no upper
-// limit. Unlike int() it does not accept digits of other scripts.
+// parseInt is Python's int(s, 10). It allows surrounding white space (except the ASCII separators
+// that strip removes), a sign, and single underscores between digits, and has no upper limit.
+// Unlike int() it accepts only ASCII digits.
 func parseInt(s string) (*big.Int, bool) {
 	s = strings.TrimFunc(s, unicode.IsSpace)
 	digits := strings.TrimLeft(s, "+-")
@@ -55,9 +55,9 @@ func parseInt(s string) (*big.Int, bool) {
 	return new(big.Int).SetString(strings.ReplaceAll(strings.TrimPrefix(s, "+"), "_", ""), 10)
 }
 
-// splitList splits at each comma or semicolon and removes the surrounding white space. With
-// afterWord, a separator counts only after a word character and optional white space, as TuneD
-// parses drop= (unit.py: \b\s*[,;]\s*).
+// splitList splits at each comma or semicolon and removes surrounding white space. With afterWord,
+// a separator counts only after a word character and optional white space, as TuneD parses drop=
+// (unit.py: \b\s*[,;]\s*).
 func splitList(s string, afterWord bool) []string {
 	var out []string
 	start := 0
@@ -91,8 +91,8 @@ func kb2s(_ context.Context, env *Env, args []string) (string, bool, error) {
 	return n.Lsh(n, 1).String(), true, nil
 }
 
-// s2kb:N converts sectors of 512 bytes to KiB. An odd number is rounded half to even, and
-// numbers beyond 2^53 lose digits in a float64, as in TuneD.
+// s2kb:N converts sectors of 512 bytes to KiB. Like TuneD it rounds half to even for odd numbers,
+// and loses digits beyond 2^53 (float64).
 func s2kb(_ context.Context, env *Env, args []string) (string, bool, error) {
 	n, ok := parseInt(args[0])
 	if !ok {
@@ -111,7 +111,7 @@ func s2kb(_ context.Context, env *Env, args []string) (string, bool, error) {
 func roundHalfEven(x float64) *big.Int {
 	floor, _ := big.NewFloat(x).Int(nil)
 	rest, _ := new(big.Float).Sub(big.NewFloat(x), new(big.Float).SetInt(floor)).Float64()
-	// Int truncates towards zero, and halves are exact: rest is -0.5, 0 or 0.5.
+	// Int truncates towards zero. Halves are exact: rest is -0.5, 0 or 0.5.
 	if rest != 0 && floor.Bit(0) == 1 {
 		if rest < 0 {
 			return floor.Sub(floor, big.NewInt(1))

@@ -14,11 +14,11 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// DefaultProfile is recommended if no section's conditions are met.
+// DefaultProfile is the recommendation if no section's conditions are met.
 const DefaultProfile = "balanced"
 
-// The files with recommendations, in this order; of files with the same name the one in the
-// second directory is used.
+// Files with recommendations, in this order. Among files with the same name the second directory's
+// is used.
 const recommendConf = "/etc/tuned/recommend.conf"
 
 var recommendDirs = []string{"/usr/lib/tuned/recommend.d", "/etc/tuned/recommend.d"}
@@ -26,27 +26,27 @@ var recommendDirs = []string{"/usr/lib/tuned/recommend.d", "/etc/tuned/recommend
 // Recommendation is the recommended profile of a machine, with the reasons.
 type Recommendation struct {
 	Profile string `json:"profile"`
-	// Pos is the section whose conditions are met; its File is empty for DefaultProfile.
+	// Pos is the section whose conditions are met. For DefaultProfile its File is "".
 	Pos Pos `json:"pos"`
-	// Why lists the conditions of that section, all of which are met.
+	// Why lists that section's conditions, all of which are met.
 	Why []Condition `json:"why"`
-	// Unknown lists conditions that could not be evaluated, in earlier sections whose other
-	// conditions are met: the recommendation could be a different one.
+	// Unknown lists conditions with unknown results in earlier sections whose other conditions are
+	// met: the recommendation could be different.
 	Unknown  []Condition `json:"unknown,omitempty"`
 	Warnings []Warning   `json:"warnings,omitempty"`
 }
 
-// Condition is one line of a recommend file.
+// Condition is one condition in a section of a recommend file.
 type Condition struct {
 	Profile string `json:"profile"`
 	Key     string `json:"key"`
-	Pattern string `json:"pattern"` // a regular expression, matched from the start
+	Pattern string `json:"pattern"` // regular expression, anchored at the start
 	Pos     Pos    `json:"pos"`
-	// Saw is the observed value, shortened, or the reason that it is unknown.
+	// Saw is the observed value, shortened, or the reason why it is unknown.
 	Saw string `json:"saw"`
 }
 
-// subject names what a condition asks about.
+// subject returns what the condition tests, as text.
 func (c Condition) subject() string {
 	switch {
 	case c.Key == "virt":
@@ -63,7 +63,7 @@ func (c Condition) String() string {
 	return fmt.Sprintf("%s: %s=%s: %s", c.Pos.place(), c.Key, c.Pattern, c.Saw)
 }
 
-// because says what a condition that is met has found.
+// because describes the observation that met the condition.
 func (c Condition) because() string {
 	if strings.HasPrefix(c.Saw, c.subject()) {
 		return c.Saw
@@ -79,8 +79,8 @@ const (
 	unknown
 )
 
-// Recommend returns the profile that TuneD's recommend files name for this machine: the first
-// section whose conditions are all met. Without such files it uses fettle's own.
+// Recommend returns the profile that TuneD's recommend files name for this machine: that of the
+// first section with all conditions met. If the machine has no such files, it uses fettle's own.
 func (l *Loader) Recommend(ctx context.Context) (Recommendation, error) {
 	r := Recommendation{Profile: DefaultProfile, Why: []Condition{}}
 	if !l.main().RecommendCommand {
@@ -137,8 +137,7 @@ func (l *Loader) recommendFiles() ([]string, error) {
 	return files, nil
 }
 
-// readRules evaluates the sections of one file. done is true if the conditions of a section are
-// met.
+// readRules evaluates the sections of one file. done is true if a section's conditions are met.
 func (r *Recommendation) readRules(c *conditions, file string) (done bool, err error) {
 	var data []byte
 	if IsBuiltin(file) {
@@ -159,7 +158,7 @@ func (r *Recommendation) readRules(c *conditions, file string) (done bool, err e
 	for _, s := range conf.sections {
 		name := s.name
 		if i := strings.LastIndexByte(name, ','); i >= 0 {
-			name = name[:i] // a suffix makes section names unique
+			name = name[:i] // only makes section names unique
 		}
 		why, open := []Condition{}, []Condition(nil)
 		failed := false
@@ -193,7 +192,7 @@ func (r *Recommendation) readRules(c *conditions, file string) (done bool, err e
 	return false, nil
 }
 
-// conditions evaluates conditions on a machine and caches the values that it reads.
+// conditions evaluates conditions on a machine and caches the values it reads.
 type conditions struct {
 	*Loader
 	ctx       context.Context
@@ -201,7 +200,7 @@ type conditions struct {
 	processes []string
 }
 
-// ask evaluates one condition and sets Saw. Unknown keywords count as met, as in TuneD.
+// ask evaluates one condition and sets its Saw. Unknown keywords count as met, as in TuneD.
 func (c *conditions) ask(cond *Condition) (verdict, error) {
 	if err := c.ctx.Err(); err != nil {
 		return fails, err
@@ -286,7 +285,7 @@ func (c *conditions) ask(cond *Condition) (verdict, error) {
 	return holds, nil
 }
 
-// lineAt returns FILE:LINE and the text of the line of a byte of a file.
+// lineAt returns FILE:LINE and the text of the line that contains the byte at an offset.
 func lineAt(file, text string, at int) string {
 	at = max(at, 0)
 	line := strings.Count(text[:at], "\n") + 1
@@ -335,8 +334,8 @@ var chassisNames = []string{
 	"Embedded PC", "Mini PC", "Stick PC",
 }
 
-// chassisType returns the name of the chassis type, or "" if the firmware reports none or an
-// unknown one.
+// chassisType returns the name of the chassis type. It returns "" if the firmware reports none or
+// an unknown one.
 func chassisType(h *host.Host) (string, error) {
 	b, err := h.Files.ReadFile("/sys/class/dmi/id/chassis_type")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -354,7 +353,7 @@ func chassisType(h *host.Host) (string, error) {
 	return chassisNames[n.Int64()], nil
 }
 
-// syspurposeRole returns the role that subscription-manager recorded, or "".
+// syspurposeRole returns the role recorded by subscription-manager, or "".
 func syspurposeRole(h *host.Host) (string, error) {
 	const file = "/etc/rhsm/syspurpose/syspurpose.json"
 	b, err := h.Files.ReadFile(file)

@@ -19,17 +19,17 @@ const (
 	DotAll
 	// IgnoreCase is re.IGNORECASE.
 	IgnoreCase
-	// AnchorStart matches at the start of the text only, as re.match does.
+	// AnchorStart matches only at the start of the text, as re.match does.
 	AnchorStart
 )
 
 // maxRegexp is the maximum size of a pattern, in bytes.
 const maxRegexp = 64 << 10
 
-// CompileRegexp translates a regular expression from Python's syntax to Go's, to test whether
-// it matches. It returns an error for what Go's engine does not support: look-around,
-// back-references, conditional groups, atomic groups, possessive repeats, verbose mode. One
-// difference remains: \b and \B use only ASCII words.
+// CompileRegexp translates a regular expression from Python's syntax to Go's, for testing whether
+// it matches. It returns an error for features that Go lacks: look-around, back-references,
+// conditional groups, atomic groups, possessive repeats, verbose mode. One difference remains: \b
+// and \B use only ASCII words.
 func CompileRegexp(pattern string, flags RegexpFlags) (*regexp.Regexp, error) {
 	if len(pattern) > maxRegexp {
 		return nil, fmt.Errorf("regular expression larger than %d KiB", maxRegexp>>10)
@@ -61,14 +61,14 @@ func CompileRegexp(pattern string, flags RegexpFlags) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// regexpTranslator copies a pattern and rewrites the differences between the dialects (Python
-// library reference, re; Go regexp/syntax).
+// regexpTranslator copies a pattern and rewrites what differs between the dialects (Python library
+// reference, re; Go regexp/syntax).
 type regexpTranslator struct {
 	in        string
 	at        int
 	out       strings.Builder
 	multiline bool
-	flagsEnd  int // of the flags that the pattern begins with
+	flagsEnd  int // end of the flags at the start of the pattern
 }
 
 func (t *regexpTranslator) run() error {
@@ -88,7 +88,7 @@ func (t *regexpTranslator) run() error {
 			if t.multiline {
 				t.out.WriteByte('$')
 			} else {
-				// Also before a newline that ends the text.
+				// $ also matches before a newline at the end of the text.
 				t.out.WriteString(`(?:\n?\z)`)
 			}
 		case '*', '+', '?':
@@ -128,7 +128,7 @@ func (t *regexpTranslator) afterRepeat() error {
 	return nil
 }
 
-// repeat rewrites {,n}, which Go reads as plain text.
+// repeat rewrites {,n}, which is literal in Go.
 func (t *regexpTranslator) repeat() {
 	if rest := t.in[t.at+1:]; strings.HasPrefix(rest, ",") {
 		digits := rest[1:]
@@ -201,7 +201,7 @@ func (t *regexpTranslator) flagGroup(rest string) error {
 		case 'm':
 			// The translation of "$" depends on m for the whole pattern.
 			return errors.New("the flag m inside a pattern is not supported")
-		case 'u': // what str patterns are anyway
+		case 'u': // the default of str patterns
 		default:
 			return fmt.Errorf("the flag %q inside a pattern is not supported", c)
 		}
@@ -221,7 +221,7 @@ func (t *regexpTranslator) flagGroup(rest string) error {
 	return nil
 }
 
-// class copies [...]; in Python a "[" inside is literal.
+// class copies [...]. A "[" inside is literal in Python.
 func (t *regexpTranslator) class() error {
 	for _, anything := range []string{`[\s\S]`, `[\S\s]`, `[\w\W]`, `[\W\w]`, `[\d\D]`, `[\D\d]`} {
 		if strings.HasPrefix(t.in[t.at:], anything) {
@@ -258,7 +258,7 @@ func (t *regexpTranslator) class() error {
 	}
 }
 
-// Python's classes for text, as content of a Go class.
+// Python's character classes for str, as the content of a Go class.
 const (
 	wordClass  = `\p{L}\p{N}_`
 	digitClass = `\p{Nd}`
@@ -311,7 +311,7 @@ func (t *regexpTranslator) escape(inClass bool) error {
 	case 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z':
 		return fmt.Errorf(`bad escape \%c`, c)
 	case c < utf8.RuneSelf:
-		t.out.WriteString(`\` + string(c)) // Go reads escaped punctuation literally too
+		t.out.WriteString(`\` + string(c)) // escaped punctuation is literal in Go too
 	default:
 		t.out.WriteRune(c)
 	}

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Section is one section of a profile's file as written: nothing is included, merged or
-// expanded. Lines includes the lines of [DEFAULT].
+// Section is one section of a profile's file as written: without includes, merging or expansion.
+// Lines includes the lines of [DEFAULT].
 type Section struct {
 	Name string
-	// Type is "main", "variables", or the plug-in (type=, else the name).
+	// Type is "main", "variables", or the plug-in (the value of type=, else the name).
 	Type string
 	// Enabled is false if the section disables itself.
 	Enabled bool
@@ -33,15 +33,15 @@ func (s *Section) Line(name string) *Line {
 	return nil
 }
 
-// Options returns the lines for the section's plug-in, without the attributes that every unit
-// has, such as type, enabled and devices.
+// Options returns the lines for the section's plug-in. It omits the attributes of every unit, such
+// as type, enabled and devices.
 func (s *Section) Options() []Line {
 	attributes := new(rawUnit).attributes()
 	return slices.DeleteFunc(slices.Clone(s.Lines), func(l Line) bool { return attributes[l.Name] != nil })
 }
 
-// Sections parses a tuned.conf without loading it, to check what a profile may do before any of
-// it is applied. Of repeated names the last line counts. The error names each invalid line.
+// Sections parses a tuned.conf without loading it, to check what a profile may do before it is
+// applied. If a name repeats, the last line counts. The error names each invalid line.
 func Sections(file string, data []byte) ([]Section, error) {
 	conf, err := parseConfig(file, data, parseSyntax{})
 	if err != nil {
@@ -66,40 +66,37 @@ func Sections(file string, data []byte) ([]Section, error) {
 	return sections, nil
 }
 
-// SplitList splits the value of include= into names, as a Loader does; a profile whose name
-// begins with "-" may be missing.
+// SplitList splits the value of include= into names, as a Loader does. A profile whose name begins
+// with "-" may be missing.
 func SplitList(value string) []string { return splitList(value, false) }
 
-// Reference is a variable or a function call in a text as written.
+// Reference is a variable or function call in an unexpanded text.
 type Reference struct {
-	// Text is the whole reference, "${name}" or "${f:name:arg}"; Start is the offset of its
-	// first byte.
+	// Text is the whole reference, "${name}" or "${f:name:arg}". Start is its byte offset.
 	Text  string
 	Start int
 	// Name is the name of the variable, or of the function if Call is true.
 	Name string
 	Call bool
-	// Args are the arguments of a call as written, with references and escaped colons.
+	// Args are a call's arguments as written, with references and escaped colons.
 	Args []string
-	// Depth counts the references around it.
+	// Depth is the number of enclosing references.
 	Depth int
 	// Escaped is true if a backslash precedes it.
 	Escaped bool
 }
 
-// Text holds the references of a text. If Loose is empty, the text calls only the functions in
-// Refs, whatever the values of the variables, provided that Loose is also empty for these
-// values.
+// Text holds the references of a text. If Loose is empty for the text and for all its variables'
+// values, the text calls only the functions in Refs.
 type Text struct {
-	// Refs are in the order in which they are evaluated, inner ones first.
+	// Refs are in order of evaluation, inner ones first.
 	Refs []Reference
-	// Loose lists the offsets of text that is not a reference but could become part of one
-	// after expansion: a "${" that is not closed or whose name is not literal, a "}" without
-	// "${", a single "$".
+	// Loose lists offsets of text that could become part of a reference after expansion: a "${"
+	// that is not closed or has no literal name, a "}" without "${", a single "$".
 	Loose []int
 }
 
-// References finds the references in a text, without evaluating any.
+// References returns the references in a text, without evaluating them.
 func References(text string) Text {
 	r := references{text: text}
 	for r.at < len(text) {
@@ -140,7 +137,7 @@ func (r *references) reference(depth int) {
 		return
 	}
 	inside := r.at
-	var colons []int // those between arguments
+	var colons []int // positions of the colons between arguments
 	for r.at < len(r.text) && r.text[r.at] != '}' {
 		if r.text[r.at] == ':' && r.text[r.at-1] != '\\' {
 			colons = append(colons, r.at)

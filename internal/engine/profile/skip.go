@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// UndecidedError is the error if it is not known whether a unit applies: the input of its
-// condition could not be read, or is known only when applied.
+// UndecidedError is returned if it is unknown whether a unit applies: the input of its condition
+// cannot be read, or is known only when the profile is applied.
 type UndecidedError struct {
 	Unit *Unit
 	Err  error
@@ -22,13 +22,13 @@ func (e *UndecidedError) Error() string {
 
 func (e *UndecidedError) Unwrap() error { return e.Err }
 
-// Skipped reports whether a unit does not apply to this machine, because it is disabled or its
-// uname_regex or cpuinfo_regex does not match, and why, in a sentence. The error is an
-// UndecidedError if that is not known.
+// Skipped reports whether a unit does not apply to this machine, and why, in a sentence: it is
+// disabled, or its uname_regex or cpuinfo_regex does not match. The error is an UndecidedError if
+// the result is unknown.
 //
-// It tests uname_regex first: /proc/cpuinfo has more than a kilobyte per CPU, so that matching
-// it takes milliseconds on a large machine, and most sections with cpuinfo_regex are for
-// another architecture.
+// It tests uname_regex first. /proc/cpuinfo has more than a kilobyte per CPU, so matching it takes
+// milliseconds on a large machine, and most sections with cpuinfo_regex are for another
+// architecture.
 func (c *MainConfig) Skipped(u *Unit, h *host.Host) (skip bool, why string, err error) {
 	if !u.Enabled {
 		return true, fmt.Sprintf("[%s] is disabled (%s)", u.Name, u.At("enabled")), nil
@@ -36,7 +36,7 @@ func (c *MainConfig) Skipped(u *Unit, h *host.Host) (skip bool, why string, err 
 	if len(u.Deferred) > 0 && (u.CPUInfoRegex != "" || u.UnameRegex != "") {
 		return false, "", &UndecidedError{u, errAt(u.Pos, "%w", host.NotRecorded(u.Deferred[0].Reason))}
 	}
-	var open error // of the first condition with an unknown result; another one may not match
+	var open error // error of the first undecided condition; a later condition may still not match
 	for _, test := range []struct {
 		attribute, regex, what string
 		override               *string
@@ -73,8 +73,8 @@ func readCPUInfo(h *host.Host) (string, error) {
 	return string(b), err
 }
 
-// uname returns the five fields of uname(2) in one line: system, host name, release, version
-// and machine, from /proc/sys/kernel.
+// uname returns the five fields of uname(2) in one line, from /proc/sys/kernel: system, host name,
+// release, version and machine.
 func uname(h *host.Host) (string, error) {
 	var fields []string
 	for _, name := range []string{"ostype", "hostname", "osrelease", "version"} {
@@ -91,8 +91,8 @@ func uname(h *host.Host) (string, error) {
 	return strings.Join(append(fields, machine), " "), nil
 }
 
-// machineName returns uname's machine: /proc/sys/kernel/arch (Linux 6.1), or, on a live host,
-// the architecture of this program.
+// machineName returns uname's machine field: /proc/sys/kernel/arch (Linux 6.1) or, on a live host,
+// this program's architecture.
 func machineName(h *host.Host) (string, error) {
 	b, err := h.Files.ReadFile("/proc/sys/kernel/arch")
 	switch {

@@ -18,7 +18,7 @@ import (
 // SnapshotSchema names the format of a saved snapshot.
 const SnapshotSchema = "fettle/profile-snapshot/v1"
 
-// Limits of a snapshot, in bytes and files. A profile directory has a few scripts; files beyond
+// Limits of a snapshot, in bytes and files. A profile directory has a few scripts. Files beyond
 // the limits are left out and listed in Omitted.
 const (
 	maxSnapshotFile  = 1 << 20
@@ -26,12 +26,12 @@ const (
 	maxSnapshotFiles = 2000
 )
 
-// Snapshot contains everything that a load read, so that accepted profiles can be loaded again
-// even if their files change: every tuned.conf and variables file, and the other files of the
-// profiles' directories (scripts). A Loader with a Snapshot reads only these files.
+// Snapshot contains every file of a load, so accepted profiles can be loaded again even if their
+// files change. It has every tuned.conf and variables file, and the other files in the profiles'
+// directories (scripts). A Loader with a Snapshot reads only these files.
 type Snapshot struct {
 	Schema string `json:"schema"`
-	// Names are the profiles, Dirs the search path that found them.
+	// Names are the profiles. Dirs is the search path of the load.
 	Names []string `json:"names"`
 	Dirs  []string `json:"dirs"`
 	// Answers are the results of functions that ran programs.
@@ -39,7 +39,7 @@ type Snapshot struct {
 	Files   []SnapshotFile    `json:"files"`
 	// Absent lists optional profiles and variables files that did not exist.
 	Absent []string `json:"absent,omitempty"`
-	// Omitted lists files that are too large, or too many, to keep.
+	// Omitted lists files that were left out because they are too large or too many.
 	Omitted []string `json:"omitted,omitempty"`
 }
 
@@ -50,7 +50,7 @@ type SnapshotFile struct {
 	Data []byte
 }
 
-// snapshotFileJSON is the JSON form of a file; it keeps text readable.
+// snapshotFileJSON is the JSON form of a file. Text stays readable in it.
 type snapshotFileJSON struct {
 	Path   string  `json:"path"`
 	Mode   string  `json:"mode"` // octal
@@ -94,10 +94,10 @@ func hexSum(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// UnmarshalJSON returns an error for JSON that is not a snapshot. The caller is responsible
-// for the origin of the JSON: its files are not checked by Trusted again.
+// UnmarshalJSON returns an error for JSON that is not a snapshot. The caller must trust the origin
+// of the JSON: Trusted does not check its files again.
 func (s *Snapshot) UnmarshalJSON(data []byte) error {
-	type fields Snapshot // without this method
+	type fields Snapshot // omits this method
 	if err := json.Unmarshal(data, (*fields)(s)); err != nil {
 		return fmt.Errorf("profile snapshot: %w", err)
 	}
@@ -112,7 +112,7 @@ func (s *Snapshot) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// File returns a file of the snapshot, given its path on the machine.
+// File returns the file with a path on the machine, and false if the snapshot lacks it.
 func (s *Snapshot) File(p string) (SnapshotFile, bool) {
 	if f := s.file(p); f != nil {
 		return *f, true
@@ -140,9 +140,8 @@ func (s *Snapshot) profileNames(dir string) []string {
 	return names
 }
 
-// Snapshot returns the files of the profile. It also reads the other files of the profiles'
-// directories; a file that cannot be read is an error, because a profile is accepted only as a
-// whole.
+// Snapshot returns all files of the profile. It also reads the other files in the profiles'
+// directories. An unreadable file is an error, because a profile is accepted only as a whole.
 func (p *Profile) Snapshot() (*Snapshot, error) {
 	l := p.loader
 	if l == nil {
@@ -185,8 +184,8 @@ func (c *snapshotCollector) add(p string, mode fs.FileMode, data []byte) {
 	}
 }
 
-// collect adds the regular files below a profile's directory, but not those of
-// other profiles below it.
+// collect adds the regular files below a profile's directory. It skips the directories of other
+// profiles below it.
 func (c *snapshotCollector) collect(dir string, depth int) error {
 	entries, err := c.loader.readDir(dir)
 	if err != nil {

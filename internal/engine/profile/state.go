@@ -10,31 +10,30 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// TuneD's state files (consts.py). fettle keeps them while it replaces TuneD, so that either
-// can follow the other.
+// TuneD's state files (consts.py). While fettle replaces TuneD it keeps them up to date, so that
+// either can follow the other.
 const (
 	ActiveProfileFile     = "/etc/tuned/active_profile"
 	ProfileModeFile       = "/etc/tuned/profile_mode"
 	PostLoadedProfileFile = "/etc/tuned/post_loaded_profile"
 )
 
-// Mode records how the active profile was chosen.
+// Mode is how the active profile was chosen.
 type Mode string
 
 const (
 	// Auto means the recommended profile, evaluated again at each start.
 	Auto Mode = "auto"
-	// Manual means that the user chose it.
+	// Manual means the user's choice.
 	Manual Mode = "manual"
 )
 
 // State is the content of TuneD's state files: the preset for the next start.
 type State struct {
 	Active []string
-	// Mode is never empty: for an empty file it is Manual if there is an active profile,
-	// else Auto.
+	// Mode is never empty: if the file is empty, it is Manual with an active profile, else Auto.
 	Mode       Mode
-	PostLoaded string // "" for none
+	PostLoaded string // "" if none
 }
 
 // ReadState reads TuneD's state files; missing ones are empty.
@@ -82,8 +81,8 @@ func stateFile(h *host.Host, p string) (string, error) {
 	return strip(string(b)), nil
 }
 
-// StateFiles returns the content of the state files for s, by path, in TuneD's format: at most
-// one line each.
+// StateFiles returns the content of each state file for s, by path, in TuneD's format: at most one
+// line each.
 func (s State) StateFiles() map[string][]byte {
 	line := func(text string) []byte {
 		if text == "" {
@@ -98,8 +97,8 @@ func (s State) StateFiles() map[string][]byte {
 	}
 }
 
-// WriteState writes TuneD's state files that differ from s, and creates their directory if
-// it is missing. An existing file keeps its owner and mode.
+// WriteState writes the TuneD state files that differ from s, and creates their directory if
+// needed. An existing file keeps its owner and mode.
 func WriteState(h *host.Host, s State) error {
 	for _, name := range append(append([]string{}, s.Active...), s.PostLoaded) {
 		if name != "" && !ValidName(name) {

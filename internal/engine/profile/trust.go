@@ -10,13 +10,12 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// ErrUntrusted is returned for a file that root would use and that users other than root can
-// change.
+// ErrUntrusted is returned for a file that root would use but other users can change.
 var ErrUntrusted = errors.New("not trusted")
 
-// Trusted returns nil if only root can change the file at a path: every directory on the path
-// and on the targets of its links, and the file itself, belong to root and are not writable by
-// group or others. The error names the first exception.
+// Trusted returns nil if only root can change the file at a path. The file, every directory on the
+// path and those of its links' targets must belong to root, and must not be writable by group or
+// others. The error names the first exception.
 func Trusted(h *host.Host, p string) error {
 	if !path.IsAbs(p) {
 		return fmt.Errorf("%s: %w: not an absolute path", p, ErrUntrusted)
@@ -54,15 +53,16 @@ func rootOnly(h *host.Host, p string) error {
 	return nil
 }
 
-// guarded reports whether a file must be Trusted in this load: if programs may run and the file
-// is on the machine. A snapshot was checked when it was accepted.
+// guarded reports whether a file must be Trusted in this load: programs may run, and the file is
+// on the machine. A snapshot was checked when it was accepted.
 func (l *Loader) guarded(p string) bool {
 	return l.executes() && l.Snapshot == nil && !IsBuiltin(p)
 }
 
 func (l *Loader) executes() bool { return l.Execute && l.Host != nil && l.Host.Live }
 
-// mayExecute returns nil if functions may run programs now.
+// mayExecute returns nil if functions may run programs now, else the error for
+// expander.mayExecute.
 func (s *loading) mayExecute() error {
 	if !s.executes() {
 		return errDeferred

@@ -6,14 +6,14 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// definition is one line that defines a variable. A name may have several: a
-// variables file and the profile itself, in the order of evaluation.
+// definition is one line that defines a variable. A name may have several definitions, evaluated
+// in order: in a variables file and in the profile.
 type definition struct {
 	name, raw string
 	pos       Pos
 	state     definitionState
 
-	value    string // once done
+	value    string // set once evaluated
 	deferred []Call
 }
 
@@ -25,8 +25,8 @@ const (
 	done
 )
 
-// define evaluates definitions from top to bottom. A variable that is used before its
-// definition is evaluated first (Differences: forward-reference).
+// define evaluates definitions from top to bottom. A variable used before its definition is
+// evaluated first (Differences: forward-reference).
 func (x *expander) define(defs []*definition) ([]Variable, error) {
 	for _, d := range defs {
 		x.definitions[d.name] = append(x.definitions[d.name], d)
@@ -62,14 +62,14 @@ func (x *expander) evaluate(d *definition) error {
 	return nil
 }
 
-// lookup returns the value of a variable at this point of the evaluation.
+// lookup returns a variable's value at this point of the evaluation, and false if it is undefined.
 func (x *expander) lookup(name string) (string, bool, error) {
 	if v, ok := x.values[name]; ok {
 		return v, true, nil
 	}
 	for _, d := range x.definitions[name] {
 		if d.state == evaluating {
-			return "", false, nil // refers to itself, directly or indirectly: stays text
+			return "", false, nil // refers to itself, directly or indirectly: stays as text
 		}
 		if d.state == pending {
 			if err := x.evaluate(d); err != nil {
@@ -117,7 +117,7 @@ func (s *loading) defineVariables(vars *ordered[rawOption]) error {
 	return nil
 }
 
-// variablesFile reads a file of name=value lines. A missing file is only a warning, as in
+// variablesFile reads a file of name=value lines. A missing file gives only a warning, as in
 // TuneD.
 func (s *loading) variablesFile(file string, from Pos) ([]*entry, error) {
 	if !s.isFile(file) {

@@ -9,11 +9,11 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// virtualisation describes the platform of the machine, as virt-what does.
+// virtualisation is the machine's platform, as virt-what reports it.
 type virtualisation struct {
 	known bool
-	// text is virt-what's output, empty on bare metal. virtual without text is a virtual
-	// machine of unknown kind.
+	// text is virt-what's output, "" on bare metal. If virtual is true and text is "", the kind of
+	// virtual machine is unknown.
 	text    string
 	virtual bool
 	source  string
@@ -34,8 +34,8 @@ func (v virtualisation) String() string {
 // hypervisorNames are possible outputs of virt-what; see match.
 var hypervisorNames = []string{"kvm\n", "vmware\n", "hyperv\n", "xen\nxen-hvm\n", "virtualbox\n", "qemu\n", "x\n"}
 
-// match applies a regular expression to the output of virt-what. For a virtual machine of
-// unknown kind the result is known only if it is the same for every kind.
+// match applies a regular expression to virt-what's output. For an unknown kind of virtual machine
+// the result is known only if it is the same for every kind.
 func (v virtualisation) match(re func(string) bool) verdict {
 	answer := func(ok bool) verdict {
 		if ok {
@@ -58,8 +58,8 @@ func (v virtualisation) match(re func(string) bool) verdict {
 	return answer(first)
 }
 
-// virtualisation runs virt-what if programs may run, and otherwise reads the files that
-// virt-what reads first.
+// virtualisation runs virt-what if programs may run. Otherwise it reads the files that virt-what
+// reads first.
 func (l *Loader) virtualisation(ctx context.Context) virtualisation {
 	if l.executes() {
 		res, err := l.Host.Exec.Run(ctx, host.Command{Argv: []string{"virt-what"}})
@@ -100,7 +100,7 @@ func virtualisationFiles(h *host.Host) virtualisation {
 	}
 	vendor, hasDMI := read("/sys/class/dmi/id/sys_vendor")
 	product, _ := read("/sys/class/dmi/id/product_name")
-	if (flagged || hasDMI && !x86) && !strings.HasSuffix(product, ".metal") { // Amazon's bare metal
+	if (flagged || hasDMI && !x86) && !strings.HasSuffix(product, ".metal") { // excludes Amazon's bare metal
 		for _, d := range dmiVendors {
 			if strings.HasPrefix(vendor, d.vendor) && strings.HasPrefix(product, d.product) {
 				return virtualisation{known: true, text: d.name, virtual: true, source: "/sys/class/dmi/id"}
@@ -127,7 +127,7 @@ func virtualisationFiles(h *host.Host) virtualisation {
 	return virtualisation{source: reason}
 }
 
-// hypervisorFlag reports whether the "hypervisor" CPU flag is set, and whether this is x86.
+// hypervisorFlag reports whether the CPU flag "hypervisor" is set, and whether the CPU is x86.
 func hypervisorFlag(cpuinfo string) (flagged, x86 bool) {
 	for _, line := range strings.Split(cpuinfo, "\n") {
 		key, value, _ := strings.Cut(line, ":")

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// builder collects the options of the new profile.
+// builder collects the options of the converted profile.
 type builder struct {
 	sections map[string][]entry
 	disks    []diskOption
@@ -17,13 +17,13 @@ type entry struct {
 	from          origin
 }
 
-// diskOption is an option for some disks; the patterns of several may overlap.
+// diskOption is an option for some disks. The patterns of several options may overlap.
 type diskOption struct {
 	entry
 	devices []string
 }
 
-// sectionOrder is the order of the plug-ins in the new file.
+// sectionOrder is the order of plug-ins in the new file.
 var sectionOrder = []string{"cpu", "vm", "disk", "scsi_host", "net", "usb", "audio", "video", "sysfs", "sysctl", "scheduler", "script"}
 
 func newBuilder() *builder { return &builder{sections: map[string][]entry{}} }
@@ -58,9 +58,9 @@ type diskSection struct {
 	options []entry
 }
 
-// diskSections gives each pattern the options of all patterns that cover it and joins patterns
-// with equal options, so that no device is in two sections: a device belongs to one section
-// only.
+// diskSections returns the disk sections such that no device is in two of them, because a device
+// gets only one section's options. Each pattern has the options of all patterns that cover it;
+// patterns with equal options are joined.
 func (b *builder) diskSections() []diskSection {
 	var patterns []string
 	for _, d := range b.disks {
@@ -93,7 +93,7 @@ func (b *builder) diskSections() []diskSection {
 			out = append(out, s)
 			continue
 		}
-		// Joined patterns need not exclude each other.
+		// Joined patterns may overlap.
 		for _, d := range s.devices {
 			if strings.HasPrefix(d, "!") && slices.Contains(out[i].devices, d[1:]) {
 				continue
@@ -107,8 +107,8 @@ func (b *builder) diskSections() []diskSection {
 	return out
 }
 
-// covers reports whether pattern p matches everything that q matches. A pattern is a name,
-// optionally with a star at the end.
+// covers reports whether pattern p matches every name that q matches. A pattern is a name with an
+// optional star at the end.
 func covers(p, q string) bool {
 	stem, star := strings.CutSuffix(p, "*")
 	if !star {

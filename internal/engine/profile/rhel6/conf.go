@@ -11,8 +11,8 @@ import (
 
 const onlyDynamic = "done while running, and only where tuned-main.conf has dynamic_tuning=1"
 
-// conf converts the daemon's tuned.conf: its plug-ins changed values according to load, which
-// is today's dynamic tuning.
+// conf converts the daemon's tuned.conf, whose plug-ins change values by load: today's dynamic
+// tuning.
 func (im *importer) conf(text string) error {
 	sections, err := parseConf(text)
 	if err != nil {
@@ -40,7 +40,7 @@ func (im *importer) conf(text string) error {
 			}
 			continue
 		case "diskmonitor", "netmonitor", "cpumonitor":
-			continue // dynamic tuning starts the monitors that it needs
+			continue // dynamic tuning starts its monitors by itself
 		case "disktuning":
 			if enabled {
 				im.diskTuning(keys, at)
@@ -88,13 +88,14 @@ func isTrue(v string) bool {
 	return strings.EqualFold(v, "true") || v == "1" || strings.EqualFold(v, "yes")
 }
 
-// elevators maps to the names of the multi-queue block layer, the only ones since Linux 5.0.
+// elevators maps old I/O schedulers to those of the multi-queue block layer, the only ones since
+// Linux 5.0.
 var elevators = map[string]string{
 	"deadline": "mq-deadline", "cfq": "bfq", "noop": "none", "as": "bfq", "anticipatory": "bfq",
 	"mq-deadline": "mq-deadline", "bfq": "bfq", "kyber": "kyber", "none": "none",
 }
 
-// ktuneDevices is the default of ktune.
+// ktuneDevices is ktune's default for ELEVATOR_TUNE_DEVS.
 const ktuneDevices = "/sys/block/{sd,cciss,dm-}*/queue/scheduler"
 
 // sysconfig converts the settings of the ktune service.
@@ -142,7 +143,7 @@ func (im *importer) sysconfig(text string) error {
 				break
 			}
 			if path.Base(l.value) == "sysctl.conf" {
-				break // the administrator's file after the profile, as today
+				break // the administrator's file applies after the profile, as today
 			}
 			im.warn(sysconfigFile, l.no, from.text, "ktune applied this file after the administrator's; today the administrator's files always win over a profile")
 			if err := im.sysctlPath(l, from); err != nil {
@@ -155,9 +156,8 @@ func (im *importer) sysconfig(text string) error {
 	return nil
 }
 
-// sysctlPath handles the name of another file with sysctls: the machine reads the
-// administrator's own anyway, a file in the profile's directory is imported, and any other one
-// gets a warning.
+// sysctlPath handles the name of another sysctl file. The machine reads the administrator's own
+// files anyway. A file in the profile's directory is imported. Any other file gets a warning.
 func (im *importer) sysctlPath(l line, from origin) error {
 	base := path.Base(l.value)
 	if l.value == "" || l.value == "/etc/sysctl.conf" || base == sysctlFile {
@@ -181,7 +181,7 @@ func (im *importer) sysctlPath(l line, from origin) error {
 
 var queuePath = text.LazyRegexp(`^/sys/block/([A-Za-z0-9_!*?\[\]-]+)/queue/scheduler$`)
 
-// elevator converts ELEVATOR for the queues of ELEVATOR_TUNE_DEVS to a section of the disk
+// elevator converts ELEVATOR, for the queues in ELEVATOR_TUNE_DEVS, to a section of the disk
 // plug-in.
 func (im *importer) elevator(name string, devices line, from origin) {
 	if name == "" {

@@ -16,7 +16,7 @@ type line struct {
 }
 
 // parseSysctl parses sysctl.conf(5): name = value, comments with # and ;, and a leading - to
-// ignore errors.
+// ignore errors. It also returns the invalid lines.
 func parseSysctl(text string) (lines []line, bad []line) {
 	for i, raw := range strings.Split(text, "\n") {
 		s := strings.TrimSpace(raw)
@@ -38,15 +38,15 @@ func parseSysctl(text string) (lines []line, bad []line) {
 
 var sysctlName = text.LazyRegexp(`^[A-Za-z0-9_][A-Za-z0-9_:@%+-]*([./][A-Za-z0-9_:@%+-]+)+$`)
 
-// section is one section of the old tuned's tuned.conf.
+// section is one section of an old tuned.conf.
 type section struct {
 	no    int
 	name  string
 	lines []line
 }
 
-// parseConf parses the old tuned.conf as Python's ConfigParser then did: sections, name = value
-// or name: value, comments with # and ;.
+// parseConf parses an old tuned.conf as its ConfigParser did: sections, name = value or name:
+// value, comments with # and ;.
 func parseConf(text string) ([]section, error) {
 	var sections []section
 	for i, raw := range strings.Split(text, "\n") {
@@ -68,7 +68,7 @@ func parseConf(text string) ([]section, error) {
 				return nil, &syntaxError{i + 1, fmt.Sprintf("%q is neither a section nor name=value", oneLine(s))}
 			}
 			l.name, l.value = strings.ToLower(strings.TrimSpace(s[:at])), strings.TrimSpace(s[at+1:])
-			if j := strings.Index(l.value, " ;"); j >= 0 { // ConfigParser's only inline comment
+			if j := strings.Index(l.value, " ;"); j >= 0 { // ConfigParser's only form of inline comment
 				l.value = strings.TrimSpace(l.value[:j])
 			}
 			last := &sections[len(sections)-1]
@@ -80,8 +80,8 @@ func parseConf(text string) ([]section, error) {
 
 var assignment = text.LazyRegexp(`^([A-Za-z_][A-Za-z0-9_]*)=`)
 
-// parseSysconfig parses shell assignments as data: nothing is expanded and nothing is run. rest
-// contains all lines that are not plain assignments.
+// parseSysconfig parses shell assignments as data, without expanding or running anything. rest has
+// all lines that are not plain assignments.
 func parseSysconfig(text string) (lines []line, rest []line, err error) {
 	tokens, err := lex(text)
 	if err != nil {
@@ -103,7 +103,7 @@ func parseSysconfig(text string) (lines []line, rest []line, err error) {
 		m := assignment().FindStringSubmatch(t.text)
 		ends := i+1 == len(tokens) || tokens[i+1].kind != word && tokens[i+1].kind != operator || tokens[i+1].text == ";"
 		if !begins || m == nil || !ends || strings.ContainsAny(expansions(t), "$`") {
-			// The whole command is not data; report it once, by its first word.
+			// The whole command is not data: report it once, by its first word.
 			rest = append(rest, l)
 			for i+1 < len(tokens) && tokens[i+1].kind != newline {
 				i++
@@ -117,8 +117,8 @@ func parseSysconfig(text string) (lines []line, rest []line, err error) {
 	return lines, rest, nil
 }
 
-// expansions returns what the shell would expand in an assignment's value; globs and braces are
-// not expanded in an assignment.
+// expansions returns the parts of an assignment's value that the shell would expand. Globs and
+// braces are not expanded in an assignment.
 func expansions(t token) string {
 	if t.literal {
 		return ""
@@ -141,8 +141,8 @@ func expansions(t token) string {
 	return out.String()
 }
 
-// expandBraces is the shell's brace expansion of commas: a{b,c}d is abd acd. It refuses more
-// than 256 words, because nested braces multiply.
+// expandBraces is the shell's brace expansion of commas: a{b,c}d becomes abd acd. It returns an
+// error beyond 256 words, because nested braces multiply.
 func expandBraces(s string) ([]string, error) {
 	const most = 256
 	out := []string{s}
@@ -170,7 +170,7 @@ func expandBraces(s string) ([]string, error) {
 	return out, nil
 }
 
-// brace returns the first pair of braces with a comma in it; open is -1 if none exists.
+// brace returns the first pair of braces that contains a comma. open is -1 if there is none.
 func brace(w string) (open, shut int, commas []int) {
 	for start := 0; start < len(w); start++ {
 		if w[start] != '{' {
@@ -199,7 +199,7 @@ func brace(w string) (open, shut int, commas []int) {
 	return -1, -1, nil
 }
 
-// oneLine makes a text suitable for a message and for a comment of a generated file.
+// oneLine converts text to one line, for messages and for comments in generated files.
 func oneLine(s string) string {
 	const most = 160
 	s = strings.Map(func(r rune) rune {

@@ -9,10 +9,11 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// call is a command that calls a program or function with words and may redirect its output.
+// call is a command that calls a program or function with plain words, and may redirect its
+// output.
 type call struct {
 	words  []token
-	target *token // of a plain "> FILE"; output to /dev/null counts as none
+	target *token // target of a plain "> FILE"; nil for none and for /dev/null
 }
 
 func (c call) name() string { return c.words[0].value }
@@ -34,7 +35,7 @@ func (c call) args() []string {
 	return out
 }
 
-// call parses the command as a call.
+// call parses the command as a call. It returns false if the command is anything else.
 func (c command) call() (call, bool) {
 	var out call
 	for i := 0; i < len(c.tokens); i++ {
@@ -68,14 +69,14 @@ func (c command) call() (call, bool) {
 	return out, true
 }
 
-// helper is a function of RHEL 6's library that a plug-in replaces.
+// helper is a function of RHEL 6's library that plug-ins replace.
 type helper struct {
 	name  string
 	args  int
-	valid func() *regexp.Regexp // of the first argument
-	// undo lists the helpers that undid it; the plug-in does that now.
+	valid func() *regexp.Regexp // pattern of valid first arguments
+	// undo lists the helpers that reverted this one; the plug-in now reverts it.
 	undo []string
-	// to sets the options. It returns false to leave the call to the script.
+	// to converts a call to options. It returns false if the call must stay in the script.
 	to func(im *importer, args []string, from origin) bool
 }
 
@@ -85,7 +86,7 @@ var (
 	factor    = text.LazyRegexp(`^[0-9]{1,6}(\.[0-9]{1,6})?$`)
 )
 
-// readaheadDisks and hdparmDisks are the disks that the old helpers changed.
+// readaheadDisks and hdparmDisks are the disks that the old helpers set.
 var (
 	readaheadDisks = []string{"sd*", "cciss*", "dm-*", "vd*", "dasd*", "xvd*"}
 	hdparmDisks    = []string{"sd*", "hd*"}
@@ -113,7 +114,8 @@ func disks(devices []string, name string) func(*importer, []string, origin) bool
 	}
 }
 
-// dropped returns the conversion of a helper that has nothing left to do.
+// dropped returns the conversion of a helper that is no longer needed, with the reason for the
+// warning.
 func dropped(why string) func(*importer, []string, origin) bool {
 	return func(im *importer, _ []string, from origin) bool {
 		im.warn(from.file, from.line, from.text, "%s: not imported", why)
@@ -123,7 +125,7 @@ func dropped(why string) func(*importer, []string, origin) bool {
 
 const ac97 = "/sys/module/snd_ac97_codec/parameters/power_save"
 
-// helpers returns all replaced helpers. The others are in functions.sh.
+// helpers returns all replaced helpers. functions.sh has the others.
 var helpers = sync.OnceValue(func() []helper {
 	return []helper{
 		{"set_cpu_governor", 1, plainWord, []string{"restore_cpu_governor"}, governor},
@@ -152,7 +154,8 @@ var helpers = sync.OnceValue(func() []helper {
 	}
 })
 
-// governors maps to today's alternatives; the first one that the driver supports applies.
+// governors maps old governors to current alternatives; the first one that the driver supports
+// applies.
 var governors = map[string]string{
 	"ondemand":     "ondemand|schedutil|powersave",
 	"conservative": "conservative|schedutil|powersave",
@@ -182,7 +185,7 @@ func alpm(im *importer, args []string, from origin) bool {
 	return true
 }
 
-// setElevator accepts both orders of its arguments that were in use.
+// setElevator converts a call with its arguments in either of the two usual orders.
 func setElevator(im *importer, args []string, from origin) bool {
 	devices, name := args[0], args[1]
 	if !strings.Contains(devices, "/") {
@@ -197,7 +200,7 @@ func setElevator(im *importer, args []string, from origin) bool {
 
 type assignmentArg struct{ name, value string }
 
-// sysctlArguments parses the arguments of sysctl -w.
+// sysctlArguments parses the arguments of sysctl -w. It returns false for other calls.
 func sysctlArguments(c call) ([]assignmentArg, bool) {
 	var out []assignmentArg
 	for _, a := range c.args() {
@@ -265,7 +268,7 @@ func (im *importer) hasSys(file string) (there, known bool) {
 
 var netDevice = text.LazyRegexp(`^[A-Za-z0-9_.:-]{1,15}$`)
 
-// ethtool converts the options for which the plug-in uses the same words.
+// ethtool converts the options that have the same names in the plug-in.
 func (im *importer) ethtool(args []string, from origin) bool {
 	if !netDevice().MatchString(args[1]) {
 		return false

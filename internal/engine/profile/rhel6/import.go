@@ -1,6 +1,6 @@
-// Package rhel6 converts a profile of RHEL 6's tuned and ktune (/etc/tune-profiles/NAME with
-// tuned.conf, ktune.sysconfig, sysctl.ktune and ktune.sh) to a profile directory in today's
-// language. Nothing of the old profile is executed: shell texts are parsed as data.
+// Package rhel6 converts a profile of RHEL 6's tuned and ktune to a profile directory in the
+// current language. Input is /etc/tune-profiles/NAME with tuned.conf, ktune.sysconfig,
+// sysctl.ktune and ktune.sh. It executes nothing: shell texts are parsed as data.
 package rhel6
 
 import (
@@ -26,20 +26,18 @@ const (
 	scriptFile    = "ktune.sh"
 )
 
-// maxFileSize is the maximum size of one file of a profile, in bytes; real ones have a few
-// kilobytes.
+// maxFileSize is the maximum size of a profile's file in bytes; real ones have a few kilobytes.
 const maxFileSize = 1 << 20
 
 // Result is the new profile with its origins and warnings.
 type Result struct {
-	// Name is the profile's name, from the directory.
+	// Name is the profile's name, taken from the directory.
 	Name string `json:"name"`
 	// Files are the new profile's files, tuned.conf first.
 	Files []File `json:"files"`
-	// Translated lists the lines that became a line of the new profile.
+	// Translated lists the old lines that became lines of the new profile.
 	Translated []Translation `json:"translated"`
-	// Warnings lists the lines that did not, or not as written, in the order of files and
-	// lines.
+	// Warnings lists, by file and line, the lines that were not converted, or not exactly.
 	Warnings []Warning `json:"warnings"`
 }
 
@@ -50,27 +48,26 @@ type File struct {
 	Data string      `json:"data"`
 }
 
-// Translation is an old line and the new one.
+// Translation is an old line with its new line.
 type Translation struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
 	Text string `json:"text"`
-	To   string `json:"to"` // "[cpu] governor=performance"
+	To   string `json:"to"` // such as "[cpu] governor=performance"
 }
 
-// Warning is a line that was not imported, or not as it was written.
+// Warning is a line that was not imported, or not exactly as written.
 type Warning struct {
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"` // 0: the file as a whole
 	Text string `json:"text,omitempty"`
 	Why  string `json:"why"`
-	// Refused is the id of the refusal (package profiles) if the line is ignored because it
-	// would do harm.
+	// Refused is the id of the refusal (package profiles) if the line was ignored because it is
+	// harmful.
 	Refused string `json:"refused,omitempty"`
 }
 
-// String returns the warning as "file:line: why: text", with "refused (ID)" before the reason
-// of a refusal.
+// String returns "file:line: why: text". A refusal has "refused (ID)" before the reason.
 func (w Warning) String() string {
 	s := w.File
 	if w.Line > 0 {
@@ -88,8 +85,8 @@ func (w Warning) String() string {
 
 var profileName = text.LazyRegexp(`^[A-Za-z0-9_.-]+$`)
 
-// Import reads the RHEL 6 profile in the directory dir of h and returns the profile for the
-// kernel of h: sysctls that its /proc/sys lacks get a warning. It writes nothing.
+// Import reads the RHEL 6 profile in the directory dir of h. It returns the profile for h's
+// kernel, with a warning for each sysctl that /proc/sys of h lacks. It writes nothing.
 func Import(ctx context.Context, h *host.Host, dir string) (Result, error) {
 	dir = path.Clean(dir)
 	im := &importer{host: h, dir: dir, name: path.Base(dir), out: newBuilder()}
@@ -102,7 +99,7 @@ func Import(ctx context.Context, h *host.Host, dir string) (Result, error) {
 	}
 	im.release, _ = kernelRelease(h)
 
-	// In ktune's order: elevators, sysctls, the script; the daemon last.
+	// In ktune's order: elevators, sysctls, the script. The daemon is last.
 	steps := []struct {
 		file string
 		read func(text string) error
@@ -154,18 +151,18 @@ type importer struct {
 	host    *host.Host
 	dir     string
 	name    string
-	release string // uname -r of the host, empty if not recorded
+	release string // uname -r of the host; "" if not recorded
 	out     *builder
 	there   int
 	missing []string
-	used    []string // further files of the directory that were read
+	used    []string // other files read from the directory
 
 	own         ownScript
 	warnings    []Warning
 	translated  []Translation
 	noProcSys   bool
-	refusedAt   int       // first line of ktune.sh in which barriers were refused
-	schedulerAt []Warning // lines converted to [scheduler], with one warning at the end
+	refusedAt   int       // first line of ktune.sh that disables barriers, which is refused
+	schedulerAt []Warning // lines converted to [scheduler]; one warning covers them at the end
 }
 
 func (im *importer) read(name string) (string, error) {
@@ -187,9 +184,9 @@ func (im *importer) read(name string) (string, error) {
 	return strings.ReplaceAll(string(b), "\r\n", "\n"), nil
 }
 
-// inside resolves links of p, a file of the profile, and refuses anything else: a link out of
-// the directory would copy another user's file into a world-readable profile, and a pipe would
-// be read as an empty file.
+// inside resolves the links of p, a file of the profile. It returns an error for anything but a
+// regular file in the directory. A link out of it would copy another user's file into a
+// world-readable profile; a pipe would read as an empty file.
 func (im *importer) inside(p string) (string, error) {
 	dir, err := im.host.Files.Resolve(im.dir)
 	if err != nil {
@@ -220,7 +217,7 @@ func (im *importer) refuse(file string, line int, text, id, format string, args 
 	im.warnings = append(im.warnings, Warning{File: file, Line: line, Text: oneLine(text), Why: fmt.Sprintf(format, args...), Refused: id})
 }
 
-// origin is the old line that a new one was made from.
+// origin is the old line behind a new one.
 type origin struct {
 	file string
 	line int
@@ -229,8 +226,8 @@ type origin struct {
 
 func (o origin) String() string { return fmt.Sprintf("%s:%d: %s", o.file, o.line, oneLine(o.text)) }
 
-// set sets an option of the new profile and records its origin. A second value for the same
-// option wins, as it did when each was written in turn, and gets a warning.
+// set sets an option of the new profile and records its origin. A second value for the same option
+// wins, because the old tools wrote the values in turn, and gets a warning.
 func (im *importer) set(section, option, value string, from origin) {
 	if before, ok := im.out.set(section, option, value, from); ok && before.value != value {
 		im.warn(from.file, from.line, from.text, "overrides the value %s of %s:%d", before.value, before.from.file, before.from.line)

@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/profiles"
 )
 
-// script converts ktune.sh: unconditional calls of helpers with plain arguments become options
-// of plug-ins; everything else is copied into the new profile's script.
+// script converts ktune.sh. Unconditional calls of helpers with plain arguments become options of
+// plug-ins. Everything else is copied into the new profile's script.
 func (im *importer) script(text string) error {
 	s, err := parseScript(text)
 	if err != nil {
@@ -68,7 +68,7 @@ func (im *importer) script(text string) error {
 	return nil
 }
 
-// reserved lists the names that the new script needs itself.
+// reserved lists the function names that the new script needs.
 var reserved = []string{"prepare", "verify", "process"}
 
 func (im *importer) hasFile(p string) (there, known bool) {
@@ -79,7 +79,7 @@ func (im *importer) hasFile(p string) (there, known bool) {
 	return err == nil, true
 }
 
-// keep copies a command unchanged, with a warning for each line.
+// keep copies a command unchanged and adds a warning for each of its lines.
 func (im *importer) keep(c command, why string) { im.keepText(c.line, c.text, why) }
 
 func (im *importer) keepText(first int, text, why string) {
@@ -93,7 +93,7 @@ func (im *importer) keepText(first int, text, why string) {
 
 var barriersOff = text.LazyRegexp(`\bnobarrier\b|\bbarrier=(0|none)\b`)
 
-// refused reports whether a command would switch write barriers off.
+// refused reports whether a command would disable write barriers.
 func (c command) refused() bool {
 	return barriersOff().MatchString(c.text) || len(c.tokens) > 0 && c.tokens[0].text == "disable_disk_barriers"
 }
@@ -120,17 +120,17 @@ func (im *importer) refuseBarriers(c command) {
 // scriptTranslator converts start() and then stop().
 type scriptTranslator struct {
 	*importer
-	defined map[string]bool // functions of the profile's own
-	// undone lists the calls in stop() that revert what plug-ins do now: by the name of the
-	// helper, "sysctl:NAME" or "file:PATH".
+	defined map[string]bool // functions that the profile defines itself
+	// undone lists the calls in stop() that revert changes now made by plug-ins. The keys are the
+	// helper's name, "sysctl:NAME" or "file:PATH".
 	undone map[string]bool
 	verify []string
 }
 
-// start returns the commands that stay in the script.
+// start returns the commands of start() that stay in the script.
 func (t *scriptTranslator) start(body []command) []string {
 	var own, inScript []string
-	certain := true // no command before this one may have left the function
+	certain := true // no earlier command may have left the function
 	for i, c := range body {
 		call, ok := c.call()
 		if ok && call.name() == "return" {
@@ -171,7 +171,7 @@ func (t *scriptTranslator) start(body []command) []string {
 		if c.mentions("return", "exit") {
 			certain = false
 		}
-		// Whatever the script still does with a helper, the script has to undo.
+		// If the script still calls a helper, the script must also undo it.
 		for _, h := range helpers() {
 			if c.mentions(h.name) {
 				inScript = append(inScript, append(h.undo, h.name)...)
@@ -184,8 +184,8 @@ func (t *scriptTranslator) start(body []command) []string {
 	return own
 }
 
-// otherOptions returns the call of a remount helper without the barrier options, if others are
-// left.
+// otherOptions returns the call of a remount helper without the barrier options, if other options
+// remain.
 func (t *scriptTranslator) otherOptions(c call, ok bool) (string, bool) {
 	if !ok || len(c.words) < 2 || !strings.HasPrefix(c.name(), "remount_") || !c.words[1].literal {
 		return "", false
@@ -206,8 +206,8 @@ func (t *scriptTranslator) otherOptions(c call, ok bool) (string, bool) {
 	return strings.Join(out, " "), true
 }
 
-// stop returns the commands that stay in the script: those that do not revert what plug-ins now
-// undo by themselves.
+// stop returns the commands of stop() that stay in the script. It drops those that revert changes
+// which plug-ins now undo by themselves.
 func (t *scriptTranslator) stop(body []command) []string {
 	var own []string
 	for i, c := range body {
@@ -242,7 +242,7 @@ func (t *scriptTranslator) undoes(c call) bool {
 	case t.undone[name]:
 		return true
 	case strings.HasPrefix(name, "remount_") && len(c.words) > 1 && (c.words[1].value == "barrier" || c.words[1].value == "barrier=1"):
-		return true // barriers were never off
+		return true // barriers were never disabled
 	case name == "echo" && c.target != nil:
 		return t.undone["file:"+c.target.value]
 	case name == "sysctl":
@@ -259,7 +259,7 @@ func (t *scriptTranslator) undoes(c call) bool {
 	return false
 }
 
-// translate converts a call to options of plug-ins and reports whether it did.
+// translate converts a call to options of plug-ins. It returns false if it cannot.
 func (t *scriptTranslator) translate(c call, from origin) bool {
 	if !c.literal() {
 		return false

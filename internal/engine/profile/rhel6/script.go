@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// script is a parsed shell text: its functions, and the commands outside of them.
+// script is a parsed shell script: its functions, and the commands outside of them.
 type script struct {
-	interpreter string // the first line's, without "#!"
+	interpreter string // first line without "#!"
 	functions   []function
 	top         []command
 }
@@ -19,19 +19,19 @@ type script struct {
 type function struct {
 	name string
 	line int
-	text string // with name and braces
+	text string // includes name and braces
 	body []command
 }
 
-// command is one command with its compound parts, pipes and redirections, up to
-// the newline or semicolon that ends it.
+// command is one command with its compound parts, pipes and redirections, without the newline or
+// semicolon that ends it.
 type command struct {
 	line   int
 	text   string
 	tokens []token // comments are left out
 }
 
-// simple returns the arguments of a command that consists only of words without expansions.
+// simple returns the arguments of a command that has only words without expansions, else false.
 func (c command) simple() ([]string, bool) {
 	var argv []string
 	for _, t := range c.tokens {
@@ -75,7 +75,7 @@ func parseScript(text string) (script, error) {
 }
 
 func (s script) function(name string) (function, bool) {
-	for _, f := range slices.Backward(s.functions) { // the last definition is the one that is called
+	for _, f := range slices.Backward(s.functions) { // the last definition is in force
 		if f.name == name {
 			return f, true
 		}
@@ -130,7 +130,7 @@ func (p *scriptParser) function() (function, bool, error) {
 	}
 	p.skipNewlines()
 	if p.peek(0).text != "{" {
-		p.at = begin // a body of another form: kept as a command
+		p.at = begin // another form of body: kept as a command
 		return function{}, false, nil
 	}
 	p.at++
@@ -152,20 +152,20 @@ func (p *scriptParser) function() (function, bool, error) {
 	}
 }
 
-// openers and closers are the reserved words that nest, in command position.
+// openers and closers are the reserved words that open and close constructs, in command position.
 var (
 	openers = map[string]string{"if": "fi", "for": "done", "while": "done", "until": "done", "select": "done", "case": "esac", "{": "}"}
-	// leaders are followed by another command.
+	// leaders are the reserved words that another command follows.
 	leaders = []string{"if", "then", "else", "elif", "do", "while", "until", "{", "!", "time"}
 )
 
-// command parses one command at a command position.
+// command parses one command; the parser is at a command position.
 func (p *scriptParser) command() (command, error) {
 	first := p.tokens[p.at]
 	c := command{line: first.line}
-	var open []string // what closes each open construct; ")" for a parenthesis
-	position := true  // whether the next word is a command's name
-	closed := false   // the word before ended a compound command
+	var open []string // closing word of each open construct; ")" for a parenthesis
+	position := true  // the next word is a command's name
+	closed := false   // the previous word ended a compound command
 	pattern := false  // in a case, before the parenthesis that ends a pattern
 	end, document := first.start, false
 	for ; p.at < len(p.tokens); p.at++ {
@@ -178,7 +178,7 @@ func (p *scriptParser) command() (command, error) {
 		case comment:
 			continue
 		case newline:
-			if document { // a here-document's text belongs to the command
+			if document { // a here-document belongs to the command
 				end, document = t.end, false
 			}
 			if len(c.tokens) > 0 && t.end-t.start > 1 {
@@ -250,13 +250,13 @@ func (p *scriptParser) command() (command, error) {
 	return c, nil
 }
 
-// functionsText is the library that a generated script reads: our own helpers
-// under the names that ktune.sh calls them by.
+// functionsText is the library that a generated script reads: fettle's own helpers with the names
+// that ktune.sh calls.
 //
 //go:embed functions.sh
 var functionsText string
 
-// supplied returns the helpers in functionsText.
+// supplied returns the names of the helpers in functionsText.
 var supplied = sync.OnceValue(func() []string { return suppliedNames(functionsText) })
 
 func suppliedNames(text string) []string {
@@ -272,8 +272,8 @@ type ownScript struct {
 	line                         int
 	functions                    []string
 	prepare, start, stop, verify []string
-	foreign                      []int // lines of text that is the profile's own
-	whole                        bool  // no start(): there are only the commands outside
+	foreign                      []int // lines with the profile's own commands
+	whole                        bool  // no start(): all commands are outside of functions
 }
 
 func (s ownScript) needed() bool {
@@ -283,7 +283,7 @@ func (s ownScript) needed() bool {
 func (s ownScript) render(name string) string {
 	shell := "/bin/sh"
 	if len(s.foreign) > 0 {
-		shell = "/bin/bash" // RHEL 6's sh was bash, and the text may need it
+		shell = "/bin/bash" // RHEL 6's sh was bash, and the script may need it
 	}
 	var w strings.Builder
 	fmt.Fprintf(&w, "#!%s\n# What no plug-in does of the RHEL 6 profile %s's ktune.sh.\n\n", shell, name)

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// A small lexer of the shell language: enough to find functions, their commands and the
-// arguments of these, without running anything. What it cannot parse exactly it returns as
-// text.
+// A small lexer of the shell language. It suffices to find functions, their commands and the
+// commands' arguments, without running anything. It returns as text what it cannot parse exactly.
 
 type tokenKind uint8
 
@@ -21,8 +20,8 @@ const (
 type token struct {
 	kind       tokenKind
 	text       string // as written
-	value      string // of a word: without quotes
-	literal    bool   // of a word: no expansion, substitution or unquoted glob in it
+	value      string // a word without quotes
+	literal    bool   // a word without expansion, substitution or unquoted glob
 	start, end int    // byte offsets
 	line       int    // 1-based
 }
@@ -35,10 +34,10 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return fmt.Sprintf("line %d: %s", e.line, e.what) }
 
-// heredoc is a document whose text begins after the next newline.
+// heredoc is a here-document, which begins after the next newline.
 type heredoc struct {
 	delimiter string
-	tabs      bool // <<-: leading tabs do not count
+	tabs      bool // <<-: leading tabs are ignored
 }
 
 type lexer struct {
@@ -101,8 +100,8 @@ func operatorAt(s string) string {
 	return ""
 }
 
-// skipHeredocs adds the documents to the newline token before them, so that a command's text
-// includes them.
+// skipHeredocs adds the pending here-documents to the newline token before them, so a command's
+// text includes them.
 func (l *lexer) skipHeredocs() {
 	for _, h := range l.waiting {
 		for l.at < len(l.text) {
@@ -197,8 +196,8 @@ func (l *lexer) finishWord(start, line int, value string, literal bool) {
 	l.tokens = append(l.tokens, t)
 }
 
-// doubleQuoted reads a quoted text up to the closing quote and reports whether anything in it
-// is expanded.
+// doubleQuoted reads a string up to the closing quote. It reports whether the string contains an
+// expansion.
 func (l *lexer) doubleQuoted(value *strings.Builder) (bool, error) {
 	line, expands := l.line, false
 	for l.at++; l.at < len(l.text); {
@@ -265,15 +264,16 @@ func (l *lexer) expansion() error {
 	case '{':
 		return l.balanced('{', '}', line)
 	case '\'', '"':
-		return nil // $'...' and $"...": the quote follows as usual
+		return nil // $'...' and $"...": the quoted string follows
 	}
 	if strings.IndexByte(" \t\r\n", l.text[l.at]) < 0 && operatorAt(l.text[l.at:]) == "" && strings.IndexByte(`\'"`, l.text[l.at]) < 0 {
-		l.at++ // the first character of the name; the rest reads as text
+		l.at++ // the name's first character; the rest is read as text
 	}
 	return nil
 }
 
-// balanced skips from an opening bracket to its closing one, respecting quotes.
+// balanced skips from an opening bracket to the closing one, respecting quotes. line is the line
+// for errors.
 func (l *lexer) balanced(open, shut byte, line int) error {
 	depth := 0
 	for l.at < len(l.text) {

@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// moved maps the scheduler's variables that moved from /proc/sys to debugfs in Linux 5.13, with
-// their RHEL 6 names, to options of the scheduler plug-in.
+// moved maps scheduler variables to options of the scheduler plug-in. Linux 5.13 moved them from
+// /proc/sys to debugfs. The keys are RHEL 6's names.
 var moved = map[string]string{
 	"kernel.sched_min_granularity_ns":    "sched_min_granularity_ns",
 	"kernel.sched_latency_ns":            "sched_latency_ns",
@@ -22,13 +22,12 @@ var moved = map[string]string{
 	"kernel.sched_tunable_scaling":       "sched_tunable_scaling",
 }
 
-// goneFromScheduler lists the variables that were removed together with their scheduler (Linux
-// 6.6, commit 5e963f2bd465 sched/fair: Commit to EEVDF).
+// goneFromScheduler lists the variables that disappeared with the old scheduler (Linux 6.6, commit
+// 5e963f2bd465 sched/fair: Commit to EEVDF).
 var goneFromScheduler = []string{"sched_latency_ns", "sched_wakeup_granularity_ns"}
 
-// renamed maps sysctls of Linux 2.6.32 to their present names. The old names of connection
-// tracking were removed in Linux 4.9 (commit adf0516845bc, netfilter: remove ip_conntrack*
-// sysctl compat code).
+// renamed maps sysctls of Linux 2.6.32 to their current names. Linux 4.9 removed the old names of
+// connection tracking (commit adf0516845bc, netfilter: remove ip_conntrack* sysctl compat code).
 var renamed = map[string]string{
 	"net.ipv4.ip_conntrack_max":                               "net.netfilter.nf_conntrack_max",
 	"net.ipv4.netfilter.ip_conntrack_max":                     "net.netfilter.nf_conntrack_max",
@@ -45,7 +44,8 @@ var renamed = map[string]string{
 	"net.ipv4.netfilter.ip_conntrack_udp_timeout":             "net.netfilter.nf_conntrack_udp_timeout",
 }
 
-// removed lists sysctls of Linux 2.6.32 without a successor, with the reason if known.
+// removed lists sysctls of Linux 2.6.32 without a successor. The value is the reason, or "" if
+// unknown.
 var removed = map[string]string{
 	"net.ipv4.tcp_tw_recycle":       "removed in Linux 4.12, because it dropped connections of clients behind address translation",
 	"vm.nr_pdflush_threads":         "gone with pdflush: write-back has its own threads for each device",
@@ -70,7 +70,7 @@ func (im *importer) sysctls(file, text string) error {
 	return nil
 }
 
-// sysctl converts one value to the option that sets it on this kernel.
+// sysctl converts one value to the option for it on this kernel.
 func (im *importer) sysctl(name, value string, from origin) {
 	p, err := setting.SysctlPath(name)
 	if err != nil {
@@ -117,8 +117,8 @@ func (im *importer) sysctl(name, value string, from origin) {
 	im.set("sysctl", name, plain, from)
 }
 
-// hasSysctl reports whether the host's kernel has the name; known is false if the host does
-// not record it.
+// hasSysctl reports whether the host's kernel has the sysctl; known is false if the host does not
+// record that.
 func (im *importer) hasSysctl(name string) (there, known bool) {
 	p, err := setting.SysctlPath(name)
 	if err != nil {
@@ -141,13 +141,14 @@ func (im *importer) hasSysctl(name string) (there, known bool) {
 	return false, true
 }
 
-// warnScheduler warns, for each scheduler variable, about its replacement in the host's kernel.
+// warnScheduler adds a warning for each scheduler variable, with its replacement in the host's
+// kernel.
 func (im *importer) warnScheduler() {
 	for _, w := range im.schedulerAt {
 		option := w.Why
 		name := "kernel." + option
 		if there, _ := im.hasSysctl(name); there {
-			continue // a kernel before 5.13: the plug-in finds it in /proc/sys
+			continue // before Linux 5.13 the plug-in finds it in /proc/sys
 		}
 		why := "left /proc/sys for debugfs in Linux 5.13: the scheduler plug-in writes it there"
 		for _, gone := range goneFromScheduler {
@@ -165,7 +166,7 @@ func (im *importer) warnScheduler() {
 	}
 }
 
-// atLeast reports whether a kernel release is at least major.minor; an unknown one is not.
+// atLeast reports whether a kernel release is at least major.minor. An unknown release is not.
 func atLeast(release string, major, minor int) bool {
 	var a, b int
 	if n, _ := fmt.Sscanf(release, "%d.%d", &a, &b); n != 2 {
