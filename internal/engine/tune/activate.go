@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// program is a program to reload or restart after its settings were written; kind is the kind
-// of setting that does it.
+// program is a program to reload or restart after its settings were written. kind is the setting
+// kind that does it.
 type program struct {
 	kind string
 	setting.Activation
@@ -20,7 +20,8 @@ func (p program) is(kind string, a setting.Activation) bool {
 	return p.kind == kind && p.Program == a.Program
 }
 
-// programs lists the programs of a batch of writes, each once, in the order of the first write.
+// programs lists the programs to activate after a batch of writes, each once, in the order of the
+// first write.
 type programs []program
 
 // add adds a program. A restart replaces a reload of the same program.
@@ -36,8 +37,8 @@ func (p *programs) add(kind string, a setting.Activation) {
 	}
 }
 
-// Activations returns the programs to reload or restart once all values of the plan are
-// written, each once.
+// Activations returns, once each, the programs to reload or restart after all values of the plan
+// are written.
 func (p *Plan) Activations() []setting.Activation {
 	var all programs
 	for _, s := range p.Steps {
@@ -66,7 +67,7 @@ func (e *Engine) activate(ctx context.Context, p program) error {
 }
 
 // activateAll activates the programs whose values this transaction has changed. It stops at the
-// first one that does not become healthy; the caller rolls back.
+// first program that does not become healthy; the caller then rolls back.
 func (w *writer) activateAll(ctx context.Context) error {
 	var all programs
 	for _, en := range w.entries {
@@ -74,7 +75,7 @@ func (w *writer) activateAll(ctx context.Context) error {
 			continue
 		}
 		if now, err := w.Kinds.Read(ctx, en.Setting); err == nil && w.Kinds.Equal(en.Setting, now, en.Before.Before) {
-			continue // the write was refused
+			continue // the write was rejected
 		}
 		all.add(en.Setting.Kind, en.Activation)
 	}
@@ -90,8 +91,8 @@ func (w *writer) activateAll(ctx context.Context) error {
 	return nil
 }
 
-// reactivate activates again, after a rollback, the programs that had been activated with the
-// new values. It returns the values of programs that failed.
+// reactivate activates programs again after a rollback, if they had been activated with the new
+// values. It returns the values of programs that failed.
 func (w *writer) reactivate(ctx context.Context) (left []Leftover) {
 	for _, p := range w.activated {
 		err := w.activate(ctx, p)
@@ -104,7 +105,7 @@ func (w *writer) reactivate(ctx context.Context) (left []Leftover) {
 	return left
 }
 
-// inBoot reports whether the move was interrupted or failed in this boot.
+// inBoot reports whether the move was interrupted, or failed, in this boot.
 func (m move) inBoot(s *journal.State, boot string) bool {
 	return slices.ContainsFunc(m.entries, func(en *journal.Entry) bool {
 		return en.State == journal.Failed || en.Tx.BootID == boot || slices.ContainsFunc(s.Interrupted(), func(t *journal.Tx) bool {
@@ -115,15 +116,15 @@ func (m move) inBoot(s *journal.State, boot string) bool {
 
 func inFileOnly(err error) error { return fmt.Errorf("the file is restored, but %w", err) }
 
-// activateMoves activates the programs whose values an undo has restored. A move whose program
-// fails becomes Failed and is added to left.
+// activateMoves activates the programs whose values an undo has restored. If a program fails, its
+// moves become Failed and are added to left.
 //
-// A move interrupted in this boot counts as written and activated, whatever it reads: the
-// journal names the program, which may have ended since. A program that was started in a later
+// A move that was interrupted in this boot counts as written and activated, whatever its setting
+// reads: the journal names the program, which may have ended since. A program started in a later
 // boot has read the restored files anyway.
 func (e *Engine) activateMoves(ctx context.Context, moves []move, left []Leftover) []Leftover {
 	var all programs
-	of := make([]programs, len(moves)) // by move
+	of := make([]programs, len(moves)) // programs of each move
 	for i, m := range moves {
 		if m.state != journal.Restored || isLeft(left, m.setting) {
 			continue

@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// PrintApplied prints what a transaction did: the headline, and the steps that need attention.
-// Settings that do not apply to this machine are only counted: diff lists them.
+// PrintApplied prints the headline of a transaction and the steps that need attention. Settings
+// that do not apply to this machine are only counted; diff lists them.
 func PrintApplied(s *ui.Screen, a *Applied, h *ui.Headline) {
 	ui.PrintHeadline(s, h)
 	bad := a.attention()
@@ -21,20 +21,20 @@ func PrintApplied(s *ui.Screen, a *Applied, h *ui.Headline) {
 	if slices.ContainsFunc(bad, func(st Step) bool {
 		return st.Action != None && (st.Verdict != plugin.Rejected || st.Changed)
 	}) {
-		head = "to look at" // a script that was started, a value that waits for a reboot
+		head = "to look at" // for a started script, or a value that waits for a reboot
 	}
 	writeOthers(s, head, bad, Listing{})
 	if a.Result == journal.ResultRolledBack {
 		return
 	}
-	for _, st := range a.Plan.Steps { // the program of a setting may not run
+	for _, st := range a.Plan.Steps { // the program of a setting may not be running
 		if st.Action == Write && st.Verdict == plugin.OK && st.Why != "" {
 			ui.PrintLine(s, "· %s: %s", name(st), st.Why)
 		}
 	}
 }
 
-// attention returns the steps of a transaction that a person should look at.
+// attention returns the steps of a transaction that need a person's attention.
 func (a *Applied) attention() []Step {
 	var bad []Step
 	for _, st := range a.Plan.Steps {
@@ -89,7 +89,7 @@ func PrintVerification(s *ui.Screen, v *Verification, l Listing) {
 	g.Write(s)
 }
 
-// rank orders verdicts: those that need attention first, then those in force.
+// rank returns the sort key of a verdict: those that need attention first, then those in force.
 func rank(v plugin.Verdict) int {
 	switch v {
 	case plugin.OK:
@@ -100,8 +100,7 @@ func rank(v plugin.Verdict) int {
 	return 0
 }
 
-// TransactionWords names transactions by their numbers: "transaction 10", "transactions 5,
-// 6 and 3".
+// TransactionWords names transactions by number: "transaction 10", "transactions 5, 6 and 3".
 func TransactionWords(ids []int) string {
 	words := make([]string, len(ids))
 	for i, id := range ids {
@@ -114,7 +113,7 @@ func TransactionWords(ids []int) string {
 	return "transactions " + strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
-// PrintUndone prints the headline, and what an undo kept or could not restore.
+// PrintUndone prints the headline of an undo, and the values that it kept or could not restore.
 func PrintUndone(s *ui.Screen, u *Undone, h *ui.Headline) {
 	ui.PrintHeadline(s, h)
 	gone := ui.Grid{Columns: []ui.Column{{Head: "setting"}, {Head: "was to be"}, {Head: "why not", Below: true}}}
@@ -137,16 +136,16 @@ func PrintUndone(s *ui.Screen, u *Undone, h *ui.Headline) {
 	}
 }
 
-// unchanged reports whether a value was kept with the setting that it depends on, and has its
-// old value.
+// unchanged reports whether a value has its old value and was kept because the setting that it
+// depends on was kept.
 func (v *UndoneValue) unchanged() bool { return v.State == journal.KeptNow && v.Found == v.To }
 
-// ended reports whether the setting existed for a limited time, such as a task's.
+// ended reports whether the setting was transient, such as a task's, and has ended.
 func (v *UndoneValue) ended() bool {
 	return v.State == journal.Closed && !v.OtherBoot && v.Why == EndedItself
 }
 
-// gone reports whether this boot's setting no longer exists.
+// gone reports whether a setting of this boot no longer exists.
 func (v *UndoneValue) gone() bool {
 	return v.State == journal.Closed && !v.OtherBoot && v.Why != EndedItself
 }

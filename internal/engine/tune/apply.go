@@ -16,19 +16,18 @@ import (
 // ApplyOptions are the options of one transaction.
 type ApplyOptions struct {
 	Kind journal.TxKind
-	// Selection is recorded as in force once the transaction is committed; nil leaves the
-	// selection unchanged.
+	// Selection is in force once the transaction is committed; nil leaves the selection unchanged.
 	Selection *Selection
-	// Atomic rolls everything back if one value is rejected.
+	// Atomic rolls back all values if one is rejected.
 	Atomic bool
-	// OrNothing rolls everything back, and leaves the selection unchanged, if values were
-	// rejected and no other one could be set.
+	// OrNothing rolls back all values, and keeps the old selection, if values were rejected and no
+	// other value could be set.
 	OrNothing bool
-	// Try makes the transaction a trial, which is undone unless it is confirmed.
+	// Try makes the transaction a trial: it is undone unless confirmed by the deadline.
 	Try *journal.Try
-	// Supersedes names transactions that are undone together with this one from now on.
+	// Supersedes names earlier transactions. An undo of this one also undoes them.
 	Supersedes []int
-	// Planned records who saved the plan that is applied; nil if it was not saved.
+	// Planned records who saved the applied plan; nil if it was not saved.
 	Planned *journal.Planned
 }
 
@@ -37,11 +36,11 @@ type Applied struct {
 	Tx     int    `json:"transaction"`
 	Result string `json:"result"` // done, partial, rolled-back, incomplete
 	Plan   *Plan  `json:"plan"`
-	// Recovered are the interrupted transactions that were undone first.
+	// Recovered lists the interrupted transactions that were undone first.
 	Recovered []int `json:"recovered,omitempty"`
 }
 
-// count returns how many steps satisfy ok.
+// count returns the number of steps for which ok is true.
 func (p *Plan) count(ok func(s *Step) bool) int {
 	n := 0
 	for i := range p.Steps {
@@ -52,28 +51,28 @@ func (p *Plan) count(ok func(s *Step) bool) int {
 	return n
 }
 
-// InForce counts the steps whose value is in place.
+// InForce returns the number of steps whose value is in place.
 func (a *Applied) InForce() int {
 	return a.Plan.count(func(s *Step) bool { return s.Action != None && s.Verdict != plugin.Rejected })
 }
 
-// Failing counts the steps that were carried out and do not work.
+// Failing returns the number of steps that were carried out but do not work.
 func (a *Applied) Failing() int { return a.Plan.count((*Step).Failing) }
 
-// Changed counts the rejected steps that have changed their setting nevertheless.
+// Changed returns the number of rejected steps that changed their setting anyway.
 func (a *Applied) Changed() int { return a.Plan.count(func(s *Step) bool { return s.Changed }) }
 
-// Failed counts the steps whose value is not valid or was rejected.
+// Failed returns the number of steps whose value is invalid or was rejected.
 func (a *Applied) Failed() int {
 	return a.Plan.count(func(s *Step) bool { return s.Verdict == plugin.Rejected })
 }
 
-// Failing reports whether the step was carried out but does not work: a script whose verify
-// fails.
+// Failing reports whether the step was carried out but does not work, such as a script whose
+// verify fails.
 func (s *Step) Failing() bool { return s.Action != None && s.Verdict == plugin.Drifted }
 
-// inVain reports whether values were rejected and the plan applies no other one, now or later.
-// A value that is only released does not count.
+// inVain reports whether values were rejected and the plan sets no other value, now or later.
+// Released values do not count.
 func (p *Plan) inVain() bool {
 	rejected := false
 	for _, s := range p.Steps {
@@ -93,13 +92,13 @@ func (p *Plan) inVain() bool {
 // ResultNothing is the result if no value can be set; no transaction is recorded.
 const ResultNothing = "nothing"
 
-// acts reports whether applying the plan writes or owns anything.
+// acts reports whether applying the plan writes or takes over a setting.
 func (p *Plan) acts() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Action != None })
 }
 
-// room estimates the size of the plan's records in bytes. Coupled settings are not known before
-// their stage, so one is counted for each write.
+// room estimates the size of the plan's journal records in bytes. Coupled settings are unknown
+// before their stage, so it assumes one per write.
 func (p *Plan) room() int64 {
 	var room int64
 	for _, s := range p.Steps {
@@ -110,12 +109,12 @@ func (p *Plan) room() int64 {
 	return room
 }
 
-// Planner makes a plan against the state s, while the lock is held.
+// Planner makes a plan for the journal's state s. It is called while the lock is held.
 type Planner func(ctx context.Context, s *journal.State) (*Plan, error)
 
 // Apply makes a plan and applies it as one transaction: durable before-images first, then the
-// writes, then the outcomes. It undoes an interrupted transaction first. If ctx ends meanwhile,
-// everything is rolled back and ctx's error returned.
+// writes, then the outcomes. It undoes an interrupted transaction first. If ctx ends meanwhile, it
+// rolls back everything and returns ctx's error.
 func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Applied, error) {
 	j, err := e.lock(ctx)
 	if err != nil {
@@ -155,8 +154,8 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 		return a, nil
 	}
 	if o.Try != nil {
-		// The watchdog acts once, at the deadline: a transaction that begins later would never
-		// be undone.
+		// The watchdog acts once, at the deadline. It would never undo a transaction that begins
+		// later.
 		if up, err := e.Host.Clock.SinceBoot(); err == nil && up >= o.Try.SinceBoot {
 			return nil, errors.New("the trial time ended before the trial could begin; nothing changed. Try again")
 		}
@@ -188,8 +187,8 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 		err = j.Commit(journal.Commit{ID: t.ID, Time: e.Host.Clock.Now().UTC(), Result: a.Result, Outcomes: w.outcomes()})
 	}
 	if !keep || err != nil {
-		// Ctrl-C and a failed write of the journal end here too: the journal has everything
-		// written so far, and it is restored.
+		// Ctrl-C and a failed journal write also end here: the journal has every write so far, and
+		// all are restored.
 		result, left := w.rollBack()
 		a.Result, err = result, errors.Join(err, left)
 	}
@@ -197,11 +196,11 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 	return a, err
 }
 
-// ErrStale is returned if a saved plan does not match the machine any more.
+// ErrStale is returned if a saved plan no longer matches the machine.
 var ErrStale = &ui.Sentinel{Text: "the machine has changed since the plan was made", Exits: ui.Refused}
 
-// ApplySaved returns a Planner for a plan that was made earlier. It returns ErrStale unless
-// every setting still reads as it did then.
+// ApplySaved returns a Planner for a saved plan. The Planner returns ErrStale unless every setting
+// still has the value recorded in the plan.
 func (e *Engine) ApplySaved(p *Plan) Planner {
 	return func(ctx context.Context, s *journal.State) (*Plan, error) {
 		// A new journal has one record; without a journal the generation is 0.
@@ -227,8 +226,8 @@ func (e *Engine) ApplySaved(p *Plan) Planner {
 	}
 }
 
-// holds returns the reason that a saved step cannot be applied: the machine has changed, or the
-// plan was edited into something that fettle does not plan.
+// holds returns the reason why a saved step cannot be applied: the machine has changed, or the
+// step was edited into one that fettle does not plan.
 func (e *Engine) holds(ctx context.Context, st *Step) error {
 	if st.Action == None {
 		return nil

@@ -12,19 +12,19 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Dynamic tuning: settings that follow the load. Before the first value of such a setting is
-// written, a transaction of the daemon records its before-image and every value that the daemon
-// may write. From then on the daemon writes under the lock without a record: undo, even after a
-// crash, restores the before-image if it finds any of those values.
+// Dynamic tuning: settings that follow the load. Before the daemon writes the first value of such
+// a setting, a transaction records its before-image and every value that the daemon may write.
+// From then on the daemon writes under the lock without records. If undo finds any of those
+// values, even after a crash, it restores the before-image.
 
 // Dynamic is the state of dynamic tuning.
 type Dynamic struct {
 	On bool `json:"on"`
 	// Interval is the time between two samples of the load, in seconds.
 	Interval float64 `json:"interval_s,omitempty"`
-	// From is the line of tuned-main.conf that configures it; empty for the default.
+	// From is the line of tuned-main.conf that configures it; "" for the default.
 	From string `json:"from,omitempty"`
-	// Daemon reports whether a daemon runs; without one nothing follows the load.
+	// Daemon reports whether a daemon runs; only a daemon follows the load.
 	Daemon bool `json:"daemon"`
 }
 
@@ -45,13 +45,13 @@ const (
 // dynamicPlan is the dynamic tuning in a plan.
 type dynamicPlan struct {
 	on        bool
-	daemon    bool                     // it runs and follows the load
-	settings  map[setting.Setting]bool // that follow the load; whether the daemon runs
-	requested profile.Pos              // the first option that requests it in vain
+	daemon    bool                     // a daemon runs and follows the load
+	settings  map[setting.Setting]bool // load-dependent settings, whether or not the daemon runs
+	requested profile.Pos              // the first option that requests dynamic tuning in vain
 	idle      bool                     // settings would follow the load if the daemon ran
 }
 
-// planLoops returns the settings of a unit that follow the load, or none without a daemon.
+// planLoops returns the load-dependent settings of a unit. It returns none without a daemon.
 func (b *builder) planLoops(ctx context.Context, pl *plugin.Plugin, r *plugin.Request) []plugin.Varying {
 	if pl.Dynamic == nil {
 		return nil
@@ -100,8 +100,7 @@ func requestsDynamic(r *plugin.Request) profile.Pos {
 	return profile.Pos{}
 }
 
-// warnDynamic warns once if settings do not follow the load although the profile
-// requests it.
+// warnDynamic warns once if the profile requests dynamic tuning but no setting follows the load.
 func (b *builder) warnDynamic() {
 	switch d := b.dynamic; {
 	case d.requested.File != "":
@@ -111,8 +110,8 @@ func (b *builder) warnDynamic() {
 	}
 }
 
-// varies decides a step whose setting follows the load already, in addition to the value that
-// the profile has for it, and reports whether it did.
+// varies decides a step whose setting follows the load and also has a value in the profile. It
+// reports whether it decided.
 func (b *builder) varies(step *Step) bool {
 	chain := b.chains[step.Setting]
 	last := top(chain)
@@ -133,7 +132,7 @@ func (b *builder) varies(step *Step) bool {
 	return false
 }
 
-// varyingStep makes the step of a setting that follows the load.
+// varyingStep returns the step of a load-dependent setting.
 func (b *builder) varyingStep(ctx context.Context, v plugin.Varying, unit string) Step {
 	step := Step{Setting: v.Setting, Varies: v.Values, Reason: v.Reason, Unit: unit, Stage: b.stage, Action: None}
 	id, err := b.Kinds.Resolve(v.Setting)
@@ -164,20 +163,20 @@ func (b *builder) varyingStep(ctx context.Context, v plugin.Varying, unit string
 	return step
 }
 
-// stuck reports whether a setting still holds a value of dynamic tuning although no
-// daemon runs. last is its newest entry, or nil.
+// stuck reports whether a setting has a value of dynamic tuning although no daemon runs. last is
+// the setting's newest entry, or nil.
 func (e *Engine) stuck(last *journal.Entry, st Step) bool {
 	return last != nil && !Followed(e.StateDir) && !e.Holds && len(last.Varies) > 0 && last.After != nil &&
 		!e.Kinds.Equal(st.Setting, *last.After, st.Before) && e.left(last, st.Before)
 }
 
-// UnitLoop is a part of a profile that follows the load.
+// UnitLoop is a load-dependent part of a profile.
 type UnitLoop struct {
 	plugin.Loop
 	Unit *profile.Unit
 }
 
-// Loops returns the parts of a profile that follow the load, or none if dynamic tuning is off.
+// Loops returns the load-dependent parts of a profile. It returns none if dynamic tuning is off.
 func (e *Engine) Loops(ctx context.Context, p *profile.Profile, s *journal.State) ([]UnitLoop, error) {
 	b := e.newBuilder(s)
 	if !b.dynamic.on {
@@ -208,8 +207,9 @@ func (e *Engine) Loops(ctx context.Context, p *profile.Profile, s *journal.State
 	return out, nil
 }
 
-// PlanLoops plans to record the before-images of what loops may write, unless the journal has
-// them already. Values held by a descriptor need none. A plan without steps has nothing to do.
+// PlanLoops plans the recording of before-images for the settings of loops, except those that the
+// journal has. Values held by a descriptor need none. If the plan has no steps, there is nothing
+// to do.
 func (e *Engine) PlanLoops(ctx context.Context, loops []UnitLoop, s *journal.State) *Plan {
 	b := e.newBuilder(s)
 	for _, l := range loops {
@@ -226,7 +226,7 @@ func (e *Engine) PlanLoops(ctx context.Context, loops []UnitLoop, s *journal.Sta
 	return b.done()
 }
 
-// Varying returns the entry that records a setting as following the load, or nil.
+// Varying returns the entry that records a setting as load-dependent, or nil.
 func Varying(s *journal.State, id setting.Setting) *journal.Entry {
 	if last := top(s.Chains()[id]); last != nil && len(last.Varies) > 0 && last.After != nil {
 		return last
@@ -234,28 +234,28 @@ func Varying(s *journal.State, id setting.Setting) *journal.Entry {
 	return nil
 }
 
-// covers reports whether the entry records all the values.
+// covers reports whether the entry records all of the values.
 func covers(kinds setting.Kinds, en *journal.Entry, values []setting.Value) bool {
 	return en != nil && !slices.ContainsFunc(values, func(v setting.Value) bool {
 		return !slices.ContainsFunc(en.Varies, func(k setting.Value) bool { return kinds.Equal(en.Setting, k, v) })
 	})
 }
 
-// ErrForeign is returned if a setting that follows the load has a value that is not fettle's.
+// ErrForeign is returned if a load-dependent setting has a value that fettle did not write.
 var ErrForeign = errors.New("another program has changed it")
 
-// ErrFixed is returned if the journal does not record a setting or value as following the load.
+// ErrFixed is returned if the journal does not record the setting as load-dependent, or not with
+// that value.
 var ErrFixed = errors.New("not journaled as a load-dependent value; not written")
 
-// Vary writes a value to a setting that follows the load, under the lock and without a
-// record. It returns ErrFixed if the journal does not have the setting and the value,
-// since undo would not recognize it.
+// Vary writes a value to a load-dependent setting, under the lock and without a record. It returns
+// ErrFixed if the journal lacks the setting or the value: undo would not recognize the value.
 func (e *Engine) Vary(ctx context.Context, id setting.Setting, want setting.Value) error {
 	return e.vary(ctx, id, &want)
 }
 
-// Rebase restores the value of a setting from before it followed the load, whatever it reads
-// now: firmware has reset it.
+// Rebase restores a load-dependent setting to its value from before, whatever it has now: firmware
+// has reset it.
 func (e *Engine) Rebase(ctx context.Context, id setting.Setting) error {
 	return e.vary(ctx, id, nil)
 }
@@ -292,7 +292,7 @@ func (e *Engine) vary(ctx context.Context, id setting.Setting, want *setting.Val
 	if err != nil {
 		return err
 	}
-	// Undo would not recognize a value that the machine changed.
+	// Undo would not recognize a value that differs from the written one.
 	if now, err = kind.Read(ctx, id); err != nil || e.left(en, now) {
 		return err
 	}

@@ -1,4 +1,4 @@
-// Package tune plans profiles and single changes against the machine's present values, applies
+// Package tune plans profiles and single changes against the machine's current values. It applies
 // a plan through the journal, verifies it and undoes it.
 package tune
 
@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Engine tunes one machine.
+// Engine applies, verifies and undoes changes on one machine.
 type Engine struct {
 	Host  *host.Host
 	Kinds setting.Kinds
@@ -25,41 +25,40 @@ type Engine struct {
 	StateDir string
 	// Main is the content of tuned-main.conf.
 	Main *profile.MainConfig
-	// Keep names the settings that are never written.
+	// Keep lists the settings that are never written.
 	Keep Keep
-	// Overridden returns the line of an administrator's file that sets a setting; nil
-	// if files do not override profiles.
+	// Overridden returns the line of an administrator's file that sets a setting. It is nil if
+	// files do not override profiles.
 	Overridden func(setting.Setting) (Override, bool)
-	// ProfileDirs are the directories that profiles are read from.
+	// ProfileDirs are the directories with profiles.
 	ProfileDirs []string
-	// Holds is set by the daemon, which can hold values with an open descriptor; otherwise they
-	// are planned as needs-daemon.
+	// Holds is true in the daemon, which can hold values with an open descriptor. Otherwise such
+	// values are planned as needs-daemon.
 	Holds bool
-	// Arrived names devices that have just appeared, perhaps under the names of others, whose
-	// journal entries do not apply to them.
+	// Arrived names new devices. Journal entries with these names may belong to earlier devices
+	// and do not apply.
 	Arrived map[string]bool
-	// User and Reason are recorded in the journal: the user and the command. Caller, if not
-	// nil, returns the caller according to the kernel and overrides User. Note is the reason
-	// that the user gave. A context of ByCaller overrides User and Caller.
+	// User and Reason are recorded in the journal: the user and the command. Caller, if not nil,
+	// returns the caller according to the kernel and overrides User. Note is the user's own
+	// reason. A context from ByCaller overrides User and Caller.
 	User, Reason string
 	Caller       func() host.Caller
 	Note         string
-	// Wait is the time that a transaction waits for another one to end before it returns
+	// Wait is the maximum time that a transaction waits for another one; then it returns
 	// journal.ErrBusy.
 	Wait time.Duration
-	// Tell, if not nil, is called with warnings: about programs that a value runs, such as
-	// scripts, and about an experiment that a transaction may disturb.
+	// Tell, if not nil, is called with warnings about programs that a value runs, such as scripts,
+	// and about experiments that a transaction may disturb.
 	Tell func(text string)
-	// At is called at each point at which a crash could leave something half done:
-	// before and after each write and each journal operation. Tests end the process
-	// there.
+	// At is called at each point where a crash could leave incomplete work: before and after each
+	// write and each journal operation. Tests end the process there.
 	At func(point string)
 }
 
 // Override is a line of an administrator's file that overrides a profile.
 type Override struct {
-	// Setting is the setting in the file: the setting itself, or its counterpart, whose write
-	// would undo it (dirty_bytes for dirty_ratio).
+	// Setting is the setting in the file: the setting itself, or its counterpart, whose value
+	// would undo the profile's (dirty_bytes for dirty_ratio).
 	Setting setting.Setting `json:"setting"`
 	Value   setting.Value   `json:"value"`
 	File    string          `json:"file"`
@@ -75,7 +74,8 @@ func (e *Engine) at(point string) {
 	}
 }
 
-// warning passes a warning of a write that succeeded to Tell, and returns any other error.
+// warning passes the warning of a successful write to Tell and returns nil. It returns any other
+// error.
 func (e *Engine) warning(s setting.Setting, err error) error {
 	c, ok := err.(*setting.ProgramWarning) //nolint:errorlint // one that is joined with a failure is a failure
 	if !ok {
@@ -87,7 +87,7 @@ func (e *Engine) warning(s setting.Setting, err error) error {
 	return nil
 }
 
-// bootID returns the id of this boot, or "" for a directory without one.
+// bootID returns the id of this boot, or "" if it cannot be read.
 func (e *Engine) bootID() string {
 	id, err := e.Host.BootID()
 	if err != nil {
@@ -105,9 +105,8 @@ func (e *Engine) State() (*journal.State, error) {
 	return s, err
 }
 
-// lock locks the machine's journal and waits for it up to Wait, or until ctx ends. Transactions
-// are short: a retry every few milliseconds finds the gaps of a process that makes one after
-// the other.
+// lock locks the machine's journal. It waits up to Wait, or until ctx ends. It retries every few
+// milliseconds, which finds the gaps between short successive transactions of another process.
 func (e *Engine) lock(ctx context.Context) (*journal.Journal, error) {
 	const pause = 3 * time.Millisecond
 	var wait context.CancelFunc
@@ -131,8 +130,8 @@ func (e *Engine) lock(ctx context.Context) (*journal.Journal, error) {
 	}
 }
 
-// resolveNames gives settings that an older fettle recorded under a second name their present
-// identity, so that all entries of a setting are one chain. Each name is resolved once.
+// resolveNames resolves settings that an older fettle recorded under a second name. All entries of
+// a setting are then one chain. Each name is resolved once.
 func (e *Engine) resolveNames(s *journal.State) {
 	identity := map[setting.Setting]setting.Setting{}
 	for _, t := range s.Txs {

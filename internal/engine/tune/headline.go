@@ -16,7 +16,7 @@ import (
 )
 
 // Summarize returns the headline of a plan: how many values it would write, and how many not.
-// leftOut names the guidance that its profiles do not follow; l says what is listed.
+// leftOut names guidance that its profiles do not follow. l tells which rows are listed.
 func (p *Plan) Summarize(leftOut []string, l Listing) ui.Headline {
 	var h ui.Headline
 	same, verdicts := 0, map[plugin.Verdict]int{}
@@ -54,7 +54,7 @@ func (p *Plan) Summarize(leftOut []string, l Listing) ui.Headline {
 	return h
 }
 
-// onlyForHosts reports whether everything that does not apply here is for bare metal.
+// onlyForHosts reports whether all values that do not apply to this machine are for bare metal.
 func (p *Plan) onlyForHosts() bool {
 	return !slices.ContainsFunc(p.Steps, func(st Step) bool {
 		return st.Verdict == plugin.Unsupported && st.Action == None && !strings.HasPrefix(st.Why, "this machine is a guest")
@@ -72,7 +72,7 @@ func notApplicable(h *ui.Headline, n int, guest bool) string {
 	return h.Count("not_applicable", n, "") + verb + where
 }
 
-// countVerdicts returns the counts of verdicts, those that need attention first.
+// countVerdicts adds the number of values per verdict to h, those that need attention first.
 func countVerdicts(h *ui.Headline, counts map[plugin.Verdict]int) []string {
 	verdicts := slices.SortedFunc(maps.Keys(counts), func(v, w plugin.Verdict) int {
 		return cmp.Or(rank(v)-rank(w), counts[w]-counts[v], strings.Compare(string(v), string(w)))
@@ -114,7 +114,7 @@ func (v *Verification) Summarize() ui.Headline {
 	return h
 }
 
-// Summarize returns the headline of a transaction that took some time.
+// Summarize returns the headline of a transaction; took is its duration.
 func (a *Applied) Summarize(took time.Duration) ui.Headline {
 	var h ui.Headline
 	wrote, same, unsupported, dynamic, held := 0, 0, 0, 0, 0
@@ -193,8 +193,8 @@ func (u *Undone) Summarize() ui.Headline {
 	return h
 }
 
-// Summarize returns the headline of a status: what is in force since when, and what is not as
-// it was applied.
+// Summarize returns the headline of a status: the selection in force, since when, and the values
+// that differ from it.
 func (st *Status) Summarize() ui.Headline {
 	var h ui.Headline
 	if len(st.Profiles) == 0 {
@@ -227,8 +227,8 @@ func (st *Status) Summarize() ui.Headline {
 	return h
 }
 
-// othersInCharge says in a line each which other tuners are in charge. In a copy a line also
-// says what is not known.
+// othersInCharge returns one line for each other tuner in force. For a copy it adds a line about
+// unknown data.
 func (st *Status) othersInCharge() []string {
 	var lines []string
 	recorded := ""

@@ -13,20 +13,19 @@ import (
 // KeepDir is the directory in which an administrator lists settings that are never written.
 const KeepDir = "/etc/fettle/keep.d"
 
-// Keep is the list of settings that are never written.
+// Keep lists the settings that are never written.
 type Keep []KeepEntry
 
-// KeepEntry is one line of a file in KeepDir: a setting or a pattern, an equals sign, the
-// reason.
+// KeepEntry is one line of a file in KeepDir: a setting or pattern, an equals sign, the reason.
 type KeepEntry struct {
-	Pattern string `json:"pattern"` // of a setting, with * ? [...] inside one path element
+	Pattern string `json:"pattern"` // setting, with * ? [...] within one path element
 	Reason  string `json:"reason"`
-	// File and Line are its position. An entry that is not from a file has Line 0, and File
+	// File and Line are the entry's position. If Line is 0, the entry is not from a file, and File
 	// names its origin.
 	File string `json:"file"`
 	Line int    `json:"line"`
 
-	id setting.Setting // identity, if Pattern names a single setting
+	id setting.Setting // resolved setting, if Pattern names a single one
 }
 
 func (k KeepEntry) String() string {
@@ -36,8 +35,8 @@ func (k KeepEntry) String() string {
 	return fmt.Sprintf("%s:%d", k.File, k.Line)
 }
 
-// ReadKeep reads every *.conf in KeepDir, by name. A line without a reason is an error. It
-// returns the entries of all valid lines together with the errors of the others.
+// ReadKeep reads every *.conf in KeepDir, sorted by name. A line without a reason is an error. It
+// returns the entries of all valid lines, and the errors of the others.
 func ReadKeep(h *host.Host, kinds setting.Kinds) (Keep, error) {
 	entries, err := h.Files.ReadDir(KeepDir)
 	if host.NotFound(err) {
@@ -99,7 +98,8 @@ func parseKeep(line string, kinds setting.Kinds) (KeepEntry, error) {
 	return k, err
 }
 
-// Match returns the entry that keeps a setting, under its identity or a name in the profile.
+// Match returns the entry that keeps a setting. names are its resolved identity and its names in
+// the profile.
 func (k Keep) Match(names ...setting.Setting) (KeepEntry, bool) {
 	for _, e := range k {
 		for _, n := range names {
@@ -111,8 +111,8 @@ func (k Keep) Match(names ...setting.Setting) (KeepEntry, bool) {
 	return KeepEntry{}, false
 }
 
-// Kept returns the entry that keeps a setting from being written: for one of its names, or
-// because the write would change a kept setting. through is the setting that the entry names.
+// Kept returns the entry that keeps a setting from being written: it names the setting, or another
+// setting that the write would change. through is the setting in the entry.
 func (e *Engine) Kept(id setting.Setting, names ...setting.Setting) (k KeepEntry, through setting.Setting, ok bool) {
 	if k, ok := e.Keep.Match(append(names, id)...); ok {
 		return k, id, true

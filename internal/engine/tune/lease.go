@@ -21,7 +21,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// leaseFile is locked by an experiment as long as its process or its watchdog lives.
+// leaseFile is locked while the process of an experiment or its watchdog runs.
 const leaseFile = "experiment"
 
 // ErrLeased is returned while another experiment is in progress.
@@ -30,9 +30,9 @@ var ErrLeased = &ui.Sentinel{
 	Hint: "wait until it ends (see fettle status), or interrupt it", Remedy: &ui.Remedy{},
 }
 
-// Lease registers this process as an experiment that switches settings to measure them,
-// until End, or until the file is closed here and in the watchdog that inherited it. The
-// daemon does not write meanwhile. ErrLeased names the process that has the lease.
+// Lease registers this process as an experiment that switches settings to measure them. The lease
+// ends with End, or when the file is closed in this process and in the watchdog that inherited it.
+// The daemon does not write meanwhile. ErrLeased names the process that holds the lease.
 func Lease(stateDir string) (*os.File, error) { return hold(stateDir, leaseFile, ErrLeased) }
 
 // End releases the lease and erases its notice, even if another process has the file open.
@@ -43,8 +43,8 @@ func End(lease *os.File) error {
 // notice is the content of a lock file of the state directory.
 type notice struct {
 	PID int
-	// Restoring is true once the experiment's process has ended and its watchdog
-	// restores the machine.
+	// Restoring is true after the experiment's process has ended, while its watchdog restores the
+	// machine.
 	Restoring bool
 	// Settings are the settings under test.
 	Settings []setting.Setting
@@ -52,10 +52,10 @@ type notice struct {
 	Undo string
 }
 
-// The prefixes of the lines after the first, which has the process id.
+// The prefixes of the notice's lines. The first line has no prefix; it is the process id.
 const (
 	tested    = "under test: "
-	armed     = "undo with: " // the last one, to the end of the file
+	armed     = "undo with: " // last; extends to the end of the file
 	restoring = " restoring"
 )
 
@@ -75,12 +75,12 @@ func (n notice) write(f *os.File) error {
 	if n.Undo != "" {
 		text += armed + n.Undo
 	}
-	// First the text, then truncate: the file has a notice at every moment.
+	// Write the text first, then truncate: the file has a notice at every moment.
 	_, err := f.WriteAt([]byte(text), 0)
 	return errors.Join(err, f.Truncate(int64(len(text))))
 }
 
-// noted reads the notice of a file; an unreadable one is empty.
+// noted reads the notice in a file. An unreadable notice is empty.
 func noted(f *os.File) (n notice) {
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<20))
 	if err != nil {
@@ -91,7 +91,7 @@ func noted(f *os.File) (n notice) {
 	for line := range strings.Lines(head) {
 		line = strings.TrimSuffix(line, "\n")
 		if all, is := strings.CutPrefix(line, tested); is {
-			_ = json.Unmarshal([]byte(all), &n.Settings) // one that is being written
+			_ = json.Unmarshal([]byte(all), &n.Settings) // incomplete while being written
 			continue
 		}
 		var pid string
@@ -111,30 +111,30 @@ func (n notice) String() string {
 	return fmt.Sprintf("process %d", n.PID)
 }
 
-// UnderTest records in the lease which settings the experiment switches: transactions of other
-// processes may not write them meanwhile.
+// UnderTest records in the lease the settings that the experiment switches. Other processes'
+// transactions may not write them meanwhile.
 func UnderTest(lease *os.File, settings []setting.Setting) error {
 	n := noted(lease)
 	n.Settings = settings
 	return n.write(lease)
 }
 
-// Restoring records in the lease that this process, the watchdog, is restoring the machine.
+// Restoring records in the lease that this process is the watchdog and restores the machine.
 func Restoring(lease *os.File) error {
 	n := noted(lease)
 	n.PID, n.Restoring = os.Getpid(), true
 	return n.write(lease)
 }
 
-// Arm records in the lease the command that undoes the experiment's change, in case both it and
-// its watchdog are killed; Unarm removes it. It survives a new lease.
+// Arm records in the lease the command that undoes the experiment's change, in case the experiment
+// and its watchdog are killed. Unarm removes the command. A new lease keeps it.
 func Arm(lease *os.File, how string) error {
 	n := noted(lease)
 	n.Undo = how
 	return errors.Join(n.write(lease), lease.Sync())
 }
 
-// Unarm removes the command of Arm: an experiment has nothing left to undo.
+// Unarm removes Arm's command after the experiment's change was undone.
 func Unarm(stateDir string) error {
 	err := os.Truncate(filepath.Join(stateDir, leaseFile), 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -152,12 +152,12 @@ func leaseNotice(stateDir string) notice {
 	return noted(f)
 }
 
-// Armed returns the command that undoes what an experiment has left, or "". Call it before
+// Armed returns the command that undoes an earlier experiment's change, or "". Call it before
 // Lease.
 func Armed(stateDir string) string { return leaseNotice(stateDir).Undo }
 
-// LeftBehind returns the command that undoes the change of an experiment that has ended
-// together with its watchdog, or "".
+// LeftBehind returns the command that undoes an experiment's change if the experiment and its
+// watchdog have ended, else "".
 func LeftBehind(stateDir string) string {
 	if Leased(stateDir) {
 		return ""
@@ -165,17 +165,17 @@ func LeftBehind(stateDir string) string {
 	return Armed(stateDir)
 }
 
-// Leased reports whether an experiment is in progress, or its watchdog is restoring the
-// machine. It takes no lock.
+// Leased reports whether an experiment is running, or its watchdog is restoring the machine. It
+// takes no lock.
 func Leased(stateDir string) bool { return held(stateDir, leaseFile) }
 
-// Leaseholder is an experiment in progress.
+// Leaseholder describes an experiment in progress.
 type Leaseholder struct {
-	PID int `json:"process"` // of the experiment, or of its watchdog
-	// Restoring is true if the experiment has ended or was killed, and its watchdog is
-	// undoing the change.
+	PID int `json:"process"` // process id of the experiment or its watchdog
+	// Restoring is true if the experiment has ended or was killed and its watchdog is undoing the
+	// change.
 	Restoring bool `json:"restoring,omitempty"`
-	// Undo is the command that undoes the change; empty if the journal does.
+	// Undo is the command that undoes the change; "" if the journal does that.
 	Undo string `json:"undo_command,omitempty"`
 }
 
@@ -188,8 +188,8 @@ func Holder(stateDir string) *Leaseholder {
 	return &Leaseholder{n.PID, n.Restoring, n.Undo}
 }
 
-// checkExperiment refuses a plan that writes settings under test by another process's
-// experiment. For any other plan it warns that it may disturb the experiment.
+// checkExperiment returns an error if a plan writes settings under test by another process's
+// experiment. For any other plan it warns that the plan may disturb the experiment.
 func (e *Engine) checkExperiment(p *Plan) error {
 	if !p.acts() || !Leased(e.StateDir) {
 		return nil
@@ -214,7 +214,7 @@ func (e *Engine) checkExperiment(p *Plan) error {
 	return nil
 }
 
-// Confirm keeps every transaction on trial and returns their numbers.
+// Confirm makes every trial permanent and returns the transactions' numbers.
 func (e *Engine) Confirm(ctx context.Context) ([]int, error) {
 	j, err := e.lock(ctx)
 	if err != nil {
@@ -222,7 +222,7 @@ func (e *Engine) Confirm(ctx context.Context) ([]int, error) {
 	}
 	defer j.Close()
 	if late := e.expired(j.State); len(late) > 0 {
-		// The deadline decides, not the speed of the watchdog.
+		// The deadline decides, even if the watchdog is late.
 		if _, err := e.undoAs(ctx, j, lateTrial, late); err != nil {
 			return nil, err
 		}
@@ -247,7 +247,7 @@ func (e *Engine) Confirm(ctx context.Context) ([]int, error) {
 	return ids, nil
 }
 
-// aliveFile is locked by the daemon of a machine while it runs; kill -9 unlocks it.
+// aliveFile is locked while the machine's daemon runs; kill -9 releases the lock.
 const aliveFile = "daemon"
 
 func openAlive(stateDir, name string, flags int) (*os.File, error) {
@@ -259,14 +259,14 @@ func openAlive(stateDir, name string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// ErrAlive is returned to a second daemon for a state directory.
+// ErrAlive is returned to a second daemon that uses the same state directory.
 var ErrAlive = &ui.Sentinel{Text: "a fettle daemon runs already", Exits: ui.Refused, Hint: "fettle status shows what it has set"}
 
-// Alive registers this process as the daemon of the machine until the file is closed. ErrAlive
-// names the process that is registered already.
+// Alive registers this process as the machine's daemon until the file is closed. If there is one,
+// ErrAlive names its process.
 func Alive(stateDir string) (*os.File, error) { return hold(stateDir, aliveFile, ErrAlive) }
 
-// hold locks a file of the state directory. It returns taken if another process has locked it.
+// hold locks a file in the state directory. It returns taken if another process holds the lock.
 func hold(stateDir, name string, taken error) (*os.File, error) {
 	if err := journal.Prepare(stateDir); err != nil {
 		return nil, err
@@ -282,14 +282,14 @@ func hold(stateDir, name string, taken error) (*os.File, error) {
 		}
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	// The process id is only for messages: the lock alone decides.
+	// The process id is only for messages; the lock alone decides.
 	if err := (notice{PID: os.Getpid(), Undo: noted(f).Undo}).write(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", f.Name(), err), f.Close())
 	}
 	return f, nil
 }
 
-// Followed reports whether a daemon runs. It takes no lock that could block the daemon.
+// Followed reports whether a daemon runs. It takes no lock, which could block the daemon.
 func Followed(stateDir string) bool { return held(stateDir, aliveFile) }
 
 func held(stateDir, name string) bool {
@@ -298,8 +298,7 @@ func held(stateDir, name string) bool {
 		return false
 	}
 	defer f.Close()
-	// Querying a read lock needs no descriptor for writing, and the daemon's write lock
-	// conflicts with it too.
+	// A read lock can be queried without write access, and conflicts with the daemon's write lock.
 	lock := unix.Flock_t{Type: unix.F_RDLCK}
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock) == nil && lock.Type != unix.F_UNLCK
 }

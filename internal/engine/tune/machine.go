@@ -16,26 +16,26 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Machine is an engine with the profiles of its machine, and with other programs' files that
-// set the same values. Its methods send warnings to Engine.Tell.
+// Machine is an engine with the machine's profiles and the files of other programs that set the
+// same values. Its methods send warnings to Engine.Tell.
 type Machine struct {
 	*Engine
 	Loader profile.Loader
-	// InProgress is the process whose transaction ReadState found in progress, or "".
+	// InProgress describes the process whose transaction was in progress at ReadState, or is "".
 	InProgress string
-	// NoJournal is true if the journal is not known: a copy has none, and only root may read it.
+	// NoJournal is true if the journal is unknown: a copy has none, or this user may not read it.
 	NoJournal bool
 
 	claims *override.Claims
-	// sysctls has only the claims of sysctl files, which are enough for tune and verify: the
-	// other files take more than half of the time.
+	// sysctls has only the claims of sysctl files, which suffice for tune and verify. Reading all
+	// files takes more than twice as long.
 	sysctls  *override.Claims
 	reported map[override.Problem]bool
 }
 
-// Open completes an engine with the configuration of its machine, and returns it with the
-// profiles of builtin, of the machine and of dirs. It calls bad with each error in a
-// configuration file, and ignores the error if bad returns nil.
+// Open completes an engine with the machine's configuration. It returns the engine with the
+// profiles of builtin, of the machine and of dirs. It calls bad with each error in a configuration
+// file, and ignores the error if bad returns nil.
 func Open(ctx context.Context, e *Engine, builtin fs.FS, dirs []string, bad func(error) error) (*Machine, error) {
 	var err error
 	if e.Main, err = profile.ReadMain(e.Host); err != nil {
@@ -61,8 +61,8 @@ func (m *Machine) say(format string, args ...any) {
 	}
 }
 
-// OverriddenBy returns a function for Engine.Overridden. It reads the administrator's sysctl
-// files at the first call, unless tuned-main.conf turns reapply_sysctl off.
+// OverriddenBy returns a function for Engine.Overridden. It reads the administrator's sysctl files
+// when first needed. With reapply_sysctl off in tuned-main.conf, nothing is overridden.
 func (m *Machine) OverriddenBy(ctx context.Context) func(setting.Setting) (Override, bool) {
 	return func(s setting.Setting) (Override, bool) {
 		if s.Kind != "sysctl" || !m.Main.ReapplySysctl {
@@ -84,7 +84,7 @@ func (m *Machine) OverriddenBy(ctx context.Context) func(setting.Setting) (Overr
 	}
 }
 
-// Claims returns what files and programs other than fettle set. They are read once.
+// Claims returns the claims of files and programs other than fettle. It reads them once.
 func (m *Machine) Claims(ctx context.Context) *override.Claims {
 	if m.claims == nil {
 		m.claims = m.readClaims(ctx)
@@ -96,7 +96,7 @@ func (m *Machine) Claims(ctx context.Context) *override.Claims {
 func (m *Machine) readClaims(ctx context.Context, only ...override.Source) *override.Claims {
 	c, problems := override.Read(ctx, m.Host, m.Kinds, only...)
 	if ctx.Err() != nil {
-		return c // files that were not read are not a problem of the machine
+		return c // files left out on purpose are not a problem
 	}
 	for _, p := range problems {
 		if m.reported[p] {
@@ -111,8 +111,8 @@ func (m *Machine) readClaims(ctx context.Context, only ...override.Source) *over
 	return c
 }
 
-// InForce loads the selection in force as it was accepted, or returns nil without one.
-// Afterwards the loader searches the selection's own directories.
+// InForce loads the accepted content of the selection in force, or returns nil without a
+// selection. Afterwards the loader also searches the selection's own directories.
 func (m *Machine) InForce(ctx context.Context, s *journal.State) (*profile.Profile, *Selection, error) {
 	sel, err := SelectionOf(s.InForce())
 	if err != nil || sel == nil {
@@ -123,8 +123,8 @@ func (m *Machine) InForce(ctx context.Context, s *journal.State) (*profile.Profi
 	return p, sel, err
 }
 
-// Load merges profiles, later ones over earlier ones. execute allows functions of profiles
-// to run programs.
+// Load merges profiles; later ones override earlier ones. execute allows functions of profiles to
+// run programs.
 func (m *Machine) Load(ctx context.Context, execute bool, names ...string) (*profile.Profile, error) {
 	l := m.Loader
 	l.Execute = execute
@@ -135,7 +135,7 @@ func (m *Machine) Load(ctx context.Context, execute bool, names ...string) (*pro
 	return p, err
 }
 
-// PostLoaded returns the profile that is merged over every selection, or "".
+// PostLoaded returns the profile that overrides every selection, or "".
 func (m *Machine) PostLoaded() string {
 	b, err := m.Host.Files.ReadFile(profile.PostLoadedProfileFile)
 	if err != nil {
@@ -144,7 +144,7 @@ func (m *Machine) PostLoaded() string {
 	return strings.TrimSpace(string(b))
 }
 
-// Recommended returns the profiles that are recommended for the machine.
+// Recommended returns the profiles recommended for the machine.
 func (m *Machine) Recommended(ctx context.Context) ([]string, error) {
 	best, err := m.Loader.Recommend(ctx)
 	if err == nil && best.Profile == "" {
@@ -159,7 +159,7 @@ func (m *Machine) Recommended(ctx context.Context) ([]string, error) {
 	return []string{best.Profile}, nil
 }
 
-// CheckRecommended returns an error if a recommended profile does not exist.
+// CheckRecommended returns an error if the recommended profile does not exist.
 func (m *Machine) CheckRecommended(r profile.Recommendation) error {
 	for _, name := range strings.Fields(r.Profile) {
 		if !m.Loader.Has(name) {
@@ -169,15 +169,15 @@ func (m *Machine) CheckRecommended(r profile.Recommendation) error {
 	return nil
 }
 
-// ReadState reads the journal and reports its defects.
+// ReadState reads the journal and warns about its defects.
 func (m *Machine) ReadState() (*journal.State, error) {
 	s, err := m.State()
 	if err != nil {
 		return nil, m.Unreadable(err)
 	}
 	if len(s.Interrupted()) > 0 {
-		// Without a process in progress an open transaction was interrupted, unless it was
-		// closed between the two reads.
+		// If no process is in progress, an open transaction was interrupted, unless it was closed
+		// between the two reads.
 		if m.InProgress = journal.Holder(m.StateDir); m.InProgress == "" {
 			if s, err = m.State(); err != nil {
 				return nil, m.Unreadable(err)
@@ -198,14 +198,15 @@ func (m *Machine) ReadState() (*journal.State, error) {
 	return s, nil
 }
 
-// WarnTruncated reports an incomplete last record. A crash leaves one; its change was not made.
+// WarnTruncated warns about an incomplete last record. A crash leaves one; the change was not
+// made.
 func (m *Machine) WarnTruncated(s *journal.State) {
 	if s.Torn {
 		m.say("the journal ends in an incomplete record: fettle was killed while writing, or the file was truncated and later records are lost")
 	}
 }
 
-// Unreadable explains the error of a state directory that only root may read.
+// Unreadable replaces the error of a state directory that only root may read by an explanation.
 func (m *Machine) Unreadable(err error) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
@@ -213,8 +214,8 @@ func (m *Machine) Unreadable(err error) error {
 	return &ui.Error{Code: ui.Failed, Err: fmt.Errorf("only root can read the journal in %s, so fettle's changes are unknown: %w", m.StateDir, err), Remedy: &ui.Remedy{Root: true}}
 }
 
-// ReadStateIfAllowed is ReadState for verbs that are useful without the journal: if this
-// user may not read it, that is reported and the state is empty.
+// ReadStateIfAllowed is ReadState for verbs that work without the journal. If this user may not
+// read the journal, it warns and returns an empty state.
 func (m *Machine) ReadStateIfAllowed() (*journal.State, error) {
 	s, err := m.ReadState()
 	if errors.Is(err, fs.ErrPermission) {
@@ -225,7 +226,8 @@ func (m *Machine) ReadStateIfAllowed() (*journal.State, error) {
 	return s, err
 }
 
-// VerifyNamed verifies the selection in force, or the named profiles as if they were.
+// VerifyNamed verifies the named profiles as if they were in force. Without names it verifies the
+// selection in force.
 func (m *Machine) VerifyNamed(ctx context.Context, s *journal.State, names []string) (*Verification, error) {
 	if len(names) > 0 {
 		p, err := m.Load(ctx, m.Host.Live, names...)
@@ -249,8 +251,8 @@ func (m *Machine) VerifyNamed(ctx context.Context, s *journal.State, names []str
 	return v, err
 }
 
-// appliedBefore reports whether these profiles are not the selection in force, and whether the
-// journal has a transaction that applied them.
+// appliedBefore reports whether these profiles are not in force but an earlier transaction applied
+// them.
 func (m *Machine) appliedBefore(s *journal.State, names []string) (notInForce bool, applied string) {
 	if m.NoJournal {
 		return true, AppliedUnknown

@@ -16,11 +16,11 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// maxNames limits how many names of kernel variables are searched for a suggestion.
+// maxNames is the maximum number of kernel variables searched for a suggestion.
 const maxNames = 50_000
 
-// Missing returns the error for a kernel variable that this machine does not have, with a
-// suggestion. It returns nil for other settings, such as files, which may be absent.
+// Missing returns the error for a kernel variable that this machine lacks, with a suggestion. It
+// returns nil for settings that may be absent, such as files.
 func (m *Machine) Missing(ctx context.Context, s setting.Setting) error {
 	var near string
 	h := m.Host
@@ -41,8 +41,8 @@ func (m *Machine) Missing(ctx context.Context, s setting.Setting) error {
 	return ui.Exit(ui.Failed, errors.New(h.Name+" has no "+name+near))
 }
 
-// asOption returns a hint that name is a plug-in's option, with the setting that it sets on
-// this machine. It returns "" if no plug-in has such an option.
+// asOption returns a hint that name is a plug-in's option, with the setting behind it on this
+// machine. It returns "" if no plug-in has such an option.
 func (m *Machine) asOption(ctx context.Context, name string) string {
 	for i := range m.Plugins {
 		p := &m.Plugins[i]
@@ -79,13 +79,13 @@ func (m *Machine) placeOf(ctx context.Context, p *plugin.Plugin, o plugin.Option
 	if err != nil || len(items) == 0 {
 		return setting.Setting{}, false
 	}
-	// Only a setting that can be named on the command line is worth mentioning.
+	// Suggest only settings that the command line accepts.
 	s, err := m.Kinds.Resolve(items[0].Change.Setting)
 	return s, err == nil
 }
 
-// nearSysctl suggests a sysctl: the nearest name, or the only one that ends in the last word of
-// name.
+// nearSysctl suggests a sysctl: the most similar name, or the only one that ends in name's last
+// word.
 func nearSysctl(h *host.Host, name string) string {
 	var names []string
 	walkNames(h, "/proc/sys", func(p string) { names = append(names, setting.SysctlName(p)) })
@@ -105,8 +105,8 @@ func nearSysctl(h *host.Host, name string) string {
 	return ""
 }
 
-// nearAttribute suggests a path below /sys: the first part that does not exist is compared
-// with its siblings.
+// nearAttribute suggests a path below /sys. It compares the path's first missing part with
+// existing siblings.
 func nearAttribute(h *host.Host, p string) string {
 	dir, rest := "/sys", strings.TrimPrefix(p, "/sys/")
 	for {
@@ -128,7 +128,7 @@ func nearAttribute(h *host.Host, p string) string {
 	}
 }
 
-// walkNames calls f with every file below a directory and does not follow links.
+// walkNames calls f with every file below a directory, without following links.
 func walkNames(h *host.Host, root string, f func(string)) {
 	pending, seen := []string{root}, 0
 	for len(pending) > 0 && seen < maxNames {
@@ -136,7 +136,7 @@ func walkNames(h *host.Host, root string, f func(string)) {
 		pending = pending[:len(pending)-1]
 		entries, err := h.Files.ReadDir(dir)
 		if err != nil {
-			continue // removed meanwhile, or not readable
+			continue // removed meanwhile, or unreadable
 		}
 		seen += len(entries)
 		for _, e := range entries {

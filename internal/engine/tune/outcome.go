@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Err turns the result of a transaction, and the error of Apply, into an error with its exit
-// code. It returns nil if all values are in force.
+// Err returns the error of a transaction, with its exit code. err is the error of Apply. The
+// result is nil if all values are in force.
 func (a *Applied) Err(err error) error {
 	all := a.Failed() + a.InForce()
 	switch {
@@ -47,7 +47,7 @@ func (a *Applied) Err(err error) error {
 	return nil
 }
 
-// interrupted returns the error of a transaction that Ctrl-C has ended.
+// interrupted returns the error of a transaction that Ctrl-C ended.
 func (a *Applied) interrupted(err error) error {
 	var rest []error
 	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the join itself, not what is in it
@@ -59,8 +59,7 @@ func (a *Applied) interrupted(err error) error {
 	return ui.Exit(ui.Interrupted, fmt.Errorf("interrupted; all values of transaction %d restored", a.Tx))
 }
 
-// AddMissing adds to a transaction's error the settings that were requested by name and that
-// this machine does not have.
+// AddMissing adds to a transaction's error the requested settings that this machine lacks.
 func (m *Machine) AddMissing(ctx context.Context, a *Applied, err error) error {
 	var missing []error
 	for _, s := range a.Plan.Steps {

@@ -17,28 +17,28 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Plan is an ordered list of changes to the present values of a machine. `fettle diff --output
-// json` prints it, `fettle tune --plan FILE` applies it.
+// Plan is an ordered list of changes to a machine's current values. `fettle diff --output json`
+// prints it; `fettle tune --plan FILE` applies it.
 type Plan struct {
 	Schema string `json:"schema"` // fettle/plan/v1
-	// Headline is set by fettle diff and fix.
+	// Headline is set only by fettle diff and fix.
 	Headline ui.Headline `json:"headline,omitzero"`
 	Created  time.Time   `json:"created"`
 	By       string      `json:"by,omitempty"` // who saved the plan
 	Machine  string      `json:"machine"`
 	BootID   string      `json:"boot_id,omitempty"`
 	Profiles []string    `json:"profiles,omitempty"`
-	// Generation is the journal's generation at the time of planning.
+	// Generation is the journal's generation when the plan was made.
 	Generation int64 `json:"generation"`
 	// Sources are the files of the profiles.
 	Sources  []profile.Source `json:"sources,omitempty"`
 	Steps    []Step           `json:"steps"`
 	Problems []Problem        `json:"problems,omitempty"`
-	// Skipped lists the sections that do not apply to this machine, or are disabled.
+	// Skipped lists the sections that are disabled or do not apply to this machine.
 	Skipped []Skipped `json:"skipped,omitempty"`
 
-	undecided []error        // why it is not known whether some sections apply
-	state     *journal.State // the plan was made against it
+	undecided []error        // reasons why it is unknown whether some sections apply
+	state     *journal.State // the journal's state when the plan was made
 }
 
 // Skipped is a section that is not applied.
@@ -48,8 +48,8 @@ type Skipped struct {
 	Why  string      `json:"why"`
 }
 
-// Planned returns who made the plan and when, for the journal, or nil if the plan does not
-// record it.
+// Planned returns, for the journal, who made the plan and when. It returns nil if the plan does
+// not record that.
 func (p *Plan) Planned() *journal.Planned {
 	if p.By == "" {
 		return nil
@@ -65,20 +65,20 @@ type Action string
 
 // The actions.
 const (
-	Write   Action = "write"   // the value differs and will be written
-	Same    Action = "same"    // it has the value already: owned, not written
+	Write   Action = "write"   // the value differs and is written
+	Same    Action = "same"    // the value is in place: taken over, not written
 	Release Action = "release" // no longer in the selection: restored
-	None    Action = "none"    // not written; the verdict explains it
+	None    Action = "none"    // not written; the verdict tells why
 )
 
-// Step is one setting of a plan.
+// Step is the plan for one setting.
 type Step struct {
-	Setting setting.Setting `json:"setting"` // resolved: its one identity
-	// Named is the name in the profile, if that is not the identity.
+	Setting setting.Setting `json:"setting"` // resolved identity
+	// Named is the setting's name in the profile, if it differs from the identity.
 	Named string `json:"named,omitempty"`
-	// Before is the present value; omitted if not known.
+	// Before is the current value; omitted if unknown.
 	Before setting.Value `json:"before,omitzero"`
-	// Unknown is the reason that the present value is not known.
+	// why the current value is unknown
 	Unknown string         `json:"unknown,omitempty"`
 	Want    setting.Value  `json:"want"`
 	Op      setting.Op     `json:"op,omitempty"`
@@ -88,40 +88,39 @@ type Step struct {
 	Reason  setting.Reason `json:"reason"`
 	Unit    string         `json:"unit,omitempty"`
 	Device  string         `json:"device,omitempty"`
-	// Changed is true for a rejected value of which the kernel made another value, which is in
-	// place now.
+	// Changed is true for a rejected value that the kernel turned into another value, which is now
+	// in place.
 	Changed  bool `json:"changed,omitempty"`
-	accepted bool // reads differently than written, but as after fettle's own write
-	seq      int  // order of addition: of two exclusive steps the later wins
-	// Stage groups the steps whose before-images are taken together.
+	accepted bool // reads differently than written, but as it did after fettle's own write
+	seq      int  // order of addition; among exclusive steps the last wins
+	// Stage is the number of the stage. The before-images of a stage are taken together.
 	Stage    int              `json:"stage"`
 	Lifetime setting.Lifetime `json:"lifetime,omitempty"`
 	// Varies are the values that dynamic tuning may write.
 	Varies []setting.Value `json:"varies,omitempty"`
-	// Activation is the program to reload or restart once all values are written; zero
-	// for none.
+	// Activation is the program to reload or restart after all values are written; zero if none.
 	Activation setting.Activation `json:"activation,omitzero"`
-	// With is, for a step that is not written, the setting whose write sets the value.
+	// With is set for a step that is not written: it is the setting whose write sets the value.
 	With *setting.Setting `json:"with,omitempty"`
-	// Override is the line of an administrator's file that wins over this step.
+	// Override is the line of an administrator's file that overrides this step.
 	Override *Override `json:"override,omitempty"`
 }
 
-// Writes counts the steps that applying the plan would write.
+// Writes returns the number of steps that would be written.
 func (p *Plan) Writes() int {
 	return p.count(func(s *Step) bool { return s.Action == Write || s.Action == Release })
 }
 
-// Partial reports whether some values are known only when applied, so that the plan may write
-// more than it shows.
+// Partial reports whether some values are known only when applied. The plan may then write more
+// than it shows.
 func (p *Plan) Partial() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool {
 		return s.Verdict == plugin.Deferred || s.Verdict == plugin.Unknown && s.Setting.Kind == plugin.OptionKind
 	})
 }
 
-// Determined reports whether at least one setting of the plan could be read, or it has
-// none.
+// Determined reports whether at least one setting of the plan could be read. It is true for a plan
+// without settings.
 func (p *Plan) Determined() bool {
 	settings, known := false, false
 	for _, s := range p.Steps {
@@ -133,8 +132,8 @@ func (p *Plan) Determined() bool {
 	return known || !settings
 }
 
-// PlanProfile plans a profile against the machine and the selection in force: values that
-// differ are written, those that only the old selection set are released.
+// PlanProfile plans a profile against the machine and the selection in force. Values that differ
+// are written. Values that only the old selection set are released.
 func (e *Engine) PlanProfile(ctx context.Context, p *profile.Profile, s *journal.State) (*Plan, error) {
 	b := e.newBuilder(s)
 	b.plan.Profiles, b.plan.Sources = p.Names, p.Sources
@@ -177,8 +176,8 @@ func (e *Engine) PlanChanges(ctx context.Context, changes []setting.Change, s *j
 	return b.done(), nil
 }
 
-// PlanAsked plans changes that a user requests with the names of their settings. It returns an
-// error if one may not be requested (setting.RequestChecker).
+// PlanAsked plans changes to settings that a user names. It returns an error if a setting may not
+// be requested by name (setting.RequestChecker).
 func (e *Engine) PlanAsked(ctx context.Context, changes []setting.Change, s *journal.State) (*Plan, error) {
 	for _, c := range changes {
 		id, err := e.Kinds.Resolve(c.Setting)
@@ -192,7 +191,7 @@ func (e *Engine) PlanAsked(ctx context.Context, changes []setting.Change, s *jou
 	return e.PlanChanges(ctx, changes, s)
 }
 
-// show formats a value for a message.
+// show formats a value for messages.
 func show(v setting.Value) string {
 	switch {
 	case v.Unknown:
@@ -207,7 +206,7 @@ func show(v setting.Value) string {
 	return v.Text
 }
 
-// errno returns the text of an error without the path, which the step shows already.
+// errno returns an error's text without the path, which the step shows already.
 func errno(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

@@ -14,17 +14,17 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// The required keys of the JSON form: a missing one would silently be read as zero.
+// Required keys of the JSON form: a missing key would silently be read as zero.
 var (
 	planKeys = []string{"schema", "created", "machine", "generation", "steps"}
 	stepKeys = []string{"setting", "before", "want", "action", "verdict", "reason", "stage"}
 )
 
-// maxStage is larger than the number of stages of any plan.
+// maxStage is the largest accepted stage number, well above that of any real plan.
 const maxStage = 1 << 20
 
-// ReadPlan reads the JSON form of a plan, as Plan marshals. An error names the wrong value by
-// its path in the document, such as steps[3].before.
+// ReadPlan reads the JSON form of a plan. An error names the wrong value by its path in the
+// document, such as steps[3].before.
 func ReadPlan(text []byte) (*Plan, error) {
 	var doc struct {
 		Plan
@@ -88,7 +88,7 @@ func lacks(keys map[string]json.RawMessage, wanted []string) error {
 	return nil
 }
 
-// readStep reads a step of a plan. Its errors begin with the path below the step.
+// readStep reads one step of a plan. Its errors begin with the path within the step.
 func readStep(raw json.RawMessage, st *Step) error {
 	keys, err := object(raw)
 	if err != nil {
@@ -140,7 +140,7 @@ func readStep(raw json.RawMessage, st *Step) error {
 	return nil
 }
 
-// wrongType names the key whose value has the wrong type.
+// wrongType returns an error that names the key whose value has the wrong type.
 func wrongType(err error) error {
 	var typ *json.UnmarshalTypeError
 	if errors.As(err, &typ) && typ.Field != "" {

@@ -11,8 +11,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// add adds a step to the plan. Of two steps for one setting the later one wins, as the later
-// write would.
+// add adds a step to the plan. Among steps for one setting the last wins, as its write would.
 func (b *builder) add(s Step) {
 	b.added++
 	s.seq = b.added
@@ -22,7 +21,7 @@ func (b *builder) add(s Step) {
 			if s.Verdict == plugin.Rejected {
 				b.problem(posOf(s.Reason), "%s = %s has no effect; %s = %s applies: %s", s.Setting, show(s.Want), old.Reason, show(old.Want), s.Why)
 			}
-			return // a step that is not written replaces none
+			return // a step without a write replaces none
 		}
 		if !b.Kinds.Equal(s.Setting, old.Want, s.Want) && old.Action != None {
 			b.problem(posOf(old.Reason), "%s = %s is replaced by %s, which sets %s", s.Setting, show(old.Want), s.Reason, show(s.Want))
@@ -43,9 +42,8 @@ func (b *builder) done() *Plan {
 	return b.plan
 }
 
-// orderAfterScheduler moves the queue settings of a disk into a stage after the I/O scheduler
-// that the same plan sets: the scheduler has its own depth and attributes, which exist only
-// then.
+// orderAfterScheduler moves a disk's queue settings into a stage after the I/O scheduler that the
+// plan sets. The scheduler brings its own queue depth and attributes.
 func (b *builder) orderAfterScheduler() {
 	for i := range b.plan.Steps {
 		sched := b.plan.Steps[i]
@@ -67,7 +65,7 @@ func (b *builder) orderAfterScheduler() {
 				st.Action, st.Verdict, st.Why = Write, plugin.Drifted, "comes with the scheduler "+sched.Want.Text
 			}
 			if st.Action == Same {
-				st.Action, st.Verdict = Write, plugin.Drifted // the scheduler will change it
+				st.Action, st.Verdict = Write, plugin.Drifted // the scheduler will change the value
 			}
 			if st.Action == Write && st.Stage <= sched.Stage {
 				st.Stage = sched.Stage + 1
@@ -76,10 +74,10 @@ func (b *builder) orderAfterScheduler() {
 	}
 }
 
-// orderAfterCoupled moves a setting into a stage after those whose writes change it too, so
-// that the order of a profile's lines does not matter: enabling transparent huge pages raises
-// vm.min_free_kbytes (mm/khugepaged.c), and net.ipv4.ip_forward turns all redirects off. If two
-// change each other, the profile's order applies.
+// orderAfterCoupled moves a setting into a stage after the settings whose writes also change it.
+// The order of a profile's lines then does not matter. Examples: enabling transparent huge pages
+// raises vm.min_free_kbytes (mm/khugepaged.c), and net.ipv4.ip_forward turns all redirects off. If
+// two settings change each other, the profile's order applies.
 func (b *builder) orderAfterCoupled() {
 	leads := map[setting.Setting][]setting.Setting{}
 	for _, st := range b.plan.Steps {
@@ -87,7 +85,7 @@ func (b *builder) orderAfterCoupled() {
 			leads[st.Setting] = b.Kinds.Coupled(st.Setting)
 		}
 	}
-	for range 4 { // a step that leads may itself move behind another one
+	for range 4 { // a moved step may have others after it, which must move too
 		for _, lead := range b.plan.Steps {
 			if lead.Action != Write {
 				continue
@@ -105,10 +103,10 @@ func (b *builder) orderAfterCoupled() {
 	}
 }
 
-// pairs decides which spelling of a limit is in force if the plan names both (vm.dirty_bytes
-// and vm.dirty_ratio). A 0 means "not this spelling", on whichever line; of two other values
-// the later wins, as the later write would. A step that is not written does not count. A limit
-// with both spellings 0 gets a warning.
+// pairs decides which spelling of a limit is in force if the plan names both (vm.dirty_bytes and
+// vm.dirty_ratio). A 0 means "not this spelling" on either line. Of two other values the later
+// wins, as its write would. A step without a write does not count. If both spellings are 0, the
+// plan gets a warning.
 func (b *builder) pairs(ctx context.Context) {
 	for i := range b.plan.Steps {
 		s := &b.plan.Steps[i]
@@ -134,7 +132,7 @@ func (b *builder) pairs(ctx context.Context) {
 	}
 }
 
-// settle decides which of two spellings is written.
+// settle decides which of the two spellings is written.
 func (b *builder) settle(s, twin *Step) {
 	early, late := s, twin
 	if early.seq > late.seq {
@@ -145,7 +143,7 @@ func (b *builder) settle(s, twin *Step) {
 		late.follows(early)
 	case zeroEarly && !zeroLate:
 		early.follows(late)
-	case zeroEarly: // both: each is written if the kernel accepts a 0
+	case zeroEarly: // both are written, if the kernel accepts a 0
 		for _, x := range []*Step{early, late} {
 			if x.Action == Write && b.Kinds.RefusesZero(x.Setting) {
 				x.Action, x.Verdict, x.Why = None, plugin.Rejected, "the kernel refuses 0 here"
@@ -159,7 +157,7 @@ func (b *builder) settle(s, twin *Step) {
 	}
 }
 
-// follows marks a step as not written: the write of the other spelling sets it to 0.
+// follows marks a step as not written, because the write of the other spelling sets it to 0.
 func (s *Step) follows(other *Step) {
 	s.Action = None
 	if s.Before.Unknown || s.Verdict == plugin.Unknown {
@@ -172,25 +170,24 @@ func (s *Step) follows(other *Step) {
 	}
 }
 
-// noLimit describes what the kernel does while both spellings of a limit are 0, observed
-// on Linux 6.18: nr_dirty_threshold and nr_dirty_background_threshold of /proc/vmstat, the
-// time of writes (16 MiB in 0.06 s; with both 0, 2 MiB in 6 s), CommitLimit of
-// /proc/meminfo.
+// noLimit describes the kernel's behavior while both spellings of a limit are 0. Observed on Linux
+// 6.18: nr_dirty_threshold and nr_dirty_background_threshold of /proc/vmstat, the time of writes
+// (16 MiB in 0.06 s; with both 0, 2 MiB in 6 s), CommitLimit of /proc/meminfo.
 var noLimit = map[string]string{
 	"vm.dirty_ratio":            "no page may be dirty: every program that writes is slowed down to the disk at once",
 	"vm.dirty_background_ratio": "the kernel starts to write back at the first dirty page",
 	"vm.overcommit_ratio":       "with vm.overcommit_memory = 2 only swap may be committed",
 }
 
-// warnNoLimit warns about a 0 that leaves both spellings of a limit 0, and reports whether it
-// did: 0 does not mean "no limit".
+// warnNoLimit warns if a 0 leaves both spellings of a limit 0, because 0 does not mean "no limit".
+// It reports whether it warned.
 func (b *builder) warnNoLimit(ctx context.Context, s *Step, twin setting.Setting) bool {
 	if s.Action != Write && s.Action != Same || !setting.Zero(s.Want) {
 		return false
 	}
 	now, err := b.Kinds.Read(ctx, twin)
 	if err != nil || now.Unknown {
-		// If this limit is not 0, its twin is 0, and the profile may set that one.
+		// If this spelling is not 0 now, the other is 0, and the profile may set the other.
 		i, both := b.at[twin]
 		if s.Action != Write || s.Before.Unknown || s.Before.Absent || setting.Zero(s.Before) || both && !setting.Zero(b.plan.Steps[i].Want) {
 			return false
@@ -199,11 +196,11 @@ func (b *builder) warnNoLimit(ctx context.Context, s *Step, twin setting.Setting
 	if i, both := b.at[twin]; both && b.plan.Steps[i].Action == Write {
 		now = b.plan.Steps[i].Want
 	}
-	// A write zeroes the twin; a value already in place leaves it unchanged.
+	// Only a write zeroes the other spelling; a value already in place does not.
 	if s.Action == Same && !setting.Zero(now) {
 		return false
 	}
-	does := noLimit[s.Setting.Name] + noLimit[twin.Name] // one of them has it
+	does := noLimit[s.Setting.Name] + noLimit[twin.Name] // one of the two has a text
 	b.problem(posOf(s.Reason), "%s = 0 does not mean \"no limit\": %s is 0 too, and then %s", s.Setting.Name, twin.Name, does)
 	return true
 }
@@ -211,8 +208,8 @@ func (b *builder) warnNoLimit(ctx context.Context, s *Step, twin setting.Setting
 // stands reports whether the plan sets or keeps the step's value.
 func (s *Step) stands() bool { return s.Action == Write || s.Action == Same }
 
-// will returns a function that returns the value of a setting after the plan: the plan's, or
-// the present one.
+// will returns a function that returns a setting's value after the plan: the planned value, or the
+// current one.
 func (b *builder) will(ctx context.Context) func(setting.Setting) setting.Value {
 	return func(s setting.Setting) setting.Value {
 		if i, ok := b.at[s]; ok && b.plan.Steps[i].stands() {
@@ -226,8 +223,8 @@ func (b *builder) will(ctx context.Context) func(setting.Setting) setting.Value 
 	}
 }
 
-// contradictions drops the steps whose values other steps decide: of two names of one variable
-// the later line wins, and a switch wins over what it switches.
+// contradictions drops steps whose values other steps decide. Of two names of one variable the
+// later line wins. A switch wins over the settings that it switches.
 func (b *builder) contradictions(ctx context.Context) {
 	will := b.will(ctx)
 	for i := range b.plan.Steps {
@@ -252,7 +249,7 @@ func (b *builder) agrees(d setting.Decided, want setting.Value) bool {
 	return !d.Value.Unknown && b.Kinds.Equal(d.Setting, want, d.Value)
 }
 
-// loses marks a step as not written and names the line that wins.
+// loses marks a step as not written, with the line that wins.
 func (b *builder) loses(s, winner *Step, d setting.Decided) {
 	why := "both are the same variable; the later line applies"
 	if d.Stays {
@@ -264,8 +261,8 @@ func (b *builder) loses(s, winner *Step, d setting.Decided) {
 		s.Setting.Name, show(s.Want), winner.Reason, winner.Setting.Name, show(winner.Want), why)
 }
 
-// override returns the line of an administrator's file that contradicts a step: on its own
-// setting, on one that decides it, or on one that it decides.
+// override returns the line of an administrator's file that contradicts a step. The line may set
+// the step's setting, one that decides it, or one that it decides.
 func (b *builder) override(ctx context.Context, s *Step) (Override, bool) {
 	will := b.will(ctx)
 	if o, ok := b.Overridden(s.Setting); ok && b.against(o, s, will) {
@@ -279,7 +276,7 @@ func (b *builder) override(ctx context.Context, s *Step) (Override, bool) {
 	return Override{}, false
 }
 
-// against reports whether a step wants a value other than the one a line of a file sets.
+// against reports whether a step wants a value that differs from the one set by a line of a file.
 func (b *builder) against(o Override, s *Step, will func(setting.Setting) setting.Value) bool {
 	if o.Setting == s.Setting {
 		return !b.Kinds.Equal(s.Setting, o.Value, s.Want)
@@ -289,5 +286,5 @@ func (b *builder) against(o Override, s *Step, will func(setting.Setting) settin
 			return !b.agrees(d, s.Want)
 		}
 	}
-	return true // the other spelling of a limit
+	return true // it sets the other spelling of a limit
 }

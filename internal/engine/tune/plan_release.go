@@ -11,14 +11,14 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// selectionEntry reports whether an entry came with a selection of profiles.
+// selectionEntry reports whether an entry belongs to a selection of profiles.
 func selectionEntry(en *journal.Entry) bool {
 	return en.Tx.Kind == journal.Tune || en.Tx.Kind == journal.Boot
 }
 
-// released returns the value that a setting has without the selection in force: the
-// before-image of the selection's lowest entry. ok is false if the selection does not set
-// it, or a later single change does.
+// released returns a setting's value without the selection in force: the before-image of the
+// selection's oldest entry. ok is false if the selection does not set it, or if a later single
+// change does.
 func (b *builder) released(s setting.Setting) (v setting.Value, ok bool) {
 	for _, en := range slices.Backward(b.chains[s]) {
 		if !selectionEntry(en) {
@@ -29,7 +29,7 @@ func (b *builder) released(s setting.Setting) (v setting.Value, ok bool) {
 	return v, ok
 }
 
-// original returns the value of a setting without the selection in force.
+// original returns a setting's value without the selection in force.
 func (b *builder) original(ctx context.Context, s setting.Setting) (setting.Value, error) {
 	id, err := b.Kinds.Resolve(s)
 	if err != nil {
@@ -41,11 +41,11 @@ func (b *builder) original(ctx context.Context, s setting.Setting) (setting.Valu
 	return b.Kinds.Read(ctx, id)
 }
 
-// releases adds the settings of the old selection that the new one does not set, or must not:
-// they get their earlier value, or that of an administrator's file that is new since, unless
-// there is a later single change.
+// releases adds steps for settings of the old selection that the new one does not set, or must not
+// set. They get their earlier value, or that of an administrator's file added since. A setting
+// with a later single change is not released.
 func (b *builder) releases(ctx context.Context) {
-	fromFile := map[setting.Setting]bool{} // get the value of a file
+	fromFile := map[setting.Setting]bool{} // settings that get the value of a file
 	for _, en := range newestFirst(b.chains) {
 		i, planned := b.at[en.Setting]
 		if fromFile[en.Setting] || planned && b.plan.Steps[i].Override == nil {
@@ -74,16 +74,15 @@ func (b *builder) releases(ctx context.Context) {
 			b.add(st)
 			continue
 		}
-		// The step of the new selection stays in the plan: it records why its value is not
-		// written.
+		// The new selection's step stays in the plan: it records why its value is not written.
 		fromFile[st.Setting] = true
 		b.at[st.Setting] = len(b.plan.Steps)
 		b.plan.Steps = append(b.plan.Steps, st)
 	}
 }
 
-// preferFile gives a released setting the value of an administrator's file that sets it:
-// without fettle that would be in force.
+// preferFile changes a released setting's value to that of an administrator's file, if one sets
+// it: without fettle that value would be in force.
 func (b *builder) preferFile(st *Step) {
 	if b.Overridden == nil {
 		return
@@ -101,8 +100,8 @@ func (b *builder) preferFile(st *Step) {
 	st.Why = fmt.Sprintf("no longer set by the active profile; %s sets it now", o)
 }
 
-// release reads a setting that is released and reports whether to write it. en is its
-// newest entry; planned is true if the new selection names the setting as well.
+// release reads a setting that is released, and reports whether to write it. en is its newest
+// entry. planned is true if the new selection also names the setting.
 func (b *builder) release(ctx context.Context, en *journal.Entry, st *Step, planned bool) bool {
 	kind, err := b.Kinds.For(st.Setting)
 	if err != nil {
@@ -110,13 +109,13 @@ func (b *builder) release(ctx context.Context, en *journal.Entry, st *Step, plan
 	}
 	st.Lifetime = kind.Lifetime()
 	st.Before, err = kind.Read(ctx, st.Setting)
-	// A setting that has followed the load is released even if it has its old value already:
-	// afterwards not every recorded value counts as fettle's.
+	// A setting that followed the load is released even if it has its old value already. Otherwise
+	// every recorded value would still count as fettle's.
 	if err != nil || b.Kinds.Equal(st.Setting, st.Want, st.Before) && len(en.Varies) == 0 || gone(kind, st.Before, st.Want) || setting.Ended(kind, st.Before) {
 		return false
 	}
 	now := st.Before
-	if st.Setting != en.Setting { // its twin
+	if st.Setting != en.Setting { // the other spelling
 		if now, err = kind.Read(ctx, en.Setting); err != nil {
 			return false
 		}

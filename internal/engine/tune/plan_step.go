@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// item turns one item of a plug-in into a step: resolves it, reads it and decides.
+// item converts one item of a plug-in to a step: it resolves the setting, reads it and decides.
 func (b *builder) item(ctx context.Context, it plugin.Item, unit string) {
 	if it.Fence {
 		defer func() { b.stage++ }()
@@ -27,7 +27,7 @@ func (b *builder) item(ctx context.Context, it plugin.Item, unit string) {
 		step.Action, step.Verdict = None, it.Verdict
 		step.Before = setting.Absent
 		if it.Change.Setting.Kind != plugin.OptionKind {
-			_ = step.read(b.Kinds.Read(ctx, it.Change.Setting)) // the verdict does not change
+			_ = step.read(b.Kinds.Read(ctx, it.Change.Setting)) // does not change the verdict
 		}
 		if step.Before.Absent && (it.Verdict == plugin.Unknown || it.Verdict == plugin.Deferred) {
 			step.Before, step.Unknown = setting.Unknown, it.Why
@@ -61,7 +61,7 @@ func (b *builder) item(ctx context.Context, it plugin.Item, unit string) {
 	b.add(step)
 }
 
-// decide sets the action and verdict of a step; the most final reason comes first.
+// decide sets a step's action and verdict; the strongest reason comes first.
 func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, readErr error) {
 	step.Action = None
 	switch {
@@ -113,8 +113,8 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		return
 	}
 	if step.Lifetime == setting.Held && !b.Holds {
-		// The value ends with the process that holds it, so it is not in the journal; if it
-		// reads as wanted, the daemon holds it.
+		// The value ends with the process that holds it, so it is not in the journal. If it reads
+		// as wanted, the daemon holds it.
 		step.Verdict = plugin.OK
 		if !b.Kinds.Equal(step.Setting, step.Want, step.Before) {
 			step.Verdict = plugin.NeedsDaemon
@@ -142,7 +142,7 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		step.Verdict, step.Why = plugin.Rejected, "read-only in this kernel, even for root"
 		return
 	}
-	// Writing the other spelling may set this one to 0: pairs decides.
+	// Writing the other spelling may set this one to 0; pairs decides that.
 	if why, refused := b.Kinds.Rejects(step.Setting, step.Want); refused && !(setting.Zero(step.Want) && b.Kinds.RefusesZero(step.Setting)) {
 		step.Verdict, step.Why = plugin.Rejected, why
 		return
@@ -154,10 +154,10 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 // kernelFile reports whether a setting is a file of the kernel.
 func kernelFile(s setting.Setting) bool { return s.Kind == "sysctl" || s.Kind == "sysfs" }
 
-// readOnly reports whether a setting is a file of the kernel without write permission. This
-// applies to root too: the kernel checks the mode before any capability (fs/proc/proc_sysctl.c
-// test_perm; fs/kernfs/file.c kernfs_fop_open). It returns false for a copied directory, whose
-// modes may come from the copying.
+// readOnly reports whether a setting is a kernel file without write permission. That also stops
+// root: the kernel checks the mode before any capability (fs/proc/proc_sysctl.c test_perm;
+// fs/kernfs/file.c kernfs_fop_open). It returns false for a copied directory, whose modes may come
+// from the copying.
 func (b *builder) readOnly(s setting.Setting) bool {
 	if !b.Host.Live {
 		return false
@@ -178,11 +178,11 @@ func (b *builder) readOnly(s setting.Setting) bool {
 	return err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o222 == 0
 }
 
-// isKernelValue reports whether absence means that the kernel does not have the setting, not
-// that a file does not exist yet.
+// isKernelValue reports whether an absent value means that the kernel lacks the setting. For other
+// kinds it means that a file does not exist yet.
 func isKernelValue(k setting.Kind) bool { return !k.Lifetime().SurvivesBoot() }
 
-// modify returns the value that ">N" or "<N" gives for a present value, and the reason.
+// modify returns the value that ">N" or "<N" results in for a current value, and the reason.
 func modify(op setting.Op, from, want setting.Value) (setting.Value, string, error) {
 	a, errA := strconv.ParseInt(strings.TrimSpace(from.Text), 10, 64)
 	w, errW := strconv.ParseInt(strings.TrimSpace(want.Text), 10, 64)
@@ -209,7 +209,7 @@ func (s *Step) named() setting.Setting {
 	return s.Setting
 }
 
-// read stores the present value, or the reason that it could not be read.
+// read stores the current value, or the reason why it could not be read.
 func (s *Step) read(now setting.Value, err error) error {
 	s.Before = now
 	switch {
@@ -223,8 +223,8 @@ func (s *Step) read(now setting.Value, err error) error {
 	return err
 }
 
-// unresolved decides a step whose setting has no identity. A name that leads outside is
-// refused; any other is treated like a wrong value.
+// unresolved decides a step whose setting could not be resolved. A name that leads outside is
+// refused. Any other counts as a wrong value.
 func (s *Step) unresolved(err error) {
 	s.Action, s.Verdict, s.Why = None, plugin.Rejected, err.Error()
 	_ = s.read(setting.Value{}, err)
@@ -238,11 +238,11 @@ func (s *Step) unresolved(err error) {
 	}
 }
 
-// ended decides a step whose setting existed for a limited time only.
+// ended decides a step whose transient setting has ended.
 func (s *Step) ended() { s.Action, s.Verdict, s.Why = None, plugin.Unsupported, EndedItself }
 
-// unreadable decides a step whose present value cannot be read: it could not be restored,
-// so it is not written.
+// unreadable decides a step whose current value cannot be read. It is not written, because it
+// could not be restored.
 func (s *Step) unreadable(err error) {
 	switch {
 	case host.Unknown(err):

@@ -20,14 +20,14 @@ type builder struct {
 	*Engine
 	plan    *Plan
 	chains  map[setting.Setting][]*journal.Entry
-	single  bool     // single changes: relative to the present values, not to those without the selection
-	environ []string // the profile's variables as scripts get them
-	// undecided are the units that may or may not apply: their settings are shown and not
-	// written.
+	single  bool     // single changes: relative to the current values, not to those without the selection
+	environ []string // the profile's variables in the form for scripts
+	// undecided holds units of which it is unknown whether they apply. Their settings are shown
+	// but not written.
 	undecided map[*profile.Unit]*profile.UndecidedError
 	stage     int
-	added     int                     // steps so far, those replaced included
-	at        map[setting.Setting]int // step of each identity
+	added     int                     // number of added steps, including replaced ones
+	at        map[setting.Setting]int // index of the step of each setting
 	dynamic   dynamicPlan
 }
 
@@ -51,7 +51,7 @@ func (b *builder) problem(pos profile.Pos, format string, args ...any) {
 	b.plan.Problems = append(b.plan.Problems, Problem{pos, fmt.Sprintf(format, args...)})
 }
 
-// units returns the units of a profile that apply to this machine, or may apply, and their
+// units returns a profile's units that apply to this machine, or may apply. It also returns their
 // devices by unit name.
 func (b *builder) units(ctx context.Context, p *profile.Profile) (possible []*profile.Unit, assigned map[string][]string, err error) {
 	var active []*profile.Unit
@@ -88,14 +88,14 @@ func (b *builder) units(ctx context.Context, p *profile.Profile) (possible []*pr
 		b.unlisted(ctx, u, unknown[u.Name])
 	}
 	for u := range b.undecided {
-		// An undecided unit does not take devices from units that apply.
+		// An undecided unit takes no devices from units that apply.
 		alone, missing, _ := plugin.AssignKnown(ctx, b.Host, b.Plugins, []*profile.Unit{u})
 		b.unlisted(ctx, u, missing[u.Name])
 		assigned[u.Name] = alone[u.Name]
 	}
 	possible = slices.DeleteFunc(possible, func(u *profile.Unit) bool {
 		pl, _ := plugin.Find(b.Plugins, u.Type)
-		none := pl.Devices != nil && len(assigned[u.Name]) == 0 // as TuneD: no device, no unit
+		none := pl.Devices != nil && len(assigned[u.Name]) == 0 // as in TuneD, a unit without devices does not apply
 		if none && pl.NoDevice != nil && unknown[u.Name] == nil && b.undecided[u] == nil {
 			for _, it := range pl.NoDevice(b.request(ctx, u, nil, false)) {
 				b.item(ctx, it, u.Name)
@@ -130,7 +130,7 @@ func (b *builder) unit(ctx context.Context, u *profile.Unit, devices []string, l
 		b.item(ctx, it, u.Name)
 	}
 	for _, v := range varying {
-		// A setting with a fixed value in the profile has a step already.
+		// A setting with a fixed value in the profile already has a step.
 		step := b.varyingStep(ctx, v, u.Name)
 		if _, planned := b.at[step.Setting]; !planned {
 			b.add(step)
@@ -139,9 +139,9 @@ func (b *builder) unit(ctx context.Context, u *profile.Unit, devices []string, l
 	return nil
 }
 
-// unitItems returns the items of a unit in TuneD's order: invalid options, script_pre, the
-// plug-in's unconditional items, options of the unit, options of each device, script_post. It
-// returns an error only if ctx has ended.
+// unitItems returns a unit's items in TuneD's order: invalid options, script_pre, the plug-in's
+// unconditional items, the unit's options, each device's options, script_post. It returns an error
+// only if ctx has ended.
 func unitItems(ctx context.Context, pl *plugin.Plugin, r *plugin.Request) ([]plugin.Item, error) {
 	u := &r.Unit
 	var items []plugin.Item
@@ -187,7 +187,7 @@ func unitItems(ctx context.Context, pl *plugin.Plugin, r *plugin.Request) ([]plu
 	return append(items, post...), ctx.Err()
 }
 
-// optionItems returns the items of one option, for a device unless that is "".
+// optionItems returns the items of one option. device is "" if the option is not per device.
 func optionItems(ctx context.Context, pl *plugin.Plugin, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
 	if len(o.Deferred) > 0 {
 		name := strings.TrimPrefix(device+"/"+o.Name, "/")
@@ -210,7 +210,7 @@ func optionItems(ctx context.Context, pl *plugin.Plugin, r *plugin.Request, o pr
 	return items, nil
 }
 
-// unlisted adds the options of a unit whose devices are not known, with err as the reason.
+// unlisted adds the options of a unit whose devices are unknown; err is the reason.
 func (b *builder) unlisted(ctx context.Context, u *profile.Unit, err error) {
 	if err == nil {
 		return
@@ -247,8 +247,8 @@ func (b *builder) request(ctx context.Context, u *profile.Unit, devices []string
 	}
 }
 
-// orderOptions sorts the options of a unit into the plug-in's order; options with free names
-// follow in the profile's order.
+// orderOptions sorts a unit's options into the plug-in's order. Options with free names come last,
+// in the profile's order.
 func orderOptions(pl *plugin.Plugin, opts []profile.Option) []profile.Option {
 	rank := func(o profile.Option) int {
 		if i := slices.IndexFunc(pl.Options, func(spec plugin.Option) bool { return spec.Name == o.Name }); i >= 0 {

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// readBack reads every setting and puts the verdicts into the plan.
+// readBack reads every written setting and stores the verdicts in the plan.
 func (w *writer) readBack(ctx context.Context) {
 	w.readZeros(ctx)
 	for i := range w.entries {
@@ -49,21 +49,21 @@ func (w *writer) readBack(ctx context.Context) {
 	}
 }
 
-// accepted returns the verdict of a value that the kernel accepted without an error but that
-// reads differently, in a file of unknown format.
+// accepted returns the verdict of a value in a file of unknown format: the kernel accepted it
+// without an error, but it reads differently.
 func (w *writer) accepted(en *written, now setting.Value) (plugin.Verdict, string) {
 	why := writtenAndRead(en.Want, now)
 	switch like, ours := w.likeness(w.chains[en.Setting], en.Setting, en.Want, now); {
 	case ours != nil && like == setting.Same:
-		return plugin.OK, why // by an earlier write, and not written again
+		return plugin.OK, why // set by an earlier write, and not written again
 	case ours != nil || now == en.Before.Before:
 		return plugin.Unknown, why + " as before"
 	}
 	return plugin.OK, why
 }
 
-// readZeros checks the spellings of limits that were not written because they become 0
-// when the other spelling is written.
+// readZeros checks the spellings of limits that were not written because the write of the other
+// spelling sets them to 0.
 func (w *writer) readZeros(ctx context.Context) {
 	for i := range w.plan.Steps {
 		s := &w.plan.Steps[i]
@@ -76,8 +76,8 @@ func (w *writer) readZeros(ctx context.Context) {
 	}
 }
 
-// revertRejected restores what a failed write has changed nevertheless: of "5 ; c" the kernel
-// accepts the 5 and then reports an error. It runs last, since a retry may have succeeded.
+// revertRejected restores values that a failed write changed anyway: of "5 ; c" the kernel accepts
+// the 5 and then reports an error. It runs last, since a retry may have succeeded.
 func (w *writer) revertRejected(ctx context.Context) {
 	var targets []target
 	failed := map[setting.Setting]*Step{}
@@ -90,7 +90,7 @@ func (w *writer) revertRejected(ctx context.Context) {
 			continue
 		}
 		if now, err := w.Kinds.Read(ctx, main.Setting); err == nil && w.Kinds.Equal(main.Setting, main.Before.Before, now) {
-			continue // no part of it was accepted
+			continue // no part was accepted
 		}
 		targets = append(targets, target{setting: en.Setting, want: en.Before.Before})
 		failed[en.Setting] = main.step
@@ -109,7 +109,7 @@ func (w *writer) revertRejected(ctx context.Context) {
 	}
 }
 
-// effect returns the verdict of a value that is in place but may not act yet.
+// effect returns the verdict of a value that is in place but may take effect later.
 func effect(l setting.Lifetime) plugin.Verdict {
 	switch l {
 	case setting.Restart:
@@ -120,7 +120,7 @@ func effect(l setting.Lifetime) plugin.Verdict {
 	return plugin.OK
 }
 
-// outcomes returns the final value of every setting of the transaction.
+// outcomes returns the final value of every setting in the transaction.
 func (w *writer) outcomes() []journal.Outcome {
 	ctx := context.Background()
 	out := make([]journal.Outcome, 0, len(w.entries))
@@ -128,7 +128,7 @@ func (w *writer) outcomes() []journal.Outcome {
 		if en.after == nil {
 			v, err := w.Kinds.Read(ctx, en.Setting)
 			if err != nil {
-				continue // no outcome: the entry counts as ours whatever it reads
+				continue // without an outcome the entry counts as fettle's, whatever its setting reads
 			}
 			en.after = &v
 		}
@@ -141,9 +141,9 @@ func (w *writer) outcomes() []journal.Outcome {
 	return out
 }
 
-// likeness compares a wanted value with the value that its setting reads. If the texts alone do
-// not decide, fettle's newest write of that value does, and is returned: the kernel accepted
-// it, and the setting reads as it did after that write.
+// likeness compares a wanted value with the value read from its setting. If the texts alone do not
+// decide, fettle's newest write may: it wrote the wanted value, and the setting reads as it did
+// after that write. That entry is then returned, else nil.
 func (e *Engine) likeness(chain []*journal.Entry, s setting.Setting, want, read setting.Value) (setting.Comparison, *journal.Entry) {
 	like, last := e.Kinds.Compare(s, want, read), top(chain)
 	if like != setting.Unclear || last == nil || last.CoupledTo != 0 || last.After == nil || *last.After != read || last.Want != want {
@@ -153,7 +153,7 @@ func (e *Engine) likeness(chain []*journal.Entry, s setting.Setting, want, read 
 	case "", plugin.OK:
 		return setting.Same, last
 	case plugin.Unknown:
-		return setting.Unclear, last // it had no visible effect
+		return setting.Unclear, last // the write had no visible effect
 	}
 	return like, nil
 }
@@ -166,12 +166,12 @@ func top(chain []*journal.Entry) *journal.Entry {
 	return chain[len(chain)-1]
 }
 
-// left reports whether a setting reads as an entry has left it.
+// left reports whether now is the value that an entry left.
 func (e *Engine) left(en *journal.Entry, now setting.Value) bool {
 	return en.LeftBy(now, func(a, b setting.Value) bool { return e.Kinds.Equal(en.Setting, b, a) })
 }
 
-// writtenAndRead describes a value that reads differently from what was written.
+// writtenAndRead describes a value that reads differently than written.
 func writtenAndRead(want, read setting.Value) string {
 	return fmt.Sprintf("wrote %s, read back %s", show(want), show(read))
 }

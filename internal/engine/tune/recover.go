@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// undoAs undoes transactions on fettle's own initiative, even if ctx ends meanwhile; reason is
+// undoAs undoes transactions on fettle's own initiative, even if ctx ends meanwhile. reason is
 // recorded in the journal.
 func (e *Engine) undoAs(ctx context.Context, j *journal.Journal, reason string, ids []int) (*Undone, error) {
 	own := *e
@@ -21,8 +21,8 @@ func (e *Engine) undoAs(ctx context.Context, j *journal.Journal, reason string, 
 
 const lateTrial = "trial not confirmed in time"
 
-// recoverLocked undoes interrupted transactions and returns their numbers. Entries of an
-// earlier boot are closed.
+// recoverLocked undoes interrupted transactions and returns their numbers. It closes entries of an
+// earlier boot.
 func (e *Engine) recoverLocked(ctx context.Context, j *journal.Journal) ([]int, error) {
 	cut := j.State.Interrupted()
 	if len(cut) == 0 {
@@ -79,7 +79,7 @@ func (e *Engine) Recover(ctx context.Context) ([]int, error) {
 }
 
 // expired lists the trials that were not confirmed in time. A trial ends with its boot at the
-// latest; an experiment's trial ends when the experiment and its watchdog have ended.
+// latest. An experiment's trial ends when the experiment and its watchdog have ended.
 func (e *Engine) expired(s *journal.State) []int {
 	var ids []int
 	for _, t := range s.Live() {
@@ -103,14 +103,14 @@ func (e *Engine) expired(s *journal.State) []int {
 	return ids
 }
 
-// target is a value to be restored.
+// target is a value to restore.
 type target struct {
 	setting setting.Setting
 	want    setting.Value
 }
 
-// restore writes the targets: first all settings, then other tuners, the oldest last. A tuner
-// that starts writes its own settings at once and owns them, so nothing is checked afterwards.
+// restore writes the targets: first all settings, then other tuners, the oldest last. A starting
+// tuner writes its own settings at once and owns them, so nothing is checked afterwards.
 func (e *Engine) restore(ctx context.Context, targets []target) (left []Leftover, vanished map[setting.Setting]bool) {
 	var settings, tuners []target
 	for _, t := range targets {
@@ -130,11 +130,10 @@ func (e *Engine) restore(ctx context.Context, targets []target) (left []Leftover
 	return left, vanished
 }
 
-// restoreInPasses writes the targets in order until every setting reads as wanted. One pass is
-// not always enough: dirty_bytes cannot be written as 0 and becomes 0 when dirty_ratio is
-// written; a scheduler's attributes exist only once it is restored. Equal values are not
-// written. It returns settings of the running kernel that no longer exist (an unplugged disk)
-// as vanished.
+// restoreInPasses writes the targets in order until every setting reads as wanted. One pass may
+// not suffice: dirty_bytes cannot be written as 0, but becomes 0 when dirty_ratio is written; a
+// scheduler's attributes exist only once it is restored. Equal values are not written. vanished
+// lists settings of the running kernel that no longer exist (an unplugged disk).
 func (e *Engine) restoreInPasses(ctx context.Context, targets []target) (left []Leftover, vanished map[setting.Setting]bool) {
 	vanished = map[setting.Setting]bool{}
 	restored := func(kind setting.Kind, t target, now setting.Value) bool {
@@ -182,8 +181,7 @@ func (e *Engine) restoreInPasses(ctx context.Context, targets []target) (left []
 	return left, vanished
 }
 
-// gone reports whether a setting of the running kernel does not exist now although it should
-// have a value.
+// gone reports whether a setting of the running kernel should have a value but no longer exists.
 func gone(k setting.Kind, now, want setting.Value) bool {
 	return now.Absent && !want.Absent && !k.Lifetime().SurvivesBoot()
 }

@@ -18,17 +18,17 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Request describes what to apply: one of its first five fields is set.
+// Request describes what to apply. Exactly one of its first five fields is set.
 type Request struct {
 	Profiles []string
-	Plan     string   // file of a saved plan, - for standard input
+	Plan     string   // file with a saved plan, or - for standard input
 	Set      []string // single settings, SETTING=VALUE
 	Auto     bool     // the recommended profile
-	Update   bool     // the newer definition of the profiles in force
+	Update   bool     // the current definition of the profiles in force
 	Atomic   bool     // all or nothing
 }
 
-// Planner returns the planner of a request, and the options for applying its plan.
+// Planner returns the planner of a request, and the options for Apply.
 func (m *Machine) Planner(ctx context.Context, r Request) (Planner, ApplyOptions, error) {
 	o := ApplyOptions{Kind: journal.Tune, Atomic: r.Atomic, OrNothing: true}
 	names, mode := r.Profiles, ModeManual
@@ -87,7 +87,7 @@ func (m *Machine) savedPlanner(ctx context.Context, file string, o ApplyOptions)
 		return nil, o, err
 	}
 	o.Kind, o.Planned = journal.Apply, p.Planned()
-	if len(p.Profiles) > 0 { // then it is a selection like any other
+	if len(p.Profiles) > 0 { // a selection like any other
 		loaded, err := m.Load(ctx, false, p.Profiles...)
 		if err != nil {
 			return nil, o, err
@@ -111,7 +111,7 @@ func (m *Machine) savedPlanner(ctx context.Context, file string, o ApplyOptions)
 	}, o, nil
 }
 
-// stale adds to the error for an outdated plan the command that makes a new one.
+// stale adds to ErrStale the command that makes a new plan.
 func stale(p *Plan, file string, err error) error {
 	if !errors.Is(err, ErrStale) || len(p.Profiles) == 0 {
 		return err
@@ -146,8 +146,8 @@ func readPlanFile(path string) (*Plan, error) {
 	return p, nil
 }
 
-// ParseChange parses SETTING=VALUE. It returns an error if this machine does not have the kind
-// of the setting, or the kind does not allow its name.
+// ParseChange parses SETTING=VALUE. It returns an error if this machine lacks the setting's kind,
+// or if the kind does not allow the name.
 func (m *Machine) ParseChange(text string) (setting.Change, error) {
 	c, err := ParseChange(text)
 	if err != nil {
@@ -162,7 +162,7 @@ func (m *Machine) ParseChange(text string) (setting.Change, error) {
 	return c, nil
 }
 
-// ParseChange parses SETTING=VALUE.
+// ParseChange parses SETTING=VALUE without checking that the machine has the setting.
 func ParseChange(text string) (setting.Change, error) {
 	name, value, ok := strings.Cut(text, "=")
 	if !ok {
@@ -175,8 +175,8 @@ func ParseChange(text string) (setting.Change, error) {
 	return setting.Change{Setting: s, Want: setting.Text(value), Reason: setting.Reason{Text: text}}, nil
 }
 
-// UnknownKind returns the error for a setting of an unknown kind; where is the text that names
-// it.
+// UnknownKind returns the error for a setting of unknown kind. where is the text that names the
+// setting.
 func UnknownKind(where, kind string, kinds setting.Kinds) error {
 	known := slices.Sorted(maps.Keys(kinds))
 	return fmt.Errorf("%q: %w %q%s; kinds are %s", where, setting.ErrUnknownKind, kind, text.Suggest(kind, known), strings.Join(known, ", "))

@@ -17,24 +17,24 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Selection is the set of profiles in force, with the content that was accepted: a boot applies
-// that content even if a package has changed the profiles since.
+// Selection is a set of profiles with the content that was accepted. A boot applies that content
+// even if a package has changed the profiles since.
 type Selection struct {
 	Profiles   []string `json:"profiles"`
 	Mode       string   `json:"mode"` // auto, manual
 	PostLoaded string   `json:"post_loaded,omitempty"`
-	// Origin identifies the input from which a program made the selection: the agent of a
-	// cluster's node recognizes its own selection. Empty for a user's selection.
+	// Origin identifies the input from which a program made the selection, so a cluster node's
+	// agent recognizes its own. It is "" for a user's selection.
 	Origin string `json:"origin,omitempty"`
-	// Accepted is the SHA-256 of the accepted content, which is in its own file in the state
+	// Accepted is the SHA-256 of the accepted content, which is stored as a file in the state
 	// directory.
 	Accepted string `json:"accepted"`
 
 	content *accepted
 }
 
-// accepted is the accepted content: every file of the profiles, and the results of the
-// functions that ran programs.
+// accepted is the accepted content: every file of the profiles, and the results of functions that
+// ran programs.
 type accepted struct {
 	Snapshot *profile.Snapshot         `json:"snapshot"`
 	Answers  map[string]profile.Answer `json:"answers,omitempty"`
@@ -46,7 +46,8 @@ const (
 	ModeAuto   = "auto"   // fettle recommended them
 )
 
-// WithPostLoaded returns names and, last, the post-loaded profile if it is not among them.
+// WithPostLoaded returns names, with the post-loaded profile added at the end if it is not among
+// them.
 func WithPostLoaded(names []string, post string) []string {
 	if post == "" || slices.Contains(names, post) {
 		return names
@@ -54,8 +55,8 @@ func WithPostLoaded(names []string, post string) []string {
 	return append(slices.Clone(names), post)
 }
 
-// NewSelection makes a selection of profiles with their loaded content. names are the requested
-// ones; if p was loaded with one more, that is the post-loaded one.
+// NewSelection makes a selection from loaded profiles. names are the requested profiles. If p has
+// one more, that is the post-loaded profile.
 func NewSelection(p *profile.Profile, names []string, mode string) (*Selection, error) {
 	snapshot, err := p.Snapshot()
 	if err != nil {
@@ -68,7 +69,7 @@ func NewSelection(p *profile.Profile, names []string, mode string) (*Selection, 
 	return s, nil
 }
 
-// store writes the content durably before a transaction refers to it.
+// store writes the content durably. Call it before a transaction refers to the content.
 func (s *Selection) store(stateDir string, at func(string)) (json.RawMessage, error) {
 	if s.content != nil {
 		text, err := json.Marshal(s.content)
@@ -86,7 +87,7 @@ func (s *Selection) store(stateDir string, at func(string)) (json.RawMessage, er
 	return json.Marshal(s)
 }
 
-// storeOnce writes a file named after its content, unless it exists.
+// storeOnce writes a file named after its content, unless the file exists.
 func storeOnce(dir, name string, text []byte) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -113,7 +114,7 @@ func SelectionOf(t *journal.Tx) (*Selection, error) {
 	return &s, nil
 }
 
-// load reads the accepted content, if it is not loaded, and checks its sum.
+// load reads the accepted content unless it is loaded, and checks its SHA-256.
 func (s *Selection) load(stateDir string) error {
 	if s.content != nil {
 		return nil
@@ -135,11 +136,11 @@ func (s *Selection) load(stateDir string) error {
 	return nil
 }
 
-// Names returns the profiles to load: those selected, then the post-loaded one.
+// Names returns the profiles to load: the selected ones, then the post-loaded one.
 func (s *Selection) Names() []string { return WithPostLoaded(s.Profiles, s.PostLoaded) }
 
-// Dirs returns path and the other directories that the loaded selection was accepted with
-// (--profile-dir), if only root can change them.
+// Dirs returns path, followed by the other directories of the accepted selection (--profile-dir)
+// that only root can change.
 func (s *Selection) Dirs(h *host.Host, path []string) []string {
 	if s.content == nil || s.content.Snapshot == nil {
 		return path
@@ -153,10 +154,9 @@ func (s *Selection) Dirs(h *host.Host, path []string) []string {
 	return all
 }
 
-// LoadAccepted loads a selection as it was accepted: from the recorded content, with the
-// recorded results of functions. base provides host, search path and main configuration.
-// Scripts may be in the directories that the selection was accepted with, if these are still
-// trusted.
+// LoadAccepted loads a selection's accepted content, with the recorded results of functions. base
+// provides host, search path and main configuration. Scripts may be in the directories from the
+// time of acceptance, if only root can change those.
 func (e *Engine) LoadAccepted(ctx context.Context, s *Selection, base profile.Loader) (*profile.Profile, error) {
 	if err := s.load(e.StateDir); err != nil {
 		return nil, err

@@ -14,57 +14,55 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Status describes what is in force on a machine, with warnings.
+// Status describes the selection in force on a machine, with warnings.
 type Status struct {
 	Schema   string      `json:"schema"` // fettle/status/v1
 	Headline ui.Headline `json:"headline"`
 	Machine  string      `json:"machine"`
-	Profiles []string    `json:"profiles"` // empty: no selection
+	Profiles []string    `json:"profiles"` // empty if there is no selection
 	Mode     string      `json:"mode,omitempty"`
-	// Copy is true for a recorded machine, whose journal is not known.
+	// Copy is true for a recorded machine, whose journal is unknown.
 	Copy bool `json:"copy,omitempty"`
-	// Tuners are the other tuners in force that refuse a second one; TunersUnknown is the reason that
-	// the running ones are not known.
+	// Tuners are the other tuners in force that exclude a second one. TunersUnknown is the reason
+	// why the running ones are unknown, or "".
 	Tuners        []override.Tuner `json:"tuners,omitempty"`
 	TunersUnknown string           `json:"tuners_unknown,omitempty"`
-	// Recorded is what TuneD's own files name for its next start; nil for none.
+	// Recorded is the selection in TuneD's own files for its next start; nil if there is none.
 	Recorded *TunedRecord `json:"tuned_record,omitempty"`
-	// Operator decides which profile the machine runs; nil for none.
+	// Operator selects the machine's profile; nil if there is none.
 	Operator *override.Operator `json:"operator,omitempty"`
-	// PostLoaded is the profile that is merged over those selected.
+	// PostLoaded is the profile that overrides the selected ones.
 	PostLoaded string     `json:"post_loaded,omitempty"`
 	Since      *time.Time `json:"since,omitempty"`
 	Tx         int        `json:"transaction,omitempty"`
 	// ThisBoot reports whether the selection has been applied since boot.
 	ThisBoot bool `json:"this_boot"`
-	// Newer counts the values that differ between the present definition of the profiles
-	// and the accepted one; nil if unknown.
+	// Newer is the number of values that differ between the profiles' current definition and the
+	// accepted one; nil if unknown.
 	Newer   *int    `json:"newer_definition,omitempty"`
 	Dynamic Dynamic `json:"dynamic_tuning"`
-	// Live are the transactions that undo would undo.
+	// Live lists the transactions that an undo would undo.
 	Live        []int `json:"live"`
 	Interrupted []int `json:"interrupted,omitempty"`
-	// UnderWay is the process whose transaction is in progress, one of the interrupted ones;
-	// empty if none exists.
+	// UnderWay is the process whose transaction is in progress, or "". The transaction is one of
+	// the interrupted ones.
 	UnderWay string  `json:"under_way,omitempty"`
 	Trials   []Trial `json:"trials,omitempty"`
-	// Asked are the values set one by one, on top of a selection, that are still in force.
+	// Asked lists single values that are still in force on top of a selection.
 	Asked []Checked `json:"asked,omitempty"`
-	// Drifted are the values in force that have been changed since.
+	// Drifted lists values in force that another program has changed.
 	Drifted []Checked `json:"drifted,omitempty"`
-	// Rejected are values of the selection that are not valid, or that the kernel
-	// refused.
+	// Rejected lists values of the selection that are invalid or that the kernel rejected.
 	Rejected []Checked `json:"rejected,omitempty"`
-	// KeepUnmatched lists the entries of keep.d without effect: the selection neither sets what
-	// they name nor changes it with another write. Without a selection it lists those that name
-	// what this machine does not have.
+	// KeepUnmatched lists the entries of keep.d without effect: the selection does not set their
+	// settings, and none of its writes changes them. Without a selection it lists entries for
+	// settings that this machine lacks.
 	KeepUnmatched []KeepEntry `json:"keep_unmatched,omitempty"`
 	Damage        []string    `json:"damage,omitempty"`
-	// Experiment is the experiment in progress, or whose watchdog is restoring the machine; nil
-	// for none.
+	// Experiment is the experiment that is running or being restored by its watchdog, or nil.
 	Experiment *Leaseholder `json:"experiment,omitempty"`
-	// ExperimentUndo is the command that undoes the change of an experiment that was
-	// killed together with its watchdog; empty if none exists.
+	// ExperimentUndo is the command that undoes the change of an experiment that was killed
+	// together with its watchdog, or "".
 	ExperimentUndo string `json:"experiment_undo_command,omitempty"`
 }
 
@@ -75,23 +73,23 @@ type TunedRecord struct {
 	File    string `json:"file"`
 }
 
-// Trial is a transaction that undoes itself unless it is confirmed.
+// Trial is a transaction that is undone automatically unless it is confirmed.
 type Trial struct {
 	Tx    int       `json:"transaction"`
 	Until time.Time `json:"until"`
-	// Overdue is true if the trial is still in force after its deadline, or after a boot: the
-	// watchdog has ended. The next transaction, the daemon or the next boot undoes it.
+	// Overdue is true if the trial is still in force after its deadline or after a boot, because
+	// its watchdog has ended. The next transaction, the daemon or the next boot undoes it.
 	Overdue bool `json:"overdue,omitempty"`
-	// Experiment is true for a phase of an experiment, which cannot be confirmed. If no
-	// experiment is in progress, it was killed together with its watchdog.
+	// Experiment is true for a phase of an experiment, which cannot be confirmed. If no experiment
+	// is running, this one was killed together with its watchdog.
 	Experiment bool `json:"experiment,omitempty"`
 }
 
 // StatusSchema names the JSON form of a status.
 const StatusSchema = "fettle/status/v1"
 
-// Status returns what is in force. accepted is the selection as it was accepted, present the
-// same profiles as they are defined now; either may be nil.
+// Status returns what is in force. accepted is the selection's accepted content, present is the
+// current definition of the same profiles. Either may be nil.
 func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present *profile.Profile) (*Status, error) {
 	st := &Status{Schema: StatusSchema, Machine: e.Host.Name, Profiles: []string{}, Dynamic: e.dynamic(), Live: []int{}, Damage: s.Damage}
 	e.inCharge(ctx, st)
@@ -132,7 +130,7 @@ func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present
 	return st, nil
 }
 
-// inCharge adds who else tunes the machine.
+// inCharge adds the other tuners of the machine to st.
 func (e *Engine) inCharge(ctx context.Context, st *Status) {
 	all, err := override.Tuners(ctx, e.Host)
 	if err != nil {
@@ -149,8 +147,8 @@ func (e *Engine) inCharge(ctx context.Context, st *Status) {
 	}
 }
 
-// keepUnmatched returns the entries of keep.d that match no setting of a plan, and none that
-// its writes would change.
+// keepUnmatched returns the entries of keep.d that match no setting of a plan, and no setting that
+// its writes change.
 func (e *Engine) keepUnmatched(p *Plan) []KeepEntry {
 	var out []KeepEntry
 	for _, k := range e.Keep {
@@ -167,14 +165,13 @@ func (e *Engine) keepUnmatched(p *Plan) []KeepEntry {
 	return out
 }
 
-// keepMissing returns the entries of keep.d that name a single setting which this kernel
-// does not have.
+// keepMissing returns the entries of keep.d that name a single setting which this kernel lacks.
 func (e *Engine) keepMissing(ctx context.Context) []KeepEntry {
 	var out []KeepEntry
 	for _, k := range e.Keep {
 		kind, err := e.Kinds.For(k.id)
 		if err != nil || !isKernelValue(kind) {
-			continue // a pattern, or a file that may be created
+			continue // a pattern, or a file that may be created later
 		}
 		if v, err := kind.Read(ctx, k.id); err == nil && v.Absent {
 			out = append(out, k)
@@ -206,7 +203,7 @@ func (e *Engine) drifted(p *Plan, s *journal.State) (drifted, rejected []Checked
 	return drifted, rejected
 }
 
-// differences lists the settings for which two plans want different values.
+// differences lists the settings for which the two plans want different values.
 func differences(a, b *Plan) []string {
 	want := func(p *Plan) map[string]string {
 		m := map[string]string{}

@@ -11,9 +11,9 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// OneTuner returns an error if another tuner is in force that conflicts with the planned
-// writes, or takes over from it and returns the transactions of the takeover. command is the
-// command that would take over. writes lists the planned writes, and is called only if needed.
+// OneTuner handles other tuners in force that conflict with the planned writes. It returns an
+// error, or with takeOver it stops them and returns the transactions that did. command is the
+// command that would take over. writes returns the planned writes; it is called only if needed.
 func (m *Machine) OneTuner(ctx context.Context, takeOver bool, command string, writes func() []setting.Setting) (taken []int, err error) {
 	tuners, err := m.OtherTuners(ctx, writes)
 	if err != nil {
@@ -32,8 +32,8 @@ func (m *Machine) OneTuner(ctx context.Context, takeOver bool, command string, w
 	return taken, nil
 }
 
-// OtherTuners returns the tuners in force that conflict with the planned writes. A tuner that
-// sets only a few settings, none of them written here (numad), is reported instead.
+// OtherTuners returns the tuners in force that conflict with the planned writes. It only warns
+// about a tuner that sets a few settings of which none is written (numad).
 func (m *Machine) OtherTuners(ctx context.Context, writes func() []setting.Setting) ([]override.Tuner, error) {
 	all, err := override.Tuners(ctx, m.Host)
 	var files []string
@@ -57,8 +57,8 @@ func (m *Machine) OtherTuners(ctx context.Context, writes func() []setting.Setti
 	return out, err
 }
 
-// WritesOf returns a function that lists what a planner would write now; nothing if it fails,
-// which is reported when the plan is applied.
+// WritesOf returns a function that lists the current writes of a planner. If the planner fails,
+// the list is empty; applying the plan reports the error.
 func (m *Machine) WritesOf(ctx context.Context, planner Planner) func() []setting.Setting {
 	return func() []setting.Setting {
 		s, err := m.State()
@@ -73,7 +73,7 @@ func (m *Machine) WritesOf(ctx context.Context, planner Planner) func() []settin
 	}
 }
 
-// Writing lists the settings that a plan writes or owns.
+// Writing lists the settings that a plan writes or takes over.
 func (p *Plan) Writing() []setting.Setting {
 	var out []setting.Setting
 	for _, st := range p.Steps {
@@ -84,7 +84,7 @@ func (p *Plan) Writing() []setting.Setting {
 	return out
 }
 
-// WritesOfSelection returns a function that lists what the selection in force sets.
+// WritesOfSelection returns a function that lists the settings of the selection in force.
 func (m *Machine) WritesOfSelection(ctx context.Context) func() []setting.Setting {
 	return m.WritesOf(ctx, func(ctx context.Context, s *journal.State) (*Plan, error) {
 		p, _, err := m.InForce(ctx, s)
@@ -95,8 +95,8 @@ func (m *Machine) WritesOfSelection(ctx context.Context) func() []setting.Settin
 	})
 }
 
-// OtherTunerInForce returns the error for a write while another tuner is in force; command
-// takes over from it.
+// OtherTunerInForce returns the error for a write while another tuner is in force. command would
+// take over from it.
 func OtherTunerInForce(t override.Tuner, command string) error {
 	what := "is in force (running)"
 	if !t.Running {
@@ -112,7 +112,7 @@ func OtherTunerInForce(t override.Tuner, command string) error {
 		"hand over: "+command+" (fettle undo restores it), or by hand: "+t.HandOver)
 }
 
-// RestoreTuners restores the tuners that were taken over, if the tuning after that failed.
+// RestoreTuners undoes takeovers if the tuning after them failed.
 func (m *Machine) RestoreTuners(ctx context.Context, taken []int, err error) error {
 	if len(taken) == 0 || err == nil || ui.Code(err) == ui.Partial {
 		return err
@@ -124,7 +124,7 @@ func (m *Machine) RestoreTuners(ctx context.Context, taken []int, err error) err
 	return err
 }
 
-// takeOver stops another tuner in a transaction, so that undo restores it.
+// takeOver stops another tuner in a transaction of its own, so that undo restores the tuner.
 func (m *Machine) takeOver(ctx context.Context, t override.Tuner) (int, error) {
 	s := setting.Setting{Kind: TunerKind, Name: t.Unit}
 	now, err := m.Kinds.Read(ctx, s)

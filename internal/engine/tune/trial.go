@@ -14,13 +14,13 @@ import (
 	"fettle.dev/fettle/internal/engine/journal"
 )
 
-// Watchdog describes how to start this program as a watchdog.
+// Watchdog holds the arguments for starting this program as a watchdog.
 type Watchdog struct {
 	Args []string // global flags
-	Env  []string // additions to its environment
+	Env  []string // additional environment variables
 }
 
-// DeadlineAfter returns the time d from now, by both clocks, at which transactions expire.
+// DeadlineAfter returns the deadline d from now on both clocks.
 func (m *Machine) DeadlineAfter(d time.Duration) (*journal.Try, error) {
 	up, err := m.Host.Clock.SinceBoot()
 	if err != nil {
@@ -30,9 +30,9 @@ func (m *Machine) DeadlineAfter(d time.Duration) (*journal.Try, error) {
 }
 
 // StartTrial starts the watchdog that undoes a trial after d, and returns the deadline. The
-// watchdog runs in its own session, so that it survives the terminal and a kill -9 of this
-// process, and is started before anything is written. If it is killed too, the next fettle that
-// writes, or the next boot, reads the deadline from the journal.
+// watchdog starts before anything is written. It runs in its own session, so it survives the
+// terminal and a kill -9 of this process. If it is killed too, the next fettle that writes, or the
+// next boot, reads the deadline from the journal.
 func (m *Machine) StartTrial(d time.Duration, w Watchdog) (*journal.Try, error) {
 	if err := journal.Prepare(m.StateDir); err != nil {
 		return nil, err
@@ -48,8 +48,8 @@ func (m *Machine) StartTrial(d time.Duration, w Watchdog) (*journal.Try, error) 
 	args := []string{"watch-trial", "--deadline", try.SinceBoot.String(), "--parent", strconv.Itoa(os.Getpid())}
 	args = append(args, w.Args...)
 	// Under systemd a process that must survive its login session needs its own unit:
-	// KillUserProcesses= ends everything in the session's scope. A shutdown does not wait for
-	// it: the next boot ends the trial.
+	// KillUserProcesses= ends everything in the session's scope. A shutdown does not wait for the
+	// watchdog; the next boot ends the trial.
 	if _, err := os.Stat("/run/systemd/system"); err == nil {
 		if run, err := m.Host.Exec.LookPath("systemd-run"); err == nil {
 			cmd := exec.Command(run, append([]string{"--quiet", "--collect", "--no-ask-password", "--property=KillSignal=SIGKILL", self}, args...)...)
@@ -68,11 +68,11 @@ func (m *Machine) StartTrial(d time.Duration, w Watchdog) (*journal.Try, error) 
 	return try, nil
 }
 
-// ReadyFD is the descriptor on which a watchdog reports that it is ready.
+// ReadyFD is the file descriptor on which a watchdog reports readiness.
 const ReadyFD = 3
 
-// StartReady starts a watchdog and waits until it ignores the signals that end a session:
-// the terminal may disappear at the next moment.
+// StartReady starts a watchdog and waits until it ignores the signals that end a session, because
+// the terminal may close at any moment.
 func StartReady(cmd *exec.Cmd) error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -95,18 +95,18 @@ func StartReady(cmd *exec.Cmd) error {
 	return cmd.Process.Release()
 }
 
-// ReportReady reports to the parent of this watchdog that it is ready.
+// ReportReady tells the parent of this watchdog that it is ready.
 func ReportReady() error {
 	f := os.NewFile(ReadyFD, "ready")
 	_, err := f.Write([]byte{1})
 	return errors.Join(err, f.Close())
 }
 
-// WatchTrial is the watchdog: it undoes the trial at its deadline (a time since boot), and
-// returns when the trial is confirmed or undone, or if the parent ended without beginning it. A
-// signal ends the trial: without a watchdog nothing else would.
+// WatchTrial is the watchdog: it undoes the trial at its deadline (time since boot). It returns
+// when the trial is confirmed or undone, or if the parent ended without beginning it. A signal
+// ends the trial, because nothing else would undo it later.
 func (m *Machine) WatchTrial(ctx context.Context, deadline time.Duration, parent int, stop <-chan os.Signal) error {
-	var ended time.Duration // when the trial was over; 0 until then
+	var ended time.Duration // time at which the trial ended; 0 until then
 	stopped, seen := false, false
 	wait := func(d time.Duration) {
 		select {
@@ -121,7 +121,7 @@ func (m *Machine) WatchTrial(ctx context.Context, deadline time.Duration, parent
 			return err
 		}
 		var standing []int
-		// Before the journal is read: once the parent has ended, the journal is complete.
+		// Check before reading the journal: once the parent has ended, the journal is complete.
 		_, gone := os.Stat("/proc/" + strconv.Itoa(parent))
 		if s, err := m.State(); err == nil {
 			for _, t := range s.Live() {
@@ -154,7 +154,7 @@ func (m *Machine) WatchTrial(ctx context.Context, deadline time.Duration, parent
 		} else {
 			_, err = m.Recover(ctx)
 		}
-		// Another fettle may hold the lock, or a write may fail temporarily: try again.
+		// Retry: another fettle may hold the lock, or a write may fail temporarily.
 		switch {
 		case err == nil:
 			return nil

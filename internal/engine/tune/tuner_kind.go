@@ -11,12 +11,12 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// TunerKind is the kind of setting that represents another tuner: tuner:tuned.service. Its
-// value has the state of the tuner's unit (active, enabled) and TuneD's profile. TuneD restores
-// its own values before it is stopped; its state files are restored before it is started again.
+// TunerKind is the setting kind of other tuners: tuner:tuned.service. Its value has the state of
+// the tuner's unit (active, enabled) and TuneD's profile. Before TuneD is stopped, it restores its
+// own values. Before it is started again, its state files are restored.
 const TunerKind = "tuner"
 
-// NewTunerKind returns the kind of other tuners; unit is the kind of systemd units.
+// NewTunerKind returns the kind of other tuners. unit is the kind of systemd units.
 func NewTunerKind(h *host.Host, unit setting.Kind) setting.Kind { return tuner{h, unit} }
 
 type tuner struct {
@@ -37,7 +37,7 @@ func (tuner) Resolve(s setting.Setting) (setting.Setting, error) {
 // tunerState is the parsed value.
 type tunerState struct {
 	active, enabled string
-	profiles, mode  string // TuneD's, from its state files
+	profiles, mode  string // from TuneD's state files
 }
 
 func (t tunerState) String() string {
@@ -95,8 +95,8 @@ func (k tuner) Write(ctx context.Context, s setting.Setting, v setting.Value) er
 	}
 	if want.active != "active" {
 		if s.Name == TuneDUnit && host.HasProgram(k.host, "tuned-adm") {
-			// With rollback=not_on_exit a stop alone would leave TuneD's values. A TuneD that
-			// does not answer is stopped anyway.
+			// With rollback=not_on_exit a stop alone would leave TuneD's values. An unresponsive
+			// TuneD is stopped anyway.
 			_, _ = host.Run(ctx, k.host, "tuned-adm", "off")
 		}
 		return errors.Join(k.set(ctx, s, "active", "inactive"), k.set(ctx, s, "enabled", want.enabled))
@@ -110,7 +110,7 @@ func (k tuner) Write(ctx context.Context, s setting.Setting, v setting.Value) er
 			return err
 		}
 	}
-	// Only one tuner at a time may run and own TuneD's name on the bus.
+	// Only one tuner may run and own TuneD's bus name.
 	ours := setting.Setting{Kind: "unit", Name: "fettle.service/active"}
 	if now, err := k.unit.Read(ctx, ours); err == nil && now.Text == "active" {
 		if err := k.unit.Write(ctx, ours, setting.Text("inactive")); err != nil {
@@ -120,8 +120,8 @@ func (k tuner) Write(ctx context.Context, s setting.Setting, v setting.Value) er
 	return errors.Join(k.set(ctx, s, "enabled", want.enabled), k.set(ctx, s, "active", want.active))
 }
 
-// set changes one aspect of the unit if it differs. It does not write states that only systemd
-// sets (static, masked).
+// set changes one aspect of the unit if it differs. It skips states that only systemd sets
+// (static, masked).
 func (k tuner) set(ctx context.Context, s setting.Setting, aspect, want string) error {
 	switch want {
 	case "active", "inactive", "enabled", "disabled":
@@ -135,8 +135,8 @@ func (k tuner) set(ctx context.Context, s setting.Setting, aspect, want string) 
 	return k.unit.Write(ctx, a, setting.Text(want))
 }
 
-// Equal compares the state of the unit. TuneD's files do not count: fettle's daemon, which
-// replaces TuneD, writes them too.
+// Equal compares the state of the unit. It ignores TuneD's files, which fettle's daemon writes too
+// while it replaces TuneD.
 func (tuner) Equal(a, b setting.Value) bool {
 	x, err := parseTuner(a.Text)
 	y, err2 := parseTuner(b.Text)
@@ -146,5 +146,5 @@ func (tuner) Equal(a, b setting.Value) bool {
 func (tuner) Coupled(setting.Setting) []setting.Setting { return nil }
 func (tuner) Lifetime() setting.Lifetime                { return setting.File }
 
-// Tuner marks the kind as setting.Tuner: a tuner that is restored sets its own values.
+// Tuner marks the kind as setting.Tuner: a restored tuner sets its own values.
 func (tuner) Tuner() {}

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// sign returns the mark before a verdict, so that it is readable without color.
+// sign returns the mark before a verdict, which makes it readable without color.
 func sign(v plugin.Verdict) string {
 	switch v {
 	case plugin.OK:
@@ -56,7 +56,7 @@ func value(v setting.Value) string {
 	return strings.Join(strings.Fields(v.Text), " ")
 }
 
-// unlike formats two values for cells of one row. If they differ but print alike, it marks the
+// unlike formats two values for the cells of one row. If they differ but print alike, it marks the
 // first.
 func unlike(a, b setting.Value) (string, string) {
 	x, y := value(a), value(b)
@@ -66,7 +66,7 @@ func unlike(a, b setting.Value) (string, string) {
 	return x, y
 }
 
-// SettingWords formats a setting for messages: sysctls and paths without their kind.
+// SettingWords formats a setting for messages, without the kind for sysctls and paths.
 func SettingWords(s setting.Setting) string {
 	switch s.Kind {
 	case "sysctl", "sysfs", "file":
@@ -77,10 +77,10 @@ func SettingWords(s setting.Setting) string {
 	return s.String()
 }
 
-// name formats the setting of a step, preferably with its name in the profile.
+// name formats a step's setting, preferably by its name in the profile.
 func name(st Step) string { return SettingWords(st.named()) }
 
-// family returns the key of steps that share a row: those of one option on several devices.
+// family returns the key of steps that share a row: one option on several devices.
 func family(st Step) string {
 	if st.Device == "" {
 		return name(st)
@@ -89,7 +89,8 @@ func family(st Step) string {
 	return strings.Join([]string{string(st.Action), string(st.Verdict), why, st.Reason.String(), value(st.Before), value(st.Want)}, "\x00")
 }
 
-// families groups steps by family, in order of first appearance; with all, each is separate.
+// families groups steps by family, in order of first appearance. With all, each step is its own
+// group.
 func families(steps []Step, all bool) [][]Step {
 	var out [][]Step
 	index := map[string]int{}
@@ -112,14 +113,15 @@ func familyName(f []Step) string {
 	return fmt.Sprintf("%s and %d more", name(f[0]), len(f)-1)
 }
 
-// Listing selects the rows that are printed in addition to those that need attention.
+// Listing selects the rows printed in addition to those that need attention.
 type Listing struct {
-	All     bool // values that are as wanted, and each device separately
-	Details bool // settings that do not apply to this machine or could not be determined, and why
+	All     bool // values as wanted, and one row per device
+	Details bool // settings that do not apply to this machine or could not be determined, with the reason
 }
 
-// PrintPlan prints what a plan would write, and what it would not write and why. Settings that
-// do not apply to this machine, or could not be determined, are only counted, in the headline.
+// PrintPlan prints the values that a plan would write, and those it would not, with the reason.
+// Settings that do not apply to this machine or could not be determined are only counted in the
+// headline.
 func PrintPlan(s *ui.Screen, p *Plan, l Listing) {
 	var changes, others []Step
 	for _, st := range p.Steps {
@@ -149,9 +151,9 @@ func PrintPlan(s *ui.Screen, p *Plan, l Listing) {
 	}
 }
 
-// changeGrid returns a row for each group of steps: the value now and the value that is wanted.
+// changeGrid returns a grid with a row for each group of steps: current and wanted value.
 func changeGrid(s *ui.Screen, groups [][]Step) *ui.Grid {
-	const most = 12 // columns to which the values before the arrows are aligned
+	const most = 12 // maximum width, in columns, of the aligned values before the arrows
 	g := &ui.Grid{Columns: ui.Columns("setting", "now → wanted", "from")}
 	wide := 0
 	for _, f := range groups {
@@ -181,7 +183,7 @@ func changeGrid(s *ui.Screen, groups [][]Step) *ui.Grid {
 	return g
 }
 
-// writeOthers prints the steps that were not written, or need attention, and why; head is
+// writeOthers prints the steps that were not written or need attention, with the reason. head is
 // the title of their column. Steps that do not apply to this machine come last, and only with
 // details.
 func writeOthers(s *ui.Screen, head string, steps []Step, l Listing) {
@@ -214,8 +216,8 @@ func writeOthers(s *ui.Screen, head string, steps []Step, l Listing) {
 	grid.Write(s)
 }
 
-// from formats a reason for a cell: for a file the last two parts of its path and the line, on
-// a terminal the profile and the line.
+// from formats a reason for a cell: for a file the last two parts of its path and the line, on a
+// terminal without tuned.conf. With --wide it shortens nothing.
 func from(s *ui.Screen, r setting.Reason) string {
 	f := r.String()
 	if r.File == "" || s.Wide {
@@ -230,7 +232,7 @@ func from(s *ui.Screen, r setting.Reason) string {
 	return f
 }
 
-// PrintSetAlone prints at most `most` of the values that were set one by one.
+// PrintSetAlone prints at most `most` of the values that were set individually.
 func PrintSetAlone(s *ui.Screen, all []Checked, most int) {
 	for i, c := range all {
 		if i == most {

@@ -14,14 +14,14 @@ import (
 
 // Undone is the result of one undo.
 type Undone struct {
-	Tx     int    `json:"transaction,omitempty"` // of the undo itself; 0 if there was nothing to undo
+	Tx     int    `json:"transaction,omitempty"` // number of the undo; 0 if there was nothing to undo
 	Undoes []int  `json:"undoes"`
 	Result string `json:"result"` // done, incomplete
-	// Values are the settings to restore, in the order of writing.
+	// Values lists the settings to restore, in the order of writing.
 	Values []UndoneValue `json:"values"`
 }
 
-// Given counts the restored values that differed before.
+// Given returns the number of restored values that had differed.
 func (u *Undone) Given() int {
 	n := 0
 	for _, v := range u.Values {
@@ -39,22 +39,22 @@ type UndoneValue struct {
 	To      setting.Value      `json:"to"`
 	State   journal.EntryState `json:"state"`
 	Why     string             `json:"why,omitempty"`
-	// OtherBoot is true for a setting whose boot has ended.
+	// OtherBoot is true for a setting of an earlier boot.
 	OtherBoot bool `json:"other_boot,omitempty"`
 }
 
-// EndedItself is the reason for a setting that existed for a limited time, such as a task's.
+// EndedItself is the reason for a transient setting, such as a task's, that has ended.
 const EndedItself = "it has ended"
 
-// IncompleteError names what could not be restored (exit code 6).
+// IncompleteError lists values that could not be restored (exit code 6).
 type IncompleteError struct {
 	Left    []Leftover
-	Damage  []string // damaged records of the journal, whose content is not known
-	Journal string   // the damaged file
+	Damage  []string // damaged journal records, whose content is unknown
+	Journal string   // path of the damaged file
 }
 
-// ProgramExit returns the exit code of a program that fails with this error. It is not named
-// ExitCode, which is the method of exec.ExitError for an ended process.
+// ProgramExit returns the exit code of a program that fails with this error. The method is not
+// called ExitCode, because exec.ExitError uses that name for an ended process.
 func (e *IncompleteError) ProgramExit() int { return ui.Incomplete }
 
 // Leftover is one value that could not be restored.
@@ -62,7 +62,7 @@ type Leftover struct {
 	Setting setting.Setting
 	Want    setting.Value
 	Err     error
-	keeps   *setting.Value // what the setting reads if the write returned no error
+	keeps   *setting.Value // the setting's value if the write returned no error
 }
 
 func isLeft(left []Leftover, s setting.Setting) bool {
@@ -86,15 +86,14 @@ func (e *IncompleteError) Error() string {
 // ErrNothing is returned if there is nothing to undo.
 var ErrNothing = errors.New("nothing to undo: no change by fettle is in force")
 
-// ErrTakenBack is returned for a transaction that was undone before.
+// ErrTakenBack is returned for a transaction that is undone already.
 var ErrTakenBack = errors.New("has been undone")
 
-// Undo undoes the given transactions. Without ids it undoes all, back to the state before
-// fettle's first live transaction.
+// Undo undoes the given transactions. Without ids it undoes all, back to the state before fettle's
+// first live transaction.
 //
-// If ids are given, interrupted transactions are undone first, to keep the order of the
-// journal. A damaged journal is undone as far as it can be read; the error is then an
-// IncompleteError.
+// With ids it undoes interrupted transactions first, to keep the journal's order. It undoes a
+// damaged journal as far as readable; the error is then an IncompleteError.
 func (e *Engine) Undo(ctx context.Context, ids ...int) (*Undone, error) {
 	j, err := e.lock(ctx)
 	if err != nil {
@@ -122,8 +121,7 @@ func (e *Engine) Undo(ctx context.Context, ids ...int) (*Undone, error) {
 	return u, err
 }
 
-// undoLocked decides about every setting, records what it will restore, writes, and records the
-// result.
+// undoLocked decides about every setting, records the decisions, writes, and records the result.
 func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) (*Undone, error) {
 	txs, err := undoSet(j.State, ids)
 	if err != nil {
@@ -179,8 +177,8 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 	return u, incomplete
 }
 
-// beginUndo returns the first record of an undo: the transactions and the settings that it may
-// change.
+// beginUndo returns the first record of an undo, with the transactions and the settings that it
+// may change.
 func (e *Engine) beginUndo(ctx context.Context, s *journal.State, txs []*journal.Tx, moves []move, effects []sideEffect) journal.Begin {
 	begin := e.started(ctx, journal.Begin{Kind: journal.Undo})
 	for _, t := range txs {
@@ -188,7 +186,7 @@ func (e *Engine) beginUndo(ctx context.Context, s *journal.State, txs []*journal
 	}
 	for _, t := range s.Interrupted() {
 		if t.Kind == journal.Undo && !slices.ContainsFunc(t.Undoes, func(id int) bool { return !slices.Contains(begin.Undoes, id) }) {
-			begin.Supersedes = append(begin.Supersedes, t.ID) // this one repeats its work
+			begin.Supersedes = append(begin.Supersedes, t.ID) // this undo repeats its work
 		}
 	}
 	for _, m := range moves {
@@ -207,7 +205,8 @@ func (e *Engine) beginUndo(ctx context.Context, s *journal.State, txs []*journal
 }
 
 // writeMoves restores the settings of the moves and of their side effects, and activates their
-// programs. It returns what could not be restored and the settings that do not exist.
+// programs. It returns the values that could not be restored and the settings that no longer
+// exist.
 func (e *Engine) writeMoves(ctx context.Context, moves []move, effects []sideEffect) (left []Leftover, gone map[setting.Setting]bool) {
 	var targets []target
 	for i := range moves {
@@ -215,7 +214,7 @@ func (e *Engine) writeMoves(ctx context.Context, moves []move, effects []sideEff
 		case journal.Restored:
 			targets = append(targets, target{setting: m.setting, want: m.to})
 		case journal.KeptNow:
-			// Kept, even if the write of another setting would change it.
+			// Keeps its value even if the write of another setting changes it.
 			targets = append(targets, target{setting: m.setting, want: m.found})
 		case journal.Closed:
 			if m.outlived != nil {
@@ -235,13 +234,13 @@ func (e *Engine) writeMoves(ctx context.Context, moves []move, effects []sideEff
 	return e.activateMoves(ctx, moves, left), gone
 }
 
-// undoSet returns the transactions to undo, oldest first: those with the given ids and the ones
-// they supersede. Without ids it returns all.
+// undoSet returns the transactions to undo, oldest first: the given ones and those they supersede.
+// Without ids it returns all.
 func undoSet(s *journal.State, ids []int) ([]*journal.Tx, error) {
 	var set []*journal.Tx
 	if len(ids) == 0 {
 		set = s.Live()
-		// An interrupted undo is repeated with the rest.
+		// An interrupted undo is repeated with the others.
 		for _, t := range s.Interrupted() {
 			if t.Kind != journal.Undo {
 				continue

@@ -8,24 +8,24 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// sideEffect is a setting that the writes of an undo may change although its newest transaction
-// is not undone: the kernel sets the forwarding of every device with ip_forward.
+// sideEffect is a setting that an undo's writes may change although its newest transaction is not
+// undone. For example the kernel sets every device's forwarding with ip_forward.
 type sideEffect struct {
 	top *journal.Entry
-	// ours is true if the setting has the value that fettle left.
+	// ours is true if the setting has the value left by fettle.
 	ours bool
-	// held marks a value that a transaction or another program has set: it is restored to
-	// want. A value that was itself a side effect stays as the kernel sets it.
+	// held is true if a transaction or another program set the value: it is restored to want. A
+	// value that was itself a side effect stays as the kernel sets it.
 	held bool
 	want setting.Value
-	// pending is the value that the setting gets once the transactions on top are undone too,
-	// which have neither set nor changed it; nil if it has that value already.
+	// pending is the value that the setting gets once the later transactions are undone too; they
+	// have neither set nor changed it. It is nil if the setting has that value already.
 	pending *setting.Value
 }
 
-// sideEffects finds, before anything is written, the settings that change with a restored
-// setting, those that change when these are restored, and those that an interrupted undo may
-// have changed.
+// sideEffects returns, before anything is written, the settings that change with a restored
+// setting, those that change when these are restored, and those that an interrupted undo may have
+// changed.
 func (e *Engine) sideEffects(ctx context.Context, s *journal.State, moves []move) []sideEffect {
 	undone := map[*journal.Entry]bool{}
 	for _, m := range moves {
@@ -85,8 +85,8 @@ func (e *Engine) sideEffects(ctx context.Context, s *journal.State, moves []move
 	return out
 }
 
-// sideEffect decides about one setting. ok is false if it has no value to keep. undone are the
-// entries that are undone.
+// sideEffect decides about one setting. undone are the entries being undone. ok is false if the
+// setting has no value to keep.
 func (e *Engine) sideEffect(ctx context.Context, chain []*journal.Entry, undone map[*journal.Entry]bool) (b sideEffect, ok bool) {
 	b.top = top(chain)
 	kind, err := e.Kinds.For(b.top.Setting)
@@ -114,7 +114,7 @@ func (e *Engine) sideEffect(ctx context.Context, chain []*journal.Entry, undone 
 		case en.After == nil, len(en.Varies) > 0, en.CoupledTo == 0 && (same(en.Want, *en.After) || !same(en.Orig, *en.After)):
 			b.held = true
 		case !same(en.Orig, *en.After):
-			changed = true // as a side effect
+			changed = true // changed as a side effect
 		}
 		if b.held || changed {
 			break
@@ -131,13 +131,12 @@ func (e *Engine) sideEffect(ctx context.Context, chain []*journal.Entry, undone 
 	return b, true
 }
 
-// unlock writes the pending values of settings that prevent others from being restored, and
-// reports whether there are any: soft_watchdog reads 0 as long as watchdog does, which an
-// earlier transaction has set and no later one has set or changed.
+// unlock writes the pending values of settings that prevent others from being restored. It reports
+// whether there are any. For example soft_watchdog reads 0 while watchdog does, which an earlier
+// transaction set and no later one set or changed.
 //
-// A rule of the kind, "derived from these", cannot replace unlock and acceptDerived: the three
-// watchdogs depend on each other in both directions, and only the journal shows which one
-// yields.
+// A property of the kind, "derived from these", cannot replace unlock and acceptDerived: the three
+// watchdogs depend on each other in both directions, and only the journal shows which one yields.
 func (e *Engine) unlock(ctx context.Context, effects []sideEffect, left []Leftover) bool {
 	wrote := false
 	for _, b := range effects {
@@ -146,17 +145,17 @@ func (e *Engine) unlock(ctx context.Context, effects []sideEffect, left []Leftov
 			continue
 		}
 		e.at("undo:" + id.String() + ":before")
-		_ = e.warning(id, e.Kinds.Write(ctx, id, *b.pending)) // restoring the others shows whether it helped
+		_ = e.warning(id, e.Kinds.Write(ctx, id, *b.pending)) // the other restores show whether it helped
 		e.at("undo:" + id.String() + ":after")
 		wrote = true
 	}
 	return wrote
 }
 
-// acceptDerived accepts the present value of settings that had only changed as a side effect
-// and that the kernel derives from others: watchdog reads 1 while soft_watchdog or nmi_watchdog
-// does. If an earlier transaction is still live and one of the others has changed since, the
-// present value becomes the one that transaction left.
+// acceptDerived accepts the current value of settings that changed only as a side effect and that
+// the kernel derives from others: watchdog reads 1 while soft_watchdog or nmi_watchdog does. If an
+// earlier transaction is live and one of the others has changed since, the current value becomes
+// that transaction's.
 func acceptDerived(moves []move, left []Leftover) (rest []Leftover, derived []journal.Standing) {
 	for _, l := range left {
 		i := slices.IndexFunc(moves, func(m move) bool { return m.setting == l.Setting && m.state == journal.Restored })
@@ -170,7 +169,7 @@ func acceptDerived(moves []move, left []Leftover) (rest []Leftover, derived []jo
 	return rest, derived
 }
 
-// readStanding returns the present values of the side effects. It omits those that could not be
+// readStanding returns the current values of the side effects. It omits those that could not be
 // restored: they count as interrupted, and the next undo tries again.
 func (e *Engine) readStanding(ctx context.Context, effects []sideEffect, left []Leftover) []journal.Standing {
 	var out []journal.Standing

@@ -11,28 +11,28 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// move is the decision of an undo about one setting.
+// move is an undo's decision about one setting.
 type move struct {
 	setting setting.Setting
 	found   setting.Value
 	to      setting.Value
 	state   journal.EntryState
 	why     string
-	entries []*journal.Entry // that this move ends
-	below   []*journal.Entry // older ones, separated from these by another program's change
-	under   *journal.Entry   // the next live entry below them, or nil
+	entries []*journal.Entry // entries that this move ends
+	below   []*journal.Entry // older entries, separated from these by another program's change
+	under   *journal.Entry   // the next older live entry, or nil
 	coupled int              // number of the entry whose write changed this setting, or 0
-	// cutOff is true if it is not known how far an interrupted or failed transaction or
-	// undo got.
+	// cutOff is true if it is unknown how far an interrupted or failed transaction or undo got.
 	cutOff bool
-	// reactivate is true if the interruption was in this boot: the program is activated again.
+	// reactivate is true if the interruption was in this boot. The program is then activated
+	// again.
 	reactivate bool
-	// outlived is the value of an earlier boot that may have left effects behind, or nil.
+	// outlived is the value from an earlier boot that may have left effects, or nil.
 	outlived *setting.Value
 }
 
-// moves decides, before anything is written, what happens to each setting of the given
-// transactions, in the order of writing: the last write is undone first.
+// moves decides, before anything is written, about each setting of the given transactions. The
+// moves are in the order of writing: the last write is undone first.
 func (e *Engine) moves(ctx context.Context, s *journal.State, txs []*journal.Tx) []move {
 	ours := map[*journal.Tx]bool{}
 	for _, t := range txs {
@@ -42,8 +42,8 @@ func (e *Engine) moves(ctx context.Context, s *journal.State, txs []*journal.Tx)
 	var out []move
 	for _, top := range newestFirst(chains) {
 		chain := chains[top.Setting]
-		// The entries to undo at the top of the chain decide the value; those buried
-		// below a later one only pass their before-image on to it.
+		// The undone entries at the top of the chain decide the value. Those below a later live
+		// entry only pass their before-image to it.
 		low := len(chain)
 		for low > 0 && ours[chain[low-1].Tx] {
 			low--
@@ -69,8 +69,7 @@ func (e *Engine) moves(ctx context.Context, s *journal.State, txs []*journal.Tx)
 			})
 		}
 	}
-	// Entries of an earlier boot have nothing to restore, except what the last of them may have
-	// left.
+	// Entries of an earlier boot have nothing to restore, but the last one may have left effects.
 	last := map[setting.Setting]*journal.Entry{}
 	for _, t := range s.Txs {
 		for _, en := range t.Entries {
@@ -98,7 +97,7 @@ func (e *Engine) moves(ctx context.Context, s *journal.State, txs []*journal.Tx)
 
 const bootEnded = "lost at reboot"
 
-// cleanAfterReboot lets the kind remove what a setting of an earlier boot has left behind.
+// cleanAfterReboot lets the kind remove the effects that a setting of an earlier boot has left.
 func (e *Engine) cleanAfterReboot(ctx context.Context, m *move) {
 	kind, err := e.Kinds.For(m.setting)
 	if err != nil {
@@ -120,7 +119,7 @@ func (e *Engine) cleanAfterReboot(ctx context.Context, m *move) {
 	}
 }
 
-// restoreMove decides about the entries at the top of one chain, given lowest first.
+// restoreMove decides about the entries at the top of one chain, oldest first.
 func (e *Engine) restoreMove(ctx context.Context, run []*journal.Entry) move {
 	low := len(run) - 1
 	for low > 0 && !run[low].Foreign {
@@ -128,7 +127,7 @@ func (e *Engine) restoreMove(ctx context.Context, run []*journal.Entry) move {
 	}
 	top := run[len(run)-1]
 	m := move{setting: top.Setting, to: run[low].Before.Before, state: journal.Restored, entries: run[low:], below: run[:low], coupled: top.CoupledTo}
-	// An entry that was interrupted, or left by a failed undo, counts as ours whatever its
+	// The entry of an interrupted transaction or failed undo counts as fettle's, whatever its
 	// setting reads.
 	m.cutOff = top.After == nil || slices.ContainsFunc(run, func(en *journal.Entry) bool { return en.Undoing || en.State == journal.Failed })
 	kind, err := e.Kinds.For(top.Setting)
@@ -136,7 +135,7 @@ func (e *Engine) restoreMove(ctx context.Context, run []*journal.Entry) move {
 		m.found, err = kind.Read(ctx, top.Setting)
 	}
 	if err != nil {
-		return m // tried anyway: the write decides
+		return m // tried anyway; the write decides
 	}
 	if setting.Ended(kind, m.found) && !m.to.Absent {
 		m.state, m.why = journal.Closed, EndedItself
@@ -153,8 +152,8 @@ func (e *Engine) restoreMove(ctx context.Context, run []*journal.Entry) move {
 	return m
 }
 
-// keepTogether also keeps the settings that the write of a kept one had changed: they belong to
-// its present value.
+// keepTogether also keeps the settings that the write of a kept setting had changed: they belong
+// to its current value.
 func keepTogether(moves []move) {
 	for i := range moves {
 		m := &moves[i]
@@ -171,8 +170,8 @@ func keepTogether(moves []move) {
 	}
 }
 
-// main returns the entry whose write had changed the setting of this move, or nil if it was
-// written itself.
+// main returns the entry whose write changed this move's setting as a side effect. It returns nil
+// if the setting was written itself.
 func (m move) main() *journal.Entry {
 	if m.coupled == 0 {
 		return nil
@@ -185,8 +184,8 @@ func (m move) main() *journal.Entry {
 }
 
 // result returns the move for the user. If another program had set the setting between two
-// transactions and that value was restored, the result is this value, kept, not the one before
-// the first transaction.
+// transactions, that value is restored; the result is then this value, kept, rather than the one
+// before the first transaction.
 func (m move) result() UndoneValue {
 	v := UndoneValue{Setting: m.setting, Found: m.found, To: m.to, State: m.state, Why: m.why, OtherBoot: strings.HasPrefix(m.why, bootEnded)}
 	if n := len(m.below); n > 0 && m.state == journal.Restored {
@@ -196,7 +195,7 @@ func (m move) result() UndoneValue {
 	return v
 }
 
-// newestFirst returns the newest entry of each chain, last written first.
+// newestFirst returns the newest entry of each chain, in reverse order of writing.
 func newestFirst(chains map[setting.Setting][]*journal.Entry) []*journal.Entry {
 	out := make([]*journal.Entry, 0, len(chains))
 	for _, c := range chains {

@@ -13,25 +13,24 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Verification is a verdict for every value of the selection in force.
+// Verification has a verdict for every value of the selection in force.
 type Verification struct {
 	Schema   string      `json:"schema"` // fettle/verify/v1
 	Headline ui.Headline `json:"headline"`
 	Profiles []string    `json:"profiles"`
 	Machine  string      `json:"machine"`
 	Values   []Checked   `json:"values"`
-	// Counts is the number of values with each verdict.
+	// Counts has the number of values per verdict.
 	Counts   map[plugin.Verdict]int `json:"counts"`
-	Met      bool                   `json:"met"` // every value is as it should be
+	Met      bool                   `json:"met"` // no verdict requires action
 	Problems []Problem              `json:"problems,omitempty"`
-	// NotInForce is true for profiles that were named and are not the selection in force: they
-	// are only compared. Applied says whether fettle has applied them before: never, before or
-	// unknown (the journal could not be read).
+	// NotInForce is true if named profiles that are not in force were compared. Applied tells
+	// whether fettle applied them earlier: never, before or unknown (unreadable journal).
 	NotInForce bool   `json:"not_in_force,omitempty"`
 	Applied    string `json:"applied,omitempty"`
 }
 
-// The answers to whether profiles that are not in force were applied before.
+// The values of Verification.Applied.
 const (
 	AppliedNever   = "never"
 	AppliedBefore  = "before"
@@ -45,7 +44,7 @@ const VerifySchema = "fettle/verify/v1"
 type Checked struct {
 	Setting setting.Setting `json:"setting"`
 	Want    setting.Value   `json:"want"`
-	// Now is the present value; omitted if not known, and Unknown is the reason.
+	// Now is the current value; if it is unknown, Now is omitted and Unknown is the reason.
 	Now     setting.Value  `json:"now,omitzero"`
 	Unknown string         `json:"unknown,omitempty"`
 	Verdict plugin.Verdict `json:"verdict"`
@@ -64,9 +63,9 @@ func (s *Step) checked() Checked {
 	}
 }
 
-// Effecter is a kind whose values can be in place without effect yet, such as a kernel
-// argument before the next boot, or whose effect a Read does not show, such as a script
-// with its own verify. Effect is called on a live machine only and may run programs.
+// Effecter is implemented by kinds whose values may be in place without effect, such as a kernel
+// argument before the next boot, and by kinds whose effect Read does not show, such as a script
+// with its own verify. Effect is called only on a live machine and may run programs.
 type Effecter interface {
 	Effect(ctx context.Context, s setting.Setting, want setting.Value) (v plugin.Verdict, why string)
 }
@@ -77,8 +76,8 @@ func (e *Engine) newVerification(profiles []string) *Verification {
 	}
 }
 
-// Verify plans the profile again: a setting that the plan would write has drifted, unless
-// the kernel rejected the value when it was applied.
+// Verify plans the profile again. A setting that the plan would write has drifted, unless the
+// kernel rejected the value when it was applied.
 func (e *Engine) Verify(ctx context.Context, p *profile.Profile, s *journal.State) (*Verification, error) {
 	plan, err := e.PlanProfile(ctx, p, s)
 	if err != nil {
@@ -115,8 +114,8 @@ func (e *Engine) Verify(ctx context.Context, p *profile.Profile, s *journal.Stat
 	return v, nil
 }
 
-// meets reports whether a verdict requires no action: the value is in force, or the reason
-// against it is known.
+// meets reports whether a verdict requires no action: the value is in force, or there is a known
+// reason against it.
 func meets(v plugin.Verdict) bool {
 	switch v {
 	case plugin.OK, plugin.Dynamic, plugin.Unsupported, plugin.Overridden, plugin.Kept, plugin.Refused:
@@ -125,8 +124,8 @@ func meets(v plugin.Verdict) bool {
 	return false
 }
 
-// differs returns the reason that a setting does not read as wanted. ours is its newest entry,
-// or nil.
+// differs returns the verdict and the reason for a setting that does not read as wanted. ours is
+// its newest entry, or nil.
 func (e *Engine) differs(st Step, ours *journal.Entry) (plugin.Verdict, string) {
 	unclear := e.Kinds.Compare(st.Setting, st.Want, st.Before) == setting.Unclear
 	switch never := ours == nil || ours.After == nil; {
@@ -154,7 +153,8 @@ func (e *Engine) differs(st Step, ours *journal.Entry) (plugin.Verdict, string) 
 	return plugin.Drifted, why
 }
 
-// inPlace returns the verdict of a value that is in place: whether it has an effect already.
+// inPlace returns the verdict of a value that is in place, which depends on whether it has taken
+// effect.
 func (e *Engine) inPlace(ctx context.Context, st Step, ours *journal.Entry, boot string) (plugin.Verdict, string) {
 	if kind, err := e.Kinds.For(st.Setting); err == nil && e.Host.Live {
 		if ef, ok := kind.(Effecter); ok {
@@ -172,8 +172,8 @@ func (e *Engine) inPlace(ctx context.Context, st Step, ours *journal.Entry, boot
 	return plugin.OK, ""
 }
 
-// Asked returns the values that were set one by one, on top of a selection, and are still live:
-// by tune --set, a plan of single changes, or fix. They are in the order of the journal.
+// Asked returns the live values that were set individually on top of a selection, in the journal's
+// order: by tune --set, a plan of single changes, or fix.
 func (e *Engine) Asked(ctx context.Context, s *journal.State) []Checked {
 	out := []Checked{}
 	for _, last := range slices.Backward(newestFirst(s.Chains())) {
@@ -184,7 +184,7 @@ func (e *Engine) Asked(ctx context.Context, s *journal.State) []Checked {
 	return out
 }
 
-// checkAsked returns the verdict of a value that was set on its own.
+// checkAsked returns the verdict of a value that was set individually.
 func (e *Engine) checkAsked(ctx context.Context, top *journal.Entry) Checked {
 	c := Checked{Setting: top.Setting, Want: top.Want, Reason: top.Reason}
 	now, err := e.Kinds.Read(ctx, top.Setting)
@@ -209,15 +209,14 @@ func (e *Engine) checkAsked(ctx context.Context, top *journal.Entry) Checked {
 	return c
 }
 
-// add adds and counts a verdict.
+// add adds a value with its verdict and counts the verdict.
 func (v *Verification) add(c Checked) {
 	v.Counts[c.Verdict]++
 	v.Met = v.Met && meets(c.Verdict)
 	v.Values = append(v.Values, c)
 }
 
-// VerifyInForce verifies what is in force: the selection p, if not nil, and the values
-// that were set one by one.
+// VerifyInForce verifies the selection p, if not nil, and the values that were set individually.
 func (e *Engine) VerifyInForce(ctx context.Context, p *profile.Profile, s *journal.State) (*Verification, error) {
 	v := e.newVerification([]string{})
 	if p != nil {
@@ -227,7 +226,7 @@ func (e *Engine) VerifyInForce(ctx context.Context, p *profile.Profile, s *journ
 		}
 	}
 	for _, c := range e.Asked(ctx, s) {
-		// Verify has the verdict of the values that a profile sets too.
+		// Verify already has the values that a profile also sets.
 		if !slices.ContainsFunc(v.Values, func(o Checked) bool { return o.Setting == c.Setting }) {
 			v.add(c)
 		}

@@ -12,13 +12,13 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// MessageID is the MESSAGE_ID of the lines about transactions in systemd's journal.
+// MessageID is the MESSAGE_ID of lines about transactions in systemd's journal.
 const MessageID = "e1d2be30074448318f9115f01caf40ef"
 
 type callerKey struct{}
 
-// ByCaller returns a context in which transactions are recorded as another process's, not
-// as this process's.
+// ByCaller returns a context in which transactions are recorded as process c's instead of this
+// process's.
 func ByCaller(ctx context.Context, c host.Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
@@ -41,7 +41,7 @@ func (e *Engine) asker(ctx context.Context) (user string, caller *host.Caller) {
 	return e.User, nil
 }
 
-// started adds to a transaction its user, caller, time and reason.
+// started adds user, caller, time and reason to the record of a transaction.
 func (e *Engine) started(ctx context.Context, b journal.Begin) journal.Begin {
 	b.User, b.Caller = e.asker(ctx)
 	b.Time, b.BootID, b.PID, b.Reason, b.Note = e.Host.Clock.Now().UTC(), e.bootID(), os.Getpid(), e.Reason, e.Note

@@ -10,34 +10,35 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// writer carries out one plan.
+// writer applies one plan.
 type writer struct {
 	*Engine
 	journal   *journal.Journal
 	tx        *journal.Tx
 	plan      *Plan
-	fresh     bool                                 // the plan has read its values under the lock that is held
-	chains    map[setting.Setting][]*journal.Entry // as they were before this transaction
+	fresh     bool                                 // the plan's values were read under the lock held now
+	chains    map[setting.Setting][]*journal.Entry // chains before this transaction
 	entries   []written
-	activated programs // programs that were activated, or were about to be
+	activated programs // programs that were activated, or whose activation has begun
 }
 
 // written is one journal entry of the transaction in progress.
 type written struct {
 	journal.Before
 	step  *Step          // nil for a coupled setting
-	err   error          // of the last write
-	after *setting.Value // what was read back for the verdict; nil before that
+	err   error          // error of the last write
+	after *setting.Value // value read back for the verdict; nil until then
 }
 
-// foreign reports whether a setting no longer reads as fettle's last transaction left it.
+// foreign reports whether a setting's value differs from the one that fettle's last transaction
+// left.
 func (w *writer) foreign(s setting.Setting, now setting.Value) bool {
 	last := top(w.chains[s])
 	if last == nil || slices.ContainsFunc(w.entries, func(en written) bool { return en.Setting == s }) {
 		return false
 	}
 	if len(last.Varies) > 0 && w.arrived(s) {
-		return last.After != nil && !w.Kinds.Equal(s, *last.After, now) // another device has its name
+		return last.After != nil && !w.Kinds.Equal(s, *last.After, now) // the name belongs to a new device
 	}
 	return !w.left(last, now)
 }
@@ -47,7 +48,7 @@ func (w *writer) arrived(s setting.Setting) bool {
 	return slices.ContainsFunc(w.plan.Steps, func(st Step) bool { return st.Setting == s && w.Arrived[st.Device] })
 }
 
-// run applies the plan stage by stage, then activates programs and reads everything back. After
+// run applies the plan stage by stage. Then it activates programs and reads all values back. After
 // an error the caller rolls back.
 func (w *writer) run(ctx context.Context) error {
 	stages := map[int][]*Step{}
@@ -73,11 +74,11 @@ func (w *writer) run(ctx context.Context) error {
 	return nil
 }
 
-// stage makes the before-images of its steps, and of what their writes change too, durable in
-// the journal, and then writes.
+// stage writes the before-images of its steps, and of settings that their writes also change,
+// durably to the journal. Then it writes the values.
 func (w *writer) stage(ctx context.Context, steps []*Step) error {
 	var images []journal.Before
-	var of []*Step // of each image; nil for a coupled setting
+	var of []*Step // steps of each image; nil for a coupled setting
 	recorded := map[setting.Setting]bool{}
 	for _, s := range steps {
 		recorded[s.Setting] = true
@@ -99,12 +100,12 @@ func (w *writer) stage(ctx context.Context, steps []*Step) error {
 		}
 		s.Before = now
 		if len(s.Varies) > 0 {
-			s.Want = now // dynamic tuning sets it from here on, not this transaction
+			s.Want = now // dynamic tuning now sets it, not this transaction
 		}
 		changes := !w.Kinds.Equal(s.Setting, s.Want, now)
 		first := len(images)
-		// A value on top of an earlier transaction also needs that transaction's coupled
-		// settings: the earlier one may be undone first.
+		// A value on top of an earlier transaction also needs that transaction's coupled settings,
+		// because the earlier one may be undone first.
 		if changes || len(w.chains[s.Setting]) > 0 {
 			for _, id := range w.Kinds.Coupled(s.Setting) {
 				if recorded[id] {
@@ -147,8 +148,8 @@ func (w *writer) stage(ctx context.Context, steps []*Step) error {
 	for i, image := range images {
 		w.entries = append(w.entries, written{Before: image, step: of[i]})
 	}
-	// Values that the old selection leaves are restored first, newest first; then
-	// the new values are written in the profile's order.
+	// Values released by the old selection are restored first, newest first. Then the new values
+	// are written in the profile's order.
 	batch := w.entries[first:]
 	for i := range batch {
 		if batch[i].Releases {
@@ -166,12 +167,11 @@ func (w *writer) stage(ctx context.Context, steps []*Step) error {
 	return nil
 }
 
-// before returns the value of a setting before this transaction writes it. In the first stage
-// that is the plan's value: the lock has been held since, so no other transaction of fettle has
-// written, and this one has not yet. From the second stage on an earlier write may have changed
-// it. A program that does not take the lock can write between any read and the following write:
-// the kernel has no compare-and-write. A setting that exists for a limited time
-// (setting.Transient) is read again, since it may have ended.
+// before returns a setting's value before this transaction writes it. In the first stage that is
+// the plan's value: the lock has been held since, so no other transaction of fettle has written.
+// In later stages an earlier write may have changed the value, so it is read again. So is a
+// transient setting (setting.Transient), which may have ended. A program that does not take the
+// lock can write between any read and the following write: the kernel has no compare-and-write.
 func (w *writer) before(ctx context.Context, kind setting.Kind, s *Step) (setting.Value, error) {
 	if _, transient := kind.(setting.Transient); w.fresh && len(w.entries) == 0 && !transient {
 		return s.Before, nil
@@ -179,14 +179,14 @@ func (w *writer) before(ctx context.Context, kind setting.Kind, s *Step) (settin
 	return kind.Read(ctx, s.Setting)
 }
 
-// write writes the value of one entry and stores the error in it.
+// write writes the value of one entry and stores the error in the entry.
 func (w *writer) write(ctx context.Context, en *written) {
 	if en.step == nil {
 		return
 	}
-	// A value that was there already is not written again, unless an earlier write of this
-	// transaction has changed it. A file of the kernel with another value is written without
-	// another read: writing the same value twice changes nothing.
+	// A value that was in place is written again only if an earlier write of this transaction has
+	// changed it. A kernel file with another value is written without another read: writing the
+	// same value twice changes nothing.
 	if en.err != nil || !kernelFile(en.Setting) || w.has(en, en.Before.Before) {
 		if now, err := w.Kinds.Read(ctx, en.Setting); err == nil && w.has(en, now) {
 			en.err = nil
@@ -198,35 +198,35 @@ func (w *writer) write(ctx context.Context, en *written) {
 	w.at("write:" + en.Setting.String() + ":after")
 }
 
-// has reports whether the present value now is the value of the entry.
+// has reports whether now is the wanted value of the entry.
 func (w *writer) has(en *written, now setting.Value) bool {
 	like, ours := w.likeness(w.chains[en.Setting], en.Setting, en.Want, now)
 	return like == setting.Same || ours != nil
 }
 
-// retry writes a rejected value once more after all others: the kernel refuses a minimum above
-// the maximum until the maximum has been raised.
+// retry writes rejected values once more after all others: the kernel rejects a minimum above the
+// maximum until the maximum has been raised.
 func (w *writer) retry(ctx context.Context) {
 	for i := range w.entries {
 		en := &w.entries[i]
 		if first := en.err; first != nil && ctx.Err() == nil {
 			if w.write(ctx, en); en.err != nil {
-				en.err = first // the second failure is often only its consequence
+				en.err = first // the second failure is often only a consequence
 			}
 		}
 	}
 }
 
-// rollBack restores what this transaction has written and closes it.
+// rollBack restores the values that this transaction has written and closes the transaction.
 func (w *writer) rollBack() (result string, err error) {
-	ctx := context.Background() // even after Ctrl-C
+	ctx := context.Background() // continues after Ctrl-C
 	targets := make([]target, 0, len(w.entries))
 	for _, en := range slices.Backward(w.entries) {
 		targets = append(targets, target{setting: en.Setting, want: en.Before.Before})
 	}
 	left, _ := w.restore(ctx, targets)
 	if left = append(left, w.reactivate(ctx)...); len(left) > 0 {
-		// No commit: the entries stay live, and the next undo tries again.
+		// Without a commit the entries stay live, and the next undo tries again.
 		return journal.ResultIncomplete, &IncompleteError{Left: left}
 	}
 	if err := w.journal.Commit(journal.Commit{ID: w.tx.ID, Time: w.Host.Clock.Now().UTC(), Result: journal.ResultRolledBack}); err != nil {
