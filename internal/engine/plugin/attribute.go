@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Lacks returns an item for a setting that this machine or kernel does not have. If a copy of a
-// machine does not record whether it exists, the verdict is unknown.
+// Lacks returns an item for a setting that this machine or kernel lacks. If a copied machine does
+// not record whether the setting exists, the verdict is unknown.
 func Lacks(h *host.Host, s setting.Setting, o profile.Option, format string, args ...any) []Item {
 	if s.Kind == "sysfs" && Unrecorded(h, s.Name) {
 		return []Item{NotRecorded(s, o)}
@@ -19,7 +19,7 @@ func Lacks(h *host.Host, s setting.Setting, o profile.Option, format string, arg
 	return []Item{Refuse(s, o, Unsupported, format, args...)}
 }
 
-// LacksFiles is Lacks for a setting whose absence follows from the absence of files.
+// LacksFiles is Lacks for a setting that is absent because its files are.
 func LacksFiles(h *host.Host, s setting.Setting, o profile.Option, files []string, format string, args ...any) []Item {
 	if Unrecorded(h, files...) {
 		return []Item{NotRecorded(s, o)}
@@ -27,12 +27,12 @@ func LacksFiles(h *host.Host, s setting.Setting, o profile.Option, files []strin
 	return []Item{Refuse(s, o, Unsupported, format, args...)}
 }
 
-// NotRecorded returns an item for a setting that a copy of a machine does not record.
+// NotRecorded returns an item for a setting that a copied machine does not record.
 func NotRecorded(s setting.Setting, o profile.Option) Item {
 	return Refuse(s, o, Unknown, "%v", host.ErrNotRecorded)
 }
 
-// Unrecorded reports whether a copy does not record if one of the files exists.
+// Unrecorded reports whether a copied machine does not record the existence of one of the files.
 func Unrecorded(h *host.Host, files ...string) bool {
 	return slices.ContainsFunc(files, func(file string) bool {
 		_, err := h.Files.Stat(file)
@@ -40,20 +40,20 @@ func Unrecorded(h *host.Host, files ...string) bool {
 	})
 }
 
-// BadValue returns an item for a value that the option does not accept. want describes the
-// accepted values, with the unit: "a number of KiB".
+// BadValue returns an item for an invalid value of an option. want describes valid values, with
+// the unit: "a number of KiB".
 func BadValue(s setting.Setting, o profile.Option, want string) []Item {
 	return []Item{Refuse(s, o, Rejected, "%q is not a value for %s: want %s", o.Value, o.Name, want)}
 }
 
-// Exists reports whether the path exists on the machine.
+// Exists reports whether the machine has the path; it returns false if that is unknown.
 func Exists(h *host.Host, path string) bool {
 	_, err := h.Files.Stat(path)
 	return err == nil
 }
 
-// Attribute reads a kernel attribute and trims white space. ok is false if it does not exist or
-// cannot be read.
+// Attribute reads a kernel attribute and trims white space. ok is false if the attribute is
+// missing or unreadable.
 func Attribute(h *host.Host, path string) (text string, ok bool) {
 	b, err := h.Files.ReadFile(path)
 	if err != nil {
@@ -62,7 +62,8 @@ func Attribute(h *host.Host, path string) (text string, ok bool) {
 	return strings.TrimSpace(string(b)), true
 }
 
-// Choices returns the words of an attribute that marks the active one with brackets.
+// Choices returns the words of an attribute that marks the active word with brackets, such as an
+// I/O scheduler list.
 func Choices(h *host.Host, path string) []string {
 	text, _ := Attribute(h, path)
 	words := strings.Fields(text)
@@ -72,8 +73,8 @@ func Choices(h *host.Host, path string) []string {
 	return words
 }
 
-// Modifier splits a leading ">" (only raise) or "<" (only lower) from a value. A value of
-// one character has none.
+// Modifier splits a leading ">" (only raise) or "<" (only lower) from a value. A value of one
+// character has no modifier.
 func Modifier(value string) (setting.Op, string) {
 	value = strings.TrimSpace(value)
 	if len(value) > 1 {
@@ -85,7 +86,8 @@ func Modifier(value string) (setting.Op, string) {
 	return setting.Set, value
 }
 
-// Number plans a whole number from lo to hi, with modifiers. want describes the range.
+// Number returns the item for a whole number from lo to hi, with modifiers. want describes the
+// range.
 func Number(s setting.Setting, o profile.Option, lo, hi int64, want string) []Item {
 	op, text := Modifier(o.Value)
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -97,7 +99,7 @@ func Number(s setting.Setting, o profile.Option, lo, hi int64, want string) []It
 	return []Item{it}
 }
 
-// Alternatives splits "a|b|c". An empty alternative makes ok false.
+// Alternatives splits "a|b|c". ok is false if an alternative is empty.
 func Alternatives(value string) (words []string, ok bool) {
 	words = strings.Split(value, "|")
 	for i, w := range words {
@@ -109,8 +111,7 @@ func Alternatives(value string) (words []string, ok bool) {
 	return words, true
 }
 
-// IsGuest reports whether the machine is a virtual machine, according to the CPU's hypervisor
-// flag.
+// IsGuest reports whether the machine is a virtual machine, by the CPU's hypervisor flag.
 func IsGuest(h *host.Host) bool {
 	text, _ := Attribute(h, "/proc/cpuinfo")
 	for line := range strings.Lines(text) {
@@ -118,7 +119,7 @@ func IsGuest(h *host.Host) bool {
 			return slices.Contains(strings.Fields(v), "hypervisor")
 		}
 	}
-	// Other architectures: the device tree, or what the drivers of Xen and KVM register.
+	// Other architectures: the device tree, or files of the Xen and KVM drivers.
 	return Exists(h, "/sys/hypervisor/type") || Exists(h, "/proc/device-tree/hypervisor")
 }
 
@@ -136,8 +137,8 @@ func HasModule(h *host.Host, names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return ListsModule(dep, name) })
 }
 
-// ListsModule reports whether a list of module files contains a module: modules.dep, with
-// dependencies after a colon, or modules.builtin. "-" and "_" are equal in names.
+// ListsModule reports whether a list of module files contains a module. The list is modules.dep,
+// with dependencies after a colon, or modules.builtin. "-" and "_" are equal in names.
 func ListsModule(files []byte, name string) bool {
 	for line := range strings.Lines(string(files)) {
 		file, _, _ := strings.Cut(strings.TrimSpace(line), ":")

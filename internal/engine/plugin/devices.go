@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Problem is a warning about a unit; the other units apply.
+// Problem is a warning about a unit; the other units still apply.
 type Problem struct {
 	Pos  profile.Pos
 	Text string // one sentence in lower case without a full stop
@@ -23,10 +23,9 @@ type Problem struct {
 func (p Problem) String() string { return p.Pos.String() + ": " + p.Text }
 
 // Assign returns the devices of each unit, by unit name. In the given order, a unit gets the
-// matching devices that no earlier unit of the same type has. A unit whose plug-in has no
-// devices gets no entry. A unit without a free device gets an empty list and must not be
-// applied, including its device-independent options; that is a problem unless its devices= only
-// excludes some.
+// matching devices that no earlier unit of its type has. A unit whose plug-in has no devices gets
+// no entry. A unit without a free device gets an empty list and must not be applied, including its
+// device-independent options. That is a problem unless its devices= only excludes devices.
 func Assign(ctx context.Context, h *host.Host, table []Plugin, units []*profile.Unit) (map[string][]string, []Problem) {
 	assigned, unknown, problems := AssignKnown(ctx, h, table, units)
 	for _, u := range units {
@@ -37,9 +36,9 @@ func Assign(ctx context.Context, h *host.Host, table []Plugin, units []*profile.
 	return assigned, problems
 }
 
-// AssignKnown is Assign, but returns the units whose devices are not known separately, with the
-// error: the machine's devices could not be listed, or it is not known which of them belong to
-// the unit or to an earlier one of its type. Such a unit gets no device.
+// AssignKnown is Assign, but returns units with unknown devices separately, each with the error.
+// Either the machine's devices could not be listed, or it is unknown which of them belong to the
+// unit or to an earlier one of its type. Such a unit gets no device.
 func AssignKnown(ctx context.Context, h *host.Host, table []Plugin, units []*profile.Unit) (assigned map[string][]string, unknown map[string]error, problems []Problem) {
 	assigned, unknown = map[string][]string{}, map[string]error{}
 	free, unlisted, unclaimed := map[string][]string{}, map[string]error{}, map[string]error{}
@@ -63,7 +62,7 @@ func AssignKnown(ctx context.Context, h *host.Host, table []Plugin, units []*pro
 		earlier := unclaimed[u.Type]
 		switch {
 		case unlisted[u.Type] != nil:
-			unknown[u.Name] = unlisted[u.Type] // it keeps the known ones
+			unknown[u.Name] = unlisted[u.Type] // it keeps the known devices
 		case err != nil:
 			unknown[u.Name], assigned[u.Name] = err, nil
 			var invalid *InvalidError
@@ -94,7 +93,7 @@ func noDevice(u *profile.Unit, some bool) string {
 	return fmt.Sprintf("[%s] does nothing: no free %s device on this machine", u.Name, u.Type)
 }
 
-// matching returns the free devices that match devices_udev_regex, or otherwise devices=.
+// matching returns the free devices that match devices_udev_regex, or without that devices=.
 func matching(h *host.Host, pl *Plugin, u *profile.Unit, free []string) ([]string, error) {
 	if u.DevicesUdevRegex == "" {
 		return profile.NewDeviceMatcher(u.Devices).Filter(free), nil
@@ -108,7 +107,7 @@ func matching(h *host.Host, pl *Plugin, u *profile.Unit, free []string) ([]strin
 		switch {
 		case err == nil, props != nil: // the known properties may decide
 		case errors.Is(err, fs.ErrNotExist):
-			continue // removed since it was listed
+			continue // removed since listing
 		default:
 			return out, err
 		}
@@ -133,8 +132,8 @@ func without(all, taken []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(d string) bool { return gone[d] })
 }
 
-// DevicesOfType lists the devices below a directory of /sys whose uevent has this DEVTYPE,
-// sorted.
+// DevicesOfType returns the sorted names of devices below a /sys directory whose uevent has this
+// DEVTYPE.
 func DevicesOfType(h *host.Host, dir, devtype string) ([]string, error) {
 	entries, err := h.Files.ReadDir(dir)
 	if err != nil {
@@ -153,7 +152,7 @@ func DevicesOfType(h *host.Host, dir, devtype string) ([]string, error) {
 	return out, nil
 }
 
-// SortDevices sorts names, comparing numbers in them numerically: cpu2 before cpu10.
+// SortDevices sorts names and compares numbers in them numerically: cpu2 before cpu10.
 func SortDevices(names []string) {
 	sort.Slice(names, func(i, j int) bool { return deviceLess(names[i], names[j]) })
 }
@@ -181,7 +180,7 @@ func deviceLess(left, right string) bool {
 	if len(a) != len(b) {
 		return len(a) < len(b)
 	}
-	return left < right // they differ in leading zeros only
+	return left < right // they differ only in leading zeros
 }
 
 func digits(s string) int {
@@ -194,16 +193,16 @@ func digits(s string) int {
 
 // UdevProperties returns the properties of the device whose sysfs directory is dir, as udev's
 // library does (systemd, sd-device.c: device_read_uevent_file, device_read_db,
-// device_properties_prepare): from the kernel's uevent file and, if udevd runs, from udev's
-// database, with DEVPATH, SUBSYSTEM, DEVNAME, DEVLINKS, TAGS and CURRENT_TAGS. If a copied
-// machine lacks some of them, it returns the others with an error that is host.Unknown.
+// device_properties_prepare). They are from the kernel's uevent file and, if udevd runs, from
+// udev's database, with DEVPATH, SUBSYSTEM, DEVNAME, DEVLINKS, TAGS and CURRENT_TAGS. If a copied
+// machine lacks some, it returns the others with an error that satisfies host.Unknown.
 func UdevProperties(h *host.Host, dir string) (map[string]string, error) {
 	real, err := h.Files.Resolve(dir)
 	if err != nil {
 		return nil, err
 	}
 	props := map[string]string{"DEVPATH": strings.TrimPrefix(real, "/sys")}
-	var missing error // what a copied machine lacks
+	var missing error // data that a copied machine lacks
 	link, err := h.Files.Readlink(real + "/subsystem")
 	if err == nil {
 		props["SUBSYSTEM"] = path.Base(link)
@@ -241,14 +240,14 @@ func UdevProperties(h *host.Host, dir string) (map[string]string, error) {
 	return props, missing
 }
 
-// SysName converts the kernel's file name of a device to udev's name: sysfs replaces a slash by
-// an exclamation mark (cciss!c0d0 is cciss/c0d0).
+// SysName converts a device's file name in sysfs to udev's name. sysfs replaces a slash by an
+// exclamation mark (cciss!c0d0 is cciss/c0d0).
 func SysName(file string) string { return strings.ReplaceAll(file, "!", "/") }
 
 // SysFile is the inverse of SysName.
 func SysFile(device string) string { return strings.ReplaceAll(device, "/", "!") }
 
-// udevID returns the name of a device's file in udev's database (sd-device.c,
+// udevID returns the name of the device's file in udev's database (sd-device.c,
 // sd_device_get_device_id), or "".
 func udevID(props map[string]string, name string) string {
 	major, minor, subsystem := props["MAJOR"], props["MINOR"], props["SUBSYSTEM"]
@@ -265,8 +264,8 @@ func udevID(props map[string]string, name string) string {
 	return "+" + subsystem + ":" + SysFile(name)
 }
 
-// addUdevRecord adds the properties of a database file, whose lines are a letter, a colon and
-// the content.
+// addUdevRecord adds the properties of a database file. Its lines are a letter, a colon and the
+// content.
 func addUdevRecord(props map[string]string, db string) {
 	var links, tags, current []string
 	for line := range strings.Lines(db) {

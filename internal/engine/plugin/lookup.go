@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Find returns the plug-in for a section type.
+// Find returns the plug-in for a section type, and false if there is none.
 func Find(table []Plugin, name string) (*Plugin, bool) {
 	for i := range table {
 		if table[i].Name == name {
@@ -22,7 +22,7 @@ func Find(table []Plugin, name string) (*Plugin, bool) {
 	return nil, false
 }
 
-// Option returns the plug-in's description of an option.
+// Option returns the plug-in's description of an option, and false if it has no such option.
 func (p *Plugin) Option(name string) (Option, bool) {
 	for _, o := range p.Options {
 		if o.Name == name {
@@ -35,11 +35,10 @@ func (p *Plugin) Option(name string) (Option, bool) {
 	return Option{}, false
 }
 
-// OptionKind is the kind of a pseudo-setting: an option of a section whose settings are not
-// known, or do not matter.
+// OptionKind is the kind of pseudo-settings: options whose settings are unknown or irrelevant.
 const OptionKind = "option"
 
-// OptionPlace names an option of a unit, with the device if there is one.
+// OptionPlace returns the pseudo-setting of a unit's option. device may be "".
 func OptionPlace(unit, option, device string) setting.Setting {
 	if device != "" {
 		option += " for " + device
@@ -47,23 +46,23 @@ func OptionPlace(unit, option, device string) setting.Setting {
 	return setting.Setting{Kind: OptionKind, Name: unit + "/" + option}
 }
 
-// ShowOption formats an OptionPlace for messages: "[vm] dirty_bytes".
+// ShowOption formats a pseudo-setting for messages: "[vm] dirty_bytes".
 func ShowOption(s setting.Setting) string {
 	unit, option, _ := strings.Cut(s.Name, "/")
 	return "[" + unit + "] " + option
 }
 
-// InvalidError is the error for a value that is not valid on any machine.
+// InvalidError is returned for a value that no machine accepts.
 type InvalidError struct{ Text string }
 
 func (e *InvalidError) Error() string { return e.Text }
 
-// Invalid returns the error of a Plan or Check function for a value that the option does not
-// accept. The option is rejected and the others apply.
+// Invalid returns the error for a value that an option does not accept. Plan and Check functions
+// return it. The option is then rejected and the others apply.
 func Invalid(format string, args ...any) error { return &InvalidError{fmt.Sprintf(format, args...)} }
 
-// Failed returns the item of an option that could not be planned: rejected if its value is not
-// valid (InvalidError), otherwise unknown.
+// Failed returns the item of an option whose planning failed with err: rejected for an
+// InvalidError, otherwise unknown.
 func Failed(unit string, o profile.Option, device string, err error) Item {
 	place, v := OptionPlace(unit, o.Name, device), Unknown
 	if errors.As(err, new(*InvalidError)) {
@@ -71,19 +70,19 @@ func Failed(unit string, o profile.Option, device string, err error) Item {
 	}
 	it := Refuse(place, o, v, "%v", err)
 	if v == Unknown && host.Unknown(err) {
-		it = NotRecorded(place, o) // the same sentence for all of a copy
+		it = NotRecorded(place, o) // same text for all settings of the copy
 	}
 	it.Device = device
 	return it
 }
 
-// Later returns the item of an option whose value is known when the profile is applied.
+// Later returns the item of an option whose value is known only when the profile is applied.
 func Later(unit string, o profile.Option, why string) Item {
 	return Refuse(OptionPlace(unit, o.Name, ""), o, Deferred, "%s", why)
 }
 
-// UnknownType returns the problem of a unit whose type no plug-in has. The unit is rejected and
-// the others apply, as in TuneD.
+// UnknownType returns the problem of a unit whose type no plug-in has. That unit is rejected; the
+// others apply, as in TuneD.
 func UnknownType(table []Plugin, u *profile.Unit) Problem {
 	names := make([]string, len(table))
 	for i, p := range table {
@@ -92,8 +91,8 @@ func UnknownType(table []Plugin, u *profile.Unit) Problem {
 	return Problem{u.At("type"), fmt.Sprintf("unknown plug-in %q%s", u.Type, text.Suggest(u.Type, names))}
 }
 
-// UnknownOption returns the problem of an option that the plug-in does not have. It is rejected
-// and the other options apply, as in TuneD.
+// UnknownOption returns the problem of an option that the plug-in lacks. That option is rejected;
+// the others apply, as in TuneD.
 func (p *Plugin) UnknownOption(o profile.Option) Problem {
 	names := make([]string, len(p.Options))
 	for i, known := range p.Options {
@@ -102,12 +101,12 @@ func (p *Plugin) UnknownOption(o profile.Option) Problem {
 	return Problem{o.Pos, fmt.Sprintf("unknown option %q of [%s]%s", o.Name, p.Name, text.Suggest(o.Name, names))}
 }
 
-// Words are the words that TuneD reads as yes, or those that it reads as no, in lower case. It
+// Words are the lower-case words that TuneD reads as yes, or those that it reads as no. It
 // silently reads every other word as the opposite.
 type Words struct{ Yes, No []string }
 
-// The booleans of TuneD 2.20: plugins/base.py _option_bool, and utils/commands.py get_bool
-// compared with "1" or with "0".
+// TuneD 2.20's booleans: plugins/base.py _option_bool, and utils/commands.py get_bool compared
+// with "1" or with "0".
 var (
 	OnlyTrue = Words{Yes: []string{"1", "true"}}
 	YesWords = Words{Yes: []string{"1", "y", "yes", "t", "true"}}
@@ -115,7 +114,7 @@ var (
 )
 
 // Read sets a boolean option to the value that TuneD reads, 1 or 0, if its word suggests the
-// opposite; warning explains that.
+// opposite. warning then explains the change.
 func (w Words) Read(o profile.Option) (_ profile.Option, warning string) {
 	meant, isWord := Truth(o.Value)
 	if !isWord || len(o.Deferred) > 0 || w.Yes == nil && w.No == nil {
@@ -137,7 +136,8 @@ func (w Words) Read(o profile.Option) (_ profile.Option, warning string) {
 	return o, warning
 }
 
-// ReadUnit returns the unit with the values that TuneD reads for its boolean options.
+// ReadUnit returns the unit with boolean options set to the values that TuneD reads. It calls warn
+// for each changed one.
 func (p *Plugin) ReadUnit(u profile.Unit, warn func(profile.Pos, string)) profile.Unit {
 	u.Options = slices.Clone(u.Options)
 	for i, o := range u.Options {

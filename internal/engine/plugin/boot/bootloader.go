@@ -1,5 +1,5 @@
-// Package boot is the plug-in for kernel arguments and initrd overlays: GRUB 2 with the
-// distribution's own generator, GRUB with boot loader entries, rpm-ostree and bootc. Its
+// Package boot is the plug-in for kernel arguments and initrd overlays. It supports GRUB 2 with
+// the distribution's own generator, GRUB with boot loader entries, rpm-ostree and bootc. Its
 // changes take effect at the next boot.
 package boot
 
@@ -46,8 +46,8 @@ func cmdlineOption(name string) plugin.Option {
 
 func isCmdline(o profile.Option) bool { return strings.HasPrefix(o.Name, "cmdline") }
 
-// cmdline joins all cmdline options of a unit. An operator counts only if it is written in
-// the profile, not if it comes from a variable.
+// cmdline joins all cmdline options of a unit. An operator counts only if the profile has it
+// literally; one from a variable does not.
 func cmdline(options []profile.Option) string {
 	var args []string
 	for _, o := range options {
@@ -87,13 +87,13 @@ func cmdline(options []profile.Option) string {
 	return text
 }
 
-// truth parses initrd_remove_dir or skip_grub_config as TuneD does.
+// truth parses the boolean options initrd_remove_dir and skip_grub_config as TuneD does.
 func truth(r *plugin.Request, name string) bool {
 	o, ok := r.Option(name)
 	return ok && slices.Contains(plugin.YesWords.Yes, strings.ToLower(strings.TrimSpace(o.Value)))
 }
 
-// planCmdline plans all cmdline options of the unit when it gets the first: they are one
+// planCmdline plans all cmdline options of the unit at the first one, because they form one
 // command line.
 func planCmdline(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	for _, first := range r.Unit.Options {
@@ -155,10 +155,10 @@ func planBoot(ctx context.Context, r *plugin.Request, o profile.Option) ([]plugi
 	return l.plan(ctx, r, o, want)
 }
 
-// overlay returns the path of the unit's initrd overlay, or "".
+// overlay returns the path of the unit's initrd overlay in /boot, or "".
 func overlay(r *plugin.Request) (string, error) {
 	var source string
-	for _, name := range []string{"initrd_add_img", "initrd_add_dir"} { // if both are set, TuneD uses the later
+	for _, name := range []string{"initrd_add_img", "initrd_add_dir"} { // if both are set, TuneD uses the second
 		if o, ok := r.Option(name); ok && !plugin.IsNone(o.Value) {
 			source = o.Value
 		}
@@ -174,17 +174,17 @@ func overlay(r *plugin.Request) (string, error) {
 	if !path.IsAbs(dst) {
 		dst = path.Join("/boot", name)
 	}
-	// Boot loaders reference the overlay by its file name next to the kernel.
+	// Boot loaders reference the overlay by its file name in the kernel's directory.
 	if path.Dir(dst) != "/boot" || strings.ContainsAny(dst, " \t\n'\"\\$") {
 		return "", plugin.Invalid("initrd_dst_img: %q is not a plain file name in /boot", name)
 	}
 	return dst, nil
 }
 
-// bootItems plans the boot loader after an overlay, unless a cmdline option does.
+// bootItems plans the boot loader after an overlay, unless a cmdline option plans it.
 func bootItems(ctx context.Context, r *plugin.Request, o profile.Option) ([]plugin.Item, error) {
 	if slices.ContainsFunc(r.Unit.Options, isCmdline) {
-		return nil, nil // planned there, after the image
+		return nil, nil // planned with cmdline, after the image
 	}
 	return planBoot(ctx, r, o)
 }
@@ -213,7 +213,7 @@ func planImage(ctx context.Context, r *plugin.Request, o profile.Option, _ strin
 		return []plugin.Item{plugin.Refuse(s, o, plugin.Rejected, "%v", err)}, nil
 	}
 	if dir, ok := r.Option("initrd_add_dir"); ok && !plugin.IsNone(dir.Value) {
-		return nil, nil // both: the directory's image replaces this one
+		return nil, nil // both are set: the directory's image replaces this one
 	}
 	more, err := bootItems(ctx, r, o)
 	return append([]plugin.Item{plugin.Want(s, string(b), o)}, more...), err
@@ -233,7 +233,7 @@ func planDir(ctx context.Context, r *plugin.Request, o profile.Option, _ string)
 	}
 	dir := path.Clean(strings.TrimSpace(o.Value))
 	if err := usableDir(r.Host, dir, r.ProfileDirs); err != nil {
-		// The directory of an existing overlay may have been removed on request.
+		// The directory of an existing overlay may have been removed, as the profile requests.
 		if now, rerr := r.Kinds.Read(ctx, s); rerr != nil || sourceOf(now.Text) == "" {
 			return []plugin.Item{plugin.Refuse(s, o, plugin.Unusable(err), "%v", err)}, nil
 		}

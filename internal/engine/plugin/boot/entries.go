@@ -14,10 +14,9 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// grubEnv is GRUB with boot loader entries (Fedora's family since release 30): the entries
-// reference the variables $tuned_params and $tuned_initrd, whose values are in GRUB's
-// environment block. The names are TuneD's, because the hook of its package adds them to the
-// entries of new kernels.
+// grubEnv is GRUB with boot loader entries (Fedora's family since release 30). The entries
+// reference the variables $tuned_params and $tuned_initrd in GRUB's environment block. The names
+// are TuneD's, because its package's hook adds them to the entries of new kernels.
 type grubEnv struct{ host *host.Host }
 
 const (
@@ -67,7 +66,7 @@ func (g grubEnv) plan(_ context.Context, _ *plugin.Request, o profile.Option, wa
 			return nil, err
 		}
 		if !grubEntry(string(b)) {
-			continue // made by boom, zipl or systemd, which have no variables
+			continue // made by boom, zipl or systemd, which lack variables
 		}
 		usable++
 		if text := namingVariables(string(b), want.initrd != ""); text != string(b) {
@@ -88,7 +87,7 @@ func (g grubEnv) plan(_ context.Context, _ *plugin.Request, o profile.Option, wa
 	return append(items, it), nil
 }
 
-// grubEntry reports whether GRUB made the entry: it has GRUB's keys or variables.
+// grubEntry reports whether an entry is GRUB's own: it has GRUB's keys or variables.
 func grubEntry(text string) bool {
 	for line := range strings.Lines(text) {
 		key, _, _ := strings.Cut(strings.TrimLeft(line, " \t"), " ")
@@ -99,7 +98,7 @@ func grubEntry(text string) bool {
 	return false
 }
 
-// namingVariables adds the variables to an entry's options and initrd lines.
+// namingVariables adds the variables to the options and initrd lines of an entry.
 func namingVariables(text string, overlay bool) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
@@ -146,8 +145,8 @@ func (g grubEnv) read(context.Context) (setting.Value, error) {
 	return setting.Text(text), nil
 }
 
-// parseEnv parses GRUB's environment block: a title line, NAME=VALUE lines with backslash
-// escapes, and # up to its fixed size (GRUB, grub-core/lib/envblk.c).
+// parseEnv parses GRUB's environment block: a title line, NAME=VALUE lines with backslash escapes,
+// and # as padding (GRUB, grub-core/lib/envblk.c).
 func parseEnv(text string) map[string]string {
 	env := map[string]string{}
 	var line strings.Builder
@@ -172,7 +171,7 @@ func parseEnv(text string) map[string]string {
 	return env
 }
 
-// write uses grub2-editenv, which also handles blocks outside of the file system (btrfs).
+// write uses grub2-editenv, which also handles blocks outside the file system (btrfs).
 func (g grubEnv) write(ctx context.Context, v setting.Value) error {
 	f, err := g.file()
 	if err != nil {
@@ -206,8 +205,8 @@ func (g grubEnv) write(ctx context.Context, v setting.Value) error {
 
 var bootImage = text.LazyRegexp(`^\s*BOOT_IMAGE=(?:\([^)]*\))?(\S*/)`)
 
-// bootDirOfGrub returns GRUB's path of /boot, from which the running kernel was loaded: "/" if
-// /boot is a separate file system.
+// bootDirOfGrub returns the path by which GRUB loaded the running kernel's /boot: "/" if /boot is
+// a separate file system.
 func bootDirOfGrub(h *host.Host) string {
 	b, err := h.Files.ReadFile("/proc/cmdline")
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// grub is GRUB 2 with a configuration generated from /etc/default/grub: the arguments go into
-// fettle's part of the defaults, and the distribution's own generator makes the configuration,
-// now and after every kernel update.
+// grub is GRUB 2 with a configuration generated from /etc/default/grub. The arguments are in
+// fettle's part of the defaults. The distribution's own generator makes the configuration, now and
+// after every kernel update.
 type grub struct {
 	host *host.Host
 	cfg  string
@@ -31,12 +31,12 @@ var configs = []string{"/boot/grub/grub.cfg", "/boot/grub2/grub.cfg", "/etc/grub
 const (
 	defaults   = "/etc/default/grub"
 	dropInDir  = "/etc/default/grub.d"
-	dropIn     = dropInDir + "/zz-fettle.cfg" // after all others, which may set the variable again
+	dropIn     = dropInDir + "/zz-fettle.cfg" // sorts last, because other files may set the variable again
 	begin      = "# fettle begin: from the active profile; fettle undo removes this section\n"
 	end        = "# fettle end\n"
 	argsHead   = `GRUB_CMDLINE_LINUX_DEFAULT="${GRUB_CMDLINE_LINUX_DEFAULT:+$GRUB_CMDLINE_LINUX_DEFAULT }"'`
 	initrdHead = `GRUB_EARLY_INITRD_LINUX_CUSTOM="${GRUB_EARLY_INITRD_LINUX_CUSTOM:+$GRUB_EARLY_INITRD_LINUX_CUSTOM }"'`
-	// The generator probes the disks of other systems on some machines.
+	// The generator may probe the disks of other systems.
 	generateTimeout = 10 * time.Minute
 )
 
@@ -53,7 +53,7 @@ func (g grub) setting() setting.Setting {
 	return setting.Setting{Kind: "bootloader", Name: "grub:" + g.cfg}
 }
 
-// mkconfig returns the name of the generator; Fedora's family adds a 2.
+// mkconfig returns the name of the generator. Fedora's family calls it grub2-mkconfig.
 func (g grub) mkconfig() (string, error) {
 	for _, p := range []string{"grub-mkconfig", "grub2-mkconfig"} {
 		if host.HasProgram(g.host, p) {
@@ -63,8 +63,8 @@ func (g grub) mkconfig() (string, error) {
 	return "", errors.New("neither grub-mkconfig nor grub2-mkconfig is installed")
 }
 
-// place returns the file for fettle's part: a separate file if the generator reads a directory,
-// as Debian's does, otherwise the end of the defaults.
+// place returns the file for fettle's part. It is a separate file if the generator reads a
+// directory, as Debian's does, and otherwise the defaults file.
 func (g grub) place() string {
 	for _, p := range []string{"/usr/sbin/grub-mkconfig", "/usr/sbin/grub2-mkconfig", "/usr/bin/grub-mkconfig"} {
 		if b, err := g.host.Files.ReadFile(p); err == nil {
@@ -113,7 +113,7 @@ func (g grub) read(context.Context) (setting.Value, error) {
 	case err != nil:
 		return setting.Value{}, fmt.Errorf("%s: %w", g.place(), err)
 	case !ok:
-		// In a copy without the generator, the part may be in the other file.
+		// In a copy without the generator, fettle's part may be in either file.
 		if _, err := g.host.Files.Stat(dropIn); host.Unknown(err) {
 			return setting.Value{}, err
 		}
@@ -156,7 +156,7 @@ func (g grub) write(ctx context.Context, v setting.Value) error {
 	if err == nil {
 		return nil
 	}
-	// The defaults must not contain what the configuration does not.
+	// After a failure the defaults must not contain more than the configuration.
 	var back error
 	if there {
 		back = g.put(text)
@@ -169,7 +169,8 @@ func (g grub) write(ctx context.Context, v setting.Value) error {
 	return errors.Join(err, back)
 }
 
-// put writes the file, or removes it if it contained only fettle's part.
+// put writes the file. It removes the drop-in if text is empty, because the drop-in had only
+// fettle's part.
 func (g grub) put(text string) error {
 	p := g.place()
 	if text == "" && p == dropIn {
@@ -184,8 +185,8 @@ func (g grub) put(text string) error {
 
 var language = text.LazyRegexp(`(?m)^[ \t]*set lang=(\w+)[ \t]*$`)
 
-// locale returns the environment for the generator, with the language of the present
-// configuration: the generator writes the caller's language into it (00_header).
+// locale returns environment variables with the language of the current configuration: the
+// generator writes the caller's language into it (00_header).
 func locale(cfg []byte) []string {
 	if m := language().FindSubmatch(cfg); m != nil {
 		return []string{"LC_ALL=", "LANG=" + string(m[1]) + ".UTF-8"}
@@ -193,8 +194,8 @@ func locale(cfg []byte) []string {
 	return nil
 }
 
-// sameAsGenerated returns an error unless the configuration is what the generator makes from
-// the present defaults: manual changes would be lost, and undo could not restore them.
+// sameAsGenerated returns an error unless the generator makes the current configuration from the
+// current defaults. Otherwise manual changes would be lost, and undo could not restore them.
 func (g grub) sameAsGenerated(ctx context.Context, mkconfig string, env []string, now []byte) error {
 	out, err := host.RunCommand(ctx, g.host, host.Command{Argv: []string{mkconfig}, Env: env, Timeout: generateTimeout})
 	if err != nil {
@@ -220,7 +221,7 @@ func (g grub) generate(ctx context.Context, mkconfig string, env []string) error
 	return err
 }
 
-// taken returns an error unless the generated configuration has the arguments.
+// taken returns an error unless the generated configuration contains the arguments.
 func (g grub) taken(v setting.Value) error {
 	if v.Absent {
 		return nil
@@ -256,7 +257,7 @@ func block(b boot) string {
 	return s.String()
 }
 
-// splitBlock splits the text into fettle's part and the text around it.
+// splitBlock splits the text into the text before fettle's part, the part, and the text after it.
 func splitBlock(text string) (before string, b boot, after string, ok bool, err error) {
 	before, rest, ok := strings.Cut(text, begin)
 	if !ok {
@@ -283,14 +284,14 @@ func splitBlock(text string) (before string, b boot, after string, ok bool, err 
 	return before, b, after, true, nil
 }
 
-// withBlock inserts fettle's part, or removes it exactly.
+// withBlock inserts fettle's part into the text, or removes exactly the part if v is absent.
 func withBlock(text string, v setting.Value) (string, error) {
 	before, _, after, ok, err := splitBlock(text)
 	if err != nil {
 		return "", err
 	}
-	// A text without a line feed at its end gets a marked one before the part, which is
-	// removed together with the part.
+	// If the text lacks a final line feed, a marked one is added before the part and later removed
+	// with it.
 	if v.Absent {
 		if ok && strings.HasSuffix(before, noLineFeed) {
 			before = strings.TrimSuffix(before, noLineFeed)
@@ -307,18 +308,18 @@ func withBlock(text string, v setting.Value) (string, error) {
 	return before + block(b) + after, nil
 }
 
-// noLineFeed marks a file that did not end with a line feed.
+// noLineFeed marks a file that did not end in a line feed.
 const noLineFeed = "\n# (no line feed stood here)\n"
 
-// shellQuote escapes text for single quotes.
+// shellQuote escapes text for use within single quotes.
 func shellQuote(s string) string   { return strings.ReplaceAll(s, `'`, `'\''`) }
 func shellUnquote(s string) string { return strings.ReplaceAll(s, `'\''`, `'`) }
 
-// grubSpecial are the characters with a meaning in GRUB's own language (grub manual, "Writing
-// full configuration files directly", Shell-like scripting).
+// grubSpecial are the characters with a meaning in GRUB's own language (GRUB manual, "Writing full
+// configuration files directly", Shell-like scripting).
 const grubSpecial = "\\$\"'|&;<>{}#"
 
-// grubQuote quotes arguments so that GRUB passes them to the kernel unchanged.
+// grubQuote quotes arguments. GRUB then passes them to the kernel unchanged.
 func grubQuote(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

@@ -15,9 +15,9 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// initrd is an overlay in /boot. Its value is the file's content; the wanted value may be
-// "archive of DIR" instead, because a profile's script may fill the directory only while
-// the profile is applied.
+// initrd is the kind of overlays in /boot. The value is the file's content. The wanted value may
+// be "archive of DIR" instead, because a profile's script may fill DIR only while the profile is
+// applied.
 type initrd struct {
 	setting.Kind
 	host *host.Host
@@ -26,10 +26,10 @@ type initrd struct {
 const (
 	archiveOf   = "archive of "
 	thenRemoved = ", which is then removed"
-	// sourceName is a file in the archive that records its source, so that an overlay can be
-	// compared with the wanted value.
+	// sourceName is a file in the archive that names its source. An overlay can thus be compared
+	// with the wanted value.
 	sourceName = ".fettle-overlay"
-	// maxOverlay limits an overlay, in bytes: its before-image is in the journal.
+	// maxOverlay is the maximum size of an overlay in bytes; its before-image is in the journal.
 	maxOverlay = 16 << 20
 )
 
@@ -40,12 +40,12 @@ func (k initrd) Resolve(s setting.Setting) (setting.Setting, error) {
 	return s, nil
 }
 
-// CheckRequest refuses archives of directories that usableDir refuses, since these may also be
-// removed.
+// CheckRequest rejects archives of directories that usableDir rejects; the request may also remove
+// them.
 func (k initrd) CheckRequest(s setting.Setting, want setting.Value, profileDirs []string) error {
 	source, ok := strings.CutPrefix(want.Text, archiveOf)
 	if !ok {
-		return nil // the bytes of an image
+		return nil // content of an image
 	}
 	dir, _ := strings.CutSuffix(source, thenRemoved)
 	if err := usableDir(k.host, dir, profileDirs); err != nil {
@@ -76,7 +76,7 @@ func (k initrd) Write(ctx context.Context, s setting.Setting, v setting.Value) e
 	return nil
 }
 
-// Equal treats an archive of DIR as equal to "archive of DIR".
+// Equal treats an archive made from DIR as equal to "archive of DIR".
 func (k initrd) Equal(a, b setting.Value) bool {
 	if strings.HasPrefix(a.Text, archiveOf) {
 		a, b = b, a
@@ -87,7 +87,7 @@ func (k initrd) Equal(a, b setting.Value) bool {
 	return k.Kind.Equal(a, b)
 }
 
-// usableDir returns an error for directories that must not become part of an initrd.
+// usableDir returns an error for a directory that must not become part of an initrd.
 func usableDir(h *host.Host, dir string, profileDirs []string) error {
 	if !path.IsAbs(dir) {
 		return fmt.Errorf("%s: not an absolute path; write ${i:PROFILE_DIR}/%s", dir, dir)
@@ -104,8 +104,8 @@ func usableDir(h *host.Host, dir string, profileDirs []string) error {
 	return fmt.Errorf("%s is neither below /tmp nor below a profile directory", dir)
 }
 
-// owned returns an error for a directory that users other than root could have prepared. In
-// /tmp the sticky bit prevents others from replacing root's directories.
+// owned returns an error for a directory that users other than root could have prepared. In /tmp
+// the sticky bit keeps others from replacing root's directories.
 func owned(h *host.Host, dir string) error {
 	st, err := h.Files.Lstat(dir)
 	if err != nil {
@@ -123,7 +123,7 @@ func owned(h *host.Host, dir string) error {
 	return nil
 }
 
-// removeTree removes a directory and its content without following links.
+// removeTree removes a directory and its content, without following links.
 func removeTree(h *host.Host, dir string) error {
 	entries, err := h.Files.ReadDir(dir)
 	if err != nil {
@@ -143,9 +143,9 @@ func removeTree(h *host.Host, dir string) error {
 	return h.Files.Remove(dir)
 }
 
-// pack makes a newc archive of a directory (kernel, Documentation/driver-api/
-// early-userspace/buffer-format.rst). Everything belongs to root and has no times, so the
-// same files make the same archive.
+// pack makes a newc archive of a directory (kernel,
+// Documentation/driver-api/early-userspace/buffer-format.rst). All files belong to root and have
+// no times, so equal files make equal archives.
 func pack(h *host.Host, dir, source string) ([]byte, error) {
 	var out bytes.Buffer
 	inode := 0
@@ -218,7 +218,7 @@ func pad(b *bytes.Buffer) {
 	}
 }
 
-// sourceOf returns the source of an archive that fettle made, or "" for any other file.
+// sourceOf returns the source of an archive made by fettle, or "" for any other file.
 func sourceOf(archive string) string {
 	const header = 110
 	nameEnd := header + len(sourceName) + 1

@@ -30,13 +30,13 @@ func Kinds(h *host.Host) map[string]setting.Kind {
 	}
 }
 
-// boot holds the arguments and the overlay that fettle adds to a boot loader.
+// boot is the value of a boot loader: the arguments and the overlay that fettle adds.
 type boot struct {
 	args   string
-	initrd string // a name in /boot; "" for none
+	initrd string // file name in /boot; "" for none
 }
 
-// text formats a boot as a value: the arguments, and the overlay in a second line.
+// text formats a boot as a value: the arguments, then the overlay on a second line.
 func (b boot) text() string {
 	if b.initrd == "" {
 		return b.args
@@ -56,7 +56,7 @@ func parseBoot(text string) (boot, error) {
 	return boot{args, name}, nil
 }
 
-// loader passes arguments to the next boot.
+// loader is a boot loader: it passes arguments to the next boot.
 type loader interface {
 	plan(ctx context.Context, r *plugin.Request, o profile.Option, want boot) ([]plugin.Item, error)
 	read(ctx context.Context) (setting.Value, error)
@@ -66,7 +66,7 @@ type loader interface {
 var errNoLoader = errors.New("no supported boot loader found (GRUB 2, GRUB with boot loader entries, rpm-ostree or bootc)")
 
 // detect returns the boot loader in use. bootc comes first if it keeps arguments by source,
-// because it overwrites what rpm-ostree sets.
+// because it overwrites rpm-ostree's.
 func detect(ctx context.Context, h *host.Host, r *plugin.Request) (loader, error) {
 	if isOSTree(h) {
 		if b := (bootc{h}); b.keepsSources(ctx) {
@@ -117,8 +117,8 @@ func (k kind) loader(s setting.Setting) (loader, error) {
 	return nil, fmt.Errorf("%s: want bootloader:grub:/PATH, :grubenv, :rpm-ostree or :bootc", s)
 }
 
-// Files returns GRUB's files: fettle's part of the defaults and the generated
-// configuration, or the environment block.
+// Files returns GRUB's files: the file with fettle's part and the generated configuration, or the
+// environment block.
 func (k kind) Files(s setting.Setting) []string {
 	l, _ := k.loader(s)
 	switch l := l.(type) {
@@ -153,7 +153,7 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	return l.write(ctx, v)
 }
 
-// Equal treats an empty overlay name, as TuneD leaves it, as no overlay.
+// Equal treats an empty overlay name, which TuneD may leave, as no overlay.
 func (kind) Equal(a, b setting.Value) bool {
 	return strings.TrimSuffix(a.Text, "\ninitrd=") == strings.TrimSuffix(b.Text, "\ninitrd=")
 }
@@ -161,7 +161,7 @@ func (kind) Equal(a, b setting.Value) bool {
 func (kind) Coupled(setting.Setting) []setting.Setting { return nil }
 func (kind) Lifetime() setting.Lifetime                { return setting.Reboot }
 
-// Effect compares the arguments with the command line of the running kernel.
+// Effect reports whether the running kernel's command line has the arguments.
 func (k kind) Effect(_ context.Context, _ setting.Setting, want setting.Value) (plugin.Verdict, string) {
 	b, err := parseBoot(want.Text)
 	if err != nil {
@@ -177,7 +177,7 @@ func (k kind) Effect(_ context.Context, _ setting.Setting, want setting.Value) (
 	return plugin.OK, ""
 }
 
-// missingArguments returns the arguments that /proc/cmdline does not have.
+// missingArguments returns the arguments that /proc/cmdline lacks.
 func missingArguments(h *host.Host, args string) ([]string, error) {
 	b, err := h.Files.ReadFile("/proc/cmdline")
 	if err != nil {

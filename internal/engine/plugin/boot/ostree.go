@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// rpmOSTree stores the arguments in the deployment. It reads and writes them as a whole, so
-// that undo restores the same list.
+// rpmOSTree keeps the arguments in the deployment. It reads and writes all of them, so undo
+// restores the same list.
 type rpmOSTree struct{ host *host.Host }
 
 func (rpmOSTree) setting() setting.Setting {
@@ -64,7 +64,7 @@ func (k rpmOSTree) write(ctx context.Context, v setting.Value) error {
 	return err
 }
 
-// without returns a without the elements of b, as multisets.
+// without returns a minus b, as multisets.
 func without(a, b []string) []string {
 	have := map[string]int{}
 	for _, w := range b {
@@ -79,7 +79,7 @@ func without(a, b []string) []string {
 	return out
 }
 
-// bootc stores arguments by source; fettle's source is "fettle".
+// bootc keeps arguments by source; fettle's source is "fettle".
 type bootc struct{ host *host.Host }
 
 var bootcSet = []string{"bootc", "loader-entries", "set-options-for-source"}
@@ -102,8 +102,8 @@ func (k bootc) plan(_ context.Context, _ *plugin.Request, o profile.Option, want
 
 const sourceKey = "x-options-source-fettle"
 
-// read returns the arguments of fettle's source: from the staged deployment, a GVariant
-// dictionary of strings, or if none exists from the entry of the booted one.
+// read returns the arguments of fettle's source. They are in the staged deployment, a GVariant
+// dictionary of strings, or without one in the booted deployment's entry.
 func (k bootc) read(context.Context) (setting.Value, error) {
 	b, err := k.host.Files.ReadFile("/run/ostree/staged-deployment")
 	if err == nil {

@@ -17,8 +17,8 @@ const (
 	pstateDir  = cpuDir + "/intel_pstate"
 )
 
-// CPU is the plug-in for [cpu] sections. The order of the options matters: the kernel accepts
-// an energy preference only under a governor that allows it, and no_turbo overrides boost.
+// CPU is the plug-in for [cpu] sections. The options' order matters: the kernel accepts an energy
+// preference only under a suitable governor, and no_turbo overrides boost.
 var CPU = plugin.Plugin{
 	Name:       "cpu",
 	Doc:        "sets frequency governor, energy preferences and boost per CPU, and the latency that idle states may cost",
@@ -67,14 +67,14 @@ func devices(_ context.Context, h *host.Host) ([]string, error) {
 			out = append(out, e.Name())
 		}
 	}
-	if len(out) == 0 { // each machine has one: this is a copy without its entry
+	if len(out) == 0 { // every machine has one: this copy lacks its entry
 		return nil, host.NotRecorded(cpuDir + " lists no CPU")
 	}
 	plugin.SortDevices(out)
 	return out, nil
 }
 
-// offline reports whether a CPU is offline: then it has no settings.
+// offline reports whether a CPU is offline and therefore has no settings.
 func offline(h *host.Host, cpu string) bool {
 	online, ok := plugin.Attribute(h, cpuDir+"/"+cpu+"/online")
 	return ok && online == "0"
@@ -91,10 +91,9 @@ func policy(h *host.Host, cpu, attribute string) string {
 	return own + "/" + attribute
 }
 
-// lacks returns the item for an option that a CPU does not have. If the first online CPU lacks
-// it too, only that one gets an item, so that a machine without frequency scaling gets one
-// message and not one for each CPU. why is called only for an item: its cost grows with the
-// number of CPUs.
+// lacks returns the item for an option that a CPU lacks. If the first online CPU lacks it too,
+// only that CPU gets an item: a machine without frequency scaling gets one message instead of one
+// per CPU. why is called only for an item, because its cost grows with the number of CPUs.
 func lacks(r *plugin.Request, o profile.Option, device string, place func(h *host.Host, cpu string) string, why func(*host.Host) string) []plugin.Item {
 	for _, first := range r.Devices {
 		if offline(r.Host, first) {
@@ -108,17 +107,17 @@ func lacks(r *plugin.Request, o profile.Option, device string, place func(h *hos
 	return plugin.Lacks(r.Host, plugin.Sysfs(place(r.Host, device)), o, "%s", why(r.Host))
 }
 
-// policyPlace returns a function that returns the path of an attribute of a CPU's policy.
+// policyPlace returns a function for the path of an attribute of a CPU's cpufreq policy.
 func policyPlace(attribute string) func(h *host.Host, cpu string) string {
 	return func(h *host.Host, cpu string) string { return policy(h, cpu, attribute) }
 }
 
-// powerPlace returns a function that returns the path of an attribute of a CPU's own device.
+// powerPlace returns a function for the path of an attribute of a CPU's device.
 func powerPlace(attribute string) func(h *host.Host, cpu string) string {
 	return func(_ *host.Host, cpu string) string { return cpuDir + "/" + cpu + "/power/" + attribute }
 }
 
-// driver returns the frequency driver of the machine, such as "acpi-cpufreq", or "".
+// driver returns the machine's frequency driver, such as "acpi-cpufreq", or "" if there is none.
 func driver(h *host.Host) string {
 	entries, err := h.Files.ReadDir(cpufreqDir)
 	if err != nil {
@@ -132,7 +131,8 @@ func driver(h *host.Host) string {
 	return ""
 }
 
-// needs returns a function that explains the lack of an attribute that only some drivers have.
+// needs returns a function that explains why an attribute is missing: only the named drivers have
+// it.
 func needs(drivers string) func(*host.Host) string {
 	return func(h *host.Host) string {
 		switch name := driver(h); {
@@ -147,7 +147,7 @@ func needs(drivers string) func(*host.Host) string {
 
 func always(why string) func(*host.Host) string { return func(*host.Host) string { return why } }
 
-// noScaling returns the reason that a machine has no frequency scaling.
+// noScaling returns why a machine has no frequency scaling.
 func noScaling(h *host.Host) string {
 	if plugin.IsGuest(h) {
 		return "this machine is a guest, and its hypervisor decides on the frequency of the CPUs"

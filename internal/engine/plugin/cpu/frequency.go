@@ -13,9 +13,9 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// chooseGovernor returns the first alternative that the CPU's policy offers, otherwise the
-// first whose module the kernel would load (drivers/cpufreq/cpufreq.c, cpufreq_parse_governor),
-// otherwise "".
+// chooseGovernor returns the first wanted governor that the CPU's policy offers. If it offers
+// none, the result is the first one whose module the kernel would load (drivers/cpufreq/cpufreq.c,
+// cpufreq_parse_governor), else "".
 func chooseGovernor(h *host.Host, cpu string, wanted []string) (name, why string) {
 	offered := plugin.Choices(h, policy(h, cpu, "scaling_available_governors"))
 	for _, w := range wanted {
@@ -35,15 +35,15 @@ func chooseGovernor(h *host.Host, cpu string, wanted []string) (name, why string
 	return "", ""
 }
 
-// active reports whether the driver itself chooses the frequency (intel_pstate or
-// amd-pstate in active mode).
+// active reports whether the driver itself selects the frequency (intel_pstate or amd-pstate in
+// active mode).
 func active(h *host.Host, cpu string) bool {
 	d, _ := plugin.Attribute(h, policy(h, cpu, "scaling_driver"))
 	return d == "intel_pstate" || d == "amd-pstate-epp"
 }
 
-// governorOf returns the governor that the CPU will have: the unit's (byUnit), or otherwise the
-// present one.
+// governorOf returns the governor that the CPU will have: the unit's (byUnit is true), or else the
+// current one.
 func governorOf(r *plugin.Request, cpu string) (name string, byUnit bool) {
 	if o, ok := r.Option("governor"); ok {
 		if wanted, ok := plugin.Alternatives(o.Value); ok {
@@ -75,15 +75,15 @@ func planGovernor(ctx context.Context, r *plugin.Request, o profile.Option, cpu 
 	}
 	it := plugin.Want(s, name, o)
 	it.Why = why
-	// A governor's tunables exist only while it is in force.
+	// A governor's tunables exist only while it is active.
 	if _, tuned := r.Option("sampling_down_factor"); tuned {
 		if _, there := samplingPath(r.Host, cpu, name); !there {
 			it.Fence = true
 		}
 	}
-	// Under the performance governor the kernel refuses every other preference (EBUSY), so the
-	// preference is written before that governor, and after any other; undo in reverse order is
-	// right too.
+	// Under the performance governor the kernel rejects every other preference (EBUSY). So the
+	// preference is written before that governor, and after any other one. The reverse order of
+	// undo is right too.
 	if epp, ok := r.Option("energy_performance_preference"); ok && name == "performance" {
 		items, err := eppItems(ctx, r, epp, cpu)
 		return append(items, it), err
@@ -124,8 +124,8 @@ func eppItems(_ context.Context, r *plugin.Request, o profile.Option, cpu string
 	return plugin.Lacks(r.Host, s, o, "%s offers only %s, or a number from 0 to 255", cpu, strings.Join(offered, ", ")), nil
 }
 
-// biases maps the words of energy_perf_bias to the values that the kernel shows for them
-// (arch/x86/kernel/cpu/intel_epb.c); powersave is x86_energy_perf_policy's word for power.
+// biases maps the words of energy_perf_bias to the kernel's values
+// (arch/x86/kernel/cpu/intel_epb.c). powersave is x86_energy_perf_policy's word for power.
 var biases = map[string]int{
 	"performance": 0, "balance-performance": 4, "normal": 6, "normal-powersave": 7,
 	"balance-power": 8, "power": 15, "powersave": 15,
@@ -159,7 +159,7 @@ func planBias(_ context.Context, r *plugin.Request, o profile.Option, cpu string
 				continue
 			}
 		}
-		it := plugin.Want(s, strconv.Itoa(n), o) // the kernel accepts the word and shows the number
+		it := plugin.Want(s, strconv.Itoa(n), o) // the kernel accepts the word but shows the number
 		if known {
 			it.Why = fmt.Sprintf("%s is %d", w, n)
 		}
@@ -168,8 +168,8 @@ func planBias(_ context.Context, r *plugin.Request, o profile.Option, cpu string
 	return plugin.BadValue(s, o, "performance, balance-performance, normal, balance-power, power, or 0 to 15"), nil
 }
 
-// samplingPath returns the path of a governor's sampling_down_factor and whether it exists: for
-// the CPU's policy if the driver has it there, otherwise for all CPUs.
+// samplingPath returns the path of a governor's sampling_down_factor and whether it exists. Some
+// drivers have it per policy, others for all CPUs.
 func samplingPath(h *host.Host, cpu, governor string) (string, bool) {
 	own := policy(h, cpu, governor+"/sampling_down_factor")
 	if plugin.Exists(h, own) {
@@ -223,14 +223,14 @@ func planBoost(_ context.Context, r *plugin.Request, o profile.Option, cpu strin
 			it.Why = "inverse of boost, for the whole machine"
 			items = append(items, it)
 		} else if len(items) == 0 {
-			return nil, nil // no_turbo of the same unit decides
+			return nil, nil // the unit's no_turbo decides
 		}
 	}
 	if len(items) > 0 {
 		return items, nil
 	}
 	if all := cpufreqDir + "/boost"; plugin.Exists(r.Host, all) {
-		// Before Linux 6.11 there is one switch for the whole machine.
+		// Before Linux 6.11 one switch covers the whole machine.
 		cpus, _ := devices(context.Background(), r.Host)
 		if len(r.Devices) < len(cpus) {
 			return lacks(r, o, cpu, policyPlace("boost"), always("this kernel boosts all CPUs or none; the section selects only some")), nil
@@ -256,7 +256,8 @@ func zeroOne(on bool) string {
 	return "0"
 }
 
-// firstOnly refuses an option that only the first unit of the type can set.
+// firstOnly rejects an option that only the first unit of its type can set. It returns false for
+// the first unit.
 func firstOnly(r *plugin.Request, s setting.Setting, o profile.Option) ([]plugin.Item, bool) {
 	if !r.Later {
 		return nil, false
@@ -279,9 +280,9 @@ func planNoTurbo(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 	return []plugin.Item{plugin.Want(s, zeroOne(on), o)}, nil
 }
 
-// planPerfPct plans both limits together if a unit has both: the kernel keeps the lower below
-// the upper (drivers/cpufreq/intel_pstate.c, store_min_perf_pct), so the one that makes room is
-// first.
+// planPerfPct plans both limits of a unit together. The kernel keeps the lower limit below the
+// upper one (drivers/cpufreq/intel_pstate.c, store_min_perf_pct), so the limit that makes room is
+// written first.
 func planPerfPct(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	one := func(o profile.Option) []plugin.Item {
 		s := plugin.Sysfs(pstateDir + "/" + o.Name)

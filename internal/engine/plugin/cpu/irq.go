@@ -1,4 +1,4 @@
-// irq is the plug-in that sets which CPUs handle an interrupt.
+// irq is the plug-in that sets the CPUs that handle an interrupt.
 
 package cpu
 
@@ -84,8 +84,8 @@ func planIRQ(_ context.Context, r *plugin.Request, o profile.Option, device stri
 	return []plugin.Item{it}, nil
 }
 
-// within returns the CPUs of an interrupt's affinity that are in cpus, or all of cpus if no CPU
-// is in both.
+// within returns the part of an interrupt's affinity that is in cpus, or all of cpus if there is
+// none.
 func within(r *plugin.Request, s setting.Setting, cpus unit.CPUSet) (unit.CPUSet, error) {
 	v, err := r.Original(s)
 	if err != nil || v.Absent {
@@ -101,7 +101,7 @@ func within(r *plugin.Request, s setting.Setting, cpus unit.CPUSet) (unit.CPUSet
 	return cpus, nil
 }
 
-// irqNumbers lists the interrupts that have an affinity, in numerical order.
+// irqNumbers lists the interrupts with an affinity, in numerical order.
 func irqNumbers(h *host.Host) ([]string, error) {
 	entries, err := h.Files.ReadDir(dir)
 	if err != nil {
@@ -117,9 +117,8 @@ func irqNumbers(h *host.Host) ([]string, error) {
 	return out, nil
 }
 
-// irqKind is the kind of the affinity of an interrupt: irq:24/affinity, and
-// irq:default/affinity for future ones. The value is a CPU list
-// (Documentation/core-api/irq/irq-affinity.rst).
+// irqKind is the setting kind of interrupt affinities: irq:24/affinity, and irq:default/affinity
+// for future interrupts. The value is a CPU list (Documentation/core-api/irq/irq-affinity.rst).
 const irqKind = "irq"
 
 const (
@@ -130,20 +129,20 @@ const (
 // defaultIRQ is the affinity of future interrupts.
 var defaultIRQ = irqSetting("default")
 
-// irqSetting names the affinity of an interrupt by its number.
+// irqSetting returns the setting for an interrupt's affinity, given its number or "default".
 func irqSetting(number string) setting.Setting {
 	return setting.Setting{Kind: irqKind, Name: number + suffix}
 }
 
-// IRQKinds returns the kinds of setting that this plug-in adds.
+// IRQKinds returns the setting kinds that this plug-in adds.
 func IRQKinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{irqKind: irqAffinity{h}}
 }
 
 type irqAffinity struct{ host *host.Host }
 
-// irqPlace returns the kernel's file with the mask of an interrupt; the default has no file
-// with a list.
+// irqPlace returns the kernel file with an interrupt's CPU mask. The default has no file with a
+// list.
 func irqPlace(number string) string {
 	if number == "default" {
 		return dir + "/default_smp_affinity"
@@ -193,15 +192,15 @@ func (k irqAffinity) Write(_ context.Context, s setting.Setting, v setting.Value
 		return err
 	}
 	err = k.host.Files.Store(file, []byte(cpus.Mask()))
-	// kernel/irq/proc.c write_irq_affinity: EIO up to Linux 6.11, then EPERM, if the driver or
-	// the controller does not allow a change.
+	// kernel/irq/proc.c write_irq_affinity: EIO up to Linux 6.11, then EPERM, if the driver or the
+	// controller allows no change.
 	if errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EPERM) && s != defaultIRQ {
 		return fmt.Errorf("the kernel manages this interrupt, or its controller cannot move it: %w", notOurs{err})
 	}
 	return err
 }
 
-// notOurs marks an error as setting.ErrUnsupported, which is not a failure.
+// notOurs marks an error as setting.ErrUnsupported: it is not a failure.
 type notOurs struct{ err error }
 
 func (e notOurs) Error() string        { return errors.Unwrap(e.err).Error() }
@@ -217,5 +216,5 @@ func (irqAffinity) Equal(a, b setting.Value) bool {
 func (irqAffinity) Coupled(setting.Setting) []setting.Setting { return nil }
 func (irqAffinity) Lifetime() setting.Lifetime                { return setting.Runtime }
 
-// Transient marks that an interrupt ends with its device.
+// Transient marks the setting as transient: an interrupt ends with its device.
 func (irqAffinity) Transient() {}

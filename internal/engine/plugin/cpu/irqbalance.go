@@ -30,7 +30,7 @@ var IRQBalance = plugin.Plugin{
 
 const irqbalanceVariable = "IRQBALANCE_BANNED_CPULIST"
 
-// files are the paths of irqbalance's environment: on Red Hat and SUSE, and on Debian.
+// files are the paths of irqbalance's environment file: Red Hat's and SUSE's, then Debian's.
 var files = []string{"/etc/sysconfig/irqbalance", "/etc/default/irqbalance"}
 
 func fileOf(h *host.Host) string {
@@ -66,7 +66,7 @@ func planIRQBalance(_ context.Context, r *plugin.Request, o profile.Option, _ st
 	return []plugin.Item{plugin.Want(s, cpus.String(), o)}, nil
 }
 
-// IRQBalanceKinds returns the kinds of setting that this plug-in adds:
+// IRQBalanceKinds returns the setting kinds that this plug-in adds:
 //
 //	irqbalance:FILE  the value of IRQBALANCE_BANNED_CPULIST in FILE
 func IRQBalanceKinds(h *host.Host) map[string]setting.Kind {
@@ -123,7 +123,7 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	return restart(ctx, k.host)
 }
 
-// restart restarts irqbalance, if it runs, so that it reads its environment.
+// restart restarts irqbalance if it runs, so that it reads its environment file.
 func restart(ctx context.Context, h *host.Host) error {
 	var err error
 	switch {
@@ -149,7 +149,7 @@ func ifRunning(ctx context.Context, h *host.Host, program string) error {
 	return err
 }
 
-// Equal compares the CPUs of two lists, and other values as text.
+// Equal compares two CPU lists by their CPUs, and other values as text.
 func (kind) Equal(a, b setting.Value) bool {
 	if a.Text == b.Text {
 		return true
@@ -172,7 +172,8 @@ func unquote(s string) string {
 
 var errNoAssignment = errors.New("no assignment")
 
-// assignment returns the offset of the value in a line that assigns the variable.
+// assignment returns the offset of the value in a line that assigns the variable. It returns
+// errNoAssignment for other lines.
 func assignment(line string) (start int, err error) {
 	trimmed := strings.TrimLeft(line, " \t")
 	if !strings.HasPrefix(trimmed, irqbalanceVariable+"=") {
@@ -182,7 +183,7 @@ func assignment(line string) (start int, err error) {
 }
 
 // split splits the text at the last assignment, which is in force (systemd.exec(5),
-// EnvironmentFile), into the text before its value, the value, and the rest.
+// EnvironmentFile): the text before its value, the value, and the rest.
 func split(text string) (before, value, after string, ok bool) {
 	at, end := -1, -1
 	off := 0
@@ -203,8 +204,8 @@ func lastValue(text string) (string, bool) {
 	return v, ok
 }
 
-// setLast replaces the value of the last assignment. Without an assignment it adds a line,
-// which dropLast removes exactly.
+// setLast replaces the value of the last assignment. If there is none, it adds a line, which
+// dropLast removes exactly.
 func setLast(text, value string) string {
 	before, _, after, ok := split(text)
 	switch {
@@ -216,8 +217,8 @@ func setLast(text, value string) string {
 	return text + "\n" + irqbalanceVariable + "=" + value
 }
 
-// dropLast removes the line of the last assignment. If no line feed follows it, the one before
-// it is removed too.
+// dropLast removes the line of the last assignment. If no line feed follows the line, it removes
+// the preceding one.
 func dropLast(text string) string {
 	before, _, after, ok := split(text)
 	if !ok {

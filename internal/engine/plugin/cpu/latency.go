@@ -21,11 +21,11 @@ import (
 
 const idleDir = cpuDir + "/cpu0/cpuidle"
 
-// idleState is one idle state of the first CPU.
+// idleState is one idle state of the machine's first CPU.
 type idleState struct {
 	id      int
 	name    string
-	latency int64 // microseconds to leave it
+	latency int64 // exit latency in microseconds
 }
 
 func idleStates(h *host.Host) []idleState {
@@ -49,15 +49,15 @@ func idleStates(h *host.Host) []idleState {
 	return out
 }
 
-// latency is the value of a latency option.
+// latency is the parsed value of a latency option.
 type latency struct {
 	text string // microseconds, or "n/a"
-	why  string // the idle state that it is from
-	none bool   // "None": leave it
+	why  string // the idle state that gives the value
+	none bool   // "None": no change
 }
 
-// parseLatency returns the first alternative that this machine supports. If there is none,
-// reason explains why, and wrong is true for an invalid text.
+// parseLatency returns the first alternative that this machine supports. If it supports none,
+// reason tells why. wrong is true for an invalid value.
 func parseLatency(h *host.Host, value string, na bool) (l latency, reason string, wrong bool) {
 	states := idleStates(h)
 	for _, alternative := range strings.Split(value, "|") {
@@ -152,15 +152,15 @@ func planResumeLatency(_ context.Context, r *plugin.Request, o profile.Option, c
 	return []plugin.Item{it}, nil
 }
 
-// The defaults of dynamic tuning.
+// Defaults of dynamic tuning.
 const (
 	loadThreshold = 0.2
 	latencyLow    = "100"
 	latencyHigh   = "1000"
 )
 
-// limitFor returns the allowed wake-up latency for a load, according to TuneD's rule. It needs
-// no hysteresis, because the load is a mean over a minute.
+// limitFor returns the allowed wake-up latency for a load, by TuneD's rule. The load is a mean
+// over a minute, so no hysteresis is needed.
 func limitFor(load, threshold float64, low, high setting.Value) setting.Value {
 	if load < threshold {
 		return high
@@ -168,7 +168,7 @@ func limitFor(load, threshold float64, low, high setting.Value) setting.Value {
 	return low
 }
 
-// dynamic lets the limit on wake-up latency follow the load, unless other options of a unit set
+// dynamic makes the limit on wake-up latency follow the load, unless other options of the unit set
 // it.
 func dynamic(_ context.Context, r *plugin.Request) ([]plugin.Loop, []plugin.Item, error) {
 	s := setting.Setting{Kind: KindName, Name: dmaLatency}
@@ -219,7 +219,7 @@ func dynamic(_ context.Context, r *plugin.Request) ([]plugin.Loop, []plugin.Item
 	}}, nil, nil
 }
 
-// limit parses latency_low or latency_high, in the forms of force_latency.
+// limit parses latency_low or latency_high, which have the forms of force_latency.
 func limit(r *plugin.Request, s setting.Setting, option, standard string) (setting.Value, []plugin.Item) {
 	o, given := r.Option(option)
 	if !given {
@@ -237,8 +237,8 @@ func limit(r *plugin.Request, s setting.Setting, option, standard string) (setti
 	return setting.Value{}, plugin.Lacks(r.Host, s, o, "%s", reason)
 }
 
-// KindName is the kind of limits that apply while a descriptor is open, and dmaLatency its only
-// setting: the longest wake-up latency of an idle state, in microseconds
+// KindName is the setting kind of limits that last while a descriptor is open. dmaLatency is its
+// only setting: the maximum wake-up latency of an idle state, in microseconds
 // (Documentation/power/pm_qos_interface.rst).
 const (
 	KindName   = "pmqos"
@@ -247,11 +247,11 @@ const (
 
 const dmaLatencyFile = "/dev/cpu_dma_latency"
 
-// noLimit is the kernel's value without a limit: 2000 s (PM_QOS_CPU_LATENCY_DEFAULT_VALUE).
+// noLimit is the kernel's value for no limit: 2000 s (PM_QOS_CPU_LATENCY_DEFAULT_VALUE).
 const noLimit = 2000000000
 
-// NewPMQoS returns the kind of limits on latency. It owns the descriptor, so a process should
-// create one kind and keep it; the limit ends with the process.
+// NewPMQoS returns the kind of latency limits. The kind owns the descriptor, so a process should
+// create one kind and keep it. The limit ends with the process.
 func NewPMQoS(h *host.Host) setting.Kind { return &pmqos{host: h} }
 
 type pmqos struct {
@@ -259,7 +259,8 @@ type pmqos struct {
 
 	mu   sync.Mutex
 	held host.Handle
-	// before is the limit in force when fettle's was first set: writing it releases fettle's.
+	// before is the limit in force when fettle's was first set. Writing it releases fettle's
+	// limit.
 	before string
 }
 
@@ -270,7 +271,7 @@ func (k *pmqos) Resolve(s setting.Setting) (setting.Setting, error) {
 	return s, nil
 }
 
-// Read returns the limit in force, the lowest of all requested ones, in microseconds.
+// Read returns the limit in force in microseconds: the lowest of all requested ones.
 func (k *pmqos) Read(context.Context, setting.Setting) (setting.Value, error) {
 	b, err := k.host.Files.ReadFile(dmaLatencyFile)
 	if err != nil {
@@ -285,8 +286,8 @@ func (k *pmqos) Read(context.Context, setting.Setting) (setting.Value, error) {
 	return setting.Text(strconv.FormatInt(int64(int32(binary.NativeEndian.Uint32(b))), 10)), nil
 }
 
-// Write requests a limit and holds it. Absent, no limit, or the limit that was in force before
-// fettle's releases it.
+// Write requests a limit and holds it. Absent, no limit, or the limit from before fettle's
+// releases it.
 func (k *pmqos) Write(ctx context.Context, s setting.Setting, v setting.Value) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

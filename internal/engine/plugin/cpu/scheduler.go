@@ -1,5 +1,5 @@
-// scheduler is the plug-in for the kernel's CPU scheduler: its variables, isolated CPUs,
-// and policy and affinity of groups of tasks.
+// scheduler is the plug-in for the kernel's CPU scheduler: its variables, isolated CPUs, and
+// policy and affinity of task groups.
 
 package cpu
 
@@ -25,7 +25,7 @@ var Scheduler = plugin.Plugin{
 	Free:    free,
 }
 
-// steering lists the options that control others.
+// steering lists the options that only control other options.
 var steering = []plugin.Option{
 	{Name: "cgroup_mount_point", Control: true, Default: defaultMount,
 		Doc: "where the cpuset controller of control groups version 1 is mounted"},
@@ -60,7 +60,7 @@ var isolation = []plugin.Option{
 		Doc: "CPU list that ordinary tasks and interrupts are moved away from, by the affinity of each task; programs can still ask for these CPUs"},
 }
 
-// free returns the options group.NAME and cgroup.NAME.
+// free returns the option for a name such as group.NAME or cgroup.NAME, and false for other names.
 func free(name string) (plugin.Option, bool) {
 	switch {
 	case strings.HasPrefix(name, groupPrefix) && name != groupPrefix:
@@ -78,29 +78,29 @@ const (
 	cgroupPrefix = "cgroup."
 )
 
-// rules are the options of a unit about tasks.
+// rules are a unit's options about tasks.
 type rules struct {
-	whitelist, blacklist *regexp.Regexp // of names; nil: all, none
-	cgroups              *regexp.Regexp // of control groups left alone; nil: none
+	whitelist, blacklist *regexp.Regexp // of task names; nil: all, none
+	cgroups              *regexp.Regexp // control groups whose tasks are not changed; nil: none
 	kthreads             bool
-	groups               []group // in order: the last match applies
+	groups               []group // in order; the last match applies
 }
 
 // group is one group.NAME option.
 type group struct {
 	option profile.Option
 	order  float64
-	policy string // as in host.Policy; "" leaves it
-	// priority is for fifo and rr, or for whichever of the two a task has.
+	policy string // as in host.Policy; "" means no change
+	// priority is for the policies fifo and rr; without a policy, for the one that the task has.
 	priority int
 	affinity unit.CPUSet // empty: not set
-	cgroup   string      // instead of an affinity
+	cgroup   string      // control group to use instead of an affinity
 	match    *regexp.Regexp
 }
 
-// readRules parses a unit's options about tasks. It leaves out an invalid group, which is
-// rejected separately. It returns an error for an invalid option that selects tasks: without it
-// no task can be changed.
+// readRules parses a unit's options about tasks. It skips an invalid group, which is rejected
+// separately. It returns an error for an invalid option that selects tasks: no task can be changed
+// without it.
 func readRules(u profile.Unit) (rules, error) {
 	rs := rules{kthreads: true}
 	var wrong error
@@ -128,13 +128,14 @@ func readRules(u profile.Unit) (rules, error) {
 	return rs, wrong
 }
 
-// isGroup reports whether an option is a group.NAME with a rule; an empty one removes an
+// isGroup reports whether an option is a group.NAME with a rule. An empty value removes an
 // inherited rule.
 func isGroup(o profile.Option) bool {
 	return strings.HasPrefix(o.Name, groupPrefix) && len(o.Deferred) == 0 && strings.TrimSpace(o.Value) != ""
 }
 
-// checkPattern and checkTruth check options that readRules parses.
+// checkPattern returns an error for an invalid pattern, checkTruth for an invalid boolean, in
+// options that readRules parses.
 func checkPattern(o profile.Option) error {
 	if _, err := anyOf(o.Value); err != nil {
 		return plugin.Invalid("%v", err)
@@ -157,7 +158,7 @@ func truth(value string) (bool, error) {
 	return t, nil
 }
 
-// anyOf joins regular expressions separated by semicolons; "\;" is not a separator.
+// anyOf joins regular expressions separated by semicolons into one; "\;" is a literal semicolon.
 func anyOf(value string) (*regexp.Regexp, error) {
 	value = strings.TrimSpace(value)
 	if value == "" {
@@ -182,7 +183,7 @@ func compile(expr string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// policyLetters are the letters of chrt(1) and TuneD.
+// policyLetters maps the policy letters of chrt(1) and TuneD to names.
 var policyLetters = map[string]string{"f": "fifo", "b": "batch", "r": "rr", "o": "other", "i": "idle", "*": ""}
 
 func parseGroup(o profile.Option) (group, error) {
@@ -229,7 +230,7 @@ func parseGroup(o profile.Option) (group, error) {
 	return g, err
 }
 
-// groupOf returns the rule for a task, or nil.
+// groupOf returns the group rule for a task, or nil if none matches.
 func (rs *rules) groupOf(t host.Task) *group {
 	if t.Kernel && !rs.kthreads || t.Zombie {
 		return nil
@@ -242,7 +243,7 @@ func (rs *rules) groupOf(t host.Task) *group {
 	return nil
 }
 
-// isolates reports whether isolated_cores moves a task.
+// isolates reports whether isolated_cores moves a task off the isolated CPUs.
 func (rs *rules) isolates(h *host.Host, t host.Task) bool {
 	if t.Zombie || t.Bound || t.Kernel && !rs.kthreads {
 		return false
@@ -254,12 +255,12 @@ func (rs *rules) isolates(h *host.Host, t host.Task) bool {
 		return false
 	}
 	if g := rs.groupOf(t); g != nil && (g.cgroup != "" || !g.affinity.IsEmpty()) {
-		return false // the group sets where it runs
+		return false // the group rule sets its CPUs
 	}
 	return !rs.leftAlone(h, t)
 }
 
-// leftAlone reports whether a task is in a control group whose affinities must not change.
+// leftAlone reports whether a task is in a control group whose affinities must not be changed.
 func (rs *rules) leftAlone(h *host.Host, t host.Task) bool {
 	if rs.cgroups == nil {
 		return false

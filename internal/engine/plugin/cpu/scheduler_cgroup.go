@@ -20,18 +20,18 @@ const defaultMount = "/sys/fs/cgroup/cpuset"
 
 // Control groups of version 1 (Documentation/admin-guide/cgroup-v1/cpusets.rst).
 const (
-	// cgroupKind is the kind for the CPUs of a control group, given its path; "none" if the
-	// group does not exist, and writing "none" removes it.
+	// cgroupKind is the setting kind for the CPUs of a control group, named by its path. The value
+	// is "none" if the group does not exist; writing "none" removes it.
 	cgroupKind = "cgroup"
-	// mountKind is the kind for the state of a mount point of the cpuset controller: "cpuset",
-	// "none", or "no directory".
+	// mountKind is the setting kind for a mount point of the cpuset controller. The value is
+	// "cpuset", "none", or "no directory".
 	mountKind = "cgroup-mount"
 
 	none        = "none"
 	noDirectory = "no directory"
 )
 
-// cgroupPath returns the path of a group below the mount point. Dots separate levels, so that a
+// cgroupPath returns a group's path below the mount point. Dots in the name separate levels, so a
 // name cannot lead outside.
 func cgroupPath(name string) (string, error) {
 	p := strings.ReplaceAll(strings.Trim(strings.TrimSpace(name), "/"), ".", "/")
@@ -48,7 +48,7 @@ func mountPoint(r *plugin.Request) string {
 	return defaultMount
 }
 
-// isCpuset reports whether a directory is a cpuset of version 1: version 2 has no file
+// isCpuset reports whether a directory is a cpuset of version 1. Version 2 has no file named
 // tasks.
 func isCpuset(h *host.Host, dir string) bool {
 	return plugin.Exists(h, dir+"/tasks") && (plugin.Exists(h, dir+"/cpuset.cpus") || plugin.Exists(h, dir+"/cpus"))
@@ -63,7 +63,8 @@ func flag(r *plugin.Request, name string, otherwise bool) bool {
 	return otherwise
 }
 
-// cpusetV1 reports whether groups of version 1 are available; if not, it returns the reason.
+// cpusetV1 reports whether control groups of version 1 are available. If not, it returns the
+// reason.
 func cpusetV1(r *plugin.Request) (bool, string) {
 	mount := mountPoint(r)
 	if isCpuset(r.Host, mount) {
@@ -92,7 +93,8 @@ func planCgroup(_ context.Context, r *plugin.Request, o profile.Option, _ string
 	return planGroupCPUs(r, o, s, cpus), nil
 }
 
-// planGroupCPUs plans the CPUs of a control group, and its creation if requested.
+// planGroupCPUs plans the CPUs of a control group. It also plans the group's creation if
+// requested.
 func planGroupCPUs(r *plugin.Request, o profile.Option, s setting.Setting, cpus unit.CPUSet) []plugin.Item {
 	v1, why := cpusetV1(r)
 	if !v1 {
@@ -109,14 +111,14 @@ func planGroupCPUs(r *plugin.Request, o profile.Option, s setting.Setting, cpus 
 	return append(items, plugin.Want(s, cpus.String(), o))
 }
 
-// isolateByGroup plans to move tasks into one control group with housekeeping CPUs only.
+// isolateByGroup plans to move tasks into a control group that has only housekeeping CPUs.
 func isolateByGroup(r *plugin.Request, o, name profile.Option, rs *rules, tasks []host.Task, housekeeping unit.CPUSet) ([]plugin.Item, error) {
 	p, err := cgroupPath(name.Value)
 	if err != nil {
 		return nil, err
 	}
 	s := setting.Setting{Kind: cgroupKind, Name: mountPoint(r) + "/" + p}
-	// Groups first, because tasks are then moved into them.
+	// Groups first, because tasks are moved into them later.
 	var items []plugin.Item
 	for _, g := range r.Unit.Options {
 		if strings.HasPrefix(g.Name, cgroupPrefix) && len(g.Deferred) == 0 {
@@ -175,7 +177,7 @@ func (k cgroup) Write(_ context.Context, s setting.Setting, v setting.Value) err
 		if err := k.host.Files.Mkdir(s.Name, 0o755); err != nil {
 			return err
 		}
-		// A new group has no memory nodes, and without them accepts no task.
+		// A new group has no memory nodes, and without them it accepts no task.
 		mems, err := k.host.Files.ReadFile(path.Dir(s.Name) + "/cpuset.mems")
 		if err == nil {
 			err = k.host.Files.Store(s.Name+"/cpuset.mems", mems)
@@ -187,7 +189,7 @@ func (k cgroup) Write(_ context.Context, s setting.Setting, v setting.Value) err
 	return k.host.Files.Store(s.Name+"/cpuset.cpus", []byte(v.Text+"\n"))
 }
 
-// remove moves the remaining tasks of a group to its parent and removes the group.
+// remove moves a group's remaining tasks to its parent and removes the group.
 func (k cgroup) remove(dir string) error {
 	for range 10 {
 		b, err := k.host.Files.ReadFile(dir + "/tasks")
@@ -198,10 +200,10 @@ func (k cgroup) remove(dir string) error {
 			return err
 		}
 		for _, tid := range strings.Fields(string(b)) {
-			_ = k.host.Files.Store(path.Dir(dir)+"/tasks", []byte(tid)) // ended meanwhile, or the removal fails
+			_ = k.host.Files.Store(path.Dir(dir)+"/tasks", []byte(tid)) // the task ended meanwhile, or the removal will fail
 		}
 		if err = k.host.Files.Remove(dir); err == nil || !plugin.Exists(k.host, dir) {
-			return nil // a cgroup file system has no fsync to speak of
+			return nil // a cgroup file system needs no fsync
 		}
 	}
 	return fmt.Errorf("%s still contains tasks or groups", dir)
@@ -243,7 +245,8 @@ func moveTask(h *host.Host, id host.TaskID, group string) error {
 	return h.Files.Store(path.Join(mount, path.Clean("/"+group), "tasks"), []byte(strconv.Itoa(id.TID)))
 }
 
-// cpusetMount returns the mount point of the controller of version 1.
+// cpusetMount returns the mount point of the version 1 cpuset controller, and false if there is
+// none.
 func cpusetMount(h *host.Host) (string, bool) {
 	text, _ := plugin.Attribute(h, "/proc/self/mounts")
 	for line := range strings.Lines(text) {

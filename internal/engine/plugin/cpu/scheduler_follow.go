@@ -36,18 +36,18 @@ func Follows(u *profile.Unit) bool {
 	return wants
 }
 
-// Follow applies a unit's rules to tasks that start after the unit was applied, until ctx ends;
-// then it restores the tasks that still run and returns nil. It sleeps until the kernel reports
-// a new task (process connector, linux/cn_proc.h). Its changes are not in the journal: the
-// values end with their tasks, and after kill -9 running tasks keep them.
+// Follow applies a unit's rules to tasks that start after the unit was applied. When ctx ends, it
+// restores the tasks that still run and returns nil. It sleeps until the kernel reports a new task
+// (process connector, linux/cn_proc.h). Its changes are not in the journal: the values end with
+// their tasks, and after kill -9 running tasks keep them.
 //
-// Groups apply to every task that matches. Isolation applies to new kernel threads only: a new
-// process inherits its affinity, and a process may choose isolated CPUs on purpose.
+// Groups apply to every matching task. Isolation applies only to new kernel threads: a new process
+// inherits its affinity, and a process may choose isolated CPUs on purpose.
 //
-// kinds is the table of kinds that the machine is tuned with. failed, if not nil, is called for
+// kinds are the setting kinds that the machine is tuned with. failed, if not nil, is called for
 // each value that could not be set.
 func Follow(ctx context.Context, h *host.Host, kinds setting.Kinds, u profile.Unit, failed func(error)) error {
-	u = Scheduler.ReadUnit(u, func(profile.Pos, string) {}) // the plan has warned
+	u = Scheduler.ReadUnit(u, func(profile.Pos, string) {}) // the plan has printed the warnings
 	if h.Sched == nil {
 		return host.NotRecorded("tasks")
 	}
@@ -79,7 +79,7 @@ func Follow(ctx context.Context, h *host.Host, kinds setting.Kinds, u profile.Un
 	if err != nil {
 		return err
 	}
-	f.handle(ctx, host.TaskEvent{Kind: host.EventLost}) // tasks that started before
+	f.handle(ctx, host.TaskEvent{Kind: host.EventLost}) // covers tasks that started earlier
 	for ev := range events {
 		f.handle(ctx, ev)
 	}
@@ -99,7 +99,7 @@ type follower struct {
 	forks        bool
 	isolated     profile.Option
 	housekeeping unit.CPUSet                       // empty: kernel threads are not moved
-	before       map[setting.Setting]setting.Value // what tasks had
+	before       map[setting.Setting]setting.Value // values that tasks had before
 }
 
 // kthreadd is the parent of all kernel threads (kernel/kthread.c).
@@ -123,8 +123,8 @@ func (f *follower) handle(ctx context.Context, ev host.TaskEvent) {
 		return
 	}
 	if kernel {
-		// A kernel thread gets its name and its CPUs shortly after its start (kernel/kthread.c
-		// __kthread_create_on_node), and no event reports that.
+		// A kernel thread gets its name and CPUs shortly after its start (kernel/kthread.c
+		// __kthread_create_on_node); no event reports that.
 		select {
 		case <-ctx.Done():
 		case <-time.After(20 * time.Millisecond):
@@ -137,7 +137,7 @@ func (f *follower) handle(ctx context.Context, ev host.TaskEvent) {
 	f.task(ctx, t)
 }
 
-// task applies the rules to one task.
+// task applies the rules to a single task.
 func (f *follower) task(ctx context.Context, t host.Task) {
 	var items []plugin.Item
 	if g := f.groupOf(t); g != nil {
@@ -181,7 +181,7 @@ func (f *follower) task(ctx context.Context, t host.Task) {
 	}
 }
 
-// forget drops tasks that have ended, each time their number doubles.
+// forget drops the tasks that have ended. It runs each time the number of tasks has doubled.
 func (f *follower) forget(ctx context.Context) {
 	if n := len(f.before); n < 1024 || n&(n-1) != 0 {
 		return

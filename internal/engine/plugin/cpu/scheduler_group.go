@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// planGroup plans all valid group.NAME options of the unit when it gets the first: which rule
-// applies to a task depends on all.
+// planGroup plans all valid group.NAME options of the unit at the first one: the rule for a task
+// depends on all of them.
 func planGroup(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	if !isGroup(o) {
 		return nil, nil
@@ -54,7 +54,7 @@ func planGroup(ctx context.Context, r *plugin.Request, o profile.Option, _ strin
 	return items, nil
 }
 
-// planTask plans what a rule sets for one task.
+// planTask plans the values that a rule sets for one task.
 func planTask(r *plugin.Request, rs *rules, g *group, t host.Task) ([]plugin.Item, error) {
 	var items []plugin.Item
 	want := func(attribute, value string) {
@@ -83,8 +83,8 @@ func planTask(r *plugin.Request, rs *rules, g *group, t host.Task) ([]plugin.Ite
 			want(cpusetOf, "/"+g.cgroup)
 			return items, nil
 		}
-		// With version 2 a process stays in its service's group, and threads of one process
-		// cannot be in different groups: the task gets the group's CPUs.
+		// With version 2 a process stays in its service's group, and threads of one process cannot
+		// be in different groups. So the task gets the group's CPUs instead.
 		o, ok := r.Option(cgroupPrefix + strings.ReplaceAll(g.cgroup, "/", "."))
 		if !ok {
 			o, ok = r.Option(cgroupPrefix + g.cgroup)
@@ -98,7 +98,7 @@ func planTask(r *plugin.Request, rs *rules, g *group, t host.Task) ([]plugin.Ite
 		}
 	}
 	if text, ok := plugin.Attribute(r.Host, "/sys/devices/system/cpu/online"); ok {
-		// The kernel ignores offline CPUs, and does not return them.
+		// The kernel ignores offline CPUs and does not return them.
 		if online, err := unit.ParseCPUList(text); err == nil {
 			if cpus = cpus.Intersect(online); cpus.IsEmpty() {
 				s := taskSetting(t.TaskID, affinityOf)
@@ -110,7 +110,7 @@ func planTask(r *plugin.Request, rs *rules, g *group, t host.Task) ([]plugin.Ite
 	return items, nil
 }
 
-// policyFor returns the policy that a task with policy p gets, and whether to set it.
+// policyFor returns the policy for a task that has policy p, and whether to set it.
 func (g *group) policyFor(p host.Policy) (host.Policy, bool) {
 	next := p
 	switch {
@@ -124,8 +124,8 @@ func (g *group) policyFor(p host.Policy) (host.Policy, bool) {
 
 const resetOnFork = ", reset on fork"
 
-// policyText formats a policy as a value: "other nice 0", "fifo 50", "deadline 10000 30000
-// 30000" (ns), optionally with ", reset on fork".
+// policyText formats a policy as a value: "other nice 0", "fifo 50", "deadline 10000 30000 30000"
+// (ns), with an optional ", reset on fork".
 func policyText(p host.Policy) string {
 	var text string
 	switch p.Name {

@@ -12,10 +12,10 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// planIsolated moves tasks and interrupts off CPUs. Tasks get an affinity, with both versions
-// of control groups: a cpuset would also prevent the programs for which the CPUs are isolated
-// from using them later. cgroup_for_isolated_cores requests a cpuset: for systemd's units with
-// version 2, as a separate group with version 1.
+// planIsolated moves tasks and interrupts off CPUs. Tasks get an affinity, with both versions of
+// control groups. A cpuset would also keep the CPUs from the programs for which they are isolated.
+// cgroup_for_isolated_cores requests a cpuset: for systemd's units with version 2, as a separate
+// group with version 1.
 func planIsolated(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	if plugin.IsNone(strings.Trim(o.Value, `"' `)) {
 		return nil, nil
@@ -42,7 +42,7 @@ func planIsolated(ctx context.Context, r *plugin.Request, o profile.Option, _ st
 	return append(items, interrupts...), err
 }
 
-// housekeepingCPUs returns the online CPUs that are not isolated, or the reason that the CPUs
+// housekeepingCPUs returns the online CPUs that are not isolated, or the reason why the CPUs
 // cannot be isolated.
 func housekeepingCPUs(h *host.Host, isolated string) (cpus unit.CPUSet, why string, err error) {
 	cpus, err = profile.ParseCPUs(isolated)
@@ -92,7 +92,7 @@ func isolateTasks(ctx context.Context, r *plugin.Request, o profile.Option, rs *
 			return nil, err
 		}
 	}
-	// Once isolation is in force, a task that runs only on isolated CPUs was placed there on
+	// Once isolation is in force, a task that runs only on isolated CPUs was moved there on
 	// purpose.
 	inForce := false
 	if one, err := r.Host.Sched.Task(1); err == nil {
@@ -136,7 +136,7 @@ func isolateTasks(ctx context.Context, r *plugin.Request, o profile.Option, rs *
 	return items, nil
 }
 
-// isolateInterrupts keeps interrupts, also future ones, off isolated CPUs.
+// isolateInterrupts keeps current and future interrupts off isolated CPUs.
 func isolateInterrupts(r *plugin.Request, o profile.Option, housekeeping unit.CPUSet) ([]plugin.Item, error) {
 	if p, ok := r.Option("irq_process"); ok {
 		if yes, err := truth(p.Value); err != nil {

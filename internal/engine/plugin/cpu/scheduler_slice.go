@@ -16,26 +16,26 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Control groups of version 2 (Documentation/admin-guide/cgroup-v2.rst, "Cpuset"): a service
+// Control groups of version 2 (Documentation/admin-guide/cgroup-v2.rst, "Cpuset"). A service
 // manager owns the hierarchy, and a process stays in its service's group. Only the manager's
 // top-level units can be confined.
 const (
-	// sliceKind is the kind for the CPUs of a systemd unit, slice:NAME; allCPUs if it is not
-	// confined.
+	// sliceKind is the setting kind for the CPUs of a systemd unit, slice:NAME. The value is
+	// allCPUs if the unit is not confined.
 	sliceKind = "slice"
 	allCPUs   = "all"
 
 	unified = "/sys/fs/cgroup"
 )
 
-// topUnits contain the services, the sessions and process 1 (systemd.special(7)). CPUs are
-// isolated for virtual machines and containers, so machine.slice is not in the list, nor are
-// slices of other managers, such as kubepods.slice.
+// topUnits contain services, sessions and process 1 (systemd.special(7)). CPUs are isolated for
+// virtual machines and containers, so the list has neither machine.slice nor slices of other
+// managers, such as kubepods.slice.
 var topUnits = []string{"system.slice", "user.slice", initScope}
 
 const initScope = "init.scope"
 
-// confines reports whether systemd can confine its units; if not, it returns the reason.
+// confines reports whether systemd can confine its units. If not, it returns the reason.
 func confines(h *host.Host) (bool, string) {
 	text, ok := plugin.Attribute(h, unified+"/cgroup.controllers")
 	switch {
@@ -50,8 +50,8 @@ func confines(h *host.Host) (bool, string) {
 }
 
 // isolateBySlice confines systemd's own units to the housekeeping CPUs. It returns the tasks
-// outside of these units, which need an affinity. A unit with a task that must be left alone is
-// not confined.
+// outside these units, which need an affinity. A unit with a task that must not be changed is not
+// confined.
 func isolateBySlice(r *plugin.Request, o profile.Option, rs *rules, tasks []host.Task, housekeeping unit.CPUSet) (items []plugin.Item, rest []host.Task, err error) {
 	in := map[string][]host.Task{}
 	for _, t := range tasks {
@@ -65,7 +65,7 @@ func isolateBySlice(r *plugin.Request, o profile.Option, rs *rules, tasks []host
 		}
 		in[name] = append(in[name], t)
 	}
-	alone := "" // why a unit, and therefore process 1, is not confined
+	alone := "" // why a unit, and thus process 1, is not confined
 	for _, name := range topUnits {
 		s := setting.Setting{Kind: sliceKind, Name: name}
 		was, err := r.Original(s)
@@ -81,7 +81,7 @@ func isolateBySlice(r *plugin.Request, o profile.Option, rs *rules, tasks []host
 			why = fmt.Sprintf("task %d (%s) in %s must stay untouched", in[name][i].TID, in[name][i].Comm, name)
 			alone = why
 		} else if name == initScope {
-			why = alone // tasks started elsewhere inherit their CPUs from process 1
+			why = alone // tasks started elsewhere inherit process 1's CPUs
 		}
 		if why != "" {
 			items = append(items, plugin.Refuse(s, o, plugin.Unsupported, "%s: the others get an affinity", why))
@@ -97,7 +97,7 @@ func isolateBySlice(r *plugin.Request, o profile.Option, rs *rules, tasks []host
 	return items, rest, nil
 }
 
-// topUnit returns the unit of topUnits that contains a task, or "".
+// topUnit returns the unit in topUnits that contains a task, or "".
 func topUnit(h *host.Host, t host.Task) string {
 	text, _ := plugin.Attribute(h, fmt.Sprintf("/proc/%d/cgroup", t.TID))
 	for line := range strings.Lines(text) {
@@ -126,7 +126,7 @@ func (k slice) Read(_ context.Context, s setting.Setting) (setting.Value, error)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return setting.Value{}, err
 	}
-	list := strings.TrimSpace(string(b)) // empty: the controller, or CPUs, were not requested
+	list := strings.TrimSpace(string(b)) // empty: the controller or CPUs were not requested
 	// The CPUs of an empty unit, such as user.slice before the first login, are only in
 	// systemd's files.
 	if events, _ := plugin.Attribute(k.host, group+"/cgroup.events"); list == "" && !strings.Contains(events, "populated 1") {
@@ -147,7 +147,7 @@ func (k slice) Read(_ context.Context, s setting.Setting) (setting.Value, error)
 	return setting.Absent, nil
 }
 
-// controlDir returns the directory in which systemd stores set-property --runtime values.
+// controlDir returns the directory of systemd's set-property --runtime values for a unit.
 func controlDir(unit string) string { return "/run/systemd/system.control/" + unit + ".d" }
 
 const (
@@ -155,9 +155,8 @@ const (
 	allowedCPUs = "AllowedCPUs="
 )
 
-// Write sets the value through systemd, which would otherwise revert it at its next change
-// of the hierarchy. It lasts until the next boot (systemd.resource-control(5),
-// AllowedCPUs=).
+// Write sets the value through systemd, which would otherwise revert it at its next change of the
+// hierarchy. The value lasts until the next boot (systemd.resource-control(5), AllowedCPUs=).
 func (k slice) Write(ctx context.Context, s setting.Setting, v setting.Value) error {
 	cpus := v.Text
 	if v.Absent || cpus == allCPUs {
@@ -166,33 +165,33 @@ func (k slice) Write(ctx context.Context, s setting.Setting, v setting.Value) er
 	if _, err := host.Run(ctx, k.host, "systemctl", "set-property", "--runtime", "--", s.Name, allowedCPUs+cpus); err != nil {
 		return err
 	}
-	if cpus == "" { // no CPUs are set, so the file goes
+	if cpus == "" { // no CPUs are set: remove the file
 		dir := controlDir(s.Name)
 		if err := k.host.Files.Remove(dir + "/" + controlFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		_ = k.host.Files.Remove(dir) // unless there is more in it
+		_ = k.host.Files.Remove(dir) // fails if it contains other files
 		if _, err := host.Run(ctx, k.host, "systemctl", "daemon-reload"); err != nil {
 			return err
 		}
 	}
-	// systemd replies first and writes to the group afterwards.
+	// systemd replies first and writes to the group later.
 	for end := time.Now().Add(takesEffect); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if now, err := k.Read(ctx, s); err != nil || now.Absent || k.Equal(now, v) || ctx.Err() != nil {
-			break // the reader reports what is wrong
+			break // the reader reports the error
 		}
 	}
 	return nil
 }
 
-// takesEffect is the time that systemd may need on a busy machine.
+// takesEffect is the maximum time that systemd needs on a busy machine.
 const takesEffect = 10 * time.Second
 
 func (slice) Equal(a, b setting.Value) bool { return cgroup{}.Equal(a, b) }
 
-// Coupled lists the affinities that processes have set: before Linux 6.2 the kernel drops
-// them when the CPUs of their group change (commit 8f9ea86fdf99, "sched: Always preserve
-// the user requested cpumask").
+// Coupled lists the affinities of processes. Before Linux 6.2 the kernel drops them when the CPUs
+// of their group change (commit 8f9ea86fdf99, "sched: Always preserve the user requested
+// cpumask").
 func (k slice) Coupled(setting.Setting) []setting.Setting {
 	tasks, err := listTasks(k.host)
 	if err != nil {

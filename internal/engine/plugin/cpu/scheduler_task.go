@@ -14,13 +14,12 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// taskKind is the kind of a task's attributes: task:TID@START/affinity (a CPU
-// list), /policy and /cpuset (its control group of version 1). START is the start time, in
-// clock ticks after boot, so that a later task with the same number is never changed.
-// task:new/affinity is for future tasks.
+// taskKind is the setting kind of task attributes: task:TID@START/affinity (a CPU list), /policy
+// and /cpuset (its control group of version 1). START is the start time in clock ticks after boot,
+// so a later task with the same number is never changed. task:new/affinity is for future tasks.
 const taskKind = "task"
 
-// The attributes of a task.
+// Attributes of a task.
 const (
 	affinityOf = "affinity"
 	policyOf   = "policy"
@@ -28,7 +27,7 @@ const (
 )
 
 // newTasks is the affinity of future tasks: PID 1's, which they inherit. Its value includes the
-// time at which it was read.
+// time of the read.
 var newTasks = setting.Setting{Kind: taskKind, Name: "new/" + affinityOf}
 
 func taskSetting(id host.TaskID, attribute string) setting.Setting {
@@ -55,23 +54,23 @@ func parseTask(s setting.Setting) (id host.TaskID, attribute string, err error) 
 	return id, "", bad
 }
 
-// task is the kind of a task's attributes.
+// task is the setting kind of task attributes.
 type task struct {
 	host *host.Host
 
 	mu sync.Mutex
-	// late is the affinity that was last reverted, for tasks that were being started
-	// meanwhile; nil for none.
+	// late is the affinity that was last reverted, for tasks started during the revert; nil for
+	// none.
 	late *inherited
 }
 
 // inherited identifies tasks that started after a time and inherited an affinity from PID 1.
 type inherited struct {
-	since uint64 // clock ticks after boot
+	since uint64 // start time in clock ticks after boot
 	cpus  unit.CPUSet
 }
 
-// SchedulerKinds returns the kinds of setting that this plug-in adds.
+// SchedulerKinds returns the setting kinds that this plug-in adds.
 func SchedulerKinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{taskKind: &task{host: h}, cgroupKind: cgroup{h}, mountKind: cgroupMount{h}, sliceKind: slice{h}}
 }
@@ -179,8 +178,8 @@ func (k *task) init() (host.TaskID, unit.CPUSet, error) {
 	return one.TaskID, cpus, err
 }
 
-// writeNew restores an affinity for the tasks that started since it was read and that have PID
-// 1's present one.
+// writeNew restores an affinity for tasks that started after it was read and that have PID 1's
+// current one.
 func (k *task) writeNew(text string) error {
 	list, moment, ok := strings.Cut(text, at)
 	cpus, err := unit.ParseCPUList(list)
@@ -213,7 +212,7 @@ func (k *task) writeNew(text string) error {
 	return err
 }
 
-// leftovers returns the tasks that still have the affinity that they inherited.
+// leftovers returns the tasks that still have the inherited affinity.
 func (k *task) leftovers() ([]host.TaskID, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -232,13 +231,13 @@ func (k *task) leftovers() ([]host.TaskID, error) {
 	}
 	if len(out) == 0 {
 		if _, now, err := k.init(); err == nil && !now.Equal(k.late.cpus) {
-			k.late = nil // PID 1 is restored as well: no more will follow
+			k.late = nil // PID 1 is restored too: no more tasks will follow
 		}
 	}
 	return out, err
 }
 
-// Equal compares CPU lists by their CPUs, without the time, and other values as text.
+// Equal compares CPU lists by their CPUs and ignores the time. It compares other values as text.
 func (k *task) Equal(a, b setting.Value) bool {
 	x, _, _ := strings.Cut(a.Text, at)
 	y, _, _ := strings.Cut(b.Text, at)
@@ -253,5 +252,5 @@ func (k *task) Equal(a, b setting.Value) bool {
 func (k *task) Coupled(setting.Setting) []setting.Setting { return nil }
 func (k *task) Lifetime() setting.Lifetime                { return setting.Runtime }
 
-// Transient marks that a task ends by itself.
+// Transient marks the setting as transient: a task ends by itself.
 func (k *task) Transient() {}

@@ -26,18 +26,18 @@ const (
 type schedulerVariable struct {
 	option string
 	doc    string
-	// sysctls and files are its names, in search order, below /proc/sys/kernel and below
+	// sysctls and files are its names, in search order: below /proc/sys/kernel, and below
 	// /sys/kernel/debug/sched.
 	sysctls, files []string
 	lo, hi         int64
-	// gone is the first release without it; zero if Linux 6.18 has it.
+	// gone is the first release without the variable; zero if Linux 6.18 has it.
 	gone release
-	// built is the build option that it requires.
+	// built is the required kernel build option, or "".
 	built string
 }
 
-// The limits are from kernel/sysctl.c up to 5.12 (min_sched_granularity_ns and others). debugfs
-// checks nothing and would accept a slice of 0 ns, so they are checked here.
+// The limits are those of kernel/sysctl.c up to 5.12 (min_sched_granularity_ns and others).
+// debugfs checks nothing and would accept a slice of 0 ns.
 const (
 	minGranularity = 100_000       // 100 µs
 	maxGranularity = 1_000_000_000 // 1 s
@@ -52,12 +52,12 @@ func (r release) before(o release) bool {
 	return r.major < o.major || r.major == o.major && r.minor < o.minor
 }
 
-// eevdf is the release that replaced the fair scheduler's heuristics: it removed latency and
-// wake-up granularity, and the minimal granularity became the base slice (commits 5e963f2bd465,
+// eevdf is the release that replaced the fair scheduler's heuristics. It removed latency and
+// wake-up granularity; the minimal granularity became the base slice (commits 5e963f2bd465,
 // e4ec3318a17f).
 var eevdf = release{6, 6}
 
-// sliceDoc describes two names of one value; a kernel has only one of them.
+// sliceDoc describes the two names of one value; a kernel has only one of them.
 const sliceDoc = "the shortest time that a task runs before another gets its turn, in nanoseconds, 100000 to 1000000000; "
 
 var all = []schedulerVariable{
@@ -86,7 +86,7 @@ func numa(name, doc string, lo int64) schedulerVariable {
 		files: []string{"numa_balancing/" + name}, lo: lo, hi: math.MaxInt32, built: "CONFIG_NUMA_BALANCING"}
 }
 
-// variables returns the options for the scheduler's variables.
+// variables returns the options for scheduler variables.
 func variables() []plugin.Option {
 	out := make([]plugin.Option, len(all))
 	for i, v := range all {
@@ -102,7 +102,7 @@ func (v schedulerVariable) plan(_ context.Context, r *plugin.Request, o profile.
 	s, why := v.find(r.Host)
 	want := fmt.Sprintf("a whole number from %d to %d", v.lo, v.hi)
 	if why != "" {
-		// An invalid value is reported even if the kernel lacks the variable.
+		// An invalid value is an error even if the kernel lacks the variable.
 		if it := plugin.Number(s, o, v.lo, v.hi, want)[0]; it.Verdict != "" {
 			return []plugin.Item{it}, nil
 		}
@@ -117,8 +117,8 @@ func (v schedulerVariable) plan(_ context.Context, r *plugin.Request, o profile.
 
 const closed = "it is in debugfs, which this kernel locks"
 
-// find returns the setting of the variable on this kernel. If the kernel does not have it, it
-// returns the path at which it would be, and the reason.
+// find returns the variable's setting on this kernel. If the kernel lacks the variable, it returns
+// the path where it would be, and the reason.
 func (v schedulerVariable) find(h *host.Host) (s setting.Setting, why string) {
 	for _, name := range v.sysctls {
 		if plugin.Exists(h, "/proc/sys/kernel/"+name) {
@@ -135,10 +135,10 @@ func (v schedulerVariable) find(h *host.Host) (s setting.Setting, why string) {
 		switch {
 		case err == nil:
 			return s, ""
-		case errors.Is(err, syscall.EPERM): // fs/debugfs/file.c debugfs_locked_down; root gets no EACCES
+		case errors.Is(err, syscall.EPERM): // fs/debugfs/file.c debugfs_locked_down; root never gets EACCES
 			return s, closed + lockdown(h)
 		case errors.Is(err, fs.ErrPermission) && (len(v.files) == 1 || known && now.before(eevdf) != (name == "base_slice_ns")):
-			return s, "" // only root can check: the reader reports it
+			return s, "" // only root can check: the reader reports that
 		}
 	}
 	s = plugin.Sysfs(schedFS + "/" + v.nameSince(now, known))
@@ -159,7 +159,8 @@ func (v schedulerVariable) find(h *host.Host) (s setting.Setting, why string) {
 	return s, "debugfs has no directory sched: this kernel is built without CONFIG_SCHED_DEBUG"
 }
 
-// nameSince returns the variable's name in a kernel of this release.
+// nameSince returns the variable's name in kernels of the release now. known is false if the
+// release is unknown.
 func (v schedulerVariable) nameSince(now release, known bool) string {
 	for _, name := range v.files {
 		if known && len(v.files) > 1 && now.before(eevdf) != (name == "base_slice_ns") {
@@ -169,8 +170,8 @@ func (v schedulerVariable) nameSince(now release, known bool) string {
 	return v.files[0]
 }
 
-// lockdown returns a note if kernel lockdown is in force, which disables debugfs
-// (kernel_lockdown(7)), or "".
+// lockdown returns a note if kernel lockdown, which disables debugfs, is in force
+// (kernel_lockdown(7)), else "".
 func lockdown(h *host.Host) string {
 	text, ok := plugin.Attribute(h, "/sys/kernel/security/lockdown")
 	if mode := setting.ActiveWord(text); ok && mode != "none" {
@@ -193,7 +194,7 @@ func mounted(h *host.Host) bool {
 	return false
 }
 
-// kernelRelease returns the running kernel's version.
+// kernelRelease returns the running kernel's version, and false if it is unknown.
 func kernelRelease(h *host.Host) (release, bool) {
 	text, _ := plugin.Attribute(h, "/proc/sys/kernel/osrelease")
 	major, rest, _ := strings.Cut(text, ".")

@@ -29,8 +29,8 @@ var Systemd = plugin.Plugin{
 	}},
 }
 
-// confFile is fettle's own drop-in. It sorts late, because the lists of several files are
-// merged and fettle's begins with the empty one that resets them.
+// confFile is fettle's own drop-in. It sorts late: systemd merges the lists of all files, and
+// fettle's begins with the empty list that resets the others.
 const (
 	confDir  = "/etc/systemd/system.conf.d"
 	confFile = confDir + "/90-fettle.conf"
@@ -65,7 +65,7 @@ func planSystemd(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 	return append(items, plugin.Want(systemdAffinity, cpus.String(), o)), nil
 }
 
-// SystemdKinds returns the kinds of setting that this plug-in adds:
+// SystemdKinds returns the setting kinds that this plug-in adds:
 //
 //	manager:CPUAffinity  a CPU list in fettle's drop-in of system.conf
 func SystemdKinds(h *host.Host) map[string]setting.Kind {
@@ -83,8 +83,8 @@ func (manager) Resolve(s setting.Setting) (setting.Setting, error) {
 	return s, nil
 }
 
-// render returns the whole drop-in. It lists single CPUs: releases before 229 do not support
-// ranges.
+// render returns the whole drop-in. It lists single CPUs, because releases before 229 do not
+// support ranges.
 func render(cpus unit.CPUSet) string {
 	var list strings.Builder
 	for _, c := range cpus.Numbers() {
@@ -137,8 +137,8 @@ func (k manager) Write(_ context.Context, _ setting.Setting, v setting.Value) er
 	return k.host.Files.Replace(confFile, []byte(render(cpus)), host.Attr{Mode: 0o644})
 }
 
-// Effect compares with process 1. systemd sets its affinity only when it is started by the
-// kernel, not on daemon-reload or daemon-reexec (its main.c, update_cpu_affinity).
+// Effect compares the value with process 1's affinity. systemd sets that only when the kernel
+// starts it, not on daemon-reload or daemon-reexec (its main.c, update_cpu_affinity).
 func (k manager) Effect(_ context.Context, _ setting.Setting, want setting.Value) (plugin.Verdict, string) {
 	b, err := k.host.Files.ReadFile("/proc/1/status")
 	if err != nil {

@@ -1,4 +1,4 @@
-// acpi is the plug-in for the platform profile of the firmware.
+// acpi is the plug-in for the firmware's platform profile.
 
 package device
 

@@ -15,12 +15,12 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// modules are the drivers whose power saving is a module parameter; the module is the device,
-// because the parameter applies to all of its cards.
+// modules are the drivers whose power saving is a module parameter. The module is the device,
+// because the parameter applies to all its cards.
 var modules = []string{"snd_ac97_codec", "snd_hda_intel"}
 
-// Audio is the plug-in for [audio] sections. Its defaults apply in every unit, even in one
-// without options, as in TuneD 2.20 to 2.28; reset_controller is on by default as in 2.28.
+// Audio is the plug-in for [audio] sections. Its defaults apply in every unit, even without
+// options, as in TuneD 2.20 to 2.28. reset_controller is on by default, as in 2.28.
 var Audio = plugin.Plugin{
 	Name:    "audio",
 	Doc:     "sets when idle sound codecs go to sleep; devices are the modules snd_hda_intel and snd_ac97_codec",
@@ -36,7 +36,7 @@ var Audio = plugin.Plugin{
 
 const defaultTimeout, defaultReset = "0", "true"
 
-// planDefaults plans the options that a unit leaves out.
+// planDefaults plans the options that a unit omits.
 func planDefaults(ctx context.Context, r *plugin.Request) ([]plugin.Item, error) {
 	var items []plugin.Item
 	for _, d := range []struct {
@@ -109,7 +109,7 @@ func planReset(_ context.Context, r *plugin.Request, o profile.Option, module st
 	}
 	value := "0"
 	if on {
-		value = "1" // shown as Y
+		value = "1" // the kernel shows it as Y
 	}
 	return []plugin.Item{plugin.Want(s, value, o)}, nil
 }

@@ -45,7 +45,7 @@ var Disk = plugin.Plugin{
 	},
 }
 
-// renamed maps the names of single-queue schedulers to their successors since Linux 5.0.
+// renamed maps single-queue schedulers to their successors since Linux 5.0.
 var renamed = map[string]string{"noop": "none", "deadline": "mq-deadline", "cfq": "bfq"}
 
 func planElevator(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
@@ -64,7 +64,7 @@ func planElevator(_ context.Context, r *plugin.Request, o profile.Option, device
 		}
 	}
 	for _, name := range wanted {
-		// A scheduler's module is loaded when its name is first written (block/elevator.c,
+		// The kernel loads a scheduler's module when its name is first written (block/elevator.c,
 		// elv_iosched_load_module).
 		chosen, why := current(name, offered)
 		if !stacked(offered) && plugin.HasModule(r.Host, chosen, chosen+"-iosched") {
@@ -77,7 +77,7 @@ func planElevator(_ context.Context, r *plugin.Request, o profile.Option, device
 	return plugin.Lacks(r.Host, s, o, "%s offers only %s", device, strings.Join(offered, ", ")), nil
 }
 
-// current returns the present name of a scheduler, and a note if it was renamed.
+// current returns the current name of a scheduler. It adds a note if the scheduler was renamed.
 func current(name string, offered []string) (string, string) {
 	now, old := renamed[name]
 	switch {
@@ -110,7 +110,7 @@ func readaheadSetting(device string) setting.Setting {
 	return plugin.Sysfs(diskSysDir(device) + "/queue/read_ahead_kb")
 }
 
-// parseReadahead parses "N" in KiB or "N s" in sectors of 512 bytes.
+// parseReadahead parses "N" in KiB or "N s" in sectors of 512 bytes, and returns KiB.
 func parseReadahead(text string) (kib int64, ok bool) {
 	fields := strings.Fields(text)
 	if len(fields) == 0 || len(fields) > 2 {
@@ -129,7 +129,8 @@ func parseReadahead(text string) (kib int64, ok bool) {
 	return n, true
 }
 
-// wholePages rounds KiB down as the kernel does (block/blk-sysfs.c, queue_ra_store).
+// wholePages rounds KiB down to whole pages as the kernel does (block/blk-sysfs.c,
+// queue_ra_store). It adds a note if that changes the value.
 func wholePages(h *host.Host, kib int64) (int64, string) {
 	page := h.PageSize() / 1024
 	if rest := kib % page; rest != 0 {
@@ -146,7 +147,7 @@ func planReadahead(_ context.Context, r *plugin.Request, o profile.Option, devic
 		return plugin.BadValue(s, o, "KiB (4096), or sectors of 512 bytes (\"8192 s\"), after > or < if wanted"), nil
 	}
 	if _, both := r.Option("readahead_multiply"); both {
-		return nil, nil // planned there: the factor is on this value
+		return nil, nil // planned with the absolute value, to which the factor applies
 	}
 	kib, why := wholePages(r.Host, kib)
 	it := plugin.Want(s, strconv.FormatInt(kib, 10), o)
@@ -215,11 +216,11 @@ func planHdparm(r *plugin.Request, o profile.Option, s setting.Setting, lo, hi i
 	return items, nil
 }
 
-// buses are the subsystems whose disks are tuned, as in TuneD. A disk without a parent device
-// (loop, zram, device mapper, md) is tuned too.
+// buses are the subsystems of the disks that are tuned, as in TuneD. Disks without a parent device
+// (loop, zram, device mapper, md) are tuned too.
 var buses = []string{"scsi", "virtio", "xen", "nvme", "mmc"}
 
-// diskDevices lists the whole disks that are not removable.
+// diskDevices lists the whole disks, without removable ones.
 func diskDevices(_ context.Context, h *host.Host) ([]string, error) {
 	dir := "/sys/class/block"
 	entries, err := h.Files.ReadDir(dir)
@@ -251,7 +252,7 @@ func tunable(h *host.Host, dir string) bool {
 	return !ok || slices.Contains(buses, subsystem)
 }
 
-// parentSubsystem returns the subsystem of the nearest parent directory that is a device, which
+// parentSubsystem returns the subsystem of the nearest parent directory that is a device, that is,
 // has a uevent file (sd_device_get_parent).
 func parentSubsystem(h *host.Host, dir string) (string, bool) {
 	real, err := h.Files.Resolve(dir)
@@ -276,7 +277,7 @@ func parentSubsystem(h *host.Host, dir string) (string, bool) {
 func diskSysDir(device string) string { return "/sys/block/" + plugin.SysFile(device) }
 
 // isATA reports whether a disk uses ATA, directly or through the kernel's translation
-// (drivers/ata/libata-scsi.c gives it the vendor "ATA").
+// (drivers/ata/libata-scsi.c gives such disks the vendor "ATA").
 func isATA(h *host.Host, device string) bool {
 	if vendor, ok := plugin.Attribute(h, diskSysDir(device)+"/device/vendor"); ok {
 		return vendor == "ATA"

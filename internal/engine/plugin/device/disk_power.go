@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// DiskKindName is the kind of an ATA disk's own settings: hdparm:sda/apm,
+// DiskKindName is the setting kind of an ATA disk's own settings: hdparm:sda/apm,
 // hdparm:sda/spindown.
 const DiskKindName = "hdparm"
 
@@ -26,19 +26,20 @@ const (
 )
 
 // ownTimer selects the vendor's standby timer (ATA SET FEATURES, hdparm(8) -S 253). A disk does
-// not report its timer, so this represents the original until fettle has set another, and undo
+// not report its timer. Until fettle sets one, this value stands for the original, and undo
 // restores it, as TuneD does.
 const ownTimer = "253"
 
-// notes is the directory with the standby timers set since boot, which disks do not report.
+// notes is the directory that records the standby timers set since boot, because disks do not
+// report them.
 const notes = "/run/fettle/standby"
 
-// DiskSetting returns the setting of an ATA disk with that name.
+// DiskSetting returns the setting of an ATA disk; what is apm or spindown.
 func DiskSetting(device, what string) setting.Setting {
 	return setting.Setting{Kind: DiskKindName, Name: device + "/" + what}
 }
 
-// NewHdparm returns the kind of settings that hdparm(8) reads and writes.
+// NewHdparm returns the setting kind that hdparm(8) reads and writes.
 func NewHdparm(h *host.Host) setting.Kind { return hdparm{h} }
 
 type hdparm struct{ host *host.Host }
@@ -68,8 +69,8 @@ func (k hdparm) Resolve(s setting.Setting) (setting.Setting, error) {
 
 var apmLevel = text.LazyRegexp(`APM_level\s*=\s*(\S+)( supported)?`)
 
-// Read returns the APM level that the disk reports, or the standby timer that was last set
-// since boot, which a disk does not report.
+// Read returns the APM level reported by the disk, or the standby timer last set since boot, which
+// a disk does not report.
 func (k hdparm) Read(ctx context.Context, s setting.Setting) (setting.Value, error) {
 	device, what, err := parseName(s.Name)
 	if err != nil {
@@ -127,7 +128,7 @@ func (k hdparm) run(ctx context.Context, args ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// hdparm exits with the errno of a refused ioctl, and some releases with 0 and only a
+	// hdparm exits with the errno of a rejected ioctl. Some releases exit with 0 and only print a
 	// message.
 	msg := strings.TrimSpace(string(res.Stderr))
 	if res.ExitCode != 0 || strings.Contains(msg, "failed") {
@@ -148,7 +149,7 @@ func plain(msg string, code int) string {
 
 func notePath(device string) string { return notes + "/" + plugin.SysFile(device) }
 
-// note records a standby timer, and removes the record once a disk has its own again.
+// note records a standby timer. It removes the record when the disk has its own timer again.
 func (k hdparm) note(device, told string) error {
 	p := notePath(device)
 	if told == ownTimer {
@@ -169,24 +170,25 @@ func (hdparm) Equal(a, b setting.Value) bool             { return a.Text == b.Te
 func (hdparm) Coupled(setting.Setting) []setting.Setting { return nil }
 func (hdparm) Lifetime() setting.Lifetime                { return setting.Runtime }
 
-// power is one level of power saving.
+// power is one power-saving level.
 type power struct{ apm, spindown int }
 
-// powers are TuneD's levels; level 0 is for a busy disk. The timer is in the steps of hdparm
-// -S; from 241 to 255 these are not in order, as in TuneD.
+// powers are TuneD's levels; level 0 is for a busy disk. Timers are in steps of hdparm -S. As in
+// TuneD, those from 241 to 255 are not in order.
 var powers = []power{
 	{254, 0}, {225, 250}, {195, 230}, {165, 210}, {145, 190}, {125, 170},
 	{105, 150}, {85, 130}, {70, 110}, {55, 90}, {30, 70}, {20, 60},
 }
 
-// diskLadder has TuneD's thresholds: an interval is idle if both directions have less than a
-// hundredth of the requests of the busiest one; after six the disk saves more power.
+// diskLadder has TuneD's thresholds. An interval is idle if both directions have less than a
+// hundredth of the busiest interval's requests. After six such intervals the disk saves more
+// power.
 var diskLadder = plugin.Ladder{Top: len(powers) - 1, Patience: 6, Rest: 0.01}
 
 // decision is the state of a disk's loop.
 type decision struct {
 	plugin.Standing
-	// apm and spindown are the levels that were set; -1 for none.
+	// apm and spindown are the values last set; -1 for none.
 	apm, spindown int
 }
 
@@ -194,8 +196,8 @@ func beginDisk() decision {
 	return decision{Standing: plugin.Standing{Most: [2]float64{1, 1}}, apm: -1, spindown: -1}
 }
 
-// next decides after an interval with a load. A sleeping disk gets its timer after it has woken
-// up: setting it would restart the timer. spinning is called only if needed.
+// next decides after an interval with a load. A sleeping disk gets its timer only after it has
+// woken up, because setting the timer restarts it. spinning is called only if needed.
 func (d decision) next(load [2]float64, spinning func() bool) decision {
 	was := d.Level
 	d.Standing = diskLadder.Next(d.Standing, load)
@@ -221,7 +223,7 @@ func (d decision) wishes(device string) []plugin.Wish {
 
 func number(n int) setting.Value { return setting.Text(strconv.Itoa(n)) }
 
-// diskDynamic lets the power management of each ATA disk of a unit follow its load.
+// diskDynamic makes the power management of each ATA disk of a unit follow its load.
 func diskDynamic(_ context.Context, r *plugin.Request) ([]plugin.Loop, []plugin.Item, error) {
 	var loops []plugin.Loop
 	var items []plugin.Item
@@ -275,8 +277,8 @@ func diskLoop(r *plugin.Request, device string) plugin.Loop {
 	}
 }
 
-// requests returns the completed reads and writes of a disk (Documentation/block/stat.rst,
-// the first and the fifth field).
+// requests returns the numbers of completed reads and writes of a disk
+// (Documentation/block/stat.rst, first and fifth field).
 func requests(h *host.Host, device string) (n [2]uint64, err error) {
 	path := diskSysDir(device) + "/stat"
 	b, err := h.Files.ReadFile(path)
@@ -295,7 +297,8 @@ func requests(h *host.Host, device string) (n [2]uint64, err error) {
 	return n, nil
 }
 
-// isSpinning checks a disk's state without waking it (ATA CHECK POWER MODE, hdparm -C).
+// isSpinning reports whether a disk is spinning, without waking it (ATA CHECK POWER MODE, hdparm
+// -C).
 func isSpinning(ctx context.Context, h *host.Host, device string) bool {
 	out, err := hdparm{h}.run(ctx, "-C", "/dev/"+device)
 	return err != nil || !strings.Contains(out, "standby") && !strings.Contains(out, "sleeping")

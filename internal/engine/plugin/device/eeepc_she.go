@@ -34,10 +34,10 @@ var EeePCSHE = plugin.Plugin{
 	},
 }
 
-// band holds the loads at which the clock changes: at or below rest, at or above busy.
+// band holds the loads at which the clock changes: at most rest, or at least busy.
 type band struct{ rest, busy float64 }
 
-// clock returns the clock for a load according to TuneD's rule; ok is false for no change.
+// clock returns the clock for a load by TuneD's rule. ok is false if the clock stays the same.
 func (b band) clock(load float64, saving, normal setting.Value) (v setting.Value, ok bool) {
 	switch {
 	case load <= b.rest:
@@ -89,7 +89,7 @@ func eeepcsheDynamic(_ context.Context, r *plugin.Request) ([]plugin.Loop, []plu
 	}}, nil, nil
 }
 
-// clock parses she_powersave or she_normal.
+// clock parses the option she_powersave or she_normal.
 func clock(r *plugin.Request, option, standard string) (setting.Value, []plugin.Item) {
 	o, given := r.Option(option)
 	if !given {
@@ -102,20 +102,21 @@ func clock(r *plugin.Request, option, standard string) (setting.Value, []plugin.
 	return setting.Text(strconv.Itoa(n)), nil
 }
 
-// eeepcKind is the kind of an Eee PC's bus clock, and busClock its only setting.
+// eeepcKind is the setting kind of an Eee PC's bus clock; busClock is its only setting.
 const eeepcKind = "eeepc"
 
-// busClock is the bus clock: 0 high, 1 normal, 2 saving.
+// busClock is the bus clock: 0 is high, 1 normal, 2 saving.
 var busClock = setting.Setting{Kind: eeepcKind, Name: "cpufv"}
 
-// EeePCSHEKinds returns the kinds of setting that this plug-in adds.
+// EeePCSHEKinds returns the setting kinds that this plug-in adds.
 func EeePCSHEKinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{eeepcKind: cpufv{h}}
 }
 
 var controlFiles = []string{"/sys/devices/platform/eeepc/cpufv", "/sys/devices/platform/eeepc-wmi/cpufv"}
 
-// controlFile returns the attribute that sets the clock; ok is false on other machines.
+// controlFile returns the path of the attribute that sets the clock. ok is false if the machine
+// has none.
 func controlFile(h *host.Host) (path string, ok bool) {
 	for _, p := range controlFiles {
 		if plugin.Exists(h, p) {
@@ -125,7 +126,7 @@ func controlFile(h *host.Host) (path string, ok bool) {
 	return "", false
 }
 
-// readable reports whether the attribute can be read; the one of eeepc-wmi is write-only
+// readable reports whether the attribute can be read; eeepc-wmi's is write-only
 // (drivers/platform/x86/asus-wmi.c).
 func readable(h *host.Host, path string) bool {
 	st, err := h.Files.Stat(path)
@@ -141,8 +142,8 @@ func (cpufv) Resolve(s setting.Setting) (setting.Setting, error) {
 	return s, nil
 }
 
-// Read returns the clock: the driver prints the number of clocks in the second byte and the
-// present one in the first (drivers/platform/x86/eeepc-laptop.c, cpufv_show).
+// Read returns the current clock. The driver prints the number of clocks in the second byte and
+// the current one in the first (drivers/platform/x86/eeepc-laptop.c, cpufv_show).
 func (k cpufv) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
 	path, ok := controlFile(k.host)
 	if !ok {

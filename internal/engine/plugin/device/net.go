@@ -33,8 +33,8 @@ var Net = plugin.Plugin{
 			Doc: "whether the speed that the device offers follows its load where dynamic tuning is on: true or false; each change of it interrupts the link for some seconds"},
 		{Name: "nf_conntrack_hashsize", Plan: planHashSize,
 			Doc: "buckets of the connection tracking table, 1 or more; the kernel rounds up to a whole page of them"},
-		// Channels first: changing their number resets rings and moderation in many drivers.
-		// Other features depend on checksums, so features come before what builds on them.
+		// Channels first: in many drivers a new number resets rings and interrupt moderation.
+		// Among features, checksums come before those that need them.
 		{Name: "channels", PerDevice: true, Plan: planGroup(host.NetChannels),
 			Doc: "channels (an interrupt and its queues) as NAME N ...: rx, tx, other, combined (ethtool -l); combined N and rx N tx N stand for each other where a device has only one of them"},
 		{Name: "ring", PerDevice: true, Plan: planGroup(host.NetRing),
@@ -58,8 +58,8 @@ const classDir = "/sys/class/net/"
 
 func netSysDir(device string) string { return classDir + device }
 
-// netDevices lists the devices outside of sysfs's "virtual", which have a bus device, as TuneD
-// does.
+// netDevices lists the network devices with a bus device, as TuneD does: those outside sysfs's
+// "virtual".
 func netDevices(_ context.Context, h *host.Host) ([]string, error) {
 	entries, err := h.Files.ReadDir(strings.TrimSuffix(classDir, "/"))
 	if err != nil {
@@ -74,7 +74,7 @@ func netDevices(_ context.Context, h *host.Host) ([]string, error) {
 			}
 			continue
 		}
-		// bonding_masters is a file among the links.
+		// bonding_masters is a file, not a link.
 		if strings.HasPrefix(real, "/sys/devices/") && !strings.Contains(real, "/virtual/") {
 			out = append(out, e.Name())
 		}
@@ -82,11 +82,11 @@ func netDevices(_ context.Context, h *host.Host) ([]string, error) {
 	return out, nil
 }
 
-// pair is a name and a value of an option's list.
+// pair is one name and value in an option's list.
 type pair struct{ name, value string }
 
-// pairs splits "rx-usecs 3 tx-usecs 16"; a colon after a name, commas and semicolons are
-// separators too.
+// pairs splits "rx-usecs 3 tx-usecs 16". A colon after a name, commas and semicolons are
+// separators too. It returns false for an invalid list.
 func pairs(text string) ([]pair, bool) {
 	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\n\r\v\f:;,", r) })
 	if len(words) == 0 || len(words)%2 != 0 {
@@ -99,7 +99,7 @@ func pairs(text string) ([]pair, bool) {
 	return out, true
 }
 
-// planGroup returns a function that plans a list of parameters of one group.
+// planGroup returns a function that plans a list of parameters of one netlink group.
 func planGroup(g host.NetGroup) func(context.Context, *plugin.Request, profile.Option, string) ([]plugin.Item, error) {
 	return func(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
 		if plugin.IsNone(o.Value) {
@@ -121,7 +121,7 @@ func planGroup(g host.NetGroup) func(context.Context, *plugin.Request, profile.O
 	}
 }
 
-// planParam plans one parameter; err is the reason that the parameters are not known.
+// planParam plans one parameter. err is the reason why the parameters are unknown, or nil.
 func planParam(device string, g host.NetGroup, p pair, params []host.NetParam, err error, o profile.Option) []plugin.Item {
 	s := netSetting(device, g, p.name)
 	refuse := func(v plugin.Verdict, format string, args ...any) []plugin.Item {
@@ -141,7 +141,7 @@ func planParam(device string, g host.NetGroup, p pair, params []host.NetParam, e
 		return refuse(plugin.Unsupported, "the driver of %s has no %s parameters", device, g)
 	case errors.Is(err, fs.ErrNotExist):
 		return refuse(plugin.Unsupported, "%s is gone", device)
-	case errors.Is(err, fs.ErrPermission): // only root reads wake-on-LAN
+	case errors.Is(err, fs.ErrPermission): // only root can read wake-on-LAN
 		return refuse(plugin.Unknown, "not readable: %v", err)
 	case err != nil:
 		return refuse(plugin.Unsupported, "%v", err)
@@ -161,7 +161,7 @@ func planParam(device string, g host.NetGroup, p pair, params []host.NetParam, e
 	return []plugin.Item{plugin.Want(s, value, o)}
 }
 
-// parseValue converts a value to the kernel's form; for an invalid one want describes valid
+// parseValue converts a value to the kernel's form. For an invalid value, want describes valid
 // ones.
 func parseValue(g host.NetGroup, p pair) (value, want string) {
 	if host.NetParamIsSwitch(g, p.name) {
@@ -187,7 +187,7 @@ func parseValue(g host.NetGroup, p pair) (value, want string) {
 	return strconv.FormatUint(n, 10), ""
 }
 
-// planFeature plans every changeable feature that a name refers to.
+// planFeature plans every changeable feature that a name covers.
 func planFeature(device, name, value string, params []host.NetParam, o profile.Option) []plugin.Item {
 	pattern := name
 	if p, ok := aliases[name]; ok {
@@ -215,7 +215,7 @@ func planFeature(device, name, value string, params []host.NetParam, o profile.O
 		if p.Value != value && (value == "off" || len(fixed) == 1) {
 			return refuseFeature(device, name, value, o, "%s cannot change %s: it is fixed at %s", device, p.Name, p.Value)
 		}
-		if p.Value == value { // fixed, but as wanted
+		if p.Value == value { // not changeable, but as wanted
 			return []plugin.Item{plugin.Want(netSetting(device, host.NetFeatures, p.Name), value, o)}
 		}
 	}
@@ -231,8 +231,8 @@ func refuseFeature(device, name, value string, o profile.Option, format string, 
 	return []plugin.Item{it}
 }
 
-// eitherMode converts combined channels to the same number of receive and transmit channels if
-// the device has only these, and vice versa.
+// eitherMode converts combined channels to equal numbers of receive and transmit channels if the
+// device has only those, and vice versa.
 func eitherMode(list []pair, params []host.NetParam) []pair {
 	has := func(name string) bool {
 		p, ok := host.FindParam(params, name)
@@ -266,7 +266,7 @@ func planLink(param string, least int64, want string) func(context.Context, *plu
 	}
 }
 
-// planWakeOnLAN accepts ethtool's letters; each d (or 0) clears those before it.
+// planWakeOnLAN plans ethtool's letters; each d (or 0) clears the letters before it.
 func planWakeOnLAN(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
 	if plugin.IsNone(o.Value) {
 		return nil, nil
@@ -330,7 +330,7 @@ func planHashSize(_ context.Context, r *plugin.Request, o profile.Option, _ stri
 	if !plugin.Exists(r.Host, hashSize) {
 		return plugin.Lacks(r.Host, s, o, "the module nf_conntrack is not loaded"), nil
 	}
-	// nf_ct_alloc_hashtable: whole pages of heads of 8 bytes.
+	// nf_ct_alloc_hashtable: whole pages of 8-byte heads.
 	perPage := r.Host.PageSize() / 8
 	whole := (n + perPage - 1) / perPage * perPage
 	it := plugin.Want(s, strconv.FormatInt(whole, 10), o)

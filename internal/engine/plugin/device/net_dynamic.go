@@ -15,23 +15,23 @@ import (
 
 const advertise = "advertise"
 
-// slow is the speed of an idle link, in megabits per second.
+// slow is the speed of an idle link, in Mbit/s.
 const slow = 100
 
-// netLadder has TuneD's thresholds: an interval is idle if both directions have less than a
-// twentieth of the bytes of the busiest one; after six the device lowers its speed.
+// netLadder has TuneD's thresholds. An interval is idle if both directions have less than a
+// twentieth of the busiest interval's bytes. After six such intervals the device lowers its speed.
 var netLadder = plugin.Ladder{Top: 1, Patience: 6, Rest: 0.05}
 
-// beginNet starts with TuneD's expected load of a link of this many megabits per second: six
-// tenths of the speed, in bytes per second, although it is compared with the bytes of ten
+// beginNet returns the standing at the start, with TuneD's expected load for a link of this many
+// Mbit/s: six tenths of the speed in bytes per second. TuneD compares that with the bytes of ten
 // seconds.
 func beginNet(megabits int) plugin.Standing {
 	most := float64(int(0.6 * 1024 * 1024 * float64(megabits) / 8))
 	return plugin.Standing{Most: [2]float64{most, most}}
 }
 
-// netDynamic lets the speed of each device of a unit follow its load, except devices with
-// a fixed speed and those that do not offer a slow one.
+// netDynamic makes the speed of each device of a unit follow its load. It skips devices with a
+// fixed speed and those without a slow speed.
 func netDynamic(ctx context.Context, r *plugin.Request) ([]plugin.Loop, []plugin.Item, error) {
 	var loops []plugin.Loop
 	var items []plugin.Item
@@ -53,8 +53,8 @@ func netDynamic(ctx context.Context, r *plugin.Request) ([]plugin.Loop, []plugin
 	return loops, items, nil
 }
 
-// speeds returns the fastest speed of a device, in megabits per second, and the slow link modes
-// that it offers without the selection; or the reason that its speed cannot follow the load.
+// speeds returns a device's fastest speed in Mbit/s and the slow link modes that it offers without
+// the selection. If the speed cannot follow the load, it returns the reason.
 func speeds(r *plugin.Request, device string, s setting.Setting) (fastest int, some string, why string) {
 	params, err := r.Host.Net.Params(device, host.NetLinkModes)
 	if err != nil {
@@ -114,7 +114,7 @@ func netLoop(r *plugin.Request, device string, s setting.Setting, fastest int, s
 	}
 }
 
-// traffic returns the bytes that a device has received and sent
+// traffic returns the numbers of received and sent bytes of a device
 // (Documentation/ABI/testing/sysfs-class-net-statistics).
 func traffic(h *host.Host, device string) (n [2]uint64, err error) {
 	for i, name := range []string{"rx_bytes", "tx_bytes"} {

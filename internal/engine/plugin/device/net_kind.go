@@ -16,18 +16,18 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// NetKinds returns the kinds of setting that this plug-in adds.
+// NetKinds returns the setting kinds that this plug-in adds.
 func NetKinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{netKind: kind{h}}
 }
 
-// kind is the kind of parameters of a network device, over netlink. A requested feature that is
-// inactive because it needs another that is off reads as "off [requested on]", as ethtool -k
+// kind is the setting kind of network device parameters, over netlink. A requested feature that is
+// inactive, because a feature that it needs is off, reads as "off [requested on]", as ethtool -k
 // prints it.
 type kind struct{ host *host.Host }
 
-// Resolve converts alternative names of a device and of a feature to the kernel's present name.
-// A device that was renamed without keeping its old name as an alternative is a different
+// Resolve converts alternative names of a device and of a feature to the kernel's current name. A
+// device that was renamed without keeping the old name as an alternative counts as a different
 // device.
 func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
 	p, err := parsePlace(s.Name)
@@ -68,7 +68,7 @@ func valueOf(p host.NetParam) string {
 	return p.Value
 }
 
-// Write sets one parameter. For a feature it sets the request: whether the feature becomes
+// Write sets one parameter. For a feature it sets the requested state; whether the feature becomes
 // active depends on others.
 func (k kind) Write(_ context.Context, s setting.Setting, v setting.Value) error {
 	p, err := parsePlace(s.Name)
@@ -87,9 +87,9 @@ func (k kind) Write(_ context.Context, s setting.Setting, v setting.Value) error
 
 func (kind) Equal(a, b setting.Value) bool { return a.Text == b.Text }
 
-// leastMTU lists the smallest MTU in bytes for each protocol (RFC 8200, section 5; RFC 791).
-// Below it the kernel drops the device's addresses, their routes and its sysctls
-// (net/ipv6/addrconf.c addrconf_notify, net/ipv4/devinet.c inetdev_event).
+// leastMTU lists the minimum MTU in bytes per protocol (RFC 8200, section 5; RFC 791). Below it
+// the kernel drops the device's addresses, their routes and its sysctls (net/ipv6/addrconf.c
+// addrconf_notify, net/ipv4/devinet.c inetdev_event).
 var leastMTU = []struct {
 	family, name string
 	bytes        int
@@ -103,7 +103,7 @@ func (k kind) WhyIrreversible(s setting.Setting, _, want setting.Value) (why str
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(want.Text))
 	if err != nil {
-		return "", false // the kernel refuses it
+		return "", false // the kernel rejects it
 	}
 	for _, least := range leastMTU {
 		if n >= least.bytes {
@@ -118,8 +118,8 @@ func (k kind) WhyIrreversible(s setting.Setting, _, want setting.Value) (why str
 	return "", false
 }
 
-// Alias implements setting.Aliaser for the attributes mtu and tx_queue_len of a device's
-// directory in /sys.
+// Alias implements setting.Aliaser for the attributes mtu and tx_queue_len in a device's /sys
+// directory.
 func (k kind) Alias(s setting.Setting) (setting.Setting, bool) {
 	dir, attribute := path.Split(s.Name)
 	param, ok := map[string]string{"mtu": "mtu", "tx_queue_len": "txqueuelen"}[attribute]
@@ -130,7 +130,7 @@ func (k kind) Alias(s setting.Setting) (setting.Setting, bool) {
 	if class != classDir && !(strings.HasPrefix(class, "/sys/devices/") && strings.HasSuffix(class, "/net/")) {
 		return setting.Setting{}, false
 	}
-	// A copy with the file, but without the data of netlink, keeps the file's name.
+	// A copy that has the file but no netlink data keeps the file's name.
 	if _, err := k.host.Net.Params(device, host.NetLink); host.Unknown(err) {
 		return setting.Setting{}, false
 	}
@@ -139,8 +139,8 @@ func (k kind) Alias(s setting.Setting) (setting.Setting, bool) {
 
 func (kind) Lifetime() setting.Lifetime { return setting.Runtime }
 
-// Coupled lists what a write changes in addition to the parameter. It leaves out what has no
-// setting: the device's receive hashing table (RSS) and interrupts, which the driver assigns
+// Coupled lists settings that a write changes in addition to the parameter. It omits changes
+// without a setting: the receive hashing table (RSS) and interrupts, which the driver assigns
 // again when the number of channels changes.
 func (k kind) Coupled(s setting.Setting) []setting.Setting {
 	p, err := parsePlace(s.Name)
@@ -150,13 +150,12 @@ func (k kind) Coupled(s setting.Setting) []setting.Setting {
 	dir := netSysDir(p.device)
 	switch p.group {
 	case host.NetCoalesce, host.NetPause, host.NetRing:
-		// Drivers share interrupt moderation between directions, change it under adaptive-*,
-		// negotiate pause frames with the other end, and may size rings together.
+		// Drivers share interrupt moderation between directions and change it under adaptive-*.
+		// They negotiate pause frames with the other end, and may size rings together.
 		return k.rest(p)
 	case host.NetChannels:
-		// net/core/dev.c, netif_set_real_num_rx_queues and _tx_queues: removed
-		// queues lose their settings; the driver places the others again
-		// (netif_set_xps_queue).
+		// net/core/dev.c, netif_set_real_num_rx_queues and _tx_queues: removed queues lose their
+		// settings; the driver assigns the others again (netif_set_xps_queue).
 		out := k.rest(p)
 		for _, a := range []string{"rx-*/rps_cpus", "rx-*/rps_flow_cnt", "tx-*/xps_cpus", "tx-*/xps_rxqs", "tx-*/tx_maxrate",
 			"tx-*/byte_queue_limits/limit_max", "tx-*/byte_queue_limits/limit_min"} {
@@ -164,23 +163,21 @@ func (k kind) Coupled(s setting.Setting) []setting.Setting {
 		}
 		return out
 	case host.NetFeatures:
-		// The requested state of other features is kept; netdev_sync_lower_features turns LRO
-		// off below a bond, bridge or VLAN too.
+		// Other features keep their requested state. netdev_sync_lower_features also turns LRO off
+		// below a bond, bridge or VLAN.
 		if p.param != "rx-lro" {
 			return nil
 		}
 		return k.neighbors(dir, "lower_", func(d string) setting.Setting { return netSetting(d, p.group, p.param) })
 	case host.NetWakeOnLAN:
-		// Drivers enable the bus device for wake-up together with it
-		// (device_set_wakeup_enable).
+		// Drivers enable wake-up of the bus device together with it (device_set_wakeup_enable).
 		return k.attributes(dir + "/device/power/wakeup")
 	}
 	if p.param != "mtu" {
 		return nil
 	}
-	// VLANs follow a smaller MTU of the device below (vlan_device_event), a
-	// bond and a bridge follow and set their members', and IPv6 its own copy
-	// (addrconf_notify).
+	// VLANs follow a smaller MTU of the lower device (vlan_device_event). A bond and a bridge
+	// follow, and set their members' MTU. IPv6 follows with its own copy (addrconf_notify).
 	var out []setting.Setting
 	for _, d := range k.stack(p.device) {
 		if d != p.device {
@@ -195,7 +192,7 @@ func (k kind) Coupled(s setting.Setting) []setting.Setting {
 
 func confDir(family, device string) string { return "/proc/sys/net/" + family + "/conf/" + device }
 
-// stack returns the device and the devices stacked on it and below it.
+// stack returns the device and all devices stacked on it or below it.
 func (k kind) stack(device string) []string {
 	out := []string{device}
 	name := func(d string) setting.Setting { return setting.Setting{Kind: netKind, Name: d} }
@@ -207,7 +204,7 @@ func (k kind) stack(device string) []string {
 	return out
 }
 
-// rest returns the other parameters of the device in the group.
+// rest returns the other parameters in the parameter's group.
 func (k kind) rest(p netPlace) []setting.Setting {
 	params, err := k.host.Net.Params(p.device, p.group)
 	if err != nil {
@@ -236,8 +233,8 @@ func (k kind) attributes(pattern string) []setting.Setting {
 	return out
 }
 
-// neighbors returns the devices stacked on this one (upper_) or below it (lower_), for
-// each of which sysfs has a link (net/core/dev.c, netdev_adjacent_sysfs_add).
+// neighbors returns the devices stacked on this one (upper_) or below it (lower_). sysfs has a
+// link for each (net/core/dev.c, netdev_adjacent_sysfs_add).
 func (k kind) neighbors(dir, prefix string, name func(device string) setting.Setting) []setting.Setting {
 	entries, err := k.host.Files.ReadDir(dir)
 	if err != nil {
@@ -252,12 +249,12 @@ func (k kind) neighbors(dir, prefix string, name func(device string) setting.Set
 	return out
 }
 
-// netKind is the kind of a network device's settings: net:eth0/mtu,
-// net:eth0/ring-rx, net:eth0/coalesce-rx-usecs, net:eth0/feature-rx-gro,
-// net:eth0/channels-combined, net:eth0/pause-autoneg, net:eth0/wake-on-lan.
+// netKind is the setting kind of network devices: net:eth0/mtu, net:eth0/ring-rx,
+// net:eth0/coalesce-rx-usecs, net:eth0/feature-rx-gro, net:eth0/channels-combined,
+// net:eth0/pause-autoneg, net:eth0/wake-on-lan.
 const netKind = "net"
 
-// prefixes precede a parameter's name in the name of its setting.
+// prefixes maps each parameter group to the prefix of its settings' names.
 var prefixes = []struct {
 	group  host.NetGroup
 	prefix string
@@ -272,14 +269,14 @@ var prefixes = []struct {
 	{host.NetLink, ""},
 }
 
-// netPlace is one parameter of one device.
+// netPlace is one parameter of one network device.
 type netPlace struct {
 	device string
 	group  host.NetGroup
 	param  string
 }
 
-// netSetting returns the setting of a parameter, given its group and ethtool(8)'s name.
+// netSetting returns the setting of a parameter, given its group and its name in ethtool(8).
 func netSetting(device string, g host.NetGroup, param string) setting.Setting {
 	prefix := ""
 	for _, p := range prefixes {
@@ -311,8 +308,8 @@ func parsePlace(name string) (netPlace, error) {
 		"want mtu, txqueuelen, wake-on-lan, advertise, or ethtool's name with the prefix feature-, coalesce-, pause-, ring- or channels-", name, rest)
 }
 
-// featurePlace accepts the kernel's name of a feature, or an ethtool name for exactly one
-// feature.
+// featurePlace returns the place of a feature, named by the kernel's name or by an ethtool name
+// for exactly one feature.
 func featurePlace(device, name string) (netPlace, error) {
 	pattern, ok := aliases[name]
 	if !ok {
@@ -325,9 +322,8 @@ func featurePlace(device, name string) (netPlace, error) {
 	return netPlace{device, host.NetFeatures, pattern}, nil
 }
 
-// aliases maps the names that ethtool(8) had before the kernel named its features, short and
-// long, to the kernel's names (ethtool's -K in its manual page; the long names are those that
-// -k prints).
+// aliases maps ethtool(8)'s older feature names, short and long, to the kernel's names (-K in its
+// manual page; -k prints the long names).
 var aliases = map[string]string{
 	"rx": "rx-checksum", "rx-checksumming": "rx-checksum",
 	"tx": "tx-checksum-*", "tx-checksumming": "tx-checksum-*",
@@ -343,7 +339,7 @@ var aliases = map[string]string{
 	"rxhash": "rx-hashing", "receive-hashing": "rx-hashing",
 }
 
-// matchFeature reports whether a feature's name matches a pattern with at most one *.
+// matchFeature reports whether a feature's name matches a pattern, which has at most one *.
 func matchFeature(pattern, name string) bool {
 	before, after, star := strings.Cut(pattern, "*")
 	if !star {

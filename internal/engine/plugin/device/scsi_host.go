@@ -29,8 +29,7 @@ func scsihostDevices(_ context.Context, h *host.Host) ([]string, error) {
 	return plugin.DevicesOfType(h, "/sys/bus/scsi/devices", "scsi_host")
 }
 
-// policies are the kernel's words (drivers/ata/libata-sata.c,
-// ata_lpm_policy_names).
+// policies are the kernel's policy words (drivers/ata/libata-sata.c, ata_lpm_policy_names).
 var policies = []string{"max_performance", "medium_power", "med_power_with_dipm", "min_power_with_partial", "min_power"}
 
 func planSCSIHost(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
@@ -47,9 +46,9 @@ func planSCSIHost(_ context.Context, r *plugin.Request, o profile.Option, device
 	return []plugin.Item{plugin.Want(s, o.Value, o)}, nil
 }
 
-// external reports whether a port is hot-plug capable or external: bits 18 (HPCP) and 21 (ESP)
-// of PxCMD (AHCI 1.3.1, 3.3.7). There, link power management and the detection of a removal
-// exclude each other (7.3).
+// external reports whether a port is hot-plug capable or external: bits 18 (HPCP) and 21 (ESP) of
+// PxCMD (AHCI 1.3.1, 3.3.7). On such a port link power management prevents the detection of a
+// removal (7.3).
 func external(h *host.Host, dir string) bool {
 	const hotPlug, esata = 1 << 18, 1 << 21
 	text, _ := plugin.Attribute(h, dir+"/ahci_port_cmd")

@@ -30,8 +30,8 @@ var Uncore = plugin.Plugin{
 	},
 }
 
-// uncoreDevices lists the domains of the TPMI interface if there are any; the directories of
-// whole packages are then only views of these
+// uncoreDevices lists the domains of the TPMI interface. If there are any, the directories of
+// whole packages are only views of them and are omitted
 // (Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst).
 func uncoreDevices(_ context.Context, h *host.Host) ([]string, error) {
 	entries, err := h.Files.ReadDir(uncoreDir)
@@ -55,14 +55,14 @@ func uncoreDevices(_ context.Context, h *host.Host) ([]string, error) {
 const (
 	lower = "min_freq_khz"
 	upper = "max_freq_khz"
-	step  = 100000 // kHz; intel_uncore_freq counts in ratios of the 100 MHz clock
+	step  = 100000 // kHz; intel_uncore_freq uses multiples of the 100 MHz clock
 )
 
 func uncorePlace(device, name string) setting.Setting {
 	return plugin.Sysfs(uncoreDir + "/" + device + "/" + name)
 }
 
-// planUncore plans both limits of a unit together, the one that makes room first.
+// planUncore plans both limits of a unit together. The limit that makes room is written first.
 func planUncore(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
 	up, hasUpper := r.Option(upper)
 	low, hasLower := r.Option(lower)
@@ -80,7 +80,7 @@ func planUncore(_ context.Context, r *plugin.Request, o profile.Option, device s
 		}
 		return []plugin.Item{one(r.Host, o, device, limit)}, nil
 	}
-	// Each limit is checked against the planned value of the other.
+	// Each limit is checked against the other's planned value.
 	u, l := one(r.Host, up, device, -1), one(r.Host, low, device, -1)
 	if u.Verdict == "" && l.Verdict == "" && khz(u) < khz(l) {
 		u = plugin.Refuse(u.Change.Setting, up, plugin.Rejected, "%d kHz is below the lower limit of the same unit, %d kHz", khz(u), khz(l))
@@ -100,8 +100,7 @@ func khz(it plugin.Item) int64 {
 	return n
 }
 
-// presentLimit returns a limit without the profile, in kHz, or -1 if the device does not have
-// it.
+// presentLimit returns the limit without the selection in kHz, or -1 if the device lacks it.
 func presentLimit(r *plugin.Request, device, name string) (int64, error) {
 	v, err := r.Original(uncorePlace(device, name))
 	if err != nil || v.Absent {
@@ -110,7 +109,7 @@ func presentLimit(r *plugin.Request, device, name string) (int64, error) {
 	return strconv.ParseInt(strings.TrimSpace(v.Text), 10, 64)
 }
 
-// one plans one limit. other is the other limit in kHz, or -1 for any.
+// one plans one limit. other is the other limit in kHz, or -1 if there is none to check against.
 func one(h *host.Host, o profile.Option, device string, other int64) plugin.Item {
 	s := uncorePlace(device, o.Name)
 	lowest, okLow := initial(h, device, lower)
@@ -156,7 +155,7 @@ func one(h *host.Host, o profile.Option, device string, other int64) plugin.Item
 	return it
 }
 
-// initial returns the lowest or highest frequency that can be set, in kHz.
+// initial returns the lowest or highest settable frequency in kHz.
 func initial(h *host.Host, device, name string) (int64, bool) {
 	text, ok := plugin.Attribute(h, uncoreDir+"/"+device+"/initial_"+name)
 	n, err := strconv.ParseInt(text, 10, 64)

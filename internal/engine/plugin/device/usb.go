@@ -31,8 +31,8 @@ func usbDevices(_ context.Context, h *host.Host) ([]string, error) {
 	return plugin.DevicesOfType(h, usbDir, "usb_device")
 }
 
-// planUSB expects seconds, as the kernel does and TuneD documents; TuneD itself reads true and
-// 1 as 1, and everything else as 0.
+// planUSB expects seconds, as the kernel does and TuneD documents. TuneD itself reads true and 1
+// as 1, and all else as 0.
 func planUSB(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
 	s := plugin.Sysfs(usbDir + "/" + device + "/power/autosuspend")
 	n, err := strconv.ParseInt(strings.TrimSpace(o.Value), 10, 32)
@@ -45,7 +45,7 @@ func planUSB(_ context.Context, r *plugin.Request, o profile.Option, device stri
 			n = 1
 		}
 	}
-	// drivers/usb/core/sysfs.c, autosuspend_store: milliseconds in an int.
+	// drivers/usb/core/sysfs.c, autosuspend_store: milliseconds as an int.
 	if n < -1 || n > math.MaxInt32/1000 {
 		return plugin.BadValue(s, o, "seconds, or -1 for never"), nil
 	}

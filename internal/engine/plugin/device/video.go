@@ -33,7 +33,7 @@ func attribute(device, name string) string { return videoDir + "/" + device + "/
 
 func panel(device string) string { return videoDir + "/" + device + "/amdgpu/panel_power_savings" }
 
-// videoDevices lists the connectors that have any of the attributes.
+// videoDevices lists the connectors that have at least one of the plug-in's attributes.
 func videoDevices(_ context.Context, h *host.Host) ([]string, error) {
 	entries, err := h.Files.ReadDir(videoDir)
 	if err != nil {
@@ -56,9 +56,9 @@ func videoDevices(_ context.Context, h *host.Host) ([]string, error) {
 	return out, nil
 }
 
-// planRadeon uses the first word that is valid for the card's power method. With dynamic power
-// management the driver refuses every write to power_method, and without it power_dpm_state
-// does not exist (radeon_pm.c, radeon_set_pm_method).
+// planRadeon plans the first word that is valid for the card's power method. With dynamic power
+// management the driver rejects every write to power_method; without it power_dpm_state does not
+// exist (radeon_pm.c, radeon_set_pm_method).
 func planRadeon(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
 	method := plugin.Sysfs(attribute(device, "power_method"))
 	words := strings.FieldsFunc(o.Value, func(c rune) bool { return strings.ContainsRune(" \t\n:;,", c) })

@@ -1,4 +1,3 @@
-// Package kernel contains the plug-ins for values of the kernel: sysctl, sysfs, vm, modules,
-// mounts, selinux and rtentsk. Each plans changes from a section of a profile;
-// engine/plugin/table lists them.
+// Package kernel has the plug-ins for kernel values: sysctl, sysfs, vm, modules, mounts, selinux
+// and rtentsk. Each converts one section of a profile to changes. engine/plugin/table lists them.
 package kernel

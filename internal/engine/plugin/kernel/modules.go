@@ -1,4 +1,4 @@
-// modules is the plug-in for options of kernel modules: it writes a line in /etc/modprobe.d and
+// modules is the plug-in for options of kernel modules. It writes a line in /etc/modprobe.d, and
 // loads or reloads the module if the profile requests that.
 
 package kernel
@@ -32,9 +32,9 @@ var Modules = plugin.Plugin{
 	},
 }
 
-// confFile is fettle's own file, since TuneD empties its tuned.conf whenever it starts.
-// modprobe joins the options of all files in the order of their names, and the last of two
-// values wins: Debian's systemd.conf has "options dummy numdummies=0".
+// confFile is fettle's own file, because TuneD empties its tuned.conf at each start. modprobe
+// joins the options of all files sorted by name, and the last of two values wins: Debian's
+// systemd.conf has "options dummy numdummies=0".
 const confFile = "/etc/modprobe.d/zz-fettle.conf"
 
 var (
@@ -78,7 +78,7 @@ func planModules(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 		items = append(items, plugin.Want(setting.Setting{Kind: "module", Name: name}, strings.TrimSpace("loaded "+opts), o))
 	}
 	if len(items) == 0 {
-		// TuneD writes nothing here either, but verifies that the module is loaded.
+		// TuneD does not write here either, but verifies that the module is loaded.
 		it := plugin.Refuse(setting.Setting{Kind: "module", Name: name}, o, plugin.OK, "loaded")
 		switch now, err := state(r.Host, name); {
 		case err != nil:
@@ -91,8 +91,8 @@ func planModules(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 	return items, nil
 }
 
-// compiledIn returns the verdict for options of a module that is built into the kernel, which
-// only the kernel command line can set.
+// compiledIn returns the verdict for options of a built-in module, which only the kernel command
+// line can set.
 func compiledIn(h *host.Host, name, opts string) (plugin.Verdict, string) {
 	if opts == "" {
 		return plugin.OK, "built into this kernel"
@@ -116,8 +116,8 @@ func compiledIn(h *host.Host, name, opts string) (plugin.Verdict, string) {
 	return plugin.OK, "built into this kernel, with these options"
 }
 
-// onCommandLine reports whether the last NAME.OPTION of the kernel command line has the value
-// of opt (kernel/params.c parse_args; "-" and "_" are the same).
+// onCommandLine reports whether the last NAME.OPTION on the kernel command line has the value in
+// opt (kernel/params.c parse_args; "-" and "_" are equal).
 func onCommandLine(line, name, opt string) bool {
 	wantKey, want, _ := strings.Cut(opt, "=")
 	found := false
@@ -133,7 +133,7 @@ func onCommandLine(line, name, opt string) bool {
 	return found
 }
 
-// canonical returns the kernel's form of a module's name: modprobe treats "-" and "_" as equal.
+// canonical returns the kernel's form of a module name, with "_" for "-".
 func canonical(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 type presence int
@@ -143,10 +143,10 @@ const (
 	nowhere
 	loadable
 	builtin
-	unlisted // not in the lists that a copy has, and some lists are missing
+	unlisted // not in the copy's lists, some of which are missing
 )
 
-// kernelHas searches the lists that depmod(8) makes, and /sys/module.
+// kernelHas searches for a module in depmod(8)'s lists and in /sys/module.
 func kernelHas(h *host.Host, name string) presence {
 	dir := "/sys/module/" + name
 	if _, err := h.Files.Stat(dir); err == nil {
@@ -156,7 +156,7 @@ func kernelHas(h *host.Host, name string) presence {
 		return loadable
 	}
 	if loaded, err := h.Files.ReadFile("/proc/modules"); err == nil && slices.ContainsFunc(strings.Split(string(loaded), "\n"), func(l string) bool { return strings.HasPrefix(l, name+" ") }) {
-		return loadable // a copy of a machine may lack /sys/module
+		return loadable // a copied machine may lack /sys/module
 	}
 	release, err := h.Files.ReadFile("/proc/sys/kernel/osrelease")
 	if host.Unknown(err) {
@@ -166,14 +166,14 @@ func kernelHas(h *host.Host, name string) presence {
 		return unsure
 	}
 	lib := "/lib/modules/" + strings.TrimSpace(string(release)) + "/"
-	// A built-in module without parameters has no directory below /sys/module.
+	// A built-in module without parameters has no directory in /sys/module.
 	list, missing := h.Files.ReadFile(lib + "modules.builtin")
 	if missing == nil && plugin.ListsModule(list, name) {
 		return builtin
 	}
 	dep, err := h.Files.ReadFile(lib + "modules.dep")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nowhere // without it modprobe(8) finds no module
+		return nowhere // without the list modprobe(8) finds no module
 	}
 	if host.Unknown(err) {
 		return unlisted
@@ -196,13 +196,13 @@ func kernelHas(h *host.Host, name string) presence {
 	return nowhere
 }
 
-// differing returns the options that the running module shows with other values, and those that
-// it does not show (a parameter with permission 0).
+// differing returns the options for which the running module shows other values, and those that it
+// does not show (parameters with permission 0).
 func differing(h *host.Host, name, opts string) (differ, hidden []string) {
 	for _, opt := range strings.Fields(opts) {
 		key, want, ok := strings.Cut(opt, "=")
 		if !ok {
-			want = "1" // a boolean alone is true (kernel/params.c param_set_bool)
+			want = "1" // a boolean without a value is true (kernel/params.c param_set_bool)
 		}
 		if strings.Contains(key, "/") {
 			hidden = append(hidden, opt)

@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// ModulesKinds returns the kinds of setting that this plug-in adds:
+// ModulesKinds returns the setting kinds that this plug-in adds:
 //
 //	modprobe:MODULE  its options in /etc/modprobe.d/zz-fettle.conf; "+r " before
 //	                 them loads the module again when the line changes
@@ -87,13 +87,13 @@ func (k options) Write(ctx context.Context, s setting.Setting, v setting.Value) 
 	if err != nil || !again {
 		return err
 	}
-	// The module is also reloaded here, because the kernel does not show every parameter;
-	// module:NAME shows whether that succeeded.
+	// Reload the module here too, because the kernel does not show every parameter. module:NAME
+	// shows whether that succeeded.
 	_ = load(ctx, k.host, s.Name, "")
 	return nil
 }
 
-// Effect compares the options with the parameters of the loaded module.
+// Effect reports whether the loaded module's parameters have the options' values.
 func (k options) Effect(_ context.Context, s setting.Setting, want setting.Value) (plugin.Verdict, string) {
 	now, err := state(k.host, s.Name)
 	if err != nil {
@@ -120,7 +120,7 @@ func (options) Lifetime() setting.Lifetime                { return setting.Reboo
 
 const header = "# Options of kernel modules from the active profile; fettle undo removes them.\n"
 
-// lineOf returns the options of a module.
+// lineOf returns the options in a module's line, and false if the text has no such line.
 func lineOf(text, name string) (string, bool) {
 	for line := range strings.Lines(text) {
 		if opts, ok := optionsLine(line, name); ok {
@@ -138,7 +138,7 @@ func optionsLine(line, name string) (string, bool) {
 	return strings.Join(f[2:], " "), true
 }
 
-// setLine sets a module's options in the text, replacing its line if there is one.
+// setLine sets a module's options in the text. It replaces an existing line.
 func setLine(text, name, opts string) string {
 	line := "options " + name + " " + opts + "\n"
 	var out strings.Builder
@@ -159,14 +159,14 @@ func setLine(text, name, opts string) string {
 	case text == "":
 		return header + line
 	case !strings.HasSuffix(text, "\n"):
-		// If the text had no line feed at its end, it still has none, so that removing the line
-		// restores the same bytes.
+		// If the text lacked a final line feed, it still does: removing the line then restores the
+		// same bytes.
 		return text + "\n" + strings.TrimSuffix(line, "\n")
 	}
 	return text + line
 }
 
-// dropLine removes a module's options; without other lines the text becomes empty.
+// dropLine removes a module's options. Without other lines the text becomes "".
 func dropLine(text, name string) string {
 	var kept []string
 	dropped, last := false, false
@@ -190,7 +190,7 @@ func dropLine(text, name string) string {
 	return out
 }
 
-// module is the kind of loaded modules; the value is what /sys/module shows.
+// module is the setting kind of loaded modules. The value is from /sys/module.
 type module struct{ host *host.Host }
 
 func (module) Resolve(s setting.Setting) (setting.Setting, error) { return resolve(s) }
@@ -223,11 +223,11 @@ func state(h *host.Host, name string) (string, error) {
 	for _, e := range entries {
 		b, err := h.Files.ReadFile(dir + "/parameters/" + e.Name())
 		if err != nil {
-			continue // some can only be written
+			continue // write-only parameter
 		}
 		v := strings.TrimSuffix(string(b), "\n")
 		if v == "(null)" || v == "" || strings.ContainsAny(v, " \t\n\"") {
-			continue // not set, or not a word that modprobe accepts
+			continue // not set, or not accepted by modprobe
 		}
 		out = append(out, e.Name()+"="+v)
 	}
@@ -254,7 +254,7 @@ func (k module) Write(ctx context.Context, s setting.Setting, v setting.Value) e
 	return fmt.Errorf("%s: want \"loaded\" or \"unloaded\", not %q", s, v.Text)
 }
 
-// load loads a module, after unloading it if it is loaded. The given parameters follow those of
+// load loads a module; it first unloads a loaded one. The given parameters come after those of
 // modprobe.d, so they win.
 func load(ctx context.Context, h *host.Host, name, params string) error {
 	now, err := state(h, name)
@@ -269,7 +269,7 @@ func load(ctx context.Context, h *host.Host, name, params string) error {
 	argv := append([]string{"modprobe", name}, strings.Fields(params)...)
 	_, err = host.Run(ctx, h, argv...)
 	if err != nil && params != "" {
-		// A module without its parameters is better than none.
+		// Rather load the module without its parameters than not at all.
 		if _, plain := host.Run(ctx, h, "modprobe", name); plain != nil {
 			return plain
 		}
@@ -314,7 +314,7 @@ func unquote(v string) string {
 	return v
 }
 
-// equalParameter compares parameters in all spellings that the kernel accepts and prints
+// equalParameter compares parameters in every spelling that the kernel accepts or prints
 // (kernel/params.c: bool prints Y and N, numbers have any C base).
 func equalParameter(a, b string) bool {
 	if a == b {

@@ -1,5 +1,5 @@
-// mounts parses [mounts] sections and refuses their request: fettle never disables write
-// barriers.
+// mounts is the plug-in that parses [mounts] sections and refuses their request: fettle never
+// disables write barriers.
 
 package kernel
 
@@ -42,12 +42,12 @@ var Mounts = plugin.Plugin{
 	},
 }
 
-// reason is the reason that barriers stay on: they keep the order of a journal's writes on the
-// medium (kernel, Documentation/block/writeback_cache_control.rst).
+// reason is why barriers stay on: they keep a journal's writes in order on the medium (kernel,
+// Documentation/block/writeback_cache_control.rst).
 const reason = "write-barriers-off: write barriers stay on; without them a crash or power loss can corrupt the file system, " +
 	"and on storage without a volatile cache they cost nothing"
 
-// barriersOff reports whether a value requests barriers off, and off on any storage (force).
+// barriersOff reports whether a value requests barriers off, and whether on any storage (force).
 func barriersOff(value string) (off, force bool, err error) {
 	if strings.EqualFold(strings.TrimSpace(value), "force") {
 		return true, true, nil
@@ -62,7 +62,7 @@ func barriersOff(value string) (off, force bool, err error) {
 	return off, false, nil
 }
 
-// noDevice refuses the request of a unit without any file system left: silence would look like
+// noDevice refuses the request of a unit that has no file system left: silence would look like
 // consent.
 func noDevice(r *plugin.Request) []plugin.Item {
 	o, given := r.Option("disable_barriers")
@@ -87,11 +87,11 @@ func planMounts(_ context.Context, r *plugin.Request, o profile.Option, device s
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range slices.Backward(all) { // of two mounts on one point the later one is visible
+	for _, m := range slices.Backward(all) { // of two mounts on one point only the later is visible
 		if m.point != device {
 			continue
 		}
-		// What TuneD ignores is refused too, so that the user sees it.
+		// Requests that TuneD ignores are refused too, so that the user sees them.
 		also := ""
 		switch {
 		case m.fstype == "xfs":
@@ -127,8 +127,8 @@ func read(h *host.Host) ([]mount, error) {
 	return out, nil
 }
 
-// disk returns the sysfs directory of the disk below a partition or an LVM volume. It returns
-// "" for what TuneD ignores: whole disks, removable ones, other kinds.
+// disk returns the sysfs directory of the disk below a partition or LVM volume. It returns "" for
+// file systems that TuneD ignores: on whole disks, removable disks and other devices.
 func (m mount) disk(h *host.Host) string {
 	dev, err := h.Files.Resolve(m.source)
 	if err != nil {
@@ -152,7 +152,7 @@ func (m mount) disk(h *host.Host) string {
 	return dir
 }
 
-// writeBack reports whether a SCSI disk below the file system has a volatile cache.
+// writeBack reports whether a SCSI disk below the file system has a volatile write cache.
 func (m mount) writeBack(h *host.Host) bool {
 	dir := m.disk(h)
 	disks := []string{dir}
@@ -174,7 +174,7 @@ func (m mount) writeBack(h *host.Host) bool {
 	return false
 }
 
-// MountsKinds returns the kinds of setting that this plug-in adds:
+// MountsKinds returns the setting kinds that this plug-in adds:
 //
 //	barrier:/MOUNT  "on" or "off": read only
 func MountsKinds(h *host.Host) map[string]setting.Kind {
@@ -191,8 +191,8 @@ func (barrier) Resolve(s setting.Setting) (setting.Setting, error) {
 	return s, nil
 }
 
-// Read supports the ext4 options barrier, barrier=N and nobarrier (kernel,
-// Documentation/admin-guide/ext4.rst); on is the default.
+// Read parses the ext4 options barrier, barrier=N and nobarrier (kernel,
+// Documentation/admin-guide/ext4.rst). Without any of them barriers are on.
 func (k barrier) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
 	all, err := read(k.host)
 	if err != nil {

@@ -1,5 +1,5 @@
-// rtentsk is the plug-in that keeps network timestamps enabled: a program that enables
-// them would interrupt every CPU while the kernel patches its code.
+// rtentsk is the plug-in that keeps network timestamps enabled. Otherwise a program that enables
+// them interrupts every CPU while the kernel patches its code.
 
 package kernel
 
@@ -21,9 +21,9 @@ var RTEntsk = plugin.Plugin{
 	Always: planRtentsk,
 }
 
-// staticKeyKind is the kind of static keys that an open socket keeps enabled, and netTimestamps
-// its only setting. The value, open or closed, shows whether this process has the socket open.
-// The kernel does not expose the state of the key itself.
+// staticKeyKind is the setting kind of static keys that an open socket keeps enabled;
+// netTimestamps is its only setting. The value, open or closed, tells whether this process has the
+// socket open. The kernel does not expose the key's state.
 const (
 	staticKeyKind = "statickey"
 	netTimestamps = "netstamp_needed_key"
@@ -36,8 +36,8 @@ func planRtentsk(_ context.Context, r *plugin.Request) ([]plugin.Item, error) {
 	}}}}, nil
 }
 
-// RtentskKinds returns the kinds of setting that this plug-in adds. The socket belongs to the
-// returned table, so a process should make one table and keep it.
+// RtentskKinds returns the setting kinds that this plug-in adds. The returned table owns the
+// socket, so a process should make one table and keep it.
 func RtentskKinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{staticKeyKind: &staticKey{host: h}}
 }

@@ -22,7 +22,7 @@ var SELinux = plugin.Plugin{
 	}},
 }
 
-// threshold is the file with the cache's size if selinuxfs is mounted (selinuxfs.c).
+// threshold is the file with the cache size; it exists if selinuxfs is mounted (selinuxfs.c).
 const threshold = "/sys/fs/selinux/avc/cache_threshold"
 
 func planSELinux(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {

@@ -1,4 +1,4 @@
-// sysctl is the plug-in for kernel variables below /proc/sys, given by name.
+// sysctl is the plug-in for kernel variables in /proc/sys, given by name.
 
 package kernel
 
@@ -45,8 +45,7 @@ func planSysctl(ctx context.Context, r *plugin.Request, o profile.Option, _ stri
 		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused,
 			"the unit of %s depends on the kernel (net/core/neighbour.c); set %s_ms, in milliseconds", name, o.Name)}, nil
 	}
-	// The result of a function that runs a program ends with a line end, which does not
-	// count as a second line.
+	// Output of a program ends in a line feed, which does not count as a second line.
 	value := quoted().ReplaceAllString(strings.TrimRight(o.Value, "\r\n"), "$1")
 	if strings.Contains(value, "\n") {
 		return []plugin.Item{plugin.Refuse(s, o, plugin.Rejected, "a multi-line value cannot be written atomically")}, nil
@@ -76,8 +75,8 @@ func planSysctl(ctx context.Context, r *plugin.Request, o profile.Option, _ stri
 	return []plugin.Item{it}, nil
 }
 
-// whereabouts returns the reason that a well-known variable does not exist. The kernel releases
-// are those that removed it from kernel/sysctl.c, kernel/sched/debug.c or mm/.
+// whereabouts returns why a well-known variable does not exist. The kernel releases are those that
+// removed it from kernel/sysctl.c, kernel/sched/debug.c or mm/.
 func whereabouts(name string) string {
 	for _, w := range []struct{ pattern, text string }{
 		{"kernel.sched_min_granularity_ns", "since Linux 6.6 it is base_slice_ns, which [scheduler] sched_base_slice_ns sets"},

@@ -1,4 +1,4 @@
-// sysfs is the plug-in for kernel attributes below /sys, given by path.
+// sysfs is the plug-in for kernel attributes in /sys, given by path.
 
 package kernel
 
@@ -25,8 +25,8 @@ var Sysfs = plugin.Plugin{
 	},
 }
 
-// planSysfs plans the value unchanged: ">" is not a modifier here, because the values of some
-// attributes begin with it or are not numbers.
+// planSysfs plans the value unchanged. Here ">" is not a modifier, because some attributes have
+// values that begin with it or are not numbers.
 func planSysfs(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	pattern := path.Clean(o.Name)
 	s := plugin.Sysfs(pattern)
@@ -53,8 +53,8 @@ func planSysfs(_ context.Context, r *plugin.Request, o profile.Option, _ string)
 
 func hasMeta(pattern string) bool { return strings.ContainsAny(pattern, "*?[") }
 
-// glob expands a pattern according to Python's glob, which uses the rules of profile.Fnmatch
-// inside one path element, in the order of device names.
+// glob expands a pattern as Python's glob does, with the rules of profile.Fnmatch within a path
+// element. The result is in the order of SortDevices.
 func glob(h *host.Host, pattern string) []string {
 	found := []string{"/"}
 	for _, element := range strings.Split(strings.TrimPrefix(pattern, "/"), "/") {

@@ -36,7 +36,7 @@ var VM = plugin.Plugin{
 	},
 }
 
-// thpDir returns the directory of transparent huge pages, which differs in RHEL 6.
+// thpDir returns the directory of transparent huge pages; RHEL 6 has a different one.
 func thpDir(h *host.Host) string {
 	const dir, rhel6 = "/sys/kernel/mm/transparent_hugepage", "/sys/kernel/mm/redhat_transparent_hugepage"
 	if !plugin.Exists(h, dir) && plugin.Exists(h, rhel6) {
@@ -90,8 +90,8 @@ func planDefrag(_ context.Context, r *plugin.Request, o profile.Option, _ string
 	return []plugin.Item{plugin.Want(s, o.Value, o)}, nil
 }
 
-// planDirty plans one of the four limits. The kernel keeps each limit in two spellings and sets
-// one to zero when the other is written (mm/page-writeback.c).
+// planDirty plans one of the four limits. The kernel has two spellings of each limit and sets one
+// to zero when the other is written (mm/page-writeback.c).
 func planDirty(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	name, value := o.Name, strings.TrimSpace(o.Value)
 	if percent, ok := strings.CutSuffix(value, "%"); ok && strings.HasSuffix(name, "_bytes") {
@@ -102,7 +102,7 @@ func planDirty(_ context.Context, r *plugin.Request, o profile.Option, _ string)
 	switch page := r.Host.PageSize(); {
 	case strings.HasSuffix(name, "_ratio") && (err != nil || n < 0 || n > 100):
 		return plugin.BadValue(s, o, "0 to 100 percent"), nil
-	case err == nil && n == 0: // means "not this spelling": the plan compares the two
+	case err == nil && n == 0: // "not this spelling": the plan settles the two spellings
 	case name == "dirty_bytes" && (err != nil || n < 2*page):
 		return plugin.BadValue(s, o, fmt.Sprintf("bytes, at least two pages (%d), or a percentage such as 40%%", 2*page)), nil
 	case name == "dirty_background_bytes" && (err != nil || n < 1):

@@ -21,8 +21,7 @@ const (
 	noneSeen       initSystem = ""
 )
 
-// initOf returns the init system of the machine, according to directories below /run and /etc.
-// It runs no programs.
+// initOf returns the machine's init system, by directories in /run and /etc. It runs no programs.
 func initOf(h *host.Host) initSystem {
 	switch {
 	case host.HasSystemd(h):
@@ -32,12 +31,12 @@ func initOf(h *host.Host) initSystem {
 	case isDir(h, "/etc/init.d") && h.Live:
 		return sysV
 	case isDir(h, "/etc/systemd/system"):
-		return serviceSystemd // a copy of a machine, without /run
+		return serviceSystemd // a copied machine without /run
 	}
 	return noneSeen
 }
 
-// handler queries and changes services through one init system.
+// handler queries and changes services of one init system.
 type handler interface {
 	active(ctx context.Context, name string) (setting.Value, error)
 	enabled(ctx context.Context, name string) (setting.Value, error)
@@ -95,8 +94,7 @@ func (k systemdHandler) enabled(ctx context.Context, name string) (setting.Value
 	if err != nil {
 		return setting.Value{}, err
 	}
-	// systemd keeps a running unit whose file was removed, but cannot enable or disable
-	// it.
+	// systemd keeps a running unit after its file is removed, but cannot enable or disable it.
 	_, errFile := k.host.Files.Stat(p["FragmentPath"])
 	switch {
 	case p["LoadState"] == "not-found", p["FragmentPath"] != "" && errors.Is(errFile, fs.ErrNotExist):
@@ -112,7 +110,7 @@ func (k systemdHandler) set(ctx context.Context, name, _ string, value string) e
 	return tell(ctx, k.host, "systemctl", verb, "--", name)
 }
 
-// parseTimestamp parses "Sat 2026-11-21 16:01:17 UTC", as systemctl show prints it.
+// parseTimestamp parses systemctl show's format, such as "Sat 2026-11-21 16:01:17 UTC".
 func parseTimestamp(text string) (time.Time, error) {
 	t, err := time.ParseInLocation("Mon 2006-01-02 15:04:05 MST", text, time.Local)
 	if err != nil {
@@ -121,7 +119,7 @@ func parseTimestamp(text string) (time.Time, error) {
 	return t, nil
 }
 
-// openRCHandler uses OpenRC: a service of a runlevel is a link in /etc/runlevels/LEVEL.
+// openRCHandler is for OpenRC, where a service in a runlevel is a link in /etc/runlevels/LEVEL.
 type openRCHandler struct{ host *host.Host }
 
 func (k openRCHandler) known(name string) bool {
@@ -162,8 +160,8 @@ func (k openRCHandler) set(ctx context.Context, name, _ string, value string) er
 	return tell(ctx, k.host, argv...)
 }
 
-// sysVHandler uses System V init: a service of a runlevel is a link S??NAME in its rc
-// directory.
+// sysVHandler is for System V init, where a service in a runlevel is a link S??NAME in the
+// runlevel's rc directory.
 type sysVHandler struct{ host *host.Host }
 
 func (k sysVHandler) known(name string) bool { return openRCHandler(k).known(name) }
@@ -172,7 +170,7 @@ func (k sysVHandler) active(ctx context.Context, name string) (setting.Value, er
 	return statusOf(ctx, k.host, k.known(name), "service", name, "status")
 }
 
-// level returns the present runlevel, the second that runlevel(8) prints.
+// level returns the current runlevel, the second word that runlevel(8) prints.
 func (k sysVHandler) level(ctx context.Context) (string, error) {
 	out, err := host.Run(ctx, k.host, "runlevel")
 	if err != nil {
@@ -225,14 +223,14 @@ func (k sysVHandler) set(ctx context.Context, name, aspect, value string) error 
 	return errors.New("none of chkconfig, update-rc.d or sysv-rc-conf is installed")
 }
 
-// tell runs a program that changes a service. Some services need minutes to start, and init
-// systems have limits of their own (systemd's is 90 s each way).
+// tell runs a program that changes a service. Its time limit is long, because some services need
+// minutes to start and init systems have limits of their own (systemd's is 90 s each way).
 func tell(ctx context.Context, h *host.Host, argv ...string) error {
 	_, err := host.RunCommand(ctx, h, host.Command{Argv: argv, Timeout: 5 * time.Minute})
 	return err
 }
 
-// statusOf runs an init script's status: in LSB 0 means running, 1 to 3 not running.
+// statusOf runs an init script's status. By LSB exit code 0 means running, 1 to 3 not running.
 func statusOf(ctx context.Context, h *host.Host, known bool, argv ...string) (setting.Value, error) {
 	if !known {
 		return setting.Absent, nil

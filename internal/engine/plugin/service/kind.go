@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Kinds returns the kinds of setting that this plug-in adds:
+// Kinds returns the setting kinds that this plug-in adds:
 //
 //	unit:NAME/active               "active" or "inactive"
 //	unit:NAME/enabled              "enabled", "disabled", or another word of systemctl is-enabled
@@ -46,7 +46,7 @@ func isDir(h *host.Host, p string) bool {
 	return err == nil && st.IsDir()
 }
 
-// Files returns the file of a drop-in or limit.
+// Files returns the path of a drop-in's or limit's file.
 func (unit) Files(s setting.Setting) []string {
 	name, aspect, file, err := parts(s)
 	if limits[aspect] != "" {
@@ -58,7 +58,7 @@ func (unit) Files(s setting.Setting) []string {
 	return []string{path.Join(dropInDir(name), file)}
 }
 
-// Resolve follows the alias of a unit (dbus-org.freedesktop.resolve1.service is a link to
+// Resolve replaces a unit's alias by its name (dbus-org.freedesktop.resolve1.service is a link to
 // systemd-resolved.service).
 func (k unit) Resolve(s setting.Setting) (setting.Setting, error) {
 	name, aspect, file, err := parts(s)
@@ -119,7 +119,7 @@ func (k unit) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 		return k.writeDropIn(ctx, name, aspect, file, v)
 	}
 	if v.Absent {
-		// The unit's file is about to be removed, so it returns to the state without it.
+		// The unit's file is about to be removed, so restore the state without it.
 		v.Text = map[string]string{"active": "inactive", "enabled": "disabled"}[aspect]
 	}
 	switch v.Text {
@@ -182,6 +182,6 @@ func (k unit) Equal(a, b setting.Value) bool {
 
 func (unit) Coupled(setting.Setting) []setting.Setting { return nil }
 
-// Lifetime returns File: a started service ends with the boot, but whether it then runs depends
-// on files, so undo must read it.
+// Lifetime returns File. A started service ends with the boot, but files decide whether it runs
+// afterwards, so undo must read it.
 func (unit) Lifetime() setting.Lifetime { return setting.File }

@@ -18,9 +18,9 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// A limit of a service (systemd.exec(5), "Process properties") is a line of fettle's own
-// drop-in, which sorts after common names: 90-limits.conf, override.conf. The limit is absent
-// if that file has no such line, whatever other files set.
+// A limit of a service (systemd.exec(5), "Process properties") is a line in fettle's own drop-in,
+// which sorts after common names: 90-limits.conf, override.conf. If that file has no such line,
+// the limit is absent, whatever other files set.
 
 // limits maps the supported limits to the kernel's names (proc_pid_limits(5)).
 var limits = map[string]string{
@@ -30,13 +30,13 @@ var limits = map[string]string{
 const (
 	limitFile = "zz-fettle.conf"
 	limitHead = "# Written by fettle; fettle undo removes it.\n"
-	// limitDir is a second line if fettle created the directory.
+	// limitDir is the file's second line if fettle also created the directory.
 	limitDir = "# fettle also created the directory.\n"
 )
 
 var limitValue = text.LazyRegexp(`^(infinity|[0-9]{1,19}[KMGTPE]?)(:(infinity|[0-9]{1,19}[KMGTPE]?))?$`)
 
-// readLimit returns the value of fettle's own line.
+// readLimit returns the value in fettle's own line, or Absent.
 func (k unit) readLimit(name, limit string) (setting.Value, error) {
 	lines, err := k.limitLines(name)
 	if err != nil {
@@ -50,7 +50,7 @@ func (k unit) readLimit(name, limit string) (setting.Value, error) {
 	return setting.Absent, nil
 }
 
-// limitLines returns the lines of fettle's drop-in, if it exists.
+// limitLines returns the lines of fettle's drop-in, or none if it does not exist.
 func (k unit) limitLines(name string) ([]string, error) {
 	b, err := k.host.Files.ReadFile(path.Join(dropInDir(name), limitFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -62,7 +62,7 @@ func (k unit) limitLines(name string) ([]string, error) {
 	return slices.Collect(strings.Lines(string(b))), nil
 }
 
-// writeLimit sets or removes fettle's line. With the last line it removes the file, and the
+// writeLimit sets or removes fettle's line. After the last line it removes the file, and the
 // directory if fettle created it.
 func (k unit) writeLimit(ctx context.Context, name, limit string, v setting.Value) error {
 	dir := dropInDir(name)
@@ -106,7 +106,7 @@ func (k unit) writeLimit(ctx context.Context, name, limit string, v setting.Valu
 	return err
 }
 
-// mayLimit returns an error for a limit that must not be requested by name, or nil.
+// mayLimit returns an error for a limit that users may not request, or nil.
 func (k unit) mayLimit(s setting.Setting, name, limit string, want setting.Value) error {
 	switch {
 	case want.Absent:
@@ -139,7 +139,7 @@ func (k unit) mayLimit(s setting.Setting, name, limit string, want setting.Value
 	return nil
 }
 
-// limitNumber returns a limit as a number, in its own unit; 2^63 for infinity.
+// limitNumber returns a limit as a number in the limit's own unit. infinity is 2^63.
 func limitNumber(s string) float64 {
 	if s == "infinity" {
 		return 1 << 63
@@ -155,7 +155,7 @@ func limitNumber(s string) float64 {
 	return n * factor
 }
 
-// limitOf returns the hard limit of a process, as limitNumber does.
+// limitOf returns a process's hard limit as limitNumber does.
 func (k unit) limitOf(pid int, limit string) (float64, error) {
 	b, err := k.host.Files.ReadFile("/proc/" + strconv.Itoa(pid) + "/limits")
 	if err != nil {
@@ -172,7 +172,7 @@ func (k unit) limitOf(pid int, limit string) (float64, error) {
 	return 0, fmt.Errorf("/proc/%d/limits has no line %q", pid, limits[limit])
 }
 
-// limitEffect reports whether the running service has its limit.
+// limitEffect reports whether the running service has the limit.
 func (k unit) limitEffect(ctx context.Context, name, limit, want string) (plugin.Verdict, string) {
 	if !host.HasSystemd(k.host) {
 		return plugin.OK, "in force after the next start of the service"
@@ -198,15 +198,15 @@ func (k unit) limitEffect(ctx context.Context, name, limit, want string) (plugin
 	return k.otherLimit(ctx, name, limit, limitNumber(hard), runs)
 }
 
-// otherLimit returns the reason that a service runs with a limit other than fettle's. A restart
-// helps only a service that was started before fettle's line was written.
+// otherLimit returns why a service runs with a limit other than fettle's. A restart helps only a
+// service that started before fettle's line was written.
 func (k unit) otherLimit(ctx context.Context, name, limit string, want, runs float64) (plugin.Verdict, string) {
 	p, err := systemdHandler{k.host}.show(ctx, name, limit, "NeedDaemonReload", "ExecMainStartTimestamp")
 	if err != nil {
 		return plugin.Unknown, err.Error()
 	}
 	file := path.Join(dropInDir(name), limitFile)
-	switch given := min(limitNumber(p[limit]), limitNumber("infinity")); { // old ones print infinity as 2^64-1
+	switch given := min(limitNumber(p[limit]), limitNumber("infinity")); { // old releases print infinity as 2^64-1
 	case p["NeedDaemonReload"] == "yes":
 		return plugin.NeedsRestart, "systemd has not loaded " + file + " yet: systemctl daemon-reload, then systemctl restart " + name
 	case p[limit] != "" && given != want:
@@ -238,7 +238,7 @@ func limitText(n float64) string {
 	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 
-// Activation implements setting.Activator: a service gets its limits when it starts. For a
+// Activation implements setting.Activator: a service gets its limits only at its start. For a
 // drop-in, the aspect decides whether the service is restarted.
 func (k unit) Activation(ctx context.Context, s setting.Setting) (setting.Activation, bool) {
 	name, aspect, _, err := parts(s)
@@ -252,15 +252,15 @@ func (k unit) Activation(ctx context.Context, s setting.Setting) (setting.Activa
 	return setting.Activation{Program: name, Restart: true}, true
 }
 
-// The time limit for a service to start, and the time that a service without readiness
-// notification must keep running.
+// The time limit for a service's start, and the time that a service without readiness notification
+// must stay running.
 const (
 	limitPatience = 5 * time.Minute
 	limitStays    = time.Second
 )
 
-// Activate implements setting.Activator: it restarts the service and waits until it is running
-// and stays so.
+// Activate implements setting.Activator: it restarts the service, and waits until the service runs
+// and stays running.
 func (k unit) Activate(ctx context.Context, a setting.Activation) error {
 	ctx, cancel := context.WithTimeout(ctx, limitPatience)
 	defer cancel()
@@ -270,7 +270,7 @@ func (k unit) Activate(ctx context.Context, a setting.Activation) error {
 		return err
 	}
 	if before.Load != "loaded" && before.MainPID == 0 {
-		return nil // it cannot be started
+		return nil // cannot be started
 	}
 	if err := systemd.RunJob(ctx, k.host, "restart", a.Program, limitPatience, nil); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// script is the plug-in that runs a profile's own programs, with TuneD's protocol of start,
-// stop and verify, and the scripts before and after a unit's devices (script_pre, script_post).
+// script is the plug-in that runs a profile's own programs with TuneD's protocol of start, stop
+// and verify, and the scripts before and after a unit's devices (script_pre, script_post).
 
 package service
 
@@ -32,7 +32,7 @@ var Script = plugin.Plugin{
 	}},
 }
 
-// ownDoing explains every script: fettle cannot determine what a program changes.
+// ownDoing is the reason for every script: fettle cannot determine what a program changes.
 const ownDoing = "effects of the script are unknown; undo runs its stop and cannot compare"
 
 func planScript(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
@@ -57,8 +57,8 @@ func planScript(_ context.Context, r *plugin.Request, o profile.Option, _ string
 	return items, nil
 }
 
-// UnitScripts plans a unit's script_pre and script_post, each once for every device: pre before
-// the unit's own items and post after them. The reverse order of undo is TuneD's order too.
+// UnitScripts plans a unit's script_pre and script_post once per device: pre before the unit's own
+// items, post after them. The reverse order of undo is also TuneD's.
 func UnitScripts(r *plugin.Request) (pre, post []plugin.Item) {
 	one := func(attribute, file string) []plugin.Item {
 		if file == "" {
@@ -79,7 +79,7 @@ func UnitScripts(r *plugin.Request) (pre, post []plugin.Item) {
 	return one("script_pre", r.Unit.ScriptPre), one("script_post", r.Unit.ScriptPost)
 }
 
-// allowed returns an error for programs that fettle does not run: outside of the profile
+// allowed returns an error for a program that fettle does not run: outside the profile
 // directories, missing, or writable by users other than root.
 func allowed(h *host.Host, file string, profileDirs []string) error {
 	if !path.IsAbs(file) {
@@ -104,8 +104,8 @@ func allowed(h *host.Host, file string, profileDirs []string) error {
 	return runnable(h, file)
 }
 
-// runnable returns an error for programs that fettle does not run. It is also called right
-// before each run, since a plan can be old.
+// runnable returns an error for a program that fettle does not run. It is also called right before
+// each run, because a plan can be old.
 func runnable(h *host.Host, file string) error {
 	if err := profile.Trusted(h, file); err != nil {
 		return err
@@ -122,19 +122,19 @@ func runnable(h *host.Host, file string) error {
 	return nil
 }
 
-// run is the record of a script that has been called.
+// run is the record of a script's calls.
 type run struct {
 	Env   []string `json:"env,omitempty"`
 	State string   `json:"state"` // starting, on, failed
 	Said  string   `json:"said,omitempty"`
-	// Mark is the tag of the start call (host.Command).
+	// Mark is the tag of the start call's processes (host.Command).
 	Mark string `json:"mark,omitempty"`
-	// Made lists the directories created for the shell library, to be removed again.
+	// Made lists directories that were created for the shell library and must be removed later.
 	Made []string `json:"made,omitempty"`
 }
 
-// value returns the setting's value for a script that is on: the word and the variables of the
-// call, since other variables have another effect.
+// value returns the setting's value while the script is on: the word and the variables of the
+// call. A call with other variables has another effect.
 func (r *run) value(word string) string {
 	parts := []string{word}
 	for _, e := range r.Env {
@@ -207,24 +207,24 @@ func (k kind) save(s setting.Setting, r *run) error {
 	return k.host.Files.Replace(k.record(s), append(b, '\n'), host.Attr{Mode: 0o600})
 }
 
-// exited describes a failed call, with its exit code and last line.
+// exited describes a failed call, with its exit code and last output line.
 func exited(call string, res host.Result) string {
 	return fmt.Sprintf("its %s exited with %d%s", call, res.ExitCode, lastLine(res))
 }
 
-// forget removes the record of a script, and the directories created for it.
+// forget removes a script's record and the directories created for the script.
 func (k kind) forget(s setting.Setting, r *run) error {
 	if err := k.host.Files.Remove(k.record(s)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for _, d := range slices.Backward(r.Made) {
-		_ = k.host.Files.Remove(d) // still in use when it is not empty
+		_ = k.host.Files.Remove(d) // fails if the directory is still in use
 	}
 	_ = k.host.Files.Remove(recordDir)
 	return nil
 }
 
-// notStarted reports whether the kernel did not start the script.
+// notStarted reports whether err means that the kernel did not start the script.
 func notStarted(err error) bool {
 	var n *host.NotStartedError
 	return errors.As(err, &n)
@@ -243,7 +243,7 @@ func (k kind) call(ctx context.Context, s setting.Setting, r *run, words ...stri
 	return k.host.Exec.Run(ctx, host.Command{Argv: argv, Env: r.Env, Dir: path.Dir(file), Timeout: timeout, DiesWithCaller: true, Tag: r.Mark})
 }
 
-// lastLine returns the last line that a call wrote, preferably to standard error, at most
+// lastLine returns the last line of a call's output, preferably from standard error, at most
 // maxSaid bytes.
 func lastLine(res host.Result) string {
 	const maxSaid = 200

@@ -15,13 +15,13 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// ScriptKinds returns the kinds of setting that this plug-in adds:
+// ScriptKinds returns the setting kinds that this plug-in adds:
 //
 //	script:/path            "stopped", "started TUNED_name=value ...", "failed ..."
 //	devscript:/path DEVICE  "unapplied", "applied TUNED_name=value ...", "failed ..."
 //
-// What a script has done cannot be read from the machine, so a record below /run has the
-// calls; it ends with the boot, as the journal's entry does.
+// The effects of a script cannot be read from the machine, so a record in /run has its calls. The
+// record ends with the boot, like the journal's entry.
 func ScriptKinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{
 		"script":    kind{h, "script", started, "stopped", "start", "stop"},
@@ -32,26 +32,25 @@ func ScriptKinds(h *host.Host) map[string]setting.Kind {
 const (
 	started = "started"
 	applied = "applied"
-	// recordDir is outside of /run/fettle, which a service manager may empty when the daemon
-	// stops.
+	// recordDir is outside /run/fettle, which a service manager may empty when the daemon stops.
 	recordDir = "/run/fettle-scripts"
-	// timeout is the limit of one call. TuneD has none, but a script that hangs would block the
+	// timeout is the time limit of one call. TuneD has none, but a hanging script would block the
 	// transaction forever.
 	timeout = 10 * time.Minute
 )
 
-// libraryDirs are the directories in which TuneD's shell library stores what it must restore.
-// TuneD's daemon creates them, so a program that runs scripts in its place must too.
+// libraryDirs are the directories that TuneD's shell library uses to store values to restore.
+// TuneD's daemon creates them, so fettle must too when it runs scripts.
 var libraryDirs = []string{"/run/tuned", "/var/lib/tuned"}
 
 type kind struct {
 	host        *host.Host
 	name        string
-	on, off     string // the words of the value
-	start, stop string // the words of the call
+	on, off     string // words of the value
+	start, stop string // arguments of the call
 }
 
-// CheckRequest refuses programs for which allowed returns an error.
+// CheckRequest rejects programs for which allowed returns an error.
 func (k kind) CheckRequest(s setting.Setting, _ setting.Value, profileDirs []string) error {
 	file, _ := k.split(s.Name)
 	if err := allowed(k.host, file, profileDirs); err != nil {
@@ -60,7 +59,7 @@ func (k kind) CheckRequest(s setting.Setting, _ setting.Value, profileDirs []str
 	return nil
 }
 
-// split splits "/path DEVICE"; a plain script has no device.
+// split splits "/path DEVICE". A plain script has no device.
 func (k kind) split(name string) (file, device string) {
 	if k.name == "script" {
 		return name, ""
@@ -86,7 +85,7 @@ func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
 	return setting.Setting{Kind: k.name, Name: file}, nil
 }
 
-// Read returns the recorded call. It never calls the script; Effect does.
+// Read returns the recorded state. It never calls the script; Effect does.
 func (k kind) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
 	r, err := k.load(s)
 	switch {
@@ -102,8 +101,8 @@ func (k kind) Read(_ context.Context, s setting.Setting) (setting.Value, error) 
 	return setting.Text("interrupted while running with " + k.start), nil
 }
 
-// Write calls the script. The record is written before the call, so that undo also stops a
-// call that was interrupted.
+// Write calls the script. It writes the record before the call, so undo also stops an interrupted
+// call.
 func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) error {
 	before, err := k.load(s)
 	if err != nil {
@@ -129,7 +128,7 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	}
 	res, err := k.call(ctx, s, r, k.start)
 	if notStarted(err) {
-		// No part of it has run, so there is nothing to stop.
+		// The script has not run at all, so there is nothing to stop.
 		return errors.Join(err, stopped, k.forget(s, r))
 	}
 	switch {
@@ -138,13 +137,13 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	case err != nil:
 		r.State, r.Said = "failed", err.Error()
 	case res.ExitCode != 0:
-		// Many scripts end with the exit code of their last command, so this is a warning, and
-		// the script's verify decides.
+		// Many scripts end with the exit code of their last command. So this is only a warning,
+		// and the script's verify decides.
 		r.State, r.Said = "on", exited(k.start, res)
 	default:
 		r.State = "on"
 	}
-	// A failed call is a state, not an error to retry: part of it may have been done, and only
+	// A failed call is a state, not an error to retry: it may have done part of its work, and only
 	// stop reverts that.
 	if err := k.save(s, r); err != nil {
 		return err
@@ -162,18 +161,18 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	return nil
 }
 
-// CleanAfterReboot calls stop for a script that was on at shutdown. Its settings in the kernel
-// are gone, but files that it wrote are not, and only its stop can revert them.
+// CleanAfterReboot calls stop for a script that was on at shutdown. Its kernel settings are gone,
+// but only its stop can revert files that it wrote.
 func (k kind) CleanAfterReboot(ctx context.Context, s setting.Setting, had setting.Value) (bool, error) {
 	word, _, _ := strings.Cut(had.Text, " ")
 	if word == k.off || had.Absent {
 		return false, nil
 	}
 	if now, err := k.load(s); err != nil || now != nil {
-		return false, err // on again: the undo of that start calls stop
+		return false, err // on again: undoing that start calls stop
 	}
 	r := &run{Made: k.makeLibraryDirs()}
-	if word == k.on { // a start that failed has no variables in its value
+	if word == k.on { // a failed start has no variables in its value
 		var err error
 		if _, r.Env, err = parseValue(had.Text); err != nil {
 			return false, err
@@ -182,11 +181,11 @@ func (k kind) CleanAfterReboot(ctx context.Context, s setting.Setting, had setti
 	return true, k.end(ctx, s, r)
 }
 
-// end calls stop with the variables of the start. The script counts as stopped whatever the
-// exit code, for the same reason as in Write.
+// end calls stop with the variables of the start. The script counts as stopped whatever the exit
+// code, for the reason given in Write.
 func (k kind) end(ctx context.Context, s setting.Setting, r *run) error {
 	if e, ok := k.host.Exec.(host.TaggedKiller); ok && r.State == "starting" && r.Mark != "" {
-		// An interrupted start: its processes would run concurrently with stop.
+		// Processes of an interrupted start would run concurrently with stop.
 		if err := e.KillTagged(r.Mark); err != nil {
 			return err
 		}
@@ -228,7 +227,7 @@ func IgnoreMissing(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ignoreMissing{}, true)
 }
 
-// Effect calls the script's own verify, the only way to check it.
+// Effect calls the script's own verify, which is the only way to check a script.
 func (k kind) Effect(ctx context.Context, s setting.Setting, want setting.Value) (plugin.Verdict, string) {
 	r, err := k.load(s)
 	if err != nil {

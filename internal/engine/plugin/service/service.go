@@ -1,5 +1,5 @@
-// Package service contains two plug-ins: service starts, stops, enables and disables services
-// of systemd, OpenRC and System V init and installs drop-ins of systemd units; script runs a
+// Package service has two plug-ins. service starts, stops, enables and disables services of
+// systemd, OpenRC and System V init, and installs drop-ins of systemd units. script runs a
 // profile's own programs.
 package service
 
@@ -32,7 +32,7 @@ var Service = plugin.Plugin{
 	},
 }
 
-// desired is the value of one option; a nil field was not given.
+// desired is the parsed value of one option; a nil field was not given.
 type desired struct {
 	active, enabled *bool
 	file            string
@@ -64,7 +64,7 @@ func parseDesired(value string) (desired, error) {
 }
 
 // unitName matches the characters that systemd.unit(5) allows in a name, which include those of
-// System V and OpenRC services.
+// System V and OpenRC service names.
 var unitName = text.LazyRegexp(`^[A-Za-z0-9:_.\\@-]+$`)
 
 func plan(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
@@ -113,7 +113,7 @@ func plan(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([
 	return items, nil
 }
 
-// withSuffix completes a unit's name as systemctl does.
+// withSuffix adds .service to a unit's name without a suffix, as systemctl does.
 func withSuffix(name string) string {
 	switch path.Ext(name) {
 	case ".service", ".socket", ".timer", ".target", ".mount", ".path", ".slice", ".automount", ".swap", ".device", ".scope":
@@ -122,8 +122,8 @@ func withSuffix(name string) string {
 	return name + ".service"
 }
 
-// dropIn plans file:PATH: a copy in the unit's drop-in directory, and with start a restart of
-// the service.
+// dropIn plans file:PATH: a copy of the file in the unit's drop-in directory and, with start, a
+// restart of the service.
 func dropIn(r *plugin.Request, o profile.Option, init initSystem, name string, w desired) []plugin.Item {
 	aspect := "dropin/"
 	if w.active != nil && *w.active {

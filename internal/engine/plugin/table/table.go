@@ -1,4 +1,4 @@
-// Package table lists every plug-in and every kind of setting, once.
+// Package table lists every plug-in and every setting kind, each once.
 package table
 
 import (
@@ -42,8 +42,8 @@ var All = []plugin.Plugin{
 	kernel.VM,
 }
 
-// Kinds returns the table of the kinds of setting: the kernel's and those that plug-ins add. A
-// process should make one table and keep it, because some kinds hold descriptors.
+// Kinds returns the table of setting kinds: the kernel's and those that plug-ins add. A process
+// should make one table and keep it, because some kinds hold descriptors.
 func Kinds(h *host.Host) setting.Kinds {
 	k := setting.Kernel(h)
 	k[cpu.KindName] = cpu.NewPMQoS(h)
