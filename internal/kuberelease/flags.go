@@ -8,10 +8,10 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Flag is a flag of a command line, without its dashes.
+// Flag is one command-line flag; Name is without its dashes.
 type Flag struct{ Name, Value string }
 
-// programFlags returns the flags of a program in a release.
+// programFlags returns the names of a program's flags in a release.
 func (r *Releases) programFlags(program string, of Release) []string {
 	var out []string
 	for key, spans := range r.flags {
@@ -39,10 +39,9 @@ func (r *Releases) FlagSpan(program, name string, of Release) (span string, has 
 	return r.spanText(spans), has
 }
 
-// JudgeFlags judges the flags of a program of the control plane for a release: flags and feature
-// gates with which it does not start are refused. Like the programs it takes an underscore for a
-// dash. OpenShift's programs start with gates that they do not know. For releases older than the
-// known ones the verdict is empty.
+// JudgeFlags lists the flags and feature gates with which a control-plane program of a release does
+// not start. An underscore in a flag name means a dash, as in the programs themselves. OpenShift's
+// programs accept unknown gates. For releases older than the known ones the verdict is empty.
 func JudgeFlags(program string, flags []Flag, k Kubelet) (out Verdict) {
 	table := Known()
 	if k.Release < table.Oldest {
@@ -83,8 +82,8 @@ func JudgeFlags(program string, flags []Flag, k Kubelet) (out Verdict) {
 	return out
 }
 
-// readGates adds the gates of a value, A=true,B=false. From 1.31 on a gate may have the name of
-// its component, kube:A=true; those of other components are ignored.
+// readGates adds the gates of a value such as A=true,B=false. From 1.31 on a gate may name its
+// component, kube:A=true; gates of other components are ignored.
 func readGates(value string, gates map[string]any) {
 	for pair := range strings.SplitSeq(value, ",") {
 		name, on, _ := strings.Cut(strings.TrimSpace(pair), "=")

@@ -12,11 +12,11 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Kubelet describes the kubelet that a configuration is judged for.
+// Kubelet describes the kubelet that would run a configuration.
 type Kubelet struct {
 	Release Release
-	// OpenShift reports whether it is an OpenShift kubelet, which starts with unknown feature
-	// gates and only warns of them.
+	// OpenShift reports whether it is OpenShift's kubelet, which warns about unknown feature gates
+	// and starts anyway.
 	OpenShift bool
 	// Cgroup is the machine's control group version, 1 or 2, or 0 if unknown.
 	Cgroup int
@@ -29,8 +29,8 @@ func KubeletOf(version string) Kubelet {
 	return Kubelet{Release: r, OpenShift: openshiftBuild(version)}
 }
 
-// Finding is a release's reaction to a field. The field has its name in the file:
-// memorySwap.swapBehavior, featureGates.MemoryQoS.
+// Finding is one field that a release rejects, ignores or reads differently. Field is its name in
+// the file, such as memorySwap.swapBehavior or featureGates.MemoryQoS.
 type Finding struct {
 	Field string `json:"field"`
 	Why   string `json:"why"`
@@ -38,7 +38,7 @@ type Finding struct {
 
 func (f Finding) String() string { return f.Field + ": " + f.Why }
 
-// Verdict is a release's reaction to a configuration.
+// Verdict lists the effects of a configuration in one release.
 type Verdict struct {
 	// Refused are values with which the kubelet does not start.
 	Refused []Finding `json:"refused,omitempty"`
@@ -46,14 +46,14 @@ type Verdict struct {
 	Ignored []Finding `json:"ignored,omitempty"`
 	// Changed are values that had no effect in earlier releases.
 	Changed []Finding `json:"changed,omitempty"`
-	// Unknown are fields and gates that cannot be judged, because the release is newer than
-	// all known ones.
+	// Unknown are fields and gates that cannot be judged because the release is newer than all
+	// known ones.
 	Unknown []Finding `json:"unknown,omitempty"`
 }
 
-// Judge judges a configuration for a kubelet: a KubeletConfiguration, or some of its fields, in
-// JSON form. It checks only the fields, feature gates and values whose meaning depends on the
-// release. For releases older than the known ones the verdict is empty.
+// Judge checks a KubeletConfiguration, or some of its fields, for a kubelet; config is decoded
+// JSON. It checks only the fields, feature gates and values whose meaning depends on the release.
+// For releases older than the known ones the verdict is empty.
 func Judge(config map[string]any, k Kubelet) Verdict {
 	table := Known()
 	j := &checker{table: table, kubelet: k, config: config, gates: map[string]bool{}}
@@ -80,7 +80,7 @@ func Judge(config map[string]any, k Kubelet) Verdict {
 	return j.out
 }
 
-// checker builds a verdict.
+// checker collects the findings of one configuration.
 type checker struct {
 	table   *Releases
 	kubelet Kubelet
@@ -150,8 +150,8 @@ func (j *checker) featureGates() {
 	}
 }
 
-// on reports whether a feature gate is on. AllAlpha and AllBeta set the gates
-// of their stage that are not set explicitly.
+// on reports whether a feature gate is on. AllAlpha and AllBeta set the gates of their stage that
+// the configuration does not set.
 func (j *checker) on(name string) bool {
 	g, known := j.table.Gate(name, j.kubelet.Release)
 	if on, ok := j.gates[name]; ok || !known {
@@ -163,7 +163,7 @@ func (j *checker) on(name string) bool {
 	return g.Default
 }
 
-// at returns the value at a path, or nil if none exists.
+// at returns the value at a path, or nil if the configuration lacks it.
 func (j *checker) at(path ...string) any {
 	var v any = j.config
 	for _, name := range path {
@@ -175,7 +175,7 @@ func (j *checker) at(path ...string) any {
 
 func (j *checker) set(path ...string) bool { return j.at(path...) != nil }
 
-// text returns a scalar as text, or a list joined with commas; otherwise "".
+// text returns a scalar as text, a list joined with commas, and "" for anything else.
 func (j *checker) text(path ...string) string {
 	switch v := j.at(path...).(type) {
 	case nil, map[string]any:
@@ -191,13 +191,13 @@ func (j *checker) text(path ...string) string {
 	}
 }
 
-// span returns a duration, or 0 if none exists.
+// span returns a duration, or 0 if it is missing or invalid.
 func (j *checker) span(path ...string) time.Duration {
 	d, _ := time.ParseDuration(j.text(path...))
 	return d
 }
 
-// number returns a number; ok is false if none exists.
+// number returns a number; ok is false if it is missing or not a number.
 func (j *checker) number(path ...string) (n float64, ok bool) {
 	n, err := strconv.ParseFloat(j.text(path...), 64)
 	return n, err == nil

@@ -39,8 +39,8 @@ func Newer(kubernetes, openshift string) (out []string) {
 	return nil
 }
 
-// OpenShiftVersion returns the version in the text of an OpenShift node's /etc/os-release and its
-// line; "" for other machines.
+// OpenShiftVersion returns the version in the text of an OpenShift node's /etc/os-release, and its
+// line number; "" for other machines.
 func OpenShiftVersion(osRelease string) (version string, line int) {
 	for text := range strings.Lines(osRelease) {
 		line++
@@ -51,7 +51,7 @@ func OpenShiftVersion(osRelease string) (version string, line int) {
 	return "", 0
 }
 
-// openshiftMinor returns the N of 4.N, 4.N.9 and 4.N-rc.1.
+// openshiftMinor returns the N of 4.N, 4.N.9 or 4.N-rc.1. It reports false for other texts.
 func openshiftMinor(version string) (int, bool) {
 	rest, ok := strings.CutPrefix(version, "4.")
 	minor, _, _ := strings.Cut(rest, ".")
@@ -60,16 +60,16 @@ func openshiftMinor(version string) (int, bool) {
 	return int(n), ok && err == nil && n > 0
 }
 
-// openshiftBuild reports whether a version has the build metadata of
-// OpenShift's kubelets: 1.27.6+b49f9d1, but not k3s's 1.34.1+k3s1.
+// openshiftBuild reports whether a version has OpenShift's build metadata: true for 1.27.6+b49f9d1,
+// false for k3s's 1.34.1+k3s1.
 func openshiftBuild(version string) bool {
 	_, build, _ := strings.Cut(version, "+")
 	return len(build) >= 7 && strings.Trim(build, "0123456789abcdef") == ""
 }
 
-// Target is a release that kubelets are judged for.
+// Target is the release for which kubelets are checked.
 type Target struct {
-	Release string // 1.37; the requested 4.23 if its Kubernetes release is unknown
+	Release string // "1.37", or the requested "4.23" if its Kubernetes release is unknown
 	// Rules is the release whose rules apply: for newer releases, the newest known one.
 	Rules Release
 	// OpenShift is the requested OpenShift version, or "" for a Kubernetes release.

@@ -1,7 +1,7 @@
-// Package kuberelease describes the kubelets of each Kubernetes release: their configuration
-// fields, feature gates, changed defaults, and the configurations with which they do not start.
-// Rules and the operator use it to judge configurations. It reads nothing from the machine and
-// needs no Kubernetes library.
+// Package kuberelease lists, for each Kubernetes release, the kubelet's configuration fields,
+// feature gates, changed defaults, and the values with which it does not start. Rules and the
+// operator use it to judge configurations. It reads nothing from the machine and needs no
+// Kubernetes library.
 package kuberelease
 
 import (
@@ -114,7 +114,7 @@ func readReleases(text string) (*Releases, error) {
 	return r, nil
 }
 
-// at returns the text of the span that covers a release, or the nearest known release.
+// at returns the text that applies to a release, or to the nearest known release.
 func (r *Releases) at(spans []span, of Release) (string, bool) {
 	of = r.Nearest(of)
 	for _, s := range spans {
@@ -174,7 +174,7 @@ func (r *Releases) Gates(of Release) []string {
 // 1.33". It returns "" if no known release has it.
 func (r *Releases) FieldSpan(name string) string { return r.spanText(r.fields[name]) }
 
-// GateSpan describes the releases that have a feature gate, as FieldSpan does.
+// GateSpan describes the releases that have a feature gate, in FieldSpan's format.
 func (r *Releases) GateSpan(name string) string { return r.spanText(r.gates[name]) }
 
 func (r *Releases) spanText(spans []span) string {
@@ -209,15 +209,15 @@ func (r *Releases) Needs(gate string, of Release) []string {
 	return strings.Split(text, ",")
 }
 
-// Loads reports whether the kubelets of a release read their files in the given way, one of the
-// Loader constants.
+// Loads reports whether kubelets of a release read their files in a way, which is one of the Loader
+// constants.
 func (r *Releases) Loads(way string, of Release) bool {
 	_, ok := r.at(r.loaders[way], of)
 	return ok
 }
 
-// Etcd returns the etcd version that kubeadm of a release installs, and the
-// oldest external one that it accepts: 3.7.0 and 3.5.24.
+// Etcd returns the etcd version that kubeadm of a release installs, and the oldest external etcd
+// that it accepts, such as 3.7.0 and 3.5.24.
 func (r *Releases) Etcd(of Release) (installed, least string) {
 	installed, _ = r.at(r.etcd["default"], of)
 	least, _ = r.at(r.etcd["least"], of)
@@ -226,18 +226,18 @@ func (r *Releases) Etcd(of Release) (installed, least string) {
 
 // Ways in which kubelets read their files.
 const (
-	// LoaderGate: with --config-dir the environment needs KUBELET_CONFIG_DROPIN_DIR_ALPHA, or
-	// the kubelet does not start.
+	// LoaderGate: the kubelet starts with --config-dir only if KUBELET_CONFIG_DROPIN_DIR_ALPHA is
+	// set in its environment.
 	LoaderGate = "gate"
-	// LoaderVersioned: drop-ins are merged into the configuration as written in the file, and
-	// defaults are added afterwards. Otherwise they are merged into the configuration in
-	// memory, whose members have other names: null removes nothing, an explicit zero stays.
+	// LoaderVersioned: drop-ins are merged into the file's configuration, and defaults are added
+	// afterwards. In other releases they are merged into the configuration in memory. Its members
+	// have other names there: null removes nothing, and an explicit zero stays.
 	LoaderVersioned = "versioned"
 	// LoaderKinds: a drop-in must be a KubeletConfiguration of v1beta1.
 	LoaderKinds = "kinds"
-	// LoaderEviction: mergeDefaultEvictionSettings adds the missing thresholds to evictionHard
-	// of the main file.
+	// LoaderEviction: mergeDefaultEvictionSettings adds missing thresholds to evictionHard of the
+	// main file.
 	LoaderEviction = "eviction"
-	// LoaderSkipped: the kubelet logs the files in the directory that it does not read.
+	// LoaderSkipped: the kubelet logs which files of the drop-in directory it ignores.
 	LoaderSkipped = "skipped"
 )

@@ -10,18 +10,17 @@ import (
 	"time"
 )
 
-// valueCheck is a check of a kubelet at its start, in the releases from first to last; 0 means
-// unlimited. check returns the reason that the kubelet does not start, or "".
+// valueCheck is a check that kubelets of the releases from first to last make when they start; 0
+// means unlimited. check returns the reason that the kubelet does not start, or "".
 type valueCheck struct {
 	field       string
 	first, last Release
 	check       func(j *checker, path []string) string
 }
 
-// valueChecks are the checks that depend on the release or a feature gate, and
-// related ones. Source: k8s.io/kubernetes v1.29.14 to v1.37.2,
-// pkg/kubelet/apis/config/validation, ValidateKubeletConfiguration
-// (test/admission TestConfigValidation compares with it).
+// valueChecks are the checks that depend on the release or a feature gate, and related ones.
+// Source: k8s.io/kubernetes v1.29.14 to v1.37.2, pkg/kubelet/apis/config/validation,
+// ValidateKubeletConfiguration. TestConfigValidation of test/admission compares the table with it.
 var valueChecks = []valueCheck{
 	{"containerLogMaxFiles", 33, 0, atLeast(2)},
 	{"containerLogMaxWorkers", 30, 0, atLeast(1)},
@@ -158,7 +157,7 @@ func atLeast(least float64) func(*checker, []string) string {
 	}
 }
 
-// gated checks a choice whose values require a feature gate.
+// gated checks that an option has one of the choices, and is set only if the feature gate is on.
 func (j *checker) gated(gate string, choices []string, path []string) string {
 	text := j.text(path...)
 	switch {
@@ -223,7 +222,8 @@ func maximumAge(j *checker, path []string) string {
 	return ""
 }
 
-// gracePeriod checks the two shutdown periods.
+// gracePeriod checks a shutdown grace period: at least 1 s, and only with GracefulNodeShutdown; 0
+// is allowed.
 func gracePeriod(j *checker, path []string) string {
 	d := j.span(path...)
 	switch {
@@ -316,8 +316,8 @@ func podSysctls(j *checker, path []string) string {
 	return ""
 }
 
-// dots returns a sysctl name with dots as separators:
-// net.ipv4.conf.eth0/100.rp_filter for net/ipv4/conf/eth0.100/rp_filter.
+// dots converts a sysctl name to dots as separators: net/ipv4/conf/eth0.100/rp_filter becomes
+// net.ipv4.conf.eth0/100.rp_filter.
 func dots(name string) string {
 	if first := strings.IndexAny(name, "./"); first < 0 || name[first] == '.' {
 		return name

@@ -28,8 +28,7 @@ const (
 // Formulas lists all formulas.
 var Formulas = []Formula{Linear, Curve}
 
-// KubeletFormula is the formula for groups that kubelets create themselves, in
-// all known releases.
+// KubeletFormula is the formula of all known kubelets for the groups that they create themselves.
 const KubeletFormula = Linear
 
 const (
@@ -46,7 +45,7 @@ func Shares(milliCPU int64) uint64 {
 	return uint64(min(max(milliCPU*1024/1000, minShares), maxShares))
 }
 
-// Weight returns the cpu.weight for shares.
+// Weight converts CPU shares to a cpu.weight.
 func (f Formula) Weight(shares uint64) uint64 {
 	shares = min(max(shares, minShares), maxShares)
 	if f == Linear {
@@ -78,10 +77,10 @@ func FormulasFor(shares, weight uint64) []Formula {
 	return slices.DeleteFunc(slices.Clone(Formulas), func(f Formula) bool { return f.Weight(shares) != weight })
 }
 
-// RuntimeFormula returns the formula of a runtime version, such as runc 1.3.2 or crun
-// 1.23; ok is false for other programs and invalid versions. Source: the go.mod of runc
-// v1.3.1 and v1.3.2 (opencontainers/cgroups v0.0.1 and v0.0.4); runc 1.1 and 1.2 use
-// the linear formula; crun's release notes of 1.23.
+// RuntimeFormula returns the formula of a container runtime's version, such as runc 1.3.2 or crun
+// 1.23. ok is false for other programs and invalid versions. Source: the go.mod of runc v1.3.1 and
+// v1.3.2 (opencontainers/cgroups v0.0.1 and v0.0.4); runc 1.1 and 1.2 use the linear formula;
+// crun's release notes of 1.23.
 func RuntimeFormula(program, version string) (Formula, bool) {
 	since := map[string][3]int{"runc": {1, 3, 2}, "crun": {1, 23, 0}}
 	first, known := since[program]
@@ -107,8 +106,8 @@ func RuntimeFormula(program, version string) (Formula, bool) {
 	return Curve, true
 }
 
-// PodWeights holds the weights of a pod's group and of its containers' groups, with or without
-// the sandbox, which has weight 1.
+// PodWeights holds the cpu.weight of a pod's group and of its containers' groups. The sandbox, with
+// weight 1, may be among them.
 type PodWeights struct {
 	Pod        uint64
 	Containers []uint64
@@ -125,11 +124,10 @@ type WeightFormulas struct {
 	Seen, Fit int
 }
 
-// DetectFormulas determines the formulas of a node's pods from the weights alone: a
-// pod's shares are the sum of its containers' shares, which only some pairs of formulas
-// satisfy. Pods with overhead or larger init containers are explained by no pair, or by
-// chance. A pair is certain if some pods are explained by it alone, and it explains all
-// pods, or leaves at most as many unexplained as it alone explains.
+// DetectFormulas determines the formulas of a node's pods from their weights alone. A pod's shares
+// are the sum of its containers' shares, and few pairs of formulas satisfy that. Pods with overhead
+// or larger init containers fit no pair, or one by chance. A pair is certain if some pods fit only
+// this pair, and at most as many pods do not fit it.
 func DetectFormulas(pods []PodWeights) WeightFormulas {
 	type pair struct{ pods, containers Formula }
 	var w WeightFormulas
@@ -165,8 +163,8 @@ func DetectFormulas(pods []PodWeights) WeightFormulas {
 	return w
 }
 
-// explained reports whether the pod's shares can be the sum of its containers'
-// shares under the two formulas.
+// explained reports whether the two formulas make the pod's shares the sum of its containers'
+// shares.
 func (p PodWeights) explained(pod, container Formula) bool {
 	least, most, ok := pod.SharesRange(p.Pod)
 	if !ok {
