@@ -1,6 +1,6 @@
-// Package audit audits one machine, live or recorded: it knows all platforms, the sources of
-// their facts and the catalogue of rules, and returns findings. fettle check and
-// kubectl fettle check --root use it.
+// Package audit audits one machine, live or recorded, and returns findings. It knows all
+// platforms, the sources of their facts and the rule catalogue. fettle check and kubectl fettle
+// check --root use it.
 package audit
 
 import (
@@ -27,21 +27,21 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Request is an audit of a machine.
+// Request describes one audit of a machine.
 type Request struct {
-	Screen  *ui.Screen // of its messages
+	Screen  *ui.Screen // prints the audit's messages
 	Subject *platform.Subject
 	Root    string // directory or archive of a copy; "" for this machine
-	// Platforms are those to check; Run sets them to those of the machine if there are none.
+	// Platforms are the platforms to check. If empty, Run sets them to the machine's platforms.
 	Platforms []string
-	// Catalogue has the rules; Run loads fettle's rules of the platforms if it is nil.
+	// Catalogue holds the rules to evaluate. If nil, Run loads fettle's rules for Platforms.
 	Catalogue *rule.Catalogue
-	Upgrade   *Upgrade // nil for the machine as it is
+	Upgrade   *Upgrade // nil: audit the installed releases
 	Slow      *slow.Diagnosis
-	// WholeLogs is the option or call that reads logs from their beginning.
+	// WholeLogs is the option or command that reads logs from the beginning; messages name it.
 	WholeLogs string
 
-	absent []string // platforms that were asked for and are not on the machine
+	absent []string // requested platforms that the machine does not have
 }
 
 // Run evaluates the rules.
@@ -120,8 +120,8 @@ func (r *Request) find() ([]rule.Finding, error) {
 	return platform.Undetermined(unknown), nil
 }
 
-// Gate returns the error of an audit that determined nothing or does not meet --fail-on; sampled
-// is that of what was measured.
+// Gate returns the error of an audit that determined nothing, or that does not meet --fail-on.
+// sampled is the error of the measurements, nil if there is none.
 func (r *Request) Gate(a *findings.Audit, failOn string, sampled error) error {
 	return cmp.Or(undetermined(a, r.absent), a.Gate(failOn), sampled, allUnknown(r.Screen.Program(), a))
 }
@@ -129,13 +129,13 @@ func (r *Request) Gate(a *findings.Audit, failOn string, sampled error) error {
 // hasCommand matches reasons that already name the command for an unknown fact.
 var hasCommand = text.LazyRegexp(`\b(fettle|oc|kubectl) [a-z]`)
 
-// askFor returns the command that determines an unknown finding: a copy may lack data of the
-// machine, and an unprivileged user may not read all of it.
+// askFor returns the command that determines an unknown finding, or "" if no command can. A copy
+// may lack data, and an unprivileged user may not read all of the machine.
 func askFor(f *rule.Finding, live, root bool) string {
 	switch {
 	case f.State != rule.Unknown || hasCommand().MatchString(f.Reason) || live && root:
 		return ""
-	case f.Rule == nil || f.Rule.ID == "": // of the platform, not of a rule
+	case f.Rule == nil || f.Rule.ID == "": // about a platform, not a rule
 		return "sudo fettle check"
 	}
 	return "sudo fettle check --explain " + f.ID
@@ -150,7 +150,7 @@ func noMachine(program, root string) error {
 	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s contains no machine (/proc, /sys, /etc) and no cluster documents", root), way)
 }
 
-// undetermined returns an error if no rule applied in an audit. Then no gate is met.
+// undetermined returns an error if no rule applied: then no gate is met.
 func undetermined(a *findings.Audit, absent []string) error {
 	if slices.ContainsFunc(a.Findings, func(f rule.Finding) bool { return f.State != rule.NotApplicable && f.State != rule.Reminded }) {
 		return nil
@@ -172,13 +172,13 @@ func allUnknown(program string, a *findings.Audit) error {
 	return ui.Hinted(ui.Failed, errors.New("nothing could be determined: every finding is unknown"), "run as root: sudo fettle check")
 }
 
-// Decided reports whether a rule passed or did not.
+// Decided reports whether a finding is passed, warned or failed.
 func Decided(f rule.Finding) bool {
 	return f.State == rule.Passed || f.State == rule.Warned || f.State == rule.Failed
 }
 
-// SayLimits reports which parts of logs were not read, with the call that reads them, and the
-// rules that a copy disables, because the copy may be hostile.
+// SayLimits prints which parts of logs were not read, and the call that reads them. It also prints
+// which rules are disabled on a copy, because a copy may be hostile.
 func SayLimits(s *ui.Screen, m *platform.Subject, all []rule.Finding, wholeLogs string) {
 	for _, file := range slices.Sorted(maps.Keys(m.Unread)) {
 		s.SayOnce(fmt.Sprintf("%s: first %s not read, only the last %d MiB (%s reads all)", file, unit.Size(m.Unread[file]).Human(), m.LogBytes>>20, wholeLogs))
@@ -209,7 +209,7 @@ func Hostname(h *host.Host) string {
 		if err != nil {
 			continue
 		}
-		// The kernel's name is "(none)" until one is set.
+		// The kernel returns "(none)" until a name is set.
 		if name := strings.TrimSpace(string(text)); name != "" && name != "(none)" && len(name) <= 255 && !strings.ContainsAny(name, " \t\n") {
 			return name
 		}

@@ -21,8 +21,8 @@ import (
 // OwnRules is the directory of the administrator's rules.
 const OwnRules = "/etc/fettle/rules.d"
 
-// Catalogue loads fettle's and the administrator's rules. If say is not nil, it is called for
-// each file of a copy that cannot be read.
+// Catalogue loads fettle's and the administrator's rules. On a copy, say is called for each
+// unreadable file; it may be nil.
 func Catalogue(h *host.Host, say Sayer) (*rule.Catalogue, error) {
 	own, err := AdministratorsRules(h, say)
 	if err != nil {
@@ -31,8 +31,9 @@ func Catalogue(h *host.Host, say Sayer) (*rule.Catalogue, error) {
 	return CatalogueOf(own, nil)
 }
 
-// CatalogueOf loads fettle's rules of the given platforms, or of all if platforms is nil, and
-// an administrator's rules. Those may refer to any rule, so platforms must then be nil.
+// CatalogueOf loads an administrator's rules and fettle's rules of the given platforms, or of all
+// if platforms is nil. If there are administrator's rules, platforms must be nil, because they may
+// refer to any rule.
 func CatalogueOf(own []rule.File, platforms []string) (*rule.Catalogue, error) {
 	inputs, sets := platform.Inputs(Sources())
 	files, err := rule.Embedded(rules.FS)
@@ -49,7 +50,7 @@ func CatalogueOf(own []rule.File, platforms []string) (*rule.Catalogue, error) {
 	var problems []error
 	for _, r := range c.Rules() {
 		if slices.ContainsFunc(own, func(f rule.File) bool { return f.Name == r.At.File }) {
-			problems = append(problems, c.Compile(r)) // the tests do it for ours
+			problems = append(problems, c.Compile(r)) // tests compile fettle's own rules
 			problems = append(problems, unknownWords(r)...)
 		}
 	}
@@ -90,9 +91,9 @@ func unknownWords(r *rule.Rule) []error {
 	return problems
 }
 
-// AdministratorsRules reads /etc/fettle/rules.d. On a live machine only root may have write
-// access, because a rule could hide another or choose what fix writes. If a copy has a pipe or
-// a dangling link there, that is reported, and the audit continues without it.
+// AdministratorsRules reads /etc/fettle/rules.d. On a live machine it rejects files that users
+// other than root can write: a rule could hide another or choose what fix writes. A copy may
+// contain a pipe or a dangling link there; these are reported and skipped.
 func AdministratorsRules(h *host.Host, say Sayer) ([]rule.File, error) {
 	entries, err := h.Files.ReadDir(OwnRules)
 	if host.NotFound(err) {
@@ -132,7 +133,8 @@ func AdministratorsRules(h *host.Host, say Sayer) ([]rule.File, error) {
 // Sayer prints a message.
 type Sayer func(format string, args ...any)
 
-// unread reports rules of a copy that cannot be read. On a live machine it returns an error.
+// unread handles rules that cannot be read: on a copy it calls say, on a live machine it returns
+// an error.
 func unread(h *host.Host, say Sayer, name string, err error) error {
 	if h.Live {
 		return ui.Hinted(ui.Failed, fmt.Errorf("cannot read rules: %w", err), "replace "+name+" by a file, or remove it")
@@ -143,7 +145,7 @@ func unread(h *host.Host, say Sayer, name string, err error) error {
 	return nil
 }
 
-// onlyRoots rejects rules of a live machine that users other than root can change.
+// onlyRoots returns an error if a user other than root can change a rules file of a live machine.
 func onlyRoots(h *host.Host, name string) error {
 	if !h.Live {
 		return nil

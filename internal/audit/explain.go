@@ -14,8 +14,8 @@ import (
 type Explanation struct {
 	Schema   string           `json:"schema"` // fettle/explain/v1
 	Rule     *rule.Rule       `json:"rule"`
-	Evidence []*rule.Evidence `json:"evidence"` // measurements of the sources that explain it
-	Tables   []*rule.Table    `json:"tables"`   // with its id
+	Evidence []*rule.Evidence `json:"evidence"` // the source's measurements that explain the rule
+	Tables   []*rule.Table    `json:"tables"`   // each with its id
 	// Findings are the rule's results on this machine.
 	Findings []rule.Finding `json:"findings"`
 }
@@ -45,8 +45,8 @@ func (r *Request) Explain(ctx context.Context, of *rule.Rule) (*Explanation, err
 	return x, nil
 }
 
-// PrintExplanation prints what a rule found, as a table or Markdown, and the text of the rule if
-// ruleText is set.
+// PrintExplanation prints the rule's findings as a table or Markdown. If ruleText is set, it
+// prints the rule's text too.
 func (r *Request) PrintExplanation(x *Explanation, ruleText bool) error {
 	s, h := r.Screen, r.Subject.Host
 	if s.Format != ui.Table && s.Format != ui.Markdown {

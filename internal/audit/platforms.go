@@ -22,7 +22,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Sources returns the sources of rule inputs.
+// Sources returns the sources of all rule inputs.
 func Sources() []platform.Source {
 	all := slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{satellite.Source(), puppet.Source(), puppet.FrontSource(), openshift.Source(), platform.ClusterSource(), measured.Source()})
 	for _, p := range components.All {
@@ -49,10 +49,10 @@ func Platforms() []string {
 	return append(names, Products()...)
 }
 
-// otherNames maps names of platforms that people type to ours.
+// otherNames maps common names of platforms to fettle's.
 var otherNames = map[string]string{"foreman": "satellite"}
 
-// Known returns platforms by their own names. It returns an error for an unknown one.
+// Known translates platform names to fettle's own. It returns an error for an unknown name.
 func Known(names []string) (known []string, err error) {
 	for _, n := range names {
 		n = cmp.Or(otherNames[n], n)
@@ -78,7 +78,7 @@ var partOf = map[string]string{
 	"apache": "httpd", "apache2": "httpd", "postgres": "postgresql", "pgsql": "postgresql", "kernel": "linux", "rhel": "linux", "ocp": "openshift", "haproxy": "router",
 }
 
-// Aliases returns other names of a platform.
+// Aliases returns the other names of a platform, or nil.
 func Aliases(platform string) (out []string) {
 	for name, of := range otherNames {
 		if of == platform {

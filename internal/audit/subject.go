@@ -14,7 +14,8 @@ import (
 	"fettle.dev/fettle/profiles"
 )
 
-// Subject returns a machine as the rules see it. open opens it for planning its profiles.
+// Subject returns a machine in the form that rules read. open opens the machine for planning its
+// profiles.
 func Subject(ctx context.Context, h *host.Host, kinds setting.Kinds, to *Upgrade, open func() (*tune.Machine, error)) *platform.Subject {
 	s := platform.NewSubject(ctx, h, kinds, Sources())
 	if to != nil {
@@ -48,8 +49,8 @@ func planned(ctx context.Context, m *tune.Machine, profiles []string) ([]string,
 	return out, nil
 }
 
-// Recorded returns the audit of a recorded machine or cluster, opened from root. release is that
-// of an upgrade to audit, or "".
+// Recorded returns the audit of a recorded machine or cluster that was opened from root. release
+// is the release after an upgrade, or "" to audit the installed one.
 func Recorded(ctx context.Context, s *ui.Screen, h *host.Host, root, release string) (*Request, error) {
 	r := &Request{Screen: s, Root: root, WholeLogs: "fettle check --logs all --root " + text.Quote(root)}
 	var err error

@@ -15,11 +15,11 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Upgrade describes an audit of a node as if one of its programs had another release.
+// Upgrade describes an audit of a node as if one of its programs had a different release.
 type Upgrade struct {
-	platforms []string // whose rules about the program are checked
+	platforms []string // platforms whose rules about the program are checked
 	audited   findings.OtherRelease
-	other     product.Product // the program, of the other release
+	other     product.Product // the program in that release
 	about     func(input string) bool
 }
 
@@ -61,12 +61,12 @@ func upgradeTo(text string, ofEtcd bool) (*Upgrade, error) {
 	return &Upgrade{platforms: []string{"kubernetes-node", kubelet.Product.Name}, audited: audited, other: kubelet.As(to.Rules), about: asks}, err
 }
 
-// from records the version on the machine.
+// from records the program's version on the machine.
 func (u *Upgrade) from(s *platform.Subject) {
 	u.audited.Here, _ = s.Answer(u.audited.Program + ".version").Value.(string)
 }
 
-// sources returns the sources of every check, but with the program's other release.
+// sources returns the sources of every check, with the program's version replaced by the release.
 func (u *Upgrade) sources() []platform.Source {
 	other := platform.Product(u.other)
 	all := Sources()
@@ -89,7 +89,7 @@ func (u *Upgrade) only(c *rule.Catalogue) *rule.Catalogue {
 	})
 }
 
-// audit returns the information that the audit records about the release, or nil.
+// audit returns the release data for the audit's record, or nil if u is nil.
 func (u *Upgrade) audit() *findings.OtherRelease {
 	if u == nil {
 		return nil

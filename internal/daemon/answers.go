@@ -30,8 +30,8 @@ func (d *Daemon) act(ctx context.Context, do func(m *Machine) error) error {
 	return err
 }
 
-// Start applies the selection. It returns true if it is in force already, false if nothing is
-// selected.
+// Start applies the selection. It also returns true if the selection is already in force, and
+// false if nothing is selected.
 func (d *Daemon) Start(ctx context.Context) bool {
 	ok := false
 	err := d.act(ctx, func(m *Machine) error {
@@ -51,14 +51,14 @@ func (d *Daemon) Start(ctx context.Context) bool {
 	return ok && err == nil
 }
 
-// Stop takes the selection out of force and keeps it selected.
+// Stop reverts the selection's values but keeps it selected.
 func (d *Daemon) Stop(ctx context.Context) bool {
 	return nil == d.act(ctx, func(m *Machine) error {
 		if d.selection == nil || d.parked {
 			return nil
 		}
-		// First parked, then undone: readers of the journal must not take the undo for the end
-		// of the selection.
+		// Park before the undo: otherwise readers of the journal take the undo for the end of the
+		// selection.
 		if err := d.accept(m); err != nil {
 			return err
 		}
@@ -67,14 +67,14 @@ func (d *Daemon) Stop(ctx context.Context) bool {
 	})
 }
 
-// accept reads the accepted content of the selection into memory, because the
-// selection leaves the journal's state.
+// accept reads the selection's accepted content into memory, before the undo removes it from the
+// journal's state.
 func (d *Daemon) accept(m *Machine) error {
 	_, err := m.Engine.LoadAccepted(context.Background(), d.selection, m.Loader)
 	return err
 }
 
-// Disable takes the selection out of force and selects nothing.
+// Disable reverts the selection's values and clears the selection.
 func (d *Daemon) Disable(ctx context.Context) bool {
 	return nil == d.act(ctx, func(m *Machine) error {
 		if d.selection == nil {
@@ -163,7 +163,7 @@ func (d *Daemon) choose(ctx context.Context, names []string, mode string) (bool,
 	return true, "OK"
 }
 
-// now returns the selection and whether it is in force.
+// now returns the selection and reports whether it is in force.
 func (d *Daemon) now() (sel *tune.Selection, running bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -178,7 +178,7 @@ func (d *Daemon) ActiveProfile() string {
 	return ""
 }
 
-// PostLoadedProfile returns the profile that is loaded after the selected ones.
+// PostLoadedProfile returns the profile that is applied after the selected ones.
 func (d *Daemon) PostLoadedProfile() string {
 	if sel, _ := d.now(); sel != nil {
 		return sel.PostLoaded
@@ -263,9 +263,9 @@ func (d *Daemon) ProfileInfo(ctx context.Context, name string) (bool, Info) {
 	return false, Info{}
 }
 
-// Verify reports, according to TuneD's strict rule, whether every value of the selection reads
-// as wanted. Like TuneD it ignores sysctls that this kernel lacks; ignoreMissing ignores
-// everything that the machine does not have, and is passed to scripts.
+// Verify applies TuneD's strict rule: it reports whether every value of the selection reads as
+// wanted. Like TuneD it ignores sysctls that this kernel lacks. ignoreMissing ignores everything
+// that the machine does not have, and is passed to scripts.
 func (d *Daemon) Verify(ctx context.Context, ignoreMissing bool) bool {
 	met := false
 	_ = d.act(ctx, func(m *Machine) error {
@@ -295,7 +295,7 @@ func (d *Daemon) Verify(ctx context.Context, ignoreMissing bool) bool {
 		for _, c := range v.Values {
 			switch {
 			case c.Setting.Kind == plugin.OptionKind:
-				continue // no value to compare: TuneD has left it out with a message
+				continue // no value to compare: TuneD skips it with a message
 			case c.Verdict == plugin.OK, c.Verdict == plugin.Dynamic, c.Verdict == plugin.Kept, c.Verdict == plugin.Refused:
 				continue
 			case c.Verdict == plugin.Unsupported && (ignoreMissing || c.Setting.Kind == "sysctl"):
@@ -319,7 +319,7 @@ func (d *Daemon) Plugins() map[string]map[string]string {
 		for _, o := range p.Options {
 			options[o.Name] = o.Default
 			if o.Default == "" {
-				options[o.Name] = "None" // what Python prints for no default
+				options[o.Name] = "None" // Python's text for no default
 			}
 		}
 		out[p.Name] = options
@@ -346,7 +346,7 @@ func (d *Daemon) PluginHints(name string) map[string]string {
 	return out
 }
 
-// Capture collects messages under a token until CaptureEnd or the limit.
+// Capture collects messages until CaptureEnd or the limit, and returns the token for CaptureEnd.
 func (d *Daemon) Capture(level int, limit time.Duration) string {
 	return d.log.begin(Level(level), limit)
 }
@@ -360,8 +360,8 @@ type subscribers struct {
 	list []chan ProfileChanged
 }
 
-// Changed returns a channel that gets every finished switch until ctx ends. A subscriber that
-// does not read misses switches once 16 are waiting.
+// Changed returns a channel that receives every finished switch until ctx ends. Up to 16 switches
+// wait for a slow subscriber; it misses further ones.
 func (d *Daemon) Changed(ctx context.Context) <-chan ProfileChanged {
 	c := make(chan ProfileChanged, 16)
 	s := &d.subscribers

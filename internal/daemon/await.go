@@ -9,12 +9,12 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// HeldWithin is the time that tune waits for a running daemon to hold the values that need an
-// open descriptor. The daemon sees a new selection at once; a busy machine needs a moment.
+// HeldWithin is the time that tune waits for a running daemon to hold values that need an open
+// descriptor. The daemon notices a new selection at once, but a busy machine needs time.
 const HeldWithin = 2 * time.Second
 
-// AwaitHeld waits until a running daemon holds the values of a transaction that only it can
-// hold, and updates their verdicts. It returns at once if there are none.
+// AwaitHeld waits until a running daemon holds those values of a transaction that need an open
+// descriptor, and updates their verdicts. It returns at once if there are none.
 func AwaitHeld(ctx context.Context, e *tune.Engine, res *tune.Applied, within time.Duration) {
 	var waiting []*tune.Step
 	for i := range res.Plan.Steps {

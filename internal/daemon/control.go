@@ -1,7 +1,7 @@
-// Package daemon keeps the selected profile in force. In: the selection in the state
-// directory, devices that come and go, resume, the schedule, and calls over D-Bus and a
-// socket. Out: transactions of internal/engine/tune, and TuneD's answers. Only the verb
-// `fettle daemon` uses it; every other verb works without it.
+// Package daemon keeps the selected profile in force. In: the selection in the state directory,
+// device events, resume from suspend, the schedule, and calls over D-Bus and a socket. Out:
+// transactions of internal/engine/tune, and TuneD's answers. Only the verb `fettle daemon` uses
+// it; every other verb works without it.
 //
 // Packages below it:
 //
@@ -18,20 +18,19 @@ import (
 // Control is the daemon as seen by clients of TuneD's bus interface and socket. Methods and
 // results are TuneD's (com.redhat.tuned.control); the caller checks authorization.
 type Control interface {
-	// Start applies the selection, Stop reverts it and keeps it selected, Reload reads the
-	// configuration and applies again. They return what TuneD returns.
+	// Start applies the selection. Stop reverts its values but keeps it selected. Reload reads the
+	// configuration and applies the selection again. All return TuneD's results.
 	Start(ctx context.Context) bool
 	Stop(ctx context.Context) bool
 	Reload(ctx context.Context) bool
-	// Disable takes the selection out of force until something is selected
-	// again (tuned-adm off).
+	// Disable reverts the selection until a new one is made (tuned-adm off).
 	Disable(ctx context.Context) bool
-	// Switch selects profiles, separated by spaces; Auto selects the recommended one.
+	// Switch selects profiles, separated by spaces.
 	Switch(ctx context.Context, names string) (ok bool, message string)
 	Auto(ctx context.Context) (ok bool, message string)
 	ActiveProfile() string
 	PostLoadedProfile() string
-	// Mode returns "auto" or "manual", with an error text for the caller.
+	// Mode returns "auto" or "manual", and an error text for the caller.
 	Mode() (mode, failure string)
 	Recommend(ctx context.Context) string
 	IsRunning() bool
@@ -44,16 +43,16 @@ type Control interface {
 	Plugins() map[string]map[string]string
 	PluginDocumentation(name string) string
 	PluginHints(name string) map[string]string
-	// Instances returns the units in force as pairs of name and plug-in; only those of one
-	// plug-in unless its name is empty.
+	// Instances returns the units in force as pairs of name and plug-in. If plugin is not "", it
+	// returns only that plug-in's units.
 	Instances(plugin string) (ok bool, message string, instances [][2]string)
 	InstanceDevices(instance string) (ok bool, message string, devices []string)
 	AcquireDevices(ctx context.Context, devices, instance string) (ok bool, message string)
 	CreateInstance(ctx context.Context, plugin, name string, options map[string]string) (ok bool, message string)
 	DestroyInstance(ctx context.Context, name string) (ok bool, message string)
-	// Capture collects the daemon's messages of at least a level (Python's logging: 10 debug to
-	// 50 critical) under a token, until CaptureEnd returns them or the limit has passed; 0 is
-	// no limit.
+	// Capture collects the daemon's messages of at least a level under a token (Python's logging:
+	// 10 debug to 50 critical). It ends with CaptureEnd, which returns the messages, or after the
+	// limit; 0 is no limit.
 	Capture(level int, limit time.Duration) (token string)
 	CaptureEnd(token string) string
 	// Changed announces every finished switch until ctx ends.

@@ -21,9 +21,9 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Machine is the machine that the daemon tunes. It is opened for each operation, so that
-// configuration, keep.d and the administrator's files are up to date; only the kinds of setting
-// are kept, because they hold descriptors.
+// Machine is the machine that the daemon tunes. It is opened for each operation, so configuration,
+// keep.d and the administrator's files are up to date. Only the setting kinds are kept, because
+// they hold descriptors.
 type Machine struct {
 	Engine *tune.Engine
 	Loader profile.Loader
@@ -34,20 +34,20 @@ type Machine struct {
 type Config struct {
 	// Open opens the machine; the daemon owns the result.
 	Open func(context.Context) (*Machine, error)
-	// TuneD makes the daemon replace TuneD's: without a selection of its own it takes TuneD's
-	// preset or recommended profile, and it keeps TuneD's state files. Serve should offer its
-	// bus name.
+	// TuneD makes the daemon replace TuneD's. Without a selection of its own it uses TuneD's
+	// preset or recommended profile, and it keeps TuneD's state files up to date. Serve should own
+	// TuneD's bus name.
 	TuneD bool
-	// Serve, if not nil, starts to serve clients with a Control and returns; it ends with ctx.
-	// It is called once the selection is in force, when TuneD claims its name. Its error is
-	// only logged.
+	// Serve, if not nil, starts to serve clients with a Control and returns; the service ends with
+	// ctx. Serve is called once the selection is in force, when TuneD claims its name. Its error
+	// is only logged.
 	Serve func(context.Context, Control, *profile.MainConfig) error
 	// Schedule is the path of the schedule; empty for none.
 	Schedule string
-	// Enforce is the interval at which values that others changed are restored; 0: never.
+	// Enforce is the interval at which values changed by other programs are restored; 0: never.
 	Enforce time.Duration
-	// Log gets one line per message, with the kernel's level in front if it is the journal's
-	// stream (sd-daemon(3)).
+	// Log receives one line per message. If it is the journal's stream, each line begins with the
+	// kernel's level (sd-daemon(3)).
 	Log io.Writer
 }
 
@@ -56,32 +56,33 @@ type Daemon struct {
 	Config
 	log *messages
 
-	mu    sync.Mutex // one operation at a time; guards what follows
+	mu    sync.Mutex // one operation at a time; guards the fields below
 	kinds setting.Kinds
 	held  map[setting.Setting]holding
 	tasks map[string]following // by unit
-	// alive is open while this is the machine's daemon; without it nothing follows the load.
+	// alive is open while this process is the machine's daemon; without it no setting follows the
+	// load.
 	alive  *os.File
-	loops  map[string]*looping // what follows the load, by unit and device
-	engine *tune.Engine        // that loops write with
-	seen   int64               // the journal's generation that all this is about
+	loops  map[string]*looping // load-dependent units, by unit and device
+	engine *tune.Engine        // the engine that loops write with
+	seen   int64               // the journal generation of the fields below
 	// selection is in force, or only selected while parked is true.
 	selection *tune.Selection
 	parked    bool
 	overlay   overlay
-	fought    map[setting.Setting]int // how often a value was put back
-	retry     []Uevent                // devices that came during a trial
-	late      bool                    // the start has still to be done
+	fought    map[setting.Setting]int // number of restores by enforce
+	retry     []Uevent                // devices that appeared during a trial
+	late      bool                    // startup is still pending
 
 	subscribers subscribers
 	writers     writers
 	wake        func(next time.Time)      // arms the clock
-	pulse       func(after time.Duration) // arms the next look at the load; 0: none
-	deadline    *time.Timer               // of the trial under way
-	leased      func() bool               // whether an experiment is under way
+	pulse       func(after time.Duration) // schedules the next load sample; 0: none
+	deadline    *time.Timer               // of the current trial
+	leased      func() bool               // reports whether an experiment is running
 }
 
-// New returns a daemon that does nothing yet.
+// New returns a daemon; Run starts it.
 func New(c Config) *Daemon {
 	if c.Log == nil {
 		c.Log = os.Stderr
@@ -92,9 +93,9 @@ func New(c Config) *Daemon {
 	}
 }
 
-// Run undoes interrupted transactions, applies the selection and keeps it in force until ctx
-// ends or SIGTERM or SIGINT arrives. Values stay when it ends, except those held by an open
-// descriptor.
+// Run undoes interrupted transactions and applies the selection. It keeps the selection in force
+// until ctx ends or SIGTERM or SIGINT arrives. Values stay when it ends, except those held by an
+// open descriptor.
 func Run(ctx context.Context, c Config) error {
 	d := New(c)
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
@@ -107,8 +108,8 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	// A second daemon on the same state directory would fight with the first; begin reports any
-	// other error.
+	// A second daemon on the same state directory would fight the first; begin reports other
+	// errors.
 	if d.alive, err = tune.Alive(m.Engine.StateDir); errors.Is(err, tune.ErrAlive) {
 		return err
 	}
@@ -153,8 +154,7 @@ func Run(ctx context.Context, c Config) error {
 // underWay is the message during an experiment.
 const underWay = "an experiment is running; nothing is written until it ends"
 
-// loop sleeps until an event arrives. Events during an experiment are handled when it has
-// ended, since only the experiment may write meanwhile.
+// too little memory used to be worth releasing
 func (d *Daemon) loop(ctx context.Context, ev *events) {
 	var later postponed
 	if d.leased() {
@@ -212,13 +212,13 @@ func (d *Daemon) loop(ctx context.Context, ev *events) {
 	}
 }
 
-// rest frees memory before the daemon sleeps, perhaps for days.
+// rest frees memory before the daemon sleeps, possibly for days.
 func rest() {
 	debug.SetGCPercent(25)
 	resident.Rest()
 }
 
-// open opens the machine with the kinds that hold descriptors.
+// open opens the machine with the daemon's setting kinds, which hold descriptors.
 func (d *Daemon) open(ctx context.Context) (*Machine, error) {
 	m, err := d.Config.Open(ctx)
 	if err != nil {
@@ -232,7 +232,7 @@ func (d *Daemon) open(ctx context.Context) (*Machine, error) {
 	return m, nil
 }
 
-// begin recovers interrupted transactions, then chooses and applies a selection.
+// begin recovers interrupted transactions, then chooses and applies the selection.
 func (d *Daemon) begin(ctx context.Context, m *Machine) error {
 	again := d.late
 	d.late = false
@@ -244,13 +244,13 @@ func (d *Daemon) begin(ctx context.Context, m *Machine) error {
 		d.alive = alive
 	}
 	if d.leased() {
-		d.late = true // until the experiment ends
+		d.late = true // wait for the end of the experiment
 		return nil
 	}
 	ids, err := recoverSoon(ctx, m)
 	if errors.Is(err, journal.ErrBusy) {
-		// Perhaps the transaction that starts this very unit, and waits for it: follow calls
-		// begin when the lock is free.
+		// The lock may belong to the transaction that starts this unit and waits for it. follow
+		// calls begin when the lock is free.
 		if !again {
 			d.log.say(LevelInfo, "waiting: %v", err)
 		}
@@ -271,8 +271,8 @@ func (d *Daemon) begin(ctx context.Context, m *Machine) error {
 		d.log.say(LevelWarning, "the journal is damaged: %s", damage)
 	}
 	if err := d.chooseAndApply(ctx, m, s); err != nil {
-		// A profile that cannot be loaded must not keep a machine from
-		// starting: the daemon waits for a better one.
+		// A profile that cannot be loaded must not stop the daemon from starting; it waits for a
+		// valid one.
 		d.log.say(LevelError, "%v", err)
 	}
 	return ctx.Err()
@@ -293,8 +293,8 @@ func (d *Daemon) end() {
 	d.log.say(LevelInfo, "daemon ended; values stay in force, fettle undo restores the old ones")
 }
 
-// recoverSoon undoes interrupted transactions. The event of a closed lock arrives a moment
-// before the lock is free, so a busy one is retried a few times.
+// recoverSoon undoes interrupted transactions. The close event of the lock arrives shortly before
+// the lock is free, so a busy lock is retried a few times.
 func recoverSoon(ctx context.Context, m *Machine) (ids []int, err error) {
 	for wait := 10 * time.Millisecond; wait < 200*time.Millisecond; wait *= 2 {
 		if ids, err = m.Engine.Recover(ctx); !errors.Is(err, journal.ErrBusy) {
@@ -305,11 +305,11 @@ func recoverSoon(ctx context.Context, m *Machine) (ids []int, err error) {
 	return ids, err
 }
 
-// patience is the time that the daemon waits for another transaction to end.
+// patience is the maximum time that the daemon waits for another transaction to end.
 const patience = 10 * time.Second
 
-// busy retries do, which needs the journal's lock, while another transaction has the lock,
-// until patience has passed.
+// busy calls do, which needs the journal's lock. While another transaction has the lock, it
+// retries until patience has passed.
 func busy[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -326,7 +326,7 @@ func busy[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	}
 }
 
-// summary returns one line about what is in force.
+// summary describes the selection in force in one line.
 func (d *Daemon) summary() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -345,8 +345,8 @@ func onTrial(t *journal.Tx) bool { return t != nil && t.Try != nil && !t.Confirm
 // byStop is the reason of the undo that Stop makes.
 const byStop = "fettle daemon: stop"
 
-// decided returns the last decision about what is in force: a selection or its undo. Applying
-// it again at boot is not a decision.
+// decided returns the time and transaction of the last decision about the selection in force: a
+// selection or its undo. Applying it again at boot is not a decision.
 func decided(txs []*journal.Tx) (at time.Time, by *journal.Tx) {
 	for _, t := range slices.Backward(txs) {
 		if t.Commit == nil || t.RolledBack() {

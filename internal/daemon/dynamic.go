@@ -13,31 +13,31 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// looping is a part of the selection that follows the load.
+// looping is one unit on one device whose values follow the load.
 type looping struct {
 	tune.UnitLoop
-	rules  string // the unit as it was when this began
+	rules  string // the unit's text when the loop began
 	places map[setting.Setting]*varying
-	at     time.Duration // of the last sample, since boot; 0: none yet
-	failed int           // samples in a row that could not be had
+	at     time.Duration // time since boot of the last sample; 0: none yet
+	failed int           // consecutive failed samples
 }
 
-// varying is a setting that follows the load.
+// varying is a setting whose value follows the load.
 type varying struct {
-	held bool          // by a descriptor of this process, so it is not in the journal
-	base setting.Value // the value before; Absent if held is true
-	last setting.Value // the value that was written last
-	// failed counts consecutive failed writes; a setting that fails maxFailures times, or
-	// that another program has changed, is left alone.
+	held bool          // held by a descriptor of this process, so not in the journal
+	base setting.Value // value before the loop; Absent if held is true
+	last setting.Value // last value written
+	// failed counts consecutive failed writes. After maxFailures, or if another program has
+	// changed the setting, the loop no longer writes it.
 	failed int
 }
 
-// maxFailures is the number of consecutive failures after which a setting or a device is
-// left alone, as in TuneD.
+// maxFailures is the number of consecutive failures after which the daemon no longer writes a
+// setting or samples a device, as in TuneD.
 const maxFailures = 3
 
-// followLoad starts the loops of the profile and stops all others. It returns the journal's
-// state after that.
+// followLoad starts the profile's load-dependent loops and stops all others. It returns the
+// journal's state afterwards.
 func (d *Daemon) followLoad(ctx context.Context, m *Machine, p *profile.Profile, s *journal.State) *journal.State {
 	var wanted []tune.UnitLoop
 	if d.alive != nil {
@@ -55,7 +55,7 @@ func (d *Daemon) followLoad(ctx context.Context, m *Machine, p *profile.Profile,
 	d.engine = m.Engine
 	for key, l := range d.loops {
 		if m.Engine.Arrived[l.Device] {
-			delete(d.loops, key) // what it has set went with the device
+			delete(d.loops, key) // its values went with the device
 		}
 	}
 	d.stopLoops(ctx, keep)
@@ -79,8 +79,8 @@ func (d *Daemon) followLoad(ctx context.Context, m *Machine, p *profile.Profile,
 
 func keyOf(l tune.UnitLoop) string { return l.Unit.Name + "/" + l.Device }
 
-// keepImages records the before-images of what loops may write, as a transaction that replaces
-// the selection's from now on.
+// keepImages records the before-images of all settings that loops may write, in a transaction that
+// supersedes the selection's.
 func (d *Daemon) keepImages(ctx context.Context, m *Machine, loops []tune.UnitLoop, s *journal.State) *journal.State {
 	t := s.InForce()
 	sel, err := tune.SelectionOf(t)
@@ -94,7 +94,7 @@ func (d *Daemon) keepImages(ctx context.Context, m *Machine, loops []tune.UnitLo
 	err = d.transact(ctx, m, "dynamic tuning", tune.ApplyOptions{Kind: journal.Boot, Selection: sel, Supersedes: []int{t.ID}},
 		func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
 			if now := s.InForce(); now == nil || now.ID != t.ID {
-				return nil, errInPlace // another selection: follow sees it
+				return nil, errInPlace // another selection: follow handles it
 			}
 			plan := m.Engine.PlanLoops(ctx, loops, s)
 			if len(plan.Steps) == 0 {
@@ -115,8 +115,8 @@ func (d *Daemon) keepImages(ctx context.Context, m *Machine, loops []tune.UnitLo
 	return after
 }
 
-// startLoop starts a loop, first from the values before it: a daemon that was killed may have
-// left others.
+// startLoop starts a loop. It first restores the values from before the loop: a killed daemon may
+// have left others.
 func (d *Daemon) startLoop(ctx context.Context, w tune.UnitLoop, s *journal.State) {
 	l := &looping{UnitLoop: w, rules: rulesOf(w.Unit), places: map[setting.Setting]*varying{}}
 	for _, p := range w.Places {
@@ -136,7 +136,7 @@ func (d *Daemon) startLoop(ctx context.Context, w tune.UnitLoop, s *journal.Stat
 		}
 		en := tune.Varying(s, id)
 		if en == nil {
-			continue // kept, not there, or on trial
+			continue // kept, missing, or on trial
 		}
 		v := &varying{base: *en.After}
 		if err := d.engine.Vary(ctx, id, v.base); err != nil {
@@ -154,7 +154,7 @@ func (d *Daemon) startLoop(ctx context.Context, w tune.UnitLoop, s *journal.Stat
 	d.step(ctx, l)
 }
 
-// tick samples the load and reports whether anything was written.
+// tick samples the load for every loop, and reports whether it wrote a value.
 func (d *Daemon) tick(ctx context.Context) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -168,7 +168,7 @@ func (d *Daemon) tick(ctx context.Context) bool {
 	return wrote
 }
 
-// step takes one sample of a loop and writes the values that it requests.
+// step takes one sample of a loop and writes the resulting values.
 func (d *Daemon) step(ctx context.Context, l *looping) (wrote bool) {
 	var elapsed time.Duration
 	if now, err := d.engine.Host.Clock.SinceBoot(); err == nil {
@@ -211,9 +211,8 @@ func (d *Daemon) step(ctx context.Context, l *looping) (wrote bool) {
 	return wrote
 }
 
-// put writes one value. A busy journal does not count as a failure: the next tick tries
-// again. Neither does a setting that another transaction has changed: follow is about to
-// handle it.
+// put writes one value. Two cases do not count as failures: a busy journal, because the next tick
+// tries again; and a setting that another transaction has changed, because follow will handle it.
 func (d *Daemon) put(ctx context.Context, l *looping, s setting.Setting, v *varying, want setting.Value) bool {
 	var err error
 	if v.held {
@@ -245,8 +244,8 @@ func (d *Daemon) forgetLoop(l *looping, level Level, why string) {
 	d.log.say(level, "%s: no more: %s", l.Places[0].Reason.Text, why)
 }
 
-// stopLoops ends the loops that are not in keep and restores their settings, unless the journal
-// already has them restored.
+// stopLoops ends the loops that are not in keep and restores their settings, except those that the
+// journal shows as restored.
 func (d *Daemon) stopLoops(ctx context.Context, keep map[string]bool) {
 	for key, l := range d.loops {
 		if keep[key] {
@@ -261,7 +260,7 @@ func (d *Daemon) stopLoops(ctx context.Context, keep map[string]bool) {
 			if v.held {
 				err = d.kinds.Write(ctx, s, v.base)
 			} else if _, err = busy(ctx, func() (struct{}, error) { return struct{}{}, d.engine.Vary(ctx, s, v.base) }); errors.Is(err, tune.ErrFixed) {
-				err = nil // a later transaction has the place
+				err = nil // a later transaction owns the setting
 			}
 			if err != nil {
 				d.log.say(LevelWarning, "cannot restore %s to %s: %v", s, v.base, err)
@@ -270,9 +269,8 @@ func (d *Daemon) stopLoops(ctx context.Context, keep map[string]bool) {
 	}
 }
 
-// replaced returns the named devices without those whose settings follow the load already. If a
-// setting still has the loop's last value, it is the same device, and udev only repeated the
-// event.
+// replaced returns the named devices, except those whose loops continue. If a setting still has
+// the loop's last value, the device is the same and udev only repeated the event.
 func (d *Daemon) replaced(ctx context.Context, names map[string]bool) map[string]bool {
 	out := maps.Clone(names)
 	for _, l := range d.loops {

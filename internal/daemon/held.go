@@ -9,13 +9,13 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// holding is a value that an open descriptor of this process keeps. It is not in the journal:
-// it ends with the process, so undo has nothing to restore after a crash.
+// holding is a value that an open descriptor of this process keeps. It ends with the process, so
+// it is not in the journal: after a crash there is nothing to undo.
 type holding struct{ before, want setting.Value }
 
-// hold holds the profile's held values and releases the others.
+// hold acquires the profile's held values and releases all others.
 func (d *Daemon) hold(ctx context.Context, m *Machine, p *profile.Profile, s *journal.State) {
-	// First: loops may hold settings that the plan is about to read.
+	// Before the plan: it reads settings that loops may hold.
 	s = d.followLoad(ctx, m, p, s)
 	e := *m.Engine
 	e.Holds = true

@@ -13,15 +13,15 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// plugged applies the selection to devices that have appeared, and restores what the kernel
-// recomputed because a CPU has come or gone.
+// plugged applies the selection to new devices. It also restores values that the kernel recomputes
+// when a CPU appears or disappears.
 func (d *Daemon) plugged(ctx context.Context, batch []Uevent) error {
 	cpus := slices.ContainsFunc(batch, func(u Uevent) bool { return u.Subsystem == "cpu" })
 	return errors.Join(d.arrivals(ctx, batch), d.afterCPUs(ctx, cpus))
 }
 
-// afterCPUs writes again the values that CPU hot-plug resets: their present values are the
-// kernel's, not an administrator's.
+// afterCPUs restores the values that CPU hot-plug resets. Such a change is the kernel's, not an
+// administrator's.
 func (d *Daemon) afterCPUs(ctx context.Context, cpus bool) error {
 	if !cpus {
 		return nil
@@ -54,8 +54,8 @@ func (d *Daemon) arrivals(ctx context.Context, batch []Uevent) error {
 	})
 }
 
-// plug applies the part of the selection that belongs to new devices, as a transaction that
-// replaces the selection's from now on: one undo reverts all.
+// plug applies the selection to new devices in a transaction that supersedes the selection's: one
+// undo reverts both.
 func (d *Daemon) plug(ctx context.Context, m *Machine, batch []Uevent) error {
 	s, err := m.Engine.State()
 	if err != nil {
@@ -67,7 +67,7 @@ func (d *Daemon) plug(ctx context.Context, m *Machine, batch []Uevent) error {
 		return err
 	}
 	if onTrial(t) {
-		d.retry = append(d.retry, batch...) // until it is confirmed
+		d.retry = append(d.retry, batch...) // until the trial is confirmed
 		return nil
 	}
 	p, err := d.overlaid(ctx, m, sel)
@@ -99,9 +99,8 @@ func (d *Daemon) plug(ctx context.Context, m *Machine, batch []Uevent) error {
 	return err
 }
 
-// onlyNew reduces a plan to devices that have appeared: to their settings, and to settings that
-// are not tuned yet. Others may have drifted because another program wrote them, and are left
-// alone.
+// onlyNew reduces a plan to the settings of new devices and to settings that are not tuned yet.
+// Other differences may be writes of other programs and are left alone.
 func onlyNew(plan *tune.Plan, s *journal.State, names map[string]bool) {
 	chains := s.Chains()
 	plan.Steps = slices.DeleteFunc(plan.Steps, func(st tune.Step) bool {
@@ -113,8 +112,8 @@ func onlyNew(plan *tune.Plan, s *journal.State, names map[string]bool) {
 	plan.Problems = nil
 }
 
-// belongs reports whether a step is for one of the named devices, according to the plug-in's
-// device or the setting's path.
+// belongs reports whether a step is for one of the named devices, by the plug-in's device or by
+// the setting's path.
 func belongs(st tune.Step, names map[string]bool) bool {
 	if names[st.Device] || names[path.Base(st.Device)] {
 		return true
@@ -127,7 +126,7 @@ func belongs(st tune.Step, names map[string]bool) bool {
 	return false
 }
 
-// inForce calls do with the machine if a selection is in force.
+// inForce opens the machine and calls do with it, if a selection is in force.
 func (d *Daemon) inForce(ctx context.Context, do func(m *Machine) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -141,9 +140,8 @@ func (d *Daemon) inForce(ctx context.Context, do func(m *Machine) error) error {
 	return do(m)
 }
 
-// resume checks everything after suspend, since firmware resets values. A setting with its
-// value from before fettle is written again; any other change is another program's and only
-// reported.
+// resume checks all values after suspend, because firmware may reset them. It restores a setting
+// that has its value from before fettle. It only reports other changes: another program made them.
 func (d *Daemon) resume(ctx context.Context) error {
 	return d.inForce(ctx, func(m *Machine) error {
 		d.rehold(ctx)
@@ -154,8 +152,8 @@ func (d *Daemon) resume(ctx context.Context) error {
 	})
 }
 
-// enforce restores values that other programs have changed, each at most maxFights times:
-// after that the other program wins, and why names it.
+// enforce restores values that other programs have changed, each at most maxFights times. After
+// that the other program's value stays, and fettle why names the program.
 func (d *Daemon) enforce(ctx context.Context) error {
 	return d.inForce(ctx, func(m *Machine) error {
 		return d.restore(ctx, m, "enforce", func(st tune.Step, e *journal.Entry) bool {
@@ -171,11 +169,12 @@ func (d *Daemon) enforce(ctx context.Context) error {
 	})
 }
 
-// maxFights is the number of times that enforce restores a value until the next selection.
+// maxFights is the number of times that enforce restores a value; a new selection resets the
+// count.
 const maxFights = 5
 
-// restore writes the values of the selection that differ and for which mine returns true; it
-// reports the others.
+// restore writes the selection's values that differ, if mine returns true for them, and logs the
+// others.
 func (d *Daemon) restore(ctx context.Context, m *Machine, reason string, mine func(tune.Step, *journal.Entry) bool) error {
 	s, err := m.Engine.State()
 	if err != nil {
@@ -202,7 +201,7 @@ func (d *Daemon) restore(ctx context.Context, m *Machine, reason string, mine fu
 				top = c[len(c)-1]
 			}
 			if top != nil && top.Tx.Kind == journal.Apply {
-				return true // a later single change is on top
+				return true // a later single change is in force
 			}
 			if mine(st, top) {
 				return false

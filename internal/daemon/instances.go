@@ -15,19 +15,18 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// overlay holds the changes of clients to the units of the selection in force, until the next
-// selection: TuneD's dynamic instances. It is not part of the selection and ends with the
-// daemon.
+// overlay holds changes that clients made to the units in force: TuneD's dynamic instances. It is
+// not part of the selection, and ends with the daemon or the next selection.
 type overlay struct {
 	created []profile.Unit
-	gone    map[string]bool     // units taken out of force
+	gone    map[string]bool     // units removed by clients
 	devices map[string][]string // units whose devices were moved by clients
 }
 
 // put applies the changes to a loaded profile.
 func (o overlay) put(p *profile.Profile) {
 	p.Units = slices.DeleteFunc(p.Units, func(u profile.Unit) bool { return o.gone[u.Name] })
-	// Before the others: of units with the same priority the new one gets the devices.
+	// First, because among units of equal priority the first one gets the devices.
 	p.Units = append(slices.Clone(o.created), p.Units...)
 	for i := range p.Units {
 		u := &p.Units[i]
@@ -40,8 +39,8 @@ func (o overlay) put(p *profile.Profile) {
 	}
 }
 
-// hotPlug lists the plug-ins whose units may be created and whose devices may be moved while
-// the selection is in force (TuneD's hotplug.Plugin).
+// hotPlug lists the plug-ins that allow new units and moved devices at run time (TuneD's
+// hotplug.Plugin).
 var hotPlug = []string{"audio", "cpu", "disk", "irq", "net", "scsi_host", "uncore"}
 
 // instance is a unit in force with its devices.
@@ -50,7 +49,7 @@ type instance struct {
 	devices []string
 }
 
-// overlaid returns the accepted profile of a selection with the changes of clients.
+// overlaid returns the accepted profile of a selection, changed by the overlay.
 func (d *Daemon) overlaid(ctx context.Context, m *Machine, sel *tune.Selection) (*profile.Profile, error) {
 	p, err := m.Engine.LoadAccepted(ctx, sel, m.Loader)
 	if err == nil {
@@ -59,7 +58,7 @@ func (d *Daemon) overlaid(ctx context.Context, m *Machine, sel *tune.Selection) 
 	return p, err
 }
 
-// instances lists the units in force in the order in which they apply.
+// instances lists the units in force in the order of application.
 func (d *Daemon) instances(ctx context.Context, m *Machine) ([]instance, error) {
 	if d.selection == nil || d.parked {
 		return nil, nil
@@ -140,12 +139,12 @@ func noHotPlug(plugin string) error {
 	return reply("Plugin '" + plugin + "' does not support hotplugging or dynamic instances.")
 }
 
-// reply is an error whose text is sent to a client of TuneD unchanged.
+// reply is an error that is sent to a client unchanged.
 type reply string
 
 func (r reply) Error() string { return string(r) }
 
-// reapply applies a changed overlay, or leaves everything as it was.
+// reapply applies a changed overlay. After an error the old overlay stays in force.
 func (d *Daemon) reapply(ctx context.Context, m *Machine, next overlay, reason string) error {
 	s, err := m.Engine.State()
 	if err != nil {
@@ -176,8 +175,8 @@ func (d *Daemon) reapply(ctx context.Context, m *Machine, next overlay, reason s
 	return err
 }
 
-// changeable returns the units in force and the index of the named one. It returns an error if
-// that unit may not change at run time.
+// changeable returns the units in force and the index of the named unit. It returns an error if
+// that unit cannot change at run time.
 func (d *Daemon) changeable(ctx context.Context, m *Machine, name string) (list []instance, i int, err error) {
 	list, err = d.instances(ctx, m)
 	if err != nil {
@@ -239,11 +238,11 @@ func (d *Daemon) AcquireDevices(ctx context.Context, devices, name string) (bool
 }
 
 // refusedInstances are the plug-ins whose instances cannot be created over a bus: they run
-// programs or change settings beyond a boot.
+// programs, or their changes outlive a boot.
 var refusedInstances = []string{"script", "service", "systemd", "bootloader"}
 
-// CreateInstance adds a unit until the next selection. "devices" and "priority" configure the
-// unit, the other options the plug-in.
+// CreateInstance adds a unit until the next selection. The options "devices" and "priority"
+// configure the unit; all others configure the plug-in.
 func (d *Daemon) CreateInstance(ctx context.Context, pluginName, name string, options map[string]string) (bool, string) {
 	pl, ok := plugin.Find(table.All, pluginName)
 	switch {
@@ -294,7 +293,7 @@ func (d *Daemon) CreateInstance(ctx context.Context, pluginName, name string, op
 	return true, "OK"
 }
 
-// DestroyInstance takes a unit out of force until the next selection.
+// DestroyInstance removes a unit until the next selection.
 func (d *Daemon) DestroyInstance(ctx context.Context, name string) (bool, string) {
 	err := d.act(ctx, func(m *Machine) error {
 		if _, _, err := d.changeable(ctx, m, name); err != nil {

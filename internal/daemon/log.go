@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Level is the level of a message in Python's numbers, as log_capture_start expects it.
+// Level is a message's level as a number of Python's logging, as in log_capture_start.
 type Level int
 
 // The levels of the daemon's messages.
@@ -32,11 +32,11 @@ var levels = map[Level]struct {
 	LevelDebug: {"DEBUG", 7}, LevelInfo: {"INFO", 6}, LevelNotice: {"INFO", 5}, LevelWarning: {"WARNING", 4}, LevelError: {"ERROR", 3},
 }
 
-// messages is the daemon's log: lines for one writer and for all current captures.
+// messages is the daemon's log. Each line goes to one writer and to all current captures.
 type messages struct {
 	mu       sync.Mutex
 	out      io.Writer
-	prefixed bool // the writer is the system journal, which expects "<6>" in front
+	prefixed bool // the writer is the system journal, which expects a level such as "<6>" first
 	captures map[string]*capture
 }
 
@@ -46,8 +46,8 @@ type capture struct {
 	timer *time.Timer
 }
 
-// maxCapture bounds the text of one capture, in bytes, and maxCaptures the number of captures:
-// a client may never fetch its own.
+// maxCapture is the maximum size of one capture in bytes, maxCaptures the maximum number of
+// captures. A client may never fetch its capture.
 const (
 	maxCapture  = 256 << 10
 	maxCaptures = 16
@@ -57,9 +57,9 @@ func newMessages(out io.Writer) *messages {
 	return &messages{out: out, prefixed: isJournal(out, os.Getenv("JOURNAL_STREAM")), captures: map[string]*capture{}}
 }
 
-// isJournal reports whether a writer is the stream that systemd has connected to the journal.
-// systemd passes its device and inode (systemd.exec(5), $JOURNAL_STREAM), because standard
-// error may have been redirected since.
+// isJournal reports whether a writer is the stream that systemd connected to the journal. It
+// compares device and inode with $JOURNAL_STREAM (systemd.exec(5)), because standard error may
+// have been redirected.
 func isJournal(w io.Writer, stream string) bool {
 	f, ok := w.(*os.File)
 	if !ok || stream == "" {
@@ -87,7 +87,7 @@ func (m *messages) say(l Level, format string, args ...any) {
 	}
 }
 
-// begin starts a capture. It returns "" if there are too many.
+// begin starts a capture and returns its token, or "" if there are too many captures.
 func (m *messages) begin(l Level, limit time.Duration) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

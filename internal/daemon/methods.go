@@ -1,6 +1,6 @@
-// The methods of TuneD's interface com.redhat.tuned.control as a table: name, arguments and
-// result of each, who may call it, how its arguments are checked, and its call of the daemon.
-// The bus and the socket serve them.
+// This file lists the methods of TuneD's interface com.redhat.tuned.control as a table: name,
+// arguments, result, allowed callers, argument checks, and the call of the daemon. The bus and the
+// socket serve them.
 
 package daemon
 
@@ -12,12 +12,12 @@ import (
 	"strings"
 )
 
-// Interface is the interface of the methods on the bus; a polkit action is Namespace, a dot and
+// Interface is the interface's name on the bus. A method's polkit action is Namespace, a dot and
 // the method's name (TuneD, com.redhat.tuned.policy).
 const (
 	Interface = "com.redhat.tuned.control"
 	Namespace = "com.redhat.tuned"
-	// Signal announces a finished switch: the profiles, whether it succeeded, and the error
+	// Signal announces a finished switch, with the profiles, success or failure, and the error
 	// text.
 	Signal = "profile_changed"
 )
@@ -25,27 +25,27 @@ const (
 // Target holds the objects that the methods act on.
 type Target struct {
 	Control Control
-	// AddSignalPath adds a unix socket to which signals are sent; nil if no socket is served.
+	// AddSignalPath adds a unix socket that receives signals; nil if no socket is served.
 	AddSignalPath func(path string) bool
 }
 
-// Argument is one argument of a method: its name in TuneD, usable in JSON-RPC, and its D-Bus
-// signature: i, s or a{ss}.
+// Argument is one argument of a method. Name is TuneD's and also usable in JSON-RPC. Signature is
+// the D-Bus signature: i, s or a{ss}.
 type Argument struct{ Name, Signature string }
 
-// Access is the set of callers that may call a method unless the administrator changed it:
-// polkit's defaults for its action.
+// Access defines who may call a method by default (polkit's defaults for its action). The
+// administrator can change it.
 type Access int
 
 const (
 	// Everybody allows all callers.
 	Everybody Access = iota
-	// ActiveSession needs no password for the user at the machine's console; others
-	// authenticate as administrator.
+	// ActiveSession lets the user at the console call without a password; other users authenticate
+	// as administrator.
 	ActiveSession
-	// Administrator always needs an administrator's authentication.
+	// Administrator requires authentication as administrator.
 	Administrator
-	// RootOnly is for methods without a polkit action: TuneD defines none.
+	// RootOnly allows only root; TuneD defines no polkit action for these methods.
 	RootOnly
 )
 
@@ -53,19 +53,19 @@ const (
 type Method struct {
 	Name string
 	In   []Argument
-	// Out is the D-Bus signature of the result; Call and Denied return a Go value of that
+	// Out is the D-Bus signature of the result. Call and Denied return a Go value with that
 	// signature.
 	Out    string
 	Access Access
-	// Denied is the result for a caller without authority: TuneD returns an empty result
-	// instead of an error.
+	// Denied is the result for an unauthorized caller: TuneD returns an empty result instead of an
+	// error.
 	Denied any
 	// refused returns the result for an argument that Valid rejects.
 	refused func(argument string) any
 	call    func(context.Context, Target, arguments) any
 }
 
-// arguments are a call's arguments in the order of Method.In: int32, string or
+// arguments are a call's arguments in the order of Method.In, each int32, string or
 // map[string]string.
 type arguments []any
 
@@ -83,9 +83,9 @@ func Find(name string) (Method, bool) {
 	return Method{}, false
 }
 
-// Call calls the method on behalf of an authorized caller, with arguments as In describes them
-// (int32, string, map[string]string). A value of the wrong type is an error; a text that Valid
-// rejects gives TuneD's result.
+// Call calls the method for an authorized caller. args are as In describes them (int32, string,
+// map[string]string). A value of the wrong type is an error. A string that Valid rejects gives
+// TuneD's result.
 func (m Method) Call(ctx context.Context, target Target, args ...any) (any, error) {
 	if len(args) != len(m.In) {
 		return nil, fmt.Errorf("%s takes %d arguments, not %d", m.Name, len(m.In), len(args))
@@ -128,8 +128,8 @@ func validArgument(v any) bool {
 	return true
 }
 
-// The structures that methods return. On the bus a structure's fields are its members in order;
-// in JSON it is an array, as Python writes a tuple.
+// Structures that methods return. On the bus a structure's fields are its members in order; in
+// JSON it is an array, as Python writes a tuple.
 
 // Reply is (bs): whether the call succeeded, and "OK" or the reason.
 type Reply struct {
@@ -183,16 +183,17 @@ func tuple(members ...any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// maxLength is the maximum length of a text argument, in bytes, and alphabet its characters
-// (TuneD since 2.24.1, tuned/consts.py NAMES_MAX_LENGTH and NAMES_ALLOWED_CHARS; the fix of
-// CVE-2024-52336 and CVE-2024-52337: no control bytes in names that end in a log or a command).
+// maxLength is the maximum length of a string argument in bytes; alphabet lists its allowed
+// characters. They are TuneD's since 2.24.1 (tuned/consts.py NAMES_MAX_LENGTH and
+// NAMES_ALLOWED_CHARS). They fix CVE-2024-52336 and CVE-2024-52337: no control bytes in names that
+// end in a log or a command.
 const (
 	maxLength = 4096
 	alphabet  = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" +
 		" !@'+-.,/:;_$&*()%<=>?#[]{|}^~\""
 )
 
-// Valid reports whether a text argument is acceptable; an empty one is.
+// Valid reports whether a string argument is acceptable; "" is.
 func Valid(s string) bool {
 	if len(s) > maxLength {
 		return false
@@ -205,8 +206,8 @@ func Valid(s string) bool {
 	return true
 }
 
-// methodsText replaces NUL and invalid UTF-8 in a text, because the bus disconnects their
-// sender. Profiles are files with any bytes.
+// methodsText replaces NUL and invalid UTF-8: the bus disconnects a sender of either, and profiles
+// may contain any bytes.
 func methodsText(s string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
 }

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// unauthorised and invalid return TuneD's texts in a Reply.
+// unauthorised and invalid are Replies with TuneD's texts.
 var unauthorised = Reply{false, "Unauthorized"}
 
 func invalid(argument string) any { return Reply{false, "Invalid " + argument} }
 
 func always(answer any) func(string) any { return func(string) any { return answer } }
 
-// notOverTheBus lists the plug-ins whose instances cannot be created by a call: they run
-// programs, or change the next boot (trust boundaries of the design).
+// notOverTheBus lists the plug-ins whose instances clients cannot create: they run programs, or
+// change the next boot.
 var notOverTheBus = []string{"script", "service", "bootloader"}
 
 // pythonWords maps defaults to the words that TuneD prints.

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// notify sends a change of state to the service manager, if there is one (sd_notify(3)).
+// notify sends a state to the service manager; without one it does nothing (sd_notify(3)).
 func notify(state string) error {
 	name := os.Getenv("NOTIFY_SOCKET")
 	if name == "" {

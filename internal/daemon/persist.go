@@ -33,8 +33,8 @@ func unitInstalled(h *host.Host, name string) bool {
 // Persisted reports whether fettle's unit is started at boot.
 func Persisted(h *host.Host) bool { return startsAtBoot(h, "fettle.service") }
 
-// TrialUnguarded returns a warning, and its remedy, if no boot would undo a trial whose
-// watchdog was killed. It returns "" if a boot would, or without systemd.
+// TrialUnguarded returns a warning with its remedy if no boot would undo a trial whose watchdog
+// was killed. It returns "" if a boot would, or if the machine has no systemd.
 func TrialUnguarded(h *host.Host) string {
 	const unit = "fettle-recover.service"
 	if !host.HasSystemd(h) || startsAtBoot(h, unit) {
@@ -57,15 +57,14 @@ func startsAtBoot(h *host.Host, unit string) bool {
 	return false
 }
 
-// Persist enables and starts fettle's unit in its own transaction.
+// Persist enables and starts fettle's unit, in a transaction of its own.
 func Persist(ctx context.Context, e *tune.Engine, changes []setting.Change) (*tune.Applied, error) {
 	return e.Apply(ctx, func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
 		return e.PlanChanges(ctx, changes, s)
 	}, tune.ApplyOptions{Kind: journal.Apply, Atomic: true})
 }
 
-// PersistChanges returns the changes of Persist. They write the units and policies that no
-// package has installed.
+// PersistChanges returns the changes of Persist: units and policies that no package has installed.
 func PersistChanges(h *host.Host) ([]setting.Change, error) {
 	if !host.HasSystemd(h) {
 		return nil, ui.Hinted(ui.Failed, errors.New("--persist enables a systemd unit, but systemd does not run on this machine"), "start \"fettle daemon\" from the init system of this machine")
@@ -112,8 +111,7 @@ func PersistChanges(h *host.Host) ([]setting.Change, error) {
 	return changes, nil
 }
 
-// policies are the files that define which users may call which methods of the daemon on the
-// bus.
+// policies are the files that define who may call the daemon's methods on the bus.
 var policies = []policy{
 	{"dbus/com.redhat.tuned.conf", []string{"/etc/dbus-1/system.d", "/usr/share/dbus-1/system.d"}},
 	// polkit reads /etc/polkit-1/actions since version 124.
@@ -123,11 +121,11 @@ var policies = []policy{
 // policy is a file that must exist in one of several directories.
 type policy struct {
 	embedded string
-	dirs     []string // the first one that exists gets it
+	dirs     []string // the file is written to the first one that exists
 }
 
-// missing returns the path at which the file must be written. It returns "" if the file exists,
-// or if nothing on the machine would read it.
+// missing returns the path to write the file to. It returns "" if the file exists, or if no
+// program on the machine would read it.
 func (p policy) missing(h *host.Host) string {
 	where := ""
 	for _, dir := range p.dirs {
@@ -142,8 +140,8 @@ func (p policy) missing(h *host.Host) string {
 	return where
 }
 
-// trustedProgram returns the path of this program, which a unit will run as root at each boot.
-// It returns an error if a user other than root may change it.
+// trustedProgram returns the path of this program, which the unit runs as root at each boot. It
+// returns an error if a user other than root can change that file.
 func trustedProgram() (string, error) {
 	self, err := os.Executable()
 	if err == nil {

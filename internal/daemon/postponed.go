@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// postponed is a list of operations that wait for the end of an experiment, in order; equal
-// ones run once.
+// postponed is an ordered list of operations that wait for the end of an experiment. Equal
+// operations run once.
 type postponed struct {
 	names []string
 	work  map[string]func() error
-	again <-chan time.Time // when to look again; nil while nothing waits
+	again <-chan time.Time // time of the next check; nil while nothing waits
 }
 
-// errIdle is returned by work that found nothing to do.
+// errIdle is returned by an operation that had nothing to do.
 var errIdle = errors.New("nothing to do")
 
-// lookAgain is the interval at which a waiting daemon checks for the end of an experiment: each
+// lookAgain is the interval of the checks for the end of an experiment. It is long because each
 // check disturbs the measurement.
 const lookAgain = 5 * time.Second
 
@@ -30,14 +30,14 @@ func (p *postponed) add(name string, work func() error) {
 	p.work[name] = work
 }
 
-// wait arms the next check, and reports whether it is the first one.
+// wait schedules the next check, and reports whether it is the first one.
 func (p *postponed) wait() (began bool) {
 	began = p.again == nil
 	p.again = time.After(lookAgain)
 	return began
 }
 
-// run does the postponed work. It returns errIdle if none of it did anything.
+// run runs the postponed operations. It returns errIdle if none of them did anything.
 func (p *postponed) run() error {
 	names, work := p.names, p.work
 	*p = postponed{}

@@ -14,10 +14,10 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 )
 
-// errInPlace ends a transaction before it begins: every value is in place.
+// errInPlace ends a transaction before it begins, because every setting has its value already.
 var errInPlace = errors.New("everything is in place")
 
-// chooseAndApply decides which selection is to be in force and applies it.
+// chooseAndApply chooses the selection for this machine and applies it.
 func (d *Daemon) chooseAndApply(ctx context.Context, m *Machine, s *journal.State) error {
 	entry, next, err := d.scheduled(m)
 	if err != nil {
@@ -26,7 +26,7 @@ func (d *Daemon) chooseAndApply(ctx context.Context, m *Machine, s *journal.Stat
 	d.wake(next)
 	txs := s.Txs
 	if len(txs) == 0 {
-		// The history of a journal that was set aside still has the last decision.
+		// If the journal was set aside, its history still has the last decision.
 		if txs, err = journal.History(m.Engine.StateDir, ""); err != nil {
 			return err
 		}
@@ -57,15 +57,15 @@ func (d *Daemon) chooseAndApply(ctx context.Context, m *Machine, s *journal.Stat
 	return d.again(ctx, m, t, sel, "start of the daemon")
 }
 
-// again applies the accepted content of the selection in force again: after a boot, or if
-// values have been changed since.
+// again applies the accepted content of the selection again: after a boot, or if values have
+// changed.
 func (d *Daemon) again(ctx context.Context, m *Machine, t *journal.Tx, sel *tune.Selection, reason string) error {
 	p, err := m.Engine.LoadAccepted(ctx, sel, m.Loader)
 	if err != nil {
 		return err
 	}
 	if onTrial(t) {
-		// The trial's own transaction has to stay the newest of its selection.
+		// The trial's own transaction must stay the newest of its selection.
 		d.settled(ctx, m, sel, p)
 		return nil
 	}
@@ -80,9 +80,9 @@ func (d *Daemon) again(ctx context.Context, m *Machine, t *journal.Tx, sel *tune
 	return nil
 }
 
-// standIn plans the selection in force again, and applies what edit leaves of the plan as a
-// transaction that supersedes the previous one: a single undo reverts both. It does nothing if
-// edit returns false, or if the selection has changed meanwhile, which follow handles.
+// standIn plans the selection again, passes the plan to edit, and applies the rest as a
+// transaction that supersedes the selection's: a single undo reverts both. It does nothing if edit
+// returns false, or if the selection has changed meanwhile, which follow handles.
 func (d *Daemon) standIn(ctx context.Context, m *Machine, t *journal.Tx, sel *tune.Selection, p *profile.Profile, reason string, edit func(*tune.Plan, *journal.State) bool) error {
 	return d.transact(ctx, m, reason, tune.ApplyOptions{Kind: journal.Boot, Selection: sel, Supersedes: []int{t.ID}},
 		func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
@@ -107,7 +107,7 @@ func (d *Daemon) switchTo(ctx context.Context, m *Machine, names []string, mode,
 	return d.take(ctx, m, sel, p, reason)
 }
 
-// take applies a loaded selection.
+// take applies a selection whose profiles are loaded.
 func (d *Daemon) take(ctx context.Context, m *Machine, sel *tune.Selection, p *profile.Profile, reason string) error {
 	d.overlay = overlay{}
 	err := d.transact(ctx, m, reason, tune.ApplyOptions{Kind: journal.Tune, Selection: sel},
@@ -122,7 +122,7 @@ func (d *Daemon) take(ctx context.Context, m *Machine, sel *tune.Selection, p *p
 	return nil
 }
 
-// load loads the current content of profiles, the post-loaded one last.
+// load loads the current content of profiles. The post-loaded profile comes last.
 func (d *Daemon) load(ctx context.Context, m *Machine, names []string, mode string) (*tune.Selection, *profile.Profile, error) {
 	state, err := profile.ReadState(m.Engine.Host)
 	if err != nil {
@@ -141,8 +141,8 @@ func (d *Daemon) load(ctx context.Context, m *Machine, names []string, mode stri
 	return sel, p, nil
 }
 
-// transact applies a plan as one transaction, after waiting for others, and logs the result. It
-// does not hold values; hold does.
+// transact waits for other transactions, applies a plan as one transaction, and logs the result.
+// It does not hold values; hold does.
 func (d *Daemon) transact(ctx context.Context, m *Machine, reason string, o tune.ApplyOptions, plan tune.Planner) error {
 	e := *m.Engine
 	e.Holds, e.Reason = false, "fettle daemon: "+reason
@@ -161,7 +161,7 @@ func (d *Daemon) transact(ctx context.Context, m *Machine, reason string, o tune
 	for _, st := range res.Plan.Steps {
 		switch {
 		case st.Setting.Kind == plugin.OptionKind:
-			// As in TuneD: a warning, and the other values apply.
+			// As in TuneD: print a warning and apply the other values.
 			d.log.say(LevelWarning, "%s: %s: %s", st.Reason, plugin.ShowOption(st.Setting), st.Why)
 		case st.Verdict == plugin.Rejected || st.Failing():
 			d.log.say(LevelError, "%s = %s: %s: %s (%s)", st.Setting, st.Want, st.Verdict, st.Why, st.Reason)
@@ -175,7 +175,7 @@ func (d *Daemon) transact(ctx context.Context, m *Machine, reason string, o tune
 	return nil
 }
 
-// settled updates the daemon for the new selection in force: it holds values, writes TuneD's
+// settled updates the daemon after a change of the selection: it holds values, writes TuneD's
 // files, and notifies subscribers.
 func (d *Daemon) settled(ctx context.Context, m *Machine, sel *tune.Selection, p *profile.Profile) {
 	d.selection, d.parked = sel, false
@@ -192,7 +192,7 @@ func (d *Daemon) settled(ctx context.Context, m *Machine, sel *tune.Selection, p
 	d.announce(ProfileChanged{strings.Join(sel.Profiles, " "), true, "OK"})
 }
 
-// follow handles what other processes have written into the journal.
+// follow handles transactions of other processes in the journal.
 func (d *Daemon) follow(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -208,8 +208,8 @@ func (d *Daemon) follow(ctx context.Context) error {
 		return err
 	}
 	if len(s.Interrupted()) > 0 {
-		// In progress, or killed: the lock decides. If it is in progress, its end calls follow
-		// again.
+		// The transaction is in progress if its lock is held, else its process was killed. If it
+		// is in progress, follow runs again when it ends.
 		ids, err := recoverSoon(ctx, m)
 		if errors.Is(err, journal.ErrBusy) {
 			return nil
@@ -268,7 +268,7 @@ func (d *Daemon) follow(ctx context.Context) error {
 	return nil
 }
 
-// watchTrial acts at the deadline of a trial if its own watchdog is gone.
+// watchTrial acts at a trial's deadline if the trial's own watchdog has died.
 func (d *Daemon) watchTrial(s *journal.State) {
 	if d.deadline != nil {
 		d.deadline.Stop()
@@ -276,7 +276,7 @@ func (d *Daemon) watchTrial(s *journal.State) {
 	}
 	for _, t := range s.Live() {
 		if onTrial(t) && t.Commit != nil {
-			// A second later: the watchdog should be first.
+			// One second later, so that the watchdog acts first.
 			d.deadline = time.AfterFunc(time.Until(t.Try.Until)+time.Second, func() {
 				d.mu.Lock()
 				defer d.mu.Unlock()

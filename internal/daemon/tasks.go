@@ -8,14 +8,14 @@ import (
 	"fettle.dev/fettle/internal/engine/profile"
 )
 
-// following is a unit whose rules are applied to new tasks.
+// following is a unit whose rules are applied to new tasks as they start.
 type following struct {
-	rules string // the unit as it was when this began
+	rules string // the unit's text when following began
 	stop  func() // restores the tasks that still run
 }
 
-// followTasks applies the scheduler units of the profile to new tasks, and stops for all other
-// units; nil stops all.
+// followTasks applies the profile's scheduler units to new tasks, and stops all other units. A nil
+// profile stops all.
 func (d *Daemon) followTasks(m *Machine, p *profile.Profile) {
 	wanted := map[string]*profile.Unit{}
 	if p != nil {

@@ -13,18 +13,18 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 )
 
-// timed is the entry of the schedule that is in force now.
+// timed is the schedule entry in force, with its start.
 type timed struct {
 	names  []string
 	since  time.Time
 	reason string
 }
 
-// byScheduleOf begins the reason of transactions that the schedule made.
+// byScheduleOf is the prefix of the reason in the schedule's transactions.
 const byScheduleOf = "fettle daemon: schedule "
 
-// scheduled reads the schedule. It returns the entry in force, or nil if none has begun, and
-// the time at which the next one begins.
+// scheduled reads the schedule. It returns the entry in force, nil if none has begun, and the time
+// at which the next one begins.
 func (d *Daemon) scheduled(m *Machine) (*timed, time.Time, error) {
 	if d.Schedule == "" {
 		return nil, time.Time{}, nil
@@ -49,9 +49,9 @@ func (d *Daemon) scheduled(m *Machine) (*timed, time.Time, error) {
 	return &timed{e.Profiles, since, sentence("schedule %s:%d", d.Schedule, e.Line)}, next, nil
 }
 
-// due reports whether to apply the schedule's entry. It does not if the user decided after the
-// entry's time. A selection made by the schedule is replaced in any case, so that the schedule
-// follows a clock that is set back.
+// due reports whether to apply the schedule's entry. A user's decision after the entry's time
+// wins. A selection by the schedule is always replaced, so that the schedule follows a clock that
+// is set back.
 func (d *Daemon) due(names []string, since time.Time, txs []*journal.Tx, sel *tune.Selection) bool {
 	at, by := decided(txs)
 	if by != nil && !strings.HasPrefix(by.Reason, byScheduleOf) && !at.Before(since) {

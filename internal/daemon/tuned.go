@@ -45,9 +45,9 @@ var Differences = []profile.Difference{
 	},
 }
 
-// preset returns the profile of TuneD's state files if these are newer than our last decision:
-// TuneD or the user has written them since. In auto mode it evaluates the recommendation at
-// each start, as TuneD does.
+// preset returns the profile of TuneD's state files if they are newer than fettle's last decision:
+// TuneD or the user has written them since. In auto mode it evaluates the recommendation at each
+// start, as TuneD does.
 func (d *Daemon) preset(ctx context.Context, m *Machine, txs []*journal.Tx, sel *tune.Selection) (names []string, mode string, ok bool, err error) {
 	h := m.Engine.Host
 	state, err := profile.ReadState(h)
@@ -69,7 +69,7 @@ func (d *Daemon) preset(ctx context.Context, m *Machine, txs []*journal.Tx, sel 
 		}
 	}
 	if by != nil && !written.After(at) {
-		// Our decision is newer. Only the recommendation may change.
+		// fettle's decision is newer; only the recommendation may change.
 		if sel == nil || sel.Mode != tune.ModeAuto {
 			return nil, "", false, nil
 		}
@@ -87,7 +87,7 @@ func (d *Daemon) preset(ctx context.Context, m *Machine, txs []*journal.Tx, sel 
 		return nil, "", false, nil
 	}
 	if sel != nil && slices.Equal(sel.Profiles, state.Active) && sel.Mode == string(state.Mode) && (by == nil || !written.After(at) || sel.PostLoaded == state.PostLoaded) {
-		return nil, "", false, nil // selected already: as it was accepted
+		return nil, "", false, nil // already selected: keep the accepted content
 	}
 	return state.Active, string(state.Mode), true, nil
 }

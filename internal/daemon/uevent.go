@@ -16,18 +16,18 @@ import (
 
 var native = binary.NativeEndian
 
-// Uevent is an event of a device (kobject_uevent(9), sd-device).
+// Uevent is a kernel event about a device (kobject_uevent(9), sd-device).
 type Uevent struct {
 	Action    string // add, remove, change, online, offline, move, bind, unbind
-	Path      string // of the device below /sys, such as /devices/virtual/block/loop0
+	Path      string // below /sys, such as /devices/virtual/block/loop0
 	Subsystem string
 	Type      string // DEVTYPE, such as disk or partition
 }
 
-// Name is the kernel's name of the device, with ! for / as in sysfs.
+// Name is the device's name in the kernel, with ! for / as in sysfs.
 func (u Uevent) Name() string { return path.Base(u.Path) }
 
-// subsystems lists the subsystems whose devices plug-ins tune.
+// subsystems lists the subsystems of devices that plug-ins tune.
 var subsystems = map[string]bool{"block": true, "net": true, "cpu": true, "usb": true, "scsi_host": true, "scsi": true, "nvme": true, "sound": true, "drm": true}
 
 // arrived reports whether a device has appeared.
@@ -43,11 +43,11 @@ func (u Uevent) left() bool {
 // Groups of NETLINK_KOBJECT_UEVENT (systemd, sd-device/device-monitor.c).
 const (
 	kernelGroup = 1
-	udevGroup   = 2 // the same device once udev's rules are through
+	udevGroup   = 2 // after udev's rules have run
 )
 
-// parseUevent parses a message of the kernel ("add@/devices/...", then NAME=VALUE each ended by
-// a zero byte) or of udevd (a header, then the same list). It returns false for anything else.
+// parseUevent parses a message of the kernel ("add@/devices/...", then NAME=VALUE each ended by a
+// zero byte) or of udevd (a header, then the same list). It reports false for other messages.
 func parseUevent(b []byte) (Uevent, bool) {
 	var u Uevent
 	if bytes.HasPrefix(b, []byte("libudev\x00")) {
@@ -87,12 +87,12 @@ func parseUevent(b []byte) (Uevent, bool) {
 	return u, u.Action != "" && strings.HasPrefix(u.Path, "/devices/")
 }
 
-// settle is the time that the daemon waits for more devices after the first: a disk brings its
-// partitions, a card its ports.
+// settle is the time to wait for more devices after the first: a disk brings partitions, a card
+// brings ports.
 const settle = 300 * time.Millisecond
 
-// watchDevices reports devices that come and go, in batches. If udevd runs, it reads udevd's
-// events, which follow udev's rules; otherwise these rules could overwrite what fettle wrote.
+// watchDevices returns a channel of device events, in batches. If udevd runs, it reads udevd's
+// events, which follow udev's rules. Otherwise those rules could overwrite fettle's values.
 func watchDevices(h *host.Host) (<-chan []Uevent, *os.File, error) {
 	group := uint32(kernelGroup)
 	if _, err := h.Files.Stat("/run/udev/control"); err == nil {
@@ -105,7 +105,7 @@ func watchDevices(h *host.Host) (<-chan []Uevent, *os.File, error) {
 	f := pollable(fd, "uevents")
 	raw, err := f.SyscallConn()
 	if err == nil {
-		// Only root may send to the groups; the credentials prove it.
+		// Only root may send to the groups; the credentials prove that.
 		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
 	}
 	if err == nil {
@@ -145,7 +145,7 @@ func watchDevices(h *host.Host) (<-chan []Uevent, *os.File, error) {
 	return batches(single, settle), f, nil
 }
 
-// batches groups the events that arrive within a time of the first.
+// batches groups events: one batch has all events within wait of its first.
 func batches(in <-chan Uevent, wait time.Duration) <-chan []Uevent {
 	out := make(chan []Uevent)
 	go func() {

@@ -15,8 +15,8 @@ import (
 	"fettle.dev/fettle/internal/engine/journal"
 )
 
-// events are the events that wake the daemon. Each source is a descriptor of the runtime's
-// poller; the only tickers are those of dynamic tuning and --enforce.
+// events are the sources that wake the daemon. Each is a descriptor in the runtime's poller. Only
+// dynamic tuning and --enforce use tickers.
 type events struct {
 	hangup  <-chan os.Signal
 	journal <-chan struct{}
@@ -24,7 +24,7 @@ type events struct {
 	clock   <-chan clockEvent
 	devices <-chan []Uevent
 	enforce <-chan time.Time
-	writes  <-chan struct{} // by others, to the values in force
+	writes  <-chan struct{} // other programs' writes to values in force
 	load    <-chan time.Time
 
 	pulse func(after time.Duration)
@@ -40,10 +40,10 @@ func (ev *events) close() {
 	ev.stop()
 }
 
-// clockEvent is the reason that the clock woke the daemon.
+// clockEvent is the reason why the clock woke the daemon.
 type clockEvent struct {
-	set     bool // the clock was set, or the machine slept
-	resumed bool // the machine slept
+	set     bool // the clock was set, or the machine was suspended
+	resumed bool // the machine was suspended
 }
 
 // watch opens the event sources.
@@ -53,8 +53,7 @@ func watch(ctx context.Context, d *Daemon, m *Machine) (*events, error) {
 	if err := journal.Prepare(m.Engine.StateDir); err != nil {
 		return nil, err
 	}
-	// A transaction ends by closing the lock file: the only event that another program's switch
-	// causes.
+	// A transaction ends by closing the lock file. No other event shows another program's switch.
 	locked, f, err := watchDir(m.Engine.StateDir, unix.IN_CLOSE_WRITE, "lock")
 	if err != nil {
 		return nil, err
@@ -62,7 +61,7 @@ func watch(ctx context.Context, d *Daemon, m *Machine) (*events, error) {
 	ev.journal, ev.files = locked, append(ev.files, f)
 	if d.Schedule != "" {
 		dir := filepath.Dir(d.Schedule)
-		_ = os.Mkdir(dir, 0o755) // so that the first entry is noticed
+		_ = os.Mkdir(dir, 0o755) // must exist, or the first entry goes unnoticed
 		config, f, err := watchDir(dir, unix.IN_CLOSE_WRITE|unix.IN_MOVED_TO|unix.IN_MOVED_FROM|unix.IN_DELETE, filepath.Base(d.Schedule))
 		switch {
 		case err == nil:
@@ -101,11 +100,11 @@ func watch(ctx context.Context, d *Daemon, m *Machine) (*events, error) {
 	return ev, nil
 }
 
-// pollable makes a file of a descriptor that the runtime's poller handles.
+// pollable makes a file from a descriptor, for the runtime's poller.
 func pollable(fd int, name string) *os.File { return os.NewFile(uintptr(fd), name) }
 
-// watchDir reports events of one name in a directory (inotify(7)). Simultaneous events are
-// merged.
+// watchDir returns a channel of events about one file name in a directory (inotify(7)). It merges
+// simultaneous events.
 func watchDir(dir string, mask uint32, name string) (<-chan struct{}, *os.File, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -136,7 +135,7 @@ func watchDir(dir string, mask uint32, name string) (<-chan struct{}, *os.File, 
 	return c, f, nil
 }
 
-// named reports whether inotify's events contain the name, or a queue overflow.
+// named reports whether inotify events contain the name or a queue overflow.
 func named(buf []byte, name string) bool {
 	for len(buf) >= unix.SizeofInotifyEvent {
 		mask, size := native.Uint32(buf[4:]), int(native.Uint32(buf[12:]))
@@ -152,10 +151,9 @@ func named(buf []byte, name string) bool {
 	return false
 }
 
-// watchClock reports the moments that it is armed for, on the wall clock, and every step of
-// that clock. A resume from suspend counts as a step (timerfd_create(2),
-// TFD_TIMER_CANCEL_ON_SET; timerfd_resume in the kernel's fs/timerfd.c), and the time slept
-// shows in the boot clock.
+// watchClock returns events for the wall-clock times it is armed for, and for every step of that
+// clock. A resume from suspend counts as a step (timerfd_create(2), TFD_TIMER_CANCEL_ON_SET;
+// timerfd_resume in the kernel's fs/timerfd.c). The boot clock shows the time asleep.
 func watchClock() (<-chan clockEvent, *os.File, func(time.Time), error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_REALTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {
@@ -168,7 +166,7 @@ func watchClock() (<-chan clockEvent, *os.File, func(time.Time), error) {
 		return nil, nil, nil, err
 	}
 	arm := func(next time.Time) {
-		at := unix.ItimerSpec{Value: unix.Timespec{Sec: 1 << 33}} // the year 2242: only steps wake
+		at := unix.ItimerSpec{Value: unix.Timespec{Sec: 1 << 33}} // the year 2242: only clock steps wake
 		if !next.IsZero() {
 			at.Value = unix.NsecToTimespec(next.UnixNano())
 		}
@@ -198,7 +196,7 @@ func watchClock() (<-chan clockEvent, *os.File, func(time.Time), error) {
 	return c, f, arm, nil
 }
 
-// timeAsleep returns the time that the machine has been suspended since boot.
+// timeAsleep returns the total time that the machine has been suspended since boot.
 func timeAsleep() time.Duration {
 	var boot, mono unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot)

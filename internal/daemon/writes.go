@@ -18,21 +18,20 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// writers records which other programs wrote the values in force. The daemon only reports
-// them.
+// writers records which other programs wrote values in force. The daemon only reports them.
 type writers struct {
 	watch  fileWatch // nil: nothing is watched
 	queue  *writeQueue
 	record override.Watch
-	before []override.Watched // by an earlier daemon of this boot
+	before []override.Watched // writes recorded by an earlier daemon of this boot
 	store  watchStore
 
 	files map[string]setting.Setting // by watched path
 	wants map[setting.Setting]wanted
-	said  map[setting.Setting]time.Time // when its drift was reported last
+	said  map[setting.Setting]time.Time // time of the last drift report
 }
 
-// wanted is the value that the selection sets, and its reason.
+// wanted is the value that the selection sets, with the reason.
 type wanted struct {
 	value  setting.Value
 	reason setting.Reason
@@ -49,8 +48,8 @@ func newWriters() writers {
 	return writers{files: map[string]setting.Setting{}, wants: map[setting.Setting]wanted{}, said: map[setting.Setting]time.Time{}}
 }
 
-// beginWatch starts the watch. If that fails, the daemon does all else, and fettle why can show
-// the reason.
+// beginWatch starts the watch. If that fails, the daemon continues without it, and fettle why
+// shows the reason.
 func (d *Daemon) beginWatch(m *Machine, w fileWatch, err error) {
 	e := m.Engine
 	d.mu.Lock()
@@ -67,7 +66,7 @@ func (d *Daemon) beginWatch(m *Machine, w fileWatch, err error) {
 		d.writers.queue = newWriteQueue(e.StateDir)
 		go d.writers.queue.fill(w)
 	}
-	// The writes that an earlier daemon of this boot recorded are still valid.
+	// Writes recorded by an earlier daemon of this boot are still valid.
 	old, err := override.ReadWatch(e.StateDir, boot)
 	switch {
 	case err == nil:
@@ -81,8 +80,8 @@ func (d *Daemon) beginWatch(m *Machine, w fileWatch, err error) {
 	}
 }
 
-// observe watches the settings of the plan and the other settings of the journal. plan is
-// nil without a selection.
+// observe watches the settings of the plan and the journal's other settings. plan is nil without a
+// selection.
 func (d *Daemon) observe(ctx context.Context, plan *tune.Plan, s *journal.State) {
 	w := &d.writers
 	if w.watch == nil {
@@ -131,7 +130,7 @@ func (d *Daemon) observe(ctx context.Context, plan *tune.Plan, s *journal.State)
 	w.remember(d.log)
 }
 
-// readNow reads a value in the form that the record keeps.
+// readNow reads a value in the record's form.
 func (d *Daemon) readNow(ctx context.Context, id setting.Setting) setting.Value {
 	v, err := d.kinds.Read(ctx, id)
 	if err != nil {
@@ -140,7 +139,7 @@ func (d *Daemon) readNow(ctx context.Context, id setting.Setting) setting.Value 
 	return override.Shown(d.kinds, id, v)
 }
 
-// complain logs once which files cannot be watched, except those that do not exist.
+// complain logs, once each, the existing files that cannot be watched.
 func (w *writers) complain(log *messages, paths []string, failed map[string]error) {
 	n := 0
 	var first error
@@ -156,7 +155,7 @@ func (w *writers) complain(log *messages, paths []string, failed map[string]erro
 	}
 }
 
-// follow changes the record to these settings. Settings watched before continue without a gap.
+// follow changes the set of recorded settings. Settings already watched continue without a gap.
 func (w *writers) follow(list []setting.Setting, watched map[setting.Setting]bool, now time.Time, read func(setting.Setting) setting.Value) {
 	old := map[setting.Setting]override.Watched{}
 	for _, e := range slices.Concat(w.before, w.record.Settings) {
@@ -177,8 +176,7 @@ func (w *writers) follow(list []setting.Setting, watched map[setting.Setting]boo
 	w.store.follow(w.record.Settings)
 }
 
-// wrote handles writes of other programs: it records them, and logs those that change a
-// value of the selection.
+// wrote records writes of other programs, and logs those that change a value of the selection.
 func (d *Daemon) wrote(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -213,7 +211,7 @@ func (d *Daemon) wrote(ctx context.Context) {
 	w.remember(d.log)
 }
 
-// moved reads the settings that a write to id changes as well.
+// moved reads the settings that a write to id also changes.
 func (d *Daemon) moved(ctx context.Context, id setting.Setting) {
 	for _, other := range d.kinds.Coupled(id) {
 		if e, ok := d.writers.record.Find(other); ok {
@@ -222,7 +220,7 @@ func (d *Daemon) moved(ctx context.Context, id setting.Setting) {
 	}
 }
 
-// noteWrite records one write. now is the setting's value after it.
+// noteWrite records one write; now is the setting's value after it.
 func (d *Daemon) noteWrite(e *override.Watched, f host.FileWrite, now setting.Value) {
 	by := override.Write{
 		Time: f.Time, Process: f.By.Comm, PID: f.By.PID, Command: f.By.Command, Parent: f.By.ParentComm, ParentPID: f.By.Parent,
@@ -235,13 +233,13 @@ func (d *Daemon) noteWrite(e *override.Watched, f host.FileWrite, now setting.Va
 	same := d.kinds.Equal(id, e.Value, now)
 	switch {
 	case !same:
-		e.Changed = nil // Last is the one that changed it
+		e.Changed = nil // Last made the change
 	case e.Changed == nil && e.Last != nil && e.Last.Old != e.Last.New:
 		e.Changed = e.Last
 	}
 	e.Last, e.Value = &by, now
 	want, ours := d.writers.wants[id]
-	// A write of an experiment is recorded like any other, but does not count as drift.
+	// An experiment's write is recorded like any other, but is not drift.
 	if same || !ours || d.leased() || d.kinds.Equal(id, now, want.value) || f.Time.Sub(d.writers.said[id]) < quiet {
 		return
 	}
@@ -249,15 +247,15 @@ func (d *Daemon) noteWrite(e *override.Watched, f host.FileWrite, now setting.Va
 	d.log.say(LevelWarning, "drift: %s is %s, the active profile wants %s (%s); written by %s", id, now, want.value, want.reason, by.By())
 }
 
-// quiet is the minimum time between two reports of a value that keeps changing.
+// quiet is the minimum time between two reports about one value that keeps changing.
 const quiet = time.Minute
 
-// remember saves the record within the pause.
+// remember saves the record; at most one save per pause.
 func (w *writers) remember(log *messages) {
 	w.store.save(&w.record, func(err error) { log.say(LevelWarning, "cannot record writers of values: %v", err) })
 }
 
-// endWatch ends the watch and records its end.
+// endWatch stops the watch and records the time.
 func (d *Daemon) endWatch() {
 	w := &d.writers
 	if w.watch == nil {

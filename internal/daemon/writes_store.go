@@ -14,11 +14,11 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// watchStore keeps the record of writes in the state directory for other processes. The file
-// is replaced as a whole, but not synced, because it is void after a boot anyway.
+// watchStore keeps the record of writes in the state directory for other processes. It replaces
+// the file atomically but does not sync it: a boot makes the record void.
 type watchStore struct {
 	dir  string
-	seen map[setting.Setting]bool // watched by this daemon without a gap
+	seen map[setting.Setting]bool // settings that this daemon has watched without a gap
 
 	mu    sync.Mutex
 	text  []byte
@@ -26,10 +26,10 @@ type watchStore struct {
 	timer *time.Timer
 }
 
-// pause is the minimum time between two writes of the file.
+// pause is the minimum time between two saves of the file.
 const pause = 250 * time.Millisecond
 
-// began reports whether this daemon has watched a setting from the beginning.
+// began reports whether this daemon has watched a setting since its start.
 func (s *watchStore) began(id setting.Setting) bool { return s.seen[id] }
 
 func (s *watchStore) follow(list []override.Watched) {
@@ -39,7 +39,7 @@ func (s *watchStore) follow(list []override.Watched) {
 	}
 }
 
-// save writes the record, at once or when the pause is over.
+// save writes the record: at once, or when the pause is over.
 func (s *watchStore) save(w *override.Watch, fail func(error)) {
 	text, err := json.Marshal(w)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *watchStore) save(w *override.Watch, fail func(error)) {
 	}
 }
 
-// flush writes the last record now.
+// flush writes the last record immediately.
 func (s *watchStore) flush(w *override.Watch) {
 	text, err := json.Marshal(w)
 	s.mu.Lock()
@@ -99,10 +99,10 @@ func (s *watchStore) write() error {
 	return err
 }
 
-// writeQueue holds writes until the daemon handles them. The writer is looked up at once,
-// since its process may end.
+// writeQueue holds writes until the daemon handles them. It looks up the writer at once, because
+// that process may end.
 type writeQueue struct {
-	dir   string // of the journal, whose transactions are not others
+	dir   string // the journal's directory; its transactions are not other programs' writes
 	ready chan struct{}
 
 	mu      sync.Mutex
@@ -112,13 +112,13 @@ type writeQueue struct {
 	taken   time.Time
 }
 
-// seenWrite is a write, and whether it was fettle's own.
+// seenWrite is a write, with whether fettle made it.
 type seenWrite struct {
 	host.FileWrite
 	own bool
 }
 
-// The daemon wakes at most once every breath, however frequent the writes are.
+// The daemon wakes at most once every breath, at any rate of writes.
 const (
 	breath     = 100 * time.Millisecond
 	maxPending = 4096
@@ -149,7 +149,7 @@ func (q *writeQueue) put(list []seenWrite, err error) {
 	defer q.mu.Unlock()
 	q.pending = append(q.pending, list...)
 	if len(q.pending) > maxPending {
-		q.pending = append(q.pending[:0], seenWrite{FileWrite: host.FileWrite{Time: time.Now()}}) // some are lost
+		q.pending = append(q.pending[:0], seenWrite{FileWrite: host.FileWrite{Time: time.Now()}}) // some writes are lost
 	}
 	q.failed = err
 	if (len(q.pending) == 0 && err == nil) || q.armed {

@@ -8,23 +8,23 @@ import (
 // Scale is the scale of a curve's axis.
 type Scale string
 
-// The scales. On a percentile axis 99 and 99.9 are as far apart as 90 and 99.
+// Scales of an axis. On a percentile axis 99 and 99.9 are as far apart as 90 and 99.
 const (
 	Linear     Scale = "linear"
 	Log        Scale = "log"
-	Percentile Scale = "percentile" // 0 to less than 100
+	Percentile Scale = "percentile" // from 0 to below 100
 )
 
 // Axis describes one axis of a curve.
 type Axis struct {
-	Name  string `json:"name"` // queue depth, latency
+	Name  string `json:"name"` // such as queue depth, latency
 	Unit  string `json:"unit,omitempty"`
 	Scale Scale  `json:"scale"`
 }
 
-// Curve shows the dependence of a measured value on another: latency by percentile, rate by
-// queue depth. The body of a benchmark may have a top-level list "curves" in addition to its
-// series. Curves are displayed; series are compared.
+// Curve shows how one measured value depends on another: latency by percentile, rate by queue
+// depth. A benchmark's body may have a top-level list "curves" in addition to its series. Curves
+// are displayed; series are compared.
 type Curve struct {
 	Name  string `json:"name"`
 	X     Axis   `json:"x"`
@@ -37,8 +37,8 @@ type Line struct {
 	Name string `json:"name"`
 	// Points are x and y, with x ascending.
 	Points [][2]float64 `json:"points"`
-	// Doubts has for each point the reason that it is doubtful, or "". It is empty, or as long as
-	// Points.
+	// Doubts has one text per point: the reason that the point is doubtful, or "". It is empty, or
+	// as long as Points.
 	Doubts []string `json:"doubts,omitempty"`
 }
 

@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// maxFileSize is the largest file of records that is read, in bytes; an
-// experiment of a thousand phases takes two million.
+// maxFileSize is the largest file of records that is read, in bytes. An experiment of a thousand
+// phases takes two million.
 const maxFileSize = 256 << 20
 
 // ReadFile reads the records in a file: one or several in sequence, as exported, or as
@@ -38,8 +38,8 @@ func ReadFile(name string) ([]*Run, error) {
 		case r.Schema != Schema:
 			return nil, fmt.Errorf("%s: not a record of a run: its schema is %q, not %q", name, r.Schema, Schema)
 		}
-		// Members added by printing (exit code, messages) and white space are not
-		// part of the record.
+		// Exit code, messages and white space are added by printing and are not part of the
+		// record.
 		id := r.ID
 		if _, err := r.sealed(); err != nil {
 			return nil, &DamagedError{name, err}
@@ -52,8 +52,8 @@ func ReadFile(name string) ([]*Run, error) {
 	}
 }
 
-// open reports whether the record belongs to an unfinished experiment, as printed by runs show:
-// it has no ID yet.
+// open reports whether the record is an unfinished experiment, as printed by runs show. It has no
+// ID yet.
 func (r *Run) open() bool { return r.Kind == "prove" && r.Ended.IsZero() }
 
 // Text returns the record in the form of the store, for export.

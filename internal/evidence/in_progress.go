@@ -13,15 +13,15 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// RunInProgress is a run that is recorded line by line. The first line is the
-// record as known at the start.
+// RunInProgress is an unfinished run, recorded line by line. The first line is the record at the
+// start.
 type RunInProgress struct {
 	Run  *Run
 	Path string
 	file *os.File
 }
 
-// Append adds a line, which is durable when Append returns.
+// Append adds a line durably.
 func (u *RunInProgress) Append(v any) error { return errors.Join(u.write(v), u.file.Sync()) }
 
 func (u *RunInProgress) write(v any) error {
@@ -32,11 +32,11 @@ func (u *RunInProgress) write(v any) error {
 	return err
 }
 
-// replaceSuffix is the suffix of Replace's temporary file. A killed process may
-// leave one; it is deleted with the run.
+// replaceSuffix is the suffix of Replace's temporary file. A killed process may leave that file;
+// it is deleted with the run.
 const replaceSuffix = ".new"
 
-// Replace replaces all lines but the first by one line, durably and atomically.
+// Replace replaces all lines after the first by one line, durably and atomically.
 func (u *RunInProgress) Replace(v any) (err error) {
 	f, err := os.OpenFile(u.Path+replaceSuffix, os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -60,7 +60,7 @@ func (u *RunInProgress) Replace(v any) (err error) {
 	return errors.Join(host.SyncDir(filepath.Dir(u.Path)), was.Close())
 }
 
-// Name returns the name for Resume and Unfinished.
+// Name returns the run's name for Resume and Unfinished.
 func (u *RunInProgress) Name() string {
 	return strings.TrimSuffix(filepath.Base(u.Path), progressSuffix)
 }

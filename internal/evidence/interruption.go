@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// Interruption records that a benchmark was interrupted. It is the top-level member "cut" of
-// the body; everything else in the body covers only the finished part.
+// Interruption records that a benchmark was interrupted. It is the body's top-level member "cut".
+// The rest of the body covers only the finished part.
 type Interruption struct {
 	Done    int    `json:"finished"`
 	Planned int    `json:"planned"`
-	Of      string `json:"of"` // the unit of the counts: measurements, rounds
+	Of      string `json:"of"` // unit of the counts: measurements, rounds
 }
 
 func (c *Interruption) String() string {
 	return fmt.Sprintf("interrupted after %d of %d %s", c.Done, c.Planned, c.Of)
 }
 
-// Text prefixes the result with the interruption. c may be nil.
+// Text returns the result, prefixed with the interruption. c may be nil.
 func (c *Interruption) Text(found string) string {
 	if c == nil {
 		return found
@@ -31,7 +31,7 @@ func InterruptionOf(r *Run) *Interruption {
 		Cut *Interruption `json:"cut"`
 	}
 	if json.Unmarshal(r.Body, &body) != nil {
-		return nil // an invalid body is reported where it is shown
+		return nil // whoever shows the body reports that it is invalid
 	}
 	return body.Cut
 }

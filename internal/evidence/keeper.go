@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Signature holds the user, the command and the version of fettle of a measurement.
+// Signature holds the user, command and fettle version of a measurement.
 type Signature struct{ Command, User, Version string }
 
 // Sign records the signature and the machine in a run.
@@ -16,25 +16,26 @@ func (s Signature) Sign(r *Run, h *host.Host) {
 	r.Command, r.User, r.Version, r.Machine = s.Command, s.User, s.Version, Fingerprint(h)
 }
 
-// Keeper keeps the finished part of a benchmark in progress, even if this process is killed.
+// Keeper stores the finished part of a benchmark in progress, which survives if this process is
+// killed.
 type Keeper struct {
 	Store
 	Signature
 	Host       *host.Host
 	Run        *Run
-	inProgress *RunInProgress // nil until something is finished
+	inProgress *RunInProgress // nil until a part is finished
 }
 
-// NothingYet is the body of a benchmark without any finished part.
+// NothingYet is the body of a benchmark before the first part is finished.
 const NothingYet = "{}"
 
-// NewKeeper returns the keeper of a run that begins now.
+// NewKeeper returns the keeper of a run that starts now.
 func NewKeeper(store Store, by Signature, h *host.Host, kind string) *Keeper {
 	r := &Run{Kind: kind, Began: h.Clock.Now().UTC(), Verdict: "under way", Body: json.RawMessage(NothingYet)}
 	return &Keeper{Store: store, Signature: by, Host: h, Run: r}
 }
 
-// finished is the line of a benchmark in progress: its record so far.
+// finished is the stored line of a benchmark in progress: the record so far.
 type finished struct {
 	Verdict string          `json:"verdict"`
 	Body    json.RawMessage `json:"body"`
@@ -59,7 +60,7 @@ func (k *Keeper) Finished(verdict string, body any) (err error) {
 	return nil
 }
 
-// Record stores the complete record, in place of the result so far. After an error the run has
+// Record stores the complete record, which replaces the result so far. After an error the run has
 // no ID.
 func (k *Keeper) Record(verdict string, body any) (err error) {
 	r := k.Run
@@ -88,7 +89,7 @@ func (k *Keeper) Nothing() error {
 	return k.Discard(k.inProgress)
 }
 
-// Unfinished sets the body of a benchmark that did not end, from the lines of its record.
+// Unfinished sets the body of an interrupted benchmark from its recorded lines.
 func (r *Run) Unfinished(lines [][]byte) error {
 	r.Verdict = "nothing was finished"
 	if len(lines) == 0 {

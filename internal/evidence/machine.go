@@ -14,7 +14,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Machine is the fingerprint of a machine: everything that measurements depend on.
+// Machine is the fingerprint of a machine: its hardware, system and settings that affect
+// measurements.
 type Machine struct {
 	Name        string `json:"name"`
 	Model       string `json:"model,omitempty"`
@@ -84,7 +85,7 @@ func (m *Machine) HardwareText() string {
 	return strings.TrimSpace(strings.Join(parts, ", ") + " (" + digest + ")")
 }
 
-// fingerprintFiles are patterns of the files with the settings of the fingerprint.
+// fingerprintFiles are patterns of the setting files in the fingerprint.
 var fingerprintFiles = []string{
 	"/proc/sys/vm/*", "/proc/sys/kernel/sched_*", "/proc/sys/kernel/numa_balancing", "/proc/sys/kernel/nmi_watchdog", "/proc/sys/kernel/timer_migration",
 	"/proc/sys/net/core/*", "/proc/sys/net/ipv4/tcp_*", "/proc/sys/fs/aio-max-nr", "/proc/sys/fs/file-max",
@@ -95,8 +96,8 @@ var fingerprintFiles = []string{
 	"/sys/devices/system/cpu/smt/control", "/sys/devices/system/cpu/online",
 }
 
-// excluded are patterns (path.Match) of files that fingerprintFiles matches but
-// that are not read.
+// excluded are patterns (path.Match) of files that are not read although fingerprintFiles matches
+// them.
 var excluded = []string{
 	// Secrets, because records are shared: tcp_fastopen_key, netdev_rss_key.
 	"/proc/sys/*/*_key", "/proc/sys/net/*/*_key", "/proc/sys/*/*secret*", "/proc/sys/net/*/*secret*",
@@ -113,7 +114,7 @@ func isExcluded(file string) bool {
 	})
 }
 
-// maxValueLength is the longest value included, in bytes, which excludes tables.
+// maxValueLength is the longest value in the fingerprint, in bytes; it excludes tables.
 const maxValueLength = 200
 
 func fingerprintSettings(h *host.Host) map[string]string {
@@ -121,7 +122,7 @@ func fingerprintSettings(h *host.Host) map[string]string {
 	for _, pattern := range fingerprintFiles {
 		found, err := host.Glob(h.Files, pattern)
 		if err != nil {
-			continue // not on this machine
+			continue // missing on this machine
 		}
 		for _, file := range found {
 			if name := path.Base(path.Dir(path.Dir(file))); strings.HasPrefix(name, "loop") || strings.HasPrefix(name, "ram") || isExcluded(file) {
@@ -145,8 +146,8 @@ func settingName(file string) string {
 	return "sysfs:" + file
 }
 
-// Differing returns the names of the settings that differ between two machines,
-// or that only one has, sorted.
+// Differing returns the sorted names of settings that differ between two machines, or that only
+// one has.
 func (m Machine) Differing(n Machine) (names []string) {
 	for name, value := range m.Settings {
 		if other, has := n.Settings[name]; !has || other != value {

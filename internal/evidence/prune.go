@@ -21,8 +21,8 @@ func (s Store) Remove(id string) error {
 	return errors.Join(err, host.SyncDir(s.Dir))
 }
 
-// Drop deletes an unfinished run by name, or returns ErrInProgress if it is still running. It
-// holds the lock meanwhile, so that the run cannot be resumed.
+// Drop deletes an unfinished run by name. It returns ErrInProgress if the run's process is still
+// running. It holds the lock meanwhile, so no process can resume the run.
 func (s Store) Drop(name string) error {
 	path := filepath.Join(s.Dir, filepath.Base(name)+progressSuffix)
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW, 0)

@@ -1,6 +1,6 @@
-// Package evidence stores the records of measurements: each with its result and the
-// fingerprint of its machine, in a directory that survives crashes. Benchmarks, load
-// tests and experiments write records; reports, comparisons and the manual read them.
+// Package evidence stores records of measurements, each with its result and the fingerprint of its
+// machine. The store is a directory that survives crashes. Benchmarks, load tests and experiments
+// write records; reports, comparisons and the manual read them.
 package evidence
 
 import (
@@ -29,18 +29,18 @@ type Run struct {
 	Began   time.Time `json:"began"`
 	Ended   time.Time `json:"ended,omitzero"`
 	Machine Machine   `json:"machine"`
-	// Verdict is the result in one line.
+	// Verdict is the result as one line of text.
 	Verdict string `json:"verdict"`
-	// Body is the result of the kind of measurement, in its own schema.
+	// Body is the result of this kind of measurement, in its own schema.
 	Body json.RawMessage `json:"body"`
 }
 
-// idLength is the number of hexadecimal digits of an ID. Among 2^24 records two have
-// the same ID in one of a hundred thousand stores; the second is then rejected.
+// idLength is the number of hexadecimal digits of an ID. Of a hundred thousand stores with 2^24
+// records each, one has two records with the same ID; the second is rejected.
 const idLength = 16
 
-// EscapeInvalidUTF8 replaces bytes that are not UTF-8 by \xNN. JSON cannot represent them and
-// would replace them all by the same character.
+// EscapeInvalidUTF8 replaces bytes that are not UTF-8 by \xNN. JSON would replace all of them by
+// the same character.
 func EscapeInvalidUTF8(text string) string {
 	if utf8.ValidString(text) {
 		return text
@@ -58,8 +58,7 @@ func EscapeInvalidUTF8(text string) string {
 	return b.String()
 }
 
-// escapeInvalidUTF8 escapes all text of a record except the body, which is JSON
-// already.
+// escapeInvalidUTF8 escapes all strings of a record except the body, which is JSON already.
 func (r *Run) escapeInvalidUTF8() {
 	m := &r.Machine
 	for _, s := range []*string{&r.Kind, &r.Command, &r.User, &r.Version, &r.Verdict, &m.Name, &m.Model, &m.CPU, &m.Hypervisor, &m.OS, &m.Kernel, &m.Hardware} {
@@ -77,7 +76,7 @@ func (r *Run) escapeInvalidUTF8() {
 
 // sealed returns the text of the record with its ID.
 func (r *Run) sealed() ([]byte, error) {
-	r.escapeInvalidUTF8() // reading it back must give the same text
+	r.escapeInvalidUTF8() // reading the text must return the same record
 	r.Schema, r.ID = Schema, ""
 	text, err := r.text()
 	if err != nil {
@@ -99,8 +98,7 @@ func (r *Run) text() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// DamagedError is returned for a file that differs from the record as written, and so proves
-// nothing.
+// DamagedError is returned for a file that differs from the written record and so proves nothing.
 type DamagedError struct {
 	Path string
 	Err  error // the reason
@@ -109,8 +107,7 @@ type DamagedError struct {
 func (d *DamagedError) Error() string { return d.Path + ": " + d.Err.Error() }
 func (d *DamagedError) Unwrap() error { return d.Err }
 
-// checkID returns an error if the record's ID differs from the given one, that is, if the
-// record was changed.
+// checkID returns an error if the record's ID is not had: then the record was changed.
 func (r *Run) checkID(had string) error {
 	switch {
 	case had == "":
@@ -121,7 +118,7 @@ func (r *Run) checkID(had string) error {
 	return nil
 }
 
-// Read parses the text of a record and rejects it if it was changed.
+// Read parses the text of a record. It returns an error if the record was changed.
 func Read(text []byte) (*Run, error) {
 	var r Run
 	if err := json.Unmarshal(text, &r); err != nil {

@@ -10,9 +10,9 @@ import (
 // every benchmark has a top-level list "series", so that runs can be compared
 // and drawn without knowing the benchmark.
 type Series struct {
-	// Name identifies the quantity across runs: disk:randrw-qd32@/srv.
+	// Name identifies the quantity across runs, such as disk:randrw-qd32@/srv.
 	Name string `json:"name"`
-	// Unit is written as MB/s, ms, 1/s.
+	// Unit is the unit of the samples, such as MB/s, ms, 1/s.
 	Unit string `json:"unit"`
 	// More reports whether higher is better.
 	More bool `json:"more_is_better"`

@@ -18,9 +18,9 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Store is a directory of runs, one file each, named by ID. Concurrent writers
-// are safe, and after a crash each record is either complete or absent.
-// Unfinished runs are stored line by line in the same directory.
+// Store is a directory of runs, one file per run, named by ID. Concurrent writers are safe. After
+// a crash each record is complete or absent. Unfinished runs are stored line by line in the same
+// directory.
 type Store struct{ Dir string }
 
 // The suffixes of file names.
@@ -29,7 +29,7 @@ const (
 	progressSuffix = ".jsonl" // an unfinished run
 )
 
-// make creates the directory, accessible to its owner only.
+// make creates the directory with access for its owner only.
 func (s Store) make() error {
 	if err := os.Mkdir(s.Dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -67,7 +67,7 @@ func (s Store) Put(r *Run) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	// In contrast to a rename, a link does not replace an existing file.
+	// A link, unlike a rename, does not replace an existing file.
 	to := filepath.Join(s.Dir, r.ID+recordSuffix)
 	if err := os.Link(f.Name(), to); errors.Is(err, fs.ErrExist) {
 		there, err := os.ReadFile(to)
@@ -81,7 +81,7 @@ func (s Store) Put(r *Run) error {
 	return host.SyncDir(s.Dir)
 }
 
-// Get returns the run whose ID begins with id.
+// Get returns the run whose ID begins with id. It returns an error if none or several do.
 func (s Store) Get(id string) (*Run, error) {
 	names, err := s.names(recordSuffix)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s Store) read(id string) (*Run, error) {
 	return r, nil
 }
 
-// names returns the file names with a suffix, without it, sorted.
+// names returns the sorted names of the files with a suffix, with the suffix removed.
 func (s Store) names(ending string) ([]string, error) {
 	entries, err := os.ReadDir(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,15 +137,14 @@ func (s Store) names(ending string) ([]string, error) {
 	return out, nil
 }
 
-// All returns the runs, oldest first. Records that cannot be read are reported
-// as errors (*DamagedError) in addition to the others. The runs are nil only if
-// the store cannot be read.
+// All returns the runs, oldest first. Unreadable records are returned as errors (*DamagedError) in
+// addition to the readable runs. The runs are nil only if the store cannot be read.
 func (s Store) All() ([]*Run, error) {
 	names, err := s.names(recordSuffix)
 	if err != nil {
 		return nil, err
 	}
-	out := []*Run{} // nil if the store cannot be read
+	out := []*Run{} // not nil: the store could be read
 	var errs []error
 	for _, n := range names {
 		r, err := s.read(n)
@@ -185,7 +184,7 @@ func (s Store) Begin(r *Run) (*RunInProgress, error) {
 	return u, nil
 }
 
-// remove deletes the file of an unfinished run, and a file that Replace may have left.
+// remove deletes the file of an unfinished run, and Replace's temporary file.
 func remove(path string) error {
 	if err := os.Remove(path + replaceSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -263,7 +262,8 @@ func lines(from io.Reader, r *Run, line func([]byte) error) (end int64, err erro
 	}
 }
 
-// locked reports whether the process that records a run is still running.
+// locked reports whether the process that records a run is still running. It takes the lock if
+// not.
 func locked(f *os.File) bool { return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil }
 
 // Peek reads an unfinished run. alive reports whether the process that records it is still
@@ -276,7 +276,7 @@ func (s Store) Peek(name string, line func([]byte) error) (r *Run, alive bool, e
 	}
 	defer func() { f.Close() }()
 	for alive = locked(f); !alive && !isSameFile(f, path); alive = locked(f) {
-		// Replaced by another file meanwhile, or finished.
+		// Finished, or replaced by another file meanwhile.
 		next, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 		if err != nil {
 			return nil, false, err

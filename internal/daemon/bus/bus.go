@@ -20,14 +20,14 @@ const (
 	Path = dbus.ObjectPath("/Tuned")
 )
 
-// ErrOwned is returned if another program owns Name: another tuner is in force.
+// ErrOwned is returned if another program owns Name: another tuner is running.
 var ErrOwned = errors.New("another program owns " + Name + " on the bus")
 
 // Options are the options of a service.
 type Options struct {
 	Target daemon.Target
-	// Address is the address of the bus; empty for the system's ($DBUS_SYSTEM_BUS_ADDRESS, or
-	// its usual place).
+	// Address is the bus address; "" means the system bus ($DBUS_SYSTEM_BUS_ADDRESS or its default
+	// path).
 	Address string
 	// MachineID is the result of Peer.GetMachineId: the content of /etc/machine-id.
 	MachineID string
@@ -37,8 +37,8 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// The wait between attempts to reconnect doubles from firstWait to lastWait. A missing bus is
-// the only state in which the service wakes up by itself.
+// Reconnection attempts wait firstWait, then twice as long each time, up to lastWait. The service
+// wakes up by itself only while the bus is missing.
 const (
 	firstWait = 50 * time.Millisecond
 	lastWait  = time.Minute
@@ -50,10 +50,10 @@ type Service struct {
 	done    chan struct{}
 }
 
-// Serve claims the name, starts to serve and returns; the service ends with ctx and releases
-// the name. Call it once the first selection is in force: clients that wait for the name
-// wait for the tuning. It returns ErrOwned, or an error if the bus cannot be reached. If the
-// bus disconnects later, it waits for it, and ends if another program then owns the name.
+// Serve claims the name, starts to serve and returns. The service ends with ctx and releases the
+// name. Call it once the first selection is in force: clients that wait for the name wait for the
+// tuning. It returns ErrOwned, or an error if the bus cannot be reached. If the bus disconnects
+// later, the service reconnects, and ends if another program then owns the name.
 func Serve(ctx context.Context, o Options) (*Service, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -90,8 +90,8 @@ func (s *Service) run(ctx context.Context, conn *dbus.Conn, changed <-chan daemo
 	}
 }
 
-// release releases the name and closes the connection. A bus that does not answer releases the
-// name when it notices the end.
+// release releases the name and closes the connection. An unresponsive bus releases the name when
+// it notices the closed connection.
 func release(conn *dbus.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -148,8 +148,8 @@ func (s *Service) reconnect(ctx context.Context, changed <-chan daemon.ProfileCh
 func (s *Service) connect(ctx context.Context) (*dbus.Conn, error) {
 	o := s.options
 	h := &handler{target: o.Target, machineID: o.MachineID, ctx: ctx, log: o.Log}
-	// An unresponsive bus blocks only until ctx ends; once connected, the connection
-	// outlives ctx until the name is released.
+	// An unresponsive bus blocks only until ctx ends. A finished connection outlives ctx, until
+	// the name is released.
 	connected, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
 	defer stop()
@@ -182,7 +182,7 @@ func (s *Service) connect(ctx context.Context) (*dbus.Conn, error) {
 	return nil, err
 }
 
-// owner returns ErrOwned with the process that owns the name, if the bus knows it.
+// owner returns ErrOwned, with the process that owns the name if the bus reports it.
 func owner(conn *dbus.Conn) error {
 	var pid uint32
 	if err := conn.BusObject().Call("org.freedesktop.DBus.GetConnectionUnixProcessID", 0, Name).Store(&pid); err != nil || pid == 0 {

@@ -18,16 +18,16 @@ const (
 	peer           = "org.freedesktop.DBus.Peer"
 )
 
-// routePeer removes the interface from calls to Peer: the library would answer them itself,
-// with the bus's identity instead of the machine's. A call without an interface goes to the
-// object, which finds the method by its name.
+// routePeer removes the interface from calls to Peer. The library would answer them itself, with
+// the bus's identity instead of the machine's. A call without an interface goes to the object,
+// which finds the method by name.
 func routePeer(m *dbus.Message) {
 	if m.Type == dbus.TypeMethodCall && m.Headers[dbus.FieldInterface].Value() == peer {
 		delete(m.Headers, dbus.FieldInterface)
 	}
 }
 
-// handler finds the object that a call is for.
+// handler finds the object for a call.
 type handler struct {
 	target    daemon.Target
 	authority authority
@@ -36,14 +36,13 @@ type handler struct {
 	log       *slog.Logger
 }
 
-// LookupObject and LookupInterface find everything: an object without methods answers
-// UnknownMethod, as in libdbus.
+// LookupObject and LookupInterface never fail: an object without methods answers UnknownMethod, as
+// in libdbus.
 func (h *handler) LookupObject(path dbus.ObjectPath) (dbus.ServerObject, bool) {
 	return object{h, path}, true
 }
 
-// object is /Tuned, the root above it, which can only be introspected, or
-// nothing.
+// object is /Tuned, the root path "/" (introspection only), or an unknown path without methods.
 type object struct {
 	*handler
 	path dbus.ObjectPath
@@ -53,7 +52,7 @@ func (o object) LookupInterface(name string) (dbus.Interface, bool) {
 	return iface{o, name}, true
 }
 
-// iface is one interface of an object, or all of them if a call names none.
+// iface is one interface of an object; for a call that names no interface, it is all of them.
 type iface struct {
 	object
 	name string
@@ -91,8 +90,8 @@ type method struct {
 	daemon.Method
 }
 
-// DecodeArguments puts the caller before the arguments, whose types are checked here: an
-// invalid call is an error for every caller.
+// DecodeArguments inserts the caller before the arguments and checks their types. An invalid call
+// is an error for every caller, authorized or not.
 func (m method) DecodeArguments(_ *dbus.Conn, sender string, msg *dbus.Message, body []any) ([]any, error) {
 	var wanted strings.Builder
 	for _, in := range m.In {
@@ -128,7 +127,7 @@ func (m method) NumReturns() int       { return 1 }
 func (m method) ArgumentValue(int) any { return nil } // DecodeArguments decides
 func (m method) ReturnValue(int) any   { return m.Denied }
 
-// valid replaces what the bus does not accept in a text: NUL and invalid UTF-8.
+// valid replaces characters that the bus rejects: NUL and invalid UTF-8.
 func valid(s string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
 }
@@ -165,7 +164,7 @@ func introspection(path dbus.ObjectPath) string {
 	}
 	out, err := xml.MarshalIndent(node, "", "  ")
 	if err != nil {
-		panic("introspection is not XML: " + err.Error()) // a fixed structure of texts
+		panic("introspection is not XML: " + err.Error()) // fixed structure, strings only
 	}
 	return introspect.IntrospectDeclarationString + string(out) + "\n"
 }

@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// authority checks with polkit whether a caller may do something. If polkit does not reply (not
-// installed, or without this action), only root is allowed.
+// authority asks polkit whether a caller may perform an action. If polkit does not reply (not
+// installed, or action unknown), only root may.
 type authority struct{ conn atomic.Pointer[dbus.Conn] }
 
 // subject is the caller as a polkit Subject (sa{sv}).
@@ -31,7 +31,7 @@ type judgement struct {
 // (polkit, org.freedesktop.PolicyKit1.Authority, CheckAuthorizationFlags).
 const allowUserInteraction = uint32(1)
 
-// allows reports whether the caller with the unique bus name sender may do the action. It
+// allows reports whether the process with the unique bus name sender may perform the action. It
 // may wait until the user has entered a password.
 func (a *authority) allows(ctx context.Context, log *slog.Logger, sender, action string) bool {
 	conn := a.conn.Load()
@@ -60,8 +60,8 @@ func (a *authority) allows(ctx context.Context, log *slog.Logger, sender, action
 	return uid == 0
 }
 
-// caller returns a context of the process with the unique bus name sender, so that
-// transactions are recorded as its own.
+// caller returns a context with the process behind the unique bus name sender. Transactions then
+// record that process as their caller.
 func (a *authority) caller(ctx context.Context, sender string) context.Context {
 	conn := a.conn.Load()
 	if conn == nil {

@@ -1,5 +1,5 @@
-// Package schedule decides which profiles are in force when: calendar expressions, the file of
-// entries, and the entry in force at a time. It is pure.
+// Package schedule decides which profiles are in force at a time. It parses calendar expressions
+// and the file of entries. It is pure.
 package schedule
 
 import (
@@ -72,8 +72,8 @@ func (c Calendar) zone(t time.Time) *time.Location {
 	return t.Location()
 }
 
-// Last returns the latest time of the calendar that is not after t, in t's location, and false
-// if none exists since 1970.
+// Last returns the latest time of the calendar that is not after t, in t's location. It returns
+// false if there is none since 1970.
 func (c Calendar) Last(t time.Time) (time.Time, bool) {
 	loc := c.zone(t)
 	y, m, d := t.In(loc).Date()
@@ -88,7 +88,7 @@ func (c Calendar) Last(t time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Next returns the earliest time of the calendar after t, and false if none exists until
+// Next returns the earliest time of the calendar after t. It returns false if there is none until
 // 2199.
 func (c Calendar) Next(t time.Time) (time.Time, bool) {
 	loc := c.zone(t)
@@ -104,8 +104,8 @@ func (c Calendar) Next(t time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// lastOfDay returns the latest moment of a day that is not after t. Moments of a day follow its
-// wall clock, so whole hours and minutes can be skipped.
+// lastOfDay returns the latest calendar time of a day that is not after t. Times follow the wall
+// clock of that day, which may skip hours and minutes.
 func (c Calendar) lastOfDay(day, t time.Time, loc *time.Location) (time.Time, bool) {
 	for h := highest(c.hours); h >= 0; h = below(c.hours, h) {
 		if instant(day, h, lowest(c.minutes), lowest(c.seconds), loc).After(t) {
@@ -157,11 +157,11 @@ func above(set uint64, n int) int {
 	return n + 1 + lowest(set)
 }
 
-// instant returns the moment at which a wall clock first shows a time. For a time that the
-// clock skips, it returns the moment of the skip.
+// instant returns the moment at which the wall clock first shows a time of day. For a time that
+// the clock skips, it returns the moment of the skip.
 func instant(day time.Time, h, m, s int, loc *time.Location) time.Time {
 	naive := time.Date(day.Year(), day.Month(), day.Day(), h, m, s, 0, time.UTC).Unix()
-	// The offsets before and after a nearby change: two changes are always days apart.
+	// Offsets before and after a possible clock change nearby; two changes are always days apart.
 	_, before := time.Unix(naive-48*3600, 0).In(loc).Zone()
 	_, after := time.Unix(naive+48*3600, 0).In(loc).Zone()
 	a, b := time.Unix(naive-int64(before), 0).In(loc), time.Unix(naive-int64(after), 0).In(loc)

@@ -18,8 +18,9 @@ type Problem struct {
 
 func (p Problem) String() string { return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text) }
 
-// FromCron reads the lines of a crontab (crontab(5), a user's or the system's with a user's
-// name in each line) that switch a profile with tuned-adm. It ignores other lines.
+// FromCron converts the lines of a crontab that switch a profile with tuned-adm, and ignores other
+// lines. It reads a user's and the system's crontab, which has a user name in each line
+// (crontab(5)).
 func FromCron(file, text string) ([]Entry, []Problem) {
 	var entries []Entry
 	var problems []Problem
@@ -87,7 +88,7 @@ func cronLine(line string) ([]Entry, error) {
 	return out, nil
 }
 
-// cronProfiles returns the profiles of "tuned-adm profile A B >/dev/null 2>&1".
+// cronProfiles returns the profiles in a command such as "tuned-adm profile A B >/dev/null 2>&1".
 func cronProfiles(command []string) ([]string, error) {
 	if len(command) < 3 || path.Base(command[0]) != "tuned-adm" || command[1] != "profile" {
 		return nil, fmt.Errorf("%q: only \"tuned-adm profile NAME...\" can be imported", text.Truncate(strings.Join(command, " "), 60))
@@ -107,8 +108,8 @@ var (
 	cronDays   = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 )
 
-// cronTimes turns minute, hour, day of month, month and day of week into calendars: two if both
-// kinds of day are restricted, because cron then runs on either.
+// cronTimes converts minute, hour, day of month, month and day of week to calendars. It returns
+// two if both kinds of day are restricted, because cron then runs on either.
 func cronTimes(f []string) ([]string, error) {
 	fields := make([]string, 5)
 	limits := []struct {
@@ -219,7 +220,7 @@ func cronWeekdays(set uint64) string {
 		return ""
 	}
 	var items []string
-	for i := 1; i <= 7; i++ { // a week that begins on Monday
+	for i := 1; i <= 7; i++ { // a week starting on Monday
 		d := i % 7
 		if set&(1<<d) == 0 {
 			continue

@@ -12,16 +12,18 @@ import (
 // File is the path of a machine's schedule.
 const File = "/etc/fettle/schedule"
 
-// Entry is one line of the file: its profiles are in force from each moment of the calendar on.
+// Entry is one line of the schedule file. Its profiles are in force from each time of its calendar
+// until another entry begins.
 type Entry struct {
 	Calendar Calendar
 	Profiles []string
-	Line     int // of the file, from 1
+	Line     int // line number in the file, from 1
 }
 
 func (e Entry) String() string { return e.Calendar.String() + " = " + strings.Join(e.Profiles, " ") }
 
-// NewEntry makes an entry from the user's calendar expression and profiles.
+// NewEntry makes an entry from a calendar expression and profiles. It returns an error if either
+// is invalid.
 func NewEntry(calendar string, profiles []string) (Entry, error) {
 	c, err := ParseCalendar(calendar)
 	if err != nil {
@@ -88,8 +90,7 @@ func Add(text string, e Entry) string {
 	return text + e.String() + "\n"
 }
 
-// Remove removes the entries on the given lines from the text of a file; everything else stays
-// unchanged.
+// Remove removes the given lines from the text of a file; all else stays unchanged.
 func Remove(text string, lines ...int) string {
 	var out strings.Builder
 	n := 0
@@ -102,8 +103,8 @@ func Remove(text string, lines ...int) string {
 	return out.String()
 }
 
-// InForce returns the entry in force at a moment, and since when: the entry whose last moment
-// is the latest, and of several at the same moment the last line. ok is false if none has
+// InForce returns the entry in force at a time, and since when. That is the entry with the latest
+// calendar time; among entries with the same time, the last line. ok is false if no entry has
 // begun.
 func InForce(entries []Entry, now time.Time) (e Entry, since time.Time, ok bool) {
 	for _, c := range entries {

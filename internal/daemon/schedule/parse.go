@@ -83,7 +83,7 @@ func (c *Calendar) parseWeekdays(w string) error {
 	for item := range strings.SplitSeq(strings.TrimSuffix(w, ","), ",") {
 		from, to, found := strings.Cut(item, "..")
 		if !found {
-			from, to, found = strings.Cut(item, "-") // Mon-Fri, as systemd used to write it
+			from, to, found = strings.Cut(item, "-") // Mon-Fri, systemd's old notation
 		}
 		a, err := weekday(from)
 		if err != nil {
@@ -95,7 +95,7 @@ func (c *Calendar) parseWeekdays(w string) error {
 				return err
 			}
 		}
-		for d := a; ; d = (d + 1) % 7 { // Sat..Mon goes over the end of the week
+		for d := a; ; d = (d + 1) % 7 { // Sat..Mon crosses the end of the week
 			c.weekdays |= 1 << d
 			if d == b {
 				break
@@ -192,7 +192,7 @@ func number(text string, low, high int) (int, error) {
 	return int(n), nil
 }
 
-// parseSet is parseSpans with a bit set as result, for numbers below 64.
+// parseSet is parseSpans for numbers below 64, with a bit set as result.
 func parseSet(text string, low, high int) (uint64, error) {
 	spans, err := parseSpans(text, low, high)
 	var set uint64

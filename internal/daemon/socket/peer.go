@@ -14,7 +14,7 @@ type peer struct {
 	groups        []int
 }
 
-// credentials returns the peer of a connection according to the kernel.
+// credentials returns the peer of a connection, as the kernel reports it.
 func credentials(conn *net.UnixConn) (peer, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -39,8 +39,8 @@ func credentials(conn *net.UnixConn) (peer, error) {
 	return p, nil
 }
 
-// peerGroups returns the supplementary groups (SO_PEERGROUPS, Linux 4.13), or none if the
-// kernel does not support it.
+// peerGroups returns the supplementary groups of a peer (SO_PEERGROUPS, Linux 4.13), or none if
+// the kernel does not support that.
 func peerGroups(fd uintptr) ([]int, error) {
 	const soPeerGroups = 59 // asm-generic/socket.h
 	const maxGroups = 65536 // limits.h, NGROUPS_MAX
@@ -64,8 +64,8 @@ func peerGroups(fd uintptr) ([]int, error) {
 	}
 }
 
-// allows reports whether the configured owner and mode let the peer in. The kernel checks those
-// of the file at connection time; this check also applies if the file was changed, or the
+// allows reports whether the configured owner and mode admit the peer. The kernel checks the
+// socket file only when a client connects. This check also holds if the file was changed, or the
 // connection was passed to another process.
 func (s *Server) allows(p peer) bool {
 	const ownerWrites, groupWrites, othersWrite = 0o200, 0o020, 0o002

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/daemon"
 )
 
-// Error codes (JSON-RPC 2.0, section 5.1); the last one is from the range reserved for servers.
+// Error codes (JSON-RPC 2.0, section 5.1). The last one is from the range reserved for servers.
 const (
 	codeParse          = -32700
 	codeInvalidRequest = -32600
@@ -20,8 +20,8 @@ const (
 	codeUnauthorised   = -32000
 )
 
-// request is a call. Its id is a string, a number or null; without an id it is a notification,
-// which gets no response.
+// request is a call. Its id is a string, a number or null. Without an id it is a notification and
+// gets no response.
 type request struct {
 	Version string           `json:"jsonrpc"`
 	Method  string           `json:"method"`
@@ -29,7 +29,7 @@ type request struct {
 	ID      *json.RawMessage `json:"id"`
 }
 
-// answered is a response with a result, failed one with an error.
+// answered is a response with a result; failed is a response with an error.
 type answered struct {
 	Version string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -56,7 +56,7 @@ type notification struct {
 
 var null = json.RawMessage("null")
 
-// failure returns an error response; id is nil if the request's is not known.
+// failure returns an error response; id is nil if the request's id is unknown.
 func failure(id json.RawMessage, code int, message, data string) failed {
 	if id == nil {
 		id = null
@@ -68,7 +68,7 @@ func failure(id json.RawMessage, code int, message, data string) failed {
 	return f
 }
 
-// handle handles the text of one request or batch. It returns the response, or nil for none.
+// handle handles one request or batch, as JSON. It returns the response, or nil for none.
 func (s *Server) handle(ctx context.Context, data []byte) any {
 	data = bytes.TrimSpace(data)
 	if !json.Valid(data) {
@@ -129,7 +129,7 @@ func (s *Server) call(ctx context.Context, data []byte) any {
 }
 
 func unmarshalRequest(data []byte, r *request) error {
-	// A pointer to a RawMessage reads null as absent; a map shows which members are present.
+	// A pointer to a RawMessage cannot tell null from absent; a map can.
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(data, &members); err != nil || members == nil {
 		return errors.New("not an object")
@@ -195,7 +195,7 @@ func arguments(m daemon.Method, params json.RawMessage) ([]any, error) {
 	return args, nil
 }
 
-// argument converts one value to its D-Bus signature.
+// argument converts a JSON value to the Go type of the argument's signature.
 func argument(in daemon.Argument, data json.RawMessage) (any, error) {
 	switch in.Signature {
 	case "i":

@@ -31,15 +31,13 @@ type Options struct {
 	Control daemon.Control
 	// Path is the path of the socket (unix_socket_path); its directory is created.
 	Path string
-	// Ownership is "user group", names or numbers, -1 for unchanged
-	// (unix_socket_ownership). Permissions are the socket's mode
-	// (unix_socket_permissions).
+	// Ownership is "user group", names or numbers; -1 means unchanged (unix_socket_ownership).
+	// Permissions is the socket's mode (unix_socket_permissions).
 	Ownership   string
 	Permissions fs.FileMode
-	// Backlog is the number of clients that may wait (connections_backlog).
+	// Backlog is the maximum number of waiting clients (connections_backlog).
 	Backlog int
-	// SignalPaths are sockets to which signals are sent
-	// (unix_socket_signal_paths).
+	// SignalPaths are the sockets that receive signals (unix_socket_signal_paths).
 	SignalPaths []string
 	Log         *slog.Logger
 }
@@ -47,7 +45,7 @@ type Options struct {
 const (
 	// maxRequest is the maximum size of a request, in bytes.
 	maxRequest = 1 << 20
-	// maxTime is the time limit for a client to send or to read, and for a listener to read a
+	// maxTime limits the time that a client may take to send or read, and a listener to read a
 	// signal.
 	maxTime = 10 * time.Second
 )
@@ -58,15 +56,15 @@ type Server struct {
 	options  Options
 	listener *net.UnixListener
 	target   daemon.Target
-	uid, gid int // the socket's owner; this process's ids if unchanged
+	uid, gid int // owner of the socket file; this process's ids if unchanged
 
 	mu          sync.Mutex
 	signalPaths []string
 }
 
-// Serve creates the socket, starts to serve and to send signals, and returns; the server ends
-// with ctx, finishes the requests in progress and removes the socket. It replaces a socket
-// that an earlier daemon left; any other file is an error.
+// Serve creates the socket, starts to serve and to send signals, and returns. When ctx ends, the
+// server finishes the requests in progress and removes the socket. Serve replaces a socket that an
+// earlier daemon left; any other file at the path is an error.
 func Serve(ctx context.Context, o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -104,8 +102,8 @@ func Serve(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// listen is net.ListenUnix with a configured backlog, and with owner and mode set before the
-// first client can connect.
+// listen is net.ListenUnix with a configured backlog. Owner and mode are set before the first
+// client can connect.
 func (s *Server) listen() (*net.UnixListener, error) {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -134,7 +132,7 @@ func (s *Server) listen() (*net.UnixListener, error) {
 	return l.(*net.UnixListener), nil
 }
 
-// ownership parses "user group"; a missing one is -1.
+// ownership parses "user group" to ids; an empty part is -1.
 func ownership(s string) (uid, gid int, err error) {
 	ids := [2]int{-1, -1}
 	for i, name := range strings.Fields(s) {
@@ -194,7 +192,8 @@ func (s *Server) run(ctx context.Context, changed <-chan daemon.ProfileChanged) 
 			return
 		}
 		if err != nil {
-			// Too many open files, or a client that disconnected early: both are temporary.
+			// Both possible causes are temporary: too many open files, or a client that
+			// disconnected early.
 			s.options.Log.Error("cannot accept on the socket", "path", s.options.Path, "error", err)
 			select {
 			case <-ctx.Done():
@@ -206,7 +205,7 @@ func (s *Server) run(ctx context.Context, changed <-chan daemon.ProfileChanged) 
 	}
 }
 
-// answer reads one request or batch, answers it and ends the connection.
+// answer reads one request or batch, sends the response and closes the connection.
 func (s *Server) answer(ctx context.Context, conn *net.UnixConn) {
 	defer conn.Close()
 	var out any
@@ -236,7 +235,7 @@ func (s *Server) answer(ctx context.Context, conn *net.UnixConn) {
 	}
 }
 
-// AddSignalPath adds a socket to which signals are sent.
+// AddSignalPath adds a socket that receives signals, unless already known. It always returns true.
 func (s *Server) AddSignalPath(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
