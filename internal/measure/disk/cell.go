@@ -1,5 +1,5 @@
-// Package disk measures storage with fio: several access patterns in a balanced order, with
-// proof that the disk itself was measured, and an interpretation of the figures.
+// Package disk measures storage with fio: several access patterns in a balanced order. It checks
+// that the disk itself was measured, and interprets the figures.
 package disk
 
 import (
@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Cache is the source and destination of a cell's data.
+// Cache tells how a cell's data passes the page cache.
 type Cache string
 
 // Caches of cells.
@@ -16,10 +16,10 @@ const (
 	Direct Cache = "direct" // O_DIRECT: bypasses the page cache
 	Cold   Cache = "cold"   // through an empty page cache
 	Warm   Cache = "warm"   // from the page cache
-	Log    Cache = "log"    // through the page cache, each write made durable at once
+	Log    Cache = "log"    // through the page cache, with a sync after each write
 )
 
-// Cell is one way to use a disk.
+// Cell is one access pattern of a disk.
 type Cell struct {
 	Name        string `json:"name"`
 	RW          string `json:"rw"` // as fio's option
@@ -30,10 +30,10 @@ type Cell struct {
 	// Unit is the unit of the cell's value: MB/s of all bytes, 1/s of all requests, or ms of
 	// the 99th percentile of fdatasync.
 	Unit string `json:"unit"`
-	// Once reports whether the cell passes over the file once, however long that takes.
+	// Once reports whether the cell reads or writes the file once, however long that takes.
 	Once bool `json:"once,omitempty"`
 
-	weight int // its share of the time
+	weight int // share of the run's time
 }
 
 // More reports whether a higher value is better.
@@ -43,7 +43,7 @@ func (c Cell) More() bool { return c.Unit != "ms" }
 func (c Cell) reads() bool  { return c.RW != "write" }
 func (c Cell) writes() bool { return c.RW != "read" && c.RW != "randread" }
 
-// value returns the value of a visit, in the cell's unit.
+// value returns the value of a visit (one measurement), in the cell's unit.
 func (c Cell) value(f *Figures) float64 {
 	switch c.Unit {
 	case "ms":
@@ -86,8 +86,8 @@ func cells() []Cell {
 }
 
 // classic returns the cells of satellite-support's storage-benchmark: 4 KiB, one at a time,
-// through the page cache, once over the file. In contrast to it, the cache is empty before, and
-// written data is on the disk when the measurement ends.
+// through the page cache, once over the file. Unlike that program, it begins with an empty cache
+// and ends when written data is on the disk.
 func classic() []Cell {
 	return []Cell{
 		{Name: "classic-read", RW: "read", BlockBytes: 4 << 10, Depth: 1, Cache: Cold, Unit: "MB/s", Once: true},
@@ -96,15 +96,16 @@ func classic() []Cell {
 	}
 }
 
-// sustained returns the cells whose sustained speed a disk's own cache hides at first.
+// sustained returns the cells for sustained speed, which a disk's own cache hides at first.
 func sustained() []Cell {
 	return slices.DeleteFunc(cells(), func(c Cell) bool { return c.Name != "stream-write" && c.Name != "randrw-qd32" })
 }
 
-// shorthands are alternative names of cells.
+// shorthands maps alternative names of cells to names.
 var shorthands = map[string]string{"read": "stream-read", "write": "stream-write", "randrw": "randrw-qd32", "randread": "depth-32", "fdatasync": "etcd"}
 
-// Find returns a cell by name or shorthand: stream-read, randrw.
+// Find returns a cell by name (randrw) or shorthand (read). It returns an error for an unknown
+// one.
 func Find(name string) (Cell, error) {
 	if full, ok := shorthands[name]; ok {
 		name = full

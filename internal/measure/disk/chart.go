@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Compared is a row of the chart: a directory of the run, or a reference device.
+// Compared is a row of the chart: a directory of the run or a reference device.
 type Compared struct {
 	Name        string
-	Here        bool    // a directory of the run
+	Here        bool    // true for a directory of the run
 	Read, Write float64 // MiB/s, 4 KiB at a time through the page cache
 	// Doubts lists the doubts about a directory's figures, such as "buffered-read contended";
 	// Doubtful reports whether any concerns the reads.
@@ -17,8 +17,8 @@ type Compared struct {
 	Note     string // remark on the figures of a reference
 }
 
-// Chart returns the directories and the References, fastest reads first. It is empty if no
-// directory has both figures.
+// Chart returns the directories and the References, fastest reads first. It is nil if no directory
+// has both figures.
 func (e *Evidence) Chart() (rows []Compared) {
 	for _, p := range e.Places {
 		at := Compared{Name: p.Directory, Here: true}

@@ -44,8 +44,8 @@ func bytesOf(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// Print prints the result of bench disk, the verdicts first. The reference devices, and more
-// than a few reasons for doubt, are omitted on a terminal without --wide.
+// Print prints the result of bench disk, the verdicts first. On a terminal without --wide it omits
+// the reference devices and all but a few reasons for doubt.
 func (e *Evidence) Print(s *ui.Screen, r *evidence.Run) {
 	h := e.Headline()
 	ui.PrintHeadline(s, &h)
@@ -108,7 +108,7 @@ func diskCells(s *ui.Screen, p Measured) {
 		var doubts []string
 		for _, d := range c.Doubts {
 			doubts = append(doubts, string(d.Kind))
-			if d.Kind != Noisy { // shown in the column of the spread
+			if d.Kind != Noisy { // the spread's column shows these
 				notes = append(notes, c.Name+": "+d.Text)
 			}
 		}

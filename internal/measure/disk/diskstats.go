@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Traffic is the I/O of devices for all processes (/proc/diskstats,
+// Traffic is the I/O of devices by all processes (/proc/diskstats,
 // Documentation/admin-guide/iostats.rst).
 type Traffic struct {
 	ReadBytes    int64 `json:"read_bytes"`
@@ -22,9 +22,9 @@ func (t Traffic) less(u Traffic) Traffic {
 	return Traffic{t.ReadBytes - u.ReadBytes, t.Reads - u.Reads, t.WrittenBytes - u.WrittenBytes, t.Writes - u.Writes}
 }
 
-// traffic returns the I/O of a storage: reads of the hardware devices, since each read goes to
-// one of them, and writes of the topmost device, since a mirror multiplies them. known is false
-// if the storage has no device on this machine.
+// traffic returns the I/O of a storage. Reads are those of the hardware devices, since each read
+// goes to one of them. Writes are those of the topmost device, since a mirror multiplies them.
+// known is false if the storage has no device on this machine.
 func traffic(h *host.Host, s fact.Storage) (t Traffic, known bool) {
 	if len(s.Layers) == 0 {
 		return t, false
@@ -61,11 +61,11 @@ const (
 	disturbing = 0.10     // share of the cell's own I/O
 	negligible = 1 << 20  // bytes
 	fewIOs     = 20       // requests
-	multiplied = 1.25     // ratio to its own writes, which the file system increases
+	multiplied = 1.25     // ratio to the cell's own writes, to which the file system adds
 	slack      = 16 << 20 // bytes that the file system may add
 )
 
-// contention describes disturbing I/O of other processes during a visit, or returns "".
+// contention describes I/O of other processes that disturbed a visit, or returns "".
 func contention(c Cell, v *Visit) string {
 	if v.Device == nil {
 		return ""

@@ -7,7 +7,7 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// Doubt is a reason that a figure may not describe the disk.
+// Doubt is a reason why a figure may not describe the disk.
 type Doubt struct {
 	Kind DoubtKind `json:"kind"`
 	Text string    `json:"text"`
@@ -19,21 +19,21 @@ type DoubtKind string
 // Kinds of doubts.
 const (
 	Cached     DoubtKind = "cached"       // a cache of this machine was measured
-	Unproven   DoubtKind = "unproven"     // unknown whether a cache took part
+	Unproven   DoubtKind = "unproven"     // it is unknown whether a cache took part
 	Contended  DoubtKind = "contended"    // other processes used the disk
 	Few        DoubtKind = "few"          // too few requests for the percentile
 	Shallow    DoubtKind = "shallow"      // fewer requests in flight than requested
 	NotCached  DoubtKind = "not-cached"   // the page cache lacked data that it should have had
-	Memory     DoubtKind = "memory"       // there is no disk
+	Memory     DoubtKind = "memory"       // the file system is in memory
 	Noisy      DoubtKind = "noisy"        // the repeats differ
 	Refused    DoubtKind = "no-direct-io" // the file system does not support direct I/O
 	Incomplete DoubtKind = "incomplete"   // interrupted: repeats are missing
 )
 
-// Limits of the proof.
+// Limits for accepting a figure.
 const (
 	fromStorage = 0.9 // share of the data read that must come from storage
-	fromMixed   = 0.5 // the same, for cells that read what they have written
+	fromMixed   = 0.5 // the same, for cells that read their own writes
 	leftBehind  = 0.1 // share of the data that direct I/O may leave in the page cache
 	really      = 0.8 // share of the requested depth that must be reached
 )

@@ -20,10 +20,10 @@ const (
 type Evidence struct {
 	Schema string `json:"schema"` // fettle/bench-disk/v1
 	Plan   Plan   `json:"plan"`
-	// Cut is set if the run ended before its plan did.
+	// Cut is set if the run was interrupted.
 	Cut   *evidence.Interruption `json:"cut,omitempty"`
 	FIO   string                 `json:"fio"`   // version
-	Queue string                 `json:"queue"` // fio's engine for cells with a depth above 1
+	Queue string                 `json:"queue"` // fio's engine for cells with more than one request in flight
 
 	Places   []Measured        `json:"directories"`
 	Warnings []string          `json:"warnings,omitempty"`
@@ -40,10 +40,10 @@ type Measured struct {
 	Place
 	Results []Result `json:"results"`
 	Fit     *Fit     `json:"block_size_fit,omitempty"`
-	// Unfitted lists the block sizes that the fit leaves out because they are doubtful.
+	// Unfitted lists the block sizes that the fit omits because they are doubtful.
 	Unfitted []string   `json:"not_in_block_size_fit,omitempty"`
 	Verdict  []Judgment `json:"verdicts"`
-	// Foreman is the result that foreman-maintain's own check would have reported.
+	// Foreman is the result that foreman-maintain's own check would report.
 	Foreman *ForemanMaintain `json:"foreman_maintain,omitempty"`
 }
 
@@ -52,13 +52,13 @@ type Result struct {
 	Cell
 	Value  float64 `json:"value"` // median of the visits
 	Spread float64 `json:"spread_ratio"`
-	// The following are medians of the visits.
+	// InFlight and the fields below are medians of the visits.
 	InFlight float64 `json:"requests_in_flight"`
 	MeanS    float64 `json:"latency_mean_s"`
 	P50S     float64 `json:"latency_p50_s"`
 	P99S     float64 `json:"latency_p99_s"`
 	SyncsPS  float64 `json:"syncs_per_s,omitempty"`
-	// FromStorage is the share of the data read that came from storage, or absent if nothing was
+	// FromStorage is the share of the read data that came from storage; absent if nothing was
 	// read.
 	FromStorage *float64 `json:"from_storage_ratio,omitempty"`
 	Steady      Steady   `json:"steady"`
@@ -120,8 +120,8 @@ func result(mode Mode, c Cell, visits []Visit) Result {
 	return r
 }
 
-// common returns the doubts of at least half of the visits: a single disturbed repeat is
-// visible in the spread.
+// common returns the doubts of at least half of the visits. A single disturbed visit shows in the
+// spread.
 func common(visits []Visit) (out []Doubt) {
 	count := map[DoubtKind]int{}
 	for _, v := range visits {
@@ -175,7 +175,7 @@ func series(places []Measured) (out []evidence.Series) {
 // curves returns the curves of block sizes and of depths, with a line per directory.
 func curves(places []Measured) (out []evidence.Curve) {
 	for _, ladder := range []struct {
-		cells string // prefix of their names
+		cells string // prefix of the cells' names
 		curve evidence.Curve
 		point func(*Result) [2]float64
 	}{
@@ -210,7 +210,7 @@ func curves(places []Measured) (out []evidence.Curve) {
 	return out
 }
 
-// warnings returns remarks on the figures.
+// warnings returns remarks on the figures, for the user.
 func (e *Evidence) warnings(hypervisor string) (out []string) {
 	switch e.Plan.Mode {
 	case Quick, Full:
@@ -235,7 +235,7 @@ func (e *Evidence) warnings(hypervisor string) (out []string) {
 	return out
 }
 
-// Sum completes the evidence.
+// Sum sets the verdict, series, curves and warnings from the places' results.
 func (e *Evidence) Sum(hypervisor string) {
 	e.Schema = Schema
 	var all []Judgment

@@ -63,7 +63,8 @@ func FindFio(ctx context.Context, h *host.Host, path string) (*Engine, error) {
 	return &Engine{Path: at, Version: version, Host: h}, nil
 }
 
-// Install returns the command that installs fio on a system with one of these os-release IDs.
+// Install returns the command that installs fio on a system with one of these os-release IDs. It
+// returns "" for other systems.
 func Install(ids ...string) string {
 	for _, id := range ids {
 		switch id {
@@ -85,18 +86,18 @@ func Install(ids ...string) string {
 // Outcome is the result of a job.
 type Outcome struct {
 	Figures
-	// StorageBytes is the number of bytes that fio fetched from storage; the other bytes that it
-	// read came from a cache of this machine.
+	// StorageBytes is the number of bytes read from storage. All other read bytes came from a
+	// cache of this machine.
 	StorageBytes int64
-	// Steps holds the figures since the beginning at the end of each second, if requested.
+	// Steps has the figures since the start at the end of each second, if requested.
 	Steps []Figures
 }
 
 // ErrNoFigures is returned if fio ended without figures.
 var ErrNoFigures = errors.New("fio printed no figures")
 
-// Run runs a job until it ends, or until watch, which is called each second with the figures so
-// far, returns true. watch may be nil.
+// Run runs a job until it ends or until watch returns true. watch is called each second with the
+// figures so far; it may be nil.
 func (e *Engine) Run(ctx context.Context, j Job, watch func([]Figures) bool) (*Outcome, error) {
 	bound := j.bound()
 	bounded, late := context.WithTimeout(ctx, bound)
@@ -122,7 +123,7 @@ func (e *Engine) Run(ctx context.Context, j Job, watch func([]Figures) bool) (*O
 	}()
 	res, err := e.Host.Exec.Run(inner, host.Command{
 		Argv: append([]string{e.Path}, j.Args()...), Stdout: in, Tag: e.Mark, DiesWithCaller: true,
-		Timeout: bound + time.Minute, // only a fallback for bound
+		Timeout: bound + time.Minute, // only a fallback
 	})
 	in.Close()
 	unread := <-seen
@@ -131,7 +132,7 @@ func (e *Engine) Run(ctx context.Context, j Job, watch func([]Figures) bool) (*O
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case enough:
-		// Stopped by watch, perhaps within a document.
+		// Stopped by watch, possibly within a document.
 	case bounded.Err() != nil:
 		return nil, hangs(j, bound, err)
 	case unread != nil && !errors.Is(unread, io.ErrUnexpectedEOF):
@@ -156,9 +157,9 @@ func (e *Engine) Run(ctx context.Context, j Job, watch func([]Figures) bool) (*O
 // ErrHangs is returned if fio does not end.
 var ErrHangs = errors.New("fio hangs")
 
-// allowance is the time that a job may take beyond its runtime: on a slow disk the last
-// requests and the final fsync take long. A job without runtime may take as long as on the
-// slowest disk that still counts as working.
+// allowance is the time that a job may take beyond its runtime: on a slow disk the last requests
+// and the final fsync take long. A job without a runtime may take as long as on the slowest disk
+// that counts as working.
 var allowance = 3 * time.Minute // changed by tests only
 
 const (
@@ -186,7 +187,7 @@ func (j Job) asked() string {
 	return j.Runtime.String()
 }
 
-// hangs returns the error of a job that was stopped after its bound.
+// hangs returns the error of a job that was stopped at its bound.
 func hangs(j Job, bound time.Duration, err error) error {
 	unkilled := ""
 	if errors.Is(err, host.ErrUnkillable) {

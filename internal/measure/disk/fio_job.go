@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Job is one run of fio on a file. Other options than these have fio's defaults (fio(1)).
+// Job is one run of fio on a file. All options not listed have fio's defaults (fio(1)).
 type Job struct {
 	File      string // an existing file
-	SizeBytes int64  // from the beginning of the file
+	SizeBytes int64  // counted from the beginning of the file
 	RW        string // read, write, randread, randwrite, randrw
 	// ReadPercent is the share of reads in randrw, 0 to 100.
 	ReadPercent int
@@ -22,7 +22,7 @@ type Job struct {
 	Fdatasync   bool   // after each write
 	EndFsync    bool   // at the end, within the measured time
 	Warm        bool   // reads the file into the page cache first
-	// Runtime ends the job, which passes over the file repeatedly until then. 0 means one pass.
+	// Runtime is the time limit of the job, which repeats the file until then. 0 means one pass.
 	Runtime time.Duration
 	Seed    uint64 // for random offsets
 	// EverySecond also requests the figures so far each second.
@@ -39,8 +39,8 @@ func (j Job) Args() []string {
 	}
 	args := []string{
 		"--name=fettle", "--filename=" + j.File, "--size=" + strconv.FormatInt(j.SizeBytes, 10),
-		// Threads, so that all reads are accounted to one process; fio must not create, lay
-		// out or remove any file.
+		// --thread accounts all reads to one process. fio must not create, lay out or remove any
+		// file.
 		"--thread", "--allow_file_create=0", "--fallocate=none", "--group_reporting", "--eta=never", "--output-format=json",
 		"--percentile_list=50:90:99:99.9",
 		"--rw=" + j.RW, "--bs=" + strconv.FormatInt(j.BlockBytes, 10), "--ioengine=" + j.Engine, "--iodepth=" + strconv.Itoa(max(j.Depth, 1)),

@@ -26,12 +26,12 @@ type Side struct {
 	BytesPS  float64 `json:"bytes_per_s"`
 	IOPS     float64 `json:"ios_per_s"`
 	RuntimeS float64 `json:"duration_s"`
-	// Latency is the time from the request to its answer. The mean includes the submission to the
-	// kernel, the percentiles do not.
+	// Latency is the time from the request to its completion. The mean includes the submission to
+	// the kernel; the percentiles do not.
 	Latency Latency `json:"latency"`
 }
 
-// Figures are fio's figures since the beginning of the job.
+// Figures are fio's figures since the start of the job.
 type Figures struct {
 	Version     string
 	Read, Write Side
@@ -40,7 +40,7 @@ type Figures struct {
 	UserCPU, SystemCPU float64
 }
 
-// document is the part of fio's JSON that is used (output format json, version 3 and later).
+// document is the used part of fio's JSON (output format json, version 3 and later).
 type document struct {
 	Version string `json:"fio version"`
 	Jobs    []struct {
@@ -87,10 +87,10 @@ func (s side) figures() Side {
 	return out
 }
 
-// largest limits the size of a document, in bytes. fio's documents have ten to twenty thousand.
+// largest is the maximum size of a document in bytes. fio's documents have ten to twenty thousand.
 const largest = 4 << 20
 
-// source is a reader with putback.
+// source is a reader that can unread text.
 type source struct {
 	rest []byte
 	from io.Reader
@@ -107,8 +107,8 @@ func (s *source) Read(b []byte) (int, error) {
 
 func (s *source) putBack(b []byte) { s.rest = append(bytes.Clone(b), s.rest...) }
 
-// Read reads fio's output: notes, and documents one after the other, each with the figures
-// since the beginning. It calls each with the figures of each document.
+// Read reads fio's output: notes, and consecutive documents. It calls each with the figures of
+// every document, which cover the time since the start.
 func Read(from io.Reader, each func(Figures)) error {
 	for s := (&source{from: from}); ; {
 		if err := s.skipNotes(); errors.Is(err, io.EOF) {

@@ -10,17 +10,17 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// roleNames are the roles as people write them.
+// roleNames are the roles in the usual spelling.
 var roleNames = map[Role]string{Pulp: "Pulp", PostgreSQL: "PostgreSQL", Etcd: "etcd", Satellite: "Satellite"}
 
-// fitness are the verdicts as the beginning of a sentence, in the order in which they are told.
+// fitness has the verdicts as beginnings of sentences, in the order of output.
 var fitness = []struct {
 	word Word
 	text string
 }{{Fail, "too slow for"}, {Warn, "slow for"}, {Pass, "fast enough for"}, {NoVerdict, "no verdict for"}}
 
-// Headline says what the storage is fast enough for, by which figures and limits, and how far
-// the repeats differ.
+// Headline tells for which roles the storage is fast enough, the figures with their limits, and
+// the spread of the repeats.
 func (e *Evidence) Headline() (h ui.Headline) {
 	var answers []string
 	for i := range e.Places {
@@ -40,7 +40,8 @@ func (e *Evidence) Headline() (h ui.Headline) {
 	return h
 }
 
-// fitFor returns the roles by verdict: "too slow for etcd, fast enough for Pulp and PostgreSQL".
+// fitFor returns the roles grouped by verdict: "too slow for etcd, fast enough for Pulp and
+// PostgreSQL".
 func (m *Measured) fitFor() string {
 	roles := []Role{m.Role}
 	if m.Role == "" {
@@ -67,8 +68,8 @@ func (m *Measured) fitFor() string {
 	return cmp.Or(strings.Join(out, ", "), "no published limit applies to these tests")
 }
 
-// figures returns the judged values with their limits, the worst first; of several directories
-// those that do not pass. Without any it returns the first values.
+// figures returns the judged values with their limits, the worst first. For several directories it
+// returns those that do not pass. Without judged values it returns the first values.
 func (m *Measured) figures(h *ui.Headline, several bool) (out []string) {
 	prefix, where := "", ""
 	if several {
@@ -104,7 +105,7 @@ func (m *Measured) figures(h *ui.Headline, several bool) (out []string) {
 	return out
 }
 
-// figureName turns words into the name of a figure: stream_read_mib_per_s.
+// figureName converts words to the name of a figure: stream_read_mib_per_s.
 func figureName(words string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(words), func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') }), "_")
 }
@@ -121,8 +122,8 @@ func (e *Evidence) widest() (worst *Result) {
 	return worst
 }
 
-// Next returns what to measure next, and the arguments of that call, if the result is not whole
-// or not good.
+// Next returns the recommended next measurement and the arguments of that call, if the result is
+// incomplete or poor.
 func (e *Evidence) Next() (string, []string) {
 	call := []string{"bench", "disk"}
 	var dirs []string

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// FindFioOrHelp calls FindFio and adds instructions for getting a usable fio to the error.
+// FindFioOrHelp calls FindFio. Its error also explains how to get a usable fio.
 func FindFioOrHelp(ctx context.Context, h *host.Host, path string) (*Engine, error) {
 	engine, err := FindFio(ctx, h, path)
 	switch {
@@ -36,8 +36,8 @@ func Unmade(err error) error {
 	return err
 }
 
-// NoRoom returns the error if the files would take too much of the free space. If a smaller
-// size fits, its hint is a call with that size.
+// NoRoom returns the error if the files would take too much of the free space. If a smaller size
+// fits, the error's hint is a call with that size.
 func NoRoom(directory string, err error) error {
 	err = fmt.Errorf("%s: %w", directory, err)
 	if size := (*SizeError)(nil); errors.As(err, &size) {

@@ -19,20 +19,20 @@ type Visit struct {
 	Read  *Side    `json:"read,omitempty"`
 	Write *Side    `json:"write,omitempty"`
 	Sync  *Latency `json:"fdatasync,omitempty"`
-	// InFlight is the actual number of requests in flight: their rate times their mean latency
+	// InFlight is the mean number of requests in flight: their rate times their mean latency
 	// (Little's law).
 	InFlight float64 `json:"requests_in_flight"`
 	// CPU is fio's own CPU time as a ratio of one CPU.
 	CPU float64 `json:"fio_cpu_ratio"`
 
-	// StorageBytes is the number of bytes that fio fetched from storage (read_bytes of
-	// /proc/PID/io); without a cache these are all bytes that it read.
+	// StorageBytes is the number of bytes that fio read from storage (read_bytes of /proc/PID/io).
+	// Without a cache this is all that it read.
 	StorageBytes int64 `json:"from_storage_bytes"`
 	// Resident is the share of the file in the page cache after a cell with direct I/O. It is
-	// absent for others: counting cached pages takes more CPU time than everything else that
-	// fettle does for a visit.
+	// absent for other cells: counting cached pages takes more CPU time than all other work of
+	// fettle for a visit.
 	Resident *float64 `json:"resident_ratio,omitempty"`
-	// Device is the I/O of the devices for all processes, or absent without devices.
+	// Device is the I/O of the devices by all processes; absent if there are no devices.
 	Device *Traffic `json:"device,omitempty"`
 	// PerSecond holds the bytes of each second of a long visit.
 	PerSecond []float64 `json:"bytes_each_second,omitempty"`
@@ -52,8 +52,8 @@ type Bench struct {
 	Queue string
 }
 
-// Prepare creates a place's files and writes their data. The first call also determines which
-// engine of fio keeps several requests in flight.
+// Prepare creates and fills the files of a place. The first call also determines the fio engine
+// for several requests in flight.
 func (b *Bench) Prepare(ctx context.Context, p *Place) error {
 	if err := p.Open(); err != nil {
 		return err
@@ -87,13 +87,14 @@ const (
 	longestLog  = 30 * time.Second
 )
 
-// long is the duration from which a visit records each second.
+// long is the minimum duration of a visit that records each second.
 const long = 10 * time.Second
 
-// warmSize is the size of the part that cells read from the page cache.
+// warmSize is the size in bytes of the part that cells read from the page cache.
 const warmSize = 64 << 20
 
-// coldWrite limits a write through the page cache, except in mode Classic.
+// coldWrite is the maximum size in bytes of a write through the page cache, except in mode
+// Classic.
 const coldWrite = 256 << 20
 
 // job returns fio's job for a visit.
@@ -107,8 +108,8 @@ func (b *Bench) job(p *Place, c Cell, runtime time.Duration, seed uint64) Job {
 	}
 	switch {
 	case c.Cache == Log:
-		// Whole blocks: fio rounds a size up to a block, and would write beyond the allocated
-		// blocks of the file.
+		// Whole blocks only: fio rounds a size up to a block, and would write beyond the file's
+		// allocated blocks.
 		j.File, j.SizeBytes, j.Fdatasync, j.Engine = path(p.log), logSize/c.BlockBytes*c.BlockBytes, true, "sync"
 	case c.Cache == Warm:
 		j.SizeBytes, j.Warm = warmSize, true
@@ -118,13 +119,13 @@ func (b *Bench) job(p *Place, c Cell, runtime time.Duration, seed uint64) Job {
 	return j
 }
 
-// Visit measures a cell once. In a long visit, watch is called each second with the bytes of
-// each second so far, and returns true to end it; it may be nil.
+// Visit measures a cell once. In a long visit it calls watch each second with the bytes of each
+// second so far; true ends the visit. watch may be nil.
 func (b *Bench) Visit(ctx context.Context, p *Place, c Cell, runtime time.Duration, seed uint64, watch func([]float64) bool) (Visit, error) {
 	v, err := b.visit(ctx, p, c, runtime, seed, watch)
 	for err == nil && c.Cache == Log && v.Sync.N < enoughSyncs && v.Sync.N > 0 && runtime < longestLog {
-		// Repeat for long enough; at least twice as long, since the disk may have become
-		// slower meanwhile.
+		// Repeat for long enough: at least twice as long, since the disk may have become slower
+		// meanwhile.
 		longer := max(2*runtime, time.Duration(1.1*float64(runtime)*enoughSyncs/float64(v.Sync.N)))
 		runtime = min(longer, longestLog)
 		v, err = b.visit(ctx, p, c, runtime, seed, watch)
@@ -165,7 +166,7 @@ func (b *Bench) visit(ctx context.Context, p *Place, c Cell, runtime time.Durati
 	v.Value, v.StorageBytes, v.PerSecond = c.value(&o.Figures), o.StorageBytes, perSecond(o.Steps)
 	v.CPU = o.UserCPU + o.SystemCPU
 	if c.Cache == Warm {
-		v.StorageBytes = max(0, v.StorageBytes-warmSize) // the warm-up
+		v.StorageBytes = max(0, v.StorageBytes-warmSize) // without the warm-up
 	}
 	if c.reads() {
 		v.Read = &o.Read

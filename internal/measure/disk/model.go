@@ -7,17 +7,17 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// Fit models a ladder of block sizes with two numbers: each request takes FixedS, plus its
-// bytes at BytesPS.
+// Fit models the time of requests by block size: each takes FixedS, plus its size divided by
+// BytesPS.
 type Fit struct {
 	FixedS  float64 `json:"fixed_s"`
 	BytesPS float64 `json:"stream_bytes_per_s"`
-	// Worst is the largest deviation of a rung, as a ratio of its time.
+	// Worst is the largest deviation of a block size from the model, as a ratio of its time.
 	Worst float64 `json:"worst_deviation_ratio"`
 }
 
-// fit fits the durations of requests by size, with the least squares of relative deviations. It
-// returns nil if there is no meaningful fit.
+// fit fits the durations of requests by size, with least squares of relative deviations. It
+// returns nil if no fit is meaningful.
 func fit(sizes, times []float64) *Fit {
 	if len(sizes) < 3 {
 		return nil
@@ -47,7 +47,7 @@ func fit(sizes, times []float64) *Fit {
 	return f
 }
 
-// spread returns the range of the repeats as a ratio of their median, or 0 for a single one.
+// spread returns the range of the repeats as a ratio of their median, or 0 for a single repeat.
 func spread(values []float64) float64 {
 	if len(values) < 2 {
 		return 0

@@ -16,13 +16,13 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Place is a directory to measure.
+// Place is a directory to measure, with its test files.
 type Place struct {
 	Directory string       `json:"directory"`
 	Storage   fact.Storage `json:"storage"`
 	FreeBytes int64        `json:"free_bytes"`
 	SizeBytes int64        `json:"file_size_bytes"`
-	// NoDirect is the reason that direct I/O is impossible, or empty if it is possible.
+	// NoDirect is the reason why direct I/O is impossible; "" if it is possible.
 	NoDirect string `json:"no_direct_io,omitempty"`
 	Role     Role   `json:"role,omitempty"`
 
@@ -31,7 +31,7 @@ type Place struct {
 	data, log *os.File // log cells write into a file without data
 }
 
-// LookAt inspects a directory. It writes nothing.
+// LookAt inspects a directory without writing.
 func LookAt(h *host.Host, dir string) (*Place, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -58,8 +58,8 @@ func LookAt(h *host.Host, dir string) (*Place, error) {
 	return &Place{Directory: dir, Storage: fact.StorageOf(h, dir), FreeBytes: int64(fs.Bavail) * fs.Frsize, device: dev, files: h.Files}, nil
 }
 
-// Shares reports whether two places share their space: they are on one file system, or on parts
-// of one (btrfs), which have their own device numbers.
+// Shares reports whether two places share free space: they are on one file system, or on parts of
+// one (btrfs) that have separate device numbers.
 func (p *Place) Shares(q *Place) bool {
 	return p.device == q.device || p.Storage.Device != "" && p.Storage.Device == q.Storage.Device
 }
@@ -86,12 +86,12 @@ func unmade(err error) error {
 	return err
 }
 
-// prefix begins the names of files on file systems that cannot create files without a name. The
-// name is removed at once.
+// prefix is the prefix of file names on file systems that cannot create unnamed files. The name is
+// removed at once.
 const prefix = ".fettle-bench-"
 
-// Open creates the place's files without names, so they vanish with the last process that has
-// them open, even if it is killed.
+// Open creates the place's files without names. They vanish with the last process that has them
+// open, even if that is killed.
 func (p *Place) Open() error {
 	sweep(p.files, p.Directory)
 	var err error
@@ -122,7 +122,7 @@ func nameless(dir string) (*os.File, error) {
 	return nil, &os.PathError{Op: "make a file in", Path: dir, Err: err}
 }
 
-// unnamed creates a file and removes its name. If it is killed in between, an empty file
+// unnamed creates a file and removes its name. If the process is killed in between, an empty file
 // remains, which sweep removes.
 func unnamed(dir string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, prefix+"*")
@@ -135,8 +135,8 @@ func unnamed(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// sweep removes files that unnamed may have left: our own empty files. If another fettle is
-// just creating one, its name only vanishes a moment earlier.
+// sweep removes fettle's own empty files, which unnamed may have left. If another fettle is
+// creating one, the file's name only vanishes slightly earlier.
 func sweep(files host.Files, dir string) {
 	entries, err := files.ReadDir(dir)
 	if err != nil {
@@ -154,7 +154,7 @@ func sweep(files host.Files, dir string) {
 	}
 }
 
-// room allocates the blocks of a file, so that a full disk fails early.
+// room allocates the blocks of a file: a full disk then fails early.
 func (p *Place) room(f *os.File, size int64) error {
 	err := unix.Fallocate(int(f.Fd()), 0, 0, size)
 	if errors.Is(err, unix.EOPNOTSUPP) {
@@ -166,7 +166,7 @@ func (p *Place) room(f *os.File, size int64) error {
 	return nil
 }
 
-// direct checks whether direct I/O is possible.
+// direct tests whether direct I/O is possible, and sets NoDirect.
 func (p *Place) direct() error {
 	fd, err := unix.Open(path(p.data), unix.O_RDONLY|unix.O_DIRECT|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.EINVAL) {
@@ -179,7 +179,7 @@ func (p *Place) direct() error {
 	return unix.Close(fd)
 }
 
-// renew replaces the log's blocks with blocks without data.
+// renew replaces the log file's blocks by blocks without data.
 func (p *Place) renew() error {
 	if err := p.log.Truncate(0); err != nil {
 		return err

@@ -25,7 +25,7 @@ type Plan struct {
 	Cells   []Cell `json:"cells"`
 	Repeats int    `json:"repeats"`
 	Places  int    `json:"directories"`
-	// BudgetS is the total time of a directory, or of a cell in mode Sustained.
+	// BudgetS is the total time in seconds per directory, or per cell in mode Sustained.
 	BudgetS float64 `json:"budget_s"`
 	// unit is the duration of a visit of a cell with weight 1.
 	unit time.Duration
@@ -34,9 +34,10 @@ type Plan struct {
 const (
 	quick = 2 * time.Minute
 	full  = 10 * time.Minute
-	// starting is the time of a visit in addition to its I/O: fio's start and its threads.
+	// starting is the time that a visit takes in addition to its I/O: the start of fio and its
+	// threads.
 	starting = 300 * time.Millisecond
-	// laying is the time to write the files beforehand: 1 GiB at 100 MB/s.
+	// laying is the time for writing the files beforehand: 1 GiB at 100 MB/s.
 	laying = 10 * time.Second
 )
 
@@ -74,7 +75,7 @@ func (p Plan) runtime(c Cell) time.Duration {
 	return time.Duration(c.weight) * p.unit
 }
 
-// Takes returns the expected duration of the plan, or 0 if it is unknown.
+// Takes returns the plan's expected duration, or 0 if unknown.
 func (p Plan) Takes() time.Duration {
 	switch p.Mode {
 	case Classic:
@@ -88,9 +89,9 @@ func (p Plan) Takes() time.Duration {
 // Step is one visit in the plan.
 type Step struct{ Round, Cell, Place int }
 
-// Steps returns the order of visits: all cells in each round, every second round backwards, and
-// each cell in all directories in turn, beginning with a different one each time. So background
-// load affects all directories alike.
+// Steps returns the visits in order. Each round has all cells, every second round in reverse. Each
+// cell visits all directories in turn, starting with a different one each time. Background load
+// therefore affects all directories alike.
 func (p Plan) Steps() (steps []Step) {
 	for round := range p.Repeats {
 		order := make([]int, len(p.Cells))
@@ -112,13 +113,13 @@ func (p Plan) Steps() (steps []Step) {
 // Sizes of the files.
 const (
 	usualSize = 1 << 30
-	LeastSize = 64 << 20 // of the file that is measured, in bytes
+	LeastSize = 64 << 20 // minimum size of the measured file, in bytes
 	logSize   = 64 << 20 // of the second file, for the log cells
-	// largestBlock is the block size of the ladder's last rung: file sizes are multiples of it.
+	// largestBlock is the largest block size of the ladder. File sizes are multiples of it.
 	largestBlock = 4 << 20
 )
 
-// SizeError is returned for an invalid size of a file; Possible is a valid size, in bytes.
+// SizeError is returned for an invalid file size. Possible is a valid size in bytes.
 type SizeError struct {
 	Possible int64
 	Err      error
@@ -127,9 +128,9 @@ type SizeError struct {
 func (e *SizeError) Error() string { return e.Err.Error() }
 func (e *SizeError) Unwrap() error { return e.Err }
 
-// FileSize returns the size of a directory's file: the requested size, or 1 GiB if asked is 0,
-// but at most a quarter of the free space, which the directories on one file system share. The
-// error names the possible sizes.
+// FileSize returns the size of a directory's file in bytes: asked, or 1 GiB if asked is 0. It is
+// at most a quarter of the free space, divided by the number of directories on the file system.
+// The error names the possible sizes.
 func FileSize(asked, freeBytes int64, sharers int) (int64, error) {
 	share := int64(max(sharers, 1))
 	most := max(freeBytes/4/share-logSize, 0)

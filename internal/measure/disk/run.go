@@ -8,8 +8,8 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 )
 
-// Run executes a plan. progress is called before each visit. When Run returns, the places'
-// files are deleted. With an error it also returns the figures until then.
+// Run executes a plan. It calls progress before each visit. It deletes the places' files before it
+// returns. With an error it also returns the figures so far.
 func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress func(done, all int, p *Place, c Cell)) (e *Evidence, err error) {
 	defer func() {
 		for _, p := range places {

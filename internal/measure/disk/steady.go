@@ -9,18 +9,18 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Steady describes whether a speed has settled: over a window of five rounds it neither varies
+// Steady describes whether a speed has settled: within a window of five rounds it neither varies
 // nor has a trend (SNIA Solid State Storage Performance Test Specification 2.0.2, 2.1.24:
 // excursion and slope).
 type Steady struct {
 	State State `json:"state"`
-	// Excursion is the range of the window's rounds, Slope the change of the fitted line over
-	// the window, both as ratios of the window's mean.
+	// Excursion is the range of the window's rounds. Slope is the change of the fitted line over
+	// the window. Both are ratios of the window's mean.
 	Excursion float64 `json:"excursion_ratio,omitempty"`
 	Slope     float64 `json:"slope_ratio,omitempty"`
 	WindowS   int     `json:"window_s,omitempty"`
-	// FirstBytesPS and LastBytesPS are the speeds of the first and last window, MovedBytes the
-	// data moved before the last.
+	// FirstBytesPS and LastBytesPS are the speeds of the first and the last window. MovedBytes is
+	// the amount of data before the last window.
 	FirstBytesPS float64 `json:"first_bytes_per_s,omitempty"`
 	LastBytesPS  float64 `json:"last_bytes_per_s,omitempty"`
 	MovedBytes   float64 `json:"moved_bytes,omitempty"`
@@ -45,7 +45,7 @@ const (
 	leastWindows = 2  // of mode Sustained: one window cannot show whether the speed lasts
 )
 
-// settled tests the last window of the bytes of each second.
+// settled tests the last window of the given bytes of each second. window is in seconds.
 func settled(perSecond []float64, window int) Steady {
 	if window < shortWindow || len(perSecond) < window {
 		return Steady{State: NotTested}
@@ -78,8 +78,8 @@ func lasting(perSecond []float64) bool {
 	return len(perSecond) >= leastWindows*usualWindow && settled(perSecond, usualWindow).State == Yes
 }
 
-// lastly returns the value of a visit of mode Sustained: the value of its last window, since a
-// cache determines the beginning.
+// lastly returns the value of a visit in mode Sustained. It is the value of the last window,
+// because a cache dominates the beginning.
 func lastly(c Cell, v *Visit) float64 {
 	s := settled(v.PerSecond, window(Sustained, len(v.PerSecond)))
 	switch {
@@ -91,7 +91,7 @@ func lastly(c Cell, v *Visit) float64 {
 	return s.LastBytesPS / 1e6
 }
 
-// window returns the window in which to judge a visit of this many seconds.
+// window returns the window length in seconds for judging a visit of this many seconds.
 func window(mode Mode, seconds int) int {
 	if mode == Sustained {
 		return min(usualWindow, seconds/leastWindows)

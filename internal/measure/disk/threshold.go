@@ -7,7 +7,7 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// Role is the use of a directory.
+// Role is the intended use of a directory.
 type Role string
 
 // The roles.
@@ -41,7 +41,7 @@ type Threshold struct {
 	// figure extracts the value to compare.
 	figure func(*Result) float64
 	More   bool
-	// Values beyond Fail, Warn and Good mean fail, warn, and pass with Note. 0 means no limit.
+	// A value beyond Fail, Warn or Good means fail, warn, or pass with Note. 0 means no limit.
 	Fail, Warn, Good float64
 	Roles            []Role
 	Classes          []fact.Class // empty: all
@@ -90,11 +90,11 @@ type Judgment struct {
 	Source  string  `json:"source"`
 }
 
-// mostSpread is the spread of the repeats above which there is no verdict.
+// mostSpread is the spread of the repeats above which no verdict is given.
 const mostSpread = 0.25
 
-// judge compares the figures of a place with the limits of its role. A place without a role is
-// compared with the limits of all roles, each name once.
+// judge compares a place's figures with the limits of its role. Without a role it uses the limits
+// of all roles, each name once.
 func judge(p *Place, results []Result) (out []Judgment) {
 	for _, t := range thresholds {
 		i := slices.IndexFunc(results, func(r Result) bool { return r.Name == t.Cell })
@@ -134,7 +134,7 @@ func (t *Threshold) judge(r *Result) Judgment {
 	return j
 }
 
-// wanted returns the limit that decided a verdict: "at least 60 MiB/s".
+// wanted returns the limit that decided a verdict, as text: "at least 60 MiB/s".
 func (t *Threshold) wanted(v Word) string {
 	side, limit := "at least", t.Fail
 	if !t.More {
@@ -146,7 +146,7 @@ func (t *Threshold) wanted(v Word) string {
 	return fmt.Sprintf("%s %g %s", side, limit, t.Unit)
 }
 
-// Overall returns the worst verdict, or NoVerdict if there are none.
+// Overall returns the worst verdict, or NoVerdict for an empty list.
 func Overall(all []Judgment) Word {
 	order := []Word{Fail, Warn, NoVerdict, Pass}
 	at := len(order)
@@ -159,9 +159,9 @@ func Overall(all []Judgment) Word {
 	return order[at]
 }
 
-// ForemanMaintain is the result that foreman-maintain's check disk-performance would have
-// reported. The check reads 4 KiB at a time, one request after the other, with direct I/O, and
-// compares the throughput with a limit (definitions/checks/disk/performance.rb).
+// ForemanMaintain is the result that foreman-maintain's check disk-performance would report. The
+// check reads 4 KiB at a time, one request after the other, with direct I/O. It compares the
+// throughput with a limit (definitions/checks/disk/performance.rb).
 type ForemanMaintain struct {
 	Command string  `json:"command"`
 	MiBPS   float64 `json:"mib_per_s"`
@@ -170,7 +170,7 @@ type ForemanMaintain struct {
 
 const foremanLimit = 60 // its "MB/sec", which is MiB/s
 
-// CompareForeman adds the result that the check would have reported to each directory.
+// CompareForeman adds that result to each directory.
 func (e *Evidence) CompareForeman() {
 	for i := range e.Places {
 		e.Places[i].Foreman = foremanMaintain(e.Places[i].Results)

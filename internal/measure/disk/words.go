@@ -7,7 +7,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// HeldBy describes the storage of the directory: the file system, and the devices below it.
+// HeldBy describes the storage of the directory: the file system and its devices.
 func (m *Measured) HeldBy() string {
 	parts := []string{m.Storage.Type + " on " + m.Storage.Source}
 	for _, l := range m.Storage.Layers {
@@ -20,7 +20,7 @@ func (m *Measured) HeldBy() string {
 	return strings.Join(parts, " < ") + ", class " + string(m.Storage.Class)
 }
 
-// FitText describes the fit of the block sizes. It returns "" if none exists.
+// FitText describes the fit of the block sizes, or returns "" without a fit.
 func (m *Measured) FitText() string {
 	left := strings.Join(m.Unfitted, ", ")
 	if m.Fit == nil {
@@ -44,7 +44,7 @@ func (r *Result) Text() string {
 	return figure(r.Value) + " " + r.Unit
 }
 
-// SpreadText formats the spread of the repeats. It returns "" for a single one.
+// SpreadText formats the spread of the repeats, or returns "" for a single one.
 func (r *Result) SpreadText() string {
 	if len(r.Visits) == 1 {
 		return ""
@@ -52,7 +52,7 @@ func (r *Result) SpreadText() string {
 	return fmt.Sprintf("%.0f %%", 100*r.Spread)
 }
 
-// Figure formats the value that was judged, in MiB/s and MB/s if it is a rate.
+// Figure formats the judged value, in MiB/s and MB/s if it is a rate.
 func (j *Judgment) Figure() string {
 	text := figure(j.Value) + " " + j.Unit
 	if j.Unit == "MiB/s" {
@@ -61,10 +61,10 @@ func (j *Judgment) Figure() string {
 	return text
 }
 
-// Figure formats the figure that the check would have measured.
+// Figure formats the value that the check would measure.
 func (f *ForemanMaintain) Figure() string { return figure(f.MiBPS) + " MiB/s" }
 
-// ForemanQuestion is the note printed with the result of that check.
+// ForemanQuestion is the note printed with the result of foreman-maintain's check.
 const ForemanQuestion = "4 KiB, one request at a time: a different question"
 
 // figure formats a number with three significant digits, or as a whole number from 1000 on.

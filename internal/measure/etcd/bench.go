@@ -21,7 +21,7 @@ const (
 	CommitLimitS = 0.025 // a commit of the database
 )
 
-// Page holds the metrics of a member, all read at the same time.
+// Page holds a member's metrics from a single read.
 type Page struct {
 	Fsync, Commit stats.Histogram
 	// FsyncSumS and CommitSumS add up all observations, in seconds.
@@ -40,15 +40,15 @@ type Bench struct {
 	Clock Clock
 	// Page reads the member's metrics.
 	Page func(context.Context) (Page, error)
-	// Window is the time of observation; it is divided into Slices.
+	// Window is the time of observation. It is divided into Slices.
 	Window time.Duration
 	Slices int
 	Wait   func(context.Context, time.Duration) error
-	// Writer writes during the window. nil means only to observe.
+	// Writer writes during the window; nil means observation only.
 	Writer *Writer
 	// Progress is called before each slice, if not nil.
 	Progress func(done, all int)
-	// Finished, if not nil, is called after each slice but the last with the result so far. An
+	// Finished, if not nil, is called with the result so far after each slice except the last. An
 	// error ends the bench.
 	Finished func(*Result) error
 }
@@ -60,11 +60,11 @@ type Result struct {
 	Series  []evidence.Series      `json:"series"`
 	Member  string                 `json:"member"`
 	Version string                 `json:"version,omitempty"`
-	// Judged holds the judgments of the log and the database, each first since the start of the
-	// member, then in the window.
+	// Judged holds the judgments of the log and the database: for each, first since the member's
+	// start, then in the window.
 	Judged  []Judgement `json:"judged"`
 	WindowS float64     `json:"window_s"`
-	// Writes are the writes of the bench itself.
+	// Writes are the bench's own writes; nil if it only observed.
 	Writes        *Writes `json:"writes,omitempty"`
 	LeaderChanges float64 `json:"leader_changes"` // since the start of the member
 	SizeBytes     float64 `json:"database_bytes"`
@@ -75,8 +75,7 @@ type Result struct {
 // JSONBody marks the body of a run.
 func (Result) JSONBody() {}
 
-// Run observes a member. If ctx ends, it returns the slices finished until then together with
-// the error.
+// Run observes a member. If ctx ends, it returns the finished slices and the error.
 func (b *Bench) Run(ctx context.Context) (*Result, error) {
 	first, err := b.page(ctx)
 	if err != nil {
@@ -140,7 +139,7 @@ func (b *Bench) Run(ctx context.Context) (*Result, error) {
 	return r, ended
 }
 
-// sum completes a result from the first and the last metrics.
+// sum computes a result from the first and the last metrics.
 func (b *Bench) sum(r *Result, first, last Page, fsync, commit evidence.Series) error {
 	r.LeaderChanges, r.SizeBytes = last.LeaderChanges, last.SizeBytes
 	for _, j := range []struct {
@@ -182,8 +181,8 @@ func (b *Bench) page(ctx context.Context) (Page, error) {
 	return p, nil
 }
 
-// decisive returns the judgement that decides of a pair that begins at i, with its time: the
-// window if it has enough observations, otherwise the time since the start.
+// decisive returns the judgment that counts of the pair at index i, and its time: the window if it
+// has enough observations, otherwise the time since the start.
 func (r *Result) decisive(i int) (j Judgement, when string) {
 	if i+1 < len(r.Judged) && r.Judged[i+1].N >= stats.MinForP99 {
 		return r.Judged[i+1], "in the window"
@@ -191,7 +190,7 @@ func (r *Result) decisive(i int) (j Judgement, when string) {
 	return r.Judged[i], "since its start"
 }
 
-// verdict returns the verdict of the log or the database, whichever is worse.
+// verdict returns the worse verdict of log and database, with its reason.
 func (r *Result) verdict() (Word, string) {
 	word, begins := Pass, map[Word]string{Pass: "fast enough", CannotTell: "cannot tell", Fail: "too slow"}
 	var said []string

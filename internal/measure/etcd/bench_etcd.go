@@ -13,7 +13,7 @@ func (b *Result) Headline() (h ui.Headline) {
 	for i := 0; i < len(b.Judged); i += 2 {
 		j, _ := b.decisive(i)
 		h.Value(j.What+"_p99_limit_s", j.LimitS, "")
-		if j.P99.High > 0 { // else above the last bucket, or nothing was observed
+		if j.P99.High > 0 { // otherwise above the last bucket, or nothing was observed
 			h.Value(j.What+"_p99_at_most_s", j.P99.High, "")
 		}
 	}
@@ -26,7 +26,7 @@ func (b *Result) Headline() (h ui.Headline) {
 	return h
 }
 
-// Next returns how to get a verdict, or what to look at if the disk is too slow.
+// Next returns advice on how to get a verdict, or what to check if the disk is too slow.
 func (b *Result) Next() (string, []string) {
 	switch {
 	case b.Cut != nil || b.Word == CannotTell:

@@ -1,5 +1,5 @@
-// Package etcd judges the write speed of a running etcd, from the histograms in its metrics (as
-// buckets, without interpolation) and on request from fettle's own writes.
+// Package etcd judges the write speed of a running etcd from the histograms in its metrics (as
+// buckets, without interpolation). On request it adds fettle's own writes.
 package etcd
 
 import (
@@ -26,7 +26,7 @@ type Judgement struct {
 	N    int64                 `json:"observations"`
 	P50  stats.HistogramBucket `json:"p50"`
 	P99  stats.HistogramBucket `json:"p99"`
-	// LimitS is the limit of the 99th percentile.
+	// LimitS is the limit of the 99th percentile in seconds.
 	LimitS float64 `json:"limit_s"`
 	Word   Word    `json:"verdict"`
 	Text   string  `json:"text"`

@@ -44,7 +44,7 @@ func pageOf(p prometheus.Metrics) Page {
 	}
 }
 
-// Unwritable returns the error for a database in too bad a state to write into.
+// Unwritable returns the error for a database in a state that forbids writes.
 func Unwritable(err error) error {
 	return ui.Hinted(ui.Refused, err, "see etcdctl endpoint status --cluster -w table; to measure without writing, leave out --write-prefix")
 }

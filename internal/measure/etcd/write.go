@@ -15,18 +15,18 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// Writer writes keys below a prefix, one after the other, and removes them. They belong to
-// a lease: if this process is killed, etcd removes them when the lease expires.
+// Writer writes keys below a prefix, one after the other, and removes them. The keys belong to a
+// lease: if this process is killed, etcd removes them when the lease expires.
 type Writer struct {
 	Prefix string
-	Writes int // their number
+	Writes int // number of writes
 	Value  int // bytes of each value
 	Clock  Clock
 	// Call calls a method of the JSON gateway.
 	Call func(ctx context.Context, method string, request, answer any) error
 
 	lease  string
-	keys   string // the prefix of this bench's keys
+	keys   string // prefix of this bench's keys
 	tookS  []float64
 	series evidence.Series
 }
@@ -40,11 +40,10 @@ const (
 	MostValue  = 64 << 10
 )
 
-// foreign lists prefixes of other programs, which read every key below them.
+// foreign lists key prefixes of other programs, which read every key below them.
 var foreign = []string{"/registry", "/kubernetes.io", "/openshift.io"}
 
-// Check returns an error if the writes are not possible or not safe. p holds the metrics of the
-// member.
+// Check returns an error if the writes are impossible or unsafe. p holds the member's metrics.
 func (w *Writer) Check(p Page) error {
 	switch {
 	case w.Prefix == "" || strings.Trim(w.Prefix, "/") == "" || len(w.Prefix) > 200:
@@ -71,15 +70,15 @@ func (w *Writer) Check(p Page) error {
 	if quota < 0 {
 		return nil // no quota
 	}
-	// In the worst case, each revision takes a page of the database in addition to its value.
+	// In the worst case each revision takes a database page in addition to its value.
 	if need := p.SizeBytes + float64(w.Writes)*float64(w.Value+4096); need > 0.8*quota {
 		return fmt.Errorf("the writes could grow the database from %.0f MiB to %.0f MiB, above 80 %% of its quota of %.0f MiB; defragment etcd, or write less", p.SizeBytes/(1<<20), need/(1<<20), quota/(1<<20))
 	}
 	return nil
 }
 
-// patience limits a call: etcd itself ends a request after a little more than seven seconds
-// (its ReqTimeout with the default election timeout). Tests change it.
+// patience is the timeout of a call. etcd itself ends a request after slightly more than seven
+// seconds (its ReqTimeout with the default election timeout). Tests change it.
 var patience = 30 * time.Second
 
 func (w *Writer) call(ctx context.Context, method string, request, answer any) error {
@@ -123,7 +122,7 @@ func (w *Writer) End(ctx context.Context) error {
 	return nil
 }
 
-// slice makes one of the given number of equal parts of the writes.
+// slice makes the writes of one slice; of is the number of slices.
 func (w *Writer) slice(ctx context.Context, of int) error {
 	n := (w.Writes + of - 1) / of
 	took := make([]float64, 0, n)
@@ -142,7 +141,7 @@ func (w *Writer) slice(ctx context.Context, of int) error {
 	return w.series.Add(1000 * stats.Median(took))
 }
 
-// Writes sums up the writes of the bench, as a client sees them.
+// Writes summarizes the bench's writes as a client sees them.
 type Writes struct {
 	N          int     `json:"writes"`
 	ValueBytes int     `json:"value_bytes"`
@@ -166,8 +165,8 @@ func (w *Writer) sum() *Writes {
 	return s
 }
 
-// Work writes all keys once, removes them, and returns the median time of a write in
-// seconds. It can be repeated.
+// Work writes all keys once and removes them. It returns the median time of a write in seconds. It
+// can be repeated.
 func (w *Writer) Work(ctx context.Context) (s float64, err error) {
 	if err := w.Begin(ctx); err != nil {
 		return 0, err

@@ -12,11 +12,11 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// patience is the time that an experiment waits for another transaction to end.
+// patience is the maximum time that an experiment waits for another transaction.
 const patience = 30 * time.Second
 
-// lease takes the lease. It waits a moment for the watchdog of an experiment that was just
-// killed to restore the machine.
+// lease takes the lease. It waits briefly for the watchdog of an experiment that was just killed
+// to restore the machine.
 func lease(ctx context.Context, m *tune.Machine) (*os.File, error) {
 	for end := time.Now().Add(10 * time.Second); ; {
 		f, err := tune.Lease(m.StateDir)

@@ -16,7 +16,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// applying is called before the command that makes the change, and after it has ended.
+// applying is called with true before the command that makes the change, and with false after it
+// has ended.
 func (p *Experiment) applying(begins bool) error {
 	if !begins {
 		return p.watchdog.send(applied)
@@ -27,8 +28,8 @@ func (p *Experiment) applying(begins bool) error {
 	return p.watchdog.send(applying)
 }
 
-// undoByHand returns the shell command that undoes the change of a pair of commands in the same
-// directory as fettle does, and fails if that is missing.
+// undoByHand returns the shell command that undoes a pair of commands in the same directory as
+// fettle does. The command fails if the directory is missing.
 func undoByHand(dir, command string) string {
 	return "(" + text.CommandLine([]string{"cd", "--", dir}) + " && " + text.CommandLine([]string{"sh", "-c", command}) + ")"
 }
@@ -86,7 +87,7 @@ func (p *Experiment) settings(ctx context.Context, deadline *journal.Try) error 
 	for _, s := range p.body.Change.Left {
 		why = append(why, s.Setting.String()+": "+s.Why)
 	}
-	if len(p.o.Set) > 0 && len(why) > 0 { // asked for by name
+	if len(p.o.Set) > 0 && len(why) > 0 { // requested by name
 		return ui.Exit(ui.Failed, fmt.Errorf("cannot be tested: %s", strings.Join(why, "; ")))
 	}
 	if errors.Is(err, prove.ErrNoChange) {
@@ -108,7 +109,7 @@ func (p *Experiment) conflictingSets() error {
 		}
 		id, err := p.Kinds.Resolve(c.Setting)
 		if err != nil {
-			continue // the plan reports it
+			continue // the plan reports the error
 		}
 		if first, is := asked[id]; is {
 			return ui.Exit(ui.Usage, fmt.Errorf("--set %s and --set %s are the same setting; give one value", first, text))
@@ -118,8 +119,8 @@ func (p *Experiment) conflictingSets() error {
 	return nil
 }
 
-// settingsOfPlan reads the values of a saved plan, if the machine has not changed since. They
-// are then single changes: the plan is outdated after the first visit.
+// settingsOfPlan reads the values of a saved plan, if the machine has not changed since. They are
+// then single changes, because the plan is outdated after the first visit.
 func (p *Experiment) settingsOfPlan(ctx context.Context) error {
 	planner, apply, err := p.Planner(ctx, tune.Request{Plan: p.o.Plan})
 	if err != nil {
@@ -142,10 +143,11 @@ func underTest(steps []tune.Step) (out []prove.Setting) {
 	return out
 }
 
-// changeTimeout limits a command that makes or undoes the change, without --timeout.
+// changeTimeout is the time limit of a command that makes or undoes the change, unless --timeout
+// is given.
 const changeTimeout = 10 * time.Minute
 
-// orUsage adds an exit code to an error of the options, unless it has one.
+// orUsage adds the usage exit code to an error without an exit code.
 func orUsage(err error) error {
 	if errors.As(err, new(*ui.Error)) {
 		return err
@@ -153,8 +155,8 @@ func orUsage(err error) error {
 	return ui.Exit(ui.Usage, err)
 }
 
-// asBegun returns the command after which an experiment can continue: it restores the values
-// from the start of the experiment.
+// asBegun returns the command to run before the experiment can continue: it restores the values
+// from the experiment's start.
 func asBegun(recorded []prove.Setting) string {
 	words := []string{"fettle", "tune"}
 	for _, s := range recorded {

@@ -1,8 +1,7 @@
-// Package experiment runs experiments on this machine. In: a change (profiles, settings, a
-// plan, a pair of commands), work to measure (a command, a cell of a benchmark, running work)
-// and the options of fettle prove. Out: the evidence of prove as a record that can be resumed.
-// A watchdog restores the machine if this process is killed. The verbs prove, bench memory and
-// runs use it.
+// Package experiment runs experiments on this machine. In: a change (profiles, settings, a plan, a
+// pair of commands), work to measure (a command, a cell of a benchmark, running work) and the
+// options of fettle prove. Out: prove's evidence as a record that can be resumed. If this process
+// is killed, a watchdog restores the machine. The verbs prove, bench memory and runs use it.
 package experiment
 
 import (
@@ -31,31 +30,31 @@ import (
 // LeftBehind describes an experiment that was killed together with its watchdog.
 const LeftBehind = "an experiment and its watchdog ended without undoing the change; it is not in fettle's journal and may still be in force"
 
-// Experiment is one experiment. The fields below Machine are set before Run.
+// Experiment is one experiment. Set the fields below Machine before Run.
 type Experiment struct {
 	*tune.Machine
 	Screen   *ui.Screen
 	By       evidence.Signature
 	Watchdog tune.Watchdog
-	Settle   time.Duration // for which the machine is watched before the first run
+	Settle   time.Duration // time for which the machine is observed before the first run
 
 	o        Options
 	design   prove.Design
 	change   prove.Change
 	tuning   *prove.Tuning // nil if the change is a pair of commands
 	work     work
-	closing  func() error // of the work; may be nil
+	closing  func() error // closes the work; may be nil
 	body     *prove.Evidence
 	record   *evidence.RunInProgress // nil until the first visit can be recorded
 	visits   []prove.Visit
-	planned  *journal.Planned // who made the plan of --plan
+	planned  *journal.Planned // author of the plan of --plan
 	watchdog *watchdog
 	lease    *os.File
 	guarded  atomic.Bool // the watchdog runs
-	restored atomic.Bool // the machine is as it was
+	restored atomic.Bool // the machine is in its original state
 }
 
-// Restored reports whether the machine is restored. It may be called at any time.
+// Restored reports whether the machine is restored. It may be called concurrently.
 func (p *Experiment) Restored() bool { return p.restored.Load() }
 
 // Result is the result of an experiment.
@@ -65,8 +64,8 @@ type Result struct {
 	Visits int
 }
 
-// Run measures work, a command, unless the options name other work. The result is nil if
-// nothing was measured.
+// Run measures work, a command, unless the options name other work. It returns nil if nothing was
+// measured.
 func (p *Experiment) Run(ctx context.Context, o Options, work []string) (res *Result, err error) {
 	p.o, p.body = o, &prove.Evidence{Schema: prove.Schema, Method: prove.Method, Work: work}
 	want := expected[o.Expect]
@@ -107,8 +106,7 @@ func (p *Experiment) Run(ctx context.Context, o Options, work []string) (res *Re
 	return &Result{p.record.Run, p.body, len(p.visits)}, err
 }
 
-// prepare checks whether the change can be tested, and starts the watchdog. It changes
-// nothing.
+// prepare checks that the change can be tested, and starts the watchdog. It changes nothing.
 func (p *Experiment) prepare(ctx context.Context) (err error) {
 	limit := cmp.Or(p.o.Timeout, changeTimeout)
 	deadline, err := deadlineAfter(p.Machine, 2*p.o.Budget+time.Hour)
@@ -126,7 +124,7 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 		return ui.Hinted(ui.Refused, errors.New(LeftBehind),
 			how+"; then fettle prove --resume last, or rm "+filepath.Join(p.StateDir, "experiment"))
 	}
-	// Other transactions are short, and must not prevent the machine from being restored.
+	// Other transactions are short and must not keep the machine from being restored.
 	p.Wait = patience
 	if err := undoExperiments(ctx, p.Machine, 0); err != nil {
 		return err
@@ -155,7 +153,7 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 }
 
 // refuseOtherTuner returns an error if another tuner would write the settings under test. The
-// settings that a command changes are unknown, so --force permits that.
+// settings that a command changes are unknown; --force permits these.
 func (p *Experiment) refuseOtherTuner(ctx context.Context) error {
 	tuners, err := p.OtherTuners(ctx, func() (out []setting.Setting) {
 		for _, s := range p.body.Change.Settings {
@@ -203,7 +201,7 @@ func (p *Experiment) begin() (err error) {
 	r := &evidence.Run{Kind: "prove", Began: p.Host.Clock.Now().UTC(), Verdict: "under way", Body: body}
 	p.By.Sign(r, p.Host)
 	p.record, err = Store(p.Machine).Begin(r)
-	for _, v := range p.visits { // of the record that it goes on from
+	for _, v := range p.visits { // visits of the resumed record
 		if err == nil {
 			err = p.record.Append(v)
 		}
@@ -211,10 +209,10 @@ func (p *Experiment) begin() (err error) {
 	return err
 }
 
-// measure makes the visits. It returns the ending "" if nothing was measured.
+// measure runs all visits. It returns the ending "" if nothing was measured.
 func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 	if len(p.visits) > 0 {
-		// First: the interruption may have ended the watchdog too.
+		// Undo first: the interruption may have ended the watchdog too.
 		if err := p.change.Undo(ctx); err != nil {
 			return "", ui.Exit(ui.Incomplete, &prove.Stuck{Err: err})
 		}
@@ -222,7 +220,7 @@ func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 	if p.o.Live {
 		p.Screen.Say("windows of %v, settling %v after each switch: at least %s, at most until %s", p.o.Window, p.o.Settle,
 			Roughly(float64(p.design.Placebo+p.design.Least)*p.o.Block().Seconds()), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
-	} else if why := p.unfit(ctx); len(why) > 0 { // running work is what keeps the machine busy
+	} else if why := p.unfit(ctx); len(why) > 0 { // running work itself keeps the machine busy
 		if !p.o.Anyway {
 			p.dismiss()
 			return "", ui.Retry(ui.Refused, fmt.Errorf("the machine is too busy to measure: %s", strings.Join(why, "; ")), "wait until it is quiet; --force measures now, and the result says so", "--force")
@@ -265,11 +263,11 @@ func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 	return ending, errors.Join(err, p.finish())
 }
 
-// rests is the number of times that the machine is watched until it is idle: the preparation of
-// the work, or a program that just ended, may still load it.
+// rests is the maximum number of checks for an idle machine: the preparation of the work, or a
+// program that just ended, may still load it.
 const rests = 10
 
-// unfit watches the machine, and returns the reasons that it is unfit for a measurement.
+// unfit observes the machine and returns the reasons why it is unfit for a measurement, or nil.
 func (p *Experiment) unfit(ctx context.Context) (why []string) {
 	defer p.Screen.Status("")
 	for range rests {
@@ -286,7 +284,7 @@ func (p *Experiment) unfit(ctx context.Context) (why []string) {
 	return why
 }
 
-// finish puts the record into the store.
+// finish moves the finished record into the store. A resumable record stays outside it.
 func (p *Experiment) finish() error {
 	var work []string
 	for _, word := range p.body.Work {
@@ -312,7 +310,7 @@ func (p *Experiment) finish() error {
 }
 
 // resumable reports whether the experiment can continue from its record: it was interrupted, or
-// failed after it had measured something.
+// failed after its first measurement.
 func (p *Experiment) resumable() bool {
 	return p.body.Ending == prove.EndedInterrupted || p.body.Ending == prove.EndedFailed && len(p.body.Placebo)+len(p.body.Blocks) > 0
 }
@@ -335,12 +333,12 @@ func (p *Experiment) progress(c *prove.Course, v prove.Visit) {
 	}
 }
 
-// Roughly formats a time in seconds.
+// Roughly formats a time in seconds with low precision.
 func Roughly(s float64) string {
 	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
 }
 
-// verdict turns the ending of the experiment into an error with its exit code.
+// verdict converts the experiment's ending to an error with its exit code, or nil.
 func (p *Experiment) verdict(ending prove.Ending, err error, want prove.Word) error {
 	switch {
 	case errors.As(err, new(*prove.Stuck)):
@@ -384,8 +382,8 @@ func (p *Experiment) keep(ctx context.Context) error {
 	return err
 }
 
-// unrehearsed returns the error for a change that cannot be made or undone. Nothing was
-// measured, and there is no record.
+// unrehearsed returns the error for a change that cannot be made or undone. Nothing was measured,
+// and no record exists.
 func (p *Experiment) unrehearsed(ctx context.Context, err error) error {
 	if errors.As(err, new(*prove.Stuck)) {
 		return p.stuck(err)

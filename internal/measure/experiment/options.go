@@ -14,20 +14,20 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Options are the options of fettle prove. They are part of the evidence, so that an experiment
-// can be resumed and repeated.
+// Options are the options of fettle prove. The evidence includes them, so that an experiment can
+// be resumed and repeated.
 type Options struct {
 	Profiles  []string `json:"profiles,omitempty"`
 	Set       []string `json:"set,omitempty"`
 	Plan      string   `json:"plan,omitempty"`
 	ChangeCmd string   `json:"change_command,omitempty"`
 	UndoCmd   string   `json:"undo_command,omitempty"`
-	Dir       string   `json:"directory"` // in which commands are started
+	Dir       string   `json:"directory"` // working directory of commands
 
 	Metric     string   `json:"metric"`
 	Unit       string   `json:"unit,omitempty"`
 	More       bool     `json:"more_is_better,omitempty"`
-	Percentile float64  `json:"percentile"` // below 0: the last number
+	Percentile float64  `json:"percentile"` // negative: the last number
 	Guards     []string `json:"guards,omitempty"`
 	Caps       []string `json:"caps,omitempty"`
 
@@ -74,7 +74,8 @@ func (o *Options) AllBlocks() time.Duration {
 	return time.Duration(o.Placebo+o.Blocks) * o.Block() * 11 / 10
 }
 
-// design creates the design. read parses a metric; decides marks the metric of the verdict.
+// design creates the design. read parses a metric; its argument decides is true for the metric of
+// the verdict.
 func (o *Options) design(read func(text string, decides bool) (prove.Metric, error)) (d prove.Design, err error) {
 	metric, err := read(o.Metric, true)
 	if err != nil {

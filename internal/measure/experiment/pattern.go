@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// compile compiles a REGEXP of the command line, in which ^ and $ match at lines. Errors
-// include the position in it.
+// compile compiles a REGEXP of the command line. ^ and $ match at line ends. Errors include the
+// position in the pattern.
 func compile(pattern string) (*regexp.Regexp, error) {
 	_, err := regexp.Compile(pattern)
 	bad := (*syntax.Error)(nil)
@@ -39,7 +39,7 @@ func unclosed(pattern string) int {
 		case c == '\\':
 			i++
 		case class >= 0:
-			// a ] in first position belongs to the class
+			// an initial ] belongs to the class
 			if c == ']' && strings.TrimPrefix(pattern[class+1:i], "^") != "" {
 				class = -1
 			}

@@ -17,16 +17,17 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Reserved holds huge pages in the machine's pools while a benchmark runs: a transaction for
-// each pool, and a watchdog that undoes them if this process is killed.
+// Reserved holds huge pages in the machine's pools while a benchmark runs. It has a transaction
+// per pool, and a watchdog that undoes them if this process is killed.
 type Reserved struct {
 	pools    []*prove.Tuning
 	watchdog *watchdog
 	lease    *os.File
 }
 
-// Reserve enlarges the pools as the plan needs. A pool that the kernel cannot fill is undone at
-// once, and the plan leaves its cell out. mayWrite is the reason that writing is forbidden.
+// Reserve enlarges the pools as the plan needs. If the kernel cannot fill a pool, Reserve undoes
+// its change and removes its cells from the plan. mayWrite is the reason why writing is forbidden,
+// or nil.
 func Reserve(ctx context.Context, m *tune.Machine, w tune.Watchdog, p *memory.Plan, mayWrite error) (r *Reserved, err error) {
 	r = &Reserved{}
 	if len(p.Reserve) == 0 {
@@ -45,7 +46,7 @@ func Reserve(ctx context.Context, m *tune.Machine, w tune.Watchdog, p *memory.Pl
 	if r.lease, err = tune.Lease(m.StateDir); err != nil {
 		return nil, leased(m, err)
 	}
-	m.Wait = patience // an error would look like the kernel's
+	m.Wait = patience // a busy journal would look like a kernel error
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Release(ctx))
@@ -68,7 +69,7 @@ func Reserve(ctx context.Context, m *tune.Machine, w tune.Watchdog, p *memory.Pl
 				return m.PlanAsked(ctx, change, s)
 			}}
 		err := t.Apply(ctx)
-		r.pools = append(r.pools, t) // also after an error: Undo knows whether there is something to undo
+		r.pools = append(r.pools, t) // also after an error: Undo decides whether there is something to undo
 		incomplete := (*tune.IncompleteError)(nil)
 		switch {
 		case ctx.Err() != nil:
@@ -82,7 +83,7 @@ func Reserve(ctx context.Context, m *tune.Machine, w tune.Watchdog, p *memory.Pl
 	return r, nil
 }
 
-// Release undoes the reservation, also after ctx has ended.
+// Release undoes the reservation, even after ctx has ended.
 func (r *Reserved) Release(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	var errs []error

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// resume continues an experiment that was cut off.
+// resume continues an interrupted experiment.
 func (p *Experiment) resume() error {
 	store, name := Store(p.Machine), p.o.Resume
 	if name == "last" {
@@ -39,7 +39,7 @@ func (p *Experiment) resume() error {
 		return ui.Exit(ui.Usage, errors.Join(fmt.Errorf("run %s was interrupted and continues with its original options; leave out --budget and --blocks", name), u.Close()))
 	}
 	p.record, p.visits = u, l.visits
-	if bytes.Contains(u.Run.Body, []byte(`\ufffd`)) { // what JSON replaces such a byte with
+	if bytes.Contains(u.Run.Body, []byte(`\ufffd`)) { // JSON's replacement for an invalid byte
 		return ui.Hinted(ui.Refused, fmt.Errorf("cannot resume run %s: its commands contain bytes that are not UTF-8, which the record does not store", name), "fettle runs show "+name+" shows its measurements; start a new run with fettle prove")
 	}
 	if err := json.Unmarshal(u.Run.Body, p.body); err != nil {
@@ -59,14 +59,14 @@ func (p *Experiment) resume() error {
 	return nil
 }
 
-// lastCutOff returns the name of the experiment that was cut off last.
+// lastCutOff returns the name of the experiment that was interrupted last.
 func lastCutOff(store evidence.Store) (string, error) {
 	names, err := store.Unfinished()
 	if err != nil {
 		return "", err
 	}
 	for _, name := range slices.Backward(names) {
-		// An error is reported when it is resumed.
+		// Resuming the run reports the error.
 		r, _, err := store.Peek(name, func([]byte) error { return nil })
 		if err != nil || r.Kind == "prove" {
 			return name, nil
@@ -77,12 +77,12 @@ func lastCutOff(store evidence.Store) (string, error) {
 
 // Further holds the limits for continuing an experiment that has ended.
 type Further struct {
-	Budget time.Duration // 0: as much as it had
-	Blocks int           // limit, with those that it has; 0: twice those that it has
+	Budget time.Duration // 0: the same again
+	Blocks int           // limit including existing blocks; 0: twice their number
 }
 
-// resumeEnded continues an experiment that ended without an answer. Its interval is valid at
-// every look, so it may continue. Its record stays.
+// resumeEnded continues an experiment that ended without an answer. Its interval is valid at every
+// look, so it may continue. The old record stays.
 func (p *Experiment) resumeEnded(name string) error {
 	r, err := Store(p.Machine).Get(name)
 	if errors.Is(err, fs.ErrNotExist) {

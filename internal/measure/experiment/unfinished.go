@@ -13,18 +13,18 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Unfinished is a run that is in progress or was cut off, with its measurements so far.
+// Unfinished is a run that is in progress or was interrupted, with its measurements so far.
 type Unfinished struct {
 	*evidence.Run
 	Alive bool
-	Proof *prove.Evidence // of an experiment; nil of a bench
+	Proof *prove.Evidence // nil for a benchmark
 }
 
-// lines holds the record of an experiment that has not ended: its visits, and the reason that
-// it stopped, if its process could still record that.
+// lines holds the record of an unfinished experiment: its visits, and the reason why it stopped,
+// if its process could record one.
 type lines struct {
 	visits  []prove.Visit
-	stopped prove.Ending // "" if it was killed, or goes on
+	stopped prove.Ending // "" if it was killed or is running
 	why     string
 }
 
@@ -49,8 +49,8 @@ func (l *lines) take(text []byte) error {
 	return nil
 }
 
-// Peek reads a run that has not ended, with the verdict so far. The ending of an experiment is
-// "" if its record has none.
+// Peek reads an unfinished run with its verdict so far. An experiment's ending is "" if its record
+// has none.
 func Peek(store evidence.Store, name string) (*Unfinished, error) {
 	var all [][]byte
 	r, alive, err := store.Peek(name, func(text []byte) error { all = append(all, text); return nil })
@@ -69,7 +69,7 @@ func Peek(store evidence.Store, name string) (*Unfinished, error) {
 	return open, nil
 }
 
-// ofProve returns the evidence of an experiment that has not ended.
+// ofProve returns the evidence of an unfinished experiment.
 func ofProve(r *evidence.Run, all [][]byte) (*prove.Evidence, error) {
 	var l lines
 	for n, text := range all {
@@ -91,8 +91,8 @@ func ofProve(r *evidence.Run, all [][]byte) (*prove.Evidence, error) {
 	return found, nil
 }
 
-// Find returns a run: an ended one by its ID or the beginning of that, or an unfinished one by
-// its name.
+// Find returns a run: a finished one by its ID or a prefix of it, or an unfinished one by its
+// name.
 func Find(m *tune.Machine, word string) (*evidence.Run, error) {
 	r, err := Store(m).Get(word)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -130,8 +130,8 @@ func Damaged(err error) error {
 	return ui.Hinted(ui.Failed, err, "a damaged record is not evidence: put an intact copy in its place (fettle runs export writes one where it was measured), or remove the file")
 }
 
-// Credible returns an error if the verdict of a record does not match its samples. If another
-// version of the method judged them, it returns the difference, but no error.
+// Credible returns an error if the verdict in a record does not match its samples. If another
+// version of the method made the verdict, it returns the difference and no error.
 func Credible(r *evidence.Run, e *prove.Evidence) (otherwise *prove.Otherwise, err error) {
 	err = e.Again()
 	if errors.As(err, &otherwise) {

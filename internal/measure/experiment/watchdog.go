@@ -21,8 +21,8 @@ import (
 // watchdog is the process that restores the machine if this one is killed.
 type watchdog struct{ end io.WriteCloser }
 
-// deadlineAfter returns the time at which an experiment's transactions expire if neither its
-// process nor its watchdog has undone them.
+// deadlineAfter returns the deadline of an experiment's transactions, for the case that neither
+// its process nor its watchdog undoes them.
 func deadlineAfter(m *tune.Machine, d time.Duration) (*journal.Try, error) {
 	deadline, err := m.DeadlineAfter(d)
 	if err != nil {
@@ -32,10 +32,10 @@ func deadlineAfter(m *tune.Machine, d time.Duration) (*journal.Try, error) {
 	return deadline, nil
 }
 
-// guard starts the watchdog of an experiment. It reads from a pipe whose other end only this
-// process has: the pipe ends with the process, and nothing wakes the watchdog before. The
-// command that undoes the change runs in the caller's directory and environment. The watchdog
-// holds the lease too: no other experiment begins while it restores the machine.
+// guard starts the watchdog of an experiment. The watchdog waits on a pipe that only this process
+// can write to, and wakes when the process ends. The command that undoes the change runs in the
+// caller's directory and environment. The watchdog also holds the lease: no other experiment
+// begins while it restores the machine.
 func guard(w tune.Watchdog, deadline *journal.Try, undoCmd, dir string, lease *os.File) (*watchdog, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -64,8 +64,8 @@ func mark(deadline time.Duration, what string) string {
 
 // Messages to the watchdog.
 const (
-	applying  = 'a' // the command that makes the change begins
-	applied   = 'e' // it has ended
+	applying  = 'a' // the command that makes the change starts
+	applied   = 'e' // that command has ended
 	dismissed = 'd' // the machine is restored
 )
 
@@ -81,7 +81,8 @@ func (w *watchdog) dismiss() {
 	_ = w.end.Close()
 }
 
-// Leave ends the process at once, for a user who does not want to wait.
+// Leave ends the process at once, for a user who does not want to wait; the watchdog then restores
+// the machine.
 func (p *Experiment) Leave() {
 	if p.guarded.Load() && !p.restored.Load() {
 		p.Screen.Say("left to the watchdog, which restores the machine; see fettle status")
@@ -90,11 +91,11 @@ func (p *Experiment) Leave() {
 	os.Exit(ui.Interrupted)
 }
 
-// leaseFD is the descriptor of the lease in the watchdog of an experiment.
+// leaseFD is the file descriptor of the lease in an experiment's watchdog.
 const leaseFD = tune.ReadyFD + 1
 
 // Watch runs the watchdog. It returns when the experiment dismisses it. If the experiment's
-// process ends without that, it undoes the change.
+// process ends first, it undoes the change.
 func Watch(ctx context.Context, m *tune.Machine, deadline time.Duration, undoCmd, dir string) error {
 	last, message := byte(applied), make([]byte, 1)
 	for {
@@ -107,8 +108,8 @@ func Watch(ctx context.Context, m *tune.Machine, deadline time.Duration, undoCmd
 	}
 	lease := os.NewFile(leaseFD, "lease")
 	_ = tune.Restoring(lease)
-	// The work must not load the machine during the restore, and the command that makes the change
-	// must not run at the same time as the one that undoes it.
+	// The work must not load the machine during the restore. The command that makes the change
+	// must not run concurrently with the one that undoes it.
 	_ = host.KillTagged(mark(deadline, "work"))
 	if last == applying {
 		_ = host.KillTagged(mark(deadline, "apply"))
@@ -116,8 +117,8 @@ func Watch(ctx context.Context, m *tune.Machine, deadline time.Duration, undoCmd
 	return restore(ctx, m, deadline, undoCmd, dir)
 }
 
-// restore undoes the changes that an experiment left in force. It retries for ten minutes;
-// after that the next fettle prove reports it.
+// restore undoes changes that an experiment left in force. It retries for ten minutes. After that
+// the next fettle prove reports them.
 func restore(ctx context.Context, m *tune.Machine, deadline time.Duration, undoCmd, dir string) error {
 	m.Reason = "experiment whose process was killed"
 	undone := undoCmd == ""
@@ -144,10 +145,10 @@ func undoByCommand(ctx context.Context, undoCmd, dir string) error {
 	return prove.Shell(ctx, undoCmd, dir)
 }
 
-// undoExperiments undoes the changes that experiments left in force: the experiment with this
-// deadline, or all if deadline is 0.
+// undoExperiments undoes changes that experiments left in force: of the experiment with this
+// deadline, or of all if deadline is 0.
 func undoExperiments(ctx context.Context, m *tune.Machine, deadline time.Duration) error {
-	if _, err := m.Recover(ctx); err != nil { // what was cut off
+	if _, err := m.Recover(ctx); err != nil { // interrupted transactions
 		return err
 	}
 	s, err := m.State()

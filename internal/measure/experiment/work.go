@@ -18,11 +18,12 @@ import (
 // work is the work that an experiment measures.
 type work interface {
 	prove.Workload
-	// Check returns an error if it cannot be measured, before anything is changed.
+	// Check returns an error if the work cannot be measured. It is called before anything is
+	// changed.
 	Check(context.Context) error
 }
 
-// makeWork creates the work, and the design for it.
+// makeWork creates the work and its design.
 func (p *Experiment) makeWork(ctx context.Context, mark string) error {
 	switch {
 	case p.o.Live:
@@ -33,7 +34,7 @@ func (p *Experiment) makeWork(ctx context.Context, mark string) error {
 	return p.commandRuns(mark)
 }
 
-// commandRuns creates the work of a command, which each visit runs once.
+// commandRuns creates the work for a command. Each visit runs it once.
 func (p *Experiment) commandRuns(mark string) (err error) {
 	o := &p.o
 	if strings.HasSuffix(o.Unit, "/s") {
@@ -75,7 +76,7 @@ func (p *Experiment) commandRuns(mark string) (err error) {
 	return nil
 }
 
-// windows creates the work for what runs anyway: each visit is a window of time.
+// windows creates the work for running work. Each visit is a window of time.
 func (p *Experiment) windows() (err error) {
 	o := &p.o
 	set := provelive.Set{Host: p.Host, Unit: o.Unit, WindowS: int(o.Window.Seconds())}
@@ -120,7 +121,8 @@ func (p *Experiment) windows() (err error) {
 	return nil
 }
 
-// logFormat returns a function that finds the formats of logs, or nil to detect them.
+// logFormat returns a function that returns the formats of logs. It is nil if formats are to be
+// detected.
 func (o *Options) logFormat(h *host.Host) (func(path string, text []byte) (*logformat.Format, error), error) {
 	switch {
 	case o.LogFormat != "":

@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// benchWork is a cell of a benchmark as the work of an experiment.
+// benchWork is the cell of a benchmark used as an experiment's work.
 type benchWork interface {
 	work
 	Metric() prove.Metric
@@ -21,7 +21,7 @@ type benchWork interface {
 	Close() error
 }
 
-// benchRuns creates the work of a benchmark's cell, which each visit measures once.
+// benchRuns creates the work for a benchmark's cell. Each visit measures it once.
 func (p *Experiment) benchRuns(ctx context.Context, mark string) error {
 	kind, name, _ := strings.Cut(p.o.Bench, ":")
 	w, err := p.bench(ctx, kind, name, mark)
@@ -53,8 +53,8 @@ func (p *Experiment) bench(ctx context.Context, kind, name, mark string) (benchW
 	return nil, fmt.Errorf("--bench %s: want disk:CELL[@DIR], memory:CELL, postgres:clients-N[@SERVER] or etcd:put=PREFIX[@MEMBER]; examples: disk:randrw@/srv, memory:thp-random, postgres:clients-8, etcd:put=bench", p.o.Bench)
 }
 
-// orFailed adds an exit code to the error of work that cannot be measured here, unless it has
-// one.
+// orFailed adds an exit code to an error without one, for work that cannot be measured on this
+// machine.
 func orFailed(err error) error {
 	if err == nil || errors.As(err, new(*ui.Error)) {
 		return err
@@ -85,7 +85,7 @@ func newMemoryWork(h *host.Host, name string) (*memoryWork, error) {
 
 func (w *memoryWork) Metric() prove.Metric { return prove.Metric{Name: w.name, Unit: "s"} }
 
-// Check measures once, to test whether the pages are available.
+// Check measures once, which shows whether the pages are available.
 func (w *memoryWork) Check(ctx context.Context) error { _, err := w.visit(ctx); return orFailed(err) }
 
 func (w *memoryWork) Visit(ctx context.Context, _ prove.Step) (prove.Measurement, error) {

@@ -24,8 +24,8 @@ type diskWork struct {
 // diskVisit is the length of a visit.
 const diskVisit = 2 * time.Second
 
-// newDiskWork returns the work for a name: a cell such as randrw, in the current directory, or
-// randrw@/srv for another one. mark is the tag of the processes that it starts.
+// newDiskWork returns the work for a name: a cell in the current directory, such as randrw, or in
+// another one, such as randrw@/srv. mark is the tag of the processes that it starts.
 func newDiskWork(ctx context.Context, h *host.Host, name, fioPath, mark string) (*diskWork, error) {
 	cellName, dir, elsewhere := strings.Cut(name, "@")
 	cell, err := disk.Find(cellName)
@@ -57,13 +57,13 @@ func (w *diskWork) Metric() prove.Metric {
 	return prove.Metric{Name: w.cell.Name, Unit: w.cell.Unit, More: w.cell.More()}
 }
 
-// Check creates the file, which Close or the end of this process removes.
+// Check creates the test file. Close or the end of this process removes it.
 func (w *diskWork) Check(ctx context.Context) error {
 	return orFailed(disk.Unmade(w.bench.Prepare(ctx, w.place)))
 }
 
 // Visit measures the cell once. A figure that does not describe the disk ends the experiment;
-// other load is noise.
+// other load on the disk is noise.
 func (w *diskWork) Visit(ctx context.Context, _ prove.Step) (prove.Measurement, error) {
 	w.seed++
 	v, err := w.bench.Visit(ctx, w.place, w.cell, diskVisit, w.seed, nil)

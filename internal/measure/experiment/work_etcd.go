@@ -11,19 +11,19 @@ import (
 	"fettle.dev/fettle/internal/product/etcd"
 )
 
-// etcdWork writes to a running etcd, beneath a requested prefix. Each visit removes its keys.
+// etcdWork writes to a running etcd below the given prefix. Each visit removes its keys.
 type etcdWork struct {
 	member *etcd.Member
 	writer *bench.Writer
 }
 
-// The writes of a visit: about a second on a disk that is fast enough for etcd.
+// Writes per visit: about a second on a disk that is fast enough for etcd.
 const (
 	etcdWrites    = 200
 	etcdValueSize = 1024
 )
 
-// etcdMetric is the median time of a write.
+// etcdMetric is the median time of a write, in seconds.
 const etcdMetric = "put"
 
 // newEtcdWork returns the work for a name: put=PREFIX, or put=PREFIX@MEMBER if several run.
@@ -56,8 +56,8 @@ func (w *etcdWork) Visit(ctx context.Context, _ prove.Step) (prove.Measurement, 
 	return prove.Measurement{Values: prove.Values{etcdMetric: s}}, err
 }
 
-// write makes the writes of a visit, unless the database has no room: removed keys take space
-// until it is compacted.
+// write makes the writes of a visit. It returns an error if the database is full: removed keys
+// take space until it is compacted.
 func (w *etcdWork) write(ctx context.Context) (float64, error) {
 	page, err := bench.ReadPage(ctx, w.member)
 	if err != nil {

@@ -26,8 +26,8 @@ type postgresWork struct {
 // postgresVisit is the length of a visit.
 const postgresVisit = 5 * time.Second
 
-// postgresScale is the smallest scale of the database. pgbench needs as many branches as
-// clients, or they wait for each other.
+// postgresScale is the minimum scale of the database. pgbench needs as many branches as clients;
+// otherwise clients wait for each other.
 const postgresScale = 10
 
 // newPostgresWork returns the work for a name: clients-8, or clients-8@15/main if several

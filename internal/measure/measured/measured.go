@@ -1,6 +1,6 @@
-// Package measured provides facts from fettle's own benchmarks to rules: for each data
-// directory of a product, the newest benchmark of its storage in the runs of the state
-// directory. The storage rules of Satellite and etcd use it.
+// Package measured provides facts from fettle's own benchmarks to rules. For each data directory
+// of a product it uses the newest benchmark of that storage in the state directory. The storage
+// rules of Satellite and etcd use it.
 package measured
 
 import (
@@ -41,9 +41,9 @@ func Source() platform.Source {
 	}
 }
 
-// place is a storage that holds data of products.
+// place is a storage with data of products.
 type place struct {
-	dir      string // the first of its directories
+	dir      string // first of its directories
 	storage  fact.Storage
 	of       []string
 	reported bool
@@ -82,7 +82,7 @@ func open(_ context.Context, s *platform.Subject) platform.Answers {
 	return known
 }
 
-// figures are the facts taken from a benchmark.
+// figures lists the facts taken from a benchmark.
 var figures = []struct {
 	name, cell, command string
 	value               func(*disk.Result) float64
@@ -94,7 +94,7 @@ var figures = []struct {
 // satelliteDirs are the directories that fettle bench disk --platform satellite measures.
 var satelliteDirs = []string{"/var/lib/pulp", "/var/lib/pgsql", "/var/opt/rh/rh-postgresql12/lib/pgsql", "/var/lib/qpidd", "/var/lib/candlepin"}
 
-// places returns each storage with data once. why describes data that could not be read.
+// places returns, once each, the storages with data. why describes data that could not be read.
 func places(s *platform.Subject) (all []*place, why string) {
 	add := func(of, dir string, reported bool) {
 		st := fact.StorageOf(s.Host, dir)

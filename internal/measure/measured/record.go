@@ -18,7 +18,7 @@ import (
 	"fettle.dev/fettle/internal/measure/disk"
 )
 
-// oldest is the age above which a benchmark does not count.
+// oldest is the maximum age of a benchmark that counts.
 const oldest = 90 * 24 * time.Hour
 
 // record is the result of one test in one directory of a run.
@@ -41,8 +41,8 @@ type benchmark struct {
 	body disk.Evidence
 }
 
-// runs reads the benchmarks of disks in the state directory, newest first. unread is the reason
-// that the directory cannot be read.
+// runs reads the disk benchmarks in the state directory, newest first. unread is the reason why
+// the directory cannot be read, or "".
 func runs(s *platform.Subject) (all []benchmark, unread string) {
 	dir := s.RunsDir
 	entries, err := s.Host.Files.ReadDir(dir)
@@ -70,7 +70,7 @@ func runs(s *platform.Subject) (all []benchmark, unread string) {
 	return all, ""
 }
 
-// newest returns the newest valid record of a test on the storage of a place. Otherwise it
+// newest returns the newest valid record of a test on a place's storage. If there is none, it
 // returns nil and the reason.
 func newest(s *platform.Subject, all []benchmark, p *place, cell string) (*record, string) {
 	if p.storage.Mount == "" {
@@ -106,7 +106,7 @@ func same(a, b fact.Storage) bool {
 	return a.Device != "" || a.Mount == b.Mount
 }
 
-// invalid returns the reason that a record does not describe the present machine, or "".
+// invalid returns the reason why a record does not describe the current machine, or "".
 func (r *record) invalid(s *platform.Subject, now fact.Storage) string {
 	age := s.Host.Clock.Now().Sub(r.run.Began)
 	switch d := r.result.Doubtful(); {
@@ -127,7 +127,7 @@ func (r *record) invalid(s *platform.Subject, now fact.Storage) string {
 	return r.retuned(s, now)
 }
 
-// changed describes the difference between the devices. It returns "" if none exists.
+// changed describes the difference between the devices of two storages, or returns "".
 func changed(was, is fact.Storage) string {
 	if len(was.Layers) != len(is.Layers) {
 		return fmt.Sprintf("%d devices, was %d", len(is.Layers), len(was.Layers))
@@ -146,8 +146,8 @@ func changed(was, is fact.Storage) string {
 	return ""
 }
 
-// retuned describes a setting of the devices' queues that changed since the record, which makes
-// it invalid. It returns "" if none exists.
+// retuned describes a queue setting of the devices that changed after the record and makes it
+// invalid, or returns "".
 func (r *record) retuned(s *platform.Subject, now fact.Storage) string {
 	for _, l := range now.Layers {
 		prefix := "sysfs:/sys/block/" + l.Device + "/queue/"

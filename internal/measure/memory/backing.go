@@ -10,8 +10,8 @@ import (
 	"unsafe"
 )
 
-// backing reads from the kernel the shares of a touched region that are in pages of the
-// requested size and on the requested node.
+// backing returns two shares of a touched region, as read from the kernel: pages of the requested
+// size, and pages on the requested node.
 func (v Visit) backing(region []byte) (share, placed float64, err error) {
 	from := uint64(uintptr(unsafe.Pointer(&region[0])))
 	to := from + uint64(len(region))
@@ -48,7 +48,7 @@ func parsed(path string, read func(io.Reader) error) error {
 	return nil
 }
 
-// hugeBytes adds up the huge pages of both kinds in the mappings between two addresses
+// hugeBytes returns the bytes in huge pages of both kinds, in the mappings between two addresses
 // (Documentation/filesystems/proc.rst, smaps).
 func hugeBytes(smaps io.Reader, from, to uint64) (int64, error) {
 	total, found, inside := int64(0), false, false
@@ -77,7 +77,8 @@ func hugeBytes(smaps io.Reader, from, to uint64) (int64, error) {
 	return total, nil
 }
 
-// addresses parses the first word of the line that begins a mapping: 7f00-7f10.
+// addresses parses a mapping's address range, the first word of its first line: 7f00-7f10. is is
+// false for other words.
 func addresses(word string) (begin, end uint64, is bool) {
 	a, b, cut := strings.Cut(word, "-")
 	if !cut {
@@ -91,8 +92,8 @@ func addresses(word string) (begin, end uint64, is bool) {
 	return begin, end, err == nil && end > begin
 }
 
-// onNode returns the share of the pages that is on a node, over the mappings that begin between
-// two addresses (numa(7), /proc/PID/numa_maps): "N0=512" counts pages of the mapping's
+// onNode returns the share of the pages on a node, in the mappings that begin between two
+// addresses (numa(7), /proc/PID/numa_maps). "N0=512" counts pages of the mapping's
 // kernelpagesize_kB.
 func onNode(maps io.Reader, from, to uint64, node int) (float64, error) {
 	all, there := 0.0, 0.0

@@ -23,10 +23,10 @@ const Schema = "fettle/bench-memory/v1"
 // Runner makes a visit.
 type Runner func(context.Context, Visit) (Sample, error)
 
-// Fresh returns a Runner that makes each visit in a new process: argv with the visit as
-// JSON as its last argument. In one process the medians are the same (within 3 % in ten
-// pairs of 512 MiB), but a thread bound to CPUs remains bound, and if memory runs out, the
-// kernel should end the new process.
+// Fresh returns a Runner that makes each visit in a new process: argv, with the visit as JSON as
+// the last argument. A single process gives the same medians (within 3 % in ten pairs of 512 MiB).
+// But a thread bound to CPUs stays bound, and if memory runs out, the kernel should kill the new
+// process.
 func Fresh(x host.Exec, argv ...string) Runner {
 	return func(ctx context.Context, v Visit) (s Sample, err error) {
 		text, err := json.Marshal(v)
@@ -55,7 +55,7 @@ type Result struct {
 	SizeBytes int64                  `json:"size_bytes"` // of each mapping
 	Reads     int64                  `json:"reads"`      // per visit
 	Rounds    int                    `json:"rounds"`
-	Seed      uint64                 `json:"seed"` // of the order
+	Seed      uint64                 `json:"seed"` // of the random order
 	// THP is the machine's mode of transparent huge pages: always, madvise, never.
 	THP         string       `json:"transparent_huge_pages,omitempty"`
 	Cells       []Summary    `json:"cells"`
@@ -76,8 +76,8 @@ type Summary struct {
 	Random       float64 `json:"random_cpu_ns"`
 	RandomSpread float64 `json:"random_spread_ratio"`
 	Faults       float64 `json:"page_faults_per_gib"`
-	Huge         float64 `json:"share_in_pages_of_the_size"` // the least of all rounds
-	Placed       float64 `json:"share_on_the_node"`          // likewise
+	Huge         float64 `json:"share_in_pages_of_the_size"` // minimum of all rounds
+	Placed       float64 `json:"share_on_the_node"`          // minimum of all rounds
 }
 
 // Comparison compares two cells by the ratios within the rounds.
@@ -85,10 +85,10 @@ type Comparison struct {
 	Cell    string  `json:"cell"`
 	Against string  `json:"against"`
 	Measure Measure `json:"measure"`
-	// Speed is the factor by which the cell is faster; below 1 it is slower.
+	// Speed is the factor by which the cell is faster; a value below 1 means slower.
 	Speed float64 `json:"speed_ratio"`
-	// Interval is a simultaneous 95 % confidence interval of all comparisons, or absent if there
-	// are too few rounds.
+	// Interval is a simultaneous 95 % confidence interval of all comparisons; absent with too few
+	// rounds.
 	Interval *[2]float64 `json:"speed_interval_ratio,omitempty"`
 	Text     string      `json:"verdict"`
 }
@@ -103,10 +103,10 @@ type Record struct {
 // least is the minimum share of a mapping on the requested pages and node.
 const least = 0.9
 
-// Run measures every cell once per round, each round in a new random order, so that other
-// activity of the machine affects all alike. A cell that does not get the requested pages is
-// left out from then on. progress is called before each visit. If ctx ends, Run returns the
-// completed rounds together with the error.
+// Run measures every cell once per round. Each round has a new random order, so that other
+// activity affects all cells alike. A cell that does not get the requested pages is omitted from
+// then on. progress is called before each visit. If ctx ends, Run returns the completed rounds and
+// the error.
 func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, progress func(done, all int, c Cell)) (*Result, error) {
 	r := &Result{Schema: Schema, SizeBytes: p.Bytes, Reads: p.Reads, Rounds: p.Rounds, Seed: seed, THP: p.THP, Left: slices.Clone(p.Left), Visits: []Record{}}
 	if len(p.Cells) == 0 {
@@ -155,7 +155,7 @@ func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, progress func(d
 	return r.summed(cells, nil)
 }
 
-// finished passes the result of the first rounds to Finished.
+// finished passes the result of the first done rounds to Finished.
 func (p *Plan) finished(r Result, cells []Cell, done int) error {
 	r.Visits, r.Left = slices.Clone(r.Visits), slices.Clone(r.Left)
 	r.Cut, r.Rounds = &evidence.Interruption{Done: done, Planned: p.Rounds, Of: "rounds"}, done
@@ -166,13 +166,13 @@ func (p *Plan) finished(r Result, cells []Cell, done int) error {
 	return p.Finished(found)
 }
 
-// summed completes the result of the cells that were measured in all rounds and returns it
-// with the error that ended the bench.
+// summed computes the result of the cells that all rounds measured. It returns the result with
+// ended, the error that ended the bench.
 func (r *Result) summed(cells []Cell, ended error) (*Result, error) {
 	if len(cells) == 0 {
 		return nil, errors.Join(ended, fmt.Errorf("nothing could be measured: %s: %s", r.Left[0].Cell, r.Left[0].Why))
 	}
-	// In the order of the plan, independent of the order of the visits.
+	// In the plan's order, not that of the visits.
 	for _, c := range cells {
 		if err := r.sum(c); err != nil {
 			return nil, err
@@ -183,9 +183,9 @@ func (r *Result) summed(cells []Cell, ended error) (*Result, error) {
 	return r, ended
 }
 
-// Work returns a function that makes one visit for a cell and a measure ("thp-random") and
-// returns the CPU time of the measure in seconds. The order of the reads is always the same.
-// The caller reserves huge pages.
+// Work returns a function that makes one visit for a cell and a measure ("thp-random"). That
+// function returns the CPU time of the measure in seconds. The order of the reads is always the
+// same. The caller reserves huge pages.
 func Work(f *fact.Facts, run Runner, name string) (func(context.Context) (float64, error), error) {
 	cell, measure, err := ParseName(name)
 	if err != nil {
@@ -212,7 +212,7 @@ func (p *Plan) once(ctx context.Context, run Runner, m Measure) (float64, error)
 	return s.RandomCPUS, nil
 }
 
-// unfit returns the reason that a sample does not count, or "" if it counts.
+// unfit returns the reason why a sample does not count, or "".
 func (s Sample) unfit(c Cell) string {
 	switch {
 	case s.Huge < least && c.Pages == Small:
@@ -287,7 +287,7 @@ func (r *Result) compare(cells []Cell) {
 			pairs = append(pairs, pair{c, base})
 		}
 	}
-	// Bonferroni: any of the verdicts is wrong in at most 5 % of runs.
+	// Bonferroni: at most 5 % of runs have a wrong verdict.
 	alpha := 0.05 / float64(2*len(pairs))
 	for _, p := range pairs {
 		for _, m := range []Measure{Random, Touch} {

@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Headline returns the comparisons of each measure, without them its values, and what was not
-// measured.
+// Headline returns the comparisons of each measure, or the values if there are none, and the cells
+// that were not measured.
 func (b *Result) Headline() (h ui.Headline) {
 	for i, m := range []Measure{Random, Touch} {
 		line := strings.Join(b.measured(&h, m), "; ")
@@ -31,7 +31,7 @@ func (b *Result) Headline() (h ui.Headline) {
 	return h
 }
 
-// measured returns a measure of the first cell, and those of the others compared with it.
+// measured returns one measure: the first cell's value, and the other cells compared with it.
 func (b *Result) measured(h *ui.Headline, m Measure) (out []string) {
 	name := map[Measure]string{Random: "a random read", Touch: "the first touch of a GiB"}[m]
 	for _, c := range b.Cells {

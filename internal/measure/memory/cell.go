@@ -43,11 +43,11 @@ func (p Pages) reserved() bool { return p == HugeTLB2M || p == HugeTLB1G }
 // Place is the node of the memory relative to the CPU.
 type Place string
 
-// The places.
+// Places of memory.
 const (
 	Anywhere Place = ""       // the machine has one node
 	Local    Place = "local"  // the CPU's own
-	Remote   Place = "remote" // the one furthest from it
+	Remote   Place = "remote" // furthest from the CPU
 )
 
 // Cell is one kind of memory to measure.

@@ -11,17 +11,17 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Asked holds the options of a bench. The zero value measures everything, in sizes that fit.
+// Asked holds the options of a bench. The zero value measures everything, with sizes that fit.
 type Asked struct {
-	Cells  []Cell // none: all that the machine supports
-	Bytes  int64  // 0: what fits
+	Cells  []Cell // nil: all that the machine supports
+	Bytes  int64  // 0: the largest size that fits
 	Rounds int    // 0: Rounds
 	Reads  int64  // 0: Reads
-	// Unreserved leaves out cells with reserved pages.
+	// Unreserved omits cells with reserved pages.
 	Unreserved bool
 }
 
-// Rounds is the number of measurements per cell: enough for verdicts about five pairs in two
+// Rounds is the number of measurements per cell. It suffices for verdicts on five pairs in two
 // measures with 95 % confidence together, even if one round was disturbed.
 const Rounds = 13
 
@@ -34,7 +34,7 @@ const (
 	mostReads  = 1_000_000_000
 )
 
-// sizes are tried in this order.
+// sizes are tried in this order; bytes.
 var sizes = []int64{1 << 30, 512 << 20, 256 << 20, 128 << 20, 64 << 20, 32 << 20}
 
 // Plan describes the measurements of a bench.
@@ -46,13 +46,13 @@ type Plan struct {
 	Left   []LeftOut
 	// Reserve lists the pages to reserve during the bench.
 	Reserve []Reservation
-	// CPUs and Node are used for the work on a machine with several nodes, and Far is the node
-	// furthest from Node.
+	// CPUs and Node run the work on a machine with several nodes. Far is the node furthest from
+	// Node.
 	CPUs      []int
 	Node, Far int
 	// THP is the machine's mode of transparent huge pages: always, madvise, never.
 	THP string
-	// Finished, if not nil, is called after each round but the last with the result so far. An
+	// Finished, if not nil, is called with the result so far after each round except the last. An
 	// error ends the run.
 	Finished func(*Result) error
 }
@@ -66,7 +66,7 @@ type LeftOut struct {
 // Reservation grows a pool of huge pages.
 type Reservation struct {
 	Pages Pages
-	// File accepts the number of pages, From before and To during the bench.
+	// File sets the number of pages: To during the bench, From before and after it.
 	File     string
 	From, To int64
 }
@@ -134,7 +134,7 @@ func (p *Plan) nothing() error {
 	return fmt.Errorf("nothing can be measured: %s", strings.Join(why, "; "))
 }
 
-// LeaveOut removes the cells of a kind of pages from the plan.
+// LeaveOut removes all cells of a kind of pages from the plan. why is the reason in the result.
 func (p *Plan) LeaveOut(pages Pages, why string) {
 	p.Cells = slices.DeleteFunc(p.Cells, func(c Cell) bool {
 		if c.Pages == pages {
@@ -152,8 +152,8 @@ func (p *Plan) near() Place {
 	return Anywhere
 }
 
-// nodes chooses, on a machine with several nodes, the node with CPUs that has the most free
-// memory, and the node with memory that is furthest from it.
+// nodes selects, on a machine with several nodes, the node with CPUs that has the most free
+// memory, and the node with memory furthest from it.
 func (p *Plan) nodes(f *fact.Facts) {
 	p.Node, p.Far = -1, -1
 	var withMemory []int
@@ -191,7 +191,7 @@ func (p *Plan) nodes(f *fact.Facts) {
 	}
 }
 
-// cannot returns the reason that a cell cannot be measured on this machine in any size, or "".
+// cannot returns the reason why a cell cannot be measured on this machine in any size, or "".
 func (p *Plan) cannot(f *fact.Facts, c Cell) string {
 	switch {
 	case c.Place == Remote && p.Far < 0:
@@ -213,8 +213,8 @@ func pool(f *fact.Facts, p Pages) *fact.HugePages {
 	return f.Memory.HugePages.Get(strconv.FormatInt(p.Page()>>10, 10) + "kB")
 }
 
-// fit finds the largest size for which the reserved pages and one other mapping together
-// never take more than limit bytes.
+// fit sets the largest size for which the reserved pages and one other mapping together take at
+// most limit bytes.
 func (p *Plan) fit(f *fact.Facts, limit int64) error {
 	try := sizes
 	if p.Bytes > 0 {
@@ -253,7 +253,8 @@ func (p *Plan) fit(f *fact.Facts, limit int64) error {
 	return fmt.Errorf("%w needed; a quarter is %s", ErrTooLarge, unit.Size(limit).Human())
 }
 
-// reservation grows a pool. The pool's present free pages are left to other programs.
+// reservation returns the growth of a pool by n pages. The pool's free pages stay available to
+// other programs.
 func (p *Plan) reservation(f *fact.Facts, pages Pages, n int64) Reservation {
 	name := "hugepages-" + strconv.FormatInt(pages.Page()>>10, 10) + "kB/nr_hugepages"
 	r := Reservation{Pages: pages, File: "/sys/kernel/mm/hugepages/" + name, From: pool(f, pages).Total.Or(0)}
@@ -277,8 +278,8 @@ func (p *Plan) Visit(c Cell, seed uint64) Visit {
 	return v
 }
 
-// TakesS estimates the duration in seconds: on the machines measured so far, a GiB takes
-// about 0.6 s to touch (done twice), and a read 300 ns.
+// TakesS estimates the duration in seconds. On the machines measured so far, touching a GiB takes
+// about 0.6 s (done twice), and a read 300 ns.
 func (p *Plan) TakesS() float64 {
 	visit := 1.2*float64(p.Bytes)/(1<<30) + 300e-9*float64(p.Reads) + 0.1
 	return visit * float64(len(p.Cells)*p.Rounds)

@@ -16,18 +16,18 @@ type Visit struct {
 	Pages Pages `json:"pages"`
 	Bytes int64 `json:"size_bytes"` // of the mapping, a multiple of the page
 	Reads int64 `json:"reads"`
-	// CPUs are the CPUs to use, and Node is the node for the memory. Without CPUs the kernel
-	// chooses both.
+	// CPUs are the CPUs to use; Node is the node for the memory. If CPUs is nil, the kernel
+	// selects both.
 	CPUs []int `json:"cpus,omitempty"`
 	Node int   `json:"node"`
-	// Seed determines the order of the reads, the same for all cells of a round.
+	// Seed determines the order of the reads. It is the same for all cells of a round.
 	Seed uint64 `json:"seed"`
 }
 
 // Sample is the result of a visit.
 type Sample struct {
-	// TouchCPUS and RandomCPUS are CPU time (user and system), TouchS and RandomS elapsed
-	// time; in seconds.
+	// TouchCPUS and RandomCPUS are CPU times (user and system); TouchS and RandomS are elapsed
+	// times. All are in seconds.
 	TouchCPUS  float64 `json:"touch_cpu_s"`
 	TouchS     float64 `json:"touch_s"`
 	RandomCPUS float64 `json:"random_cpu_s"`
@@ -43,14 +43,14 @@ type Sample struct {
 const (
 	mpolBind      = 2
 	mapHugeShift  = 26
-	bitsOfNodes   = 1024 // of the mask; the kernel's has at most 1 << CONFIG_NODES_SHIFT
+	bitsOfNodes   = 1024 // bits of the mask; the kernel's has at most 1 << CONFIG_NODES_SHIFT
 	bytesOfRead   = 8
-	multiplier    = 6364136223846793005 // Knuth's linear congruential generator of 64 bits
+	multiplier    = 6364136223846793005 // Knuth's 64-bit linear congruential generator
 	increment     = 1442695040888963407
 	highestOfHash = 33
 )
 
-// Measure makes one visit in this process, on one thread that it binds to the CPUs.
+// Measure makes one visit in this process, on one thread bound to the CPUs.
 func (v Visit) Measure() (Sample, error) {
 	var s Sample
 	if v.Bytes <= 0 || v.Bytes%v.Pages.Page() != 0 {
@@ -61,8 +61,8 @@ func (v Visit) Measure() (Sample, error) {
 	if err := v.bindCPU(); err != nil {
 		return s, err
 	}
-	// Touch the memory once before measuring, so that the result does not depend on memory that
-	// the previous visit freed or that a hypervisor has already backed.
+	// Touch the memory once before measuring. Otherwise the result depends on memory that the
+	// previous visit freed or that a hypervisor has backed.
 	region, unmap, err := v.mapped()
 	if err != nil {
 		return s, err
@@ -89,7 +89,7 @@ func (v Visit) Measure() (Sample, error) {
 	if err != nil {
 		return s, err
 	}
-	runtime.KeepAlive(read(region, v.Reads, v.Seed)) // or the compiler may remove it
+	runtime.KeepAlive(read(region, v.Reads, v.Seed)) // keeps the compiler from removing the reads
 	end, err := now()
 	if err != nil {
 		return s, err
@@ -120,14 +120,14 @@ func touch(region []byte) {
 	}
 }
 
-// read reads words all over the region. The address of each depends on the value of the one
-// before, so that reads cannot overlap; all values are 0, which the processor cannot predict.
+// read reads words all over the region. Each address depends on the previous value, so reads
+// cannot overlap. All values are 0, but the processor cannot predict them.
 func read(region []byte, n int64, seed uint64) uint64 {
 	words := uint64(len(region) / bytesOfRead)
 	state := seed
 	for range n {
 		state = state*multiplier + increment
-		// The upper bits, scaled to the region without a division.
+		// The upper bits, scaled to the region's size without a division.
 		at := (state >> highestOfHash) * words >> (64 - highestOfHash) * bytesOfRead
 		state += binary.LittleEndian.Uint64(region[at:])
 	}
@@ -186,7 +186,7 @@ func (v Visit) mapped() ([]byte, func(), error) {
 		advice = unix.MADV_HUGEPAGE
 	}
 	if advice != 0 {
-		// EINVAL: a kernel without transparent huge pages, which has only small ones.
+		// EINVAL: the kernel has no transparent huge pages, only small ones.
 		if err := unix.Madvise(region, advice); err != nil && (v.Pages == THP || !errors.Is(err, unix.EINVAL)) {
 			return fail("madvise", err)
 		}

@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Headline returns the highest rate with its spread, and what the figures leave out.
+// Headline returns the highest rate with its spread, and what the figures do not cover.
 func (b *Result) Headline() (h ui.Headline) {
 	if len(b.Steps) == 0 {
 		h.Line("%s", b.Cut.Text("no step was measured"))
@@ -34,7 +34,7 @@ func (b *Result) Headline() (h ui.Headline) {
 	return b.doubts(h)
 }
 
-// doubts adds what the figures leave out.
+// doubts adds what the figures do not cover.
 func (b *Result) doubts(h ui.Headline) ui.Headline {
 	if b.InCache != "" {
 		h.Line("%s", b.InCache)
@@ -45,7 +45,7 @@ func (b *Result) doubts(h ui.Headline) ui.Headline {
 	return h
 }
 
-// Next returns how to measure all, or the disk.
+// Next returns how to complete the bench, or how to measure the disk.
 func (b *Result) Next() (string, []string) {
 	call := []string{"bench", "postgres"}
 	if b.ReadOnly {

@@ -15,9 +15,9 @@ import (
 
 // Server is a running server.
 type Server interface {
-	// One runs a statement that only reads and returns one text.
+	// One runs a read-only statement that returns a single string.
 	One(ctx context.Context, database, statement string) (string, error)
-	// Do runs a statement outside of a transaction.
+	// Do runs a statement outside a transaction.
 	Do(ctx context.Context, database, statement string) error
 	// Hold keeps a session with a database open until the returned function is called.
 	Hold(ctx context.Context, database string) (func(), error)
@@ -27,7 +27,7 @@ type Server interface {
 // are ever dropped.
 const mark = "created by fettle bench postgres for its benchmark tables only; dropped afterwards"
 
-// prefix begins the names of these databases.
+// prefix is the prefix of these databases' names.
 const prefix = "fettle_bench_"
 
 // maintenance is the database from which others are created and dropped.
@@ -40,14 +40,14 @@ type Database struct {
 	held   func()
 }
 
-// Create creates a database, empty and marked.
+// Create creates an empty database with the comment.
 func Create(ctx context.Context, s Server) (d *Database, err error) {
 	own := make([]byte, 8)
 	_, _ = rand.Read(own) // never fails
 	d = &Database{Name: prefix + hex.EncodeToString(own), server: s}
-	// template0, because template1 may contain objects of the administrator.
+	// template0, because template1 may contain the administrator's objects.
 	if err := s.Do(ctx, maintenance, "CREATE DATABASE "+d.Name+" TEMPLATE template0"); err != nil {
-		if ctx.Err() != nil { // the server may have created it nevertheless
+		if ctx.Err() != nil { // the server may still have created it
 			err = errors.Join(err, d.Drop(ctx))
 		}
 		return nil, fmt.Errorf("a database cannot be created: %w", err)
@@ -62,10 +62,10 @@ func Create(ctx context.Context, s Server) (d *Database, err error) {
 	return d, nil
 }
 
-// dropTime is the time for which ending programs may still use a database.
+// dropTime is the time limit for other programs to release a database.
 const dropTime = 30 * time.Second
 
-// Drop ends all connections to the database and drops it, even if ctx has ended.
+// Drop ends all connections to the database and drops it, even after ctx has ended.
 func (d *Database) Drop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
 	defer cancel()
@@ -91,12 +91,12 @@ func (d *Database) Drop(ctx context.Context) error {
 
 // Left lists the databases of earlier benches.
 type Left struct {
-	Dropped  []string // left by benches that were killed
-	InUse    []string // of a bench that is running
-	Unmarked []string // named like these but without the comment; kept
+	Dropped  []string // left by killed benches; dropped
+	InUse    []string // of running benches
+	Unmarked []string // with such a name but without the comment; kept
 }
 
-// Sweep drops the databases left by benches that were killed.
+// Sweep drops the databases of killed benches.
 func Sweep(ctx context.Context, s Server) (l Left, err error) {
 	text, err := s.One(ctx, maintenance, `SELECT coalesce(json_agg(json_build_object('name', datname, 'ours', coalesce(shobj_description(oid, 'pg_database'), '') = '`+mark+`',
 		'used', (SELECT count(*) FROM pg_stat_activity a WHERE a.datid = d.oid)) ORDER BY datname), '[]')

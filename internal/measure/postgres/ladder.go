@@ -45,7 +45,7 @@ type Result struct {
 	ReadOnly bool                   `json:"read_only"`
 	StepS    float64                `json:"step_s"`
 	Rounds   int                    `json:"rounds"`
-	// InCache warns if the database fits into memory; see Room.InCache.
+	// InCache warns if the database fits into memory (see Room.InCache); else "".
 	InCache string   `json:"in_cache,omitempty"`
 	Steps   []Step   `json:"steps"`
 	Failed  []Failed `json:"failed,omitempty"`
@@ -74,10 +74,9 @@ type Failed struct {
 // sample is the result of one step of one round. Times are in seconds.
 type sample struct{ tps, p50, p99, mean float64 }
 
-// Run fills the database and measures each number of clients, in increasing order in the first
-// round, in decreasing order in the next and so on, so that growth over time affects all alike.
-// progress is called before each step. If ctx ends or pgbench hangs, Run returns the results
-// until then together with the error.
+// Run fills the database and measures each number of clients. Every second round is in decreasing
+// order, so that growth over time affects all alike. progress is called before each step. If ctx
+// ends or pgbench hangs, Run returns the results so far and the error.
 func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, progress func(done, all, clients int)) (*Result, error) {
 	if err := p.Fill(ctx, d, pgbench); err != nil {
 		return nil, err
@@ -131,7 +130,7 @@ func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, 
 	return r.whole(samples, nil)
 }
 
-// finished passes the result of the first steps to Finished.
+// finished passes the result of the first done steps to Finished.
 func (p *Plan) finished(r Result, samples map[int][]sample, done, all int) error {
 	r.Failed, r.Cut = slices.Clone(r.Failed), &evidence.Interruption{Done: done, Planned: all, Of: "steps"}
 	found, err := r.whole(samples, nil)
@@ -141,8 +140,8 @@ func (p *Plan) finished(r Result, samples map[int][]sample, done, all int) error
 	return p.Finished(found)
 }
 
-// whole completes the result and returns it with the error that ended the bench. The result is
-// nil if nothing was measured.
+// whole completes the result and returns it with ended, the error that ended the bench. The result
+// is nil if nothing was measured.
 func (r *Result) whole(samples map[int][]sample, ended error) (*Result, error) {
 	if len(samples) == 0 {
 		return nil, ended
@@ -158,18 +157,17 @@ func (p *Plan) Fill(ctx context.Context, d *Database, pgbench Program) error {
 	return nil
 }
 
-// ErrHangs is returned if pgbench does not end.
+// ErrHangs is returned if pgbench does not end within its time limit.
 var ErrHangs = errors.New("pgbench hangs")
 
-// allowance is the time that pgbench may take in addition to its expected time: its last
-// transactions may wait for a checkpoint on a slow disk. Tests change it.
+// allowance is the time that pgbench may take beyond its expected time: its last transactions may
+// wait for a checkpoint on a slow disk. Tests change it.
 var allowance = 3 * time.Minute
 
-// slowestScale is the time that filling one unit of scale may take (about 15 MiB and their
-// log).
+// slowestScale is the time limit for filling one unit of scale (about 15 MiB and their log).
 const slowestScale = time.Minute
 
-// within runs pgbench for at most a time.
+// within runs pgbench for at most limit. It returns ErrHangs after that.
 func within(ctx context.Context, limit time.Duration, pgbench Program, args ...string) (string, error) {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -180,8 +178,8 @@ func within(ctx context.Context, limit time.Duration, pgbench Program, args ...s
 	return out, err
 }
 
-// Work makes one step with a number of clients in a filled database and returns its
-// transactions per second. It can be repeated.
+// Work runs one step with a number of clients in a filled database. It returns the transactions
+// per second. It can be repeated.
 func (p *Plan) Work(ctx context.Context, d *Database, pgbench Program, clients int) (float64, error) {
 	s, err := p.step(ctx, d, pgbench, clients)
 	return s.tps, err
@@ -217,7 +215,7 @@ var (
 	failed = text.LazyRegexp(`(?m)^number of failed transactions: ([1-9][0-9]*)`)
 )
 
-// transactions returns the rate that pgbench prints, without the time of connecting.
+// transactions returns the rate in pgbench's output, without connection time, per second.
 func transactions(out string) (float64, error) {
 	if f := failed().FindStringSubmatch(out); f != nil {
 		return 0, fmt.Errorf("%s transactions failed", f[1])
@@ -233,14 +231,15 @@ func transactions(out string) (float64, error) {
 	return tps, nil
 }
 
-// latencies reads the third column of pgbench's log, in microseconds (PostgreSQL,
-// pgbench, "Per-Transaction Logging"). "failed" and "skipped" transactions have no time.
+// latencies returns the third column of pgbench's log, which is in microseconds (PostgreSQL,
+// pgbench, "Per-Transaction Logging"), in seconds. "failed" and "skipped" transactions have no
+// time.
 func latencies(log io.Reader) (out []float64, err error) {
 	in := bufio.NewScanner(log)
 	for n := 1; in.Scan(); n++ {
 		f := bytes.Fields(in.Bytes())
-		// Six columns; eight with the lag of a schedule and the retries. The aggregated log has 15 in
-		// PostgreSQL 17, and its third column is a sum.
+		// Six columns, or eight with the lag of a schedule and the retries. PostgreSQL 17's
+		// aggregated log has 15; its third column is a sum.
 		if len(f) < 6 || len(f) > 8 {
 			return nil, fmt.Errorf("pgbench's log:%d: %.80q has %d columns, want 6 to 8", n, in.Text(), len(f))
 		}
@@ -307,7 +306,7 @@ func (r *Result) sum(order []int, samples map[int][]sample) error {
 	return nil
 }
 
-// noisy is the spread above which there is no verdict.
+// noisy is the spread above which no verdict is given.
 const noisy = 0.25
 
 // String returns the step and the reason as part of a sentence.

@@ -15,15 +15,15 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Pgbench is the program, run as the user that the server accepts on its socket.
+// Pgbench is the program pgbench, run as the user that the server accepts on its socket.
 type Pgbench struct {
 	exec   host.Exec
 	server *postgresql.Server
 	path   string
-	dir    string // for its logs; belongs to that user
+	dir    string // for its logs; owned by that user
 }
 
-// newPgbench finds the program, and creates a directory for its logs.
+// newPgbench finds the program and creates a directory for its logs.
 func newPgbench(h *host.Host, s *postgresql.Server, path string) (*Pgbench, error) {
 	tried := []string{path}
 	if path == "" {
@@ -53,10 +53,10 @@ func newPgbench(h *host.Host, s *postgresql.Server, path string) (*Pgbench, erro
 	return b, nil
 }
 
-// Close removes the logs.
+// Close removes the logs and their directory.
 func (b *Pgbench) Close() { _ = os.RemoveAll(b.dir) }
 
-// mostPgbench limits one call: filling a large database takes hours.
+// mostPgbench is the time limit of one call: filling a large database takes hours.
 const mostPgbench = 24 * time.Hour
 
 // Run implements Program.

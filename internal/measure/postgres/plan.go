@@ -16,9 +16,9 @@ type Room struct {
 	SharedBuffers int64  `json:"shared_buffers_bytes"`
 	MaxWAL        int64  `json:"max_wal_bytes"`
 	Connections   int    `json:"connections"` // free, without those reserved for superusers
-	Others        int    `json:"others"`      // connected clients without fettle itself
+	Others        int    `json:"others"`      // other clients' connections
 	Version       string `json:"version"`
-	// Cache is the size of files that the kernel can keep in memory.
+	// Cache is the number of bytes of files that the kernel can keep in memory.
 	Cache int64 `json:"page_cache_bytes"`
 	Free  int64 `json:"free_bytes"` // of the file system with the data
 	CPUs  int   `json:"cpus"`
@@ -42,8 +42,8 @@ func AskRoom(ctx context.Context, s Server) (r Room, err error) {
 
 // Asked holds the options of a bench.
 type Asked struct {
-	Scale      int   // of pgbench; 0: Scale, or what OutOfCache needs
-	Clients    []int // none: 1, 2, 4 ... up to four per CPU
+	Scale      int   // of pgbench; 0: Scale, or as OutOfCache needs
+	Clients    []int // nil: 1, 2, 4 ... up to four per CPU
 	Rounds     int
 	Step       time.Duration
 	ReadOnly   bool
@@ -53,14 +53,15 @@ type Asked struct {
 // Scale is the default size: about 750 MB.
 const Scale = 50
 
-// ofScale is about the size of one unit of scale on the disk, in bytes: 100,000 accounts
-// with their index (PostgreSQL, pgbench: "-s").
+// ofScale is the approximate disk size of one unit of scale, in bytes: 100,000 accounts with their
+// index (PostgreSQL, pgbench: "-s").
 const ofScale = 15 << 20
 
-// outOfCache is the ratio of a database to all caches from which reads reach the disk.
+// outOfCache is the size of a database, as a multiple of all caches, from which reads reach the
+// disk.
 const outOfCache = 1.5
 
-// MostScale is the largest scale: 1.4 TiB.
+// MostScale is the maximum scale: 1.4 TiB.
 const MostScale = 100_000
 
 // MostClients is the largest number of clients.
@@ -74,9 +75,9 @@ type Plan struct {
 	Rounds   int
 	Step     time.Duration
 	ReadOnly bool
-	// Left lists the numbers of clients for which the server has too few connections.
+	// Left lists the numbers of clients that exceed the server's connections.
 	Left []int
-	// Finished, if not nil, is called after each step but the last with the result so far. An
+	// Finished, if not nil, is called with the result so far after each step except the last. An
 	// error ends the run.
 	Finished func(*Result) error
 }
@@ -137,10 +138,10 @@ func Make(r Room, a Asked) (*Plan, error) {
 	return p, nil
 }
 
-// spare is the number of connections left for others and for the statements of the bench.
+// spare is the number of connections left for other clients and for the bench's statements.
 const spare = 5
 
-// needs returns the space for the database and for the log of filling it, in bytes.
+// needs returns the space in bytes for the database and for the log of filling it.
 func (p *Plan) needs() int64 {
 	size := int64(p.Scale) * ofScale * 11 / 10
 	return size + min(size, p.Room.MaxWAL)
@@ -150,8 +151,8 @@ func (r Room) scaleOutOfCache() int {
 	return int(outOfCache*float64(r.SharedBuffers+r.Cache)/ofScale) + 1
 }
 
-// InCache returns a warning if a database of a size measures memory instead of reads from the
-// disk. It returns "" if the database is large enough.
+// InCache returns a warning if a database of this size measures memory instead of disk reads. It
+// returns "" if the database is large enough.
 func (r Room) InCache(size int64) string {
 	caches := r.SharedBuffers + r.Cache
 	if float64(size) >= outOfCache*float64(caches) {

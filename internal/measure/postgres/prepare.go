@@ -55,13 +55,13 @@ type Prepared struct {
 
 // Target selects the server and the measurements.
 type Target struct {
-	Server, Pgbench string // names; "" for the only one, and for the server's own program
+	Server, Pgbench string // "" for the only server, and for the server's own program
 	Asked
 	Anyway bool // measure although other clients are connected
 }
 
-// Prepare plans a bench, and drops the databases of a killed one, reported with say. The
-// program of the plan has to be closed.
+// Prepare plans a bench. It drops the databases of killed benches and reports them with say. The
+// caller must close the plan's program.
 func Prepare(ctx context.Context, h *host.Host, o Target, say func(format string, args ...any)) (_ *Prepared, err error) {
 	server, err := FindServer(h, o.Server)
 	if err != nil {
@@ -90,7 +90,7 @@ func Prepare(ctx context.Context, h *host.Host, o Target, say func(format string
 		return nil, ui.Retry(ui.Refused, fmt.Errorf("another fettle bench is using database %s", strings.Join(left.InUse, ", ")), "wait until it ends")
 	}
 	room, err := roomOf(ctx, h, server)
-	// Clients that have just disconnected count until the server has ended their processes.
+	// Disconnected clients count until the server has ended their processes.
 	for end := h.Clock.Now().Add(5 * time.Second); err == nil && room.Others > 0 && !o.Anyway && h.Clock.Now().Before(end); {
 		if err = wait(ctx, 100*time.Millisecond); err == nil {
 			room, err = roomOf(ctx, h, server)

@@ -12,7 +12,7 @@ type Table struct {
 	Bytes      int64  `json:"total_bytes"` // with indexes and TOAST
 	HeapBytes  int64  `json:"heap_bytes"`
 	IndexBytes int64  `json:"index_bytes"`
-	// Rows and Dead are estimates of the server; negative if unknown.
+	// Rows and Dead are the server's estimates; negative if unknown.
 	Rows int64 `json:"rows"`
 	Dead int64 `json:"dead_rows"`
 }
@@ -25,7 +25,7 @@ const topTables = `SELECT coalesce(json_agg(t), '[]') FROM (
 	WHERE c.relkind IN ('r', 'm') AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp)'
 	ORDER BY 2 DESC, 1 LIMIT %d) t`
 
-// Top returns the largest tables of a database, the largest first.
+// Top returns the largest tables of a database, largest first, at most `most`.
 func Top(ctx context.Context, s Server, database string, most int) ([]Table, error) {
 	text, err := s.One(ctx, database, fmt.Sprintf(topTables, most))
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 )
 
-// Benchfmt writes the samples of runs in the format of Go benchmarks for benchstat
-// (golang.org/x/perf/benchfmt): for an experiment one line per counted run, with the arm as
-// change=without or change=with; for a bench its series.
+// Benchfmt writes the samples of runs in Go's benchmark format for benchstat
+// (golang.org/x/perf/benchfmt). An experiment has one line per counted run, with the arm as
+// change=without or change=with. A bench has its series.
 func Benchfmt(w io.Writer, runs []*evidence.Run) error {
 	b := bufio.NewWriter(w)
 	better := map[string]string{} // by unit; empty if the series disagree
@@ -37,8 +37,8 @@ func Benchfmt(w io.Writer, runs []*evidence.Run) error {
 	}
 	told := map[string]bool{}
 	for i, r := range runs {
-		// Values that differ between runs are comments: benchstat makes a table for each
-		// value of a key.
+		// Values that differ between runs are written as comments: benchstat makes a table for
+		// each value of a key.
 		for _, remark := range []string{"run " + r.ID + ", began " + r.Began.UTC().Format("2006-01-02T15:04:05Z"), "command: " + r.Command, "verdict: " + r.Verdict,
 			"machine: " + r.Machine.Name + ", kernel " + r.Machine.Kernel} {
 			fmt.Fprintln(b, "# "+oneLine(remark))
@@ -122,7 +122,7 @@ func benchLines(r *evidence.Run) (out []benchLine, err error) {
 	return out, nil
 }
 
-// benchUnit converts a unit to benchstat's, and returns the factor for values.
+// benchUnit converts a unit to benchstat's. scale is the factor for values.
 func benchUnit(unit string) (scale float64, name string) {
 	for _, u := range []struct {
 		is, name string
@@ -138,7 +138,7 @@ func benchUnit(unit string) (scale float64, name string) {
 	return 1, strings.Trim(word(unit), "_")
 }
 
-// word converts text to a single field: part of a benchmark's name, or a unit.
+// word converts text to a single field, for a benchmark's name or a unit.
 func word(text string) string {
 	w := strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || unicode.IsControl(r) || r == '\ufffd' {
@@ -152,7 +152,7 @@ func word(text string) string {
 	return w
 }
 
-// oneLine replaces control characters and line ends.
+// oneLine replaces control characters and line ends by U+FFFD.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {

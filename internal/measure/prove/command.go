@@ -30,12 +30,12 @@ var builtin = map[string]Metric{
 // Builtin returns a metric of every command by name.
 func Builtin(name string) (Metric, bool) { m, ok := builtin[name]; return m, ok }
 
-// Printed is a metric that the command prints.
+// Printed is a metric printed by the command.
 type Printed struct {
 	Name string
-	// Number finds the number: its first group, or the whole match.
+	// Number matches the number: its first group, or the whole match.
 	Number *regexp.Regexp
-	// Percentile combines several numbers: 0 to 100, or negative for the last number.
+	// Percentile combines several numbers: 0 to 100; a negative value means the last number.
 	Percentile float64
 }
 
@@ -45,7 +45,7 @@ var thousands = regexp.MustCompile(`^\d{1,3}(,\d{3})+(\.\d*)?$`)
 // pattern returns Number without the flag for lines.
 func (p Printed) pattern() string { return strings.TrimPrefix(p.Number.String(), "(?m)") }
 
-// find extracts the metric from the output. all holds the numbers that Percentile combines.
+// find returns the metric from the output. all holds the numbers that Percentile combines.
 func (p Printed) find(text []byte) (float64, []float64, error) {
 	var all []float64
 	for _, m := range p.Number.FindAllSubmatch(text, -1) {
@@ -76,10 +76,10 @@ func (p Printed) find(text []byte) (float64, []float64, error) {
 type Command struct {
 	Args    []string
 	Metrics []Printed
-	Timeout time.Duration // of one visit; 0: none
+	Timeout time.Duration // of one visit; 0: no limit
 	Dir     string        // working directory
 	Clock   interface{ Now() time.Time }
-	// Mark is the tag in the environment of all processes that it starts.
+	// Mark is the tag in the environment of all processes of the command.
 	Mark string
 	// Memory requests max-memory, which starts the command through another process.
 	Memory bool
@@ -87,7 +87,7 @@ type Command struct {
 	starter *peak.Starter // measures the memory; nil if not available
 }
 
-// Check checks that the program exists.
+// Check returns an error if the program does not exist.
 func (c *Command) Check(context.Context) error {
 	if _, err := exec.LookPath(c.Args[0]); err != nil {
 		return fmt.Errorf("cannot start the work: %w", err)
@@ -95,8 +95,8 @@ func (c *Command) Check(context.Context) error {
 	return nil
 }
 
-// measureMemory adds a starter to the command if its memory is requested and a starter is
-// available. Otherwise it returns nil.
+// measureMemory adds a starter to the command if memory is requested and a starter is available.
+// Otherwise it returns nil.
 func (c *Command) measureMemory(cmd *exec.Cmd) (*peak.Started, error) {
 	if !c.Memory {
 		return nil, nil
@@ -104,20 +104,19 @@ func (c *Command) measureMemory(cmd *exec.Cmd) (*peak.Started, error) {
 	if c.starter == nil {
 		s, err := peak.New()
 		if err != nil {
-			return nil, nil // peakOf can measure commands larger than fettle without it
+			return nil, nil // without a starter peakOf can measure commands larger than fettle
 		}
 		c.starter = s
 	}
 	return c.starter.Put(cmd)
 }
 
-// most limits the output kept of a command, in bytes.
+// most is the maximum output kept of a command, in bytes.
 const most = 64 << 20
 
-// Visit runs the command once, and ends all processes that it started.
+// Visit runs the command once. Then it kills all processes that the command left.
 func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) {
-	// The parent's death (PR_SET_PDEATHSIG, prctl(2)) is the death of the thread that started the
-	// process.
+	// PR_SET_PDEATHSIG (prctl(2)) takes effect when the thread that started the process ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if c.Timeout > 0 {
@@ -152,7 +151,7 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 		return m, fmt.Errorf("%w (process %d)", err, cmd.Process.Pid)
 	}
 	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // remaining processes of its group
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // remaining processes of the group
 	}
 	// Processes in other sessions would load the next runs.
 	if left := errors.Join(descendants.Kill(), host.KillTagged(c.Mark)); left != nil {
@@ -193,8 +192,8 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	return m, nil
 }
 
-// peakOf returns the largest resident set of a command that has ended, in bytes. Without a
-// starter the kernel's figure includes this process's, so smaller values are unknown.
+// peakOf returns the largest resident set of an ended command, in bytes. Without a starter the
+// kernel's figure includes this process, so small values are unknown.
 func peakOf(started *peak.Started, cmd *exec.Cmd) (int64, error) {
 	if started != nil {
 		return started.Peak()
@@ -225,7 +224,7 @@ func (l *limited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// end returns the last line of a command's messages, or of its output if there are none.
+// end returns the last line of a command's messages, or of its output if it printed no messages.
 func (l *limited) end(out limited) string {
 	for _, text := range [][]byte{l.text, out.text} {
 		if text = bytes.TrimSpace(text); len(text) > 0 {
@@ -236,8 +235,8 @@ func (l *limited) end(out limited) string {
 	return ""
 }
 
-// Commands is a change by two commands of the administrator. They do not use the journal, so
-// the machine is restored only if the second command restores it.
+// Commands is a change by two of the administrator's commands. They do not use the journal; only
+// the second command can restore the machine.
 type Commands struct {
 	ApplyWith, UndoWith string // for sh -c
 	Dir                 string // working directory
@@ -248,8 +247,8 @@ type Commands struct {
 	End func(mark string) error
 	// Timeout limits each command.
 	Timeout time.Duration
-	// Applying is called with true before the first command starts and with false after it
-	// has ended.
+	// Applying is called with true before the first command starts, and with false after it has
+	// ended.
 	Applying func(bool) error
 }
 
@@ -268,7 +267,7 @@ func (c *Commands) Apply(ctx context.Context) error {
 // Undo runs the second command.
 func (c *Commands) Undo(ctx context.Context) error { return c.shell(ctx, c.UndoWith) }
 
-// Placebo runs the second command, which has nothing to undo.
+// Placebo runs the second command while there is nothing to undo.
 func (c *Commands) Placebo(ctx context.Context) error { return c.shell(ctx, c.UndoWith) }
 
 func (c *Commands) shell(ctx context.Context, command string, env ...string) error {
@@ -281,13 +280,13 @@ func (c *Commands) shell(ctx context.Context, command string, env ...string) err
 	return err
 }
 
-// Holds returns nil: whether a command's effect persists is unknown.
+// Holds returns nil, because it is unknown whether a command's effect persists.
 func (c *Commands) Holds(context.Context, Arm) error { return nil }
 
-// Shell runs a command of the administrator in its own environment and directory. Processes
-// that it leaves in the background are not killed.
+// Shell runs an administrator's command in the given directory, with env added to the environment.
+// It does not kill background processes that the command leaves.
 func Shell(ctx context.Context, command, dir string, env ...string) error {
-	said, err := os.CreateTemp("", "fettle-*") // a pipe would have to be read until all its writers end
+	said, err := os.CreateTemp("", "fettle-*") // a pipe must be read until all its writers end
 	if err != nil {
 		return err
 	}
@@ -298,7 +297,7 @@ func Shell(ctx context.Context, command, dir string, env ...string) error {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	cmd.Stdout, cmd.Stderr = said, said
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
-	// Ctrl-C is for fettle, which then undoes the change; it must not reach this command.
+	// Ctrl-C must reach only fettle, which then undoes the change.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	err = cmd.Start()

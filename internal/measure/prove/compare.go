@@ -9,10 +9,10 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// byHarm are the verdicts on series in the order in which they are printed.
+// byHarm are the verdicts on series, in the order of output.
 var byHarm = []FiguresVerdict{FiguresWorse, FiguresBetter, FiguresCannotTell, NoRatio, TooFew, OtherUnit, Alike}
 
-// Summarize sets the headline: the verdict on the effects, or how many series differ, the
+// Summarize sets the headline: the verdict on the effects or the number of series that differ, the
 // largest loss, and the caution.
 func (c *Comparison) Summarize() {
 	c.Headline = ui.Headline{}

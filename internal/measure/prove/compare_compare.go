@@ -1,4 +1,4 @@
-// Comparison of two runs that were measured one after the other.
+// This file compares two runs that were measured one after the other.
 
 package prove
 
@@ -16,18 +16,18 @@ import (
 // ComparisonSchema names the JSON form of a comparison.
 const ComparisonSchema = "fettle/compare/v1"
 
-// Comparison compares run B with run A. Effects are improvements as a ratio: 0.08 is 8 % less
-// if less is better, or 8 % more if more is better.
+// Comparison compares run B with run A. Effects are improvements as a ratio: 0.08 means 8 % less
+// where less is better, or 8 % more where more is better.
 type Comparison struct {
 	Schema   string      `json:"schema"` // fettle/compare/v1
 	Headline ui.Headline `json:"headline"`
 	A        Side        `json:"a"`
 	B        Side        `json:"b"`
-	Margin   float64     `json:"margin"` // smaller differences do not matter
+	Margin   float64     `json:"margin"` // smaller differences are irrelevant
 	Alpha    float64     `json:"alpha"`
-	// Caution limits the conclusions from the comparison; it is always printed.
+	// Caution limits the conclusions from the comparison. It is always printed.
 	Caution string `json:"caution"`
-	// Differing lists other differences: the machine, its settings, the work.
+	// Differing lists the runs' other differences: machine, settings, work.
 	Differing []Difference `json:"differing"`
 	Series    []Series     `json:"series,omitempty"`
 	// OnlyA and OnlyB list series that the other run lacks.
@@ -56,15 +56,15 @@ type Difference struct {
 // FiguresVerdict is the verdict on a series, or on two effects.
 type FiguresVerdict string
 
-// Verdicts. None of them names a cause.
+// Verdicts. None names a cause.
 const (
-	FiguresBetter     FiguresVerdict = "better"       // in B
-	FiguresWorse      FiguresVerdict = "worse"        // in B
+	FiguresBetter     FiguresVerdict = "better"       // B is better
+	FiguresWorse      FiguresVerdict = "worse"        // B is worse
 	Alike             FiguresVerdict = "alike"        // the difference is within the margin
 	FiguresCannotTell FiguresVerdict = "cannot-tell"  // the interval contains 0 and exceeds the margin
 	TooFew            FiguresVerdict = "too-few"      // a side has fewer than two samples
 	NoRatio           FiguresVerdict = "no-ratio"     // a sample is not positive, or one side is almost 0
-	OtherUnit         FiguresVerdict = "another-unit" // or another direction
+	OtherUnit         FiguresVerdict = "another-unit" // or one series is better higher, the other lower
 )
 
 // Series compares a series of both runs.
@@ -86,8 +86,8 @@ type Series struct {
 // ErrMachines is returned if the runs were made on different machines.
 var ErrMachines = errors.New("the runs were made on different machines")
 
-// Runs compares two runs. It compares runs of different machines only with force; then the
-// machine is the first difference.
+// Runs compares two runs. Runs of different machines are compared only with force; the machine is
+// then the first difference.
 func Runs(a, b *evidence.Run, margin float64, force bool) (*Comparison, error) {
 	if a.Kind != b.Kind {
 		return nil, fmt.Errorf("cannot compare a run of %s with a run of %s; choose two runs of the same kind", a.Kind, b.Kind)
@@ -221,7 +221,8 @@ func (c *Comparison) one(a, b evidence.Series) Series {
 	return s
 }
 
-// compareJudge returns the verdict for an interval, given as logarithms and as an improvement.
+// compareJudge returns the verdict for an interval. low and high are logarithms; effect is the
+// same as improvements.
 func compareJudge(low, high float64, effect [2]float64, margin float64) FiguresVerdict {
 	limit := math.Log1p(margin)
 	switch {

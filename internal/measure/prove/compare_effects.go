@@ -10,17 +10,17 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 )
 
-// Effects compares the effects of two experiments. Each measured its own change against the
-// machine without it, in turns, so changes between the experiments are in neither effect, and
-// their difference has a valid interval.
+// Effects compares the effects of two experiments. Each alternated its change with the unchanged
+// machine, so neither effect contains changes between the experiments. The interval of their
+// difference is valid.
 type Effects struct {
 	Metric string         `json:"metric"`
-	Word   FiguresVerdict `json:"verdict"` // better: the change of B helps more than that of A
+	Word   FiguresVerdict `json:"verdict"` // better: B's change helps more than A's
 	A      Effect         `json:"a"`
 	B      Effect         `json:"b"`
-	// Difference is the effect of B's change relative to A's. Interval contains it with a
-	// probability of at least 1-alpha, where alpha is the sum of the experiments' alphas: it
-	// combines the worst cases of both intervals. It is absent while either is unbounded.
+	// Difference is the effect of B's change relative to A's. Interval contains it with
+	// probability at least 1-alpha, where alpha is the sum of the experiments' alphas: it combines
+	// the worst cases of both intervals. It is absent while either is unbounded.
 	Difference *float64    `json:"difference_ratio,omitempty"`
 	Interval   *[2]float64 `json:"difference_interval_ratio,omitempty"`
 }
@@ -65,7 +65,7 @@ func (c *Comparison) effects(a, b *evidence.Run) error {
 		run    *evidence.Run
 		effect *Effect
 	}{{a, &e.A}, {b, &e.B}} {
-		// Both are judged by the same method from the samples, not by the recorded verdicts.
+		// Judge both by the same method from the samples, not by the recorded verdicts.
 		otherwise := (*Otherwise)(nil)
 		if err := of[i].Again(); errors.As(err, &otherwise) && otherwise.Err == nil {
 			side.effect.Judged = otherwise.Error()
@@ -76,7 +76,7 @@ func (c *Comparison) effects(a, b *evidence.Run) error {
 		if err != nil {
 			return fmt.Errorf("run %s: %w", side.run.ID, err)
 		}
-		if len(all) > 0 { // else nothing is known yet
+		if len(all) > 0 { // otherwise nothing is known yet
 			seen[i] = all[len(all)-1]
 		}
 		side.effect.Effect, side.effect.Interval = seen[i].Effect, seen[i].Interval
@@ -86,7 +86,7 @@ func (c *Comparison) effects(a, b *evidence.Run) error {
 	}
 	d := m.Effect(m.Log(*seen[1].Effect) - m.Log(*seen[0].Effect))
 	if math.IsInf(d, 0) || math.IsNaN(d) {
-		e.Word = NoRatio // the metric became almost 0, from which there is no ratio
+		e.Word = NoRatio // the metric became almost 0, so no ratio exists
 		return nil
 	}
 	e.Difference = &d

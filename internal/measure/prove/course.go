@@ -10,41 +10,41 @@ import (
 // Phase is a part of an experiment.
 type Phase string
 
-// Phases. In the placebo both arms are the unchanged machine, reached in the same way as a
-// change: it measures the noise.
+// Phases. In the placebo both arms are the unchanged machine, reached by the same steps as a
+// change; it measures the noise.
 const (
 	Placebo Phase = "placebo"
 	Blocks  Phase = "blocks"
 	Done    Phase = "done"
 )
 
-// Step is a visit to make.
+// Step is a visit to make: one run or window of the work.
 type Step struct {
 	Phase Phase `json:"phase"`
 	Block int   `json:"block"` // from 0, within the phase
-	Place int   `json:"place"` // 0 to 3 within the block
+	Place int   `json:"place"` // position in the block, 0 to 3
 	Arm   Arm   `json:"arm"`
 	// Switch reports whether the machine must be switched to the arm first.
 	Switch bool `json:"switch,omitempty"`
-	// Dropped visits let the machine settle after a switch and do not count.
+	// Dropped visits are warm-ups after a switch and do not count.
 	Dropped bool `json:"dropped,omitempty"`
 }
 
-// Course is the state of an experiment: the whole method without the machine. Next returns the
-// next visit, Took records its result. It depends on nothing else, so an interrupted experiment
-// continues in a new Course with the visits of the old one.
+// Course is the state of an experiment: the whole method, independent of the machine. Next returns
+// the next visit; Took records its result. An interrupted experiment continues in a new Course
+// that replays the old visits.
 type Course struct {
 	design   Design
-	washout  int // from the design, or increased in the placebo
+	washout  int // warm-up visits: the design's, or more after the placebo
 	phase    Phase
 	block    int
 	place    int
-	arm      Arm               // of the last visit; empty if the next one follows a switch in any case
-	settling int               // visits left to drop
-	last     float64           // logarithm of the last dropped visit; NaN once it was compared
-	after    map[Arm][]float64 // of this phase: last dropped visit minus the first that counts
-	tracks   []*track          // of the metric, then of each guard rail
-	beside   *covariate        // nil: none
+	arm      Arm               // of the last visit; "" if the next visit follows a switch in any case
+	settling int               // warm-up visits left
+	last     float64           // logarithm of the last warm-up visit; NaN after its comparison
+	after    map[Arm][]float64 // in this phase: last warm-up visit minus the first counted one
+	tracks   []*track          // of the deciding metric, then of each guard rail
+	beside   *covariate        // nil if there is none
 }
 
 // Begin starts an experiment with a checked design.
@@ -52,7 +52,7 @@ func Begin(d Design) *Course {
 	c := &Course{design: d, washout: d.Washout, phase: Placebo, last: math.NaN(), after: map[Arm][]float64{}}
 	c.tracks = append(c.tracks, &track{metric: d.Metric, alpha: d.Alpha, matters: d.Margin})
 	for _, g := range d.Guards {
-		// Each guard rail is a separate one-sided test; together they have the same error
+		// Each guard rail is a separate one-sided test. Together they have the same error
 		// probability as the verdict (Bonferroni).
 		c.tracks = append(c.tracks, &track{metric: g.Metric, alpha: 2 * d.Alpha / float64(len(d.Guards)), guards: true, matters: g.Most})
 	}
@@ -73,8 +73,8 @@ func (c *Course) Next() Step {
 	return s
 }
 
-// Took records the values of the visit that Next returned. If a value is missing, not finite or
-// not positive, it returns an error, and the visit has to be repeated.
+// Took records the values of the visit from Next. If a value is missing, not finite or not
+// positive, it returns an error, and the visit must be repeated.
 func (c *Course) Took(v Values) error {
 	s := c.Next()
 	if s.Phase == Done {
@@ -148,7 +148,7 @@ func (c *Course) finish(s Step) {
 	}
 }
 
-// begin ends the placebo: either the blocks begin, or the placebo is repeated with a longer
+// begin ends the placebo. Either the blocks begin, or the placebo is repeated with a longer
 // warm-up, which is fixed before the first block counts.
 func (c *Course) begin() {
 	if c.unsettled() && c.washout < c.design.Washout+maxGrowth {
@@ -162,7 +162,7 @@ func (c *Course) begin() {
 	} else {
 		c.phase = Blocks
 		if c.beside != nil {
-			// Adjusted by the whole placebo, its first blocks too.
+			// Adjusted with the slope from the whole placebo, including for its first blocks.
 			c.tracks[0].placebo = c.beside.again()
 		}
 		for _, t := range c.tracks {
@@ -173,7 +173,7 @@ func (c *Course) begin() {
 	c.Abandon()
 }
 
-// maxGrowth limits the growth of the warm-up, in visits.
+// maxGrowth is the maximum growth of the warm-up, in visits.
 const maxGrowth = 4
 
 // unsettled reports whether the visit after a switch differs significantly from the next one,
@@ -193,8 +193,8 @@ func (c *Course) Noise() float64 {
 	return stats.NewSequence(t.alpha, t.placebo, t.least()).Noise()
 }
 
-// Carried returns the difference of logarithms between the last dropped visit after a switch to
-// an arm and the next visit: the cost of the switch. It is NaN if none was dropped.
+// Carried returns the difference of logarithms between the last warm-up visit after a switch to an
+// arm and the next visit: the cost of the switch. It is NaN if there are no warm-up visits.
 func (c *Course) Carried(arm Arm) float64 { return stats.Median(c.after[arm]) }
 
 // Differences returns the differences of the blocks so far and of the placebo: the logarithm of
@@ -211,7 +211,7 @@ func (c *Course) Differences() (blocks, placebo []float64) {
 type Guarded struct {
 	Guard
 	State string `json:"state"` // within, broken, undecided
-	// Worse bounds the deterioration of the metric with the change; absent while unbounded.
+	// Worse is the interval of the metric's deterioration with the change; absent while unbounded.
 	Worse *[2]float64 `json:"worse_ratio,omitempty"`
 }
 

@@ -2,18 +2,18 @@ package prove
 
 import "fettle.dev/fettle/internal/stats"
 
-// covariate is a value that the metric depends on and that the change does not influence, such
-// as the arrival rate of work. The part of a block's difference that it explains is removed.
+// covariate is a value that the metric depends on but the change does not influence, such as the
+// arrival rate of work. It explains part of a block's difference, which is removed.
 //
-// The slope is learned from earlier blocks only, and within them from the two visits of the same
-// arm, which differ in everything but the change. So the coin of this block turns the sign of
-// both differences or of neither, and the remainder is as symmetric about the effect as the
-// difference was: the interval stays valid whatever the slope is.
+// The slope is learned only from earlier blocks, and within them from pairs of visits of the same
+// arm, which do not differ in the change. So the coin of this block turns the sign of both
+// differences or of neither. The remainder is as symmetric about the effect as the difference was:
+// the interval stays valid for any slope.
 type covariate struct {
 	track
 	xy, xx      float64 // sums over the pairs of visits of the same arm
 	placebo     []pair
-	differences []float64 // of the covariate itself, by block
+	differences []float64 // the covariate's own differences, by block
 }
 
 // pair holds the differences of a block in the metric and in the covariate.
@@ -44,7 +44,7 @@ func (c *covariate) less(y float64, p Phase, order [4]Arm, logs [4]float64) floa
 	return y - slope*x
 }
 
-// again returns the placebo's differences, adjusted by the present slope of the covariate.
+// again returns the placebo's differences, adjusted with the covariate's current slope.
 func (c *covariate) again() (out []float64) {
 	for _, p := range c.placebo {
 		out = append(out, p.y-c.slope()*p.x)
@@ -57,14 +57,13 @@ type Adjusted struct {
 	Metric
 	// Slope is the power of the covariate that the metric follows: 1 means proportional.
 	Slope float64 `json:"slope"`
-	// Difference is the covariate's own difference of logarithms with the change, and P its
-	// p-value by sign flips. A covariate that the change influences hides or invents part of the
-	// effect.
+	// Difference is the covariate's own difference of logarithms with the change. P is its p-value
+	// by sign flips. A covariate that the change influences hides or invents part of the effect.
 	Difference float64 `json:"difference_log_ratio"`
 	P          float64 `json:"difference_p"`
 }
 
-// Covariate describes the covariate, or returns nil.
+// Covariate describes the covariate, or returns nil if there is none.
 func (c *Course) Covariate() *Adjusted {
 	if c.beside == nil || len(c.beside.differences) == 0 {
 		return nil

@@ -1,7 +1,7 @@
-// Package prove decides whether a change helped: it measures work with and without the change
-// in a randomized, interleaved order, and gives a valid interval at every moment. The unit of
-// evidence is the block (block), four visits in the order ABBA or BAAB, decided by a coin from
-// the seed: linear drift cancels within a block, and background load cannot favor a side.
+// Package prove decides whether a change helped. It measures work with and without the change in a
+// randomized, interleaved order, and gives an interval that is valid at every moment. The unit of
+// evidence is the block: four visits in the order ABBA or BAAB, decided by a coin from the seed.
+// Linear drift cancels within a block, and background load cannot favor a side.
 package prove
 
 import (
@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// Arm is a side of the comparison.
+// Arm is one side of the comparison.
 type Arm string
 
 // Arms: the unchanged machine, and with the change.
@@ -21,7 +21,7 @@ const (
 	With    Arm = "B"
 )
 
-// Metric is the quantity that a visit measures: one positive number, compared by ratio.
+// Metric is the quantity that a visit measures: one positive number. Values are compared by ratio.
 type Metric struct {
 	Name string `json:"name"`           // "time", "requests/s", "p99"
 	Unit string `json:"unit,omitempty"` // "s", "1/s"; empty for a bare number
@@ -29,7 +29,7 @@ type Metric struct {
 }
 
 // Effect converts the logarithm of a ratio (with the change to without) to an improvement: 0.08
-// is 8 % less if less is better.
+// means 8 % less if less is better.
 func (m Metric) Effect(log float64) float64 {
 	if m.More {
 		return math.Expm1(log)
@@ -45,15 +45,16 @@ func (m Metric) Log(effect float64) float64 {
 	return math.Log1p(-effect)
 }
 
-// Guard is a metric that must not deteriorate beyond a limit while another one decides.
+// Guard is a guard rail: a metric that must not deteriorate beyond a limit, while another metric
+// decides.
 type Guard struct {
 	Metric
 	// Most is the allowed deterioration as a ratio: 0.1 for a tenth.
 	Most float64 `json:"most_ratio"`
 }
 
-// Cap is a value that a metric must not exceed in any visit: then the experiment ends at once,
-// with the change undone.
+// Cap is the maximum value of a metric. If a visit exceeds it, the change is undone and the
+// experiment ends at once.
 type Cap struct {
 	Metric
 	Most float64 `json:"most"` // in the metric's own unit
@@ -71,7 +72,7 @@ type Design struct {
 	Guards []Guard `json:"guards,omitempty"`
 	Caps   []Cap   `json:"caps,omitempty"`
 	// Covariate is a value that the metric depends on, such as the arrival rate of work. Its
-	// differences are removed. nil means that there is none.
+	// influence is removed from the differences. nil: none.
 	Covariate *Metric `json:"covariate,omitempty"`
 
 	Alpha  float64 `json:"alpha"`  // probability of a wrong verdict, 0.001 to 0.2
@@ -85,12 +86,12 @@ type Design struct {
 	// Live is set if visits are windows of running work.
 	Live *Live `json:"live,omitempty"`
 
-	BudgetS float64 `json:"budget_s,omitempty"` // no visit begins after that; 0: no limit
+	BudgetS float64 `json:"budget_s,omitempty"` // no visit begins after this time; 0: no limit
 	Seed    uint64  `json:"seed"`
 }
 
-// Defaults returns the design that the method's simulation uses: 5 % error, a margin of 2 %,
-// four placebo blocks, a verdict from the seventh block on, at most forty.
+// Defaults returns the design of the method's simulation: 5 % error, a margin of 2 %, four placebo
+// blocks, a verdict from the seventh block on, at most forty.
 func Defaults(m Metric) Design {
 	return Design{Metric: m, Alpha: 0.05, Margin: 0.02, Placebo: 4, Least: FewestBlocks, Most: 40, Washout: 1}
 }
@@ -129,8 +130,8 @@ func (d Design) Check() error {
 	return errors.Join(errs...)
 }
 
-// Metrics returns all metrics that a visit has to measure: the metric that decides, and the
-// metrics of guard rails, caps and the covariate.
+// Metrics returns all metrics that a visit measures: the deciding one, and those of guard rails,
+// caps and the covariate.
 func (d Design) Metrics() []Metric {
 	all := []Metric{d.Metric}
 	for _, g := range d.Guards {
@@ -158,8 +159,8 @@ func (d Design) Unit() string {
 	return "run"
 }
 
-// Order returns the order of a block's visits, decided by the seed. The blocks of the experiment
-// and of the placebo, each numbered from 0, have independent coins.
+// Order returns the order of a block's visits, decided by the seed. Experiment and placebo number
+// their blocks from 0 and have independent coins.
 func (d Design) Order(p Phase, block int) [4]Arm {
 	stream := uint64(block) << 1
 	if p == Placebo {

@@ -16,13 +16,13 @@ import (
 // Schema names the JSON form of the evidence.
 const Schema = "fettle/prove/v1"
 
-// Method is the version of the method that derives the verdict and its text from samples. It is
-// increased with every change that alters the text for the same samples. Records without a
-// version have version 1.
+// Method is the version of the method that derives the verdict and its text from samples. Every
+// change that alters the text for the same samples increases it. Records without a version have
+// version 1.
 const Method = 2
 
-// Evidence is the body of an experiment's run. Everything in it can be computed again from the
-// design and the visits.
+// Evidence is the body of an experiment's run. All of it can be computed again from the design and
+// the visits.
 type Evidence struct {
 	Schema string   `json:"schema"` // fettle/prove/v1
 	Design Design   `json:"design"`
@@ -34,7 +34,7 @@ type Evidence struct {
 	// Method is the version that made the verdict; absent means 1.
 	Method int    `json:"method,omitempty"`
 	Ending Ending `json:"ending"`
-	Error  string `json:"error,omitempty"` // why it ended, if not by its design
+	Error  string `json:"error,omitempty"` // why it ended early; "" if by its design
 	Verdict
 	// Washout is the number of warm-up runs dropped after each switch.
 	Washout int `json:"washout_visits"`
@@ -43,19 +43,19 @@ type Evidence struct {
 	// Placebo and Blocks are differences of logarithms, with the change minus without.
 	Placebo []float64 `json:"placebo_log_ratio"`
 	Blocks  []float64 `json:"blocks_log_ratio"`
-	// Limited is the number of blocks that were winsorized.
+	// Limited is the number of winsorized blocks.
 	Limited int `json:"limited_blocks"`
 
 	Guards    []Guarded     `json:"guards,omitempty"`
 	Covariate *Adjusted     `json:"covariate,omitempty"`
 	Second    SecondOpinion `json:"second_opinion"`
 	Warnings  []string      `json:"warnings,omitempty"`
-	// Moved lists other changes on the machine with the change. They are exploratory: among so
-	// many counters some differ by chance.
+	// Moved lists other values that changed on the machine with the change. They are exploratory:
+	// among so many counters some differ by chance.
 	Moved []Movement `json:"moved,omitempty"`
 
-	// Resumed lists the times at which the experiment was resumed after ending without an answer.
-	// The interval is valid at every look, so these do not count as additional looks.
+	// Resumed lists the times at which the experiment was resumed after it had ended without an
+	// answer. The interval is valid at every look, so these are not additional looks.
 	Resumed []Resumption `json:"resumed,omitempty"`
 
 	Visits []Visit `json:"visits"`
@@ -63,7 +63,7 @@ type Evidence struct {
 
 // Resumption is the point at which an experiment was resumed after it had ended.
 type Resumption struct {
-	Run     string    `json:"run"` // contains the first visits
+	Run     string    `json:"run"` // run with the first visits
 	At      time.Time `json:"time"`
 	Blocks  int       `json:"blocks"` // complete ones
 	Verdict string    `json:"verdict"`
@@ -73,8 +73,8 @@ type Resumption struct {
 // NoiseKnown reports whether Noise is known: from the first block of the placebo on.
 func (e *Evidence) NoiseKnown() bool { return len(e.Placebo)+len(e.Blocks) > 0 }
 
-// Unanswered reports whether the experiment ended without an answer for lack of time or blocks,
-// so that it can be resumed.
+// Unanswered reports whether the experiment ended without an answer for lack of time or blocks. It
+// can then be resumed.
 func (e *Evidence) Unanswered() bool {
 	return e.Word == CannotTell && (e.Ending == EndedBudget || e.Ending == EndedMost)
 }
@@ -88,7 +88,7 @@ type Tested struct {
 	Settings []Setting `json:"settings,omitempty"`
 	Apply    string    `json:"apply_command,omitempty"`
 	Undo     string    `json:"undo_command,omitempty"`
-	// Left lists the values of the change that cannot be in force here.
+	// Left lists values of the change that cannot be in force on this machine.
 	Left []Setting `json:"not_tested,omitempty"`
 }
 
@@ -100,18 +100,18 @@ type Setting struct {
 	Why     string          `json:"why,omitempty"`
 }
 
-// SecondOpinion holds other statistics of the blocks. None of them decides.
+// SecondOpinion holds other statistics of the blocks. None of them affects the verdict.
 type SecondOpinion struct {
-	// SignFlip is the exact p-value of no effect if the number of blocks was fixed beforehand;
-	// after an early stop it is only descriptive.
+	// SignFlip is the exact p-value of no effect if the number of blocks was fixed beforehand.
+	// After an early stop it is only descriptive.
 	SignFlip float64 `json:"sign_flip_p"`
 	// Drift is the change of the value per counted visit.
 	Drift float64 `json:"drift_ratio_per_visit"`
-	// Lag1 is the autocorrelation of the counted visits without their block's difference; absent
-	// if these do not vary, or are too few.
+	// Lag1 is the autocorrelation of the counted visits without their block's difference. It is
+	// absent if they do not vary or are too few.
 	Lag1 *float64 `json:"lag1_autocorrelation,omitempty"`
-	// Between is the share of the variance of single measurements that lies between the runs,
-	// if visits have several.
+	// Between is the share of the single measurements' variance that lies between runs, if visits
+	// have several measurements.
 	Between *float64 `json:"between_runs_share,omitempty"`
 }
 
@@ -177,11 +177,11 @@ func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
 // JudgedBy returns the version of the method that judged the evidence.
 func (e *Evidence) JudgedBy() int { return max(e.Method, 1) }
 
-// Otherwise is returned if another version of the method judged the evidence, and this
-// version's verdict on its samples differs. The recorded verdict stands.
+// Otherwise is returned if another version of the method judged the evidence and this version's
+// verdict on the samples differs. The recorded verdict stands.
 type Otherwise struct {
 	Method int
-	Text   string // the verdict of this version; empty if it has none
+	Text   string // verdict of this version; "" if it has none
 	Err    error  // why it has none
 }
 
@@ -194,8 +194,8 @@ func (o *Otherwise) Error() string {
 
 func (o *Otherwise) Unwrap() error { return o.Err }
 
-// Again judges the samples again, since a file may come from anywhere. It returns an *Otherwise
-// if another version judged them before, or an error if the evidence is unreliable.
+// Again judges the samples again, since a file may come from anywhere. It returns an *Otherwise if
+// another version's verdict differs, or an error if the evidence is unreliable.
 func (e *Evidence) Again() error {
 	c, err := Replay(e.Design, e.Visits)
 	switch {
@@ -214,8 +214,7 @@ func (e *Evidence) Again() error {
 	}
 }
 
-// Summed returns the findings of an experiment, with the description of the question from its
-// initial evidence.
+// Summed returns the results in found, with the question as described in the initial evidence e.
 func (e *Evidence) Summed(found *Evidence) *Evidence {
 	found.Asked, found.Work, found.Change, found.Resumed = e.Asked, e.Work, e.Change, e.Resumed
 	for _, r := range e.Resumed {
@@ -247,7 +246,7 @@ func (c *Course) warnings(ending Ending) (out []string) {
 // fewest is the minimum number of blocks for reporting movements.
 const fewest = 6
 
-// moved compares observations of visits with and without the change by differences in blocks.
+// moved compares observations with and without the change, by differences within blocks.
 func moved(visits []Visit) (out []Movement) {
 	blocks := map[int]map[Arm][]Values{}
 	names := map[string]bool{}

@@ -15,8 +15,7 @@ type Values map[string]float64
 // Measurement is the result of one visit.
 type Measurement struct {
 	Values Values
-	// Within summarizes the single measurements of the metric that decides, if there are
-	// several.
+	// Within summarizes the deciding metric's single measurements, if there are several.
 	Within *stats.Summary
 }
 
@@ -31,21 +30,21 @@ type Change interface {
 	// Apply and Undo switch between the arms.
 	Apply(context.Context) error
 	Undo(context.Context) error
-	// Placebo does the same as Apply and Undo without changing anything: it writes the existing
-	// values.
+	// Placebo runs the same steps as Apply and Undo but writes the existing values, so nothing
+	// changes.
 	Placebo(context.Context) error
 	// Holds returns an error if another program has changed a value of the arm.
 	Holds(context.Context, Arm) error
 }
 
-// Watch observes the machine during visits.
+// Watch records counters of the machine during visits.
 type Watch interface {
 	Begin() error
-	// End returns the change of each value since Begin, or its state.
+	// End returns each value's change since Begin, or its state.
 	End() (Values, error)
 }
 
-// Visit is one recorded visit.
+// Visit is one recorded visit: a run or window of the work.
 type Visit struct {
 	Step
 	At     time.Time      `json:"time"`
@@ -62,8 +61,8 @@ type Experiment struct {
 	Workload Workload
 	Watch    Watch // may be nil
 	Clock    interface{ Now() time.Time }
-	// Record is called with each visit before the next one begins; when it returns, the visit
-	// must be durable.
+	// Record is called with each visit before the next one begins. It must store the visit durably
+	// before it returns.
 	Record func(Visit) error
 	// Progress, if not nil, is called after each visit.
 	Progress func(*Course, Visit)
@@ -85,16 +84,16 @@ const (
 	EndedFailed      Ending = "failed"
 )
 
-// ErrHopeless is returned after a placebo whose noise puts the margin out of reach for the
-// blocks and the time of the design.
+// ErrHopeless is returned if the placebo's noise puts the margin out of reach for the design's
+// blocks and time.
 var ErrHopeless = errors.New("the margin is out of reach")
 
-// hopeless is the ratio of needed to allowed blocks from which ErrHopeless is returned: a large
-// effect is visible long before the margin is reached.
+// hopeless is the ratio of needed to allowed blocks from which ErrHopeless is returned. It is
+// large because a large effect shows long before the margin is reached.
 const hopeless = 4
 
-// Run executes the experiment, from its beginning or after past visits, and returns its ending.
-// When it returns, the machine is without the change, or the error contains a *Stuck.
+// Run executes the experiment, from its start or after past visits, and returns its ending. When
+// it returns, the machine is without the change, or the error contains a *Stuck.
 func (e *Experiment) Run(ctx context.Context, past []Visit) (course *Course, ending Ending, err error) {
 	if err := e.Design.Check(); err != nil {
 		return nil, EndedFailed, err
@@ -118,7 +117,7 @@ func (e *Experiment) Run(ctx context.Context, past []Visit) (course *Course, end
 	}
 	ending, err = r.run(ctx)
 	if r.at != Without {
-		// Without cancellation: an interruption leads here.
+		// Not cancelable: an interruption leads here.
 		undo := e.Change.Undo(context.WithoutCancel(ctx))
 		d := (*disturbed)(nil)
 		switch {
@@ -136,7 +135,7 @@ func (e *Experiment) Run(ctx context.Context, past []Visit) (course *Course, end
 // Replay returns the state of an experiment after past visits.
 func Replay(d Design, past []Visit) (*Course, error) { return replay(d, past, func(*Course) {}) }
 
-// Looks returns the verdict after each block, as a permanent observer would have seen it.
+// Looks returns the verdict after each block.
 func Looks(d Design, past []Visit) (looks []Verdict, err error) {
 	_, err = replay(d, past, func(c *Course) {
 		if t := c.tracks[0]; t.sequence != nil && t.sequence.N() > len(looks) {
@@ -151,7 +150,7 @@ func replay(d Design, past []Visit, look func(*Course)) (*Course, error) {
 	c := Begin(d)
 	for _, v := range past {
 		if v.Step != c.Next() {
-			c.Abandon() // it was interrupted here before
+			c.Abandon() // the experiment was interrupted here
 		}
 		if v.Step != c.Next() {
 			return c, fmt.Errorf("the record does not match its design: phase %+v, want %+v", v.Step, c.Next())
@@ -171,9 +170,9 @@ type Stuck struct{ Err error }
 func (s *Stuck) Error() string { return "the change is not undone: " + s.Err.Error() }
 func (s *Stuck) Unwrap() error { return s.Err }
 
-// Rehearse applies the change once and undoes it, so that a value that the kernel rejects is
-// found before anything is measured. The error is an *Unswitched if the machine is unchanged,
-// and a *Stuck if it is not.
+// Rehearse applies the change once and undoes it. It finds values that the kernel rejects before
+// anything is measured. The error is an *Unswitched if the machine is unchanged, and a *Stuck if
+// it is not.
 func Rehearse(ctx context.Context, c Change) error {
 	err := c.Apply(ctx)
 	if err == nil {
@@ -201,8 +200,8 @@ func (x *Exceeded) Error() string {
 	return fmt.Sprintf("%s is %.4g > %.4g, the cap", x.Name, x.Value, x.Most)
 }
 
-// Exceeded returns an error for the first cap that values exceed, or nil. Workloads may call it
-// during a visit.
+// Exceeded returns an error for the first exceeded cap, or nil. Workloads may call it during a
+// visit.
 func (d Design) Exceeded(v Values) error {
 	for _, c := range d.Caps {
 		if value, measured := v[c.Name]; measured && value > c.Most {

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Machine watches the counters of a machine during visits.
+// Machine records the counters of a machine during visits.
 type Machine struct {
 	Host  *host.Host
 	Perf  *host.Perf // may be nil
@@ -55,7 +55,7 @@ var events = map[string]bool{
 	"nr_dirtied": true, "nr_written": true, "workingset_refault_file": true, "workingset_refault_anon": true, "oom_kill": true,
 }
 
-// Counters returns the kernel's counters since boot, as far as present: pressure and disks
+// Counters returns the available kernel counters since boot: pressure and disks
 // (Documentation/accounting/psi.rst, Documentation/admin-guide/iostats.rst), /proc/vmstat,
 // /proc/stat, and /proc/schedstat (Documentation/scheduler/sched-stats.rst).
 func Counters(h *host.Host) Values {
@@ -127,15 +127,15 @@ func Counters(h *host.Host) Values {
 	return v
 }
 
-// Limits for a machine that is fit to be measured: steal as in the method's reference, the
-// others at levels that runs of a second tolerate.
+// Limits of a machine that is fit for measurements. Steal is as in the method's reference; runs of
+// a second tolerate the others.
 const (
 	mostSteal    = 0.05 // share of the time of all CPUs
 	mostPressure = 0.20 // share of the time in which some task waits
 )
 
-// Unfit returns the reasons that the machine is unfit to be measured, from its counters over a
-// moment without the work. It returns nil if the machine is fit.
+// Unfit returns the reasons why the machine is unfit for measurements, from its counters over a
+// time without the work. It returns nil if the machine is fit.
 func Unfit(h *host.Host, begun, ended Values, tookS float64) []string {
 	var why []string
 	all := 0.0

@@ -29,7 +29,7 @@ func (e *Evidence) Print(s *ui.Screen, r *evidence.Run) {
 	moved.Write(s)
 }
 
-// MovedGrid returns the table of the counters that differ between the sides.
+// MovedGrid returns the table of counters that differ between the arms.
 func MovedGrid(e *Evidence) ui.Grid {
 	m := ui.Grid{Columns: ui.Columns("counter", "without", "with", "p")}
 	for _, x := range e.Moved {
@@ -97,7 +97,7 @@ func Details(r *evidence.Run, e *Evidence) ui.Grid {
 	return g
 }
 
-// Headline returns the verdict with its interval, and what it rests on.
+// Headline returns the verdict with its interval, and the blocks and noise behind it.
 func (e *Evidence) Headline() ui.Headline {
 	var h ui.Headline
 	verdict := e.Text
@@ -118,7 +118,7 @@ func (e *Evidence) Headline() ui.Headline {
 	return h
 }
 
-// Next returns nothing: prove --resume depends on where the record is.
+// Next returns nothing: prove --resume depends on where the record is stored.
 func (e *Evidence) Next() (string, []string) { return "", nil }
 
 // seconds converts seconds to a duration.

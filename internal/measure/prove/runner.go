@@ -37,7 +37,7 @@ func (r *runner) run(ctx context.Context) (Ending, error) {
 		}
 		if err := r.step(ctx, s); err != nil {
 			if ctx.Err() != nil {
-				return EndedInterrupted, nil // the interruption may have caused the error
+				return EndedInterrupted, nil // the interruption may be the cause of the error
 			}
 			if errors.As(err, new(*guardError)) || errors.As(err, new(*Exceeded)) {
 				return EndedGuard, err
@@ -75,7 +75,7 @@ func (r *runner) step(ctx context.Context, s Step) error {
 			return err
 		}
 	}
-	// A change during the visit belongs to neither side.
+	// If a setting changed during the visit, the visit belongs to neither arm.
 	if err := r.holds(ctx); err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (r *runner) step(ctx context.Context, s Step) error {
 	return nil
 }
 
-// holds checks that the machine is still in the state that it was switched to.
+// holds returns an error if the machine is no longer in the state of the current arm.
 func (r *runner) holds(ctx context.Context) error {
 	if err := r.Change.Holds(ctx, r.at); err != nil {
 		return &disturbed{err}
@@ -115,7 +115,7 @@ func (d *disturbed) Error() string {
 }
 func (d *disturbed) Unwrap() error { return d.error }
 
-// side describes an arm.
+// side describes an arm in words.
 func side(a Arm) string {
 	if a == With {
 		return "with the change"
@@ -164,7 +164,7 @@ func (u *Unswitched) Error() string {
 }
 func (u *Unswitched) Unwrap() error { return u.Err }
 
-// reach checks that the margin is within reach with the noise of the placebo.
+// reach returns an error if the placebo's noise puts the margin out of reach.
 func (r *runner) reach() error {
 	allowed := float64(r.Design.Most)
 	if spent := r.Clock.Now().Sub(r.began).Seconds(); r.Design.BudgetS > 0 && spent > 0 {

@@ -11,7 +11,7 @@ import (
 type track struct {
 	metric   Metric
 	alpha    float64
-	guards   bool // a guard rail, which does not decide
+	guards   bool // a guard rail; does not decide
 	scale    scale
 	matters  float64 // smallest relevant difference, as a ratio
 	smallest float64 // smallest positive value so far
@@ -21,17 +21,17 @@ type track struct {
 	interval stats.Interval // of the sequence, after its last block
 }
 
-// scale is the scale on which values of a guard rail are compared. The first value decides.
+// scale is the scale for comparing values of a guard rail. The first value selects it.
 type scale int
 
 const (
 	undecided scale = iota
-	ratios          // by their logarithms
-	counts          // by the logarithms of one more: 0 is possible
+	ratios          // by the values' logarithms
+	counts          // by the logarithms of value plus one: 0 is possible
 )
 
-// log returns the logarithm of a value. Numbers of errors may be 0, so a guard rail that begins
-// with a whole number is a count.
+// log returns the logarithm of a value. A guard rail that begins with a whole number is a count,
+// because numbers of errors may be 0.
 func (t *track) log(v Values) (float64, error) {
 	value, measured := v[t.metric.Name]
 	if t.scale == undecided {
@@ -49,8 +49,8 @@ func (t *track) log(v Values) (float64, error) {
 	case t.scale == counts && value >= 0 && !math.IsInf(value, 1):
 		return math.Log1p(value), nil
 	case t.guards && value == 0 && t.smallest > 0:
-		// A rate of errors may be 0 at times: use half of the smallest positive value so far,
-		// the usual substitute below the limit of detection.
+		// A rate of errors may be 0 at times. Use half of the smallest positive value so far, the
+		// usual substitute below the limit of detection.
 		return math.Log(t.smallest / 2), nil
 	case t.guards && value == 0:
 		return 0, fmt.Errorf("%s is 0 from the beginning, so there is no ratio; use a cap (--stop-above) for what must not exceed a value", t.metric.Name)
@@ -60,7 +60,7 @@ func (t *track) log(v Values) (float64, error) {
 	return math.Log(value), nil
 }
 
-// least returns a negligible difference of logarithms.
+// least returns the largest negligible difference of logarithms.
 func (t *track) least() float64 { return math.Log1p(t.matters) / 10 }
 
 // difference returns a block's difference of logarithms, with the change minus without it.

@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Tuning is a change of settings through the journal: each Apply is a transaction on trial,
-// which Undo reverts.
+// Tuning is a change of settings through the journal. Each Apply is a transaction on trial, which
+// Undo reverts.
 type Tuning struct {
 	Engine  *tune.Engine
 	Planner tune.Planner
@@ -33,11 +33,11 @@ type place struct {
 // ErrNoChange is returned if the machine already has the values of the change.
 var ErrNoChange = errors.New("the change has no effect here: the machine already has these values")
 
-// ErrTakenBack is returned if another program has reverted the change.
+// ErrTakenBack is returned if another program reverted the change.
 var ErrTakenBack = errors.New("another program reverted the change")
 
-// Look plans the change without writing anything. It returns the values that will be under
-// test, and the ones that cannot be, with the reasons.
+// Look plans the change without writing. It returns the values that will be under test, and those
+// that cannot be, with reasons.
 func (t *Tuning) Look(ctx context.Context) (tested, left []tune.Step, err error) {
 	s, err := t.Engine.State()
 	if err != nil {
@@ -64,7 +64,7 @@ func (t *Tuning) Look(ctx context.Context) (tested, left []tune.Step, err error)
 	return tested, left, nil
 }
 
-// Apply puts the change in force.
+// Apply applies the change as a trial.
 func (t *Tuning) Apply(ctx context.Context) error { return t.apply(ctx, t.Planner) }
 
 func (t *Tuning) apply(ctx context.Context, plan tune.Planner) error {
@@ -92,7 +92,7 @@ func (t *Tuning) apply(ctx context.Context, plan tune.Planner) error {
 // Undo reverts the change.
 func (t *Tuning) Undo(ctx context.Context) error {
 	if t.tx == 0 {
-		return nil // it was never in force
+		return nil // never applied
 	}
 	switch _, err := t.Engine.Undo(ctx, t.tx); {
 	case errors.Is(err, tune.ErrTakenBack):
@@ -106,7 +106,7 @@ func (t *Tuning) Undo(ctx context.Context) error {
 	return nil
 }
 
-// Placebo writes the existing values through the same transaction, and reverts that.
+// Placebo writes the existing values in such a transaction and reverts it.
 func (t *Tuning) Placebo(ctx context.Context) error {
 	err := t.apply(ctx, func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
 		p, err := t.Planner(ctx, s)
@@ -118,7 +118,7 @@ func (t *Tuning) Placebo(ctx context.Context) error {
 			switch {
 			case st.Action != tune.Write:
 			case st.Before.Absent || st.Before.Unknown:
-				// A file that does not exist, or a script: there is nothing to write.
+				// A missing file or a script: nothing to write.
 				p.Steps[i].Action = tune.None
 			default:
 				p.Steps[i].Want = st.Before
@@ -129,13 +129,13 @@ func (t *Tuning) Placebo(ctx context.Context) error {
 	if err != nil && !errors.Is(err, ErrNoChange) {
 		return err
 	}
-	if err := t.Undo(ctx); !errors.Is(err, ErrTakenBack) { // nothing was changed
+	if err := t.Undo(ctx); !errors.Is(err, ErrTakenBack) { // otherwise nothing was changed
 		return err
 	}
 	return nil
 }
 
-// Holds checks that each setting still has the value of the arm.
+// Holds returns an error unless each setting has the value of the arm.
 func (t *Tuning) Holds(ctx context.Context, a Arm) error {
 	var errs []error
 	for _, p := range t.places {

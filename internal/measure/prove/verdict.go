@@ -23,22 +23,22 @@ const (
 // Decided reports whether the experiment can stop with this verdict.
 func (w Word) Decided() bool { return w != CannotTell }
 
-// Verdict is the verdict of the blocks so far. Effects are improvements as a ratio: 0.08 is 8 %
-// less time, or 8 % more if more is better.
+// Verdict is the verdict of the blocks so far. Effects are improvements as a ratio: 0.08 means 8 %
+// less time, or 8 % more where more is better.
 type Verdict struct {
 	Word Word   `json:"verdict"`
 	Text string `json:"text"`
 	// Effect is the estimate, or absent before the first block.
 	Effect *float64 `json:"effect_ratio,omitempty"`
-	// Interval contains the effect with probability 1-alpha at all looks together. It is absent
-	// while unbounded.
+	// Interval contains the effect with probability 1-alpha over all looks. It is absent while
+	// unbounded.
 	Interval *[2]float64 `json:"effect_interval_ratio,omitempty"`
-	// More is the approximate number of visits until an answer, if none exists yet.
+	// More is the approximate number of visits until an answer; 0 if there is one.
 	More int `json:"more_visits,omitempty"`
 }
 
-// Verdict returns the current verdict. It may be called after any visit, and the probability
-// that it is ever wrong stays alpha.
+// Verdict returns the current verdict. It may be called after any visit; the probability that it
+// is ever wrong stays alpha.
 func (c *Course) Verdict() Verdict {
 	t := c.tracks[0]
 	if t.sequence == nil || t.sequence.N() == 0 {
@@ -46,8 +46,8 @@ func (c *Course) Verdict() Verdict {
 	}
 	estimate := t.sequence.Estimate()
 	v := judge(t.interval, estimate, c.design.Margin, c.design.Metric)
-	// Distant blocks are winsorized. If they cause an effect on their own while most blocks are
-	// alike, that effect is real nevertheless.
+	// Distant blocks are winsorized. If they alone cause an effect while most blocks are alike,
+	// that effect is still real.
 	tail := false
 	if mean := stats.Mean(t.sequence.Values()); v.Word == NoEffect && math.Abs(mean) > math.Log1p(c.design.Margin) {
 		tail = true
@@ -57,7 +57,7 @@ func (c *Course) Verdict() Verdict {
 		const limit = 100_000
 		n := c.design.Least - t.sequence.N()
 		if v.Interval != nil {
-			// Until the interval excludes 0, or lies between the margins.
+			// Until the interval excludes 0 or lies within the margins.
 			half := max(math.Abs(estimate), math.Log1p(c.design.Margin)-math.Abs(estimate))
 			n = max(t.sequence.Needed(half, limit), 1)
 		}
@@ -76,7 +76,8 @@ func (c *Course) Verdict() Verdict {
 // rounding is the relative rounding error of equal values.
 const rounding = 1e-9
 
-// judge returns the verdict for an interval of the logarithm of the ratio of B to A.
+// judge returns the verdict for an interval of the logarithm of the ratio with the change to
+// without.
 func judge(i stats.Interval, mid, margin float64, m Metric) Verdict {
 	// From here on, positive values are improvements.
 	if !m.More {

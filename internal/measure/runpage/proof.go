@@ -18,8 +18,8 @@ import (
 // tones are the colors of the verdicts; the words state the same.
 var tones = map[prove.Word]page.Tone{prove.Better: page.Good, prove.Worse: page.Bad, prove.NoEffect: page.Soft, prove.CannotTell: page.Warn}
 
-// proofPage prints an experiment: the verdict with its interval, the runs in their order, what
-// was known after each block, and the details.
+// proofPage prints an experiment: the verdict with its interval, the runs in order, the knowledge
+// after each block, and the details.
 func proofPage(p *page.Page, r *evidence.Run) error {
 	var e prove.Evidence
 	if err := json.Unmarshal(r.Body, &e); err != nil {
@@ -129,7 +129,7 @@ func percentTick(v float64) string { return signed(v/100) + " %" }
 // mostRows limits the visits in a chart and its table.
 const mostRows = 2000
 
-// visits draws each run in its order.
+// visits draws each run in order.
 func visits(p *page.Page, e *prove.Evidence) {
 	m := e.Design.Metric
 	all := e.Visits[:min(len(e.Visits), mostRows)]
@@ -191,7 +191,7 @@ func visits(p *page.Page, e *prove.Evidence) {
 	}
 }
 
-// looks draws what was known after each block.
+// looks draws the interval after each block.
 func looks(p *page.Page, e *prove.Evidence, seen []prove.Verdict) {
 	n := min(len(seen), len(e.Blocks))
 	if n < 2 {
@@ -219,7 +219,7 @@ func looks(p *page.Page, e *prove.Evidence, seen []prove.Verdict) {
 		line.Low, line.High = append(line.Low, low), append(line.High, high)
 		g.Rows = append(g.Rows, row)
 	}
-	// The axis contains the last interval and the blocks except the outer tenth on each side.
+	// The axis contains the last interval and the blocks without the outer tenth on each side.
 	low, high := min(-margin, stats.Quantile(blocks.Y, 0.1)), max(margin, stats.Quantile(blocks.Y, 0.9))
 	if !math.IsNaN(line.Low[n-1]) {
 		low, high = min(low, line.Low[n-1]), max(high, line.High[n-1])
@@ -229,7 +229,7 @@ func looks(p *page.Page, e *prove.Evidence, seen []prove.Verdict) {
 		Zone: [2]float64{-margin, margin}, ZoneIs: "effects that do not matter"})
 }
 
-// changes prints what was changed.
+// changes prints the settings or commands of the change.
 func changes(p *page.Page, e *prove.Evidence) {
 	if c := e.Change; len(c.Profile) > 0 {
 		p.Line("The change: profile " + strings.Join(c.Profile, " ") + ".")

@@ -1,5 +1,5 @@
-// Package runpage prints runs of measurements: on a terminal as the benchmark did, and on a page
-// with charts, every sample, the commands to measure again, and the machine.
+// Package runpage prints runs of measurements. On a terminal it prints what the benchmark printed.
+// A page has charts, every sample, the commands to measure again, and the machine.
 package runpage
 
 import (
@@ -25,16 +25,16 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Result is what a run has measured: the body of its record.
+// Result is the result of a run: the body of its record.
 type Result interface {
 	Headline() ui.Headline
 	Print(*ui.Screen, *evidence.Run)
-	// Next returns what to do next: a sentence, and the arguments of a call of fettle. They are
-	// empty if nothing is missing.
+	// Next returns the recommended next step: a sentence, and the arguments of a call of fettle.
+	// Both are empty if nothing is missing.
 	Next() (string, []string)
 }
 
-// results has an empty result for each kind of run.
+// results has a constructor of an empty result for each kind of run.
 var results = map[string]func() Result{
 	"prove":          func() Result { return &prove.Evidence{} },
 	disk.Kind:        func() Result { return &disk.Evidence{} },
@@ -45,10 +45,10 @@ var results = map[string]func() Result{
 	mqtt.Kind:        func() Result { return &mqtt.Result{} },
 }
 
-// Kinds returns the kinds of runs whose results are known here.
+// Kinds returns, sorted, the kinds of runs in results.
 func Kinds() []string { return slices.Sorted(maps.Keys(results)) }
 
-// ResultOf returns the result of a run, or nil if its kind is not known here.
+// ResultOf returns the result of a run, or nil for an unknown kind.
 func ResultOf(r *evidence.Run) (Result, error) {
 	of, known := results[r.Kind]
 	if !known {
@@ -61,7 +61,7 @@ func ResultOf(r *evidence.Run) (Result, error) {
 	return body, nil
 }
 
-// Show prints the result of a run, or only the run's verdict if of is nil; on a page with charts.
+// Show prints a run's result, or only its verdict if of is nil. On a page it adds charts.
 func Show(s *ui.Screen, r *evidence.Run, of Result) error {
 	switch {
 	case s.Page != nil && r.Kind == "prove":

@@ -21,7 +21,7 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// log is a request log that grows while work is done.
+// log is a request log that grows during the experiment.
 type log struct {
 	host    *host.Host
 	path    string
@@ -38,18 +38,17 @@ type log struct {
 	positions []source.Position
 }
 
-// looked is the number of bytes at the end of a log that its format is detected from.
+// looked is the number of bytes at the end of a log from which its format is detected.
 const looked = 256 << 10
 
-// errEmpty is returned for a log without lines, because it was just rotated or is new, so that
-// its format is unknown.
+// errEmpty is returned for a log without lines, new or just rotated. Its format is unknown.
 var errEmpty = errors.New("the log is still empty")
 
 // ErrIdle is returned for a log that is no longer written to.
 var ErrIdle = errors.New("no longer written to")
 
-// Check checks that the log contains requests and is written to. If it was just rotated, the
-// previous parts determine the format.
+// Check returns an error unless the log contains requests and is being written. If it was just
+// rotated, earlier parts determine the format.
 func (l *log) Check(context.Context) error {
 	text, _, err := l.host.Tail(l.path, looked)
 	missing := errors.Is(err, fs.ErrNotExist)
@@ -60,7 +59,7 @@ func (l *log) Check(context.Context) error {
 	before = slices.DeleteFunc(before, func(o source.Log) bool { return !slices.Contains(logformat.NamesBeforeRotation(o.Path), l.path) })
 	if missing && (dirErr != nil || len(before) == 0) {
 		return err
-	} // else in the middle of a rotation
+	} // otherwise in the middle of a rotation
 	f, why := l.recognize(text)
 	if f != nil {
 		if err := l.use(f); err != nil {
@@ -94,7 +93,7 @@ func (l *log) Check(context.Context) error {
 // byPattern stands for a log with a pattern.
 var byPattern = &logformat.Format{Name: "--pattern"}
 
-// recognize detects the format of a text, or returns the reason that it has none.
+// recognize returns the format of a text, or the reason why it has none.
 func (l *log) recognize(text []byte) (*logformat.Format, error) {
 	if l.pattern != nil {
 		for line := range bytes.Lines(text) {
@@ -114,7 +113,8 @@ func (l *log) recognize(text []byte) (*logformat.Format, error) {
 	return f, nil
 }
 
-// use selects the format for reading the log. It must have all fields that the metrics need.
+// use selects the format for reading the log. It returns an error if the format lacks a field that
+// the metrics need.
 func (l *log) use(f *logformat.Format) (err error) {
 	if f == byPattern {
 		return nil
@@ -178,12 +178,12 @@ func (l *log) idle() error {
 	return nil
 }
 
-// Begin moves to the end of the log. It reads the lines since the previous window, because
-// requests may have begun in them, but they do not count.
+// Begin moves to the end of the log. It reads the lines since the previous window without counting
+// them, because requests may have begun in them.
 func (l *log) Begin() error {
 	found, err := source.Find(l.host, []string{l.path})
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // in the middle of a rotation: the next file counts from its beginning
+	case errors.Is(err, fs.ErrNotExist): // in the middle of a rotation: the next file is read from its start
 		l.positions = nil
 	case err != nil:
 		return err
@@ -229,11 +229,11 @@ func (l *log) Read(ctx context.Context, lasted time.Duration) (m prove.Measureme
 	return m, nil
 }
 
-// follow continues reading through rotation, beginning with the rest of the rotated part.
+// follow continues reading through a rotation, starting with the rest of the rotated part.
 func (l *log) follow(ctx context.Context) error {
 	found, err := source.Find(l.host, []string{l.path})
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // in the middle of a rotation: the next call finds everything
+		return nil // in the middle of a rotation: the next call reads the rest
 	}
 	if err != nil {
 		return err
@@ -256,7 +256,7 @@ func (l *log) follow(ctx context.Context) error {
 	return err
 }
 
-// most limits the durations kept of a window, 8 bytes each.
+// most is the maximum number of durations kept per window, 8 bytes each.
 const most = 10_000_000
 
 // line evaluates a whole line.

@@ -16,9 +16,10 @@ import (
 // Set holds the metrics of an experiment on running work and their sources.
 type Set struct {
 	Host *host.Host
-	// Format detects a log's format by its path and a part of its text; nil means by text.
+	// Format detects a log's format from its path and a part of its text. nil detects it from the
+	// text.
 	Format func(path string, text []byte) (*logformat.Format, error)
-	// Pattern finds the number in a line of a log instead of a format. It may be nil.
+	// Pattern, if not nil, finds the number in a line of a log. It replaces the format.
 	Pattern *regexp.Regexp
 	// Unit is the unit of the numbers that Pattern finds.
 	Unit string
@@ -72,8 +73,8 @@ func (s *Set) Metric(text string) (prove.Metric, error) {
 // address matches a URL without a colon in its path, and the text after it.
 var address = regexp.MustCompile(`^(https?://(?:\[[0-9a-fA-F:.]+\]|[^/:\[\]]+)(?::\d+)?(?:/[^:]*)?):(.+)$`)
 
-// Covariate parses a covariate: a metric, or Rate for the requests a second in the log of the
-// metric.
+// Covariate parses a covariate: a metric, or Rate for the requests per second in the log of metric
+// of.
 func (s *Set) Covariate(text string, of prove.Metric) (prove.Metric, error) {
 	if text != Rate {
 		return s.Metric(text)

@@ -17,8 +17,8 @@ type stalled struct {
 	begun   float64
 }
 
-// least is the smallest share, in percent: values are compared by ratio, and smaller ones do not differ
-// from nothing.
+// least is the smallest share in percent. Values are compared by ratio, and smaller ones do not
+// differ from nothing.
 const least = 0.01
 
 func (s *Set) pressure(text, rest string) (prove.Metric, error) {

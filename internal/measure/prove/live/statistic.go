@@ -13,15 +13,15 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// choice is a subset of a log's requests, and the duration that counts for them.
+// choice is a subset of a log's requests, with the duration to use.
 type choice struct {
-	field, where string // empty: the request's duration, and all requests
+	field, where string // "": the request's duration, and all requests
 	at           int    // index of the format's field; negative: the request's duration
 	fulfils      logs.Where
 
 	requests int       // in this window
-	found    []float64 // their durations, in seconds
-	over     bool      // there were more than most
+	found    []float64 // durations of these requests in seconds
+	over     bool      // more than `most` requests
 }
 
 // statistic is a metric of the durations in a log.
@@ -32,7 +32,7 @@ type statistic struct {
 	of   func(c *choice, lasted time.Duration) float64
 }
 
-// logMetric splits FILE:STATISTIC(FIELD) where CONDITION.
+// logMetric splits FILE:STATISTIC(FIELD) where CONDITION. ok is false for other text.
 func logMetric(text string) (file, what, field, where string, ok bool) {
 	text, where, _ = strings.Cut(text, " where ")
 	at := strings.LastIndexByte(text, ':')

@@ -1,6 +1,6 @@
-// Package live measures running work that cannot be repeated, such as a production server's:
-// the visits of an experiment are time windows, and their values come from the kernel's
-// pressure, from logs and from Prometheus.
+// Package live measures running work that cannot be repeated, such as a production server's. An
+// experiment's visits are time windows. Their values come from the kernel's pressure, from logs
+// and from Prometheus.
 package live
 
 import (
@@ -15,12 +15,13 @@ import (
 
 // Source provides metrics of running work.
 type Source interface {
-	// Check checks that the source can be read, before anything is changed.
+	// Check returns an error if the source cannot be read. It is called before anything is
+	// changed.
 	Check(context.Context) error
 	// Begin begins a window.
 	Begin() error
-	// Read returns the values of the window so far, after it has lasted for a time, or errNothing
-	// if nothing happened in it.
+	// Read returns the values of the window so far; lasted is its duration. It returns errNothing
+	// if nothing happened in the window.
 	Read(ctx context.Context, lasted time.Duration) (prove.Measurement, error)
 }
 
@@ -32,10 +33,10 @@ type Window struct {
 	Length  time.Duration // of a window
 	Settle  time.Duration // from a switch to the next window
 	Sources []Source
-	// Seed varies the lengths of windows by up to a tenth: a job that runs every ten minutes
-	// must not always fall into the same arm.
+	// Seed varies the lengths of windows by up to a tenth. Otherwise a job that runs every ten
+	// minutes could always fall into the same arm.
 	Seed uint64
-	// Exceeded is called about every tenth of a window.
+	// Exceeded is called with the values so far, about every tenth of a window.
 	Exceeded func(prove.Values) error
 	Clock    interface{ Now() time.Time }
 	// Tell, if not nil, is called with the reason for waiting before the first window.
@@ -47,18 +48,18 @@ type Window struct {
 // jitter is the maximum variation of a window's length.
 const jitter = 0.1
 
-// A window without events lasts up to longest times its length, or longestLeast if that is
-// more: a busy machine can stall for seconds.
+// A window without events lasts up to longest times its length, or longestLeast if that is longer:
+// a busy machine can stall for seconds.
 const (
 	longest      = 4
 	longestLeast = 30 * time.Second
 )
 
-// untilNothing returns the longest duration of a window in which nothing happens.
+// untilNothing returns the maximum duration of a window without events.
 func untilNothing(length time.Duration) time.Duration { return max(longest*length, longestLeast) }
 
-// Check checks that all sources can be read. It waits for a log that was just rotated as long
-// as for a window. Other activity on the machine does not matter: running work is never idle.
+// Check returns an error unless all sources can be read. For a log that was just rotated it waits
+// as long as for a window. It ignores other activity on the machine: running work is never idle.
 func (w *Window) Check(ctx context.Context) error {
 	for _, s := range w.Sources {
 		if err := w.check(ctx, s); err != nil {
@@ -108,8 +109,8 @@ func (w *Window) length(s prove.Step) time.Duration {
 	return time.Duration(float64(w.Length) * (1 + jitter*(2*share-1)))
 }
 
-// Visit waits until the machine has settled after a switch, then for a window, and returns the
-// values of the window.
+// Visit waits until the machine has settled after a switch, then measures one window and returns
+// its values.
 func (w *Window) Visit(ctx context.Context, s prove.Step) (m prove.Measurement, err error) {
 	if s.Switch {
 		if err := w.wait(ctx, w.Settle); err != nil {
@@ -139,7 +140,7 @@ func (w *Window) Visit(ctx context.Context, s prove.Step) (m prove.Measurement, 
 			return m, fmt.Errorf("in %v %w", lasted.Round(time.Second), err)
 		case err != nil && over:
 			return m, err
-		case err != nil: // repeated: Prometheus may be unavailable for a moment
+		case err != nil: // retried: Prometheus may be unavailable briefly
 		case over:
 			return m, nil
 		default:
