@@ -8,8 +8,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Choose returns the server that a flag names, or the only one. product names the program for
-// messages, and none is the error if no server runs.
+// Choose returns the server that a flag names, or the only one. product is the program's name in
+// messages. none is the error text if no server runs.
 func Choose[T any](product, none, flag string, all []T, nameOf func(T) string, wanted string) (one T, err error) {
 	var names []string
 	for _, s := range all {

@@ -13,7 +13,7 @@ import (
 // Parameters is the table of a product's options.
 type Parameters []Parameter
 
-// Named returns the parameter with a name, or nil.
+// Named returns the parameter with this name, or nil.
 func (p Parameters) Named(name string) *Parameter {
 	if i := slices.IndexFunc(p, func(p Parameter) bool { return p.Name == name }); i >= 0 {
 		return &p[i]
@@ -21,7 +21,8 @@ func (p Parameters) Named(name string) *Parameter {
 	return nil
 }
 
-// Settable is Named without the options that only an administrator sets.
+// Settable returns the parameter with this name, or nil for the names in byHand, which only an
+// administrator sets.
 func (p Parameters) Settable(name string, byHand []string) *Parameter {
 	if slices.Contains(byHand, name) {
 		return nil
@@ -29,8 +30,8 @@ func (p Parameters) Settable(name string, byHand []string) *Parameter {
 	return p.Named(name)
 }
 
-// Check returns an error if Read does not accept the value. A nil Parameter is an option that
-// fettle does not set; product names the product in the error.
+// Check returns an error for a value that Read rejects, or for a nil Parameter, which means that
+// fettle does not set the option. product is its name in the error.
 func (p *Parameter) Check(product, value string) error {
 	if p == nil {
 		return fmt.Errorf("%w: not a tuning option of %s", setting.ErrNotSettable, product)
@@ -39,12 +40,12 @@ func (p *Parameter) Check(product, value string) error {
 	return err
 }
 
-// Count returns an option with a whole number from 0 to 2147483647.
+// Count returns a parameter that accepts a whole number from 0 to 2147483647.
 func Count(name, def, doc string) Parameter {
 	return Parameter{Name: name, Type: fact.Number, Read: ReadCount, Default: def, Doc: doc}
 }
 
-// ReadCount reads a whole number from 0 to 2147483647.
+// ReadCount parses a whole number from 0 to 2147483647.
 func ReadCount(text string) (any, error) {
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
@@ -53,7 +54,7 @@ func ReadCount(text string) (any, error) {
 	return float64(n), nil
 }
 
-// Switch returns a function that makes options with two words for yes and no, in any case.
+// Switch returns a constructor of parameters with two words for yes and no, in any case.
 func Switch(yes, no string) func(name, def, doc string) Parameter {
 	read := func(text string) (any, error) {
 		switch strings.ToLower(text) {

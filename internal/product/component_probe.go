@@ -6,29 +6,29 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// Prober is an Installed whose program can check its files (check --probe). Nothing else
+// Prober is an Installed whose own program can check its files (check --probe). Only this check
 // runs the program.
 type Prober interface {
 	Probe(ctx context.Context)
-	// AsRead reports whether the program has read and accepted the files, so that Option and
-	// Answer have the values that the program reads.
+	// AsRead reports whether the program has read and accepted the files. Option and Answer then
+	// return the values that the program reads.
 	AsRead() bool
 }
 
-// probed is the outcome of a check of the files by the program itself.
+// probed records how the program itself judged its files.
 type probed struct {
 	asked   bool
 	Checked Checked
 	Err     error // the reason that the check could not be made
 }
 
-// Take records the outcome of a dry run.
+// Take records the result of a dry run.
 func (p *probed) Take(c Checked, err error) { p.asked, p.Checked, p.Err = true, c, err }
 
 // AsRead implements Prober.
 func (p *probed) AsRead() bool { return p.asked && p.Err == nil && p.Checked.Refused == "" }
 
-// probeInputs returns the inputs that probeAnswer answers.
+// probeInputs returns the inputs about the dry run, which probeAnswer answers.
 func probeInputs(product string) []fact.Input {
 	return []fact.Input{
 		{Name: product + ".probed", Type: fact.Truth, Doc: "whether the program is asked how it reads its files (--probe)"},
@@ -36,7 +36,7 @@ func probeInputs(product string) []fact.Input {
 	}
 }
 
-// probeAnswer answers one of probeInputs. It returns false for any other input.
+// probeAnswer answers one of probeInputs; ok is false for any other input.
 func (p *probed) probeAnswer(input, main string) (a fact.Answer, ok bool) {
 	switch input {
 	case "probed":

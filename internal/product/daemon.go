@@ -11,91 +11,91 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Daemon is a daemon that reads its options from files, when it starts or when it is reloaded.
-// Its fields have the differences between products; Product makes the rest. F is what the files
-// of one instance set, A is the report of its running program.
+// Daemon is a template for products that read options from files at start or reload. Its fields
+// hold the differences between products; Product adds the common part. F has the options in one
+// instance's files, A is the report of its running program.
 //
-// There are two kinds. A daemon that does not report its options (Processes) runs with the
-// options of its files, if its processes read the files since the last change. A daemon that
-// reports all options (Runs) is queried.
+// Two kinds exist. A daemon with Runs reports all of its options. A daemon with Processes reports
+// none: it runs with its files' options if its processes have read the files since the last change.
 type Daemon[F Files, A any] struct {
 	Name, Doc  string
-	Packages   []string // as Product.Packages
+	Packages   []string // see product.Product
 	Parameters Parameters
 	Inputs     []Input[F, A]
 
-	// Conf has the form of its files. Product sets Name, Activation, Activate, Effect, and
-	// Winner if Place is set.
+	// Conf describes its files. Product fills in Name, Activation, Activate, Effect, and Winner if
+	// Place is set.
 	Conf conf.Product
-	// Instances returns all instances, if Conf returns only those that can be set; nil if Conf
-	// returns all.
+	// Instances returns all instances if Conf returns only the settable ones; nil if Conf returns
+	// all.
 	Instances func(*host.Host) ([]conf.Instance, error)
-	// Read returns the options that the files of a main file's instance set; with an error,
-	// those that could be read.
+	// Read returns the options in the files of one instance. With an error, it returns those that
+	// it could read.
 	Read func(h *host.Host, main string) (F, error)
-	// ReadRunning replaces Read if the command line of the running program, or nil, decides how
-	// its files are read.
+	// ReadRunning replaces Read if the program's command line decides how it reads its files; argv
+	// is nil if it does not run.
 	ReadRunning func(h *host.Host, main string, argv []string) (F, error)
-	// MainOf returns the main file of the instance whose options a file sets; nil if each
-	// instance has only one such file.
+	// MainOf returns the main file of the instance that a file belongs to; nil if an instance has
+	// only its main file.
 	MainOf func(h *host.Host, file string) string
-	// Place returns the line that sets an option; nil if Conf suffices to find it.
+	// Place returns the line that sets an option; nil if Conf finds it.
 	Place func(files F, key string) (conf.Place, bool, error)
 
-	// Program is the name of its process in messages.
+	// Program is the name of the program's process in messages.
 	Program string
 	// Processes finds the processes of an instance, or returns ErrStopped; nil if Runs is the
 	// only source.
 	Processes func(ctx context.Context, h *host.Host, main string) (Group, error)
-	// OpenFiles is true if the open files of the serving processes are counted.
+	// OpenFiles is true if fettle counts the open files of the serving processes.
 	OpenFiles bool
-	// Control returns the Control of the program. Product sets Name, Mains, and if Processes is
-	// set Running and Reads.
+	// Control returns the program's Control. Product fills in Name and Mains, and if Processes is
+	// set also Running and Reads.
 	Control func() *Control
-	// Adapt changes the Control and Conf that Product has completed; nil for no change.
+	// Adapt changes Control and Conf after Product has completed them; nil changes nothing.
 	Adapt func(c *Control, p *conf.Product)
 	// Restart reports whether an option takes effect only at a restart; nil if all take
 	// effect at a reload.
 	Restart func(key string) bool
-	// SilentReload is true if a reload leaves no trace in the program's processes, so that it
-	// is unknown whether it read its files since its start.
+	// SilentReload is true if the program's processes do not show reloads. Whether such a program
+	// has read its files since its start is then unknown.
 	SilentReload bool
 
 	// Ask queries the running program; nil if it reports nothing.
 	Ask func(ctx context.Context, i *Instance[F, A]) (A, error)
-	// Reported returns the value of an option in a report, or "". ReportedBy names the report.
+	// Reported returns an option's value in a report, or "". ReportedBy is the report's name in
+	// messages.
 	Reported   func(report A, key string) string
 	ReportedBy string
 	// Running replaces Reported for a program that reports only some instances' options.
 	Running func(i *Instance[F, A], key string) (value, at string, ok bool)
-	// Runs returns the running value of an option of an instance with a Report.
+	// Runs returns the running value of an option, from the instance's Report.
 	Runs func(i *Instance[F, A], name string) fact.Fact[string]
-	// Same reports whether two values of an option are equivalent; nil compares them by
+	// Same reports whether two values of an option are equivalent; nil compares their
 	// Conf.Canonical.
 	Same func(name, a, b string) bool
-	// Default returns the default of an option of an instance, as Defaulter does; nil if the
-	// defaults of Parameters apply.
+	// Default returns an option's default in an instance, like Defaulter; nil if the defaults of
+	// Parameters apply.
 	Default func(i *Instance[F, A], name string) (value, source string)
 	// ByHand are the Parameters that only an administrator sets.
 	ByHand []string
-	// Effect returns the verdict for an option for which the template's verdict is wrong; nil
-	// if there are no such options.
+	// Effect returns the verdict for options that the template would judge wrong; nil if there are
+	// none.
 	Effect func(ctx context.Context, h *host.Host, file, key, value string) (v plugin.Verdict, why string, ok bool)
 
-	// DryRun makes the program check its files (check --probe); nil if it cannot.
+	// DryRun lets the program check its files (check --probe); nil if it cannot.
 	DryRun func(ctx context.Context, i *Instance[F, A], d DryRun) (Checked, error)
 }
 
-// Files has the options that the configuration files of one instance set.
+// Files holds the options in the configuration files of one instance.
 type Files interface {
 	// Paths returns the files that were read, the main one first.
 	Paths() []string
-	// Value returns the value of an option and its position, FILE:LINE. An error is the reason
-	// that the value is unknown.
+	// Value returns an option's value and its position, FILE:LINE; ok is false if no file sets it.
+	// The error says why it is unknown.
 	Value(key string) (value, at string, ok bool, err error)
 }
 
-// Product returns the product that the template describes.
+// Product returns the product that this template describes.
 func (d *Daemon[F, A]) Product() Product {
 	p := Product{Name: d.Name, Doc: d.Doc, Packages: d.Packages, Parameters: d.Parameters, Find: d.find, Kind: d.kind}
 	if d.DryRun != nil {
@@ -107,7 +107,7 @@ func (d *Daemon[F, A]) Product() Product {
 	return p
 }
 
-// read reads the files of an instance; argv is the command line of its program, or nil.
+// read reads the files of an instance; argv is its program's command line, or nil.
 func (d *Daemon[F, A]) read(h *host.Host, main string, argv []string) (F, error) {
 	if d.ReadRunning != nil {
 		return d.ReadRunning(h, main, argv)
@@ -115,7 +115,7 @@ func (d *Daemon[F, A]) read(h *host.Host, main string, argv []string) (F, error)
 	return d.Read(h, main)
 }
 
-// New returns an instance with the given files and report, for sources other than Find.
+// New returns an instance from given files and a report, for callers that do not use Find.
 func (d *Daemon[F, A]) New(h *host.Host, in conf.Instance, files F, report A, reportErr error) *Instance[F, A] {
 	return &Instance[F, A]{Instance: in, Host: h, Files: files, Report: report, ReportErr: reportErr, daemon: d}
 }
@@ -215,7 +215,7 @@ func (d *Daemon[F, A]) kind(h *host.Host) setting.Kind {
 
 func (d *Daemon[F, A]) restarts(key string) bool { return d.Restart != nil && d.Restart(key) }
 
-// taken reports whether the processes of an instance read an option since its files changed.
+// taken returns whether the processes of an instance have read an option since its files changed.
 func (d *Daemon[F, A]) taken(g Group, key string) Taken {
 	if d.SilentReload || d.restarts(key) {
 		return g.TakenAtStart()
@@ -223,8 +223,7 @@ func (d *Daemon[F, A]) taken(g Group, key string) Taken {
 	return g.Taken()
 }
 
-// effect returns the verdict whether the running program has the value of an option in its
-// files.
+// effect returns OK if the running program has the value that its files set.
 func (d *Daemon[F, A]) effect(ctx context.Context, h *host.Host, main, key, value string, silent *silentReloads) (plugin.Verdict, string) {
 	if d.Effect != nil {
 		if v, why, ok := d.Effect(ctx, h, main, key, value); ok {
@@ -293,8 +292,8 @@ func (d *Daemon[F, A]) same(name, a, b string) bool {
 	return a == b
 }
 
-// silentReloads has the processes that were reloaded, by the main file of their instance, with
-// the time of the last change of the files.
+// silentReloads records which processes were reloaded: main file to process and the time of its
+// files' last change.
 type silentReloads struct {
 	mu  sync.Mutex
 	all map[string]Group

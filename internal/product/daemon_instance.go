@@ -22,9 +22,9 @@ type Instance[F Files, A any] struct {
 	FileErr error
 
 	Run    Group
-	RunErr error // ErrStopped if it does not run
+	RunErr error // ErrStopped if the program does not run
 
-	// Open is the number of open files of the process with the most.
+	// Open is the largest number of open files of any of its processes.
 	Open    int
 	OpenErr error
 
@@ -45,7 +45,7 @@ func (i *Instance[F, A]) Option(name string) Option {
 	return i.readOption(name)
 }
 
-// reportedOption returns an option of a program that reports all options.
+// reportedOption returns an option of a program that reports all of its options.
 func (i *Instance[F, A]) reportedOption(name string) Option {
 	o := Option{File: fact.Absent[string](i.Main), Running: fact.Absent[string](i.Main)}
 	value, at, ok, err := i.Files.Value(name)
@@ -65,14 +65,15 @@ func (i *Instance[F, A]) reportedOption(name string) Option {
 	default:
 		o.Running = i.daemon.Runs(i, name)
 		if runs, known := o.Running.Get(); known && ok && i.daemon.same(name, runs, value) {
-			o.Running = fact.Known(runs, at) // the file is where it comes from
+			o.Running = fact.Known(runs, at) // the value comes from the file
 		}
 	}
 	return o
 }
 
-// readOption returns an option of a program that runs with the options of its files, if it has
-// read them since they changed, except for the few that it reports.
+// readOption returns an option of a program that does not report it. Its running value is the
+// file's value if the program has read the files since they changed. A few options are reported and
+// come from the report.
 func (i *Instance[F, A]) readOption(name string) Option {
 	file, value := fact.Absent[string](i.Main), ""
 	key, err := i.daemon.Conf.Syntax.Key(name)
@@ -97,7 +98,7 @@ func (i *Instance[F, A]) readOption(name string) Option {
 		if runs := i.daemon.Reported(i.Report, key); runs != "" {
 			source := i.daemon.ReportedBy
 			if _, ok := file.Get(); ok && err == nil && i.daemon.Conf.Canonical(value) == runs {
-				source = file.Source() // the file is where it comes from
+				source = file.Source() // the value comes from the file
 			}
 			o.Running = fact.Known(runs, source)
 		}
@@ -113,8 +114,7 @@ func (i *Instance[F, A]) Default(name string) (value, source string) {
 	return i.daemon.Default(i, name)
 }
 
-// Pending answers with the parameters that fettle sets and whose running value differs from the
-// files.
+// Pending answers with the settable parameters whose running value differs from the files.
 func (i *Instance[F, A]) Pending() fact.Answer {
 	out := []string{}
 	for _, p := range i.daemon.Parameters {
@@ -147,7 +147,7 @@ func (i *Instance[F, A]) Probe(ctx context.Context) {
 	i.Take(i.daemon.DryRun(ctx, i, d))
 }
 
-// Service returns the unit that runs the instance, or would run it, or "".
+// Service returns the unit that runs, or would run, the instance; "" if there is none.
 func (i *Instance[F, A]) Service() string {
 	if i.RunErr == nil && i.Run.Main.Unit != "" {
 		return i.Run.Main.Unit
@@ -155,13 +155,13 @@ func (i *Instance[F, A]) Service() string {
 	return i.daemon.Control().Unit(i.Host, i.Main)
 }
 
-// Input is an input of a Daemon, with its answer.
+// Input is an input of a Daemon and the function that answers it.
 type Input[F Files, A any] struct {
-	Name string // without the product's
+	Name string // without the product's prefix
 	Type fact.Type
 	Unit string
 	Doc  string
-	// From is the source that Answer needs: if it could not be read, the input is unknown.
+	// From is the source that Answer needs; if it cannot be read, the input is unknown.
 	From   Need
 	Answer func(*Instance[F, A]) fact.Answer
 }
@@ -204,7 +204,7 @@ func (i *Instance[F, A]) Answer(input string) fact.Answer {
 	return a
 }
 
-// ReadSinceChange answers whether the running program read its files since they changed.
+// ReadSinceChange answers whether the running program has read its files since they changed.
 func (i *Instance[F, A]) ReadSinceChange() fact.Answer {
 	taken := i.daemon.taken(i.Run, "")
 	switch {
@@ -218,8 +218,8 @@ func (i *Instance[F, A]) ReadSinceChange() fact.Answer {
 	return fact.Answer{Value: taken == Yes, At: "/proc"}
 }
 
-// StartedSinceChange is ReadSinceChange for a program that reads its files at its start, or
-// whose reloads cannot be seen: it is false if the program may not have read them.
+// StartedSinceChange is ReadSinceChange for programs that read their files only at start, or whose
+// reloads leave no trace. It answers false unless the program has certainly read them.
 func (i *Instance[F, A]) StartedSinceChange() fact.Answer {
 	a := i.ReadSinceChange()
 	if a.Unknown != "" && i.RunErr == nil && i.FileErr == nil {
@@ -228,7 +228,7 @@ func (i *Instance[F, A]) StartedSinceChange() fact.Answer {
 	return a
 }
 
-// FilesOpen answers with the number of open files of the process with the most.
+// FilesOpen answers with the largest number of open files of any of its processes.
 func (i *Instance[F, A]) FilesOpen() fact.Answer {
 	if i.OpenErr != nil {
 		return fact.Answer{Unknown: i.OpenErr.Error(), At: "/proc"}
@@ -236,7 +236,7 @@ func (i *Instance[F, A]) FilesOpen() fact.Answer {
 	return fact.Answer{Value: float64(i.Open), At: "/proc/PID/fd of " + i.daemon.Program}
 }
 
-// OpenFilesLimit answers with the limit of open files of a process that serves.
+// OpenFilesLimit answers with the open-file limit of a serving process.
 func (i *Instance[F, A]) OpenFilesLimit() fact.Answer {
 	if all := i.Run.serving(); all[len(all)-1].OpenFiles > 0 {
 		return fact.Answer{Value: float64(all[len(all)-1].OpenFiles), At: "/proc/PID/limits of " + i.daemon.Program}
@@ -244,8 +244,7 @@ func (i *Instance[F, A]) OpenFilesLimit() fact.Answer {
 	return fact.Answer{Unknown: "/proc/PID/limits of " + i.daemon.Program + " cannot be read, or is not in this copy", At: "/proc"}
 }
 
-// PackageVersion answers with the version of the first of the product's packages that is
-// installed.
+// PackageVersion answers with the version of the product's first installed package.
 func (i *Instance[F, A]) PackageVersion() fact.Answer {
 	names := i.daemon.Packages
 	if len(names) == 0 {
@@ -257,9 +256,9 @@ func (i *Instance[F, A]) PackageVersion() fact.Answer {
 	return fact.Answer{Unknown: "no list of packages names it", At: i.Main}
 }
 
-// asRead returns an option of a program that does not report its options: the value of its
-// files, if it has read them since they changed. fileErr is the reason that the files are
-// unknown, runErr the reason that the processes are.
+// asRead returns an option of a program that does not report its options. Its running value is the
+// file's value if the program has read the files since they changed. fileErr says why the files are
+// unknown, runErr why the processes are.
 func asRead(main string, file fact.Fact[string], fileErr error, taken Taken, runErr error) Option {
 	o := Option{File: file, Running: fact.Absent[string](main)}
 	switch {
@@ -282,8 +281,8 @@ func RunBy(p Process) fact.Answer {
 	return fact.Answer{Value: p.Unit, At: "/proc/PID/cgroup"}
 }
 
-// Origin returns fact.Running if the running program has read its files, or fact.Files if it
-// will read them at its next start.
+// Origin returns fact.Running if the running program has read its files, and fact.Files if it will
+// read them at its next start.
 func Origin(taken Taken, runErr error) string {
 	if runErr == nil && taken == Yes {
 		return fact.Running

@@ -9,17 +9,17 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// List is the packages of a machine: from dpkg's status file, from rpm, or in a copy from the
-// list of a sosreport or foreman-debug.
+// List lists a machine's packages: from dpkg's status file, from rpm, or, in a copy, from a
+// sosreport or foreman-debug.
 type List struct {
-	Versions map[string]string // by name; without release, revision and epoch
-	At       string            // the file or command that lists them
-	// Cut is true if the list is too short for a whole machine: packages may be missing.
+	Versions map[string]string // version by name, without release, revision and epoch
+	At       string            // file or command with the list
+	// Cut is true if packages may be missing, because the list is too short for a whole machine.
 	Cut bool
 }
 
-// Lacks returns the reason that it is unknown whether a package missing from the list is
-// installed, or "".
+// Lacks returns why it is unknown whether a package missing from the list is installed; "" if it is
+// certainly not.
 func (l List) Lacks(name string) (unknown string) {
 	if l.Versions[name] == "" && l.Cut {
 		return l.At + " is not a list of a whole machine's packages"
@@ -27,10 +27,10 @@ func (l List) Lacks(name string) (unknown string) {
 	return ""
 }
 
-// lists are the lists of a sosreport (sos/report/plugins/rpm.py, dpkg.py; the names in the top
+// lists are the package lists of a sosreport (sos/report/plugins/rpm.py, dpkg.py; those in the top
 // directory are links) and of a foreman-debug (script/foreman-debug).
 var lists = []struct {
-	pattern string // of host.Glob
+	pattern string // pattern for host.Glob
 	read    func(text string) map[string]string
 }{
 	{"/installed-rpms", ofLines(rpmLine)},
@@ -43,12 +43,12 @@ var lists = []struct {
 
 const dpkg = "/var/lib/dpkg/status"
 
-// few is less than the number of packages of any whole machine: a shorter list was cut off, as
-// was one that ends within a line.
+// few is the minimum length of a whole machine's list. A shorter list is incomplete, like one that
+// ends within a line.
 const few = 20
 
-// Version returns the Upstream version of the first of the named packages that is installed,
-// and the path of the list, or "".
+// Version returns the upstream version of the first installed package among names, and the list's
+// path; "" if none is installed.
 func Version(h *host.Host, names ...string) (version, at string) {
 	list, err := Read(h)
 	if err != nil {
@@ -62,7 +62,7 @@ func Version(h *host.Host, names ...string) (version, at string) {
 	return "", ""
 }
 
-// Upstream returns the leading numbers and dots of a version.
+// Upstream returns the leading digits and dots of a version.
 func Upstream(v string) string {
 	for i, c := range v {
 		if c != '.' && (c < '0' || c > '9') {
@@ -72,8 +72,8 @@ func Upstream(v string) string {
 	return v
 }
 
-// Read reads the first list that exists, or returns the reason that there is none. On a machine
-// with RPM packages it runs rpm, which may take seconds.
+// Read reads the first list that exists, or returns an error that says why there is none. On a
+// machine with RPM packages it runs rpm, which may take seconds.
 func Read(h *host.Host) (List, error) {
 	cut, found := List{}, false
 	if !h.Live {
@@ -105,7 +105,7 @@ func Read(h *host.Host) (List, error) {
 	return List{}, errors.New("no package database of dpkg or rpm found")
 }
 
-// readLists reads the first whole list of a copy, or else its longest one.
+// readLists reads the first complete list of a copy, or else the longest one; whole says which.
 func readLists(f host.Files) (list List, whole bool) {
 	for _, l := range lists {
 		names, _ := host.Glob(f, l.pattern)

@@ -2,7 +2,7 @@ package product
 
 import "strings"
 
-// ofLines returns a function that makes a list from the lines of a text.
+// ofLines returns a parser that applies take to each line of a list.
 func ofLines(take func(line string) (name, version string)) func(string) map[string]string {
 	return func(text string) map[string]string {
 		versions := map[string]string{}
@@ -15,7 +15,7 @@ func ofLines(take func(line string) (name, version string)) func(string) map[str
 	}
 }
 
-// debugged parses the list of a foreman-debug, which begins with the command that printed it.
+// debugged parses the list of a foreman-debug; its first line is the command.
 func debugged(text string) map[string]string {
 	first, rest, _ := strings.Cut(text, "\n")
 	if strings.HasPrefix(first, "COMMAND> dpkg") {
@@ -24,7 +24,7 @@ func debugged(text string) map[string]string {
 	return ofLines(rpmLine)(rest)
 }
 
-// rpmLine parses a line of "rpm -qa": NAME-VERSION-RELEASE.ARCH first.
+// rpmLine parses a line of "rpm -qa" that begins with NAME-VERSION-RELEASE.ARCH.
 func rpmLine(text string) (name, version string) {
 	w, _, _ := strings.Cut(strings.TrimSpace(text), "\t")
 	w, _, _ = strings.Cut(w, " ")

@@ -9,13 +9,12 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// rpmDatabases are the directories of rpm's database: the first since Fedora 36 and in
-// openSUSE, the second in RHEL. Its format is that of SQLite, Berkeley DB or rpm itself, so rpm
-// reads it.
+// rpmDatabases are the directories of rpm's database: since Fedora 36 and in openSUSE, and in RHEL.
+// Only rpm itself reads its formats (SQLite, Berkeley DB, its own).
 var rpmDatabases = []string{"/usr/lib/sysimage/rpm", "/var/lib/rpm"}
 
-// rpmFiles are the files of a database, one for each format (lib/backend of rpm 4.14 to
-// 4.20). Machines without RPM packages may have the directory.
+// rpmFiles are the database files, one for each format (lib/backend of rpm 4.14 to 4.20). They show
+// that RPM is in use: other machines may have the empty directory.
 var rpmFiles = []string{"rpmdb.sqlite", "Packages", "Packages.db"}
 
 // rpmDatabase returns the directory of rpm's database, or "".
@@ -30,16 +29,16 @@ func rpmDatabase(f host.Files) string {
 	return ""
 }
 
-// ByRPM reports whether only rpm can list the packages of a machine, which may take
-// seconds: a caller that can find out otherwise need not call Read.
+// ByRPM reports whether only rpm can list a machine's packages, which may take seconds. Callers
+// with another way to find out should avoid Read then.
 func ByRPM(h *host.Host) bool {
 	text, err := h.Files.ReadFile(dpkg)
 	return h.Live && rpmDatabase(h.Files) != "" && (err != nil || len(dpkgStatus(string(text))) == 0)
 }
 
-// askRPM lists all packages at once, so that an archive has one answer. It does not verify
-// signatures again, which would take most of the time. The version comes first, because
-// host.Redact removes the text after a name that ends in "token".
+// askRPM lists all packages in one call, which an archive records as one answer. It skips signature
+// checks, which would take most of the time. The version comes first in a line, because host.Redact
+// removes text after a name that ends in "token".
 func askRPM(h *host.Host, db string) (List, error) {
 	c := host.Command{
 		Argv:    []string{"rpm", "-qa", "--nodigest", "--nosignature", "--qf", `%{VERSION}\t%{NAME}\n`},

@@ -14,65 +14,64 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// Control checks, reloads and restarts the programs of one product. Its functions get
-// the main file of an instance.
+// Control checks, reloads and restarts one product's programs. Its functions take an instance's
+// main file.
 type Control struct {
-	// Name is the name of a program that no unit runs: "redis-server".
+	// Name is the program's name if no unit runs it: "redis-server".
 	Name string
-	// Unit returns the service that would run an instance, or "".
+	// Unit returns the service that would run the instance, or "".
 	Unit func(h *host.Host, main string) string
-	// UnitFiles is true if settings are in the unit's own files, which systemd has to
-	// read before it restarts the unit.
+	// UnitFiles is true if the unit's own files contain settings. systemd must then reload them
+	// before a restart.
 	UnitFiles bool
 	// Mains lists the main files of all instances.
 	Mains func(h *host.Host) ([]string, error)
-	// Running finds the main process, or returns ErrStopped.
+	// Running returns the main process; the error is ErrStopped if none runs.
 	Running func(ctx context.Context, h *host.Host, main string) (Process, error)
-	// Check returns an error if the program would not start with the configuration, before it
-	// is reloaded or restarted; nil if it cannot be checked.
+	// Check runs before a reload or restart. It returns an error if the program would not start
+	// with its configuration; nil if nothing can check it.
 	Check func(ctx context.Context, h *host.Host, main string) error
-	// Reads lists the files of an instance; nil if their times do not show whether the program
-	// has read them.
+	// Reads lists an instance's files; nil if their times do not show whether the program has read
+	// them.
 	Reads func(h *host.Host, main string) []string
 	// Reload makes a running program read its files again.
 	Reload func(ctx context.Context, h *host.Host, main string, p Process) (Reloaded, error)
 	// Ready returns nil once the program is healthy and has read its files.
 	Ready func(ctx context.Context, h *host.Host, main string) error
-	// Stop ends it; nil sends SIGTERM.
+	// Stop ends the program; nil sends SIGTERM.
 	Stop func(ctx context.Context, h *host.Host, main string, p Process) error
-	// Start returns the call that starts it if no unit does.
+	// Start returns the command that starts the program if no unit does.
 	Start func(h *host.Host, main string, before Process) (Start, error)
-	// Complaint finds the reason that a service did not start in its log; nil means the last
-	// line.
+	// Complaint finds the reason of a failed start in the service's log; nil means the last line.
 	Complaint func(log string) string
-	// Patience limits the wait for Ready; 0 means half a minute.
+	// Patience limits the wait for Ready; 0 means 30 s.
 	Patience time.Duration
 
 	mu sync.Mutex
-	// mains has the main file of each program, by name, for which an activation was planned;
-	// refusals has the programs that were not activated.
+	// mains maps the name of each program with a planned activation to its main file. refusals has
+	// the programs that were not activated, with the reason.
 	mains    map[string]string
 	refusals map[string]bool
 }
 
-// Reloaded returns nil once a reload is complete: the program serves with the files that it
-// read again. It is called before Ready; nil if Ready is enough.
+// Reloaded returns nil once a reload is complete, when the program serves with its new files. It
+// runs before Ready; a nil Reloaded means that Ready is enough.
 type Reloaded func(ctx context.Context) error
 
-// ReloadBy returns a Reload through systemd or a signal, which leaves nothing to wait for.
+// ReloadBy returns a Control.Reload that uses systemd, or else a signal. It does not wait.
 func ReloadBy(signal string) func(ctx context.Context, h *host.Host, main string, p Process) (Reloaded, error) {
 	return func(ctx context.Context, h *host.Host, _ string, p Process) (Reloaded, error) {
 		return nil, Reload(ctx, h, p, signal)
 	}
 }
 
-// Service returns a Control.Unit for a product whose service has one of the names.
+// Service returns a Control.Unit for a product whose service has one of these names.
 func Service(names ...string) func(h *host.Host, main string) string {
 	return func(h *host.Host, main string) string { return Unit(h, main, names...) }
 }
 
-// ConfigTest returns a Control.Check that runs a command of the product. name is the command's
-// name in errors; complaint finds the fault in its messages.
+// ConfigTest returns a Control.Check that runs the product's command. name is the command in
+// errors; complaint extracts the fault from its output.
 func ConfigTest(name string, command func(h *host.Host, main string) host.Command, complaint func(messages string) string) func(ctx context.Context, h *host.Host, main string) error {
 	return func(ctx context.Context, h *host.Host, main string) error {
 		res, err := h.Exec.Run(ctx, command(h, main))
@@ -87,19 +86,20 @@ func ConfigTest(name string, command func(h *host.Host, main string) host.Comman
 type Start struct {
 	Argv []string
 	Env  []string
-	Dir  string // in which it is started; "/" if empty
-	// Background is set for a program that stays in the foreground.
+	Dir  string // working directory; "" means "/"
+	// Background means that the program stays in the foreground, so fettle starts it in the
+	// background.
 	Background bool
-	// UID and GID are the user and group that it runs as; 0 is root.
+	// UID and GID are the user and group of the program; 0 means root.
 	UID, GID int
-	// Within is the time limit of the call; 0 means a minute.
+	// Within limits the call; 0 means one minute.
 	Within time.Duration
-	// Complaint finds the reason of a failure in its output; nil means the last line.
+	// Complaint finds the reason of a failure in the output; nil means the last line.
 	Complaint func(text string) string
 }
 
-// Activation returns setting.Activator's for the kind of one product. It returns false if the
-// program does not run.
+// Activation implements setting.Activator for one product's kind. It returns false if the program
+// does not run.
 func (c *Control) Activation(ctx context.Context, h *host.Host, main string, restart bool) (setting.Activation, bool) {
 	p, err := c.Running(ctx, h, main)
 	if err != nil || beingStopped(ctx, h, p.Unit) {
@@ -115,7 +115,7 @@ func (c *Control) Activation(ctx context.Context, h *host.Host, main string, res
 	return setting.Activation{Program: name, Restart: restart}, true
 }
 
-// Restarts is Activation for a product that reads its options only when it starts.
+// Restarts is Activation for products that read their options only at start.
 func (c *Control) Restarts(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
 	return c.Activation(ctx, h, main, true)
 }
@@ -135,8 +135,8 @@ func (c *Control) name(h *host.Host, main string, p Process) string {
 	return c.Name + " " + main
 }
 
-// Of returns the main file of the program of an activation, even if another process planned it
-// before a crash.
+// Of returns the main file for the program name of an activation, even if another process planned
+// it before a crash.
 func (c *Control) Of(ctx context.Context, h *host.Host, name string) (string, error) {
 	c.mu.Lock()
 	main, ok := c.mains[name]
@@ -164,8 +164,8 @@ func (c *Control) Of(ctx context.Context, h *host.Host, name string) (string, er
 }
 
 // Activate implements setting.Activator: it checks the configuration, reloads or restarts the
-// program and waits until it is healthy. If Check or the program's unit refused that, the
-// rollback does not reload or restart it either.
+// program and waits until it is healthy. If Check or the unit refuses, the later rollback leaves
+// the program alone too.
 func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activation) error {
 	main, err := c.Of(ctx, h, a.Program)
 	if err != nil {
@@ -178,7 +178,7 @@ func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activati
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if c.setRefused(a.Program, false) {
-		return nil // the rollback of a refused change
+		return nil // rollback of a refused change
 	}
 	if c.Check != nil {
 		if err := c.Check(ctx, h, main); err != nil {
@@ -193,7 +193,7 @@ func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activati
 	before, err := c.Running(ctx, h, main)
 	switch {
 	case errors.Is(err, ErrStopped) && !a.Restart:
-		return nil // it was stopped meanwhile, and reads its files when it starts
+		return nil // the program has stopped meanwhile, and reads its files at its next start
 	case err != nil && !errors.Is(err, ErrStopped):
 		return err
 	}
@@ -232,13 +232,13 @@ func (c *Control) Activate(ctx context.Context, h *host.Host, a setting.Activati
 	})
 }
 
-// refused records that a program was not activated, and returns the error.
+// refused records that a program was not activated, and returns the reason with the program's name.
 func (c *Control) refused(program string, why error) error {
 	c.setRefused(program, true)
 	return fmt.Errorf("%w (neither reloaded nor restarted)", why)
 }
 
-// setRefused records whether a program was refused, and returns the value before.
+// setRefused records whether a program is refused, and returns the previous value.
 func (c *Control) setRefused(program string, now bool) (before bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -250,12 +250,12 @@ func (c *Control) setRefused(program string, now bool) (before bool) {
 	return before
 }
 
-// restart ends a program and starts it without systemd.
+// restart stops a program and starts it again, without systemd.
 func (c *Control) restart(ctx context.Context, h *host.Host, main string, before Process) error {
 	if c.Start == nil {
 		return fmt.Errorf("systemd does not run on this machine; restart %s by hand", c.Name)
 	}
-	start, err := c.Start(h, main, before) // while its process still exists
+	start, err := c.Start(h, main, before) // before the process ends
 	start.Complaint = c.Complaint
 	if err != nil {
 		return err
@@ -282,16 +282,16 @@ func (c *Control) restart(ctx context.Context, h *host.Host, main string, before
 	return Run(ctx, h, start)
 }
 
-// wait waits for Ready. It fails if the program has ended; failed returns the reason that
-// systemd no longer restarts it.
+// wait waits for Ready. It fails if the program has ended; failed returns the reason if systemd has
+// given up restarting it.
 func (c *Control) wait(ctx context.Context, h *host.Host, main string, before Process, restarted bool, reloaded Reloaded, failed func() error) error {
 	gone, asked := 0, h.Clock.Now()
 	return Until(ctx, func() error {
 		p, err := c.Running(ctx, h, main)
 		switch {
 		case errors.Is(err, ErrStopped):
-			// A server that goes to the background has no process for a moment, on a busy
-			// machine for seconds: 50 tries take about five seconds.
+			// A server that goes to the background has no process for a moment (seconds on a busy
+			// machine). 50 tries take about 5 s.
 			if gone++; gone > 50 {
 				err = final{fmt.Errorf("%s has ended again", c.Name)}
 			}
@@ -317,13 +317,13 @@ func (c *Control) wait(ctx context.Context, h *host.Host, main string, before Pr
 	})
 }
 
-// final is an error that ends Until.
+// final wraps an error that ends Until.
 type final struct{ error }
 
-// Final returns an error that ends Until.
+// Final wraps an error so that Until stops.
 func Final(err error) error { return final{err} }
 
-// Until calls try until it succeeds, its error is final, or the context ends.
+// Until repeats try until it succeeds, returns a Final error, or the context ends.
 func Until(ctx context.Context, try func() error) error {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		err := try()
@@ -345,7 +345,7 @@ func Until(ctx context.Context, try func() error) error {
 // background starts a program that stays in the foreground, detached from the terminal.
 const background = `setsid "$@" </dev/null >/dev/null 2>&1 &`
 
-// Run starts a server.
+// Run starts a server that no systemd unit runs.
 func Run(ctx context.Context, h *host.Host, s Start) error {
 	argv := s.Argv
 	if s.UID != 0 || s.GID != 0 {
@@ -361,12 +361,12 @@ func Run(ctx context.Context, h *host.Host, s Start) error {
 	return fmt.Errorf("%s: exit %d: %s", strings.Join(argv, " "), res.ExitCode, systemd.FailureText(string(res.Stdout)+string(res.Stderr), s.Complaint))
 }
 
-// collections is the directory of the configuration of Red Hat's software collections; the
-// name of a collection is the prefix of its units' names.
+// collections is the configuration directory of Red Hat's software collections. A collection's name
+// is the prefix of its units' names.
 const collections = "/etc/opt/rh/"
 
-// Unit returns the first of the named services that is installed for the instance of a main
-// file, or "".
+// Unit returns the first installed service among names, with the collection's prefix if the main
+// file belongs to one; "" if none is installed.
 func Unit(h *host.Host, main string, names ...string) string {
 	prefix := ""
 	if rest, ok := strings.CutPrefix(main, collections); ok {

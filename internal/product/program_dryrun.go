@@ -15,38 +15,38 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// DryRun is a check of the files by the product itself. It runs as the service's user, in a
-// private view of the machine (host.Sandbox), because it may create files and run code that the
-// files name.
+// DryRun lets the product's program check its files. The program may create files and run code
+// named in the files. It therefore runs as the service's user, in a private view of the machine
+// (host.Sandbox).
 type DryRun struct {
 	Argv, Env []string
-	// Unit is the service. The user is the one of its User=, else User, which the files name,
-	// else the user of the Running processes, else Otherwise.
+	// Unit is the service. The program runs as the unit's User=, or else as User from the files, or
+	// else as the user of the Running processes, or else as Otherwise.
 	Unit, User, Otherwise string
 	Running               Group
-	// Files are the files of the configuration.
+	// Files are the configuration files to check.
 	Files []string
-	// Empty are directories that the program writes in.
+	// Empty are the directories that the program writes to; it sees them empty.
 	Empty []string
-	// Names are host names that it has to resolve.
+	// Names are host names that the program must be able to resolve.
 	Names []string
-	// Complaint finds the fault in its messages.
+	// Complaint extracts the fault from the program's messages.
 	Complaint func(messages string) string
 }
 
-// Checked is the outcome of a dry run.
+// Checked is the result of a dry run.
 type Checked struct {
 	As       string // the user
 	Output   string
 	Messages string
-	Refused  string // why the program would not start with the files, or ""
+	Refused  string // why the program would not start with its files, or ""
 }
 
-// dryRunWithin is the time limit of a dry run.
+// dryRunWithin limits a dry run.
 const dryRunWithin = 20 * time.Second
 
-// Run runs the check. It returns an error if the check could not be made, for example because
-// the user may not read a file that the program reads when root starts it.
+// Run makes the check. It returns an error if the check is impossible, for example because the user
+// may not read a file that root reads at a real start.
 func (d DryRun) Run(ctx context.Context, h *host.Host) (Checked, error) {
 	user, name, err := d.user(h)
 	if err != nil {
@@ -68,20 +68,20 @@ func (d DryRun) Run(ctx context.Context, h *host.Host) (Checked, error) {
 	return out, nil
 }
 
-// outOfView are messages that the private view or the user may cause.
+// outOfView are messages that the private view or the unprivileged user may cause.
 var outOfView = []string{"Permission denied", "Read-only file system", "Operation not permitted", "Cannot assign requested address", "Network is unreachable"}
 
 var pathInText = text.LazyRegexp(`/[^\s'"<>:;,()\[\]]+`)
 
-// hidden returns the reason that only the private view or the user causes a complaint, or "" if
-// the complaint is about the files themselves.
+// hidden returns how the private view or the user causes a complaint, or "" if the files themselves
+// are at fault.
 func (d DryRun) hidden(ctx context.Context, h *host.Host, c host.Command, complaint string) string {
 	for _, p := range pathInText().FindAllString(complaint, -1) {
 		if slices.Contains(d.Files, p) {
 			continue
 		}
 		if _, err := h.Files.Stat(p); err != nil {
-			continue // not visible to root either
+			continue // invisible to root too
 		}
 		c.Argv, c.Env = []string{"test", "-r", p}, nil
 		if res, err := h.Exec.Run(ctx, c); err == nil && res.ExitCode != 0 {
@@ -96,7 +96,7 @@ func (d DryRun) hidden(ctx context.Context, h *host.Host, c host.Command, compla
 	return ""
 }
 
-// user returns the user that the program runs as.
+// user returns the user as which the program runs, and the source of that name.
 func (d DryRun) user(h *host.Host) (host.User, string, error) {
 	name := ""
 	if d.Unit != "" {
@@ -118,7 +118,7 @@ func (d DryRun) user(h *host.Host) (host.User, string, error) {
 	return user, name, err
 }
 
-// userNamed finds a user of /etc/passwd by name or number.
+// userNamed returns the user with a name or number from /etc/passwd.
 func userNamed(h *host.Host, name string) (host.User, error) {
 	text, err := h.Files.ReadFile("/etc/passwd")
 	if err != nil {

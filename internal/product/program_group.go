@@ -6,17 +6,17 @@ import (
 	"fettle.dev/fettle/internal/engine/plugin"
 )
 
-// Group is the processes of one instance of a product.
+// Group holds the processes of one instance of a product.
 type Group struct {
 	Main Process
-	// Children are the processes that serve, without those that finish their last requests.
+	// Children are the serving processes, except those that are finishing their last requests.
 	Children []Process
-	// Changed is the last change of the instance's files, in seconds since the epoch; 0 if
-	// unknown.
+	// Changed is the time of the last change of the instance's files, in seconds since the epoch; 0
+	// if unknown.
 	Changed float64
 }
 
-// serving returns the processes that serve: the children, or the main one if it has none.
+// serving returns the children, or the main process if it has none.
 func (g Group) serving() []Process {
 	if len(g.Children) > 0 {
 		return g.Children
@@ -24,11 +24,11 @@ func (g Group) serving() []Process {
 	return []Process{g.Main}
 }
 
-// Taken reports whether the group has read its files since they were changed.
+// Taken reports whether the processes have read their files since the last change.
 func (g Group) Taken() Taken { return Since(g.Changed, g.Main, g.Children) }
 
-// TakenAtStart is Taken for an option that the main process reads only at its start. It is
-// never No, because a later change may have been in another line.
+// TakenAtStart is Taken for an option that is read only at start. It returns Unclear rather than
+// No: the change may have been in another line.
 func (g Group) TakenAtStart() Taken {
 	if g.Main.StartedS > g.Changed && g.Changed > 0 {
 		return Yes
@@ -36,8 +36,7 @@ func (g Group) TakenAtStart() Taken {
 	return Unclear
 }
 
-// Unknown returns the reason that the running options of a program are unknown, or "" if it has
-// read its files.
+// Unknown returns why a program's running options are unknown, or "" if it has read its files.
 func (t Taken) Unknown() string {
 	switch t {
 	case Yes:
@@ -49,8 +48,8 @@ func (t Taken) Unknown() string {
 	return "unknown whether it has read its changed files"
 }
 
-// Effect returns the verdict of a value in the files of a program that does not report its
-// options. err is the reason that its processes are unknown.
+// Effect returns the verdict for a value in the files of a program that does not report its
+// options. err says why its processes are unknown.
 func Effect(t Taken, err error) (plugin.Verdict, string) {
 	switch {
 	case errors.Is(err, ErrStopped):

@@ -19,34 +19,31 @@ type Process struct {
 	PID    int      `json:"pid"`
 	Parent int      `json:"parent"`
 	Argv   []string `json:"argv"`
-	UID    int      `json:"uid"` // effective
+	UID    int      `json:"uid"` // effective user id
 	GID    int      `json:"gid"`
-	// StartedS is its start time, in seconds since the epoch, or 0 if unknown. It may have
-	// started up to WithinS later.
+	// StartedS is the start time in seconds since the epoch; 0 if unknown. The real start is up to
+	// WithinS later.
 	StartedS float64 `json:"started_s"`
 	WithinS  float64 `json:"within_s,omitempty"`
-	// Ticks is the start time in the kernel's count since the boot, which does not depend on
-	// the clock.
+	// Ticks is the start time in clock ticks since boot, which clock changes do not affect.
 	Ticks int64 `json:"ticks,omitempty"`
-	// Unit is the service of systemd that runs it; "" for none.
+	// Unit is the systemd service of the process, or "".
 	Unit string `json:"unit,omitempty"`
-	// OpenFiles is its limit of open files (RLIMIT_NOFILE, soft), or -1 if unknown or
-	// unlimited.
+	// OpenFiles is the soft limit of open files (RLIMIT_NOFILE); -1 if unknown or unlimited.
 	OpenFiles int64 `json:"open_files"`
 }
 
-// Same reports whether two readings are of the same process.
+// Same reports whether p and q describe the same process.
 func (p Process) Same(q Process) bool { return p.PID == q.PID && p.Ticks == q.Ticks }
 
-// ErrStopped is returned if a product is set up and does not run.
+// ErrStopped is returned if a product is configured but does not run.
 var ErrStopped = errors.New("not running")
 
-// maxProcesses is more than the number of processes of any product.
+// maxProcesses limits the processes of one product.
 const maxProcesses = 10000
 
-// Find lists the processes with the names (as in /proc/PID/comm, at most 15 bytes) whose root
-// is this machine's or a directory of it, which excludes containers. The error is host.Unknown
-// if no process is recorded.
+// Find returns the processes with one of the names (/proc/PID/comm, at most 15 bytes), except those
+// in containers. The error is host.Unknown if no process is recorded.
 func Find(ctx context.Context, h *host.Host, names ...string) ([]Process, error) {
 	return host.QueryJSON(ctx, h, "processes "+strings.Join(names, " "), func(_ context.Context, live *host.Host) ([]Process, error) { return read(live, names) })
 }
@@ -83,7 +80,7 @@ func read(h *host.Host, names []string) ([]Process, error) {
 	return all, nil
 }
 
-// one reads a process. ok is false if it has ended or is a zombie.
+// one reads a process; ok is false if it has ended or is a zombie.
 func one(h *host.Host, dir string, pid int, boot float64) (p Process, ok bool) {
 	p = Process{PID: pid, OpenFiles: -1}
 	stat, err := h.Files.ReadFile(dir + "/stat")
@@ -98,7 +95,7 @@ func one(h *host.Host, dir string, pid int, boot float64) (p Process, ok bool) {
 		if ticks, err := strconv.ParseInt(fields[19], 10, 64); err == nil {
 			p.Ticks = ticks
 			if boot > 0 {
-				p.StartedS = boot + float64(ticks)/100 // USER_HZ is 100 everywhere but on Alpha
+				p.StartedS = boot + float64(ticks)/100 // USER_HZ is 100 except on Alpha
 			}
 		}
 	case h.Live:
@@ -125,12 +122,12 @@ func one(h *host.Host, dir string, pid int, boot float64) (p Process, ok bool) {
 	return p, true
 }
 
-// starting is the time that arguments waits for a process that has none yet.
+// starting limits how long arguments waits for a process that has no arguments yet.
 const starting = 5 * time.Second
 
-// arguments reads the arguments of a process, each with a zero byte at its end. A program has
-// none for a moment after an exec (between exec_mmap and create_elf_tables of the kernel's
-// fs/exec.c and fs/binfmt_elf.c), and when it ends.
+// arguments returns a process's arguments, each followed by a zero byte. A process has none for a
+// moment after exec (between exec_mmap and create_elf_tables of the kernel's fs/exec.c and
+// fs/binfmt_elf.c), and when it ends.
 func arguments(h *host.Host, dir string) ([]byte, error) {
 	for end := time.Now().Add(starting); ; time.Sleep(time.Millisecond) {
 		b, err := h.Files.ReadFile(dir + "/cmdline")
@@ -149,7 +146,8 @@ func ended(stat string) bool {
 	return len(f) == 0 || f[0] == "Z" || f[0] == "X"
 }
 
-// Numbered returns the process with the number in a pid file, or ErrStopped.
+// Numbered returns the process with the number in a pid file; the error is ErrStopped if it has
+// ended.
 func Numbered(h *host.Host, pid int) (Process, error) {
 	p, ok := one(h, "/proc/"+strconv.Itoa(pid), pid, bootTime(h))
 	if !ok {
@@ -158,8 +156,8 @@ func Numbered(h *host.Host, pid int) (Process, error) {
 	return p, nil
 }
 
-// bootTime returns the start time of the kernel, in seconds since the epoch, or 0 if unknown.
-// Of three readings of both clocks it uses the quickest.
+// bootTime returns the boot time in seconds since the epoch; 0 if unknown. It reads both clocks
+// three times and uses the fastest reading.
 func bootTime(h *host.Host) float64 {
 	best, boot := time.Hour, 0.0
 	for range 3 {
@@ -172,8 +170,8 @@ func bootTime(h *host.Host) float64 {
 	return boot
 }
 
-// inside reports whether the root of a process is this machine's, a directory of it (chroot),
-// or not visible.
+// inside reports whether a process's root is this machine's root, a directory below it (chroot), or
+// unreadable.
 func inside(h *host.Host, dir, root string) bool {
 	id := fileID(h, dir+"/root/")
 	if id == "" || root == "" || id == root {
@@ -183,7 +181,8 @@ func inside(h *host.Host, dir, root string) bool {
 	return err == nil && changed != "/" && fileID(h, changed) == id
 }
 
-// fileID identifies a directory across mount namespaces. It returns "" if it is not visible.
+// fileID returns an ID of a directory that is equal in all mount namespaces; "" if the directory is
+// not visible.
 func fileID(h *host.Host, name string) string {
 	st, err := h.Files.Stat(name)
 	if err != nil {
@@ -195,17 +194,18 @@ func fileID(h *host.Host, name string) string {
 	return ""
 }
 
-// containers are parts of the names of container engines' control groups.
+// containers are parts of the control-group names that container engines use.
 var containers = []string{"/docker", "docker-", "libpod-", "crio-", "/kubepods", "kubepods.slice", "/lxc", "machine.slice/"}
 
-// inContainer reports whether a process of a copy, which has no roots, is in a container.
+// inContainer reports whether a process of a copied machine is in a container. Copies do not record
+// roots.
 func inContainer(h *host.Host, dir string) bool {
 	b, err := h.Files.ReadFile(dir + "/cgroup")
 	return err == nil && slices.ContainsFunc(containers, func(c string) bool { return strings.Contains(string(b), c) })
 }
 
-// statusID returns a number in a line of /proc/PID/status; the second of users and groups is
-// the effective one.
+// statusID returns one number of a line in /proc/PID/status; of user and group ids, number 2 is the
+// effective one.
 func statusID(status, name string, number int) int {
 	for line := range strings.Lines(status) {
 		if f := strings.Fields(line); len(f) > number && f[0] == name {
@@ -216,8 +216,8 @@ func statusID(status, name string, number int) int {
 	return 0
 }
 
-// unitOf returns the service in a process's control groups, in systemd's own hierarchy or the
-// only one. Below user@UID.service are the services of the user.
+// unitOf returns the service in the text of /proc/PID/cgroup, from systemd's hierarchy or the only
+// one. For processes of users' services it returns user@UID.service.
 func unitOf(cgroup string) string {
 	for line := range strings.Lines(cgroup) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -247,20 +247,20 @@ func openFiles(limits string) int64 {
 	return -1
 }
 
-// Main lists the processes whose parent is not among them: the main process of each instance.
+// Main returns the processes whose parent is not in the list: each instance's main process.
 func Main(all []Process) []Process {
 	return slices.DeleteFunc(slices.Clone(all), func(p Process) bool {
 		return slices.ContainsFunc(all, func(q Process) bool { return q.PID == p.Parent })
 	})
 }
 
-// Children lists the processes that a main process has started.
+// Children returns the processes whose parent is main.
 func Children(all []Process, main int) []Process {
 	return slices.DeleteFunc(slices.Clone(all), func(p Process) bool { return p.Parent != main })
 }
 
-// OfService finds the main process of a program in a service, or else the program's only one.
-// It returns ErrStopped if none exists.
+// OfService returns the main process of a program in a service, or else the program's only main
+// process. The error is ErrStopped if there is none.
 func OfService(ctx context.Context, h *host.Host, program, service string) (Process, error) {
 	all, err := Find(ctx, h, program)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// sendSignal sends a signal, by its name, to one process. It refuses a pid of 0 or less, which
+// sendSignal sends a named signal to one process. It returns an error for a pid below 1, which
 // kill(2) treats as a group.
 func sendSignal(ctx context.Context, h *host.Host, name string, pid int) error {
 	if pid <= 0 {
@@ -20,9 +20,8 @@ func sendSignal(ctx context.Context, h *host.Host, name string, pid int) error {
 	return err
 }
 
-// Catches waits until a process catches a signal and does not block it
-// (proc_pid_status(5), SigCgt and SigBlk). A process that re-executes itself may lose an
-// earlier signal, or be ended by it.
+// Catches waits until a process catches a signal and does not block it (proc_pid_status(5), SigCgt
+// and SigBlk). Before that, a process that re-executes itself may lose the signal or die from it.
 func Catches(ctx context.Context, h *host.Host, pid int, signal syscall.Signal) error {
 	return Until(ctx, func() error {
 		text, err := h.Files.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")

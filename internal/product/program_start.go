@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// ByUnit returns a Control of a program that one unit runs, with Unit, Running and Start. unit
+// ByUnit returns a Control for a program that one unit runs, with Unit, Running and Start set. unit
 // returns the unit for a main file.
 func ByUnit(program string, unit func(h *host.Host, main string) (*systemd.Unit, error)) *Control {
 	return &Control{
@@ -38,8 +38,8 @@ func ByUnit(program string, unit func(h *host.Host, main string) (*systemd.Unit,
 	}
 }
 
-// OfUnit returns the command that a service's unit runs, with its environment, directory and
-// user, for machines on which systemd does not run.
+// OfUnit returns a unit's command with its environment, directory and user, for machines without a
+// running systemd.
 func OfUnit(h *host.Host, u *systemd.Unit) (Start, error) {
 	argv, _ := u.Command()
 	if len(argv) == 0 {

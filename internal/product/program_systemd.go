@@ -9,8 +9,7 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// beingStopped reports whether systemd is stopping the service of a process that still
-// runs.
+// beingStopped reports whether systemd is stopping a service whose process still runs.
 func beingStopped(ctx context.Context, h *host.Host, unit string) bool {
 	if unit == "" || !host.HasSystemd(h) {
 		return false
@@ -19,9 +18,9 @@ func beingStopped(ctx context.Context, h *host.Host, unit string) bool {
 	return err == nil && s.Active == "deactivating"
 }
 
-// controllable returns the reason that a unit cannot reload or restart a process: another
-// program, a cluster manager or a container engine, may have started the process. idle is true
-// for a stopped process without a unit, which needs neither.
+// controllable returns why a unit cannot reload or restart a process, or nil: a cluster manager or
+// a container engine may have started the process. idle is true for a stopped process without a
+// unit, which needs neither.
 func controllable(ctx context.Context, h *host.Host, unit string, p Process, restart bool) (idle bool, err error) {
 	if strings.HasPrefix(unit, "user@") {
 		return false, fmt.Errorf("process %d belongs to a user's systemd (%s); restart it as that user", p.PID, unit)
@@ -44,8 +43,8 @@ func controllable(ctx context.Context, h *host.Host, unit string, p Process, res
 	return false, nil
 }
 
-// Reload makes the process of an instance read its files again: through systemd if a unit runs
-// it, else by a signal.
+// Reload makes a process read its files again: through systemd if a unit runs it, otherwise by a
+// signal.
 func Reload(ctx context.Context, h *host.Host, p Process, signal string) error {
 	if host.HasSystemd(h) && p.Unit != "" {
 		return systemd.RunJob(ctx, h, "reload", p.Unit, 0, nil)

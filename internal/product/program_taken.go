@@ -8,26 +8,25 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Taken is the answer whether a program has read its files since their last change, as far as
-// times show it.
+// Taken says whether a program has read its files since their last change, as far as times show.
 type Taken int
 
 // The values of Taken.
 const (
-	Unclear Taken = iota // some of its processes are older than the change, some are not
+	Unclear Taken = iota // only some of its processes are older than the change
 	Yes
 	No
 )
 
-// slack is the error of a process's start time in seconds: a tick of the kernel's clock, and
-// the time between two readings.
+// slack is the possible error of a process's start time, in seconds: one clock tick and the time
+// between two readings.
 const slack = 0.015
 
-// settled is the difference from which on two times are distinct.
+// settled is the minimum difference of two distinguishable times.
 const settled = 2 * 15 * time.Millisecond
 
-// settle waits until the last change of the files is at least settled ago, so that the start
-// times of processes show which were started after it.
+// settle waits until the last change of the files is at least settled ago. Start times then show
+// which processes started after the change.
 func settle(ctx context.Context, h *host.Host, files []string) error {
 	for _, f := range files {
 		st, err := h.Files.Stat(f)
@@ -35,7 +34,7 @@ func settle(ctx context.Context, h *host.Host, files []string) error {
 			return err
 		}
 		rest := st.ModTime().Add(settled).Sub(h.Clock.Now())
-		if rest <= 0 || rest > time.Second { // a file from the future
+		if rest <= 0 || rest > time.Second { // the file's time is in the future
 			continue
 		}
 		select {
@@ -47,9 +46,8 @@ func settle(ctx context.Context, h *host.Host, files []string) error {
 	return nil
 }
 
-// Since returns whether processes have read files that were changed at a time, in seconds since
-// the epoch. A program that reads its files again keeps its main process and replaces the
-// others.
+// Since returns whether processes have read files that changed at changedS, in seconds since the
+// epoch. A reload keeps the main process and replaces its children.
 func Since(changedS float64, main Process, children []Process) Taken {
 	if main.StartedS == 0 || changedS == 0 {
 		return Unclear
@@ -73,12 +71,12 @@ func Since(changedS float64, main Process, children []Process) Taken {
 	return Unclear
 }
 
-// mending is the time that the redaction of secrets in a copy of a machine may take. It changes
-// the times of files.
+// mending is the time that redacting secrets in a copied machine may take, which changes file
+// times.
 const mending = time.Hour
 
-// Changed returns the last change of any file of an instance, in seconds since the epoch, or 0
-// if unknown. main is the instance's main file.
+// Changed returns the time of the last change of an instance's files, in seconds since the epoch; 0
+// if unknown. main is its main file.
 func Changed(ctx context.Context, h *host.Host, main string, files []string) float64 {
 	last, err := host.QueryJSON(ctx, h, "last change of "+main+" and what it includes", func(_ context.Context, live *host.Host) (float64, error) {
 		last := 0.0
@@ -100,8 +98,8 @@ func Changed(ctx context.Context, h *host.Host, main string, files []string) flo
 	return last
 }
 
-// filesOpen returns the number of open files of the process with the most. name is the
-// product's. The error is host.Unknown if they are not recorded.
+// filesOpen returns the largest number of open files of any of the processes. name is the
+// product's, for messages. The error is host.Unknown if the numbers are not recorded.
 func filesOpen(ctx context.Context, h *host.Host, name string, processes ...Process) (int, error) {
 	return host.QueryJSON(ctx, h, "open files of "+name, func(_ context.Context, live *host.Host) (int, error) {
 		most := 0

@@ -1,5 +1,5 @@
-// Package accesslog finds the request log that a file is, among those of a server's
-// configuration, and its format.
+// Package accesslog finds the log in a server's configuration that writes a given file, and returns
+// its format.
 package accesslog
 
 import (
@@ -13,32 +13,33 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// Log is a log of requests that a configuration names.
+// Log is a request log that a server's configuration writes.
 type Log struct {
 	// Path is the file, or a pattern of path.Match if its name contains the time or a variable.
 	Path    string
 	Pattern bool
-	// Goes is the syslog daemon or the program that receives the log; Path is then the file
-	// that it is known to write.
+	// Goes is the syslog daemon or the program that receives the log. Path is then the file that
+	// the receiver is known to write.
 	Goes     string
 	Language string // of format.Languages
-	// Own is true for the server's own log, in which only some lines are requests: it is read
-	// only if the user names it.
+	// Own is true for the server's own log, which is read only if the user names it: only some of
+	// its lines are requests.
 	Own bool
-	// Format is the format with its place; BuiltIn replaces it for the product's own formats.
+	// Format is the format with its position in the file; BuiltIn replaces it for the product's own
+	// formats.
 	Format  conf.Quoted
 	BuiltIn string // instead of Format
 	Name    string // of the format, if it has one
-	At      string // FILE:LINE of the directive that names the log
-	What    string // the directive: CustomLog
-	// Scopes are the servers, virtual hosts and blocks whose requests it has; logs of one scope
-	// have the same requests. It is empty if they are unknown.
+	At      string // FILE:LINE of the directive that sets the log
+	What    string // the directive, such as CustomLog
+	// Scopes are the servers, virtual hosts and blocks whose requests the log records. Logs with a
+	// common scope record the same requests. Empty means unknown.
 	Scopes []string
-	// Some is true if a condition selects the requests that it has.
+	// Some is true if the log records only requests that match a condition.
 	Some bool
 }
 
-// text returns the log's format.
+// text returns the log's format as the server reads it.
 func (l *Log) text() string {
 	if l.BuiltIn != "" {
 		return l.BuiltIn
@@ -46,7 +47,7 @@ func (l *Log) text() string {
 	return l.Format.Value()
 }
 
-// why returns the origin of the format.
+// why describes the origin of the format for messages.
 func (l *Log) why() string {
 	switch {
 	case l.BuiltIn != "" && l.Name != "":
@@ -61,7 +62,7 @@ func (l *Log) why() string {
 	return fmt.Sprintf("%s of %s, format of %s", l.What, l.At, l.Format)
 }
 
-// Compile compiles the log's format. Errors have their place in the configuration.
+// Compile compiles the log's format. Errors name the position in the configuration.
 func (l *Log) Compile() (*logformat.Format, error) {
 	f, err := logformat.Languages[l.Language](l.text())
 	var refused *logformat.FormatError
@@ -78,13 +79,13 @@ func (l *Log) Compile() (*logformat.Format, error) {
 	return f, nil
 }
 
-// ErrNotNamed is returned if a configuration does not name a file.
+// ErrNotNamed is returned if no directive of a configuration writes a file.
 var ErrNotNamed = errors.New("no directive of the configuration writes it")
 
-// Of finds the log to which a file belongs, by its path on the machine with the configuration:
-// the file of a directive, or a rotated or compressed part of it. If no directive names its
-// path, it is a log with the same file name, or else one that a syslog daemon or a program
-// receives; "-" means the only log. why says how it was found, if not by its path.
+// Of finds the log that writes a file, by the file's path on the configured machine. The path may
+// also be a rotated or compressed part of the log. If no directive has this path, Of takes a log
+// with the same file name, or else one that a syslog daemon or a program receives. "-" means the
+// only log. why explains any match other than by path.
 func Of(all []Log, file string) (l *Log, why string, err error) {
 	var found []*Log
 	for _, by := range []struct {
@@ -127,7 +128,7 @@ func Of(all []Log, file string) (l *Log, why string, err error) {
 	return nil, "", fmt.Errorf("%s: %w; it names %s", file, ErrNotNamed, Names(all))
 }
 
-// Names lists the logs for a message.
+// Names lists the logs as text for a message.
 func Names(all []Log) string {
 	var names []string
 	for i := range all {
@@ -149,7 +150,7 @@ func Names(all []Log) string {
 	return strings.Join(names, ", ")
 }
 
-// matches reports whether a name matches a pattern.
+// matches reports whether a file name matches the log's Path, which may be a pattern.
 func (l *Log) matches(name string) bool {
 	ok, err := path.Match(l.Path, name)
 	return ok && err == nil

@@ -3,8 +3,8 @@ package accesslog
 import "strings"
 
 // Strftime converts a name with conversions of strftime(3), as in rotatelogs and cronolog, to a
-// pattern of path.Match. Without any, pattern is false: rotatelogs then appends the seconds
-// since 1970.
+// pattern of path.Match. pattern is false for a name without conversions, to which rotatelogs
+// appends the seconds since 1970.
 func Strftime(name string) (glob string, pattern bool) {
 	var b strings.Builder
 	for i := 0; i < len(name); i++ {

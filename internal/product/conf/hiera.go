@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Name is the kind of settings of foreman-installer's custom-hiera.yaml, which sets keys that
-// have no option of the installer: hiera:KEY, hiera:MAP/KEY.
+// Name is the kind of settings in foreman-installer's custom-hiera.yaml: hiera:KEY and
+// hiera:MAP/KEY. They set keys for which the installer has no option.
 const Name = "hiera"
 
 const (
@@ -19,8 +19,8 @@ const (
 	logs = "/var/log/foreman-installer"
 )
 
-// Kind returns the kind hiera. A key takes effect when foreman-installer runs, which fettle
-// leaves to the administrator, because it restarts everything.
+// Kind returns the kind hiera. A key takes effect when an administrator runs foreman-installer,
+// which restarts everything; fettle never runs it.
 func Kind(h *host.Host) setting.Kind {
 	return New(h, Product{
 		Name:   Name,
@@ -38,7 +38,7 @@ func Kind(h *host.Host) setting.Kind {
 	})
 }
 
-// effect returns OK if the installer has run since the file was changed.
+// effect returns OK if the installer has run since the file changed.
 func effect(_ context.Context, h *host.Host, main, _, _ string) (plugin.Verdict, string) {
 	changed, err := h.Files.Stat(main)
 	if err != nil {

@@ -9,22 +9,22 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Includes follows files that include each other, with limits of depth, number and size: a
-// copied tree may contain anything. A file may be read more than once, as products do, but not
-// inside itself.
+// Includes follows files that include each other. It limits depth, number and size, because a
+// copied tree may contain anything. A file may be read more than once, as products do, but it must
+// not include itself.
 type Includes struct {
 	From host.Files
-	// Depth is the limit of nested files, and of directories that are read whole; Most is the
-	// limit of files.
+	// Depth limits the nesting of files and of directories that are read whole. Most limits the
+	// number of files.
 	Depth, Most int
-	// Read has the files that were read, in order, the main one first.
+	// Read lists the files that were read, in order, the main one first.
 	Read []string
 
 	open []string
 	size int
 }
 
-// File reads a file. Files that use reads are nested in it.
+// File reads a file and calls use with its text. Files that use reads count as nested in this one.
 func (i *Includes) File(name string, use func(text string) error) error {
 	if err := i.enter(name); err != nil {
 		return err
@@ -44,7 +44,8 @@ func (i *Includes) File(name string, use func(text string) error) error {
 	return use(string(text))
 }
 
-// Dir lists a directory as paths in byte order. Files that use reads are nested in it.
+// Dir lists a directory and calls use with the paths in byte order. Files that use reads count as
+// nested in it.
 func (i *Includes) Dir(name string, use func(paths []string) error) error {
 	if err := i.enter(name); err != nil {
 		return err

@@ -16,45 +16,47 @@ import (
 // Product defines how the configuration files of a product are read and written. The main file
 // of an instance identifies it.
 type Product struct {
-	Name   string // the kind of its settings: "postgresql"
+	Name   string // the kind of the product's settings: "postgresql"
 	Syntax Syntax
-	// SyntaxOf returns the syntax of one main file; nil if all have Syntax.
+	// SyntaxOf returns the syntax of a main file; nil if all files have Syntax.
 	SyntaxOf func(h *host.Host, main string) Syntax
-	// FileOf returns the main file of an instance for an option; nil if it has only one.
+	// FileOf returns the file that holds an option of an instance; nil if each instance has only
+	// its main file.
 	FileOf func(h *host.Host, main, key string) string
-	// Roots returns the directories of its configuration: no other files are written.
+	// Roots returns the directories of the product's configuration; files outside are never
+	// written.
 	Roots func(*host.Host) []string
 	// Instances finds the main files of a machine.
 	Instances func(*host.Host) ([]Instance, error)
-	// Alias returns the name of an option in the files of an instance, such as a variable of
-	// the environment; nil if each has its own name.
+	// Alias returns the name that an instance's files use for an option, such as an environment
+	// variable; nil if the names are the same.
 	Alias func(h *host.Host, main, key string) string
-	// Winner finds the line whose value the product uses for an option; ok is false if no line
-	// sets it. Nil for products with one file, in which the last assignment wins.
+	// Winner finds the line whose value the product uses for an option; ok is false if no line sets
+	// it. Nil for products with one file whose last assignment wins.
 	Winner func(h *host.Host, main, key string) (p Place, ok bool, err error)
 	// Canonical returns one spelling for all equivalent values, such as "8192kB" and "8MB"; nil
 	// if no values are equivalent.
 	Canonical func(value string) string
-	// Check refuses options and values that may not be set; nil if all may.
+	// Check returns an error for options and values that fettle must not set; nil accepts all.
 	Check func(key, value string) error
-	// CheckHere refuses values that would do harm on this machine. It is called after Check;
-	// nil if there are none.
+	// CheckHere returns an error for values that would harm this machine. It runs after Check; nil
+	// accepts all.
 	CheckHere func(h *host.Host, key, value string) error
-	// Activation and Activate are setting.Activator's; nil if values take effect when the
-	// program is started by hand.
+	// Activation and Activate implement setting.Activator; nil if values take effect only when an
+	// administrator starts the program.
 	Activation func(ctx context.Context, h *host.Host, main, key string) (setting.Activation, bool)
 	Activate   func(context.Context, *host.Host, setting.Activation) error
-	// Effect returns the verdict of a value in the file; nil means OK.
+	// Effect returns whether a value in the file is in effect; nil means OK.
 	Effect func(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string)
 }
 
-// Instance is one configuration of a product.
+// Instance is one configuration of a product: its name and its main file.
 type Instance struct {
 	Name string // "15/main"
 	Main string // its main file
 }
 
-// Mains returns the main files of the instances.
+// Mains returns the main files of the instances, and passes err through.
 func Mains(all []Instance, err error) ([]string, error) {
 	out := make([]string, len(all))
 	for i, in := range all {
@@ -73,12 +75,12 @@ func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 
 // New returns the kind of a product's settings:
 //
-//	NAME:/FILE#KEY       the only identity, whatever else is installed
+//	NAME:/FILE#KEY       the full identity, always valid
 //	NAME:KEY             if the machine has one instance
 //	NAME:INSTANCE/KEY    if it has more than one
 //
-// A value is the text of the configuration, with its quotes. A requested value without quotes
-// is quoted if necessary. An option that no line sets is Absent.
+// A value is the configuration's text, including quotes. The kind quotes a requested value if
+// necessary. An option that no line sets is Absent.
 func New(h *host.Host, p Product) setting.Kind { return kind{h, p} }
 
 type kind struct {
@@ -94,7 +96,7 @@ func (k kind) syntax(main string) Syntax {
 	return k.Syntax
 }
 
-// parts splits an identity.
+// parts splits a setting's identity into the main file and the key.
 func (k kind) parts(s setting.Setting) (main, key string, err error) {
 	main, key, ok := strings.Cut(s.Name, "#")
 	if !ok || !strings.HasPrefix(main, "/") {
@@ -128,7 +130,7 @@ func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
 	return setting.Setting{Kind: s.Kind, Name: main + "#" + key}, nil
 }
 
-// short finds the instance that a short form means.
+// short finds the instance and key that a short form of a setting means.
 func (k kind) short(s setting.Setting) (main, key string, err error) {
 	all, err := k.Instances(k.host)
 	if err != nil {
@@ -162,7 +164,7 @@ func (k kind) fileOf(main, key string) string {
 	return main
 }
 
-// inside resolves the links of a file and refuses one that is not below the
+// inside resolves the symbolic links of a file. It returns an error for a file outside the
 // product's own directories.
 func (k kind) inside(file string) (string, error) {
 	file = path.Clean(file)
@@ -186,7 +188,8 @@ func (k kind) inside(file string) (string, error) {
 	return "", fmt.Errorf("%s: %w: %s keeps its configuration below %s", file, setting.ErrOutside, k.Name, strings.Join(roots, ", "))
 }
 
-// winner returns the line that sets an option.
+// winner returns the line whose value the product uses for an option; ok is false if no line sets
+// it.
 func (k kind) winner(main, key string) (Place, bool, error) {
 	if k.Winner != nil {
 		return k.Winner(k.host, main, key)
@@ -222,7 +225,7 @@ func (k kind) Read(_ context.Context, s setting.Setting) (setting.Value, error) 
 	return setting.Text(p.Literal), nil
 }
 
-// Equal implements setting.Kind: it compares as the product does.
+// Equal implements setting.Kind: it compares values as the product does.
 func (k kind) Equal(a, b setting.Value) bool {
 	if a.Absent || b.Absent {
 		return a.Absent == b.Absent
@@ -230,7 +233,7 @@ func (k kind) Equal(a, b setting.Value) bool {
 	return a.Text == b.Text || k.canonical(a.Text) == k.canonical(b.Text)
 }
 
-// meaning returns the value of a text, which may be a literal or not yet quoted.
+// meaning returns the value that a text stands for; the text may be a literal or not yet quoted.
 func (k kind) meaning(text string) string {
 	if literal, err := k.Syntax.Literal(text); err == nil {
 		text = literal
@@ -249,6 +252,6 @@ func (k kind) canonical(text string) string {
 // Coupled implements setting.Kind.
 func (kind) Coupled(setting.Setting) []setting.Setting { return nil }
 
-// Lifetime implements setting.Kind. Activate and Effect deal with the time at which the program
+// Lifetime implements setting.Kind. Activate and Effect handle the moment at which the program
 // reads the file.
 func (kind) Lifetime() setting.Lifetime { return setting.File }

@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// WhyIrreversible implements setting.Irreversible: a removed line that fettle has not added
-// could not be restored at its place.
+// WhyIrreversible implements setting.Irreversible: fettle cannot restore a removed line at its old
+// position, unless it added the line.
 func (kind) WhyIrreversible(_ setting.Setting, now, want setting.Value) (string, bool) {
 	if want.Absent && !now.Absent {
 		return "undo could not restore the line at its position; comment it out by hand", true

@@ -8,21 +8,21 @@ import (
 // Quoted is a value as it is written in a file and as the product reads it.
 type Quoted struct {
 	File         string
-	Line, Column int // the beginning of Raw, from 1
+	Line, Column int // of the first byte of Raw, from 1
 	Raw          string
-	// Read converts Raw, or a prefix of it, to the text that the product reads.
+	// Read converts Raw, or a prefix of it, to the value that the product reads.
 	Read func(raw string) string
 }
 
 // Value returns the value that the product reads.
 func (q Quoted) Value() string { return q.Read(q.Raw) }
 
-// Place returns FILE:LINE:COLUMN of a byte of the value.
+// Place returns FILE:LINE:COLUMN of the byte at an offset in the value.
 func (q Quoted) Place(at int) string {
 	raw := 0
 	if value := q.Value(); at > 0 && at <= len(value) {
-		// The shortest prefix that is read as more than the text before the byte ends with the
-		// byte.
+		// The byte at this offset is the last one of the shortest prefix whose value is longer than
+		// at.
 		for raw < len(q.Raw)-1 && !(len(q.Read(q.Raw[:raw+1])) > at && strings.HasPrefix(q.Read(q.Raw[:raw+1]), value[:at])) {
 			raw++
 		}
@@ -37,7 +37,7 @@ func (q Quoted) Place(at int) string {
 
 func (q Quoted) String() string { return fmt.Sprintf("%s:%d", q.File, q.Line) }
 
-// PositionOf returns line and column, from 1, of a byte of a text.
+// PositionOf returns the line and column, from 1, of the byte at an offset in a text.
 func PositionOf(text string, at int) (line, column int) {
 	before := text[:min(max(at, 0), len(text))]
 	return 1 + strings.Count(before, "\n"), len(before) - strings.LastIndexByte(before, '\n')

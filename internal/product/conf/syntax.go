@@ -1,5 +1,5 @@
-// Package conf reads and changes one assignment in a configuration file and
-// leaves every other byte as it was.
+// Package conf reads and changes single assignments in configuration files, and leaves every other
+// byte unchanged. All products use it through its setting kind.
 package conf
 
 import (
@@ -8,36 +8,35 @@ import (
 	"strings"
 )
 
-// Syntax is the syntax of a product's assignments.
+// Syntax is the syntax of assignments in a product's configuration files.
 type Syntax interface {
-	// Key returns the one spelling of an option's name, shared_buffers for
-	// "Shared_Buffers", or an error if it cannot be a name.
+	// Key returns the canonical spelling of an option's name, such as shared_buffers for
+	// "Shared_Buffers". It returns an error for an invalid name.
 	Key(name string) (string, error)
-	// Assignments returns the assignments of a file in order. The error for a file that the
-	// product would refuse begins with the line: "12: unknown word".
+	// Assignments returns the assignments of a file in order. The error for a file that the product
+	// would reject begins with the line number: "12: unknown word".
 	Assignments(text string) ([]Assignment, error)
-	// Literal returns a value as it is written: a literal unchanged, anything else quoted. The
-	// error is ErrValue if the value cannot be written in one line.
+	// Literal returns a value as it is written in a file: a literal unchanged, anything else
+	// quoted. It returns ErrValue if the value does not fit in one line.
 	Literal(value string) (string, error)
 	// Unquote returns the value of a literal.
 	Unquote(literal string) string
-	// Line returns a whole line, without its end, that assigns a literal.
+	// Line returns a line, without its newline, that assigns a literal to a key.
 	Line(key, literal string) string
 }
 
-// Placer is a syntax whose options are in sections, so that a new line does not go to the
-// end of a file.
+// Placer is a syntax that inserts a new line in a section rather than at the end of the file.
 type Placer interface {
-	// Place returns the offset of a new line for the key: the beginning of a line, or the
-	// end of the file.
+	// Place returns the offset for the key's new line: the beginning of a line, or the end of the
+	// file.
 	Place(text, key string) (int, error)
 }
 
-// Inserter is a syntax whose new options go into an existing line, or below another one
-// with its indentation.
+// Inserter is a syntax that inserts a new option into an existing line, or below it with the same
+// indentation.
 type Inserter interface {
 	Insert(text, key, literal string) (string, error)
-	// Remove removes what Insert has inserted.
+	// Remove removes an assignment that Insert has added.
 	Remove(text string, a Assignment) string
 }
 
@@ -56,7 +55,7 @@ func set(text string, a Assignment, literal string) string {
 	return text[:a.From] + literal + text[a.To:]
 }
 
-// add adds a new line to a file, at its end unless the syntax has another place.
+// add inserts a new line at the end of a file, or where the syntax puts it.
 func add(s Syntax, text, key, literal string) (string, error) {
 	if in, ok := s.(Inserter); ok {
 		return in.Insert(text, key, literal)
@@ -108,8 +107,8 @@ func last(all []Assignment, key string) *Assignment {
 // ErrValue is returned if a value cannot be written to a configuration file.
 var ErrValue = errors.New("cannot be written on one line of a configuration file")
 
-// OneLine refuses a value that would break out of its line. A syntax does not find assignments
-// of such a value either, so that undo can restore all that it finds.
+// OneLine returns ErrValue for a value that would end its line early. Syntaxes ignore existing
+// assignments with such values, so undo can restore every assignment that they find.
 func OneLine(value string) error {
 	if strings.ContainsAny(value, "\n\r\x00") {
 		return fmt.Errorf("%q: %w", value, ErrValue)

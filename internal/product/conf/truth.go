@@ -1,7 +1,7 @@
 package conf
 
-// Truth is the value of a condition in a file. The values are ordered No, Perhaps, Yes, so that
-// min is "and" and max is "or".
+// Truth is the value of a condition in a file. Its order is No, Perhaps, Yes: min is "and", max is
+// "or".
 type Truth int
 
 // The values of Truth.
@@ -11,7 +11,7 @@ const (
 	Yes
 )
 
-// TruthOf returns Yes or No.
+// TruthOf converts a bool to Yes or No.
 func TruthOf(is bool) Truth {
 	if is {
 		return Yes
@@ -19,5 +19,5 @@ func TruthOf(is bool) Truth {
 	return No
 }
 
-// Not returns the opposite; the opposite of Perhaps is Perhaps.
+// Not returns the opposite; Perhaps stays Perhaps.
 func (t Truth) Not() Truth { return Yes - t }

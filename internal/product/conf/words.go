@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Words is the syntax of "name value" lines, such as mosquitto's: one option each, a value up
-// to the end of its line, and comments (#) in lines of their own.
+// Words is the syntax of "name value" lines, such as mosquitto's. The value extends to the end of
+// the line; comments (#) have their own lines.
 type Words struct{}
 
 // Key implements Syntax.
@@ -23,8 +23,7 @@ func (Words) Key(name string) (string, error) {
 	return name, nil
 }
 
-// Assignments implements Syntax. It ignores lines that it does not understand: a file may
-// contain more than options.
+// Assignments implements Syntax. It ignores lines that are not options.
 func (w Words) Assignments(text string) ([]Assignment, error) {
 	var out []Assignment
 	at := 0
@@ -65,7 +64,7 @@ func (Words) Unquote(literal string) string { return literal }
 // Line implements Syntax.
 func (Words) Line(key, literal string) string { return key + " " + literal }
 
-// WholeNumber is a Product.Canonical for which 07 and 7 are the same value.
+// WholeNumber implements Product.Canonical for whole numbers: it returns 7 for 07.
 func WholeNumber(value string) string {
 	if n, err := strconv.ParseUint(value, 10, 63); err == nil {
 		return strconv.FormatUint(n, 10)

@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Write implements setting.Kind. It changes the line that wins and no other; if no line sets
-// the option, it adds one to the main file.
+// Write implements setting.Kind. It changes only the line whose value the product uses. If no line
+// sets the option, Write adds a line to the main file.
 func (k kind) Write(_ context.Context, s setting.Setting, v setting.Value) error {
 	main, key, err := k.parts(s)
 	if err != nil {
@@ -62,8 +62,8 @@ func (k kind) Write(_ context.Context, s setting.Setting, v setting.Value) error
 	return k.host.Files.Replace(file, []byte(text), host.AttrOf(st))
 }
 
-// put sets an option in a text, and checks that the product then reads this value, and all
-// other values as before.
+// put sets an option in a text. It checks that the product then reads the new value, and every
+// other value as before.
 func put(syntax Syntax, text string, at Assignment, value string) (string, error) {
 	literal, err := syntax.Literal(value)
 	if err != nil {
@@ -73,7 +73,7 @@ func put(syntax Syntax, text string, at Assignment, value string) (string, error
 	if err != nil {
 		return "", err
 	}
-	if at.Line > 0 { // Literal has to write the present value too, for undo
+	if at.Line > 0 { // undo may write the present value again
 		if back, err := syntax.Literal(at.Literal); err != nil || back != at.Literal {
 			return "", fmt.Errorf("line %d sets %s to a value that undo could not restore; change it by hand", at.Line, at.Key)
 		}

@@ -14,10 +14,10 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// YAML is the syntax of the scalars of a YAML file's first document. A key is the path of map
-// keys, joined by slashes. It finds the scalars of block maps that are in one line, so that
-// each can be changed and restored; anchors, tags, lists and {flow} are ignored. If a key is
-// duplicate, the last one counts, as in Ruby.
+// YAML is the syntax of the scalars of a YAML file's first document. A key is the path of map keys,
+// joined by slashes. It finds one-line scalars in block maps, each of which can be changed and
+// restored. It ignores anchors, tags, lists and {flow}. If a key is duplicated, the last one
+// counts, as in Ruby.
 type YAML struct{}
 
 var yamlKey = text.LazyRegexp(`^[A-Za-z0-9_:.@-]+(/[A-Za-z0-9_:.@-]+)*$`)
@@ -32,11 +32,12 @@ func (YAML) Key(name string) (string, error) {
 
 // Limits: a file of a copy may contain anything.
 const (
-	maxYAML      = 1 << 20 // bytes
+	maxYAML      = 1 << 20 // bytes of a file
 	maxYAMLDepth = 20
 )
 
-// errLines is returned for bytes that end a line only in YAML.
+// errLines is returned for a file with line ends that only YAML recognizes, or with bytes that
+// fettle cannot write.
 var errLines = errors.New("1: contains line ends or bytes that fettle cannot write")
 
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
@@ -71,7 +72,7 @@ func (y YAML) Assignments(text string) ([]Assignment, error) {
 
 type yamlWalk struct {
 	text  string
-	lines []int // offsets of their beginnings
+	lines []int // the offset of each line's first byte
 	out   []Assignment
 }
 
@@ -102,13 +103,14 @@ func (w *yamlWalk) walk(prefix string, n *yaml.Node, depth int) {
 	}
 }
 
-// literal finds the bytes of a scalar in one line, followed by at most a comment.
+// literal returns the byte range of a scalar that is alone in its line, except for a comment; ok is
+// false for others.
 func (w *yamlWalk) literal(n *yaml.Node) (from, to int, ok bool) {
 	rest := w.text[w.lines[n.Line-1]:]
 	rest, _, _ = strings.Cut(rest, "\n")
 	rest = strings.TrimSuffix(rest, "\r")
 	skip := 0
-	for range n.Column - 1 { // it counts characters
+	for range n.Column - 1 { // n.Column counts characters
 		_, size := utf8.DecodeRuneInString(rest[skip:])
 		skip += size
 	}
@@ -135,8 +137,8 @@ func (w *yamlWalk) literal(n *yaml.Node) (from, to int, ok bool) {
 	return from, from + length, true
 }
 
-// quotedLength returns the length of a quoted scalar at the beginning of a line, or 0 if it
-// does not end in this line.
+// quotedLength returns the length in bytes of a quoted scalar at the beginning of a line, or 0 if
+// it continues on the next line.
 func quotedLength(s string) int {
 	if s == "" {
 		return 0

@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Insert implements Inserter: a key of a map goes below the map's line, with the indentation of
-// its other keys; a new map, and a key at the top, go to the end of the file.
+// Insert implements Inserter. A key of an existing map goes below the map's line, indented like its
+// other keys. A new map or a top-level key goes to the end of the file.
 func (YAML) Insert(text, key, literal string) (string, error) {
 	top, err := topMapping(text)
 	if err != nil {
@@ -61,10 +61,11 @@ func within(text string, keys []string) bool {
 	return true
 }
 
-// Remove implements Inserter. It removes a map with its last key, because Insert made it.
+// Remove implements Inserter. It also removes the map if this was its last key, because Insert made
+// the map.
 func (YAML) Remove(text string, a Assignment) string {
 	out := removeLine(text, a)
-	end := strings.LastIndexByte(text[:a.From], '\n') + 1 // the end of the lines above it
+	end := strings.LastIndexByte(text[:a.From], '\n') + 1 // the end of the lines before the assignment
 	keys := strings.Split(a.Key, "/")
 	for n := len(keys) - 2; n >= 0 && end > 0; n-- {
 		from := strings.LastIndexByte(text[:end-1], '\n') + 1
@@ -75,7 +76,7 @@ func (YAML) Remove(text string, a Assignment) string {
 			break
 		}
 		switch {
-		case len(out) < end: // the file has no newline at its end
+		case len(out) < end: // the file does not end with a newline
 			out = strings.TrimSuffix(out[:from], "\n")
 		default:
 			out = out[:from] + out[end:]
@@ -85,7 +86,7 @@ func (YAML) Remove(text string, a Assignment) string {
 	return out
 }
 
-// topMapping returns the mapping of a file's first document, or nil.
+// topMapping returns the mapping of a file's first document, or nil if it has none.
 func topMapping(text string) (*yaml.Node, error) {
 	var doc yaml.Node
 	err := yaml.NewDecoder(bytes.NewReader([]byte(text))).Decode(&doc)
@@ -100,7 +101,7 @@ func topMapping(text string) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// mapped returns the last key of a mapping with a name, and its value.
+// mapped returns the last key with this name in a mapping, and its value; nil if there is none.
 func mapped(m *yaml.Node, key string) (name, value *yaml.Node) {
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		if m.Content[i].Value == key {
@@ -110,7 +111,7 @@ func mapped(m *yaml.Node, key string) (name, value *yaml.Node) {
 	return name, value
 }
 
-// empty reports whether a path of keys has a null as its value.
+// empty reports whether the value at a path of keys is null.
 func empty(top *yaml.Node, keys []string) bool {
 	for _, k := range keys {
 		if top == nil || top.Kind != yaml.MappingNode {
@@ -121,7 +122,7 @@ func empty(top *yaml.Node, keys []string) bool {
 	return top != nil && top.Tag == "!!null"
 }
 
-// endOfLine returns the offset after the end of a line, counted from 1.
+// endOfLine returns the offset after the end of a line; lines count from 1.
 func endOfLine(text string, line int) int {
 	at := 0
 	for range line {

@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxYAMLSteps is the largest number of keys of one file that Pairs visits.
+// MaxYAMLSteps is the maximum number of keys of one file that Pairs reads.
 const MaxYAMLSteps = 20000
 
 // ErrYAMLTooMuch is returned if a file has more than MaxYAMLSteps keys, counting aliases.
@@ -16,10 +16,10 @@ var ErrYAMLTooMuch = errors.New("too many keys and aliases")
 // Pair is a key of a map with its value.
 type Pair struct{ Key, Value *yaml.Node }
 
-// Pairs returns the pairs of a map, each key once, as the products read YAML (Ruby's Psych, and
-// version 2 of Go's library, which Kubernetes, etcd and Prometheus use): a later key replaces
-// an earlier one, and "<<" merges other maps at its place. In a list of maps the first one
-// takes precedence. left is reduced by the number of keys.
+// Pairs returns the pairs of a map, each key once. A later key replaces an earlier one, and "<<"
+// merges other maps at its position; in a list of maps the first takes precedence. Ruby's Psych and
+// version 2 of Go's library (Kubernetes, etcd, Prometheus) do the same. Pairs subtracts the number
+// of keys from left.
 func Pairs(m *yaml.Node, left *int) ([]Pair, error) { return pairs(m, left, 0) }
 
 func pairs(m *yaml.Node, left *int, depth int) ([]Pair, error) {
@@ -55,8 +55,7 @@ func pairs(m *yaml.Node, left *int, depth int) ([]Pair, error) {
 	return out, nil
 }
 
-// merged returns the maps that a key merges, the one with precedence last, or nil for a key
-// other than "<<".
+// merged returns the maps that "<<" merges, the one with precedence last; nil for any other key.
 func merged(key, value *yaml.Node) []*yaml.Node {
 	if key.Value != "<<" {
 		return nil

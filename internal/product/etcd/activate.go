@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// agrees refuses to restart a member of an unhealthy cluster, which may lose its quorum.
+// agrees returns an error if the member's cluster is unhealthy: a restart could lose the quorum.
 func agrees(ctx context.Context, h *host.Host, main string) error {
 	in, err := of(h, main)
 	if err != nil {
@@ -28,8 +28,9 @@ func agrees(ctx context.Context, h *host.Host, main string) error {
 	return nil
 }
 
-// ready requests its health, as a load balancer does. A member that rejects this client is
-// ready when it accepts connections, which it does once it has joined.
+// ready requests the member's health, as a load balancer does. If the member rejects fettle's
+// client certificate, an accepted connection is enough: etcd listens once it has joined the
+// cluster.
 func ready(ctx context.Context, h *host.Host, main string) error {
 	in, err := of(h, main)
 	if err != nil {
@@ -49,7 +50,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	return nil
 }
 
-// start returns the command of the unit, for machines on which systemd does not run.
+// start returns the unit's command, for machines without a running systemd.
 func start(h *host.Host, main string, _ product.Process) (product.Start, error) {
 	in, err := of(h, main)
 	if err != nil {
@@ -57,15 +58,15 @@ func start(h *host.Host, main string, _ product.Process) (product.Start, error) 
 	}
 	s, err := product.OfUnit(h, in.unit)
 	if name, err := h.Files.ReadFile("/proc/sys/kernel/hostname"); err == nil {
-		for i, v := range s.Env { // ETCD_NAME=%H is Debian's
+		for i, v := range s.Env { // Debian sets ETCD_NAME=%H
 			s.Env[i] = strings.ReplaceAll(v, "%H", strings.TrimSpace(string(name)))
 		}
 	}
 	return s, err
 }
 
-// holds refuses a quota below the size of the database: it would raise an alarm that stays
-// until it is disarmed, even after undo.
+// holds returns an error for a quota below the database's size. Such a quota raises an alarm that
+// an administrator must disarm, even after undo.
 func holds(h *host.Host, key, text string) error {
 	if key != "quota-backend-bytes" {
 		return nil

@@ -13,39 +13,39 @@ import (
 
 // answer is the report of a running member.
 type answer struct {
-	Process product.Process `json:"process"` // PID 0 for a member in a container
-	// Env has the ETCD_ variables that it was started with, by option; Whole is false if they
-	// cannot be read.
+	Process product.Process `json:"process"` // 0 for a member in a container
+	// Env has the ETCD_ variables with which the member was started, by option. Whole is false if
+	// they cannot be read.
 	Env   map[string]string `json:"env"`
 	Whole bool              `json:"whole"`
-	// Taken is true if it was started after the last change of its configuration file.
+	// Taken is true if the member was started after the last change of its configuration file.
 	Taken bool `json:"taken"`
-	// Healthy is its response to /health. Silent is the reason that it does not respond, and
-	// Guarded is true if it rejects this client's certificate.
+	// Healthy is the member's response to /health. Silent is the reason for a missing response.
+	// Guarded is true if the member rejects this client's certificate.
 	Healthy string             `json:"healthy"`
 	Silent  string             `json:"silent,omitempty"`
 	Guarded bool               `json:"guarded,omitempty"`
 	Version string             `json:"version"`
-	Values  map[string]float64 `json:"values"` // metrics
-	// Percentiles has the percentiles of histograms.
+	Values  map[string]float64 `json:"values"` // metrics by name
+	// Percentiles has the histograms' 99th percentiles by their short names.
 	Percentiles map[string]percentile `json:"p99_buckets"`
 	// now is the time of the query, in seconds since the epoch.
 	now float64
 }
 
-// kept are the metrics of an answer.
+// kept lists the metrics that an answer keeps.
 var kept = []string{
 	"etcd_mvcc_db_total_size_in_bytes", "etcd_debugging_mvcc_db_total_size_in_bytes", "etcd_mvcc_db_total_size_in_use_in_bytes", "etcd_server_quota_backend_bytes",
 	"etcd_server_has_leader", "etcd_server_leader_changes_seen_total", "etcd_server_proposals_failed_total", "etcd_server_slow_apply_total",
 	"process_start_time_seconds", "process_resident_memory_bytes", "process_open_fds", "process_max_fds",
 }
 
-// histograms are the histograms of Percentiles, with their names there.
+// histograms maps the metrics of histograms to their names in Percentiles.
 var histograms = map[string]string{
 	"etcd_disk_wal_fsync_duration_seconds": "fsync", "etcd_disk_backend_commit_duration_seconds": "commit", "etcd_network_peer_round_trip_time_seconds": round,
 }
 
-// question queries the member of an instance, or returns product.ErrStopped.
+// question queries the member of an instance; the error is product.ErrStopped if none runs.
 func question(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 	a, err := host.QueryJSON(ctx, h, "etcd "+in.Name, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, in) })
 	if err == nil {
@@ -54,7 +54,7 @@ func question(ctx context.Context, h *host.Host, in *instance) (*answer, error) 
 	return a, err
 }
 
-// started returns the process and the variables of a running member.
+// started returns an answer with the process and the variables of a running member.
 func started(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 	a := &answer{Env: map[string]string{}, Values: map[string]float64{}, Percentiles: map[string]percentile{}}
 	if !in.pod() {
@@ -112,8 +112,7 @@ func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 	return a, nil
 }
 
-// value returns an option's value when the member was started, or the reason that it is
-// unknown.
+// value returns an option's value from the member's start, or the reason that it is unknown.
 func (a *answer) value(in *instance, name string) (text, unknown string) {
 	switch {
 	case in.pod():

@@ -14,8 +14,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// The longest waits for a page, and for the response to a method. Callers of methods have
-// shorter ones.
+// Time limits for a page and for an API method. Callers of methods set shorter ones.
 const (
 	pageTime = 10 * time.Second
 	callTime = time.Minute
@@ -35,7 +34,7 @@ func newAsker(h *host.Host, in *instance, a *answer) *asker {
 	return &asker{host: h, in: in, answer: a, open: map[string]*Client{}}
 }
 
-// advice has the remedies if the member rejects its own certificate.
+// advice has the remedies for errors with the member's own certificate.
 var advice = Advice{
 	Untrusted: "trusted-ca-file of the member names another authority",
 	Stranger:  "its own certificate, cert-file, is not valid for clients; with an http:// listen-metrics-urls it reports its metrics to every user of its machine",
@@ -54,7 +53,7 @@ func (x *asker) at(address string) (*Client, error) {
 	return c, err
 }
 
-// access returns the CA and the member's own certificate, as far as they can be read.
+// access returns the readable ones of the CA and the member's own certificate.
 func (x *asker) access() (a Access) {
 	file := func(name string) []byte {
 		t, ok, _ := x.in.option(name)
@@ -74,18 +73,18 @@ func (x *asker) access() (a Access) {
 	return a
 }
 
-// get requests a page from the metrics URLs, or else from the client URLs. An error status is
-// returned together with its text.
+// get requests a page from the metrics URLs, or else from the client URLs. It returns an error
+// status together with the response's text.
 func (x *asker) get(ctx context.Context, page string) (text string, err error) {
 	return x.each([]string{"listen-metrics-urls", "listen-client-urls"}, func(c *Client) ([]byte, error) { return c.Get(ctx, page, pageTime) })
 }
 
-// call calls a method of its API.
+// call calls a method of the member's API.
 func (x *asker) call(ctx context.Context, method string, asked any) (text string, err error) {
 	return x.each([]string{"listen-client-urls"}, func(c *Client) ([]byte, error) { return c.Call(ctx, method, asked, callTime) })
 }
 
-// each tries the addresses in the options until one responds.
+// each tries the addresses in the options, in order, until one responds.
 func (x *asker) each(options []string, ask func(*Client) ([]byte, error)) (string, error) {
 	all, problems := x.reached(options...)
 	for _, address := range all {
@@ -111,7 +110,7 @@ func guarded(err error) bool {
 	return errors.As(err, &u) && (u.Why == Untrusted || u.Why == Stranger)
 }
 
-// reached returns its addresses, from the first of the options that is set.
+// reached returns the member's addresses, from the first option that is set.
 func (x *asker) reached(options ...string) (all []string, problems []error) {
 	urls := ""
 	for _, name := range options {
@@ -139,7 +138,7 @@ func (x *asker) reached(options ...string) (all []string, problems []error) {
 	return all, problems
 }
 
-// address returns the address at which a listener's URL can be reached from here.
+// address converts a listener's URL to an address that this machine can reach.
 func address(listen string) (string, error) {
 	u, err := url.Parse(listen)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -155,7 +154,7 @@ func address(listen string) (string, error) {
 	return u.Scheme + "://" + net.JoinHostPort(name, port), nil
 }
 
-// close ends the connections.
+// close closes the connections.
 func (x *asker) close() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// releaseInputs are the inputs that depend on the member's release.
+// releaseInputs are the inputs with answers that depend on the member's release.
 var releaseInputs = []input{
 	{Name: "refused_options", Type: fact.List, Doc: "flags, variables and keys with which this release does not start", Answer: func(i *installed) fact.Answer { return i.Files.judged(versionOf(i), i.Files.refused) }},
 	{Name: "ignored_options", Type: fact.List, Doc: "variables and keys of the configuration file that this release ignores", Answer: func(i *installed) fact.Answer { return i.Files.judged(versionOf(i), i.Files.ignored) }},
@@ -26,18 +26,18 @@ var releaseInputs = []input{
 	ofCluster("skipped_releases", fact.List, "releases between a member's and the one that kubeadm installs with another release of Kubernetes; absent for members that kubeadm does not install"),
 }
 
-// ofCluster returns an input of a member that a cluster shows.
+// ofCluster returns an input that only a cluster's API answers.
 func ofCluster(name string, as fact.Type, doc string) input {
 	return input{Name: name, Type: as, Doc: doc, Answer: func(i *installed) fact.Answer { return i.Files.cluster[name] }}
 }
 
-// AsksRelease reports whether the answer of an input depends only on the release.
+// AsksRelease reports whether an input depends only on the release.
 func AsksRelease(name string) bool {
 	return slices.ContainsFunc(releaseInputs, func(in input) bool { return name == "etcd.*."+in.Name || name == "etcd."+in.Name })
 }
 
-// As returns the product as if its members were of another release, with the meaning that their
-// flags and files have there.
+// As returns the product for another release: members' flags and files are judged as that release
+// reads them.
 func As(r Release) product.Product {
 	p := Product
 	p.Find = func(ctx context.Context, h *host.Host) ([]product.Installed, error) {
@@ -50,7 +50,7 @@ func As(r Release) product.Product {
 	return p
 }
 
-// versionOf returns the version that a member is treated as.
+// versionOf answers with the version for which a member is judged.
 func versionOf(i *installed) fact.Answer {
 	if v := i.Files.version; v.Value != nil || v.Unknown != "" {
 		return v
@@ -58,8 +58,8 @@ func versionOf(i *installed) fact.Answer {
 	return i.Files.versionOf(i.Host, i.Report)
 }
 
-// versionOf returns the own version of a member: from its report, from the tag of its pod's
-// image, or from the package of its program.
+// versionOf answers with the member's own version: from its report, its pod's image tag, or its
+// program's package.
 func (in *instance) versionOf(h *host.Host, a *answer) fact.Answer {
 	switch {
 	case a != nil && a.Version != "":
@@ -76,14 +76,14 @@ func (in *instance) versionOf(h *host.Host, a *answer) fact.Answer {
 	return fact.Answer{Unknown: fmt.Sprintf("version of etcd unknown (neither the member nor a package tells it); see %s --version", cmp.Or(in.program, "etcd")), At: in.Main}
 }
 
-// releaseOf returns the release of a version, or false if it is unknown.
+// releaseOf parses the release of a version; ok is false if it is unknown.
 func releaseOf(version fact.Answer) (Release, bool) {
 	text, _ := version.Value.(string)
 	return parseRelease(text)
 }
 
 // defaultOf returns the default of an option in a version. If the release is unknown and the
-// default differs between releases, the source says that it is a guess.
+// default differs between releases, the source marks the value as a guess.
 func defaultOf(version fact.Answer, name string) (value, source string) {
 	r, known := releaseOf(version)
 	if !known {
@@ -100,10 +100,10 @@ func defaultOf(version fact.Answer, name string) (value, source string) {
 	return value, source
 }
 
-// judged returns a list for the member's release. If the release is unknown, it returns the
-// list of all releases, provided that it is the same for all.
+// judged answers with a list for the member's release. If the release is unknown, the list must be
+// the same for all releases; otherwise the answer is unknown.
 func (in *instance) judged(version fact.Answer, by func(Release) (list []string, unknown error)) fact.Answer {
-	if in.flags == nil { // the cluster does not show them
+	if in.flags == nil { // the cluster's API does not show the flags
 		return fact.Answer{Unknown: in.unread, At: in.Main}
 	}
 	r, known := releaseOf(version)
@@ -134,8 +134,8 @@ func (in *instance) judged(version fact.Answer, by func(Release) (list []string,
 	return fact.Answer{Value: first, At: in.Main}
 }
 
-// refused returns the reasons that a release does not start. etcd parses its flags also if it
-// has a configuration file, and rejects an option that a flag and a variable set.
+// refused returns the reasons that a release does not start. etcd parses its flags even if it has a
+// configuration file. It rejects an option that both a flag and a variable set.
 func (in *instance) refused(r Release) (out []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(in.flags)) {
 		t := in.flags[name]
@@ -170,8 +170,8 @@ func (in *instance) refused(r Release) (out []string, err error) {
 	return out, nil
 }
 
-// ignored returns the variables and keys that a release ignores: variables with a line in its
-// log, keys silently.
+// ignored returns the variables and keys that a release ignores. etcd logs ignored variables, but
+// not ignored keys.
 func (in *instance) ignored(r Release) (out []string, err error) {
 	if in.script {
 		return nil, nil // the script may set and remove variables
@@ -208,8 +208,8 @@ func (in *instance) ignored(r Release) (out []string, err error) {
 	return out, nil
 }
 
-// why returns the releases that have a flag or a key and its replacement, or the name that it
-// may be a misspelling of.
+// why explains a rejected flag or key: the releases that have it and its replacement, or the name
+// that it may be a misspelling of.
 func why(name string, in []Release, r Release) string {
 	span := Known().span(in)
 	if span == "" {
@@ -221,5 +221,6 @@ func why(name string, in []Release, r Release) string {
 	return " (" + span + ")"
 }
 
-// has reports whether a list has a release. A later one is treated as the newest known one.
+// has reports whether a list contains a release. A release newer than all known ones counts as the
+// newest.
 func has(in []Release, r Release) bool { return slices.Contains(in, min(r, Known().Newest)) }

@@ -17,14 +17,14 @@ import (
 // maxAnswer is the size limit of a response, in bytes: a page of metrics has some hundred KiB.
 const maxAnswer = 16 << 20
 
-// Access has the credentials of a client, in PEM or empty. Without a CA the machine's own are
-// trusted.
+// Access has a client's credentials, in PEM or empty. Without a CA, the client trusts the machine's
+// CAs.
 type Access struct {
 	CA, Cert, Key []byte
 }
 
-// Client sends requests to one address of a member over HTTP, with limits of time and size.
-// It may be used concurrently.
+// Client sends HTTP requests to one address of a member, with limits of time and size. It is safe
+// for concurrent use.
 type Client struct {
 	// URL is http://HOST[:PORT] or https://HOST[:PORT].
 	URL    string
@@ -32,8 +32,8 @@ type Client struct {
 	advice Advice
 }
 
-// New checks an address and credentials, without connecting. Over http the credentials are not
-// checked.
+// New checks the address and the credentials without connecting. It ignores the credentials for
+// http.
 func New(address string, a Access, advice Advice) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
@@ -80,7 +80,7 @@ func (a Access) config() (*tls.Config, error) {
 	return c, nil
 }
 
-// Get requests a page, such as /metrics, within a time. The error is a *StatusError for an
+// Get requests a page, such as /metrics, and waits at most wait. The error is a *StatusError for an
 // error status, and an *Unreached if there is no response.
 func (c *Client) Get(ctx context.Context, page string, wait time.Duration) ([]byte, error) {
 	return c.ask(ctx, http.MethodGet, page, nil, wait)

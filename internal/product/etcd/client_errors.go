@@ -18,7 +18,7 @@ import (
 
 // StatusError is a response with an error status.
 type StatusError struct {
-	At   string // the request: URL and path
+	At   string // URL and path of the request
 	Code int    // of HTTP
 }
 
@@ -26,7 +26,8 @@ func (e *StatusError) Error() string {
 	return strings.TrimSpace(fmt.Sprintf("%s answers %d %s", e.At, e.Code, http.StatusText(e.Code)))
 }
 
-// inWords returns the gateway's message of an error status; it has the error under two names.
+// inWords returns the gateway's message for an error status. The response has the same message in
+// two fields.
 func inWords(code int, text []byte) string {
 	var said struct{ Error, Message string }
 	switch err := json.Unmarshal(text, &said); {
@@ -43,15 +44,15 @@ type Why string
 
 // The reasons.
 const (
-	Late      Why = "late"      // not within the time
+	Late      Why = "late"      // no response within the time limit
 	Unheard   Why = "unheard"   // nothing listens at the address
 	Untrusted Why = "untrusted" // no trusted authority issued its certificate
-	Stranger  Why = "stranger"  // it rejects this client's certificate, or requires one
-	Plain     Why = "plain"     // it speaks no TLS
+	Stranger  Why = "stranger"  // it rejects this client's certificate or requires one
+	Plain     Why = "plain"     // it does not use TLS
 	Other     Why = "other"
 )
 
-// Advice has the remedy for each reason; callers have their own.
+// Advice has a remedy for each reason; each caller has its own.
 type Advice map[Why]string
 
 // Unreached is the error of a member that does not respond.
@@ -89,7 +90,7 @@ func (e *Unreached) Error() string {
 	}
 	err := e.err
 	if alert := (*net.OpError)(nil); e.Why == Stranger && errors.As(err, &alert) {
-		err = alert // without what net/http was doing when it came
+		err = alert // the alert alone, without net/http's context
 	}
 	if e.Why == Untrusted || e.Why == Stranger {
 		text += fmt.Sprintf(" (%v)", err)
@@ -99,7 +100,8 @@ func (e *Unreached) Error() string {
 
 func (e *Unreached) Unwrap() error { return e.err }
 
-// unreached returns the reason that there is no response, or the error of an ended asker.
+// unreached converts a failed request to an Unreached error, or returns asker's error if the
+// caller's context has ended.
 func (c *Client) unreached(asker, bounded context.Context, err error, wait time.Duration) error {
 	if asker.Err() != nil {
 		return asker.Err()
@@ -125,7 +127,7 @@ func reason(bounded context.Context, err error) Why {
 		return Unheard
 	case errors.As(err, &cert):
 		return Untrusted
-	case errors.As(err, &alert) && alert.Op == "remote error": // an alert of TLS
+	case errors.As(err, &alert) && alert.Op == "remote error": // a TLS alert
 		return Stranger
 	case errors.As(err, &noTLS), errors.Is(err, http.ErrSchemeMismatch):
 		return Plain

@@ -11,25 +11,25 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// sections are the mappings of a configuration file whose keys are flags with a prefix
+// sections maps a configuration file's nested mappings to the prefix of their flags
 // (embed.configYAML, securityConfig).
 var sections = map[string]string{"client-transport-security": "", "peer-transport-security": "peer-"}
 
-// configFile is the parsed configuration file.
+// configFile is a parsed etcd configuration file.
 type configFile struct {
-	// values has its scalars, by the name of the flag, as on a command line.
+	// values has the file's scalars by flag name, in the form of a command line.
 	values map[string]told
-	// keys has all of its keys, in order; "section.key" for a key in a section.
+	// keys has all keys of the file, in order; a key in a section is "section.key".
 	keys []key
 }
 
-// key is a key of a configuration file, and its value if it is a scalar.
+// key is a key of a configuration file. It has a value only if that is a scalar.
 type key struct {
 	name string
 	told
 }
 
-// readFile reads a configuration file.
+// readFile parses a configuration file.
 func readFile(name, text string) (*configFile, error) {
 	out := &configFile{values: map[string]told{}}
 	var root yaml.Node
@@ -47,7 +47,7 @@ func readFile(name, text string) (*configFile, error) {
 	return out, out.add(name, "", "", m, &left)
 }
 
-// add reads a mapping: the file's own, or a section's.
+// add reads a mapping, either the file's top level or a section.
 func (f *configFile) add(file, section, prefix string, m *yaml.Node, left *int) error {
 	all, err := conf.Pairs(m, left)
 	if err != nil {
@@ -62,7 +62,7 @@ func (f *configFile) add(file, section, prefix string, m *yaml.Node, left *int) 
 			k.text = v.Value
 			f.values[prefix+name] = told{flagText(Known().kind(prefix+name), v.Value), at}
 		}
-		if p.Value.Anchor == "" { // otherwise aliases may refer to it
+		if p.Value.Anchor == "" { // otherwise an alias may refer to it
 			f.keys = append(f.keys, k)
 		}
 		if prefix, ok := sections[name]; ok && section == "" && v.Kind == yaml.MappingNode {
@@ -74,8 +74,8 @@ func (f *configFile) add(file, section, prefix string, m *yaml.Node, left *int) 
 	return nil
 }
 
-// flagText returns a scalar of the file as on a command line. In the file a duration is a
-// number of nanoseconds, and YAML 1.1 has more words for true.
+// flagText converts a scalar of the file to its form on a command line. In the file a duration is
+// in nanoseconds, and YAML 1.1 has more words for true.
 func flagText(kind, text string) string {
 	switch kind {
 	case "duration":

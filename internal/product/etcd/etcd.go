@@ -1,6 +1,6 @@
-// Package etcd reads the members of etcd on a machine, which a unit with its variables, flags
-// or configuration file sets up, or a static pod of a cluster: their options in the files, in
-// the running program and in its reports. It also activates a new value of an option.
+// Package etcd reads the etcd members of a machine: their options in files, in the running program
+// and in its reports. A member is a systemd unit or a static pod. The package also activates new
+// option values.
 package etcd
 
 import (
@@ -48,10 +48,10 @@ var daemon = &product.Daemon[*instance, *answer]{
 			return in.unit, nil
 		})
 		c.Check, c.Ready, c.Start = agrees, ready, start
-		c.Patience = 90 * time.Second // it reads its log, and waits for the other members
+		c.Patience = 90 * time.Second // etcd reads its log, and waits for the other members
 		return c
 	},
-	Restart: func(string) bool { return true }, // it reads everything when it starts
+	Restart: func(string) bool { return true }, // etcd reads all of its options at start
 	Ask:     func(ctx context.Context, i *installed) (*answer, error) { return question(ctx, i.Host, i.Files) },
 	Runs: func(i *installed, name string) fact.Fact[string] {
 		text, unknown := runs(i, name)
@@ -96,7 +96,7 @@ var inputs = slices.Concat(percentileInputs(), releaseInputs, []input{
 	{Name: "pending_changes", Type: fact.List, Doc: "options whose value in the files is not the running member's", From: product.FromReport, Answer: pending},
 })
 
-// reported returns an input that a member's metrics answer.
+// reported returns an input that is answered from a member's metrics.
 func reported(name string, as fact.Type, doc string, answer func(*installed) fact.Answer) input {
 	return input{Name: name, Type: as, Doc: doc, From: product.FromReport, Answer: func(i *installed) fact.Answer {
 		if i.Report.Silent != "" {
@@ -106,8 +106,8 @@ func reported(name string, as fact.Type, doc string, answer func(*installed) fac
 	}}
 }
 
-// metric returns an input that the first of the named metrics answers, converted with the time
-// of the query.
+// metric returns an input that the first existing metric answers. convert gets the metric's value
+// and the time of the query.
 func metric(name string, as fact.Type, unit, doc string, convert func(v, now float64) any, names ...string) input {
 	in := reported(name, as, doc, func(i *installed) fact.Answer { return measured(i, convert, names...) })
 	in.Unit = unit
@@ -127,7 +127,7 @@ func measured(i *installed, convert func(v, now float64) any, names ...string) f
 	return fact.Answer{Unknown: names[0] + " is not among its metrics", At: at}
 }
 
-// runs returns the value of an option in a running member, its default included.
+// runs returns an option's value in a running member, including defaults.
 func runs(i *installed, name string) (text, unknown string) {
 	text, unknown = i.Report.value(i.Files, name)
 	if text == "" && unknown == "" && parameters.Named(name) != nil {
@@ -148,7 +148,7 @@ func pending(i *installed) fact.Answer {
 	out := []string{}
 	for _, p := range parameters {
 		t, ok, _ := in.option(p.Name)
-		if !ok || strings.Contains(t.text, "%") { // %H is the machine's name
+		if !ok || strings.Contains(t.text, "%") { // %H is the host name
 			continue
 		}
 		if v, unknown := runs(i, p.Name); unknown == "" && canonical(v) != canonical(t.text) {
@@ -159,8 +159,9 @@ func pending(i *installed) fact.Answer {
 	return fact.Answer{Value: out, At: i.Main}
 }
 
-// quota answers with the size at which a member that does not report it rejects writes, from
-// its option: 0 is etcd's own 2 GiB, and below 0 it has no quota.
+// quota answers with the database size in bytes at which the member rejects writes, for members
+// that do not report it. The option's value 0 means etcd's own 2 GiB; a negative value means no
+// quota.
 func quota(i *installed) fact.Answer {
 	text, at, unknown := effective(i, "quota-backend-bytes")
 	if unknown != "" {
@@ -176,7 +177,7 @@ func quota(i *installed) fact.Answer {
 	return fact.Answer{Value: n, At: at}
 }
 
-// effective returns an option's running value, else that of the files, else its default.
+// effective returns an option's running value, or else the value in the files, or else its default.
 func effective(i *installed, name string) (text, at, unknown string) {
 	o := i.Option(name).Effective()
 	if v, ok := o.Get(); ok {
@@ -192,7 +193,7 @@ func memberCount(i *installed) fact.Answer {
 	case unknown != "":
 		return fact.Answer{Unknown: unknown, At: at}
 	case text == "":
-		return fact.Answer{Value: 1.0, At: at} // itself
+		return fact.Answer{Value: 1.0, At: at} // only the member itself
 	}
 	return fact.Answer{Value: float64(strings.Count(text, ",") + 1), At: at}
 }

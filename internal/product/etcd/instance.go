@@ -15,35 +15,35 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// told is a value and its position.
+// told is a value and its position, FILE:LINE.
 type told struct{ text, at string }
 
-// instance is one member that the files of a machine set up.
+// instance is one etcd member that the machine's files configure.
 type instance struct {
 	conf.Instance
-	unit   *systemd.Unit   // nil of a static pod
-	flags  map[string]told // of the command line
-	env    map[string]told // ETCD_ variables, by option; an empty one sets nothing
-	config *configFile     // with one, neither flags nor variables count
+	unit   *systemd.Unit   // nil for a static pod
+	flags  map[string]told // from the command line
+	env    map[string]told // ETCD_ variables by option; an empty variable sets nothing
+	config *configFile     // if set, etcd ignores flags and variables
 	// program is the executable; word is the first word among the flags that is not a flag.
 	program string
 	word    told
-	image   told // of a pod
-	script  bool // of a static pod that starts etcd by a shell's script
-	// files has the files of variables, in order, or the configuration file.
+	image   told // of the pod's container
+	script  bool // true for a static pod that starts etcd from a shell script
+	// files lists the files with variables, in order, or only the configuration file.
 	files []string
-	// unread is the reason that a value may be set and unknown.
+	// unread is the reason that an option may be set to an unknown value.
 	unread string
-	// version is the version that a member is treated as, from --for or from a cluster; the
-	// zero value for its own.
+	// version is the version for which the member is judged, from --for or from a cluster; zero
+	// means its own version.
 	version fact.Answer
-	cluster map[string]fact.Answer // for a member that a cluster shows
+	cluster map[string]fact.Answer // answers from a cluster's API
 }
 
-// pod reports whether it is the static pod of a cluster's node.
+// pod reports whether the member is a static pod of a cluster node.
 func (in *instance) pod() bool { return in.unit == nil }
 
-// option returns the value of an option in the files, or the reason that it is unknown.
+// option returns an option's value in the files, or the reason that it is unknown.
 func (in *instance) option(name string) (t told, ok bool, unknown string) {
 	if in.config != nil {
 		t, ok = in.config.values[name]
@@ -70,10 +70,11 @@ func (in *instance) Value(name string) (value, at string, ok bool, err error) {
 	return t.text, t.at, ok, err
 }
 
-// manifests are the static pods of kubeadm and of OpenShift, with its name before 4.4.
+// manifests are the static pod manifests of kubeadm and of OpenShift, including the name before
+// 4.4.
 var manifests = []string{"/etc/kubernetes/manifests/etcd.yaml", "/etc/kubernetes/manifests/etcd-pod.yaml", "/etc/kubernetes/manifests/etcd-member.yaml"}
 
-// instances returns the instance of the unit, and those of static pods.
+// instances returns the members of the unit and of the static pods.
 func instances(h *host.Host) ([]*instance, error) {
 	var out []*instance
 	switch u, err := systemd.New(h).Load("etcd.service"); {
@@ -105,7 +106,7 @@ func instances(h *host.Host) ([]*instance, error) {
 	return out, nil
 }
 
-// fromUnit reads the unit, its variables, and the configuration file that they name.
+// fromUnit reads the unit, its variables, and the configuration file that these name.
 func fromUnit(h *host.Host, u *systemd.Unit) (*instance, error) {
 	in := &instance{Instance: conf.Instance{Name: "etcd"}, unit: u, env: map[string]told{}}
 	all, unread := u.Environment()
@@ -122,7 +123,7 @@ func fromUnit(h *host.Host, u *systemd.Unit) (*instance, error) {
 			in.env[option(name)] = told{v.Text, v.At}
 			continue
 		}
-		for flag, t := range in.flags { // of a variable with arguments
+		for flag, t := range in.flags { // from a variable with arguments
 			if t.at == at && strings.Contains(v.Text, "-"+flag) {
 				in.flags[flag] = told{t.text, v.At}
 			}
@@ -130,7 +131,7 @@ func fromUnit(h *host.Host, u *systemd.Unit) (*instance, error) {
 	}
 	for _, v := range u.All("Service", "EnvironmentFile") {
 		name := strings.TrimPrefix(v.Text, "-")
-		if name == "/etc/default/%p" { // Debian's
+		if name == "/etc/default/%p" { // Debian's default
 			name = "/etc/default/etcd"
 		}
 		if _, err := h.Files.Stat(name); err == nil && !slices.Contains(in.files, name) {
@@ -181,7 +182,7 @@ func readFlags(argv []string, at string) (out map[string]told, word told) {
 	return out, told{}
 }
 
-// fromManifest reads the container etcd of a static pod.
+// fromManifest reads the etcd container of a static pod's manifest.
 func fromManifest(file, text string) (*instance, error) {
 	in := &instance{Instance: conf.Instance{Name: strings.TrimSuffix(path.Base(file), ".yaml") + "-pod", Main: file}, flags: map[string]told{}, env: map[string]told{}, files: []string{file}}
 	if in.Name == "etcd-pod-pod" {
@@ -237,17 +238,17 @@ func fromManifest(file, text string) (*instance, error) {
 	return nil, fmt.Errorf("%s: has no container named etcd", file)
 }
 
-// IsContainer reports whether a container of a static pod is etcd, by its name.
+// IsContainer reports whether a container with this name in a static pod is etcd.
 func IsContainer(name string) bool { return name == "etcd" || name == "etcd-member" }
 
-// setVariable records a variable of a container, if it is one of etcd's.
+// setVariable records a container's environment variable if etcd reads it.
 func (in *instance) setVariable(name string, t told) {
 	if strings.HasPrefix(name, "ETCD_") {
 		in.env[option(name)] = t
 	}
 }
 
-// readWords reads the command and arguments of a container, which may be a shell's script.
+// readWords reads a container's command and arguments, which may be a shell script.
 func (in *instance) readWords(container []string, at string) {
 	var words []string
 	for _, w := range container {
@@ -263,8 +264,8 @@ func (in *instance) readWords(container []string, at string) {
 	in.flags, in.word = readFlags(words, at)
 }
 
-// script returns the words of the command etcd in a shell script, such as OpenShift's pod has;
-// variables are not resolved.
+// script returns the words of the etcd command in a shell script, such as OpenShift's. It does not
+// resolve variables.
 func script(text string) []string {
 	words := strings.Fields(strings.ReplaceAll(text, "\\\n", " "))
 	for i := len(words) - 1; i >= 0; i-- {
@@ -282,7 +283,7 @@ func script(text string) []string {
 	return nil
 }
 
-// winner returns the line from which an option is read.
+// winner returns the line that sets an option; ok is false if no line does.
 func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 	in, err := of(h, main)
 	if err != nil {
@@ -319,11 +320,11 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 	if in.config != nil {
 		return conf.Place{}, false, fmt.Errorf("%s sets %s in a form that fettle cannot change; change it by hand", t.at, key)
 	}
-	// The unit's own Environment= sets it, which a variable of the file overrides.
+	// The unit's own Environment= sets it. A variable of the file overrides that.
 	return conf.Place{}, false, nil
 }
 
-// syntaxOf returns the syntax of a file: YAML for a configuration file.
+// syntaxOf returns the syntax of a file: YAML for a configuration file, otherwise variables.
 func syntaxOf(h *host.Host, main string) conf.Syntax {
 	if in, err := of(h, main); err == nil && in.config != nil {
 		return conf.YAML{}

@@ -11,14 +11,14 @@ import (
 	"fettle.dev/fettle/internal/prometheus"
 )
 
-// Member is a running member of this machine, for repeated requests.
+// Member is a running member on this machine, for repeated requests by its callers.
 type Member struct {
 	Name  string
 	asker *asker
 }
 
-// Members returns the running members of this machine. It returns an error if there are members
-// and none runs.
+// Members returns the running members of this machine. It returns an error if members exist but
+// none runs.
 func Members(ctx context.Context, h *host.Host) (out []*Member, err error) {
 	all, err := instances(h)
 	if err != nil {
@@ -42,7 +42,7 @@ func Members(ctx context.Context, h *host.Host) (out []*Member, err error) {
 	return out, nil
 }
 
-// Metrics requests its metrics.
+// Metrics requests the member's metrics.
 func (m *Member) Metrics(ctx context.Context) (prometheus.Metrics, error) {
 	text, err := m.asker.get(ctx, "/metrics")
 	if err != nil {
@@ -51,8 +51,8 @@ func (m *Member) Metrics(ctx context.Context) (prometheus.Metrics, error) {
 	return prometheus.ParseMetrics(text), nil
 }
 
-// Call calls a method through the member's JSON gateway (etcd, "gRPC gateway"), such as
-// /v3/kv/put. The connection is reused.
+// Call calls a method, such as /v3/kv/put, through the member's JSON gateway (etcd, "gRPC
+// gateway"). It reuses one connection.
 func (m *Member) Call(ctx context.Context, method string, asked, answer any) error {
 	text, err := m.asker.call(ctx, method, asked)
 	if err != nil {
@@ -64,5 +64,5 @@ func (m *Member) Call(ctx context.Context, method string, asked, answer any) err
 	return nil
 }
 
-// Close ends its connections.
+// Close closes the member's connections.
 func (m *Member) Close() { m.asker.close() }

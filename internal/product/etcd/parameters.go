@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// parameters are the options that rules use, with the defaults of the newest release
-// (releases.txt has those of each release).
+// parameters are the options that rules use, with the newest release's defaults. releases.txt has
+// the defaults of each release.
 var parameters = product.Parameters{
 	{Name: "quota-backend-bytes", Type: fact.Number, Unit: "bytes", Read: readQuota, Default: "0", Doc: "size of the database at which the cluster takes no more writes; 0 is 2 GiB, a negative value means unlimited"},
 	milliseconds("heartbeat-interval", "100", "time between two heartbeats of the leader"),
@@ -47,8 +47,8 @@ func count(name, def, doc string) product.Parameter {
 	return product.Parameter{Name: name, Type: fact.Number, Read: readInteger, Default: def, Doc: doc}
 }
 
-// readInteger parses a whole number of 0 or more as Go's flags do: 0x10 and 020 are 16, and
-// 1_000 is 1000.
+// readInteger parses a whole number of at least 0 like Go's flags: 0x10 and 020 are 16, and 1_000
+// is 1000.
 func readInteger(text string) (any, error) {
 	n, err := strconv.ParseInt(text, 0, 64)
 	if err != nil || n < 0 || n > 1<<53 {
@@ -57,10 +57,10 @@ func readInteger(text string) (any, error) {
 	return float64(n), nil
 }
 
-// defaultQuota is the quota in bytes if quota-backend-bytes is 0 (server/storage/quota.go).
+// defaultQuota is the quota in bytes for quota-backend-bytes=0 (server/storage/quota.go).
 const defaultQuota = float64(2 << 30)
 
-// readQuota reads a quota: every negative number means no limit (server/storage/quota.go).
+// readQuota parses a quota in bytes; negative numbers mean no limit (server/storage/quota.go).
 func readQuota(text string) (any, error) {
 	if n, err := strconv.ParseInt(text, 0, 64); err == nil && n < 0 {
 		return -1.0, nil
@@ -68,7 +68,7 @@ func readQuota(text string) (any, error) {
 	return readInteger(text)
 }
 
-// readTruth reads true and false as Go's flags do.
+// readTruth parses true and false like Go's flags.
 func readTruth(text string) (any, error) {
 	on, err := strconv.ParseBool(text)
 	if err != nil {
@@ -84,7 +84,7 @@ func readMode(text string) (any, error) {
 	return text, nil
 }
 
-// readRetention reads a number, or a duration of Go.
+// readRetention parses a number or a Go duration.
 func readRetention(text string) (any, error) {
 	if _, err := strconv.ParseUint(text, 10, 62); err == nil {
 		return text, nil
@@ -99,7 +99,7 @@ func readTime(text string) (any, error) {
 	return text, nil
 }
 
-// canonical returns one spelling of equal values.
+// canonical returns one spelling for equal values.
 func canonical(value string) string {
 	value = strings.TrimSpace(value)
 	if n, err := strconv.ParseInt(value, 0, 64); err == nil {
@@ -111,7 +111,7 @@ func canonical(value string) string {
 	return value
 }
 
-// check refuses options that only an administrator sets, and values out of range.
+// check returns an error for options that only an administrator sets, and for values out of range.
 func check(key, value string) error {
 	p := parameters.Settable(key, byHand)
 	if err := p.Check("etcd", value); err != nil {
@@ -123,8 +123,8 @@ func check(key, value string) error {
 	return nil
 }
 
-// compactionHours returns the history that compaction keeps, in hours: 0 if it is off, and NaN
-// if it is counted in revisions.
+// compactionHours returns the hours of history that compaction keeps: 0 if it is off, NaN if the
+// limit is a number of revisions.
 func compactionHours(mode, retention string) float64 {
 	if retention == "" || canonical(retention) == "0" || canonical(retention) == "0s" {
 		return 0

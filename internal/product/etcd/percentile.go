@@ -8,22 +8,21 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// percentile is the bucket of a histogram with the 99th percentile, and the number of
-// observations. The value inside the bucket is unknown: for round trips that all take 26 ms,
-// the interpolation of Prometheus' histogram_quantile returns 50.9 ms.
+// percentile is the bucket of a histogram with the 99th percentile, and the number of observations.
+// It does not interpolate inside the bucket: for round trips of 26 ms each, Prometheus'
+// histogram_quantile returns 50.9 ms.
 type percentile struct {
 	N int64 `json:"observations"`
 	stats.HistogramBucket
-	// Unknown is the reason that it is unknown.
+	// Unknown is the reason that the percentile is unknown.
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// round is the histogram that is judged with any number of observations: etcd adds one every
-// half minute.
+// round is the only histogram that is judged from one observation on: etcd adds one every 30 s.
 const round = "peer"
 
-// percentileOf returns the percentile of a histogram, the largest if it has one for each of the
-// other members.
+// percentileOf returns a histogram's 99th percentile. If the histogram is split by remote member,
+// it returns the largest.
 func percentileOf(short string, all map[string]prometheus.Buckets) (worst percentile) {
 	fewest := int64(stats.MinForP99)
 	if short == round {
@@ -48,7 +47,7 @@ func percentileOf(short string, all map[string]prometheus.Buckets) (worst percen
 	return worst
 }
 
-// above reports whether a percentile is larger than another, or the only known one.
+// above reports whether a percentile is larger than o, or the only known one.
 func (p percentile) above(o percentile) bool {
 	if p.Unknown != "" || o.Unknown != "" {
 		return p.Unknown == ""
@@ -56,7 +55,8 @@ func (p percentile) above(o percentile) bool {
 	return p.Low > o.Low
 }
 
-// percentileInputs returns the inputs of all histograms: the bucket in words, and its bounds.
+// percentileInputs returns two kinds of input for each histogram: the bucket in words, and its
+// bounds.
 func percentileInputs() (out []input) {
 	for _, x := range []struct{ name, of string }{
 		{"fsync", "fdatasync of the log"}, {"commit", "a commit of the backend"}, {round, "the round trip to the slowest other member"},
@@ -74,13 +74,13 @@ func percentileInputs() (out []input) {
 	return out
 }
 
-// percentileAnswer answers from the percentile of a histogram.
+// percentileAnswer answers an input with value applied to the histogram's percentile.
 func percentileAnswer(i *installed, histogram string, value func(percentile) any) fact.Answer {
 	const at = "/metrics of etcd"
 	p, ok := i.Report.Percentiles[histogram]
 	switch {
 	case histogram == round && memberCount(i).Value == 1.0:
-		return fact.Answer{At: at} // there is no other
+		return fact.Answer{At: at} // there is no other member
 	case !ok:
 		return fact.Answer{Unknown: "it was recorded without its histograms' buckets, by another fettle", At: at}
 	case p.Unknown != "":

@@ -16,7 +16,7 @@ type Release int
 func (r Release) String() string { return "3." + strconv.Itoa(int(r)) }
 
 // parseRelease parses the release in a version: 3.5.21, v3.4.3, 3.5.21-0, 3.7. It returns false
-// for a text that does not begin with a major and a minor number, and for majors other than 3.
+// unless the text begins with major version 3 and a minor version.
 func parseRelease(version string) (Release, bool) {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(version, "v"), "3.")
 	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
@@ -28,7 +28,7 @@ func parseRelease(version string) (Release, bool) {
 	return Release(n), true
 }
 
-// Releases has the flags and defaults of each release of etcd.
+// Releases has the flags and their defaults for each known release of etcd.
 type Releases struct {
 	Oldest, Newest Release
 	versions       map[Release]string
@@ -40,11 +40,13 @@ type Releases struct {
 
 // flag is a flag of the server.
 type flag struct {
-	kind string // bool, string, int, uint, duration; ignored if it has no effect
+	kind string // bool, string, int, uint or duration; "ignored" if the flag has no effect
 	in   []Release
 	def  map[Release]string // as on a command line; missing if the default is calculated
 }
 
+// Known returns the table of known releases.
+//
 //go:embed releases.txt
 var releasesText string
 
@@ -52,7 +54,7 @@ var releasesText string
 var Known = sync.OnceValue(func() *Releases {
 	t, err := readReleases(releasesText)
 	if err != nil {
-		panic(err) // it is embedded; TestReleases reads it
+		panic(err) // the table is embedded; TestReleases reads it
 	}
 	return t
 })
@@ -105,11 +107,11 @@ func readReleases(text string) (*Releases, error) {
 	return t, nil
 }
 
-// Nearest returns the release itself if it is known, else the oldest or the newest.
+// Nearest returns the release if it is known, otherwise the oldest or newest known one.
 func (t *Releases) Nearest(r Release) Release { return min(max(r, t.Oldest), t.Newest) }
 
-// Target parses a release that a member is to be treated as. rules is the known release whose
-// rules apply: the newest, if the release is newer than all known ones.
+// Target parses the release for which members are judged. rules is the known release whose rules
+// apply: the newest one for newer releases.
 func (t *Releases) Target(text string) (to, rules Release, err error) {
 	to, ok := parseRelease(text)
 	if !ok || to < t.Oldest {
@@ -126,7 +128,7 @@ func (t *Releases) flagIn(name string) []Release {
 	return nil
 }
 
-// kind returns the kind of a flag, or "" if no release has it.
+// kind returns the type of a flag, or "" if no release has it.
 func (t *Releases) kind(name string) string {
 	if f := t.flags[name]; f != nil {
 		return f.kind
@@ -134,7 +136,7 @@ func (t *Releases) kind(name string) string {
 	return ""
 }
 
-// successor returns the replacement of an experimental flag in a release, or "".
+// successor returns the flag or gate that replaces an experimental flag in a release, or "".
 func (t *Releases) successor(name string, r Release) string {
 	if gate := t.gates[name]; gate != "" && has(t.flagIn("feature-gates"), r) {
 		return "feature-gates=" + gate + "=true or false"
@@ -145,14 +147,15 @@ func (t *Releases) successor(name string, r Release) string {
 	return ""
 }
 
-// needsNoValue reports whether a flag is true without a value, so that the next word is not its
-// value.
+// needsNoValue reports whether a flag may stand alone, which means true. The next word is then not
+// its value.
 func (t *Releases) needsNoValue(name string) bool {
 	kind := t.kind(name)
 	return kind == "bool" || kind == "ignored"
 }
 
-// def returns the default of a flag in a release, or in the nearest known one.
+// def returns a flag's default in a release, or in the nearest known one; ok is false if it has
+// none.
 func (t *Releases) def(name string, r Release) (string, bool) {
 	f := t.flags[name]
 	if f == nil {
@@ -162,8 +165,8 @@ func (t *Releases) def(name string, r Release) (string, bool) {
 	return def, ok
 }
 
-// span describes a list of releases: "3.6 and later", "up to 3.6", "3.5 and 3.6". It returns ""
-// if no known release is in it.
+// span describes a list of releases: "3.6 and later", "up to 3.6", "3.5 and 3.6". It returns "" for
+// an empty list.
 func (t *Releases) span(in []Release) string {
 	if len(in) == 0 {
 		return ""

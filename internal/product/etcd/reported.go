@@ -11,27 +11,27 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// Reported is a member as a cluster's API shows it: its pod, or only its own responses.
+// Reported is a member seen through a cluster's API: its pod, or only its own responses.
 type Reported struct {
-	Name, At string // its name and source
-	Image    string // of its container
-	// Words are the command and the arguments of its container, Env its variables; nil for a
-	// member whose flags the cluster does not show, and Unread has the reason.
+	Name, At string // name and source
+	Image    string // of the member's container
+	// Words are the container's command and arguments, Env its variables. Words is nil if the
+	// cluster does not show the flags; Unread then has the reason.
 	Words  []string
 	Env    map[string]string
 	Unread string
-	// Version is the version that it reports, or "".
+	// Version is the member's reported version, or "".
 	Version string
-	// Kubeadm is true if kubeadm made the pod, and replaces it with its own version.
+	// Kubeadm is true if kubeadm made the pod; its upgrade replaces etcd's version.
 	Kubeadm bool
 	// OpenShift is true if OpenShift's operator made the pod.
 	OpenShift bool
-	// Kubernetes is the release of the cluster, or the one that it is treated as.
+	// Kubernetes is the cluster's release, or the release for which it is judged.
 	Kubernetes kuberelease.Release
-	Upgrade    bool // Kubernetes is the release that the cluster is treated as
+	Upgrade    bool // true if Kubernetes is the release for which the cluster is judged
 }
 
-// Of returns a member that a cluster shows.
+// Of returns the product instance of a member that a cluster reports.
 func Of(r Reported) product.Installed {
 	in := &instance{Instance: conf.Instance{Name: r.Name, Main: r.At}, env: map[string]told{}, image: told{r.Image, r.At}}
 	for name, value := range r.Env {
@@ -51,7 +51,7 @@ func Of(r Reported) product.Installed {
 	}
 	in.version, in.cluster = own, map[string]fact.Answer{"installed_version": own}
 	if own.Unknown != "" && (r.Kubeadm || r.OpenShift) {
-		delete(in.cluster, "installed_version") // nothing depends on it
+		delete(in.cluster, "installed_version") // no input depends on it
 	}
 	if r.Kubernetes == 0 {
 		return i
@@ -71,7 +71,7 @@ func Of(r Reported) product.Installed {
 		in.version = fact.Answer{Unknown: "unknown which image and flags of etcd OpenShift's operator writes for that release", At: r.At}
 	case !r.Kubeadm && r.Words != nil:
 		in.version = fact.Answer{Unknown: fmt.Sprintf("unknown which etcd this cluster uses with Kubernetes %s (kubeadm: %s); run fettle check etcd --for %s on the node", r.Kubernetes, installed, next), At: r.At}
-	case r.Kubeadm && known && now > next: // kubeadm keeps a newer one
+	case r.Kubeadm && known && now > next: // kubeadm keeps a newer version
 	case r.Kubeadm:
 		in.version = fact.Answer{Value: installed, At: at}
 		skipped := []string{}
@@ -86,7 +86,7 @@ func Of(r Reported) product.Installed {
 	return i
 }
 
-// tagged returns the version in the tag of an image, 3.6.5-0 of registry.k8s.io/etcd:3.6.5-0,
+// tagged returns the version in an image's tag, such as 3.6.5-0 for registry.k8s.io/etcd:3.6.5-0,
 // or "".
 func tagged(image string) string {
 	image, _, _ = strings.Cut(image, "@")

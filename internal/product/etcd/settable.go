@@ -8,8 +8,8 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// settable returns the instances that fettle writes. Static pods are written by kubeadm or an
-// operator: it returns an error if there are only static pods.
+// settable returns the instances whose files fettle writes. kubeadm or an operator writes static
+// pods: settable returns an error if all members are static pods.
 func settable(h *host.Host) ([]conf.Instance, error) {
 	all, err := instances(h)
 	var out []conf.Instance
@@ -24,7 +24,8 @@ func settable(h *host.Host) ([]conf.Instance, error) {
 	return out, err
 }
 
-// ofPod returns the error for a static pod, which the kubelet restarts if its manifest changes.
+// ofPod returns the error for settings of a static pod: the kubelet restarts the pod when its
+// manifest changes.
 func ofPod(manifest string) error {
 	return fmt.Errorf("%s is a static pod manifest: kubeadm or an operator writes it, and the kubelet restarts etcd when it changes; set the option there (kubeadm: etcd.local.extraArgs of ClusterConfiguration; OpenShift: the Etcd object)", manifest)
 }
@@ -39,7 +40,7 @@ func members(h *host.Host) ([]conf.Instance, error) {
 	return out, err
 }
 
-// memberOf returns the instance of a main file.
+// memberOf returns the instance with a main file.
 func memberOf(h *host.Host, main string) (*instance, error) {
 	all, err := instances(h)
 	if err != nil {
@@ -53,7 +54,7 @@ func memberOf(h *host.Host, main string) (*instance, error) {
 	return nil, fmt.Errorf("%s is not used by etcd's unit", main)
 }
 
-// of is memberOf for an instance that can be set.
+// of returns the instance with a main file, or an error if fettle does not write it.
 func of(h *host.Host, main string) (*instance, error) {
 	in, err := memberOf(h, main)
 	if err == nil && in.pod() {
@@ -62,7 +63,7 @@ func of(h *host.Host, main string) (*instance, error) {
 	return in, err
 }
 
-// ours refuses files that another tool generates, and would overwrite when it runs next.
+// ours returns an error if another tool generates the files and would overwrite a change.
 func ours(h *host.Host) error {
 	all, err := instances(h)
 	if err != nil {
@@ -75,7 +76,7 @@ func ours(h *host.Host) error {
 		for _, file := range in.files {
 			text, err := h.Files.ReadFile(file)
 			if err != nil {
-				continue // the write fails then
+				continue // a later write reports it
 			}
 			if line, said := generated(string(text)); line > 0 {
 				return fmt.Errorf("%s:%d: %q: set the option in the tool that writes this file", file, line, said)
@@ -85,8 +86,8 @@ func ours(h *host.Host) error {
 	return nil
 }
 
-// generated finds the line at the top of a file with which Puppet, Ansible, Chef and others
-// mark a generated file.
+// generated finds the line near the top of a file by which Puppet, Ansible, Chef and others mark
+// their files. said is the text of the line.
 func generated(text string) (line int, said string) {
 	n := 0
 	for row := range strings.Lines(text) {

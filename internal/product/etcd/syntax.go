@@ -8,11 +8,11 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// variables is the syntax of a file of variables that systemd reads: one ETCD_NAME for each
-// option, whose key is the name of its flag.
+// variables is the syntax of an environment file of systemd: one ETCD_NAME for each option. The key
+// is the flag's name.
 type variables struct{}
 
-// variable returns the variable of an option: quota-backend-bytes is ETCD_QUOTA_BACKEND_BYTES.
+// variable converts an option to its variable: quota-backend-bytes is ETCD_QUOTA_BACKEND_BYTES.
 func variable(option string) string {
 	return "ETCD_" + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))
 }
@@ -21,7 +21,7 @@ func option(variable string) string {
 	return strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(variable, "ETCD_"), "_", "-"))
 }
 
-// Key implements conf.Syntax: the name of a flag, or of its variable.
+// Key implements conf.Syntax. It accepts a flag's name or its variable.
 func (variables) Key(name string) (string, error) {
 	name = strings.TrimLeft(name, "-")
 	if strings.HasPrefix(name, "ETCD_") {
@@ -34,7 +34,7 @@ func (variables) Key(name string) (string, error) {
 	return key, err
 }
 
-// Assignments implements conf.Syntax. A file may have other variables too.
+// Assignments implements conf.Syntax. It ignores other variables in the file.
 func (v variables) Assignments(text string) ([]conf.Assignment, error) {
 	lines := strings.SplitAfter(text, "\n")
 	starts := make([]int, len(lines))
@@ -65,7 +65,7 @@ func (v variables) Assignments(text string) ([]conf.Assignment, error) {
 	return out, nil
 }
 
-// value returns the value of a literal, or false if the value is not in one line.
+// value returns the value of a literal; ok is false if the value does not fit in one line.
 func value(literal string) (string, bool) {
 	if conf.OneLine(literal) != nil {
 		return "", false

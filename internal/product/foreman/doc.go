@@ -1,3 +1,3 @@
-// Package foreman has two programs of Foreman: Puma, its web server, and Dynflow, which runs
-// its tasks in more than one unit.
+// Package foreman reads, queries and sets two programs of Foreman: its web server Puma, and
+// Dynflow, which runs its tasks in several units.
 package foreman

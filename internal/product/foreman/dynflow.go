@@ -21,8 +21,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Dynflow is Dynflow on Sidekiq: one for each unit dynflow-sidekiq@NAME.service that starts at
-// boot, with its threads in a file with that name.
+// Dynflow is Dynflow on Sidekiq. Each unit dynflow-sidekiq@NAME.service that starts at boot is an
+// instance, and a file with that NAME sets its threads.
 var Dynflow = dynflow.Product()
 
 type (
@@ -68,7 +68,7 @@ var dynflow = &product.Daemon[*dynflowInstance, *dynflowRunning]{
 	Control: func() *product.Control {
 		return &product.Control{
 			Unit: unitOf, Running: dynflowProcess, Ready: ready,
-			Patience: 5 * time.Minute, // it loads all of Foreman, and first finishes the steps that it does
+			Patience: 5 * time.Minute, // Dynflow loads all of Foreman, and first finishes its running steps
 		}
 	},
 	Restart: func(string) bool { return true }, // Sidekiq reads its file when it starts
@@ -88,18 +88,18 @@ var dynflow = &product.Daemon[*dynflowInstance, *dynflowRunning]{
 
 const dir = "/etc/foreman/dynflow"
 
-// pattern matches the units of Foreman since 2.1, and the container deployments'.
+// pattern matches the units of Foreman since 2.1 and of container deployments.
 const pattern = "dynflow-sidekiq@*.service"
 
-// dynflowInstance is one unit.
+// dynflowInstance is one unit and its file.
 type dynflowInstance struct {
 	name, unit, file string
 	all              []conf.Assignment
 	queues           []string
-	err              error // of the file
+	err              error // of reading the file
 }
 
-// dynflowInstances reads the instances that start at boot.
+// dynflowInstances returns the instances whose units start at boot.
 func dynflowInstances(h *host.Host) ([]*dynflowInstance, error) {
 	units, err := systemd.New(h).Enabled(pattern)
 	if host.Unknown(err) {
@@ -140,7 +140,7 @@ func (in *dynflowInstance) read(h *host.Host) {
 	in.queues = queues(string(text))
 }
 
-// merges returns the line of the file's "<<", which Ruby follows, or 0.
+// merges returns the line number of a "<<" in the file, which Ruby follows, or 0.
 func merges(text string) int {
 	var doc yaml.Node
 	if yaml.Unmarshal([]byte(text), &doc) != nil || len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
@@ -154,7 +154,7 @@ func merges(text string) int {
 	return 0
 }
 
-// queues returns the items of the list; of an item with a weight ([name, 2]) the name.
+// queues returns the queue names of the list, without weights: [name, 2] is name.
 func queues(text string) []string {
 	var doc map[string]any
 	if yaml.Unmarshal([]byte(text), &doc) != nil {
@@ -174,7 +174,7 @@ func queues(text string) []string {
 	return names
 }
 
-// keyOf returns the spelling of the option in the file: Sidekiq accepts both.
+// keyOf returns the file's spelling of the option; Sidekiq accepts two.
 func (in *dynflowInstance) keyOf() string {
 	for _, a := range slices.Backward(in.all) {
 		if a.Key == ":concurrency" || a.Key == "concurrency" {
@@ -184,7 +184,7 @@ func (in *dynflowInstance) keyOf() string {
 	return ":concurrency"
 }
 
-// setting returns the line of the option.
+// setting returns the line that sets the option; ok is false if there is none.
 func (in *dynflowInstance) setting() (a conf.Assignment, ok bool) {
 	for _, a := range slices.Backward(in.all) {
 		if a.Key == in.keyOf() {
@@ -194,18 +194,19 @@ func (in *dynflowInstance) setting() (a conf.Assignment, ok bool) {
 	return a, false
 }
 
-// dynflowRunning is one running Sidekiq, read from its title.
+// dynflowRunning is one running Sidekiq process, parsed from its title.
 type dynflowRunning struct {
 	Process product.Process `json:"process"`
 	Busy    int             `json:"busy"`
 	Threads int             `json:"threads"`
 }
 
-// title matches the title of Sidekiq 4 and later once it accepts jobs
+// title matches the process title of Sidekiq 4 and later once it accepts jobs
 // (lib/sidekiq/launcher.rb): "sidekiq 6.3.1 foreman [0 of 5 busy]".
 var title = text.LazyRegexp(`^sidekiq [0-9]\S* (?:.* )?\[([0-9]+) of ([0-9]+) busy\]`)
 
-// dynflowQuestion lists all running ones; one that is still starting has no threads.
+// dynflowQuestion lists all running Sidekiq processes. A process that is still starting has no
+// threads.
 func dynflowQuestion(ctx context.Context, h *host.Host) ([]dynflowRunning, error) {
 	return host.QueryJSON(ctx, h, "dynflow", func(ctx context.Context, live *host.Host) ([]dynflowRunning, error) {
 		all, err := product.Find(ctx, live, "sidekiq", "ruby", "bundle")
@@ -256,7 +257,7 @@ func (in *dynflowInstance) Value(name string) (value, at string, ok bool, err er
 	return conf.YAML{}.Unquote(a.Literal), in.file + ":" + strconv.Itoa(a.Line), ok, nil
 }
 
-// fileReason returns the reason that a file cannot be read, with its path.
+// fileReason returns a file error with its path.
 func fileReason(err error) error {
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		return fmt.Errorf("%s %w", p.Path, p.Err)

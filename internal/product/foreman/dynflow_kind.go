@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// dynflowMains returns the files of the units that start at boot; with broken set also those
-// that cannot be read.
+// dynflowMains returns the files of the units that start at boot. If broken is set, it includes
+// unreadable files.
 func dynflowMains(h *host.Host, broken bool) ([]conf.Instance, error) {
 	all, err := dynflowInstances(h)
 	var out []conf.Instance
@@ -26,7 +26,7 @@ func dynflowMains(h *host.Host, broken bool) ([]conf.Instance, error) {
 	return out, err
 }
 
-// byFile returns the instance of a file.
+// byFile returns the instance whose file is main.
 func byFile(h *host.Host, main string) (*dynflowInstance, error) {
 	all, err := dynflowInstances(h)
 	if err != nil {
@@ -38,7 +38,7 @@ func byFile(h *host.Host, main string) (*dynflowInstance, error) {
 	return nil, fmt.Errorf("%s: not read by any unit that starts at boot", main)
 }
 
-// dynflowMost is more than the number of threads of any Sidekiq.
+// dynflowMost is the maximum number of threads that fettle accepts.
 const dynflowMost = 100
 
 func checkDynflow(key, value string) error {
@@ -70,7 +70,7 @@ func dynflowProcess(ctx context.Context, h *host.Host, main string) (product.Pro
 	return r.Process, nil
 }
 
-// ready waits for the title that Sidekiq has once it accepts jobs, with the threads of its
+// ready waits until Sidekiq's title shows that it accepts jobs, with the number of threads in its
 // file.
 func ready(ctx context.Context, h *host.Host, main string) error {
 	in, err := byFile(h, main)

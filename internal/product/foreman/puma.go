@@ -58,7 +58,7 @@ var puma = &product.Daemon[*pumaInstance, *pumaRunning]{
 	Read:    belongs,
 	Program: "puma",
 	Control: newControl,
-	Restart: func(string) bool { return true }, // workers and threads are fixed when it starts
+	Restart: func(string) bool { return true }, // Puma fixes workers and threads at start
 	Ask: func(ctx context.Context, i *pumaInstalled) (*pumaRunning, error) {
 		return runningOf(ctx, i.Host, i.Files)
 	},
@@ -75,7 +75,7 @@ var puma = &product.Daemon[*pumaInstance, *pumaRunning]{
 	},
 }
 
-// reported returns an input that a running server answers with a number.
+// reported returns an input that is answered with a number from the running server.
 func reported(name, doc string, n func(*pumaRunning) int) pumaInput {
 	return pumaInput{Name: name, Type: fact.Number, Doc: doc, From: product.FromReport, Answer: func(i *pumaInstalled) fact.Answer {
 		return fact.Answer{Value: float64(n(i.Report)), At: i.Report.at()}
@@ -124,7 +124,7 @@ func findPuma(ctx context.Context, h *host.Host) ([]product.Installed, error) {
 	return out, nil
 }
 
-// at returns the source of the values that a running server reports.
+// at returns the source of values that the server reports.
 func (r *pumaRunning) at() string { return fmt.Sprintf("process %d of puma", r.Process.PID) }
 
 // serving returns the number of processes that accept requests.
@@ -152,7 +152,7 @@ func (in *pumaInstance) Value(name string) (value, at string, ok bool, err error
 	return t.text, t.at, err == nil && t.text != "", err
 }
 
-// runs returns the value of an option in the running server of an instance.
+// runs returns an option's value in the running server, or the reason that it is unknown.
 func runs(in *pumaInstance, r *pumaRunning, name string) (text, unknown string) {
 	if r.Version == "" {
 		return "", "startup not finished"
@@ -190,7 +190,7 @@ func runs(in *pumaInstance, r *pumaRunning, name string) (text, unknown string) 
 	return t.text, t.unknown
 }
 
-// belongs returns the instance that a file sets up.
+// belongs returns the instance that a file configures.
 func belongs(h *host.Host, file string) (*pumaInstance, error) {
 	all, err := pumaInstances(h)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// patience is the TimeoutSec= of Foreman's unit: it loads for minutes on a busy machine.
+// patience is the TimeoutSec= of Foreman's unit: Foreman takes minutes to load on a busy machine.
 var patience = 5 * time.Minute
 
 func newControl() *product.Control {
@@ -39,7 +39,7 @@ func newControl() *product.Control {
 	}
 }
 
-// pumaProcess returns the main process of an instance, even if it has not finished starting.
+// pumaProcess returns an instance's main process, even while it is starting.
 func pumaProcess(ctx context.Context, h *host.Host, main string) (product.Process, error) {
 	in, err := belongs(h, main)
 	if err != nil {
@@ -52,8 +52,8 @@ func pumaProcess(ctx context.Context, h *host.Host, main string) (product.Proces
 	return r.Process, nil
 }
 
-// starts refuses a configuration with which Puma would not start (lib/puma/dsl.rb, threads),
-// including changes made by hand since its start.
+// starts returns an error for a configuration with which Puma would not start (lib/puma/dsl.rb,
+// threads). It also covers changes that an administrator made since the last start.
 func starts(ctx context.Context, h *host.Host, main string) error {
 	in, err := belongs(h, main)
 	if err != nil {
@@ -63,7 +63,7 @@ func starts(ctx context.Context, h *host.Host, main string) error {
 		if !host.HasProgram(h, "ruby") {
 			break
 		}
-		if _, err := host.Run(ctx, h, "ruby", "-c", f); err != nil { // checks the syntax only
+		if _, err := host.Run(ctx, h, "ruby", "-c", f); err != nil { // only the syntax
 			return fmt.Errorf("%s is not valid Ruby: %w", f, err)
 		}
 	}
@@ -71,7 +71,7 @@ func starts(ctx context.Context, h *host.Host, main string) error {
 	for name := range value {
 		t := in.option(name, in.get)
 		if t.unknown != "" {
-			return nil // it reports that itself
+			return nil // Puma reports that itself
 		}
 		if t.text != "" {
 			value[name], _ = strconv.Atoi(t.text)
@@ -86,13 +86,13 @@ func starts(ctx context.Context, h *host.Host, main string) error {
 	return nil
 }
 
-// pumaReady waits until all workers accept requests, and for a response as a client gets it: an
-// application that fails for every request is not healthy. It counts the workers of each main
-// process, to fail if they end right after their start: Puma starts others without end.
+// pumaReady returns a function that waits until all workers accept requests and a client's request
+// succeeds. It fails if workers keep ending right after their start, which Puma would repeat
+// forever.
 func pumaReady() func(ctx context.Context, h *host.Host, main string) error {
 	var mu sync.Mutex
-	var process int           // the main one
-	workers := map[int]bool{} // all its workers so far
+	var process int           // the main process
+	workers := map[int]bool{} // all of its workers so far
 	return func(ctx context.Context, h *host.Host, main string) error {
 		in, err := belongs(h, main)
 		if err != nil {
@@ -129,8 +129,8 @@ func pumaReady() func(ctx context.Context, h *host.Host, main string) error {
 	}
 }
 
-// answers requests a page from each address that it listens on. An address with TLS only has to
-// accept the connection.
+// answers requests a page from each address on which Puma listens. For an address with TLS, an
+// accepted connection is enough.
 func answers(ctx context.Context, binds []string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -154,7 +154,7 @@ func answers(ctx context.Context, binds []string) error {
 	return nil
 }
 
-// start returns the command of the unit, for machines on which systemd does not run.
+// start returns the unit's command, for machines without a running systemd.
 func start(h *host.Host, main string, _ product.Process) (product.Start, error) {
 	in, err := belongs(h, main)
 	if err != nil {

@@ -19,29 +19,29 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// pumaRunning is one running Puma.
+// pumaRunning is one running Puma server.
 type pumaRunning struct {
-	Process product.Process `json:"process"` // the main one
+	Process product.Process `json:"process"` // the main process
 	Version string          `json:"version"` // "" while it starts
 	Binds   []string        `json:"binds"`
 	Tag     string          `json:"tag"`
 	Dir     string          `json:"dir"`
-	// Env has the variables that decide its options; Whole is false if its title has
-	// overwritten a part of them.
+	// Env has the variables that decide the options. Whole is false if the process title has
+	// overwritten some of them.
 	Env     map[string]string `json:"env"`
 	Whole   bool              `json:"whole"`
 	Workers []worker          `json:"workers"` // none in single mode
-	// Taken is true if it was started after the last change of its configuration files.
+	// Taken is true if Puma was started after the last change of its configuration files.
 	Taken bool   `json:"taken"`
-	Stats *stats `json:"stats,omitempty"` // of its control server
+	Stats *stats `json:"stats,omitempty"` // from its control server
 }
 
-// worker is one process that serves. In single mode Puma has only one.
+// worker is one process that serves requests. In single mode Puma has only one.
 type worker struct {
 	PID int `json:"pid"`
-	// Serving is true once it accepts requests.
+	// Serving is true once the worker accepts requests.
 	Serving bool `json:"serving"`
-	Threads int  `json:"threads"` // threads started for requests
+	Threads int  `json:"threads"` // threads started to serve requests
 }
 
 // stats is the response of the control server of Puma 5 and later (lib/puma/cluster.rb and
@@ -60,7 +60,7 @@ type status struct {
 	Max     int `json:"max_threads"`
 }
 
-// maxThreads returns the maximum of the workers that have reported, or 0.
+// maxThreads returns the maximum number of threads of all workers that have reported, or 0.
 func (s *stats) maxThreads() int {
 	n := s.Max
 	for _, w := range s.Status {
@@ -78,7 +78,7 @@ func (s *stats) backlog() int {
 	return n
 }
 
-// names are the possible names of the process of a Puma.
+// names are the possible names of a Puma process.
 var names = []string{"puma", "ruby", "rails", "bundle"}
 
 var (
@@ -86,7 +86,8 @@ var (
 	workerTitle = text.LazyRegexp(`^puma: cluster worker [0-9]+: ([0-9]+)\b`)
 )
 
-// pumaQuestion finds all running ones; the instances name the variables and files to read.
+// pumaQuestion returns all running Puma servers. The instances name the variables and files to
+// read.
 func pumaQuestion(ctx context.Context, h *host.Host, all []*pumaInstance) ([]pumaRunning, error) {
 	return host.QueryJSON(ctx, h, "puma", func(ctx context.Context, live *host.Host) ([]pumaRunning, error) { return query(ctx, live, all) })
 }
@@ -128,12 +129,12 @@ func query(ctx context.Context, h *host.Host, all []*pumaInstance) ([]pumaRunnin
 	return out, nil
 }
 
-// look reads the remaining fields from a process; in is nil if no unit sets it up.
+// look fills in the remaining fields from the process; in is nil if no unit configures it.
 func (r *pumaRunning) look(ctx context.Context, h *host.Host, in *pumaInstance, children []product.Process) {
 	if in == nil {
 		in = byHand(h, *r)
 	}
-	r.Process.Argv = r.Process.Argv[:1] // the rest is padding, or arguments that may be secret
+	r.Process.Argv = r.Process.Argv[:1] // the other arguments are padding or may be secret
 	r.Env, r.Whole = environ(h, r.Process.PID, in.variables())
 	if changed := product.Changed(ctx, h, in.name, in.files); len(in.files) == 0 || product.Since(changed, r.Process, nil) == product.Yes {
 		r.Taken = true
@@ -149,11 +150,11 @@ func (r *pumaRunning) look(ctx context.Context, h *host.Host, in *pumaInstance, 
 	r.Stats = control(ctx, h, *r, in)
 }
 
-// single reports whether it is in single mode, without worker processes.
+// single reports whether Puma runs without worker processes.
 func (r *pumaRunning) single() bool { return len(r.Workers) == 1 && r.Workers[0].PID == r.Process.PID }
 
-// environ reads the named variables that a process was started with. A title longer than the
-// command line has overwritten the first of them.
+// environ returns named variables of a process's environment. whole is false if a title longer than
+// the command line has overwritten the first ones.
 func environ(h *host.Host, pid int, names []string) (env map[string]string, whole bool) {
 	env = map[string]string{}
 	b, err := h.Files.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
@@ -162,7 +163,7 @@ func environ(h *host.Host, pid int, names []string) (env map[string]string, whol
 	}
 	pairs := strings.Split(strings.TrimRight(string(b), "\x00"), "\x00")
 	whole = len(b) == 0 || strings.Contains(pairs[0], "=")
-	if !whole { // the end of the title, zeros, and the rest of one variable
+	if !whole { // the end of the title, zero bytes, and the rest of one variable
 		pairs = pairs[1:]
 		for len(pairs) > 0 && pairs[0] == "" {
 			pairs = pairs[1:]
@@ -178,7 +179,7 @@ func environ(h *host.Host, pid int, names []string) (env map[string]string, whol
 	return env, whole
 }
 
-// threads counts the threads of a process by their names, which Puma sets since 5.0
+// threads counts a process's threads by the names that Puma gives them since 5.0
 // (lib/puma/thread_pool.rb).
 func threads(h *host.Host, pid int) worker {
 	w := worker{PID: pid}
@@ -201,8 +202,7 @@ func threads(h *host.Host, pid int) worker {
 
 var token = text.LazyRegexp(`^[A-Za-z0-9_.-]*$`)
 
-// control queries the control server that the state file names. It returns nil if there is
-// none.
+// control queries the control server that the state file names; nil if there is none.
 func control(ctx context.Context, h *host.Host, r pumaRunning, in *pumaInstance) *stats {
 	files := []string{"tmp/puma.state", "tmp/pids/puma.state", "tmp/sockets/puma.state", "shared/tmp/pids/puma.state"}
 	for _, c := range in.configs {
@@ -236,7 +236,7 @@ func control(ctx context.Context, h *host.Host, r pumaRunning, in *pumaInstance)
 	return nil
 }
 
-// dial connects to a bind of this machine: unix:///run/foreman.sock,
+// dial connects to a Puma bind on this machine, such as unix:///run/foreman.sock or
 // tcp://0.0.0.0:3000.
 func dial(ctx context.Context, bind string) (net.Conn, error) {
 	u, err := url.Parse(bind)
@@ -263,7 +263,7 @@ func dial(ctx context.Context, bind string) (net.Conn, error) {
 // maxAnswer is more than the size of the statistics of a thousand workers, in bytes.
 const maxAnswer = 1 << 20
 
-// get requests a page from a server of this machine.
+// get requests a page from a bind on this machine.
 func get(ctx context.Context, bind, page string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -277,7 +277,7 @@ func get(ctx context.Context, bind, page string) ([]byte, error) {
 	return body, err
 }
 
-// request sends an HTTP/1.0 request, and returns the first line of the response and its body.
+// request sends an HTTP/1.0 request and returns the response's first line and body.
 func request(ctx context.Context, bind, what string) (head string, body []byte, err error) {
 	c, err := dial(ctx, bind)
 	if err != nil {
@@ -317,8 +317,8 @@ func pumaOf(r pumaRunning, all []*pumaInstance) *pumaInstance {
 	return nil
 }
 
-// byHand returns the instance of a process without a unit, from its directory and environment.
-// Its title has overwritten its command line.
+// byHand builds the instance of a process without a unit from its directory and environment. Its
+// title has overwritten its command line.
 func byHand(h *host.Host, r pumaRunning) *pumaInstance {
 	in := &pumaInstance{name: path.Base(r.Dir), dir: r.Dir, cpus: onlineCPUs(h)}
 	if dir, err := h.Files.Resolve(r.Dir); err == nil {

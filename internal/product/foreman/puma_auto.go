@@ -12,8 +12,8 @@ import (
 	numbers "fettle.dev/fettle/internal/unit"
 )
 
-// eachCPU returns a worker for each CPU that the process may run on (WEB_CONCURRENCY=auto,
-// since puma 6.5, lib/puma/configuration.rb). An older Puma does not start with it, even if its
+// eachCPU returns one worker for each CPU on which the process may run, for WEB_CONCURRENCY=auto
+// since puma 6.5 (lib/puma/configuration.rb). An older Puma does not start with auto, even if its
 // file sets the number of workers (tested with 5.6.5).
 func (in *pumaInstance) eachCPU(t told) told {
 	limited := false
@@ -53,8 +53,8 @@ func before65(version string) bool {
 
 var lockedPuma = text.LazyRegexp(`(?m)^    puma \(([0-9][0-9.]*)[^)]*\)$`)
 
-// versionOf returns the version of Puma that an application in a directory runs with: from its
-// Gemfile.lock, or else from the package, if the command is from a package.
+// versionOf returns the Puma version of the application in a directory: from its Gemfile.lock, or
+// else from the package if the command belongs to one.
 func versionOf(h *host.Host, dir, command string) told {
 	lock := path.Join(dir, "Gemfile.lock")
 	text, err := h.Files.ReadFile(lock)
@@ -68,7 +68,7 @@ func versionOf(h *host.Host, dir, command string) told {
 	return told{text: v, at: at}
 }
 
-// onlineCPUs returns the number of CPUs of a machine, or 0 if unknown.
+// onlineCPUs returns the machine's number of online CPUs, or 0 if unknown.
 func onlineCPUs(h *host.Host) int {
 	text, err := h.Files.ReadFile("/sys/devices/system/cpu/online")
 	if err != nil {

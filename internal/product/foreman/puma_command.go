@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// arguments are the options of a command line of Puma.
+// arguments are the parsed options of a Puma command line.
 type arguments struct {
 	files       []string // -C, in order
 	environment string   // -e
 	state       string   // -S
-	workers     string   // -w; "" where it is not there
+	workers     string   // -w; "" if missing
 	min, max    string   // -t
-	rails       bool     // rails server: Puma is started from within
+	rails       bool     // rails server, which starts Puma itself
 }
 
 // options are Puma's options with an argument (puma 5.6, lib/puma/cli.rb). "?" is an optional
@@ -30,8 +30,8 @@ var options = []struct {
 	{"", "redirect-append", ""}, {"", "no-redirect-append", ""}, {"h", "help", ""},
 }
 
-// readCommand finds Puma in a command, whatever precedes it (bundle exec, a Ruby, a software
-// collection). ok is false if the command does not call Puma.
+// readCommand parses the Puma call in a command, after prefixes such as bundle exec, a Ruby or a
+// software collection. ok is false if the command does not call Puma.
 func readCommand(argv []string) (a arguments, ok bool) {
 	for i, w := range argv {
 		switch base := path.Base(w); {
@@ -65,7 +65,7 @@ func railsArguments(argv []string) arguments {
 	return a
 }
 
-// readArguments parses Puma's own options as Ruby's OptionParser does: --name=X, --name X, an
+// readArguments parses Puma's own options like Ruby's OptionParser: --name=X, --name X, an
 // unambiguous prefix of a name, -nX, -n X, and combined short ones without an argument.
 func readArguments(argv []string) (a arguments) {
 	for len(argv) > 0 {
@@ -93,7 +93,7 @@ func readArguments(argv []string) (a arguments) {
 				rest = rest[1:]
 				at := slices.IndexFunc(options, func(o struct{ short, long, argument string }) bool { return o.short == letter })
 				if at < 0 {
-					break // Puma refuses it
+					break // Puma rejects it
 				}
 				o := options[at]
 				v := ""
@@ -110,7 +110,8 @@ func readArguments(argv []string) (a arguments) {
 	return a
 }
 
-// long returns the option with a name or with this unambiguous prefix.
+// long returns the option with this name or unambiguous prefix, and its argument's kind; "" if
+// there is none.
 func long(name string) (whole, argument string) {
 	n := 0
 	for _, o := range options {

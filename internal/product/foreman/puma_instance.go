@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// pumaInstance is one Puma that a unit of systemd, and the files that it names, set up.
+// pumaInstance is one Puma that a systemd unit and its files configure.
 type pumaInstance struct {
 	name    string        // of the unit: "foreman"
 	unit    *systemd.Unit // nil if it was started by hand
@@ -21,17 +21,17 @@ type pumaInstance struct {
 	args    arguments
 	argsAt  string
 	env     map[string]systemd.Value
-	unread  string // why a variable that is not in env may be set anyway
+	unread  string // why a variable missing from env may still be set
 	files   []string
-	configs []config // of files
+	configs []config // parsed files
 	unknown string   // the reason that there are no configs
-	cpus    int      // of the machine; 0 if unknown
-	// version returns the version of Puma, if a file has it; nil if none is searched.
+	cpus    int      // CPUs of the machine; 0 if unknown
+	// version returns Puma's version, if a file shows it; nil means that no file is searched.
 	version func() told
 }
 
-// foremans are the variables that the configuration of Foreman reads since Foreman 2.1
-// (config/puma/production.rb). The file is part of the package; sosreports omit it.
+// foremans are the variables that Foreman's configuration reads since 2.1
+// (config/puma/production.rb). The file belongs to the package; sosreports omit it.
 var foremans = map[string]string{"workers": "FOREMAN_PUMA_WORKERS", "threads_min": "FOREMAN_PUMA_THREADS_MIN", "threads_max": "FOREMAN_PUMA_THREADS_MAX"}
 
 // defaults are the variables that Puma itself reads for its defaults (puma 5.6,
@@ -40,7 +40,7 @@ var defaults = map[string][]string{"workers": {"WEB_CONCURRENCY"}, "threads_min"
 
 const etcUnits = "/etc/systemd/system"
 
-// unitNames returns the services that may run a Puma: Foreman's, those with its name, and an
+// unitNames returns the services that may run Puma: Foreman's, those named puma, and an
 // administrator's own.
 func unitNames(h *host.Host, r *systemd.Reader) []string {
 	names := []string{"foreman.service"}
@@ -64,7 +64,7 @@ func unitNames(h *host.Host, r *systemd.Reader) []string {
 	return names
 }
 
-// pumaInstances reads all instances of units.
+// pumaInstances returns the instances of all units.
 func pumaInstances(h *host.Host) ([]*pumaInstance, error) {
 	r := systemd.New(h)
 	var out []*pumaInstance
@@ -72,7 +72,7 @@ func pumaInstances(h *host.Host) ([]*pumaInstance, error) {
 		u, err := r.Load(name)
 		switch {
 		case host.Unknown(err):
-			// Without a sign of Foreman, the machine is assumed to lack it.
+			// Without the unit or /etc/foreman, the machine is assumed to have no Foreman.
 			if _, err := h.Files.Stat("/etc/foreman"); name == "foreman.service" && err == nil {
 				out = append(out, &pumaInstance{name: "foreman", unknown: name + " is not in this copy"})
 			}
@@ -91,7 +91,7 @@ func pumaInstances(h *host.Host) ([]*pumaInstance, error) {
 	return out, nil
 }
 
-// fromUnit returns the instance of a unit, or nil if it runs another program.
+// fromUnit returns a unit's instance, or nil if the unit runs another program.
 func fromUnit(h *host.Host, u *systemd.Unit) *pumaInstance {
 	in := &pumaInstance{name: strings.TrimSuffix(u.Name, ".service"), unit: u, dir: "/", cpus: onlineCPUs(h)}
 	argv, at := u.Command()
@@ -127,17 +127,16 @@ func fromUnit(h *host.Host, u *systemd.Unit) *pumaInstance {
 	return in
 }
 
-// getter returns a variable of an environment and its source; unknown is the reason that it is
-// unknown.
+// getter returns an environment variable and its source, or the reason that it is unknown.
 type getter func(name string) (text, at string, ok bool, unknown string)
 
-// get returns a variable as the unit sets it.
+// get returns an environment variable as the unit sets it.
 func (in *pumaInstance) get(name string) (text, at string, ok bool, unknown string) {
 	v, ok := in.env[name]
 	return v.Text, v.At, ok, in.unread
 }
 
-// read reads the configuration files that Puma would read: those of -C, or one in the
+// read parses the configuration files that Puma would read: those of -C, or the default file in its
 // directory.
 func (in *pumaInstance) read(h *host.Host, get getter) {
 	names := in.args.files
@@ -165,7 +164,7 @@ func (in *pumaInstance) read(h *host.Host, get getter) {
 	}
 }
 
-// defaultFiles returns config/puma/ENVIRONMENT.rb, else config/puma.rb, else nothing.
+// defaultFiles returns config/puma/ENVIRONMENT.rb, or else config/puma.rb, or nil.
 func (in *pumaInstance) defaultFiles(h *host.Host, get getter) []string {
 	environment := in.args.environment
 	for _, v := range []string{"APP_ENV", "RACK_ENV", "RAILS_ENV"} {
@@ -197,17 +196,17 @@ func pumaReason(err error) error {
 	return err
 }
 
-// told is the value of an option, and its position.
+// told is an option's value and its position.
 type told struct {
-	text, at string // text is "" if nothing sets it
+	text, at string // text is "" if the option is not set
 	unknown  string
-	// variable is the variable of the environment that decides the value, or would.
+	// variable is the environment variable that decides the value, or would if it were set.
 	variable string
-	// place is the literal that sets it, if it can be changed.
+	// place is the literal that sets the value, if fettle can change it.
 	place *conf.Place
 }
 
-// option returns the value of an option from the command line, else the files, else an
+// option returns an option's value from the command line, or else the files, or else an
 // environment.
 func (in *pumaInstance) option(name string, get getter) told {
 	if text := map[string]string{"workers": in.args.workers, "threads_min": in.args.min, "threads_max": in.args.max}[name]; text != "" {
@@ -245,7 +244,7 @@ func (in *pumaInstance) option(name string, get getter) told {
 		text, at, ok, unknown := get(v)
 		number, isNumber := integer(text)
 		switch {
-		case ok && text == "": // since Puma 6.5; with an older one it does not start
+		case ok && text == "": // since Puma 6.5; an older Puma does not start with it
 			return told{variable: v}
 		case ok && text == "auto" && name == "workers":
 			return in.eachCPU(told{at: at, variable: v})
@@ -260,14 +259,14 @@ func (in *pumaInstance) option(name string, get getter) told {
 	return told{variable: defaults[name][0]}
 }
 
-// conversions are the methods with which Puma's calls convert a text to a number.
+// conversions are the Ruby methods with which Puma converts each option's text to a number.
 var conversions = map[string]string{"workers": "to_i", "threads_min": "Integer", "threads_max": "Integer"}
 
 func (c config) number(name string) *number {
 	return map[string]*number{"workers": c.workers, "threads_min": c.min, "threads_max": c.max}[name]
 }
 
-// variables returns the variables that the options of the instance read.
+// variables returns the environment variables that decide the instance's options.
 func (in *pumaInstance) variables() []string {
 	var out []string
 	for _, p := range parameters {
@@ -285,7 +284,7 @@ func (in *pumaInstance) variables() []string {
 	return slices.Compact(out)
 }
 
-// leading returns the digits at the beginning of a text, as String#to_i reads them.
+// leading returns the digits at the beginning of a text, as Ruby's String#to_i reads them.
 func leading(text string) string {
 	end := 0
 	for end < len(text) && end < 9 && text[end] >= '0' && text[end] <= '9' {
@@ -294,9 +293,9 @@ func leading(text string) string {
 	return text[:end]
 }
 
-// main returns the file that identifies the instance in settings, and gets new lines: the last
-// of an administrator's own files of the unit, or else the configuration file if it is not of a
-// package, or "".
+// main returns the file that identifies the instance in settings and receives new lines. It is the
+// last file of the unit that an administrator owns, or else the configuration file unless a package
+// owns it, or "".
 func (in *pumaInstance) main() string {
 	if in.unit != nil {
 		for _, f := range slices.Backward(in.unit.Files) {
@@ -313,18 +312,18 @@ func (in *pumaInstance) main() string {
 	return ""
 }
 
-// own reports whether a file is the administrator's and of this unit only: the unit or a
+// own reports whether a file is the administrator's and affects only this unit: the unit or a
 // drop-in.
 func (in *pumaInstance) own(file string) bool {
 	return file == path.Join(etcUnits, in.unit.Name) || path.Dir(file) == path.Join(etcUnits, in.unit.Name+".d")
 }
 
-// packaged reports whether a file belongs to a package, whose next version replaces it.
+// packaged reports whether a file belongs to a package; the next version replaces such a file.
 func packaged(file string) bool {
 	return strings.HasPrefix(file, "/usr/") && !strings.HasPrefix(file, "/usr/local/") || strings.HasPrefix(file, "/lib/")
 }
 
-// has reports whether a file sets the instance up.
+// has reports whether a file configures the instance.
 func (in *pumaInstance) has(file string) bool {
 	return slices.Contains(in.files, file) || in.unit != nil && slices.Contains(in.unit.Files, file)
 }

@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// rootsOf returns /etc and the directories of configuration files that are not of a package.
+// rootsOf returns /etc and the directories of configuration files outside of packages.
 func rootsOf(h *host.Host) []string {
 	out := []string{"/etc"}
 	all, err := pumaInstances(h)
@@ -44,7 +44,7 @@ func pumaMains(h *host.Host) ([]conf.Instance, error) {
 	return out, err
 }
 
-// alias returns the variable that decides an option, if any.
+// alias returns the variable that decides an option, or the option's own name.
 func alias(h *host.Host, main, key string) string {
 	in, err := belongs(h, main)
 	if err != nil || !isOption(key) {
@@ -61,7 +61,8 @@ func isOption(key string) bool {
 	return parameters.Named(key) != nil
 }
 
-// decides returns the options that a key decides: the key itself, or those that read it.
+// decides returns the options that a key sets: the option with this name, or the options that read
+// this variable.
 func (in *pumaInstance) decides(key string) []string {
 	if isOption(key) {
 		return []string{key}
@@ -75,7 +76,7 @@ func (in *pumaInstance) decides(key string) []string {
 	return out
 }
 
-// winner returns the line from which an instance reads an option or a variable.
+// winner returns the line that sets an option or a variable; ok is false if no line does.
 func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 	in, err := belongs(h, main)
 	if err != nil {
@@ -124,10 +125,10 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 	return conf.Place{}, false, fmt.Errorf("%s sets %s in a form that undo could not restore; change it by hand", at, key)
 }
 
-// pumaMost is the largest number of workers or threads.
+// pumaMost is the maximum number of workers or threads that fettle accepts.
 const pumaMost = 1000
 
-// checkPuma refuses variables that no instance reads, and values out of range.
+// checkPuma returns an error for variables that no instance reads, and for values out of range.
 func checkPuma(h *host.Host, key, value string) error {
 	if !isOption(key) {
 		all, err := pumaInstances(h)
@@ -144,8 +145,8 @@ func checkPuma(h *host.Host, key, value string) error {
 	return nil
 }
 
-// pumaEffect returns the verdict whether the running server has the value of a key of its
-// files. A key may decide more than one option.
+// pumaEffect returns OK if the running server has a key's value in the files. A key may decide
+// several options.
 func pumaEffect(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string) {
 	in, err := belongs(h, main)
 	if err != nil {
@@ -167,7 +168,7 @@ func pumaEffect(ctx context.Context, h *host.Host, main, key, value string) (plu
 	return plugin.OK, ""
 }
 
-// runningOf returns the running server of an instance, or product.ErrStopped.
+// runningOf returns an instance's running server, or product.ErrStopped.
 func runningOf(ctx context.Context, h *host.Host, in *pumaInstance) (*pumaRunning, error) {
 	all, err := pumaInstances(h)
 	if err != nil {

@@ -8,34 +8,32 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// number is a number of a configuration: a literal, or a variable of the environment with
-// its default.
+// number is a number in a configuration: a literal, or an environment variable with its default.
 type number struct {
-	literal  string // in decimal; "" for none
-	from, to int    // the bytes of a literal that stands in its own call
+	literal  string // in decimal; "" if there is none
+	from, to int    // byte range of a literal in its own call
 	variable string
 	other    *number
-	// conversion is the method applied to the variable's text: "to_i" or "Integer"; "" for the
-	// method of the call.
+	// conversion is the method applied to the variable's text: "to_i" or "Integer"; "" means the
+	// call's own method.
 	conversion string
-	absent     string // a variable that is not set here: nil
+	absent     string // a variable that is not set here, nil in Ruby
 	line       int
-	unknown    string // the reason that only running the file would show it
+	unknown    string // why only running the file would show the number
 }
 
-// config is a configuration file in Ruby, as far as it can be read without running it; nil
-// means not set.
+// config is a parsed configuration file in Ruby; nil means not set, or not readable without running
+// it.
 type config struct {
 	workers, min, max *number
 	state             string // state_path
 }
 
-// maxLines is the largest number of lines of one file.
+// maxLines is the maximum number of lines of one file.
 const maxLines = 20000
 
-// readRuby reads a configuration of Puma (puma 5.6, lib/puma/dsl.rb). It is a Ruby program;
-// readRuby understands calls with plain values and with variables of the environment, but not
-// those in a condition.
+// readRuby parses a Puma configuration (puma 5.6, lib/puma/dsl.rb) without running it. It
+// understands calls with plain values and with environment variables, but no calls in conditions.
 func readRuby(text string) config {
 	r := ruby{vars: map[string]*number{}}
 	at := 0
@@ -52,9 +50,9 @@ func readRuby(text string) config {
 type ruby struct {
 	config
 	vars  map[string]*number
-	depth int      // blocks and conditions that are open
-	docs  []string // ends of here documents that are open
-	over  bool     // __END__
+	depth int      // open blocks and conditions
+	docs  []string // ends of open here documents
+	over  bool     // after __END__
 	rem   bool     // between =begin and =end
 }
 
@@ -74,7 +72,7 @@ var (
 	quoted    = text.LazyRegexp(`^(['"])([^'"\\#]*)(['"])$`)
 )
 
-// row reads one line; offset is the position of its first byte.
+// row parses one line; offset is the position of its first byte in the file.
 func (r *ruby) row(line string, offset, n int) {
 	body := strings.TrimRight(line, "\r\n \t")
 	if len(r.docs) > 0 {
@@ -120,7 +118,7 @@ func (r *ruby) row(line string, offset, n int) {
 	}
 }
 
-// call reads a call with its arguments; offset is the position of their first byte.
+// call parses a call's arguments; offset is the position of their first byte in the file.
 func (r *ruby) call(what, args string, offset, n int) {
 	if strings.HasPrefix(args, "(") && strings.HasSuffix(args, ")") && whole(args) {
 		inner := args[1 : len(args)-1]
@@ -136,14 +134,14 @@ func (r *ruby) call(what, args string, offset, n int) {
 		return
 	}
 	if args == "" || args[0] == '=' || args[0] == '.' {
-		return // a variable of this name
+		return // a variable with this name
 	}
 	targets := []**number{&r.workers}
 	if what == "threads" {
 		targets = []**number{&r.min, &r.max}
 	}
 	if len(parts) == 1 && len(targets) == 2 && r.depth == 0 && !strings.HasPrefix(parts[0], "*") {
-		r.min = r.number(parts[0], -1, n) // since Puma 6: min and max are one
+		r.min = r.number(parts[0], -1, n) // since Puma 6 one number sets both min and max
 		r.max = r.min
 		return
 	}
@@ -159,7 +157,7 @@ func (r *ruby) call(what, args string, offset, n int) {
 	}
 }
 
-// number reads an expression; from is the offset of a literal that can be changed, or -1.
+// number parses an expression; from is the offset of a literal that fettle can change, or -1.
 func (r *ruby) number(expr string, from, n int) *number {
 	return r.deep(expr, from, n, 0)
 }
@@ -205,8 +203,7 @@ func (r *ruby) deep(expr string, from, n, depth int) *number {
 	return unknown
 }
 
-// converted returns the number with a conversion of its variables' texts, unless an inner
-// expression has converted them.
+// converted returns the number with by as its conversion, unless an inner expression has set one.
 func (n *number) converted(by string) *number {
 	if n == nil || by == "" {
 		return n
@@ -227,7 +224,7 @@ func (r *ruby) variable(name, other string, without *number, n, depth int) *numb
 	return v
 }
 
-// uncomment removes a comment; "#" in quotes does not begin one.
+// uncomment removes a line's comment; "#" in quotes does not begin one.
 func uncomment(line string) string {
 	quote := byte(0)
 	for i := 0; i < len(line); i++ {
@@ -246,7 +243,7 @@ func uncomment(line string) string {
 	return line
 }
 
-// split splits arguments at the commas outside brackets, and returns the offset of each.
+// split splits arguments at commas outside of brackets, and returns the offset of each part.
 func split(args string) (parts []string, starts []int) {
 	depth, begin, quote := 0, 0, byte(0)
 	add := func(end int) {
@@ -275,7 +272,7 @@ func split(args string) (parts []string, starts []int) {
 	return parts, starts
 }
 
-// whole reports whether the last byte closes the first bracket.
+// whole reports whether the text's last byte closes its first bracket.
 func whole(s string) bool {
 	depth := 0
 	for i := 0; i < len(s); i++ {
@@ -291,9 +288,9 @@ func whole(s string) bool {
 	return false
 }
 
-// value returns a number in an environment. get returns a variable and its source, or the
-// reason that it is unknown. conversion is the method that the call applies to a text: "to_i"
-// for workers, "Integer" for threads (puma 5.6 and 6.6, lib/puma/dsl.rb).
+// value evaluates the number with the variables that get returns. conversion is the method that the
+// call applies to a text: "to_i" for workers, "Integer" for threads (puma 5.6 and 6.6,
+// lib/puma/dsl.rb).
 func (n *number) value(get func(string) (text, at string, ok bool, unknown string), file, conversion string) (text, at, unknown string) {
 	if at = file; n.line > 0 {
 		at += ":" + strconv.Itoa(n.line)
@@ -345,7 +342,7 @@ func toI(text string) string {
 	return "0"
 }
 
-// integer implements Ruby's Integer(): 010 is 8, 0x4 is 4, and "3x" is refused.
+// integer implements Ruby's Integer(): 010 is 8, 0x4 is 4, and "3x" is an error.
 func integer(text string) (string, bool) {
 	n, err := strconv.ParseUint(strings.TrimSpace(text), 0, 30)
 	return strconv.FormatUint(n, 10), err == nil

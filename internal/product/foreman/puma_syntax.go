@@ -9,13 +9,13 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// syntax is the syntax of the files with Puma's numbers: systemd's units with
-// Environment=NAME=NUMBER, files of variables, and Puma's own with calls in Ruby. It finds only
-// literal numbers, so that each can be restored.
+// syntax is the syntax of three kinds of files: systemd units with Environment=NAME=NUMBER,
+// environment files, and Puma's own Ruby calls. It finds only literal numbers, because these can be
+// restored.
 type syntax struct{}
 
-// Key implements conf.Syntax: workers, threads_min, threads_max, or the variable
-// of an environment.
+// Key implements conf.Syntax. It accepts workers, threads_min, threads_max, or an environment
+// variable.
 func (syntax) Key(name string) (string, error) { return conf.Words{}.Key(name) }
 
 var (
@@ -25,7 +25,7 @@ var (
 	assigned    = text.LazyRegexp(`^([A-Z_][A-Z0-9_]*)=([0-9]{1,9})$`)
 )
 
-// isUnit reports whether a text is a file of systemd.
+// isUnit reports whether a text is a systemd unit file.
 func isUnit(text string) bool {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -51,7 +51,7 @@ func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 		if m := section().FindStringSubmatch(body); m != nil && !continued {
 			in = m[1]
 		}
-		// systemd's quotes and escapes beyond the simple ones are ignored.
+		// Only simple quotes and escapes of systemd are understood.
 		if !continued && !goesOn && in == "Service" && environment().MatchString(body) && !strings.Contains(body, `\`) {
 			eq := strings.IndexByte(body, '=') + 1
 			offset := begin + strings.Index(line, body) + eq
@@ -62,7 +62,7 @@ func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 	return out, nil
 }
 
-// words returns the numbers among the words of Environment=, which begin at an offset.
+// words returns the numbers in the words of Environment=; offset is the position of the first word.
 func words(text string, offset, line int) (out []conf.Assignment) {
 	for from := 0; ; {
 		m := word().FindStringSubmatchIndex(text[from:])
@@ -79,7 +79,7 @@ func words(text string, offset, line int) (out []conf.Assignment) {
 	}
 }
 
-// rubyAssignments returns the calls of a configuration that have plain numbers.
+// rubyAssignments returns the calls with plain numbers in a Ruby configuration.
 func rubyAssignments(text string) (out []conf.Assignment) {
 	c := readRuby(text)
 	for _, p := range parameters {
@@ -90,7 +90,7 @@ func rubyAssignments(text string) (out []conf.Assignment) {
 	return out
 }
 
-// variables returns the lines NAME=NUMBER of a file of EnvironmentFile=.
+// variables returns the NAME=NUMBER lines of an environment file.
 func variables(text string) (out []conf.Assignment) {
 	at := 0
 	for n, line := range strings.SplitAfter(text, "\n") {
@@ -105,7 +105,7 @@ func variables(text string) (out []conf.Assignment) {
 	return out
 }
 
-// Literal implements conf.Syntax: a whole number, at most nine digits.
+// Literal implements conf.Syntax. It accepts whole numbers of at most nine digits.
 func (syntax) Literal(value string) (string, error) {
 	if !digits().MatchString(value) || len(value) > 1 && value[0] == '0' {
 		return "", fmt.Errorf("%q: %w: want a whole number", value, conf.ErrValue)
@@ -126,8 +126,8 @@ func (syntax) Line(key, literal string) string {
 
 var variableName = text.LazyRegexp(`^[A-Z_][A-Z0-9_]*$`)
 
-// Place implements conf.Placer: a variable goes to the end of the last [Service],
-// a call to the end of the file.
+// Place implements conf.Placer: variables go to the end of the last [Service] section, calls to the
+// end of the file.
 func (syntax) Place(text, key string) (int, error) {
 	isVariable := variableName().MatchString(key)
 	switch {

@@ -23,9 +23,8 @@ func newest(all []product.Process) product.Process {
 	})
 }
 
-// processes finds the processes of an instance. With a master (-W, -Ws) the newest of its
-// children serves, and older ones finish their last requests; without a master the newest
-// process serves.
+// processes finds the processes of an instance. Under a master (-W, -Ws) only its newest child
+// serves; older ones finish their last requests. Without a master the newest process serves.
 func processes(ctx context.Context, h *host.Host, main string) (product.Group, error) {
 	all, err := product.Find(ctx, h, "haproxy")
 	if err != nil {
@@ -44,7 +43,7 @@ func processes(ctx context.Context, h *host.Host, main string) (product.Group, e
 	return g, nil
 }
 
-// worker returns the process that serves.
+// worker returns the group's serving process.
 func worker(g product.Group) product.Process {
 	if len(g.Children) > 0 {
 		return g.Children[0]
@@ -52,7 +51,7 @@ func worker(g product.Group) product.Process {
 	return g.Main
 }
 
-// configured returns the files and directories that a process was started with.
+// configured returns the files and directories in a process's -f arguments.
 func configured(p product.Process) []string {
 	var out []string
 	for n := 1; n < len(p.Argv); n++ {
@@ -68,7 +67,7 @@ func configured(p product.Process) []string {
 	return out
 }
 
-// belongs reports whether a server was started with a main file.
+// belongs reports whether a process was started with a main file.
 func belongs(h *host.Host, p product.Process, main string) bool {
 	return slices.ContainsFunc(configured(p), func(f string) bool {
 		real, err := h.Files.Resolve(f)
@@ -76,9 +75,9 @@ func belongs(h *host.Host, p product.Process, main string) bool {
 	})
 }
 
-// failures returns how many times in a row a master failed to start a new worker. The master
-// passes the number to itself when it re-executes (src/mworker.c, HAPROXY_PROCESSES). It
-// returns 0 before 2.5 and since 3.1, which do not pass it.
+// failures returns how many times in a row a master failed to start a new worker. The master passes
+// this count to itself when it re-executes (src/mworker.c, HAPROXY_PROCESSES). Before 2.5 and since
+// 3.1 it does not, and failures returns 0.
 func failures(h *host.Host, p product.Process) int {
 	environ, err := h.Files.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/environ")
 	if err != nil {
@@ -107,7 +106,7 @@ var configTest = product.ConfigTest("haproxy -c", func(h *host.Host, main string
 	return host.Command{Argv: argv}
 }, complaint)
 
-// complaint finds the fault in an output.
+// complaint returns the line of haproxy -c's output that names the fault.
 func complaint(text string) string {
 	for line := range strings.Lines(text) {
 		if _, what, ok := strings.Cut(line, "[ALERT]"); ok {
@@ -121,12 +120,12 @@ func complaint(text string) string {
 	return first
 }
 
-// settling is the time that a master may take until it catches signals again.
+// settling is the longest time in which a re-executed master may lose signals.
 const settling = 20 * time.Second
 
-// reload starts a new worker, to which the old one passes its sockets before it finishes its
-// last requests. A master that re-executes, as after a failed reload, loses a signal that comes
-// too early (2.6: nine of ten that came as soon as it had counted its failure).
+// reload starts a new worker. The old worker passes its sockets on before it finishes its last
+// requests. A master re-executes after a failed reload, and loses a signal that comes too early
+// (2.6: nine of ten signals sent as soon as it had counted the failure).
 func reload(ctx context.Context, h *host.Host, main string, p product.Process) (product.Reloaded, error) {
 	before, err := processes(ctx, h, main)
 	if err != nil {
@@ -159,7 +158,7 @@ func reload(ctx context.Context, h *host.Host, main string, p product.Process) (
 	}
 	argv := before.Main.Argv
 	if n := slices.IndexFunc(argv, func(a string) bool { return a == "-sf" || a == "-st" }); n > 0 {
-		argv = argv[:n] // of the reload before, always at the end
+		argv = argv[:n] // from the previous reload, always last
 	}
 	argv = append(slices.Clone(argv), "-sf", strconv.Itoa(before.Main.PID))
 	res, err := h.Exec.Run(ctx, host.Command{Argv: argv})
@@ -169,8 +168,7 @@ func reload(ctx context.Context, h *host.Host, main string, p product.Process) (
 	return replaced, err
 }
 
-// ready waits until the worker responds as the serving one, on the stats socket and where
-// clients connect.
+// ready waits until the new worker responds on the stats socket and on the clients' address.
 func ready(ctx context.Context, h *host.Host, main string) error {
 	s, err := readSettings(h, main)
 	if err != nil {
@@ -194,7 +192,8 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	return conn.Close()
 }
 
-// answers returns "show info" of the worker of a group.
+// answers returns the response to "show info" of the group's worker. If another process responds,
+// the error is errAnother.
 func answers(ctx context.Context, h *host.Host, main string, s settings, g product.Group) (map[string]string, error) {
 	info, err := question(ctx, h, main, s)
 	if err == nil && info["Pid"] != strconv.Itoa(worker(g).PID) {
@@ -203,14 +202,14 @@ func answers(ctx context.Context, h *host.Host, main string, s settings, g produ
 	return info, err
 }
 
-// errAnother is returned if the worker from before a reload responds.
+// errAnother is returned if the worker from before a reload still responds.
 var errAnother = errors.New("another process answers at its stats socket")
 
-// lingers is the time after a reload in which the former worker may respond: until it ends,
-// both have the socket.
+// lingers is the time limit for the old worker's responses after a reload: both workers have the
+// socket until the old one ends.
 const lingers = 5 * time.Second
 
-// ask returns the report of the worker, once the former one no longer responds.
+// ask returns the new worker's report. It waits until the old worker no longer responds.
 func ask(ctx context.Context, i *installed) (info map[string]string, err error) {
 	for end := i.Host.Clock.Now().Add(lingers); ; time.Sleep(20 * time.Millisecond) {
 		info, err = answers(ctx, i.Host, i.Main, i.Files, i.Run)

@@ -16,13 +16,13 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// infos are the lines of "show info" that are recorded.
+// infos are the lines of "show info" that fettle records.
 var infos = []string{
 	"Name", "Version", "Pid", "Uptime_sec", "Nbthread", "Memmax_MB", "PoolFailed", "Ulimit-n", "Maxsock", "Maxconn", "Hard_maxconn", "CurrConns", "CumConns",
 	"MaxSslConns", "CurrSslConns", "ConnRateLimit", "ConnRate", "MaxConnRate", "Idle_pct", "Stopping", "Run_queue",
 }
 
-// reach returns how to reach an address of a configuration from this machine, or "".
+// reach converts an address of a configuration to one that this machine can dial, or "".
 func reach(address string) (network, at string) {
 	for _, prefix := range []string{"ipv4@", "ipv6@"} {
 		address = strings.TrimPrefix(address, prefix)
@@ -38,7 +38,7 @@ func reach(address string) (network, at string) {
 		return "", ""
 	}
 	name, port := strings.Trim(address[:i], "[]"), address[i+1:]
-	port, _, _ = strings.Cut(port, "-") // the first of a range
+	port, _, _ = strings.Cut(port, "-") // the first port of a range
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return "", ""
 	}
@@ -54,7 +54,8 @@ func reach(address string) (network, at string) {
 // errNoSocket is returned if HAProxy cannot be queried.
 var errNoSocket = errors.New("no stats socket is configured, so its state is unknown")
 
-// question queries the server of an instance for "show info", or returns product.ErrStopped.
+// question queries an instance's server with "show info"; the error is product.ErrStopped if none
+// runs.
 func question(ctx context.Context, h *host.Host, main string, s settings) (map[string]string, error) {
 	network, address, _ := s.socket()
 	if network == "" {

@@ -8,14 +8,15 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// blocks are the open .if blocks, the innermost last (Configuration Manual,
+// blocks are the .if blocks that are open at a line, the innermost last (Configuration Manual,
 // "Conditional blocks").
 type blocks []struct {
-	now    conf.Truth // whether the lines of the branch count
-	before conf.Truth // whether a branch before it counted
+	now    conf.Truth // whether the branch's lines apply
+	before conf.Truth // whether an earlier branch applied
 }
 
-// enter reads a line that begins with a dot, or returns false if no block is open to close.
+// enter reads a line that begins with a dot. It returns false if the line closes a block but none
+// is open.
 func (b *blocks) enter(l line, version string) bool {
 	last := len(*b) - 1
 	cond := func() conf.Truth { return condition(strings.Join(l.words[1:], " "), version) }
@@ -43,7 +44,7 @@ func (b *blocks) enter(l line, version string) bool {
 	return true
 }
 
-// counts reports whether a line inside all of them applies.
+// counts reports whether a line inside all open blocks applies.
 func (b blocks) counts() conf.Truth {
 	t := conf.Yes
 	for _, in := range b {
@@ -52,10 +53,9 @@ func (b blocks) counts() conf.Truth {
 	return t
 }
 
-// condition evaluates an expression of .if: a number, version_atleast and version_before of a
-// known version, streq, strneq, "!", "&&", "||" and parentheses. It returns Perhaps for an
-// expression that depends on the environment or on the build of HAProxy, or that HAProxy would
-// reject.
+// condition evaluates an expression of .if: a number, version_atleast and version_before of a known
+// version, streq, strneq, "!", "&&", "||" and parentheses. It returns Perhaps for invalid
+// expressions and for those that depend on the environment or the build.
 func condition(text, version string) conf.Truth {
 	e := expression{strings.TrimSpace(text), version}
 	if e.rest == "" {
@@ -70,7 +70,7 @@ func condition(text, version string) conf.Truth {
 
 type expression struct{ rest, version string }
 
-// maxNested is the limit of nested parentheses and negations.
+// maxNested limits nested parentheses and negations.
 const maxNested = 100
 
 func (e *expression) skip(token string) bool {
@@ -147,7 +147,7 @@ func predicate(name string, args []string, version string) conf.Truth {
 	return conf.Perhaps
 }
 
-// release parses a version: 2.6.12, and 2.6-dev1, which is before 2.6.0.
+// release parses a version such as 2.6.12; 2.6-dev1 sorts before 2.6.0.
 func release(version string) ([]int, bool) {
 	version, dev, isDev := strings.Cut(version, "-dev")
 	out := []int{0, 0, 0, 0}

@@ -6,12 +6,13 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// environment has the variables that the lines read so far set: setenv in the section global
-// applies to all later lines, including those of other files (Configuration Manual, "setenv",
-// "presetenv", "unsetenv", "resetenv").
+// environment holds the variables that earlier lines have set. setenv in the global section applies
+// to all later lines, also in other files (Configuration Manual, "setenv", "presetenv", "unsetenv",
+// "resetenv").
 type environment map[string]string
 
-// line reads a line of the section global.
+// line updates the variables from a line of the global section; counts says whether the line
+// applies.
 func (e environment) line(l line, counts conf.Truth) {
 	names := l.words[1:]
 	switch l.option {
@@ -20,7 +21,7 @@ func (e environment) line(l line, counts conf.Truth) {
 			return
 		}
 		if l.option == "presetenv" {
-			return // the environment of the process takes precedence; variables already set stay
+			return // the process's environment takes precedence; variables already set stay
 		}
 		if e[names[0]] = names[1]; l.variable || counts != conf.Yes {
 			delete(e, names[0])
@@ -34,8 +35,8 @@ func (e environment) line(l line, counts conf.Truth) {
 	}
 }
 
-// expand returns a value with its variables replaced and without quotes, or nil if one is
-// unknown. Variables are in double quotes, as "$NAME" or "${NAME}".
+// expand replaces a value's variables and removes its quotes; nil if a variable is unknown.
+// Variables stand in double quotes, as "$NAME" or "${NAME}".
 func (e environment) expand(args string) *string {
 	var b strings.Builder
 	quote := byte(0)

@@ -1,5 +1,5 @@
-// Package haproxy reads the configuration of HAProxy as the server does, queries the options
-// that it runs with, and reloads it.
+// Package haproxy reads HAProxy's configuration as the server does, queries the running server's
+// options, and reloads it.
 package haproxy
 
 import (
@@ -15,7 +15,7 @@ import (
 // Product is HAProxy.
 var Product = daemon.Product()
 
-// info is the response to "show info", by the names of its lines.
+// info maps the names in the response to "show info" to their values.
 type info = map[string]string
 
 type (
@@ -88,7 +88,7 @@ var inputs = []input{
 	{Name: "read_since_change", Type: fact.Truth, Doc: "whether the running server has read its files since they were changed", Answer: (*installed).ReadSinceChange},
 }
 
-// reported returns an input that a line of "show info" answers.
+// reported returns an input that is answered from a line of "show info".
 func reported(name, unit, doc, line string) input {
 	return input{Name: name, Type: fact.Number, Unit: unit, Doc: doc, From: product.FromReport, Answer: func(i *installed) fact.Answer {
 		n, err := strconv.ParseFloat(i.Report[line], 64)
@@ -99,8 +99,8 @@ func reported(name, unit, doc, line string) input {
 	}}
 }
 
-// threads answers with the running threads, or with nbthread of the files for a server that
-// cannot be queried. If no file sets it, HAProxy chooses the number when it starts.
+// threads answers with the number of running threads, or with nbthread from the files if the server
+// cannot be queried. Without nbthread HAProxy chooses the number when it starts.
 func threads(i *installed) fact.Answer {
 	if i.ReportErr == nil {
 		return reported("", "", "", "Nbthread").Answer(i)
@@ -117,8 +117,8 @@ func threads(i *installed) fact.Answer {
 	return fact.Answer{Value: n, At: o.File.Source(), From: product.Origin(i.Run.Taken(), i.RunErr)}
 }
 
-// listenBacklog answers with the longest queue of connections that it requests from the kernel;
-// absent if it listens nowhere.
+// listenBacklog answers with the longest listen queue that HAProxy requests from the kernel; absent
+// without listeners.
 func listenBacklog(i *installed) fact.Answer {
 	process, why := maxconn(i)
 	if why != "" {
@@ -147,7 +147,7 @@ func missingTimeouts(i *installed) fact.Answer {
 	return a
 }
 
-// answer answers with a list from the files, or the reason that it is unknown.
+// answer wraps a list from the files, or the reason that it is unknown.
 func answer(i *installed, list []string, err error) fact.Answer {
 	if err != nil {
 		return fact.Answer{Unknown: err.Error(), At: i.Main}
@@ -155,7 +155,7 @@ func answer(i *installed, list []string, err error) fact.Answer {
 	return fact.Answer{Value: list, At: i.Main}
 }
 
-// maxconn returns the maxconn of the process, or the reason that it is unknown.
+// maxconn returns the process's maximum number of connections, or the reason that it is unknown.
 func maxconn(i *installed) (n float64, unknown string) {
 	limit := i.Option("maxconn").Effective()
 	text, ok := limit.Get()

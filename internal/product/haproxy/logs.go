@@ -12,12 +12,12 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// logFormats are the options of a proxy that set the format of its lines; the last one counts.
+// logFormats are the proxy options that select a log format; the last one applies.
 var logFormats = []string{"httplog", "httpslog", "tcplog"}
 
 // Logs returns the logs of the frontends that log requests: with option httplog or httpslog, or
-// with log-format. HAProxy sends them to a syslog daemon; the file is from rsyslog's
-// configuration, or else the usual one of Debian and Red Hat.
+// with log-format. HAProxy logs to a syslog daemon: the file comes from rsyslog's configuration, or
+// else is Debian's and Red Hat's default.
 func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 	s, err := readSettings(h, main)
 	if err != nil {
@@ -36,7 +36,7 @@ func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 			return nil, err
 		}
 		if !ok || o.words[1] == "tcplog" {
-			continue // a line for each connection, or when one begins
+			continue // these formats log connections, not requests
 		}
 		l := accesslog.Log{Language: "haproxy", At: o.Place.String(), What: o.option + " for " + x.key(), Goes: "the syslog of " + x.key()}
 		if o.option == "option" {
@@ -57,7 +57,7 @@ func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 	return out, nil
 }
 
-// captures returns the number of request or response headers that a proxy captures for its log.
+// captures returns how many headers a proxy captures for its log; of is "request" or "response".
 func (s settings) captures(proxy int, of string) (n int) {
 	for _, o := range s.options {
 		if o.section != proxy || len(o.words) < 2 {
@@ -72,13 +72,13 @@ func (s settings) captures(proxy int, of string) (n int) {
 	return n
 }
 
-// firstWord returns the first word of arguments, which may be cut off.
+// firstWord returns the first word of arguments; raw may end within it.
 func firstWord(raw string) string {
 	w, _, _, _ := word(raw, 0)
 	return w
 }
 
-// usual is the file in Debian's package, and in Red Hat's documentation.
+// usual is the default log file of Debian's package and of Red Hat's documentation.
 const usual = "/var/log/haproxy.log"
 
 var (
@@ -86,7 +86,7 @@ var (
 	template = text.LazyRegexp(`(?i)file="([^"]+)"`)
 )
 
-// rsyslog finds the files to which rsyslog writes the lines of HAProxy.
+// rsyslog returns the files to which rsyslog writes HAProxy's lines.
 func rsyslog(h *host.Host) []string {
 	names := []string{"/etc/rsyslog.conf"}
 	if found, err := host.Glob(h.Files, "/etc/rsyslog.d/*.conf"); err == nil {
@@ -98,7 +98,7 @@ func rsyslog(h *host.Host) []string {
 		if err != nil {
 			continue
 		}
-		near := 0 // lines after a selector in which a file may follow
+		near := 0 // lines after a selector that may still name a file
 		for line := range strings.Lines(string(text)) {
 			line = strings.TrimSpace(line)
 			if strings.HasPrefix(line, "#") || line == "" {

@@ -11,9 +11,9 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// parameters are the options that rules use, with the defaults of HAProxy 2.2 to 3.2
-// (Configuration Manual, "Performance tuning" and "Proxies"): of the process, and of the
-// defaults for its proxies.
+// parameters are the options that rules use, with the defaults of HAProxy 2.2 to 3.2 (Configuration
+// Manual, "Performance tuning" and "Proxies"). They belong to the process or to the proxies'
+// defaults.
 var parameters = product.Parameters{
 	count("maxconn", "", "connections of the whole process; as many as its open files allow when unset"),
 	count("maxsslconn", "", "connections with TLS"),
@@ -37,7 +37,7 @@ var parameters = product.Parameters{
 	{Name: "http-reuse", Type: fact.Text, Read: oneOf("never", "safe", "aggressive", "always"), Default: "safe", Doc: "whether connections to servers are shared by clients: never, safe, aggressive, always"},
 }
 
-// contexts are the sections that options belong to.
+// contexts maps options to their sections.
 var contexts = map[string]string{
 	"maxconn": "global", "maxsslconn": "global", "maxconnrate": "global", "ulimit-n": "global", "fd-hard-limit": "global", "nbthread": "global",
 	"tune.bufsize": "global", "tune.maxaccept": "global", "tune.ssl.cachesize": "global", "tune.h2.max-concurrent-streams": "global",
@@ -46,18 +46,18 @@ var contexts = map[string]string{
 	"http-reuse": "defaults",
 }
 
-// fields are the names in "show info" of the options that it reports.
+// fields maps options to their names in "show info".
 var fields = map[string]string{
 	"maxconn": "Maxconn", "maxsslconn": "MaxSslConns", "maxconnrate": "ConnRateLimit", "ulimit-n": "Ulimit-n", "nbthread": "Nbthread",
 }
 
-// count returns a number of which HAProxy reads the leading digits.
+// count returns a parameter with a number that HAProxy reads with atol.
 func count(name, def, doc string) product.Parameter {
 	return product.Parameter{Name: name, Type: fact.Number, Read: readAtol, Default: def, Doc: doc}
 }
 
-// readAtol parses a number as atol does (src/cfgparse-global.c and src/cfgparse-listen.c of
-// HAProxy 2.6, for which "maxconn 1k" is 1): text after the digits is ignored.
+// readAtol parses a number like atol, which ignores text after the digits: "maxconn 1k" is 1
+// (HAProxy 2.6, src/cfgparse-global.c and src/cfgparse-listen.c).
 func readAtol(text string) (any, error) {
 	end := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
 	switch {
@@ -77,7 +77,7 @@ func duration(name, def, doc string) product.Parameter {
 	return product.Parameter{Name: name, Type: fact.Number, Unit: "s", Read: readDuration, Default: def, Doc: doc}
 }
 
-// readDuration implements parse_time_err: milliseconds, or a number with its unit.
+// readDuration implements parse_time_err: a number in milliseconds, or with a unit.
 func readDuration(text string) (any, error) {
 	digits := strings.TrimRight(text, "usmhd")
 	n, err := strconv.ParseUint(digits, 10, 31)
@@ -105,7 +105,7 @@ func parameter(key string) *product.Parameter {
 	return parameters.Named(strings.Replace(option, "timeout ", "timeout-", 1))
 }
 
-// check refuses options that fettle does not set, and invalid values.
+// check returns an error for options that fettle does not set, and for invalid values.
 func check(key, value string) error {
 	return parameter(key).Check("HAProxy", value)
 }

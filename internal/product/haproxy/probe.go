@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// dryRun runs haproxy -c, which checks whether the files are valid, and warns. With -dr it
-// needs no network to resolve the names of servers.
+// dryRun runs haproxy -c, which validates the files and prints warnings. -dr avoids resolving
+// server names over the network.
 func dryRun(ctx context.Context, i *installed, d product.DryRun) (product.Checked, error) {
 	d.Argv, d.Otherwise, d.Complaint = []string{"haproxy", "-c", "-dr"}, "root", complaint
 	for _, a := range arguments(i.Host, i.Main) {
@@ -26,8 +26,8 @@ func dryRun(ctx context.Context, i *installed, d product.DryRun) (product.Checke
 
 var lacksTimeout = text.LazyRegexp(`missing timeouts for (?:[a-z]+ )?'([^']*)'`)
 
-// timeless returns the proxies that wait without limit; if the files do not decide that, those
-// that haproxy -c warns about. Its warning says only that a timeout is missing.
+// timeless returns the proxies with a missing timeout. If the files do not decide that, it returns
+// the proxies named by the warning of haproxy -c, which does not say which timeout is missing.
 func timeless(i *installed) ([]string, error) {
 	list, err := i.Files.timeless()
 	if err == nil || !i.AsRead() {

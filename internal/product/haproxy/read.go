@@ -12,8 +12,7 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// instances finds the main files of distributions and software collections, and the file of
-// OpenShift's router.
+// instances returns the main files of distributions, software collections and OpenShift's router.
 func instances(h *host.Host) ([]conf.Instance, error) {
 	var out []conf.Instance
 	for _, p := range []struct{ pattern, name string }{
@@ -34,12 +33,12 @@ func instances(h *host.Host) ([]conf.Instance, error) {
 	return out, nil
 }
 
-// rootsOf returns the directories of files that are written. They do not include the router's
-// file, which its operator writes.
+// rootsOf returns the directories in which fettle writes. The router's file is outside, because its
+// operator writes it.
 func rootsOf(*host.Host) []string { return []string{"/etc"} }
 
-// arguments returns the -f arguments of a main file's instance: itself, and Red Hat's directory
-// if its unit names that.
+// arguments returns the -f arguments of an instance: the main file, and Red Hat's directory if the
+// unit names it.
 func arguments(h *host.Host, main string) []string {
 	const more = "/etc/haproxy/conf.d"
 	args := []string{main}
@@ -58,16 +57,16 @@ func arguments(h *host.Host, main string) []string {
 	return args
 }
 
-// option is one line of a section.
+// option is one option in a section.
 type option struct {
-	section  int // of settings.sections
+	section  int // index in settings.sections
 	maybe    bool
-	expanded *string // the value, of a line with variables that the file itself sets
+	expanded *string // the value with its variables replaced, if the files set all of them
 	line
 	conf.Place
 }
 
-// value returns the option's value, without quotes and with the variables that the file sets.
+// value returns the option's value without quotes, with the variables that the files set.
 func (o option) value() string {
 	if o.expanded != nil {
 		return *o.expanded
@@ -75,13 +74,13 @@ func (o option) value() string {
 	return syntax{}.Unquote(o.args)
 }
 
-// unknown reports whether a part of the value is unknown because it comes from the environment.
+// unknown reports whether the value depends on an unknown environment variable.
 func (o option) unknown() bool { return o.variable && o.expanded == nil }
 
-// settings has the options that HAProxy reads of one instance.
+// settings holds the options that HAProxy reads for one instance.
 type settings struct {
-	version  string   // of the package; "" where it is not known
-	args     []string // its command-line arguments
+	version  string   // of the package; "" if unknown
+	args     []string // command-line arguments
 	files    []string // the main one first
 	sections []section
 	options  []option
@@ -152,8 +151,8 @@ func (s settings) Value(key string) (value, at string, ok bool, err error) {
 	return syntax{}.Unquote(o.Literal), o.Place.String(), ok, err
 }
 
-// get returns the value of a key; the last line counts. "defaults/OPTION" is in the only such
-// section, whatever its name.
+// get returns a key's option from the last line that sets it. "defaults/OPTION" means the only
+// defaults section, whatever its name.
 func (s settings) get(key string) (option, bool, error) {
 	context, name := split(key)
 	if context == "defaults" {
@@ -173,8 +172,8 @@ func (s settings) get(key string) (option, bool, error) {
 	return s.last(func(o option) bool { return o.Key == key })
 }
 
-// last returns the last matching option. It returns an error if the option is in a condition,
-// and may not apply, or has a value from the environment.
+// last returns the last option for which is returns true. It returns an error if a condition
+// decides whether the option applies, or if its value comes from the environment.
 func (s settings) last(is func(option) bool) (option, bool, error) {
 	var found *option
 	for n := range s.options {
@@ -194,8 +193,8 @@ func (s settings) last(is func(option) bool) (option, bool, error) {
 	return *found, true, nil
 }
 
-// defaultsOf returns the section of a proxy's defaults, or -1; a ring has none. It returns an
-// error if a condition decides which section that is.
+// defaultsOf returns the index of a proxy's defaults section, or -1; a ring has none. It returns an
+// error if a condition decides which section applies.
 func (s settings) defaultsOf(proxy int) (int, error) {
 	if s.sections[proxy].kind == "ring" {
 		return -1, nil
@@ -212,9 +211,9 @@ func (s settings) defaultsOf(proxy int) (int, error) {
 	return next, nil
 }
 
-// backlog returns the longest queue of connections that it requests from the kernel, and its
-// position (src/listener.c, listener_backlog): a frontend's backlog or maxconn, or else the
-// process's, which may be unknown (-1). It returns 0 if it listens nowhere.
+// backlog returns the longest listen queue that HAProxy requests from the kernel, and its position
+// (src/listener.c, listener_backlog). The queue is a frontend's backlog or maxconn, or else
+// process, the process's maxconn (-1 if unknown). Without listeners it returns 0.
 func (s settings) backlog(process float64) (longest float64, at string, err error) {
 	for n, x := range s.sections {
 		if x.kind != "frontend" && x.kind != "listen" || s.has(n, "bind") == conf.No {
@@ -241,7 +240,7 @@ func (s settings) backlog(process float64) (longest float64, at string, err erro
 	return longest, at, nil
 }
 
-// beyond returns the frontends that allow more connections than the whole process.
+// beyond returns the frontends whose maxconn exceeds the process's limit.
 func (s settings) beyond(limit float64) ([]string, error) {
 	out := []string{}
 	for n, x := range s.sections {
@@ -259,7 +258,7 @@ func (s settings) beyond(limit float64) ([]string, error) {
 	return out, nil
 }
 
-// ports returns the ports that clients connect to, of all frontends in the order of the files.
+// ports returns the clients' ports of all frontends, in file order.
 func (s settings) ports() []string {
 	out := []string{}
 	for _, o := range s.options {
@@ -276,8 +275,8 @@ func (s settings) ports() []string {
 	return out
 }
 
-// passes returns the balancing of connections to a port that are passed through (mode tcp) to
-// servers: "source", "roundrobin", or "".
+// passes returns the balance algorithm of a port that passes connections through to servers (mode
+// tcp), such as "source" or "roundrobin"; "" for other ports.
 func (s settings) passes(port string) (balance, at string, err error) {
 	text := func(n int, name, def string) (string, string) {
 		o, ok, fault := s.effective(n, name)
@@ -311,7 +310,7 @@ func (s settings) passes(port string) (balance, at string, err error) {
 	return "", "", err
 }
 
-// socket returns the address at which a running server can be queried, or "".
+// socket returns the address of the stats socket, or "".
 func (s settings) socket() (network, address, at string) {
 	for _, o := range s.options {
 		if o.Key != "global/stats" || len(o.words) < 3 || o.words[1] != "socket" || o.variable {
@@ -324,7 +323,7 @@ func (s settings) socket() (network, address, at string) {
 	return "", "", ""
 }
 
-// serves returns an address for clients that can be reached from here, or "".
+// serves returns a client address that this machine can dial, or "".
 func (s settings) serves() (network, address string) {
 	for _, o := range s.options {
 		if kind := s.sections[o.section].kind; o.option != "bind" || kind != "frontend" && kind != "listen" || o.variable || o.maybe || s.sections[o.section].counts != conf.Yes {
@@ -342,5 +341,5 @@ func (s settings) place(key string) (conf.Place, bool, error) {
 	return o.Place, ok, err
 }
 
-// version returns the version of the package.
+// version returns the version of HAProxy's package and its source.
 func version(h *host.Host) (string, string) { return product.Version(h, "haproxy") }

@@ -9,9 +9,9 @@ import (
 )
 
 // syntax is the syntax of haproxy.cfg (scan). A key is an option after its section:
-// "global/maxconn", "defaults/timeout client", "frontend web/maxconn". Tuning options of the
-// global section and of the only defaults section need no section, and "timeout-client" is a
-// timeout too.
+// "global/maxconn", "defaults/timeout client", "frontend web/maxconn". The section may be omitted
+// for tuning options of the global section and of the only defaults section. "timeout-client" is
+// another spelling of "timeout client".
 type syntax struct{}
 
 // Key implements conf.Syntax.
@@ -46,12 +46,12 @@ func split(key string) (section, option string) {
 type line struct {
 	number   int // from 1
 	words    []string
-	option   string // the first word, with the next one of a timeout
+	option   string // the first word; for a timeout the first two
 	args     string // the text after it, unchanged
-	from, to int    // the bytes of args
-	column   int    // of args in their line, from 1
-	end      int    // of the whole line, with its newline
-	// variable is true if a part of it comes from the environment.
+	from, to int    // byte range of args
+	column   int    // column of args, from 1
+	end      int    // offset after the line's newline
+	// variable is true if an argument contains an environment variable.
 	variable bool
 }
 
@@ -63,9 +63,8 @@ const (
 	maxLines = 200000
 )
 
-// scan parses a file as HAProxy does (Configuration Manual, "Quoting and escaping"): one
-// statement per line, words between blanks, an unquoted "#" begins a comment. Errors begin with
-// the line.
+// scan parses a file like HAProxy (Configuration Manual, "Quoting and escaping"): one statement per
+// line, words between blanks, comments from an unquoted "#". Errors begin with the line number.
 func scan(text string) ([]line, error) {
 	var out []line
 	at := 0
@@ -111,7 +110,7 @@ func scan(text string) ([]line, error) {
 	return out, nil
 }
 
-// word reads the word that begins at i.
+// word parses the word at offset i and returns the offset after it.
 func word(body string, i int) (w string, next int, variable, ok bool) {
 	var b strings.Builder
 	quote := byte(0)
@@ -151,12 +150,13 @@ var keywords = []string{
 	"http-errors", "cache", "fcgi-app", "crt-store", "traces", "log-profile", "acme",
 }
 
-// section is a section as in keys; from is the argument of its "from", if any.
+// section is a section of a key; from is the argument of its "from", if any.
 type section struct {
 	kind, name, from string
-	// nth is its number among the defaults without a name, from 1.
+	// nth numbers the defaults sections without a name, from 1.
 	nth int
-	// counts reports whether it applies: Perhaps if only HAProxy can evaluate the condition.
+	// counts reports whether the section applies; Perhaps if only HAProxy can evaluate its
+	// condition.
 	counts conf.Truth
 	line
 }
@@ -171,9 +171,9 @@ func (s section) key() string {
 	return s.kind
 }
 
-// walk calls each for every section as it begins, with a nil option, and for every option in
-// its section; counts reports whether it applies. Lines in a false condition are skipped.
-// version is HAProxy's, "" if unknown.
+// walk calls each for every section (with a nil option) and for every option in it, in order.
+// counts says whether the line applies; lines in a false condition are skipped. version is
+// HAProxy's, or "" if unknown.
 func walk(all []line, version string, each func(s section, option *line, counts conf.Truth) error) error {
 	var now section
 	nth := 0
@@ -218,7 +218,7 @@ func walk(all []line, version string, each func(s section, option *line, counts 
 	return nil
 }
 
-// Assignments implements conf.Syntax. It treats a condition that may be true as true.
+// Assignments implements conf.Syntax. It treats uncertain conditions as true.
 func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
 	all, err := scan(text)
 	if err != nil {
@@ -238,7 +238,7 @@ func assignment(s section, l line) conf.Assignment {
 	return conf.Assignment{Key: s.key() + "/" + l.option, Literal: l.args, Line: l.number, From: l.from, To: l.to}
 }
 
-// Literal implements conf.Syntax. No value of a tuning option needs quotes.
+// Literal implements conf.Syntax. Values of tuning options need no quotes.
 func (syntax) Literal(value string) (string, error) {
 	if err := conf.OneLine(value); err != nil {
 		return "", err
@@ -264,7 +264,7 @@ func (syntax) Line(key, literal string) string {
 	return "\t" + option + " " + literal
 }
 
-// Place implements conf.Placer: after the line that begins the section.
+// Place implements conf.Placer: new lines go directly below the section's first line.
 func (syntax) Place(text, key string) (int, error) {
 	context, option := split(key)
 	kind := contexts[option]

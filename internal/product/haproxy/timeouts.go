@@ -7,10 +7,10 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// candidates returns the lines that may set an option of a proxy, itself or through its
-// defaults, the one with precedence first. unset reports whether possibly none of them applies.
+// candidates returns the lines that may set an option of a proxy, directly or through its defaults,
+// by precedence. unset reports whether all of them may fail to apply.
 func (s settings) candidates(proxy int, is func(option) bool) (found []option, unset bool, err error) {
-	for range 20 { // defaults may be from others
+	for range 20 { // defaults may inherit from other defaults
 		for n := len(s.options) - 1; n >= 0; n-- {
 			o := s.options[n]
 			if o.section != proxy || !is(o) {
@@ -31,13 +31,13 @@ func named(names ...string) func(option) bool {
 	return func(o option) bool { return slices.Contains(names, o.option) }
 }
 
-// effective returns an option of a proxy: its own, or the one of its defaults. It returns an
-// error if that depends on a condition or on the environment.
+// effective returns an option of a proxy, or else of its defaults. It returns an error if the
+// result depends on a condition or on the environment.
 func (s settings) effective(proxy int, name string) (option, bool, error) {
 	return s.effectiveOf(proxy, named(name))
 }
 
-// effectiveOf returns the last matching option of a proxy, itself or through its defaults.
+// effectiveOf returns a proxy's last matching option, set directly or through its defaults.
 func (s settings) effectiveOf(proxy int, is func(option) bool) (option, bool, error) {
 	all, unset, err := s.candidates(proxy, is)
 	if err != nil || len(all) == 0 {
@@ -58,8 +58,8 @@ func inCondition(o option) error {
 	return fmt.Errorf("%s: inside .if, whose outcome depends on the environment or HAProxy's build", o.Place)
 }
 
-// missing reports whether a proxy has no timeout with a name, or one of 0. If that is Perhaps,
-// the error names what it depends on.
+// missing reports whether a proxy lacks a timeout, or has it set to 0. If the answer is Perhaps,
+// the error names the cause.
 func (s settings) missing(proxy int, name string) (conf.Truth, error) {
 	all, unset, err := s.candidates(proxy, named(name))
 	if err != nil {
@@ -83,7 +83,7 @@ func (s settings) missing(proxy int, name string) (conf.Truth, error) {
 	return conf.TruthOf(without), nil
 }
 
-// has reports whether a section has a line of one of the options.
+// has reports whether a section sets one of the options.
 func (s settings) has(n int, names ...string) conf.Truth {
 	t, is := conf.No, named(names...)
 	for _, o := range s.options {
@@ -98,7 +98,7 @@ func (s settings) has(n int, names ...string) conf.Truth {
 	return t
 }
 
-// disabled reports whether a proxy is disabled.
+// disabled reports whether the configuration disables a proxy.
 func (s settings) disabled(n int) (conf.Truth, error) {
 	all, unset, err := s.candidates(n, named("disabled", "enabled"))
 	if err != nil || len(all) == 0 {
@@ -114,11 +114,11 @@ func (s settings) disabled(n int) (conf.Truth, error) {
 	return conf.TruthOf(off), nil
 }
 
-// timeless returns the proxies that wait without limit for a client or a server, each with the
-// timeout that it lacks: HAProxy 2.6 and 3.0 warn about them (src/cfgparse.c,
-// check_config_validity), and about a ring with servers (src/sink.c). A tunnel's timeout
-// replaces the server's if connections are passed on unchanged. If no timeout is known to be
-// missing and a proxy could not be decided, it returns the reason.
+// timeless returns the proxies that may wait forever for a client or a server, with their missing
+// timeouts. HAProxy 2.6 and 3.0 warn about the same (src/cfgparse.c, check_config_validity), also
+// for a ring with servers (src/sink.c). A tunnel timeout replaces the server timeout if connections
+// pass through unchanged. The error names an undecidable proxy if no timeout is known to be
+// missing.
 func (s settings) timeless() ([]string, error) {
 	out := []string{}
 	var unknown error
@@ -167,7 +167,7 @@ func (s settings) timeless() ([]string, error) {
 	return out, unknown
 }
 
-// untunneled reports whether no timeout replaces the server's.
+// untunneled reports whether a proxy has no tunnel timeout that replaces the server timeout.
 func (s settings) untunneled(n int) (conf.Truth, error) {
 	mode, ok, err := s.effective(n, "mode")
 	if err != nil {

@@ -35,8 +35,8 @@ func processes(ctx context.Context, h *host.Host, main string) (product.Group, e
 	return product.Group{}, fmt.Errorf("%d servers run with %s", len(mains), main)
 }
 
-// belongs reports whether a server was started with a main file, or with its directory. A
-// server started with neither has the distribution's own.
+// belongs reports whether a server was started with a main file or with its directory. A server
+// started without either uses the distribution's main file.
 func belongs(h *host.Host, p product.Process, main string, only bool) bool {
 	file := ""
 	for n, a := range p.Argv[:max(0, len(p.Argv)-1)] {
@@ -59,9 +59,9 @@ func belongs(h *host.Host, p product.Process, main string, only bool) bool {
 	return err == nil && real == main
 }
 
-// tool returns the command that checks and controls an instance, with the options of its unit
-// or of the distribution's file, and with the environment of its unit, to which Debian's
-// apache2ctl adds the variables of envvars.
+// tool returns the command that checks and controls an instance. It has the options and the
+// environment of the unit, or else the options of the distribution's file. Debian's apache2ctl adds
+// the variables of envvars.
 func tool(h *host.Host, main string, words ...string) host.Command {
 	in := instanceOf(h, main)
 	env := unitEnvironment(h, in.unit)
@@ -70,7 +70,7 @@ func tool(h *host.Host, main string, words ...string) host.Command {
 	}
 	argv := []string{"httpd"}
 	for _, d := range commandDefines(h, in, nil) {
-		if d != "FOREGROUND" || !slices.Contains(words, "-k") { // the unit's httpd does not go to the background
+		if d != "FOREGROUND" || !slices.Contains(words, "-k") { // the unit's httpd stays in the foreground
 			argv = append(argv, "-D", d)
 		}
 	}
@@ -80,7 +80,7 @@ func tool(h *host.Host, main string, words ...string) host.Command {
 // configTest runs httpd -t.
 var configTest = product.ConfigTest("httpd -t", func(h *host.Host, main string) host.Command { return tool(h, main, "-t") }, complaint)
 
-// complaint finds the fault in an output.
+// complaint returns the line of httpd -t's output that names the fault.
 func complaint(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for n, l := range lines {
@@ -96,8 +96,7 @@ func complaint(text string) string {
 	return lines[0]
 }
 
-// ready waits for a process that was started since the files were changed, and for a response
-// on a port.
+// ready waits for a process that started after the files changed, and for a response on a port.
 func ready(ctx context.Context, h *host.Host, main string) error {
 	s, err := readSettings(h, instanceOf(h, main))
 	if err != nil {
@@ -121,7 +120,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	return conn.Close()
 }
 
-// address returns the address at which a Listen can be reached from here.
+// address converts a Listen to an address that this machine can dial.
 func address(listen string) string {
 	at, port, err := net.SplitHostPort(listen)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // external SSL termination).
 var clientHeaders = []string{"X-Client-Verify", "X-Client-DN", "X-Client-Cert"}
 
-// effective returns the lines of a directive in a section or in those around it, from the
-// innermost section that has the directive.
+// effective returns the indices of a directive's lines in the innermost section that has the
+// directive: the scope or a section around it.
 func (s settings) effective(scope, directive string) []int {
 	for {
 		var found []int
@@ -30,13 +30,13 @@ func (s settings) effective(scope, directive string) []int {
 	}
 }
 
-// sections are the sections that may be in a virtual host or in each other.
+// sections are the sections that may stand in a virtual host or inside each other.
 var sections = append([]string{"/location ", "/locationmatch ", "/proxy ", "/directory "}, perRequest...)
 
-// perRequest are the sections whose condition is evaluated for each request.
+// perRequest are the sections with a condition that httpd evaluates for each request.
 var perRequest = []string{"/if ", "/elseif ", "/else "}
 
-// around returns the scope outside a virtual host, or outside a section in it.
+// around returns the scope that encloses a virtual host, or a section inside one.
 func around(scope string) string {
 	last := -1
 	for _, section := range sections {
@@ -45,11 +45,11 @@ func around(scope string) string {
 	return scope[:last+1]
 }
 
-// certificateDirectives are the directives that certificateFaults inspects.
+// certificateDirectives are the directives that certificateFaults reads.
 var certificateDirectives = []string{"sslverifyclient", "requestheader", "cacheenable", "cacheignorequerystring", "cachequickhandler", "require"}
 
-// certificatesDecided returns an error if certificateFaults depends on an unknown condition,
-// and a virtual host requests certificates.
+// certificatesDecided returns an error if a virtual host requests certificates and an unknown
+// condition affects certificateFaults.
 func (s settings) certificatesDecided() error {
 	var doubt error
 	verifies := false
@@ -75,10 +75,10 @@ func (s settings) certificatesDecided() error {
 	return doubt
 }
 
-// certificateFaults returns the faults of virtual hosts that request a certificate from clients
-// and cache responses, or pass on the client's identity to a back end: a cached response for a
-// client without a certificate, or for another request, and a header that a client may forge.
-// It returns an error if they depend on the request (<If>) or on an unknown condition.
+// certificateFaults returns the faults of virtual hosts that request client certificates: a cached
+// response may reach a client without a certificate or for another request, and a client may forge
+// a header that passes its identity to a back end. It returns an error if the result depends on the
+// request (<If>) or on an unknown condition.
 func (s settings) certificateFaults() ([]string, error) {
 	faults := []string{}
 	if err := s.certificatesDecided(); err != nil {
@@ -101,7 +101,7 @@ func (s settings) certificateFaults() ([]string, error) {
 		}
 		switch directive {
 		case "sslverifyclient":
-			// mod_headers combines all lines of a virtual host and of its sections.
+			// mod_headers applies all lines of a virtual host and its sections.
 			set := func(name string) bool {
 				for n, q := range s.all {
 					w := words(s.values[n])

@@ -8,15 +8,15 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// limits are the numbers of a multi-processing module.
+// limits are the process and thread limits of a multi-processing module.
 type limits struct {
 	serverLimit, threadLimit, threads, start int
-	// asked is the configured MaxRequestWorkers, serves the effective one.
+	// asked is the configured MaxRequestWorkers, serves is the effective value.
 	asked, serves int
 }
 
-// defaultsOf returns a module's defaults. MaxRequestWorkers of event and worker is 400 for any
-// ThreadsPerChild and ServerLimit (server/mpm/*: DEFAULT_*, NAME_pre_config).
+// defaultsOf returns a module's default limits. The default MaxRequestWorkers of event and worker
+// is 400 for any ThreadsPerChild and ServerLimit (server/mpm/*: DEFAULT_*, NAME_pre_config).
 func defaultsOf(mpm string) limits {
 	if mpm == "prefork" {
 		return limits{serverLimit: 256, threadLimit: 1, threads: 1, start: 5, asked: 256}
@@ -24,11 +24,10 @@ func defaultsOf(mpm string) limits {
 	return limits{serverLimit: 16, threadLimit: 64, threads: 25, start: 3, asked: 400}
 }
 
-// checked returns the numbers as a module corrects them when it starts (NAME_check_config of
-// httpd 2.4.71; each case has a message there, AH00174 to AH00183, AH00305 to AH00323, AH00497
-// to AH00520).
+// checked returns the limits as a module corrects them at start (NAME_check_config of httpd
+// 2.4.71). httpd logs each correction: AH00174 to AH00183, AH00305 to AH00323, AH00497 to AH00520.
 func (l limits) checked(mpm string) limits {
-	mostServers, mostThreads := 20000, 100000 // MAX_SERVER_LIMIT, MAX_THREAD_LIMIT; worker: 20000 for both
+	mostServers, mostThreads := 20000, 100000 // MAX_SERVER_LIMIT, MAX_THREAD_LIMIT; both 20000 for worker
 	switch mpm {
 	case "prefork":
 		mostServers, mostThreads = 200000, 1
@@ -44,8 +43,8 @@ func (l limits) checked(mpm string) limits {
 	return l
 }
 
-// limits returns the limits in the files, and the positions of those that are set. unknown is
-// the reason that they are unknown.
+// limits returns the limits in the files, and the positions of those that the files set. unknown is
+// the answer to use if they are unknown.
 func (s settings) limits() (l limits, at map[string]string, unknown fact.Answer) {
 	l, at = defaultsOf(s.mpm), map[string]string{}
 	for _, of := range []struct {
@@ -71,7 +70,7 @@ func (s settings) limits() (l limits, at map[string]string, unknown fact.Answer)
 	return l.checked(s.mpm), at, fact.Answer{}
 }
 
-// capacity answers one of the inputs that limits provides.
+// capacity answers an input from the module's limits.
 func (s settings) capacity(input string) fact.Answer {
 	l, at, unknown := s.limits()
 	if unknown.Unknown != "" {
@@ -98,7 +97,7 @@ func (s settings) capacity(input string) fact.Answer {
 	return fact.Answer{Value: float64(of.value), At: places[0]}
 }
 
-// number answers with the value of a directive in the files.
+// number answers with a directive's value in the files.
 func number(t told, key string) fact.Answer {
 	if t.unknown != "" {
 		return fact.Answer{Unknown: t.unknown, At: t.at.String()}
@@ -111,8 +110,8 @@ func number(t told, key string) fact.Answer {
 	return fact.Answer{Value: n, At: t.at.String()}
 }
 
-// leading returns the whole number at the beginning of a text, as atoi reads it, which httpd
-// uses for these directives. A variable that was not resolved is rejected.
+// leading parses the whole number at the beginning of a text, like atoi, which httpd uses for these
+// directives. ok is false for an unresolved variable.
 func leading(text string) (int, bool) {
 	digits := strings.TrimLeft(text, "+-")
 	end := strings.IndexFunc(digits, func(c rune) bool { return c < '0' || c > '9' })

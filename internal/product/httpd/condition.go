@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// holds reports whether a conditional section is read, and if that is unknown, what it depends
-// on (each compared with httpd 2.4.71).
+// holds reports whether httpd reads a conditional section. If that is unknown, it returns the
+// cause. Each case was compared with httpd 2.4.71.
 func (r *reader) holds(kind, args string) (is conf.Truth, unknown string) {
 	name, not := condition(args)
 	found := false
@@ -37,8 +37,8 @@ func (r *reader) holds(kind, args string) (is conf.Truth, unknown string) {
 	return conf.No, ""
 }
 
-// condition returns the name that a section tests: its first word, after a "!" for not, which
-// has no meaning within quotes.
+// condition returns the name that a section tests, which is its first word. not is set by a leading
+// "!", except within quotes.
 func condition(args string) (name string, not bool) {
 	args, not = strings.CutPrefix(strings.TrimLeft(args, blank+"\n"), "!")
 	if w := words(args); len(w) > 0 {
@@ -47,9 +47,9 @@ func condition(args string) (name string, not bool) {
 	return name, not
 }
 
-// ifVersion evaluates <IfVersion [OPERATOR] VERSION> (mod_version). Parts missing from VERSION
-// are 0, so that "= 2.4" matches only 2.4.0; /.../ is a regular expression for = and ==, and ~
-// precedes one without slashes. It returns Perhaps for a condition that httpd would refuse.
+// ifVersion evaluates <IfVersion [OPERATOR] VERSION> (mod_version). Parts missing from VERSION are
+// 0, so that "= 2.4" matches only 2.4.0; /.../ is a regular expression for = and ==, and ~ precedes
+// one without slashes. It returns Perhaps for a condition that httpd would reject.
 func ifVersion(args, version string) (is conf.Truth, unknown string) {
 	w := words(args)
 	if len(w) == 0 || len(w) > 2 {
@@ -111,7 +111,7 @@ func release(version string) (out [3]int, ok bool) {
 	return out, true
 }
 
-// defined returns the names that a command line defines: -D NAME and -DNAME.
+// defined returns the names that a command line defines with -D NAME or -DNAME.
 func defined(argv []string) []string {
 	var out []string
 	for i, a := range argv {
@@ -124,9 +124,9 @@ func defined(argv []string) []string {
 	return out
 }
 
-// commandDefines returns the names that the command line of an instance defines: the one of its
-// unit, else of the running process, else of Red Hat's sysconfig file. Debian's apachectl adds
-// APACHE_ARGUMENTS of envvars, or of the unit's environment.
+// commandDefines returns the names defined on an instance's command line: the unit's, or else the
+// running process's, or else that of Red Hat's sysconfig file. Debian's apachectl adds
+// APACHE_ARGUMENTS from envvars or from the unit's environment.
 func commandDefines(h *host.Host, in instance, env map[string]string) []string {
 	var out []string
 	if in.envvars != "" {
@@ -143,7 +143,7 @@ func commandDefines(h *host.Host, in instance, env map[string]string) []string {
 	return append(out, in.defines...)
 }
 
-// versionNumber returns the version without the distribution's suffix.
+// versionNumber returns httpd's version without the distribution's suffix.
 func versionNumber(h *host.Host) string {
 	v, _ := version(h)
 	return product.Upstream(v)

@@ -19,12 +19,12 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// ulimitVariable has the command with which Debian's apache2ctl sets the limit of open files
-// before it starts httpd, whatever the unit sets; "ulimit -n 8192" if envvars does not set it
+// ulimitVariable is the variable with the command by which Debian's apache2ctl sets the open-file
+// limit before it starts httpd, whatever the unit sets. The default is "ulimit -n 8192"
 // (apache2ctl, ULIMIT_MAX_FILES).
 const ulimitVariable = "APACHE_ULIMIT_MAX_FILES"
 
-// envvarsFile returns the script of an instance that apache2ctl reads, or "".
+// envvarsFile returns the instance's script that apache2ctl reads, or "".
 func envvarsFile(h *host.Host, main string) string {
 	in := instanceOf(h, main)
 	if _, err := h.Files.Stat(in.envvars); in.envvars == "" || err != nil {
@@ -33,7 +33,7 @@ func envvarsFile(h *host.Host, main string) string {
 	return in.envvars
 }
 
-// fileOf returns the main file for a directive, and envvars for its variable.
+// fileOf returns envvars for the script's variable, and the main file for directives.
 func fileOf(h *host.Host, main, key string) string {
 	if file := envvarsFile(h, main); file != "" && strings.EqualFold(key, ulimitVariable) {
 		return file
@@ -41,7 +41,7 @@ func fileOf(h *host.Host, main, key string) string {
 	return main
 }
 
-// isEnvvars reports whether a file is the script, and not a file of directives.
+// isEnvvars reports whether a file is the envvars script rather than a file of directives.
 func isEnvvars(file string) bool { return path.Base(file) == "envvars" }
 
 func syntaxOf(_ *host.Host, file string) conf.Syntax {
@@ -65,8 +65,8 @@ func mainOf(h *host.Host, file string) string {
 	return file
 }
 
-// envvars is the syntax of the one variable in that shell script. It only understands lines
-// that begin with the assignment.
+// envvars is the syntax of ulimitVariable in the envvars script. It understands only lines that
+// begin with the assignment.
 type envvars struct{}
 
 // Key implements conf.Syntax.
@@ -125,7 +125,7 @@ func (envvars) Unquote(literal string) string {
 // Line implements conf.Syntax.
 func (envvars) Line(key, literal string) string { return key + "=" + literal }
 
-// winner returns the line of the script that counts: the last one.
+// winner returns the script's last assignment, which applies; ok is false if there is none.
 func (e envvars) winner(h *host.Host, file, key string) (conf.Place, bool, error) {
 	text, err := h.Files.ReadFile(file)
 	if err != nil {
@@ -145,7 +145,8 @@ func (e envvars) winner(h *host.Host, file, key string) (conf.Place, bool, error
 
 var ulimitCall = text.LazyRegexp(`^ulimit -n ([1-9][0-9]{0,9})$`)
 
-// ulimitFiles returns the number of files that a value of the variable allows.
+// ulimitFiles returns the number of files that a value of the variable allows; ok is false if the
+// value is not ulimit -n.
 func ulimitFiles(value string) (files int64, ok bool) {
 	if m := ulimitCall().FindStringSubmatch(value); m != nil {
 		files, err := strconv.ParseInt(m[1], 10, 64)
@@ -154,7 +155,8 @@ func ulimitFiles(value string) (files int64, ok bool) {
 	return 0, false
 }
 
-// checkUlimit refuses any command except ulimit -n: apache2ctl runs the value as root.
+// checkUlimit returns an error for any command other than ulimit -n, because apache2ctl runs the
+// value as root.
 func checkUlimit(value string) error {
 	if _, ok := ulimitFiles(value); !ok {
 		return fmt.Errorf("%w: %q: want ulimit -n NUMBER", setting.ErrNotSettable, value)
@@ -162,7 +164,7 @@ func checkUlimit(value string) error {
 	return nil
 }
 
-// ulimitEffect returns the verdict whether the running server has the limit of its script.
+// ulimitEffect returns OK if the running server has the limit in its script.
 func ulimitEffect(ctx context.Context, h *host.Host, file, literal string) (plugin.Verdict, string) {
 	want, ok := ulimitFiles(envvars{}.Unquote(literal))
 	if !ok {
@@ -184,8 +186,8 @@ func ulimitEffect(ctx context.Context, h *host.Host, file, literal string) (plug
 	return plugin.NeedsRestart, fmt.Sprintf("the server may open %d files until it is restarted", g.Main.OpenFiles)
 }
 
-// limitScript answers with the script that sets the limit of open files, if Debian's apache2ctl
-// starts httpd; absent if the unit's own limit applies.
+// limitScript answers with the script that sets the open-file limit if Debian's apache2ctl starts
+// httpd; absent if the unit's own limit applies.
 func limitScript(i *installed) fact.Answer {
 	file := envvarsFile(i.Host, i.Main)
 	if file == "" || i.RunErr == nil && i.Run.Main.Unit != "" && !startedByScript(i) {
@@ -194,8 +196,8 @@ func limitScript(i *installed) fact.Answer {
 	return fact.Answer{Value: file, At: file}
 }
 
-// startedByScript reports whether the unit of the running server calls apache2ctl, as the
-// distribution's does. It returns true if the unit cannot be read.
+// startedByScript reports whether the running server's unit calls apache2ctl, as the distribution's
+// unit does. It returns true if the unit is unreadable.
 func startedByScript(i *installed) bool {
 	u, err := systemd.New(i.Host).Load(i.Run.Main.Unit)
 	if err != nil {

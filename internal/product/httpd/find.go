@@ -12,25 +12,25 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// instance is one configuration and the way its distribution runs it.
+// instance is one configuration and how its distribution starts it.
 type instance struct {
 	conf.Instance
-	root string // ServerRoot if no line sets it
+	root string // ServerRoot unless a line sets it
 	unit string
-	// envvars is a shell script with variables, or "".
+	// envvars is the path of a shell script with variables, or "".
 	envvars string
-	// defines are the names that the distribution's file of options defines (-D).
+	// defines are the -D names in the distribution's file of options.
 	defines []string
 	// argv is the command line of the running process, or nil.
 	argv []string
-	// builtIn are the modules that have no file of their own.
+	// builtIn are the modules compiled into httpd.
 	builtIn []string
 }
 
 // debianBuiltIn are the modules compiled into Debian's apache2 (apache2 -l).
 var debianBuiltIn = []string{"watchdog", "log_config", "logio", "version", "unixd"}
 
-// instances finds Debian's /etc/apache2, its further ones /etc/apache2-NAME, and Red Hat's
+// instances returns Debian's /etc/apache2, its extra instances /etc/apache2-NAME, and Red Hat's
 // /etc/httpd.
 func instances(h *host.Host) ([]instance, error) {
 	var out []instance
@@ -52,7 +52,7 @@ func instances(h *host.Host) ([]instance, error) {
 	}
 	const redHat = "/etc/httpd/conf/httpd.conf"
 	_, err = h.Files.Stat(redHat)
-	if _, link := h.Files.Lstat(redHat); err == nil || link == nil { // a dangling link is read, and the error says why
+	if _, link := h.Files.Lstat(redHat); err == nil || link == nil { // reading a dangling link returns a clear error
 		out = append(out, instance{
 			Instance: conf.Instance{Name: "httpd", Main: redHat}, root: "/etc/httpd", unit: "httpd.service",
 			defines: optionDefines(h), builtIn: nil,
@@ -63,7 +63,7 @@ func instances(h *host.Host) ([]instance, error) {
 	return out, nil
 }
 
-// optionDefines returns the -D of OPTIONS in /etc/sysconfig/httpd.
+// optionDefines returns the -D names of OPTIONS in /etc/sysconfig/httpd.
 func optionDefines(h *host.Host) []string {
 	text, err := h.Files.ReadFile("/etc/sysconfig/httpd")
 	if err != nil {
@@ -80,8 +80,8 @@ func optionDefines(h *host.Host) []string {
 	return out
 }
 
-// environment returns the unit's environment, with the variables of Debian's envvars over it.
-// It ignores lines of that script that need a shell; their variables stay unresolved.
+// environment returns the unit's environment, overridden by Debian's envvars. It ignores lines of
+// that script that need a shell, so their variables stay unresolved.
 func environment(h *host.Host, in instance) map[string]string {
 	env := map[string]string{}
 	if in.unit != "" {
@@ -117,7 +117,7 @@ func environment(h *host.Host, in instance) map[string]string {
 	return env
 }
 
-// instanceOf returns the instance of a main file.
+// instanceOf returns the instance with a main file.
 func instanceOf(h *host.Host, main string) instance {
 	all, _ := instances(h)
 	for _, in := range all {
@@ -129,10 +129,10 @@ func instanceOf(h *host.Host, main string) instance {
 	return instance{Instance: conf.Instance{Main: main}, root: path.Dir(main)}
 }
 
-// rootsOf returns the directories below which files are read and written.
+// rootsOf returns the directories in which fettle reads and writes.
 func rootsOf(*host.Host) []string { return []string{"/etc"} }
 
-// version returns the version of the package.
+// version returns the version of httpd's package and its source.
 func version(h *host.Host) (string, string) {
 	return product.Version(h, "apache2-bin", "apache2", "httpd")
 }

@@ -1,5 +1,6 @@
 // Package httpd reads the configuration of the Apache HTTP server of Debian and Red Hat as the
-// server does, finds out whether the server has read it, and reloads or restarts it.
+// server does. It detects whether the running server has read it, and reloads or restarts the
+// server.
 package httpd
 
 import (
@@ -18,7 +19,7 @@ import (
 // Product is the Apache HTTP server.
 var Product = daemon.Product()
 
-// installed is an instance whose report is the configuration of the running server (mod_info).
+// installed is an instance whose report is the running server's configuration (mod_info).
 type (
 	input     = product.Input[settings, settings]
 	installed = product.Instance[settings, settings]
@@ -44,7 +45,7 @@ var daemon = &product.Daemon[settings, settings]{
 		return &product.Control{
 			Unit:      func(h *host.Host, main string) string { return product.Unit(h, main, instanceOf(h, main).unit) },
 			Check:     configTest,
-			Reload:    product.ReloadBy("USR1"), // a graceful restart: requests that are being served are finished
+			Reload:    product.ReloadBy("USR1"), // a graceful restart: running requests finish
 			Ready:     ready,
 			Complaint: complaint,
 			Start: func(h *host.Host, main string, _ product.Process) (product.Start, error) {
@@ -110,15 +111,15 @@ var inputs = []input{
 	ofFiles(input{Name: "virtual_host_timeouts", Type: fact.List, Doc: "virtual hosts with a Timeout or ProxyTimeout of their own"}, atReload, virtualHostTimeouts),
 }
 
-// The time at which the running server applies a directive.
+// When the running server applies a directive.
 const (
 	atReload    = false
 	onlyAtStart = true
 )
 
-// ofFiles returns an input that the files answer, or the running server's report of what it has
-// read, if it has one. The report shows what a reload has read, even for directives that the
-// server applies only at its start.
+// ofFiles returns an input that is answered from the running server's report, or else from the
+// files. start marks directives that take effect only at start: the report answers them only if
+// httpd has started since the files changed.
 func ofFiles(in input, start bool, answer func(settings) fact.Answer) input {
 	in.From = product.FromFiles
 	in.Answer = func(i *installed) fact.Answer {
@@ -137,7 +138,7 @@ func ofFiles(in input, start bool, answer func(settings) fact.Answer) input {
 	return in
 }
 
-// ofModule is ofFiles for an input that is known only if the multi-processing module is.
+// ofModule is ofFiles for an input that is unknown if the multi-processing module is unknown.
 func ofModule(name string, as fact.Type, doc string, start bool, answer func(settings) fact.Answer) input {
 	return ofFiles(input{Name: name, Type: as, Doc: doc}, start, func(s settings) fact.Answer {
 		if s.mpm == "" {
@@ -147,7 +148,7 @@ func ofModule(name string, as fact.Type, doc string, start bool, answer func(set
 	})
 }
 
-// limit returns an input that the numbers of the multi-processing module answer.
+// limit returns an input that is answered from the multi-processing module's limits.
 func limit(name, doc string, start bool) input {
 	return ofModule(name, fact.Number, doc, start, func(s settings) fact.Answer { return s.capacity(name) })
 }
@@ -191,7 +192,7 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 	return t.at, ok, err
 }
 
-// name returns a directive with the capitals of the documentation.
+// name returns a directive with the documentation's capital letters.
 func name(key string) string {
 	if p := parameter(key); p != nil {
 		return p.Name

@@ -17,15 +17,15 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// errNoInfo is returned if the running server does not report its configuration.
+// errNoInfo is returned if the running server's configuration has no server-info.
 var errNoInfo = errors.New("no <Location> has SetHandler server-info")
 
 // infoMost is the size limit of a response of server-info, in bytes.
 const infoMost = 16 << 20
 
 // askInfo queries the running server for the directives that it has read (mod_info,
-// server-info?config), if a Location of its files serves that: over loopback, without TLS and
-// without credentials.
+// server-info?config). It needs a Location with server-info in the files, and uses loopback without
+// TLS or credentials.
 func askInfo(ctx context.Context, i *installed) (settings, error) {
 	if i.FileErr != nil {
 		return settings{}, errNoInfo
@@ -56,7 +56,7 @@ func askInfo(ctx context.Context, i *installed) (settings, error) {
 	return s, s.replace(infoText(page))
 }
 
-// infoPath returns the path at which the server reports its configuration, or "".
+// infoPath returns the path of the Location with server-info, or "".
 func (s settings) infoPath() string {
 	for n, p := range s.all {
 		scope, ok := strings.CutSuffix(p.Key, "/sethandler")
@@ -111,8 +111,8 @@ func infoText(page string) string {
 	return out.String()
 }
 
-// running returns the reported value of a directive and its position. ok is false if the server
-// does not report it.
+// running returns a directive's reported value and its position; ok is false if the server does not
+// report it.
 func running(i *installed, key string) (value, at string, ok bool) {
 	if slices.Contains(atStart, key) {
 		return "", "", false
@@ -124,5 +124,5 @@ func running(i *installed, key string) (value, at string, ok bool) {
 	if _, inFile := i.Files.value(key); !inFile || p == nil || p.Default == "" {
 		return "", "", false
 	}
-	return p.Default, "the default of httpd (server-info)", true // the file's is not yet in force
+	return p.Default, "the default of httpd (server-info)", true // the value in the file is not yet in force
 }

@@ -15,20 +15,20 @@ import (
 
 // logDirective is a directive of mod_log_config.
 type logDirective struct {
-	server int // 0 is the main one; virtual hosts are counted from 1
+	server int // 0 is the main server; virtual hosts count from 1
 	name   string
 	words  []string
 	at     string
-	// word returns an argument with its place.
+	// word returns an argument, from 0, with its position.
 	word func(n int) conf.Quoted
 }
 
-// logDirectives are the directives that are kept separately while the files are read.
+// logDirectives are the directives that the reader keeps in a separate list.
 var logDirectives = []string{"logformat", "customlog", "globallog", "transferlog", "cookielog"}
 
-// keepLog records a directive of mod_log_config; text is the text of its file.
+// keepLog records a directive of mod_log_config; text is the whole text of its file.
 func (r *reader) keepLog(file, text string, l line) {
-	// Later lines may change definitions.
+	// Later lines may change the definitions.
 	now := &reader{defines: maps.Clone(r.defines), env: r.env}
 	lineOf, column := conf.PositionOf(text, l.from)
 	at := fmt.Sprintf("%s:%d", file, l.number)
@@ -49,9 +49,8 @@ func (r *reader) keepLog(file, text string, l line) {
 }
 
 // Logs returns the request logs of a main file and its includes (mod_log_config: CustomLog,
-// GlobalLog, TransferLog, CookieLog), each with its format after the server has read all files:
-// formats are looked up in the virtual host, then in the main server, whatever their order in
-// the files.
+// GlobalLog, TransferLog, CookieLog). Formats are looked up after all files are read: first in the
+// virtual host, then in the main server, in any order of lines.
 func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 	s, err := readSettings(h, instanceOf(h, main))
 	if err != nil {
@@ -76,17 +75,17 @@ func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 		if l.Scopes = []string{scopeOf(main, d.server)}; d.name == "globallog" {
 			l.Scopes = s.scopes(main)
 		}
-		l.Some = d.name != "transferlog" && d.name != "cookielog" && len(d.words) > 2 // env= or expr=
+		l.Some = d.name != "transferlog" && d.name != "cookielog" && len(d.words) > 2 // a condition: env= or expr=
 		out = append(out, l)
 	}
 	return out, nil
 }
 
-// scopeOf returns a server as the scope of a log. A server with its own logs does not write
-// those of the main server.
+// scopeOf returns the scope of a log for one server. A virtual host with its own logs does not
+// write to the main server's logs.
 func scopeOf(main string, server int) string { return fmt.Sprintf("httpd %s server %d", main, server) }
 
-// scopes returns all servers that have their own logs, and the main one.
+// scopes returns the main server and the servers that have their own logs.
 func (s *settings) scopes(main string) []string {
 	all := []string{scopeOf(main, 0)}
 	for i := range s.logs {
@@ -100,7 +99,7 @@ func (s *settings) scopes(main string) []string {
 
 var directiveNames = map[string]string{"customlog": "CustomLog", "globallog": "GlobalLog", "transferlog": "TransferLog", "cookielog": "CookieLog"}
 
-// formatOf sets the format from CustomLog's second argument: the name of a format, or a format.
+// formatOf sets the format from CustomLog's second argument, which is a format or the name of one.
 func (s *settings) formatOf(l *accesslog.Log, d *logDirective, q conf.Quoted, text string) {
 	l.Format = q
 	if named, ok := s.named(d.server, text); ok {
@@ -110,7 +109,8 @@ func (s *settings) formatOf(l *accesslog.Log, d *logDirective, q conf.Quoted, te
 	}
 }
 
-// named returns the last LogFormat with a name, in any case, of a server or else the main one.
+// named returns the last LogFormat with a name, in any case, in a server or else in the main
+// server.
 func (s *settings) named(server int, name string) (*logDirective, bool) {
 	for _, of := range []int{server, 0} {
 		for i := range slices.Backward(s.logs) {
@@ -122,8 +122,8 @@ func (s *settings) named(server int, name string) (*logDirective, bool) {
 	return nil, false
 }
 
-// defaultFormat sets the format of a TransferLog: the last LogFormat without a name, which may
-// itself name a format.
+// defaultFormat sets a TransferLog's format: the last LogFormat without a name. This format may be
+// the name of another one.
 func (s *settings) defaultFormat(l *accesslog.Log, d *logDirective) {
 	for _, of := range []int{d.server, 0} {
 		for i := range slices.Backward(s.logs) {
@@ -136,8 +136,8 @@ func (s *settings) defaultFormat(l *accesslog.Log, d *logDirective) {
 	l.BuiltIn = logformat.ApacheCommon
 }
 
-// destination sets the target of a log: a file below ServerRoot, or a program, of which two
-// that rotate logs are known.
+// destination sets a log's target: a file below ServerRoot, or a program. It knows two programs
+// that rotate logs.
 func (s *settings) destination(l *accesslog.Log, to string) {
 	program, piped := strings.CutPrefix(to, "|")
 	if !piped {

@@ -13,14 +13,14 @@ type macro struct {
 	name       string
 	parameters []string
 	file       string
-	line       int    // the first line of its text
-	text       string // between the two lines
+	line       int    // number of its first line
+	text       string // text between the begin and end lines
 }
 
-// maxUses limits the uses of macros, which may nest.
+// maxUses limits the number of macro uses, which may nest.
 const maxUses = 3000
 
-// define records a macro whose section has ended: begin and end are its lines in text.
+// define records a macro at its end line; begin and end are its lines in text.
 func (r *reader) define(file, text string, begin, end line) {
 	w := words(r.resolve(begin.args))
 	if len(w) == 0 {
@@ -35,8 +35,8 @@ func (r *reader) define(file, text string, begin, end line) {
 	r.macros[m.name] = m
 }
 
-// use reads the text of a macro with its arguments, in the place of the Use. Only its logs
-// matter: its other lines have no place in a file that could be changed.
+// use reads the text of a macro with its arguments in place of the Use line. It keeps only logs:
+// other lines have no position in a file that fettle could change.
 func (r *reader) use(file string, l line, context []string) error {
 	w := words(r.resolve(l.args))
 	if len(w) == 0 {
@@ -53,7 +53,7 @@ func (r *reader) use(file string, l line, context []string) error {
 	case r.uses >= maxUses:
 		return fmt.Errorf("macros are used more than %d times", maxUses)
 	}
-	// If two parameters have the same beginning, the longer one takes precedence.
+	// If one parameter's name begins with another's, the longer one takes precedence.
 	order := make([]int, len(m.parameters))
 	for i := range order {
 		order[i] = i
@@ -72,9 +72,9 @@ func (r *reader) use(file string, l line, context []string) error {
 	r.uses++
 	r.using = append(r.using, fmt.Sprintf("%s:%d", file, l.number))
 	defer func() { r.using = r.using[:len(r.using)-1] }()
-	// Its lines keep the numbers that they have in the file.
+	// The lines keep their numbers in the file.
 	return r.text(m.file, strings.Repeat("\n", m.line-1)+text, context)
 }
 
-// maxMacro is the longest text of a macro, in bytes.
+// maxMacro is the maximum length of a macro's text, in bytes.
 const maxMacro = 256 << 10

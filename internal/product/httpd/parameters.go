@@ -11,9 +11,8 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// parameters are the options that rules use, of the whole server (httpd 2.4, mpm_common, event,
-// worker, prefork, core). Defaults that depend on the multi-processing module are among the
-// inputs.
+// parameters are the server-wide options that rules use (httpd 2.4, mpm_common, event, worker,
+// prefork, core). Defaults that depend on the multi-processing module are inputs instead.
 var parameters = product.Parameters{
 	product.Count("ServerLimit", "", "upper limit of processes, for as long as it runs; 16, of prefork 256"),
 	product.Count("ThreadLimit", "64", "upper limit of ThreadsPerChild, for as long as it runs"),
@@ -43,8 +42,8 @@ func duration(name, def, doc string) product.Parameter {
 
 var truth = product.Switch("on", "off")
 
-// readSeconds implements atoi, with which httpd reads Timeout: it ignores a unit, so that
-// "500ms" is 500 s (httpd 2.4.71, server/core.c, set_timeout; as server-info shows).
+// readSeconds implements atoi, with which httpd reads Timeout. It ignores units: "500ms" is 500 s
+// (httpd 2.4.71, server/core.c, set_timeout; server-info shows the same).
 func readSeconds(text string) (any, error) {
 	n, ok := leading(text)
 	if !ok {
@@ -53,8 +52,8 @@ func readSeconds(text string) (any, error) {
 	return float64(n), nil
 }
 
-// readDuration implements ap_timeout_parameter_parse: seconds, or a number and a unit of which
-// only the first letters count: h, mi, ms, s.
+// readDuration implements ap_timeout_parameter_parse: a number in seconds, or with a unit. Only the
+// unit's first letters matter: h, mi, ms, s.
 func readDuration(text string) (any, error) {
 	digits := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	n, err := strconv.ParseUint(digits, 10, 31)
@@ -77,7 +76,7 @@ func readDuration(text string) (any, error) {
 	return float64(n) * factor, nil
 }
 
-// canonical returns one spelling of equal values.
+// canonical returns one spelling for equal values.
 func canonical(value string) string {
 	if v := strings.ToLower(value); v == "on" || v == "off" {
 		return v
@@ -85,8 +84,8 @@ func canonical(value string) string {
 	return conf.WholeNumber(value)
 }
 
-// atStart are directives that a graceful restart does not change: the size of the scoreboard
-// is fixed while the main process runs.
+// atStart are directives that a graceful restart does not change, because they fix the size of the
+// main process's scoreboard.
 var atStart = []string{"serverlimit", "threadlimit"}
 
 func parameter(key string) *product.Parameter {
@@ -100,7 +99,7 @@ func parameter(key string) *product.Parameter {
 	return nil
 }
 
-// check refuses options that fettle does not set, and invalid values.
+// check returns an error for options that fettle does not set, and for invalid values.
 func check(key, value string) error {
 	if key == ulimitVariable {
 		return checkUlimit(value)

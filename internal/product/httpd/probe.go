@@ -16,8 +16,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// dryRun runs httpd -t -D DUMP_CONFIG, which prints the directives that it has read, without
-// conditions, with variables and macros replaced (mod_info).
+// dryRun runs httpd -t -D DUMP_CONFIG (mod_info). It prints the directives that it has read, with
+// conditions, variables and macros resolved.
 func dryRun(ctx context.Context, i *installed, d product.DryRun) (product.Checked, error) {
 	d.Otherwise, d.Complaint = "nobody", complaint
 	if t, ok := i.Files.value("user"); ok && t.unknown == "" {
@@ -34,7 +34,7 @@ func dryRun(ctx context.Context, i *installed, d product.DryRun) (product.Checke
 	i.Files.take(c.Output)
 	if _, loaded := i.Files.modules["info_module"]; !loaded {
 		if asksForInfo(i) {
-			return c, nil // with the module, other directives would be read
+			return c, nil // with mod_info loaded, httpd would read other directives
 		}
 		file := infoModule(i.Host)
 		if file == "" {
@@ -50,11 +50,11 @@ func dryRun(ctx context.Context, i *installed, d product.DryRun) (product.Checke
 	return c, i.Files.replace(c.Output)
 }
 
-// envvarsCall calls Debian's httpd with the variables of its envvars. Like apache2ctl, it also
-// creates the directory in which the server runs.
+// envvarsCall calls Debian's httpd with the variables of envvars. Like apache2ctl, it also creates
+// the run directory.
 const envvarsCall = `if test -f "$APACHE_ENVVARS"; then . "$APACHE_ENVVARS"; fi; mkdir -p "${APACHE_RUN_DIR:-/var/run/apache2}" && exec "${APACHE_HTTPD:-/usr/sbin/apache2}" -d "$APACHE_CONFDIR" $APACHE_ARGUMENTS "$@"`
 
-// testCall returns httpd -t with the options and the environment of the service.
+// testCall returns the command httpd -t with the service's options and environment.
 func testCall(i *installed, dump ...string) (argv, env []string) {
 	c := tool(i.Host, i.Main, append([]string{"-t"}, dump...)...)
 	envvars := instanceOf(i.Host, i.Main).envvars
@@ -67,7 +67,7 @@ func testCall(i *installed, dump ...string) (argv, env []string) {
 
 var infoCondition = text.LazyRegexp(`(?i)<IfModule[ \t]+["']?!?(?:mod_info\.c|info_module)`)
 
-// asksForInfo reports whether a file has a condition that depends on mod_info.
+// asksForInfo reports whether a condition in the files depends on mod_info.
 func asksForInfo(i *installed) bool {
 	return slices.ContainsFunc(i.Files.files, func(f string) bool {
 		text, err := i.Host.Files.ReadFile(f)
@@ -75,7 +75,7 @@ func asksForInfo(i *installed) bool {
 	})
 }
 
-// infoModule returns the file of mod_info, in the directory of another module, or "".
+// infoModule returns the path of mod_info in the distribution's module directory, or "".
 func infoModule(h *host.Host) string {
 	for _, dir := range []string{"/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/lib/httpd/modules"} {
 		if _, err := h.Files.Stat(dir + "/mod_info.so"); err == nil {
@@ -91,7 +91,7 @@ var (
 	usedAt       = text.LazyRegexp(`used on line ([0-9]+) of "([^"]+)"$`)
 )
 
-// take adds the modules of DUMP_MODULES, including those that are compiled in.
+// take adds the modules in the output of DUMP_MODULES, including compiled-in ones.
 func (s *settings) take(dump string) {
 	for text := range strings.Lines(dump) {
 		m := dumpedModule().FindStringSubmatch(strings.TrimRight(text, "\n"))
@@ -108,7 +108,7 @@ func (s *settings) take(dump string) {
 	}
 }
 
-// replace replaces the directives that fettle has read with those of DUMP_CONFIG.
+// replace replaces the directives that fettle has read with those in the output of DUMP_CONFIG.
 func (s *settings) replace(dump string) error {
 	var context []string
 	file, number := "", 0
@@ -133,7 +133,7 @@ func (s *settings) replace(dump string) error {
 			directive, args, _ := strings.Cut(text, " ")
 			key, err := syntax{}.Key(strings.Join(append(slices.Clone(context), directive), "/"))
 			if err != nil {
-				continue // nothing that a rule asks for
+				continue // no rule uses it
 			}
 			at := conf.Place{File: file, Assignment: conf.Assignment{Key: key, Literal: args, Line: number}}
 			if m := usedAt().FindStringSubmatch(file); m != nil { // a macro
@@ -149,7 +149,7 @@ func (s *settings) replace(dump string) error {
 	return nil
 }
 
-// unitEnvironment returns the environment of a service, as NAME=VALUE.
+// unitEnvironment returns a service's environment as NAME=VALUE.
 func unitEnvironment(h *host.Host, service string) (env []string) {
 	if service == "" {
 		return nil

@@ -19,17 +19,18 @@ const (
 	maxSettings = 500000
 )
 
-// settings has the directives that httpd reads of one instance.
+// settings holds the directives that httpd reads for one instance.
 type settings struct {
-	all     []conf.Place // in the order in which it reads them
+	all     []conf.Place // in reading order
 	files   []string     // the main one first
 	modules map[string]string
-	// mpm is "event", "worker", "prefork" or ""; modulesAt is the line that loads it.
+	// mpm is "event", "worker", "prefork" or ""; modulesAt is the position of the line that loads
+	// it.
 	mpm   string
 	mpmAt string
-	// values are the arguments with their variables replaced, for each place.
+	// values are the arguments, parallel to all, with variables replaced.
 	values []string
-	// unsure is, for each place, the reason that the line may not be read, or "".
+	// unsure is parallel to all: why httpd may not read the line, or "".
 	unsure []string
 	listen []string
 	logs   []logDirective
@@ -37,15 +38,16 @@ type settings struct {
 	main   string // the main file
 }
 
-// told is the value of a directive in the files.
+// told is a directive's value in the files.
 type told struct {
 	value string
 	at    conf.Place
-	// unknown is the reason that it is unknown which line counts, or "".
+	// unknown says why the line that applies is unknown, or is "".
 	unknown string
 }
 
-// value returns the value of a directive for the whole server, from the last line that is read.
+// value returns a directive's value for the whole server: the last line applies. ok is false if no
+// line sets it.
 func (s settings) value(key string) (found told, ok bool) {
 	for i, p := range slices.Backward(s.all) {
 		switch {
@@ -57,7 +59,7 @@ func (s settings) value(key string) (found told, ok bool) {
 			return found, true
 		}
 		if s.unsure[i] == "" {
-			found.unknown = "" // it has this value either way
+			found.unknown = "" // the value is the same in both cases
 			return found, true
 		}
 	}
@@ -76,8 +78,7 @@ func (s settings) Value(key string) (value, at string, ok bool, err error) {
 	return t.value, t.at.String(), ok, err
 }
 
-// readSettings reads a main file as httpd would, with the modules that it loads and the names
-// that are defined.
+// readSettings reads a main file like httpd, with the loaded modules and the defined names.
 func readSettings(h *host.Host, in instance) (settings, error) {
 	r := reader{
 		host: h, settings: settings{root: in.root, main: in.Main}, defines: map[string]string{}, env: environment(h, in),
@@ -102,16 +103,16 @@ type reader struct {
 	includes conf.Includes
 	defines  map[string]string
 	env      map[string]string
-	version  string   // of httpd; "" where it is not known
-	doubts   []string // reasons that the lines being read may not count, the outermost first
+	version  string   // httpd's version; "" if unknown
+	doubts   []string // why the current lines may not apply, outermost first
 	macros   map[string]macro
-	using    []string // the places of the Use that is read now, the outermost first
+	using    []string // positions of the current Use lines, outermost first
 	uses     int
-	hosts    int // virtual hosts that have begun
-	server   int // the one being read; 0 is the main server
+	hosts    int // number of virtual hosts so far
+	server   int // the current server; 0 is the main server
 }
 
-// file reads one file inside the sections of context.
+// file reads one file; context has the sections around its include.
 func (r *reader) file(name string, context []string) error {
 	return r.includes.File(name, func(text string) error { return r.text(name, text, context) })
 }
@@ -127,7 +128,7 @@ func (r *reader) text(name, text string, context []string) error {
 		scopes, doubted bool
 	}
 	var sections []section
-	skip := 0 // sections that are not read, this deep
+	skip := 0 // nesting depth of skipped sections
 	for _, l := range lines {
 		at := fmt.Sprintf("%s:%d", name, l.number)
 		switch {
@@ -203,7 +204,7 @@ func (r *reader) text(name, text string, context []string) error {
 	return nil
 }
 
-// directive records a directive that is read.
+// directive records a directive that applies.
 func (r *reader) directive(file string, l line, context []string) error {
 	value := r.resolve(l.args)
 	args := words(value)
@@ -256,19 +257,19 @@ func (r *reader) directive(file string, l line, context []string) error {
 	return nil
 }
 
-// load records a module by its names for IfModule: its identifier and its source file.
+// load records a loaded module under its two names for IfModule: identifier and source file.
 func (r *reader) load(identifier, file, at string) {
 	r.modules[identifier] = at
 	if mpm, ok := strings.CutPrefix(identifier, "mpm_"); ok {
 		r.mpm, r.mpmAt = strings.TrimSuffix(mpm, "_module"), at
-		r.modules[r.mpm+".c"] = at // its source is not mod_mpm_NAME.c
+		r.modules[r.mpm+".c"] = at // its source file is not mod_mpm_NAME.c
 		return
 	}
 	r.modules[strings.TrimSuffix(path.Base(file), ".so")+".c"] = at
 }
 
-// resolve replaces ${NAME} with a definition or a variable of the environment. As in httpd an
-// undefined one stays.
+// resolve replaces ${NAME} with a definition or an environment variable. Like httpd, it keeps
+// undefined ones.
 func (r *reader) resolve(text string) string {
 	var b strings.Builder
 	for {
@@ -293,7 +294,7 @@ func (r *reader) resolve(text string) string {
 		}
 		text = text[i+end+1:]
 		if b.Len() > 1<<16 {
-			break // a value that was made to grow
+			break // a value that grows without end
 		}
 	}
 	b.WriteString(text)
@@ -307,7 +308,7 @@ func (r *reader) path(name string) string {
 	return path.Join(r.root, name)
 }
 
-// include reads files in the order of their names, and directories with everything below.
+// include reads files in name order, and directories recursively.
 func (r *reader) include(name string, must bool, context []string) error {
 	pattern := r.path(name)
 	if !strings.ContainsAny(pattern, "*?[") {
@@ -345,9 +346,9 @@ func (r *reader) include(name string, must bool, context []string) error {
 	return nil
 }
 
-// uncopied returns an error if a copy lacks the directory of a pattern, so that its matches are
-// unknown. The directory of an IncludeOptional may be absent, if the copy has the directory
-// above it.
+// uncopied returns an error if a copied machine lacks the directory of a pattern: the matching
+// files are then unknown. For IncludeOptional (must is false) the directory may be missing if its
+// parent was copied.
 func (r *reader) uncopied(pattern string, must bool) error {
 	dir := pattern
 	for strings.ContainsAny(dir, "*?[") {

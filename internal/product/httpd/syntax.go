@@ -7,14 +7,13 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// syntax is the syntax of httpd's files (httpd 2.4, "Configuration Files", and
-// server/config.c): one directive per line, a backslash at the end of a line continues it,
-// sections nest. A key is the directive in lower case after its sections:
-// "virtualhost *:443/proxytimeout". Conditional sections (IfModule and the like) are not part
-// of it.
+// syntax is the syntax of httpd's files (httpd 2.4, "Configuration Files", and server/config.c):
+// one directive per line, a backslash at the end of a line continues it, sections nest. A key is
+// the directive in lower case after its sections: "virtualhost *:443/proxytimeout". Keys do not
+// contain conditional sections such as IfModule.
 type syntax struct{}
 
-// aliases are old names of directives.
+// aliases maps former names of directives to present ones.
 var aliases = map[string]string{"maxclients": "maxrequestworkers", "maxrequestsperchild": "maxconnectionsperchild"}
 
 // Key implements conf.Syntax.
@@ -41,23 +40,23 @@ func (syntax) Key(name string) (string, error) {
 // line is one directive as written in a file.
 type line struct {
 	name     string // lower case; "/ifmodule" ends a section, "<ifmodule" begins one
-	args     string // as they stand there
+	args     string // arguments, unchanged
 	number   int    // from 1
-	from, to int    // the bytes of args
+	from, to int    // byte range of args
 }
 
 const blank = " \t\v\f\r"
 
-// maxLines is the largest number of lines of one file.
+// maxLines is the maximum number of lines of one file.
 const maxLines = 200000
 
-// scan parses a file into its directives.
+// scan parses a file into directives. Errors begin with the line number.
 func scan(text string) ([]line, error) {
 	var out []line
 	at, number := 0, 0
 	for at < len(text) {
 		begin, first := at, number+1
-		for { // with the lines that continue it
+		for { // joins continuation lines
 			number++
 			end := strings.IndexByte(text[at:], '\n')
 			if end < 0 {
@@ -102,13 +101,13 @@ func scan(text string) ([]line, error) {
 	return out, nil
 }
 
-// isDirective reports whether a word in lower case can be the name of a directive or of a
-// section: httpd does not start with any other.
+// isDirective reports whether a lower-case word can name a directive or a section; httpd does not
+// start with other words.
 func isDirective(name string) bool {
 	return name != "" && strings.Trim(name, "_0123456789abcdefghijklmnopqrstuvwxyz") == ""
 }
 
-// sectionNames are the sections without a scope, as the documentation writes them.
+// sectionNames maps sections without a scope to their spelling in the documentation.
 var sectionNames = map[string]string{
 	"ifmodule": "<IfModule", "ifdefine": "<IfDefine", "ifversion": "<IfVersion", "iffile": "<IfFile", "ifdirective": "<IfDirective", "ifsection": "<IfSection",
 }
@@ -154,16 +153,16 @@ func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
 	return out, nil
 }
 
-// scope returns a section as in keys.
+// scope returns a section in the form used in keys.
 func scope(section, args string) string {
-	if section == "if" || section == "elseif" { // an expression has characters that no key has
+	if section == "if" || section == "elseif" { // an expression may contain characters that are invalid in keys
 		args = strings.NewReplacer("<", "", ">", "", "#", "").Replace(args)
 	}
 	return section + " " + strings.Join(words(args), " ")
 }
 
-// words splits arguments as httpd does (ap_getword_conf): blanks separate them, and quotes may
-// enclose them.
+// words splits arguments like httpd (ap_getword_conf): blanks separate them, quotes may enclose
+// them.
 func words(args string) []string {
 	var out []string
 	args = strings.ReplaceAll(strings.ReplaceAll(args, "\\\r\n", ""), "\\\n", "")
@@ -211,7 +210,7 @@ func (syntax) Literal(value string) (string, error) {
 // Unquote implements conf.Syntax. It joins the arguments with blanks.
 func (syntax) Unquote(literal string) string { return strings.Join(words(literal), " ") }
 
-// Line implements conf.Syntax: with the capitals of httpd's documentation.
+// Line implements conf.Syntax. It uses the documentation's capital letters.
 func (syntax) Line(key, literal string) string {
 	for _, p := range parameters {
 		if strings.EqualFold(p.Name, key) {
@@ -221,7 +220,7 @@ func (syntax) Line(key, literal string) string {
 	return key + " " + literal
 }
 
-// Place implements conf.Placer: at the end of the main file, as the last line wins.
+// Place implements conf.Placer: the end of the main file, because the last line wins.
 func (s syntax) Place(text, key string) (int, error) {
 	all, err := s.Assignments(text)
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// As returns the product as if its kubelet were of another release, with the meaning that its
-// configuration has there.
+// As returns the product for another release: the kubelet's configuration is judged as that release
+// reads it.
 func As(r kuberelease.Release) product.Product {
 	p := Product
 	p.Find = func(ctx context.Context, h *host.Host) ([]product.Installed, error) { return findAs(ctx, h, r) }
 	return p
 }
 
-// releaseInputs are the inputs that depend on the kubelet's release.
+// releaseInputs are the inputs with answers that depend on the kubelet's release.
 var releaseInputs = []fact.Input{
 	{Name: "kubelet.fail_cgroup_v1", Type: fact.Truth, Doc: "failCgroupV1, or its default in this release; absent before 1.31"},
 	{Name: "kubelet.unknown_gates", Type: fact.List, Doc: "feature gates that this release does not know; absent on OpenShift, whose kubelet passes over them"},
@@ -38,7 +38,7 @@ var releaseInputs = []fact.Input{
 	{Name: "kubelet.hugepage_aware_eviction", Type: fact.Truth, Doc: "whether the feature gate HugepageAwareEviction is on"},
 }
 
-// byRelease answers a releaseInput. It returns false for other inputs.
+// byRelease answers one of releaseInputs; ok is false for other inputs.
 func (i *installed) byRelease(input string) (a fact.Answer, ok bool) {
 	if !slices.ContainsFunc(releaseInputs, func(in fact.Input) bool { return in.Name == "kubelet."+input }) {
 		return fact.Answer{}, false
@@ -49,7 +49,7 @@ func (i *installed) byRelease(input string) (a fact.Answer, ok bool) {
 	case input == "unknown_flags" && (i.reported || i.openshift):
 		return fact.Answer{}, true
 	case strings.HasSuffix(input, "_gates") && len(i.gates()) == 0:
-		return fact.Answer{Value: []string{}, At: i.config.at}, true // of any release
+		return fact.Answer{Value: []string{}, At: i.config.at}, true // the field's release does not matter
 	}
 	if input == "skipped_files" {
 		if d, ok := i.flag("config-dir"); ok {
@@ -91,8 +91,8 @@ func (i *installed) byRelease(input string) (a fact.Answer, ok bool) {
 	return i.unknownFields(r), true
 }
 
-// gates returns the feature gates that are set, each with its value and position: those of the
-// configuration, overridden by those of the command line.
+// gates returns the feature gates that are set, each with its value and position. The command line
+// takes precedence over the configuration.
 func (i *installed) gates() map[string]told {
 	out := map[string]told{}
 	if set := i.document.members["featureGates"].fields; set != nil {
@@ -113,8 +113,8 @@ func (i *installed) gates() map[string]told {
 	return out
 }
 
-// place returns a value of the document with its source: a file and line, or the node that
-// reports it, whose JSON has one line.
+// place replaces the position of a document's value with its source: FILE:LINE, or the reporting
+// node, whose JSON has one line.
 func (i *installed) place(v told) told {
 	if i.reported {
 		v.at = i.config.at
@@ -123,7 +123,7 @@ func (i *installed) place(v told) told {
 }
 
 // gate answers whether a feature gate is on in a release. AllAlpha and AllBeta set the gates of
-// their stage that are not set themselves.
+// their stage that are not set individually.
 func (i *installed) gate(name string, r kuberelease.Release) fact.Answer {
 	known, ok := kuberelease.Known().Gate(name, r)
 	if !ok {
@@ -218,7 +218,8 @@ func (i *installed) unknownFields(r kuberelease.Release) fact.Answer {
 	return listed(out, at, i.config.at)
 }
 
-// refusedValues answers with the values that prevent a start and that no other input covers.
+// refusedValues answers with the values with which the kubelet does not start, except those that
+// other inputs cover.
 func (i *installed) refusedValues(r kuberelease.Release) fact.Answer {
 	config, set := i.document.plain(), i.gates()
 	gates := map[string]any{}
@@ -252,12 +253,13 @@ func (i *installed) refusedValues(r kuberelease.Release) fact.Answer {
 	return listed(out, at, i.config.at)
 }
 
-// listed returns the answer for a list, at the place of its first item.
+// listed returns a list answer at the position of its first item, or at config if the list is
+// empty.
 func listed(out, at []string, config string) fact.Answer {
 	return fact.Answer{Value: append([]string{}, out...), At: append(at, config)[0]}
 }
 
-// failCgroupV1 answers whether the kubelet refuses to start on control groups of version 1.
+// failCgroupV1 answers whether the kubelet refuses to start with cgroup v1.
 func (i *installed) failCgroupV1(r kuberelease.Release) fact.Answer {
 	if !kuberelease.Known().HasField("failCgroupV1", r) {
 		return fact.Answer{}
@@ -286,7 +288,7 @@ func (i *installed) failCgroupV1(r kuberelease.Release) fact.Answer {
 	return fact.Answer{Value: text == "true", At: "the default of Kubernetes " + r.String()}
 }
 
-// throttlingFactor answers with the memoryThrottlingFactor of a file.
+// throttlingFactor answers with memoryThrottlingFactor as set in a file.
 func (i *installed) throttlingFactor(r kuberelease.Release) fact.Answer {
 	v, ok := i.document.members["memoryThrottlingFactor"]
 	if !ok || v.null {
@@ -303,8 +305,9 @@ func (i *installed) throttlingFactor(r kuberelease.Release) fact.Answer {
 	return fact.Answer{Value: n, At: v.at}
 }
 
-// perhapsDefault returns the answer for a value that a kubelet reports and that is the default
-// of its release, so that it may not be set: absent, and unknown for another release.
+// perhapsDefault handles a reported value that equals the default of the kubelet's release, because
+// nothing may set it. The answer is absent, or unknown if another release is judged. ok is false
+// for other values.
 func (i *installed) perhapsDefault(field string, v told, r kuberelease.Release) (fact.Answer, bool) {
 	version, _ := i.own.Value.(string)
 	own, ok := kuberelease.Parse(version)
@@ -317,15 +320,15 @@ func (i *installed) perhapsDefault(field string, v told, r kuberelease.Release) 
 	return fact.Answer{Unknown: fmt.Sprintf("%s of %s may be the kubelet's default, which /configz reports like a set value; run fettle check --for %s on the node", field, v.value, r), At: v.at}, true
 }
 
-// defaultEvictionHard are the thresholds of a kubelet whose configuration has none.
-// Source: k8s.io/kubernetes v1.33.13 and v1.37.2, pkg/kubelet/eviction/defaults_linux.go.
+// defaultEvictionHard are the thresholds of a kubelet that configures none. Source:
+// k8s.io/kubernetes v1.33.13 and v1.37.2, pkg/kubelet/eviction/defaults_linux.go.
 var defaultEvictionHard = []struct{ signal, threshold string }{
 	{"memory.available", "100Mi"}, {"nodefs.available", "10%"}, {"nodefs.inodesFree", "5%"}, {"imagefs.available", "15%"}, {"imagefs.inodesFree", "5%"},
 }
 
-// fillEviction adds to the evictionHard of the main file the thresholds that it omits, if
-// mergeDefaultEvictionSettings is set. In a drop-in that field has no effect.
-// Source: k8s.io/kubernetes v1.33.13 to v1.37.2, cmd/kubelet/app/server.go, loadConfigFile.
+// fillEviction adds missing thresholds to evictionHard of the main file if
+// mergeDefaultEvictionSettings is true; a drop-in's value of that field has no effect. Source:
+// k8s.io/kubernetes v1.33.13 to v1.37.2, cmd/kubelet/app/server.go, loadConfigFile.
 func (d *document) fillEviction() {
 	hard := d.members["evictionHard"].fields
 	if merge := d.members["mergeDefaultEvictionSettings"]; hard == nil || merge.value != "true" {

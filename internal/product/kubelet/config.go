@@ -16,8 +16,7 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// document is a KubeletConfiguration, or a map in one: its members in the order of the
-// files.
+// document is a KubeletConfiguration or a map in one; its members keep the order of the files.
 type document struct {
 	names   []string
 	members map[string]value
@@ -27,9 +26,9 @@ type document struct {
 type value struct {
 	told
 	null   bool
-	opaque bool      // a list of maps or of nothing, which no flag has
-	items  int       // of an opaque list
-	fields *document // of a map; nil for everything else
+	opaque bool      // a list of maps or an empty list, which flags cannot express
+	items  int       // number of items of an opaque list
+	fields *document // members of a map, otherwise nil
 }
 
 func (d *document) set(name string, v value) {
@@ -47,9 +46,9 @@ func (d *document) remove(name string) {
 	d.names = slices.DeleteFunc(d.names, func(n string) bool { return n == name })
 }
 
-// patch merges a drop-in into the document like a JSON merge patch (RFC 7396; kubelet 1.28 to
-// 1.37, cmd/kubelet/app/server.go, mergeKubeletConfigurations): null removes a member, a map is
-// merged member by member, everything else replaces the old value.
+// patch merges a drop-in into the document like a JSON merge patch (RFC 7396; kubelet 1.28 to 1.37,
+// cmd/kubelet/app/server.go, mergeKubeletConfigurations): null removes a member, a map is merged
+// member by member, any other value replaces the old one.
 func (d *document) patch(by document) {
 	for _, name := range by.names {
 		v, old := by.members[name], d.members[name]
@@ -63,7 +62,7 @@ func (d *document) patch(by document) {
 			if old.fields != nil {
 				merged.fields = old.fields
 				if len(v.fields.names) == 0 {
-					merged.at = old.at // the drop-in has none of its members
+					merged.at = old.at // the drop-in sets none of its members
 				}
 			}
 			merged.fields.patch(*v.fields)
@@ -72,9 +71,9 @@ func (d *document) patch(by document) {
 	}
 }
 
-// setDefaults removes the values that defaults replace: null, and the zero of options for which
-// zero means unset (kubelet 1.34 and 1.37, pkg/kubelet/apis/config/v1beta1/defaults.go,
-// SetDefaults_KubeletConfiguration). An explicit kubeAPIQPS of 0 stays.
+// setDefaults removes values that the kubelet replaces with defaults: null, and 0 for options whose
+// zero means unset. An explicit kubeAPIQPS of 0 stays. Source: kubelet 1.34 and 1.37,
+// pkg/kubelet/apis/config/v1beta1/defaults.go, SetDefaults_KubeletConfiguration.
 func (d *document) setDefaults() {
 	for _, name := range slices.Clone(d.names) {
 		unset, ok := replacedByDefault[name]
@@ -82,7 +81,7 @@ func (d *document) setDefaults() {
 			d.remove(name)
 		}
 	}
-	// serializeImagePulls is off by default if images are pulled in parallel.
+	// serializeImagePulls defaults to false if images are pulled in parallel.
 	if _, ok := d.members["serializeImagePulls"]; ok {
 		return
 	}
@@ -95,7 +94,7 @@ func (d *document) setDefaults() {
 	d.set("serializeImagePulls", value{told: serial})
 }
 
-// replacedByDefault reports, for each option, whether its default replaces a value.
+// replacedByDefault maps each option to a test whether its default replaces a value.
 var replacedByDefault = map[string]func(text string) bool{
 	"maxPods": isZero, "kubeAPIBurst": isZero,
 	"cpuManagerPolicy": isEmpty, "memoryManagerPolicy": isEmpty, "topologyManagerPolicy": isEmpty, "topologyManagerScope": isEmpty,
@@ -110,8 +109,8 @@ func isZeroTime(text string) bool {
 	return err == nil && d == 0
 }
 
-// options returns the members as flags would have them, each with its position. It omits values
-// that a flag cannot have, and empty ones.
+// options returns the members in the form of flags, each with its position. It omits empty values
+// and those that flags cannot express.
 func (d document) options() map[string]told {
 	out := map[string]told{}
 	for _, name := range d.names {
@@ -127,7 +126,7 @@ func (d document) options() map[string]told {
 	return out
 }
 
-// plain returns the document as in JSON, with scalars and lists as texts.
+// plain returns the document as decoded JSON, with scalars and lists as text.
 func (d document) plain() map[string]any {
 	out := map[string]any{}
 	for _, name := range d.names {
@@ -144,7 +143,7 @@ func (d document) plain() map[string]any {
 	return out
 }
 
-// flat returns a map as "a=b,c=d", or "" if a flag could not have it.
+// flat returns a map as "a=b,c=d", or "" if a flag could not express it.
 func (d document) flat() string {
 	var parts []string
 	for _, name := range d.names {
@@ -157,20 +156,20 @@ func (d document) flat() string {
 	return strings.Join(parts, ",")
 }
 
-// loadAll merges the files of a kubelet, the main one first. versioned selects the method of
-// kubelets from 1.32 on: each drop-in patches the configuration of the files, and defaults then
-// fill in what is not set. Before 1.32 the drop-ins patch each other, and the result goes over
-// the main file's with its defaults: null removes only values that an earlier drop-in has set,
-// and an explicit zero stays (kubelet 1.29.14 and 1.31.14, cmd/kubelet/app/server.go,
-// mergeKubeletConfigurations: their members have other names in memory; test/admission
-// TestConfigMerge). fills is true if the release applies mergeDefaultEvictionSettings.
+// loadAll merges a kubelet's files, the main one first. With versioned (1.32 and later) each
+// drop-in patches the files' configuration, and defaults are added last. Without it, drop-ins patch
+// each other, and the result is merged into the main file's configuration including defaults. There
+// null removes only values of earlier drop-ins, and an explicit zero stays. fills is true if the
+// release applies mergeDefaultEvictionSettings. Source: kubelet 1.29.14 and 1.31.14,
+// cmd/kubelet/app/server.go, mergeKubeletConfigurations; tested by TestConfigMerge of
+// test/admission.
 func loadAll(h *host.Host, configs []string, versioned, fills bool) (document, error) {
 	var merged, over document
 	for n, name := range configs {
 		text, err := h.Files.ReadFile(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && n == 0 && name == standardConfig:
-			continue // everything is on the command line
+			continue // "" means that all options are on the command line
 		case err != nil:
 			return document{}, err
 		}
@@ -185,7 +184,7 @@ func loadAll(h *host.Host, configs []string, versioned, fills bool) (document, e
 		case err != nil:
 			return document{}, err
 		case n == 0:
-			doc.setDefaults() // the main file has its defaults before the drop-ins come
+			doc.setDefaults() // the main file gets its defaults before the drop-ins
 			if fills {
 				doc.fillEviction()
 			}
@@ -197,7 +196,7 @@ func loadAll(h *host.Host, configs []string, versioned, fills bool) (document, e
 		}
 	}
 	if !versioned {
-		merged.setDefaults() // if everything is on the command line
+		merged.setDefaults() // without a main file
 		for _, name := range namesInMemory {
 			over.remove(name)
 		}
@@ -208,12 +207,12 @@ func loadAll(h *host.Host, configs []string, versioned, fills bool) (document, e
 	return merged, nil
 }
 
-// namesInMemory are members that kubelets before 1.32 do not find in a drop-in, because the
-// name in memory differs from the name in the file.
-// Source: k8s.io/kubernetes v1.29.14 and v1.31.14, pkg/kubelet/apis/config/types.go.
+// namesInMemory are members that kubelets before 1.32 ignore in drop-ins, because their name in
+// memory differs from that in the file. Source: k8s.io/kubernetes v1.29.14 and v1.31.14,
+// pkg/kubelet/apis/config/types.go.
 var namesInMemory = []string{"resolvConf"}
 
-// readConfig reads a KubeletConfiguration, YAML or JSON. An empty file has no members.
+// readConfig parses a KubeletConfiguration in YAML or JSON. An empty file has no members.
 func readConfig(text, name string) (document, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
@@ -234,9 +233,10 @@ func readConfig(text, name string) (document, error) {
 	return *out, nil
 }
 
-// loads returns an error for a file that the kubelet's loader refuses, with which it does not
-// start: each file, including drop-ins, names its version and kind, and is not empty (kubelet
-// 1.34.4, pkg/kubelet/kubeletconfig/configfiles; test/admission TestConfigKinds).
+// loads returns an error for a file with which the kubelet does not start: each file, including
+// drop-ins, must have a version and kind. kinds is false for older releases, to which namesKind
+// applies. Source: kubelet 1.34.4, pkg/kubelet/kubeletconfig/configfiles; tested by TestConfigKinds
+// of test/admission.
 func (d document) loads(name string, kinds bool) error {
 	if !kinds {
 		return d.namesKind(name)
@@ -249,16 +249,16 @@ func (d document) loads(name string, kinds bool) error {
 	return nil
 }
 
-// times are fields that are times and cannot be null in the main file.
-// Source: k8s.io/kubelet v0.29.14 to v0.37.2, config/v1beta1/types.go, the fields of the type
-// metav1.Duration (others are pointers); in a drop-in null removes them.
+// times are the duration fields that must not be null in the main file; in a drop-in null removes
+// them. Source: k8s.io/kubelet v0.29.14 to v0.37.2, config/v1beta1/types.go: the fields of type
+// metav1.Duration that are not pointers.
 var times = []string{
 	"syncFrequency", "fileCheckFrequency", "httpCheckFrequency", "streamingConnectionIdleTimeout", "nodeStatusUpdateFrequency", "nodeStatusReportFrequency",
 	"imageMinimumGCAge", "imageMaximumGCAge", "volumeStatsAggPeriod", "cpuManagerReconcilePeriod", "runtimeRequestTimeout", "evictionPressureTransitionPeriod",
 	"shutdownGracePeriod", "shutdownGracePeriodCriticalPods",
 }
 
-// nullTimes returns an error for a time that is null, which prevents the kubelet from starting.
+// nullTimes returns an error for a null duration, with which the kubelet does not start.
 func (d document) nullTimes() error {
 	for _, name := range times {
 		if v, ok := d.members[name]; ok && v.null {
@@ -268,7 +268,7 @@ func (d document) nullTimes() error {
 	return nil
 }
 
-// namesKind returns an error for a drop-in that kubelets before 1.32 refuse.
+// namesKind returns an error for a drop-in that kubelets before 1.32 reject.
 func (d document) namesKind(name string) error {
 	if v, ok := d.members["kind"]; !ok || v.value == "" {
 		return fmt.Errorf("%s: the kubelet does not start with this file; add apiVersion and kind", cmp.Or(v.at, name))
@@ -301,15 +301,15 @@ func readMap(n *yaml.Node, name string, left *int, depth int) (*document, error)
 	return out, nil
 }
 
-// The types that fields of a KubeletConfiguration accept, and the types of a map's values.
+// Types of fields in a KubeletConfiguration, and of values in its maps.
 const (
 	aNumber  = "a number"
 	aBoolean = "true or false"
 	aText    = "a text (in quotes)"
 )
 
-// fieldTypes are the types of fields (k8s.io/kubelet 0.34, config/v1beta1). The kubelet's
-// decoder converts none: with systemReserved: {cpu: 1}, a number, the kubelet does not start.
+// fieldTypes maps fields to their types (k8s.io/kubelet 0.34, config/v1beta1). The kubelet converts
+// no types: it does not start with the number in systemReserved: {cpu: 1}.
 var fieldTypes = map[string]string{
 	"maxPods": aNumber, "podsPerCore": aNumber, "kubeAPIQPS": aNumber, "kubeAPIBurst": aNumber, "podPidsLimit": aNumber, "containerLogMaxFiles": aNumber,
 	"protectKernelDefaults": aBoolean, "failSwapOn": aBoolean, "serializeImagePulls": aBoolean,
@@ -318,7 +318,8 @@ var fieldTypes = map[string]string{
 	"systemReserved": aText, "kubeReserved": aText, "evictionHard": aText, "cpuManagerPolicyOptions": aText, "topologyManagerPolicyOptions": aText,
 }
 
-// otherType returns the type of a value, or of one in a map, if it certainly is a wrong one.
+// otherType returns the type of a node, or of a value in its map, if the kubelet certainly rejects
+// it; otherwise "".
 func otherType(want string, n *yaml.Node) string {
 	if want == "" {
 		return ""
@@ -369,8 +370,8 @@ func readValue(n *yaml.Node, name string, left *int, depth int) (v value, err er
 	return v, err
 }
 
-// scalar returns the text of a scalar as in JSON: 0x6e is 110, and "yes" without quotes is
-// true, since the kubelet's YAML is 1.1.
+// scalar returns a scalar's text as in JSON. The kubelet reads YAML 1.1: 0x6e is 110, and an
+// unquoted yes is true.
 func scalar(n *yaml.Node) string {
 	var number int64
 	switch {

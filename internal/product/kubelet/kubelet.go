@@ -1,5 +1,5 @@
-// Package kubelet reads the configuration of a node's kubelet: its configuration file with
-// the drop-ins, and the command line, which takes precedence over both.
+// Package kubelet reads the configuration of a node's kubelet: the configuration file, its
+// drop-ins, and the command line, which takes precedence.
 package kubelet
 
 import (
@@ -50,42 +50,42 @@ var Product = product.Product{
 	Find: find,
 }
 
-// installed is the only kubelet of a machine.
+// installed is a machine's kubelet; a machine has only one.
 type installed struct {
 	host    *host.Host
-	files   map[string]told // by option; of the configuration
-	flags   map[string]told // of unit files: intended, and in force if no kubelet runs
-	running map[string]told // of the command line of the process
+	files   map[string]told // by option, from the configuration
+	flags   map[string]told // by option, from unit files; in force if no kubelet runs
+	running map[string]told // by option, from the process's command line
 	config  told
 	as      kuberelease.Release // that it is treated as; 0 for its own
 	version fact.Answer
-	own     fact.Answer // the actual version of a reported kubelet, whatever it is treated as
-	// document is the configuration; reported is true if the kubelet itself reports it, with
-	// its defaults.
+	own     fact.Answer // actual version of a reported kubelet, whatever release is judged
+	// document is the merged configuration. reported is true if the kubelet itself reports it,
+	// including defaults.
 	document  document
 	reported  bool
 	openshift bool
-	tree      func() *podTree // of control groups, read once
-	// dropInGate is true if the unit sets dropInVariable; skipped has the files of --config-dir
-	// that it does not read.
+	tree      func() *podTree // control groups of pods, read once
+	// dropInGate is true if the unit sets dropInVariable. skipped lists the files in --config-dir
+	// that the kubelet ignores.
 	dropInGate bool
 	skipped    []string
 }
 
-// dropInVariable is required by kubelets up to 1.29 for --config-dir.
+// dropInVariable must be set for kubelets up to 1.29 that use --config-dir.
 const dropInVariable = "KUBELET_CONFIG_DROPIN_DIR_ALPHA"
 
 // told is a value and its source.
 type told struct{ value, at string }
 
-// unreadError is returned if a kubelet is installed and a part of its setup cannot be read.
+// unreadError is returned if a kubelet is installed but a part of its setup is unreadable.
 type unreadError struct{ err error }
 
 func (e unreadError) Error() string { return e.err.Error() }
 
 func find(ctx context.Context, h *host.Host) ([]product.Installed, error) { return findAs(ctx, h, 0) }
 
-// findAs finds the kubelet as if it were of another release; 0 is its own.
+// findAs returns the machine's kubelet, judged for a release; 0 means its own.
 func findAs(ctx context.Context, h *host.Host, as kuberelease.Release) ([]product.Installed, error) {
 	i := &installed{host: h, as: as, tree: sync.OnceValue(func() *podTree { return readTree(h) }), flags: map[string]told{}, running: map[string]told{}}
 	units, env, err := unitFiles(h)
@@ -139,17 +139,17 @@ func findAs(ctx context.Context, h *host.Host, as kuberelease.Release) ([]produc
 	return []product.Installed{i}, nil
 }
 
-// Reported has the values that a node reports about its kubelet.
+// Reported holds what a node reports about its kubelet.
 type Reported struct {
-	Config    []byte // the KubeletConfiguration of its /configz, as JSON
-	At        string // its source
-	Version   string // "" if the node does not report it
+	Config    []byte // KubeletConfiguration from the node's /configz, as JSON
+	At        string // name of the source
+	Version   string // "" if unreported
 	OpenShift bool
-	// As is the release that the kubelet is treated as; 0 for its own.
+	// As is the release for which the kubelet is judged; 0 means its own.
 	As kuberelease.Release
 }
 
-// Of returns the kubelet of a node that reports its configuration.
+// Of returns the kubelet of a node from its reported configuration.
 func Of(r Reported) (product.Installed, error) {
 	doc, err := readConfig(string(r.Config), r.At)
 	if kind, ok := doc.members["kind"]; err == nil && ok && kind.value != "KubeletConfiguration" {
@@ -160,7 +160,7 @@ func Of(r Reported) (product.Installed, error) {
 	}
 	i := &installed{files: map[string]told{}, flags: map[string]told{}, running: doc.options(), config: told{r.At, r.At}, document: doc, reported: true, openshift: r.OpenShift || kuberelease.KubeletOf(r.Version).OpenShift}
 	for name := range i.running {
-		i.running[name] = told{i.running[name].value, r.At} // it is one line
+		i.running[name] = told{i.running[name].value, r.At} // the JSON has only one line
 	}
 	i.version = fact.Answer{Value: r.Version, At: r.At}
 	if r.Version == "" {
@@ -173,7 +173,7 @@ func Of(r Reported) (product.Installed, error) {
 	return i, nil
 }
 
-// flag returns a flag of the process, or else of the unit's files.
+// flag returns a flag of the process, or else of the unit's files; ok is false if neither has it.
 func (i *installed) flag(name string) (told, bool) {
 	if t, ok := i.running["--"+name]; ok {
 		return t, true
@@ -185,7 +185,7 @@ func (i *installed) flag(name string) (told, bool) {
 // Name implements product.Installed.
 func (*installed) Name() string { return "" }
 
-// Option implements product.Installed: a flag takes precedence over the file.
+// Option implements product.Installed: a flag takes precedence over the files.
 func (i *installed) Option(name string) product.Option {
 	o := product.Option{File: fact.Absent[string](i.config.at), Running: fact.Absent[string](i.config.at)}
 	for _, from := range []map[string]told{i.files, i.flags} {
@@ -203,8 +203,8 @@ func (i *installed) Option(name string) product.Option {
 	return o
 }
 
-// notNegative are the options that must not be negative: the kubelet would not start (kubelet
-// 1.34, pkg/kubelet/apis/config/validation/validation.go).
+// notNegative are the options for which the kubelet rejects negative values and does not start
+// (kubelet 1.34, pkg/kubelet/apis/config/validation/validation.go).
 var notNegative = map[string]bool{"maxPods": true, "podsPerCore": true, "kubeAPIQPS": true, "kubeAPIBurst": true}
 
 // Answer implements product.Installed.
@@ -224,7 +224,7 @@ func (i *installed) Answer(input string) fact.Answer {
 	return a
 }
 
-// readSize parses a quantity of Kubernetes: 10Mi, 50M, 1048576.
+// readSize parses a Kubernetes quantity, such as 10Mi, 50M or 1048576, to bytes.
 func readSize(text string) (any, error) {
 	text = strings.TrimSpace(text)
 	if strings.HasSuffix(text, "i") {
@@ -234,7 +234,7 @@ func readSize(text string) (any, error) {
 	return float64(n), err
 }
 
-// readPairs parses "cpu=500m,memory=1Gi"; thresholds have "<" instead of "=".
+// readPairs parses "cpu=500m,memory=1Gi", or with "<" for thresholds, to a map.
 func readPairs(text string) (any, error) {
 	out := map[string]string{}
 	for part := range strings.SplitSeq(text, ",") {

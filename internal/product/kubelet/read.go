@@ -18,14 +18,14 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// standardConfig is kubeadm's configuration file. openshiftConfig is OpenShift's, a path at
-// which kubeadm has its credentials.
+// standardConfig is the path of kubeadm's configuration file. openshiftConfig is OpenShift's;
+// kubeadm stores credentials at that path.
 const (
 	standardConfig  = "/var/lib/kubelet/config.yaml"
 	openshiftConfig = "/etc/kubernetes/kubelet.conf"
 )
 
-// unitDirs are the unit directories of systemd, the one with the highest precedence last.
+// unitDirs are the unit directories of systemd, in ascending precedence.
 var unitDirs = []string{"/lib/systemd/system", "/usr/lib/systemd/system", "/usr/local/lib/systemd/system", "/run/systemd/system", "/etc/systemd/system"}
 
 // kubeadmFlags is the file in which kubeadm writes arguments.
@@ -34,11 +34,10 @@ const kubeadmFlags = "/var/lib/kubelet/kubeadm-flags.env"
 // environmentFiles have further arguments (kubeadm, the packages).
 var environmentFiles = []string{kubeadmFlags, "/etc/default/kubelet", "/etc/sysconfig/kubelet"}
 
-// maxDropIns is the largest number of drop-ins of the unit that are read; with more the flags
-// are unknown.
+// maxDropIns is the maximum number of unit drop-ins; with more, the flags are unknown.
 const maxDropIns = 500
 
-// unitFiles returns the kubelet's unit with its drop-ins, and the existing files of arguments.
+// unitFiles returns the kubelet's unit with its drop-ins, and the existing environment files.
 func unitFiles(h *host.Host) (units, env []string, err error) {
 	for _, d := range unitDirs {
 		if _, err := h.Files.Stat(d + "/kubelet.service"); err == nil {
@@ -67,8 +66,8 @@ func unitFiles(h *host.Host) (units, env []string, err error) {
 	return units, env, nil
 }
 
-// process returns the command line of the running kubelet. pid is "" if none runs, or if it was
-// not recorded.
+// process returns the running kubelet's arguments and its pid, which is "" if no kubelet runs or
+// none was recorded.
 func process(h *host.Host) (args []string, pid string) {
 	entries, err := h.Files.ReadDir("/proc")
 	if err != nil {
@@ -89,7 +88,7 @@ func process(h *host.Host) (args []string, pid string) {
 	return nil, ""
 }
 
-// flagOptions are the options that have a flag, which takes precedence over the file
+// flagOptions maps command-line flags to options; a flag takes precedence over the files
 // (cmd/kubelet/app/options).
 var flagOptions = map[string]string{
 	"max-pods": "maxPods", "pods-per-core": "podsPerCore", "cpu-manager-policy": "cpuManagerPolicy",
@@ -103,7 +102,7 @@ var flagOptions = map[string]string{
 	"topology-manager-policy-options": "topologyManagerPolicyOptions",
 }
 
-// readFlags reads the flags from the lines of a unit or of a file of arguments.
+// readFlags adds the flags in the lines of a unit or an environment file.
 func readFlags(text, name string, into map[string]told) {
 	for n, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
@@ -111,7 +110,7 @@ func readFlags(text, name string, into map[string]told) {
 			continue
 		}
 		words := strings.FieldsFunc(line, func(c rune) bool { return unicode.IsSpace(c) || c == '"' || c == '\'' })
-		// KEY=--flag=value: the flag follows the name of a variable.
+		// In KEY=--flag=value the flag follows a variable's name.
 		for i, w := range words {
 			if at := strings.Index(w, "=--"); at >= 0 && !strings.HasPrefix(w, "-") {
 				words[i] = w[at+1:]
@@ -121,7 +120,7 @@ func readFlags(text, name string, into map[string]told) {
 	}
 }
 
-// flagsOf reads the flags from words: --name=value, --name value, or --name for true.
+// flagsOf adds the flags among words: --name=value, --name value, or --name for true.
 func flagsOf(words []string, at string, into map[string]told) {
 	for i, w := range words {
 		name, value, assigned := strings.Cut(w, "=")
@@ -143,12 +142,12 @@ func flagsOf(words []string, at string, into map[string]told) {
 	}
 }
 
-// maxDepth is the limit of nested directories of drop-ins.
+// maxDepth limits nested drop-in directories.
 const maxDepth = 8
 
-// DropIns returns the files of --config-dir in the order in which they are read: by name, only
-// ".conf", including those in subdirectories (cmd/kubelet/app/server.go,
-// mergeKubeletConfigurations). A missing directory has none.
+// DropIns returns the .conf files of --config-dir and its subdirectories in reading order, which is
+// by name (cmd/kubelet/app/server.go, mergeKubeletConfigurations). It returns nil for a missing
+// directory.
 func DropIns(h *host.Host, dir string) ([]string, error) { return dropInsBelow(h, dir, 0) }
 
 func dropInsBelow(h *host.Host, dir string, depth int) ([]string, error) {
@@ -179,7 +178,7 @@ func dropInsBelow(h *host.Host, dir string, depth int) ([]string, error) {
 	return out, nil
 }
 
-// skippedBelow returns the files of --config-dir that the kubelet does not read.
+// skippedBelow returns the files in --config-dir that the kubelet ignores.
 func skippedBelow(h *host.Host, dir string, depth int) []string {
 	entries, err := h.Files.ReadDir(dir)
 	if err != nil || depth > maxDepth {
@@ -197,7 +196,7 @@ func skippedBelow(h *host.Host, dir string, depth int) []string {
 	return out
 }
 
-// kindOf reports whether a file is a configuration of the kubelet, rather than credentials.
+// kindOf reports whether a file is a kubelet configuration rather than credentials.
 func kindOf(h *host.Host, name string) bool {
 	text, err := h.Files.ReadFile(name)
 	if err != nil {
@@ -206,12 +205,12 @@ func kindOf(h *host.Host, name string) bool {
 	var doc struct {
 		Kind string `yaml:"kind"`
 	}
-	// A file that cannot be parsed counts, so that its fault is reported.
+	// An invalid file counts too, so that its error is reported.
 	return yaml.Unmarshal(text, &doc) != nil || doc.Kind == "KubeletConfiguration"
 }
 
-// version answers with the version of Kubernetes: from OpenShift's operating system, from the
-// package, or from the program itself.
+// version answers with the Kubernetes version: from OpenShift's os-release, the package, or the
+// program itself.
 func version(ctx context.Context, h *host.Host) fact.Answer {
 	if text, err := h.Files.ReadFile("/etc/os-release"); err == nil {
 		if v := openshiftRelease(string(text)); v != "" {

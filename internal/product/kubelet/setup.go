@@ -7,26 +7,25 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Setup has the locations of a kubelet's configuration and state.
+// Setup holds the paths of a kubelet's configuration and state.
 type Setup struct {
-	// Config is the configuration file; "" if everything is on the command line.
+	// Config is the configuration file; "" if all options are on the command line.
 	Config string
-	// ConfigDir is the directory of drop-ins over it (--config-dir); "" for none.
+	// ConfigDir is the directory of drop-ins (--config-dir), or "".
 	ConfigDir string
-	// StateDir has cpu_manager_state and memory_manager_state (--root-dir).
+	// StateDir contains cpu_manager_state and memory_manager_state (--root-dir).
 	StateDir string
-	// Flags are the options of KubeletConfiguration on the command line, each with its value
-	// and place. They take precedence over every file.
+	// Flags are the options set on the command line. They take precedence over every file.
 	Flags map[string]Flag
 }
 
-// Flag is a flag of a command line.
+// Flag is a command-line flag's value and its position.
 type Flag struct{ Value, At string }
 
 // errNone is returned if a machine has no kubelet.
 var errNone = errors.New("no kubelet runs on this machine, and no unit starts one")
 
-// ReadSetup reads the command line of the running kubelet, or else of its unit.
+// ReadSetup reads the running kubelet's command line, or else its unit's.
 func ReadSetup(h *host.Host) (Setup, error) {
 	flags := map[string]told{}
 	if args, pid := process(h); pid != "" {

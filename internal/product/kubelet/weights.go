@@ -14,30 +14,29 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// weightInputs are the inputs that the control groups of pods answer.
+// weightInputs are the inputs that are answered from the pods' control groups.
 var weightInputs = []fact.Input{
 	{Name: "kubelet.pod_weights", Type: fact.Text, Doc: "formula of cpu.weight in the groups that the kubelet writes, linear or curve; absent on control groups of version 1"},
 	{Name: "kubelet.container_weights", Type: fact.Text, Doc: "formula of cpu.weight in the groups of containers, which the container runtime writes"},
 	{Name: "kubelet.pods_cpu_percent", Type: fact.Number, Unit: "%", Doc: "share of the CPUs that all pods together get if every group at the top wants them"},
 }
 
-// OfNow reports whether an input is about the present state of the machine, whatever release
-// its kubelet is treated as.
+// OfNow reports whether an input describes the machine's present state, whatever release is judged.
 func OfNow(input string) bool {
 	return input == "kubelet.skipped_files" || slices.ContainsFunc(weightInputs, func(in fact.Input) bool { return in.Name == input })
 }
 
 const (
 	cgroupRoot = "/sys/fs/cgroup"
-	// maxPodGroups is the largest number of groups that are read: a node has some hundred pods.
+	// maxPodGroups limits the groups that are read; a node has some hundred pods.
 	maxPodGroups = 20_000
 )
 
-// podTree has the control groups of a node's pods.
+// podTree holds the control groups of a node's pods.
 type podTree struct {
 	host    *host.Host
-	left    int // groups that may still be read
-	version int // of control groups; 0 if they were not recorded
+	left    int // number of groups that may still be read
+	version int // cgroup version; 0 if not recorded
 	top     string
 	percent float64
 	pods    []kuberelease.PodWeights
@@ -45,7 +44,7 @@ type podTree struct {
 	err     error
 }
 
-// weightAnswer answers a weightInput. It returns false for other inputs.
+// weightAnswer answers one of weightInputs; ok is false for other inputs.
 func (i *installed) weightAnswer(input string) (a fact.Answer, ok bool) {
 	switch input {
 	case "pod_weights", "container_weights", "pods_cpu_percent":
@@ -85,7 +84,7 @@ func (i *installed) weightAnswer(input string) (a fact.Answer, ok bool) {
 	}
 }
 
-// says describes how the formulas were found.
+// says describes the pods that show the formulas.
 func (t *podTree) says() string {
 	switch {
 	case t.version == 0:
@@ -98,7 +97,8 @@ func (t *podTree) says() string {
 	return fmt.Sprintf("cpu.weight of %d of %d pods and their containers", t.written.Fit, t.written.Seen)
 }
 
-// runtimeFormula returns the formula of the container runtime from the version of its package.
+// runtimeFormula returns the container runtime's formula, by the version of its package, and that
+// version.
 func (i *installed) runtimeFormula() (kuberelease.Formula, string, error) {
 	var found kuberelease.Formula
 	says := ""
@@ -122,7 +122,7 @@ func (i *installed) runtimeFormula() (kuberelease.Formula, string, error) {
 	return found, says, nil
 }
 
-// readTree reads the control groups of the pods.
+// readTree reads the control groups of all pods.
 func readTree(h *host.Host) *podTree {
 	t := &podTree{host: h, left: maxPodGroups}
 	if _, err := h.Files.Stat(cgroupRoot + "/cgroup.controllers"); err != nil {
@@ -143,7 +143,7 @@ func readTree(h *host.Host) *podTree {
 	return t
 }
 
-// groups lists the groups in a group. A group that has just ended has none.
+// groups returns the names of a group's child groups; a group that has just ended has none.
 func (t *podTree) groups(dir string) (names []string, err error) {
 	entries, err := t.host.Files.ReadDir(dir)
 	if err != nil && !host.NotFound(err) {
@@ -161,7 +161,7 @@ func (t *podTree) groups(dir string) (names []string, err error) {
 	return names, nil
 }
 
-// find searches for the group of all pods: kubepods.slice or kubepods, at the top or in its own
+// find searches for the group of all pods, kubepods.slice or kubepods, at the top or in another
 // group (--cgroup-root).
 func (t *podTree) find(dir string, depth int) error {
 	if depth > 2 {
@@ -187,7 +187,7 @@ func (t *podTree) find(dir string, depth int) error {
 	return err
 }
 
-// walk reads the pods below a group: those of Guaranteed pods, and the classes.
+// walk reads the groups below kubepods: Guaranteed pods and the QoS classes.
 func (t *podTree) walk(dir string, depth int) error {
 	if depth > 1 {
 		return nil
@@ -206,7 +206,7 @@ func (t *podTree) walk(dir string, depth int) error {
 		case t.left < 0:
 			return err
 		case !ok || err != nil:
-			continue // it has just ended
+			continue // the group has just ended
 		}
 		pod := kuberelease.PodWeights{Pod: weight}
 		for _, c := range inside {
@@ -219,7 +219,7 @@ func (t *podTree) walk(dir string, depth int) error {
 	return err
 }
 
-// weight reads cpu.weight of a group. It returns false if the group has none.
+// weight reads a group's cpu.weight; ok is false if the group has none.
 func (t *podTree) weight(group string) (uint64, bool) {
 	text, err := t.host.Files.ReadFile(group + "/cpu.weight")
 	if err != nil {
@@ -229,8 +229,8 @@ func (t *podTree) weight(group string) (uint64, bool) {
 	return n, err == nil && n > 0 && n <= 10000
 }
 
-// percentOf returns a group's share of the CPUs against its siblings that have processes, and
-// against those of the groups above it.
+// percentOf returns a group's CPU share in percent if all siblings with processes, at every level
+// above it, compete.
 func (t *podTree) percentOf(group string) (float64, error) {
 	share := 100.0
 	for ; group != cgroupRoot; group = path.Dir(group) {

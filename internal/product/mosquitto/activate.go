@@ -26,7 +26,7 @@ func processes(ctx context.Context, h *host.Host, main string) (product.Group, e
 	return product.Group{}, fmt.Errorf("%d brokers run with %s", len(all), main)
 }
 
-// belongs reports whether a broker was started with a main file.
+// belongs reports whether a broker process was started with a main file.
 func belongs(h *host.Host, p product.Process, main string) bool {
 	for n, a := range p.Argv[:max(0, len(p.Argv)-1)] {
 		if a == "-c" || a == "--config-file" {
@@ -40,13 +40,13 @@ func belongs(h *host.Host, p product.Process, main string) bool {
 // errMute is returned if a broker cannot be queried.
 var errMute = errors.New("no listener accepts clients without TLS and without a user name")
 
-// report is a broker's report: its $SYS topics, and options that it runs with.
+// report is a broker's $SYS topics, and those of its options that a connection reveals.
 type report struct {
 	Sys    map[string]string `json:"sys"`
 	Limits map[string]string `json:"limits,omitempty"`
 }
 
-// question queries the broker of an instance.
+// question queries the broker of an instance; the error is product.ErrStopped if none runs.
 func question(ctx context.Context, h *host.Host, main string, s settings) (report, error) {
 	all := s.listeners()
 	n := slices.IndexFunc(all, func(l listener) bool { return l.plain })
@@ -68,15 +68,14 @@ func question(ctx context.Context, h *host.Host, main string, s settings) (repor
 		}
 		more, err := limits(ctx, all[n])
 		if err != nil {
-			more = nil // before 1.6 there is no MQTT 5
+			more = nil // before 1.6 the broker does not support MQTT 5
 		}
 		return report{sys, more}, nil
 	})
 }
 
-// ready waits for a response to CONNECT at each plain listener, and for a connection at the
-// others; twice, since the broker reads its files between the two responses at the latest
-// (src/loop.c).
+// ready waits until each plain listener responds to CONNECT, and each other listener accepts a
+// connection. It checks twice: the broker reads its files before the second response (src/loop.c).
 func ready(ctx context.Context, h *host.Host, main string) error {
 	s, err := readSettings(h, main)
 	if err != nil {
@@ -105,7 +104,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	return nil
 }
 
-// start returns the command with which it was started before.
+// start returns the command line with which the broker ran before.
 func start(h *host.Host, main string, before product.Process) (product.Start, error) {
 	argv := before.Argv
 	if before.PID == 0 {
@@ -115,8 +114,8 @@ func start(h *host.Host, main string, before product.Process) (product.Start, er
 	return product.Start{Argv: argv, Background: background}, nil
 }
 
-// keeps refuses an option that needs a restart, if the broker would lose retained messages and
-// those of disconnected clients.
+// keeps returns an error if a restart for this option would lose retained messages or messages of
+// disconnected clients.
 func keeps(h *host.Host, key, _ string) error {
 	if !needsRestart(key) {
 		return nil

@@ -1,5 +1,5 @@
-// Package mosquitto reads the configuration of the MQTT broker of remote execution as the
-// broker does, queries it over MQTT, and reloads or restarts it.
+// Package mosquitto reads the configuration of Mosquitto, the MQTT broker of remote execution, as
+// the broker does. It queries the broker over MQTT, and reloads or restarts it.
 package mosquitto
 
 import (
@@ -60,7 +60,7 @@ var inputs = []input{
 	{Name: "started_since_change", Type: fact.Truth, Doc: "whether the running broker was started after its files were changed", Answer: (*installed).StartedSinceChange},
 }
 
-// topic returns an input that a topic of the broker answers with a number.
+// topic returns an input that is answered with the number in a topic of the broker.
 func topic(name, doc, topic string) input {
 	return input{Name: name, Type: fact.Number, Doc: doc, From: product.FromReport, Answer: func(i *installed) fact.Answer {
 		n, err := strconv.ParseFloat(i.Report.Sys[topic], 64)

@@ -15,13 +15,13 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// topics are the topics of a broker's own state; it retains the last value of each.
+// topics are the broker's own status topics; the broker retains their last values.
 var topics = []string{
 	"$SYS/broker/version", "$SYS/broker/uptime", "$SYS/broker/clients/connected", "$SYS/broker/clients/maximum", "$SYS/broker/clients/disconnected",
 	"$SYS/broker/publish/messages/dropped", "$SYS/broker/heap/current", "$SYS/broker/store/messages/count",
 }
 
-// Packets of MQTT 3.1.1 (section 2.2.1), with their flags.
+// Packet types of MQTT 3.1.1 (section 2.2.1), including their flags.
 const (
 	packetConnect    = 0x10
 	packetConnAck    = 0x20
@@ -39,13 +39,13 @@ const maxPacket = 64 << 10
 // patience is the time limit of one connection.
 const patience = 5 * time.Second
 
-// mqtt is one connection.
+// mqtt is one connection to a broker.
 type mqtt struct {
 	c net.Conn
 	r *bufio.Reader
 }
 
-// dial connects, or returns product.ErrStopped.
+// dial connects to a listener; the error is product.ErrStopped if nothing listens.
 func dial(ctx context.Context, l listener) (net.Conn, error) {
 	c, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, l.network, l.address)
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT) {
@@ -54,10 +54,10 @@ func dial(ctx context.Context, l listener) (net.Conn, error) {
 	return c, err
 }
 
-// open sends CONNECT of MQTT 3.1.1 without a user name, and returns the return code (3.2.2.3):
-// 0 is accepted, 5 is not authorized, and both are responses of a healthy broker.
+// open sends an MQTT 3.1.1 CONNECT without a user name, and returns the return code (3.2.2.3). A
+// healthy broker returns 0 (accepted) or 5 (not authorized).
 func open(ctx context.Context, l listener) (m *mqtt, code byte, err error) {
-	// Protocol level 4, a clean session, a keep-alive of a minute, no client id.
+	// Protocol level 4, clean session, keep-alive of one minute, no client id.
 	m, body, err := connect(ctx, l, append(field("MQTT"), 4, 2, 0, 60, 0, 0))
 	if err != nil {
 		return nil, 0, err
@@ -65,11 +65,10 @@ func open(ctx context.Context, l listener) (m *mqtt, code byte, err error) {
 	return m, body[1], nil
 }
 
-// limits sends CONNECT of MQTT 5, whose response has the broker's limits (MQTT 5.0, 3.2.2.3).
-// It returns options that the broker runs with, none if it refuses.
+// limits sends an MQTT 5 CONNECT and returns the broker's options from the response (MQTT 5.0,
+// 3.2.2.3), or none if the broker refuses.
 func limits(ctx context.Context, l listener) (map[string]string, error) {
-	// Protocol level 5, a clean start, the longest keep-alive, no properties, no
-	// client id.
+	// Protocol level 5, clean start, longest keep-alive, no properties, no client id.
 	m, body, err := connect(ctx, l, append(field("MQTT"), 5, 2, 0xff, 0xff, 0, 0, 0))
 	if err != nil {
 		return nil, err
@@ -81,8 +80,7 @@ func limits(ctx context.Context, l listener) (map[string]string, error) {
 	return readLimits(body[2:])
 }
 
-// readLimits parses the properties of a CONNACK, which has no property for a value without a
-// limit.
+// readLimits parses the properties of a CONNACK. A value without a limit has no property.
 func readLimits(body []byte) (map[string]string, error) {
 	out := map[string]string{"max_inflight_messages": "0", "max_packet_size": "0", "max_keepalive": "65535"}
 	n, used := binary.Uvarint(body)
@@ -126,7 +124,7 @@ func readLimits(body []byte) (map[string]string, error) {
 
 var errCut = errors.New("the answer is truncated")
 
-// connect sends a CONNECT, and returns the connection and the body of the response.
+// connect sends a CONNECT packet and returns the connection and the response's body.
 func connect(ctx context.Context, l listener, packet []byte) (m *mqtt, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -134,7 +132,7 @@ func connect(ctx context.Context, l listener, packet []byte) (m *mqtt, body []by
 	if err != nil {
 		return nil, nil, err
 	}
-	if end, ok := ctx.Deadline(); ok { // of the whole exchange
+	if end, ok := ctx.Deadline(); ok { // for the whole exchange
 		if err := c.SetDeadline(end); err != nil {
 			c.Close()
 			return nil, nil, err
@@ -159,7 +157,8 @@ func (m *mqtt) close() {
 	m.c.Close()
 }
 
-// sys subscribes to the topics, whose retained values come before the response to a ping.
+// sys subscribes to the topics and returns their retained values, which arrive before the response
+// to a ping.
 func (m *mqtt) sys() (map[string]string, error) {
 	body := []byte{0, 1} // packet identifier
 	for _, t := range topics {
@@ -191,14 +190,14 @@ func (m *mqtt) sys() (map[string]string, error) {
 	return out, nil
 }
 
-// readPublish parses a PUBLISH (3.3).
+// readPublish parses a PUBLISH packet (3.3).
 func readPublish(kind byte, body []byte) (topic, value string, err error) {
 	if len(body) < 2 || len(body) < 2+int(binary.BigEndian.Uint16(body)) {
 		return "", "", errors.New("the PUBLISH has no topic")
 	}
 	n := 2 + int(binary.BigEndian.Uint16(body))
 	topic, body = string(body[2:n]), body[n:]
-	if kind&6 != 0 { // of quality 1 or 2 it has an identifier
+	if kind&6 != 0 { // with quality 1 or 2, an identifier follows
 		if len(body) < 2 {
 			return "", "", errors.New("the PUBLISH has no packet identifier")
 		}

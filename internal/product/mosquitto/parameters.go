@@ -10,7 +10,7 @@ import (
 )
 
 // parameters are the options that rules use, with the defaults of mosquitto 1.6 to 2.0
-// (mosquitto.conf(5)). max_connections is that of the default listener.
+// (mosquitto.conf(5)). max_connections is the default listener's.
 var parameters = product.Parameters{
 	product.Count("max_queued_messages", "1000", "messages that are kept for one client beyond those in flight; 0 means unlimited"),
 	size("max_queued_bytes", "0", "bytes that are kept for one client beyond those in flight; 0 means unlimited"),
@@ -34,7 +34,7 @@ func size(name, def, doc string) product.Parameter {
 	return product.Parameter{Name: name, Type: fact.Number, Unit: "bytes", Read: product.ReadCount, Default: def, Doc: doc}
 }
 
-// readLimit parses a number, or -1 for none.
+// readLimit parses a number; -1 means no limit.
 func readLimit(text string) (any, error) {
 	if text == "-1" {
 		return -1.0, nil
@@ -42,7 +42,7 @@ func readLimit(text string) (any, error) {
 	return product.ReadCount(text)
 }
 
-// readExpiration parses a number of hours, days, weeks, months or years.
+// readExpiration parses a number of hours, days, weeks, months or years, to seconds.
 func readExpiration(text string) (any, error) {
 	if len(text) > 1 {
 		if n, err := strconv.ParseUint(text[:len(text)-1], 10, 20); err == nil && n > 0 && slices.Contains([]byte("hdwmy"), text[len(text)-1]) {
@@ -52,22 +52,22 @@ func readExpiration(text string) (any, error) {
 	return nil, fmt.Errorf("%q is not a mosquitto time; want one such as 12h, 14d, 2w, 6m or 1y", text)
 }
 
-// needsRestart reports whether an option, of the broker or of a listener, takes effect only
-// at a restart.
+// needsRestart reports whether an option of the broker or a listener takes effect only at a
+// restart.
 func needsRestart(key string) bool {
 	_, option := split(key)
 	return slices.Contains(atStart, option)
 }
 
-// atStart are the options that a reload does not change. The manual has only max_connections;
-// the others are read and not copied (src/conf.c of 2.0, config__copy), and memory_limit cannot
-// be removed.
+// atStart are the options that a reload does not change. The manual lists only max_connections; a
+// reload reads the others but does not copy them (src/conf.c of 2.0, config__copy). memory_limit
+// cannot be removed by a reload.
 var atStart = []string{
 	"max_connections", "max_queued_messages", "max_queued_bytes", "max_inflight_messages", "max_inflight_bytes", "max_packet_size", "max_keepalive",
 	"memory_limit", "set_tcp_nodelay",
 }
 
-// check refuses options that fettle does not set, and invalid values.
+// check returns an error for options that fettle does not set, and for invalid values.
 func check(key, value string) error {
 	_, option := split(key)
 	p := parameters.Named(option)

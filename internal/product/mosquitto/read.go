@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// instances finds the main file.
+// instances returns the main file, if it exists.
 func instances(h *host.Host) ([]conf.Instance, error) {
 	const main = "/etc/mosquitto/mosquitto.conf"
 	switch _, err := h.Files.Stat(main); {
@@ -29,16 +29,16 @@ func instances(h *host.Host) ([]conf.Instance, error) {
 
 func rootsOf(*host.Host) []string { return []string{"/etc"} }
 
-// maxFiles is the largest number of files that are read.
+// maxFiles is the maximum number of files that are read.
 const maxFiles = 1000
 
-// settings has the options that mosquitto reads of one instance.
+// settings holds the options that mosquitto reads for one instance.
 type settings struct {
-	all   []conf.Place // in the order in which it reads them
+	all   []conf.Place // in reading order
 	files []string     // the main one first
 }
 
-// get returns the line that counts: the last.
+// get returns the last line that sets a key, which applies.
 func (s settings) get(key string) (conf.Place, bool) {
 	for _, p := range slices.Backward(s.all) {
 		if p.Key == key {
@@ -69,8 +69,8 @@ func (s settings) text(key, def string) string {
 	return def
 }
 
-// readSettings reads the main file and, in place, the directories that it includes. Like
-// mosquitto it ignores include_dir in other files.
+// readSettings reads the main file and the directories that it includes, in order. Like mosquitto,
+// it ignores include_dir in other files.
 func readSettings(h *host.Host, main string) (settings, error) {
 	var s settings
 	includes := conf.Includes{From: h.Files, Depth: 3, Most: maxFiles}
@@ -114,8 +114,8 @@ func readSettings(h *host.Host, main string) (settings, error) {
 	return s, err
 }
 
-// inOrder compares names in mosquitto's order: ignoring case, and upper before lower case if
-// they are equal (src/conf.c, scmp_p).
+// inOrder compares names in mosquitto's order, ignoring case. Upper case sorts before lower case in
+// otherwise equal names (src/conf.c, scmp_p).
 func inOrder(a, b string) int {
 	for i := range min(len(a), len(b)) {
 		x, y := fold(a[i]), fold(b[i])
@@ -135,13 +135,14 @@ func fold(c byte) byte {
 
 // listener is an address for clients.
 type listener struct {
-	key              string // "" for the default one
+	key              string // "" for the default listener
 	network, address string
-	// plain is true if it has neither TLS nor WebSocket.
+	// plain is true without TLS and WebSocket.
 	plain bool
 }
 
-// listeners returns the listeners that it opens; the default since 2.0 is 1883 on the loopback.
+// listeners returns the broker's listeners. Since 2.0 the default listener is port 1883 on the
+// loopback.
 func (s settings) listeners() []listener {
 	var out []listener
 	add := func(key, port, at string) {
@@ -183,8 +184,8 @@ func (s settings) listeners() []listener {
 	return out
 }
 
-// connections returns the number of clients that the listeners accept together, and the
-// position of the first limit. It returns -1 if a listener has no limit.
+// connections returns the total number of clients that the listeners accept, or -1 if one has no
+// limit. at is the position of the first limit.
 func (s settings) connections() (sum float64, at string) {
 	for _, l := range s.listeners() {
 		key := "max_connections"

@@ -8,13 +8,13 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// syntax is the syntax of mosquitto.conf (mosquitto.conf(5), src/conf.c): a name, blanks and a
-// value in each line. Options of a listener follow its line and have it in their key:
+// syntax is the syntax of mosquitto.conf (mosquitto.conf(5), src/conf.c): each line has a name,
+// blanks and a value. A listener's options follow its line, and their keys contain the listener:
 // "listener 1883/max_connections". Before the first listener, in each file, they belong to the
 // default listener.
 type syntax struct{ conf.Words }
 
-// ofListener are the options that each listener has of its own.
+// ofListener are the options that belong to a listener.
 var ofListener = []string{
 	"bind_interface", "cafile", "capath", "certfile", "ciphers", "ciphers_tls1.3", "crlfile", "dhparamfile", "http_dir", "keyfile", "max_connections",
 	"max_qos", "max_topic_alias", "max_topic_alias_broker", "mount_point", "protocol", "psk_hint", "require_certificate", "socket_domain", "tls_engine",
@@ -22,7 +22,7 @@ var ofListener = []string{
 	"websockets_headers_size", "websockets_origin",
 }
 
-// split splits a key into its listener, or "", and the option.
+// split splits a key into its listener ("" if none) and the option.
 func split(key string) (listener, option string) {
 	if i := strings.LastIndexByte(key, '/'); i >= 0 {
 		return key[:i], key[i+1:]
@@ -46,10 +46,10 @@ func (s syntax) Key(name string) (string, error) {
 	return strings.Join(strings.Fields(listener), " ") + "/" + option, nil
 }
 
-// maxAssignments is the largest number of options of one file.
+// maxAssignments is the maximum number of options of one file.
 const maxAssignments = 200000
 
-// Assignments implements conf.Syntax. It includes include_dir and the listeners.
+// Assignments implements conf.Syntax. The result contains include_dir and the listeners.
 func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
 	all, err := s.Words.Assignments(text)
 	if err != nil {
@@ -76,8 +76,8 @@ func (syntax) Line(key, literal string) string {
 	return option + " " + literal
 }
 
-// Place implements conf.Placer: at the end, after the includes; for the default listener at the
-// beginning, and for another one after its line.
+// Place implements conf.Placer. A broker option goes to the end, after the includes. An option of
+// the default listener goes to the beginning; one of another listener below the listener's line.
 func (s syntax) Place(text, key string) (int, error) {
 	listener, option := split(key)
 	if listener == "" {

@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// processes finds the processes of an instance, without workers that only finish their last
+// processes finds the processes of an instance. It omits workers that are finishing their last
 // requests.
 func processes(ctx context.Context, h *host.Host, main string) (product.Group, error) {
 	all, err := product.Find(ctx, h, "nginx")
@@ -43,9 +43,9 @@ func processes(ctx context.Context, h *host.Host, main string) (product.Group, e
 	return product.Group{}, fmt.Errorf("%d servers run with %s", len(mains), main)
 }
 
-// belongs reports whether a server was started with a main file; a server started without one
-// has the main file of its installation. Its title is its command line:
-// "nginx: master process nginx -c FILE".
+// belongs reports whether a server was started with a main file. Without -c, a server uses the main
+// file of its installation. The process title contains the command line: "nginx: master process
+// nginx -c FILE".
 func belongs(h *host.Host, p product.Process, main string, only bool) bool {
 	words := strings.Fields(strings.Join(p.Argv, " "))
 	if len(words) > 3 && words[0] == "nginx:" && words[1] == "master" {
@@ -85,11 +85,11 @@ var configTest = product.ConfigTest("nginx -t", func(_ *host.Host, main string) 
 	return host.Command{Argv: []string{"nginx", "-t", "-q", "-c", main}}
 }, complaint)
 
-// complaint finds the fault in an output.
+// complaint returns the line of nginx -t's output that names the fault.
 func complaint(text string) string {
 	for line := range strings.Lines(text) {
 		if _, what, ok := strings.Cut(line, "[emerg]"); ok {
-			if _, rest, ok := strings.Cut(what, "#"); ok { // PID#TID:
+			if _, rest, ok := strings.Cut(what, "#"); ok { // remove the prefix PID#TID:
 				if _, message, ok := strings.Cut(rest, ": "); ok {
 					what = message
 				}
@@ -100,17 +100,17 @@ func complaint(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// noWorker is the time without a worker after which no more are expected. nginx starts them at
-// once, which takes seconds on a busy machine, and does not replace one that failed to start.
+// noWorker is the time without workers after which reload fails. nginx starts workers at once,
+// which takes seconds on a busy machine, and never replaces one that failed to start.
 const noWorker = 10 * time.Second
 
-// reload replaces the workers. It is complete once new workers accept connections.
+// reload replaces the workers. Its wait ends when new workers accept connections.
 func reload(ctx context.Context, h *host.Host, main string, p product.Process) (product.Reloaded, error) {
 	before, err := processes(ctx, h, main)
 	if err != nil {
 		return nil, err
 	}
-	var none time.Time // since when no worker runs
+	var none time.Time // time since which no worker runs
 	return func(ctx context.Context) error {
 		now, err := processes(ctx, h, main)
 		if err != nil {
@@ -131,7 +131,7 @@ func reload(ctx context.Context, h *host.Host, main string, p product.Process) (
 	}, product.Reload(ctx, h, p, "HUP")
 }
 
-// ready waits for a response on a socket.
+// ready waits until nginx accepts a connection on one of its sockets.
 func ready(ctx context.Context, h *host.Host, main string) error {
 	s, err := readSettings(h, main)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// block is a block of a configuration with its contents.
+// block is a block of a configuration with its directives and inner blocks.
 type block struct {
 	directive
 	file  string
@@ -17,8 +17,8 @@ type block struct {
 	inner []*block
 }
 
-// blocks returns the outermost blocks of files, each with its own lines. The lines of an
-// include within a block are not in it.
+// blocks returns the outermost blocks of the files. A block lacks the lines of files that it
+// includes.
 func blocks(h *host.Host, files []string) ([]*block, error) {
 	var out []*block
 	for _, name := range files {
@@ -52,8 +52,8 @@ func blocks(h *host.Host, files []string) ([]*block, error) {
 	return out, nil
 }
 
-// own returns the lines of a directive in a block or, if it has none, in the nearest block
-// around it, as nginx inherits them.
+// own returns the lines of a directive in a block, or else in the nearest enclosing block that has
+// it, as nginx inherits them.
 func (b *block) own(name string) (lines []directive, at *block) {
 	for ; b != nil; b = b.above {
 		for _, d := range b.lines {
@@ -68,7 +68,7 @@ func (b *block) own(name string) (lines []directive, at *block) {
 	return nil, nil
 }
 
-// word returns the first argument of a directive, or "".
+// word returns a directive's first argument, or "".
 func (b *block) word(name string) string {
 	if lines, _ := b.own(name); len(lines) > 0 && len(lines[0].words) > 0 {
 		return lines[0].words[0]
@@ -76,7 +76,7 @@ func (b *block) word(name string) string {
 	return ""
 }
 
-// servers returns all server blocks in or below the given blocks.
+// servers returns the server blocks among the given blocks and inside them.
 func servers(all []*block) (out []*block) {
 	for _, b := range all {
 		if b.name == "server" && b.block {
@@ -87,7 +87,7 @@ func servers(all []*block) (out []*block) {
 	return out
 }
 
-// locations returns a block and the blocks within it that serve requests.
+// locations returns a block and its inner blocks that serve requests.
 func (b *block) locations() []*block {
 	out := []*block{b}
 	for _, l := range b.inner {
@@ -102,9 +102,9 @@ func (b *block) locations() []*block {
 // external SSL termination).
 var clientHeaders = []string{"X-Client-Verify", "X-Client-DN", "X-Client-Cert"}
 
-// certificateFaults returns the faults of servers that request a certificate from clients and
-// cache responses, or pass on the client's identity to a back end: a cached response for a
-// client without a certificate, or for another request, and a header that a client may forge.
+// certificateFaults returns the faults of servers that request client certificates: a cached
+// response may reach a client without a certificate or for another request, and a client may forge
+// a header that passes its identity to a back end.
 func certificateFaults(h *host.Host, files []string) ([]string, error) {
 	all, err := blocks(h, files)
 	if err != nil {
@@ -153,8 +153,8 @@ func tellsClient(d directive) bool {
 	return len(d.words) > 0 && slices.ContainsFunc(clientHeaders, func(name string) bool { return strings.EqualFold(d.words[0], name) })
 }
 
-// asksVerified reports whether a block, or one around it, has a condition on the client's
-// certificate, which is evaluated before any response.
+// asksVerified reports whether a block or an enclosing one tests the client's certificate, which
+// nginx does before any response.
 func (b *block) asksVerified() bool {
 	for ; b != nil; b = b.above {
 		for _, in := range b.inner {

@@ -15,20 +15,19 @@ import (
 
 // logDirective is a log_format or an access_log.
 type logDirective struct {
-	key   string // with its blocks
-	block string // the innermost of them, by where it begins
+	key   string // including its blocks
+	block string // the innermost block, identified by its beginning
 	words []string
 	conf.Quoted
 }
 
-// keepLog records a log directive; text is the text of its file.
+// keepLog records a log directive; text is the whole text of its file.
 func (r *reader) keepLog(file, text, key, block string, d directive) {
 	line, column := conf.PositionOf(text, d.from)
 	r.logs = append(r.logs, logDirective{key, block, d.words, conf.Quoted{File: file, Line: line, Column: column, Raw: d.args, Read: formatText}})
 }
 
-// formatText returns the format in the arguments of log_format, after its escape= if there is
-// one.
+// formatText returns the format in the arguments of log_format, without escape=.
 func formatText(raw string) string {
 	words := wordsOf(raw)
 	if len(words) < 2 {
@@ -40,7 +39,7 @@ func formatText(raw string) string {
 	return strings.Join(words[1:], "")
 }
 
-// wordsOf returns the words of arguments, of which the last may be cut off.
+// wordsOf returns the words of arguments; raw may end within the last one.
 func wordsOf(raw string) []string {
 	var out []string
 	for i := 0; i < len(raw); {
@@ -55,7 +54,7 @@ func wordsOf(raw string) []string {
 			i += n
 		default:
 			w, next, ok := word(raw, i)
-			if !ok && next == len(raw) { // the closing quote is beyond raw
+			if !ok && next == len(raw) { // the closing quote is after the end of raw
 				w = unescape.Replace(raw[i+1:])
 			}
 			if next <= i {
@@ -67,8 +66,7 @@ func wordsOf(raw string) []string {
 	return out
 }
 
-// The paths that nginx writes to if its files do not set them: the --prefix and the
-// --http-log-path with which Debian and Red Hat build it.
+// Default log paths of nginx in Debian's and Red Hat's builds: --prefix and --http-log-path.
 const (
 	builtPrefix = "/usr/share/nginx"
 	builtLog    = "/var/log/nginx/access.log"
@@ -76,9 +74,8 @@ const (
 
 var variable = text.LazyRegexp(`\$(\{[^}]*\}|[A-Za-z0-9_]+)`)
 
-// Logs returns the logs of requests that a main file and its includes name
-// (ngx_http_log_module: access_log in http, server, location, if and limit_except), each with
-// its format.
+// Logs returns the request logs of a main file and its includes, each with its format
+// (ngx_http_log_module: access_log in http, server, location, if and limit_except).
 func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 	s, err := readSettings(h, main)
 	if err != nil {
@@ -91,7 +88,7 @@ func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 		}
 	}
 	var out []accesslog.Log
-	says := false // access_log in http itself
+	says := false // true if http itself has an access_log
 	for i := range s.logs {
 		d := &s.logs[i]
 		if path.Base(d.key) != "access_log" || !strings.HasPrefix(d.key, "http/") || len(d.words) == 0 {

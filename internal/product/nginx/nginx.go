@@ -1,5 +1,5 @@
-// Package nginx reads the configuration of nginx as the server does, finds out whether the
-// server has read it, and reloads it.
+// Package nginx reads the configuration of nginx as the server does. It detects whether the running
+// server has read it, and reloads the server.
 package nginx
 
 import (
@@ -49,7 +49,7 @@ var inputs = []product.Input[settings, struct{}]{
 		if n, at := i.Files.backlog(); n > 0 {
 			return fact.Answer{Value: n, At: at}
 		}
-		return fact.Answer{At: i.Main} // it listens nowhere
+		return fact.Answer{At: i.Main} // nginx listens nowhere
 	}},
 	{Name: "upstreams_without_keepalive", Type: fact.List, Doc: "upstream groups of http whose connections end with each request", From: product.FromFiles, Answer: func(i *installed) fact.Answer {
 		return fact.Answer{Value: i.Files.closing(), At: i.Main}
@@ -64,7 +64,7 @@ var inputs = []product.Input[settings, struct{}]{
 	{Name: "read_since_change", Type: fact.Truth, Doc: "whether the running server has read its files since they were changed", Answer: (*installed).ReadSinceChange},
 }
 
-// workers answers with the number of worker_processes; auto is one for each online CPU.
+// workers answers with the number of worker processes; auto means one for each online CPU.
 func workers(i *installed) fact.Answer {
 	f, ok := i.Files.get("worker_processes")
 	if !ok {

@@ -27,7 +27,7 @@ var parameters = product.Parameters{
 	truth("gzip", "off", "whether answers are compressed"),
 }
 
-// contexts are the blocks that directives belong to; "" is the file itself.
+// contexts maps directives to their blocks; "" is the top level of the file.
 var contexts = map[string]string{
 	"worker_processes": "", "worker_rlimit_nofile": "", "worker_connections": "events", "multi_accept": "events", "keepalive_timeout": "http",
 	"keepalive_requests": "http", "sendfile": "http", "tcp_nopush": "http", "proxy_read_timeout": "http", "proxy_connect_timeout": "http",
@@ -65,8 +65,8 @@ func readSize(text string) (any, error) {
 	return float64(n) * factor, nil
 }
 
-// readDuration implements ngx_parse_time: seconds, or numbers with units from the largest to
-// the smallest, "1h 30m". Only the first word counts: keepalive_timeout has a second one for a
+// readDuration implements ngx_parse_time: seconds, or numbers with units from the largest to the
+// smallest, "1h 30m". It reads only the first word: the second one of keepalive_timeout is for a
 // header.
 func readDuration(text string) (any, error) {
 	bad := fmt.Errorf("%q is not an nginx time; want one such as 60s, 1h30m or 500ms", text)
@@ -82,7 +82,7 @@ func readDuration(text string) (any, error) {
 			return nil, bad
 		}
 		if rest = rest[end:]; rest == "" {
-			return total + float64(n), nil // seconds
+			return total + float64(n), nil // in seconds
 		}
 		unit := slices.IndexFunc(timeUnits, func(u timeUnit) bool { return strings.HasPrefix(rest, u.name) })
 		if unit < 0 || unit >= last {
@@ -103,13 +103,13 @@ type timeUnit struct {
 	s    float64
 }
 
-// timeUnits from the smallest; "ms" before "m".
+// timeUnits are ordered from the smallest unit; "ms" stands before "m".
 var timeUnits = []timeUnit{{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}, {"w", 7 * 86400}, {"M", 30 * 86400}, {"y", 365 * 86400}}
 
-// bare returns the name of a directive without its blocks.
+// bare returns a directive's name without its blocks.
 func bare(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
 
-// check refuses options that fettle does not set, and invalid values.
+// check returns an error for options that fettle does not set, and for invalid values.
 func check(key, value string) error {
 	return parameters.Named(bare(key)).Check("nginx", value)
 }

@@ -13,24 +13,24 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// makes are directives whose file or directory nginx creates when it reads its files, even with
-// -T (nginx 1.22.1).
+// makes are directives whose file or directory nginx creates when it reads the configuration, even
+// with -T (nginx 1.22.1).
 var makes = []string{
 	"error_log", "access_log", "pid", "lock_file", "client_body_temp_path", "proxy_temp_path", "fastcgi_temp_path", "uwsgi_temp_path", "scgi_temp_path",
 	"proxy_cache_path", "fastcgi_cache_path", "uwsgi_cache_path", "scgi_cache_path",
 }
 
-// maxNames is the largest number of unresolved host names that nginx gets.
+// maxNames is the maximum number of unresolved host names that a dry run adds for nginx.
 const maxNames = 100
 
 var unknownName = text.LazyRegexp(`host not found in [^"]*"(?:[a-z]+://)?([A-Za-z0-9._-]+)`)
 
-// dryRun runs nginx -T, which prints the files that it has read.
+// dryRun runs nginx -T, which prints the files that it reads.
 func dryRun(ctx context.Context, i *installed, d product.DryRun) (product.Checked, error) {
 	d.Argv, d.Otherwise, d.Empty, d.Complaint = []string{"nginx"}, "nobody", i.Files.written(), complaint
 	if u, err := systemd.New(i.Host).Load(d.Unit); d.Unit != "" && err == nil {
 		if argv, _ := u.Command(); len(argv) > 0 && path.Base(argv[0]) == "nginx" {
-			d.Argv = argv // with its -g and -p
+			d.Argv = argv // including -g and -p
 		}
 	}
 	d.Argv = append(slices.Clone(d.Argv), "-T", "-c", i.Main)
@@ -40,7 +40,7 @@ func dryRun(ctx context.Context, i *installed, d product.DryRun) (product.Checke
 	for {
 		c, err := d.Run(ctx, i.Host)
 		if m := unknownName().FindStringSubmatch(c.Refused); err == nil && m != nil && len(d.Names) < maxNames && !slices.Contains(d.Names, m[1]) {
-			d.Names = append(d.Names, m[1]) // it has no network to resolve it
+			d.Names = append(d.Names, m[1]) // nginx cannot resolve it without a network
 			continue
 		}
 		if err == nil && c.Refused == "" {
@@ -50,7 +50,7 @@ func dryRun(ctx context.Context, i *installed, d product.DryRun) (product.Checke
 	}
 }
 
-// written returns the directories that nginx writes to, without those that it reads.
+// written returns the directories that nginx writes to, except those that it also reads.
 func (s settings) written() []string {
 	out := []string{"/var/lib/nginx", "/var/cache/nginx"}
 	for _, f := range s.all {
@@ -68,8 +68,8 @@ func (s settings) written() []string {
 
 var dumpedFile = text.LazyRegexp(`^# configuration file [^\n]*:\n`)
 
-// compare returns an error if nginx has read other files than fettle, or other texts. nginx
-// prints each file once, in the order of reading.
+// compare returns an error if nginx has read different files or texts than fettle. nginx prints
+// each file once, in reading order.
 func (s settings) compare(h *host.Host, dump string) error {
 	for n, f := range s.files {
 		if slices.Contains(s.files[:n], f) {

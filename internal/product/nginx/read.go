@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// instances finds the main files of distributions and software collections.
+// instances returns the main files of distributions and software collections.
 func instances(h *host.Host) ([]conf.Instance, error) {
 	var out []conf.Instance
 	for _, pattern := range []string{"/etc/nginx/nginx.conf", "/etc/opt/rh/*/nginx/nginx.conf", "/usr/local/nginx/conf/nginx.conf"} {
@@ -36,8 +36,8 @@ func instances(h *host.Host) ([]conf.Instance, error) {
 
 func rootsOf(*host.Host) []string { return []string{"/etc", "/usr/local/nginx/conf"} }
 
-// prefix returns the directory of relative names: the directory of the main file with the name
-// that nginx is started with, which may be a link.
+// prefix returns the base directory of relative names: that of the main file's name on nginx's
+// command line, which may be a symbolic link.
 func prefix(h *host.Host, main string) string {
 	all, _ := instances(h)
 	for _, in := range all {
@@ -55,14 +55,15 @@ const (
 	maxDirectives = 200000
 )
 
-// settings has the directives that nginx reads of one instance.
+// settings holds the directives that nginx reads for one instance.
 type settings struct {
 	all   []found
 	files []string // the main one first
 	logs  []logDirective
 }
 
-// found is a directive with all of its blocks; Place has only the blocks in its own file.
+// found is a directive with all of its blocks. Its Place has only the blocks in the directive's own
+// file.
 type found struct {
 	key   string
 	words []string
@@ -71,8 +72,7 @@ type found struct {
 
 func (f found) value() string { return strings.Join(f.words, " ") }
 
-// get returns the value of a directive in a block. nginx refuses most duplicates; of the others
-// the last counts.
+// get returns a directive in a block. nginx rejects most duplicates; of others the last applies.
 func (s settings) get(key string) (found, bool) {
 	for _, f := range slices.Backward(s.all) {
 		if f.key == key {
@@ -96,7 +96,7 @@ func (s settings) place(key string) (conf.Place, bool, error) {
 	return f.Place, ok, nil
 }
 
-// sockets returns the listen directives for connections over TCP and unix sockets.
+// sockets returns the listen directives for TCP and unix sockets.
 func (s settings) sockets() []found {
 	var out []found
 	for _, f := range s.all {
@@ -107,7 +107,7 @@ func (s settings) sockets() []found {
 	return out
 }
 
-// listens returns the address at which the first of them can be reached from here, or "".
+// listens returns the first listen address that this machine can dial, or "".
 func (s settings) listens() (network, address string) {
 	all := s.sockets()
 	if len(all) == 0 {
@@ -133,8 +133,7 @@ func (s settings) listens() (network, address string) {
 	return "tcp", net.JoinHostPort(at, port)
 }
 
-// backlog returns the longest queue of connections that it requests from the kernel, and its
-// position.
+// backlog returns the longest listen queue that nginx requests from the kernel, and its position.
 func (s settings) backlog() (n float64, at string) {
 	for _, f := range s.sockets() {
 		length, where := 511.0, "the default of nginx" // NGX_LISTEN_BACKLOG
@@ -152,7 +151,7 @@ func (s settings) backlog() (n float64, at string) {
 	return n, at
 }
 
-// closing returns the upstream groups whose connections end with each request.
+// closing returns the upstream groups that use a new connection for each request.
 func (s settings) closing() []string {
 	out := []string{}
 	keeps := map[string]bool{}
@@ -184,10 +183,10 @@ type reader struct {
 	includes conf.Includes
 	all      []found
 	logs     []logDirective
-	block    string // in which the file that is read now is included
+	block    string // the block that includes the current file
 }
 
-// blockOf returns the innermost block of a directive, identified by its beginning.
+// blockOf returns a directive's innermost block, identified by its beginning.
 func (r *reader) blockOf(file string, all []directive, of directive) string {
 	within := []string{r.block}
 	for _, d := range all {
@@ -203,7 +202,7 @@ func (r *reader) blockOf(file string, all []directive, of directive) string {
 	return r.block
 }
 
-// file reads one file that is included in depth blocks.
+// file reads one file; depth is the number of blocks around its include.
 func (r *reader) file(name, context string, depth int) error {
 	return r.includes.File(name, func(text string) error { return r.text(name, text, context, depth) })
 }
@@ -242,7 +241,7 @@ func (r *reader) text(name, text, context string, depth int) error {
 	return nil
 }
 
-// include reads a file, or the files that match a pattern in the order of glob(3).
+// include reads a file, or all files that match a pattern, in the order of glob(3).
 func (r *reader) include(name, context string, depth int) error {
 	if !strings.HasPrefix(name, "/") {
 		name = path.Join(r.prefix, name)

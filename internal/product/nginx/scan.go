@@ -8,18 +8,18 @@ import (
 // directive is a directive that ends with ";", the beginning of a block, or its end.
 type directive struct {
 	name     string // "}" closes a block
-	args     string // as they stand there
+	args     string // arguments, unchanged
 	words    []string
 	block    bool
-	number   int // line
-	from, to int // the bytes of args
-	end      int // behind the ";" or "{"
+	number   int // line number
+	from, to int // byte range of args
+	end      int // offset after ";" or "{"
 }
 
 const blank = " \t\r\n"
 
-// scan parses a file as nginx does (src/core/ngx_conf_file.c, ngx_conf_read_token): words that
-// end with ";" or open a block with "{". Errors begin with the line.
+// scan parses a file as nginx does (src/core/ngx_conf_file.c, ngx_conf_read_token): words that end
+// with ";" or open a block with "{". Errors begin with the line number.
 func scan(text string) ([]directive, error) {
 	var out []directive
 	var d directive
@@ -90,8 +90,8 @@ func scan(text string) ([]directive, error) {
 	return out, nil
 }
 
-// word reads the word that begins at i. Quotes count only at its beginning; a brace after "$"
-// belongs to a variable.
+// word parses the word at offset i and returns the offset after it. Quotes count only at a word's
+// beginning; a brace after "$" belongs to a variable.
 func word(text string, i int) (w string, next int, ok bool) {
 	begin := i
 	if q := text[i]; q == '"' || q == '\'' {
@@ -122,11 +122,11 @@ func word(text string, i int) (w string, next int, ok bool) {
 	return unescape.Replace(text[begin:i]), i, true
 }
 
-// unescape replaces a backslash and the next byte; a backslash before any other byte stays.
+// unescape resolves the escapes of nginx; a backslash before any other byte stays.
 var unescape = strings.NewReplacer(`\"`, `"`, `\'`, `'`, `\\`, `\`, `\t`, "\t", `\r`, "\r", `\n`, "\n")
 
-// skipLua finds the end of a block of Lua that begins at i (Lua 5.1, "Lexical Conventions"):
-// braces pair, except in strings and comments.
+// skipLua returns the end of the Lua block that begins at offset i. Braces must pair, except in
+// strings and comments (Lua 5.1, "Lexical Conventions").
 func skipLua(text string, i int) (end int, ok bool) {
 	for depth := 1; i < len(text); i++ {
 		switch c := text[i]; c {
@@ -162,7 +162,7 @@ func skipLua(text string, i int) (end int, ok bool) {
 	return len(text), false
 }
 
-// longBracket finds the end of "[[...]]", or "[==[...]==]", that begins at i.
+// longBracket returns the end of the "[[...]]" or "[==[...]==]" that begins at offset i.
 func longBracket(text string, i int) (end int, ok bool) {
 	if i >= len(text) || text[i] != '[' {
 		return i, false

@@ -7,10 +7,9 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// syntax is the syntax of nginx's files (scan). A key is the directive after its blocks, which
-// have their arguments: "events/worker_connections", "http/server/location //proxy_pass".
-// Tuning directives need no block (contexts). The keys of an included file are without the
-// blocks around the include.
+// syntax is the syntax of nginx's files (scan). A key is the blocks with their arguments, and the
+// directive: "events/worker_connections", "http/server/location //proxy_pass". Tuning directives
+// need no block (contexts). Keys of an included file lack the blocks around the include.
 type syntax struct{}
 
 // Key implements conf.Syntax.
@@ -24,12 +23,12 @@ func (syntax) Key(name string) (string, error) {
 	return name, nil
 }
 
-// scope returns a block as in keys.
+// scope returns a block in the form used in keys.
 func (d directive) scope() string { return strings.Join(append([]string{d.name}, d.words...), " ") }
 
-// walk calls each for the directives that open no block, with the blocks before their key,
-// and the number of blocks. depth is the number of blocks around the text. Errors begin with
-// the line.
+// walk calls each for every directive that opens no block. scope is the key's prefix, depth the
+// number of enclosing blocks; walk's depth is the number around the whole text. Errors begin with
+// the line number.
 func walk(all []directive, depth int, each func(scope string, depth int, d directive) error) error {
 	var open []directive
 	for _, d := range all {
@@ -75,7 +74,7 @@ func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 	return out, err
 }
 
-// Literal implements conf.Syntax. No value of a tuning directive needs quotes.
+// Literal implements conf.Syntax. Values of tuning directives need no quotes.
 func (syntax) Literal(value string) (string, error) {
 	if err := conf.OneLine(value); err != nil {
 		return "", err
@@ -109,8 +108,8 @@ func (syntax) Line(key, literal string) string {
 	return strings.Repeat("\t", strings.Count(context, "/")) + name + " " + literal + ";"
 }
 
-// Place implements conf.Placer: after the line that opens the block, or at the end for a
-// directive without a block.
+// Place implements conf.Placer. New lines go below the line that opens the block, or to the end for
+// directives without a block.
 func (syntax) Place(text, key string) (int, error) {
 	context, name := split(key)
 	block, known := contexts[name]

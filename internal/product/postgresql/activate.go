@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// startTime is the time limit for the start of a server, with recovery.
+// startTime limits a server's start, including recovery.
 const startTime = 2 * time.Minute
 
 // process returns the postmaster of a cluster.
@@ -39,7 +39,8 @@ func needsRestart(ctx context.Context, h *host.Host, main, key string) bool {
 	return slices.Contains(atStart, key)
 }
 
-// reload makes it read its files again. It is complete once the server reports that.
+// reload sends the signal to read the files again. Its wait ends when the server reports that it
+// has.
 func reload(ctx context.Context, h *host.Host, main string, p product.Process) (product.Reloaded, error) {
 	before, err := current(ctx, h, main)
 	if err != nil {
@@ -54,14 +55,14 @@ func reload(ctx context.Context, h *host.Host, main string, p product.Process) (
 	}, product.Reload(ctx, h, p, "HUP")
 }
 
-// ready waits for a response to a query.
+// ready waits until the server answers a query.
 func ready(ctx context.Context, h *host.Host, main string) error {
 	_, err := current(ctx, h, main)
 	return err
 }
 
-// current queries the server of a main file's cluster. The error is final if fettle or the
-// server cannot read the files.
+// current queries the cluster's running server. The error is final if fettle or the server cannot
+// read the files.
 func current(ctx context.Context, h *host.Host, main string) (*answer, error) {
 	files, err := readSettings(h, main)
 	if err != nil {
@@ -74,7 +75,7 @@ func current(ctx context.Context, h *host.Host, main string) (*answer, error) {
 	return a, err
 }
 
-// start uses Debian's tool, as stop does, for machines on which systemd does not run.
+// start uses Debian's pg_ctlcluster, for machines without a running systemd.
 func start(h *host.Host, main string, _ product.Process) (product.Start, error) {
 	d := clusterOf(h, main).debian
 	if d == nil {
@@ -89,8 +90,8 @@ func stop(ctx context.Context, h *host.Host, main string, _ product.Process) err
 	return err
 }
 
-// complaint finds the reason in an output: the server's fatal message, after a message logged
-// just before it if that names a cause.
+// complaint returns the reason in a start's output: the server's fatal message, or the message just
+// before it if that names the cause.
 func complaint(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	after := func(line, word string) (string, bool) {
@@ -113,7 +114,7 @@ func complaint(text string) string {
 	return lines[len(lines)-1]
 }
 
-// effect returns the verdict whether the running server has the value of its files.
+// effect returns OK if the running server has the value that its files set.
 func effect(ctx context.Context, h *host.Host, main, key string) (plugin.Verdict, string) {
 	files, err := readSettings(h, main)
 	if err != nil {

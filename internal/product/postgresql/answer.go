@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// text returns an answer as it is recorded: lines with a name first and the value last, so that
-// the redaction of a secret leaves the rest legible.
+// text returns the answer in its recorded form: each line has the name first and the value last, so
+// redaction removes only a secret value.
 func (a answer) text() []byte {
 	var b strings.Builder
 	line := func(fields ...string) {
@@ -41,7 +41,7 @@ func (a answer) text() []byte {
 	return []byte(b.String())
 }
 
-// parseAnswer parses the result of text.
+// parseAnswer parses the output of text.
 func parseAnswer(text string) (*answer, error) {
 	a := &answer{Settings: map[string]running{}, Errors: []string{}}
 	numbers := map[string]*float64{"uptime_s": &a.UptimeS, "loaded_s": &a.Loaded, "connections_used": &a.Connections, "data_bytes": nil}

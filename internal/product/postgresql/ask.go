@@ -20,21 +20,21 @@ type answer struct {
 	Version     string             `json:"version"`
 	UptimeS     float64            `json:"uptime_s"`
 	Connections float64            `json:"connections_used"`
-	DataBytes   *float64           // nil if counting took too long
-	Loaded      float64            `json:"loaded_s"` // since the epoch: when it read its files last
+	DataBytes   *float64           // nil if measuring took too long
+	Loaded      float64            `json:"loaded_s"` // last reading of the files, in seconds since the epoch
 	Settings    map[string]running `json:"settings"`
-	// Errors are the lines of its files that it rejects, as FILE:LINE.
+	// Errors are the positions, FILE:LINE, of lines that the server rejects.
 	Errors []string `json:"errors"`
 }
 
-// running is one parameter as in pg_settings.
+// running is one row of pg_settings.
 type running struct {
-	Value   string `json:"value"` // as a file would have it: 128MB
+	Value   string `json:"value"` // in the form of a file, such as 128MB
 	Context string `json:"context"`
 	Source  string `json:"source"`
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"`
-	Pending bool   `json:"pending,omitempty"` // waits for a restart
+	Pending bool   `json:"pending,omitempty"` // a change waits for a restart
 }
 
 func (r running) at() string {
@@ -44,9 +44,9 @@ func (r running) at() string {
 	return "pg_settings (" + r.Source + ")"
 }
 
-// ask is one statement, so that everything has the same time, without the settings of this
-// connection itself. A parameter that runs with its default, and whose line was removed, does
-// not wait for a restart, in spite of its pending_restart (15 to 18).
+// ask is a single statement, so all values have the same time. It omits the settings of its own
+// connection. It ignores pending_restart for parameters that run with their default and whose line
+// was removed (15 to 18).
 const ask = `
 SELECT json_build_object(
   'version', split_part(current_setting('server_version'), ' ', 1),
@@ -64,10 +64,10 @@ SELECT json_build_object(
 
 const askData = `SELECT sum(pg_database_size(oid)) FROM pg_database`
 
-// patience is the time limit for all responses of a server.
+// patience limits the whole query of a server.
 const patience = 10 * time.Second
 
-// question queries a cluster's server, or returns product.ErrStopped.
+// question queries a cluster's server; the error is product.ErrStopped if none runs.
 func question(ctx context.Context, h *host.Host, main, dir string) (*answer, error) {
 	b, err := h.Query(ctx, "postgresql "+main, func(ctx context.Context, live *host.Host) ([]byte, error) { return query(ctx, live, dir) })
 	if err != nil {
@@ -104,15 +104,16 @@ func query(ctx context.Context, h *host.Host, dir string) ([]byte, error) {
 	return a.text(), nil
 }
 
-// postmaster has the values that a running server has written into its data directory.
+// postmaster holds the values in a running server's postmaster.pid.
 type postmaster struct {
 	pid     int
 	started int64  // seconds since the epoch
-	socket  string // the directory of its socket
+	socket  string // directory of the server's socket
 	port    string
 }
 
-// serverOf reads postmaster.pid. It returns product.ErrStopped if that process does not exist.
+// serverOf parses postmaster.pid in the data directory. The error is product.ErrStopped if the
+// process no longer exists.
 func serverOf(h *host.Host, dir string) (postmaster, error) {
 	text, err := h.Files.ReadFile(path.Join(dir, "postmaster.pid"))
 	if host.Unknown(err) {
@@ -123,14 +124,14 @@ func serverOf(h *host.Host, dir string) (postmaster, error) {
 	}
 	lines := strings.Split(string(text), "\n")
 	if len(lines) < 5 {
-		return postmaster{}, product.ErrStopped // it is only just starting
+		return postmaster{}, product.ErrStopped // the server is just starting
 	}
 	p := postmaster{port: strings.TrimSpace(lines[3]), socket: strings.TrimSpace(lines[4])}
 	if p.pid, err = strconv.Atoi(strings.TrimSpace(lines[0])); err != nil || p.pid <= 0 {
 		return postmaster{}, product.ErrStopped
 	}
 	p.started, _ = strconv.ParseInt(strings.TrimSpace(lines[2]), 10, 64)
-	// After a reboot the number may be another process's.
+	// After a reboot another process may have this number.
 	comm, err := h.Files.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/comm")
 	if name := strings.TrimSpace(string(comm)); err != nil || name != "postgres" && name != "postmaster" {
 		return postmaster{}, product.ErrStopped
@@ -141,8 +142,8 @@ func serverOf(h *host.Host, dir string) (postmaster, error) {
 	return p, nil
 }
 
-// connect logs into a database through the socket, as the owner of the data, whom the
-// pg_hba.conf of Debian and Red Hat allows.
+// connect opens a session with a database through the socket, as the owner of the data, who may
+// connect under Debian's and Red Hat's pg_hba.conf.
 func connect(ctx context.Context, h *host.Host, dir, database string) (*session, error) {
 	p, err := serverOf(h, dir)
 	if err != nil {

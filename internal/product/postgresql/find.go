@@ -12,21 +12,21 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// roots are the distributions' directories for configuration and data; the directories of units
-// are added to them.
+// roots are the distributions' directories for configuration and data. The data directories of
+// units are added.
 var roots = []string{"/etc/postgresql", "/var/lib/postgresql", "/var/lib/pgsql", "/var/opt/rh"}
 
-// cluster is one instance of the server.
+// cluster is one PostgreSQL instance.
 type cluster struct {
 	conf.Instance
-	// Unit is the service that runs it.
+	// Unit is the service that runs the cluster.
 	Unit string
-	// debian is "15", "main" if postgresql-common manages it.
+	// debian is version and name, such as "15", "main", for clusters of postgresql-common.
 	debian []string
 }
 
-// clusters finds the clusters that are set up: Debian's /etc/postgresql/VERSION/NAME, and the
-// data directories that Red Hat's packages and units use.
+// clusters returns the configured clusters: Debian's /etc/postgresql/VERSION/NAME, and the data
+// directories of Red Hat's packages and units.
 func clusters(h *host.Host) ([]cluster, error) {
 	var out []cluster
 	mains, err := host.Glob(h.Files, "/etc/postgresql/*/*/postgresql.conf")
@@ -80,9 +80,9 @@ func clusters(h *host.Host) ([]cluster, error) {
 	return out, nil
 }
 
-// hasData reports whether a data directory exists whose main file cannot be read.
+// hasData reports whether a data directory exists, for one whose main file is unreadable.
 func hasData(h *host.Host, dir string) bool {
-	for _, name := range []string{"postgresql.conf", "PG_VERSION"} { // the first may be a dangling link
+	for _, name := range []string{"postgresql.conf", "PG_VERSION"} { // the main file may be a dangling link
 		if _, err := h.Files.Lstat(path.Join(dir, name)); err == nil {
 			return true
 		}
@@ -90,8 +90,8 @@ func hasData(h *host.Host, dir string) bool {
 	return false
 }
 
-// nameOf returns the name of a data directory's cluster: "data", "15/data", "rh-postgresql12",
-// or the directory itself.
+// nameOf returns a cluster's name from its data directory: "data", "15/data", "rh-postgresql12", or
+// the whole path.
 func nameOf(dir string) string {
 	if rest, ok := strings.CutPrefix(dir, "/var/lib/pgsql/"); ok {
 		return rest
@@ -105,11 +105,11 @@ func nameOf(dir string) string {
 
 type dataUnit struct{ unit, dir string }
 
-// pgData matches a line of a unit that sets the data directory.
+// pgData matches the line of a unit that sets the data directory.
 var pgData = text.LazyRegexp(`(?m)^[ \t]*Environment=.*?\bPGDATA=["']?(/[^"'\s]+)`)
 
-// dataUnits returns the services whose unit, or a drop-in of it, sets PGDATA. An
-// administrator's file takes precedence over the package's.
+// dataUnits returns the services whose unit or drop-in sets PGDATA. An administrator's file takes
+// precedence over the package's.
 func dataUnits(h *host.Host) []dataUnit {
 	var out []dataUnit
 	for _, dir := range []string{"/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/system"} {
@@ -137,7 +137,7 @@ func dataUnits(h *host.Host) []dataUnit {
 	return out
 }
 
-// clusterOf returns the cluster of a main file; an unknown one has no unit.
+// clusterOf returns the cluster with a main file; an unknown cluster has no unit.
 func clusterOf(h *host.Host, main string) cluster {
 	all, _ := clusters(h)
 	for _, c := range all {

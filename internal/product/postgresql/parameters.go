@@ -13,12 +13,12 @@ import (
 const (
 	kB     = 1 << 10
 	mB     = 1 << 20
-	blocks = 8 * kB // of a build with the usual BLCKSZ
+	blocks = 8 * kB // with the default BLCKSZ
 	second = 1_000_000
 )
 
-// parameters are the options that rules use (PostgreSQL 15, chapter 20; the defaults are the
-// server's own, src/backend/utils/misc/guc_tables.c).
+// parameters are the options that rules use (PostgreSQL 15, chapter 20). The defaults are the
+// server's own (src/backend/utils/misc/guc_tables.c).
 var parameters = bounded(product.Parameters{
 	number("max_connections", "100", "concurrent connections"),
 	memory("shared_buffers", blocks, "128MB", "memory that all processes share for pages"),
@@ -51,9 +51,9 @@ var parameters = bounded(product.Parameters{
 	{Name: "data_directory", Type: fact.Text, Read: readText, Doc: "where the data is"},
 })
 
-// least has the minimums, in bytes, in seconds or without a unit: the smallest of the versions
-// 10 to 18 (postgres --describe-config; maintenance_work_mem is 1 MB before 17). PostgreSQL
-// does not start with a smaller value.
+// least maps parameters to their minimum, in bytes, in seconds or without a unit. It is the
+// smallest minimum of versions 10 to 18 (postgres --describe-config); maintenance_work_mem has 1 MB
+// before 17. PostgreSQL does not start with a smaller value.
 var least = map[string]float64{
 	"max_connections": 1, "shared_buffers": 16 * blocks, "work_mem": 64 * kB, "effective_cache_size": blocks, "maintenance_work_mem": 64 * kB,
 	"autovacuum_vacuum_cost_limit": -1, "checkpoint_completion_target": 0, "max_wal_size": 2 * mB, "min_wal_size": 2 * mB, "checkpoint_timeout": 30,
@@ -61,7 +61,7 @@ var least = map[string]float64{
 	"max_parallel_workers_per_gather": 0, "log_min_duration_statement": -1, "temp_file_limit": -1, "idle_in_transaction_session_timeout": 0, "port": 1,
 }
 
-// bounded makes Read return an error for values below the minimum of a parameter.
+// bounded adds the minimums to Read, which then rejects smaller values.
 func bounded(all product.Parameters) product.Parameters {
 	for i, p := range all {
 		low, ok := least[p.Name]
@@ -91,18 +91,18 @@ func truth(name, def, doc string) product.Parameter {
 	return product.Parameter{Name: name, Type: fact.Truth, Read: readTruth, Default: def, Doc: doc}
 }
 
-// memory returns a parameter with a size, in units of base bytes.
+// memory returns a size parameter; a number without a unit is in units of base bytes.
 func memory(name string, base int64, def, doc string) product.Parameter {
 	return product.Parameter{Name: name, Type: fact.Number, Unit: "bytes", Read: in(memoryUnits, base), Default: def, Doc: doc}
 }
 
-// duration returns a parameter with a time, in units of base microseconds.
+// duration returns a time parameter; a number without a unit is in units of base microseconds.
 func duration(name string, base int64, def, doc string) product.Parameter {
 	return product.Parameter{Name: name, Type: fact.Number, Unit: "s", Read: in(timeUnits, base), Default: def, Doc: doc}
 }
 
-// atStart are the parameters that need a restart (context postmaster), for a server that cannot
-// be queried.
+// atStart are the parameters that need a restart (context postmaster), used if the server cannot be
+// queried.
 var atStart = []string{
 	"autovacuum_freeze_max_age", "autovacuum_max_workers", "huge_page_size", "huge_pages", "listen_addresses", "max_connections",
 	"max_files_per_process", "max_locks_per_transaction", "max_prepared_transactions", "max_wal_senders", "max_worker_processes",
@@ -114,10 +114,10 @@ var atStart = []string{
 // decide who may connect.
 var byHand = []string{"data_directory", "listen_addresses", "port", "shared_preload_libraries"}
 
-// onlyOn are parameters without which data is lost in a crash.
+// onlyOn are parameters that must stay on: otherwise a crash loses data.
 var onlyOn = []string{"fsync", "full_page_writes"}
 
-// check refuses options that fettle does not set, and invalid values.
+// check returns an error for options that fettle does not set, and for invalid values.
 func check(key, value string) error {
 	p := parameters.Settable(key, byHand)
 	if err := p.Check("PostgreSQL", value); err != nil {

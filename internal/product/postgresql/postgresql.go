@@ -1,5 +1,5 @@
-// Package postgresql reads the configuration of PostgreSQL's clusters as the server does,
-// queries the parameters that it runs with, and reloads or restarts it.
+// Package postgresql reads the configuration of PostgreSQL clusters as the server does. It queries
+// the running parameters, and reloads or restarts the server.
 package postgresql
 
 import (
@@ -85,17 +85,17 @@ var inputs = []input{
 	}},
 }
 
-// byServer is the source of an answer of the server.
+// byServer is the source of values that the server reports.
 const byServer = "asked of the server"
 
-// reported returns an input that the server answers.
+// reported returns an input that is answered from the server's report.
 func reported(name string, as fact.Type, unit, doc string, value func(*answer) any) input {
 	return input{Name: name, Type: as, Unit: unit, Doc: doc, From: product.FromReport, Answer: func(i *installed) fact.Answer {
 		return fact.Answer{Value: value(i.Report), At: byServer}
 	}}
 }
 
-// runs returns a parameter from pg_settings.
+// runs returns a parameter's running value, from pg_settings.
 func runs(i *installed, name string) fact.Fact[string] {
 	if r, ok := i.Report.Settings[name]; ok {
 		return fact.Known(r.Value, r.at())
@@ -103,7 +103,7 @@ func runs(i *installed, name string) fact.Fact[string] {
 	return fact.Absent[string]("pg_settings")
 }
 
-// version answers with the version of the running server, else of the data: 15, or 9.6.
+// version answers with the running server's version, or else that of the data, such as 15 or 9.6.
 func version(i *installed) fact.Answer {
 	if i.ReportErr == nil {
 		return fact.Answer{Value: i.Report.Version, At: byServer}
@@ -119,11 +119,11 @@ func version(i *installed) fact.Answer {
 	return fact.Answer{Unknown: err.Error(), At: file}
 }
 
-// memlock answers with the limit of locked memory that the unit's files set.
+// memlock answers with the locked-memory limit in the unit's files.
 func memlock(i *installed) fact.Answer {
 	service := clusterOf(i.Host, i.Main).Unit
 	u, err := systemd.New(i.Host).Load(service)
-	if err != nil { // absent: it is started without systemd
+	if err != nil { // absent: the server starts without systemd
 		return fact.Answer{Unknown: host.Why(service, err)}
 	}
 	l, ok := u.Limit("MEMLOCK")

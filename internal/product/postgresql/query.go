@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// Query runs a read-only statement, and returns one text, in a database of this machine's
-// clusters: the first with the name. question is the name of the answer in a recording.
+// Query runs a read-only statement in the first of this machine's databases with the given name,
+// and returns one text. question names the result in a recording.
 func Query(ctx context.Context, h *host.Host, question, database, statement string) ([]byte, error) {
 	return h.Query(ctx, "postgresql database "+database+": "+question, func(ctx context.Context, live *host.Host) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, patience)

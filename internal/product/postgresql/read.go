@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// Limits: a copied file tree may contain anything. Files may include each other ten times below
-// the main one (CONF_FILE_MAX_DEPTH).
+// Limits: a copied file tree may contain anything. Includes may nest ten deep
+// (CONF_FILE_MAX_DEPTH).
 const (
 	maxDepth = 11
 	maxFiles = 1000
@@ -22,15 +22,15 @@ const (
 // autoConf is the file that ALTER SYSTEM writes; the server reads it last.
 const autoConf = "postgresql.auto.conf"
 
-// settings has the parameters that the files of one cluster set.
+// settings holds the parameters in the files of one cluster.
 type settings struct {
-	// all has the assignments in the order in which the server reads them.
+	// all lists the assignments in reading order.
 	all []conf.Place
-	// dir is the data directory, from the files or the place of the main one.
+	// dir is the data directory, which the files set or the main file's path implies.
 	dir string
 }
 
-// winner returns the assignment that counts: the last.
+// winner returns a parameter's last assignment, which applies.
 func (s settings) winner(key string) (conf.Place, bool) {
 	for i := len(s.all) - 1; i >= 0; i-- {
 		if s.all[i].Key == key {
@@ -54,8 +54,8 @@ func (s settings) place(key string) (conf.Place, bool, error) {
 	return p, ok, nil
 }
 
-// readSettings reads a cluster's main file, its includes, and the file of ALTER SYSTEM in the
-// data directory.
+// readSettings reads a cluster's main file, its includes, and postgresql.auto.conf in the data
+// directory.
 func readSettings(h *host.Host, main string) (settings, error) {
 	r := reader{host: h, includes: conf.Includes{From: h.Files, Depth: maxDepth, Most: maxFiles}}
 	if err := r.file(main, true); err != nil {
@@ -78,7 +78,7 @@ type reader struct {
 	all      []conf.Place
 }
 
-// file reads one file; must is true if it has to exist.
+// file reads one file; must means that a missing file is an error.
 func (r *reader) file(name string, must bool) error {
 	there := false
 	err := r.includes.File(name, func(text string) error {
@@ -86,7 +86,7 @@ func (r *reader) file(name string, must bool) error {
 		return r.text(name, text)
 	})
 	if !there && !must && errors.Is(err, fs.ErrNotExist) {
-		return nil // a file that was not recorded may have the line that counts
+		return nil // an unrecorded file may have the line that applies
 	}
 	return err
 }
@@ -121,7 +121,7 @@ func beside(file, name string) string {
 	return path.Join(path.Dir(file), name)
 }
 
-// dir reads the *.conf of a directory in byte order, without hidden ones (GetConfFilesInDir).
+// dir reads a directory's *.conf files in byte order, without hidden ones (GetConfFilesInDir).
 func (r *reader) dir(name string) error {
 	entries, err := r.host.Files.ReadDir(name)
 	if err != nil {

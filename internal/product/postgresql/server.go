@@ -15,23 +15,22 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Server is a running cluster of this machine, for other uses than reading its configuration.
+// Server is a running cluster on this machine, for callers that use its databases.
 type Server struct {
-	Name string // 15/main
-	Dir  string // of its data
-	// Socket and Port are its address for clients.
+	Name string // such as 15/main
+	Dir  string // data directory
+	// Socket and Port are the server's address for clients.
 	Socket, Port string
-	// User is the owner of the data, and As the owner's ids.
+	// User owns the data; As has the user's ids.
 	User string
 	As   host.User
-	// Programs is the directory of the server's own programs.
+	// Programs is the directory of the server's programs.
 	Programs string
 
 	h *host.Host
 }
 
-// Servers returns the running clusters. It returns an error if there are clusters and none
-// runs.
+// Servers returns the running clusters. It returns an error if clusters exist but none runs.
 func Servers(h *host.Host) (out []*Server, err error) {
 	all, err := clusters(h)
 	if err != nil {
@@ -68,7 +67,7 @@ func Servers(h *host.Host) (out []*Server, err error) {
 	return out, nil
 }
 
-// ErrNoDatabase is returned if a server has no database with the name.
+// ErrNoDatabase is returned if a server lacks the named database.
 var ErrNoDatabase = errors.New("database not found")
 
 func (s *Server) session(ctx context.Context, database string) (*session, error) {
@@ -91,11 +90,10 @@ func (s *Server) One(ctx context.Context, database, statement string) (string, e
 	return c.one(statement)
 }
 
-// workTime is the time limit of a statement that changes data: the creation of a database waits
-// for a checkpoint.
+// workTime limits a statement that changes data: creating a database waits for a checkpoint.
 const workTime = 10 * time.Minute
 
-// Do runs a statement that changes the database, outside of a transaction.
+// Do runs a statement outside of a transaction, for changes such as CREATE DATABASE.
 func (s *Server) Do(ctx context.Context, database, statement string) error {
 	ctx, cancel := context.WithTimeout(ctx, workTime)
 	defer cancel()
@@ -109,8 +107,8 @@ func (s *Server) Do(ctx context.Context, database, statement string) error {
 	return err
 }
 
-// Hold keeps a session with a database open, so that the database is in use, until the returned
-// function is called or this process ends.
+// Hold opens a session with a database, which keeps it in use until the caller runs the returned
+// function or this process ends.
 func (s *Server) Hold(ctx context.Context, database string) (func(), error) {
 	c, err := s.session(context.WithoutCancel(ctx), database)
 	if err != nil {

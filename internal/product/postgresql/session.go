@@ -10,17 +10,17 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// session is a connection (PostgreSQL, chapter 55), with the messages of pgx. The whole of pgx
-// would add TLS, password files, an environment that decides where it connects to, and a
-// quarter to the program's size.
+// session is a connection to a server (PostgreSQL, chapter 55). It uses only pgx's messages: all of
+// pgx would add TLS, password files, environment variables that change the address, and 25 % to the
+// program's size.
 type session struct {
 	conn net.Conn
 	*pgproto3.Frontend
 	stop func() bool
 }
 
-// login begins a session with a database as a user whom the server authenticates through the
-// socket (peer). The session ends with ctx.
+// login opens a session with a database. The server must authenticate the user through the socket
+// (peer). The session ends with ctx.
 func login(ctx context.Context, conn net.Conn, user, database string) (*session, error) {
 	s := &session{conn: conn, Frontend: pgproto3.NewFrontend(conn, conn)}
 	s.SetMaxBodyLen(maxAnswer)
@@ -61,7 +61,7 @@ func (s *session) one(sql string) (string, error) {
 	return rows[0], nil
 }
 
-// finish sends the buffered messages and reads until the server is ready again.
+// finish sends the buffered messages and returns the rows, once the server is ready again.
 func (s *session) finish() (rows []string, err error) {
 	if err := s.Flush(); err != nil {
 		return nil, err

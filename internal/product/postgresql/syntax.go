@@ -11,7 +11,7 @@ import (
 // src/backend/utils/misc/guc-file.l).
 type syntax struct{}
 
-// Key implements conf.Syntax. Names are case-insensitive; those of an extension have a dot.
+// Key implements conf.Syntax. Names are case-insensitive; an extension's names contain a dot.
 func (syntax) Key(name string) (string, error) {
 	if length := identifier(name, true); length == 0 || length != len(name) {
 		return "", fmt.Errorf("%q is not a PostgreSQL parameter name; want letters, digits, \"_\" and \".\"", name)
@@ -19,7 +19,7 @@ func (syntax) Key(name string) (string, error) {
 	return foldCase(name), nil
 }
 
-// foldCase folds case as guc_name_compare does: ASCII only.
+// foldCase folds ASCII letters, like guc_name_compare.
 func foldCase(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {
@@ -34,8 +34,8 @@ func letter(c byte) bool {
 }
 func digit(c byte) bool { return c >= '0' && c <= '9' }
 
-// identifier returns the length of the name at the beginning of s. If qualified is set, dots
-// may join names.
+// identifier returns the length of the name at the beginning of s. If qualified is set, the name
+// may contain dots.
 func identifier(s string, qualified bool) int {
 	n := 0
 	for {
@@ -52,7 +52,7 @@ func identifier(s string, qualified bool) int {
 	}
 }
 
-// literal returns the length of the value at the beginning of s, or 0.
+// literal returns the length of the value at the beginning of s; 0 if there is none.
 func literal(s string) int {
 	switch {
 	case s == "":
@@ -84,7 +84,7 @@ func literal(s string) int {
 	return numeral(s)
 }
 
-// numeral returns the length of the number with its unit at the beginning of s.
+// numeral returns the length of the number and its unit at the beginning of s.
 func numeral(s string) int {
 	n := 0
 	if s[0] == '-' || s[0] == '+' {
@@ -129,7 +129,7 @@ func numeral(s string) int {
 
 func blanks(s string) int { return len(s) - len(strings.TrimLeft(s, " \t\r\f")) }
 
-// Assignments implements conf.Syntax. It includes include and its relatives.
+// Assignments implements conf.Syntax. The result contains include and the related directives.
 func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 	var out []conf.Assignment
 	at := 0

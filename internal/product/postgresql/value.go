@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// measure is a unit of PostgreSQL, in bytes or in microseconds.
+// measure is a PostgreSQL unit, in bytes or microseconds.
 type measure struct {
 	name string
 	size int64
 }
 
-// memoryUnits and timeUnits are PostgreSQL's units from the largest to the smallest; they are
-// case-sensitive (section 20.1.1).
+// memoryUnits and timeUnits are PostgreSQL's case-sensitive units, the largest first (section
+// 20.1.1).
 var (
 	memoryUnits = []measure{{"TB", 1 << 40}, {"GB", 1 << 30}, {"MB", 1 << 20}, {"kB", 1 << 10}, {"B", 1}}
 	timeUnits   = []measure{{"d", 86400e6}, {"h", 3600e6}, {"min", 60e6}, {"s", 1e6}, {"ms", 1e3}, {"us", 1}}
 )
 
-// leadingNumber parses the number at the beginning of a text, as strtol with base 0 and then
-// strtod do (src/backend/utils/misc/guc.c of PostgreSQL 15 to 18, parse_int): 0100 is 64, 0x10
-// is 16, and with a point or an exponent it is a decimal number. rest is the text after it.
+// leadingNumber parses the number at the beginning of a text and returns the rest. It works like
+// strtol with base 0, then strtod (PostgreSQL 15 to 18, src/backend/utils/misc/guc.c, parse_int):
+// 0100 is 64, 0x10 is 16; a point or an exponent makes the number decimal.
 func leadingNumber(text string, whole bool) (n float64, rest string, ok bool) {
 	bare := text
 	text = strings.TrimLeft(text, blank)
@@ -45,7 +45,7 @@ func leadingNumber(text string, whole bool) (n float64, rest string, ok bool) {
 		case err == nil && (end == len(digits) || digits[end] != '.' && digits[end]|0x20 != 'e'):
 			return float64(v), digits[end:], true
 		case end == prefix && !strings.HasPrefix(bare, "."):
-			return 0, text, false // strtol found no digit, and no point where it began
+			return 0, text, false // no digit, and no decimal point
 		}
 	}
 	end := decimal(text)
@@ -53,12 +53,12 @@ func leadingNumber(text string, whole bool) (n float64, rest string, ok bool) {
 	return n, text[end:], err == nil && end > 0
 }
 
-// blank has the blanks of isspace.
+// blank holds the blanks of isspace.
 const blank = " \t\n\v\f\r"
 
 func hexadecimal(c byte) bool { return digit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 
-// decimal returns the length of the decimal number at the beginning of a text.
+// decimal returns the length of the decimal number at the beginning of a text, 0 if there is none.
 func decimal(text string) (end int) {
 	run := func(is func(byte) bool) (n int) {
 		for end < len(text) && is(text[end]) {
@@ -76,7 +76,7 @@ func decimal(text string) (end int) {
 	}
 	one("+-")
 	if len(text) > end+2 && strings.EqualFold(text[end:end+2], "0x") {
-		return 0 // strtod accepts hexadecimal numbers with a point; the server does, fettle does not
+		return 0 // strtod and the server accept hexadecimal fractions; fettle does not
 	}
 	digits := run(digit)
 	if one(".") {
@@ -93,10 +93,10 @@ func decimal(text string) (end int) {
 	return end
 }
 
-// converted returns n of a unit in units of base. A fraction is first rounded to the next
-// smaller unit, half to even (convert_to_base_unit).
+// converted converts n units to units of base; ok is false for an unknown unit. A fraction is first
+// rounded to the next smaller unit, half to even (convert_to_base_unit).
 func converted(n float64, unit string, all []measure, base int64) (float64, bool) {
-	// As in the server, a factor is a whole number, or one divided by one.
+	// As in the server, a factor is a whole number or the reciprocal of one.
 	factor := func(size int64) float64 {
 		if size >= base {
 			return float64(size / base)
@@ -117,8 +117,8 @@ func converted(n float64, unit string, all []measure, base int64) (float64, bool
 	return 0, false
 }
 
-// in returns a parser of a whole number of base, or of a number with a unit. -1 stays -1: it
-// means off, or that the server decides. The value is in bytes or seconds.
+// in returns a parser for whole numbers, in units of base or with a unit. It returns bytes or
+// seconds. -1 stays -1: it means off, or that the server decides.
 func in(units []measure, base int64) func(string) (any, error) {
 	one := float64(base)
 	if units[0].name == timeUnits[0].name {
@@ -142,7 +142,7 @@ func in(units []measure, base int64) func(string) (any, error) {
 	}
 }
 
-// readCount parses a whole number without a unit; a fraction is rounded, half to even.
+// readCount parses a number without a unit and rounds it, half to even.
 func readCount(text string) (any, error) {
 	n, rest, ok := leadingNumber(text, true)
 	n = math.RoundToEven(n) + 0 // not -0
@@ -152,7 +152,7 @@ func readCount(text string) (any, error) {
 	return n, nil
 }
 
-// readReal parses a number with a fraction (parse_real), in which 0100 is 100.
+// readReal parses a decimal number (parse_real): 0100 is 100.
 func readReal(text string) (any, error) {
 	n, rest, ok := leadingNumber(text, false)
 	if !ok || strings.Trim(rest, blank) != "" {
@@ -161,7 +161,7 @@ func readReal(text string) (any, error) {
 	return n, nil
 }
 
-// readTruth accepts the same words as parse_bool, including unique prefixes.
+// readTruth parses a bool; like parse_bool it accepts unique prefixes of words.
 func readTruth(text string) (any, error) {
 	t := strings.ToLower(strings.TrimSpace(text))
 	switch {
@@ -176,7 +176,7 @@ func readTruth(text string) (any, error) {
 
 func readText(text string) (any, error) { return text, nil }
 
-// readWord parses an enum: its words are case-insensitive.
+// readWord parses an enum value, ignoring case.
 func readWord(text string) (any, error) { return strings.ToLower(strings.TrimSpace(text)), nil }
 
 func readList(text string) (any, error) {
@@ -190,8 +190,7 @@ func readList(text string) (any, error) {
 }
 
 // canonical returns one spelling of values that are equal for every parameter. Values that are
-// equal only for some, as 16384 blocks and 128MB, or 0100, which is 64 for a whole number and
-// 100 for another, stay different.
+// equal only for some parameters stay different, such as 16384 (blocks) and 128MB, or 0100 and 64.
 func canonical(value string) string {
 	value = strings.TrimSpace(value)
 	n, rest, ok := leadingNumber(value, true)

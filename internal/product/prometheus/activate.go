@@ -11,10 +11,10 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// configTest runs promtool check config: it refuses files that the server would reject.
+// configTest returns an error if promtool check config rejects the files.
 func configTest(ctx context.Context, h *host.Host, main string) error {
 	if !host.HasProgram(h, "promtool") {
-		return nil // the package has it, and the server itself refuses a bad file
+		return nil // promtool is in the package; without it the server itself rejects a bad file
 	}
 	res, err := h.Exec.Run(ctx, host.Command{Argv: []string{"promtool", "check", "config", main}})
 	if err != nil || res.ExitCode == 0 {
@@ -28,7 +28,7 @@ func configTest(ctx context.Context, h *host.Host, main string) error {
 	return fmt.Errorf("promtool check config: %s", strings.TrimSpace(string(res.Stderr)))
 }
 
-// ready waits until it answers queries and has applied its files.
+// ready waits until the server answers queries and has applied its files.
 func ready(ctx context.Context, h *host.Host, main string) error {
 	in, err := of(h, main)
 	if err != nil {
@@ -52,7 +52,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	return nil
 }
 
-// keepsSamples refuses a change that would delete samples, which undo cannot restore.
+// keepsSamples returns an error for a change that would delete samples, which undo cannot restore.
 func keepsSamples(h *host.Host, key, value string) error {
 	if key != "storage.tsdb.retention.time" && key != "storage.tsdb.retention.size" {
 		return nil
@@ -63,7 +63,7 @@ func keepsSamples(h *host.Host, key, value string) error {
 		return err
 	}
 	if key == retentionTime && want == 0.0 {
-		want, _ = p.Read(p.Default) // which it then is, or no limit where there is one of size
+		want, _ = p.Read(p.Default) // the default applies, or no time limit if a size limit is set
 	}
 	all, err := instances(h)
 	if err != nil {
@@ -78,7 +78,7 @@ func keepsSamples(h *host.Host, key, value string) error {
 		case err != nil:
 			return err
 		case key == "storage.tsdb.retention.size":
-			// With a size of 0, or one larger than the present size, nothing is deleted.
+			// No size limit, or one above the present size, deletes nothing.
 			blocks, known := a.Values["prometheus_tsdb_storage_blocks_bytes"]
 			used := blocks + a.Values["prometheus_tsdb_wal_storage_size_bytes"]
 			if want.(float64) == 0 || known && want.(float64) > used {
@@ -97,7 +97,7 @@ func keepsSamples(h *host.Host, key, value string) error {
 		if err != nil {
 			continue
 		}
-		less := want.(float64) < have.(float64) || have.(float64) == 0 // 0: without a limit
+		less := want.(float64) < have.(float64) || have.(float64) == 0 // 0 means no limit
 		if key == retentionSize {
 			less = want.(float64) > 0 && less
 		}

@@ -18,23 +18,23 @@ import (
 	"fettle.dev/fettle/internal/prometheus"
 )
 
-// answer is the report of a running Prometheus.
+// answer is the report of a running Prometheus server.
 type answer struct {
 	Process product.Process    `json:"process"`
-	Silent  string             `json:"silent,omitempty"` // the reason that it does not respond
-	Ready   string             `json:"ready"`            // the response of /-/ready: 200 OK
+	Silent  string             `json:"silent,omitempty"` // why the server does not respond
+	Ready   string             `json:"ready"`            // response of /-/ready, such as 200 OK
 	Version string             `json:"version"`
-	Flags   map[string]string  `json:"flags"`  // all of them, with their defaults
-	Global  map[string]string  `json:"global"` // of its configuration, with defaults
+	Flags   map[string]string  `json:"flags"`  // all flags, including defaults
+	Global  map[string]string  `json:"global"` // global section of its configuration, including defaults
 	Runtime runtime            `json:"runtime"`
-	Values  map[string]float64 `json:"values"` // metrics
-	// Free is the free space on the disk of its samples, in bytes; nil if unknown.
+	Values  map[string]float64 `json:"values"` // metrics by name
+	// Free is the free space on the samples' disk, in bytes; nil if unknown.
 	Free *float64 `json:"free,omitempty"`
 	// now is the time of the query, in seconds since the epoch.
 	now float64
 }
 
-// runtime is the document of /api/v1/status/runtimeinfo.
+// runtime is the part of /api/v1/status/runtimeinfo that fettle reads.
 type runtime struct {
 	Start     time.Time `json:"startTime"`
 	ReloadOK  bool      `json:"reloadConfigSuccess"`
@@ -43,7 +43,7 @@ type runtime struct {
 	Retention string    `json:"storageRetention"` // "15d", "15d or 512MiB"
 }
 
-// kept are the metrics that are recorded.
+// kept lists the metrics that an answer records.
 var kept = []string{
 	"prometheus_tsdb_head_series", "prometheus_tsdb_head_samples_appended_total", "prometheus_tsdb_storage_blocks_bytes", "prometheus_tsdb_wal_storage_size_bytes",
 	"prometheus_tsdb_compactions_failed_total", "prometheus_tsdb_compaction_chunk_size_bytes_sum", "prometheus_tsdb_compaction_chunk_samples_sum",
@@ -51,7 +51,7 @@ var kept = []string{
 	"process_start_time_seconds", "process_resident_memory_bytes", "process_open_fds", "process_max_fds",
 }
 
-// question queries the server of an instance, or returns product.ErrStopped.
+// question queries an instance's server; the error is product.ErrStopped if none runs.
 func question(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 	a, err := host.QueryJSON(ctx, h, "prometheus "+in.Main, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, in) })
 	if err == nil {
@@ -112,7 +112,7 @@ func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 	return a, nil
 }
 
-// address returns the address at which a server with these flags can be reached from here.
+// address returns the address at which this machine reaches a server with these flags.
 func address(flags map[string]string) string {
 	listen := flags["web.listen-address"]
 	if listen == "" {
@@ -132,7 +132,7 @@ func address(flags map[string]string) string {
 	return "http://" + net.JoinHostPort(name, port) + strings.TrimSuffix(path.Clean("/"+prefix), "/")
 }
 
-// document reads one of the documents about itself that its API has.
+// document reads one of the API's status documents.
 func document(ctx context.Context, base, name string, into any) error {
 	code, text, err := fetch(ctx, base+"/api/v1/status/"+name)
 	if err != nil {
@@ -152,7 +152,7 @@ func document(ctx context.Context, base, name string, into any) error {
 // maxPage is the size limit of a response, in bytes.
 const maxPage = 16 << 20
 
-// fetch reads a page, whatever its status is.
+// fetch reads a page with any status.
 func fetch(ctx context.Context, page string) (status, text string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -173,7 +173,7 @@ func fetch(ctx context.Context, page string) (status, text string, err error) {
 	return res.Status, string(b), err
 }
 
-// value returns the value of an option in the running server, or "".
+// value returns an option's value in the running server, or the reason that it is unknown.
 func (a *answer) value(name string) (text, unknown string) {
 	switch {
 	case a.Silent != "":

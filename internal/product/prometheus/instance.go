@@ -19,26 +19,26 @@ import (
 // told is a value and its position.
 type told struct{ text, at string }
 
-// instance is the Prometheus that a machine's unit runs.
+// instance is the Prometheus server of a machine's unit.
 type instance struct {
 	conf.Instance // its main file is prometheus.yml
 	unit          *systemd.Unit
 	flags         map[string]told
-	file          map[string]told // the keys below global:
-	retention     map[string]told // the section storage.tsdb.retention; nil for none
+	file          map[string]told // keys below "global:"
+	retention     map[string]told // section storage.tsdb.retention, or nil
 	fileErr       error
-	// args is the file of variables with the flags, and variable is the name of the one with
-	// them; "" if the unit itself has all flags.
+	// args is the environment file with the flags, variable the name of its variable with them; ""
+	// if the unit itself has all flags.
 	args, variable string
-	unread         string // why there may be other flags
+	unread         string // why further flags are possible
 }
 
-// standard is the configuration of the packages.
+// standard is the packages' configuration file.
 const standard = "/etc/prometheus/prometheus.yml"
 
 var variableUsed = text.LazyRegexp(`\$\{?([A-Za-z_][A-Za-z0-9_]*)`)
 
-// instances returns the unit's instance, if there is a unit.
+// instances returns the unit's instance, or nil without a unit.
 func instances(h *host.Host) ([]*instance, error) {
 	u, err := systemd.New(h).Load("prometheus.service")
 	switch {
@@ -85,7 +85,7 @@ func instances(h *host.Host) ([]*instance, error) {
 	return []*instance{in}, nil
 }
 
-// readGlobal reads the scalars below global:.
+// readGlobal parses the scalars below "global:".
 func readGlobal(name, text string) (map[string]told, error) {
 	var doc struct {
 		Global map[string]yaml.Node `yaml:"global"`
@@ -102,7 +102,7 @@ func readGlobal(name, text string) (map[string]told, error) {
 	return out, nil
 }
 
-// option returns the value of an option in the files.
+// option returns an option's value in the files, or the reason that it is unknown.
 func (in *instance) option(name string) (t told, ok bool, unknown string) {
 	if isRetention(name) {
 		return in.retained(name)
@@ -130,7 +130,7 @@ func (in *instance) Value(name string) (value, at string, ok bool, err error) {
 	return t.text, t.at, ok, err
 }
 
-// settable returns the instances as settings name them.
+// settable returns the instances whose files fettle writes.
 func settable(h *host.Host) ([]conf.Instance, error) {
 	all, err := instances(h)
 	var out []conf.Instance
@@ -159,7 +159,8 @@ func of(h *host.Host, file string) (*instance, error) {
 	return nil, fmt.Errorf("%s is not used by Prometheus's unit", file)
 }
 
-// fileOf returns the file for a key: flags are in another one.
+// fileOf returns the file that holds a key: flags are in the environment file, other keys in the
+// main file.
 func fileOf(h *host.Host, main, key string) string {
 	if in, err := of(h, main); err == nil && isFlag(key) && in.args != "" {
 		return in.args
@@ -167,7 +168,7 @@ func fileOf(h *host.Host, main, key string) string {
 	return main
 }
 
-// syntaxOf returns the syntax of a file.
+// syntaxOf returns the syntax of a file: flags for the environment file, otherwise global.
 func syntaxOf(h *host.Host, file string) conf.Syntax {
 	if in, err := of(h, file); err == nil && in.args != "" {
 		if real, err := h.Files.Resolve(in.args); in.args == file || err == nil && real == file {
@@ -177,7 +178,7 @@ func syntaxOf(h *host.Host, file string) conf.Syntax {
 	return global{}
 }
 
-// winner returns the line from which an option is read.
+// winner returns the line that sets an option; ok is false if no line does.
 func winner(h *host.Host, file, key string) (conf.Place, bool, error) {
 	in, err := of(h, file)
 	if err != nil {
@@ -196,7 +197,7 @@ func winner(h *host.Host, file, key string) (conf.Place, bool, error) {
 	t, ok, unknown := in.option(key)
 	switch {
 	case isRetention(key) && in.flags[key].at == "":
-		return conf.Place{}, false, nil // the flag is not there yet
+		return conf.Place{}, false, nil // the flag is not set yet
 	case !ok && unknown != "":
 		return conf.Place{}, false, errors.New(unknown)
 	case !ok:

@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// parameters are the options that rules use: keys below global: of prometheus.yml, which have
-// no dot, and flags. The defaults are those of Prometheus 2 and 3 (config and cmd/prometheus of
+// parameters are the options that rules use: flags, and the keys below "global:" of prometheus.yml,
+// which contain no dot. The defaults are those of Prometheus 2 and 3 (config and cmd/prometheus of
 // 2.42.0 and 3.16.0).
 var parameters = product.Parameters{
 	seconds("scrape_interval", "1m", "how often targets are asked"),
@@ -35,7 +35,7 @@ var parameters = product.Parameters{
 // byHand are the options that only an administrator writes.
 var byHand = []string{retentionPercentage, "config.file", "storage.tsdb.path", "web.listen-address"}
 
-// isFlag reports whether a key is a flag: the keys of the file have no dot.
+// isFlag reports whether a key is a flag; only flags contain a dot.
 func isFlag(key string) bool { return strings.Contains(key, ".") }
 
 func seconds(name, def, doc string) product.Parameter {
@@ -48,7 +48,7 @@ var (
 	sizePart = text.LazyRegexp(`(\d{1,9})([KMGTPE]?)i?B`)
 )
 
-// readTime parses a time of Prometheus, in seconds: 15d, 1h30m; 0 needs no unit.
+// readTime parses a duration of Prometheus to seconds: 15d, 1h30m, or 0 without a unit.
 func readTime(text string) (any, error) {
 	m := timeForm().FindStringSubmatch(text)
 	if text == "0" {
@@ -65,8 +65,8 @@ func readTime(text string) (any, error) {
 	return sum, nil
 }
 
-// readSize parses a size: 512MB, which is 512MiB, and 1GiB512MiB as a running server reports
-// it.
+// readSize parses a size to bytes: 512MB, which means 512MiB, or 1GiB512MiB as a running server
+// reports it.
 func readSize(text string) (any, error) {
 	if text == "0" {
 		return 0.0, nil
@@ -85,7 +85,7 @@ func readSize(text string) (any, error) {
 	return sum, nil
 }
 
-// canonical returns one spelling of equivalent values.
+// canonical returns one spelling for equivalent values.
 func canonical(value string) string {
 	for _, read := range []func(string) (any, error){product.ReadCount, readTime, readSize} {
 		if v, err := read(value); err == nil {
@@ -95,7 +95,7 @@ func canonical(value string) string {
 	return value
 }
 
-// same reports whether Prometheus treats two values of an option as equal.
+// same reports whether two values of an option are equal to Prometheus.
 func same(key, a, b string) bool {
 	if p := parameters.Named(key); p != nil && p.Read != nil {
 		x, errX := p.Read(a)
@@ -107,7 +107,7 @@ func same(key, a, b string) bool {
 	return a == b
 }
 
-// check refuses options that fettle does not set, and invalid values.
+// check returns an error for options that fettle does not set, and for invalid values.
 func check(key, value string) error {
 	return parameters.Settable(key, byHand).Check("Prometheus", value)
 }

@@ -1,5 +1,5 @@
-// Package prometheus reads the flags and the configuration of a machine's Prometheus as the
-// server does, queries the options that it runs with, and reloads or restarts it.
+// Package prometheus reads the flags and the configuration of a machine's Prometheus server as the
+// server does. It queries the running options, and reloads or restarts the server.
 package prometheus
 
 import (
@@ -47,7 +47,7 @@ var daemon = &product.Daemon[*instance, *answer]{
 			return in.unit, nil
 		})
 		c.Check, c.Reload, c.Ready = configTest, product.ReloadBy("HUP"), ready
-		c.Patience = 5 * time.Minute // it reads its log when it starts
+		c.Patience = 5 * time.Minute // Prometheus reads its log at start
 		return c
 	},
 	Restart: isFlag,
@@ -56,7 +56,7 @@ var daemon = &product.Daemon[*instance, *answer]{
 	Same:    same,
 }
 
-// The sources of answers.
+// Sources of answers.
 const (
 	statusPage  = "/api/v1/status of prometheus"
 	metricsPage = "/metrics of prometheus"
@@ -74,7 +74,7 @@ var inputs = []input{
 	status("corruptions", fact.Number, "corruptions of its log since it was started", func(a *answer) any { return a.Runtime.Corrupted }),
 	metric("failed_compactions", "", "compactions that have failed since it was started", "prometheus_tsdb_compactions_failed_total"),
 	measured("missed_evaluations", "", "evaluations of rule groups left out, as the one before took too long", func(i *installed, _ float64) fact.Answer {
-		return fact.Answer{Value: i.Report.Values["prometheus_rule_group_iterations_missed_total"], At: metricsPage} // none: it has no rules
+		return fact.Answer{Value: i.Report.Values["prometheus_rule_group_iterations_missed_total"], At: metricsPage} // 0 without the metric: the server has no rules
 	}),
 	metric("series", "", "series in memory", "prometheus_tsdb_head_series"),
 	measured("samples_per_second", "1/s", "samples taken in, since it was started", func(i *installed, uptime float64) fact.Answer {
@@ -95,7 +95,7 @@ var inputs = []input{
 			text, _ := i.Report.value(retentionTime)
 			keep, err := readTime(text)
 			if err != nil || keep == 0.0 {
-				return nil // only a size counts
+				return nil // only the size limit applies
 			}
 			return keep.(float64) * samples * perSample(i.Report.Values)
 		})
@@ -110,7 +110,7 @@ var inputs = []input{
 	{Name: "pending_changes", Type: fact.List, Doc: "options whose value in the files is not the running server's", From: product.FromReport, Answer: ifItAnswers((*installed).Pending)},
 }
 
-// ifItAnswers makes an answer unknown if the server does not respond.
+// ifItAnswers makes an answer unknown if the server did not respond.
 func ifItAnswers(answer func(*installed) fact.Answer) func(*installed) fact.Answer {
 	return func(i *installed) fact.Answer {
 		if i.Report.Silent != "" {
@@ -120,7 +120,7 @@ func ifItAnswers(answer func(*installed) fact.Answer) func(*installed) fact.Answ
 	}
 }
 
-// status returns an input that its API answers; a nil value is unknown.
+// status returns an input that is answered from the API's status; a nil value means unknown.
 func status(name string, as fact.Type, doc string, value func(*answer) any) input {
 	return input{Name: name, Type: as, Doc: doc, From: product.FromReport, Answer: ifItAnswers(func(i *installed) fact.Answer {
 		if v := value(i.Report); v != nil {
@@ -130,7 +130,7 @@ func status(name string, as fact.Type, doc string, value func(*answer) any) inpu
 	})}
 }
 
-// metric returns an input that a metric answers.
+// metric returns an input that is answered from a metric.
 func metric(name, unit, doc, metric string) input {
 	return measured(name, unit, doc, func(i *installed, _ float64) fact.Answer {
 		if v, ok := i.Report.Values[metric]; ok {
@@ -140,8 +140,7 @@ func metric(name, unit, doc, metric string) input {
 	})
 }
 
-// measured returns an input that is calculated from metrics and the server's uptime, in
-// seconds.
+// measured returns an input that is calculated from metrics and the server's uptime in seconds.
 func measured(name, unit, doc string, answer func(i *installed, uptime float64) fact.Answer) input {
 	return input{Name: name, Type: fact.Number, Unit: unit, Doc: doc, From: product.FromReport, Answer: ifItAnswers(func(i *installed) fact.Answer {
 		const start = "process_start_time_seconds"
@@ -153,8 +152,8 @@ func measured(name, unit, doc string, answer func(i *installed, uptime float64) 
 	})}
 }
 
-// rate answers from the samples that the server ingests per second. It is unknown at first,
-// because the first scrapes are not typical.
+// rate answers with a value calculated from the ingested samples per second. The answer is unknown
+// soon after a start, because the first scrapes are not typical.
 func rate(i *installed, uptime float64, of func(samples float64) any) fact.Answer {
 	const taken = "prometheus_tsdb_head_samples_appended_total"
 	samples, ok := i.Report.Values[taken]
@@ -171,7 +170,7 @@ func lacks(metric string) fact.Answer {
 	return fact.Answer{Unknown: metric + " is not among its metrics", At: metricsPage}
 }
 
-// runs returns the value of an option in the running server.
+// runs returns an option's value in the running server.
 func runs(i *installed, name string) fact.Fact[string] {
 	switch text, unknown := i.Report.value(name); {
 	case unknown != "":
@@ -182,8 +181,8 @@ func runs(i *installed, name string) fact.Fact[string] {
 	return fact.Absent[string](i.Main)
 }
 
-// perSample returns the bytes of a sample on the disk: measured when blocks were compacted,
-// else the upper end of the documented range.
+// perSample returns the bytes on disk per sample: measured at compactions, or else the upper end of
+// the documented range.
 func perSample(v map[string]float64) float64 {
 	size, n := v["prometheus_tsdb_compaction_chunk_size_bytes_sum"], v["prometheus_tsdb_compaction_chunk_samples_sum"]
 	if n > 0 && size > 0 {

@@ -10,21 +10,21 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// The limits of the life of a sample: flags, or since Prometheus 3 the section
-// storage.tsdb.retention of the configuration file. If the file has that section, the flags do
-// not count, not even for limits that the section omits (config, TSDBRetentionConfig).
+// Limits of a sample's life: flags, or since Prometheus 3 the section storage.tsdb.retention of the
+// configuration file. If the section exists, all retention flags are ignored, even for limits that
+// the section omits (config, TSDBRetentionConfig).
 const (
 	retentionTime       = "storage.tsdb.retention.time"
 	retentionSize       = "storage.tsdb.retention.size"
-	retentionPercentage = "storage.tsdb.retention.percentage" // of the file alone
+	retentionPercentage = "storage.tsdb.retention.percentage" // only in the file
 )
 
-// noRetention has the values that mean no limit.
+// noRetention maps each limit to its value for no limit.
 var noRetention = map[string]string{retentionTime: "0", retentionSize: "0B", retentionPercentage: "0"}
 
 func isRetention(name string) bool { return noRetention[name] != "" }
 
-// readRetention reads the section of a configuration file. It returns nil if the file has none.
+// readRetention parses the section of a configuration file; nil if the file has none.
 func readRetention(name, text string) (map[string]told, error) {
 	var doc struct {
 		Storage struct {
@@ -58,8 +58,8 @@ func readRetention(name, text string) (map[string]told, error) {
 	return out, nil
 }
 
-// retained returns an option of retention from the file's section, or from the flags: with a
-// size and without a time there is no limit of time.
+// retained returns a retention option from the file's section, or else from the flags. With only a
+// size limit, there is no time limit.
 func (in *instance) retained(name string) (t told, ok bool, unknown string) {
 	switch {
 	case in.fileErr != nil:
@@ -74,8 +74,8 @@ func (in *instance) retained(name string) (t told, ok bool, unknown string) {
 	return t, ok, in.unread
 }
 
-// running returns an option of retention in storageRetention of a running server, "15d",
-// "15d or 512MiB or 80%", or "" if it is not there.
+// running returns a retention option from a server's storageRetention, such as "15d" or "15d or
+// 512MiB or 80%"; "" if it lacks the option.
 func running(name, text string) string {
 	if text == "" {
 		return ""

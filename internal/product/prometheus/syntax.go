@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// global is the syntax of the keys below global: in prometheus.yml. They have their own names:
-// scrape_interval.
+// global is the syntax of the keys below "global:" in prometheus.yml. A key is the bare name, such
+// as scrape_interval.
 type global struct{ conf.YAML }
 
 const section = "global/"
@@ -36,8 +36,8 @@ func (g global) Assignments(text string) ([]conf.Assignment, error) {
 	return out, nil
 }
 
-// Insert implements conf.Inserter: before the first key of the section that is on a line, with
-// its indentation.
+// Insert implements conf.Inserter. The new line goes before the section's first key, with the same
+// indentation.
 func (g global) Insert(text, key, literal string) (string, error) {
 	all, err := g.Assignments(text)
 	if err != nil {
@@ -62,8 +62,8 @@ func (global) Remove(text string, a conf.Assignment) string {
 	return text[:from] + text[a.To+length+1:]
 }
 
-// flags is the syntax of a file of variables for systemd, one of which has the flags of the
-// command line: ARGS of Debian. An option is a flag without its dashes.
+// flags is the syntax of a systemd environment file with a variable that holds the command line's
+// flags: ARGS in Debian. An option is a flag without its dashes.
 type flags struct{ variable string }
 
 // Key implements conf.Syntax.
@@ -71,8 +71,8 @@ func (flags) Key(name string) (string, error) {
 	return conf.Words{}.Key(strings.TrimPrefix(name, "--"))
 }
 
-// body returns the flags in the variable's last line, and their position; ok is false if no
-// line sets it. Lines with quotes or escapes inside are left to administrators.
+// body returns the flags in the variable's last line, and their position; ok is false if no line
+// sets the variable. The error means inner quotes or escapes, which fettle does not change.
 func (f flags) body(text string) (body string, from, line int, ok bool, err error) {
 	all := systemd.EnvironmentFile(text)
 	i := len(all) - 1
@@ -100,7 +100,7 @@ func (f flags) body(text string) (body string, from, line int, ok bool, err erro
 	return body, from, all[i].Line, true, nil
 }
 
-// Assignments implements conf.Syntax: the flags that have a value.
+// Assignments implements conf.Syntax. It returns the flags that have a value.
 func (f flags) Assignments(text string) ([]conf.Assignment, error) {
 	body, from, line, _, err := f.body(text)
 	if err != nil {
@@ -127,7 +127,7 @@ func (f flags) Assignments(text string) ([]conf.Assignment, error) {
 			continue
 		}
 		at := begin + len(name) + 1
-		if !whole { // the next word, unless it is a flag
+		if !whole { // the value is the next word, unless that is a flag
 			rest := strings.TrimLeft(body[i:], " \t")
 			value = rest
 			if end := strings.IndexAny(value, " \t"); end >= 0 {
@@ -146,7 +146,8 @@ func (f flags) Assignments(text string) ([]conf.Assignment, error) {
 	return out, nil
 }
 
-// Literal implements conf.Syntax: one word without a character that is special to systemd.
+// Literal implements conf.Syntax. It accepts one word without characters that are special to
+// systemd.
 func (flags) Literal(value string) (string, error) {
 	if value == "" || value[0] == '-' || strings.ContainsAny(value, " \t\r\n\v\f\"'\\$`#;\x00") {
 		return "", fmt.Errorf("%q: %w: want one word", value, conf.ErrValue)
@@ -160,7 +161,7 @@ func (flags) Unquote(literal string) string { return literal }
 // Line implements conf.Syntax.
 func (flags) Line(key, literal string) string { return "--" + key + "=" + literal }
 
-// Insert implements conf.Inserter: after the existing flags.
+// Insert implements conf.Inserter. The flag goes after the existing ones.
 func (f flags) Insert(text, key, literal string) (string, error) {
 	body, from, _, ok, err := f.body(text)
 	switch {
@@ -185,8 +186,8 @@ func (f flags) Remove(text string, a conf.Assignment) string {
 	return text[:max(0, from)] + text[a.To:]
 }
 
-// readFlags parses a command line as Prometheus does: --name=value, --name value, and switches,
-// --name or --no-name.
+// readFlags parses a command line like Prometheus: --name=value, --name value, and switches, --name
+// or --no-name.
 func readFlags(argv []string) map[string]string {
 	out := map[string]string{}
 	for i := 1; i < len(argv); i++ {

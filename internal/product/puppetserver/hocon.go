@@ -7,12 +7,12 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// hocon finds the scalars of a HOCON file (lightbend/config, HOCON.md), with their whole path:
-// "jruby-puppet.max-active-instances". It omits values that refer to others (${...}), are
-// concatenated from parts, or are in lists.
+// hocon returns the scalars of a HOCON file (lightbend/config, HOCON.md), with their full path:
+// "jruby-puppet.max-active-instances". It omits references (${...}), concatenations, and values in
+// lists.
 func hocon(text string) ([]conf.Assignment, error) { return (&parser{text: text, line: 1}).all() }
 
-// all reads the whole file.
+// all parses the whole file.
 func (p *parser) all() ([]conf.Assignment, error) {
 	text := p.text
 	p.blank(true)
@@ -35,7 +35,7 @@ type parser struct {
 	at   int
 	line int
 	out  []conf.Assignment
-	// lists is true if values in lists are read too, as "authorization.rules[3].allow".
+	// lists includes values in lists, such as "authorization.rules[3].allow".
 	lists bool
 }
 
@@ -45,7 +45,7 @@ func (p *parser) errorf(format string, a ...any) error {
 	return fmt.Errorf("%d: "+format, append([]any{p.line}, a...)...)
 }
 
-// blank skips blanks and comments, and newlines and commas if they separate.
+// blank skips blanks and comments; if lines is set also newlines and commas.
 func (p *parser) blank(lines bool) {
 	for p.at < len(p.text) {
 		switch c := p.text[p.at]; {
@@ -64,7 +64,7 @@ func (p *parser) blank(lines bool) {
 	}
 }
 
-// object reads the fields of an object up to its brace, or to the end.
+// object parses an object's fields up to its closing brace, or to the end of the file.
 func (p *parser) object(prefix string, depth int, braces bool) error {
 	if depth > maxNesting {
 		return p.errorf("objects in objects more than %d deep", maxNesting)
@@ -98,7 +98,7 @@ func (p *parser) object(prefix string, depth int, braces bool) error {
 	}
 }
 
-// path reads a key: elements separated by dots, some in quotes.
+// path parses a key: elements separated by dots, which may be quoted.
 func (p *parser) path() (string, error) {
 	var b strings.Builder
 	for p.at < len(p.text) {
@@ -124,7 +124,7 @@ func (p *parser) path() (string, error) {
 	return "", p.errorf("%.40q is not a key with a value", b.String())
 }
 
-// quoted reads a string in quotes, without its escapes.
+// quoted parses a quoted string and keeps its escapes unresolved.
 func (p *parser) quoted() (string, bool) {
 	if strings.HasPrefix(p.text[p.at:], `"""`) {
 		end := strings.Index(p.text[p.at+3:], `"""`)
@@ -149,7 +149,7 @@ func (p *parser) quoted() (string, bool) {
 	return "", false
 }
 
-// value reads the value of a key: adjacent objects are merged.
+// value parses a key's value; adjacent objects are merged.
 func (p *parser) value(path string, depth int) error {
 	if c := p.text[p.at]; c != '{' {
 		p.at++
@@ -178,7 +178,7 @@ func (p *parser) value(path string, depth int) error {
 			if err := p.object(path, depth+1, true); err != nil {
 				return err
 			}
-			parts++ // no scalar
+			parts++ // not a scalar
 		case c == '[':
 			if err := p.list(path, depth+1); err != nil {
 				return err
@@ -208,7 +208,7 @@ func (p *parser) value(path string, depth int) error {
 	return nil
 }
 
-// list skips a list and its items.
+// list parses a list and, unless lists is set, drops its values.
 func (p *parser) list(path string, depth int) error {
 	if depth > maxNesting {
 		return p.errorf("lists in lists more than %d deep", maxNesting)
@@ -224,7 +224,7 @@ func (p *parser) list(path string, depth int) error {
 		case ']':
 			p.at++
 			if !p.lists {
-				p.out = p.out[:keep] // nothing in a list has a path
+				p.out = p.out[:keep] // values in a list have no path
 			}
 			return nil
 		case '[':
@@ -253,7 +253,7 @@ func (p *parser) list(path string, depth int) error {
 	}
 }
 
-// step skips one byte, or a reference to another value: ${jruby-puppet.gem-home}.
+// step skips one byte, or a reference such as ${jruby-puppet.gem-home}.
 func (p *parser) step() {
 	if end := strings.IndexAny(p.text[p.at:], "}\n"); end > 0 && strings.HasPrefix(p.text[p.at:], "${") && p.text[p.at+end] == '}' {
 		p.at += end

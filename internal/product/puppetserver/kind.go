@@ -19,8 +19,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Kind returns the kind of setting that writes an option in the file that sets it. The server
-// reads its files when it starts.
+// Kind returns the setting kind of Puppet Server's options. It changes the line that sets an
+// option; the server reads its files at start.
 func Kind(h *host.Host) setting.Kind {
 	c := &product.Control{
 		Name:     "puppetserver",
@@ -30,7 +30,7 @@ func Kind(h *host.Host) setting.Kind {
 		Check:    starts,
 		Ready:    ready,
 		Start:    start,
-		Patience: 5 * time.Minute, // TimeoutStartSec= of its unit: it starts all its interpreters
+		Patience: 5 * time.Minute, // the unit's TimeoutStartSec=; a start waits for all interpreters
 	}
 	return conf.New(h, conf.Product{
 		Name:   Name,
@@ -62,7 +62,7 @@ func mains(h *host.Host) ([]conf.Instance, error) {
 	return []conf.Instance{{Name: Name, Main: real}}, err
 }
 
-// canonical returns one spelling of a size: Java's 2g is 2048m.
+// canonical returns one spelling for a size: Java's 2g is 2048m.
 func canonical(value string) string {
 	if !javaSize().MatchString(value) {
 		return value
@@ -73,11 +73,10 @@ func canonical(value string) string {
 	return value
 }
 
-// programs are the names of the server in Java's arguments, in Puppet's packages and in
-// Debian's.
+// programs are the arguments of Java that identify the server, in Puppet's and Debian's packages.
 var programs = []string{"puppet-server-release.jar", "puppetlabs.trapperkeeper.main", "puppetserver.jar"}
 
-// running returns the Java process that runs the server.
+// running returns the server's Java process.
 func running(ctx context.Context, h *host.Host) (product.Process, error) {
 	all, err := product.Find(ctx, h, "java")
 	if err != nil {
@@ -91,7 +90,7 @@ func running(ctx context.Context, h *host.Host) (product.Process, error) {
 	return product.Process{}, product.ErrStopped
 }
 
-// starts refuses sizes with which Java would not start.
+// starts returns an error for memory sizes with which Java would not start.
 func starts(_ context.Context, h *host.Host, _ string) error {
 	least, ok1, err1 := Java(h, "heap_min")
 	most, ok2, err2 := Java(h, "heap")
@@ -106,7 +105,8 @@ func starts(_ context.Context, h *host.Host, _ string) error {
 	return nil
 }
 
-// ready waits until the port accepts connections, once the interpreters have started.
+// ready waits until the server's port accepts connections, which happens once its interpreters have
+// started.
 func ready(ctx context.Context, h *host.Host, _ string) error {
 	name, port := "127.0.0.1", "8140"
 	if p, ok, err := Option(h, "webserver.ssl-port", "webserver.conf"); err == nil && ok {
@@ -128,7 +128,7 @@ func unitName(h *host.Host, main string) string {
 	return product.Unit(h, main, "puppetserver.service", "pe-puppetserver.service")
 }
 
-// start returns the command of the unit, for machines on which systemd does not run.
+// start returns the unit's command, for machines without a running systemd.
 func start(h *host.Host, main string, _ product.Process) (product.Start, error) {
 	name := unitName(h, main)
 	if name == "" {
@@ -141,8 +141,8 @@ func start(h *host.Host, main string, _ product.Process) (product.Start, error) 
 	return product.OfUnit(h, u)
 }
 
-// effect returns the verdict whether the server runs with a value: from its command line for
-// Java's memory, from the times of files and process for all other options.
+// effect returns OK if the server runs with a value. Java's memory sizes are compared with its
+// command line; for other options the times of files and process decide.
 func effect(ctx context.Context, h *host.Host, main, key, value string) (plugin.Verdict, string) {
 	p, err := running(ctx, h)
 	switch {

@@ -9,18 +9,18 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// Socket is a socket at which the server's Jetty listens.
+// Socket is an address on which the server's Jetty listens.
 type Socket struct {
 	TLS  bool
-	Host string // as in its file, or Jetty's default
+	Host string // from the file, or Jetty's default
 	Port string
 	At   string // FILE:LINE
 }
 
-// Address returns its host with the port.
+// Address returns HOST:PORT.
 func (s Socket) Address() string { return net.JoinHostPort(s.Host, s.Port) }
 
-// Loopback reports whether only its own machine can reach it.
+// Loopback reports whether only the machine itself can reach the socket.
 func (s Socket) Loopback() bool {
 	if s.Host == "localhost" || strings.HasPrefix(s.Host, "localhost.") {
 		return true
@@ -29,9 +29,8 @@ func (s Socket) Loopback() bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// Sockets returns the sockets that the server's files set. The host is localhost by default,
-// the port 8080, or 8081 with TLS (trapperkeeper-webserver-jetty9, Configuring The Webserver
-// Service).
+// Sockets returns the sockets that the server's files configure. Defaults: host localhost, port
+// 8080, or 8081 with TLS (trapperkeeper-webserver-jetty9, Configuring The Webserver Service).
 func Sockets(h *host.Host) ([]Socket, error) {
 	all, err := options(h, LayoutOf(h).Options)
 	if err != nil {
@@ -72,14 +71,14 @@ func Sockets(h *host.Host) ([]Socket, error) {
 	return out, nil
 }
 
-// of reports whether a path of the configuration, without the "host" or "port" at its end,
-// is a listener of Jetty: "webserver.", "webserver.NAME.ssl-".
+// of reports whether a configuration path without its final "host" or "port" is a listener of
+// Jetty, such as "webserver." or "webserver.NAME.ssl-".
 func of(object string) bool {
 	rest, ok := strings.CutPrefix(strings.TrimSuffix(object, "ssl-"), "webserver.")
 	return ok && (rest == "" || strings.HasSuffix(rest, ".") && strings.Count(rest, ".") == 1)
 }
 
-// options returns the assignments of a directory's files, in order.
+// options returns the assignments in all files of a directory, in order.
 func options(h *host.Host, dir string) ([]conf.Place, error) {
 	list, err := h.Files.ReadDir(dir)
 	if err != nil {

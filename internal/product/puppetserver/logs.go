@@ -16,16 +16,16 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// The files of logback-access and of logback that the packages have next to conf.d.
+// Configuration files of logback-access and of logback that the packages install next to conf.d.
 const (
 	requestLogging = "request-logging.xml"
 	ownLogging     = "logback.xml"
 )
 
-// Logs returns the logs of a server, each with the pattern of its encoder: the files of the
-// configuration of logback-access (webserver.access-log-config) and of logback
-// (global.logging-config), which logs the time to compile each catalog. main is one of these
-// files, or a directory that has them or conf.d.
+// Logs returns a server's log files, each with the pattern of its encoder. They are configured in
+// logback-access (webserver.access-log-config) and in logback (global.logging-config), which logs
+// the compile time of each catalog. main is one of these files, or a directory with them or with
+// conf.d.
 func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 	st, err := h.Files.Stat(main)
 	if err != nil {
@@ -53,7 +53,8 @@ func Logs(h *host.Host, main string) ([]accesslog.Log, error) {
 	return append(out, own...), err
 }
 
-// configured returns the file that a setting of conf.d names, or the one of the packages.
+// configured returns the file that a setting in conf.d names, or else the packages' default. named
+// says which.
 func configured(h *host.Host, dir, file, key, otherwise string) (name string, named bool, err error) {
 	p, ok, err := in(h, path.Join(dir, "conf.d", file), key)
 	if err != nil && !host.NotFound(err) {
@@ -65,7 +66,8 @@ func configured(h *host.Host, dir, file, key, otherwise string) (name string, na
 	return path.Join(dir, otherwise), false, nil
 }
 
-// read reads a configuration: of logback for the server's own log, or of logback-access.
+// read parses a logback-access configuration or, if own is set, the logback configuration of the
+// server's own log.
 func read(h *host.Host, file string, own bool) ([]accesslog.Log, error) {
 	text, err := h.Files.ReadFile(file)
 	if err != nil {
@@ -76,7 +78,7 @@ func read(h *host.Host, file string, own bool) ([]accesslog.Log, error) {
 		return nil, fmt.Errorf("%s:%w", file, err)
 	}
 	if own {
-		out = slices.DeleteFunc(out, func(l accesslog.Log) bool { return l.Path == "" }) // the console
+		out = slices.DeleteFunc(out, func(l accesslog.Log) bool { return l.Path == "" }) // omit the console
 		for i := range out {
 			out[i].Language, out[i].Own = "puppet-log", true
 		}
@@ -84,7 +86,8 @@ func read(h *host.Host, file string, own bool) ([]accesslog.Log, error) {
 	return out, nil
 }
 
-// appenders reads a configuration of logback-access. Errors begin with the line.
+// appenders parses the log files in a logback-access configuration. Errors begin with the line
+// number.
 func appenders(file, text string) ([]accesslog.Log, error) {
 	d := xml.NewDecoder(strings.NewReader(text))
 	properties := map[string]string{}
@@ -92,7 +95,7 @@ func appenders(file, text string) ([]accesslog.Log, error) {
 	var stack []string
 	var files []string
 	var pattern conf.Quoted
-	begin := 0 // of the text of the element
+	begin := 0 // offset of the element's text
 	line := func() int { n, _ := d.InputPos(); return n }
 	for {
 		t, err := d.Token()
@@ -150,7 +153,8 @@ func appenders(file, text string) ([]accesslog.Log, error) {
 	return out, nil
 }
 
-// fileNames converts a fileNamePattern, with its %d{...} and %i, to a pattern of path.Match.
+// fileNames converts a fileNamePattern with %d{...} and %i to a pattern of path.Match; ok is false
+// for a name without conversions.
 func fileNames(name string) (glob string, ok bool) {
 	parts := conversion().FindAllStringIndex(name, -1)
 	if parts == nil {
@@ -173,7 +177,7 @@ var (
 
 func unescape(raw string) string { return entities.Replace(raw) }
 
-// resolve replaces ${NAME} and ${NAME:-default} if the value is known.
+// resolve replaces ${NAME} and ${NAME:-default}. Unknown names without a default stay.
 func resolve(text string, properties map[string]string) string {
 	return reference().ReplaceAllStringFunc(text, func(r string) string {
 		m := reference().FindStringSubmatch(r)

@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Setting returns a setting of puppet.conf for the server: from [server], else [master], else
+// Setting returns a puppet.conf setting for the server, from [server], or else [master], or else
 // [main]. at is FILE:LINE.
 func Setting(h *host.Host, key string) (value, at string, ok bool, err error) {
 	file := LayoutOf(h).Puppet
@@ -40,7 +40,7 @@ func Setting(h *host.Host, key string) (value, at string, ok bool, err error) {
 	return "", file, false, nil
 }
 
-// JavaFile returns the file that has JAVA_ARGS, and its text. A copy without any of the
+// JavaFile returns the file that sets JAVA_ARGS, and its text. A copied machine without any of the
 // possible files is incomplete, which is an error.
 func JavaFile(h *host.Host) (file, text string, err error) {
 	missing := error(fs.ErrNotExist)
@@ -59,24 +59,24 @@ func JavaFile(h *host.Host) (file, text string, err error) {
 	return javaFiles[0], "", missing
 }
 
-// Places are the directories and files of a server that are not its configuration.
+// Places are a server's paths outside of its configuration.
 type Places struct {
-	Environments string // directory of the environments
-	Data         string // the directory that the server's user writes to
-	Certificate  string // of the server; "" where its name is not known
+	Environments string // environments directory
+	Data         string // directory to which the server's user writes
+	Certificate  string // the server's; "" if its name is unknown
 	Key          string
-	CA           string // certificates of the authority
-	CRL          string // the certificates that it has revoked
+	CA           string // the CA's certificates
+	CRL          string // the CA's revocation list
 }
 
-// places are the places of the packages.
+// places are the packages' paths.
 var places = []struct{ code, data, ssl, ca string }{
 	{"/etc/puppetlabs/code", "/opt/puppetlabs/server/data/puppetserver", "/etc/puppetlabs/puppet/ssl", "/etc/puppetlabs/puppetserver/ca"},
 	{"/etc/puppet/code", "/var/lib/puppetserver", "/var/lib/puppet/ssl", "/etc/puppet/puppetserver/ca"},
 }
 
-// PlacesOf returns the places of a machine from its files. certname is the name of the server's
-// certificate; "" means that of puppet.conf, or the only certificate.
+// PlacesOf returns the paths from a machine's files. certname is the name of the server's
+// certificate; "" means the one in puppet.conf, or the only certificate.
 func PlacesOf(h *host.Host, certname string) Places {
 	defaults := places[slices.Index(layouts, LayoutOf(h))]
 	code, data, ssl := defaults.code, defaults.data, defaults.ssl
@@ -90,7 +90,7 @@ func PlacesOf(h *host.Host, certname string) Places {
 	}
 	setting := func(key, otherwise string) string {
 		v, _, ok, err := Setting(h, key)
-		v, _, _ = strings.Cut(v, " ") // { mode = 0640 }
+		v, _, _ = strings.Cut(v, " ") // cut options such as { mode = 0640 }
 		v = strings.Replace(v, "$codedir", code, 1)
 		v = strings.Replace(v, "$ssldir", ssl, 1)
 		if err != nil || !ok || strings.ContainsAny(v, "$:") || !path.IsAbs(v) {
@@ -118,7 +118,8 @@ func PlacesOf(h *host.Host, certname string) Places {
 	return p
 }
 
-// only returns the name of the only certificate of a directory except the CA's.
+// only returns the name of a directory's only certificate, apart from the CA's; "" if there are
+// several.
 func only(h *host.Host, dir string) string {
 	list, err := h.Files.ReadDir(dir)
 	if err != nil {
@@ -136,8 +137,8 @@ func only(h *host.Host, dir string) string {
 	return ""
 }
 
-// NotForAll returns the rule of auth.conf that denies some nodes the metadata and content of
-// modules' files, as FILE:LINE and a reason, or "".
+// NotForAll returns the auth.conf rule that denies some nodes the metadata and content of modules'
+// files, as FILE:LINE and a reason; "" if there is none.
 func NotForAll(h *host.Host) (string, error) {
 	file := path.Join(LayoutOf(h).Options, "auth.conf")
 	text, err := h.Files.ReadFile(file)

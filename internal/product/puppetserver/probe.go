@@ -13,60 +13,61 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Site is a server with its addresses, which are resolved once.
+// Site is a server to probe, with its addresses.
 type Site struct {
-	URL     *url.URL // only scheme, host and port
+	URL     *url.URL // scheme, host and port only
 	Sockets []netip.AddrPort
 }
 
-// Plan has the requests of Run and the node that makes them: requests that a Puppet Server's
-// front end should deny, and requests for files that its cache should have up to date. All are
-// GET, and the server computes nothing for them: catalogs fail before they are compiled.
+// Plan describes the requests of Run: some that a Puppet Server's front end should deny, and some
+// for files that its cache should serve up to date. All are GET and cause no computation: catalog
+// requests fail before compilation.
 type Plan struct {
 	Front Site
-	// BackEnds are sockets of Puppet Server itself that are reachable not only from its front
-	// end. BackEndsAt is the place where they are configured, and NoBackEnds the reason that
-	// they are unknown, or "".
+	// BackEnds are the Puppet Server sockets that other machines than the front end can reach.
+	// BackEndsAt is the position of their configuration. NoBackEnds says why they are unknown, or
+	// is "".
 	BackEnds   []Site
 	BackEndsAt string
 	NoBackEnds string
-	// TLS has the certificate of a node, and Node is its name.
+	// TLS has the certificate of the node that makes the requests; Node is the node's name.
 	TLS  *tls.Config
 	Node string
-	// Environments have the file; the first is used for all other requests. At least one.
+	// Environments are environments that contain the file; the first is used for all other
+	// requests. At least one is required.
 	Environments []string
-	// File is a file of the server, as MOUNT/PATH: modules/ssh/sshd_config. "" means the first
-	// one of the plug-ins that agents get.
+	// File is a file on the server, as MOUNT/PATH, such as modules/ssh/sshd_config. "" means the
+	// first plug-in file that agents get.
 	File string
-	// UserAgent is the User-Agent header of the agents; "" if unknown.
+	// UserAgent is the agents' User-Agent header; "" if unknown.
 	UserAgent string
-	// Mark makes the names of a run unique, so that no cache has them.
+	// Mark makes the names in this run's requests unique, so no cache knows them.
 	Mark    string
-	Timeout time.Duration // of each request
+	Timeout time.Duration // per request
 }
 
-// The outcomes of a request.
+// Outcomes of a request.
 const (
 	denied  = "refused"
 	granted = "given"
 )
 
-// The answers of Run, by name.
+// Names of Run's answers.
 const (
-	ForeignCatalog     = "foreign_catalog"     // another node's, to the node
-	AnonymousCatalog   = "anonymous_catalog"   // without a certificate
-	ForgedAlone        = "forged_alone"        // with forged headers and without a certificate
-	ForgedBeside       = "forged_beside"       // with forged headers and a certificate
-	BelievingBackEnds  = "believing_back_ends" // back ends that accept forged headers
-	AnonymousMetadata  = "anonymous_metadata"  // of a file that is in no cache
-	CachedMetadata     = "cached_metadata"     // of a cached file, if there is a cache
+	ForeignCatalog     = "foreign_catalog"     // another node's catalog, requested with the node's certificate
+	AnonymousCatalog   = "anonymous_catalog"   // requested without a certificate
+	ForgedAlone        = "forged_alone"        // forged headers, no certificate
+	ForgedBeside       = "forged_beside"       // forged headers and a certificate
+	BelievingBackEnds  = "believing_back_ends" // back ends that trust forged headers
+	AnonymousMetadata  = "anonymous_metadata"  // for a file that no cache has
+	CachedMetadata     = "cached_metadata"     // for a cached file, if there is a cache
 	CachedAnswer       = "cached_answer"       // current or stale
-	CachedAge          = "cached_age_seconds"  // by its Age header
+	CachedAge          = "cached_age_seconds"  // from the Age header
 	CacheLifetime      = "cache_lifetime_seconds"
-	CachedEnvironments = "cached_environments" // apart or mixed
+	CachedEnvironments = "cached_environments" // "apart" or "mixed"
 )
 
-// The outcomes for a cached response.
+// Outcomes for a cached response.
 const (
 	current = "current"
 	stale   = "stale"
@@ -74,7 +75,7 @@ const (
 	mixed   = "mixed"
 )
 
-// Requests returns the largest number of requests that Run makes.
+// Requests returns the maximum number of requests that Run makes.
 func (p Plan) Requests() int {
 	return 14 + 2*max(0, len(p.Environments)-1) + len(p.BackEnds)
 }
@@ -82,7 +83,7 @@ func (p Plan) Requests() int {
 // environmentName matches the names of environments that Puppet accepts.
 var environmentName = text.LazyRegexp(`^[A-Za-z0-9_]{1,100}$`)
 
-// Check returns the fault of a plan.
+// Check returns an error for an invalid plan.
 func (p Plan) Check() error {
 	for _, e := range p.Environments {
 		if !environmentName().MatchString(e) {
@@ -96,8 +97,8 @@ func (p Plan) Check() error {
 	return nil
 }
 
-// Run makes the requests of a plan. An answer that could not be determined is unknown, with
-// the reason.
+// Run makes the requests of a plan and returns the answers by name. An undetermined answer is
+// unknown, with the reason.
 func Run(ctx context.Context, p Plan) map[string]fact.Answer {
 	r := &run{Plan: p, ctx: ctx, answers: map[string]fact.Answer{}}
 	r.catalogs()
@@ -110,11 +111,11 @@ type run struct {
 	Plan
 	ctx     context.Context
 	answers map[string]fact.Answer
-	// serves is true if the node would get its own catalog, so that Puppet Server runs.
+	// serves is true if the node may get its own catalog, which shows that Puppet Server runs.
 	serves bool
 }
 
-// set records an answer; why is the reason if it is unknown, or "".
+// set records an answer; a non-empty why makes it unknown.
 func (r *run) set(name string, value any, at, why string) {
 	if why != "" {
 		value = nil

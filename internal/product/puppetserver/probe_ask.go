@@ -18,43 +18,42 @@ import (
 	"time"
 )
 
-// The limits of a response, in bytes.
+// Limits of a response, in bytes.
 const (
 	maxBody   = 16 << 20
 	maxHeader = 64 << 10
 )
 
-// toConnect is the time limit of a connection, as a firewall may drop packets.
+// toConnect limits connecting, because a firewall may drop packets.
 const toConnect = 10 * time.Second
 
-// question is one request.
+// question describes one request.
 type question struct {
 	path, query string
-	node        bool // with the certificate of the node
-	unverified  bool // the server's certificate is not verified: nothing secret is sent
+	node        bool // use the node's certificate
+	unverified  bool // do not verify the server's certificate; nothing secret is sent
 	header      map[string]string
 }
 
 func (q question) String() string { return "GET " + q.path }
 
-// reply is the result of a question.
+// reply is the response to a question, or the reason that there is none.
 type reply struct {
 	status int
 	header http.Header
 	body   []byte
-	// away is the reason that no connection could be made, and closed the error with which the
-	// server closed it without a response.
+	// away is the error if connecting failed. closed is the error if the server closed the
+	// connection without a response.
 	away, closed error
-	err          error // any other
+	err          error // any other error
 }
 
-// awayError is returned if no connection could be made.
+// awayError wraps the error of a failed connection.
 type awayError struct{ error }
 
 func (e awayError) Unwrap() error { return e.error }
 
-// ask makes one request on its own connection, because the client certificate belongs to the
-// connection.
+// ask makes one request on a new connection, because a client certificate belongs to a connection.
 func (r *run) ask(s Site, q question) reply {
 	ctx, cancel := context.WithTimeout(r.ctx, r.Timeout)
 	defer cancel()
@@ -73,10 +72,10 @@ func (r *run) ask(s Site, q question) reply {
 	if err != nil {
 		return reply{err: err}
 	}
-	// As agents do: a cache may have a separate response for each of these.
+	// Headers like the agents': a cache may keep separate responses for each value.
 	request.Header.Set("Accept", "application/json, text/pson")
 	if major, _, ok := strings.Cut(strings.TrimPrefix(r.UserAgent, "Puppet/"), "."); ok && len(major) == 1 && major >= "8" {
-		request.Header.Set("Accept", "application/json") // PSON went with Puppet 8
+		request.Header.Set("Accept", "application/json") // Puppet 8 dropped PSON
 	}
 	request.Header.Set("Accept-Encoding", "gzip;q=1.0,deflate;q=0.6,identity;q=0.3")
 	request.Header.Set("User-Agent", "fettle")
@@ -86,7 +85,7 @@ func (r *run) ask(s Site, q question) reply {
 	for name, value := range q.header {
 		request.Header.Set(name, value)
 	}
-	answer, err := t.RoundTrip(request) // redirects are not followed
+	answer, err := t.RoundTrip(request) // follows no redirects
 	if err != nil {
 		return failed(err)
 	}
@@ -98,7 +97,7 @@ func (r *run) ask(s Site, q question) reply {
 	return reply{status: answer.StatusCode, header: answer.Header, body: body}
 }
 
-// connect opens a connection to the first of the sockets that accepts one.
+// connect connects to the first socket that accepts.
 func connect(ctx context.Context, sockets []netip.AddrPort) (net.Conn, error) {
 	var errs []error
 	dialer := net.Dialer{Timeout: toConnect}
@@ -112,8 +111,8 @@ func connect(ctx context.Context, sockets []netip.AddrPort) (net.Conn, error) {
 	return nil, awayError{errors.Join(errs...)}
 }
 
-// failed classifies an error. A server that requires a certificate sends an alert, or closes
-// the connection (RFC 8446, 4.4.2.4 and 6).
+// failed classifies an error as a reply. A server that requires a certificate sends an alert, or
+// closes the connection (RFC 8446, 4.4.2.4 and 6).
 func failed(err error) reply {
 	var away awayError
 	var op *net.OpError
@@ -128,7 +127,7 @@ func failed(err error) reply {
 	return reply{err: err}
 }
 
-// probeText reads the body of a response.
+// probeText reads a response's body, up to the limit.
 func probeText(a *http.Response) ([]byte, error) {
 	var from io.Reader = a.Body
 	var err error
@@ -148,7 +147,7 @@ func probeText(a *http.Response) ([]byte, error) {
 	return body, err
 }
 
-// reason returns the reply as the reason of an unknown answer.
+// reason returns why the reply gives no answer.
 func (a reply) reason() string {
 	var unknown *tls.CertificateVerificationError
 	switch {
@@ -164,8 +163,8 @@ func (a reply) reason() string {
 	return fmt.Sprintf("status %d", a.status)
 }
 
-// refused reports whether the server requires a certificate, or another one. nginx responds
-// with a page and status 400 (ngx_http_special_response.c, 495 and 496).
+// refused reports whether the server demands a certificate or rejects the client's. nginx responds
+// with status 400 and a page (ngx_http_special_response.c, 495 and 496).
 func (a reply) refused() bool {
 	return a.closed != nil || a.status == http.StatusUnauthorized || a.status == http.StatusForbidden ||
 		a.status == http.StatusBadRequest && bytes.Contains(bytes.ToLower(a.body), []byte("certificate"))

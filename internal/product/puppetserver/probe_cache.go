@@ -11,7 +11,7 @@ import (
 
 const metadataPath = "/puppet/v3/file_metadata/"
 
-// metadata is Puppet's description of a file (file_serving/metadata.rb).
+// metadata is Puppet's JSON description of a file (file_serving/metadata.rb).
 type metadata struct {
 	RelativePath string `json:"relative_path"`
 	Type         string `json:"type"`
@@ -21,7 +21,7 @@ type metadata struct {
 	} `json:"checksum"`
 }
 
-// sum returns the checksum, or "".
+// sum returns the file's checksum, or "".
 func (m metadata) sum() string {
 	if m.Type != "file" {
 		return ""
@@ -29,24 +29,25 @@ func (m metadata) sum() string {
 	return m.Checksum.Value
 }
 
-// asAgents returns the query that agents send, in their order, because a cache compares texts.
+// asAgents returns the query of an agent's request. It keeps the agents' parameter order, because a
+// cache compares the text.
 func asAgents(environment string) string {
 	return "links=manage&checksum_type=sha256&source_permissions=ignore&environment=" + environment
 }
 
-// uncached returns a query for the same file that no cache has. It follows links, which the
-// response shows, so that a cache that ignores queries is detected.
+// uncached returns a query for the same file that no cache has. It asks for followed links, which
+// the response shows; this detects a cache that ignores queries.
 func (r *run) uncached(environment string) string {
 	return "links=follow&checksum_type=sha256&source_permissions=ignore&environment=" + environment + "&fettle=" + r.Mark
 }
 
-// seen is a response about the file.
+// seen is a response with a file's metadata.
 type seen struct {
 	reply
 	metadata
 }
 
-// look requests the metadata of a file; why is the reason if they are unknown.
+// look requests a file's metadata; why says why it is unknown, or is "".
 func (r *run) look(path, query string, node bool) (s seen, why string) {
 	q := question{path: path, query: query, node: node}
 	s.reply = r.ask(r.Front, q)
@@ -59,13 +60,13 @@ func (r *run) look(path, query string, node bool) (s seen, why string) {
 	return s, ""
 }
 
-// cache requests the metadata of one file repeatedly.
+// cache probes the front end's cache with repeated metadata requests for one file.
 func (r *run) cache() {
 	file, why := r.file()
 	path, at := metadataPath+file, origin(r.Front)+metadataPath+file
 	var kept seen
 	if why == "" {
-		_, why = r.look(path, asAgents(r.Environments[0]), true) // now the cache has it
+		_, why = r.look(path, asAgents(r.Environments[0]), true) // fills the cache
 	}
 	if why == "" {
 		kept, why = r.look(path, asAgents(r.Environments[0]), true)
@@ -92,7 +93,7 @@ func (r *run) cache() {
 	}
 }
 
-// file returns the file to request.
+// file returns the file to request, or why there is none.
 func (r *run) file() (name, why string) {
 	if r.File != "" {
 		return r.File, ""
@@ -118,7 +119,7 @@ func (r *run) file() (name, why string) {
 	return "plugins/" + slices.Min(names), ""
 }
 
-// withoutCertificate answers whether the server sends metadata without a certificate.
+// withoutCertificate answers whether the server returns metadata without a client certificate.
 func (r *run) withoutCertificate(name, path, query, at string) {
 	a, why := r.look(path, query, false)
 	switch {
@@ -131,8 +132,8 @@ func (r *run) withoutCertificate(name, path, query, at string) {
 	}
 }
 
-// stale answers whether the cached response is the server's present one. If they differ, both
-// are requested again, as the file may have been changed in between.
+// stale answers whether the cached response equals the server's present one. If they differ it
+// requests both again, because the file may have changed between the requests.
 func (r *run) stale(path, at string, kept seen) (now seen) {
 	environment := r.Environments[0]
 	now, why := r.look(path, r.uncached(environment), true)
@@ -157,7 +158,7 @@ func (r *run) stale(path, at string, kept seen) (now seen) {
 	return now
 }
 
-// varying returns the fields of requests that a response depends on.
+// varying returns the request headers on which a response depends (Vary).
 func varying(h http.Header) (out []string) {
 	for _, line := range h.Values("Vary") {
 		for _, field := range strings.Split(line, ",") {
@@ -167,14 +168,14 @@ func varying(h http.Header) (out []string) {
 	return out
 }
 
-// environments answers whether a response of one environment is sent for another: for one that
-// does not exist, and for the others of the plan.
+// environments answers whether the cache mixes environments. It requests the file in an environment
+// that does not exist, and in the plan's other environments.
 func (r *run) environments(path, at string, kept, now seen) {
 	none, why := r.look(path, asAgents("fettle_"+r.Mark), true)
 	word := apart
 	switch {
 	case why == "":
-		word = mixed // a response is of another environment
+		word = mixed // the response belongs to another environment
 	case none.status == http.StatusNotFound || none.status == http.StatusBadRequest:
 		why = ""
 	}
@@ -186,7 +187,7 @@ func (r *run) environments(path, at string, kept, now seen) {
 				word = mixed
 			}
 		}
-		if theirs.status != http.StatusNotFound && why == "" { // that environment may lack the file
+		if theirs.status != http.StatusNotFound && why == "" { // the other environment may lack the file
 			why = not
 		}
 	}
@@ -196,8 +197,8 @@ func (r *run) environments(path, at string, kept, now seen) {
 	r.set(CachedEnvironments, word, at, why)
 }
 
-// lifetime returns the time that a response may be cached by its own headers (RFC 9111, 4.2.1),
-// in seconds.
+// lifetime returns how long a response may be cached according to its headers (RFC 9111, 4.2.1), in
+// seconds; ok is false if they do not say.
 func lifetime(h http.Header) (seconds float64, ok bool) {
 	found := map[string]float64{}
 	for _, line := range h.Values("Cache-Control") {

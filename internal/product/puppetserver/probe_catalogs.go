@@ -10,17 +10,16 @@ import (
 
 const catalogPath = "/puppet/v3/catalog/"
 
-// outcome is the result of a request for a catalog: the word, or the reason that it is unknown.
-// away is true if no connection could be made.
+// outcome is the result of a catalog request: a word, or why it is unknown. away is true if
+// connecting failed.
 type outcome struct {
 	word, why string
 	away      bool
 }
 
-// catalog requests a node's catalog, with facts without their format. Access is checked
-// first (trapperkeeper-authorization); then Puppet fails with an error for the format,
-// before it saves or compiles anything (indirector/catalog/compiler.rb,
-// extract_facts_from_request).
+// catalog requests a node's catalog, with facts that lack their format. The server checks access
+// first (trapperkeeper-authorization). Puppet then fails because of the format, before it saves or
+// compiles anything (indirector/catalog/compiler.rb, extract_facts_from_request).
 func (r *run) catalog(s Site, node string, q question) outcome {
 	q.path, q.query = catalogPath+node, "environment="+r.Environments[0]+"&facts=fettle"
 	a := r.ask(s, q)
@@ -35,8 +34,8 @@ func (r *run) catalog(s Site, node string, q question) outcome {
 	return outcome{why: q.String() + ": " + a.reason(), away: a.away != nil}
 }
 
-// isCatalog reports whether a response is a catalog, because a server may respond with 200 to
-// every request. Before Puppet 4 the catalog was the data of a document.
+// isCatalog reports whether a body is a catalog: some servers respond with 200 to any request.
+// Before Puppet 4, a document's "data" held the catalog.
 func isCatalog(body []byte) bool {
 	type catalog struct {
 		Name      string            `json:"name"`
@@ -49,15 +48,15 @@ func isCatalog(body []byte) bool {
 	return json.Unmarshal(body, &it) == nil && (it.Name != "" && it.Resources != nil || it.Data.Name != "" && it.Data.Resources != nil)
 }
 
-// forged returns the headers in which a front end passes the client's certificate.
+// forged returns the headers by which a front end passes a client certificate's identity.
 func forged(node string) map[string]string {
 	return map[string]string{"X-Client-Verify": "SUCCESS", "X-Client-DN": "CN=" + node}
 }
 
-// catalogs requests a catalog from the front end in all ways that it should deny.
+// catalogs requests catalogs from the front end in every way that it should deny.
 func (r *run) catalogs() {
 	at := origin(r.Front) + catalogPath + r.other()
-	// A denial for others means something only if the node itself gets its catalog.
+	// Denials prove something only if the node gets its own catalog.
 	own := r.catalog(r.Front, r.Node, question{node: true})
 	r.serves = own.word == granted
 	if own.word == denied {
@@ -82,8 +81,8 @@ func (r *run) catalogs() {
 	r.settle(ForgedAlone, ForgedBeside)
 }
 
-// settle makes an unknown answer of a pair absent if the other one is granted, which already is
-// a finding.
+// settle makes the unknown answer of a pair absent if the other answer is "granted", which is a
+// finding already.
 func (r *run) settle(a, b string) {
 	for _, pair := range [][2]string{{a, b}, {b, a}} {
 		if r.answers[pair[0]].Value == granted && r.answers[pair[1]].Unknown != "" {
@@ -92,17 +91,17 @@ func (r *run) settle(a, b string) {
 	}
 }
 
-// backEnds requests catalogs from Puppet Server itself with forged headers.
+// backEnds requests catalogs directly from Puppet Server with forged headers.
 func (r *run) backEnds() {
 	believing, unknown := []string{}, []string{}
 	for _, s := range r.BackEnds {
-		// The certificate is not verified: nothing secret is sent, and a back end often has
-		// another name.
+		// The certificate is not verified: nothing secret is sent, and a back end's certificate
+		// often has another name.
 		o := r.catalog(s, r.other(), question{header: forged(r.other()), unverified: true})
 		switch {
 		case o.word == granted:
 			believing = append(believing, origin(s))
-		case o.away && r.serves: // not reachable, so headers cannot be forged
+		case o.away && r.serves: // unreachable, so nobody can forge headers
 		case o.away:
 			unknown = append(unknown, origin(s)+": "+o.why+", and the front end served no catalog either; Puppet Server may not be running")
 		case o.why != "":
@@ -110,7 +109,7 @@ func (r *run) backEnds() {
 		}
 	}
 	why := ""
-	if len(believing) == 0 { // one that accepts them is enough
+	if len(believing) == 0 { // one back end that trusts them is enough
 		if r.NoBackEnds != "" {
 			unknown = append(unknown, r.NoBackEnds)
 		}

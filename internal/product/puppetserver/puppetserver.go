@@ -1,6 +1,6 @@
-// Package puppetserver reads and writes the files of Puppet Server, the options in HOCON
-// below conf.d and Java's memory in JAVA_ARGS, and restarts the server. Its probe tests
-// whether a server denies what it should (Run).
+// Package puppetserver reads and writes Puppet Server's HOCON options below conf.d and Java's
+// memory sizes in JAVA_ARGS, and restarts the server. Run tests whether a server denies the
+// requests that it should.
 package puppetserver
 
 import (
@@ -14,23 +14,23 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// Name is the kind of its settings: puppetserver:max_active_instances.
+// Name is the kind of Puppet Server's settings: puppetserver:max_active_instances.
 const Name = "puppetserver"
 
-// Layout has the paths of a server's files.
+// Layout holds the paths of a server's files.
 type Layout struct {
-	Options string // the directory of its options in HOCON
+	Options string // directory of HOCON options
 	Puppet  string // puppet.conf
-	Access  string // the log of requests
+	Access  string // request log
 }
 
-// layouts are the layouts of Puppet's and OpenVox's own packages, and of Debian's.
+// layouts are the paths in Puppet's and OpenVox's packages, and in Debian's.
 var layouts = []Layout{
 	{"/etc/puppetlabs/puppetserver/conf.d", "/etc/puppetlabs/puppet/puppet.conf", "/var/log/puppetlabs/puppetserver/puppetserver-access.log"},
 	{"/etc/puppet/puppetserver/conf.d", "/etc/puppet/puppet.conf", "/var/log/puppetserver/puppetserver-access.log"},
 }
 
-// LayoutOf returns the layout of a machine, or the first one.
+// LayoutOf returns a machine's layout, or the first one if none matches.
 func LayoutOf(h *host.Host) Layout {
 	for _, l := range layouts {
 		if _, err := h.Files.Stat(l.Options); err == nil {
@@ -40,22 +40,22 @@ func LayoutOf(h *host.Host) Layout {
 	return layouts[0]
 }
 
-// own is the file in which the packages have most options.
+// own is the file with most options in the packages.
 const own = "puppetserver.conf"
 
-// javaFiles have the variables of Red Hat's unit and of Debian's.
+// javaFiles are the environment files of Red Hat's unit and of Debian's.
 var javaFiles = []string{"/etc/sysconfig/puppetserver", "/etc/default/puppetserver"}
 
-// paths are the options that rules use, by their names there.
+// paths maps the options that rules use to their HOCON paths.
 var paths = map[string]string{
 	"max_active_instances":      "jruby-puppet.max-active-instances",
 	"max_requests_per_instance": "jruby-puppet.max-requests-per-instance",
 	"multithreaded":             "jruby-puppet.multithreaded",
 }
 
-// Option returns the line that sets a path of the configuration; ok is false if none does.
-// Trapperkeeper reads all files of the directory, and refuses a path that two of them set. file
-// is the one in which the packages have the path, which may be the only one of a copy.
+// Option returns the line that sets a HOCON path; ok is false if no line does. Trapperkeeper reads
+// all files of the directory, and rejects a path that two files set. file is the packages' file for
+// the path, which may be the only one in a copy.
 func Option(h *host.Host, key, file string) (p conf.Place, ok bool, err error) {
 	dir := LayoutOf(h).Options
 	list, err := h.Files.ReadDir(dir)
@@ -86,7 +86,7 @@ func Option(h *host.Host, key, file string) (p conf.Place, ok bool, err error) {
 	return p, ok, nil
 }
 
-// in finds the assignment of a file that counts: the last.
+// in returns a key's last assignment in a file, which applies.
 func in(h *host.Host, file, key string) (conf.Place, bool, error) {
 	text, err := h.Files.ReadFile(file)
 	if err != nil {
@@ -95,7 +95,7 @@ func in(h *host.Host, file, key string) (conf.Place, bool, error) {
 	return find(file, string(text), key)
 }
 
-// find finds the assignment of a text that counts: the last.
+// find returns a key's last assignment in a text, which applies.
 func find(file, text, key string) (conf.Place, bool, error) {
 	all, err := parsed(file, text)
 	if err != nil {
@@ -126,7 +126,7 @@ func parsed(file, text string) ([]conf.Assignment, error) {
 	return all, nil
 }
 
-// Java returns one of the sizes in JAVA_ARGS: heap, heap_min or code_cache.
+// Java returns the assignment of a memory size in JAVA_ARGS: heap, heap_min or code_cache.
 func Java(h *host.Host, name string) (p conf.Place, ok bool, err error) {
 	file, text, err := JavaFile(h)
 	if err != nil {
@@ -135,7 +135,7 @@ func Java(h *host.Host, name string) (p conf.Place, ok bool, err error) {
 	return find(file, text, name)
 }
 
-// Value returns the decoded value of a line.
+// Value returns the value of a line's literal.
 func Value(p conf.Place) string { return syntax{}.Unquote(p.Literal) }
 
 func winner(h *host.Host, _, key string) (conf.Place, bool, error) {
@@ -149,7 +149,7 @@ func winner(h *host.Host, _, key string) (conf.Place, bool, error) {
 	return Option(h, key, own)
 }
 
-// check refuses options that fettle does not set, and values out of range.
+// check returns an error for options that fettle does not set, and for values out of range.
 func check(key, value string) error {
 	number := func(least, most int) error {
 		if n, err := strconv.Atoi(value); err != nil || n < least || n > most {

@@ -8,9 +8,9 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// Loopback returns webserver.conf for a server behind a front end that terminates TLS: it
-// listens only on a port of 127.0.0.1, without TLS. The rest of the file stays. It refuses a
-// server with more than one listener, since the purpose of each is unknown.
+// Loopback returns webserver.conf for a server behind a front end that terminates TLS: it listens
+// only on a port of 127.0.0.1, without TLS. Other lines stay. It returns an error for more than one
+// listener, because their purposes are unknown.
 func Loopback(text string, port int) (string, error) {
 	all, err := hocon(text)
 	if err != nil {
@@ -35,7 +35,7 @@ func Loopback(text string, port int) (string, error) {
 			}
 		}
 	}
-	for _, l := range []struct{ key, value string }{{"port", fmt.Sprint(port)}, {"host", "127.0.0.1"}} { // each is put before the others
+	for _, l := range []struct{ key, value string }{{"port", fmt.Sprint(port)}, {"host", "127.0.0.1"}} { // each line is inserted before the others
 		if text, err = WithOption(text, "webserver."+l.key, l.value); err != nil {
 			return "", err
 		}
@@ -54,7 +54,7 @@ func Loopback(text string, port int) (string, error) {
 	return text, nil
 }
 
-// without removes a line that has one assignment and nothing else.
+// without removes the line of an assignment, or returns an error if the line contains more.
 func without(text string, a conf.Assignment) (string, error) {
 	begin := strings.LastIndexByte(text[:a.From], '\n') + 1
 	end := len(text)
@@ -72,8 +72,8 @@ func without(text string, a conf.Assignment) (string, error) {
 	return text[:begin] + text[end:], nil
 }
 
-// WithOption returns a file in HOCON with an option set: in its line, or else in the braces
-// of its object, or at the end.
+// WithOption sets an option in a HOCON text: in its line, or else in the braces of its object, or
+// at the end.
 func WithOption(text, key, value string) (string, error) {
 	all, err := hocon(text)
 	if err != nil {
@@ -104,8 +104,8 @@ func WithOption(text, key, value string) (string, error) {
 	return text, nil
 }
 
-// WithJava returns the file that has JAVA_ARGS with sizes of Java's memory set, by the names
-// of javaArguments. Java uses the last of each; all occurrences get the value.
+// WithJava sets Java memory sizes in the text of a file with JAVA_ARGS; sizes uses the names of
+// javaArguments. It changes all occurrences, of which Java uses the last.
 func WithJava(text string, sizes map[string]string) (string, error) {
 	had := map[string]bool{}
 	for _, name := range []string{"heap", "heap_min", "code_cache"} {

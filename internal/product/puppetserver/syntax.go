@@ -8,11 +8,10 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// syntax is the syntax of Puppet Server's files: HOCON, and the file of variables in which
-// JAVA_ARGS has the sizes of Java's memory.
+// syntax is the syntax of Puppet Server's files: HOCON, and the environment file with JAVA_ARGS.
 type syntax struct{}
 
-// javaArguments are the options in JAVA_ARGS, by their names here.
+// javaArguments maps fettle's names of memory sizes to Java's options.
 var javaArguments = map[string]string{"heap": "-Xmx", "heap_min": "-Xms", "code_cache": "-XX:ReservedCodeCacheSize="}
 
 var (
@@ -35,7 +34,7 @@ func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 	return hocon(text)
 }
 
-// java returns the sizes of the last line JAVA_ARGS=; Java uses the last one of each.
+// java returns the memory sizes in the last line JAVA_ARGS=; Java uses the last of each.
 func java(text string) (out []conf.Assignment) {
 	at := 0
 	for n, line := range strings.SplitAfter(text, "\n") {
@@ -66,7 +65,7 @@ func java(text string) (out []conf.Assignment) {
 	return out
 }
 
-// Literal implements conf.Syntax: a word, or a text in double quotes without escapes.
+// Literal implements conf.Syntax. It returns a word, or a text in double quotes without escapes.
 func (syntax) Literal(value string) (string, error) {
 	if plain().MatchString(value) || simple().MatchString(value) {
 		return value, nil
@@ -87,7 +86,7 @@ func (syntax) Line(key, literal string) string {
 	return "    " + key[strings.LastIndexByte(key, '.')+1:] + ": " + literal
 }
 
-// Place implements conf.Placer: the first line in the braces of its object.
+// Place implements conf.Placer: the first line inside the braces of the key's object.
 func (syntax) Place(text, key string) (int, error) {
 	section, _, ok := strings.Cut(key, ".")
 	if !ok {

@@ -19,13 +19,13 @@ func processes(ctx context.Context, h *host.Host, _ string) (product.Group, erro
 	return product.Group{Main: p}, err
 }
 
-// configTest refuses a file with which the broker would not start.
+// configTest returns an error for a file with which the broker would not start.
 func configTest(_ context.Context, h *host.Host, main string) error {
 	in, err := read(h, main)
 	return errors.Join(err, in.unread)
 }
 
-// start returns the command of the unit, or the one with which the running process was started.
+// start returns the unit's command, or the running process's command.
 func start(h *host.Host, main string, before product.Process) (product.Start, error) {
 	in, err := read(h, main)
 	switch {
@@ -40,8 +40,8 @@ func start(h *host.Host, main string, before product.Process) (product.Start, er
 	return product.Start{Argv: before.Argv, Background: !daemonized, UID: before.UID, GID: before.GID}, nil
 }
 
-// ready waits until the broker accepts a connection, and at the port without TLS until it
-// responds in AMQP.
+// ready waits until the broker accepts connections. On the port without TLS, it also waits for an
+// AMQP response.
 func ready(ctx context.Context, h *host.Host, main string) error {
 	in, err := read(h, main)
 	if err = errors.Join(err, in.unread); err != nil {
@@ -58,7 +58,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	case parsed != nil && !parsed.IsUnspecified():
 		ip = address
 	case parsed == nil && address != "" && address != "lo":
-		return nil // a network device: only its process is checked
+		return nil // interface is a network device: only the process is checked
 	}
 	if port != "0" && option("listen-disable") != "tcp" {
 		return greets(ctx, net.JoinHostPort(ip, port))
@@ -73,8 +73,8 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	return nil
 }
 
-// greets begins a connection: qpidd responds to the header of AMQP 0-10 with its own header,
-// whether it has that version or another (AMQP 0-10, 4.3; src/qpid/amqp_0_10/Connection.cpp).
+// greets tests a connection: qpidd responds to an AMQP 0-10 header with its own header, whatever
+// version it supports (AMQP 0-10, 4.3; src/qpid/amqp_0_10/Connection.cpp).
 func greets(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -13,25 +13,25 @@ import (
 
 const service = "qpidd.service"
 
-// mains are the paths of the file in the packages; the second before 0.22.
+// mains are the packages' paths of the file; the second was used before 0.22.
 var mains = []string{"/etc/qpid/qpidd.conf", "/etc/qpidd.conf"}
 
 // told is a value and its position.
 type told struct{ text, at string }
 
-// instance is the broker that the files of a machine set up. A flag takes precedence over a
-// variable, and a variable over the file (Options::parse).
+// instance is the broker that a machine's files configure. A flag takes precedence over a variable,
+// and a variable over the file (Options::parse).
 type instance struct {
 	conf.Instance
-	unit  *systemd.Unit // nil if a copy has none
+	unit  *systemd.Unit // nil if a copy lacks it
 	flags map[string]told
 	env   map[string]told
-	lines []conf.Assignment // of the file
-	// unread is the reason that the lines are unknown.
+	lines []conf.Assignment // lines of the file
+	// unread says why the lines are unknown.
 	unread error
 }
 
-// find finds the broker, if there is one, without the lines of its file.
+// find returns the machine's broker, if any, before its file is read.
 func find(h *host.Host) ([]instance, error) {
 	in := instance{Instance: conf.Instance{Name: "qpidd"}, flags: map[string]told{}, env: map[string]told{}}
 	switch u, err := systemd.New(h).Load(service); {
@@ -68,7 +68,7 @@ func find(h *host.Host) ([]instance, error) {
 	return nil, nil
 }
 
-// flags returns the options of a command line: --NAME=VALUE or --NAME VALUE.
+// flags parses the options of a command line: --NAME=VALUE or --NAME VALUE.
 func flags(argv []string, at string) map[string]told {
 	out := map[string]told{}
 	for i := 1; i < len(argv); i++ {
@@ -86,7 +86,7 @@ func flags(argv []string, at string) map[string]told {
 	return out
 }
 
-// instances returns the instances of the main files.
+// instances returns the brokers as conf.Instance.
 func instances(h *host.Host) ([]conf.Instance, error) {
 	all, err := find(h)
 	var out []conf.Instance
@@ -96,7 +96,8 @@ func instances(h *host.Host) ([]conf.Instance, error) {
 	return out, err
 }
 
-// above returns the value that takes precedence over the file, if any.
+// above returns the flag or variable that takes precedence over the file; what is "" if there is
+// none.
 func (in instance) above(option string) (t told, what string) {
 	if t, ok := in.flags[option]; ok {
 		return t, "--" + option
@@ -107,7 +108,7 @@ func (in instance) above(option string) (t told, what string) {
 	return told{}, ""
 }
 
-// read reads the broker of a main file.
+// read returns the broker with its file's lines.
 func read(h *host.Host, main string) (instance, error) {
 	all, err := find(h)
 	if err != nil {
@@ -153,7 +154,7 @@ func (in instance) line(option string) (p conf.Place, ok bool) {
 	return conf.Place{}, false
 }
 
-// place returns the line from which the broker reads an option.
+// place returns the line that sets an option; ok is false if no line does.
 func (in instance) place(key string) (conf.Place, bool, error) {
 	if t, what := in.above(key); what != "" {
 		return conf.Place{}, false, fmt.Errorf("%s sets %s, which takes precedence over the file; change it in that place by hand", t.at, what)

@@ -27,12 +27,10 @@ var parameters = product.Parameters{
 	product.Switch("yes", "no")("auth", "yes", "whether clients say who they are"),
 }
 
-// byHand are the options that only an administrator writes: for the access of clients, and for
-// the place of the data.
+// byHand are the options that only an administrator sets: client access, and the data directory.
 var byHand = []string{"port", "ssl-port", "data-dir", "auth"}
 
-// readSeconds parses a time as sys::Duration does: seconds, or a number followed by s, ms, us
-// or ns.
+// readSeconds parses a time like sys::Duration: seconds, or a number followed by s, ms, us or ns.
 func readSeconds(text string) (any, error) {
 	for _, u := range []struct {
 		name string
@@ -49,8 +47,8 @@ func readSeconds(text string) (any, error) {
 	return nil, fmt.Errorf("%q is not a number of seconds", text)
 }
 
-// readPage parses a size that qpidd uses unchanged. For any other, qpidd warns and uses the
-// nearest size.
+// readPage parses a size that qpidd uses unchanged. qpidd replaces other sizes with the nearest one
+// and warns.
 func readPage(text string) (any, error) {
 	n, err := strconv.ParseUint(text, 10, 8)
 	if err != nil || n < 4 || n > 128 || n&(n-1) != 0 {
@@ -67,7 +65,8 @@ func readPages(text string) (any, error) {
 	return float64(n), nil
 }
 
-// check refuses options that only an administrator sets, and values that qpidd rejects.
+// check returns an error for options that only an administrator sets, and for values that qpidd
+// rejects.
 func check(key, value string) error {
 	return parameters.Settable(key, byHand).Check("qpidd", value)
 }

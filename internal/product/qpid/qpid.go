@@ -1,5 +1,5 @@
-// Package qpid reads the configuration of qpidd, the message broker of katello-agent and Pulp 2
-// on Satellites before 6.15, as the broker does, finds out what it runs with, and restarts it.
+// Package qpid reads the configuration of qpidd, the message broker of katello-agent and Pulp 2 on
+// Satellite before 6.15. It determines the running options, and restarts the broker.
 package qpid
 
 import (
@@ -16,7 +16,7 @@ var Product = daemon.Product()
 
 type installed = product.Instance[instance, struct{}]
 
-// daemon has Restart for all options: the broker reads everything when it starts.
+// daemon marks all options for Restart: the broker reads its options only at start.
 var daemon = &product.Daemon[instance, struct{}]{
 	Name: "qpid", Doc: "qpidd, the message broker of Satellites before 6.15", Packages: []string{"qpid-cpp-server", "qpidd"},
 	Parameters: parameters,
@@ -30,7 +30,7 @@ var daemon = &product.Daemon[instance, struct{}]{
 	Control: func() *product.Control {
 		return &product.Control{
 			Unit: product.Service(service), Check: configTest, Ready: ready, Start: start,
-			Patience: 90 * time.Second, // it reads the journals of durable queues
+			Patience: 90 * time.Second, // qpidd reads the journals of durable queues
 		}
 	},
 	Restart: func(string) bool { return true },

@@ -8,13 +8,12 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// syntax is the syntax of qpidd.conf: NAME=VALUE without blanks before the "=", a comment from
-// "#" on (qpid-cpp 1.39, src/qpid/Options.cpp, which passes each line to Boost's
-// parse_config_file). qpidd does not start with any other line, or with a duplicate option that
-// is not a list.
+// syntax is the syntax of qpidd.conf: NAME=VALUE without blanks before the "=", comments from "#"
+// on (qpid-cpp 1.39, src/qpid/Options.cpp, and Boost's parse_config_file). qpidd does not start
+// with any other line, or with a duplicate option that is not a list.
 type syntax struct{}
 
-// lists are the options that may be set more than once.
+// lists are the options that may occur more than once.
 var lists = []string{"interface", "listen-disable", "protocols", "load-module", "log-enable", "log-disable", "socket-fd"}
 
 // Key implements conf.Syntax.
@@ -66,7 +65,7 @@ func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 	return out, nil
 }
 
-// Literal implements conf.Syntax: nothing is quoted.
+// Literal implements conf.Syntax. qpidd has no quotes.
 func (syntax) Literal(value string) (string, error) {
 	if err := conf.OneLine(value); err != nil {
 		return "", err

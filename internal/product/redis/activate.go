@@ -13,9 +13,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// setsOne makes values take effect. Redis does not read its file again: options that it can
-// change while it runs are set with CONFIG SET, one at a time, and the program's name has the
-// option: "redis-server.service (maxmemory)".
+// setsOne activates each option separately with CONFIG SET, because Redis does not reload its file.
+// The activation's program name contains the option: "redis-server.service (maxmemory)".
 func setsOne(c *product.Control, p *conf.Product) {
 	activation, activate := p.Activation, p.Activate
 	p.Activation = func(ctx context.Context, h *host.Host, main, key string) (setting.Activation, bool) {
@@ -51,7 +50,7 @@ func running(ctx context.Context, h *host.Host, main string) (product.Process, e
 	return a.Process, nil
 }
 
-// ready waits for a response to PING. A server that is loading its data responds with LOADING.
+// ready waits until the server responds to PING; while it loads its data, it responds with LOADING.
 func ready(ctx context.Context, h *host.Host, main string) error {
 	s, err := readSettings(h, main)
 	if err != nil {
@@ -66,8 +65,8 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	return err
 }
 
-// set sets one option of a running server to the value of its files, or to its default if no
-// line sets it anymore.
+// set changes one option of a running server to the value in its files, or to the default if no
+// line sets it.
 func set(ctx context.Context, h *host.Host, main, key string) error {
 	s, err := readSettings(h, main)
 	if err != nil {
@@ -75,7 +74,7 @@ func set(ctx context.Context, h *host.Host, main, key string) error {
 	}
 	a, err := question(ctx, h, main, s)
 	if errors.Is(err, product.ErrStopped) {
-		return nil // it was stopped meanwhile, and reads its files when it starts
+		return nil // the server has stopped meanwhile, and reads its files at its next start
 	}
 	if err != nil {
 		return err
@@ -107,7 +106,7 @@ func set(ctx context.Context, h *host.Host, main, key string) error {
 	return err
 }
 
-// evicts refuses a limit that would delete data, which undo cannot restore.
+// evicts returns an error for a memory limit that would delete data, which undo cannot restore.
 func evicts(a *answer, key, value string) error {
 	limit, err := readMemory(value)
 	used, known := a.number("used_memory")
@@ -120,7 +119,7 @@ func evicts(a *answer, key, value string) error {
 	return nil
 }
 
-// defaultOf returns the default of an option.
+// defaultOf returns an option's default in a version; ok is false if it is unknown.
 func defaultOf(key, version string) (string, bool) {
 	if key == "save" {
 		major, _, _ := strings.Cut(version, ".")
@@ -136,7 +135,7 @@ func defaultOf(key, version string) (string, bool) {
 	return p.Default, p.Default != ""
 }
 
-// keepsData refuses a restart that would lose data: without save and appendonly the server
+// keepsData returns an error for a restart that would lose data: without save and appendonly, Redis
 // writes no snapshot on SIGTERM.
 func keepsData(ctx context.Context, h *host.Host, main string) error {
 	s, err := readSettings(h, main)
@@ -156,7 +155,7 @@ func keepsData(ctx context.Context, h *host.Host, main string) error {
 	return nil
 }
 
-// start returns the command that starts it without systemd, as the same user as before.
+// start returns the command that starts the server without systemd, as its previous user.
 func start(h *host.Host, main string, before product.Process) (product.Start, error) {
 	s, err := readSettings(h, main)
 	if err != nil {

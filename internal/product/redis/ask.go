@@ -14,25 +14,25 @@ import (
 
 // answer is the report of a running server.
 type answer struct {
-	Config map[string]string `json:"config"` // CONFIG GET *
-	Info   map[string]string `json:"info"`   // INFO
-	// NoConfig is the reason that there is no Config: the command is renamed, or forbidden.
+	Config map[string]string `json:"config"` // response to CONFIG GET *
+	Info   map[string]string `json:"info"`   // response to INFO
+	// NoConfig says why Config is missing: the command is renamed or forbidden.
 	NoConfig string          `json:"no_config,omitempty"`
 	Process  product.Process `json:"process"`
 }
 
-// secrets are options whose values are not read.
+// secrets are options whose values fettle does not read.
 var secrets = []string{"requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"}
 
-// infos are the lines of INFO that are recorded.
+// infos are the lines of INFO that fettle records.
 var infos = []string{
 	"redis_version", "process_id", "config_file", "uptime_in_seconds", "connected_clients", "used_memory", "used_memory_rss", "mem_fragmentation_ratio",
 	"evicted_keys", "rejected_connections", "loading", "role", "rdb_last_bgsave_status", "aof_last_write_status", "rdb_changes_since_last_save",
 	"aof_rewrite_in_progress",
 }
 
-// question queries the server of an instance for all of infos. It returns product.ErrStopped if
-// no server responds.
+// question queries an instance's server for its options and infos. The error is product.ErrStopped
+// if no server responds.
 func question(ctx context.Context, h *host.Host, main string, s settings) (*answer, error) {
 	return host.QueryJSON(ctx, h, "redis "+main, func(ctx context.Context, live *host.Host) (*answer, error) { return query(ctx, live, main, s) })
 }
@@ -93,7 +93,7 @@ func query(ctx context.Context, h *host.Host, main string, s settings) (*answer,
 	return a, nil
 }
 
-// keys returns the number of keys in all databases.
+// keys returns the total number of keys in all databases.
 func (a *answer) keys() int {
 	n := 0
 	for name, value := range a.Info {
@@ -106,7 +106,7 @@ func (a *answer) keys() int {
 	return n
 }
 
-// number returns a line of INFO.
+// number returns the number in a line of INFO; ok is false if the line is missing.
 func (a *answer) number(name string) (float64, bool) {
 	n, err := strconv.ParseFloat(a.Info[name], 64)
 	return n, err == nil

@@ -66,7 +66,7 @@ func readNumber(text string) (any, error) {
 	return float64(n), nil
 }
 
-// units are the units of src/util.c, memtoull; they are case-insensitive.
+// units are the case-insensitive size units of src/util.c, memtoull.
 var units = map[string]float64{"": 1, "b": 1, "k": 1000, "kb": 1 << 10, "m": 1e6, "mb": 1 << 20, "g": 1e9, "gb": 1 << 30}
 
 func readMemory(text string) (any, error) {
@@ -79,7 +79,7 @@ func readMemory(text string) (any, error) {
 	return float64(n) * unit, nil
 }
 
-// canonical returns one spelling of equal values.
+// canonical returns one spelling for equal values.
 func canonical(value string) string {
 	if n, err := readMemory(value); err == nil {
 		return strconv.FormatFloat(n.(float64), 'f', -1, 64)
@@ -87,14 +87,14 @@ func canonical(value string) string {
 	return strings.Join(strings.Fields(value), " ")
 }
 
-// atStart are the tuning parameters that a running server does not change
-// (src/config.c, IMMUTABLE_CONFIG).
+// atStart are the tuning parameters that Redis does not change while it runs (src/config.c,
+// IMMUTABLE_CONFIG).
 var atStart = []string{"tcp-backlog", "databases", "io-threads", "disable-thp"}
 
-// byHand are the options that only an administrator sets: addresses, and the place of the data.
+// byHand are the options that only an administrator sets: addresses, and the data directory.
 var byHand = []string{"port", "unixsocket", "bind", "dir"}
 
-// check refuses options that fettle does not set, and invalid values.
+// check returns an error for options that fettle does not set, and for invalid values.
 func check(key, value string) error {
 	return parameters.Settable(key, byHand).Check("Redis", value)
 }

@@ -16,22 +16,21 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// Queue is one list of jobs of Sidekiq.
+// Queue is one Sidekiq job queue.
 type Queue struct {
 	Name   string `json:"name"`
 	Length int    `json:"length"`
-	// OldestS is the time that the next job has waited, in seconds: 0 if none exists, -1 if
-	// it has no time.
+	// OldestS is the waiting time of the next job in seconds: 0 without jobs, -1 if the job has no
+	// time.
 	OldestS float64 `json:"oldest_s"`
 }
 
-// errElsewhere is returned if a Redis is not on this machine.
+// errElsewhere is returned if the Redis server is not on this machine.
 var errElsewhere = errors.New("the server is on another machine")
 
-// Queues reads the queues of Sidekiq from the Redis at an address (redis://HOST:PORT/DATABASE),
-// which has to be an instance of this machine: the set "queues" has their names, and each is a
-// list "queue:NAME" whose end is taken first (lib/sidekiq/api.rb, Queue). The password is that
-// of the server's file.
+// Queues returns the Sidekiq queues in the Redis at redis://HOST:PORT/DATABASE, which must be an
+// instance of this machine. The set "queues" has the names; the last item of the list "queue:NAME"
+// is taken first (lib/sidekiq/api.rb, Queue). The password comes from the server's file.
 func Queues(ctx context.Context, h *host.Host, address string) ([]Queue, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "redis" {
@@ -61,7 +60,7 @@ func Queues(ctx context.Context, h *host.Host, address string) ([]Queue, error) 
 	})
 }
 
-// listening returns the configuration of the instance at a port.
+// listening returns the settings of the instance that listens on a port.
 func listening(h *host.Host, port string) (settings, error) {
 	all, err := instances(h)
 	if err != nil {
@@ -106,11 +105,11 @@ func (c *client) queues(database string, now time.Time) ([]Queue, error) {
 	return out, nil
 }
 
-// waits returns the seconds that a job has waited, 0 without a job, or -1 if it has no time.
-// Sidekiq 8 has milliseconds, earlier versions seconds.
+// waits returns how long a job has waited, in seconds: 0 without a job, -1 if it has no time.
+// Sidekiq 8 stores milliseconds, earlier versions seconds.
 func waits(job string, now time.Time) float64 {
 	if job == "" {
-		return 0 // it has just been taken
+		return 0 // the job has just been taken
 	}
 	var j struct {
 		At float64 `json:"enqueued_at"`

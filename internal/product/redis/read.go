@@ -10,13 +10,13 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// patterns match the main files.
+// patterns match the paths of main files.
 var patterns = []string{"/etc/redis.conf", "/etc/redis/*.conf", "/etc/opt/rh/*/redis.conf", "/etc/opt/rh/*/redis/redis.conf"}
 
-// rootsOf returns the directories below which files are read and written.
+// rootsOf returns the directories in which fettle reads and writes.
 func rootsOf(*host.Host) []string { return []string{"/etc"} }
 
-// instances finds the main files: those that no other file includes, without a sentinel's.
+// instances returns the main files: those that no other file includes, without sentinels' files.
 func instances(h *host.Host) ([]conf.Instance, error) {
 	var mains []string
 	included := map[string]bool{}
@@ -49,13 +49,13 @@ func instances(h *host.Host) ([]conf.Instance, error) {
 	return out, nil
 }
 
-// settings has the options that the files of one instance set.
+// settings holds the options in the files of one instance.
 type settings struct {
-	all   []conf.Place // in the order in which Redis reads them
-	files []string     // that it reads, the main one first
+	all   []conf.Place // in reading order
+	files []string     // all files, the main one first
 }
 
-// winner returns the line that counts: the last.
+// winner returns an option's last line, which applies.
 func (s settings) winner(key string) (conf.Place, bool) {
 	for _, p := range slices.Backward(s.all) {
 		if p.Key == key {
@@ -65,7 +65,7 @@ func (s settings) winner(key string) (conf.Place, bool) {
 	return conf.Place{}, false
 }
 
-// value returns the value of an option. The lines of save are joined.
+// value returns an option's value; several lines of save are joined.
 func (s settings) value(key string) (value string, at conf.Place, ok bool) {
 	at, ok = s.winner(key)
 	if !ok || key != "save" {
@@ -110,7 +110,7 @@ const (
 	maxFiles = 1000
 )
 
-// readSettings reads a main file and its includes, in place, as Redis does.
+// readSettings reads a main file and its includes, in order, like Redis.
 func readSettings(h *host.Host, main string) (settings, error) {
 	r := reader{host: h, includes: conf.Includes{From: h.Files, Depth: maxDepth, Most: maxFiles}}
 	err := r.file(main)

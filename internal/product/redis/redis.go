@@ -1,5 +1,5 @@
-// Package redis reads the configuration of Redis as the server does, queries the options that
-// it runs with, and sets options while it runs or restarts it.
+// Package redis reads the configuration of Redis as the server does. It queries the running
+// options, sets options while the server runs, or restarts it.
 package redis
 
 import (
@@ -37,7 +37,7 @@ var daemon = &product.Daemon[settings, *answer]{
 		return &product.Control{
 			Unit:    product.Service("redis-server.service", "redis.service", "valkey.service"),
 			Running: running, Check: keepsData, Ready: ready, Start: start,
-			Patience: 2 * time.Minute, // it reads all its data when it starts
+			Patience: 2 * time.Minute, // Redis loads all data at start
 		}
 	},
 	Adapt:   setsOne,
@@ -49,8 +49,8 @@ var daemon = &product.Daemon[settings, *answer]{
 	Same: same,
 }
 
-// keepsSnapshot refuses appendonly in the file of a server that does not run: started with it,
-// Redis reads the log, which is empty, and not its snapshot.
+// keepsSnapshot returns an error for appendonly in the file of a stopped server: Redis would then
+// start with the empty log instead of its snapshot.
 func keepsSnapshot(h *host.Host, key, value string) error {
 	if key != "appendonly" || value != "yes" {
 		return nil
@@ -99,14 +99,14 @@ var inputs = []input{
 	}},
 }
 
-// number returns an input that a line of INFO answers.
+// number returns an input that is answered from a line of INFO.
 func number(name, unit, doc, line string) input {
 	return input{Name: name, Type: fact.Number, Unit: unit, Doc: doc, From: product.FromReport, Answer: func(i *installed) fact.Answer {
 		return info(i, line, func(text string) (any, error) { return strconv.ParseFloat(text, 64) })
 	}}
 }
 
-// info answers with a line of INFO.
+// info answers with a line of INFO, converted by read.
 func info(i *installed, line string, read func(text string) (any, error)) fact.Answer {
 	const at = "INFO of redis"
 	if text := i.Report.Info[line]; text != "" {
@@ -117,7 +117,7 @@ func info(i *installed, line string, read func(text string) (any, error)) fact.A
 	return fact.Answer{Unknown: "INFO has no " + line, At: at}
 }
 
-// runs returns an option from CONFIG GET.
+// runs returns an option's running value from CONFIG GET.
 func runs(i *installed, name string) fact.Fact[string] {
 	if i.Report.NoConfig != "" {
 		return fact.Unknown[string](i.Main, i.Report.NoConfig)
@@ -129,7 +129,7 @@ func runs(i *installed, name string) fact.Fact[string] {
 	return fact.Absent[string](at)
 }
 
-// same reports whether Redis treats two values of an option as equal.
+// same reports whether two values of an option are equal to Redis.
 func same(name, a, b string) bool {
 	if p := parameters.Named(name); p != nil && p.Read != nil {
 		x, errX := p.Read(a)
@@ -141,9 +141,9 @@ func same(name, a, b string) bool {
 	return canonical(a) == canonical(b)
 }
 
-// clientsAsked answers with the requested maxclients, from its files or a later CONFIG SET. The
-// running value may be less: Redis lowers it to the files that it may open (8.0.2 and Valkey
-// 8.1.1: 992 with 1024).
+// clientsAsked answers with the requested maxclients, from the files or a later CONFIG SET. The
+// running value may be lower, because Redis adapts it to its open-file limit (8.0.2 and Valkey
+// 8.1.1: 992 with 1024 files).
 func clientsAsked(i *installed) fact.Answer {
 	p := parameters.Named("maxclients")
 	if i.FileErr != nil {

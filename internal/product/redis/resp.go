@@ -14,8 +14,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// client is a client of RESP2, the protocol of Redis: a request is an array of words, a
-// response one value. redis/go-redis would make the program 4.8 MB larger for four commands.
+// client is a client for RESP2, the Redis protocol: a request is an array of words, a response one
+// value. redis/go-redis would add 4.8 MB to the program for four commands.
 type client struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -24,7 +24,7 @@ type client struct {
 // patience is the time limit of one connection.
 const patience = 10 * time.Second
 
-// dial connects to an address in the files, and logs in with their password.
+// dial connects to an address in the files, and logs in with the password in them.
 func dial(ctx context.Context, s settings) (*client, error) {
 	var conn net.Conn
 	var err error
@@ -58,7 +58,7 @@ func dial(ctx context.Context, s settings) (*client, error) {
 	return c, nil
 }
 
-// address returns one of the addresses that Redis listens on, if possible the loopback.
+// address returns one address on which Redis listens, the loopback if possible.
 func address(bind string) string {
 	first := ""
 	for _, a := range strings.Fields(bind) {
@@ -82,7 +82,7 @@ func address(bind string) string {
 
 func (c *client) close() { c.conn.Close() }
 
-// do sends a command and returns its response: a string, or for an array its elements.
+// do sends a command and returns the response: one string, or the elements of an array.
 func (c *client) do(words ...string) ([]string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(words))
@@ -95,14 +95,14 @@ func (c *client) do(words ...string) ([]string, error) {
 	return reply(c.in, 0)
 }
 
-// The limits of a response, which may be any program's.
+// Limits of a response: any program may be listening.
 const (
 	maxText     = 1 << 20
 	maxElements = 10000
 	maxNesting  = 2
 )
 
-// reply reads one value.
+// reply parses one value, or the elements of an array.
 func reply(in *bufio.Reader, depth int) ([]string, error) {
 	line, err := in.ReadSlice('\n')
 	if err != nil {

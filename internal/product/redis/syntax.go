@@ -9,8 +9,8 @@ import (
 )
 
 // syntax is the syntax of redis.conf (src/config.c, loadServerConfigFromString, and src/sds.c,
-// sdssplitargs): a name and its arguments in one line, which are quoted as in a shell. A
-// literal is all arguments of a line.
+// sdssplitargs): each line has a name and arguments, quoted as in a shell. A literal consists of
+// all arguments of a line.
 type syntax struct{}
 
 // Key implements conf.Syntax. Names are case-insensitive.
@@ -19,7 +19,7 @@ func (syntax) Key(name string) (string, error) { return conf.Words{}.Key(strings
 const blank = " \t\r\n\v\f"
 
 // split splits a line into its arguments. ok is false if a quote is not closed or a character
-// follows it, which Redis refuses. ends has the end of each argument in the line.
+// follows it; Redis rejects both. ends are the offsets of the arguments' ends.
 func split(line string) (args []string, ends []int, ok bool) {
 	i := 0
 	for {
@@ -47,7 +47,7 @@ func split(line string) (args []string, ends []int, ok bool) {
 	}
 }
 
-// quoted reads the quoted part that begins at i, and returns the offset after it.
+// quoted parses the quoted part at offset i, and returns the offset after it.
 func quoted(line string, i int, b *strings.Builder) (next int, closed bool) {
 	quote := line[i]
 	for i++; i < len(line); i++ {
@@ -78,7 +78,7 @@ func quoted(line string, i int, b *strings.Builder) (next int, closed bool) {
 
 func hex(s string) bool { _, err := strconv.ParseUint(s, 16, 8); return err == nil }
 
-// Assignments implements conf.Syntax. It includes include.
+// Assignments implements conf.Syntax. The result contains the include lines.
 func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
 	var out []conf.Assignment
 	at := 0

@@ -13,10 +13,10 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// logReader reads the logs that a main file names.
+// logReader returns the logs that a main file configures.
 type logReader func(h *host.Host, main string) ([]accesslog.Log, error)
 
-// logMains has the main files of a directory of configuration, by their names in it.
+// logMains lists the main files that may be in a configuration directory, with their readers.
 var logMains = []struct {
 	name string
 	read logReader
@@ -25,7 +25,7 @@ var logMains = []struct {
 	{"haproxy.cfg", haproxy.Logs}, {"haproxy.config", haproxy.Logs}, {"conf.d/webserver.conf", ofDirectory(2, puppetserver.Logs)}, {"request-logging.xml", puppetserver.Logs}, {"logback.xml", puppetserver.Logs},
 }
 
-// ofDirectory applies read to the directory that is up levels above a file.
+// ofDirectory applies read to the directory that is up levels above the main file.
 func ofDirectory(up int, read logReader) logReader {
 	return func(h *host.Host, main string) ([]accesslog.Log, error) {
 		for range up {
@@ -35,7 +35,7 @@ func ofDirectory(up int, read logReader) logReader {
 	}
 }
 
-// Files with other names are recognized by their contents.
+// Patterns that recognize files with other names by their contents.
 var (
 	ofNginx   = text.LazyRegexp(`(?m)^\s*(http|events|server|upstream\s+\S+)\s*\{|^\s*(log_format|access_log)\s`)
 	ofLogback = text.LazyRegexp(`(?s)^\s*(<\?xml.*?\?>)?\s*(<!--.*?-->\s*)*<configuration`)
@@ -43,8 +43,8 @@ var (
 	ofHTTPD   = text.LazyRegexp(`(?mi)^\s*(LogFormat|CustomLog|TransferLog|GlobalLog|ServerRoot|ServerName|LoadModule|Include(Optional)?)\s|^\s*<(VirtualHost|IfModule|Directory)\b`)
 )
 
-// Logs returns the logs of requests that a configuration names: its main file, or the directory
-// that has it.
+// Logs returns the request logs that a configuration names. name is its main file, or the directory
+// with it.
 func Logs(h *host.Host, name string) ([]accesslog.Log, error) {
 	st, err := h.Files.Stat(name)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package table is the list of all products. A new product is a line here.
+// Package table lists all products; a new product needs one line in All.
 package table
 
 import (
@@ -20,7 +20,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// All lists the products.
+// All lists the products that fettle knows.
 var All = []product.Product{
 	kubelet.Product,
 	postgresql.Product,
@@ -36,7 +36,7 @@ var All = []product.Product{
 	qpid.Product,
 }
 
-// Kinds returns the kinds of setting of all products, and of the files of those that a platform
+// Kinds returns the setting kinds of all products, including those for files that only a platform
 // reads.
 func Kinds(h *host.Host) setting.Kinds {
 	kinds := setting.Kinds{conf.Name: conf.Kind(h), puppetserver.Name: puppetserver.Kind(h)}
