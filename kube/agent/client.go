@@ -23,12 +23,13 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// agentClient reads one node's Profile object and reports in it. It needs no other rights.
+// agentClient reads the Profile object of one node and writes the node's report into it. It needs
+// no other rights.
 type agentClient struct {
 	node, namespace string
 	profiles        rest.Interface
 	core, apps      rest.Interface
-	// written is the status that was written last; writtenUID is the UID of its object.
+	// written is the status that was written last, writtenUID the UID of its Profile object.
 	written    tuned.ProfileStatus
 	writtenUID types.UID
 }
@@ -54,8 +55,8 @@ func newClient(config *rest.Config, node, namespace string) (*agentClient, error
 }
 
 // watchSet follows a DaemonSet until ctx ends. gone reports whether it existed and has been
-// deleted, or is being deleted. A running watch continues after the account has lost its
-// rights, as when all of fettle is deleted at once; a new request would then be refused.
+// deleted, or is being deleted. It uses one long watch, which continues after the account loses its
+// rights, for example when all of fettle is deleted at once. A new request would be refused then.
 func (c *agentClient) watchSet(ctx context.Context, set string) (gone func() bool) {
 	var deleted atomic.Bool
 	look := func(object any) {
@@ -74,9 +75,8 @@ func (c *agentClient) watchSet(ctx context.Context, set string) (gone func() boo
 	return deleted.Load
 }
 
-// watch follows the node's Profile object until ctx ends, and calls changed whenever the
-// request in it changes. store caches the object; synced reports whether the API server has
-// answered.
+// watch follows the node's Profile object until ctx ends, and calls changed whenever the object's
+// request changes. store caches the object; synced reports whether the API server has answered.
 func (c *agentClient) watch(ctx context.Context, changed func()) (store cache.Store, synced func() bool) {
 	store, informer := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: cache.NewListWatchFromClient(c.profiles, "profiles", c.namespace, fields.OneTermEqualSelector("metadata.name", c.node)),
@@ -110,11 +110,11 @@ func (c *agentClient) profile(store cache.Store) *tuned.Profile {
 	return found.(*tuned.Profile)
 }
 
-// report writes the state of the node to its Profile object, if it changed.
+// report writes the node's state to its Profile object if it differs from the last report.
 func (c *agentClient) report(ctx context.Context, p *tuned.Profile, out Outcome, now time.Time) error {
 	status := tuned.ProfileStatus{TunedProfile: out.Profile, Conditions: p.Status.Conditions, ObservedGeneration: p.Generation}
 	if c.writtenUID == p.UID {
-		status.Conditions = c.written.Conditions // the watch may not have brought them yet
+		status.Conditions = c.written.Conditions // the watch may not have delivered them yet
 	}
 	for _, condition := range Conditions(out, p.Spec.Config.TunedProfile) {
 		status.Conditions, _ = tuned.SetCondition(status.Conditions, condition, metav1.NewTime(now.UTC().Truncate(time.Second)))
@@ -132,9 +132,9 @@ func (c *agentClient) report(ctx context.Context, p *tuned.Profile, out Outcome,
 		case err != nil:
 			return err
 		case text == p.Annotations[name]:
-		case text == "" && name == HistoryAnnotation: // it could not be read: what was stays
+		case text == "" && name == HistoryAnnotation: // the history was unreadable: keep the old one
 		case text == "":
-			changes[name] = nil // takes it away
+			changes[name] = nil // removes the annotation
 		default:
 			changes[name] = text
 		}
@@ -157,7 +157,7 @@ func (c *agentClient) patch(ctx context.Context, change any, subresource ...stri
 	return nil
 }
 
-// capacity returns the capacity that the node's kubelet reports.
+// capacity returns the Node object's capacity, which the kubelet reports.
 func (c *agentClient) capacity(ctx context.Context) (corev1.ResourceList, error) {
 	var node corev1.Node
 	if err := c.core.Get().Resource("nodes").Name(c.node).Do(ctx).Into(&node); err != nil {

@@ -2,41 +2,40 @@ package agent
 
 import "fettle.dev/fettle/kube/tuned"
 
-// Situation is the input of Decide.
+// Situation is the input of Decide: the node's state and its request.
 type Situation struct {
-	// Boot is the ID of this boot. Decided is the boot in which the agent last carried out a
-	// decision about its Profile object; "" if it never did.
+	// Boot is the ID of the current boot. Decided is the ID of the boot in which the agent last
+	// carried out a decision about its Profile object; "" if it never did.
 	Boot, Decided string
-	// Heard reports whether the API server has answered; if not, Wanted is unknown.
+	// Heard reports whether the API server has answered; otherwise Wanted is unknown.
 	Heard bool
-	// Wanted is the profile requested for the node; nil if none exists.
+	// Wanted is the profile that the cluster requests for the node, or nil.
 	Wanted *Wanted
-	// InForce is the selection in the node's journal; nil if none exists.
+	// InForce is the selection in force in the node's journal, or nil.
 	InForce *InForce
 }
 
 // Wanted is the request in a node's Profile object.
 type Wanted struct {
 	Profile string
-	// Origin identifies the name, the texts and the included profiles of fettle: equal requests
-	// have equal origins.
+	// Origin is a hash of the profile's name, its texts and the included fettle profiles. Equal
+	// requests have equal origins.
 	Origin   string
 	Deferred tuned.DeferMode
-	// Fault is the reason that the profile cannot be applied; "" if it can.
+	// Fault is why the profile cannot be applied; "" if it can.
 	Fault string
 }
 
-// InForce is a selection in force.
+// InForce is the selection in force on a node.
 type InForce struct {
 	Profile string
-	// Origin is the Wanted.Origin that was applied; empty for a selection that a user made on the
-	// node.
+	// Origin is the applied Wanted.Origin; "" for a selection that a user made on the node.
 	Origin string
-	// Boot is the boot in which it was last applied.
+	// Boot is the boot in which the selection was last applied.
 	Boot string
 }
 
-// Action is a step of the agent.
+// Action is what the agent does after a decision.
 type Action string
 
 // Actions of the agent.
@@ -45,29 +44,30 @@ const (
 	Leave Action = "leave"
 	// Apply switches to the requested profile.
 	Apply Action = "apply"
-	// Again applies the selection in force as it was accepted, because a new boot has begun.
+	// Again reapplies the selection in force, in its accepted form, after a boot.
 	Again Action = "again"
-	// Restore gives the node its former values back.
+	// Restore sets the node's former values again.
 	Restore Action = "restore"
 )
 
-// Decision is the next step.
+// Decision is the next action and its reason.
 type Decision struct {
 	Action Action
 	// Waits reports whether the request waits for the next boot.
 	Waits bool
-	// Why is the reason that the request is not applied; empty if it is.
+	// Why is the reason that the request is not applied; "" if it is.
 	Why string
 }
 
-// selectedLocally is the reason to leave a node with a selection of its own alone.
+// selectedLocally is the reason to leave a node alone whose profile was selected on the node
+// itself.
 const selectedLocally = "a profile was selected on the node itself and stays; run fettle undo on the node to hand it to the cluster"
 
-// Decide returns the next step. It is a pure function.
+// Decide returns the agent's next action. It is a pure function.
 //
-// A deferred request waits for a boot: the first decision of a boot applies any request,
-// because nothing depends on the old values yet. An agent that restarts within a boot therefore
-// applies nothing that waited before. A removed profile is undone at once, deferred or not.
+// A deferred request waits for a boot: the first decision of a boot applies any request, because
+// nothing depends on the old values yet. After a restart within a boot, the agent therefore keeps
+// waiting. A removed profile is undone at once, even if deferred.
 func Decide(s Situation) Decision {
 	stay := Decision{Action: Leave}
 	if s.InForce != nil && s.InForce.Origin == "" {

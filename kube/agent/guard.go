@@ -11,13 +11,13 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// Profile texts from the cluster are judged as they are written (package boundary). The result
-// on a node is judged once more here, as it is applied: the texts include the node's own
-// profiles and fettle's, and set variables for these.
+// The operator checks profile texts from the cluster as written (package boundary). The agent
+// checks the resulting profile again: included profiles, of the node or of fettle, use variables
+// that these texts set.
 
-// functions lists the built-in functions of the profile language that a profile may call on a
-// node, with the permission each requires; "" for none. Functions that are not listed may not
-// be called. Two of them run a program without a permission; each always runs the same program.
+// functions maps the built-in functions of the profile language that profiles may call on a node to
+// the permission each requires; "" for none. Other functions are rejected. Two functions run a
+// program without a permission; each always runs the same program.
 var functions = map[string]tuned.Kind{
 	"exec": tuned.Exec,
 
@@ -28,7 +28,7 @@ var functions = map[string]tuned.Kind{
 	"package2uncores": "", "regex_search_ternary": "", "s2kb": "", "strip": "", "virt_check": "",
 }
 
-// refuse returns a function that rejects the functions that may not be called.
+// refuse returns a check that rejects calls of functions without permission.
 func refuse(allow tuned.Allow) func(string) error {
 	return func(name string) error {
 		kind, known := functions[name]
@@ -42,8 +42,8 @@ func refuse(allow tuned.Allow) func(string) error {
 	}
 }
 
-// guarded returns the plug-ins without what is not allowed: the sections of a forbidden plug-in
-// are refused, and in other sections each setting that names a program.
+// guarded returns the plug-ins with restrictions: a plug-in without permission rejects its whole
+// section, others reject settings that name a program.
 func guarded(all []plugin.Plugin, allow tuned.Allow) []plugin.Plugin {
 	out := slices.Clone(all)
 	for i := range out {
@@ -59,8 +59,8 @@ func guarded(all []plugin.Plugin, allow tuned.Allow) []plugin.Plugin {
 	return out
 }
 
-// isRefusable reports whether a plug-in can be refused as a whole: its name is that of a
-// permission.
+// isRefusable reports whether a plug-in's name is a permission, so that it can be refused as a
+// whole.
 func isRefusable(plugin string) bool {
 	for _, k := range tuned.Kinds {
 		if string(k.Kind) == plugin {
@@ -70,7 +70,7 @@ func isRefusable(plugin string) bool {
 	return false
 }
 
-// refused returns a plug-in that applies nothing: each option is refused with the reason.
+// refused returns a plug-in that rejects every option with the reason.
 func refused(p plugin.Plugin) plugin.Plugin {
 	plan := func(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 		return []plugin.Item{plugin.Refuse(plugin.OptionPlace(r.Unit.Name, o.Name, ""), o, plugin.Refused, "not allowed; start the agent with --allow=%s", p.Name)}, nil
@@ -80,8 +80,7 @@ func refused(p plugin.Plugin) plugin.Plugin {
 	}}
 }
 
-// withoutPrograms returns a plug-in that refuses settings naming a program for the kernel to
-// run.
+// withoutPrograms returns a plug-in that rejects settings with a program for the kernel to run.
 func withoutPrograms(p plugin.Plugin) plugin.Plugin {
 	guard := func(kinds setting.Kinds, items []plugin.Item) []plugin.Item {
 		for i := range items {
@@ -120,8 +119,8 @@ func withoutPrograms(p plugin.Plugin) plugin.Plugin {
 	return p
 }
 
-// withoutScripts removes the scripts of single devices from a profile's sections; they are not
-// options of a plug-in.
+// withoutScripts removes device-specific scripts from a profile's sections, unless scripts are
+// allowed; no plug-in has them as options.
 func withoutScripts(p *profile.Profile, allow tuned.Allow) {
 	if allow[tuned.Script] {
 		return

@@ -15,48 +15,48 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// HistoryAnnotation is the annotation of a Profile object with the switches of its node, read
-// from the node's own journal, which outlives the object, the agent and its events.
+// HistoryAnnotation is a Profile object's annotation with the node's profile switches. They come
+// from the node's journal, which outlives the object, the agent and events.
 const HistoryAnnotation = "fettle.dev/history"
 
 // HistorySchema is the schema of the annotation.
 const HistorySchema = "fettle/node-history/v1"
 
-// Bounds of the annotation.
+// Size limits of the annotation.
 const (
 	maxSwitches = 20
 	maxHistory  = 8 << 10 // bytes
 )
 
-// History is the content of the annotation HistoryAnnotation.
+// History is the JSON content of HistoryAnnotation.
 type History struct {
 	Schema string `json:"schema"` // fettle/node-history/v1
-	// Switches are the last 20, or as many of them as fit into 8 KiB, newest last.
+	// Switches are the newest switches, in order: at most 20, and at most 8 KiB.
 	Switches []Switch `json:"switches"`
 }
 
-// JSONBody marks History as a value that is stored inside another document.
+// JSONBody marks History as a value stored inside another JSON document.
 func (History) JSONBody() {}
 
-// Switch is a change of the profile in force on a node.
+// Switch is one change of the profile in force on a node.
 type Switch struct {
 	Time time.Time `json:"time"`
-	// From and To are profiles, "" for none. They are equal if only the text has changed.
+	// From and To are profiles; "" means none. They are equal if only the profile's text changed.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
-	// Transaction is the number in the node's journal (fettle history), By the user who made it,
-	// and Why its recorded reason.
+	// Transaction is the number in the node's journal (fettle history). By is the user who made it,
+	// Why the recorded reason.
 	Transaction int    `json:"transaction"`
 	By          string `json:"by"`
 	Why         string `json:"why"`
 }
 
-// switches reads the switches from the transactions of a journal, in order. Applying the same
-// profile again after a boot does not count.
+// switches extracts the profile switches from a journal's transactions, in order. It omits
+// reapplications after a boot.
 func switches(txs []*journal.Tx) []Switch {
 	var out []Switch
 	var last *tune.Selection
-	gone := map[int]bool{} // undone, or stood for by a later one
+	gone := map[int]bool{} // undone, or replaced by a later transaction
 	var stand []*journal.Tx
 	for _, t := range txs {
 		if t.Commit == nil || t.RolledBack() {
@@ -80,7 +80,7 @@ func switches(txs []*journal.Tx) []Switch {
 	return out[max(0, len(out)-maxSwitches):]
 }
 
-// inForceOf returns the selection of the last transaction that was not undone, or nil.
+// inForceOf returns the selection of the last transaction that is not undone, or nil.
 func inForceOf(stand []*journal.Tx, gone map[int]bool) *tune.Selection {
 	for i := len(stand) - 1; i >= 0; i-- {
 		if gone[stand[i].ID] {
@@ -111,7 +111,8 @@ func differ(a, b *tune.Selection) bool {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// recall reads the switches from the node's journal, if it has changed since the last call.
+// recall returns the switches in the node's journal. It reads the journal only if it has changed
+// since the last call.
 func (m *agentMachine) recall(state *journal.State, boot string) ([]Switch, error) {
 	if m.recalled.known && m.recalled.generation == state.Generation {
 		return m.recalled.switches, nil
@@ -124,14 +125,14 @@ func (m *agentMachine) recall(state *journal.State, boot string) ([]Switch, erro
 	return m.recalled.switches, nil
 }
 
-// recalled caches the switches that were read from one generation of the journal.
+// recalled caches the switches of one generation of the journal.
 type recalled struct {
 	known      bool
 	generation int64
 	switches   []Switch
 }
 
-// HistoryText returns the text of the annotation; empty for a node that never had a profile.
+// HistoryText returns the annotation's text; "" for a node that never had a profile.
 func HistoryText(out Outcome) (string, error) {
 	all := out.Switches
 	for len(all) > 0 {
@@ -144,7 +145,7 @@ func HistoryText(out Outcome) (string, error) {
 	return "", nil
 }
 
-// because adds the rule that the operator names to the reason of a transaction.
+// because appends the operator's rule to a transaction's reason.
 func because(reason, rule string) string {
 	if rule = oneLine(rule); rule != "" {
 		reason += ": " + text.Truncate(rule, maxText)
@@ -152,18 +153,18 @@ func because(reason, rule string) string {
 	return reason
 }
 
-// owed is an event that could not be created yet: the API server did not answer, or the Profile
-// object is unknown. That happens after each boot: the accepted profile is applied first.
+// owed is an event that could not be created yet, because the API server did not answer or the
+// Profile object is unknown. This is normal after a boot, when the accepted profile is applied
+// first.
 type owed struct {
 	Event
 	at time.Time
 }
 
-// maxOwed is the number of events kept while the API server does not answer; the oldest are
-// dropped.
+// maxOwed limits the queued events; the oldest are dropped.
 const maxOwed = 100
 
-// owe queues events.
+// owe queues events for pay.
 func (a *running) owe(events []Event, at time.Time) {
 	for _, e := range events {
 		a.owed = append(a.owed, owed{e, at})
@@ -171,8 +172,8 @@ func (a *running) owe(events []Event, at time.Time) {
 	a.owed = a.owed[max(0, len(a.owed)-maxOwed):]
 }
 
-// pay creates the queued events in order. It returns false if one has to be retried; events
-// that the API server refuses are dropped.
+// pay creates the queued events in order. It returns false if one must be retried. Events that the
+// API server rejects are dropped.
 func (a *running) pay(ctx context.Context, p *tuned.Profile, log *slog.Logger) bool {
 	for len(a.owed) > 0 {
 		e := a.owed[0]

@@ -16,15 +16,14 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// A kubelet counts a machine's huge pages when it starts (cadvisor's machine info), and its
-// node shows that count until the next start, whatever the real count is. Pods are scheduled by
-// the count shown.
+// A kubelet counts huge pages only when it starts (cadvisor's machine info). Its node reports this
+// count until the next start, and the scheduler uses it.
 
-// hugePools is the kernel's directory with an entry for each size of huge page.
+// hugePools is the kernel's directory with one entry per huge page size.
 const hugePools = "/sys/kernel/mm/hugepages"
 
-// poolOf returns the pool of huge pages, such as "hugepages-2048kB", whose size the setting
-// sets; empty for another setting. usual is the pool of the default page size.
+// poolOf returns the huge page pool whose size a setting sets, such as "hugepages-2048kB"; "" for
+// other settings. usual is the pool of the default page size.
 func poolOf(s setting.Setting, usual string) string {
 	dir, base := path.Split(s.Name)
 	switch {
@@ -36,7 +35,7 @@ func poolOf(s setting.Setting, usual string) string {
 	return ""
 }
 
-// poolPage returns the page size of a pool in bytes; 0 if the name is not a pool's.
+// poolPage returns a pool's page size in bytes; 0 if the name is not a pool.
 func poolPage(pool string) int64 {
 	digits, ok := strings.CutPrefix(pool, "hugepages-")
 	kb, err := strconv.ParseInt(strings.TrimSuffix(digits, "kB"), 10, 64)
@@ -46,15 +45,15 @@ func poolPage(pool string) int64 {
 	return kb << 10
 }
 
-// poolResource returns the kubelet's resource name of a pool: hugepages-2Mi.
+// poolResource returns a pool's resource name in Kubernetes, such as hugepages-2Mi.
 func poolResource(pool string) corev1.ResourceName {
 	return corev1.ResourceName(corev1.ResourceHugePagesPrefix + resource.NewQuantity(poolPage(pool), resource.BinarySI).String())
 }
 
-// usualPool returns the pool whose size vm.nr_hugepages sets.
+// usualPool returns the pool that vm.nr_hugepages sizes.
 func usualPool(h *host.Host) string { return "hugepages-" + setting.DefaultHugePage(h) }
 
-// sizedPools returns the pools that the profile in force has sized, with their bytes.
+// sizedPools returns the pools sized by the profile in force, with their size in bytes.
 func sizedPools(h *host.Host, v *tune.Verification) map[string]int64 {
 	if v == nil {
 		return nil
@@ -62,7 +61,7 @@ func sizedPools(h *host.Host, v *tune.Verification) map[string]int64 {
 	usual, sized := usualPool(h), map[string]int64{}
 	for _, c := range v.Values {
 		pool := poolOf(c.Setting, usual)
-		if pool == "" || c.Verdict != plugin.OK { // one of another verdict says something already
+		if pool == "" || c.Verdict != plugin.OK { // other verdicts already report a problem
 			continue
 		}
 		text, err := h.Files.ReadFile(hugePools + "/" + pool + "/nr_hugepages")
@@ -76,8 +75,7 @@ func sizedPools(h *host.Host, v *tune.Verification) map[string]int64 {
 	return sized
 }
 
-// uncounted sets the verdict needs-restart for pool sizes that the node's capacity does not
-// show.
+// uncounted sets the verdict needs-restart for pools whose size the node's capacity does not show.
 func uncounted(v *tune.Verification, sized map[string]int64, capacity corev1.ResourceList, usual string) {
 	for i := range v.Values {
 		c := &v.Values[i]
@@ -101,8 +99,8 @@ func uncounted(v *tune.Verification, sized map[string]int64, capacity corev1.Res
 	}
 }
 
-// kubeletCounts checks whether the node's kubelet shows the huge pages of the profile in force.
-// It queries the API server only if the profile has sized a pool.
+// kubeletCounts compares the huge pages of the profile in force with the node's capacity. It
+// queries the API server only if the profile sizes a pool.
 func (a *running) kubeletCounts(ctx context.Context, out *Outcome) {
 	h := host.Node(a.Node.Root)
 	sized := sizedPools(h, out.Values)

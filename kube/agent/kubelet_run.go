@@ -19,41 +19,41 @@ import (
 	"fettle.dev/fettle/kube/kubelet/node"
 )
 
-// Visitor changes the kubelet of a node. node.Visit provides its methods.
+// Visitor changes the kubelet of a node; Machine implements it.
 type Visitor interface {
 	Recover(context.Context) (*node.Report, error)
 	Check(context.Context, kubelet.Want) error
 	Run(context.Context, kubelet.Want) (*node.Report, error)
 	Uncordon(context.Context) error
 	Has() (string, error)
-	// Mark records on the Node object which settings the node has; "" for none.
+	// Mark records on the Node object which fettle settings the kubelet has; "" means none.
 	Mark(ctx context.Context, has string) error
 }
 
-// KubeletOptions configure an agent.
+// KubeletOptions configure the kubelet part of an agent.
 type KubeletOptions struct {
 	// Node is the node's name.
 	Node    string
 	Visitor Visitor
-	// Client accesses the API server without a cache.
+	// Client accesses the API server without caching.
 	Client client.WithWatch
-	// Interval is the time between two looks without a change of the object.
+	// Interval is the time between two checks while the object does not change.
 	Interval time.Duration
 	Log      *slog.Logger
 }
 
-// FieldManager is the field manager for the agent's writes.
+// FieldManager is the field manager of the agent's writes.
 const FieldManager = "kubectl-fettle-agent"
 
-// RunKubelet carries out the node's object until ctx ends. A change in progress is then rolled
-// back; the next process takes that turn.
+// RunKubelet carries out the node's NodeKubelet object until ctx ends. It then rolls back a change
+// in progress, and the next process carries out that turn.
 func RunKubelet(ctx context.Context, o KubeletOptions) error {
 	a := &agent{KubeletOptions: o, began: true, cordoned: true}
 	changed := make(chan struct{}, 1)
 	go a.follow(ctx, func() {
 		select {
 		case changed <- struct{}{}:
-		default: // a look is due already
+		default: // a check is already pending
 		}
 	})
 	said, retry := "", firstRetry
@@ -80,20 +80,20 @@ func RunKubelet(ctx context.Context, o KubeletOptions) error {
 	}
 }
 
-// agent is a running kubelet agent.
+// agent is the running kubelet part of an agent.
 type agent struct {
 	KubeletOptions
-	// began reports whether an earlier process may have left a change unfinished.
+	// began reports whether an earlier process may have left an unfinished change.
 	began bool
-	// ended is the result of that change, until it has been reported.
+	// ended is that change's result until it is reported.
 	ended *node.Report
-	// cordoned reports whether it may have left the node cordoned.
+	// cordoned reports whether the agent may have left the node cordoned.
 	cordoned bool
-	// marked is the value last recorded on the Node object; nil before the first write.
+	// marked is the value last written to the Node object; nil before the first write.
 	marked *string
 }
 
-// mark records on the Node object which of fettle's settings it has.
+// mark records on the Node object which fettle settings the kubelet has.
 func (a *agent) mark(ctx context.Context) error {
 	has, err := a.Visitor.Has()
 	if err != nil || a.marked != nil && *a.marked == has {
@@ -106,7 +106,7 @@ func (a *agent) mark(ctx context.Context) error {
 	return nil
 }
 
-// look checks the node and its object once, and does what is due.
+// look checks the node and its object once, and carries out what is due.
 func (a *agent) look(ctx context.Context) error {
 	left := a.recover(ctx)
 	unmarked := a.mark(ctx)
@@ -114,13 +114,13 @@ func (a *agent) look(ctx context.Context) error {
 	return errors.Join(err, unmarked)
 }
 
-// follows carries out the node's object. left is the reason that a change of an earlier process
-// is still unfinished; nil if none exists.
+// follows carries out the node's object. left is why an earlier process's change is still
+// unfinished, or nil.
 func (a *agent) follows(ctx context.Context, left error) error {
 	var k kubelet.NodeKubelet
 	switch err := a.Client.Get(ctx, client.ObjectKey{Name: a.Node}, &k); {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		return left // nothing is wanted
+		return left // nothing is requested
 	case err != nil:
 		return errors.Join(left, err)
 	case left != nil:
@@ -143,7 +143,7 @@ func (a *agent) follows(ctx context.Context, left error) error {
 	case status.Phase == "":
 		status.Phase = kubelet.Settled
 	}
-	status.Has = has // of a machine that was set up anew under the name of another: nothing
+	status.Has = has // report the real state: the machine may have been reinstalled under the same name
 	if err := a.report(ctx, &k, status); err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (a *agent) follows(ctx context.Context, left error) error {
 	return nil
 }
 
-// recover finishes or rolls back an unfinished change; it is retried until it succeeds.
+// recover finishes or rolls back an unfinished change; on failure look retries it.
 func (a *agent) recover(ctx context.Context) error {
 	if !a.began {
 		return nil
@@ -170,17 +170,17 @@ func (a *agent) recover(ctx context.Context) error {
 		a.Log.Info("recovered an interrupted change of the kubelet", "result", r.Result, "settings", r.Digest, "error", r.Error)
 		a.ended, a.cordoned = r, true
 	}
-	a.began = r != nil && r.Result == node.Incomplete // tried again with each look
+	a.began = r != nil && r.Result == node.Incomplete // look retries it
 	return nil
 }
 
-// free reports whether a node that was blocked could take its change now.
+// free reports whether a node that could not take its change can take it now.
 func (a *agent) free(ctx context.Context, s kubelet.NodeKubeletSpec) bool {
 	want, err := wantOf(s)
 	return err == nil && a.Visitor.Check(ctx, want) == nil
 }
 
-// turn takes the node's turn, and reports the result.
+// turn carries out the node's turn and reports the result.
 func (a *agent) turn(ctx context.Context, k *kubelet.NodeKubelet) error {
 	want, err := wantOf(k.Spec)
 	var r *node.Report
@@ -190,7 +190,7 @@ func (a *agent) turn(ctx context.Context, k *kubelet.NodeKubelet) error {
 	}
 	switch {
 	case ctx.Err() != nil && (r == nil || r.Result == node.RolledBack):
-		return ctx.Err() // it was this agent's end that took it back: the next one takes the turn
+		return ctx.Err() // the end of this agent caused the rollback; the next agent carries out the turn
 	case err != nil && !final(err):
 		return a.waits(ctx, k, err)
 	}
@@ -201,21 +201,20 @@ func (a *agent) turn(ctx context.Context, k *kubelet.NodeKubelet) error {
 		return e
 	}
 	status := answer(k.Spec, r, err, has)
-	// Mark first: a reader who sees in the status that the node has no settings finds no mark
-	// either.
+	// Mark first: when the status reports no settings, the mark is already gone.
 	unmarked := a.mark(context.WithoutCancel(ctx))
 	a.Log.Info("the kubelet's settings", "phase", status.Phase, "has", has, "step", status.Step, "message", status.Message)
 	return errors.Join(a.report(context.WithoutCancel(ctx), k, status), unmarked)
 }
 
-// waits reports why the node cannot continue; this is retried.
+// waits reports why the node cannot continue; look retries.
 func (a *agent) waits(ctx context.Context, k *kubelet.NodeKubelet, why error) error {
 	status := k.Status
 	status.Waiting = text.Truncate(why.Error(), kubeletMaxMessage)
 	return errors.Join(why, a.report(ctx, k, status))
 }
 
-// report writes the status, if it has changed.
+// report writes the object's status if it changed.
 func (a *agent) report(ctx context.Context, k *kubelet.NodeKubelet, status kubelet.NodeKubeletStatus) error {
 	if equality.Semantic.DeepEqual(k.Status, status) {
 		return nil
@@ -225,8 +224,8 @@ func (a *agent) report(ctx context.Context, k *kubelet.NodeKubelet, status kubel
 	return client.IgnoreNotFound(a.Client.Status().Patch(ctx, to, sameObject{client.MergeFrom(k), k.UID}, client.FieldOwner(FieldManager)))
 }
 
-// sameObject is a patch that is refused if the object has been replaced by another one of the
-// same name, which has its own turns.
+// sameObject is a patch that the API server rejects if another object of the same name, with its
+// own turns, has replaced this one.
 type sameObject struct {
 	client.Patch
 	uid types.UID
@@ -245,12 +244,12 @@ func (s sameObject) Data(o client.Object) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// follow calls changed each time the node's object has changed or may have, until ctx ends. If
-// the cluster does not have such objects, it retries from time to time.
+// follow calls changed whenever the node's object has or may have changed, until ctx ends. If the
+// cluster lacks the kind, it retries from time to time.
 func (a *agent) follow(ctx context.Context, changed func()) {
 	for ctx.Err() == nil {
 		pause := a.Interval
-		// A watch begins with the present state: nothing is missed between two watches.
+		// A watch starts with the present state, so two successive watches miss nothing.
 		w, err := a.Client.Watch(ctx, &kubelet.NodeKubeletList{}, client.MatchingFields{"metadata.name": a.Node})
 		if err != nil {
 			a.Log.Debug("cannot watch the node's NodeKubelet", "error", err)
@@ -259,7 +258,7 @@ func (a *agent) follow(ctx context.Context, changed func()) {
 				changed()
 			}
 			w.Stop()
-			pause = firstRetry // API servers end each watch after some minutes
+			pause = firstRetry // API servers end every watch after some minutes
 		}
 		select {
 		case <-ctx.Done():
@@ -271,5 +270,5 @@ func (a *agent) follow(ctx context.Context, changed func()) {
 // kubeletagent carries out the NodeKubelet object of its node, and reports the result in the
 // object's status.
 //
-// It acts once for each turn (if spec.turn is not status.turn). First it finishes or rolls back
-// a change of an earlier process that was killed. Package visit makes all changes to the node.
+// It acts once per turn, when spec.turn differs from status.turn. First it finishes or rolls back
+// the change of a killed process. Package node makes all changes to the node.

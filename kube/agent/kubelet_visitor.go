@@ -17,17 +17,17 @@ import (
 	topology "fettle.dev/fettle/kube/pod/admission/node"
 )
 
-// DefaultUnit is the default unit of systemd that starts a kubelet.
+// DefaultUnit is the default systemd unit of a kubelet.
 const DefaultUnit = "kubelet.service"
 
-// Machine is a node's machine whose kubelet is changed.
+// Machine is the machine of a node; the agent changes its kubelet.
 type Machine struct {
 	*node.Visit
 	unit *node.Unit
 }
 
-// NewMachine returns the machine of a node whose root is mounted at root. unit is the unit that
-// starts its kubelet; direct reaches the kubelet without the API server if it is not nil.
+// NewMachine returns the machine of a node whose root is mounted at root. unit is the kubelet's
+// systemd unit. A non-nil direct reaches the kubelet without the API server.
 func NewMachine(name, root, unit string, api kubernetes.Interface, direct *node.Direct) (*Machine, error) {
 	h := host.Node(root)
 	state, err := stateDir(h, root, node.DefaultStateDir)
@@ -41,8 +41,8 @@ func NewMachine(name, root, unit string, api kubernetes.Interface, direct *node.
 	}}, nil
 }
 
-// Kept returns which of fettle's settings the kubelet of the machine at root has, "" for none,
-// and whether a change of them was interrupted. It reads only the machine.
+// Kept returns the fettle settings of the kubelet on the machine at root ("" for none), and whether
+// a change of them was interrupted. It only reads files.
 func Kept(root string) (has string, open bool, err error) {
 	h := host.Node(root)
 	state, err := stateDir(h, root, node.DefaultStateDir)
@@ -57,13 +57,13 @@ func Kept(root string) (has string, open bool, err error) {
 	return has, open, err
 }
 
-// Mark records on the Node object which settings it has.
+// Mark records on the Node object which fettle settings the kubelet has.
 func (m *Machine) Mark(ctx context.Context, has string) error {
 	return m.API.Annotate(ctx, kubelet.SettingsAnnotation, has)
 }
 
-// Forget removes the journal of a machine whose kubelet has no settings of fettle any more. It
-// returns an error if it still has some.
+// Forget removes the journal of a machine whose kubelet has no fettle settings. It returns an error
+// if it still has some.
 func (m *Machine) Forget() error {
 	switch has, err := m.Has(); {
 	case err != nil:
@@ -74,7 +74,7 @@ func (m *Machine) Forget() error {
 	return os.RemoveAll(m.Node.StateDir)
 }
 
-// Check returns the reason that Run would refuse now.
+// Check returns the error with which Run would refuse now, or nil.
 func (m *Machine) Check(ctx context.Context, want kubelet.Want) error {
 	if err := m.look(ctx); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (m *Machine) Check(ctx context.Context, want kubelet.Want) error {
 	return m.Visit.Check(ctx, want)
 }
 
-// Run makes the kubelet run with the requested settings.
+// Run changes the kubelet to the requested settings.
 func (m *Machine) Run(ctx context.Context, want kubelet.Want) (*node.Report, error) {
 	if err := m.look(ctx); err != nil {
 		return nil, err
@@ -90,8 +90,8 @@ func (m *Machine) Run(ctx context.Context, want kubelet.Want) (*node.Report, err
 	return m.Visit.Run(ctx, want)
 }
 
-// look finds how the kubelet is started, and the topology that its managers see. If that cannot
-// be read, the kubelet itself rejects what does not fit.
+// look determines how the kubelet is started, and the topology that its managers see. With an
+// unknown topology, only the kubelet itself can reject invalid settings.
 func (m *Machine) look(ctx context.Context) error {
 	if err := m.unit.Check(ctx); err != nil {
 		return kubeletRefused(err)
@@ -103,8 +103,8 @@ func (m *Machine) look(ctx context.Context) error {
 	return nil
 }
 
-// wantOf parses a node's request. It is checked again here, where it is carried out: a writer
-// of these objects writes into files of the node.
+// wantOf parses and checks a node's request. The agent does not rely on the operator's check,
+// because the request ends up in files of the node.
 func wantOf(s kubelet.NodeKubeletSpec) (kubelet.Want, error) {
 	var f kubelet.Fields
 	if s.KubeletConfig != nil {
@@ -129,14 +129,14 @@ func wantOf(s kubelet.NodeKubeletSpec) (kubelet.Want, error) {
 
 func kubeletRefused(err error) error { return fmt.Errorf("%w: %w", node.ErrRefused, err) }
 
-// Bounds of what is written, in bytes.
+// Limits of written texts, in bytes.
 const (
 	kubeletMaxMessage = 1000
 	maxWords          = 2000
 )
 
-// answer returns the status of a turn that ended with a report, or with an error that is a
-// refusal. has is the digest of the node's present settings.
+// answer returns the status of a turn that ended with a report or with a refusal. has is the digest
+// of the node's present settings.
 func answer(s kubelet.NodeKubeletSpec, r *node.Report, err error, has string) kubelet.NodeKubeletStatus {
 	out := kubelet.NodeKubeletStatus{Turn: s.Turn, Phase: kubelet.Settled, Has: has, Tried: s.Digest}
 	if err != nil {
@@ -147,14 +147,13 @@ func answer(s kubelet.NodeKubeletSpec, r *node.Report, err error, has string) ku
 	return out
 }
 
-// recovered returns the status after a change was finished or rolled back whose turn has been
-// reported already: until then the kubelet ran neither with the new settings nor with its
-// former ones.
+// recovered returns the status after an already reported change was finished or rolled back. Until
+// then the kubelet ran with neither the new nor the former settings.
 func recovered(was kubelet.NodeKubeletStatus, r *node.Report, has string) kubelet.NodeKubeletStatus {
 	out := kubelet.NodeKubeletStatus{Turn: was.Turn, Phase: kubelet.Settled, Has: has, Tried: r.Digest}
 	tell(&out, r)
 	if out.Phase != kubelet.Settled && was.Message != "" {
-		out.Step, out.Message, out.LastWords = was.Step, was.Message, was.LastWords // why it failed, not how it was cut off
+		out.Step, out.Message, out.LastWords = was.Step, was.Message, was.LastWords // keep why the change failed, not how it was interrupted
 	}
 	return out
 }
@@ -172,22 +171,22 @@ func tell(out *kubelet.NodeKubeletStatus, r *node.Report) {
 	}
 	out.Step, out.Message, out.LastWords = string(r.Step), r.Error, tail(r.LastWords, maxWords)
 	if said := lastLine(r.LastWords); said != "" && strings.Contains(r.Error, node.ErrEnded.Error()) {
-		out.Message += ": " + said // with which a kubelet that does not start ends
+		out.Message += ": " + said // last words of a kubelet that does not start
 	}
 	out.Message = text.Truncate(out.Message, kubeletMaxMessage)
 }
 
-// lastLine returns the last line that is not empty.
+// lastLine returns the last nonempty line.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// final reports whether an error ends a turn. Others, from the API server or for a lock that
-// another process holds, may be temporary.
+// final reports whether an error ends a turn. Others may be temporary, for example errors of the
+// API server or a lock held by another process.
 func final(err error) bool { return errors.Is(err, node.ErrRefused) }
 
-// tail returns the end of a log, at most most bytes.
+// tail returns the end of a log, with at most most bytes.
 func tail(s string, most int) string {
 	if len(s) <= most {
 		return s

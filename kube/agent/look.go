@@ -15,28 +15,29 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// Outcome is the result of one look at the node.
+// Outcome is the result of one Look at the node.
 type Outcome struct {
 	Decision Decision
-	// Profile is the profile in force; empty if none comes from the cluster.
+	// Profile is the cluster's profile in force; "" if there is none.
 	Profile string
-	// Tx is the transaction that applied or removed it.
+	// Tx is the transaction that applied or removed the profile.
 	Tx int
-	// Values has a verdict for each value of the profile in force; nil without one.
+	// Values has a verdict for each value of the profile in force; nil without a profile.
 	Values *tune.Verification
-	// Switches are the switches in the node's journal, newest last.
+	// Switches are the profile switches in the node's journal, newest last.
 	Switches []Switch
-	// Err is the reason that a step failed; nil if none did.
+	// Err is the first failure, or nil.
 	Err error
-	// Recovered are interrupted transactions that were rolled back first.
+	// Recovered are interrupted transactions that Look rolled back first.
 	Recovered []int
-	// Busy reports whether another transaction runs on the node: try again soon.
+	// Busy reports whether another transaction is running on the node, so Look should be retried
+	// soon.
 	Busy bool
 }
 
-// Look recovers an interrupted transaction, decides, carries out the decision, and verifies the
-// values then in force. heard reports whether the API server has answered; p is the node's
-// Profile object, or nil.
+// Look recovers interrupted transactions, decides, carries out the decision, and verifies the
+// values in force. heard reports whether the API server has answered; p is the node's Profile
+// object, or nil.
 func (n *Node) Look(ctx context.Context, heard bool, p *tuned.Profile) Outcome {
 	var out Outcome
 	out.Err = n.look(ctx, heard, p, &out)
@@ -97,7 +98,7 @@ func (n *Node) look(ctx context.Context, heard bool, p *tuned.Profile, out *Outc
 	return m.verify(ctx, out)
 }
 
-// carryOut carries out the decision.
+// carryOut carries out one decision.
 func (m *agentMachine) carryOut(ctx context.Context, out *Outcome, s Situation, sel *tune.Selection, state *journal.State) error {
 	switch out.Decision.Action {
 	case Apply:
@@ -141,7 +142,7 @@ func (m *agentMachine) transact(ctx context.Context, p *profile.Profile, out *Ou
 	return nil
 }
 
-// firstRejected returns the end of a sentence: the first value that was rejected, and why.
+// firstRejected returns the end of a sentence with the first rejected value and the reason.
 func firstRejected(p *tune.Plan) string {
 	for _, s := range p.Steps {
 		if s.Verdict == plugin.Rejected {
@@ -151,7 +152,7 @@ func firstRejected(p *tune.Plan) string {
 	return ""
 }
 
-// accepted loads the selection in force as it was accepted.
+// accepted loads the profile in force in its accepted form.
 func (m *agentMachine) accepted(ctx context.Context, sel *tune.Selection) (*profile.Profile, error) {
 	p, err := m.engine.LoadAccepted(ctx, sel, m.loader)
 	if err == nil {
@@ -160,8 +161,7 @@ func (m *agentMachine) accepted(ctx context.Context, sel *tune.Selection) (*prof
 	return p, err
 }
 
-// withdraw undoes what the cluster's selections have set. Values that were set individually
-// stay.
+// withdraw undoes the cluster's selections. Individually set values stay.
 func (m *agentMachine) withdraw(ctx context.Context, out *Outcome) error {
 	m.engine.Reason = "the cluster has no profile for node " + m.Name
 	state, err := m.engine.State()
@@ -225,8 +225,8 @@ func (m *agentMachine) verify(ctx context.Context, out *Outcome) error {
 	return errors.Join(held, err)
 }
 
-// Uninstall restores the values the node had before the agent, and removes the agent's files
-// there. The journal stays: it belongs to the node.
+// Uninstall restores the node's values from before the agent, and removes the agent's files. The
+// journal stays, because fettle on the node uses it too.
 func (n *Node) Uninstall(ctx context.Context) (Outcome, error) {
 	out := Outcome{Decision: Decision{Action: Restore}}
 	m, err := n.open(ctx)
@@ -242,19 +242,19 @@ func (n *Node) Uninstall(ctx context.Context) (Outcome, error) {
 	return out, m.remove(Dir)
 }
 
-// memory is the agent's state that outlives its process and the node's boots.
+// memory is agent state that outlives its process and the node's boots.
 type memory struct {
-	// Boot is the boot in which it last carried out a decision about its Profile object.
+	// Boot is the boot in which the agent last carried out a decision about its Profile object.
 	Boot string `json:"boot_id"`
-	// ReapplySysctl is the operand's option of the profile in force: "true", "false", or "" if it
-	// is not set. It is needed after a boot before the API server has answered.
+	// ReapplySysctl is the operand option of the profile in force: "true", "false", or "" if unset.
+	// After a boot it is needed before the API server has answered.
 	ReapplySysctl string `json:"reapply_sysctl,omitempty"`
 }
 
 const memoryFile = Dir + "/agent.json"
 
-// remembered reads the agent's memory. An unreadable one counts as empty: a deferred request
-// then waits for one more boot.
+// remembered reads the agent's memory. If it is unreadable it counts as empty, and a deferred
+// request waits for one more boot.
 func (m *agentMachine) remembered() (mem memory) {
 	text, err := m.host.Files.ReadFile(memoryFile)
 	if err == nil {

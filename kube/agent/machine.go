@@ -22,49 +22,49 @@ import (
 	"fettle.dev/fettle/profiles"
 )
 
-// Dir is the agent's own directory on a node, with the profiles from the cluster and its
-// memory. The journal is fettle's, in journal.DefaultDir: fettle on the node itself shows what
-// is in force, and can undo it.
+// Dir is the agent's own directory on a node, with the cluster's profiles and the agent's memory.
+// The journal is in journal.DefaultDir, where fettle on the node can show and undo it.
 const Dir = "/var/lib/fettle-agent"
 
-// profilesDir contains the texts of the Profile object, as NAME/tuned.conf.
+// profilesDir holds the texts of the Profile object, as NAME/tuned.conf.
 const profilesDir = Dir + "/profiles"
 
-// patience is the maximum wait for a transaction of another process.
+// patience limits the wait for a transaction of another process.
 var patience = 10 * time.Second
 
 // Node is the machine that an agent tunes. Its methods are not safe for concurrent use.
 type Node struct {
-	// Name is the name of the Node object and of the Profile object.
+	// Name is the name of the Node object and the Profile object.
 	Name string
 	// Root is the path at which the node's root is mounted.
 	Root string
-	// Allow is what profiles may do beyond the boundary.
+	// Allow lists what profiles may do beyond settings, such as running programs.
 	Allow tuned.Allow
-	// Tell is called with warnings as they happen; it may be nil.
+	// Tell receives warnings as they occur; it may be nil.
 	Tell func(text string)
 	// At is passed to the engine, for tests.
 	At func(point string)
 
-	kinds    setting.Kinds // they hold descriptors: one table for the life of the agent
+	kinds    setting.Kinds // kinds hold descriptors, so one table serves the whole life of the agent
 	held     map[setting.Setting]holding
 	prepared prepared
 	told     map[string]bool
 	recalled recalled
 }
 
-// agentMachine is the node opened for one look, with its present configuration, keep.d and
-// administrator's files.
+// agentMachine is the node opened for one Look, with its present configuration, keep.d and sysctl
+// files.
 type agentMachine struct {
 	*Node
 	host    *host.Host
 	engine  *tune.Engine
 	loader  profile.Loader
 	sysctls *override.Claims
-	rule    string // by which the operator has decided
+	rule    string // the operator's reason for its decision
 }
 
-// ruleAnnotation of a Profile object is the operator's explanation of its decision.
+// ruleAnnotation is the Profile object's annotation with the operator's explanation of its
+// decision.
 const ruleAnnotation = "fettle.dev/rule"
 
 func (n *Node) tell(format string, args ...any) {
@@ -73,7 +73,7 @@ func (n *Node) tell(format string, args ...any) {
 	}
 }
 
-// tellOnce logs a text only once that every look at the node would repeat.
+// tellOnce logs a text only the first time, because every Look repeats it.
 func (n *Node) tellOnce(text string) {
 	if n.told == nil {
 		n.told = map[string]bool{}
@@ -84,7 +84,7 @@ func (n *Node) tellOnce(text string) {
 	}
 }
 
-// open opens the node.
+// open opens the node for one Look.
 func (n *Node) open(ctx context.Context) (*agentMachine, error) {
 	h := host.Node(n.Root)
 	if n.kinds == nil {
@@ -103,14 +103,14 @@ func (n *Node) open(ctx context.Context) (*agentMachine, error) {
 	}
 	m.engine, m.loader = opened.Engine, opened.Loader
 	m.loader.Refuse = refuse(n.Allow)
-	m.engine.Main.DynamicTuning = false // nothing follows the load here: the daemon of a machine does that
+	m.engine.Main.DynamicTuning = false // the agent does not follow the load; only a machine's own daemon does
 	m.engine.Keep = append(m.engine.Keep, m.ofKubelet(ctx)...)
 	m.engine.Overridden = func(s setting.Setting) (tune.Override, bool) { return m.overridden(ctx, s) }
 	return m, nil
 }
 
-// reapplyOf returns whether a Profile object lets the administrator's sysctl files override the
-// profile: "true", "false", or "" if it is not set.
+// reapplyOf returns a Profile object's option whether the administrator's sysctl files override the
+// profile: "true", "false", or "" if unset.
 func reapplyOf(p *tuned.Profile) string {
 	if p == nil || p.Spec.Config.TuneDConfig.ReapplySysctl == nil {
 		return ""
@@ -118,15 +118,15 @@ func reapplyOf(p *tuned.Profile) string {
 	return strconv.FormatBool(*p.Spec.Config.TuneDConfig.ReapplySysctl)
 }
 
-// reapply applies the result of reapplyOf; "" leaves the node's own configuration.
+// reapply applies the result of reapplyOf; "" keeps the node's own configuration.
 func (m *agentMachine) reapply(word string) {
 	if on, err := strconv.ParseBool(word); err == nil {
 		m.engine.Main.ReapplySysctl = on
 	}
 }
 
-// stateDir returns the path at which this process finds a directory of the node whose root
-// is mounted at root. Links are resolved as on the node.
+// stateDir returns the path by which this process reaches a directory of the node, whose root is
+// mounted at root. Symbolic links resolve as on the node.
 func stateDir(h *host.Host, root, dir string) (string, error) {
 	above, err := h.Files.Resolve(path.Dir(dir))
 	if err != nil {
@@ -135,8 +135,8 @@ func stateDir(h *host.Host, root, dir string) (string, error) {
 	return filepath.Join(root, above, path.Base(dir)), nil
 }
 
-// ofKubelet returns keep entries for the sysctls that a kubelet sets at each start, even if the
-// profile requests the kubelet's value: an undo would restore the value from before the
+// ofKubelet returns keep entries for the sysctls that a kubelet sets at every start, even if the
+// profile requests the same values. An undo would otherwise restore the values from before the
 // kubelet.
 func (m *agentMachine) ofKubelet(ctx context.Context) tune.Keep {
 	found, _ := override.Read(ctx, m.host, m.kinds, override.Kubelet)
@@ -154,8 +154,8 @@ func (m *agentMachine) ofKubelet(ctx context.Context) tune.Keep {
 
 const kubeletOwns = "owned by the kubelet, which sets it at every start"
 
-// overridden returns the value of a setting in the administrator's sysctl files, which are read
-// once and only if needed.
+// overridden returns a setting's value in the administrator's sysctl files. It reads the files on
+// first use.
 func (m *agentMachine) overridden(ctx context.Context, s setting.Setting) (tune.Override, bool) {
 	main := m.engine.Main
 	if s.Kind != "sysctl" || !main.ReapplySysctl {
@@ -180,8 +180,8 @@ func (m *agentMachine) overridden(ctx context.Context, s setting.Setting) (tune.
 	return tune.Override{Setting: c.Setting, Value: c.Value, File: c.File, Line: c.Line, Text: c.Text}, true
 }
 
-// plansFor reports whether a profile sets what a partial tuner manages. A profile that cannot
-// be planned fails elsewhere.
+// plansFor reports whether a profile sets what a partial tuner manages. It returns false for a
+// profile that cannot be planned, which fails elsewhere.
 func (m *agentMachine) plansFor(ctx context.Context, t override.Tuner, name string) bool {
 	p, err := m.load(ctx, name)
 	if err != nil {
@@ -193,10 +193,10 @@ func (m *agentMachine) plansFor(ctx context.Context, t override.Tuner, name stri
 	})
 }
 
-// otherTuner names a program on the node that would overwrite what the profile sets;
-// empty for none.
+// otherTuner returns a program on the node that would overwrite the profile's values; "" if there
+// is none.
 func (m *agentMachine) otherTuner(ctx context.Context, profile string) string {
-	all, _ := override.Tuners(ctx, m.host) // what cannot be listed runs nowhere here
+	all, _ := override.Tuners(ctx, m.host) // if services cannot be listed, none runs
 	for _, t := range all {
 		if t.Partial() && !m.plansFor(ctx, t, profile) {
 			continue
@@ -208,7 +208,7 @@ func (m *agentMachine) otherTuner(ctx context.Context, profile string) string {
 	return ""
 }
 
-// inForce returns the selection that the journal records as in force, or nil.
+// inForce returns the selection in force according to the journal, or nil.
 func inForce(s *journal.State) (*InForce, *tune.Selection, error) {
 	t := s.InForce()
 	sel, err := tune.SelectionOf(t)
@@ -218,13 +218,12 @@ func inForce(s *journal.State) (*InForce, *tune.Selection, error) {
 	return &InForce{Profile: strings.Join(sel.Names(), " "), Origin: sel.Origin, Boot: t.BootID}, sel, nil
 }
 
-// holding is a value that an open descriptor of this process keeps, such as a limit of the
-// CPUs' latency. It is not in the journal: it ends with the process, and a new agent sets it
-// again.
+// holding is a value that an open descriptor of this process keeps, such as a CPU latency limit. It
+// is not in the journal. It ends with the process, and the next agent sets it again.
 type holding struct{ before, want setting.Value }
 
-// hold sets the values that a profile needs held, and releases the rest. e is the engine of a
-// process that keeps running.
+// hold acquires the values that a profile needs held, and releases others. e is the engine of a
+// long-running process.
 func (m *agentMachine) hold(ctx context.Context, e *tune.Engine, p *profile.Profile, s *journal.State) error {
 	plan, err := e.PlanProfile(ctx, p, s)
 	if err != nil {
@@ -257,7 +256,7 @@ func (m *agentMachine) hold(ctx context.Context, e *tune.Engine, p *profile.Prof
 	return errors.Join(errs...)
 }
 
-// letGo releases every held value that is no longer requested.
+// letGo releases held values that are no longer requested.
 func (m *agentMachine) letGo(ctx context.Context, wanted map[setting.Setting]tune.Step) error {
 	var errs []error
 	for s, h := range m.held {

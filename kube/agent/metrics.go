@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// Metrics are the metrics of an agent, in addition to those of the API server's client and the
-// Go runtime. They have no node label: the scrape target identifies the node.
+// Metrics are the agent's own metrics; those of client-go and the Go runtime are served too. They
+// have no node label, because the scrape target identifies the node.
 var Metrics = []cluster.Metric{
 	{Name: "fettle_agent_profile_info", Type: "gauge", Labels: []string{"profile"}, Doc: "1 for the cluster's profile that is in force; absent without one"},
 	{Name: "fettle_agent_values", Type: "gauge", Labels: []string{"verdict"}, Doc: "values of the profile in force, by verdict"},
@@ -29,18 +29,18 @@ var Metrics = []cluster.Metric{
 	{Name: "fettle_agent_report_failures_total", Type: "counter", Doc: "reports to the API server that failed: status, values or an event; they are tried again"},
 }
 
-// Results of a look.
+// Results of a Look.
 const (
 	lookDone   = "done"
 	lookFailed = "failed"
 	lookBusy   = "busy"
 )
 
-// lookBounds are the bounds of the histogram's buckets, in seconds: a look that changes nothing
-// takes milliseconds, one that queries devices and restarts programs longer.
+// lookBounds are the histogram's bucket bounds in seconds. A Look without changes takes
+// milliseconds; one that queries devices and restarts programs takes longer.
 var lookBounds = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
 
-// tally is what the metrics report, collected on each scrape.
+// tally holds the values of the metrics, collected on each scrape.
 type tally struct {
 	cluster.Described
 	durations prometheus.Histogram
@@ -49,7 +49,7 @@ type tally struct {
 	heard        bool
 	wanted       string
 	last         Outcome
-	at           time.Time // zero before the first look
+	at           time.Time // zero before the first Look
 	looks        map[string]int
 	transactions map[Action]int
 	recovered    int
@@ -66,7 +66,7 @@ func newTally() *tally {
 	return t
 }
 
-// looked records a look that has ended, and the profile requested then.
+// looked records a finished Look and the profile that was requested then.
 func (t *tally) looked(out Outcome, heard bool, wanted string, began, ended time.Time) {
 	t.durations.Observe(ended.Sub(began).Seconds())
 	t.mu.Lock()
@@ -93,7 +93,7 @@ func (t *tally) notReported() {
 	t.unreported++
 }
 
-// Collect is part of prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (t *tally) Collect(out chan<- prometheus.Metric) {
 	t.durations.Collect(out)
 	t.mu.Lock()
@@ -129,7 +129,7 @@ func (t *tally) Collect(out chan<- prometheus.Metric) {
 	t.Counter(out, "fettle_agent_report_failures_total", t.unreported)
 }
 
-// wantedBy returns the profile that a Profile object names; empty for none.
+// wantedBy returns the profile that a Profile object names, or "".
 func wantedBy(p *tuned.Profile) string {
 	if p == nil {
 		return ""

@@ -16,11 +16,11 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// Reasons of the conditions. Those that begin with Tuned are the Node Tuning Operator's. The
-// condition Degraded reports the first reason that applies.
+// Reasons of the conditions. Those with prefix Tuned are the Node Tuning Operator's. Degraded has
+// the first reason that applies.
 const (
 	Failed              = "Failed"              // Applied is False
-	Deferred            = "Deferred"            // Applied is False: waits for a boot
+	Deferred            = "Deferred"            // Applied is False until a boot
 	NoProfile           = "NoProfile"           // Applied is Unknown
 	TunedError          = "TunedError"          // Degraded is True
 	TunedDeferredUpdate = "TunedDeferredUpdate" // Degraded is True
@@ -29,7 +29,7 @@ const (
 	TunedWarning        = "TunedWarning"        // Degraded is False
 )
 
-// Conditions returns the conditions of a node, without times.
+// Conditions returns a node's conditions, without times.
 func Conditions(out Outcome, wanted string) []tuned.StatusCondition {
 	return []tuned.StatusCondition{applied(out, wanted), degraded(out)}
 }
@@ -52,7 +52,7 @@ func applied(out Outcome, wanted string) tuned.StatusCondition {
 	return c
 }
 
-// stays describes what stays in force in place of the requested profile.
+// stays describes what remains in force instead of the requested profile.
 func stays(out Outcome) string {
 	if out.Profile == "" {
 		return "no profile active"
@@ -60,7 +60,7 @@ func stays(out Outcome) string {
 	return "profile " + out.Profile + " stays in force"
 }
 
-// fault returns why the request is not in force, or why the state is unknown; "" if neither.
+// fault returns why the request is not in force, or why the state is unknown; otherwise "".
 func (o Outcome) fault() string {
 	switch {
 	case o.Decision.Why != "":
@@ -97,7 +97,7 @@ func degraded(out Outcome) tuned.StatusCondition {
 	return c
 }
 
-// groups holds the values that differ from the profile, by cause.
+// groups holds the values that differ from the profile, grouped by cause.
 type groups struct {
 	rejected, overridden, drifted, open []tune.Checked
 }
@@ -123,7 +123,7 @@ func group(v *tune.Verification) (g groups) {
 	return g
 }
 
-// contested reports whether the kubelet sets a sysctl to a value other than the requested one.
+// contested reports whether the kubelet sets a sysctl to a different value than requested.
 func contested(c tune.Checked) bool {
 	return c.Verdict == plugin.Kept && c.Setting.Kind == "sysctl" && slices.Contains(override.KubeletSysctls(), c.Setting.Name) && !same(c)
 }
@@ -132,15 +132,15 @@ func same(c tune.Checked) bool {
 	return strings.TrimSpace(c.Now.Text) == strings.TrimSpace(c.Want.Text)
 }
 
-// Bounds of what is written to the API server.
+// Limits of what the agent writes to the API server.
 const (
 	maxMessage = 1000     // bytes of a condition's message
-	maxListed  = 5        // values in it
+	maxListed  = 5        // values in a message
 	maxValues  = 32 << 10 // bytes of the annotation
-	maxText    = 200      // bytes of a value, or of a reason, in it
+	maxText    = 200      // bytes of a value or a reason in the annotation
 )
 
-// list returns a sentence that lists values.
+// list returns a sentence that lists values, at most maxListed.
 func list(what string, all []tune.Checked) string {
 	var texts []string
 	for _, c := range all[:min(len(all), maxListed)] {
@@ -152,7 +152,7 @@ func list(what string, all []tune.Checked) string {
 	return what + ": " + strings.Join(texts, "; ")
 }
 
-// describe formats a value with its verdict.
+// describe formats a value and its verdict.
 func describe(c tune.Checked) string {
 	text := fmt.Sprintf("%s: want %s, has %s: %s", showPlace(c.Setting), show(c.Want), show(c.Now), c.Verdict)
 	if c.Why != "" {
@@ -178,7 +178,7 @@ func show(v setting.Value) string {
 	return internaltext.Truncate(strings.TrimSpace(v.Text), maxText)
 }
 
-// summary returns the profile in force with the number of values for each verdict.
+// summary formats the profile in force and the number of values for each verdict.
 func summary(out Outcome) string {
 	text := "profile " + out.Profile + " is in force"
 	if out.Values == nil || len(out.Values.Values) == 0 {
@@ -193,38 +193,39 @@ func summary(out Outcome) string {
 	return fmt.Sprintf("%s: %d values: %s", text, len(out.Values.Values), strings.Join(counts, ", "))
 }
 
-// ValuesAnnotation is the annotation of a Profile object with the verdict of each value: the
-// object's definition has no field for them, and every API server keeps annotations.
+// ValuesAnnotation is the Profile object's annotation with the verdict of each value. The kind has
+// no field for them, but API servers keep annotations.
 const ValuesAnnotation = "fettle.dev/values"
 
 // ValuesSchema is the schema of the annotation.
 const ValuesSchema = "fettle/node-values/v1"
 
-// Values is the content of the annotation ValuesAnnotation.
+// Values is the JSON content of ValuesAnnotation.
 type Values struct {
 	Schema  string                 `json:"schema"` // fettle/node-values/v1
 	Profile string                 `json:"profile"`
 	Counts  map[plugin.Verdict]int `json:"counts"`
 	Values  []Value                `json:"values"`
-	// Omitted is the number of values left out because the annotation is limited to 32 KiB. Values
-	// in force are left out first.
+	// Omitted is the number of values left out to stay within 32 KiB; values that are in force go
+	// first.
 	Omitted int `json:"omitted,omitempty"`
 }
 
-// JSONBody marks Values as a value that is stored inside another document.
+// JSONBody marks Values as a value stored inside another JSON document.
 func (Values) JSONBody() {}
 
-// Value is one value of a node.
+// Value is one setting of a node.
 type Value struct {
-	Setting string         `json:"setting"` // sysctl:vm.swappiness
+	Setting string         `json:"setting"` // such as sysctl:vm.swappiness
 	Verdict plugin.Verdict `json:"verdict"`
-	// Want is the requested value, Now the present one; Now is left out if it is equal or absent.
+	// Want is the requested value, Now the present one. Now is "" if it equals Want or does not
+	// exist.
 	Want string `json:"want,omitempty"`
 	Now  string `json:"now,omitempty"`
 	Why  string `json:"why,omitempty"`
 }
 
-// ValuesText returns the text of the annotation; empty if no profile is in force.
+// ValuesText returns the annotation's text; "" without a profile in force.
 func ValuesText(out Outcome) (string, error) {
 	if out.Values == nil {
 		return "", nil
@@ -243,7 +244,7 @@ func ValuesText(out Outcome) (string, error) {
 		}
 	}
 	doc.Values = append(doc.Values, fine...)
-	room := maxValues - 300 // of the frame, counts included
+	room := maxValues - 300 // the rest is for the frame and the counts
 	for i, v := range doc.Values {
 		text, err := json.Marshal(v)
 		if err != nil {
@@ -259,17 +260,17 @@ func ValuesText(out Outcome) (string, error) {
 	return string(text), err
 }
 
-// Event is something that has happened on the node.
+// Event is an event of the node for the API server.
 type Event struct {
 	Warning bool
 	Reason  string
 	Text    string
 }
 
-// maxEvents caps the events of one look about single values.
+// maxEvents limits the events about single values per Look.
 const maxEvents = 10
 
-// Deeds returns the events for what a look has changed, independent of earlier looks.
+// Deeds returns the events for changes that a Look made, independent of earlier Looks.
 func Deeds(now Outcome) []Event {
 	var all []Event
 	if len(now.Recovered) > 0 {
@@ -290,7 +291,7 @@ func event(warning bool, reason, format string, args ...any) Event {
 	return Event{warning, reason, internaltext.Truncate(fmt.Sprintf(format, args...), maxMessage)}
 }
 
-// Events returns the events of a look, compared with the look before it.
+// Events returns the events for what differs from the previous Look.
 func Events(before, now Outcome, wanted string) []Event {
 	all := Deeds(now)
 	tell := func(warning bool, reason, format string, args ...any) {

@@ -19,42 +19,42 @@ import (
 // Options of an agent.
 type Options struct {
 	Node *Node
-	// Config is the configuration of the API server's client.
+	// Config is the API server client's configuration.
 	Config    *rest.Config
 	Namespace string
-	// Set is the name of the DaemonSet of the agent's pod: if it is deleted, the node's former
-	// values are restored. With "" the values always stay.
+	// Set is the DaemonSet of the agent's pod: if it is deleted, the agent restores the node's
+	// former values. With "" the values stay.
 	Set string
-	// Interval is the time between two looks without a change of the object.
+	// Interval is the time between two Looks while the object does not change.
 	Interval time.Duration
 	Log      *slog.Logger
-	// Metrics registers the agent's metrics; nil registers none.
+	// Metrics registers the agent's metrics; nil means none.
 	Metrics prometheus.Registerer
 }
 
 // firstRetry is the delay of the first retry; it doubles with each failure up to the interval.
 const firstRetry = time.Second
 
-// An agent releases memory when it has done nothing for the time quiet, and has not done so for
-// the time seldom.
+// quiet and seldom decide when an agent releases memory: after an idle time of quiet, at most once
+// per seldom.
 const quiet, seldom = 5 * time.Second, 2 * time.Minute
 
-// Run applies the node's profile and checks it until ctx ends. Then all values stay, except
-// those that only an open descriptor holds; if the agents are removed from the cluster
-// (Options.Set), the former values are restored.
+// Run applies and checks the node's profile until ctx ends. At the end values stay, except those
+// that an open descriptor holds. If the agents are being removed from the cluster (Options.Set),
+// Run restores the former values.
 func Run(ctx context.Context, o Options) error {
 	c, err := newClient(o.Config, o.Node.Name, o.Namespace)
 	if err != nil {
 		return err
 	}
 	changed := make(chan struct{}, 1)
-	// The watch continues while the agent ends.
+	// The watch continues during the agent's end.
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	store, synced := c.watch(watching, func() {
 		select {
 		case changed <- struct{}{}:
-		default: // a look is due already
+		default: // a Look is already pending
 		}
 	})
 	o.Node.Tell = func(text string) { o.Log.Warn(text) }
@@ -99,19 +99,19 @@ func Run(ctx context.Context, o Options) error {
 	}
 }
 
-// running is an agent at work.
+// running is a running agent.
 type running struct {
 	Options
 	client *agentClient
 	tally  *tally
 	last   Outcome
-	// setGone reports whether the DaemonSet was seen to be deleted; nil without a DaemonSet.
+	// setGone reports whether the watch saw the DaemonSet's deletion; nil without a DaemonSet.
 	setGone func() bool
-	told    bool   // something has been reported since the start
-	owed    []owed // the oldest first
+	told    bool   // true after the first report
+	owed    []owed // oldest first
 }
 
-// said reports whether conditions contain all conditions of now.
+// said reports whether conditions contains every condition in now.
 func said(conditions, now []tuned.StatusCondition) bool {
 	for _, c := range now {
 		if _, changed := tuned.SetCondition(conditions, c, metav1.Time{}); changed {
@@ -121,9 +121,9 @@ func said(conditions, now []tuned.StatusCondition) bool {
 	return true
 }
 
-// look looks at the node once and reports. It returns false if it has to be retried soon.
+// look looks at the node once and reports. It returns false if a retry is due soon.
 func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine bool) {
-	// A transaction that has begun is completed: it is short.
+	// A started transaction, which is short, always completes.
 	began := time.Now()
 	out := a.Node.Look(context.WithoutCancel(ctx), heard, p)
 	a.kubeletCounts(ctx, &out)
@@ -147,7 +147,7 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 		a.owe(Deeds(out), time.Now())
 		return fine
 	case p == nil:
-		a.owed = nil // there is nothing any more that they would be about
+		a.owed = nil // the object of these events is gone
 		return fine
 	case p.NodeTuningOwner() != "":
 		if out.fault() != last.fault() {
@@ -156,9 +156,10 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 		a.owed = nil
 		return fine
 	}
-	// Events go first: an agent that is killed between the two sends them again, and omits none.
+	// Events go first: if the agent is killed in between, its successor repeats them rather than
+	// losing them.
 	if !a.told && said(p.Status.Conditions, Conditions(out, p.Spec.Config.TunedProfile)) {
-		last = out // an agent before this one has told it
+		last = out // the previous agent has reported it
 	}
 	a.told = true
 	a.owe(Events(last, out, p.Spec.Config.TunedProfile), time.Now())
@@ -174,18 +175,16 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 }
 
 // An agent that ends leaves the values to its successor. If the agents are removed from the
-// cluster, the nodes get their former values back. The signs are that the agents' DaemonSet or
-// namespace is gone or being deleted, or that the node's Profile object is gone. If all of
-// fettle is deleted at once (kubectl delete -k), the order is arbitrary and includes the
-// agents' rights: one sign is enough, and an agent without rights waits for its watches of the
-// DaemonSet and the Profile.
+// cluster, they restore the nodes' former values. Signs of removal: the agents' DaemonSet or
+// namespace is gone or being deleted, or the node's Profile object is gone. kubectl delete -k
+// deletes everything in arbitrary order, including the agents' rights. One sign is therefore
+// enough, and an agent without rights waits for its running watches.
 
-// leaving is the time an agent has to wait for a sign and to act on it. A kubelet kills a pod
-// after 30 seconds.
+// leaving limits the wait for a sign of removal and the restore. A kubelet kills a pod after 30 s.
 var leaving = 15 * time.Second
 
-// end ends an agent: it restores the node if the agents are removed from the cluster. wanted
-// returns the node's Profile object from the watch, which continues.
+// end ends an agent. It restores the node if the agents are being removed from the cluster. wanted
+// returns the node's Profile object from the watch, which continues meanwhile.
 func (a *running) end(changed <-chan struct{}, wanted func() (heard bool, p *tuned.Profile)) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaving)
 	defer cancel()
@@ -207,7 +206,7 @@ func (a *running) end(changed <-chan struct{}, wanted func() (heard bool, p *tun
 			return
 		}
 		if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
-			break // another agent comes, or it is unknown
+			break // a successor will come, or the state is unknown
 		}
 		select {
 		case <-changed:
@@ -221,8 +220,8 @@ func (a *running) end(changed <-chan struct{}, wanted func() (heard bool, p *tun
 	a.Log.Info("ended; the values stay in force")
 }
 
-// restore restores the node's former values. It waits for another transaction on the node until
-// ctx ends.
+// restore restores the node's former values. Until ctx ends it waits for other transactions on the
+// node.
 func (a *running) restore(ctx context.Context, why string) {
 	for {
 		out := a.Node.Look(context.WithoutCancel(ctx), true, nil)
@@ -241,8 +240,7 @@ func (a *running) restore(ctx context.Context, why string) {
 	}
 }
 
-// removed returns why the agents of a set are being removed from the cluster, or "" if they are
-// not.
+// removed returns how the agents of a DaemonSet are being removed, or "" if they are not.
 func (c *agentClient) removed(ctx context.Context, set string) (why string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()

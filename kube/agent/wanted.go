@@ -19,15 +19,15 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// prepared caches the last Profile object that could be loaded, so that the programs its
-// functions run do not run at every look.
+// prepared caches the last loadable Profile object, so programs called by its functions do not run
+// at every Look.
 type prepared struct {
 	sum    string
 	wanted Wanted
 }
 
-// wanted returns what a Profile object requests, or nil for no profile. It writes the texts
-// into the agent's directory. A defect in them is returned as Wanted.Fault, not as an error.
+// wanted returns a Profile object's request, or nil for no profile. It writes the texts into the
+// agent's directory. Invalid texts set Wanted.Fault and are not an error.
 func (m *agentMachine) wanted(ctx context.Context, p *tuned.Profile) (*Wanted, error) {
 	if p == nil || p.Spec.Config.TunedProfile == "" {
 		m.prepared = prepared{}
@@ -55,7 +55,7 @@ func (m *agentMachine) wanted(ctx context.Context, p *tuned.Profile) (*Wanted, e
 	}
 	loaded, err := m.load(ctx, w.Profile)
 	if fault := faultOf(loaded, err, bad); fault != "" {
-		w.Fault = fault // the node may heal it: it is looked at again
+		w.Fault = fault // the node may change, so check again
 		return &w, nil
 	}
 	w.Origin = originOf(loaded, p.Spec.Config.TuneDConfig.ReapplySysctl)
@@ -63,7 +63,8 @@ func (m *agentMachine) wanted(ctx context.Context, p *tuned.Profile) (*Wanted, e
 	return &w, nil
 }
 
-// theOperands explains why a Profile of the Node Tuning Operator is left to its operand.
+// theOperands explains why the agent ignores a Profile object of the Node Tuning Operator, whose
+// operand handles it.
 func theOperands(owner string) string {
 	return "the Profile object belongs to the Node Tuning Operator (owner " + owner + "), which tunes the node; fettle's agent does nothing. To let fettle tune it, stop that operator and start fettle's with --adopt=tuned"
 }
@@ -73,8 +74,8 @@ func sum(text []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// judge separates the texts that may be used from those that may not, which it returns with the
-// reason, by name. The operator has checked them too; the agent does not rely on that.
+// judge returns the usable texts, and the others with the reason, by name. The operator checks them
+// too, but the agent does not rely on that.
 func (m *agentMachine) judge(all []tuned.TunedProfile) (texts, bad map[string]string) {
 	texts, bad = map[string]string{}, map[string]string{}
 	for _, p := range all {
@@ -102,14 +103,14 @@ func (m *agentMachine) judge(all []tuned.TunedProfile) (texts, bad map[string]st
 	return texts, bad
 }
 
-// validName reports whether name can be a directory on the node. In include=, a leading "-"
-// means that the profile may be missing.
+// validName reports whether name can be a directory on the node. In include=, a leading "-" marks
+// an optional profile.
 func validName(name string) bool {
 	return profile.ValidName(name) && name[0] != '-' && strings.Trim(name, ".") != "" && len(name) <= 253
 }
 
-// faultOf returns the reason that a profile cannot be applied: a rejected text is missing, or
-// the node's own profile of the same name was used instead.
+// faultOf returns why a profile cannot be applied, or "": it needs a rejected text, or the node's
+// own profile of that name was used instead.
 func faultOf(p *profile.Profile, err error, bad map[string]string) string {
 	names := slices.Sorted(maps.Keys(bad))
 	if err != nil {
@@ -128,14 +129,14 @@ func faultOf(p *profile.Profile, err error, bad map[string]string) string {
 	return ""
 }
 
-// isOfName reports whether a rune can be part of a name.
+// isOfName reports whether a rune may occur in a name.
 func isOfName(r rune) bool {
 	return r == '_' || r == '.' || r == '-' || unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
-// originOf returns a hash of what a profile was made of: its texts from the cluster, and
-// fettle's own. Texts in the node's own directories do not count; they take effect when the
-// profile is applied next.
+// originOf returns a hash of a profile's source texts, those from the cluster and fettle's own. It
+// ignores texts in the node's own directories; their changes take effect when the profile is next
+// applied.
 func originOf(p *profile.Profile, reapply *bool) string {
 	h := sha256.New()
 	fmt.Fprintln(h, p.Names)
@@ -150,7 +151,7 @@ func originOf(p *profile.Profile, reapply *bool) string {
 	return "profile:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// load loads a profile with its present content, without scripts that are not allowed.
+// load loads a profile with its present content, without forbidden scripts.
 func (m *agentMachine) load(ctx context.Context, name string) (*profile.Profile, error) {
 	l := m.loader
 	l.Execute = true
@@ -161,7 +162,7 @@ func (m *agentMachine) load(ctx context.Context, name string) (*profile.Profile,
 	return p, err
 }
 
-// put makes the agent's directory contain exactly these texts.
+// put makes the agent's directory contain exactly these texts, by profile name.
 func (m *agentMachine) put(texts map[string]string) error {
 	for _, dir := range []string{Dir, profilesDir} {
 		if err := m.mkdir(dir); err != nil {
@@ -195,7 +196,7 @@ func (m *agentMachine) put(texts map[string]string) error {
 	return nil
 }
 
-// mkdir makes a directory that only root can read.
+// mkdir creates a directory that only root can read.
 func (m *agentMachine) mkdir(dir string) error {
 	st, err := m.host.Files.Lstat(dir)
 	switch {
@@ -209,7 +210,7 @@ func (m *agentMachine) mkdir(dir string) error {
 	return nil
 }
 
-// remove removes a file, or a directory with its content. It follows no links.
+// remove removes a file or a directory tree. It follows no symbolic links.
 func (m *agentMachine) remove(p string) error {
 	st, err := m.host.Files.Lstat(p)
 	if errors.Is(err, fs.ErrNotExist) {

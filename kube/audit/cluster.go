@@ -1,5 +1,5 @@
-// Package audit evaluates the catalog's rules on data read from a running cluster. It reads
-// nothing itself.
+// Package audit reads a running cluster through its API server and evaluates the catalog's rules on
+// the data. kubectl fettle check prints the findings.
 package audit
 
 import (
@@ -16,43 +16,43 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// Cluster is the data read from a cluster.
+// Cluster is the data read from a cluster, the input of the rules.
 type Cluster struct {
 	Now time.Time
 	// Version is the Kubernetes version; "" if the server reports none. OpenShift is the OpenShift
-	// version, "" for another Kubernetes.
+	// version; "" for other Kubernetes.
 	Version, OpenShift string
-	// Unread maps a part that was not read completely to the reason.
+	// Unread maps each part that was not completely read to the reason.
 	Unread map[Part]string
 
 	Nodes []Node
-	// Controller are the arguments of the controller manager, which assigns the nodes their pod
-	// CIDRs; nil if it has no visible pod.
+	// Controller are the arguments of the controller manager, which assigns pod CIDRs to nodes; nil
+	// if no pod shows them.
 	Controller []string
 	Counts     []Count
 	Claims     []Claim
 
-	// Members are the etcd members that were queried. If there are none, Unread has the reason.
+	// Members are the queried etcd members. If there are none, Unread has the reason.
 	Members []etcd.Look
-	// EtcdPods are the pods of etcd members, by name.
+	// EtcdPods are the pods of etcd members.
 	EtcdPods []product.Reported
-	// Programs are the programs of the control plane whose command lines pods show.
+	// Programs are the control-plane programs whose command lines are visible in pods.
 	Programs []Program
-	// Kubeadm has the flags with which kubeadm starts the control plane; nil if it was not read.
+	// Kubeadm has the flags that kubeadm gives the control plane; nil if not read.
 	Kubeadm *Kubeadm
 
-	// Objects are the objects that rules of OpenShift's documents judge.
+	// Objects are the objects that rules from OpenShift's documents check.
 	Objects []openshift.Object
 
 	MachineSets []machine.Set
 	Machines    []machine.Machine
 	Checks      []machine.HealthCheck
-	CoreNodes   []core.Node // what health looks at of them
+	CoreNodes   []core.Node // what the health rules need of them
 
-	as kuberelease.Release // that the cluster is taken for; 0 for its own
+	as kuberelease.Release // release for which the cluster is judged; 0 means its own
 }
 
-// Part is a part of a cluster that can be read or not.
+// Part is a part of the cluster's data.
 type Part string
 
 // Parts of a cluster.
@@ -65,7 +65,7 @@ const (
 	OfKubeadm  Part = "kubeadm"
 )
 
-// Miss records why a part could not be read. Only the first reason is kept.
+// Miss records why a part was not read. Later reasons for the same part are ignored.
 func (c *Cluster) Miss(p Part, format string, args ...any) {
 	if c.Unread == nil {
 		c.Unread = map[Part]string{}
@@ -75,51 +75,50 @@ func (c *Cluster) Miss(p Part, format string, args ...any) {
 	}
 }
 
-// Node is a node and the configuration of its kubelet.
+// Node is a node with its kubelet's configuration.
 type Node struct {
 	Name  string
 	Ready bool
-	// CIDRs are the node's ranges of the cluster network, if it has any.
+	// CIDRs are the node's ranges of the cluster network, or nil.
 	CIDRs []string
-	// MaxPods is the maximum number of its pods, Cores its number of CPUs.
+	// MaxPods is the node's maximum number of pods, Cores its number of CPUs.
 	MaxPods int
 	Cores   float64
-	Kubelet string // its version
-	// Config is the running KubeletConfiguration as JSON; nil if it could not be read, with the
-	// reason in Unread.
+	Kubelet string // kubelet version
+	// Config is the running KubeletConfiguration as JSON. If it is nil, Unread has the reason.
 	Config []byte
 	Unread string
 }
 
-// Count is the number of objects of a kind, by the name of its maximum.
+// Count is the number of objects of one kind that has a maximum.
 type Count struct {
-	What string // pods_per_namespace
-	// N is the number for the namespace, node or service that has most: Where.
+	What string // name of the maximum, such as pods_per_namespace
+	// N is the highest number for any namespace, node or service; Where names it.
 	N     int
 	Where string
-	// Unread is the reason that they could not be counted; "" if they could.
+	// Unread is why the objects could not be counted, or "".
 	Unread string
 }
 
-// Claim is a PersistentVolumeClaim with its driver and its users.
+// Claim is a PersistentVolumeClaim with its driver and the pods that use it.
 type Claim struct {
 	Namespace, Name string
-	Modes           []string // ReadWriteOnce
-	Raw             bool     // used as a device
-	// Driver is the CSI driver, the provisioner, or "in-tree nfs"; "" if it has no volume and no
-	// class yet.
+	Modes           []string // access modes, such as ReadWriteOnce
+	Raw             bool     // used as a block device
+	// Driver is the CSI driver, the provisioner, or a name such as "in-tree nfs"; "" for a claim
+	// without a volume and a class.
 	Driver string
-	// Users are the running pods that mount it.
+	// Users are the running pods that mount the claim.
 	Users []User
 }
 
 // User is a pod that mounts a claim.
 type User struct {
 	Pod string
-	// Containers are the containers that mount it.
+	// Containers are the containers that mount the claim.
 	Containers []Container
-	// Owner is the UID of the object that made the pod; Replicas is the number of running pods of
-	// that object.
+	// Owner is the UID of the pod's controlling owner; Replicas is the number of the owner's
+	// running pods.
 	Owner    string
 	Replicas int
 }

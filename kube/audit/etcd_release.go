@@ -15,8 +15,8 @@ import (
 	"fettle.dev/fettle/internal/product/etcd"
 )
 
-// etcdByRelease checks the etcd rules that depend on its release: for the pods of its members
-// or, without such pods, for the members that were queried, or that kubeadm's configuration names.
+// etcdByRelease checks the etcd rules that depend on the release. It uses the members' pods, or
+// else the queried members, or else those in kubeadm's configuration.
 func (c *Cluster) etcdByRelease(ctx context.Context, rules *rule.Catalogue, disabled map[string]string) []rule.Finding {
 	p := etcd.Product
 	p.Find = func(context.Context, *host.Host) ([]product.Installed, error) {
@@ -33,16 +33,16 @@ func (c *Cluster) etcdByRelease(ctx context.Context, rules *rule.Catalogue, disa
 	return rules.Filter(of).Check(ctx, productOf{platform.Product(p).Open(ctx, &platform.Subject{})}, []string{platform.Name}, disabled)
 }
 
-// notOfRelease reports whether a rule has no input that depends on etcd's release.
+// notOfRelease reports whether a rule needs no input that depends on etcd's release.
 func notOfRelease(r *rule.Rule) bool {
 	return !slices.ContainsFunc(r.Inputs, func(b rule.Binding) bool { return etcd.AsksRelease(b.Input) })
 }
 
-// reportedEtcd returns what the cluster shows about its etcd members.
+// reportedEtcd returns the etcd members as the cluster's API shows them.
 func (c *Cluster) reportedEtcd() []etcd.Reported {
 	out := slices.Clone(c.EtcdPods)
 	pods := len(out) > 0
-	reported := map[string]int{} // members, by the version that they report
+	reported := map[string]int{} // number of members by reported version
 	for _, m := range c.Members {
 		if m.Silent != nil {
 			continue
@@ -60,7 +60,7 @@ func (c *Cluster) reportedEtcd() []etcd.Reported {
 	of, _ := kuberelease.Parse(c.Version)
 	for i := range out {
 		for version, n := range reported {
-			if n == len(out) { // what all of them report is surer than the name of an image
+			if n == len(out) { // a version that all members report is more reliable than image tags
 				out[i].Version = version
 			}
 		}
@@ -72,8 +72,8 @@ func (c *Cluster) reportedEtcd() []etcd.Reported {
 	return out
 }
 
-// rewritten gives a member the flags with which kubeadm starts it in an upgrade: its own, which
-// are right for the version that it installs, and those of its configuration.
+// rewritten gives a member the flags that kubeadm would write in an upgrade: kubeadm's own, which
+// suit the new version, and those of the ClusterConfiguration.
 func (c *Cluster) rewritten(r *etcd.Reported) {
 	r.Words, r.Env = nil, nil
 	if c.Kubeadm == nil {
@@ -87,8 +87,8 @@ func (c *Cluster) rewritten(r *etcd.Reported) {
 	}
 }
 
-// EtcdVersions returns the distinct etcd versions in the cluster, and the version that kubeadm
-// installs with Kubernetes release as; "" if no member was installed by kubeadm.
+// EtcdVersions returns the distinct etcd versions in the cluster. installed is the version that
+// kubeadm installs with Kubernetes release as, or "" if kubeadm installed no member.
 func (c *Cluster) EtcdVersions(as kuberelease.Release) (here []string, installed string) {
 	for _, r := range c.reportedEtcd() {
 		if r.Kubeadm {

@@ -18,21 +18,21 @@ import (
 	"fettle.dev/fettle/internal/product/kubelet"
 )
 
-// Sources returns the inputs that rules of a cluster may use. The cluster provides the answers.
+// Sources returns the inputs that rules of a cluster may use; a Cluster answers them.
 func Sources() []platform.Source {
 	return []platform.Source{platform.ClusterSource(), openshift.Source(), platform.Product(kubelet.Product), platform.Product(etcd.Product)}
 }
 
-// Platforms whose rules are checked.
+// Platforms of the rules.
 const (
 	ofOpenShift = "openshift"
 	ofKubelet   = "kubelet"
 )
 
-// AllPlatforms are the platforms whose rules are checked for OpenShift.
+// AllPlatforms are the platforms that apply to OpenShift.
 var AllPlatforms = []string{platform.Name, ofKubelet, ofOpenShift}
 
-// Platforms returns the platforms whose rules are checked for this cluster.
+// Platforms returns the platforms that apply to this cluster.
 func (c *Cluster) Platforms() []string {
 	all := []string{platform.Name, ofKubelet}
 	if c.OpenShift != "" {
@@ -41,13 +41,13 @@ func (c *Cluster) Platforms() []string {
 	return all
 }
 
-// Tables looks up the tables of the catalog.
+// Tables looks up rows in the catalog's tables.
 type Tables interface {
 	Table(name string) *rule.Table
 }
 
-// Findings checks the rules. disabled maps the IDs of rules that the user has disabled to the
-// text of their finding.
+// Findings checks all rules. disabled maps the IDs of rules that the user disabled to their
+// finding's text.
 func (c *Cluster) Findings(ctx context.Context, rules *rule.Catalogue, tables Tables, disabled map[string]string) ([]rule.Finding, error) {
 	m := c.answers(tables)
 	platforms := []string{platform.Name}
@@ -59,8 +59,8 @@ func (c *Cluster) Findings(ctx context.Context, rules *rule.Catalogue, tables Ta
 	return out, ctx.Err()
 }
 
-// once merges the findings of etcd rules if no member could be queried: there is only one
-// problem to solve.
+// once merges the findings of etcd rules if no member could be queried, because the user has only
+// one problem to solve.
 func once(all []rule.Finding) []rule.Finding {
 	sets := []string{ofEtcd, platform.Members, platform.Peers}
 	var out []rule.Finding
@@ -82,7 +82,7 @@ func once(all []rule.Finding) []rule.Finding {
 	return out
 }
 
-// answers returns everything that is known of the cluster.
+// answers returns the answers to all inputs that are known from the cluster.
 func (c *Cluster) answers(tables Tables) *machineOf {
 	a := &platform.Known{}
 	if c.Version != "" {
@@ -107,13 +107,14 @@ func (c *Cluster) answers(tables Tables) *machineOf {
 	return m
 }
 
-// objectsOfOpenShift are counted from the cluster, not from its documents.
+// objectsOfOpenShift is a set that is counted in the cluster, unlike the sets from OpenShift's
+// documents.
 const objectsOfOpenShift = "openshift.objects"
 
-// machineOf answers the inputs of rules for a cluster.
+// machineOf answers the rules' inputs from a cluster.
 type machineOf struct {
 	own, counted *platform.Known
-	documents    platform.Answers // nil if it is not OpenShift
+	documents    platform.Answers // nil for other Kubernetes
 }
 
 func (m *machineOf) of(name string) platform.Answers {
@@ -132,13 +133,13 @@ func (m *machineOf) Answer(input string) fact.Answer { return m.of(input).Answer
 // Items implements rule.Machine.
 func (m *machineOf) Items(set string) (names []string, unknown string) { return m.of(set).Items(set) }
 
-// Read implements rule.Machine: a cluster has no settings of a machine.
+// Read implements rule.Machine. A cluster has no machine settings, so the answer is unknown.
 func (m *machineOf) Read(name string, _ fact.Type) fact.Answer {
 	return fact.Answer{Unknown: name + " is a setting of a machine, and this is a cluster"}
 }
 
-// As returns the findings for the nodes' kubelets as if they ran release as, and for etcd and the
-// control plane as if kubeadm had installed that release.
+// As returns the findings for the case that kubelets run release as, and that kubeadm installed
+// etcd and the control plane with it.
 func (c *Cluster) As(ctx context.Context, as kuberelease.Release, rules *rule.Catalogue, disabled map[string]string) ([]rule.Finding, error) {
 	other := *c
 	other.as = as
@@ -157,7 +158,7 @@ func (c *Cluster) KubeletVersions() []string {
 	return out
 }
 
-// kubelets checks the kubelet rules on each node. A disabled rule is reported once.
+// kubelets checks the kubelet rules on every node. It reports a disabled rule only once.
 func (c *Cluster) kubelets(ctx context.Context, rules *rule.Catalogue, disabled map[string]string) []rule.Finding {
 	var out []rule.Finding
 	told := map[string]bool{}
@@ -180,7 +181,7 @@ func (c *Cluster) kubelets(ctx context.Context, rules *rule.Catalogue, disabled 
 	return out
 }
 
-// productOf answers the inputs of rules for a program on the nodes.
+// productOf answers the rules' inputs for one program on the nodes.
 type productOf struct{ platform.Answers }
 
 // Read implements rule.Machine.

@@ -14,26 +14,26 @@ import (
 	"fettle.dev/fettle/kube/etcd"
 )
 
-// Programs of a control plane, as their containers are named.
+// Control-plane programs by their container names.
 const (
 	apiServer         = "kube-apiserver"
 	controllerManager = "kube-controller-manager"
 	scheduler         = "kube-scheduler"
 )
 
-// Kubeadm is what kubeadm adds to the flags of the programs that it starts: extraArgs of its
-// ClusterConfiguration. An upgrade writes their static pods anew from it.
+// Kubeadm has the flags that a kubeadm ClusterConfiguration adds to the control plane's programs
+// (extraArgs). An upgrade writes them into the new static pods.
 type Kubeadm struct {
-	// Flags are the flags by program: kube-apiserver, etcd.
+	// Flags are the flags by program, such as kube-apiserver or etcd.
 	Flags map[string][]kuberelease.Flag
-	// EtcdEnv are variables of etcd, from v1beta4 on.
+	// EtcdEnv are etcd's environment variables, from v1beta4 on.
 	EtcdEnv map[string]string
-	// External are the endpoints of an etcd that kubeadm has not installed.
+	// External are the endpoints of an etcd cluster that kubeadm did not install.
 	External []string
 }
 
-// extraArgs are flags: up to v1beta3 names with values, from v1beta4 on a list in which a name
-// may occur more than once.
+// extraArgs are a program's flags. Up to v1beta3 they are a map; from v1beta4 on a list that may
+// repeat a name.
 type extraArgs []kuberelease.Flag
 
 // UnmarshalYAML implements yaml.Unmarshaler.
@@ -65,7 +65,7 @@ func (e *extraArgs) UnmarshalYAML(n *yaml.Node) error {
 	return fmt.Errorf("line %d: extraArgs: want a map of names and values (v1beta3), or a list of {name, value} (v1beta4)", n.Line)
 }
 
-// readKubeadm reads a ClusterConfiguration.
+// readKubeadm parses a ClusterConfiguration.
 func readKubeadm(text string) (*Kubeadm, error) {
 	type component struct {
 		ExtraArgs extraArgs                      `yaml:"extraArgs"`
@@ -96,14 +96,14 @@ func readKubeadm(text string) (*Kubeadm, error) {
 	return k, nil
 }
 
-// configMap is the part of a ConfigMap that is read.
+// configMap is the part of a ConfigMap that fettle reads.
 type configMap struct{ Data map[string]string }
 
-// kubeadmMap is the ConfigMap into which kubeadm writes its configuration.
+// kubeadmMap is the ConfigMap with kubeadm's configuration.
 const kubeadmMap = "kubeadm-config"
 
-// controlPlane reads the flags of the control plane that pods do not show: kubeadm's
-// configuration, or that of OpenShift's API servers.
+// controlPlane reads the control plane's flags that pods do not show, from kubeadm's configuration
+// or that of OpenShift's API servers.
 func (s *Survey) controlPlane(ctx context.Context) {
 	if s.cluster.OpenShift != "" {
 		s.openShiftFlags(ctx)
@@ -122,8 +122,8 @@ func (s *Survey) controlPlane(ctx context.Context) {
 	}
 }
 
-// openShiftFlags reads the configuration of OpenShift's API servers, which each revision of
-// their pods has in a ConfigMap of its own: apiServerArguments are flags.
+// openShiftFlags reads the flags in the configuration of OpenShift's API servers
+// (apiServerArguments). Each revision of their pods has its own ConfigMap.
 func (s *Survey) openShiftFlags(ctx context.Context) {
 	type flags struct {
 		flags []kuberelease.Flag
@@ -150,7 +150,7 @@ func (s *Survey) openShiftFlags(ctx context.Context) {
 	}
 }
 
-// serverArguments returns the flags in the configuration of OpenShift's API server.
+// serverArguments returns the flags in the text of an OpenShift API server's configuration.
 func serverArguments(text string) (out []kuberelease.Flag, err error) {
 	var c struct {
 		Kind               string              `json:"kind"`

@@ -12,10 +12,10 @@ import (
 	"fettle.dev/fettle/kube/etcd"
 )
 
-// ofEtcd is the rule set that also applies to an etcd member on a machine.
+// ofEtcd is the set of inputs that rules for an etcd member on a machine use too.
 const ofEtcd = "etcd"
 
-// etcd provides the answers about the etcd members.
+// etcd sets the answers about the etcd members.
 func (c *Cluster) etcd(a *platform.Known) {
 	if why := c.Unread[OfEtcd]; why != "" || len(c.Members) == 0 {
 		for _, set := range []string{ofEtcd, platform.Members, platform.Peers} {
@@ -43,10 +43,10 @@ func (c *Cluster) etcd(a *platform.Known) {
 	}
 }
 
-// metered are the inputs of etcd's rules that are answered from metrics.
+// metered are the inputs of etcd rules that are answered from metrics.
 var metered = []string{"db_bytes", "db_in_use_bytes", "quota_bytes", "leader_changes", "uptime_s", "has_leader", "open_files", "open_files_limit"}
 
-// member provides the inputs that the rules of a member on a machine use too.
+// member sets the answers about one member; rules for a member on a machine use the same inputs.
 func (c *Cluster) member(a *platform.Known, m *etcd.Look) {
 	in, at := ofEtcd+"."+m.URL, m.URL+"/metrics"
 	give := func(input string, read func(float64) any, names ...string) {
@@ -59,11 +59,11 @@ func (c *Cluster) member(a *platform.Known, m *etcd.Look) {
 		a.Unclear(in+"."+input, at, names[0]+" is not among its metrics")
 	}
 	plain := func(v float64) any { return v }
-	give("db_bytes", plain, "etcd_mvcc_db_total_size_in_bytes", "etcd_debugging_mvcc_db_total_size_in_bytes") // the second until 3.3
+	give("db_bytes", plain, "etcd_mvcc_db_total_size_in_bytes", "etcd_debugging_mvcc_db_total_size_in_bytes") // the second name is that of etcd up to 3.3
 	give("db_in_use_bytes", plain, "etcd_mvcc_db_total_size_in_use_in_bytes")
 	give("quota_bytes", plain, "etcd_server_quota_backend_bytes")
 	give("has_leader", func(v float64) any { return v == 1 }, "etcd_server_has_leader")
-	give("leader_changes", func(v float64) any { return max(0, v-1) }, "etcd_server_leader_changes_seen_total") // the first is that it has found one
+	give("leader_changes", func(v float64) any { return max(0, v-1) }, "etcd_server_leader_changes_seen_total") // the first change is the election at start
 	give("uptime_s", func(v float64) any { return max(0, float64(c.Now.UnixNano())/float64(time.Second)-v) }, "process_start_time_seconds")
 	give("open_files", plain, "process_open_fds")
 	give("open_files_limit", plain, "process_max_fds")
@@ -79,7 +79,8 @@ func (c *Cluster) member(a *platform.Known, m *etcd.Look) {
 	}
 }
 
-// histograms provides a member's disk latencies; few observations give no 99th percentile.
+// histograms sets the answers about a member's disk latencies. Too few observations give an unknown
+// 99th percentile.
 func (c *Cluster) histograms(a *platform.Known, m *etcd.Look) {
 	for what, name := range map[string]string{"fsync": "etcd_disk_wal_fsync_duration_seconds", "commit": "etcd_disk_backend_commit_duration_seconds"} {
 		in := platform.Members + "." + m.URL + "." + what
@@ -95,7 +96,8 @@ func (c *Cluster) histograms(a *platform.Known, m *etcd.Look) {
 	}
 }
 
-// peers provides a member's round-trip times to its peers, with the number of observations.
+// peers sets the answers about a member's round-trip times to its peers, and the number of
+// observations.
 func (c *Cluster) peers(a *platform.Known, m *etcd.Look) {
 	const name = "etcd_network_peer_round_trip_time_seconds"
 	for to, buckets := range m.Page.Histograms[name] {
@@ -114,7 +116,7 @@ func (c *Cluster) peers(a *platform.Known, m *etcd.Look) {
 	}
 }
 
-// peerName returns the name of a member that a metric names by its ID.
+// peerName returns the name of the member with an ID in a metric.
 func (c *Cluster) peerName(m *etcd.Look, id string) string {
 	for _, p := range m.Peers {
 		if fmt.Sprintf("%x", p.ID) == id {
@@ -131,7 +133,7 @@ func p99(buckets map[float64]float64) (stats.HistogramBucket, int64, error) {
 	return stats.Histogram(buckets).P99()
 }
 
-// bucket provides a percentile as text, and its bounds under a prefix.
+// bucket sets two answers from a percentile's bucket: text under words, and bounds under prefix.
 func bucket(a *platform.Known, words, prefix, at string, b stats.HistogramBucket, n int64) {
 	a.Give(words, fmt.Sprintf("p99 of %d %s", n, b), at+"/metrics")
 	a.Give(prefix+"above_s", b.Low, at+"/metrics")
@@ -142,7 +144,7 @@ func bucket(a *platform.Known, words, prefix, at string, b stats.HistogramBucket
 	a.Give(prefix+"at_most_s", high, at+"/metrics")
 }
 
-// unclear provides the reason that a percentile is unknown.
+// unclear makes the answers about a percentile unknown, with a reason.
 func unclear(a *platform.Known, words, prefix, at, why string) {
 	if prefix == "" {
 		prefix = words + "_"

@@ -10,11 +10,12 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 )
 
-// ownAddresses is the number of addresses in a node's range that no pod gets: the network
-// address, the broadcast address, and the node's own.
+// ownAddresses is the number of addresses in a node's range that pods cannot get: network address,
+// broadcast address, and the node's own.
 const ownAddresses = 3
 
-// addresses returns how many pods a node has addresses for: each pod needs one of each family.
+// addresses returns the number of pods for which a node's ranges have addresses; each pod needs one
+// per IP family.
 func addresses(cidrs []string) (float64, error) {
 	least := math.Inf(1)
 	for _, text := range cidrs {
@@ -27,9 +28,9 @@ func addresses(cidrs []string) (float64, error) {
 	return max(0, least), nil
 }
 
-// parts returns for how many nodes the controller manager's cluster networks suffice; known is
-// false if it assigns no ranges (kube-controller-manager, nodeipam_controller: the default node
-// masks are 24 and 64 bits).
+// parts returns how many nodes the controller manager's cluster networks can serve. known is false
+// if it assigns no ranges. The default node masks are 24 and 64 bits (kube-controller-manager,
+// nodeipam_controller).
 func parts(args []string) (n float64, known bool, err error) {
 	flags := map[string]string{}
 	for i, a := range args {
@@ -44,7 +45,7 @@ func parts(args []string) (n float64, known bool, err error) {
 	if flags["allocate-node-cidrs"] == "false" || flags["cluster-cidr"] == "" {
 		return 0, false, nil
 	}
-	bits := map[bool]int{true: 24, false: 64} // by whether it is IPv4
+	bits := map[bool]int{true: 24, false: 64} // by IP family: true is IPv4
 	for _, f := range []struct {
 		flag     string
 		families []bool
@@ -75,7 +76,7 @@ func parts(args []string) (n float64, known bool, err error) {
 	return n, true, nil
 }
 
-// network provides the answers about the nodes and the cluster network.
+// network sets the answers about nodes and the cluster network.
 func (c *Cluster) network(a *platform.Known) {
 	const flags = "arguments of the controller manager"
 	if why := c.Unread[OfNodes]; why != "" {
@@ -107,7 +108,7 @@ func (c *Cluster) network(a *platform.Known) {
 	}
 }
 
-// counts provides the numbers of objects.
+// counts sets the answers about numbers of objects.
 func (c *Cluster) counts(a *platform.Known, set, in string) {
 	for _, n := range c.Counts {
 		a.Add(set, n.What)

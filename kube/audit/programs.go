@@ -16,19 +16,19 @@ import (
 // openShiftServers is the namespace of OpenShift's API servers.
 const openShiftServers = "openshift-kube-apiserver"
 
-// Program is a program of the control plane whose command line a pod shows.
+// Program is a control-plane program whose command line is visible in a pod.
 type Program struct {
 	Pod, At string
-	Name    string // kube-apiserver
+	Name    string // such as kube-apiserver
 	Image   string
 	Flags   []kuberelease.Flag
-	// Unread is the reason that some of its flags are unknown.
+	// Unread is why some flags are unknown, or "".
 	Unread   string
-	revision string // of OpenShift's pod, whose configuration has more flags
+	revision string // of OpenShift's pod; the revision's ConfigMap has more flags
 }
 
-// programPod returns the program of the control plane in a static pod: those of kubeadm, RKE2 and
-// others in kube-system, and OpenShift's API servers.
+// programPod returns the control-plane program in a static pod of kube-system (kubeadm, RKE2 and
+// others) or of OpenShift's API servers; ok is false for other pods.
 func programPod(p *pod) (out Program, ok bool) {
 	out = Program{Pod: p.Metadata.Name, Name: p.Metadata.Labels["component"], At: "pod " + p.Metadata.Namespace + "/" + p.Metadata.Name}
 	switch p.Metadata.Namespace {
@@ -54,9 +54,9 @@ func programPod(p *pod) (out Program, ok bool) {
 	return out, false
 }
 
-// programFlags returns the flags of a program in the words of its container, or in the last line
-// of a shell script that starts it, as OpenShift's: exec ... hyperkube kube-apiserver --NAME=VALUE.
-// It returns false if the program does not occur in them. OpenShift's own flag is left out.
+// programFlags returns a program's flags from its container's words, or from the last line of a
+// shell script, such as OpenShift's exec ... hyperkube kube-apiserver --NAME=VALUE. ok is false if
+// the words do not contain the program. It omits OpenShift's own flag.
 func programFlags(words []string, program string) (out []kuberelease.Flag, ok bool) {
 	if strings.Contains(words[len(words)-1], "\n") {
 		words = strings.Fields(strings.ReplaceAll(words[len(words)-1], "\\\n", " "))
@@ -87,7 +87,7 @@ func programFlags(words []string, program string) (out []kuberelease.Flag, ok bo
 	return out, true
 }
 
-// release returns the release of a program: that of its image's tag, or the cluster's.
+// release returns the program's release from its image's tag, or else the cluster's.
 func (p *Program) release(of kuberelease.Release) kuberelease.Release {
 	image, _, _ := strings.Cut(p.Image, "@")
 	if _, tag, ok := strings.Cut(path.Base(image), ":"); ok {
@@ -98,8 +98,8 @@ func (p *Program) release(of kuberelease.Release) kuberelease.Release {
 	return of
 }
 
-// programs provides the answers about the flags of the control plane's programs: what runs, and
-// what kubeadm writes when it starts them anew.
+// programs sets the answers about the flags of the control plane's programs: the running ones, and
+// those that kubeadm writes in an upgrade.
 func (c *Cluster) programs(a *platform.Known) {
 	of, _ := kuberelease.Parse(c.Version)
 	if why := c.Unread[OfKubeadm]; why != "" {
@@ -109,7 +109,7 @@ func (c *Cluster) programs(a *platform.Known) {
 		p := &c.Programs[i]
 		switch {
 		case c.as != 0 && (c.Kubeadm != nil || c.Unread[OfKubeadm] != ""):
-			// kubeadm writes the pod anew.
+			// kubeadm writes a new pod.
 		case c.as != 0 && c.OpenShift != "":
 			unclearFlags(a, p.Pod, p.At, "OpenShift's operator writes the API servers' flags per release; the flags of another release are unknown")
 		case c.as != 0:
@@ -181,7 +181,7 @@ func unclearFlags(a *platform.Known, item, at, why string) {
 	a.Unclear(platform.Programs+"."+item+".refused_flags", at, why)
 }
 
-// programsByRelease checks the rules about flags of the control plane's programs.
+// programsByRelease checks the rules about flags of control-plane programs.
 func (c *Cluster) programsByRelease(ctx context.Context, rules *rule.Catalogue, disabled map[string]string) []rule.Finding {
 	a := &platform.Known{}
 	c.programs(a)

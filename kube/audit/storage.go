@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 )
 
-// roles maps words in a container's name or image to an application, first match first; the
-// roles are the rows of table openshift-storage.
+// roles maps words in a container's name or image to an application; the first match applies. Roles
+// are the rows of table openshift-storage.
 var roles = []struct {
 	role  string
 	words []string
@@ -26,13 +26,13 @@ var roles = []struct {
 	}},
 }
 
-// registries are complete names of image registries; other programs, such as a schema registry,
-// have the word in their names too.
+// registries are the full names of image registries. The word alone is not enough: a schema
+// registry has it too.
 var registries = []string{"registry", "docker-registry", "image-registry", "ose-docker-registry", "quay", "quay-registry", "harbor-registry"}
 
 var word = regexp.MustCompile(`[a-z0-9]+`)
 
-// imageName returns the last part of an image's name: "postgresql" for
+// imageName returns the last part of an image's name without tag and digest: "postgresql" for
 // "registry.example.com:5000/db/postgresql:16@sha256:...".
 func imageName(image string) string {
 	image, _, _ = strings.Cut(image, "@")
@@ -41,8 +41,8 @@ func imageName(image string) string {
 	return strings.ToLower(name)
 }
 
-// roleOf returns the application that a container runs; "" if it is unknown. Exporters,
-// operators and backups of an application do not count.
+// roleOf returns the application that a container runs, or "". Exporters, operators and backups of
+// an application do not count as the application.
 func roleOf(c Container) string {
 	names := []string{imageName(c.Image), strings.ToLower(c.Name)}
 	for _, name := range names {
@@ -65,8 +65,8 @@ func roleOf(c Container) string {
 	return ""
 }
 
-// role returns the application of a claim, from the containers that mount it. A registry with
-// two or more running replicas is a scaled registry.
+// role returns the application that uses a claim, from the containers that mount it, or "". A
+// registry with at least two running replicas is a scaled registry.
 func (c *Claim) role() string {
 	for _, u := range c.Users {
 		for _, x := range u.Containers {
@@ -81,13 +81,13 @@ func (c *Claim) role() string {
 	return ""
 }
 
-// driver is the catalog's entry for a volume driver.
+// driver is a row of the catalog's table of volume drivers.
 type driver struct {
 	technology, family string
 	readers, known     bool
 }
 
-// drivers looks up a driver in the table, by its name or its suffix.
+// drivers returns a driver's row, found by its name or suffix.
 func drivers(tables Tables, name string) driver {
 	t := tables.Table("kubernetes-volume-drivers")
 	if t == nil || len(t.Editions) == 0 || name == "" {
@@ -107,8 +107,8 @@ func drivers(tables Tables, name string) driver {
 	return driver{}
 }
 
-// storage provides the answers about the claims of known applications, and about those that
-// several nodes are to use.
+// storage sets the answers about claims of known applications, and about claims that several nodes
+// need.
 func (c *Cluster) storage(a *platform.Known, tables Tables) {
 	if why := c.Unread[OfClaims]; why != "" {
 		a.Unlisted(platform.Claims, why)

@@ -1,5 +1,5 @@
-// survey reads what an audit judges from a running cluster, through its API server. It changes
-// nothing and reads no secrets: for objects that are only counted it requests metadata.
+// survey reads the data for an audit from a running cluster's API server. It changes nothing and
+// reads no secrets. For objects that it only counts, it requests metadata.
 
 package audit
 
@@ -19,21 +19,21 @@ import (
 // Survey reads a cluster for an audit.
 type Survey struct {
 	Server *cluster.Server
-	// Etcd are the members to query. If there are none, Unasked has the reason.
+	// Etcd are the members to query. If there are none, Unasked says why.
 	Etcd    []*etcd.Member
 	Unasked string
-	// Kubelets is the time limit for the configuration of all kubelets together.
+	// Kubelets limits the time for the configurations of all kubelets together.
 	Kubelets time.Duration
-	// Tell is called with a description of each part being read; it may be nil.
+	// Tell receives a description of each part before it is read; it may be nil.
 	Tell func(what string)
 
 	cluster *Cluster
 	pods    pods
-	giveUp  context.CancelCauseFunc // what is under way, because of a server that is silent
+	giveUp  context.CancelCauseFunc // cancels running requests if the server stops responding
 }
 
-// Read reads the cluster. It records in the result what could not be read; it returns an error
-// if the server does not answer at all.
+// Read reads the cluster. It records unreadable parts in the result. It returns an error only if
+// the server does not answer at all.
 func (s *Survey) Read(ctx context.Context) (*Cluster, error) {
 	c := &Cluster{Now: time.Now()}
 	s.cluster = c
@@ -65,18 +65,18 @@ func (s *Survey) Read(ctx context.Context) (*Cluster, error) {
 	return c, nil
 }
 
-// get reads JSON from the API server into a value.
+// get reads JSON from a path of the API server into a value.
 func (s *Survey) get(ctx context.Context, path string, into any) error {
 	return s.answered(ctx, path, s.Server.Get(ctx, path, into))
 }
 
-// getMetadata is get for metadata only.
+// getMetadata is get with only the metadata of objects.
 func (s *Survey) getMetadata(ctx context.Context, path string, into any) error {
 	return s.answered(ctx, path, s.Server.GetMetadata(ctx, path, into))
 }
 
-// answered examines the error of a request. A timeout may concern only this request; if the
-// server does not even report its version any more, the survey is given up.
+// answered examines a request's error. After a timeout it requests the server's version; if that
+// fails too, it gives up the survey.
 func (s *Survey) answered(ctx context.Context, path string, err error) error {
 	if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -90,7 +90,7 @@ func (s *Survey) answered(ctx context.Context, path string, err error) error {
 	return fmt.Errorf("no answer in time from the API server to GET %s", path)
 }
 
-// openShift reads the OpenShift version of the cluster, if it is OpenShift.
+// openShift reads the OpenShift version, if the cluster is OpenShift.
 func (s *Survey) openShift(ctx context.Context) error {
 	var version struct {
 		Status struct{ Desired struct{ Version string } }
@@ -108,10 +108,10 @@ func (s *Survey) openShift(ctx context.Context) error {
 	return nil
 }
 
-// absent reports whether the server does not have the requested resource.
+// absent reports whether an error means that the server lacks the requested resource.
 func absent(err error) bool { return cluster.IsStatus(err, http.StatusNotFound) }
 
-// etcd queries the etcd members.
+// etcd queries the etcd members and records their responses.
 func (s *Survey) etcd(ctx context.Context) {
 	switch {
 	case len(s.Etcd) > 0:
@@ -121,10 +121,10 @@ func (s *Survey) etcd(ctx context.Context) {
 	}
 }
 
-// pageSize is the number of objects per request.
+// pageSize is the number of objects per list request.
 const pageSize = 500
 
-// page is a part of a list.
+// page is one response to a list request.
 type page[T any] struct {
 	Metadata struct {
 		Continue           string
@@ -133,8 +133,8 @@ type page[T any] struct {
 	Items []T
 }
 
-// list calls each for every object of a list, page by page. With metadata set it requests only
-// the metadata.
+// list calls each for every object of a list, page by page. If metadata is set it requests only
+// metadata.
 func list[T any](ctx context.Context, s *Survey, path string, metadata bool, each func(*T)) error {
 	next := ""
 	for {
@@ -163,7 +163,7 @@ func list[T any](ctx context.Context, s *Survey, path string, metadata bool, eac
 	}
 }
 
-// surveyMeta is the part of an object's metadata that is read.
+// surveyMeta is the part of an object's metadata that the survey reads.
 type surveyMeta struct {
 	Namespace, Name, UID string
 	Labels, Annotations  map[string]string
@@ -173,7 +173,7 @@ type surveyMeta struct {
 	}
 }
 
-// owner returns the UID of the controlling owner; "" for none.
+// owner returns the UID of the controlling owner, or "".
 func (m *surveyMeta) owner() string {
 	for _, o := range m.OwnerReferences {
 		if o.Controller {

@@ -18,10 +18,10 @@ import (
 	"fettle.dev/fettle/kube/corestate"
 )
 
-// ofOVN is the annotation with a node's ranges of the cluster network by OVN-Kubernetes.
+// ofOVN is the annotation in which OVN-Kubernetes stores a node's ranges of the cluster network.
 const ofOVN = "k8s.ovn.org/node-subnets"
 
-// nodes reads all nodes.
+// nodes reads all nodes into the Cluster.
 func (s *Survey) nodes(ctx context.Context) {
 	c := s.cluster
 	err := list(ctx, s, "/api/v1/nodes", false, func(n *core.Node) {
@@ -47,8 +47,8 @@ func (s *Survey) nodes(ctx context.Context) {
 	c.Counts = append(c.Counts, Count{What: "nodes", N: len(c.Nodes)})
 }
 
-// cidrs returns a node's ranges of the cluster network, as assigned by the controller manager
-// or OVN-Kubernetes.
+// cidrs returns a node's ranges of the cluster network, assigned by the controller manager or
+// OVN-Kubernetes.
 func cidrs(n *core.Node) []string {
 	if len(n.Spec.PodCIDRs) > 0 {
 		return n.Spec.PodCIDRs
@@ -59,8 +59,8 @@ func cidrs(n *core.Node) []string {
 	return subnets(n.Annotations[ofOVN])
 }
 
-// subnets parses the annotation of OVN-Kubernetes: {"default": ["10.128.0.0/23"]}, or, before
-// it supported two families, a string in place of the list.
+// subnets parses OVN-Kubernetes' annotation: {"default": ["10.128.0.0/23"]}, or a string instead of
+// the list in versions with only one IP family.
 func subnets(text string) []string {
 	var said struct{ Default any }
 	if text == "" || json.Unmarshal([]byte(text), &said) != nil {
@@ -81,7 +81,7 @@ func subnets(text string) []string {
 	return nil
 }
 
-// document returns the fields of a node that rules of documents use.
+// document returns, as JSON, the fields of a node that rules from documents use.
 func document(n *core.Node) ([]byte, error) {
 	of := func(l core.ResourceList) map[string]string {
 		out := map[string]string{}
@@ -98,14 +98,13 @@ func document(n *core.Node) ([]byte, error) {
 	})
 }
 
-// atOnce is the number of kubelets queried at a time, oneKubelet the time limit for each.
+// atOnce is the number of kubelets queried concurrently, oneKubelet the time limit for each.
 const (
 	atOnce     = 16
 	oneKubelet = 10 * time.Second
 )
 
-// kubelets reads the running configuration of the kubelet of each Ready node, through the API
-// server.
+// kubelets reads the running configurations of all Ready nodes' kubelets through the API server.
 func (s *Survey) kubelets(ctx context.Context) {
 	all, cancel := context.WithTimeout(ctx, s.Kubelets)
 	defer cancel()
@@ -131,7 +130,7 @@ func (s *Survey) kubelets(ctx context.Context) {
 	wait.Wait()
 }
 
-// noWay returns what prevents the API server from reaching a node; "" for nothing.
+// noWay returns why the API server cannot reach a node, or "".
 func (s *Survey) noWay(name string) string {
 	for i := range s.cluster.CoreNodes {
 		if n := &s.cluster.CoreNodes[i]; n.Name == name {
@@ -162,7 +161,7 @@ func (s *Survey) configz(ctx context.Context, node string) (config []byte, unrea
 	return config, ""
 }
 
-// configOf returns the KubeletConfiguration in the response of /configz.
+// configOf returns the KubeletConfiguration in a response of /configz.
 func configOf(text []byte) ([]byte, error) {
 	var said struct {
 		Config json.RawMessage `json:"kubeletconfig"`

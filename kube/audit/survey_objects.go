@@ -18,7 +18,7 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// count records a number of objects, or why it is unknown.
+// count records a number of objects, or why it is unknown if err is not nil.
 func (s *Survey) count(what string, n int, where string, err error) {
 	x := Count{What: what, N: n, Where: where}
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *Survey) count(what string, n int, where string, err error) {
 	s.cluster.Counts = append(s.cluster.Counts, x)
 }
 
-// most returns the highest count and its name; of equal counts the first name.
+// most returns the highest count and its name; among equal counts, the alphabetically first name.
 func most(counts map[string]int) (n int, where string) {
 	for name, c := range counts {
 		if c > n || c == n && (where == "" || name < where) {
@@ -37,10 +37,10 @@ func most(counts map[string]int) (n int, where string) {
 	return n, where
 }
 
-// object is an object of which only the metadata is read.
+// object is an object of which the survey reads only metadata.
 type object struct{ Metadata surveyMeta }
 
-// objects counts the objects that have maximums.
+// objects counts the objects of all kinds that have maximums.
 func (s *Survey) objects(ctx context.Context) {
 	for _, x := range []struct{ what, path string }{
 		{"namespaces", "/api/v1/namespaces"}, {"secrets", "/api/v1/secrets"}, {"config_maps", "/api/v1/configmaps"},
@@ -69,8 +69,8 @@ func (s *Survey) objects(ctx context.Context) {
 	s.backends(ctx)
 }
 
-// total returns the number of objects in a list without reading it: its first object, and the
-// number that the server reports as remaining.
+// total returns the number of objects in a list. It reads only the first object, and the server's
+// count of remaining ones.
 func (s *Survey) total(ctx context.Context, path string) (int, error) {
 	var p page[object]
 	if err := s.getMetadata(ctx, path+"?limit=1", &p); err != nil {
@@ -79,8 +79,8 @@ func (s *Survey) total(ctx context.Context, path string) (int, error) {
 	return len(p.Items) + p.Metadata.RemainingItemCount, nil
 }
 
-// backends counts the addresses behind each service. The slices of two address families list
-// the same pods.
+// backends counts the addresses behind each service. Slices of two IP families list the same pods,
+// which count once.
 func (s *Survey) backends(ctx context.Context) {
 	type slice struct {
 		Metadata    surveyMeta
@@ -126,7 +126,7 @@ func (s *Survey) machines(ctx context.Context) {
 	}
 }
 
-// documents reads the objects that rules of OpenShift's documents judge.
+// documents reads the objects that rules from OpenShift's documents check.
 func (s *Survey) documents(ctx context.Context) {
 	if s.cluster.OpenShift == "" {
 		return
@@ -165,7 +165,8 @@ func (s *Survey) documents(ctx context.Context) {
 	}
 }
 
-// add adds an object to the documents. Items of a list may lack kind and apiVersion.
+// add adds an object to the documents. Items of a list may lack kind and apiVersion, which add
+// sets.
 func (s *Survey) add(o map[string]any, api, kind string, listed bool) {
 	o["apiVersion"], o["kind"] = api, kind
 	metadata, _ := o["metadata"].(map[string]any)
@@ -179,7 +180,7 @@ func (s *Survey) add(o map[string]any, api, kind string, listed bool) {
 	s.cluster.Objects = append(s.cluster.Objects, openshift.Object{Kind: kind, Name: cmp.Or(name, "without a name"), Text: text, Listed: listed})
 }
 
-// refused formats an error, with the missing right if there is one.
+// refused formats an error, with the missing right if access was denied.
 func refused(what string, err error) string {
 	if cluster.IsStatus(err, http.StatusForbidden) {
 		return fmt.Sprintf("%s may not be listed: %v", what, err)
@@ -187,7 +188,7 @@ func refused(what string, err error) string {
 	return fmt.Sprintf("%s: %v", what, err)
 }
 
-// machines provides the answers about machine sets and their health checks.
+// machines sets the answers about machine sets and their health checks.
 func (c *Cluster) machines(a *platform.Known) {
 	if why := c.Unread[OfMachines]; why != "" {
 		a.Unlisted(platform.MachineSets, why)
@@ -223,7 +224,7 @@ func (c *Cluster) machines(a *platform.Known) {
 	}
 }
 
-// checksOf returns the names of the checks that select the machines of a set.
+// checksOf returns the names of the health checks that select a set's machines.
 func (c *Cluster) checksOf(s *machine.Set) []string {
 	out := []string{}
 	for i := range c.Checks {

@@ -10,7 +10,7 @@ import (
 	kubeetcd "fettle.dev/fettle/kube/etcd"
 )
 
-// pod is the part of a pod that is read.
+// pod is the part of a pod that the survey reads.
 type pod struct {
 	Metadata surveyMeta
 	Spec     struct {
@@ -18,7 +18,7 @@ type pod struct {
 		Volumes  []struct {
 			Name                  string
 			PersistentVolumeClaim *struct{ ClaimName string }
-			// Ephemeral creates a claim with the name POD-VOLUME.
+			// Ephemeral is set for a volume with its own claim, named POD-VOLUME.
 			Ephemeral *struct{}
 		}
 		Containers []struct {
@@ -32,15 +32,15 @@ type pod struct {
 	Status struct{ Phase string }
 }
 
-// pods is what is kept of all pods.
+// pods holds what the survey keeps of all pods.
 type pods struct {
-	users    map[string][]User // by claim: NAMESPACE/NAME
-	replicas map[string]int    // running pods, by their owner
+	users    map[string][]User // pods by claim, NAMESPACE/NAME
+	replicas map[string]int    // number of running pods by owner UID
 	unread   string
 }
 
-// readPods counts pods, and keeps which claims they use and the arguments of the controller
-// manager. It reads them page by page: all pods of a large cluster would not fit.
+// readPods counts pods, and records their claims and the controller manager's arguments. It reads
+// page by page, because all pods of a large cluster would need too much memory.
 func (s *Survey) readPods(ctx context.Context) {
 	s.pods = pods{users: map[string][]User{}, replicas: map[string]int{}}
 	all, in, on := 0, map[string]int{}, map[string]int{}
@@ -74,7 +74,7 @@ func (s *Survey) readPods(ctx context.Context) {
 	s.count("pods_per_node", n, where, err)
 }
 
-// take records which claims a pod uses.
+// take records the claims of a pod.
 func (x *pods) take(p *pod) {
 	owner := p.Metadata.owner()
 	if p.Status.Phase == "Running" && owner != "" {
@@ -105,7 +105,7 @@ func (x *pods) take(p *pod) {
 	}
 }
 
-// controller returns the arguments of the controller manager, if it runs in the pod.
+// controller returns the controller manager's arguments if the pod runs it, otherwise nil.
 func controller(p *pod) []string {
 	if p.Metadata.Namespace != "kube-system" {
 		return nil
@@ -118,8 +118,8 @@ func controller(p *pod) []string {
 	return nil
 }
 
-// etcdPod returns how a member was started, for pods of kubeadm, RKE2 and others in kube-system,
-// and for OpenShift's.
+// etcdPod returns how a pod starts an etcd member; ok is false for other pods. Members are in
+// kube-system (kubeadm, RKE2 and others) or OpenShift's namespace.
 func etcdPod(p *pod) (r etcd.Reported, ok bool) {
 	openshift := p.Metadata.Namespace == kubeetcd.OpenShift.Namespace && p.Metadata.Labels["app"] == ofEtcd
 	if !openshift && (p.Metadata.Namespace != kubeetcd.KubeSystem.Namespace || p.Metadata.Labels["component"] != "etcd") {
@@ -138,7 +138,7 @@ func etcdPod(p *pod) (r etcd.Reported, ok bool) {
 	return r, false
 }
 
-// claims reads the claims and the driver of each.
+// claims reads all claims with their drivers.
 func (s *Survey) claims(ctx context.Context) {
 	c := s.cluster
 	if s.pods.unread != "" {
@@ -185,12 +185,12 @@ func (s *Survey) claims(ctx context.Context) {
 	}
 }
 
-// noSource are the keys of a PersistentVolume's spec that do not name its source.
+// noSource are the keys of a PersistentVolume's spec other than volume sources.
 var noSource = []string{
 	"accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy", "storageClassName", "volumeAttributesClassName", "volumeMode",
 }
 
-// driverOf returns the driver of a volume: its CSI driver, or "in-tree nfs".
+// driverOf returns a volume's CSI driver, or a name such as "in-tree nfs".
 func driverOf(spec map[string]json.RawMessage) string {
 	var csi struct{ Driver string }
 	if text, ok := spec["csi"]; ok && json.Unmarshal(text, &csi) == nil {
@@ -205,14 +205,14 @@ func driverOf(spec map[string]json.RawMessage) string {
 	return source
 }
 
-// provisioners maps Kubernetes' own provisioners to the sources of their volumes.
+// provisioners maps Kubernetes' built-in provisioners to their volume sources.
 var provisioners = map[string]string{
 	"aws-ebs": "awsElasticBlockStore", "azure-disk": "azureDisk", "azure-file": "azureFile", "gce-pd": "gcePersistentDisk", "vsphere-volume": "vsphereVolume",
 	"cinder": "cinder", "rbd": "rbd", "glusterfs": "glusterfs",
 }
 
-// inTree returns the driver of a provisioner's volumes. kubernetes.io/no-provisioner creates no
-// volumes and has no driver.
+// inTree returns the driver of a built-in provisioner's volumes. kubernetes.io/no-provisioner
+// creates no volumes, so its driver is "".
 func inTree(provisioner string) string {
 	name, own := strings.CutPrefix(provisioner, "kubernetes.io/")
 	switch source, known := provisioners[name]; {

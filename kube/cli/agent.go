@@ -116,7 +116,7 @@ func (a *app) agent(ctx context.Context, o agentOptions) error {
 		ended <- agent.RunKubelet(ctx, kubelet)
 	}()
 	go func() {
-		// A node is tuned whether or not its metrics can be served.
+		// The agent tunes the node even if it cannot serve metrics.
 		if err := cluster.Serve(ctx, config, o.metrics, l); err != nil {
 			log.Error("no metrics are served", "address", o.metrics.Address, "error", err)
 		}
@@ -128,8 +128,8 @@ func (a *app) agent(ctx context.Context, o agentOptions) error {
 	return errors.Join(err, <-ended)
 }
 
-// kubeletOptions returns the options of the part that changes the node's kubelet. It and the
-// part for the profile do not wait for each other.
+// kubeletOptions returns the options of the agent's kubelet part, which runs independently of the
+// profile part.
 func kubeletOptions(o agentOptions, config *rest.Config, log *slog.Logger) (agent.KubeletOptions, error) {
 	objects, err := client.NewWithWatch(config, client.Options{Scheme: cluster.Scheme(kubelet.AddToScheme)})
 	if err != nil {
@@ -150,8 +150,8 @@ func kubeletOptions(o agentOptions, config *rest.Config, log *slog.Logger) (agen
 	return agent.KubeletOptions{Node: o.node, Visitor: m, Client: objects, Interval: o.interval, Log: log}, nil
 }
 
-// uninstallAgent removes the agent from a node. The values of its profile are restored without
-// a cluster; its kubelet's settings, which may need a drain, only with one.
+// uninstallAgent removes the agent from a node. It restores the profile's values without a cluster.
+// The kubelet's settings need one, because restoring them may need a drain.
 func (a *app) uninstallAgent(ctx context.Context, n *agent.Node, o agentOptions) error {
 	n.Tell = func(text string) { a.screen.Say("%s", text) }
 	out, err := n.Uninstall(context.WithoutCancel(ctx))

@@ -101,7 +101,7 @@ Further formats of --output: html (one page), sarif (2.1.0) and openmetrics.`,
 	return c
 }
 
-// checkRecorded audits the recorded machine or cluster of --root as fettle check does.
+// checkRecorded audits the recorded machine or cluster at --root, like fettle check.
 func (a *app) checkRecorded(ctx context.Context, o checkOptions) error {
 	defer cliutil.EndWith(ctx)()
 	h, err := cliutil.OpenRoot(a.screen, o.root)
@@ -122,7 +122,7 @@ func (a *app) checkRecorded(ctx context.Context, o checkOptions) error {
 	return cliutil.Audit(a.screen, a.version, result, o.view, r.Gate(result, o.failOn, nil))
 }
 
-// explainRecorded prints everything about one rule.
+// explainRecorded prints all facts and results of one rule.
 func (a *app) explainRecorded(ctx context.Context, r *hostaudit.Request, id string) (err error) {
 	if r.Catalogue == nil {
 		if r.Catalogue, err = hostaudit.CatalogueOf(nil, nil); err != nil {
@@ -214,8 +214,8 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 	return cliutil.Audit(a.screen, a.version, result, o.view, cmp.Or(undetermined(result), result.Gate(o.failOn)))
 }
 
-// undetermined returns an error for an audit in which nothing passed or failed: it must not
-// satisfy a gate.
+// undetermined returns an error for an audit without a passed or failed rule, because such an audit
+// must not satisfy a gate.
 func undetermined(a *guidefindings.Audit) error {
 	if a.Counts[rule.Passed]+a.Counts[rule.Failed]+a.Counts[rule.Warned] > 0 {
 		return nil
@@ -226,7 +226,7 @@ func undetermined(a *guidefindings.Audit) error {
 	return ui.Exit(ui.Failed, errors.New("nothing could be determined: no rule applies to this cluster"))
 }
 
-// checkExit sets the exit code for the error of a read-only command.
+// checkExit sets the exit code for a read-only command's error.
 func checkExit(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing changed"))
@@ -234,8 +234,8 @@ func checkExit(ctx context.Context, err error) error {
 	return err
 }
 
-// reading runs a verb that changes nothing. If it is interrupted without a result, only the
-// interruption is reported.
+// reading wraps a verb that changes nothing. If an interruption prevents a result, it reports only
+// the interruption.
 func (a *app) reading(run func(context.Context, []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
@@ -247,7 +247,7 @@ func (a *app) reading(run func(context.Context, []string) error) func(*cobra.Com
 	}
 }
 
-// disabledBy returns the disabled rules with the reason that findings show.
+// disabledBy returns the disabled rules with the reason that their findings show.
 func disabledBy(all *rule.Catalogue, words []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, w := range words {

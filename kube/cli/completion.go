@@ -14,8 +14,8 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// completions returns how arguments and flags are completed that have a finite set of values.
-// Flags that accept a few fixed words complete themselves.
+// completions maps arguments and flags with a finite set of values to their completion. Flags with
+// a few fixed words complete themselves.
 func (a *app) completions() map[string]cobra.CompletionFunc {
 	machines := func(resource string) func() string {
 		return func() string {
@@ -57,11 +57,11 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 	}
 }
 
-// completionTimeout limits the time of one completion.
+// completionTimeout limits one completion.
 const completionTimeout = 2 * time.Second
 
-// completeNames completes the names of the objects in a list of the API server. It suggests
-// nothing if the server does not answer; the command itself reports the error.
+// completeNames completes the names of objects in a list of the API server. If the server does not
+// answer, it suggests nothing; the command itself then reports the error.
 func (a *app) completeNames(path func() string) cobra.CompletionFunc {
 	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 		config, err := a.config()
@@ -97,7 +97,7 @@ func (a *app) completeNames(path func() string) cobra.CompletionFunc {
 	}
 }
 
-// completeLoads completes the runs of loads, latest first.
+// completeLoads completes the IDs of load runs, latest first.
 func (a *app) completeLoads(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	dir, _ := c.Flags().GetString("state-dir")
 	store, err := a.loadStore(&loadOptions{stateDir: dir})

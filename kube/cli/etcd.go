@@ -21,8 +21,8 @@ import (
 	loadrun "fettle.dev/fettle/kube/load/run"
 )
 
-// etcdAccess holds the certificate files for etcd's members. The options are named like the API
-// server's, which accesses the same members.
+// etcdAccess holds the certificate files for etcd members. The flags have the API server's names,
+// because the API server accesses the same members.
 type etcdAccess struct{ ca, cert, key string }
 
 func (o *etcdAccess) flags(f *pflag.FlagSet) {
@@ -31,14 +31,14 @@ func (o *etcdAccess) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.key, "etcd-key", "", "file with the key of --etcd-cert")
 }
 
-// maxPEM bounds a file with certificates or a key, in bytes; bundles of all authorities of a
-// system have about 200 KiB.
+// maxPEM limits a file with certificates or a key, in bytes. A bundle of a system's CAs has about
+// 200 KiB.
 const maxPEM = 1 << 20
 
-// given reports whether one of the files is given.
+// given reports whether the user named at least one file.
 func (o *etcdAccess) given() bool { return o.ca+o.cert+o.key != "" }
 
-// read reads the files.
+// read reads the certificate files.
 func (o *etcdAccess) read() (etcd.Access, error) {
 	var access etcd.Access
 	for _, f := range []struct {
@@ -60,7 +60,7 @@ func (o *etcdAccess) read() (etcd.Access, error) {
 	return access, nil
 }
 
-// open returns clients for members by their addresses.
+// open returns clients for the members at the given addresses.
 func (o *etcdAccess) open(endpoints []string) ([]*etcd.Member, error) {
 	access, err := o.read()
 	if err != nil {
@@ -73,12 +73,12 @@ func (o *etcdAccess) open(endpoints []string) ([]*etcd.Member, error) {
 	return all, nil
 }
 
-// shown returns the members that the cluster shows. If it shows none, or they require a
-// certificate and none is given, unasked has the reason and what to do; option is the flag that
-// names members.
+// shown returns the etcd members that the cluster's API shows. If there are none, or they need a
+// certificate that is missing, unasked says why and what to do. option is the flag that names
+// members.
 func (a *app) shown(ctx context.Context, s *cluster.Server, o *etcdAccess, option string) (members []*etcd.Member, unasked string, err error) {
 	if _, err := o.open(nil); err != nil {
-		return nil, "", err // files that cannot be used, whatever there is
+		return nil, "", err // unusable files are an error in any cluster
 	}
 	found, err := etcd.Members(ctx, s)
 	if err != nil {
@@ -97,7 +97,7 @@ func (a *app) shown(ctx context.Context, s *cluster.Server, o *etcdAccess, optio
 	return members, "", nil
 }
 
-// etcdOptions select the members of etcd.
+// etcdOptions select the etcd members.
 type etcdOptions struct {
 	endpoints []string
 	etcdAccess
@@ -108,7 +108,7 @@ func (o *etcdOptions) flags(f *pflag.FlagSet) {
 	o.etcdAccess.flags(f)
 }
 
-// members returns the named members of etcd or, without names, those that the cluster shows.
+// members returns the named etcd members, or else those that the cluster's API shows.
 func (a *app) members(ctx context.Context, o *etcdOptions, server func() (*cluster.Server, error)) (members []*etcd.Member, unasked string, err error) {
 	if len(o.endpoints) > 0 {
 		members, err = o.open(o.endpoints)
@@ -121,7 +121,7 @@ func (a *app) members(ctx context.Context, o *etcdOptions, server func() (*clust
 	return a.shown(ctx, s, &o.etcdAccess, "--etcd-endpoints")
 }
 
-// apiServer returns the API server for a few concurrent requests, and its address.
+// apiServer returns a client of the API server for a few concurrent requests, and its address.
 func (a *app) apiServer() (*cluster.Server, *url.URL, error) {
 	config, err := a.config()
 	if err != nil {
@@ -138,8 +138,8 @@ func (a *app) apiServer() (*cluster.Server, *url.URL, error) {
 	return cluster.New(base, transport).As(config.UserAgent).Within(config.Timeout), base, nil
 }
 
-// watched returns the members that the brake of a load watches, by the address of their
-// metrics: http://127.0.0.1:2381, with or without a path, default /metrics.
+// watched returns the members that the brake of a load watches. addresses are their metrics URLs,
+// such as http://127.0.0.1:2381; the default path is /metrics.
 func (o *etcdAccess) watched(addresses []string) ([]*loadrun.Member, error) {
 	var out []*loadrun.Member
 	for _, address := range addresses {
@@ -160,7 +160,7 @@ func (o *etcdAccess) watched(addresses []string) ([]*loadrun.Member, error) {
 	return out, nil
 }
 
-// metricsAddress parses the address of a member's metrics.
+// metricsAddress parses the URL of a member's metrics.
 func metricsAddress(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -179,7 +179,7 @@ func metricsOf(m *etcd.Member, page string) *loadrun.Member {
 // defragmentOptions are the options of check --defragment.
 type defragmentOptions struct {
 	asked, yes, noCompact bool
-	share                 float64 // per cent
+	share                 float64 // percent
 	size                  string
 }
 
@@ -210,16 +210,16 @@ func (o *defragmentOptions) check(changed func(string) bool) error {
 	return nil
 }
 
-// After a member was defragmented the cluster has two minutes to become healthy.
+// After a member's defragmentation, the cluster has two minutes to become healthy.
 const (
 	settle    = 2 * time.Minute
 	lookEvery = 500 * time.Millisecond
 )
 
-// calm is the time after a compaction for which the size in use has to stay constant.
+// calm is how long the size in use must stay constant after a compaction.
 var calm = 10 * time.Second
 
-// defragment shows the plan, asks for confirmation, and carries it out.
+// defragment shows the plan, asks for confirmation, and carries the plan out.
 func (a *app) defragment(ctx context.Context, o checkOptions) error {
 	size, err := unit.ParseSize(o.defrag.size)
 	if err != nil {
@@ -253,7 +253,7 @@ func (a *app) defragment(ctx context.Context, o checkOptions) error {
 	return a.show(done, defragmentExit(err, done), func() { a.printDefragmented(done) })
 }
 
-// defragmentExit sets the exit code of an error: changes made so far stay.
+// defragmentExit sets an error's exit code. Changes made before the error stay.
 func defragmentExit(err error, done *etcd.Result) error {
 	if err == nil {
 		return nil
@@ -275,7 +275,7 @@ func defragmentExit(err error, done *etcd.Result) error {
 
 func human(n uint64) string { return unit.Size(n).Human() }
 
-// printDefragment prints a plan. In data formats it is printed with the result.
+// printDefragment prints a plan. Data formats print it with the result instead.
 func (a *app) printDefragment(p *etcd.Plan) {
 	if !a.data() {
 		g := ui.Grid{Columns: ui.Columns("ORDER", "MEMBER", "ID", "ROLE", "DATABASE", "IN USE", "FREE", "ABOVE THE LIMITS")}
@@ -305,7 +305,7 @@ func (a *app) printDefragment(p *etcd.Plan) {
 	a.screen.Say("consider a snapshot first: etcdctl snapshot save FILE")
 }
 
-// defragmentHeadline counts the members, and what was freed.
+// defragmentHeadline counts the members and sums the freed space.
 func defragmentHeadline(r *etcd.Result) (h ui.Headline) {
 	done, skipped, freed := 0, 0, uint64(0)
 	for _, d := range r.Done {
@@ -327,7 +327,7 @@ func defragmentHeadline(r *etcd.Result) (h ui.Headline) {
 	return h
 }
 
-// printDefragmented prints what was done, the sum first.
+// printDefragmented prints the result, the total first.
 func (a *app) printDefragmented(r *etcd.Result) {
 	if r == nil {
 		return

@@ -2,7 +2,7 @@ package cli
 
 import "fettle.dev/fettle/internal/cliutil"
 
-// guides has the manual page and the examples of each verb.
+// guides maps each verb to its manual page and examples.
 var guides = map[string]cliutil.Guide{
 	"status": {Page: "kubernetes-tuned.md", Calls: []string{"", "worker-7 --output json", "--file my-tuned.yaml"}},
 

@@ -25,42 +25,42 @@ type MachineHealth struct {
 	Schema    string      `json:"schema"` // fettle/machine-health/v1
 	Headline  ui.Headline `json:"headline"`
 	Namespace string      `json:"namespace"`
-	// ReportOnly names the other controller that remedies machines by these checks; the operator
-	// then only reports.
+	// ReportOnly names another controller that remediates machines by these checks. If it is set,
+	// the operator only reports.
 	ReportOnly string `json:"report_only"`
-	// Waits are the conditions that remediation waits for.
+	// Waits are the conditions for which remediation waits.
 	Waits  []string      `json:"waits"`
 	Checks []CheckHealth `json:"checks"`
-	// ClusterAPI are the checks of Cluster API, which are only explained.
+	// ClusterAPI are Cluster API's checks, which are only explained.
 	ClusterAPI []ClusterCheck `json:"cluster_api"`
 }
 
-// CheckHealth is the result of one check.
+// CheckHealth is the result of one machine health check.
 type CheckHealth struct {
 	Check     string `json:"check"`
 	Expected  int    `json:"expected_machines_count"`
 	Healthy   int    `json:"current_healthy_count"`
 	Unhealthy int    `json:"unhealthy_count"`
-	// Allowed is the number of machines that may still become unhealthy.
+	// Allowed is how many more machines may become unhealthy before the check stops remediation.
 	Allowed int `json:"remediations_allowed_count"`
-	// Open reports whether the limit allows remediation; Words explain the rest.
+	// Open reports whether the limit allows remediation; Words describe the decision.
 	Open  bool     `json:"open"`
 	Words []string `json:"words"`
-	// Machines are the machines that are not healthy.
+	// Machines are the unhealthy machines.
 	Machines []MachineState `json:"machines"`
-	// Error is the reason that a check cannot be read.
+	// Error is why the check is invalid, or "".
 	Error string `json:"error"`
 }
 
-// MachineState is the state of a machine as a check judges it.
+// MachineState is a machine's state according to a check.
 type MachineState struct {
 	Machine string `json:"machine"`
 	Node    string `json:"node"`
-	State   string `json:"state"` // pending, unhealthy, leaving
+	State   string `json:"state"` // pending, unhealthy or leaving
 	Why     string `json:"why"`
 }
 
-// ClusterCheck is a check of Cluster API.
+// ClusterCheck is a health check of Cluster API.
 type ClusterCheck struct {
 	Namespace string `json:"namespace"`
 	Check     string `json:"check"`
@@ -114,7 +114,7 @@ func (a *app) health(ctx context.Context, names []string, details bool) error {
 	return a.show(doc, nil, func() { a.printHealth(doc, details || len(names) > 0) })
 }
 
-// look evaluates the checks; one machine is remedied at a time over all checks.
+// look evaluates the checks. Together they remediate one machine at a time.
 func (d *MachineHealth) look(ctx context.Context, api client.Reader, found *machine.Found, names []string) error {
 	in := []string{d.Namespace}
 	checks, err := machine.Checks(ctx, api, in)
@@ -158,7 +158,7 @@ func checkHealth(d *machine.Answer) CheckHealth {
 	return out
 }
 
-// headline counts the machines, and the checks that do not remediate.
+// headline counts the unhealthy machines, and the checks that do not remediate.
 func (d *MachineHealth) headline() (h ui.Headline) {
 	expected, healthy, closed, unreadable := 0, 0, 0, 0
 	for _, c := range d.Checks {
@@ -186,13 +186,13 @@ func (d *MachineHealth) headline() (h ui.Headline) {
 	return h
 }
 
-// Checks and machines that are shown without --details.
+// Limits of the checks and machines shown without --details.
 const (
 	shownChecks   = 4
 	shownMachines = 12
 )
 
-// printHealth prints the checks, those that need attention first.
+// printHealth prints the checks; those that need attention come first.
 func (a *app) printHealth(doc *MachineHealth, details bool) {
 	s := a.screen
 	ui.PrintHeadline(s, &doc.Headline)
@@ -235,7 +235,7 @@ func (a *app) printHealth(doc *MachineHealth, details bool) {
 	}
 }
 
-// printCheck prints a check and some of its machines.
+// printCheck prints a check and its first machines.
 func printCheck(s *ui.Screen, c *CheckHealth, machines []MachineState) {
 	fmt.Fprintln(s.Out)
 	if c.Error != "" {

@@ -20,26 +20,26 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// kubeOptions select the cluster and the user, as kubectl's options do.
+// kubeOptions select the cluster and the user with kubectl's options.
 type kubeOptions struct {
 	kubeconfig string
 	// over holds the options that override the kubeconfig.
 	over clientcmd.ConfigOverrides
 }
 
-// ownFlags are the flags that the help of each verb shows; kubectl's others are in the help of
-// the program, and listed by kubectl options.
+// ownFlags are the kubectl flags that every verb's help shows. The program's help and kubectl
+// options show the others.
 var ownFlags = []string{"kubeconfig", clientcmd.FlagContext, clientcmd.FlagNamespace}
 
-// flags adds kubectl's own flags, by client-go's names, except for a user's name and password:
-// Kubernetes has no such users since 1.19.
+// flags adds kubectl's flags by client-go's names, except user name and password, which Kubernetes
+// dropped in 1.19.
 func (o *kubeOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG or ~/.kube/config; in a pod its service account)")
 	names := clientcmd.RecommendedConfigOverrideFlags("")
 	names.CurrentContext.Description = "context of the kubeconfig (default the current one)"
 	names.ContextOverrideFlags.Namespace.Description = "namespace (default depends on the verb)"
 	names.ClusterOverrideFlags.APIServer.ShortName = "s"
-	names.ClusterOverrideFlags.ProxyURL.LongName = "" // kubectl takes it from the kubeconfig alone
+	names.ClusterOverrideFlags.ProxyURL.LongName = "" // kubectl reads it only from the kubeconfig
 	names.AuthOverrideFlags.Username.LongName, names.AuthOverrideFlags.Password.LongName = "", ""
 	theirs := pflag.NewFlagSet("kubectl", pflag.ContinueOnError)
 	clientcmd.BindOverrideFlags(&o.over, theirs, names)
@@ -49,15 +49,15 @@ func (o *kubeOptions) flags(f *pflag.FlagSet) {
 	})
 }
 
-// clientConfig reads the kubeconfig as kubectl does. Without one, a program in a pod uses the
-// pod's account.
+// clientConfig reads the kubeconfig like kubectl. Without one, a program in a pod uses the pod's
+// service account.
 func (o *kubeOptions) clientConfig() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &o.over)
 }
 
-// config returns the client configuration. The caller sets its own rate limits.
+// config returns the client configuration. Callers set their own rate limits.
 func (a *app) config() (*rest.Config, error) {
 	if err := a.kube.check(); err != nil {
 		return nil, ui.Exit(ui.Usage, err)
@@ -74,8 +74,8 @@ func (a *app) config() (*rest.Config, error) {
 	return c, nil
 }
 
-// check refuses options that clientcmd would ignore, or report as if the kubeconfig were the
-// cause.
+// check returns an error for options that clientcmd would ignore, or whose errors it would blame on
+// the kubeconfig.
 func (o *kubeOptions) check() error {
 	who := o.over.AuthInfo
 	if who.Impersonate == "" && (who.ImpersonateUID != "" || len(who.ImpersonateGroups) > 0) {
@@ -97,9 +97,9 @@ func (o *kubeOptions) check() error {
 	return nil
 }
 
-// complete adds the options that clientcmd ignores to a configuration. For a pod's own account
-// it takes only the address, the token and the authority, so that this account would act
-// instead of the named user; a kubeconfig's configuration is complete already.
+// complete adds options that clientcmd ignores. For a pod's own service account, clientcmd uses
+// only address, token and CA, so the account would act instead of the named user. A kubeconfig's
+// configuration is complete already.
 func (o *kubeOptions) complete(c *rest.Config) error {
 	if who := o.over.AuthInfo; who.Impersonate != "" && c.Impersonate.UserName == "" {
 		c.Impersonate.UserName, c.Impersonate.UID, c.Impersonate.Groups = who.Impersonate, who.ImpersonateUID, who.ImpersonateGroups
@@ -124,11 +124,10 @@ func (o *kubeOptions) complete(c *rest.Config) error {
 	return nil
 }
 
-// errNoKubeconfig means that no cluster is configured at all. A verb that can work without one
-// does.
+// errNoKubeconfig means that no cluster is configured. Some verbs then work without a cluster.
 var errNoKubeconfig = errors.New("no kubeconfig found, and this is not a pod")
 
-// unusable explains why a kubeconfig cannot be used: which file, and what it lacks.
+// unusable explains why a kubeconfig is unusable: the file, and what it lacks.
 func (o *kubeOptions) unusable(err error) error {
 	const view = "kubectl config view shows the configuration in use"
 	files := o.files()
@@ -152,12 +151,12 @@ func (o *kubeOptions) unusable(err error) error {
 	return ui.Hinted(ui.Usage, fmt.Errorf("invalid kubeconfig: %w", err), view)
 }
 
-// wrongIn returns why a file is not a kubeconfig; nil if it is one, or does not exist.
+// wrongIn returns why a file is not a kubeconfig; nil if it is valid or does not exist.
 func wrongIn(name string) error {
 	if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
 		return nil
 	}
-	text, err := readNamed(name, maxManifest) // - is a name here
+	text, err := readNamed(name, maxManifest) // "-" is a file name here
 	if err != nil {
 		return err
 	}
@@ -173,7 +172,7 @@ func wrongIn(name string) error {
 	return strict.Typed(name, text, err)
 }
 
-// files returns the existing files of the kubeconfig.
+// files returns the kubeconfig's existing files.
 func (o *kubeOptions) files() []string {
 	if o.kubeconfig != "" {
 		return []string{o.kubeconfig}
@@ -184,7 +183,7 @@ func (o *kubeOptions) files() []string {
 	})
 }
 
-// lacks returns what a kubeconfig lacks to select a cluster; "" for nothing.
+// lacks returns what a kubeconfig lacks to select a cluster, or "".
 func (o *kubeOptions) lacks(c *clientcmdapi.Config) string {
 	context, cluster, user := cmp.Or(o.over.CurrentContext, c.CurrentContext), o.over.Context.Cluster, o.over.Context.AuthInfo
 	switch {
@@ -217,14 +216,14 @@ func namesOf[T any](all map[string]T) string {
 	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(all)), ", "), "none")
 }
 
-// namespace returns --namespace; "" if it is not given.
+// namespace returns --namespace, or "".
 func (a *app) namespace() string { return a.kube.over.Context.Namespace }
 
 // namespaceOr returns --namespace, or else fallback.
 func (a *app) namespaceOr(fallback string) string { return cmp.Or(a.namespace(), fallback) }
 
-// namespaceOfContext returns --namespace, or else the namespace of the kubeconfig's context, as
-// kubectl does for pods.
+// namespaceOfContext returns --namespace, or else the namespace of the kubeconfig's context, like
+// kubectl.
 func (a *app) namespaceOfContext() (string, error) {
 	name, _, err := a.kube.clientConfig().Namespace()
 	if err != nil {

@@ -79,8 +79,7 @@ func (a *app) kubeletPlan(ctx context.Context, arg string, details bool) error {
 	})
 }
 
-// planned returns an error for a plan in which something would be refused, or for which
-// kubelets could not be read.
+// planned returns an error for a plan with a refusal, or with unreadable kubelets.
 func planned(plan *kubelet.Plan) error {
 	refused, unread, all := false, 0, 0
 	for _, p := range plan.Pools {
@@ -106,7 +105,8 @@ func planned(plan *kubelet.Plan) error {
 	return ui.Hinted(ui.Failed, fmt.Errorf("incomplete: %d of %d kubelets could not be read", unread, all), advice)
 }
 
-// readKubelets reads the cluster; openshift reports whether it has OpenShift's pools.
+// readKubelets reads the cluster's kubelets, nodes and settings; openshift reports whether it has
+// OpenShift's pools.
 func (a *app) readKubelets(ctx context.Context, objects kubelet.Objects) (c kubelet.Cluster, openshift bool, err error) {
 	config, err := a.config()
 	if err != nil {
@@ -136,7 +136,7 @@ func (a *app) readKubelets(ctx context.Context, objects kubelet.Objects) (c kube
 	}
 	created(configs.Items, objects.Configs, metav1.NewTime(time.Now()))
 	c.Configs = over(configs.Items, objects.Configs, func(k kubelet.KubeletConfig) string { return k.Name })
-	retry := map[string]string{} // a file rarely has the annotation, and applied it does not take it away
+	retry := map[string]string{} // applying a file without the annotation keeps the cluster's
 	for _, p := range pools.Items {
 		retry[p.Name] = p.Annotations[kubelet.RetryAnnotation]
 	}
@@ -144,7 +144,7 @@ func (a *app) readKubelets(ctx context.Context, objects kubelet.Objects) (c kube
 		c.Pools = append(c.Pools, kubelet.PoolPreview{Name: p.Name, Labels: p.Labels, NodeSelector: p.Spec.NodeSelector, MaxUnavailable: p.Spec.MaxUnavailable, Paused: p.Spec.Paused, Retry: cmp.Or(p.Annotations[kubelet.RetryAnnotation], retry[p.Name]), Removed: p.Spec.ManagementState == kubelet.Removed})
 	}
 	for _, p := range theirs.Items {
-		// The fields that are used have the names of a KubeletPool's.
+		// Both kinds have these fields under the same names.
 		var same kubelet.KubeletPool
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"metadata": p.Object["metadata"], "spec": p.Object["spec"]}, &same); err != nil {
 			return c, false, fmt.Errorf("MachineConfigPool %s: %w", p.GetName(), err)
@@ -160,9 +160,9 @@ func (a *app) readKubelets(ctx context.Context, objects kubelet.Objects) (c kube
 	return c, served[&theirs], err
 }
 
-// created gives the objects of a file the creation times they have in the cluster: of two
-// objects the later one takes precedence. A change keeps an object's time, and a new object
-// would be created now, whatever its file contains.
+// created gives a file's objects their creation times in the cluster, because of two objects the
+// later one takes precedence. A change keeps an object's time. A new object gets now, whatever its
+// file contains.
 func created(cluster, file []kubelet.KubeletConfig, now metav1.Time) {
 	for i := range file {
 		file[i].CreationTimestamp = now
@@ -174,7 +174,8 @@ func created(cluster, file []kubelet.KubeletConfig, now metav1.Time) {
 	}
 }
 
-// over returns the objects of a cluster, replaced or extended by those of a file.
+// over returns the cluster's objects, with those of a file added or replacing objects of the same
+// name.
 func over[T any](cluster, file []T, name func(T) string) []T {
 	out := slices.DeleteFunc(cluster, func(o T) bool {
 		return slices.ContainsFunc(file, func(f T) bool { return name(f) == name(o) })
@@ -182,7 +183,7 @@ func over[T any](cluster, file []T, name func(T) string) []T {
 	return append(out, file...)
 }
 
-// asked is the number of kubelets queried at a time.
+// asked is the number of kubelets queried concurrently.
 const asked = 16
 
 func readNodes(ctx context.Context, api client.Reader, ask kubernetes.Interface) ([]kubelet.NodePreview, error) {
@@ -219,7 +220,7 @@ func readNodes(ctx context.Context, api client.Reader, ask kubernetes.Interface)
 	return out, ctx.Err()
 }
 
-// unread returns why a kubelet has not answered through the API server.
+// unread returns why a kubelet did not answer through the API server.
 func unread(n *core.Node, err error) string {
 	switch lacks := corestate.NoWay(n); {
 	case apierrors.IsForbidden(err):

@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// kubeletHeadline counts the nodes that would change, and what would be refused.
+// kubeletHeadline counts the nodes that would change, and the refusals.
 func kubeletHeadline(p *kubelet.Plan) (h ui.Headline) {
 	classes := map[string]int{}
 	nodes, changed, moves, refused, unread, pools := 0, 0, 0, 0, 0, 0
@@ -63,7 +63,8 @@ func kubeletHeadline(p *kubelet.Plan) (h ui.Headline) {
 	return h
 }
 
-// printKubeletPlan prints the pools, in each first the nodes that would not change as planned.
+// printKubeletPlan prints the pools. In each pool, nodes that would not change as planned come
+// first.
 func (a *app) printKubeletPlan(p *kubelet.Plan, details bool) {
 	s := a.screen
 	ui.PrintHeadline(s, &p.Headline)
@@ -93,7 +94,7 @@ func (a *app) printKubeletPlan(p *kubelet.Plan, details bool) {
 	notShown(s, text.CountPlural(uint64(folded), "node", "nodes"))
 }
 
-// printPoolNodes prints the nodes of a pool, and returns how many only --details shows.
+// printPoolNodes prints a pool's nodes. It returns the number of nodes that only --details shows.
 func printPoolNodes(s *ui.Screen, all []kubelet.NodePlan, details bool) (folded int) {
 	nodes := slices.Clone(all)
 	rank := func(n kubelet.NodePlan) int {
@@ -132,7 +133,7 @@ func printPoolNodes(s *ui.Screen, all []kubelet.NodePlan, details bool) (folded 
 	return len(all) - len(nodes)
 }
 
-// releaseWords returns how the kubelets of a release treat the settings, one per line.
+// releaseWords returns lines on how a release's kubelets treat the settings.
 func releaseWords(r kubelet.ReleasePlan) []string {
 	who := fmt.Sprintf("Kubernetes %s (%s): ", r.Kubernetes, few(r.Nodes))
 	if r.Kubernetes == "" {
@@ -153,7 +154,7 @@ func releaseWords(r kubelet.ReleasePlan) []string {
 	return out
 }
 
-// few returns the first of the names, and how many more there are.
+// few formats the first names and the number of further ones.
 func few(names []string) string {
 	const most = 3
 	if len(names) <= most {
@@ -176,7 +177,7 @@ func poolWords(p kubelet.PoolPlan) string {
 		all = append(all, name+" "+string(value))
 	}
 	text := strings.Join(all, ", ") + " from " + strings.Join(p.KubeletConfigs, ", ")
-	if len(all) == 0 { // its nodes give back what they have
+	if len(all) == 0 { // the nodes restore their former values
 		text = nothingFrom(p.KubeletConfigs)
 	}
 	text += fmt.Sprintf(", at most %d unavailable", p.MaxUnavailable)
@@ -186,7 +187,7 @@ func poolWords(p kubelet.PoolPlan) string {
 	return text
 }
 
-// nothingFrom returns why a pool gets no settings.
+// nothingFrom explains why a pool gets no settings.
 func nothingFrom(configs []string) string {
 	if len(configs) == 0 {
 		return "no KubeletConfig selects it"

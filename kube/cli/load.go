@@ -24,7 +24,7 @@ import (
 	loadrun "fettle.dev/fettle/kube/load/run"
 )
 
-// loadOptions are the options of the verbs below load.
+// loadOptions are the options of all verbs below load.
 type loadOptions struct {
 	stateDir string
 	inFlight int
@@ -39,13 +39,13 @@ type loadOptions struct {
 	forProve bool
 	margin   string
 	force    bool
-	// For files of kube-burner.
+	// For kube-burner files.
 	read   load.ReadOptions
 	ignore []string
 	// For mirror.
 	write string
 	image string
-	// Addresses of the metrics of etcd's members, and the certificates to access them.
+	// Metrics addresses of etcd members, and certificates to access them.
 	metrics []string
 	etcd    etcdAccess
 }
@@ -65,7 +65,7 @@ interrupted run can be resumed, and its objects can be removed exactly (undo).`,
 	return c
 }
 
-// drivingFlags adds the flags of run and resume.
+// drivingFlags adds the flags of load run and load resume.
 func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.inFlight, "in-flight", 0, fmt.Sprintf("maximum number of concurrent requests, 1 to %d (default from the file, or %d)", mostInFlight, loadrun.DefaultInFlight))
 	f.StringVar(&o.rate, "rate", "", "maximum rate of new objects: 500/s, 600/min (default from the file, or no limit)")
@@ -81,7 +81,7 @@ func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
 	cliutil.Reads(f, "etcd-metrics", "http://127.0.0.1:2381", func(word string) error { _, err := metricsAddress(word); return err })
 }
 
-// fileFlags adds the flags of plan and run that set how a kube-burner file is read.
+// fileFlags adds the flags of load plan and load run about reading a kube-burner file.
 func (o *loadOptions) fileFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.read.UserData, "user-data", "", "kube-burner: file of variables, YAML or JSON; overrides the environment")
 	f.StringArrayVar(&o.read.Set, "set", nil, "kube-burner: set a field, KEY=VALUE, such as jobs.0.qps=20; repeatable")
@@ -101,7 +101,7 @@ func (o *loadOptions) fileFlags(f *pflag.FlagSet) {
 // ignorable are the fields that --ignore accepts.
 var ignorable = []string{"hooks", "watchers", "waitOptions", "objectWait"}
 
-// fitting refuses options that do not apply to the format of the file.
+// fitting returns an error for options that do not apply to the file's format.
 func (o *loadOptions) fitting(l *plan.Load) error {
 	r := o.read
 	if l.Format != "kube-burner" && (r.UUID != "" || r.UserData != "" || len(r.Set) > 0 || r.AllowMissing || len(o.ignore) > 0) {
@@ -110,8 +110,8 @@ func (o *loadOptions) fitting(l *plan.Load) error {
 	return nil
 }
 
-// unread refuses a load whose file has unsupported fields that would change it, unless --ignore
-// names them.
+// unread returns an error for a file whose unsupported fields would change the load, unless
+// --ignore names these fields.
 func (o *loadOptions) unread(l *plan.Load) error {
 	var first *plan.Unread
 	fields := o.ignore
@@ -134,8 +134,8 @@ func (o *loadOptions) quotaFlag(f *pflag.FlagSet) {
 	cliutil.Reads(f, "etcd-quota", "8GiB", func(word string) error { _, err := quotaBytes(word); return err })
 }
 
-// quotaBytes returns --etcd-quota in bytes, with etcd's meaning: zero is etcd's default,
-// negative values mean no quota (-1). It returns 0 if the flag is not given.
+// quotaBytes returns --etcd-quota in bytes. Like in etcd, zero means etcd's default, and negative
+// values mean no quota (-1). It returns 0 without the flag.
 func quotaBytes(word string) (int64, error) {
 	if word == "" {
 		return 0, nil
@@ -153,8 +153,8 @@ func quotaBytes(word string) (int64, error) {
 	return int64(quota), nil
 }
 
-// askEtcd determines the size and the quota of etcd's database: the quota from the members
-// themselves, or else from --etcd-quota.
+// askEtcd determines the database size and the quota of etcd: the quota from the members, or else
+// from --etcd-quota.
 func (o *loadOptions) askEtcd(ctx context.Context, s *cluster.Server, members []*loadrun.Member, c *plan.Cluster) error {
 	given, err := quotaBytes(o.quota)
 	if err != nil {
@@ -171,7 +171,7 @@ func (o *loadOptions) askEtcd(ctx context.Context, s *cluster.Server, members []
 	return nil
 }
 
-// mostInFlight is the maximum number of concurrent requests of one process.
+// mostInFlight limits the concurrent requests of one process.
 const mostInFlight = plan.MostInFlight
 
 func (o *loadOptions) driving() (load.Options, error) {
@@ -191,8 +191,8 @@ func (o *loadOptions) driving() (load.Options, error) {
 	return x, nil
 }
 
-// gates returns the gates of the options and of a file; without any, Kubernetes' own, and asked
-// is false.
+// gates returns the gates in the options and the file, or else Kubernetes' own gates with asked
+// false.
 func (o *loadOptions) gates(fromFile []string) (gates []*load.Gate, asked bool, err error) {
 	for _, text := range append(fromFile, o.slo...) {
 		g, err := load.ParseGate(text)
@@ -207,7 +207,7 @@ func (o *loadOptions) gates(fromFile []string) (gates []*load.Gate, asked bool, 
 	return gates, true, nil
 }
 
-// loadCluster returns the cluster for loads, with connections for inFlight requests.
+// loadCluster returns the cluster for a load, with connections for inFlight concurrent requests.
 func (a *app) loadCluster(o *loadOptions, inFlight int) (*load.Cluster, error) {
 	config, err := a.config()
 	if err != nil {
@@ -224,16 +224,16 @@ func (a *app) loadCluster(o *loadOptions, inFlight int) (*load.Cluster, error) {
 	return &load.Cluster{Server: server, Store: s}, nil
 }
 
-// loadEtcd makes the brake watch the named members of etcd, or those for which certificates
-// were given, and sets the quota of the others. A member that cannot be queried is reported
-// before anything is created: less would be watched than was requested.
+// loadEtcd makes the brake watch the named etcd members, or those for which certificates were
+// given. It sets the quota of the others. It returns an error for an unreachable member before the
+// load creates anything.
 func (a *app) loadEtcd(ctx context.Context, o *loadOptions, s *cluster.Server, x *load.Options) error {
 	if x.NoBrake {
 		return nil
 	}
 	if x.QuotaBytes == 0 {
 		var c plan.Cluster
-		c.OpenShift, _ = s.OpenShift(ctx) // who may not see it has the smaller one
+		c.OpenShift, _ = s.OpenShift(ctx) // without the right to see it, the smaller catalog applies
 		x.QuotaBytes, _ = c.Quota()
 	}
 	if len(x.Etcd) == 0 && o.etcd.given() {
@@ -271,7 +271,7 @@ func (a *app) loadStore(o *loadOptions) (loadrun.Store, error) {
 	return loadrun.Store{Dir: dir}, nil
 }
 
-// runNamed returns the named run, or else the last one.
+// runNamed returns the ID of the named run, or of the last one without arguments.
 func runNamed(s loadrun.Store, args []string) (string, error) {
 	if len(args) > 0 {
 		return args[0], nil
@@ -283,7 +283,7 @@ func runNamed(s loadrun.Store, args []string) (string, error) {
 	return id, err
 }
 
-// loadExit sets the exit code of an error of a load.
+// loadExit sets the exit code of a load's error.
 func loadExit(err error) error {
 	var refused *load.Refused
 	var unknown *loadrun.Unknown

@@ -27,13 +27,13 @@ type LoadMirror struct {
 	Notes      []string      `json:"notes,omitempty"`
 }
 
-// MirrorSpace describes namespaces with the same content.
+// MirrorSpace describes namespaces with identical content.
 type MirrorSpace struct {
 	Namespaces int           `json:"namespaces"`
-	Kinds      []MirrorCount `json:"kinds"` // of each of them
+	Kinds      []MirrorCount `json:"kinds"` // in each namespace
 }
 
-// MirrorCount is the number of objects of a kind, and of distinct variants of them.
+// MirrorCount is the number of objects of a kind, and of their distinct variants.
 type MirrorCount struct {
 	Kind  string `json:"kind"`
 	Count int    `json:"count"`
@@ -79,7 +79,7 @@ func (a *app) loadMirror(ctx context.Context, o *loadOptions, namespaces []strin
 		return err
 	}
 	doc := newLoadMirror(m, file)
-	// The printed result is read back from the written file.
+	// The printed result is read from the written file.
 	l, err := load.Read(file, load.ReadOptions{})
 	if err != nil {
 		return fmt.Errorf("cannot read back the written configuration: %w", err)

@@ -17,29 +17,29 @@ import (
 	loadrun "fettle.dev/fettle/kube/load/run"
 )
 
-// LoadRun is the result of a run.
+// LoadRun is the JSON result of a load run.
 type LoadRun struct {
 	Schema string `json:"schema"` // fettle/cluster-load-run/v1
-	// Headline is set at the end: what was expected, what was made, how long pods took.
+	// Headline is set at the end: expected and created objects, and how long pods took.
 	Headline ui.Headline `json:"headline"`
 	Run      string      `json:"run"`
 	File     string      `json:"file,omitempty"`
-	// State is done, failed, stopped by the brake or interrupted, followed by undone if the run
-	// was undone.
+	// State is done, failed, stopped (by the brake) or interrupted; "undone" follows if the run was
+	// undone.
 	State string `json:"state"`
-	// Verdict is met, not met or cannot tell; none for a run that did not complete.
+	// Verdict is met, not met or cannot tell; "" for an incomplete run.
 	Verdict string `json:"verdict"`
-	// Began is the start time, Server the address of the loaded cluster.
+	// Began is the start time, Server the address of the API server.
 	Began   time.Time         `json:"began"`
 	Server  string            `json:"server"`
-	Cluster string            `json:"cluster,omitempty"` // the uid of its namespace kube-system
+	Cluster string            `json:"cluster,omitempty"` // UID of the namespace kube-system
 	Version string            `json:"kubernetes,omitempty"`
 	About   map[string]string `json:"about,omitempty"`
 	Objects struct {
 		Planned int `json:"planned"`
-		Before  int `json:"made_before"` // by a process before this one
+		Before  int `json:"made_before"` // created by an earlier process
 		Created int `json:"created"`
-		Adopted int `json:"adopted"` // of created: made though no answer came
+		Adopted int `json:"adopted"` // part of created: created without a received response
 		Reused  int `json:"reused"`
 		Failed  int `json:"failed"`
 	} `json:"objects"`
@@ -48,42 +48,42 @@ type LoadRun struct {
 	DurationS float64      `json:"duration_s"`
 	// RatePerS is the number of objects started per second.
 	RatePerS  float64 `json:"rate_per_s"`
-	Throttled int64   `json:"throttled"` // answers 429
+	Throttled int64   `json:"throttled"` // responses 429
 	Retried   int64   `json:"retried"`
-	Late      int64   `json:"late"`      // started late, because all requests were under way
-	Widest    int     `json:"in_flight"` // how many requests were under way at most
-	// NotReady is the number of objects that were not ready when the time limit was over.
+	Late      int64   `json:"late"`      // started late, because the maximum number of requests was running
+	Widest    int     `json:"in_flight"` // maximum number of concurrent requests
+	// NotReady is the number of objects that were not ready within the time limit.
 	NotReady int             `json:"not_ready"`
 	Example  string          `json:"not_ready_example,omitempty"`
 	Times    load.Times      `json:"times"`
 	Gates    []load.Measured `json:"gates"`
-	// Servers has the API server's metrics; NotSeen names what could not be read.
+	// Servers has the API server's metrics; NotSeen names unreadable ones.
 	Servers *loadrun.Servers `json:"servers,omitempty"`
 	NotSeen string           `json:"not_seen,omitempty"`
 	Errors  map[string]int   `json:"errors,omitempty"`
 	Removed int              `json:"removed"`
 	Kept    []KeptObject     `json:"kept,omitempty"`
-	// Absent is the number of objects that were gone before they could be removed.
+	// Absent is the number of objects that were gone before the run removed them.
 	Absent  int      `json:"absent,omitempty"`
 	Waiting []string `json:"namespaces_terminating,omitempty"`
-	// Record is the ID of the evidence, for load compare.
+	// Record is the ID of the stored measurements, for load compare.
 	Record string `json:"record,omitempty"`
 }
 
-// LoadActions counts what was done with objects of the run.
+// LoadActions counts actions on objects of the run.
 type LoadActions struct {
 	Planned int `json:"planned"`
-	Before  int `json:"done_before"` // by a process before this one
+	Before  int `json:"done_before"` // by an earlier process
 	Patched int `json:"patched"`
 	Deleted int `json:"deleted"`
 	Read    int `json:"read"`
 	Failed  int `json:"failed"`
-	Skipped int `json:"skipped"` // their object was not there
-	// Others name actions whose labels match other objects too, which were left alone.
+	Skipped int `json:"skipped"` // the object did not exist
+	// Others name actions whose labels also match objects of others, which stay untouched.
 	Others []string `json:"others,omitempty"`
 }
 
-// KeptObject is an object that an undo has left.
+// KeptObject is an object that an undo left in the cluster.
 type KeptObject struct {
 	Object string `json:"object"`
 	Why    string `json:"why"`
@@ -107,7 +107,7 @@ func newLoadRun(d *driven, l *plan.Load, out *load.Result, m *load.Meter, gates 
 	return x
 }
 
-// undone records the result of an undo.
+// undone records an undo's result.
 func (x *LoadRun) undone(out *loadrun.UndoOutcome) {
 	x.Removed, x.Absent = out.Removed, out.Absent
 	for _, k := range out.Kept {
@@ -116,7 +116,7 @@ func (x *LoadRun) undone(out *loadrun.UndoOutcome) {
 	x.Waiting = out.Waiting
 }
 
-// either returns one if n is 1, else more.
+// either returns one if n is 1, otherwise more.
 func either(n int, one, more string) string {
 	if n == 1 {
 		return one
@@ -153,7 +153,7 @@ func (x *LoadRun) sum() string {
 	return line
 }
 
-// headline says whether what was expected is met, what was made, and how long pods took.
+// headline returns the verdict, the created objects, and how long pods took.
 func (x *LoadRun) headline() (h ui.Headline) {
 	mark, expected := x.expected()
 	var missed []string
@@ -185,11 +185,11 @@ func (x *LoadRun) headline() (h ui.Headline) {
 	return h
 }
 
-// shownReasons is the number of reasons shown; the JSON has all.
+// shownReasons is the number of reasons printed; the JSON has all.
 const shownReasons = 5
 
-// reasons returns why objects could not be created, most frequent first, and last the reasons
-// that were not distinguished.
+// reasons returns why objects could not be created: most frequent reason first, the sum of unlisted
+// reasons last.
 func (x *LoadRun) reasons() []string {
 	rest := x.Errors[loadrun.OtherReasons]
 	reasons := slices.DeleteFunc(slices.Sorted(maps.Keys(x.Errors)), func(why string) bool { return why == loadrun.OtherReasons })
@@ -208,7 +208,7 @@ func (x *LoadRun) reasons() []string {
 	return all
 }
 
-// lines returns the further details of the result.
+// lines returns further details of the result.
 func (x *LoadRun) lines() []string {
 	var all []string
 	all = append(all, x.reasons()...)
@@ -227,10 +227,10 @@ func (x *LoadRun) lines() []string {
 	return all
 }
 
-// shownCalls is the number of kinds of calls in a table; the JSON has all.
+// shownCalls is the number of rows in a table of calls; the JSON has all.
 const shownCalls = 8
 
-// toSecond marks times that include n differences of whole seconds.
+// toSecond returns the mark for a time that includes n differences of whole seconds.
 func toSecond(n int64) string {
 	if n > 0 {
 		return " (±1 s)"
@@ -309,7 +309,7 @@ func (a *app) printRun(x *LoadRun) {
 	}
 }
 
-// where returns what was loaded, and when.
+// where returns the loaded cluster and the start time.
 func (x *LoadRun) where() string {
 	text := fmt.Sprintf("%s, begun %s, %s", cmp.Or(x.File, "the built-in load"), x.Began.UTC().Format("2006-01-02 15:04:05 UTC"), unit.FormatSeconds(x.DurationS))
 	if x.Server != "" {

@@ -26,19 +26,19 @@ import (
 	"fettle.dev/fettle/rules"
 )
 
-// LoadPlan is what load plan prints.
+// LoadPlan is the JSON result of load plan.
 type LoadPlan struct {
 	Schema   string      `json:"schema"` // fettle/cluster-load-plan/v1
 	Headline ui.Headline `json:"headline"`
 	File     string      `json:"file,omitempty"`
 	Format   string      `json:"format"`
 	Notes    []string    `json:"notes,omitempty"`
-	// Actions has the number of patches, deletions and reads of created objects.
+	// Actions counts patches, deletions and reads of created objects, by operation.
 	Actions map[string]int `json:"actions,omitempty"`
 	*plan.Tally
 }
 
-// actionsOf counts the actions of a plan by operation; nil without actions.
+// actionsOf counts a plan's actions by operation; nil if it has none.
 func actionsOf(p *plan.Plan) map[string]int {
 	if p.Actions() == 0 {
 		return nil
@@ -71,7 +71,7 @@ with the tested maximums of the cluster's version and the nodes' capacity. Nothi
 created. Without a kubeconfig it plans offline, and reports what is not checked.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			// With other options, or standard input, the command that runs the load is not known.
+			// With other options or standard input, the command that runs this load is unknown.
 			runnable := len(args) == 0 || args[0] != "-"
 			c.Flags().Visit(func(f *pflag.Flag) {
 				runnable = runnable && slices.Contains([]string{"offline", "openshift", "details", "wide"}, f.Name)
@@ -93,14 +93,14 @@ created. Without a kubeconfig it plans offline, and reports what is not checked.
 	return c
 }
 
-// versionText matches a version of OpenShift: 4.4, 4.17.3, 4.18.0-rc.1.
+// versionText matches an OpenShift version: 4.4, 4.17.3, 4.18.0-rc.1.
 var versionText = regexp.MustCompile(`^[0-9]+\.[0-9]+(\.[0-9]+)?([-+][0-9A-Za-z.+-]+)?$`)
 
-// readLoad reads the file of a load; "-" is standard input.
+// readLoad parses the load's file; "-" is standard input.
 func (o *loadOptions) readLoad(args []string) (*plan.Load, error) {
 	file := ""
 	if len(args) > 0 {
-		if file = args[0]; file == "" { // a variable that is not set, as like as not
+		if file = args[0]; file == "" { // probably an unset shell variable
 			return nil, ui.WithoutWord(errors.New("empty file name; name a load file, or leave it out for the built-in load"), "")
 		}
 	}
@@ -108,7 +108,7 @@ func (o *loadOptions) readLoad(args []string) (*plan.Load, error) {
 	var err error
 	if file == "-" {
 		var text []byte
-		// One byte more than allowed, so that a larger input is refused instead of truncated.
+		// Read one byte beyond the limit, so that a larger input is rejected rather than truncated.
 		if text, err = io.ReadAll(io.LimitReader(os.Stdin, strict.MaxFile+1)); err == nil {
 			l, err = load.ReadText("standard input", text, o.read)
 		}
@@ -192,7 +192,7 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, details, runnable bo
 	})
 }
 
-// tallyOf sums up a plan, with the figures of the catalog.
+// tallyOf counts a plan's objects and compares them with the catalog's limits.
 func tallyOf(ctx context.Context, p *plan.Plan, c *plan.Cluster) (*plan.Tally, error) {
 	files, err := rule.Embedded(rules.FS)
 	if err != nil {
@@ -205,7 +205,7 @@ func tallyOf(ctx context.Context, p *plan.Plan, c *plan.Cluster) (*plan.Tally, e
 	return plan.Of(ctx, p, figures, c)
 }
 
-// brakeNotes warns if the brake would end a run whose objects fit into etcd.
+// brakeNotes warns if the brake would stop a run whose objects fit into etcd.
 func brakeNotes(t *plan.Tally, off bool) []string {
 	for _, l := range t.Limits {
 		if l.What == plan.BytesInEtcd && !off && !l.Over && float64(l.Value) > loadrun.QuotaShare*float64(l.Maximum) {
@@ -215,7 +215,7 @@ func brakeNotes(t *plan.Tally, off bool) []string {
 	return nil
 }
 
-// gateNotes returns which of a file's gates have too few objects to be judged.
+// gateNotes returns a note for each of the file's gates that has too few objects for a verdict.
 func gateNotes(l *plan.Load, p *plan.Plan) []string {
 	if len(l.Gates) == 0 {
 		return nil
@@ -225,7 +225,7 @@ func gateNotes(l *plan.Load, p *plan.Plan) []string {
 	for _, text := range l.Gates {
 		g, err := load.ParseGate(text.Text)
 		if err != nil {
-			continue // readLoad has refused it
+			continue // readLoad has rejected it
 		}
 		if why := g.TooFew(answers); why != "" {
 			all = append(all, text.At+": "+why)
@@ -234,8 +234,8 @@ func gateNotes(l *plan.Load, p *plan.Plan) []string {
 	return all
 }
 
-// planVerdict refuses a plan that exceeds the cluster. Offline, missing kinds are not checked.
-// Only load run, which calls it with run, can exceed the maximums.
+// planVerdict returns an error for a plan that exceeds the cluster. Offline, it does not check
+// missing kinds. run is set for load run, whose hint names its own flag.
 func planVerdict(t *plan.Tally, offline, run bool) error {
 	if len(t.Missing) > 0 && !offline {
 		return ui.Retry(ui.Refused, fmt.Errorf("the cluster has no %s", load.Lacks(t.Missing)), "remove them from the load, or install the API (see kubectl api-resources)")
@@ -255,7 +255,7 @@ func planVerdict(t *plan.Tally, offline, run bool) error {
 	return nil
 }
 
-// figure formats a number of a limit.
+// figure formats a number in a limit's unit.
 func figure(l plan.Limit, n int) string {
 	if l.What == plan.BytesInEtcd {
 		return unit.Size(n).Human()
@@ -263,7 +263,7 @@ func figure(l plan.Limit, n int) string {
 	return text.Thousands(uint64(max(n, 0)))
 }
 
-// headline sums up the load, and whether it fits.
+// headline summarizes the load and whether it fits.
 func (d *LoadPlan) headline(offline bool) (h ui.Headline) {
 	pods := h.Count("pods", d.Pods, "pod")
 	if d.PodsFinished > 0 {
@@ -297,7 +297,7 @@ func (d *LoadPlan) headline(offline bool) (h ui.Headline) {
 	return h
 }
 
-// tightest returns the limits, the tightest first.
+// tightest returns the limits, tightest first.
 func (d *LoadPlan) tightest() []plan.Limit {
 	return slices.SortedStableFunc(slices.Values(d.Limits), func(x, y plan.Limit) int { return cmp.Compare(share(y), share(x)) })
 }
@@ -310,7 +310,7 @@ func share(l plan.Limit) float64 {
 	return 100 * float64(l.Value) / float64(l.Maximum)
 }
 
-// limitName returns the name of a limit for people.
+// limitName returns a limit's display name.
 func limitName(l plan.Limit) string {
 	name := strings.ReplaceAll(l.What, "_", " ")
 	if l.Of != "" {
@@ -319,7 +319,7 @@ func limitName(l plan.Limit) string {
 	return name
 }
 
-// shownKinds is the number of kinds that are shown without --details.
+// shownKinds is the number of kinds shown without --details.
 const shownKinds = 12
 
 func (a *app) printPlan(d *LoadPlan, details bool) {
@@ -359,7 +359,7 @@ func (a *app) printPlan(d *LoadPlan, details bool) {
 	notShown(a.screen, text.Count(len(d.Kinds)-len(kinds), "kind"))
 }
 
-// noteOf says that the cluster does not have a kind.
+// noteOf returns a note if the cluster lacks a kind.
 func (d *LoadPlan) noteOf(k plan.Count) string {
 	for _, m := range d.Missing {
 		if m.Kind == k.Kind && m.APIVersion == k.APIVersion {

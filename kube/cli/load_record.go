@@ -21,7 +21,7 @@ import (
 	loadrun "fettle.dev/fettle/kube/load/run"
 )
 
-// knows records the state of the cluster before the run.
+// knows records the cluster's state before the run.
 func (d *driven) knows(c *plan.Cluster) {
 	d.facts.Settings["nodes"] = fmt.Sprint(c.Nodes)
 	d.facts.Settings["pods that the nodes take"] = fmt.Sprint(c.Room)
@@ -83,7 +83,7 @@ design, and the output says so; fettle prove alternates between both sides.`,
 }
 
 func (a *app) loadCompare(o *loadOptions, first, second string) error {
-	margin, _ := unit.ParsePercent(o.margin) // cliutil.Percent has read it
+	margin, _ := unit.ParsePercent(o.margin) // cliutil.Percent has validated it
 	s, err := a.loadStore(o)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (a *app) loadCompare(o *loadOptions, first, second string) error {
 	return a.show(found, nil, func() { prove.PrintComparison(a.screen, found) })
 }
 
-// recordNamed returns the record of a run, or the one in a file.
+// recordNamed returns a run's record, or the record in a file.
 func recordNamed(s loadrun.Store, name string) (*evidence.Run, error) {
 	if _, err := os.Stat(name); err == nil {
 		runs, err := evidence.ReadFile(name)

@@ -54,7 +54,7 @@ objectives (--slo) of the original run still apply, and those given here.`,
 	return c
 }
 
-// driven is a run in progress, as the verbs see it.
+// driven is a running load with what the verb measures and shows.
 type driven struct {
 	id     string
 	facts  load.Facts
@@ -65,22 +65,22 @@ type driven struct {
 	began  time.Time
 	done   atomic.Int64
 	before int
-	store  string // the directory of the runs
-	// resumed reports whether an earlier process began the run.
+	store  string // directory of the runs
+	// resumed reports whether an earlier process started the run.
 	resumed bool
-	// gates are the gates that were requested.
+	// gates are the requested gates.
 	gates []*load.Gate
 }
 
 // lean keeps this process small while a load runs: it collects garbage earlier, and releases
-// the pages of its program that only its start has needed. Call end to restore it.
+// program pages needed only at start. The caller runs end to restore the defaults.
 func lean() (end func()) {
 	before := debug.SetGCPercent(15)
 	resident.Rest()
 	return func() { debug.SetGCPercent(before) }
 }
 
-// watch sets up what is measured and shown.
+// watch sets up measurements and progress output.
 func (d *driven) watch(a *app, x *load.Options) {
 	x.Begun = func(id string, p *plan.Plan, state *loadrun.State) {
 		d.id, d.plan, d.meter, d.began = id, p, load.New(p), time.Now()
@@ -103,7 +103,7 @@ func (d *driven) watch(a *app, x *load.Options) {
 	x.On = func(answer loadrun.Answer) {
 		d.meter.Answer(answer)
 		n := d.done.Add(1)
-		// At most five updates a second, from whichever goroutine comes first.
+		// Print at most five updates per second, from whichever goroutine comes first.
 		if now, last := time.Now().UnixMilli(), shown.Load(); now-last > 200 && shown.CompareAndSwap(last, now) {
 			a.screen.Status("%d of %d objects", n+int64(d.before), d.plan.Len())
 		}
@@ -138,7 +138,7 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 	for _, n := range l.Notes {
 		a.screen.Say("%s", n)
 	}
-	for _, text := range o.slo { // for who goes on with the run
+	for _, text := range o.slo { // for a later load resume
 		l.Gates = append(l.Gates, plan.Gate{At: "--slo", Text: text})
 	}
 	d := &driven{store: cluster.Store.Dir, wide: inFlightOf(x.InFlight, l), rate: rateOf(x.Rate, l)}
@@ -155,7 +155,7 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 		if ctx.Err() != nil {
 			return loadExit(ctx.Err())
 		}
-		if err == nil && len(c.NotSeen) > 0 { // a guard rail that cannot be looked at holds
+		if err == nil && len(c.NotSeen) > 0 { // an unreadable guard rail stops the run
 			err = fmt.Errorf("cannot determine the cluster's size; nothing created: %s: %s", c.NotSeen[0].What, c.NotSeen[0].Why)
 		}
 		if err != nil {
@@ -268,7 +268,7 @@ func (a *app) loadResume(ctx context.Context, o *loadOptions, args []string) err
 	return a.loadEnd(ctx, o, cluster, d, kept.Load, out, gates, asked, err)
 }
 
-// loadEnd completes a run: the verdict, and the clean-up.
+// loadEnd completes a run: verdict, record and clean-up.
 func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster, d *driven, l *plan.Load, out *load.Result, gates []*load.Gate, asked bool, err error) error {
 	a.screen.Status("")
 	doc := newLoadRun(d, l, out, d.meter, d.meter.Judge(gates, out.DriveOutcome))
@@ -295,24 +295,24 @@ func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster
 	var undone error
 	if !o.keep && (interrupted && !d.resumed || l.Cleanup && doc.State == "done") {
 		if undone = a.loadCleanUp(context.WithoutCancel(ctx), cluster, d.id, doc); undone != nil {
-			// First: objects are left in the cluster.
+			// Report first that objects remain in the cluster.
 			err = errors.Join(doc.leftStanding(undone, d.id, interrupted), err)
 		}
 	}
-	doc.Headline = doc.headline()                                          // part of the record
-	if kept := a.keepRecord(ctx, cluster, d, l, out, doc); undone == nil { // else it is said already why nothing can be asked
+	doc.Headline = doc.headline()                                          // the record contains it
+	if kept := a.keepRecord(ctx, cluster, d, l, out, doc); undone == nil { // otherwise the error is already reported
 		err = errors.Join(err, kept)
 	}
 	return a.show(doc, err, func() { a.printRun(doc) })
 }
 
-// further returns how to continue a run or undo it.
+// further returns the commands that continue or undo a run.
 func further(id string) string {
 	return fmt.Sprintf("to continue: kubectl fettle load resume %s; to remove its objects: kubectl fettle load undo %s", id, id)
 }
 
-// stands returns the exit code of a run that did not complete: ui.Partial if it has created
-// something.
+// stands returns an incomplete run's exit code: ui.Partial if the run has created objects,
+// otherwise code.
 func (x *LoadRun) stands(code int) int {
 	if x.Objects.Created+x.Objects.Before > 0 {
 		return ui.Partial
@@ -320,7 +320,7 @@ func (x *LoadRun) stands(code int) int {
 	return code
 }
 
-// leftStanding returns the error of a clean-up that could not remove everything.
+// leftStanding returns the error of an incomplete clean-up.
 func (x *LoadRun) leftStanding(err error, id string, interrupted bool) error {
 	text := "some objects of the run were not removed"
 	if interrupted {

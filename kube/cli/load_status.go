@@ -16,14 +16,14 @@ import (
 	loadrun "fettle.dev/fettle/kube/load/run"
 )
 
-// LoadStatus lists the runs.
+// LoadStatus is the JSON result of load status.
 type LoadStatus struct {
 	Schema   string          `json:"schema"` // fettle/cluster-load-status/v1
 	Headline ui.Headline     `json:"headline"`
 	Runs     []LoadRunStatus `json:"runs"`
 }
 
-// LoadRunStatus is the status of one run, from its journal.
+// LoadRunStatus is a run's status according to its journal.
 type LoadRunStatus struct {
 	Run     string    `json:"run"`
 	File    string    `json:"file,omitempty"`
@@ -37,11 +37,11 @@ type LoadRunStatus struct {
 	Removed int       `json:"removed"`
 	Kept    int       `json:"kept"`
 	Error   string    `json:"error,omitempty"`
-	// Unnoted is the number of objects that exist in the cluster without a result in the journal:
+	// Unnoted is the number of objects that exist in the cluster but have no result in the journal;
 	// undo removes them.
 	Unnoted int `json:"not_noted,omitempty"`
-	// Unknown is the number of objects that exist in the cluster with the run's label, but not in
-	// its journal; Delete is the kubectl command that deletes them.
+	// Unknown is the number of objects in the cluster with the run's label that its journal lacks.
+	// Delete is the kubectl command that deletes them.
 	Unknown int    `json:"not_in_journal,omitempty"`
 	Delete  string `json:"delete_not_in_journal,omitempty"`
 }
@@ -82,7 +82,7 @@ func (a *app) loadStatus(ctx context.Context, o *loadOptions, details bool) erro
 	lost := make([]bool, len(kept))
 	for i, k := range kept {
 		if k.Err == nil && (k.State.Phase == loadrun.Undone || k.State.Held) {
-			continue // what it was to make is not needed
+			continue // the load's content is not needed
 		}
 		var damaged *loadrun.Damaged
 		if _, err := s.Load(k.ID); errors.As(err, &damaged) {
@@ -96,21 +96,21 @@ func (a *app) loadStatus(ctx context.Context, o *loadOptions, details bool) erro
 	return a.show(doc, err, func() { a.printLoadStatus(&doc, o, details) })
 }
 
-// shownRuns is the number of runs that are shown without --details.
+// shownRuns is the number of runs shown without --details.
 const shownRuns = 20
 
-// phases are the phases of a run, those that need attention first.
+// phases are a run's phases; those that need attention come first.
 var phases = []string{"unreadable", "undo incomplete", "stopped", string(loadrun.Running), string(loadrun.Undoing), string(loadrun.Ended), string(loadrun.Undone)}
 
-// there returns the number of the run's objects in the cluster.
+// there returns the number of the run's objects that are in the cluster.
 func (r *LoadRunStatus) there() int {
 	if r.Phase == string(loadrun.Undone) {
-		return r.Created + r.Unnoted // the reused ones are not left over
+		return r.Created + r.Unnoted // reused objects do not count
 	}
 	return r.Created + r.Unnoted + r.Reused
 }
 
-// headline counts the runs by phase, and the objects that remain.
+// headline counts the runs by phase, and the remaining objects.
 func (d *LoadStatus) headline(dir string) (h ui.Headline) {
 	if len(d.Runs) == 0 {
 		h.Line("there are no runs in %s", dir)
@@ -139,7 +139,7 @@ func (d *LoadStatus) headline(dir string) (h ui.Headline) {
 	return h
 }
 
-// printLoadStatus prints the runs, those that need attention first, then the newest.
+// printLoadStatus prints the runs that need attention first, then the newest.
 func (a *app) printLoadStatus(d *LoadStatus, o *loadOptions, details bool) {
 	runs := slices.Clone(d.Runs)
 	slices.Reverse(runs)
@@ -174,12 +174,12 @@ func (a *app) printLoadStatus(d *LoadStatus, o *loadOptions, details bool) {
 
 func thousands(n int) string { return text.Thousands(uint64(max(n, 0))) }
 
-// phaseOf returns the phase of a run. A run that has begun and that no process drives is
-// stopped: resume or undo continues it.
+// phaseOf returns a run's phase. A run in progress without a process is stopped; resume or undo
+// continues it.
 func phaseOf(s *loadrun.State) string {
 	switch {
 	case s.Held:
-	case s.Phase == loadrun.Running, s.Phase == "": // no phase: cut off behind its header
+	case s.Phase == loadrun.Running, s.Phase == "": // no phase: the journal ends after its header
 		return "stopped"
 	case s.Phase == loadrun.Undoing:
 		return "undo incomplete"
@@ -187,16 +187,16 @@ func phaseOf(s *loadrun.State) string {
 	return string(s.Phase)
 }
 
-// LoadUndo is the result of an undo.
+// LoadUndo is the JSON result of load undo.
 type LoadUndo struct {
 	Schema   string       `json:"schema"` // fettle/cluster-load-undo/v1
 	Headline ui.Headline  `json:"headline"`
 	Run      string       `json:"run"`
 	Removed  int          `json:"removed"`
-	Absent   int          `json:"absent"` // were gone already
+	Absent   int          `json:"absent"` // already gone
 	Kept     []KeptObject `json:"kept"`
 	Waiting  []string     `json:"namespaces_terminating,omitempty"`
-	// Unknown is the number of the run's objects that are not in its journal, and are left; Delete
+	// Unknown is the number of the run's objects that its journal lacks; undo leaves them. Delete
 	// is the kubectl command that deletes them.
 	Unknown int    `json:"not_in_journal,omitempty"`
 	Delete  string `json:"delete_not_in_journal,omitempty"`
@@ -271,7 +271,7 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 	return err
 }
 
-// headline counts what was removed, and what is left and why.
+// headline counts removed and remaining objects, with the reason.
 func (d *LoadUndo) headline() (h ui.Headline) {
 	line := fmt.Sprintf("run %s: %s removed", d.Run, h.Count("removed", d.Removed, "object"))
 	if d.Absent > 0 {
@@ -290,13 +290,12 @@ func (d *LoadUndo) headline() (h ui.Headline) {
 	return h
 }
 
-// standingWithin is the time limit to look for objects that are not in journals.
+// standingWithin limits the search for objects that journals lack.
 const standingWithin = 20 * time.Second
 
-// loadStanding looks in the cluster for objects of runs whose journals may be incomplete or
-// whose loads are lost, and reports them. lost and runs correspond to kept by index. It returns
-// an error if there are such objects; if the cluster cannot be reached, that is reported and is
-// not an error.
+// loadStanding searches the cluster for objects of runs with incomplete journals or lost loads, and
+// reports them. runs and lost correspond to kept by index. It returns an error if it finds objects.
+// An unreachable cluster is reported but is not an error.
 func (a *app) loadStanding(ctx context.Context, o *loadOptions, kept []loadrun.StoreKept, lost []bool, runs []LoadRunStatus) error {
 	if !slices.ContainsFunc(kept, load.Doubtful) && !slices.Contains(lost, true) {
 		return nil
@@ -338,8 +337,8 @@ func (a *app) loadStanding(ctx context.Context, o *loadOptions, kept []loadrun.S
 	return standing(n)
 }
 
-// unloaded returns the error of a run whose load cannot be read; for an existing run it
-// includes its objects in the cluster.
+// unloaded returns the error for a run whose load is unreadable, including its objects in the
+// cluster.
 func (a *app) unloaded(ctx context.Context, o *loadOptions, id string, why error) error {
 	var damaged *loadrun.Damaged
 	if !errors.As(why, &damaged) {
@@ -352,8 +351,7 @@ func (a *app) unloaded(ctx context.Context, o *loadOptions, id string, why error
 	return loadExit(cluster.Unloaded(ctx, id, damaged))
 }
 
-// standing returns the error of a status that found runs with objects missing from their
-// journals.
+// standing returns the error of a status with runs whose objects are missing from their journals.
 func standing(runs int) error {
 	if runs == 0 {
 		return nil

@@ -25,9 +25,9 @@ const (
 	verdictNone   = "none"
 )
 
-// judge sets the verdict on a completed run, and returns the error that the run ends with.
-// Default gates and the API server's own metrics fail only if they are known not to be met; if
-// gates were requested, these alone count.
+// judge sets a completed run's verdict, and returns the run's error. If gates were requested, only
+// they count. Otherwise, Kubernetes' gates and the API server's metrics fail only if certainly not
+// met.
 func (x *LoadRun) judge(asked bool) error {
 	x.Verdict = verdictNotMet
 	switch {
@@ -68,7 +68,7 @@ func (x *LoadRun) judge(asked bool) error {
 	return open
 }
 
-// expected returns the verdict in words.
+// expected returns the verdict as text, with its tone.
 func (x *LoadRun) expected() (page.Tone, string) {
 	switch x.Verdict {
 	case verdictMet:
@@ -87,8 +87,8 @@ func (x *LoadRun) expected() (page.Tone, string) {
 	return page.Bad, "not judged: the run did not finish"
 }
 
-// loadVisited ends a run that is a phase of an experiment: it removes the run's objects, keeps
-// no record of it, and prints its numbers.
+// loadVisited ends a run that is a phase of an experiment: it removes the objects, stores no
+// record, and prints the measurements.
 func (a *app) loadVisited(ctx context.Context, cluster *load.Cluster, d *driven, l *plan.Load, out *load.Result, err error) error {
 	a.screen.Status("")
 	doc := newLoadRun(d, l, out, d.meter, d.meter.Judge(nil, out.DriveOutcome))
@@ -118,8 +118,8 @@ func (a *app) loadVisited(ctx context.Context, cluster *load.Cluster, d *driven,
 	return nil
 }
 
-// unmeasured returns an error if not all objects of a phase were created and ready. The error
-// has the reason, because nothing of the run is kept to look at or to resume.
+// unmeasured returns an error if a phase did not create all objects, or not all became ready. The
+// error has the full reason, because nothing else of the run is stored.
 func (x *LoadRun) unmeasured() error {
 	err := x.judge(false)
 	if x.Objects.Failed == 0 {
@@ -137,8 +137,7 @@ func (x *LoadRun) unmeasured() error {
 	return ui.Hinted(ui.Code(err), fmt.Errorf("%d of %d objects could not be created%s", x.Objects.Failed, x.Objects.Planned, why), "a phase cannot be resumed; fix the reported cause and start again")
 }
 
-// numbers returns one measurement per line, in the form that fettle prove parses from the
-// output of a command: its name, the number, its unit.
+// numbers returns one measurement per line as name, number and unit. fettle prove parses this form.
 func (x *LoadRun) numbers() []string {
 	var all []string
 	add := func(what string, t engine.Times) {

@@ -26,13 +26,13 @@ import (
 	"fettle.dev/fettle/profiles"
 )
 
-// gcPercent is the growth of the memory in use, in percent, before it is collected.
+// gcPercent is the memory growth in percent that triggers a garbage collection.
 const gcPercent = 50
 
-// leastLease is the minimum duration of a lease: it is renewed several times in its time.
+// leastLease is the minimum duration of a lease, which is renewed several times within it.
 const leastLease = 3 * time.Second
 
-// deciding holds the options that decisions depend on.
+// deciding holds the options that the operator's decisions depend on.
 type deciding struct {
 	podLabels bool
 	allow     string
@@ -45,7 +45,7 @@ func (d *deciding) flags(c *cobra.Command) {
 	cliutil.Reads(f, "allow", "script,service", readsAllow)
 }
 
-// readsAllow checks the list of what profiles may do beyond settings.
+// readsAllow validates the list of what profiles may do beyond settings.
 func readsAllow(word string) error {
 	_, err := tuned.ParseAllow(word)
 	return err
@@ -131,7 +131,7 @@ upgrade. Machines of the control plane are remediated only if that is allowed.`,
 	return c
 }
 
-// namespacesOf returns the distinct namespaces of a list.
+// namespacesOf returns the distinct namespaces in a list.
 func namespacesOf(list []string) (out []string) {
 	for _, n := range list {
 		if n = strings.TrimSpace(n); n != "" && !slices.Contains(out, n) {
@@ -141,14 +141,14 @@ func namespacesOf(list []string) (out []string) {
 	return out
 }
 
-// metricFlags adds the flags of a verb that serves metrics.
+// metricFlags adds the flags of a verb that serves metrics. address is the default address.
 func metricFlags(f *pflag.FlagSet, o *cluster.Options, address string) {
 	f.StringVar(&o.Address, "metrics-address", address, "address of the metrics, HOST:PORT; 0 for none")
 	f.BoolVar(&o.Open, "metrics-open", false, "serve metrics over HTTP without authentication (default HTTPS, to users that may get /metrics)")
 	f.StringVar(&o.CertDir, "metrics-cert-dir", "", "directory with tls.crt and tls.key for metrics (default a self-signed certificate)")
 }
 
-// Kinds of objects that can be taken over from another controller.
+// Kinds of objects that the operator can take over from another controller.
 const (
 	adoptTuned    = "tuned"
 	adoptKubelets = "kubelets"
@@ -157,7 +157,7 @@ const (
 
 var adoptable = []string{adoptTuned, adoptKubelets, adoptMachines}
 
-// adopting is the set of kinds to take over.
+// adopting is the set of kinds to take over, a flag value.
 type adopting map[string]bool
 
 func (adopting) Type() string { return "objects" }
@@ -166,7 +166,7 @@ func (a adopting) String() string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(adoptable), func(kind string) bool { return !a[kind] }), ",")
 }
 
-// Set parses a list of kinds.
+// Set parses a comma-separated list of kinds.
 func (a adopting) Set(text string) error {
 	for word := range strings.SplitSeq(text, ",") {
 		kinds := []string{strings.TrimSpace(word)}
@@ -189,8 +189,8 @@ func (a *app) operate(ctx context.Context, o operator.Options) error {
 		return err
 	}
 	if os.Getenv("GOGC") == "" {
-		// Little of what is read of a cluster is kept: most memory is garbage that waits for
-		// collection. CPU time is available for that.
+		// Little of the data read from a cluster is kept, so most memory is garbage; collecting it
+		// costs spare CPU time.
 		debug.SetGCPercent(gcPercent)
 	}
 	err = operator.Run(ctx, config, o)
@@ -198,12 +198,12 @@ func (a *app) operate(ctx context.Context, o operator.Options) error {
 	case errors.Is(err, operator.ErrNotServed):
 		return ui.Hinted(ui.Refused, err, kindsHint)
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		return nil // ended before it had begun
+		return nil // ended before the start
 	}
 	return err
 }
 
-// defaultTuned returns the operator's own object.
+// defaultTuned returns the embedded Tuned object named default.
 func defaultTuned() (*tuned.Tuned, error) {
 	const file = "default-tuned.yaml"
 	text, err := fs.ReadFile(deploy.FS, file)

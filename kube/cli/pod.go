@@ -36,7 +36,7 @@ func podCommand(a *app) *cobra.Command {
 	return c
 }
 
-// machineOptions select the machine that stands for the node.
+// machineOptions select the machine that is the node.
 type machineOptions struct {
 	root       string
 	kubeletDir string
@@ -47,7 +47,7 @@ func (o *machineOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeletDir, "kubelet-dir", node.KubeletDir, "root directory of the kubelet on the node")
 }
 
-// machine returns the machine that the options select.
+// machine returns the selected machine.
 func (o *machineOptions) machine() (*host.Host, error) {
 	if !path.IsAbs(o.kubeletDir) {
 		return nil, ui.Without(fmt.Errorf("--kubelet-dir %s: want an absolute path on the node", o.kubeletDir), "--kubelet-dir")
@@ -61,7 +61,7 @@ func (o *machineOptions) machine() (*host.Host, error) {
 	return host.Mounted(o.root), nil
 }
 
-// client returns a client for reading a few objects.
+// client returns a client that reads a few objects.
 func (a *app) client() (*kubernetes.Clientset, error) {
 	config, err := a.config()
 	if err != nil {
@@ -70,16 +70,16 @@ func (a *app) client() (*kubernetes.Clientset, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// placed locates the machine that a verb looks at.
+// placed describes which machine a verb reads.
 type placed struct {
 	client kubernetes.Interface
 	h      *host.Host
-	// elsewhere is what else can be done if the node is another machine; "" for nothing.
+	// elsewhere is the advice if the node is another machine, or "".
 	elsewhere string
 }
 
-// nodeOf returns the Node object of the machine, by its name or, without a name, by its boot
-// ID. It refuses the name of another machine.
+// nodeOf returns the machine's Node object, by its name, or else by its boot ID. It returns an
+// error if name is another machine's.
 func (p placed) nodeOf(ctx context.Context, name string) (*core.Node, error) {
 	boot, err := p.h.BootID()
 	if err == nil && boot == "" {
@@ -118,7 +118,7 @@ func (p placed) nodeOf(ctx context.Context, name string) (*core.Node, error) {
 	return nil, ui.Hinted(ui.Refused, fmt.Errorf("%s is not a node of this cluster: none of its %s has the boot id %s%s", p.h.Name, text.Count(len(list.Items), "node"), boot, without), p.advice("the node that is meant", "NODE"))
 }
 
-// booted returns the node with the given boot ID, or nil.
+// booted returns the node with a boot ID, or nil.
 func booted(list *core.NodeList, boot string) *core.Node {
 	for i := range list.Items {
 		if list.Items[i].Status.NodeInfo.BootID == boot {
@@ -137,7 +137,8 @@ func (p placed) advice(node, name string) string {
 	return text
 }
 
-// same returns an error that names the node of this machine if it is not the given one.
+// same returns an error if this machine's boot ID is not the node's; the error names this machine's
+// node.
 func (p placed) same(ctx context.Context, boot string, n *core.Node) error {
 	theirs := n.Status.NodeInfo.BootID
 	switch {
@@ -155,12 +156,12 @@ func (p placed) same(ctx context.Context, boot string, n *core.Node) error {
 	return ui.Hinted(ui.Refused, fmt.Errorf("%s (its boot id is %s, that of %s is %s); the state of the kubelet's managers can only be read on the node itself", is, boot, n.Name, theirs), p.advice("node "+n.Name, n.Name))
 }
 
-// podsOn lists the pods that are bound to a node.
+// podsOn returns the pods bound to a node.
 func podsOn(ctx context.Context, client kubernetes.Interface, name string) (*core.PodList, error) {
 	return client.CoreV1().Pods(meta.NamespaceAll).List(ctx, meta.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", name).String()})
 }
 
-// configz reads a kubelet's configuration, through the API server.
+// configz reads a kubelet's configuration through the API server.
 func configz(ctx context.Context, client kubernetes.Interface, n *core.Node) ([]byte, error) {
 	text, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(n.Name).SubResource("proxy").Suffix("configz").DoRaw(ctx)
 	if err == nil {
@@ -176,8 +177,8 @@ func configz(ctx context.Context, client kubernetes.Interface, n *core.Node) ([]
 	return nil, err
 }
 
-// snapshot reads a node, from the machine and from the API. If offline is set and no cluster is
-// configured, it reads the machine alone.
+// snapshot reads a node from the machine and from the API. If offline is set and no cluster is
+// configured, it reads only the machine.
 func (a *app) snapshot(ctx context.Context, name string, o machineOptions, offline bool) (*node.Snapshot, error) {
 	h, err := o.machine()
 	if err != nil {
@@ -203,7 +204,7 @@ func (a *app) snapshot(ctx context.Context, name string, o machineOptions, offli
 	return s, o.askDevices(ctx, s)
 }
 
-// askDevices asks the kubelet for its devices.
+// askDevices adds the kubelet's devices to a snapshot.
 func (o *machineOptions) askDevices(ctx context.Context, s *node.Snapshot) (err error) {
 	socket := filepath.Join("/", o.root, o.kubeletDir, node.Socket)
 	if s.Resources, err = node.Ask(ctx, socket); err != nil {
@@ -215,7 +216,7 @@ func (o *machineOptions) askDevices(ctx context.Context, s *node.Snapshot) (err 
 	return nil
 }
 
-// snapshotOffline reads a node from the machine alone, without its Node object and its pods.
+// snapshotOffline reads a node from the machine only, without its Node object and pods.
 func (a *app) snapshotOffline(ctx context.Context, h *host.Host, o machineOptions) (*node.Snapshot, error) {
 	files := []string{path.Join(o.kubeletDir, "config.yaml"), "/etc/kubernetes/kubelet.conf"} // kubeadm, OpenShift
 	for _, file := range files {
@@ -264,7 +265,7 @@ phases of its pods. Run it on the node, as root. On another machine, pod explain
 	return c
 }
 
-// asRoot adds a hint to the error of a file that may not be read.
+// asRoot adds a hint to the error of an unreadable file.
 func asRoot(err error) error {
 	if errors.Is(err, os.ErrPermission) {
 		return ui.Hinted(ui.Failed, err, "only root can read the kubelet's files; run this command as root")

@@ -28,7 +28,7 @@ type podExplainOptions struct {
 	details                   bool
 }
 
-// outcomes are the values of --expect.
+// outcomes are the possible values of --expect.
 var outcomes = []string{admission.Admitted, admission.Pending, admission.Refused, admission.Invalid, admission.NodeFails, admission.Undecided, admission.Unknown}
 
 func podExplainCommand(a *app) *cobra.Command {
@@ -89,7 +89,7 @@ func (a *app) podExplain(ctx context.Context, file string, o podExplainOptions) 
 	return errors.Join(err, kubepod.Explain(a.screen, p, ui.Code(err), o.details))
 }
 
-// nodeState reads the node from a recorded copy or from this machine.
+// nodeState reads the node from a recorded copy, or from this machine.
 func (a *app) nodeState(ctx context.Context, o podExplainOptions) (*node.Snapshot, error) {
 	if o.state == "" {
 		return a.snapshot(ctx, o.node, o.machineOptions, true)
@@ -110,10 +110,10 @@ func (a *app) nodeState(ctx context.Context, o podExplainOptions) (*node.Snapsho
 	return s, nil
 }
 
-// maxManifest bounds a manifest, in bytes: the parser refuses a larger one.
+// maxManifest limits a manifest in bytes, like the parser.
 const maxManifest = 4 << 20
 
-// readPod reads the only pod of a manifest, or the pod that only names.
+// readPod returns a manifest's only pod, or the pod named only.
 func readPod(file, only string) (*podfile.Found, error) {
 	data, file, err := readManifest(file)
 	if err != nil {
@@ -137,7 +137,7 @@ func readPod(file, only string) (*podfile.Found, error) {
 	return nil, ui.Instead(ui.Usage, fmt.Errorf("%s has no %s; it has %s", file, only, strings.Join(names, ", ")), "", "--only="+cmp.Or(text.Nearest(only, names), names[0]))
 }
 
-// readManifest reads a manifest, and returns its display name; "-" is standard input.
+// readManifest reads a manifest ("-" is standard input), and returns its display name.
 func readManifest(file string) (text []byte, name string, err error) {
 	if file == "-" {
 		text, err = io.ReadAll(io.LimitReader(os.Stdin, maxManifest+1))
@@ -147,7 +147,7 @@ func readManifest(file string) (text []byte, name string, err error) {
 	return text, file, err
 }
 
-// readNamed reads a file named by the user, up to one byte more than most.
+// readNamed reads a file that the user named, at most most+1 bytes, so callers detect larger files.
 func readNamed(file string, most int64) ([]byte, error) {
 	f, err := host.OpenRegular(file)
 	if err != nil {

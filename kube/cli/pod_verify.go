@@ -54,7 +54,7 @@ func (a *app) podVerify(ctx context.Context, name string, o machineOptions, deta
 	return a.show(d, err, func() { printVerified(a.screen, d, details) })
 }
 
-// podFacts reads everything about a pod on this machine.
+// podFacts reads all facts about a pod that runs on this machine.
 func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*kubepod.PinningFacts, error) {
 	h, err := o.machine()
 	if err != nil {
@@ -95,10 +95,10 @@ func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*kub
 	return kubepod.ReadPinningFacts(h.Files, s, pod)
 }
 
-// verifiedOrder are the results of checks, the most harmful first.
+// verifiedOrder are the check results, most harmful first.
 var verifiedOrder = []string{kubepod.Fail, kubepod.Unknown, kubepod.Warn, kubepod.Note, kubepod.Pass}
 
-// countVerified returns the number of checks with a result.
+// countVerified returns the number of checks with the given result.
 func countVerified(d *kubepod.Document, result string) (n int) {
 	for _, c := range d.Checks {
 		if c.Result == result {
@@ -108,7 +108,7 @@ func countVerified(d *kubepod.Document, result string) (n int) {
 	return n
 }
 
-// verifiedHeadline sums up the checks and names the first one that failed.
+// verifiedHeadline summarizes the checks and names the first failed one.
 func verifiedHeadline(d *kubepod.Document) (h ui.Headline) {
 	words := map[string]string{
 		kubepod.Pass:    "has the promised resources",
@@ -134,8 +134,8 @@ func verifiedHeadline(d *kubepod.Document) (h ui.Headline) {
 	return h
 }
 
-// printVerified prints the result for people: the CPUs of each container and the checks that did
-// not pass; with details all checks, the processes and what is left.
+// printVerified prints the containers' CPUs and the checks that did not pass. With details it
+// prints all checks, the processes and the rest.
 func printVerified(s *ui.Screen, d *kubepod.Document, details bool) {
 	ui.PrintHeadline(s, &d.Headline)
 	processes := ui.Grid{Columns: []ui.Column{{Head: "container"}, {Head: "pid", Right: true}, {Head: "name"}, {Head: "threads", Right: true}, {Head: "allowed cpus"}}}
@@ -171,8 +171,8 @@ func printVerified(s *ui.Screen, d *kubepod.Document, details bool) {
 		text.CountPlural(uint64(len(processes.Rows)), "process", "processes"), "what is left for other pods")
 }
 
-// verifiedChecks returns the table of the checks, the most harmful first; without details without
-// those that passed, and without notes.
+// verifiedChecks returns a table of the checks, most harmful first. Without details it omits passed
+// checks and notes.
 func verifiedChecks(d *kubepod.Document, details bool) *ui.Grid {
 	color := map[string]string{kubepod.Pass: ui.Green, kubepod.Fail: ui.Red, kubepod.Unknown: ui.Yellow, kubepod.Warn: ui.Yellow}
 	g := ui.Grid{Columns: []ui.Column{{Head: "result"}, {Head: "container"}, {Head: "check"}, {Head: "because", Below: true}}}
@@ -192,7 +192,7 @@ func verifiedChecks(d *kubepod.Document, details bool) *ui.Grid {
 	return &g
 }
 
-// section prints a titled table, unless it is empty.
+// section prints a titled table unless it is empty.
 func section(s *ui.Screen, title string, g *ui.Grid) {
 	if len(g.Rows) > 0 {
 		ui.Heading(s, title)
@@ -200,7 +200,7 @@ func section(s *ui.Screen, title string, g *ui.Grid) {
 	}
 }
 
-// notShown prints what only --details shows: counts, of which those of 0 are left out.
+// notShown prints counts of what only --details shows; it omits counts of 0.
 func notShown(s *ui.Screen, parts ...string) {
 	parts = slices.DeleteFunc(parts, func(p string) bool { return strings.HasPrefix(p, "0 ") })
 	if len(parts) > 0 {

@@ -1,5 +1,5 @@
 // Package cli implements the verbs of kubectl fettle, one file each: command, options, run
-// function. The program is a plug-in of kubectl by its name, kubectl-fettle.
+// function. kubectl runs the program as a plug-in because of its name, kubectl-fettle.
 package cli
 
 import (
@@ -24,31 +24,31 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// app holds what the verbs share: the global options and the screen.
+// app holds the global options and the screen, which all verbs share.
 type app struct {
 	version string
-	call    string // the command line, quoted for sh
+	call    string // the command line, quoted for a shell
 	kube    kubeOptions
 	output  string
 	screen  *ui.Screen
 	// server is the address of the API server, once a verb knows it.
 	server string
-	// patience is the time limit for one request to it; 0 is the default.
+	// patience limits one request to the API server; 0 means the default.
 	patience time.Duration
 }
 
-// verb is one line of the table of verbs.
+// verb is one row of the table of verbs.
 type verb struct {
-	name    string // as the command's
+	name    string // name of the command
 	command func(*app) *cobra.Command
-	group   string // in the help
-	rare    bool   // has no line of its own in the overview
+	group   string // group in the help
+	rare    bool   // the overview omits it
 }
 
-// other is the group of the verbs that belong to no other one.
+// other is the group of verbs without another group.
 const other = "Other"
 
-// verbs is the table of all verbs, by group, in the order in which people work.
+// verbs lists all verbs by group, in the usual order of work.
 var verbs = []verb{
 	{"status", statusCommand, "Look", false},
 	{"pod", podCommand, "Look", false},
@@ -65,10 +65,10 @@ var verbs = []verb{
 	{"version", versionCommand, other, true},
 }
 
-// Main runs one command line and returns the exit code.
+// Main runs one command line and returns the program's exit code.
 func Main(version string, args []string, out, errw io.Writer) int {
-	// Ctrl-C, SIGTERM or a lost terminal ends the context; the verbs then undo what has to be
-	// undone. A second signal ends the process at once.
+	// Ctrl-C, SIGTERM or a lost terminal ends the context; verbs then undo unfinished changes. A
+	// second signal ends the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	go func() {
@@ -78,7 +78,7 @@ func Main(version string, args []string, out, errw io.Writer) int {
 	return runUntil(ctx, version, args, out, errw)
 }
 
-// sizeCommand returns fettle's command size: it reads no cluster.
+// sizeCommand returns fettle's size command, which reads no cluster.
 func sizeCommand(a *app) *cobra.Command {
 	var root string
 	c := size.Command(&size.Program{Screen: a.screen, Call: a.call, Root: &root, Live: host.Live})
@@ -89,7 +89,7 @@ func sizeCommand(a *app) *cobra.Command {
 	return c
 }
 
-// runUntil implements Main; it is interrupted when ctx ends.
+// runUntil implements Main; the end of ctx interrupts it.
 func runUntil(ctx context.Context, version string, args []string, out, errw io.Writer) int {
 	screen := ui.NewScreen(out, errw)
 	screen.Name, screen.Out = "kubectl fettle", &cliutil.Out{Writer: out}
@@ -102,12 +102,12 @@ func runUntil(ctx context.Context, version string, args []string, out, errw io.W
 	return cliutil.Ended(a.screen, err)
 }
 
-// tree returns a tree of commands that is independent of the running one.
+// tree returns a command tree that is independent of the running one.
 func tree(version string) *cobra.Command {
 	return (&app{version: version, screen: ui.NewScreen(os.Stdout, os.Stderr)}).rootCommand()
 }
 
-// rootCommand returns the tree of commands.
+// rootCommand returns the command tree of the program.
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:         "kubectl-fettle",
@@ -137,14 +137,14 @@ kubectl's options for cluster and user come after the verb: those below, and --a
 	for _, v := range verbs {
 		help.Entries = append(help.Entries, cliutil.Entry{Name: v.name, Group: v.group, Rare: v.rare})
 	}
-	for _, name := range []string{"completion"} { // cobra's
+	for _, name := range []string{"completion"} { // cobra's own
 		help.Entries = append(help.Entries, cliutil.Entry{Name: name, Group: other, Rare: true})
 	}
 	help.Install(root)
 	return cliutil.Words(root, guides, size.Guides)
 }
 
-// moreFormats is the annotation of a command that has further formats.
+// moreFormats is the annotation of a command with additional output formats.
 const moreFormats = cliutil.MoreFormats
 
 func (a *app) setUp(c *cobra.Command) error {
@@ -152,13 +152,13 @@ func (a *app) setUp(c *cobra.Command) error {
 	return cliutil.SetFormat(c, a.screen, a.call)
 }
 
-// data reports whether the output is for programs.
+// data reports whether the output is machine-readable.
 func (a *app) data() bool { return cliutil.ForPrograms(a.screen) }
 
-// result prints the result of a command as data, and returns err.
+// result prints a command's result in a data format, and returns err.
 func (a *app) result(doc any, err error) error { return cliutil.Result(a.screen, doc, err) }
 
-// show prints the result of a command, as data or by print, and returns err.
+// show prints a command's result in a data format, or by calling print, and returns err.
 func (a *app) show(doc any, err error, print func()) error {
 	if a.data() {
 		return a.result(doc, err)
@@ -167,12 +167,12 @@ func (a *app) show(doc any, err error, print func()) error {
 	return err
 }
 
-// line prints a line for people.
+// line prints a formatted line, with unprintable characters replaced.
 func (a *app) line(format string, args ...any) {
 	fmt.Fprintln(a.screen.Out, ui.Printable(fmt.Sprintf(format, args...)))
 }
 
-// confirm asks a question; any answer but yes is an error.
+// confirm asks a question, and returns an error for any answer but yes.
 func (a *app) confirm(ctx context.Context, question string) error {
 	yes, err := a.screen.Confirm(ctx, question)
 	if err == nil && !yes {
@@ -181,8 +181,8 @@ func (a *app) confirm(ctx context.Context, question string) error {
 	return err
 }
 
-// logTo sends the log of a long-running verb and of the Kubernetes libraries to w, one line per
-// record. The libraries log only warnings and errors, unless debug is set.
+// logTo writes the log of a long-running verb to w, one line per record. The Kubernetes libraries
+// log only warnings and errors, unless debug is set.
 func logTo(w io.Writer, debug bool) logr.Logger {
 	level := slog.LevelInfo
 	if debug {

@@ -19,7 +19,7 @@ import (
 	"fettle.dev/fettle/kube/machine/scale"
 )
 
-// ScalePlan is the JSON form of a plan.
+// ScalePlan is the JSON form of a scale plan.
 type ScalePlan struct {
 	Schema    string      `json:"schema"` // fettle/scale-plan/v1
 	Headline  ui.Headline `json:"headline"`
@@ -63,7 +63,7 @@ func (o *scaleOptions) flags(f *pflag.FlagSet) {
 	cliutil.Between(f, "join-timeout", time.Second, 24*time.Hour, 10*time.Minute)
 }
 
-// check refuses contradicting options.
+// check returns an error for contradicting options.
 func (o *scaleOptions) check(c *cobra.Command) error {
 	if c.Flags().Changed("to") == o.roll {
 		err := errors.New("want --to N (total machines of the sets) or --roll (replace all machines)")
@@ -122,8 +122,8 @@ func (a *app) scalePlan(ctx context.Context, sets []string, o scaleOptions, deta
 	return a.show(ScalePlan{"fettle/scale-plan/v1", scaleHeadline(p), namespace, sets, *p}, err, func() { printScale(a.screen, p, details) })
 }
 
-// scaleHeadline says from how many machines to how many, in how many steps, and the sum of
-// their time limits.
+// scaleHeadline returns the present and future numbers of machines, the number of steps, and the
+// sum of their time limits.
 func scaleHeadline(p *scale.Plan) (h ui.Headline) {
 	line := fmt.Sprintf("%s to %s: ", h.Count("machines_from", p.From, "machine"), h.Count("machines_to", p.To, ""))
 	seconds, limited := 0, true
@@ -136,7 +136,7 @@ func scaleHeadline(p *scale.Plan) (h ui.Headline) {
 	} else {
 		line += h.Count("steps", len(p.Steps), "step")
 	}
-	if seconds > 0 && limited { // waiting for what is in the way between steps is not in it
+	if seconds > 0 && limited { // excludes waits between steps
 		line += ", time limits " + h.Value("timeout_s", float64(seconds), timeLimit(seconds)) + " in all"
 	}
 	if len(p.Blocked) > 0 {
@@ -146,7 +146,7 @@ func scaleHeadline(p *scale.Plan) (h ui.Headline) {
 	return h
 }
 
-// timeLimit formats seconds: 10m, 1h20m, 90s.
+// timeLimit formats seconds as 10m, 1h20m or 90s.
 func timeLimit(seconds int) string {
 	words := (time.Duration(seconds) * time.Second).String()
 	if minutes, ok := strings.CutSuffix(words, "m0s"); ok {
@@ -155,13 +155,13 @@ func timeLimit(seconds int) string {
 	return words
 }
 
-// Steps, and machines that go, that are shown without --details.
+// Limits of steps and removed machines shown without --details.
 const (
 	shownSteps   = 10
 	shownLeavers = 10
 )
 
-// printScale prints the steps, the machines that go, and the notes.
+// printScale prints the steps, the machines to remove, and the notes.
 func printScale(s *ui.Screen, p *scale.Plan, details bool) {
 	h := scaleHeadline(p)
 	ui.PrintHeadline(s, &h)
@@ -205,8 +205,7 @@ func printScale(s *ui.Screen, p *scale.Plan, details bool) {
 	notShown(s, text.Count(len(p.Steps)-len(steps), "step"), text.CountPlural(uint64(hidden), "machine that goes", "machines that go"))
 }
 
-// scaleExit sets the exit code of an error that occurred before any change, and adds what to
-// do.
+// scaleExit sets the exit code of an error before any change, and adds what to do.
 func scaleExit(err error, namespace string, sets []string, o scaleOptions) error {
 	var not *scale.NotCome
 	switch {
@@ -230,8 +229,7 @@ func scaleExit(err error, namespace string, sets []string, o scaleOptions) error
 	return err
 }
 
-// scaleEnd sets the exit code of an error by what has been changed, and adds what was done and
-// how to continue.
+// scaleEnd sets an error's exit code according to the changes made, and adds how to continue.
 func scaleEnd(ctx context.Context, err error, run *scale.Run, namespace string, sets []string, o scaleOptions) error {
 	const on = "run the same call to continue; see kubectl fettle scale plan for the rest"
 	var not *scale.NotCome
@@ -254,7 +252,8 @@ func scaleEnd(ctx context.Context, err error, run *scale.Run, namespace string, 
 	return scaleExit(err, namespace, sets, o)
 }
 
-// shut returns a note on the nodes that an earlier call has cordoned, and that still are.
+// shut returns a note about nodes that an earlier call cordoned and that are still cordoned; "" if
+// there are none.
 func shut(run *scale.Run) (text string) {
 	for _, n := range run.Shut {
 		why := "the next call for its machine set uncordons it"
@@ -266,7 +265,7 @@ func shut(run *scale.Run) (text string) {
 	return text
 }
 
-// stands lists the sizes that were requested, and stay.
+// stands lists the requested sizes, which remain in force.
 func stands(run *scale.Run) string {
 	var order []string
 	from, to := map[string]int{}, map[string]int{}
@@ -286,7 +285,7 @@ func stands(run *scale.Run) string {
 	return strings.Join(out, ", ") + "; not reverted"
 }
 
-// notCome returns what to do about machines that have not appeared.
+// notCome returns what to do about machines that did not appear.
 func notCome(not *scale.NotCome, namespace string, sets []string, o scaleOptions) string {
 	where := ""
 	if namespace != machine.Namespace {

@@ -17,7 +17,8 @@ import (
 	"fettle.dev/fettle/kube/machine/scale"
 )
 
-// scaleQPS and scaleBurst are the rate limits of the client that looks and waits.
+// scaleQPS and scaleBurst are the rate limits of the client that observes the cluster, in requests
+// per second and requests.
 const scaleQPS, scaleBurst = 50, 100
 
 // ScaleRun is the result of scale execute.
@@ -26,10 +27,10 @@ type ScaleRun struct {
 	Headline  ui.Headline `json:"headline"`
 	Namespace string      `json:"namespace"`
 	Sets      []string    `json:"machine_sets"`
-	// Plan is the plan, Done what was carried out.
+	// Plan is the plan, Done its executed part.
 	Plan scale.Plan   `json:"plan"`
 	Done []scale.Done `json:"done"`
-	// State is done, nothing (there was nothing to do), stopped or interrupted.
+	// State is done, nothing (no change was needed), stopped or interrupted.
 	State string `json:"state"`
 }
 
@@ -67,7 +68,7 @@ Exit code 4 if something blocks the plan or the answer was not yes, 7 if a part 
 	return c
 }
 
-// scaleRun returns a scale run of a cluster that has not begun.
+// scaleRun returns a scale run that has not started.
 func (a *app) scaleRun(sets []string, o scaleOptions) (*scale.Run, string, error) {
 	config, err := a.config()
 	if err != nil {
@@ -102,7 +103,7 @@ func (a *app) scaleExecute(ctx context.Context, sets []string, o scaleOptions) e
 		doc.Plan = *p
 	}
 	switch {
-	case err == nil && (len(p.Steps) > 0 || o.roll): // a roll that is done may have left its notes
+	case err == nil && (len(p.Steps) > 0 || o.roll): // a finished rollout may have left annotations
 		err = a.scaleGo(ctx, run, namespace, sets, o)
 		doc.Done = run.Steps
 		if err == nil {
@@ -133,16 +134,16 @@ func (a *app) scaleExecute(ctx context.Context, sets []string, o scaleOptions) e
 	return err
 }
 
-// scaleAgreed waits until no machine is being added or removed, shows the plan and asks for
-// confirmation. It returns nil if there is no plan.
+// scaleAgreed waits until no machine is being added or removed, shows the plan, and asks for
+// confirmation. It returns nil if nothing has to change.
 func (a *app) scaleAgreed(ctx context.Context, run *scale.Run, o scaleOptions) (*scale.Plan, error) {
 	if !o.yes {
-		if err := ui.RequireTerminal(); err != nil { // before the wait
+		if err := ui.RequireTerminal(); err != nil { // fail before the wait
 			return nil, err
 		}
 	}
 	live := run.Cluster.(*scale.Live)
-	if err := scale.Free(ctx, live.API, live.Namespace); err != nil { // before the wait, too
+	if err := scale.Free(ctx, live.API, live.Namespace); err != nil { // fail before the wait
 		return nil, err
 	}
 	err := run.Settle(ctx)
@@ -166,7 +167,7 @@ func (a *app) scaleAgreed(ctx context.Context, run *scale.Run, o scaleOptions) (
 	return p, a.confirm(ctx, "Do this?")
 }
 
-// scaleGo carries the run out under the lease.
+// scaleGo carries out the run while it holds the lease.
 func (a *app) scaleGo(ctx context.Context, run *scale.Run, namespace string, sets []string, o scaleOptions) error {
 	live := run.Cluster.(*scale.Live)
 	host, _ := os.Hostname()

@@ -21,7 +21,7 @@ import (
 	"fettle.dev/fettle/kube/pod"
 )
 
-// documents maps the kinds of JSON output to their types.
+// documents maps each kind of JSON output to its type.
 var documents = map[string]any{
 	"check":               findings.Audit{},
 	"cluster-load-plan":   LoadPlan{},

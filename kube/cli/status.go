@@ -22,10 +22,10 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// maxValues is how many values of a node, or nodes in a sentence, the table shows.
+// maxValues limits the values per node, and the nodes per sentence.
 const maxValues = 5
 
-// kindsHint is the command that creates the kinds Tuned and Profile.
+// kindsHint is the advice for creating the kinds Tuned and Profile.
 const kindsHint = "create them with kubectl apply -f kube/deploy/crds/plain (not on OpenShift)"
 
 func statusCommand(a *app) *cobra.Command {
@@ -76,8 +76,8 @@ func (a *app) status(ctx context.Context, d deciding, names []string, details bo
 	return a.show(doc, nil, func() { a.printStatus(&doc, len(names) > 0, details) })
 }
 
-// readCluster reads all that status needs. over are objects that replace the cluster's; nil for
-// none. With such objects the cluster need not have the kinds yet.
+// readCluster reads all data for status. over are objects that replace the cluster's, or nil. If
+// over is set, the cluster need not have the kinds.
 func (a *app) readCluster(ctx context.Context, d deciding, over []tuned.Tuned) (nodestatus.Cluster, error) {
 	out := nodestatus.Cluster{Namespace: a.namespaceOr(tuned.Namespace)}
 	var err error
@@ -139,7 +139,7 @@ func (a *app) readCluster(ctx context.Context, d deciding, over []tuned.Tuned) (
 	return out, seeAgents(ctx, api, &out)
 }
 
-// seeAgents reads the pods of agents, if the user may list them.
+// seeAgents reads the agents' pods, if the user may list them.
 func seeAgents(ctx context.Context, api client.Reader, c *nodestatus.Cluster) error {
 	var pods corev1.PodList
 	err := api.List(ctx, &pods, client.InNamespace(c.Namespace), client.MatchingLabels(nodestatus.AgentSelector))
@@ -154,8 +154,8 @@ func seeAgents(ctx context.Context, api client.Reader, c *nodestatus.Cluster) er
 	return nil
 }
 
-// noTuneds reports that a namespace has no Tuned objects; it returns an error if the namespace
-// does not exist. A user who may not read namespaces gets the former.
+// noTuneds reports that a namespace has no Tuned objects. If the namespace does not exist, it
+// returns an error; without the right to read namespaces it assumes that it exists.
 func (a *app) noTuneds(ctx context.Context, api client.Reader, namespace string) error {
 	var n metav1.PartialObjectMetadata
 	n.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -169,7 +169,7 @@ func (a *app) noTuneds(ctx context.Context, api client.Reader, namespace string)
 	return nil
 }
 
-// pods returns the pods of each node, if rules may use their labels.
+// pods returns each node's pods, if rules may use pod labels.
 func (a *app) pods(ctx context.Context, api client.Reader, d deciding) (map[string][]tuned.Pod, error) {
 	out := map[string][]tuned.Pod{}
 	if !d.podLabels {
@@ -187,7 +187,7 @@ func (a *app) pods(ctx context.Context, api client.Reader, d deciding) (map[stri
 	return out, nil
 }
 
-// only keeps the named nodes.
+// only removes all but the named nodes.
 func only(doc *nodestatus.Document, names []string) error {
 	byName := map[string]nodestatus.Node{}
 	for _, n := range doc.Nodes {
@@ -210,7 +210,7 @@ func only(doc *nodestatus.Document, names []string) error {
 	return nil
 }
 
-// ties returns the notes about rules of equal priority that request different profiles.
+// ties returns notes about rules of equal priority with different profiles.
 func ties(n *nodestatus.Node) (texts []string) {
 	for _, note := range n.Decision.Notes {
 		if note.Reason == tuned.Tie {
@@ -220,7 +220,7 @@ func ties(n *nodestatus.Node) (texts []string) {
 	return texts
 }
 
-// absent returns the sentence that a node's agent does not run, if it does not.
+// absent returns a sentence if a node's agent does not run.
 func absent(n *nodestatus.Node) []string {
 	if text := n.Absent(); text != "" {
 		return []string{text}
@@ -228,7 +228,7 @@ func absent(n *nodestatus.Node) []string {
 	return nil
 }
 
-// together returns each sentence about nodes once, with the names of its nodes.
+// together merges equal sentences about nodes into one with the nodes' names.
 func together(nodes []nodestatus.Node, said func(*nodestatus.Node) []string) []string {
 	var texts []string
 	on := map[string][]string{}
@@ -250,7 +250,7 @@ func together(nodes []nodestatus.Node, said func(*nodestatus.Node) []string) []s
 	return texts
 }
 
-// printHistory prints the switches of nodes.
+// printHistory prints the nodes' profile switches.
 func (a *app) printHistory(nodes []nodestatus.Node) {
 	g := ui.Grid{Columns: []ui.Column{{Head: "node"}, {Head: "since"}, {Head: "from"}, {Head: "to"}, {Head: "by", Optional: true}, {Head: "why", Below: true}}}
 	for _, n := range nodes {
@@ -265,5 +265,5 @@ func (a *app) printHistory(nodes []nodestatus.Node) {
 	section(a.screen, "Last switches", &g)
 }
 
-// dash returns s, or "-" for an empty cell.
+// dash returns s, or "-" if it is empty.
 func dash(s string) string { return cmp.Or(s, "-") }

@@ -13,32 +13,32 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// TunedPreview has the profile that each node would get if Tuned objects were applied.
+// TunedPreview lists the profile of each node if the Tuned objects of a file were applied.
 type TunedPreview struct {
 	Schema    string      `json:"schema"` // fettle/tuned-preview/v1
 	Headline  ui.Headline `json:"headline"`
 	Namespace string      `json:"namespace"`
-	// Management is the operator's managementState: Managed, Unmanaged or Removed.
+	// Management is the operator's managementState.
 	Management tuned.ManagementState `json:"management_state"`
 	Changed    int                   `json:"nodes_changed"`
 	Nodes      []NodePreview         `json:"nodes"`
-	// Objects are the objects of the file, as the operator would judge them.
+	// Objects are the file's objects with the operator's verdict.
 	Objects []tuned.Object `json:"tuned_objects"`
 }
 
-// NodePreview is the present and the future profile of a node.
+// NodePreview is a node's present and future profile.
 type NodePreview struct {
 	Node string `json:"node"`
-	// Now is the profile of its Profile object, Would the profile it would get, which is Now for a
-	// node that is held. "" for none.
+	// Now is the profile of the node's Profile object. Would is the profile after the change, or
+	// Now for a held node. "" means none.
 	Now   string `json:"now,omitempty"`
 	Would string `json:"would,omitempty"`
-	// Rule explains the decision in a sentence.
+	// Rule is a sentence that explains the decision.
 	Rule     string         `json:"rule"`
 	Decision tuned.Decision `json:"decision"`
 }
 
-// statusOfFile shows which profile each node would get.
+// statusOfFile prints the profile of each node if a file were applied.
 func (a *app) statusOfFile(ctx context.Context, d deciding, file string, names []string) error {
 	data, file, err := readManifest(file)
 	if err != nil {
@@ -78,8 +78,8 @@ func (a *app) statusOfFile(ctx context.Context, d deciding, file string, names [
 	})
 }
 
-// laidOver returns the cluster's objects, replaced or extended by those of a file, and the
-// object default, which the operator creates if it is missing.
+// laidOver returns the cluster's objects, with those of a file added or replacing objects of the
+// same name. It adds the object default if it is missing, like the operator.
 func laidOver(has, over []tuned.Tuned) ([]tuned.Tuned, error) {
 	named := func(name string) func(tuned.Tuned) bool { return func(t tuned.Tuned) bool { return t.Name == name } }
 	for _, o := range over {
@@ -120,7 +120,7 @@ func previewOf(now *nodestatus.Document, over []tuned.Tuned) TunedPreview {
 	return doc
 }
 
-// headline counts the nodes that would change, those that would be held, and invalid objects.
+// headline counts the nodes that would change, the held nodes, and invalid objects.
 func (p *TunedPreview) headline() (h ui.Headline) {
 	held, invalid := 0, 0
 	for _, n := range p.Nodes {
@@ -144,7 +144,7 @@ func (p *TunedPreview) headline() (h ui.Headline) {
 	return h
 }
 
-// refused returns nil if all objects of the file would be valid and no node would be held.
+// refused returns an error if an object of the file is invalid or a node would be held.
 func (p *TunedPreview) refused() error {
 	for _, o := range p.Objects {
 		if !o.Valid {

@@ -14,13 +14,13 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// Nodes and warnings that are shown without --details.
+// Limits of nodes and warnings shown without --details.
 const (
 	shownNodes    = 12
 	shownWarnings = 6
 )
 
-// statusHeadline counts the nodes by standing, the most harmful first.
+// statusHeadline counts the nodes by standing, most harmful first.
 func statusHeadline(d *nodestatus.Document) (h ui.Headline) {
 	var counts []string
 	for _, w := range nodestatus.Standings {
@@ -32,8 +32,8 @@ func statusHeadline(d *nodestatus.Document) (h ui.Headline) {
 	return h
 }
 
-// printStatus prints the document for people, the most harmful standing first; for named nodes it
-// includes their history.
+// printStatus prints the document, the most harmful standing first. If the user named nodes, it
+// prints their history too.
 func (a *app) printStatus(d *nodestatus.Document, named, details bool) {
 	s := a.screen
 	ui.PrintHeadline(s, &d.Headline)
@@ -78,7 +78,7 @@ func (a *app) printStatus(d *nodestatus.Document, named, details bool) {
 	a.printNext(d, nodes, named)
 }
 
-// printNext prints the command that shows more about the first node that is not ok.
+// printNext prints the command that explains the first node that is not ok.
 func (a *app) printNext(d *nodestatus.Document, nodes []nodestatus.Node, named bool) {
 	if slices.ContainsFunc(nodes, func(n nodestatus.Node) bool { return n.Absent() != "" }) {
 		ui.Heading(a.screen, "Without an agent a node shows its last report. Why the agent is missing:")
@@ -91,7 +91,7 @@ func (a *app) printNext(d *nodestatus.Document, nodes []nodestatus.Node, named b
 	}
 }
 
-// statusWarnings returns the warnings: of all nodes together, of each node, and of the objects.
+// statusWarnings returns the warnings about all nodes, each node and the objects.
 func statusWarnings(d *nodestatus.Document, nodes []nodestatus.Node) (all []string) {
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	if d.Management != tuned.Managed {

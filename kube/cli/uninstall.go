@@ -19,7 +19,7 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// Intervals at which an uninstall looks, and after which it reports that nothing changes.
+// Interval between checks of an uninstall, and time after which it reports a lack of progress.
 const (
 	uninstallEvery = 2 * time.Second
 	uninstallQuiet = 2 * time.Minute
@@ -92,8 +92,8 @@ func (a *app) uninstall(ctx context.Context, o uninstallOptions) error {
 	return err
 }
 
-// uninstallAll restores the nodes and waits. It returns the last state seen, or nil if the user
-// did not confirm.
+// uninstallAll restores the nodes and waits. It returns the last observed state, or nil without
+// confirmation.
 func (a *app) uninstallAll(ctx context.Context, r *operator.Removal, o uninstallOptions) (*operator.Document, error) {
 	doc, err := r.Look(ctx)
 	if err != nil || doc.State == operator.Done {
@@ -133,7 +133,7 @@ func (a *app) uninstallAll(ctx context.Context, r *operator.Removal, o uninstall
 	return doc, nil
 }
 
-// printUninstall prints what is to be restored.
+// printUninstall prints what will be restored.
 func (a *app) printUninstall(d *operator.Document) {
 	s := a.screen
 	line := a.line

@@ -18,9 +18,8 @@ import (
 	"fettle.dev/fettle/kube/cluster"
 )
 
-// unreached explains in one sentence, for all verbs, that the API server cannot be reached or
-// refuses the user. It returns other errors unchanged, and errors with a hint too, such as how
-// to continue a run.
+// unreached explains in one sentence that the API server is unreachable or refuses the user. It
+// returns other errors unchanged, and also errors that already have a hint.
 func (a *app) unreached(err error) error {
 	address := a.server
 	if _, rest, ok := strings.Cut(a.server, "://"); ok {
@@ -36,7 +35,7 @@ func (a *app) unreached(err error) error {
 	if turned := a.turnedAway(err); turned != nil {
 		return turned
 	}
-	if !strings.Contains(err.Error(), address) { // another server
+	if !strings.Contains(err.Error(), address) { // the error is about another server
 		return err
 	}
 	var dial *net.OpError
@@ -56,13 +55,13 @@ func (a *app) unreached(err error) error {
 	return err
 }
 
-// timedOut reports whether a request has timed out, at the client or at the server.
+// timedOut reports whether a request timed out at the client or the server.
 func timedOut(err error) bool {
 	var slow net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout()
 }
 
-// askedOf returns the path of a request from the text of its error.
+// askedOf returns the request path in an error's text.
 func askedOf(text, address string) string {
 	_, after, _ := strings.Cut(text, address)
 	if end := strings.IndexAny(after, "?\": "); end >= 0 {
@@ -74,7 +73,7 @@ func askedOf(text, address string) string {
 	return ": " + after
 }
 
-// where returns where the address of the API server comes from.
+// where returns the source of the API server's address.
 func (o *kubeOptions) where() string {
 	if o.over.ClusterInfo.Server != "" {
 		return "of --server"
@@ -93,7 +92,7 @@ func (o *kubeOptions) where() string {
 	return fmt.Sprintf("context %q of %s", name, strings.Join(files, ", "))
 }
 
-// inFile returns that the address is in the kubeconfig, if it is.
+// inFile says that the kubeconfig has the address; "" if an option sets it.
 func (o *kubeOptions) inFile() string {
 	if o.over.ClusterInfo.Server != "" {
 		return ""
@@ -101,9 +100,8 @@ func (o *kubeOptions) inFile() string {
 	return " in the kubeconfig"
 }
 
-// turnedAway returns the error for an API server that does not accept the credentials, or was
-// sent HTTP without TLS; nil for other errors. client-go's own messages for these name no
-// server, or say only "unknown".
+// turnedAway returns an error if the API server rejects the credentials or was sent HTTP without
+// TLS, otherwise nil. client-go's own messages lack the server's name, or are only "unknown".
 func (a *app) turnedAway(err error) error {
 	code, said, known := refused(err)
 	server := fmt.Sprintf("the API server %s (%s)", a.server, a.kube.where())
@@ -126,8 +124,8 @@ func (a *app) turnedAway(err error) error {
 	return nil
 }
 
-// refused returns the status and message of an API server's response, if err is such an error
-// of client-go or of package cluster.
+// refused returns the status and message of an API server's response; known is false if err is not
+// a response error of client-go or package cluster.
 func refused(err error) (code int, said string, known bool) {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		s := status.Status()
@@ -145,8 +143,8 @@ func refused(err error) (code int, said string, known bool) {
 	return 0, "", false
 }
 
-// missingUser returns that the context names a user missing in the kubeconfig, so that requests
-// are anonymous; "" if it does not, or if other options set the user.
+// missingUser says that the context's user is missing in the kubeconfig, which makes requests
+// anonymous. It returns "" if the user exists or options set one.
 func (o *kubeOptions) missingUser() string {
 	who := o.over.AuthInfo
 	if o.over.Context.AuthInfo != "" || who.Token != "" || who.ClientCertificate != "" {
@@ -164,7 +162,7 @@ func (o *kubeOptions) missingUser() string {
 	return fmt.Sprintf("context %q names user %q, which is not in the kubeconfig; it has %s", name, c.AuthInfo, namesOf(config.AuthInfos))
 }
 
-// within binds the requests of a configuration to ctx, also those made without a context, such
+// within cancels a configuration's requests when ctx ends, even those made without a context, such
 // as client-go's discovery.
 func within(ctx context.Context, config *rest.Config) *rest.Config {
 	bound := rest.CopyConfig(config)
@@ -191,7 +189,7 @@ func (r requests) RoundTrip(q *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// answer is a response body that ends its request when it is closed.
+// answer is a response body that cancels its request when closed.
 type answer struct {
 	io.ReadCloser
 	end func()
@@ -202,5 +200,5 @@ func (a answer) Close() error {
 	return a.ReadCloser.Close()
 }
 
-// WrappedRoundTripper lets client-go find a transport that can cancel a request.
+// WrappedRoundTripper gives client-go the transport, which can cancel requests.
 func (r requests) WrappedRoundTripper() http.RoundTripper { return r.next }

@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Version is the JSON form of kubectl fettle version.
+// Version is the JSON result of kubectl fettle version.
 type Version struct {
 	Schema  string `json:"schema"` // fettle/version/v1
 	Version string `json:"version"`
-	Go      string `json:"go"` // version that built it
+	Go      string `json:"go"` // Go version of the build
 }
 
 func versionCommand(a *app) *cobra.Command {

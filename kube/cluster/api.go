@@ -1,6 +1,5 @@
-// Package cluster provides what all parts of kubectl-fettle use to access a cluster: requests
-// to the API server, the cache of nodes, draining a node, coalesced events, metrics, and copies
-// of objects.
+// Package cluster provides access to a cluster for all parts of kubectl-fettle: API requests, the
+// node cache, node drains, coalesced events, metrics, and copies of objects.
 package cluster
 
 import (
@@ -18,35 +17,35 @@ import (
 	"time"
 )
 
-// api sends many concurrent HTTP requests to a Kubernetes API server, spread over connections,
-// each with a deadline.
+// api sends many concurrent HTTP requests to a Kubernetes API server over several connections, each
+// with a deadline.
 
-// PerLane is the maximum number of concurrent requests on one connection. An API server allows
-// 100 streams on each by default (k8s.io/apiserver, secure_serving.go).
+// PerLane is the maximum number of concurrent requests per connection. By default, API servers
+// allow 100 streams (k8s.io/apiserver, secure_serving.go).
 const PerLane = 90
 
-// Deadline is the default time limit for an answer.
+// Deadline is the default time limit for a response.
 const Deadline = 60 * time.Second
 
-// maxAnswer caps an answer that is read as a whole, in bytes.
+// maxAnswer limits a response that is read as a whole, in bytes.
 const maxAnswer = 64 << 20
 
-// Server is an API server.
+// Server is a client of one API server.
 type Server struct {
 	base *url.URL
-	// whole is for responses that are large or do not end, lanes for single objects.
+	// whole sends requests with large or endless responses, lanes those for single objects.
 	whole http.RoundTripper
 	lanes []http.RoundTripper
 	agent string
-	// within is the time limit for an answer.
+	// within is the time limit for a response.
 	within time.Duration
-	// headers caches request headers; requests share them and must not change them.
+	// headers caches request headers. Requests share them and must not change them.
 	headers sync.Map // of headerOf and http.Header
 }
 
 type headerOf struct {
 	accept string
-	media  string // of the body; "" for none
+	media  string // media type of the body, or ""
 }
 
 // As sets the User-Agent of the requests.
@@ -55,7 +54,7 @@ func (s *Server) As(agent string) *Server {
 	return s
 }
 
-// Within sets the time limit for answers if d is more than 0. Stream has no time limit.
+// Within sets the time limit for responses, unless d is 0 or less. Stream has no time limit.
 func (s *Server) Within(d time.Duration) *Server {
 	if d > 0 {
 		s.within = d
@@ -79,12 +78,12 @@ func (s *Server) header(accept, media string) http.Header {
 	return h
 }
 
-// Lanes returns the number of connections for a number of concurrent requests.
+// Lanes returns the number of connections needed for inFlight concurrent requests.
 func Lanes(inFlight int) int { return max(1, (inFlight+PerLane-1)/PerLane) }
 
-// New returns a Server for an address. whole is the transport for lists and watches, lanes has
-// one transport for each connection for single objects; without lanes, whole serves both. The
-// transports authenticate by themselves, and follow no redirects.
+// New returns a Server for an address. whole is the transport for lists and watches. lanes has one
+// transport per connection for single objects; without lanes, whole serves both. The transports
+// must authenticate by themselves and follow no redirects.
 func New(base *url.URL, whole http.RoundTripper, lanes ...http.RoundTripper) *Server {
 	if len(lanes) == 0 {
 		lanes = []http.RoundTripper{whole}
@@ -94,32 +93,32 @@ func New(base *url.URL, whole http.RoundTripper, lanes ...http.RoundTripper) *Se
 	return &Server{base: &own, whole: whole, lanes: lanes, within: Deadline}
 }
 
-// Base returns the address of the server.
+// Base returns the server's address.
 func (s *Server) Base() string { return s.base.String() }
 
-// Answer is the response of a server.
+// Answer is a response of the server.
 type Answer struct {
 	Status int
 	Body   []byte
-	// After is the delay requested by Retry-After; 0 without one.
+	// After is the delay that Retry-After requests, or 0.
 	After time.Duration
 }
 
-// Do sends a request over the connection of a lane, any number, and reads the response. body
-// may be nil. An error is a failed connection; a refusal by the server is an Answer.
+// Do sends a request and reads the response. lane may be any number and selects the connection;
+// body may be nil. An error means a failed connection; an error status is an Answer.
 func (s *Server) Do(ctx context.Context, lane int, method, path string, body []byte) (Answer, error) {
 	return s.do(ctx, s.lanes[lane%len(s.lanes)], method, path, body, "application/json", asJSON)
 }
 
-// asJSON is the default media type of a body.
+// asJSON is the default media type of request bodies.
 const asJSON = "application/json"
 
-// Patch sends a patch of the given media type as Do does.
+// Patch is Do for a patch of the given media type.
 func (s *Server) Patch(ctx context.Context, lane int, path, media string, body []byte) (Answer, error) {
 	return s.do(ctx, s.lanes[lane%len(s.lanes)], http.MethodPatch, path, body, "application/json", media)
 }
 
-// whole is a response body that a transport has read already.
+// whole is a response body that the transport has already read.
 type whole interface{ Bytes() []byte }
 
 func (s *Server) do(ctx context.Context, over http.RoundTripper, method, path string, body []byte, accept, media string) (Answer, error) {
@@ -167,7 +166,7 @@ func (s *Server) send(ctx context.Context, over http.RoundTripper, method, path 
 	return resp, nil
 }
 
-// Stream requests a response that does not end, and returns its body. The caller closes it.
+// Stream requests an endless response and returns its body, which the caller closes.
 func (s *Server) Stream(ctx context.Context, path string) (io.ReadCloser, error) {
 	resp, err := s.send(ctx, s.whole, http.MethodGet, path, nil, "application/json", "")
 	if err != nil {
@@ -181,12 +180,12 @@ func (s *Server) Stream(ctx context.Context, path string) (io.ReadCloser, error)
 	return resp.Body, nil
 }
 
-// Get reads JSON into a value; any status but 200 is an error.
+// Get decodes a JSON response into a value. Any status but 200 is an error.
 func (s *Server) Get(ctx context.Context, path string, into any) error {
 	return s.get(ctx, s.whole, path, into, "application/json")
 }
 
-// GetMetadata is Get for only the metadata of an object or a list.
+// GetMetadata is Get with only the metadata of an object or a list.
 func (s *Server) GetMetadata(ctx context.Context, path string, into any) error {
 	return s.get(ctx, s.whole, path, into, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
 }
@@ -209,10 +208,10 @@ func (s *Server) get(ctx context.Context, over http.RoundTripper, path string, i
 	return nil
 }
 
-// Error is a refusal by a server.
+// Error is an error status from the server.
 type Error struct {
 	Status  int
-	Reason  string // as AlreadyExists
+	Reason  string // such as AlreadyExists
 	Message string
 }
 
@@ -224,7 +223,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the API server answers %d: %s", e.Status, text)
 }
 
-// Err returns the error in an answer that is not a success.
+// Err returns the error for an answer with an error status, otherwise nil.
 func (a Answer) Err() error {
 	e := &Error{Status: a.Status}
 	var status struct{ Reason, Message string }
@@ -237,7 +236,7 @@ func (a Answer) Err() error {
 	return e
 }
 
-// IsStatus reports whether an error is an Error with the given status.
+// IsStatus reports whether err is an Error with this status.
 func IsStatus(err error, status int) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Status == status
@@ -250,7 +249,7 @@ func (s *Server) Version(ctx context.Context) (string, error) {
 	return v.GitVersion, err
 }
 
-// OpenShift returns the OpenShift version, such as 4.17.3; "" for another Kubernetes.
+// OpenShift returns the OpenShift version, such as 4.17.3; "" for other Kubernetes.
 func (s *Server) OpenShift(ctx context.Context) (string, error) {
 	var version struct {
 		Status struct{ Desired struct{ Version string } }
@@ -262,20 +261,20 @@ func (s *Server) OpenShift(ctx context.Context) (string, error) {
 	return version.Status.Desired.Version, err
 }
 
-// Cluster returns the UID of the namespace kube-system, which identifies a cluster.
+// Cluster returns the UID of namespace kube-system, which identifies the cluster.
 func (s *Server) Cluster(ctx context.Context) (string, error) {
 	m, err := s.Metadata(ctx, 0, "/api/v1/namespaces/kube-system")
 	return m.UID, err
 }
 
-// Metadata of an object.
+// Metadata is the part of an object's metadata that fettle reads.
 type Metadata struct {
 	Name, Namespace, UID, ResourceVersion string
 	Labels, Annotations                   map[string]string
 	DeletionTimestamp                     string
 }
 
-// Metadata returns the metadata of the object at a path.
+// Metadata reads the metadata of the object at a path.
 func (s *Server) Metadata(ctx context.Context, lane int, path string) (Metadata, error) {
 	var o struct{ Metadata Metadata }
 	err := s.get(ctx, s.lanes[lane%len(s.lanes)], path, &o, "application/json")

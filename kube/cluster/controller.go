@@ -22,8 +22,8 @@ import (
 )
 
 // Queue returns a controller that calls do for each name in its queue, with the given number of
-// workers. A failure is retried after 50 ms to 30 s. Unlike the usual queues it has no rate
-// limit over all names: after a failure of the API server that would be ten a second.
+// workers. A failure is retried after 50 ms to 30 s. Unlike the default queues it has no overall
+// rate limit, which would allow only ten retries per second after a failure of the API server.
 func Queue(m manager.Manager, name string, workers int, do func(ctx context.Context, item string) (reconcile.Result, error)) (controller.TypedController[string], error) {
 	return controller.NewTyped(name, m, controller.TypedOptions[string]{
 		MaxConcurrentReconciles: workers,
@@ -32,7 +32,7 @@ func Queue(m manager.Manager, name string, workers int, do func(ctx context.Cont
 	})
 }
 
-// Start returns a source that calls begin with the queue before its items are processed.
+// Start returns a source that calls begin with the queue before the controller processes items.
 func Start(begin func(q workqueue.TypedRateLimitingInterface[string])) source.TypedSource[string] {
 	return source.TypedFunc[string](func(_ context.Context, q workqueue.TypedRateLimitingInterface[string]) error {
 		begin(q)
@@ -40,27 +40,27 @@ func Start(begin func(q workqueue.TypedRateLimitingInterface[string])) source.Ty
 	})
 }
 
-// Scheme returns a scheme with the types of the given APIs.
+// Scheme returns a scheme with the types of all given APIs.
 func Scheme(apis ...func(*runtime.Scheme) error) *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range apis {
 		if err := add(s); err != nil {
-			panic(err) // two types of one name: an error of this program
+			panic(err) // two types with one name are a programming error
 		}
 	}
 	return s
 }
 
-// Into is a queue item that stands for many events: a change of all nodes causes hundreds of
-// events, but needs one decision about all nodes. Events are collected for Delay from the first
-// one on, so that a cluster that changes constantly gets decisions too.
+// Into is a queue item for many events. A change of all nodes causes hundreds of events, but needs
+// only one decision. Events are collected for Delay after the first one, so even a constantly
+// changing cluster gets decisions.
 type Into struct {
 	Item  string
 	Delay time.Duration
 }
 
-// Kind watches a kind of object: each event adds the item, an update only if changed returns
-// true.
+// Kind watches a kind of object. Each event adds the item; an update does so only if changed
+// returns true.
 func Kind[T client.Object](i Into, of cache.Cache, object T, changed func(old, now T) bool) source.TypedSyncingSource[string] {
 	return source.TypedKind(of, object, handlers(i, changed))
 }
@@ -78,12 +78,12 @@ func handlers[T client.Object](i Into, changed func(old, now T) bool) handler.Ty
 	}
 }
 
-// nodecache is the cache of a cluster's nodes that all controllers of the operator share: one
-// watch, and of each node the fields that one of them reads. A node has about ten kilobytes,
-// most of them names of images; about one is kept.
+// nodecache is the cache of nodes that all controllers of the operator share. It uses one watch and
+// keeps only the fields that a controller reads: about 1 kB of a node's 10 kB, which are mostly
+// image names.
 
-// ByObject configures a manager's cache to keep nodes reduced by Keep, with the named
-// annotations. Its objects are shared: copy one before changing it.
+// ByObject configures a manager's cache to store nodes reduced by Keep with the named annotations.
+// Cached objects are shared: copy them before changes.
 func ByObject(annotations ...string) cache.ByObject {
 	shared := true
 	return cache.ByObject{UnsafeDisableDeepCopy: &shared, Transform: func(in any) (any, error) {
@@ -95,9 +95,9 @@ func ByObject(annotations ...string) cache.ByObject {
 	}}
 }
 
-// Keep returns a node reduced to its name, labels, provider without the machine's name, whether
-// it accepts pods, its conditions with their transition times but without heartbeat times, the
-// version of its kubelet, and the named annotations. It shares the labels with n.
+// Keep returns a node reduced to name, labels, provider without machine name, schedulability,
+// conditions without heartbeat times, kubelet version, and the named annotations. It shares the
+// labels with n.
 func Keep(n *core.Node, annotations ...string) *core.Node {
 	return &core.Node{
 		ObjectMeta: meta.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, Labels: n.Labels, Annotations: only(n.Annotations, annotations)},
@@ -109,7 +109,7 @@ func Keep(n *core.Node, annotations ...string) *core.Node {
 	}
 }
 
-// only returns the named annotations, each cloned.
+// only returns the named annotations; their strings are cloned.
 func only(in map[string]string, names []string) (out map[string]string) {
 	for _, name := range names {
 		if in[name] != "" {
@@ -122,14 +122,14 @@ func only(in map[string]string, names []string) (out map[string]string) {
 	return out
 }
 
-// conditions returns all conditions: a check of machines may use any.
+// conditions returns all conditions, because a machine health check may use any of them.
 func conditions(in []core.NodeCondition) []core.NodeCondition {
 	if len(in) == 0 {
 		return nil
 	}
 	out := make([]core.NodeCondition, len(in))
 	for i, c := range in {
-		out[i] = core.NodeCondition{ // the same few words on all nodes
+		out[i] = core.NodeCondition{ // these strings repeat on all nodes
 			Type:               core.NodeConditionType(unique.Make(string(c.Type)).Value()),
 			Status:             core.ConditionStatus(unique.Make(string(c.Status)).Value()),
 			LastTransitionTime: c.LastTransitionTime,
@@ -138,8 +138,8 @@ func conditions(in []core.NodeCondition) []core.NodeCondition {
 	return out
 }
 
-// provider cuts a providerID, "aws:///eu-west-1a/i-1", after its scheme: "aws://". The result
-// is a string of its own that does not keep the whole one in memory.
+// provider cuts a providerID after its scheme: "aws:///eu-west-1a/i-1" becomes "aws://". The result
+// does not keep the whole ID in memory.
 func provider(id string) string {
 	name, _, found := strings.Cut(id, "://")
 	if !found || name == "" {
@@ -148,7 +148,7 @@ func provider(id string) string {
 	return unique.Make(name + "://").Value()
 }
 
-// All returns the nodes of the cache; the slice is the caller's, its content is shared.
+// All returns the cached nodes. The caller owns the slice, but shares its content.
 func All(ctx context.Context, cached client.Reader) ([]core.Node, error) {
 	var all core.NodeList
 	if err := cached.List(ctx, &all); err != nil {
@@ -157,11 +157,10 @@ func All(ctx context.Context, cached client.Reader) ([]core.Node, error) {
 	return all.Items, nil
 }
 
-// page is the number of nodes per request: a hundred are about a megabyte.
+// page is the number of nodes per request; 100 nodes are about 1 MB.
 const page = 100
 
-// Live returns all nodes from the API server as they are now, each reduced by Keep. api reads
-// from the API server without a cache.
+// Live reads all nodes from the API server, each reduced by Keep. api must not use a cache.
 func Live(ctx context.Context, api client.Reader) (out []core.Node, err error) {
 	next := ""
 	for {

@@ -1,6 +1,5 @@
-// drain takes a node out of service for a change and puts it back: it cordons the node, moves
-// its pods to other nodes through the eviction API, which honors disruption budgets, and undoes
-// only its own cordon.
+// drain takes a node out of service for a change and returns it to service. It cordons the node and
+// evicts its pods, respecting disruption budgets. It undoes only its own cordon.
 
 package cluster
 
@@ -24,8 +23,8 @@ import (
 	"fettle.dev/fettle/kube/corestate"
 )
 
-// Cordoned is the annotation of a node that fettle has cordoned. It is set in the same request
-// as the cordon: a node without it was cordoned by another user.
+// Cordoned is the annotation of a node that fettle cordoned, set in the same request. A cordoned
+// node without it was cordoned by another user.
 const Cordoned = "fettle.dev/cordoned"
 
 // Defaults of Node.
@@ -34,21 +33,21 @@ const (
 	DefaultInterval = 5 * time.Second
 )
 
-// Node is the node that is drained.
+// Node drains one node.
 type Node struct {
 	Client kubernetes.Interface
 	Name   string
-	// Patience is the time limit for all pods together to go; 0 means DefaultPatience.
+	// Patience limits the time for all pods to leave; 0 means DefaultPatience.
 	Patience time.Duration
-	// Interval is the time between two attempts at an eviction that a disruption budget forbids; 0
+	// Interval is the time between attempts at an eviction that a disruption budget forbids; 0
 	// means DefaultInterval.
 	Interval time.Duration
-	// Force also evicts pods that no controller would create again.
+	// Force also evicts pods that no controller would recreate.
 	Force bool
 }
 
-// Cordon makes the node unschedulable and records why in an annotation. A node that another
-// user has cordoned is left as it is.
+// Cordon makes the node unschedulable and records the reason in an annotation. It leaves a node
+// that another user cordoned unchanged.
 func (n *Node) Cordon(ctx context.Context, why string) error {
 	return n.change(ctx, func(node *core.Node) any {
 		if node.Spec.Unschedulable {
@@ -58,8 +57,8 @@ func (n *Node) Cordon(ctx context.Context, why string) error {
 	})
 }
 
-// Uncordon makes the node schedulable if Cordon made it unschedulable. If another user has
-// uncordoned it meanwhile, only the annotation is removed.
+// Uncordon reverts Cordon. If another user has uncordoned the node in the meantime, it only removes
+// the annotation.
 func (n *Node) Uncordon(ctx context.Context) error {
 	return n.change(ctx, func(node *core.Node) any {
 		if _, ours := node.Annotations[Cordoned]; !ours {
@@ -69,7 +68,7 @@ func (n *Node) Uncordon(ctx context.Context) error {
 	})
 }
 
-// Annotate sets an annotation of the node; "" removes it.
+// Annotate sets an annotation of the node, or removes it if value is "".
 func (n *Node) Annotate(ctx context.Context, name, value string) error {
 	return n.change(ctx, func(node *core.Node) any {
 		if node.Annotations[name] == value {
@@ -83,7 +82,7 @@ func (n *Node) Annotate(ctx context.Context, name, value string) error {
 	})
 }
 
-// marked returns a patch of a node, for the version of it that was read.
+// marked returns a patch of a node that applies only to the version that was read.
 func marked(node *core.Node, why any, cordoned bool) any {
 	return map[string]any{
 		"metadata": map[string]any{"resourceVersion": node.ResourceVersion, "annotations": map[string]any{Cordoned: why}},
@@ -110,7 +109,7 @@ func (n *Node) change(ctx context.Context, to func(*core.Node) any) error {
 	})
 }
 
-// Pods returns the pods on the node that have not ended.
+// Pods returns the node's pods that have not ended.
 func (n *Node) Pods(ctx context.Context) ([]core.Pod, error) {
 	list, err := n.Client.CoreV1().Pods("").List(ctx, meta.ListOptions{FieldSelector: "spec.nodeName=" + n.Name})
 	if err != nil {
@@ -121,11 +120,11 @@ func (n *Node) Pods(ctx context.Context) ([]core.Pod, error) {
 	}), nil
 }
 
-// Sorted groups the pods of a node by what a drain does with them.
+// Sorted groups a node's pods by what a drain does with them.
 type Sorted struct {
-	// Move are the pods to evict. Stay are the pods of DaemonSets and static pods.
+	// Move are the pods to evict. Stay are DaemonSet pods and static pods.
 	Move, Stay []core.Pod
-	// Lost are pods that no controller would create again; they are not evicted.
+	// Lost are pods that no controller would recreate; they are not evicted.
 	Lost []core.Pod
 }
 
@@ -145,8 +144,8 @@ func Sort(pods []core.Pod) Sorted {
 	return s
 }
 
-// Drain moves the pods off the node and waits until they are gone. The error names the pods
-// that are not gone, and why; the others stay gone.
+// Drain evicts the pods and waits until they are gone. The error names the remaining pods with the
+// reasons; evicted pods stay gone.
 func (n *Node) Drain(ctx context.Context) error {
 	pods, err := n.Pods(ctx)
 	if err != nil {
@@ -185,7 +184,7 @@ func (n *Node) Drain(ctx context.Context) error {
 	return nil
 }
 
-// evict requests the eviction of a pod, once, and reports whether the pod is gone.
+// evict requests a pod's eviction once, and reports whether the pod is gone.
 func (n *Node) evict(ctx context.Context, p *core.Pod) (gone bool, err error) {
 	now, err := n.Client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, meta.GetOptions{})
 	switch {

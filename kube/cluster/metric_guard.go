@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// guard accepts requests with a token of a user whom the cluster allows to get the path (a rule
-// with nonResourceURLs). controller-runtime has such a filter too, but it links the API
-// server's own packages.
+// guard accepts requests with the token of a user who may get the path (a rule with
+// nonResourceURLs). controller-runtime has such a filter too, but it links the API server's
+// packages.
 type guard struct {
 	tokens authenticationclient.TokenReviewInterface
 	access authorizationclient.SubjectAccessReviewInterface
@@ -31,20 +31,20 @@ type guard struct {
 	known map[[sha256.Size]byte]answer
 }
 
-// answer is the decision about a token and a path, as an HTTP status.
+// answer is the cached decision about a token and a path, as an HTTP status.
 type answer struct {
 	status int
 	until  time.Time
 }
 
 const (
-	// Lifetimes of a cached decision: a revoked right remains for that long.
+	// Lifetimes of cached decisions. A revoked right remains effective for that long.
 	letInFor, keptOutFor = time.Minute, 10 * time.Second
-	// Limits for requests to the API server: any client can send invalid tokens.
+	// Limits of requests to the API server, because any client can send invalid tokens.
 	asksPerSecond, asksAtOnce = 5, 10
-	// askFor is the time limit for a request.
+	// askFor limits one request.
 	askFor = 5 * time.Second
-	// mostKnown caps the number of cached decisions.
+	// mostKnown limits the number of cached decisions.
 	mostKnown = 1000
 )
 
@@ -66,7 +66,7 @@ func newGuard(config *rest.Config, client *http.Client) (*guard, error) {
 	}, nil
 }
 
-// around returns a handler that calls next only for permitted requests.
+// around returns a handler that calls next only for authorized requests.
 func (g *guard) around(log logr.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -88,7 +88,7 @@ func (g *guard) around(log logr.Logger, next http.Handler) http.Handler {
 	})
 }
 
-// ask returns the HTTP status for a request; err is the reason that it could not decide.
+// ask returns the HTTP status for a request; err says why it could not decide.
 func (g *guard) ask(ctx context.Context, header, path string) (status int, err error) {
 	scheme, token, _ := strings.Cut(header, " ")
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
@@ -110,7 +110,7 @@ func (g *guard) ask(ctx context.Context, header, path string) (status int, err e
 	return status, nil
 }
 
-// review asks the API server which user has the token, and whether that user may get the path.
+// review asks the API server for the token's user, and whether the user may get the path.
 func (g *guard) review(ctx context.Context, token, path string) (int, error) {
 	who, err := g.tokens.Create(ctx, &authentication.TokenReview{Spec: authentication.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {
@@ -149,7 +149,7 @@ func (g *guard) keep(key [sha256.Size]byte, status int) {
 		}
 	}
 	if len(g.known) >= mostKnown {
-		return // as many as that are let in: the next is asked about each time
+		return // the cache is full: the next request is checked each time
 	}
 	holds := keptOutFor
 	if status == http.StatusOK {

@@ -24,10 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// Metric describes a metric, for Prometheus and for the manual.
+// Metric describes a metric for Prometheus and the manual.
 type Metric struct {
-	// Name follows Prometheus' convention: it ends in the base unit, and in _total for a counter
-	// (prometheus.io, practices/naming).
+	// Name ends with the base unit, and with _total for counters (prometheus.io, practices/naming).
 	Name string
 	// Type is gauge, counter or histogram.
 	Type   string
@@ -36,7 +35,7 @@ type Metric struct {
 	Doc string
 }
 
-// Described maps names to metric descriptions; a prometheus.Collector embeds it.
+// Described maps metric names to descriptions. A prometheus.Collector embeds it.
 type Described map[string]*prometheus.Desc
 
 // Descriptions returns the descriptions of all metrics.
@@ -48,24 +47,24 @@ func Descriptions(all []Metric) Described {
 	return out
 }
 
-// Describe is part of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (d Described) Describe(out chan<- *prometheus.Desc) {
 	for _, m := range d {
 		out <- m
 	}
 }
 
-// Gauge sends the value of a gauge.
+// Gauge sends a gauge's value.
 func (d Described) Gauge(out chan<- prometheus.Metric, name string, v float64, labels ...string) {
 	out <- prometheus.MustNewConstMetric(d[name], prometheus.GaugeValue, v, labels...)
 }
 
-// Counter sends the value of a counter.
+// Counter sends a counter's value.
 func (d Described) Counter(out chan<- prometheus.Metric, name string, n int, labels ...string) {
 	out <- prometheus.MustNewConstMetric(d[name], prometheus.CounterValue, float64(n), labels...)
 }
 
-// OneIf returns 1 if is is true, else 0.
+// OneIf returns 1 for true and 0 for false.
 func OneIf(is bool) float64 {
 	if is {
 		return 1
@@ -73,7 +72,7 @@ func OneIf(is bool) float64 {
 	return 0
 }
 
-// Table returns the manual's table of metrics.
+// Table returns the manual's table of metrics as text.
 func Table(all []Metric) string {
 	var w strings.Builder
 	w.WriteString("| metric | type | labels | |\n|---|---|---|---|\n")
@@ -87,19 +86,19 @@ func Table(all []Metric) string {
 	return w.String()
 }
 
-// Options configure where metrics are served, and to whom.
+// Options configure where and to whom metrics are served.
 type Options struct {
-	// Address is host:port; "0" serves none.
+	// Address is host:port; "0" disables the server.
 	Address string
-	// Open serves them over plain HTTP to all clients. Otherwise they are served over HTTPS, and
-	// the API server authorizes each client.
+	// Open serves plain HTTP to all clients. Otherwise metrics are served over HTTPS, and the API
+	// server authorizes each client.
 	Open bool
-	// CertDir contains tls.crt and tls.key, which are read again when they change; with "" the
+	// CertDir contains tls.crt and tls.key, which are reloaded when they change. With "" the
 	// process uses a self-signed certificate.
 	CertDir string
 }
 
-// Files in Options.CertDir, named as in cert-manager and the API's TLS secrets.
+// Files in Options.CertDir, with the names of cert-manager and of TLS secrets.
 const certFile, keyFile = "tls.crt", "tls.key"
 
 // Check returns an error if the options are invalid.
@@ -124,7 +123,7 @@ func (o Options) Check() error {
 	return nil
 }
 
-// Server returns the options of controller-runtime's server.
+// Server returns the options of controller-runtime's metrics server.
 func (o Options) Server() server.Options {
 	out := server.Options{BindAddress: o.Address, SecureServing: !o.Open, CertDir: o.CertDir}
 	if o.Open {
@@ -139,7 +138,7 @@ func (o Options) Server() server.Options {
 	}
 	out.TLSOpts = []func(*tls.Config){func(c *tls.Config) {
 		c.MinVersion = tls.VersionTLS12
-		c.NextProtos = []string{"http/1.1"} // one scrape in half a minute gains nothing by more
+		c.NextProtos = []string{"http/1.1"} // HTTP/2 has no advantage for a scrape every 30 s
 		if o.CertDir == "" {
 			c.GetCertificate = ownCertificate()
 		}
@@ -155,14 +154,14 @@ func Serve(ctx context.Context, config *rest.Config, o Options, l logr.Logger) e
 		return err
 	}
 	s, err := server.NewServer(o.Server(), config, client)
-	if err != nil || s == nil { // nil is nowhere
+	if err != nil || s == nil { // nil means that the server is disabled
 		return err
 	}
 	return s.Start(ctx)
 }
 
-// ownCertificate creates a self-signed certificate at the first connection: it prevents
-// eavesdropping, but does not authenticate the server.
+// ownCertificate creates a self-signed certificate at the first connection. It prevents
+// eavesdropping but does not authenticate the server.
 func ownCertificate() func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	made := make(chan *tls.Certificate, 1)
 	made <- nil

@@ -8,28 +8,27 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Ended reports whether no container of a pod runs any more; it then holds no resources.
+// Ended reports whether all containers of a pod have ended, so that it holds no resources.
 func Ended(p *core.Pod) bool {
 	return p.Status.Phase == core.PodSucceeded || p.Status.Phase == core.PodFailed
 }
 
-// Stays reports whether a drain leaves a pod on its node: a pod of a DaemonSet, or a static
-// pod.
+// Stays reports whether a drain leaves a pod on its node: DaemonSet pods and static pods.
 func Stays(p *core.Pod) bool {
 	owner := meta.GetControllerOf(p)
 	_, static := p.Annotations[core.MirrorPodAnnotationKey]
 	return static || owner != nil && owner.Kind == "DaemonSet"
 }
 
-// Ready reports whether a node exists and has the condition Ready.
+// Ready reports whether n is not nil and its condition Ready is True.
 func Ready(n *core.Node) bool {
 	return n != nil && slices.ContainsFunc(n.Status.Conditions, func(c core.NodeCondition) bool {
 		return c.Type == core.NodeReady && c.Status == core.ConditionTrue
 	})
 }
 
-// NoWay returns what a node lacks for the API server to reach its kubelet, and which component
-// has to provide it; "" if nothing. The API server uses the address types in its option
+// NoWay returns what prevents the API server from reaching a node's kubelet, and the component that
+// must provide it; "" if nothing does. The API server tries the address types in
 // --kubelet-preferred-address-types.
 func NoWay(n *core.Node) string {
 	if len(n.Status.Addresses) > 0 {

@@ -1,5 +1,5 @@
-// Package etcd reads the state of the members of a cluster's etcd - their metrics, their health
-// and their API through its JSON gateway - and defragments them one after the other.
+// Package etcd reads the members of a cluster's etcd (metrics, health, and the API through the JSON
+// gateway) and defragments them one after the other.
 package etcd
 
 import (
@@ -17,7 +17,8 @@ import (
 	"fettle.dev/fettle/internal/product/etcd"
 )
 
-// number is a number in the gateway's JSON, which writes 64-bit numbers as strings and omits 0.
+// number is a number in the gateway's JSON. The gateway writes 64-bit numbers as strings and omits
+// 0.
 type number uint64
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -30,7 +31,7 @@ func (n *number) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// header is the header of every response.
+// header is the part of every response that identifies its origin.
 type header struct {
 	Cluster  number `json:"cluster_id"`
 	Member   number `json:"member_id"`
@@ -39,11 +40,12 @@ type header struct {
 
 // Status is a member's status (etcd, rpc.proto, StatusResponse).
 type Status struct {
-	Cluster, Member, Leader uint64 // ids; Leader is 0 without a leader
+	Cluster, Member, Leader uint64 // IDs; Leader is 0 without a leader
 	Revision                uint64
-	Applied, Raft           uint64 // the last entries that it has applied, and that it knows
+	Applied, Raft           uint64 // index of the last applied and the last known log entry
 	DatabaseBytes           uint64
-	// InUseBytes is the part of DatabaseBytes in use; etcd before 3.4 does not report it: 0.
+	// InUseBytes is the used part of DatabaseBytes; 0 for etcd before 3.4, which does not report
+	// it.
 	InUseBytes uint64
 	Version    string
 	Errors     []string
@@ -82,7 +84,7 @@ func parseStatus(text []byte) (*Status, error) {
 type Peer struct {
 	ID   uint64
 	Name string
-	URLs []string // at which it says it hears clients
+	URLs []string // advertised client URLs
 }
 
 // parsePeers parses the response of /v3/cluster/member/list.
@@ -107,7 +109,7 @@ func parsePeers(text []byte) ([]Peer, error) {
 	return out, nil
 }
 
-// parseAlarms parses the response of /v3/maintenance/alarm: the names, such as NOSPACE.
+// parseAlarms returns the alarm names, such as NOSPACE, in the response of /v3/maintenance/alarm.
 func parseAlarms(text []byte) ([]string, error) {
 	var a struct {
 		Alarms []struct {
@@ -119,14 +121,14 @@ func parseAlarms(text []byte) ([]string, error) {
 	}
 	var out []string
 	for _, x := range a.Alarms {
-		if x.Alarm != "" { // NONE is left out
+		if x.Alarm != "" { // NONE is omitted in JSON
 			out = append(out, x.Alarm)
 		}
 	}
 	return out, nil
 }
 
-// parseHealth parses the response of /health: a boolean, or a string before 3.5.
+// parseHealth parses the response of /health, which has a boolean, or before 3.5 a string.
 func parseHealth(text []byte) (well bool, reason string, err error) {
 	var a struct {
 		Health any    `json:"health"`
@@ -144,7 +146,7 @@ func parseHealth(text []byte) (well bool, reason string, err error) {
 	return false, "", errors.New("the answer has no health; check that this is the address of etcd")
 }
 
-// read parses the response of a method.
+// read parses a method's response, and adds the method to errors.
 func read[T any](m *Member, method string, text []byte, err error, parse func([]byte) (T, error)) (T, error) {
 	var none T
 	if err != nil {
@@ -157,21 +159,21 @@ func read[T any](m *Member, method string, text []byte, err error, parse func([]
 	return v, nil
 }
 
-// Status reads the member's status.
+// Status requests the member's status.
 func (m *Member) Status(ctx context.Context) (*Status, error) {
 	const method = "/v3/maintenance/status"
 	text, err := m.Call(ctx, method, struct{}{}, m.patience)
 	return read(m, method, text, err, parseStatus)
 }
 
-// Peers reads the members of the cluster.
+// Peers requests the cluster's member list.
 func (m *Member) Peers(ctx context.Context) ([]Peer, error) {
 	const method = "/v3/cluster/member/list"
 	text, err := m.Call(ctx, method, struct{}{}, m.patience)
 	return read(m, method, text, err, parsePeers)
 }
 
-// Alarms reads the alarms of the cluster.
+// Alarms requests the cluster's active alarms.
 func (m *Member) Alarms(ctx context.Context) ([]string, error) {
 	const method = "/v3/maintenance/alarm"
 	text, err := m.Call(ctx, method, map[string]string{"action": "GET"}, m.patience)
@@ -182,7 +184,7 @@ func (m *Member) Alarms(ctx context.Context) ([]string, error) {
 func (m *Member) Health(ctx context.Context) (well bool, reason string, err error) {
 	text, err := m.Get(ctx, "/health", m.patience)
 	var refused *etcd.StatusError
-	if err != nil && (!errors.As(err, &refused) || refused.Code != http.StatusServiceUnavailable) { // which is how it says no
+	if err != nil && (!errors.As(err, &refused) || refused.Code != http.StatusServiceUnavailable) { // status 503 means unhealthy
 		return false, "", err
 	}
 	well, reason, err = parseHealth(text)
@@ -192,7 +194,7 @@ func (m *Member) Health(ctx context.Context) (well bool, reason string, err erro
 	return well, reason, err
 }
 
-// compact removes all revisions before revision, and waits until they are gone from the
+// compact removes all revisions before revision, and waits until they are removed from the
 // database.
 func (m *Member) compact(ctx context.Context, revision uint64) error {
 	_, err := m.Call(ctx, "/v3/kv/compaction", map[string]any{"revision": strconv.FormatUint(revision, 10), "physical": true}, longest)
@@ -202,36 +204,37 @@ func (m *Member) compact(ctx context.Context, revision uint64) error {
 	return err
 }
 
-// defragment rewrites the member's database. The member answers no requests meanwhile.
+// defragment rewrites the member's database; meanwhile the member answers no requests.
 func (m *Member) defragment(ctx context.Context) error {
 	_, err := m.Call(ctx, "/v3/maintenance/defragment", struct{}{}, longest)
 	return err
 }
 
-// longest is the time limit for a compaction and a defragmentation. At 0.57 s for 270 MB
-// (measured), 8 GiB on a disk a fifth as fast take a minute and a half.
+// longest limits a compaction or a defragmentation. At the measured 0.57 s for 270 MB, 8 GiB on a
+// disk five times slower take 90 s.
 const longest = 10 * time.Minute
 
-// Access holds the certificates for access to members.
+// Access holds the client certificates for members.
 type Access = etcd.Access
 
 // Member is an etcd member, addressed by its client URL.
 type Member struct {
 	*etcd.Client
-	patience time.Duration // for an answer, but that of a defragmentation
+	patience time.Duration // time limit for a response, except that of a defragmentation
 }
 
-// patience is the default time limit for an answer.
+// patience is the default time limit for a response.
 const patience = 10 * time.Second
 
-// advice is what to do if a member does not answer; it names the options of the calling verb.
+// advice is what to do about each reason that a member does not respond. It names the verbs'
+// options.
 var advice = etcd.Advice{
 	etcd.Unheard:   "use the address in the member's --advertise-client-urls, or a tunnel to it",
 	etcd.Untrusted: "give etcd's CA with --etcd-cacert",
 	etcd.Stranger:  "give a client certificate of etcd's CA with --etcd-cert and --etcd-key",
 }
 
-// Open checks addresses, https://HOST:PORT, and certificates. It sends no requests.
+// Open checks member addresses (https://HOST:PORT) and certificates. It sends no requests.
 func Open(urls []string, a Access) ([]*Member, error) {
 	var all []*Member
 	for _, text := range urls {
@@ -253,7 +256,8 @@ func Open(urls []string, a Access) ([]*Member, error) {
 	return all, nil
 }
 
-// Within lowers the time limit for answers to d if d is above 0. Defragmentations keep theirs.
+// Within lowers the member's time limit for responses to d, if d is above 0. Defragmentations keep
+// their limit.
 func (m *Member) Within(d time.Duration) {
 	if d > 0 {
 		m.patience = min(m.patience, d)

@@ -16,11 +16,11 @@ type Result struct {
 	// Headline is set by kubectl fettle check --defragment.
 	Headline ui.Headline `json:"headline"`
 	Plan
-	// Compacted reports whether the history before CompactTo has been removed.
+	// Compacted reports whether the history before CompactTo was removed.
 	Compacted bool `json:"compacted"`
-	// Done are the members that were processed, in order.
+	// Done are the processed members, in order.
 	Done []Done `json:"done"`
-	// Left are the members that were not reached because of an earlier failure.
+	// Left are the members that were not processed because of an earlier failure.
 	Left []string `json:"left"`
 }
 
@@ -31,35 +31,35 @@ const Schema = "fettle/etcd-defragment/v1"
 type Done struct {
 	Endpoint    string `json:"endpoint"`
 	Leader      bool   `json:"leader"`
-	BeforeBytes uint64 `json:"before_bytes"` // of its database
+	BeforeBytes uint64 `json:"before_bytes"` // size of its database
 	AfterBytes  uint64 `json:"after_bytes"`
-	// Skipped is the reason that a member was not defragmented; "" if it was.
+	// Skipped is why the member was not defragmented, or "".
 	Skipped   string  `json:"skipped,omitempty"`
 	DurationS float64 `json:"duration_s"`
 }
 
-// Work carries out plans.
+// Work carries out defragmentation plans.
 type Work struct {
 	Members []*Member
-	// Tell is called with each completed step; it may be nil.
+	// Tell receives each completed step; it may be nil.
 	Tell func(text string)
-	// Settle is the time limit for the members to become healthy again after each step.
+	// Settle limits the wait for healthy members after each step.
 	Settle time.Duration
 	// Look is the interval between health checks.
 	Look time.Duration
-	// Calm is the time that the size in use has to stay constant after a compaction before it is
-	// trusted. Members remove history in the background, and update the free size as they commit
-	// later writes (measured with 3.4.23: from the second write on). A member without writes
-	// reports its old figures; a Kubernetes cluster writes every second.
+	// Calm is how long the size in use must stay constant after a compaction before Work trusts it.
+	// Members remove history in the background, and update the free size with later writes (3.4.23:
+	// from the second write on). Without writes a member reports old figures, but a Kubernetes
+	// cluster writes every second.
 	Calm time.Duration
 }
 
-// ErrStopped means that the cluster was not healthy after a step, so the work stopped.
+// ErrStopped means that the work stopped because the cluster was unhealthy after a step.
 var ErrStopped = errors.New("stopped")
 
-// Run compacts, and then defragments the members above the limits one after the other, the
-// leader last. All members have to be healthy before each step. It returns the result even with
-// an error; completed steps stay.
+// Run compacts, then defragments the members above the limits one by one, the leader last. All
+// members must be healthy before each step. Completed steps stay, and Run returns their result even
+// with an error.
 func (w *Work) Run(ctx context.Context, p *Plan) (*Result, error) {
 	r := &Result{Schema: Schema, Plan: *p, Done: []Done{}, Left: []string{}}
 	if len(w.Members) == 0 {
@@ -111,13 +111,13 @@ func (w *Work) run(ctx context.Context, p *Plan, r *Result, left map[string]*Mem
 	return nil
 }
 
-// calm waits after a compaction until the size in use shrinks on no member any more, or Settle
-// has passed. Clients write meanwhile, so less than 1 % of a database does not count.
+// calm waits after a compaction until no member's size in use shrinks any more, or Settle has
+// passed. It ignores changes below 1 % of a database, because clients write meanwhile.
 func (w *Work) calm(ctx context.Context) error {
 	end := time.Now().Add(w.Settle)
 	before, since := map[string]uint64{}, time.Now()
 	for {
-		began := time.Now() // only time in which the member is observed counts
+		began := time.Now() // count only time in which the member was observed
 		for _, m := range w.Members {
 			x, err := m.Status(ctx)
 			if err != nil {
@@ -138,8 +138,8 @@ func (w *Work) calm(ctx context.Context) error {
 	}
 }
 
-// next returns the next member to defragment: a follower, or the leader if no other is left.
-// The leader may have changed meanwhile.
+// next returns the next member to defragment: a follower, or else the leader, which may have
+// changed.
 func (w *Work) next(s *state, left map[string]*Member) *Member {
 	var leader *Member
 	for _, m := range w.Members {
@@ -155,8 +155,8 @@ func (w *Work) next(s *state, left map[string]*Member) *Member {
 	return leader
 }
 
-// one defragments a member, and waits until the cluster is healthy and the member has caught
-// up. It ignores cancellation: the member would continue anyway.
+// one defragments a member, and waits until the cluster is healthy and the member has caught up. It
+// ignores cancellation, because the member would continue anyway.
 func (w *Work) one(ctx context.Context, m *Member, s *state, done *Done) error {
 	w.tell("%s is defragmented", m.URL)
 	var index uint64
@@ -180,7 +180,7 @@ func (w *Work) one(ctx context.Context, m *Member, s *state, done *Done) error {
 	return nil
 }
 
-// settle waits until all members are healthy.
+// settle waits until all members are healthy and have applied the log entry index.
 func (w *Work) settle(ctx context.Context, index uint64) error {
 	end := time.Now().Add(w.Settle)
 	for {

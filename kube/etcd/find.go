@@ -14,22 +14,21 @@ import (
 	"fettle.dev/fettle/kube/cluster"
 )
 
-// find discovers the client URLs of a cluster's etcd members, as far as the cluster shows them.
-// It reads pods and the metadata of nodes, and no secrets.
+// find discovers the client URLs of a cluster's etcd members from pods and node metadata. It reads
+// no secrets.
 
 // Found is the result of the discovery.
 type Found struct {
-	// Endpoints are the client URLs of members, such as https://10.0.0.1:2379; none if no URL is
-	// usable from another machine.
+	// Endpoints are the members' client URLs, such as https://10.0.0.1:2379; nil if other machines
+	// cannot use any.
 	Endpoints []string
-	// From names the source of the URLs.
+	// From is the source of the URLs.
 	From string
-	// Without are pods of members without a usable URL.
+	// Without are the members' pods without a usable URL.
 	Without []string
-	// Files describes the paths of the certificates that the API server uses for etcd; "" if
-	// unknown.
+	// Files describes the paths of the API server's certificates for etcd; "" if unknown.
 	Files string
-	// Unread is the reason that a source could not be read; nil if all could.
+	// Unread is why a source could not be read; nil if all could.
 	Unread error
 }
 
@@ -38,8 +37,8 @@ func (f *Found) Guarded() bool {
 	return slices.ContainsFunc(f.Endpoints, func(e string) bool { return strings.HasPrefix(e, "https:") })
 }
 
-// Unasked explains to a user without a certificate why no member was queried and what to do.
-// option is the flag that names addresses.
+// Unasked explains why no member was queried without a certificate, and what to do. option is the
+// flag that names members.
 func (f *Found) Unasked(option string) string {
 	const certificates = "--etcd-cacert, --etcd-cert and --etcd-key"
 	if len(f.Endpoints) == 0 {
@@ -59,11 +58,11 @@ func (f *Found) Unasked(option string) string {
 	return text
 }
 
-// Members tries the places where clusters show their members, until one shows some. It returns
-// an error if the API server does not answer; refusals are in Found.
+// Members tries each source of member addresses until one has some. It returns an error only if the
+// API server does not answer; refusals are in Found.
 func Members(ctx context.Context, s *cluster.Server) (*Found, error) {
 	f := &Found{}
-	var without []string // of places that show none
+	var without []string // pods without a usable URL
 	for _, look := range []func(context.Context, *cluster.Server) error{f.pods, f.openShift, f.apiServer, f.nodes} {
 		err := look(ctx, s)
 		var refused *cluster.Error
@@ -84,11 +83,11 @@ func Members(ctx context.Context, s *cluster.Server) (*Found, error) {
 	return &Found{Without: without, Unread: f.Unread}, nil
 }
 
-// URLsOf is the annotation with the client URLs of a member by kubeadm (kubeadm, constants.go,
+// URLsOf is kubeadm's annotation with a member's client URLs (kubeadm, constants.go,
 // EtcdAdvertiseClientUrlsAnnotationKey).
 const URLsOf = "kubeadm.kubernetes.io/etcd.advertise-client-urls"
 
-// pods reads the static pods of kubeadm and compatible installers.
+// pods reads static etcd pods of kubeadm and compatible installers.
 func (f *Found) pods(ctx context.Context, s *cluster.Server) error {
 	all, err := Pods(ctx, s, KubeSystem)
 	if err != nil {
@@ -99,15 +98,15 @@ func (f *Found) pods(ctx context.Context, s *cluster.Server) error {
 	}
 	f.From = "pods of kube-system"
 	if len(f.Endpoints) > 0 {
-		// The arguments of the API server only help; errors are ignored.
+		// The API server's arguments are optional, so errors are ignored.
 		servers, _ := list(ctx, s, "kube-system", "component=kube-apiserver")
 		f.Files = filesOf(servers)
 	}
 	return nil
 }
 
-// openShift reads the static pods of OpenShift, which use the network of their nodes and listen
-// for clients on port 2379 (cluster-etcd-operator, pod.gotpl.yaml).
+// openShift reads OpenShift's static etcd pods. They use the node's network and listen for clients
+// on port 2379 (cluster-etcd-operator, pod.gotpl.yaml).
 func (f *Found) openShift(ctx context.Context, s *cluster.Server) error {
 	all, err := Pods(ctx, s, OpenShift)
 	if err != nil {
@@ -125,7 +124,7 @@ func (f *Found) openShift(ctx context.Context, s *cluster.Server) error {
 	return nil
 }
 
-// apiServer reads the arguments of the API server, which name an etcd outside of the cluster.
+// apiServer reads the API server's arguments, which name an external etcd.
 func (f *Found) apiServer(ctx context.Context, s *cluster.Server) error {
 	all, err := list(ctx, s, "kube-system", "component=kube-apiserver")
 	if err != nil {
@@ -138,8 +137,8 @@ func (f *Found) apiServer(ctx context.Context, s *cluster.Server) error {
 	return nil
 }
 
-// nodes reads the annotations of k3s and RKE2, whose etcd runs in their own process or has its
-// addresses in a file (k3s, pkg/etcd, NodeAddressAnnotation).
+// nodes reads the nodes' annotations by k3s and RKE2. Their etcd runs in their own process or has
+// its addresses in a file (k3s, pkg/etcd, NodeAddressAnnotation).
 func (f *Found) nodes(ctx context.Context, s *cluster.Server) error {
 	var l struct {
 		Items []struct {
@@ -164,7 +163,7 @@ func (f *Found) nodes(ctx context.Context, s *cluster.Server) error {
 	return nil
 }
 
-// filesOf returns the certificate files that the API server uses for etcd.
+// filesOf returns the API server's certificate files for etcd.
 func filesOf(servers []Pod) string {
 	for _, p := range servers {
 		ca, cert, key := p.Option("etcd-cafile"), p.Option("etcd-certfile"), p.Option("etcd-keyfile")
@@ -175,14 +174,14 @@ func filesOf(servers []Pod) string {
 	return ""
 }
 
-// add adds the addresses of a pod.
+// add adds a pod's client URLs, or records the pod in Without.
 func (f *Found) add(pod, urls string) {
 	if f.addAll(urls) == 0 {
 		f.Without = append(f.Without, pod)
 	}
 }
 
-// addAll adds the usable addresses of a list, and returns their number.
+// addAll adds the usable URLs of a comma-separated list, and returns their number.
 func (f *Found) addAll(urls string) (n int) {
 	for text := range strings.SplitSeq(urls, ",") {
 		if e := endpoint(text); e != "" {
@@ -195,8 +194,8 @@ func (f *Found) addAll(urls string) (n int) {
 	return n
 }
 
-// endpoint returns the address of a member in the form used to query it; "" for a loopback
-// address, which would be another etcd here.
+// endpoint returns a member's URL in the form for queries; "" for a loopback address, which would
+// be another etcd on this machine.
 func endpoint(text string) string {
 	u, err := url.Parse(strings.TrimSpace(text))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
@@ -209,26 +208,26 @@ func endpoint(text string) string {
 	return u.Scheme + "://" + net.JoinHostPort(name, cmp.Or(u.Port(), "2379"))
 }
 
-// Place is the namespace and the label of etcd's pods in a kind of cluster.
+// Place is where a kind of cluster has its etcd pods: namespace and label selector.
 type Place struct{ Namespace, selector string }
 
-// Places of kubeadm and its derivatives, and of OpenShift.
+// Places of kubeadm and compatible installers, and of OpenShift.
 var (
 	KubeSystem = Place{"kube-system", "component=etcd"}
 	OpenShift  = Place{"openshift-etcd", "app=etcd"}
 )
 
-// Pod is the part of a pod that is read.
+// Pod is the part of a pod that fettle reads.
 type Pod struct {
 	Namespace, Name string
 	Annotations     map[string]string
-	// IP is its address; "" while it has none.
+	// IP is the pod's address; "" if it has none yet.
 	IP string
-	// words are the command lines of its containers.
+	// words are the command lines of the containers.
 	words [][]string
 }
 
-// Pods lists etcd's pods at a place, except those that have ended.
+// Pods lists the etcd pods at a place that have not ended.
 func Pods(ctx context.Context, s *cluster.Server, at Place) ([]Pod, error) {
 	return list(ctx, s, at.Namespace, at.selector)
 }
@@ -263,8 +262,8 @@ func list(ctx context.Context, s *cluster.Server, namespace, selector string) ([
 	return out, nil
 }
 
-// Option returns the value of an option, --NAME=TEXT or --NAME TEXT, in the first container
-// that has it; "" for none. Options inside scripts are not found.
+// Option returns the value of --NAME=TEXT or --NAME TEXT in the first container that has the
+// option; "" if none has it. It does not search scripts.
 func (p *Pod) Option(name string) string {
 	for _, words := range p.words {
 		for i, w := range words {

@@ -12,61 +12,59 @@ import (
 	"fettle.dev/fettle/internal/prometheus"
 )
 
-// Limits are the thresholds for a defragmentation: the free space in a member's database has to
-// exceed both.
+// Limits are the thresholds for a defragmentation: a database's free space must exceed both.
 type Limits struct {
-	Share float64 `json:"free_share"` // of the database, 0 to 1
+	Share float64 `json:"free_share"` // of the database, from 0 to 1
 	Bytes uint64  `json:"free_bytes"`
 }
 
-// Default are the limits at which OpenShift's operator defragments by itself (openshift-docs,
-// 4.9, "Defragmenting etcd data"): 45 % and 100 MB.
+// Default are the limits at which OpenShift's operator defragments automatically, 45 % and 100 MB
+// (openshift-docs, 4.9, "Defragmenting etcd data").
 var Default = Limits{Share: 0.45, Bytes: 100e6}
 
-// worth reports whether a defragmentation of the database is worth it; false if the size in
-// use is unknown.
+// worth reports whether a database exceeds the limits; false if the size in use is unknown.
 func (l Limits) worth(size, inUse uint64) bool {
 	return inUse > 0 && size > inUse && size-inUse > l.Bytes && float64(size-inUse) > l.Share*float64(size)
 }
 
-// Refused lists the reasons not to defragment: a member that pauses while another one is
-// unhealthy can cost the cluster its quorum.
+// Refused lists the reasons not to defragment. A member pauses during a defragmentation, which can
+// cost the cluster its quorum if another member is unhealthy.
 type Refused struct{ Why []string }
 
 func (r *Refused) Error() string { return strings.Join(r.Why, "\n") }
 
-// Step is one member of a plan.
+// Step is one member in a plan.
 type Step struct {
 	Endpoint string `json:"endpoint"`
-	MemberID string `json:"member_id"` // as etcdctl prints it
+	MemberID string `json:"member_id"` // hexadecimal, like etcdctl
 	Leader   bool   `json:"leader"`
 	Version  string `json:"version"`
-	// DatabaseBytes is the size of the file, InUseBytes the part in use.
+	// DatabaseBytes is the file's size, InUseBytes its used part.
 	DatabaseBytes uint64 `json:"database_bytes"`
 	InUseBytes    uint64 `json:"in_use_bytes"`
-	// Worth reports whether it exceeds the limits now; a compaction may raise it above them.
+	// Worth reports whether the member exceeds the limits now; after a compaction more members may.
 	Worth bool `json:"above_limits"`
 }
 
-// Plan is what a defragmentation would do.
+// Plan lists what a defragmentation would do.
 type Plan struct {
 	Limits Limits `json:"limits"`
-	// CompactTo is the revision before which history is removed first; 0 for none.
+	// CompactTo is the revision before which history is removed first; 0 means no compaction.
 	CompactTo uint64 `json:"compact_to_revision,omitempty"`
-	// Steps are in the order of the work, the leader last.
+	// Steps are in processing order, the leader last.
 	Steps []Step `json:"members"`
-	// NoSpace reports whether the cluster rejects writes because its quota is full.
+	// NoSpace reports whether etcd rejects writes because its quota is full.
 	NoSpace bool `json:"no_space_alarm"`
 }
 
 // state is a snapshot of a cluster whose members are all healthy.
 type state struct {
-	status  map[string]*Status // by URL
+	status  map[string]*Status // status by URL
 	noSpace bool
 }
 
-// Make reads the state of the cluster and plans. It returns a *Refused if the cluster must not
-// be changed.
+// Make reads the cluster's state and returns a plan. The error is a *Refused if the cluster must
+// not be changed.
 func Make(ctx context.Context, members []*Member, l Limits, compact bool) (*Plan, error) {
 	if len(members) == 0 {
 		return nil, errNobody
@@ -86,7 +84,7 @@ func Make(ctx context.Context, members []*Member, l Limits, compact bool) (*Plan
 			p.CompactTo = max(p.CompactTo, x.Revision)
 		}
 	}
-	// Followers keep the order in which they were named.
+	// Followers keep the order in which the user named them.
 	slices.SortStableFunc(p.Steps, func(a, b Step) int {
 		switch {
 		case a.Leader == b.Leader:
@@ -99,8 +97,8 @@ func Make(ctx context.Context, members []*Member, l Limits, compact bool) (*Plan
 	return p, nil
 }
 
-// observe queries all members, and refuses a cluster that is unhealthy, or with members that
-// are not named.
+// observe queries all members. It returns an error if the cluster is unhealthy, or has members that
+// the user did not name.
 func observe(ctx context.Context, members []*Member) (*state, error) {
 	s := &state{status: map[string]*Status{}}
 	var why []string
@@ -130,7 +128,7 @@ func observe(ctx context.Context, members []*Member) (*state, error) {
 		s.noSpace = true
 	}
 	for _, m := range members {
-		// While an alarm is active, no member reports itself healthy.
+		// With an active alarm, no member is healthy.
 		well, reason, err := m.Health(ctx)
 		switch {
 		case err != nil:
@@ -160,7 +158,7 @@ func colon(reason string) string {
 	return ": " + reason
 }
 
-// disagree returns the differences between the members' views of the cluster.
+// disagree returns how the members' views of the cluster differ.
 func (s *state) disagree(members []*Member) (why []string) {
 	first := s.status[members[0].URL]
 	ids := map[uint64]string{}
@@ -186,7 +184,8 @@ func (s *state) disagree(members []*Member) (why []string) {
 	return why
 }
 
-// missing returns the members of the cluster that were not named: their health is unknown.
+// missing returns the cluster's members that the user did not name, and whose health is therefore
+// unknown.
 func (s *state) missing(ctx context.Context, members []*Member) (why []string, err error) {
 	peers, err := members[0].Peers(ctx)
 	if err != nil {
@@ -201,7 +200,7 @@ func (s *state) missing(ctx context.Context, members []*Member) (why []string, e
 	return why, nil
 }
 
-// caughtUp returns an error unless all members are healthy and have applied entry index.
+// caughtUp returns an error unless all members are healthy and have applied the log entry index.
 func caughtUp(ctx context.Context, members []*Member, index uint64) error {
 	s, err := observe(ctx, members)
 	if err != nil {
@@ -217,26 +216,26 @@ func caughtUp(ctx context.Context, members []*Member, index uint64) error {
 
 var errNobody = errors.New("no member address given")
 
-// Look is a snapshot of one member.
+// Look is a snapshot of one member, for audits.
 type Look struct {
 	URL string
-	// Silent is the reason that it cannot be queried; nil if it can.
+	// Silent is why the member cannot be queried, or nil.
 	Silent error
 	Page   prometheus.Metrics
-	// Healthy and Reason are its reported health; Unwell is the reason that it reports none.
+	// Healthy and Reason are the member's reported health. Unwell is why it reports none.
 	Healthy bool
 	Reason  string
 	Unwell  error
-	// Peers are the members of the cluster; nil if it does not report them, as at an address for
-	// metrics only.
+	// Peers are the cluster's members; nil if the member does not report them, for example at a
+	// metrics-only address.
 	Peers []Peer
-	// ID is its own ID, 0 if unknown.
+	// ID is the member's ID; 0 if unknown.
 	ID uint64
-	// Version is its reported version; "" if it reports none.
+	// Version is the member's reported version, or "".
 	Version string
 }
 
-// Looks queries all members at once.
+// Looks queries all members concurrently.
 func Looks(ctx context.Context, members []*Member) []Look {
 	out := make([]Look, len(members))
 	var all sync.WaitGroup
@@ -259,7 +258,7 @@ func (m *Member) look(ctx context.Context) Look {
 		return l
 	}
 	l.Healthy, l.Reason, l.Unwell = m.Health(ctx)
-	// An address for metrics may not serve the API.
+	// A metrics address may not serve the API.
 	if peers, err := m.Peers(ctx); err == nil {
 		l.Peers = peers
 	}

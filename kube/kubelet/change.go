@@ -11,21 +11,19 @@ import (
 	"time"
 )
 
-// Class is what a node has to do for a change of settings. The highest class of a change
-// applies.
+// Class is what a node must do for a change of settings. A change has the highest class of its
+// settings.
 type Class int
 
 // Classes of a change.
 const (
-	// Nothing: the kubelet runs with these values already.
+	// Nothing: the kubelet already runs with these values.
 	Nothing Class = iota
-	// Restart: the kubelet is restarted; pods keep running.
+	// Restart: the kubelet restarts; pods keep running.
 	Restart
-	// Drain: pods are moved away first, because the resources that the managers assigned to them
-	// may change.
+	// Drain: pods are evicted first, because the managers may assign them other resources.
 	Drain
-	// Reboot: the machine has to be rebooted with other kernel parameters. This is reported, and
-	// never done.
+	// Reboot: the machine needs other kernel parameters. fettle reports this and never reboots.
 	Reboot
 )
 
@@ -36,27 +34,27 @@ func (c Class) String() string { return classNames[c] }
 // MarshalText returns the class's name.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// Change is what has to be done for a kubelet to run with other settings.
+// Change is what a kubelet needs to run with other settings.
 type Change struct {
 	Class Class `json:"class"`
-	// Settings are the names of the settings that change, sorted.
+	// Settings are the sorted names of the changed settings.
 	Settings []string `json:"settings,omitempty"`
-	// CPUState and MemoryState report whether cpu_manager_state or memory_manager_state would not
-	// match the new settings, so that the kubelet would not start with it.
+	// CPUState and MemoryState report whether cpu_manager_state or memory_manager_state does not
+	// match the new settings. The kubelet would not start with such a file.
 	CPUState    bool `json:"cpu_state,omitempty"`
 	MemoryState bool `json:"memory_state,omitempty"`
-	// Why is the reason for a reboot.
+	// Why is the reason for a reboot, or "".
 	Why string `json:"why,omitempty"`
 }
 
-// ChangeOf compares two effective configurations. m is the machine, nil if unknown.
+// ChangeOf compares two effective configurations. m is the machine; nil if unknown.
 func ChangeOf(now, then Fields, m *Machine) Change {
 	var c Change
 	counted := !same("reservedSystemCPUs", now["reservedSystemCPUs"], nil) || !same("reservedSystemCPUs", then["reservedSystemCPUs"], nil)
 	for _, s := range settings {
 		a, b := s.standard(now), s.standard(then)
 		if counted && (s.name == "kubeReserved" || s.name == "systemReserved") {
-			// The kubelet derives their cpu from reservedSystemCPUs instead.
+			// The kubelet derives both cpu values from reservedSystemCPUs instead.
 			a, b = withoutCPU(a), withoutCPU(b)
 		}
 		if same(s.name, a, b) {
@@ -82,7 +80,8 @@ func ChangeOf(now, then Fields, m *Machine) Change {
 	return c
 }
 
-// ClassOf returns the class of any change of a setting; Nothing for an unknown setting.
+// ClassOf returns the class for any change of the named setting; Nothing if fettle does not support
+// it.
 func ClassOf(name string) Class {
 	if s := find(name); s != nil {
 		return s.class
@@ -90,8 +89,8 @@ func ClassOf(name string) Class {
 	return Nothing
 }
 
-// standard returns a setting's value, or else the kubelet's default
-// (pkg/kubelet/apis/config/v1beta1/defaults.go, 1.27 and later).
+// standard returns a setting's value, or else the kubelet's default (1.27 and later,
+// pkg/kubelet/apis/config/v1beta1/defaults.go).
 func (s setting) standard(f Fields) any {
 	v := f[s.name]
 	if v != nil && !zero(v) {
@@ -118,12 +117,11 @@ func (s setting) standard(f Fields) any {
 	return nil
 }
 
-// gigantic is the page size, 1 GiB, of which a machine rarely has pages that were not reserved
-// at boot.
+// gigantic is the page size of 1 GiB. Machines can rarely allocate such pages after boot.
 const gigantic = 1 << 30
 
-// missingPages returns which huge pages are to be reserved although the machine has none and
-// can only allocate them at boot.
+// missingPages describes reserved huge pages that the machine lacks and can only allocate at boot;
+// "" if there are none.
 func missingPages(f Fields, m *Machine) string {
 	if m == nil {
 		return ""
@@ -150,8 +148,8 @@ func missingPages(f Fields, m *Machine) string {
 	return ""
 }
 
-// Values returns the named settings as a kubelet runs with them: from the configuration, or
-// else the kubelet's defaults, or nil without a default.
+// Values returns the named settings as a kubelet runs with them: from the configuration, or else
+// the default, or else nil.
 func Values(f Fields, names []string) Fields {
 	out := Fields{}
 	for _, name := range names {
@@ -162,31 +160,32 @@ func Values(f Fields, names []string) Fields {
 	return out
 }
 
-// Config is the settings that one KubeletConfig object requests for its pools.
+// Config holds the settings that one KubeletConfig object requests.
 type Config struct {
 	Name    string
 	Created time.Time
 	Fields  Fields
 }
 
-// Want is what all KubeletConfig objects of a pool request together.
+// Want is the merged request of all KubeletConfig objects of a pool.
 type Want struct {
-	// Fields are the settings, without apiVersion and kind; if empty, the nodes keep their own.
+	// Fields are the settings, without apiVersion and kind. If empty, the nodes keep their own
+	// settings.
 	Fields Fields `json:"fields,omitempty"`
-	// Configs are the names of the objects, in the order in which they were merged.
+	// Configs are the names of the objects, in merge order.
 	Configs []string `json:"configs,omitempty"`
-	// Digest identifies the fields: equal fields have equal digests, no fields have "".
+	// Digest is a hash that is equal for equal fields; "" without fields.
 	Digest string `json:"digest"`
-	// Notes are warnings, such as two objects with different values.
+	// Notes are warnings, for example about two objects with different values.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// MaxConfigs is the maximum number of KubeletConfig objects per pool, as in OpenShift.
+// MaxConfigs is the maximum number of KubeletConfig objects per pool, like OpenShift's.
 const MaxConfigs = 10
 
-// WantOf merges the objects of a pool. For each value the newer object takes precedence, or
-// with equal times the one whose name sorts later. It returns an error if any of them may not
-// be set, and then none applies: half of a configuration may be worse than none.
+// WantOf merges the objects of a pool. For each setting, the newer object takes precedence; with
+// equal times, the object whose name sorts later. If one object is invalid, it returns an error and
+// none applies, because half a configuration may be worse than none.
 func WantOf(configs []Config) (Want, error) {
 	w := Want{Fields: Fields{}}
 	if len(configs) > MaxConfigs {
@@ -210,7 +209,7 @@ func WantOf(configs []Config) (Want, error) {
 				w.Notes = append(w.Notes, fmt.Sprintf("%s: KubeletConfig %s has %s, overridden by the later %s with %s", name, from[name], show(was), c.Name, show(v)))
 			}
 			from[name] = c.Name
-			w.Fields[name] = v // a map too: what of two objects holds is one of them, and no mixture
+			w.Fields[name] = v // maps too: the result is one object's map, never a mixture
 		}
 		w.Configs = append(w.Configs, c.Name)
 	}
@@ -228,7 +227,7 @@ func joined(a, b error) error {
 	return fmt.Errorf("%w\n%w", a, b)
 }
 
-// Digest returns the digest of fields; "" for none.
+// Digest returns a hash of fields, or "" without fields.
 func Digest(f Fields) string {
 	if len(f) == 0 {
 		return ""

@@ -13,19 +13,18 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// Objects are the objects of a file, in order.
+// Objects are the objects in a file, in order.
 type Objects struct {
 	Configs []KubeletConfig
 	Pools   []KubeletPool
 }
 
-// maxFile is the maximum size of a file, in bytes.
+// maxFile limits a file, in bytes.
 const maxFile = 4 << 20
 
-// Read reads the KubeletConfig and KubeletPool objects of a file: YAML documents or JSON,
-// single or in a List as kubectl get prints them. A file without any is an error. Like an API
-// server it refuses unknown fields and values of another type, and also duplicates; errors name
-// the file, the line and the field.
+// Read parses the KubeletConfig and KubeletPool objects in a file of YAML documents or JSON, single
+// or in a List like kubectl's. A file without any is an error. It rejects unknown fields, wrong
+// types and duplicates; errors name the file, the line and the field.
 func Read(file string, data []byte) (Objects, error) {
 	var out Objects
 	r := strict.Objects(file, maxFile)
@@ -56,7 +55,7 @@ func Read(file string, data []byte) (Objects, error) {
 	return out, nil
 }
 
-// items returns the documents, with each List replaced by its items.
+// items returns the documents, with the items of each List in its place.
 func items(r *strict.Reader, documents []*yaml.Node) []*yaml.Node {
 	var out []*yaml.Node
 	for _, n := range documents {
@@ -86,8 +85,8 @@ func items(r *strict.Reader, documents []*yaml.Node) []*yaml.Node {
 	return out
 }
 
-// Config returns the settings that the object requests. It returns an error if some cannot be
-// read or are not supported by fettle.
+// Config returns the object's requested settings. It returns an error for unreadable or unsupported
+// settings.
 func (k *KubeletConfig) Config() (Config, error) {
 	c := Config{Name: k.Name, Created: k.CreationTimestamp.Time}
 	for field, set := range map[string]bool{
@@ -107,8 +106,8 @@ func (k *KubeletConfig) Config() (Config, error) {
 	return c, nil
 }
 
-// Selecting returns the objects that select a pool with the given labels. An object whose
-// selector cannot be read selects nothing, and is in wrong.
+// Selecting returns the objects that select a pool with these labels. An object with an invalid
+// selector selects nothing; wrong has its error.
 func Selecting(all []KubeletConfig, poolLabels map[string]string) (selecting []KubeletConfig, wrong error) {
 	for i := range all {
 		s, err := metav1.LabelSelectorAsSelector(all[i].Spec.MachineConfigPoolSelector)
@@ -123,7 +122,7 @@ func Selecting(all []KubeletConfig, poolLabels map[string]string) (selecting []K
 	return slices.Clip(selecting), wrong
 }
 
-// WantOfConfig returns the merged requests of the objects for a pool with the given labels.
+// WantOfConfig returns the merged request of all objects that select a pool with these labels.
 func WantOfConfig(all []KubeletConfig, poolLabels map[string]string) (Want, error) {
 	selecting, wrong := Selecting(all, poolLabels)
 	var configs []Config

@@ -7,24 +7,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// kubeletconfig defines the objects that request kubelet settings, and reads them strictly from
-// files: OpenShift's KubeletConfig of machineconfiguration.openshift.io/v1, and KubeletPool of
-// fettle.dev/v1alpha1, which controls a rollout as MachineConfigPool does, for clusters without
-// OpenShift. Through NodeKubelet the operator and a node's agent communicate.
+// The API types of kubelet settings. KubeletConfig (machineconfiguration.openshift.io/v1) is
+// OpenShift's. KubeletPool (fettle.dev/v1alpha1) replaces MachineConfigPool on clusters without
+// OpenShift. The operator and a node's agent communicate through NodeKubelet.
 
-// Versions of the APIs.
+// API versions of these types.
 var (
 	ConfigVersion = schema.GroupVersion{Group: "machineconfiguration.openshift.io", Version: "v1"}
 	PoolVersion   = schema.GroupVersion{Group: "fettle.dev", Version: "v1alpha1"}
 )
 
-// MachineConfigPool is OpenShift's kind of pools, and MachineConfigPools the list of them.
+// MachineConfigPool is OpenShift's pool kind, MachineConfigPools its list kind.
 var (
 	MachineConfigPool  = ConfigVersion.WithKind("MachineConfigPool")
 	MachineConfigPools = ConfigVersion.WithKind("MachineConfigPoolList")
 )
 
-// KubeletConfig asks for settings of the kubelets of pools.
+// KubeletConfig requests settings for the kubelets of pools.
 //
 // +kubebuilder:object:root=true
 type KubeletConfig struct {
@@ -35,23 +34,23 @@ type KubeletConfig struct {
 	Status KubeletConfigStatus `json:"status,omitzero"`
 }
 
-// KubeletConfigSpec is the request of a KubeletConfig.
+// KubeletConfigSpec holds the requested settings and the pools they apply to.
 //
 // +kubebuilder:object:generate=true
 type KubeletConfigSpec struct {
-	// MachineConfigPoolSelector selects pools by their labels, MachineConfigPools or
-	// KubeletPools. None, and an empty one, select nothing.
+	// MachineConfigPoolSelector selects MachineConfigPools or KubeletPools by their labels. A nil
+	// or empty selector selects nothing.
 	MachineConfigPoolSelector *metav1.LabelSelector `json:"machineConfigPoolSelector,omitempty"`
-	// KubeletConfig is a part of a KubeletConfiguration.
+	// KubeletConfig is a partial KubeletConfiguration.
 	KubeletConfig *runtime.RawExtension `json:"kubeletConfig,omitempty"`
-	// AutoSizingReserved, LogLevel and TLSSecurityProfile are OpenShift's alone: an
-	// object that has one of them is refused.
+	// AutoSizingReserved, LogLevel and TLSSecurityProfile are for OpenShift only: fettle rejects an
+	// object with one of them.
 	AutoSizingReserved *bool                 `json:"autoSizingReserved,omitempty"`
 	LogLevel           *int32                `json:"logLevel,omitempty"`
 	TLSSecurityProfile *runtime.RawExtension `json:"tlsSecurityProfile,omitempty"`
 }
 
-// KubeletConfigStatus is the result of applying it.
+// KubeletConfigStatus is the result of applying a KubeletConfig.
 //
 // +kubebuilder:object:generate=true
 type KubeletConfigStatus struct {
@@ -59,7 +58,7 @@ type KubeletConfigStatus struct {
 	Conditions         []KubeletConfigCondition `json:"conditions,omitempty"`
 }
 
-// KubeletConfigCondition is OpenShift's condition of the type Success or Failure.
+// KubeletConfigCondition is OpenShift's condition, of type Success or Failure.
 //
 // +kubebuilder:object:generate=true
 type KubeletConfigCondition struct {
@@ -86,8 +85,8 @@ type KubeletConfigList struct {
 	Items []KubeletConfig `json:"items"`
 }
 
-// KubeletPool is a set of nodes whose kubelets have the same settings, and the rules for their
-// rollout. KubeletConfig objects select it by its labels.
+// KubeletPool is a set of nodes whose kubelets have the same settings, and their rollout limits.
+// KubeletConfig objects select pools by labels.
 //
 // +kubebuilder:object:root=true
 type KubeletPool struct {
@@ -104,13 +103,13 @@ type KubeletPool struct {
 type KubeletPoolSpec struct {
 	// NodeSelector selects nodes by their labels. A nil or empty selector selects nothing.
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
-	// MaxUnavailable is the maximum number of nodes unavailable at once, for any reason: a number,
-	// or a percentage, rounded down. nil and 0 mean 1.
+	// MaxUnavailable is the maximum number of concurrently unavailable nodes, for any reason: a
+	// number, or a percentage, rounded down. nil and 0 mean 1.
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// Paused prevents nodes from beginning a change.
+	// Paused prevents nodes from starting a change.
 	Paused bool `json:"paused,omitempty"`
-	// ManagementState is Managed, the default, or Removed: then the nodes' settings from before
-	// fettle are restored, with the usual limits, whatever KubeletConfig objects request.
+	// ManagementState is Managed, the default, or Removed. With Removed the nodes' own settings are
+	// restored within the same limits, and KubeletConfig objects are ignored.
 	ManagementState string `json:"managementState,omitempty" pattern:"^(Managed|Removed)$"`
 }
 
@@ -120,20 +119,20 @@ const (
 	Removed = "Removed"
 )
 
-// KubeletPoolStatus is the progress of a change.
+// KubeletPoolStatus is the progress of a pool's rollout.
 //
 // +kubebuilder:object:generate=true
 type KubeletPoolStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Digest identifies the requested settings; KubeletConfigs are the objects they come from.
+	// Digest identifies the requested settings; KubeletConfigs are the objects that request them.
 	Digest         string   `json:"digest,omitempty"`
 	KubeletConfigs []string `json:"kubeletConfigs,omitempty"`
-	// Nodes counts the nodes of the pool, Updated those with the settings, Unavailable the
+	// Nodes counts the pool's nodes, Updated those with the requested settings, Unavailable the
 	// unavailable ones.
 	Nodes       int32 `json:"nodes,omitempty"`
 	Updated     int32 `json:"updated,omitempty"`
 	Unavailable int32 `json:"unavailable,omitempty"`
-	// Changing are the nodes that change now.
+	// Changing are the nodes whose change is in progress.
 	Changing   []string           `json:"changing,omitempty"`
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
@@ -141,7 +140,7 @@ type KubeletPoolStatus struct {
 // Conditions of a KubeletPool.
 const (
 	Updated  = "Updated"  // all nodes have the settings
-	Updating = "Updating" // nodes change, or wait for it
+	Updating = "Updating" // nodes are changing or waiting for their turn
 	Degraded = "Degraded" // the rollout has stopped until an administrator acts
 )
 
@@ -164,8 +163,8 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// NodeKubelet is the kubelet of one node: its requested settings and the result. It has the
-// name of the node. The operator writes its spec, the agent of the node its status.
+// NodeKubelet is one node's kubelet: the requested settings and the result. It has the node's name.
+// The operator writes the spec, the node's agent the status.
 //
 // +kubebuilder:object:root=true
 type NodeKubelet struct {
@@ -180,29 +179,28 @@ type NodeKubelet struct {
 //
 // +kubebuilder:object:generate=true
 type NodeKubeletSpec struct {
-	// Pool is the KubeletPool of the node; "" if no pool selects the node any more.
+	// Pool is the node's KubeletPool; "" if no pool selects the node any more.
 	Pool string `json:"pool,omitempty"`
-	// Turn counts the requests to begin. The node occupies a slot while status.turn differs: the
-	// operator counts unavailable nodes before it raises it.
+	// Turn is the number of the last requested change. While status.turn differs, the node occupies
+	// a slot: the operator checks the limit before it increases Turn.
 	Turn int64 `json:"turn,omitempty"`
-	// Since is the time of that request.
+	// Since is when the operator requested the turn.
 	Since metav1.Time `json:"since,omitzero"`
-	// Digest identifies the settings of that turn; "" restores the node's own.
+	// Digest identifies the turn's settings; "" restores the node's own.
 	Digest string `json:"digest,omitempty"`
-	// KubeletConfig are the settings, KubeletConfigs the objects that they come from.
+	// KubeletConfig are the settings, KubeletConfigs the objects that request them.
 	KubeletConfig  *runtime.RawExtension `json:"kubeletConfig,omitempty"`
 	KubeletConfigs []string              `json:"kubeletConfigs,omitempty"`
-	// Retry is the value of the pool's annotation RetryAnnotation at that time.
+	// Retry is the value of the pool's annotation RetryAnnotation when the turn was requested.
 	Retry string `json:"retry,omitempty"`
 }
 
-// RetryAnnotation of a KubeletPool makes nodes retry settings that failed or were blocked on
-// them, each time its value changes.
+// RetryAnnotation is a KubeletPool's annotation. When its value changes, nodes retry settings that
+// failed or were blocked.
 const RetryAnnotation = "fettle.dev/retry"
 
-// SettingsAnnotation of a Node identifies the settings that its kubelet has from fettle, while
-// it has any. It outlives the objects of fettle, which may be deleted first, and so shows which
-// nodes still have settings.
+// SettingsAnnotation is a Node's annotation with the digest of its kubelet's settings from fettle.
+// It shows which nodes still have settings, even after fettle's objects were deleted.
 const SettingsAnnotation = "fettle.dev/kubelet-settings"
 
 // NodePhase is the result of a node's last turn.
@@ -210,36 +208,36 @@ type NodePhase string
 
 // Phases of a node; "" until its agent has reported.
 const (
-	Settled          NodePhase = "Settled" // it runs with what status.has names, and nothing is wrong
-	ConditionFailed  NodePhase = "Failed"  // it has tried, and runs with its former settings
-	ConditionBroken  NodePhase = "Broken"  // it runs with neither
-	ConditionBlocked NodePhase = "Blocked" // nothing was tried: something is in the way, which the message names
+	Settled          NodePhase = "Settled" // runs with the settings in status.has, without problems
+	ConditionFailed  NodePhase = "Failed"  // tried the settings, and runs with its former ones
+	ConditionBroken  NodePhase = "Broken"  // runs with neither the new nor the former settings
+	ConditionBlocked NodePhase = "Blocked" // tried nothing, for the reason in the message
 )
 
-// NodeKubeletStatus is the report of the node's agent.
+// NodeKubeletStatus is the report of a node's agent.
 //
 // +kubebuilder:object:generate=true
 type NodeKubeletStatus struct {
-	// Turn is the last turn that has ended.
+	// Turn is the last finished turn.
 	Turn  int64     `json:"turn,omitempty"`
 	Phase NodePhase `json:"phase,omitempty"`
-	// Has identifies the node's settings from fettle, Tried those of the last turn.
+	// Has is the digest of the node's settings from fettle, Tried that of the last turn.
 	Has   string `json:"has,omitempty"`
 	Tried string `json:"tried,omitempty"`
-	// Settings are the names of the settings that the last turn changed or tried to change.
+	// Settings are the names of the settings that the last turn tried to change.
 	Settings []string `json:"settings,omitempty"`
-	// Step is the step that failed, Message the error, LastWords the end of the kubelet's log
-	// then.
+	// Step is the failed step, Message the error, LastWords the end of the kubelet's log at the
+	// failure.
 	Step      string `json:"step,omitempty"`
 	Message   string `json:"message,omitempty"`
 	LastWords string `json:"lastWords,omitempty"`
-	// Waiting is what blocks the present turn, which is retried.
+	// Waiting is what delays the present turn, which the agent retries.
 	Waiting string `json:"waiting,omitempty"`
-	// DownMilliseconds is the time without a running kubelet.
+	// DownMilliseconds is how long the kubelet was not running.
 	DownMilliseconds int64 `json:"downMilliseconds,omitempty"`
 }
 
-// Changing reports whether the node was told to begin and has not reported the result.
+// Changing reports whether the node has a turn whose result is not reported yet.
 func (k *NodeKubelet) Changing() bool { return k.Spec.Turn != k.Status.Turn }
 
 // NodeKubeletList is a list of NodeKubelet objects.
@@ -252,6 +250,6 @@ type NodeKubeletList struct {
 	Items []NodeKubelet `json:"items"`
 }
 
-// Stuck is the reason of a pool's condition Degraded if a node does not report the result of
-// its change.
+// Stuck is the reason of a pool's condition Degraded if a node does not report a turn's result in
+// time.
 const Stuck = "Stuck"

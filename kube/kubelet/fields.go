@@ -19,11 +19,11 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// Fields are fields of a KubeletConfiguration, of all or of a part of it, with JSON's types:
-// whole numbers are int64, others float64. They are never modified.
+// Fields is a KubeletConfiguration or a part of it, with JSON's types; whole numbers are int64,
+// others float64. Functions never modify it.
 type Fields map[string]any
 
-// maxText bounds a configuration, in bytes. A thousand settings take a few thousand.
+// maxText limits a configuration, in bytes. A thousand settings need a few thousand.
 const maxText = 1 << 20
 
 // Parse parses fields from YAML or JSON. A duplicate field is an error.
@@ -50,11 +50,11 @@ func Parse(text []byte) (Fields, error) {
 	return f, err
 }
 
-// Merge returns the JSON merge patch of RFC 7386, as a kubelet merges a drop-in: objects are
-// merged, null removes, and everything else, including lists, is replaced.
+// Merge returns the JSON merge patch of RFC 7386, as a kubelet merges a drop-in: maps are merged,
+// null removes a member, any other value, including a list, replaces the old one.
 func Merge(under, over Fields) Fields { return merge(under, over) }
 
-// MergeAll merges drop-ins over under, in order.
+// MergeAll merges drop-ins over a configuration, in order.
 func MergeAll(under Fields, dropIns []Fields) Fields {
 	for _, over := range dropIns {
 		under = Merge(under, over)
@@ -81,11 +81,11 @@ func merge(under, over map[string]any) map[string]any {
 	return out
 }
 
-// header begins a drop-in of fettle's.
+// header is the first comment of fettle's drop-in.
 const header = "# Written by fettle from KubeletConfig objects. If you edit this file, fettle will\n# not change it again.\n"
 
-// DropIn returns the text of the drop-in with the given fields; it is deterministic. Without
-// fields it returns "".
+// DropIn returns a drop-in's text for the fields, or "" without fields. Equal fields give equal
+// texts.
 func DropIn(f Fields) (string, error) {
 	if len(f) == 0 {
 		return "", nil
@@ -98,8 +98,8 @@ func DropIn(f Fields) (string, error) {
 	return header + string(b), nil
 }
 
-// canonical returns a value in a comparable form: a kubelet may print a value in another
-// spelling than it was given.
+// canonical returns a value in a comparable form, because a kubelet may print it in another
+// spelling.
 func canonical(name string, v any) any {
 	switch name {
 	case "reservedMemory":
@@ -142,13 +142,13 @@ func canonical(name string, v any) any {
 	return v
 }
 
-// exact returns a quantity in one spelling: 0.5 equals 500m.
+// exact returns a quantity in one spelling: 0.5 becomes 500m.
 func exact(q resource.Quantity) string {
 	r, _ := new(big.Rat).SetString(q.AsDec().String())
 	return r.RatString()
 }
 
-// same reports whether two values of a setting are equal; nil is a missing value.
+// same reports whether two values of a setting are equal; nil means missing.
 func same(name string, a, b any) bool {
 	empty := func(v any) bool {
 		r := reflect.ValueOf(v)
@@ -160,7 +160,7 @@ func same(name string, a, b any) bool {
 	return reflect.DeepEqual(canonical(name, a), canonical(name, b))
 }
 
-// Difference is a setting with which a kubelet does not run as requested.
+// Difference is a setting whose running value differs from the request.
 type Difference struct {
 	Name string `json:"name"`
 	Want any    `json:"want"`
@@ -173,9 +173,9 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s is %s, want %s", d.Name, has, want)
 }
 
-// Differences compares the requested settings with those that a kubelet runs with (its
-// /configz); it ignores other settings. A kubelet with reservedSystemCPUs derives the cpu of
-// kubeReserved and systemReserved itself (cmd/kubelet/app/server.go, run).
+// Differences compares the requested settings with the running ones (/configz) and ignores other
+// settings. With reservedSystemCPUs, a kubelet derives the cpu of kubeReserved and systemReserved
+// itself (cmd/kubelet/app/server.go, run).
 func Differences(want, has Fields) []Difference {
 	counted := !same("reservedSystemCPUs", has["reservedSystemCPUs"], nil)
 	var out []Difference
@@ -184,7 +184,7 @@ func Differences(want, has Fields) []Difference {
 			continue
 		}
 		w, h := want[name], has[name]
-		if s := find(name); s != nil { // a kubelet leaves out what is 0 (podsPerCore)
+		if s := find(name); s != nil { // a kubelet omits zeros, such as podsPerCore: 0
 			w, h = s.standard(want), s.standard(has)
 		}
 		if counted && (name == "kubeReserved" || name == "systemReserved") {
@@ -210,7 +210,7 @@ func withoutCPU(v any) any {
 	return m
 }
 
-// only keeps of an object the keys in of, because a drop-in is merged into an object.
+// only keeps the keys of a map that are in of, because a drop-in is merged into a map.
 func only(v any, of map[string]any) any {
 	m, ok := v.(map[string]any)
 	if !ok {

@@ -1,6 +1,5 @@
-// preview computes what a rollout of KubeletConfig objects would do to the nodes of a cluster
-// that was read: which settings each pool gets, what each node has to do, what blocks it, and
-// in which order the nodes would change.
+// preview predicts a rollout of KubeletConfig objects from the data of a cluster: each pool's
+// settings, each node's change and what blocks it, and the order of the nodes.
 
 package kubelet
 
@@ -18,7 +17,7 @@ import (
 	"fettle.dev/fettle/kube/cluster"
 )
 
-// Cluster is the data read from a cluster.
+// Cluster is the data read from a cluster, the input of Of.
 type Cluster struct {
 	Configs []KubeletConfig
 	Pools   []PoolPreview
@@ -32,31 +31,31 @@ type PoolPreview struct {
 	NodeSelector   *metav1.LabelSelector
 	MaxUnavailable *intstr.IntOrString
 	Paused         bool
-	// Retry is the value of its annotation kubeletconfig.RetryAnnotation.
+	// Retry is the value of the pool's annotation RetryAnnotation.
 	Retry string
-	// Theirs reports whether it is a MachineConfigPool: its nodes' settings are not in fettle's
-	// drop-ins, and are known only from the running kubelets.
+	// Theirs is true for a MachineConfigPool. Its nodes' settings are not in fettle's drop-ins, and
+	// only the running kubelets show them.
 	Theirs bool
-	// Removed reports whether its nodes' own settings are restored, whatever is requested.
+	// Removed reports whether the nodes' own settings are restored, whatever is requested.
 	Removed bool
 }
 
 // NodePreview is a node of the cluster.
 type NodePreview struct {
 	core.Node
-	// Runs is the configuration its kubelet runs with (/configz); if nil, Unread has the reason.
+	// Runs is the kubelet's running configuration (/configz); if nil, Unread has the reason.
 	Runs   Fields
 	Unread string
-	// Kubelet is the node's NodeKubelet object; nil without one.
+	// Kubelet is the node's NodeKubelet object, or nil.
 	Kubelet *NodeKubelet
-	// Pods are the pods on it that have not ended.
+	// Pods are the node's pods that have not ended.
 	Pods []core.Pod
 }
 
 // Plan is the predicted rollout.
 type Plan struct {
 	Schema string `json:"schema"` // fettle/kubelet-plan/v1
-	// Headline counts the nodes that would change, and what would be refused.
+	// Headline counts the nodes that would change, and the refusals.
 	Headline ui.Headline `json:"headline"`
 	Pools    []PoolPlan  `json:"pools"`
 	// Unselected are KubeletConfig objects that select no pool.
@@ -67,14 +66,14 @@ type Plan struct {
 // PoolPlan is the predicted rollout of one pool.
 type PoolPlan struct {
 	Name string `json:"name"`
-	// KubeletConfigs are the objects that select it, Settings their merged settings.
+	// KubeletConfigs are the objects that select the pool, Settings their merged settings.
 	KubeletConfigs []string `json:"kubelet_configs,omitempty"`
 	Settings       Fields   `json:"settings,omitempty"`
 	Notes          []string `json:"notes,omitempty"`
-	// Refused is the reason that nothing would be done.
+	// Refused is why the pool's nodes would not change, or "".
 	Refused string `json:"refused,omitempty"`
-	// Releases are the effects of the objects on each release of the nodes' kubelets, if there is
-	// anything to report.
+	// Releases are the objects' effects on each release of the nodes' kubelets, without releases
+	// that have nothing to report.
 	Releases       []ReleasePlan `json:"releases,omitempty"`
 	MaxUnavailable int           `json:"max_unavailable"`
 	Stopped        string        `json:"stopped,omitempty"`
@@ -84,27 +83,27 @@ type PoolPlan struct {
 // NodePlan is the predicted change of a node.
 type NodePlan struct {
 	Name string `json:"name"`
-	// Order is its position in the rollout, from 1; 0 if it would not be changed.
+	// Order is the node's position in the rollout, from 1; 0 without a change.
 	Order int `json:"order,omitempty"`
-	// Now reports whether it would begin at once.
+	// Now reports whether the node would start at once.
 	Now bool `json:"now,omitempty"`
 	// Class is nothing, restart, drain and restart, or unknown.
 	Class    string   `json:"class"`
 	Settings []string `json:"settings,omitempty"`
-	// Moves is the number of pods that a drain would move away.
+	// Moves is the number of pods that a drain would evict.
 	Moves int `json:"moves,omitempty"`
-	// Problem is why the node would refuse the change, Held why it has to wait.
+	// Problem is why the node would refuse the change, Held why it must wait.
 	Problem string `json:"problem,omitempty"`
 	Held    string `json:"held,omitempty"`
-	// Unread reports whether the problem is that its kubelet could not be read: whether the node
-	// would refuse is unknown.
+	// Unread reports whether Problem means an unreadable kubelet; whether the node would refuse is
+	// then unknown.
 	Unread bool `json:"unread,omitempty"`
 }
 
-// Unknown is the class of a change of a kubelet whose configuration is unknown.
+// Unknown is the class of a change if the kubelet's configuration is unknown.
 const Unknown = "unknown"
 
-// Of returns the plan for a cluster.
+// Of predicts the rollout in a cluster.
 func Of(c Cluster) Plan {
 	p := Plan{Schema: "fettle/kubelet-plan/v1", Pools: []PoolPlan{}}
 	var selectors []Selector
@@ -157,8 +156,7 @@ func Of(c Cluster) Plan {
 	return p
 }
 
-// kubeletsWithout returns the nodes of a pool that do not run with the settings of a digest, by
-// the version of their kubelet.
+// kubeletsWithout returns a pool's nodes without the settings of a digest, by kubelet version.
 func (c Cluster) kubeletsWithout(digest, pool string, members map[string]Member) map[string][]string {
 	out := map[string][]string{}
 	for i := range c.Nodes {
@@ -171,7 +169,7 @@ func (c Cluster) kubeletsWithout(digest, pool string, members map[string]Member)
 	return out
 }
 
-// nodes plans each node of the pool and puts the nodes in order.
+// nodes plans each node of the pool and orders the nodes.
 func (p *PoolPlan) nodes(pool PoolPreview, want Want, all []NodePreview, members map[string]Member) {
 	plans := map[string]*NodePlan{}
 	var states []Node
@@ -197,7 +195,8 @@ func (p *PoolPlan) nodes(pool PoolPreview, want Want, all []NodePreview, members
 		}
 		tried := s.Tried == want.Digest || s.Phase == Changing || s.Phase == Broken
 		if plan.Problem != "" && (s.Phase == Idle || !tried) {
-			// Its agent will report this about the settings, whatever it reported about others.
+			// The node's agent will report this for the new settings, whatever it reported for
+			// others.
 			s.Phase, s.Tried, s.Why = Blocked, want.Digest, plan.Problem
 		}
 		states = append(states, s)
@@ -230,15 +229,15 @@ func (p *PoolPlan) nodes(pool PoolPreview, want Want, all []NodePreview, members
 	slices.SortStableFunc(p.Nodes, func(a, b NodePlan) int { return cmp.Or(place(a)-place(b), cmp.Compare(a.Name, b.Name)) })
 }
 
-// plan returns the change of the node, whose state is s, and the settings it is to lose.
+// plan returns the change of a node in state s. back are the settings that the node will lose.
 func (n *NodePreview) plan(pool PoolPreview, want Want, s Node) (p NodePlan, back []string) {
 	p.Name = n.Name
 	switch {
 	case n.Runs != nil:
-	case s.Phase == Changing: // there may be no kubelet just now
+	case s.Phase == Changing: // the kubelet may be down at the moment
 		p.Class = Unknown
 		return p, nil
-	case !pool.Theirs && s.Has == want.Digest && s.Phase != Broken: // nothing is asked of it
+	case !pool.Theirs && s.Has == want.Digest && s.Phase != Broken: // nothing is requested from the node
 		p.Class = Nothing.String()
 		return p, nil
 	default:
@@ -248,7 +247,7 @@ func (n *NodePreview) plan(pool PoolPreview, want Want, s Node) (p NodePlan, bac
 	then := Merge(n.Runs, want.Fields)
 	c := ChangeOf(n.Runs, then, nil)
 	if !pool.Theirs && s.Has != want.Digest {
-		// The drop-in changes, and a kubelet reads it when it starts.
+		// The drop-in changes, and a kubelet reads it only at start.
 		c.Class = max(c.Class, Restart)
 		back = n.back(want)
 	}

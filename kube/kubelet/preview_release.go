@@ -10,18 +10,18 @@ import (
 	"fettle.dev/fettle/internal/kuberelease"
 )
 
-// ReleasePlan is the effect of a pool's objects on the kubelets of a release.
+// ReleasePlan is the effect of a pool's objects on one release's kubelets.
 type ReleasePlan struct {
-	// Kubernetes is the release, "" if the nodes' version cannot be parsed.
+	// Kubernetes is the release; "" if the nodes' version is invalid.
 	Kubernetes string   `json:"kubernetes,omitempty"`
 	Nodes      []string `json:"nodes"`
 	kuberelease.Verdict
-	// Unjudged is the reason that the effect is unknown.
+	// Unjudged is why the effect is unknown, or "".
 	Unjudged string `json:"unjudged,omitempty"`
 }
 
-// kubelet returns the node's kubelet release from its reported version. Its cgroup version is
-// known only if the kubelet runs although it would fail on version 1.
+// kubelet returns the node's kubelet release from its version. The cgroup version is known only if
+// the kubelet runs although it would refuse version 1.
 func (n *NodePreview) kubelet() kuberelease.Kubelet {
 	k := kuberelease.KubeletOf(n.Status.NodeInfo.KubeletVersion)
 	if n.Runs["failCgroupV1"] == true && kuberelease.Known().HasField("failCgroupV1", k.Release) {
@@ -30,8 +30,8 @@ func (n *NodePreview) kubelet() kuberelease.Kubelet {
 	return k
 }
 
-// judged returns the effect of fields on a kubelet. If its cgroup version is unknown, what it
-// would refuse on version 1 is unknown.
+// judged returns the effect of fields on a kubelet. With an unknown cgroup version, refusals on
+// version 1 are unknown.
 func judged(f Fields, k kuberelease.Kubelet) kuberelease.Verdict {
 	j := kuberelease.Judge(f, k)
 	if k.Cgroup != 0 {
@@ -47,8 +47,8 @@ func judged(f Fields, k kuberelease.Kubelet) kuberelease.Verdict {
 	return j
 }
 
-// byRelease judges the fields of the pool's objects, including those that fettle does not set,
-// by the release of each node.
+// byRelease judges the fields of a pool's objects for each node's release, including fields that
+// fettle does not set.
 func (p *PoolPlan) byRelease(c Cluster, pool PoolPreview, members map[string]Member) {
 	selecting, _ := Selecting(c.Configs, pool.Labels)
 	slices.SortFunc(selecting, func(a, b KubeletConfig) int {
@@ -87,7 +87,7 @@ func (p *PoolPlan) byRelease(c Cluster, pool PoolPreview, members map[string]Mem
 	slices.SortStableFunc(p.Releases, func(a, b ReleasePlan) int { return cmp.Compare(a.Kubernetes, b.Kubernetes) })
 }
 
-// judge returns the effect on the node's kubelet of fields over its present ones.
+// judge returns the effect of fields merged over the node's present ones.
 func (n *NodePreview) judge(said Fields) ReleasePlan {
 	k := n.kubelet()
 	table := kuberelease.Known()
@@ -111,7 +111,7 @@ func (n *NodePreview) judge(said Fields) ReleasePlan {
 	return r
 }
 
-// has returns the digest of the node's settings from fettle; "" for none.
+// has returns the digest of the node's settings from fettle, or "".
 func (n *NodePreview) has() string {
 	if n.Kubelet != nil && n.Kubelet.Status.Phase != "" {
 		return n.Kubelet.Status.Has
@@ -119,9 +119,9 @@ func (n *NodePreview) has() string {
 	return n.Annotations[SettingsAnnotation]
 }
 
-// back returns the settings that the node has from fettle and that are no longer requested, or
-// only in part. Their former values are in the node's own files. It returns none if the node's
-// last turn had other settings than it has.
+// back returns the node's settings from fettle that are no longer requested, or only in part; their
+// former values are in the node's own files. It returns nil if the last turn tried other settings
+// than the node has.
 func (n *NodePreview) back(want Want) []string {
 	k := n.Kubelet
 	if k == nil || k.Spec.KubeletConfig == nil || k.Status.Has == "" || k.Status.Has != k.Spec.Digest {
@@ -129,7 +129,7 @@ func (n *NodePreview) back(want Want) []string {
 	}
 	had, err := Parse(k.Spec.KubeletConfig.Raw)
 	if err != nil {
-		return nil // of an operator of another version
+		return nil // written by another version's operator
 	}
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(had)) {
@@ -140,8 +140,7 @@ func (n *NodePreview) back(want Want) []string {
 	return out
 }
 
-// covers reports whether a value replaces another one completely: an object is merged into the
-// object below it.
+// covers reports whether over replaces under completely. Maps do not, because a map is merged.
 func covers(over, under any) bool {
 	if over == nil {
 		return false
@@ -159,7 +158,7 @@ func covers(over, under any) bool {
 	return true
 }
 
-// state returns the node as the operator's decision sees it.
+// state returns the node in the form that Decide takes.
 func (n *NodePreview) state(pool PoolPreview, want Want) Node {
 	s := SeenNode(&n.Node, n.Kubelet, want.Digest, pool.Retry)
 	s.Has = n.has()

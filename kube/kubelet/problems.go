@@ -19,18 +19,18 @@ import (
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
-// Machine is the topology of the node's machine; nil if it was not read yet.
+// Machine is the topology of a node's machine; nil if not read yet.
 type Machine = admission.Node
 
-// On is the kubelet and the machine that a configuration is for.
+// On is the kubelet and the machine for which a configuration is judged.
 type On struct {
 	kuberelease.Kubelet
-	// Machine is nil if unknown: then only problems on every machine are found.
+	// Machine is nil if unknown; Problems then returns only problems that any machine would have.
 	Machine *Machine
 }
 
-// Problems returns what would keep a kubelet from starting with an effective configuration,
-// drop-ins merged. now is the running configuration, with which it did start.
+// Problems returns why a kubelet would not start with an effective configuration (drop-ins merged).
+// now is the running configuration, with which it started.
 func Problems(effective, now Fields, on On) []string {
 	problems, unread := notStarting(effective, now, on.Kubelet), false
 	for _, s := range settings {
@@ -42,7 +42,7 @@ func Problems(effective, now Fields, on On) []string {
 		}
 	}
 	if unread {
-		return problems // what follows reads these values
+		return problems // the next checks need these values
 	}
 	if !same("reservedSystemCPUs", effective["reservedSystemCPUs"], nil) {
 		for _, name := range []string{"systemReservedCgroup", "kubeReservedCgroup"} {
@@ -65,9 +65,9 @@ func Problems(effective, now Fields, on On) []string {
 	return append(problems, admission.StartProblems(*on.Machine, s)...)
 }
 
-// RefusedBy returns an error if kubelets do not start with requested settings, whatever the own
-// configuration of their nodes says. kubelets has the names of nodes by the version of their
-// kubelet; a version that cannot be parsed, or is older than the known releases, is not judged.
+// RefusedBy returns an error if kubelets do not start with the requested settings, whatever their
+// nodes configure. kubelets maps kubelet versions to node names; invalid versions and those before
+// the known releases are not judged.
 func RefusedBy(want Fields, kubelets map[string][]string) error {
 	var problems []error
 	for _, version := range slices.Sorted(maps.Keys(kubelets)) {
@@ -82,9 +82,9 @@ func RefusedBy(want Fields, kubelets map[string][]string) error {
 	return errors.Join(problems...)
 }
 
-// anywhere returns what a release refuses of requested settings on every node. What is not
-// requested is taken to be as favorable as a node's own configuration can make it: feature gates
-// of options are on, CPUs are reserved, and memory is reserved as the policy Static needs it.
+// anywhere returns what a release rejects in requested settings on every node. For settings that
+// are not requested, it assumes the most favorable values: feature gates are on, CPUs are reserved,
+// and memory is reserved as policy Static requires.
 func anywhere(want Fields, r admission.Release) []string {
 	s, err := admissionSettings(want)
 	if err != nil {
@@ -99,12 +99,12 @@ func anywhere(want Fields, r admission.Release) []string {
 		s.ReservedSystemCPUs = unit.CPUs(0)
 	}
 	if s.CPUManagerPolicy == "" && len(s.CPUManagerPolicyOptions) > 0 {
-		s.CPUManagerPolicy = admission.PolicyStatic // none takes no options
+		s.CPUManagerPolicy = admission.PolicyStatic // policy none accepts no options
 	}
 	return s.Problems()
 }
 
-// nodeNames returns the first names in order, and how many more there are.
+// nodeNames formats the first sorted names and the number of further ones.
 func nodeNames(names []string) string {
 	const most = 3
 	names = slices.Clone(names)
@@ -115,7 +115,8 @@ func nodeNames(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// notStarting returns what the kubelet's release refuses and the running configuration lacks.
+// notStarting returns what the kubelet's release rejects in the effective configuration, without
+// what the running one contains too.
 func notStarting(effective, now Fields, k kuberelease.Kubelet) []string {
 	has := kuberelease.Judge(now, k).Refused
 	var out []string
@@ -130,11 +131,11 @@ func notStarting(effective, now Fields, k kuberelease.Kubelet) []string {
 // zero reports whether a value means the kubelet's default.
 func zero(v any) bool { return v == "" || v == "0s" || v == int64(0) }
 
-// defaultEviction is the default of memory.available in evictionHard
+// defaultEviction is the default threshold of memory.available in evictionHard
 // (pkg/kubelet/apis/config/v1beta1/defaults_linux.go).
 const defaultEviction = "100Mi"
 
-// admissionSettings returns the settings that the managers read.
+// admissionSettings converts the settings that the kubelet's managers read.
 func admissionSettings(f Fields) (admission.Settings, error) {
 	s := admission.Settings{
 		CPUManagerPolicy: kubeletText(f["cpuManagerPolicy"]), CPUManagerPolicyOptions: textsOf(f["cpuManagerPolicyOptions"]),
@@ -169,7 +170,7 @@ func admissionSettings(f Fields) (admission.Settings, error) {
 			eviction = kubeletText(threshold)
 		}
 	}
-	if s.MemoryManagerPolicy == admission.MemoryPolicyStatic { // nothing else asks for it
+	if s.MemoryManagerPolicy == admission.MemoryPolicyStatic { // only this policy needs the threshold
 		if s.EvictionHardMemoryBytes, err = evictionBytes(eviction); err != nil {
 			return s, err
 		}
@@ -183,8 +184,8 @@ func admissionSettings(f Fields) (admission.Settings, error) {
 	return s, nil
 }
 
-// evictionBytes parses a threshold in bytes. A percentage is an error, as the machine is
-// unknown here; "0%" means no threshold.
+// evictionBytes parses a threshold to bytes. A percentage is an error because the machine is
+// unknown; "0%" means no threshold.
 func evictionBytes(threshold string) (uint64, error) {
 	if percent, ok := strings.CutSuffix(threshold, "%"); ok || threshold == "" {
 		if n, err := strconv.ParseFloat(percent, 64); threshold != "" && (err != nil || n != 0) {
@@ -216,7 +217,7 @@ func textsOf(v any) map[string]string {
 	return out
 }
 
-// memoryReservations parses reservedMemory.
+// memoryReservations parses the value of reservedMemory.
 func memoryReservations(v any) ([]admission.MemoryReservation, error) {
 	if v == nil {
 		return nil, nil
@@ -227,7 +228,7 @@ func memoryReservations(v any) ([]admission.MemoryReservation, error) {
 	}
 	var items []struct {
 		NUMANode *int64         `json:"numaNode"`
-		Limits   map[string]any `json:"limits"` // texts, and whole numbers
+		Limits   map[string]any `json:"limits"` // texts or whole numbers
 	}
 	strict, err := kjson.UnmarshalStrict(b, &items)
 	if err == nil {
@@ -260,7 +261,7 @@ func memoryReservations(v any) ([]admission.MemoryReservation, error) {
 	return out, nil
 }
 
-// podsThatFit returns the maximum number of pods: maxPods, or podsPerCore for each CPU if less
+// podsThatFit returns the maximum number of pods: maxPods, or podsPerCore times cpus if less
 // (pkg/kubelet/kubelet_node_status_others.go and nodestatus/setters.go).
 func podsThatFit(effective Fields, cpus int) int64 {
 	most, ok := effective["maxPods"].(int64)
@@ -275,9 +276,9 @@ func podsThatFit(effective Fields, cpus int) int64 {
 
 func orUnset(v any) any { return cmp.Or(v, any("unset")) }
 
-// TooManyPods returns an error if more pods run on a node than its kubelet would accept: it
-// would end some when it starts. running is the number of pods that have not ended; cpus is the
-// number of the node's CPUs, 0 if unknown.
+// TooManyPods returns an error if a node runs more pods than its kubelet would accept after a
+// restart, when it would end the surplus. running is the number of pods that have not ended; cpus
+// is the number of CPUs, 0 if unknown.
 func TooManyPods(effective Fields, cpus, running int) error {
 	if fit := podsThatFit(effective, cpus); int64(running) > fit {
 		return fmt.Errorf("%s on the node, but the new limit is %d (maxPods %v, podsPerCore %v); move pods away first, or raise the limit", text.Count(running, "pod")+map[bool]string{true: " runs", false: " run"}[running == 1], fit, orUnset(effective["maxPods"]), orUnset(effective["podsPerCore"]))

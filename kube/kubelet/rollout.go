@@ -13,37 +13,36 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// rollout decides which nodes of a pool may now begin a change of their kubelet. It is a pure
-// function of plain values: equal pools and nodes give equal answers.
+// rollout decides which nodes of a pool may now start a change of their kubelet. It is a pure
+// function.
 //
 // The rules are those of OpenShift's Machine Config Operator (pkg/controller/node:
-// node_controller.go, layered_node_state.go), and two of our own: nodes that disappear during a
-// change count as unavailable, and after the first failure no other node begins.
+// node_controller.go, layered_node_state.go). Two are fettle's own: nodes that disappear during a
+// change count as unavailable, and after the first failure no other node starts.
 
-// Pool is the request for the nodes of a pool.
+// Pool is the request for a pool's nodes.
 type Pool struct {
 	Name string
-	// MaxUnavailable is a number of nodes, or a percentage of them ("10%"), rounded down. nil and
-	// 0 mean 1.
+	// MaxUnavailable is a number of nodes, or a percentage ("10%"), rounded down. nil and 0 mean 1.
 	MaxUnavailable *intstr.IntOrString
 	Paused         bool
-	// Digest identifies the requested settings; with "" the nodes keep their own.
+	// Digest identifies the requested settings; "" means the nodes' own.
 	Digest string
 }
 
-// Phase is the state of a node in a change.
+// Phase is a node's state in a rollout.
 type Phase string
 
 // Phases of a node.
 const (
-	Idle Phase = "" // nothing is going on
-	// Changing: it was told to begin, and has not reported the result.
+	Idle Phase = "" // no change in progress, no problem
+	// Changing: the node has started a change and not reported the result.
 	Changing Phase = "changing"
-	// Failed: it has tried the settings Node.Tried, and has its former ones again.
+	// Failed: the node tried the settings Node.Tried, and has its former ones again.
 	Failed Phase = "failed"
-	// Broken: it has tried, and does not run with its former settings either.
+	// Broken: the node tried the settings, and does not run even with its former ones.
 	Broken Phase = "broken"
-	// Blocked: the settings require an action of an administrator: a reboot, or a kubelet that
+	// Blocked: the settings need an administrator's action, such as a reboot or a kubelet that
 	// reads drop-ins.
 	Blocked Phase = "blocked"
 )
@@ -51,47 +50,47 @@ const (
 // Node is a node of the pool.
 type Node struct {
 	Name string
-	// Has identifies the settings that it runs with.
+	// Has identifies the node's present settings.
 	Has   string
 	Phase Phase
-	// Tried identifies the settings that Phase is about.
+	// Tried identifies the settings to which Phase applies.
 	Tried string
-	// Why is the node's explanation of its phase, for people.
+	// Why is the reason for Phase, as text.
 	Why string
-	// Absent reports whether the Node object is gone, and was changing when it was last seen.
+	// Absent reports whether the Node object is gone and the node was changing before.
 	Absent bool
-	// From its Node object.
+	// Fields from the Node object.
 	Ready, DiskPressure, NetworkUnavailable, Unschedulable bool
-	// Conflict is the reason that the node's pool is ambiguous.
+	// Conflict is why the node's pool is ambiguous, or "".
 	Conflict string
 }
 
-// Unavailable is a node that occupies a slot, and why.
+// Unavailable is a node that occupies a slot, and the reason.
 type Unavailable struct {
 	Node string `json:"node"`
 	Why  string `json:"why"`
 }
 
-// Decision lists the nodes that may begin now, and why not more.
+// Decision lists the nodes that may start now, and why others may not.
 type Decision struct {
-	// Begin are the nodes that may begin now, in order.
+	// Begin are the nodes that may start now, in order.
 	Begin []string `json:"begin,omitempty"`
-	// Waiting are the nodes that are to change later, in order.
+	// Waiting are the nodes that will change later, in order.
 	Waiting []string `json:"waiting,omitempty"`
 	// Unavailable are the nodes that occupy slots, sorted by name.
 	Unavailable []Unavailable `json:"unavailable,omitempty"`
-	// Held are nodes that are to change but cannot begin in their present state.
+	// Held are nodes that need the change but cannot start in their present state.
 	Held []Unavailable `json:"held,omitempty"`
-	// MaxUnavailable is the maximum number of nodes unavailable at once.
+	// MaxUnavailable is the limit of concurrently unavailable nodes.
 	MaxUnavailable int `json:"max_unavailable"`
 	Total          int `json:"total"`
 	// Done counts the nodes with the requested settings.
 	Done int `json:"done"`
-	// Stopped is the reason that the rollout has stopped; "" if it continues.
+	// Stopped is why the rollout has stopped; "" if it continues.
 	Stopped string `json:"stopped,omitempty"`
 }
 
-// Decide returns which nodes of a pool may begin.
+// Decide returns which nodes of a pool may start a change now.
 func Decide(p Pool, nodes []Node) Decision {
 	nodes = slices.Clone(nodes)
 	slices.SortFunc(nodes, func(a, b Node) int { return natural(a.Name, b.Name) })
@@ -139,7 +138,7 @@ func Decide(p Pool, nodes []Node) Decision {
 	return d
 }
 
-// unavailable returns why a node occupies a slot; "" if it does not.
+// unavailable returns why a node occupies a slot, or "".
 func (n Node) unavailable(digest string) string {
 	switch {
 	case n.Absent:
@@ -154,7 +153,7 @@ func (n Node) unavailable(digest string) string {
 	return n.condition()
 }
 
-// condition returns what makes a node unavailable in its Node object; "" for nothing.
+// condition returns what makes a Node object unavailable, or "".
 func (n Node) condition() string {
 	switch {
 	case !n.Ready:
@@ -169,7 +168,7 @@ func (n Node) condition() string {
 	return ""
 }
 
-// held returns why a node that is to change cannot begin; "" if it can.
+// held returns why a node that needs the change cannot start, or "".
 func (n Node) held(digest string) string {
 	switch {
 	case n.Absent:
@@ -189,8 +188,8 @@ func because(why string) string {
 	return ": " + why
 }
 
-// limit returns how many of all nodes may be unavailable. If m is neither a number nor a
-// percentage, it returns 1 and an error.
+// limit returns how many of all nodes may be unavailable. For an invalid m, it returns 1 and an
+// error.
 func limit(m *intstr.IntOrString, all int) (int, error) {
 	if m == nil {
 		return 1, nil
@@ -210,7 +209,7 @@ func limit(m *intstr.IntOrString, all int) (int, error) {
 	return max(n, 1), nil
 }
 
-// natural compares names with numbers in numeric order: node2 before node10.
+// natural compares names by their numbers: node2 sorts before node10.
 func natural(a, b string) int {
 	for i, j := 0, 0; i < len(a) && j < len(b); {
 		x, y := digits(a[i:]), digits(b[j:])
@@ -234,14 +233,14 @@ func digits(s string) string {
 	return s[:len(s)-len(strings.TrimLeft(s, "0123456789"))]
 }
 
-// Selector selects the nodes of a pool.
+// Selector is a pool with its node selector.
 type Selector struct {
 	Pool  string
 	Nodes *metav1.LabelSelector
 }
 
-// Member is a node's pool. A node that several pools select is in none, as Conflict explains:
-// its settings would be ambiguous.
+// Member is a node's pool. A node selected by several pools belongs to none, because its settings
+// would be ambiguous; Conflict explains this.
 type Member struct {
 	Pool     string
 	Conflict string
@@ -249,10 +248,9 @@ type Member struct {
 	Selected []string
 }
 
-// Members returns the pool of each node by its labels; nodes that no pool selects are left out.
-// A selector that is nil or empty selects nothing: a pool of all nodes, control plane included,
-// is rarely intended. problems has the selectors that cannot be parsed, by pool; such a pool
-// has no nodes.
+// Members returns each node's pool; it omits nodes without one. nodes maps names to labels. A nil
+// or empty selector selects nothing, because a pool of all nodes, control plane included, is rarely
+// intended. problems has the errors of invalid selectors by pool; such a pool has no nodes.
 func Members(pools []Selector, nodes map[string]map[string]string) (members map[string]Member, problems map[string]error) {
 	members, problems = map[string]Member{}, map[string]error{}
 	selectors := map[string]labels.Selector{}
@@ -288,15 +286,15 @@ func Members(pools []Selector, nodes map[string]map[string]string) (members map[
 	return members, problems
 }
 
-// seen converts a node and its agent's report to the input of the rollout's decision, for the
-// operator, which decides, and for kubectl fettle kubelet plan, which predicts the decision.
+// seen converts a node and its agent's report to the input of Decide. The operator and kubectl
+// fettle kubelet plan use it.
 
-// NoAgent is the message for a node whose agent has not reported anything.
+// NoAgent is the message for a node whose agent has not reported yet.
 const NoAgent = "its agent has not reported yet"
 
-// SeenNode returns a node as the decision sees it. digest and retry belong to the settings that
-// its pool requests. k is nil if the operator has sent the node's agent no request yet: then
-// the node has no phase.
+// SeenNode returns a node in the form that Decide takes. digest and retry belong to its pool's
+// requested settings. k is nil if the operator has not requested anything from the node yet; the
+// node then has no phase.
 func SeenNode(n *core.Node, k *NodeKubelet, digest, retry string) Node {
 	s := Node{Name: n.Name, Unschedulable: n.Spec.Unschedulable}
 	for _, c := range n.Status.Conditions {
@@ -330,7 +328,7 @@ func SeenNode(n *core.Node, k *NodeKubelet, digest, retry string) Node {
 	return s
 }
 
-// Silent marks a node as blocked because its agent has not reported on the settings.
+// Silent marks a node as blocked because its agent has not reported on the settings of digest.
 func Silent(s *Node, digest string) {
 	s.Phase, s.Tried, s.Why = Blocked, digest, NoAgent
 }

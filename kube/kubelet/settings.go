@@ -1,10 +1,10 @@
-// Package kubelet decides about the settings of kubelets, from plain values: which of them may
-// be set and which are refused, what several KubeletConfig objects request for a pool together,
-// whether a kubelet would start with that, and what a change of them requires.
+// Package kubelet decides about kubelet settings from plain values: which settings are allowed,
+// what a pool's KubeletConfig objects request together, whether a kubelet would start with it, and
+// what a change requires. Operator, agent and kubectl fettle use it.
 //
-// The settings have the names of KubeletConfiguration (kubelet.config.k8s.io/v1beta1). It
-// refuses what OpenShift's Machine Config Operator refuses
-// (pkg/controller/kubelet-config/helpers.go), and everything that fettle does not set. The
+// The settings have the names of KubeletConfiguration (kubelet.config.k8s.io/v1beta1). The package
+// rejects what OpenShift's Machine Config Operator rejects
+// (pkg/controller/kubelet-config/helpers.go), and settings that fettle does not support. The
 // effects of a configuration are those of Kubernetes 1.34 (cmd/kubelet/app/server.go,
 // pkg/kubelet/apis/config/validation).
 package kubelet
@@ -24,18 +24,18 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// The API of a kubelet's configuration and of its drop-ins.
+// API version and kind of a kubelet's configuration and drop-ins.
 const (
 	APIVersion = "kubelet.config.k8s.io/v1beta1"
 	Kind       = "KubeletConfiguration"
 )
 
-// setting is a setting that fettle supports.
+// setting is a kubelet setting that fettle supports.
 type setting struct {
 	name string
-	// class is the class of a change of it, unless that depends on more (ClassOf).
+	// class is the class of a change of the setting, unless it depends on more (ClassOf).
 	class Class
-	// check validates a value by itself.
+	// check validates a value without other settings.
 	check func(v any) error
 	doc   string
 }
@@ -92,8 +92,8 @@ var refused = map[string]string{
 	"enforceNodeAllocatable": "must match the machine's groups; set it up with the node",
 }
 
-// Check returns an error for the fields of one KubeletConfig that may not be set, in order of
-// their names. where begins each message: "KubeletConfig set-max-pods: spec.kubeletConfig".
+// Check returns an error for the invalid fields of one KubeletConfig, sorted by name. where begins
+// each message, such as "KubeletConfig set-max-pods: spec.kubeletConfig".
 func Check(where string, f Fields) error {
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(f)) {
@@ -124,7 +124,7 @@ func checkField(name string, v any) error {
 	return s.check(v)
 }
 
-// whole returns a check for whole numbers of at least least. The kubelet has 32 bits for them.
+// whole returns a check for whole numbers of at least least; the kubelet stores 32 bits.
 func whole(least int64) func(any) error {
 	return func(v any) error {
 		n, ok := v.(int64)
@@ -144,7 +144,7 @@ func words(all ...string) func(any) error {
 	}
 }
 
-// texts checks for names with texts: the value true has to be written "true".
+// texts checks a map of names to texts: the value true must be written "true".
 func texts(v any) error {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -166,7 +166,7 @@ func period(v any) error {
 	return nil
 }
 
-// cpuList checks a CPU list as the kubelet does: only numbers and ranges.
+// cpuList checks a CPU list like the kubelet: only numbers and ranges.
 func cpuList(v any) error {
 	s, ok := v.(string)
 	if !ok || strings.Trim(s, "0123456789,-") != "" {
@@ -176,8 +176,7 @@ func cpuList(v any) error {
 	return err
 }
 
-// amounts checks the resources that can be reserved on a node (cmd/kubelet/app/server.go,
-// parseResourceList).
+// amounts checks resources reserved on a node (cmd/kubelet/app/server.go, parseResourceList).
 func amounts(v any) error {
 	if err := texts(v); err != nil {
 		return err
@@ -196,8 +195,8 @@ func amounts(v any) error {
 	return nil
 }
 
-// amountForm matches an amount of a resource. A Quantity of Kubernetes may have any exponent,
-// and a few characters can take minutes to evaluate.
+// amountForm matches an amount of a resource. It limits exponents to two digits, because evaluating
+// a short Kubernetes Quantity with a huge exponent can take minutes.
 var amountForm = text.LazyRegexp(`^[0-9]{1,19}(\.[0-9]{0,9})?(n|u|m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei|[eE][0-9]{1,2})?$`)
 
 // parseAmount parses an amount of at least 0.
@@ -210,7 +209,7 @@ func parseAmount(text string) (resource.Quantity, error) {
 	return resource.Quantity{}, fmt.Errorf("want an amount such as 500m or 1Gi, found %s", show(text))
 }
 
-// reservations checks the items strictly; Problems checks their sum.
+// reservations checks each item of reservedMemory; Problems checks their sum.
 func reservations(v any) error {
 	_, err := memoryReservations(v)
 	return err

@@ -1,5 +1,5 @@
-// Kubectl-fettle tunes the nodes of a cluster: as a kubectl plug-in
-// (kubectl fettle), and in the cluster as its operator and its agent.
+// Kubectl-fettle tunes the nodes of a cluster. It is a kubectl plug-in (kubectl fettle), and runs
+// as operator and agents in the cluster.
 package main
 
 import (

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// stepError is the error of a step of a change.
+// stepError is the error of one step of a change.
 type stepError struct {
 	step Step
 	err  error
@@ -31,9 +31,9 @@ func failed(s Step, err error) error {
 	return &stepError{s, err}
 }
 
-// carryOut makes the kubelet run with the planned settings. pods is the number of pods on the
-// node that have not ended; drained reports whether pods were moved away, which some changes
-// require. A change that was begun returns a Report with its result.
+// carryOut makes the kubelet run with the planned settings. pods is the number of the node's pods
+// that have not ended; drained reports whether pods were evicted, which some changes require. A
+// started change always returns a Report.
 func (n *Node) carryOut(ctx context.Context, j *journal.Journal, p *Plan, pods int, drained bool) (*Report, error) {
 	if err := n.allow(p, pods, drained); err != nil {
 		return nil, err
@@ -45,18 +45,18 @@ func (n *Node) carryOut(ctx context.Context, j *journal.Journal, p *Plan, pods i
 	return c.run(ctx)
 }
 
-// change is a change that has begun.
+// change is a change in progress.
 type change struct {
 	*Node
 	journal *journal.Journal
 	tx      *journal.Tx
 	intent  intent
 	report  Report
-	stopped time.Time // when the kubelet was stopped; zero if it was not
-	started time.Time // from when on what is heard of it counts
+	stopped time.Time // when the kubelet stopped; zero if it did not
+	started time.Time // older reports of the kubelet do not count
 }
 
-// begin records the present and the requested content of the files in the journal.
+// begin records the files' present and requested content in the journal.
 func (n *Node) begin(ctx context.Context, j *journal.Journal, p *Plan) (*change, error) {
 	kinds := n.kinds()
 	wants := map[string]setting.Value{p.File: setting.Absent}
@@ -65,7 +65,7 @@ func (n *Node) begin(ctx context.Context, j *journal.Journal, p *Plan) (*change,
 	}
 	var entries []journal.Before
 	room := int64(0)
-	// The drop-in is last: once it exists, all files are written.
+	// The drop-in comes last: if it exists, all files are written.
 	for _, name := range append(slices.Clone(p.states), p.File) {
 		id, err := kinds.Resolve(setting.Setting{Kind: "file", Name: name})
 		if err != nil {
@@ -105,7 +105,7 @@ func (n *Node) begin(ctx context.Context, j *journal.Journal, p *Plan) (*change,
 	return c, err
 }
 
-// reason returns the journal's reason for a change: the settings and their objects.
+// reason returns a change's reason for the journal: the settings and their objects.
 func reason(w kubelet.Want) string {
 	text := "kubelet settings " + w.Digest
 	if len(w.Configs) > 0 {
@@ -114,7 +114,7 @@ func reason(w kubelet.Want) string {
 	return text
 }
 
-// run carries the change out, and rolls it back if it fails.
+// run carries out the change, and rolls it back on failure.
 func (c *change) run(ctx context.Context) (*Report, error) {
 	err := c.write(ctx)
 	if err == nil {
@@ -126,7 +126,7 @@ func (c *change) run(ctx context.Context) (*Report, error) {
 	return c.end(ctx, err)
 }
 
-// end commits the change, or rolls it back regardless of ctx.
+// end commits the change, or rolls it back if failure is not nil. It ignores the end of ctx.
 func (c *change) end(ctx context.Context, failure error) (*Report, error) {
 	if failure == nil {
 		return c.commit()
@@ -136,7 +136,7 @@ func (c *change) end(ctx context.Context, failure error) (*Report, error) {
 	return c.rollBack(ctx)
 }
 
-// tell records where the change failed and the end of the kubelet's log.
+// tell records the failed step and the end of the kubelet's log in the report.
 func (c *change) tell(ctx context.Context, failure error) {
 	var s *stepError
 	if errors.As(failure, &s) {
@@ -145,8 +145,8 @@ func (c *change) tell(ctx context.Context, failure error) {
 	c.report.Error, c.report.LastWords = failure.Error(), c.Kubelet.LastWords(ctx)
 }
 
-// write stops the kubelet and writes its files. A running kubelet would rewrite the files of
-// its managers.
+// write stops the kubelet and writes its files. A running kubelet would overwrite its managers'
+// files.
 func (c *change) write(ctx context.Context) error {
 	c.Node.at("stop:before")
 	c.stopped = c.Host.Clock.Now()
@@ -162,7 +162,7 @@ func (c *change) write(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// put writes one file.
+// put writes the content v of one file.
 func (c *change) put(ctx context.Context, e *journal.Entry, v setting.Value) error {
 	c.Node.at("write:" + e.Setting.Name + ":before")
 	if err := c.kinds().Write(ctx, e.Setting, v); err != nil {
@@ -172,7 +172,7 @@ func (c *change) put(ctx context.Context, e *journal.Entry, v setting.Value) err
 	return nil
 }
 
-// start starts the kubelet.
+// start starts the kubelet with the new files.
 func (c *change) start(ctx context.Context) error {
 	c.Node.at("start:before")
 	c.started = c.Host.Clock.Now()
@@ -181,8 +181,8 @@ func (c *change) start(ctx context.Context) error {
 	return err
 }
 
-// commit keeps the change. This transaction now also restores what earlier transactions have
-// changed in these files.
+// commit keeps the change. Its transaction now also undoes earlier transactions' changes of the
+// same files.
 func (c *change) commit() (*Report, error) {
 	c.report.Result, c.report.Has = Done, c.intent.Digest
 	m := journal.Commit{ID: c.tx.ID, Time: c.Host.Clock.Now().UTC(), Result: journal.ResultDone}
@@ -200,16 +200,16 @@ func (c *change) commit() (*Report, error) {
 			}
 		}
 	}
-	slices.SortFunc(m.Undone, func(a, b journal.Undone) int { return b.Tx - a.Tx }) // the later first: each hands on to the next
+	slices.SortFunc(m.Undone, func(a, b journal.Undone) int { return b.Tx - a.Tx }) // latest first
 	if err := c.journal.Commit(m); err != nil {
 		return nil, err
 	}
 	return &c.report, nil
 }
 
-// restore restores the files. If the kubelet is started meanwhile, by a guard of the service
-// manager or a reboot, it finds files with which it starts: the drop-in changes only while
-// there are no state files that could belong to other settings.
+// restore restores the files. A guard timer or a reboot may start the kubelet in between, and it
+// must find files with which it starts. The drop-in therefore changes only while no state files of
+// other settings exist.
 func (c *change) restore(ctx context.Context) error {
 	last := len(c.tx.Entries) - 1
 	for _, e := range c.tx.Entries[:last] {
@@ -225,7 +225,7 @@ func (c *change) restore(ctx context.Context) error {
 	return nil
 }
 
-// rollBack restores the kubelet's former files and starts it with them.
+// rollBack restores the kubelet's former files and starts the kubelet with them.
 func (c *change) rollBack(ctx context.Context) (*Report, error) {
 	c.Node.at("stop-back:before")
 	err := c.Kubelet.Stop(ctx)
@@ -236,13 +236,13 @@ func (c *change) rollBack(ctx context.Context) (*Report, error) {
 	if err == nil {
 		err = c.start(ctx)
 	} else {
-		_ = c.Kubelet.Start(ctx) // rather one that runs with anything than none
+		_ = c.Kubelet.Start(ctx) // any running kubelet is better than none
 	}
 	if err == nil {
 		err = c.verify(ctx, c.intent.Had)
 	}
 	if err != nil {
-		// The transaction stays open: the next start retries.
+		// The transaction stays open, so the next start retries.
 		c.report.Result = Incomplete
 		c.report.Error += fmt.Sprintf("; and restoring failed: %v", err)
 		return &c.report, nil

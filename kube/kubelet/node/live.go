@@ -21,35 +21,34 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// live controls the kubelet of a running node: a service manager starts and stops it, and it
-// reports its configuration and its health directly or through the API server. It implements
-// what package node needs of a kubelet.
+// live controls the kubelet of a running node. A service manager starts and stops it. Its
+// configuration and health are read directly or through the API server.
 
-// Service starts a kubelet. Its methods are those of node.Kubelet.
+// Service starts and stops a kubelet. Its methods are those of Kubelet.
 type Service interface {
 	Stop(context.Context) error
 	Start(context.Context) error
-	// Steady returns nil if the kubelet runs and was not restarted just before.
+	// Steady returns nil if the kubelet runs and has not been restarted recently.
 	Steady(context.Context) error
-	// Ended returns an error that wraps node.ErrEnded if it has ended since it was started.
+	// Ended returns an error that wraps ErrEnded if the kubelet has ended since its start.
 	Ended(context.Context) error
 	LastWords(context.Context) string
 }
 
-// RunningKubelet is the kubelet of a node. The client needs the rights to get nodes and the
-// leases of kube-node-lease, and nodes/proxy if Direct is nil.
+// RunningKubelet is the kubelet of a node. The client needs the rights to get nodes and the leases
+// in kube-node-lease, and nodes/proxy if Direct is nil.
 type RunningKubelet struct {
 	Service
 	Client kubernetes.Interface
 	Node   string
-	// Direct queries the kubelet of this machine; if nil, the API server relays queries.
+	// Direct queries this machine's kubelet; if nil, queries go through the API server.
 	Direct *Direct
 }
 
-// timeout bounds a request to the API server, and to the kubelet through it.
+// timeout limits a request to the API server, or through it to the kubelet.
 const timeout = 5 * time.Second
 
-// Well returns an error unless it runs well now, whatever was before.
+// Well returns an error unless the kubelet is healthy now and has not been restarted recently.
 func (k *RunningKubelet) Well(ctx context.Context) error {
 	if err := k.Steady(ctx); err != nil {
 		return err
@@ -58,7 +57,7 @@ func (k *RunningKubelet) Well(ctx context.Context) error {
 	return err
 }
 
-// Healthy queries /healthz.
+// Healthy requests /healthz of the kubelet.
 func (k *RunningKubelet) Healthy(ctx context.Context) error {
 	if err := k.Ended(ctx); err != nil {
 		return err
@@ -67,7 +66,7 @@ func (k *RunningKubelet) Healthy(ctx context.Context) error {
 	return err
 }
 
-// Configz queries /configz.
+// Configz requests /configz of the kubelet.
 func (k *RunningKubelet) Configz(ctx context.Context) (kubelet.Fields, error) {
 	text, err := k.get(ctx, "configz")
 	if err != nil {
@@ -130,21 +129,19 @@ func (k *RunningKubelet) Heartbeat(ctx context.Context) (Heartbeat, error) {
 	return h, nil
 }
 
-// Direct queries the kubelet of this machine directly. Through the API server that would
-// require the right to get nodes/proxy, which allows anything on any kubelet of the cluster,
-// including commands in pods: kubelets can also be reached without the API server, and no
-// admission policy applies there. For its health and its configuration alone a kubelet of
-// Kubernetes 1.33 and later accepts nodes/healthz and nodes/configz (KEP 2862).
+// Direct queries this machine's kubelet without the API server. Queries through the API server need
+// the right nodes/proxy, which permits everything on every kubelet, including commands in pods.
+// Kubelets from 1.33 on accept direct queries with only nodes/healthz and nodes/configz (KEP 2862).
 type Direct struct {
 	client *http.Client
 	// addresses returns this machine's own addresses; tests replace it.
 	addresses func() ([]net.Addr, error)
 }
 
-// mostSaid bounds a response, in bytes.
+// mostSaid limits a response, in bytes.
 const mostSaid = 4 << 20
 
-// NewDirect returns a client with config's credentials, token or certificate.
+// NewDirect returns a client with the token or certificate in config.
 func NewDirect(config *rest.Config) (*Direct, error) {
 	own := rest.CopyConfig(config)
 	// Only this machine answers at its own addresses. Many kubelets have self-signed certificates,
@@ -158,8 +155,8 @@ func NewDirect(config *rest.Config) (*Direct, error) {
 	return &Direct{client, net.InterfaceAddrs}, nil
 }
 
-// at returns the address of this machine's kubelet: an address of the Node object that this
-// machine has, or else the loopback address.
+// at returns the address of this machine's kubelet: an address of the Node object that belongs to
+// this machine, or else the loopback address.
 func (d *Direct) at(n *core.Node) (string, error) {
 	port := n.Status.DaemonEndpoints.KubeletEndpoint.Port
 	if port == 0 {
@@ -183,7 +180,7 @@ func (d *Direct) at(n *core.Node) (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(int(port))), nil
 }
 
-// get queries the kubelet of a node, which has to be this machine.
+// get requests a path from the kubelet of a node, which must be this machine.
 func (d *Direct) get(ctx context.Context, n *core.Node, path string) ([]byte, error) {
 	at, err := d.at(n)
 	if err != nil {

@@ -14,33 +14,32 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Unit is a kubelet started by systemd.
+// Unit is a kubelet that systemd starts.
 type Unit struct {
 	Host *host.Host
-	// Name is the name of the unit: kubelet.service.
+	// Name is the unit's name, such as kubelet.service.
 	Name string
-	// GuardAfter is the delay after which the guard restarts a stopped kubelet if this process has
-	// not; 0 means a minute.
+	// GuardAfter is when the guard starts a stopped kubelet that this process has not started
+	// again; 0 means guardAfter.
 	GuardAfter time.Duration
 
-	uptime func() (time.Duration, error) // CLOCK_MONOTONIC; tests have another
+	uptime func() (time.Duration, error) // reads CLOCK_MONOTONIC; tests replace it
 }
 
-// livePatience is the time limit for systemctl: systemd itself kills a unit after 90 s.
+// livePatience limits a systemctl call; systemd itself kills a unit after 90 s.
 const livePatience = 2 * time.Minute
 
-// guard is a timer that starts the kubelet if fettle does not. The agent that stops it may be a
-// pod, which is not restarted without a kubelet.
+// guard is a timer unit that starts the kubelet if fettle does not. The agent that stopped the
+// kubelet may be a pod, which nothing restarts without a kubelet.
 const guard = "fettle-kubelet-guard"
 
-// steadyAfter is the time a kubelet has to run after a restart by systemd before it counts as
-// running well.
+// steadyAfter is how long a kubelet must run after a restart by systemd to count as steady.
 const steadyAfter = time.Minute
 
-// guardAfter is the default delay of the guard: a kubelet is normally restarted within seconds.
+// guardAfter is the guard's default delay; fettle normally restarts a kubelet within seconds.
 const guardAfter = time.Minute
 
-// Check returns an error if this machine's kubelet is not started by the unit.
+// Check returns an error unless the unit starts this machine's kubelet.
 func (u *Unit) Check(ctx context.Context) error {
 	s, err := systemd.Show(ctx, u.Host, u.Name)
 	switch {
@@ -52,9 +51,9 @@ func (u *Unit) Check(ctx context.Context) error {
 	return nil
 }
 
-// Stop stops the unit, which systemd then does not start again before guardAfter.
+// Stop stops the unit. systemd starts it again only after GuardAfter, by the guard.
 func (u *Unit) Stop(ctx context.Context) error {
-	u.unguard(ctx) // that of a process that was killed
+	u.unguard(ctx) // the guard of a killed process
 	_, err := host.Run(ctx, u.Host, "systemd-run", "--quiet", "--collect", "--unit="+guard, fmt.Sprintf("--on-active=%d", int(cmp.Or(u.GuardAfter, guardAfter).Seconds())),
 		"--timer-property=AccuracySec=1s", "systemctl", "start", "--", u.Name)
 	if err != nil {
@@ -63,8 +62,7 @@ func (u *Unit) Stop(ctx context.Context) error {
 	return systemd.RunJob(ctx, u.Host, "stop", u.Name, livePatience, nil)
 }
 
-// Start starts the unit, and waits as long as its type requires: a simple unit counts as
-// started at once.
+// Start starts the unit, and waits as its type requires: a simple unit counts as started at once.
 func (u *Unit) Start(ctx context.Context) error {
 	err := systemd.RunJob(ctx, u.Host, "start", u.Name, livePatience, nil)
 	if err == nil {
@@ -78,9 +76,9 @@ func (u *Unit) unguard(ctx context.Context) {
 	_, _ = host.Run(ctx, u.Host, "systemctl", "stop", "--", guard+".timer")
 }
 
-// Steady asks systemd whether the kubelet runs and was not restarted just before. systemd
-// counts restarts since the last explicit start, which may be months ago: the count alone
-// proves nothing.
+// Steady returns an error unless the kubelet runs and systemd has not restarted it recently. The
+// number of restarts proves nothing: systemd counts them since the last explicit start, possibly
+// months ago.
 func (u *Unit) Steady(ctx context.Context) error {
 	s, err := systemd.Show(ctx, u.Host, u.Name)
 	switch {
@@ -114,7 +112,7 @@ func monotonic() (time.Duration, error) {
 	return time.Duration(t.Nano()), err
 }
 
-// Ended asks systemd, which restarts a kubelet that ends and counts the restarts since the last
+// Ended returns an error if systemd has restarted the kubelet, or it has ended, since the last
 // explicit start.
 func (u *Unit) Ended(ctx context.Context) error {
 	s, err := systemd.Show(ctx, u.Host, u.Name)

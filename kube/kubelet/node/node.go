@@ -1,11 +1,9 @@
-// Package node changes the settings of the kubelet of one node as a transaction: it records the
-// files in a journal before it writes the first, checks what the kubelet reports afterwards,
-// and rolls back a change that fails. After kill -9 at any point the next start finishes the
-// change or rolls it back (Recover).
+// Package node changes the settings of the kubelet of one node as a transaction: it journals the
+// files before writing them, verifies the kubelet's reports, and rolls back a failed change. After
+// kill -9 at any point, the next start finishes or rolls back the change (Recover).
 //
-// It has its own journal (DefaultStateDir), in the form of package journal: `fettle undo`
-// restores values on a machine, but a kubelet would not start after only its files were
-// restored.
+// It uses package journal with its own directory (DefaultStateDir), apart from that of `fettle
+// undo`: restoring only the files would leave a kubelet that does not start.
 package node
 
 import (
@@ -25,46 +23,46 @@ import (
 // DefaultStateDir is the directory of the kubelet settings' journal on a node.
 const DefaultStateDir = "/var/lib/fettle-kubelet"
 
-// DropIn is the name of the drop-in in the directory that the kubelet reads.
+// DropIn is the name of fettle's file in the kubelet's drop-in directory.
 const DropIn = "90-fettle.conf"
 
-// DefaultPatience is the time limit for a kubelet to run with other settings. Half of them do
-// within two seconds; a lease is renewed every ten.
+// DefaultPatience limits the wait for a kubelet with new settings. Half of all kubelets are ready
+// within two seconds; leases are renewed every ten.
 const DefaultPatience = 2 * time.Minute
 
-// Kubelet controls and queries the kubelet of the node. Each method returns within seconds,
-// Stop and Start within a minute.
+// Kubelet controls and queries a node's kubelet. Methods return within seconds, Stop and Start
+// within a minute.
 type Kubelet interface {
-	// Stop stops it and returns once it has ended; nothing restarts it. It is not an error if it
-	// does not run.
+	// Stop stops the kubelet and returns once it has ended; nothing restarts it. A kubelet that
+	// does not run is not an error.
 	Stop(context.Context) error
-	// Start starts it, if it does not run.
+	// Start starts the kubelet unless it runs.
 	Start(context.Context) error
-	// Well returns an error unless it runs well before a change: it is healthy, and was not
-	// restarted just before. Earlier restarts do not count.
+	// Well returns an error unless the kubelet is fit for a change: healthy, and not restarted
+	// recently.
 	Well(context.Context) error
-	// Healthy queries its /healthz. The error wraps ErrEnded if it has ended since it was started.
+	// Healthy requests /healthz. The error wraps ErrEnded if the kubelet has ended since its start.
 	Healthy(context.Context) error
 	// Heartbeat returns the node's last report to the API server.
 	Heartbeat(context.Context) (Heartbeat, error)
-	// Configz returns the configuration it runs with (/configz).
+	// Configz returns the kubelet's running configuration (/configz).
 	Configz(context.Context) (kubelet.Fields, error)
-	// LastWords returns the end of its log.
+	// LastWords returns the end of the kubelet's log.
 	LastWords(context.Context) string
 }
 
-// ErrEnded means that a kubelet has ended by itself.
+// ErrEnded means that a kubelet ended by itself.
 var ErrEnded = errors.New("the kubelet has ended")
 
 // Heartbeat is a node's last report to the API server.
 type Heartbeat struct {
-	// Lease is the time of the last renewal of the node's lease.
+	// Lease is when the node's lease was last renewed.
 	Lease time.Time
-	// Ready reports whether the condition Ready is True, Status when the kubelet last reported it,
-	// in whole seconds. A node stays Ready for a while after its kubelet has ended.
+	// Ready reports whether the condition Ready is True; Status is when the kubelet last reported
+	// it, in whole seconds. A node stays Ready for a while after its kubelet ended.
 	Ready  bool
 	Status time.Time
-	// Why is the message of the condition.
+	// Why is the condition's message.
 	Why string
 	// Version is the kubelet's version in the Node object.
 	Version string
@@ -75,33 +73,32 @@ type Node struct {
 	// Host is the node's machine, live or through a mount.
 	Host    *host.Host
 	Kubelet Kubelet
-	// StateDir is the directory of the journal, as this process sees it.
+	// StateDir is the journal's directory, as this process sees it.
 	StateDir string
-	// User is recorded in the journal as the author of a change.
+	// User is the author of changes in the journal.
 	User string
-	// Patience is the time limit for the kubelet to run with other settings; 0 means
-	// DefaultPatience.
+	// Patience limits the wait for the kubelet with new settings; 0 means DefaultPatience.
 	Patience time.Duration
-	// Machine is the machine as the kubelet's managers see it; if nil, only the kubelet itself
-	// finds what does not fit.
+	// Machine is the machine as the kubelet's managers see it. If nil, only the kubelet itself
+	// detects unsuitable settings.
 	Machine *kubelet.Machine
-	// At is called with the name of each point at which a crash could leave a change incomplete.
-	// Tests end the process there; nil otherwise.
+	// At is called with the name of each point where a crash leaves an incomplete change. Tests end
+	// the process there; otherwise it is nil.
 	At func(point string)
 }
 
-// ErrRefused means that nothing was changed, because the request is impossible or the files are
-// not fettle's.
+// ErrRefused means that nothing was changed: the request is impossible, or the files are not
+// fettle's.
 var ErrRefused = errors.New("nothing changed")
 
-// ErrNoConfigDir means that the kubelet reads no drop-ins.
+// ErrNoConfigDir means that the kubelet does not read drop-ins.
 var ErrNoConfigDir = errors.New("the kubelet reads no drop-ins; add --config-dir=DIRECTORY to its command line (1.28 and 1.29 also need KUBELET_CONFIG_DROPIN_DIR_ALPHA=on in its environment)")
 
 func refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrRefused, fmt.Errorf(format, args...))
 }
 
-// Step is a step of a change.
+// Step is one step of a change.
 type Step string
 
 // Steps of a change, in order.
@@ -124,20 +121,21 @@ const (
 
 // Report is the result of a change.
 type Report struct {
-	// Result is done, rolled-back, incomplete (the kubelet does not run with its former settings
-	// either; the next start retries) or nothing.
+	// Result is done, rolled-back, nothing or incomplete. With incomplete, the kubelet does not run
+	// even with its former settings, and the next start retries.
 	Result string `json:"result"`
 	// Digest identifies the requested settings, Has the present ones.
 	Digest   string   `json:"digest"`
 	Has      string   `json:"has"`
 	Settings []string `json:"settings,omitempty"`
-	// Step is the step that failed, Error the reason, LastWords the end of the kubelet's log then.
+	// Step is the failed step, Error the reason, LastWords the end of the kubelet's log at the
+	// failure.
 	Step      Step   `json:"step,omitempty"`
 	Error     string `json:"error,omitempty"`
 	LastWords string `json:"last_words,omitempty"`
-	// Recovered reports whether an earlier process began it.
+	// Recovered reports whether an earlier process started the change.
 	Recovered bool `json:"recovered,omitempty"`
-	// DownSeconds is the time from the kubelet's stop until it was healthy again.
+	// DownSeconds is the time from the kubelet's stop until it was healthy.
 	DownSeconds float64 `json:"down_s"`
 }
 
@@ -165,23 +163,22 @@ func (n *Node) lock() (*journal.Journal, error) {
 	return j, nil
 }
 
-// visit is the whole change of one node's kubelet: cordon, drain if required, the transaction
-// on the node, uncordon. It may be interrupted at any point: the next visit continues there, or
-// rolls back.
+// visit is the complete change of a node's kubelet: cordon, drain if required, transaction,
+// uncordon. It may be interrupted at any point; the next visit continues or rolls back.
 
-// Drained is the step of a visit before the transaction, as reports name it.
+// Drained is the name in reports of the step before the transaction.
 const Drained Step = "drain the node"
 
-// Visit is a node and its API object.
+// Visit changes the kubelet of a node, including its API object.
 type Visit struct {
 	Node *Node
 	API  *cluster.Node
 }
 
-// Run makes the node's kubelet run with the requested settings, after it has finished or rolled
-// back a change of an earlier process. It returns an error if the change could not begin
-// (ErrRefused, journal.ErrBusy): the node is then unchanged. A node whose kubelet runs neither
-// with the new nor with its former settings (Incomplete) stays cordoned.
+// Run first finishes or rolls back an earlier process's change. It then makes the kubelet run with
+// the requested settings. An error means that the change did not start and the node is unchanged
+// (ErrRefused, journal.ErrBusy). A node whose kubelet runs neither with the new nor with its former
+// settings (Incomplete) stays cordoned.
 func (v *Visit) Run(ctx context.Context, want kubelet.Want) (*Report, error) {
 	j, err := v.Node.lock()
 	if err != nil {
@@ -198,8 +195,8 @@ func (v *Visit) Run(ctx context.Context, want kubelet.Want) (*Report, error) {
 	return r, errors.Join(err, v.API.Uncordon(context.WithoutCancel(ctx)))
 }
 
-// change plans, moves pods away if required, and carries out the plan. recovered is the result
-// of the change before.
+// change plans, drains the node if required, and carries out the plan. recovered is the result of
+// an earlier process's change.
 func (v *Visit) change(ctx context.Context, j *journal.Journal, want kubelet.Want, recovered *Report) (*Report, error) {
 	if err := j.Rotate(); err != nil {
 		return nil, err
@@ -225,7 +222,7 @@ func (v *Visit) change(ctx context.Context, j *journal.Journal, want kubelet.Wan
 		if err := v.API.Drain(ctx); err != nil {
 			return &Report{Result: RolledBack, Digest: want.Digest, Has: p.Has, Settings: p.Change.Settings, Step: Drained, Error: err.Error()}, nil
 		}
-		// The drain may have taken an hour, and others write the kubelet's other files.
+		// The drain may have taken an hour, and other programs write the kubelet's other files.
 		if p, err = v.Node.plan(ctx, j.State, want); err != nil {
 			return nil, err
 		}
@@ -237,7 +234,7 @@ func (v *Visit) change(ctx context.Context, j *journal.Journal, want kubelet.Wan
 	return v.Node.carryOut(ctx, j, p, len(pods), drained)
 }
 
-// Check returns why Run would refuse now (ErrRefused); nil if it would not. It only reads.
+// Check returns the error with which Run would refuse now (ErrRefused), or nil. It only reads.
 func (v *Visit) Check(ctx context.Context, want kubelet.Want) error {
 	p, err := v.Node.Plan(ctx, want)
 	if err != nil || p.Settled {
@@ -256,13 +253,12 @@ func (v *Visit) Check(ctx context.Context, want kubelet.Want) error {
 	return v.Node.allow(p, len(pods), true)
 }
 
-// Recover finishes or rolls back, on the node, the change of an earlier process; it returns nil
-// if none exists. It uses the API server only to verify the kubelet, and leaves the cordon to
-// Run and Uncordon.
+// Recover finishes or rolls back an earlier process's change on the node; it returns nil if there
+// is none. It uses the API server only to verify the kubelet. Run and Uncordon remove the cordon.
 func (v *Visit) Recover(ctx context.Context) (*Report, error) { return v.Node.Recover(ctx) }
 
-// Has returns the digest of the settings that fettle has given the node's kubelet; "" for none.
+// Has returns the digest of the kubelet's settings from fettle, or "".
 func (v *Visit) Has() (string, error) { return v.Node.Has() }
 
-// Uncordon makes the node schedulable again if an interrupted visit has left it cordoned.
+// Uncordon makes the node schedulable again if an interrupted visit left it cordoned.
 func (v *Visit) Uncordon(ctx context.Context) error { return v.API.Uncordon(ctx) }

@@ -22,30 +22,30 @@ import (
 // Plan is a planned change of a node's kubelet.
 type Plan struct {
 	Want kubelet.Want `json:"want"`
-	// Has identifies the settings that fettle has given the node before; "" for none.
+	// Has is the digest of the node's present settings from fettle, or "".
 	Has string `json:"has"`
-	// File is the drop-in, and Text its new content; with "" it is removed.
+	// File is the drop-in, Text its new content; with "" the file is removed.
 	File   string         `json:"file"`
 	Text   string         `json:"text"`
 	Change kubelet.Change `json:"change"`
-	// Settled reports whether nothing has to be done: drop-in and kubelet are as requested.
+	// Settled reports whether drop-in and kubelet are already as requested.
 	Settled bool `json:"settled"`
 
-	then   kubelet.Fields // what the kubelet will run with
-	expect kubelet.Fields // what /configz is to say then
-	had    kubelet.Fields // what it says now, of the same settings
-	states []string       // files of the managers that are moved aside
+	then   kubelet.Fields // the kubelet's configuration after the change
+	expect kubelet.Fields // expected /configz after the change
+	had    kubelet.Fields // present /configz values of the same settings
+	states []string       // the managers' state files that are moved away
 }
 
-// intent is what the journal keeps of a change in addition to the files: the request, and what
-// the kubelet is to report after it and after its undo.
+// intent is the journal's further data about a change: the request, and the expected /configz after
+// the change and after its undo.
 type intent struct {
 	Digest string         `json:"digest"`
 	Expect kubelet.Fields `json:"expect"`
 	Had    kubelet.Fields `json:"had"`
 }
 
-// UnmarshalJSON keeps whole numbers as int64.
+// UnmarshalJSON decodes whole numbers as int64.
 func (i *intent) UnmarshalJSON(b []byte) error {
 	var raw struct {
 		Digest      string
@@ -65,7 +65,7 @@ func (i *intent) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Has returns the digest of the settings that fettle has given the node's kubelet; "" for none.
+// Has returns the digest of the kubelet's settings from fettle, or "".
 func (n *Node) Has() (string, error) {
 	boot, err := n.Host.BootID()
 	if err != nil {
@@ -90,7 +90,7 @@ func has(s *journal.State) (string, error) {
 	return i.Digest, nil
 }
 
-// Plan plans a change, and refuses an impossible one (ErrRefused). It only reads.
+// Plan plans a change. The error is ErrRefused if the change is impossible. It only reads.
 func (n *Node) Plan(ctx context.Context, want kubelet.Want) (*Plan, error) {
 	boot, err := n.Host.BootID()
 	if err != nil {
@@ -145,7 +145,7 @@ func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want) (*
 	with := func(ours kubelet.Fields) kubelet.Fields {
 		f := files.merged(ours, on.Release)
 		for option := range setup.Flags {
-			f[option] = now[option] // no file can change a flag
+			f[option] = now[option] // a file cannot override a flag
 		}
 		return f
 	}
@@ -179,8 +179,8 @@ func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want) (*
 	return p, err
 }
 
-// allow refuses a change that does not fit the number of pods on the node, or that needs a
-// drain first.
+// allow returns an error if too many pods run on the node for the change, or if it needs a drain
+// first.
 func (n *Node) allow(p *Plan, pods int, drained bool) error {
 	cpus := 0
 	if n.Machine != nil {
@@ -202,8 +202,8 @@ func (p *Plan) noReboot() error {
 	return nil
 }
 
-// on returns the kubelet's release with its machine. If the API server does not report its
-// version, only the kubelet itself finds what its release does not accept.
+// on returns the kubelet's release and its machine. If the API server does not report the version,
+// only the kubelet itself detects values that its release rejects.
 func (n *Node) on(ctx context.Context) kubelet.On {
 	on := kubelet.On{Machine: n.Machine}
 	if h, err := n.Kubelet.Heartbeat(ctx); err == nil {
@@ -213,7 +213,7 @@ func (n *Node) on(ctx context.Context) kubelet.On {
 	return on
 }
 
-// cgroupVersion returns the version of a machine's control groups; 0 if unknown.
+// cgroupVersion returns a machine's cgroup version; 0 if unknown.
 func cgroupVersion(h *host.Host) int {
 	if _, err := h.Files.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		return 2
@@ -224,7 +224,7 @@ func cgroupVersion(h *host.Host) int {
 	return 0
 }
 
-// settled reports whether drop-in and kubelet are as requested.
+// settled reports whether drop-in and kubelet are already as requested.
 func (p *Plan) settled(n *Node) (bool, error) {
 	if p.Has != p.Want.Digest || p.Change.Class != kubelet.Nothing {
 		return false, nil
@@ -236,7 +236,7 @@ func (p *Plan) settled(n *Node) (bool, error) {
 	return string(text) == p.Text, err
 }
 
-// ours returns an error if the drop-in was changed since fettle wrote it.
+// ours returns an error if the drop-in was changed after fettle wrote it.
 func (n *Node) ours(ctx context.Context, s *journal.State, file string) error {
 	kinds := n.kinds()
 	id, err := kinds.Resolve(setting.Setting{Kind: "file", Name: file})
@@ -257,12 +257,12 @@ func (n *Node) ours(ctx context.Context, s *journal.State, file string) error {
 	return nil
 }
 
-// configuration holds the configuration files of a kubelet.
+// configuration holds a kubelet's configuration files.
 type configuration struct {
-	main        kubelet.Fields    // the one of --config
-	under, over []kubelet.Fields  // drop-ins read before fettle's, and after it
-	ours        kubelet.Fields    // the drop-in as it is now
-	overFrom    map[string]string // file by setting
+	main        kubelet.Fields    // file of --config
+	under, over []kubelet.Fields  // drop-ins before and after fettle's
+	ours        kubelet.Fields    // fettle's present drop-in
+	overFrom    map[string]string // later drop-in by setting
 }
 
 func (n *Node) readFiles(s component.Setup, ours string) (*configuration, error) {
@@ -313,9 +313,9 @@ func (n *Node) readFiles(s component.Setup, ours string) (*configuration, error)
 	return c, nil
 }
 
-// merged returns the configuration with fettle's drop-in ours, as the kubelet of a release
-// reads it: before 1.32 the drop-ins are merged with each other first, and then into the main
-// file, from which null removes nothing.
+// merged returns the configuration with fettle's drop-in ours, as a release's kubelet reads it.
+// Before 1.32 the kubelet first merges the drop-ins, and then merges the result into the main file,
+// where null removes nothing.
 func (c *configuration) merged(ours kubelet.Fields, r kuberelease.Release) kubelet.Fields {
 	dropIns := slices.Concat(c.under, []kubelet.Fields{ours}, c.over)
 	if r == 0 || kuberelease.Known().Loads(kuberelease.LoaderVersioned, r) {
@@ -324,8 +324,7 @@ func (c *configuration) merged(ours kubelet.Fields, r kuberelease.Release) kubel
 	return kubelet.Merge(c.main, kubelet.MergeAll(nil, dropIns))
 }
 
-// overruled returns an error if a flag, or a drop-in that is read later, overrides a requested
-// setting.
+// overruled returns an error if a flag or a later drop-in overrides a requested setting.
 func (c *configuration) overruled(s component.Setup, want kubelet.Fields) error {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if f, ok := s.Flags[name]; ok {

@@ -14,10 +14,10 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// Recover finishes or rolls back the change of an earlier process; it returns nil if there is
-// none. An agent calls it when it starts.
+// Recover finishes or rolls back an earlier process's change; it returns nil if there is none.
+// Agents call it at start.
 //
-// If all files had been written, it restarts the kubelet and verifies it as usual. Otherwise it
+// If the earlier process wrote all files, Recover restarts and verifies the kubelet. Otherwise it
 // restores the files.
 func (n *Node) Recover(ctx context.Context) (*Report, error) {
 	if cut, err := n.CutOff(); err != nil || !cut {
@@ -31,7 +31,7 @@ func (n *Node) Recover(ctx context.Context) (*Report, error) {
 	return n.recover(ctx, j)
 }
 
-// CutOff reports whether an earlier process has left a change unfinished.
+// CutOff reports whether an earlier process left an unfinished change.
 func (n *Node) CutOff() (bool, error) {
 	boot, err := n.Host.BootID()
 	if err != nil {
@@ -61,7 +61,7 @@ func (n *Node) recover(ctx context.Context, j *journal.Journal) (*Report, error)
 	if c.report.Has, err = has(j.State); err != nil {
 		return nil, err
 	}
-	if len(c.tx.Entries) == 0 { // cut off before its files were in the journal: nothing was done
+	if len(c.tx.Entries) == 0 { // interrupted before the journal had the files: nothing was done
 		c.report.Result, c.report.Error = RolledBack, "interrupted before anything was written"
 		return &c.report, j.Commit(journal.Commit{ID: c.tx.ID, Time: n.Host.Clock.Now().UTC(), Result: journal.ResultRolledBack})
 	}
@@ -78,10 +78,10 @@ func (n *Node) recover(ctx context.Context, j *journal.Journal) (*Report, error)
 	return c.end(ctx, err)
 }
 
-// restart makes sure that the kubelet has read the present files.
+// restart ensures that the kubelet has read the present files.
 func (c *change) restart(ctx context.Context) error {
 	if c.compare(ctx, c.intent.Expect) == nil && c.Kubelet.Healthy(ctx) == nil {
-		c.started = c.tx.Time // it was started before the process was cut off, and after it began
+		c.started = c.tx.Time // the kubelet started after the change began, before the interruption
 		return nil
 	}
 	c.stopped = c.Host.Clock.Now()
@@ -91,8 +91,8 @@ func (c *change) restart(ctx context.Context) error {
 	return c.start(ctx)
 }
 
-// written reports whether the file that is written last has its new content. A kubelet started
-// since may have rewritten the others.
+// written reports whether the drop-in, which is written last, has its new content. A kubelet
+// started since then may have rewritten the other files.
 func (c *change) written(ctx context.Context) (bool, error) {
 	e := c.tx.Entries[len(c.tx.Entries)-1]
 	now, err := c.kinds().Read(ctx, e.Setting)
@@ -103,11 +103,11 @@ func (c *change) written(ctx context.Context) (bool, error) {
 	return same(e.Want) && !same(e.Orig), nil
 }
 
-// interval is the time between two checks of a kubelet that was started.
+// interval is the time between two checks of a started kubelet.
 const interval = 250 * time.Millisecond
 
-// verify waits until the kubelet is healthy, the API server has a newer heartbeat of the node
-// than the start, and the kubelet runs with the expected values.
+// verify waits until the kubelet is healthy, the API server has a heartbeat from after the start,
+// and the kubelet runs with the expected values.
 func (c *change) verify(ctx context.Context, expect kubelet.Fields) error {
 	c.Node.at("verify:before")
 	defer c.Node.at("verify:after")
@@ -120,8 +120,8 @@ func (c *change) verify(ctx context.Context, expect kubelet.Fields) error {
 		c.report.DownSeconds = c.Host.Clock.Now().Sub(c.stopped).Seconds()
 	}
 	return c.until(ctx, "", func(ctx context.Context) error {
-		// A kubelet answers before its managers have started, and ends if one of them fails: its
-		// answer counts only while it is still healthy.
+		// A kubelet answers before its managers start, and ends if one fails: the answer counts
+		// only while the kubelet is healthy.
 		if err := failed(Health, c.Kubelet.Healthy(ctx)); err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (c *change) verify(ctx context.Context, expect kubelet.Fields) error {
 	})
 }
 
-// until repeats ask until it returns no error, the time is over, or the kubelet has ended.
+// until repeats ask until it returns nil, the time is over, or the kubelet has ended.
 func (c *change) until(ctx context.Context, s Step, ask func(context.Context) error) error {
 	var last error
 	for {
@@ -141,7 +141,7 @@ func (c *change) until(ctx context.Context, s Step, ask func(context.Context) er
 			return nil
 		}
 		if ctx.Err() == nil || last == nil {
-			last = err // what ended the waiting has no reason of its own
+			last = err // the end of the wait adds no reason
 		}
 		if ctx.Err() == nil && !errors.Is(err, ErrEnded) && !errors.Is(err, errFinal) {
 			select {
@@ -158,12 +158,11 @@ func (c *change) until(ctx context.Context, s Step, ask func(context.Context) er
 	}
 }
 
-// errFinal is wrapped by errors that waiting does not resolve.
+// errFinal is wrapped by errors that no wait resolves.
 var errFinal = errors.New("final")
 
-// fresh returns an error unless the API server has a heartbeat of the node after since: its
-// lease is renewed, and it is Ready by a status as recent, which a kubelet only sends once its
-// managers run.
+// fresh returns an error unless the API server has a heartbeat from after since: a renewed lease,
+// and a Ready status as recent, which kubelets only send once their managers run.
 func (c *change) fresh(ctx context.Context, since time.Time) error {
 	h, err := c.Kubelet.Heartbeat(ctx)
 	switch {
