@@ -16,7 +16,7 @@ import (
 
 // Config holds the log settings in the configurations of servers.
 type Config struct {
-	option string // the flag that names them
+	option string // command-line flag that names the configurations
 	host   *host.Host
 	logs   []accesslog.Log
 }

@@ -12,12 +12,12 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// configuredLog is a log that a configuration names, with all directives that write it.
+// configuredLog is a log that a configuration names, with the directives that write to it.
 type configuredLog struct {
 	path   string
-	at     string   // the first of them
-	scopes []string // whose requests are all in it
-	some   []string // whose requests are in it on a condition
+	at     string   // position of the first directive
+	scopes []string // scopes that log all their requests
+	some   []string // scopes that log some of their requests, by a condition
 	timed  bool
 	names  []string // its files
 }
@@ -79,7 +79,7 @@ func (c *Config) Files(say func(string)) ([]string, error) {
 }
 
 // existing returns the files of a log. A file that another directive names literally does not
-// belong to a pattern (accesslog.Of): it would be read although once omitted it.
+// belong to a pattern (accesslog.Of): otherwise it would be read even if once omitted it.
 func (c *Config) existing(l *accesslog.Log) (names []string, err error) {
 	names = []string{l.Path}
 	if l.Pattern {
@@ -102,8 +102,8 @@ func (c *Config) existing(l *accesslog.Log) (names []string, err error) {
 	}), err
 }
 
-// once omits logs whose requests are in others: a server with two logs writes each request to
-// both. It prefers the log that covers more servers, then the one with durations.
+// once omits logs that repeat the requests of others: a server with two logs writes each
+// request to both. It prefers the log that covers more servers, then the one with durations.
 func once(all []configuredLog, say func(string)) []configuredLog {
 	by := make([]int, len(all))
 	for i := range by {
@@ -114,7 +114,7 @@ func once(all []configuredLog, say func(string)) []configuredLog {
 		x, y := &all[a], &all[b]
 		return cmp.Or(number[len(x.scopes) == 0]-number[len(y.scopes) == 0], len(y.scopes)-len(x.scopes), number[y.timed]-number[x.timed])
 	})
-	has := map[string]int{} // the log with a scope's requests
+	has := map[string]int{} // log that holds a scope's requests
 	left := map[int]bool{}
 	for _, i := range by {
 		l := &all[i]
@@ -124,7 +124,7 @@ func once(all []configuredLog, say func(string)) []configuredLog {
 				continue
 			}
 			o := &all[first]
-			if len(o.scopes) == 0 { // both are by a condition
+			if len(o.scopes) == 0 { // both log by a condition
 				say(fmt.Sprintf("%s (%s) and %s (%s) belong to the same server under conditions; a request in both counts twice", o.path, o.at, l.path, l.at))
 				continue
 			}

@@ -21,25 +21,25 @@ import (
 
 // Finder holds the options for finding log formats.
 type Finder struct {
-	Format string  // as the server has it; "" to detect it
+	Format string  // as in the server's configuration; "" to detect it
 	Config *Config // of the servers; nil to detect the format
-	// Unit is the unit of the duration; "" keeps the format's. Duration names the member of JSON
-	// lines with the duration.
+	// Unit is the unit of the duration; "" keeps the format's unit. Duration is the name of
+	// the member with the duration in JSON lines.
 	Unit, Duration string
 	// NoDurations accepts formats that differ only in the duration.
 	NoDurations bool
-	// Command is the command line of a verb other than logs, and Flag its name of --format,
-	// which errors repeat.
+	// Command is the command line of a verb other than logs, and Flag the name of its format
+	// flag. Errors quote both.
 	Command, Flag string
-	// Say is called for files of a directory that are left out. If it is nil, such files are an
-	// error.
+	// Say is called with a message for each omitted file of a directory. If it is nil, such
+	// files are an error.
 	Say func(string)
 }
 
-// Units are the units of a duration, in nanoseconds.
+// Units maps the units of a duration to nanoseconds.
 var Units = map[string]int64{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 
-// otherLines is returned if a log's lines do not have the requested format, or no known one.
+// otherLines is returned if a log's lines do not match the requested format or any known one.
 type otherLines struct{ error }
 
 func (o otherLines) Unwrap() error { return o.error }
@@ -59,7 +59,7 @@ func (o *Finder) Find(set *source.Set) ([]*logformat.Format, error) {
 	}
 	var out []*logformat.Format
 	var left, unread []string
-	var refused error // why the first of them was left
+	var refused error // error of the first omitted log
 	for i := 0; i < len(set.Logs); {
 		l := set.Logs[i]
 		f, err := o.formatOf(set, i)
@@ -109,7 +109,7 @@ func (o *Finder) Find(set *source.Set) ([]*logformat.Format, error) {
 	return out, nil
 }
 
-// member rejects --duration if no log has the member that it names.
+// member returns an error if --duration names a member that no log has.
 func (o *Finder) member(set *source.Set, formats []*logformat.Format) error {
 	if o.Duration == "" {
 		return nil
@@ -161,8 +161,8 @@ func noLine(set *source.Set) error {
 	return ui.Exit(ui.Failed, fmt.Errorf("%s: %w", set.Logs[0].Path, ErrNoLine))
 }
 
-// check compares the first lines of a log with its requested format. A log that was truncated
-// while its server wrote begins with zeros, which show nothing.
+// check returns an error if the first lines of a log do not match the requested format. A log
+// that was truncated while its server wrote begins with zeros, which match any format.
 func check(f *logformat.Format, path string, head []byte) error {
 	n, all := f.Reads(head)
 	if n == 0 && all > 0 && bytes.IndexByte(head, 0) < 0 {
@@ -196,8 +196,8 @@ func (o *Finder) uncertain(path string, several *logformat.AmbiguousError) error
 	return ui.Hinted(ui.Refused, fmt.Errorf("%s: %s", path, several.What), hint)
 }
 
-// formatOf returns the format of a log. It returns nil for a log without lines, newly created
-// or damaged: the format of the other logs applies.
+// formatOf returns the format of a log, or nil for a log without lines (new or damaged). The
+// format of the other logs then applies.
 func (o *Finder) formatOf(set *source.Set, i int) (*logformat.Format, error) {
 	l := set.Logs[i]
 	head, err := set.Head(i, logformat.HeadSize)
@@ -260,8 +260,9 @@ func (o *Finder) formatOf(set *source.Set, i int) (*logformat.Format, error) {
 	return f, nil
 }
 
-// Another finds the format of the unread lines, if it is known: the server's log format may have
-// changed in the middle of a log. It records it, with the command that reads these lines.
+// Another detects the format of the unread lines: a server's log format may change in the
+// middle of a log. If it is known, Another records the format and the command that reads these
+// lines.
 func (o *Finder) Another(r *logs.Result) {
 	if !r.MuchUnread() {
 		return

@@ -14,7 +14,7 @@ import (
 // Knee describes the search for the highest rate at which the thresholds are met.
 type Knee struct {
 	Answer Answer `json:"answer"`
-	// Rate is the highest rate that held in a fresh stage, or 0 if none exists.
+	// Rate is the highest rate that held in a confirming stage, or 0 if no rate held.
 	Rate float64 `json:"rate_per_s"`
 	// Failed is the lowest rate above Rate that did not hold.
 	Failed float64     `json:"failed_per_s,omitempty"`
@@ -41,25 +41,25 @@ type Range struct {
 	Each            time.Duration
 }
 
-// leadIn is the fraction of a stage (1/5) that runs before it and does not count: it drains
-// the backlog of the previous stage.
+// leadIn divides a stage's length to get its lead-in (1/5). The lead-in precedes the stage,
+// drains the previous stage's backlog and does not count.
 const leadIn = 5
 
-// StageLength returns the length of a stage at a rate, and of the lead-in before it: at least
-// each, or more if the thresholds need it.
+// StageLength returns the length of a stage at a rate, and the length of its lead-in. A stage
+// lasts at least each, and longer if the thresholds need more latencies.
 func (p *Plan) StageLength(perSecond float64, each time.Duration) (stage, before time.Duration) {
 	wants := int64(0)
 	for _, g := range p.Gates {
 		wants = max(wants, g.Wants())
 	}
-	// A fifth more: errors have no latency.
+	// 20 % more than needed: errors have no latency.
 	seconds := math.Ceil(1.2 * float64(wants) / perSecond)
 	stage = max(each, time.Duration(seconds)*time.Second)
 	return stage, max(time.Second, stage/leadIn)
 }
 
 // FindKnee finds the highest rate at which the thresholds are met. It calls told after each
-// stage.
+// stage, and tell each second.
 func (g *Rig) FindKnee(ctx context.Context, in Range, seed uint64, tell Tell, told func(KneeStage)) (*Result, error) {
 	found := &Knee{Stages: []KneeStage{}}
 	at := map[float64]*Result{} // last result of each rate
@@ -102,7 +102,7 @@ func (g *Rig) FindKnee(ctx context.Context, in Range, seed uint64, tell Tell, to
 	return x, nil
 }
 
-// cut returns the error of a stage that did not end normally.
+// cut returns the error of a stage that ended early, or nil.
 func cut(ctx context.Context, x *Result, err error) error {
 	switch {
 	case err != nil:
@@ -114,11 +114,11 @@ func cut(ctx context.Context, x *Result, err error) error {
 }
 
 // holds judges a stage. A stage that meets all thresholds holds, even if the generator was at
-// its limit: its delays are part of the latency. A late generator catches up in bursts, which a
-// server may refuse; that does not explain how busy the server is, nor a server without any
-// success.
+// its limit: the generator's delays are part of the latency. Otherwise a limited generator
+// explains the failure, because it sends bursts that a server may refuse. It does not explain
+// a missed threshold on an observed server, or answers that are all errors.
 func (g *Rig) holds(x *Result) (v Verdict, why string, err error) {
-	var missed *Gate // the first
+	var missed *Gate // first missed threshold
 	server := x.Whole.Starts > 0 && x.Whole.Wrong == x.Whole.Starts
 	for i := range x.Gates {
 		gate, asked := &x.Gates[i], g.plan.Gates[i]
@@ -146,7 +146,7 @@ func (g *Rig) holds(x *Result) (v Verdict, why string, err error) {
 	return Fails, fmt.Sprintf("%.4g answers a second did not keep up", x.Whole.AnswerRate), nil
 }
 
-// blind returns the reason that a server could not be observed.
+// blind returns why an observed server has no figures, or "".
 func (x *Result) blind() string {
 	for _, o := range x.Observed {
 		if o.Ended != "" {
@@ -156,9 +156,9 @@ func (x *Result) blind() string {
 	return ""
 }
 
-// kneeVerdict returns the verdict of a search and one line of text.
+// kneeVerdict returns the verdict of a search and its explanation in one line.
 func (x *Result) kneeVerdict(r kneeResult) (Word, string) {
-	// last returns the reason of the last stage at a rate with the first verdict that
+	// last returns the explanation of the last stage at a rate with the first of verdicts that
 	// occurs.
 	last := func(perSecond float64, verdicts ...Verdict) string {
 		for _, v := range verdicts {

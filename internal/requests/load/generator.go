@@ -8,18 +8,18 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Limits above which the generator, not the server, is considered the limit.
+// Limits above which the generator counts as the bottleneck, not the server.
 const (
-	lateShare = 0.01 // of the starts
-	// lateMatters is the ratio of start delay to latency, both p99, that spoils the latency.
+	lateShare = 0.01 // share of the starts
+	// lateMatters is the ratio of start delay to latency, both p99, above which latencies are
+	// unreliable.
 	lateMatters = 0.1
 	cpuShare    = 0.9
 	// lateBegin is the maximum start delay of a client, in seconds.
 	lateBegin = 0.05
 )
 
-// generator judges the generators. Each is judged on its own, because the mean hides one that
-// is at its limit.
+// generator judges each generator separately: a mean would hide one generator at its limit.
 func (c *course) generator(x *Result) {
 	g := &x.Generator
 	whole := c.meter.Sum(c.from, len(c.slices))
@@ -82,7 +82,7 @@ func (c *course) lost() (names []string) {
 	return names
 }
 
-// client returns the figures of one generator, and the limits that it reached.
+// client returns the figures of one generator, and the limits that it exceeded.
 func (c *course) client(one *part) (client Client, limits []string) {
 	t, delay := one.meter.Sum(c.from, len(c.slices)), one.meter.Delay()
 	client = Client{Starts: t.Starts, Connections: one.Connections, Processors: one.Processors, StartDelayP99S: delay.P99S, LateBeginS: one.Late.Seconds()}

@@ -13,13 +13,13 @@ import (
 	"fettle.dev/fettle/internal/requests/load/fleet"
 )
 
-// Job describes a load completely: another machine needs no file and no resolver to
+// Job describes a load completely: another machine needs no further files and no resolver to
 // generate it. It may contain keys and passwords.
 type Job struct {
 	Asked  []engine.Asked `json:"asked"`
 	Common engine.Common  `json:"common"`
-	// Allow lists the servers permitted in addition to loopback. Names holds the addresses
-	// of all host names, which are resolved once.
+	// Allow lists the allowed servers in addition to loopback. Names holds the addresses of
+	// all host names, resolved once.
 	Allow []string                `json:"allow"`
 	Names map[string][]netip.Addr `json:"names"`
 	// Files holds the contents of the files that Identity names.
@@ -59,7 +59,7 @@ func (j *Job) read(name string) ([]byte, error) {
 	return text, nil
 }
 
-// Resolver returns a resolver that queries another one and records the answers in the job.
+// Resolver returns a resolver that asks another resolver and records the answers in the job.
 func (j *Job) Resolver(ask engine.Resolver) engine.Resolver { return keeping{ask, j} }
 
 type keeping struct {

@@ -16,13 +16,14 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// mostReplayed is the maximum number of requests listed of a log, the most frequent ones.
+// mostReplayed is the maximum number of listed requests of a replayed log, most frequent
+// first.
 const mostReplayed = 1000
 
-// keptUp is the share of starts in the second half that must be answered in that half.
+// keptUp is the minimum share of second-half starts that must be answered in that half.
 const keptUp = 0.95
 
-// course is a run cut into slices.
+// course is a run divided into slices.
 type course struct {
 	*Prepared
 	meter  *engine.Meter
@@ -46,7 +47,7 @@ func (r *Prepared) result(m *engine.Meter, parts []*part, seen []*fleet.Course, 
 		all = until
 	}
 	c := &course{Prepared: r, meter: m, parts: parts, seen: seen, slices: m.Slices(until)}
-	// If one generator ran longer than another, their sum is complete only in whole slices.
+	// If one generator ran longer than the others, only whole slices have the counts of all.
 	if n := len(c.slices); n > 1 && c.slices[n-1].To > until && slices.ContainsFunc(parts, func(one *part) bool { return one.Until > until }) {
 		c.slices = c.slices[:n-1]
 	}
@@ -126,7 +127,7 @@ func (r *Prepared) servers(x *Result, parts []*part) {
 	}
 }
 
-// warm finds the first slice that counts.
+// warm determines the first slice that counts and sets from.
 func (c *course) warm() WarmUp {
 	w := WarmUp{AskedS: c.plan.WarmUp.Seconds(), State: Unknown}
 	if c.plan.Each > 0 {
@@ -136,7 +137,7 @@ func (c *course) warm() WarmUp {
 	for c.from < len(c.slices) && c.slices[c.from].Stage == warmUp {
 		c.from++
 	}
-	// Only a first stage with a steady rate: a change of the rate is not warm-up.
+	// Examine only a first stage with a steady rate: a rate change is not warm-up.
 	first, end := c.from, c.from
 	for end < len(c.slices) && c.slices[end].Stage == 0 {
 		end++
@@ -145,7 +146,7 @@ func (c *course) warm() WarmUp {
 		end = first
 	}
 	var medians []float64
-	var at []int // indices of the slices that have a median
+	var at []int // indices of slices with a median
 	for i := first; i < end; i++ {
 		if v, ok := c.slices[i].Median(); ok {
 			medians, at = append(medians, v), append(at, i)
@@ -154,7 +155,8 @@ func (c *course) warm() WarmUp {
 	cut, state := settle(medians)
 	w.State = state
 	if state == Unsettled {
-		// The mean over a warm-up is meaningless: the end is closest to the steady state.
+		// The mean over a warm-up is meaningless. The last quarter is closest to the steady
+		// state.
 		cut = max(cut, len(at)*3/4)
 	}
 	if cut > 0 {
@@ -203,7 +205,7 @@ func (c *course) figures(x *Result) (err error) {
 		}
 		from = to
 	}
-	if len(x.Stages) == 0 { // nothing counts
+	if len(x.Stages) == 0 { // no slice counts
 		for _, g := range c.plan.Gates {
 			x.Gates = append(x.Gates, Gate{Result: engine.Result{Gate: g.Text, Text: "cannot tell: nothing was measured", Unknown: true}})
 		}
@@ -211,7 +213,7 @@ func (c *course) figures(x *Result) (err error) {
 	return nil
 }
 
-// asked returns the requested rate in the open model, else 0.
+// asked returns the requested rate in the open model, in requests a second, else 0.
 func (c *course) asked(t *engine.Total, length float64) float64 {
 	if !c.plan.open() || length <= 0 {
 		return 0
@@ -226,9 +228,9 @@ func perSecond(n int64, d time.Duration) float64 {
 	return float64(n) / d.Seconds()
 }
 
-// keptUp reports whether the answers kept up with the starts. Unless work piles up, the
-// requests started in the second half of a stage are answered at the rate at which they arrive,
-// whatever their duration.
+// keptUp reports whether the answers kept up with the starts. If no work piles up, the
+// requests started in the second half of a stage are answered at their arrival rate, whatever
+// their duration.
 func (c *course) keptUp(from, to int) bool {
 	t := c.meter.Sum(from, to)
 	if t.Starts > 0 && float64(waitedInVain(t))/float64(t.Starts) > 1-keptUp {
@@ -239,11 +241,11 @@ func (c *course) keptUp(from, to int) bool {
 	}
 	half := c.meter.Sum(from+(to-from)/2, to)
 	missing := float64(half.Starts - half.Failed - half.Answered)
-	// With few starts, one or two missing at the edge mean nothing.
+	// With few starts, one or two missing answers at the end mean nothing.
 	return missing <= max(3, (1-keptUp)*float64(half.Starts))
 }
 
-// verdict returns the verdict and one line of text. lost names the lost generators.
+// verdict returns the verdict and its explanation in one line. lost names the lost generators.
 func (x *Result) verdict(lost []string) (Word, string) {
 	f := &x.Whole
 	rate := answers(f.AnswerRate)
@@ -292,7 +294,7 @@ func (x *Result) verdict(lost []string) (Word, string) {
 	return Held, fmt.Sprintf("all held: %s; %s", strings.Join(each, ", "), f.errors())
 }
 
-// why names the most frequent failure.
+// why returns the most frequent failure with its number.
 func (f *Figures) why() string {
 	why, most := "", int64(0)
 	for _, status := range slices.Sorted(maps.Keys(f.Statuses)) {
@@ -311,7 +313,7 @@ func (f *Figures) why() string {
 	return why
 }
 
-// errors returns the share of errors in words.
+// errors formats the share of errors.
 func (f *Figures) errors() string {
 	if f.Errors == 0 {
 		return "no errors"
@@ -319,5 +321,5 @@ func (f *Figures) errors() string {
 	return ui.Digits(100*f.ErrorShare) + " % errors"
 }
 
-// answers formats a rate of answers.
+// answers formats a rate in answers a second.
 func answers(perS float64) string { return ui.Digits(perS) + " answers a second" }

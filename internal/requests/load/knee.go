@@ -1,10 +1,10 @@
-// search finds the highest rate at which a condition is true. It is independent of requests: a
+// search finds the highest rate at which a condition holds. It is independent of requests: a
 // stage is a function.
 //
-// The rate is doubled until it fails, then the interval is bisected until its ends are within
-// precision. A stage can fail by chance, so a rate counts as failed only after it failed twice,
-// or twice in three attempts. Then a slightly higher rate has to fail too, and a fresh stage at
-// the rate found has to hold; only that stage is the answer.
+// The rate is doubled until it fails. Then the interval is bisected until its width is within
+// precision. A stage can fail by chance, so a rate counts as failed only after two failures in
+// at most three attempts. Finally a slightly higher rate has to fail too, and a fresh stage at
+// the rate found has to hold. Only that stage is the answer.
 
 package load
 
@@ -43,39 +43,39 @@ const (
 	NotMonotone    Answer = "not-monotone"    // a rate above a failed one holds, or a rate that held fails later
 )
 
-// precision is the largest relative distance between the rate found and the one that failed.
+// precision is the maximum relative difference between the rate found and the failed rate.
 const precision = 0.02
 
 const (
 	factor = 2.0
-	// beyond is the factor above the failed rate at which the load has to fail too: close
-	// enough to reveal a failure by chance, far enough to be outside the noise at the knee.
+	// beyond is the factor of the failed rate at which a stage has to fail too: close enough
+	// to reveal a failure by chance, far enough to be outside the noise at the knee.
 	beyond = 1.1
-	// retreat is the factor for the second confirmation: at the knee itself a stage holds
-	// or fails by chance.
+	// retreat is the factor for the second confirmation. At the knee itself a stage holds or
+	// fails by chance.
 	retreat = 0.95
 )
 
-// search is a search between two rates.
+// search is a search between a lowest and a highest rate.
 type search struct {
 	Lowest, Highest float64 // requests a second
-	// Stage measures one rate.
+	// Stage measures one rate, in requests a second, and returns its verdict.
 	Stage func(rate float64, for_ Purpose) (Verdict, error)
 }
 
 // kneeResult is the outcome with its rates. A rate is 0 if none exists.
 type kneeResult struct {
 	Answer Answer
-	Rate   float64 // held in a fresh stage
-	Failed float64 // lowest rate above Rate that failed or that the generator could not do
-	// Odd is set with NotMonotone: the rate above Failed that holds, or a rate that held once and
-	// then failed.
+	Rate   float64 // held in a confirming stage
+	Failed float64 // lowest failed or generator-limited rate above Rate
+	// Odd is set with NotMonotone: a rate above Failed that holds, or a rate that first held
+	// and then failed.
 	Odd float64
 }
 
 // Run searches. It returns the first error of a stage.
 func (s *search) Run() (kneeResult, error) {
-	low, high := 0.0, 0.0 // highest rate that held, lowest that did not
+	low, high := 0.0, 0.0 // highest rate that held, lowest that failed
 	var why Verdict
 	for rate := s.Lowest; ; rate = min(rate*factor, s.Highest) {
 		v, err := s.decide(rate, Seek)
@@ -113,8 +113,8 @@ func (s *search) Run() (kneeResult, error) {
 	return s.confirm(low, high, why)
 }
 
-// none returns the answer if the lowest rate does not hold. A higher one may: some servers
-// are fast only when they are busy.
+// none returns the result if the lowest rate does not hold. It also tries a higher rate: some
+// servers are fast only when busy.
 func (s *search) none(why Verdict) (kneeResult, error) {
 	if why == KneeLimited {
 		return kneeResult{Answer: GeneratorFirst, Failed: s.Lowest}, nil
@@ -127,7 +127,7 @@ func (s *search) none(why Verdict) (kneeResult, error) {
 	return kneeResult{Answer: FailsAtLowest, Failed: s.Lowest}, nil
 }
 
-// confirm measures the rate found again.
+// confirm measures the rate found again and returns the result.
 func (s *search) confirm(low, high float64, why Verdict) (kneeResult, error) {
 	answer := Found
 	switch {
@@ -144,7 +144,7 @@ func (s *search) confirm(low, high float64, why Verdict) (kneeResult, error) {
 		if v == Holds {
 			return kneeResult{Answer: answer, Rate: rate, Failed: high}, nil
 		}
-		// It held in the search and fails now: the answer is a lower rate, or there is none.
+		// The rate held in the search and fails now: the answer is a lower rate, or no rate.
 		if answer, high = Found, rate; v == KneeLimited {
 			answer = GeneratorFirst
 		}
@@ -152,9 +152,9 @@ func (s *search) confirm(low, high float64, why Verdict) (kneeResult, error) {
 	return kneeResult{Answer: NotMonotone, Failed: low, Odd: low}, nil
 }
 
-// decide measures a rate. One stage that holds is enough: an overloaded server does not hold by
-// chance. A failed stage is repeated, and the majority counts. If either failure is the
-// server's own, the verdict is Fails.
+// decide measures a rate. One stage that holds is enough: an overloaded server does not hold
+// by chance. A failed stage is repeated, and the majority decides. The verdict is Fails if the
+// server caused either failure.
 func (s *search) decide(rate float64, for_ Purpose) (Verdict, error) {
 	why := KneeLimited
 	for held, not := 0, 0; ; {
@@ -179,7 +179,7 @@ func (s *search) decide(rate float64, for_ Purpose) (Verdict, error) {
 	}
 }
 
-// twice reports whether a rate holds twice in a row.
+// twice reports whether a rate holds in two consecutive stages.
 func (s *search) twice(rate float64) (bool, error) {
 	for range 2 {
 		if v, err := s.Stage(rate, Beyond); err != nil || v != Holds {
@@ -189,7 +189,7 @@ func (s *search) twice(rate float64) (bool, error) {
 	return true, nil
 }
 
-// between returns the geometric mean of two rates, rounded if there is room.
+// between returns the geometric mean of two rates, rounded if low and high permit.
 func between(low, high float64) float64 {
 	rate := math.Sqrt(low * high)
 	if r := round(rate); r > low && r < high {
@@ -198,7 +198,8 @@ func between(low, high float64) float64 {
 	return rate
 }
 
-// round keeps three significant digits. Its error is at most half a percent, 1/4 of precision.
+// round rounds to three significant digits. The error is at most 0.5 %, a quarter of
+// precision.
 func round(rate float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(rate))-2)
 	return math.Round(rate/unit) * unit

@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Headline says whether the thresholds were met, then how the server answered and what limited
+// Headline reports whether the thresholds were met, how the server answered, and what limited
 // the load.
 func (x *Result) Headline() (h ui.Headline) {
 	engine.Thresholds(&h, x.Gates, func(g Gate) (string, engine.Result) { return g.Stage, g.Result })
@@ -37,7 +37,7 @@ func (x *Result) Headline() (h ui.Headline) {
 	return h
 }
 
-// Next returns nothing: how to load on depends on the server.
+// Next returns no next step: it depends on the server.
 func (x *Result) Next() (string, []string) { return "", nil }
 
 // Print prints the result of a load, the verdict first.
@@ -81,7 +81,7 @@ func (x *Result) Print(s *ui.Screen, r *evidence.Run) {
 	loadFacts(r, x).Write(s)
 }
 
-// loadKnee prints the stages of a search.
+// loadKnee prints the stages of a search as a table.
 func loadKnee(s *ui.Screen, k *Knee) {
 	g := ui.Grid{Columns: []ui.Column{{Head: "stage"}, {Head: "rate"}, {Head: "verdict"}, {Head: "why", Cut: true}}}
 	for i, stage := range k.Stages {
@@ -90,7 +90,7 @@ func loadKnee(s *ui.Screen, k *Knee) {
 	g.Write(s)
 }
 
-// loadObserved prints the observed servers, over the time that counts.
+// loadObserved prints the figures of the observed servers, without warm-up.
 func loadObserved(s *ui.Screen, x *Result) {
 	g := ui.Grid{Columns: ui.Columns("machine", "CPU", "busiest CPU", "stolen", "run queue a CPU", "memory", "network, in and out")}
 	for _, o := range x.Whole.Observed {
@@ -110,7 +110,7 @@ func loadObserved(s *ui.Screen, x *Result) {
 	g.Write(s)
 }
 
-// loadClients prints the generators.
+// loadClients prints a table of the generators.
 func loadClients(s *ui.Screen, x *Result) {
 	g := ui.Grid{Columns: ui.Columns("client", "starts", "connections", "CPU", "start delay p99", "clock off by at most")}
 	for _, c := range x.Generator.Clients {
@@ -123,7 +123,7 @@ func loadClients(s *ui.Screen, x *Result) {
 	g.Write(s)
 }
 
-// loadStages prints the latencies.
+// loadStages prints the latencies of each stage.
 func loadStages(s *ui.Screen, x *Result) {
 	g := ui.Grid{Columns: ui.Columns("rate", "answers", "errors", "p50", "p90", "p99", "p99.9", "max")}
 	for i := range g.Columns[1:] {
@@ -141,7 +141,7 @@ func loadStages(s *ui.Screen, x *Result) {
 	g.Write(s)
 }
 
-// mostRequests is the number of requests printed.
+// mostRequests is the maximum number of printed requests.
 const mostRequests = 20
 
 func loadRequests(s *ui.Screen, x *Result) {
@@ -157,7 +157,7 @@ func loadRequests(s *ui.Screen, x *Result) {
 	}
 }
 
-// loadFacts returns the remaining facts.
+// loadFacts returns the facts that no other table has.
 func loadFacts(r *evidence.Run, x *Result) *ui.Grid {
 	g := &ui.Grid{Columns: []ui.Column{{}, {Below: true}}}
 	row := func(name, format string, args ...any) {
@@ -220,7 +220,7 @@ func loadFacts(r *evidence.Run, x *Result) *ui.Grid {
 	return g
 }
 
-// statusCounts formats counts of statuses: 200: 5, 404: 1.
+// statusCounts formats counts by status: "200: 5, 404: 1".
 func statusCounts(of map[string]int64) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(of)) {

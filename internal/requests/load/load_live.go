@@ -10,21 +10,22 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Live is a load in progress.
+// Live is the state of a load in progress, for display.
 type Live struct {
 	Title   string
 	At, All time.Duration
-	// Seconds holds the last seconds, newest last; Stages the finished stages of a search.
+	// Seconds holds the last seconds, newest last. Stages holds the finished stages of a
+	// search.
 	Seconds []fleet.Now
 	Stages  []KneeStage
 	// Trouble is the current problem, or empty.
 	Trouble string
 }
 
-// bars is the length of the longest bar, figures the width of the columns next to it.
+// bars is the maximum length of a bar, figures the width of the columns next to it.
 const bars, figures = 30, 48
 
-// Far formats the progress.
+// Far formats how far the load has progressed.
 func (l *Live) Far() string {
 	text := fmt.Sprintf("%.0f of %.0f s", min(l.At, l.All).Seconds(), l.All.Seconds())
 	if l.At >= l.All+time.Second/2 {
@@ -33,7 +34,7 @@ func (l *Live) Far() string {
 	return text
 }
 
-// PrintLive prints a load in progress: its last seconds and the search that it belongs to.
+// PrintLive prints a load in progress: the last seconds, and the stages of a search.
 func PrintLive(s *ui.Screen, l *Live) {
 	fmt.Fprintf(s.Out, "%s\n%s\n%s\n", ui.Printable(l.Title), l.Far(), ui.Printable(l.Trouble))
 	longest := 0.0

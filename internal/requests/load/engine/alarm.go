@@ -35,10 +35,10 @@ func NewAlarm() (*Alarm, error) {
 	return a, nil
 }
 
-// near is a period so short that sleeping would take longer.
+// near is the shortest period worth sleeping for.
 const near = 10 * time.Microsecond
 
-// Until waits until t. It returns false once the alarm is closed.
+// Until waits until t. It returns false if the alarm is closed.
 func (a *Alarm) Until(t time.Time) bool {
 	for {
 		left := time.Until(t)
@@ -61,5 +61,5 @@ func (a *Alarm) Until(t time.Time) bool {
 	}
 }
 
-// Close wakes the goroutine that waits. It may be called repeatedly.
+// Close wakes the waiting goroutine. It may be called repeatedly.
 func (a *Alarm) Close() { _ = a.file.Close() }

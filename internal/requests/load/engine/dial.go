@@ -1,5 +1,5 @@
-// Connections to an address that was resolved before, with or without TLS, counted. Nothing is
-// resolved here: a DNS answer cannot redirect a running load.
+// Connections, with or without TLS, to an address resolved before the run. Nothing is resolved
+// here: a DNS answer cannot redirect a running load.
 
 package engine
 
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Counts are the counters of all dialers of a run.
+// Counts counts the connections of all dialers of a run.
 type Counts struct {
 	Opened     atomic.Int64 // connections
 	Handshakes atomic.Int64 // of TLS
@@ -26,10 +26,10 @@ type Counts struct {
 // Dialer opens connections to one origin.
 type Dialer struct {
 	To netip.AddrPort
-	// TLS is nil for plain text.
+	// TLS is nil for a connection without TLS.
 	TLS    *tls.Config
 	Counts *Counts
-	// Context cancels connections being opened.
+	// Context cancels connection attempts.
 	Context context.Context
 
 	asked *atomic.Bool
@@ -48,7 +48,7 @@ func (d *Dialer) WithoutCertificate() {
 
 // Ended returns the error of a connection that the server closed before any answer. With TLS
 // 1.3 it rejects a client without a certificate only after the handshake (RFC 8446, 4.4.2.4),
-// and either its alert or the end of the connection may be read first.
+// and the client may read the alert or the end of the connection first.
 func (d *Dialer) Ended(err error) error {
 	if d.asked == nil || !d.asked.Load() {
 		return err
@@ -61,7 +61,7 @@ func (d *Dialer) Dial(until time.Time) (net.Conn, error) {
 	ctx, cancel := context.WithDeadline(d.Context, until)
 	defer cancel()
 	var dialer net.Dialer
-	// The address is known: there is no second one to race against.
+	// There is only one address, so no fallback to another one.
 	dialer.FallbackDelay = -1
 	conn, err := dialer.DialContext(ctx, "tcp", d.To.String())
 	if err != nil {
@@ -85,8 +85,8 @@ func (d *Dialer) Dial(until time.Time) (net.Conn, error) {
 	return secured, nil
 }
 
-// handshake describes the error of a handshake. The standard library's "remote error" means
-// that the server refused it, often because of the certificate.
+// handshake adds an explanation to a handshake error. The standard library's "remote error"
+// means that the server refused the handshake, often because of the certificate.
 func (d *Dialer) handshake(err error) error {
 	var op *net.OpError
 	text := "TLS handshake: %w"
@@ -143,7 +143,7 @@ func (d *Dialer) Probe(timeout time.Duration) (Probe, error) {
 	again := *d
 	if d.TLS != nil {
 		again.TLS = d.TLS.Clone()
-		again.TLS.ClientSessionCache = nil // the first one of the run is a full handshake
+		again.TLS.ClientSessionCache = nil // do not resume this session: the run's first handshake is a full one
 		if len(d.TLS.Certificates) > 0 {
 			certificate := &d.TLS.Certificates[0]
 			again.TLS.Certificates = nil

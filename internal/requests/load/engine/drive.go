@@ -1,15 +1,14 @@
-// The engine starts each request when it is due, over a connection of its own, and records when
-// it was due, sent and answered.
+// The engine starts each request when it is due, over its own connection. It records when the
+// request was due, sent and answered.
 //
-// Open model: starts follow a schedule, independent of answers. One connection at a time leads:
-// it sleeps until the next start, passes the lead to a free connection (or to a new one, up to
-// the limit) and sends. If none is free, there is no leader; starts that become due are
-// represented by the schedule alone, and each is sent as soon as a connection is free, with its
-// latency counted from when it was due. So the latency of every request that a stall delays
-// includes the delay, and no queue grows.
+// Open model: starts follow a schedule, independent of answers. One connection at a time
+// leads: it sleeps until the next start, passes the lead to a free or new connection, and
+// sends. If all connections up to the limit are busy, there is no leader. A start is then sent
+// as soon as a connection is free, and its latency counts from when it was due. So latencies
+// include the delay by a stall, and no queue grows.
 //
-// Closed model: each connection sends its next request after the answer to the previous one.
-// Only the requests in flight show a stall.
+// Closed model: each connection sends its next request after the answer to the previous one. A
+// stall shows only in the requests in flight.
 
 package engine
 
@@ -21,18 +20,19 @@ import (
 
 // Plan is a load to generate.
 type Plan struct {
-	// Schedule holds the starts of the open model; nil selects the closed model, which runs
-	// for For.
+	// Schedule holds the starts of the open model. nil selects the closed model, which runs
+	// for the duration For.
 	Schedule DriveSchedule
 	For      time.Duration
-	// Connections is the number of connections in the closed model, the maximum in the open one.
+	// Connections is the number of connections in the closed model, the maximum in the open
+	// model.
 	Connections int
-	// Each is the number of requests per connection in the closed model, within For; 0
-	// means unlimited.
+	// Each is the number of requests per connection in the closed model, limited by For; 0
+	// means no limit.
 	Each int64
 	// Timeout limits the time from sending a request to the end of its answer.
 	Timeout time.Duration
-	// Pick returns the index of the n-th request.
+	// Pick returns the index of request n.
 	Pick func(n uint64) int
 	// Client returns the client of a connection.
 	Client func(connection int) Driver
@@ -44,8 +44,8 @@ type Plan struct {
 // DriveSchedule holds the times at which requests are due.
 type DriveSchedule interface {
 	Count() int64
-	// At returns when start i, counted from 0, is due, since the beginning: never before start
-	// i-1, always before Length.
+	// At returns when start i, counted from 0, is due, relative to the beginning. Times do not
+	// decrease and are below Length.
 	At(i int64) time.Duration
 	Length() time.Duration
 }
@@ -58,8 +58,8 @@ type Driver interface {
 
 // Outcome describes the end of a run.
 type Outcome struct {
-	// Until is the end of the period with starts: the length of the plan, or less if it was
-	// interrupted.
+	// Until is the end of the period with starts: the length of the plan, or less after an
+	// interruption.
 	Until time.Duration
 	// Ended is the time at which the last answer arrived or was given up.
 	Ended time.Duration
@@ -70,20 +70,20 @@ type Outcome struct {
 // engine is the state of a run.
 type engine struct {
 	Plan
-	ctx   context.Context // its end stops further starts
+	ctx   context.Context // no requests start after its end
 	begin time.Time
 	alarm *Alarm
 
 	mu       sync.Mutex
 	workers  []*worker
-	free     []*worker // waiting to lead, the last used one on top
+	free     []*worker // waiting to lead; the most recently used is last
 	leadless bool      // no worker leads: all are sending
 	closing  bool      // requests in flight are being cut off
 	finished bool      // no start is left
 	wait     sync.WaitGroup
 
 	// next and behind belong to the leader. behind reports whether starts are late because no
-	// connection was free; it lasts until a start is in time again.
+	// connection was free; it stays set until a start is on time.
 	next   int64
 	behind bool
 }
@@ -95,7 +95,7 @@ type worker struct {
 	client Driver
 	lead   chan bool
 	batch  []Sample
-	since  time.Duration // of the first sample in the batch
+	since  time.Duration // time of the first sample in the batch
 }
 
 func (e *engine) now() time.Duration { return time.Since(e.begin) }
@@ -140,8 +140,8 @@ func Run(ctx context.Context, p Plan) (Outcome, error) {
 	return out, nil
 }
 
-// watch calls Tick, and cuts off requests in flight when ctx ends and a timeout after the
-// end of the plan.
+// watch calls Tick. It cuts off requests in flight when ctx ends, or one timeout after the end
+// of the plan.
 func (e *engine) watch() (done chan struct{}) {
 	done = make(chan struct{})
 	go func() {
@@ -202,7 +202,7 @@ func (e *engine) workerLocked() *worker {
 // ended reports whether no further request may start.
 func (e *engine) ended() bool { return e.ctx.Err() != nil }
 
-// open runs a worker in the open model.
+// open is the loop of a worker in the open model.
 func (w *worker) open() {
 	defer w.flush()
 	for <-w.lead {
@@ -219,7 +219,7 @@ func (w *worker) open() {
 	}
 }
 
-// take waits for the next start. Only the leader may call it.
+// take waits for the next start. Only the leader calls it.
 func (w *worker) take() (at time.Duration, waited, more bool) {
 	e := w.engine
 	if e.next == e.Schedule.Count() || e.ended() {
@@ -258,7 +258,7 @@ func (w *worker) handOver() {
 	}
 }
 
-// offer takes the lead if there is no leader, and else queues the worker for it.
+// offer makes the worker the leader if there is none; otherwise it queues the worker.
 func (w *worker) offer() {
 	e := w.engine
 	e.mu.Lock()
@@ -274,7 +274,7 @@ func (w *worker) offer() {
 	}
 }
 
-// finish releases the waiting workers when no start is left.
+// finish releases the waiting workers when no starts remain.
 func (e *engine) finish() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -288,7 +288,7 @@ func (e *engine) finish() {
 // unsent counts the starts that were due but got no connection. Their latency is at least the
 // time until the end.
 func (e *engine) unsent(until time.Duration) {
-	// If a leader was in time until the interruption, no start was waiting.
+	// If a leader was on time until the interruption, no start was waiting.
 	if e.Schedule == nil || e.ended() && !e.leadless && !e.behind {
 		return
 	}
@@ -307,7 +307,7 @@ func (e *engine) unsent(until time.Duration) {
 	e.Meter.Add(batch)
 }
 
-// closed runs a worker in the closed model.
+// closed is the loop of a worker in the closed model.
 func (w *worker) closed() {
 	defer w.flush()
 	// Each connection has its own range of request numbers.
@@ -346,7 +346,7 @@ func (w *worker) exchange(n uint64, at time.Duration, waited bool) (answered boo
 		w.mu.Unlock()
 		switch {
 		case answer.Failure == Timeout:
-		case w.ended(): // the only thing that ends it while a request is in flight
+		case w.ended(): // ctx was canceled, which cuts off requests in flight
 			answer.Failure, answer.Err = Interrupted, nil
 		case closing:
 			answer.Failure, answer.Err = Unfinished, nil

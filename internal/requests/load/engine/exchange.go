@@ -17,17 +17,17 @@ import (
 // Field is one line of a header.
 type Field struct{ Name, Value string }
 
-// Request is ready to be sent any number of times.
+// Request is an encoded request. It can be sent any number of times.
 type Request struct {
 	Method string
 	URL    *url.URL
-	Header []Field // with Host, User-Agent and Accept
+	Header []Field // includes Host, User-Agent and Accept
 	Body   []byte
-	// Wire is the request as HTTP/1.1 sends it.
+	// Wire is the request encoded for HTTP/1.1.
 	Wire []byte
 	// Origin is the index of the origin in the Set.
 	Origin int
-	// Idempotent marks a request that may be sent twice although its method suggests otherwise.
+	// Idempotent marks a request that may be sent twice even if its method is not idempotent.
 	Idempotent bool
 }
 
@@ -53,20 +53,20 @@ const (
 	None       Failure = ""
 	Timeout    Failure = "timeout"
 	Refused    Failure = "connection-refused"
-	Unreached  Failure = "not-connected" // any other failure of connecting
+	Unreached  Failure = "not-connected" // other connection failures
 	TLS        Failure = "tls"
 	Closed     Failure = "closed-early" // the connection ended before or within an answer
-	Protocol   Failure = "protocol"     // not HTTP, or above the limits
+	Protocol   Failure = "protocol"     // malformed answer, or one above the limits
 	Unsent     Failure = "not-sent"     // no connection became free
 	Unfinished Failure = "cut-off"      // still in flight a timeout after the end of the plan
-	Local      Failure = "local-limit"  // this machine has no port or file left for it
+	Local      Failure = "local-limit"  // this machine has no free port or file descriptor
 	Other      Failure = "other"
 	// Interrupted means that the run was interrupted while the request was in flight.
 	Interrupted Failure = "interrupted"
 )
 
-// Waited reports whether the latency is at least the time waited. Omitting such failures would
-// make the other latencies look better.
+// Waited reports whether the failure counts as a latency of at least the time waited. Omitting
+// such failures would make the latencies look better.
 func (f Failure) Waited() bool {
 	return f == Timeout || f == Unsent || f == Unfinished || f == Interrupted
 }
@@ -74,7 +74,7 @@ func (f Failure) Waited() bool {
 // Answer is the result of a request.
 type Answer struct {
 	Status  int
-	In      int64 // bytes received with headers, without the overhead of TLS and HTTP/2
+	In      int64 // bytes received, including headers, without TLS and HTTP/2 overhead
 	Failure Failure
 	Err     error // cause of Failure
 }
@@ -89,7 +89,7 @@ type Client interface {
 // ErrNoAnswer is returned if a connection ended before the first byte of an answer.
 var ErrNoAnswer = errors.New("the server closed the connection without an answer")
 
-// ProtocolError describes a malformed answer. Its text may quote the server.
+// ProtocolError describes a malformed answer. Its text may quote the answer.
 type ProtocolError string
 
 func (e ProtocolError) Error() string { return string(e) }
@@ -100,7 +100,8 @@ type TLSError struct{ Err error }
 func (e *TLSError) Error() string { return e.Err.Error() }
 func (e *TLSError) Unwrap() error { return e.Err }
 
-// Failed returns the answer for an error. connecting reports whether it came from connecting.
+// Failed returns the answer for an error. connecting reports whether the error occurred while
+// connecting.
 func Failed(err error, connecting bool) Answer {
 	a := Answer{Err: err, Failure: Other}
 	var broken ProtocolError
@@ -134,7 +135,7 @@ type FailureCount struct {
 	Example string `json:"example,omitempty"` // the first error
 }
 
-// Pause waits for d. It returns the cause if ctx ends first.
+// Pause waits for d. If ctx ends first, it returns the cause.
 func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(max(0, d))
 	defer timer.Stop()

@@ -38,8 +38,8 @@ type Connection struct {
 	older    atomic.Bool // the first bytes were those of an HTTP/1 answer
 }
 
-// begin is a connection without TLS whose first bytes are inspected: nothing has negotiated
-// HTTP/2.
+// begin is a connection without TLS that inspects its first received bytes. Without TLS
+// nothing negotiates HTTP/2, so the server may answer in HTTP/1.
 type begin struct {
 	net.Conn
 	older *atomic.Bool
@@ -69,7 +69,7 @@ func (c *Connection) get(until time.Time) (*http2.ClientConn, error) {
 		return c.client, nil
 	}
 	if c.client != nil {
-		// Streams in flight on it are completed.
+		// Streams in flight on this connection are still completed.
 		c.client.SetDoNotReuse()
 		c.client, c.conn = nil, nil
 	}
@@ -119,7 +119,7 @@ func (s *Stream) Exchange(r *Request, until time.Time) Answer {
 }
 
 // once sends the request. again reports whether the server was closing the connection and did
-// not process it.
+// not process the request.
 func (s *Stream) once(r *Request, until time.Time) (a Answer, again bool) {
 	client, err := s.Connection.get(until)
 	if err != nil {
@@ -163,7 +163,7 @@ func h2Request(ctx context.Context, r *Request) *http.Request {
 }
 
 // unseen reports whether the server did not process the request: it was shutting down (RFC
-// 9113, 6.8) or refused the stream (8.7). The library exports no names for its two errors.
+// 9113, 6.8) or refused the stream (8.7). http2 does not export these two errors.
 func unseen(err error) bool {
 	var stream http2.StreamError
 	return errors.As(err, &stream) && stream.Code == http2.ErrCodeRefusedStream ||
@@ -183,8 +183,8 @@ func (c *Connection) failed(ctx context.Context, err error) Answer {
 	return a
 }
 
-// unmade reports whether the connection ended before the server's first frame. The library
-// exports no name for this error.
+// unmade reports whether the connection ended before the server's first frame. http2 does not
+// export this error.
 func unmade(err error) bool {
 	return strings.Contains(err.Error(), "client conn could not be established")
 }
@@ -203,12 +203,12 @@ func failed(ctx context.Context, err error) Answer {
 	case errors.As(err, &stream), errors.As(err, &connection):
 		a.Failure = Protocol
 	case a.Failure == Other:
-		a.Failure = Protocol // other errors of the library are about the server's frames
+		a.Failure = Protocol // http2's other errors report invalid frames
 	}
 	return a
 }
 
-// Close closes the connection and cuts off all of its requests.
+// Close closes the shared connection and cuts off all of its requests.
 func (s *Stream) Close() { s.Connection.close() }
 
 var _ Client = (*Stream)(nil)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// HTTP1Client sends requests to one origin over one connection at a time, opened on demand
-// and kept as long as the server keeps it.
+// HTTP1Client sends requests to one origin over one connection at a time. It opens the
+// connection on demand and keeps it until the server closes it.
 type HTTP1Client struct {
 	Dialer *Dialer
 	// OneEach closes each connection after one request.
@@ -48,13 +48,13 @@ func (c *HTTP1Client) Exchange(r *Request, until time.Time) Answer {
 		if !kept || c.parser.in != before || !r.Repeatable() || !ended(err) {
 			return Failed(err, false)
 		}
-		// The server closed it while it was idle, as it may: repeat over a new connection.
+		// The server closed the idle connection, which is allowed: repeat on a new one.
 		c.Dialer.Counts.Reopened.Add(1)
 		conn = nil
 	}
 }
 
-// ended reports whether the server closed the connection.
+// ended reports whether err means that the server closed the connection.
 func ended(err error) bool {
 	return errors.Is(err, ErrNoAnswer) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
@@ -62,8 +62,8 @@ func ended(err error) bool {
 // once sends the request and reads the answer. An answer counts even if the server closed
 // the connection before it read the whole request.
 func (c *HTTP1Client) once(conn net.Conn, r *Request, until time.Time) (status int, closing bool, err error) {
-	// Setting a deadline costs as much as counting an answer. So it is set slightly later
-	// than necessary, and then serves the next requests too.
+	// Setting a deadline costs as much as counting an answer. So it is set slightly later than
+	// necessary, and the next requests reuse it.
 	if until.After(c.deadline) {
 		c.deadline = until.Add(time.Until(until) / 16)
 		if err := conn.SetDeadline(c.deadline); err != nil {
@@ -110,7 +110,7 @@ func (c *HTTP1Client) drop() {
 	}
 }
 
-// Close cuts off the request in flight.
+// Close closes the connection and cuts off the request in flight.
 func (c *HTTP1Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,6 +1,6 @@
 // An HTTP/1.1 client for one request at a time: it sends a prepared request and reads the
-// answer to its end without keeping it. Whatever a server sends (RFC 9112), an answer takes
-// no more memory than the buffer.
+// answer to its end without keeping it. No answer (RFC 9112) takes more memory than the
+// buffer.
 
 package engine
 
@@ -25,11 +25,11 @@ const (
 type parser struct {
 	from io.Reader
 	buf  []byte
-	r, w int   // unread part of buf
+	r, w int   // bounds of the unread part of buf
 	in   int64 // bytes read in all
 }
 
-// reset starts reading from another connection.
+// reset makes the parser read from another connection.
 func (p *parser) reset(from io.Reader) {
 	if p.buf == nil {
 		p.buf = make([]byte, bufferBytes)
@@ -37,7 +37,7 @@ func (p *parser) reset(from io.Reader) {
 	p.from, p.r, p.w = from, 0, 0
 }
 
-// fill reads more.
+// fill reads more bytes into the buffer.
 func (p *parser) fill() error {
 	if p.r == p.w {
 		p.r, p.w = 0, 0
@@ -57,7 +57,7 @@ func (p *parser) fill() error {
 	return err
 }
 
-// line returns the next line without its end, valid until the next call.
+// line returns the next line without its line end. It is valid until the next call.
 func (p *parser) line() ([]byte, error) {
 	searched := 0
 	for {
@@ -86,10 +86,10 @@ func tooLong(line []byte) error {
 	return ProtocolError(fmt.Sprintf("a line of more than %d bytes, which begins with %q", maxLine, sample(line)))
 }
 
-// sample returns the start of the server's text, for a message.
+// sample returns up to 40 bytes of the server's text for an error message.
 func sample(text []byte) []byte { return text[:min(len(text), 40)] }
 
-// head is the information in the header of an answer.
+// head holds the parsed header of an answer.
 type head struct {
 	status  int
 	length  int64 // of the body; -1 if not given
@@ -97,8 +97,8 @@ type head struct {
 	close   bool // the connection ends after this answer
 }
 
-// answer reads an answer to its end; toHEAD means that it has no body. The connection can be
-// used again unless closing is true.
+// answer reads an answer to its end. toHEAD means that the request was HEAD: no body follows.
+// The connection can be reused unless closing is true.
 func (p *parser) answer(toHEAD bool) (status int, closing bool, err error) {
 	began := p.in - int64(p.w-p.r)
 	for range maxInterim {
@@ -127,7 +127,7 @@ func (p *parser) answer(toHEAD bool) (status int, closing bool, err error) {
 	return 0, true, ProtocolError(fmt.Sprintf("more than %d answers of 1xx", maxInterim))
 }
 
-// unexpected converts the end of the connection within an answer.
+// unexpected converts io.EOF within an answer to io.ErrUnexpectedEOF.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -159,7 +159,7 @@ func (p *parser) head() (head, error) {
 	}
 }
 
-// first reads HTTP/1.1 200 OK.
+// first parses a status line such as HTTP/1.1 200 OK.
 func (h *head) first(line []byte) bool {
 	const begins = "HTTP/1."
 	if len(line) < len("HTTP/1.1 200") || string(line[:len(begins)]) != begins || line[8] != ' ' || len(line) > 12 && line[12] != ' ' {
@@ -178,7 +178,7 @@ func (h *head) first(line []byte) bool {
 	return h.status >= 100
 }
 
-// field parses a header line about the body or the connection.
+// field parses a header line that concerns the body or the connection; it ignores others.
 func (h *head) field(line []byte) error {
 	if line[0] == ' ' || line[0] == '\t' {
 		return ProtocolError(fmt.Sprintf("a folded line in a header: %q", sample(line)))
@@ -202,7 +202,7 @@ func (h *head) field(line []byte) error {
 		}
 		h.chunked = is(trim(codings[len(codings)-1]), "chunked")
 		if !h.chunked {
-			h.length, h.close = -1, true // the body ends with the connection
+			h.length, h.close = -1, true // the body ends when the connection closes
 		}
 	case len(name) == len("connection") && is(name, "connection"):
 		for option := range bytes.SplitSeq(line[colon+1:], []byte(",")) {
@@ -220,12 +220,12 @@ func (h *head) field(line []byte) error {
 // trim removes spaces and tabs.
 func trim(text []byte) []byte { return bytes.Trim(text, " \t") }
 
-// is compares with a name, ignoring case.
+// is reports whether text equals name, ignoring case.
 func is(text []byte, name string) bool {
 	return len(text) == len(name) && strings.EqualFold(string(text), name)
 }
 
-// number parses digits, and reports whether they form a number within int64.
+// number parses digits in a base. ok is false if they do not form an int64.
 func number(digits []byte, base int64) (n int64, ok bool) {
 	for _, c := range digits {
 		var d int64
@@ -247,7 +247,7 @@ func number(digits []byte, base int64) (n int64, ok bool) {
 	return n, len(digits) > 0
 }
 
-// body skips the body and reports whether the connection ends with it.
+// body skips the body. closing reports whether the connection cannot be reused.
 func (p *parser) body(h head, toHEAD bool) (closing bool, err error) {
 	switch {
 	case toHEAD, h.status == 204, h.status == 304:

@@ -1,5 +1,5 @@
-// The TLS identity of a client, read from files: its certificate and key, and the CAs that it
-// trusts. No error contains secrets.
+// The TLS identity of a client, read from files: its certificate and key, and its trusted CAs.
+// No error contains secrets.
 
 package engine
 
@@ -16,16 +16,16 @@ import (
 	"software.sslmate.com/src/go-pkcs12"
 )
 
-// Files names the certificate files. An empty name means that the file is not given.
+// Files names the certificate files. An empty name means no file.
 type Files struct {
 	Cert, Key string // PEM
 	CA        string // PEM; empty means the system's CAs
 	PKCS12    string
-	// PuppetSSLDir is the ssldir of a Puppet agent, CertName its certificate name there.
+	// PuppetSSLDir is the ssldir of a Puppet agent, and CertName the agent's certificate name.
 	PuppetSSLDir, CertName string
 }
 
-// Check rejects contradicting files.
+// Check returns an error if options contradict each other.
 func (f Files) Check() error {
 	switch {
 	case (f.Cert == "") != (f.Key == ""):
@@ -40,12 +40,12 @@ func (f Files) Check() error {
 	return nil
 }
 
-// Load reads the files. passphrase returns the passphrase of the PKCS#12 file, if any.
+// Load reads the files. It calls passphrase for the passphrase of a PKCS#12 file.
 func Load(f Files, read func(string) ([]byte, error), passphrase func() (string, error)) (*tls.Config, error) {
 	if err := f.Check(); err != nil {
 		return nil, err
 	}
-	// The measured server is the user's own; TLS 1.2 is the standard library's own minimum.
+	// The server belongs to the user; TLS 1.2 is also the standard library's minimum.
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if f.PuppetSSLDir != "" {
 		f.Cert = filepath.Join(f.PuppetSSLDir, "certs", f.CertName+".pem")
@@ -102,7 +102,7 @@ func pair(f Files, read func(string) ([]byte, error)) (*tls.Certificate, error) 
 	return &certificate, nil
 }
 
-// container reads a PKCS#12 file and the CAs in it, if any.
+// container reads a PKCS#12 file. Its CAs, if any, are trusted too.
 func container(file string, read func(string) ([]byte, error), passphrase func() (string, error)) (*tls.Certificate, *x509.CertPool, error) {
 	data, err := read(file)
 	if err != nil {
@@ -126,7 +126,7 @@ func container(file string, read func(string) ([]byte, error), passphrase func()
 	for _, other := range others {
 		if bytes.Equal(other.RawIssuer, other.RawSubject) { // roots are trusted, not sent
 			if pool == nil {
-				// In addition to the system's: the server's certificate may come from another CA.
+				// Keep the system's CAs: the server's certificate may come from one of them.
 				if pool, err = x509.SystemCertPool(); err != nil {
 					pool = x509.NewCertPool()
 				}

@@ -1,6 +1,6 @@
-// The meter counts requests by the time slice in which they were due. Its memory does not grow
-// with the number of requests: each slice has histograms, and the number of slices is fixed
-// before the run.
+// The meter counts requests in the time slice in which they were due. Each slice has
+// histograms. The number of slices is fixed before the run, so memory does not grow with the
+// requests.
 
 package engine
 
@@ -26,20 +26,21 @@ type Sample struct {
 	Begin, Sent, End time.Duration
 	Request          int
 	Answer           Answer
-	// Waited reports whether it started late because no connection was free.
+	// Waited reports whether the request started late because no connection was free.
 	Waited bool
 }
 
 // Tally counts the requests that were due in a period of time.
 type Tally struct {
-	// Starts is the number of requests due. Good ones were answered with an expected status, Wrong
-	// ones with another, Failed ones not at all; interrupted ones are only in Failures.
+	// Starts is the number of requests due. Good ones got an expected status, Wrong ones
+	// another status, Failed ones no complete answer. Interrupted requests are only in
+	// Failures.
 	Starts, Good, Wrong, Failed int64
-	// Answered is the number of complete answers in the period, whenever requested.
+	// Answered is the number of complete answers that arrived in the period.
 	Answered int64
 	In       int64 // bytes
-	// Late is the number of starts more than LateAfter late although a connection was free, Waited
-	// the number that waited for a connection.
+	// Late is the number of requests started more than LateAfter late although a connection
+	// was free. Waited is the number of requests that waited for a connection.
 	Late, Waited int64
 	Statuses     map[int]int64
 	Failures     map[Failure]int64
@@ -67,10 +68,10 @@ func (t *Tally) add(o *Tally) {
 // Slice holds the requests that were due in a short period of time.
 type Slice struct {
 	From, To time.Duration
-	Stage    int // of the schedule; 0 if none exists
+	Stage    int // of the schedule; 0 without stages
 	Tally
-	// CPU is the share of its processors that this process used, Wanted the share that it used or
-	// waited for, which may exceed 1. Both are 0 if not measured.
+	// CPU is the share of its processors that this process used. Wanted also includes the time
+	// spent waiting for a processor, so it may exceed 1. Both are 0 if not measured.
 	CPU, Wanted float64
 
 	latency, service *hdrhistogram.PackedHistogram
@@ -79,7 +80,7 @@ type Slice struct {
 // LateAfter is the delay above which a start is late.
 const LateAfter = time.Millisecond
 
-// Stretch is a period of time with its own slices.
+// Stretch is a period of time that is divided into slices separately.
 type Stretch struct {
 	For   time.Duration
 	Stage int
@@ -88,7 +89,7 @@ type Stretch struct {
 // Meter counts requests by time slice.
 type Meter struct {
 	good func(status int) bool
-	most int64 // ns
+	most int64 // highest recordable latency, ns
 
 	mu       sync.Mutex
 	slices   []*Slice
@@ -97,15 +98,15 @@ type Meter struct {
 	examples map[Failure]string
 }
 
-// MeteredRequest holds the counts of one line of the request list.
+// MeteredRequest holds the counts of one line of the request list; In is in bytes.
 type MeteredRequest struct{ Starts, Wrong, Failed, In int64 }
 
 // MaxSlices is the approximate maximum number of slices.
 const MaxSlices = 300
 
-// NewMeter divides the stretches into slices of at least a second. The longest latency that
-// it can record is the sum of the stretches and wait, plus a minute. good reports whether a
-// status counts as success.
+// NewMeter divides the stretches into slices of at least one second. The longest recordable
+// latency is the sum of the stretches and wait, plus one minute. good reports whether a status
+// counts as success.
 func NewMeter(stretches []Stretch, wait time.Duration, requests int, good func(status int) bool) *Meter {
 	all := time.Duration(0)
 	for _, s := range stretches {
@@ -133,7 +134,7 @@ func (m *Meter) packed() *hdrhistogram.PackedHistogram {
 	return hdrhistogram.NewPacked(int64(Resolution), m.most, Digits)
 }
 
-// at returns the slice of a time, or nil after the last one.
+// at returns the slice that contains t, or nil after the last slice.
 func (m *Meter) at(t time.Duration) *Slice {
 	i := sort.Search(len(m.slices), func(i int) bool { return t < m.slices[i].To })
 	if i == len(m.slices) {
@@ -142,7 +143,7 @@ func (m *Meter) at(t time.Duration) *Slice {
 	return m.slices[i]
 }
 
-// Add counts samples.
+// Add counts samples. It is safe for concurrent use.
 func (m *Meter) Add(samples []Sample) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -190,7 +191,7 @@ func (m *Meter) add(x *Sample) {
 		if !m.good(x.Answer.Status) {
 			s.Wrong++
 			r.Wrong++
-			return // a quick error would make the latency look better
+			return // a quick error would improve the latency figures
 		}
 		s.Good++
 	}
@@ -203,11 +204,11 @@ func (m *Meter) add(x *Sample) {
 	}
 }
 
-// within limits a time to the range of the histograms.
+// within limits a time to the range of the histograms and returns nanoseconds.
 func (m *Meter) within(d time.Duration) int64 { return min(max(0, int64(d)), m.most) }
 
-// CPU records, in the current slice, the share of the processors that the process used and
-// the share that it used or waited for.
+// CPU records the process's share of the processors in the current slice: the share used, and
+// the share used or waited for.
 func (m *Meter) CPU(at time.Duration, took, wanted float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -216,7 +217,7 @@ func (m *Meter) CPU(at time.Duration, took, wanted float64) {
 	}
 }
 
-// Now returns the sum of the last complete slice, for a live display.
+// Now returns the figures of the last complete slice, for a live display.
 func (m *Meter) Now(at time.Duration) *Total {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -236,10 +237,10 @@ func (m *Meter) Requests() []MeteredRequest { return m.requests }
 // Example returns the first error of a failure.
 func (m *Meter) Example(f Failure) string { return m.examples[f] }
 
-// Delay returns the delays of starts for which a connection was free.
+// Delay returns the delays of starts that had a free connection.
 func (m *Meter) Delay() Times { return times(m.delay) }
 
-// Median returns the median latency in seconds, and whether there is one.
+// Median returns the median latency in seconds. It returns false if there are no latencies.
 func (s *Slice) Median() (float64, bool) {
 	if s.latency == nil || s.latency.TotalCount() == 0 {
 		return 0, false
@@ -247,7 +248,7 @@ func (s *Slice) Median() (float64, bool) {
 	return seconds(s.latency.ValueAtPercentile(50)), true
 }
 
-// Percentile returns a percentile of the latency in seconds, or 0 if none exists.
+// Percentile returns a percentile of the latency in seconds, or 0 without latencies.
 func (s *Slice) Percentile(p float64) float64 {
 	if s.latency == nil {
 		return 0

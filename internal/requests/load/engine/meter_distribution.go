@@ -7,7 +7,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Distribution collects times from any goroutine.
+// Distribution collects times. It is safe for concurrent use.
 type Distribution struct {
 	most int64
 

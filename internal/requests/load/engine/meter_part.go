@@ -8,8 +8,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Part is the state of a meter for a process that adds up several meters: counts, and
-// histograms in HdrHistogram's V2 encoding, without loss.
+// Part is the state of a meter, to be added to another process's meter: counts, and histograms
+// in HdrHistogram's lossless V2 encoding.
 type Part struct {
 	Slices   []PartSlice        `json:"slices"`
 	Delay    string             `json:"delay"`
@@ -24,7 +24,7 @@ type PartSlice struct {
 	Service string `json:"service,omitempty"`
 }
 
-// Part returns everything that was counted.
+// Part returns all counts of the meter.
 func (m *Meter) Part() (*Part, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,7 +49,7 @@ func (m *Meter) Part() (*Part, error) {
 	return p, err
 }
 
-// errOther is returned for a part of another run.
+// errOther is returned for a part with different slices or requests.
 var errOther = errors.New("not a part of this run: slices or requests differ")
 
 // Merge adds a part of the same run.
@@ -72,7 +72,7 @@ func (m *Meter) Merge(p *Part) error {
 		to.In += r.In
 	}
 	examples := maps.Clone(p.Examples)
-	maps.Copy(examples, m.examples) // the first one stays
+	maps.Copy(examples, m.examples) // the first example is kept
 	if m.examples = examples; m.examples == nil {
 		m.examples = map[Failure]string{}
 	}
@@ -94,7 +94,7 @@ func (m *Meter) merge(to *Slice, from *PartSlice) error {
 	return errors.Join(into(to.latency.MergeFrom, from.Latency), into(to.service.MergeFrom, from.Service))
 }
 
-// into adds an encoded histogram. It returns an error if any value cannot be added.
+// into decodes a histogram and merges it. It returns an error if any value is out of range.
 func into(merge func(*hdrhistogram.Histogram) int64, encoded string) error {
 	h, err := hdrhistogram.Decode([]byte(encoded))
 	if err != nil {

@@ -30,11 +30,11 @@ type Times struct {
 	MaxS   float64 `json:"max_s"`
 }
 
-// Line returns the percentiles as a line of a diagram, in milliseconds.
+// Line returns the percentiles as a line of a chart, in milliseconds.
 func (t Times) Line(name string) evidence.Line {
 	line := evidence.Line{Name: name}
 	for _, p := range []struct{ at, s float64 }{{50, t.P50S}, {90, t.P90S}, {95, t.P95S}, {99, t.P99S}, {99.9, t.P99_9S}} {
-		// Rule of three: with fewer values above it, a percentile is only the maximum.
+		// Rule of three: with fewer than 3 values above it, a percentile is only the maximum.
 		if p.s > 0 && float64(t.N)*(100-p.at)/100 >= 3 {
 			line.Points = append(line.Points, [2]float64{p.at, 1000 * p.s})
 		}
@@ -55,7 +55,7 @@ func times(h *hdrhistogram.Histogram) Times {
 	return t
 }
 
-// Sum adds up slices from <= i < to.
+// Sum adds up the slices with from <= index < to.
 func (m *Meter) Sum(from, to int) *Total {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,11 +81,11 @@ func (m *Meter) sum(from, to int) *Total {
 // Latency returns the times from when a request was due to the end of its answer.
 func (t *Total) Latency() Times { return times(t.latency) }
 
-// Service returns the times from sending the request to the end of its answer: the figure of
-// generators that wait for each answer before they look at the clock again.
+// Service returns the times from sending the request to the end of its answer. Closed-model
+// load generators report this figure.
 func (t *Total) Service() Times { return times(t.service) }
 
-// Percentile returns a percentile of the latency in seconds, or 0 if none exists.
+// Percentile returns a percentile of the latency in seconds, or 0 without latencies.
 func (t *Total) Percentile(p float64) float64 {
 	if t.latency.TotalCount() == 0 {
 		return 0
@@ -100,7 +100,7 @@ func (t *Total) Encoded() (string, error) {
 	return string(text), err
 }
 
-// Errors returns the share of starts that did not succeed.
+// Errors returns the share of starts that did not succeed, 0 to 1.
 func (t *Total) Errors() float64 {
 	if t.Starts == 0 {
 		return 0

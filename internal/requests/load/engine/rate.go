@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Most is the highest rate accepted, in requests a second, more than one machine can send.
+// Most is the highest accepted rate, in requests a second. It is more than one machine can
+// send.
 const Most = 10_000_000
 
 // Stage is a part of a schedule in which the rate changes linearly.
@@ -30,7 +31,7 @@ func (s Stage) String() string {
 
 func text(perSecond float64) string { return strconv.FormatFloat(perSecond, 'g', 6, 64) + "/s" }
 
-// starts returns the number of starts in the first d of the stage, not rounded.
+// starts returns the number of starts in the first d of the stage, as a fraction.
 func (s Stage) starts(d time.Duration) float64 {
 	t := d.Seconds()
 	return s.From*t + (s.To-s.From)*t*t/(2*s.For.Seconds())
@@ -46,10 +47,11 @@ func (s Stage) when(n float64) time.Duration {
 	return time.Duration(t * float64(time.Second))
 }
 
-// RateSchedule is a sequence of stages.
+// RateSchedule is a sequence of stages. It implements DriveSchedule.
 type RateSchedule struct {
 	Stages []Stage
-	// begins holds the start of each stage, before the number of starts before it.
+	// begins holds the start time of each stage, before the number of starts before each
+	// stage.
 	begins []time.Duration
 	before []float64
 	count  int64
@@ -74,7 +76,7 @@ func NewRate(stages ...Stage) (*RateSchedule, error) {
 		return nil, errors.New("too many starts")
 	}
 	// The first start is immediate; a fraction of a start at the end does not count. The
-	// billionth compensates the rounding errors of the sum.
+	// tolerance of 1e-9 compensates rounding errors of the sum.
 	s.count = int64(math.Ceil(before - 1e-9*max(1, before)))
 	return s, nil
 }
@@ -88,7 +90,7 @@ func (s *RateSchedule) Length() time.Duration {
 	return s.begins[last] + s.Stages[last].For
 }
 
-// At returns when start i, counted from 0, is due, since the beginning.
+// At returns when start i, counted from 0, is due, relative to the beginning.
 func (s *RateSchedule) At(i int64) time.Duration {
 	stage := len(s.Stages) - 1
 	for stage > 0 && s.before[stage] > float64(i) {
@@ -98,7 +100,7 @@ func (s *RateSchedule) At(i int64) time.Duration {
 	return min(at, s.Length()-1)
 }
 
-// ParseSchedule parses a rate (500/s, 30/min, 100/h) and returns it per second.
+// ParseSchedule parses a rate (500/s, 30/min, 100/h). The result is per second.
 func ParseSchedule(word string) (float64, error) {
 	number, per, ok := strings.Cut(strings.TrimSpace(word), "/")
 	seconds, known := map[string]float64{"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600}[strings.TrimSpace(per)]
@@ -115,7 +117,8 @@ func ParseSchedule(word string) (float64, error) {
 	return n, nil
 }
 
-// ParseRate parses a steady rate, or a ramp such as 100/s..1000/s.
+// ParseRate parses a steady rate, or a ramp such as 100/s..1000/s, into a stage of a given
+// length.
 func ParseRate(word string, length time.Duration) (Stage, error) {
 	from, to, ramp := strings.Cut(word, "..")
 	a, err := ParseSchedule(from)
@@ -131,7 +134,7 @@ func ParseRate(word string, length time.Duration) (Stage, error) {
 	return Stage{From: a, To: b, For: length}, nil
 }
 
-// ParseSteps parses steps such as 100/s,200/s,400/s.
+// ParseSteps parses steps such as 100/s,200/s,400/s; each step lasts for each.
 func ParseSteps(words string, each time.Duration) (stages []Stage, err error) {
 	for word := range strings.SplitSeq(words, ",") {
 		stage, err := ParseRate(word, each)
@@ -143,8 +146,8 @@ func ParseSteps(words string, each time.Duration) (stages []Stage, err error) {
 	return stages, nil
 }
 
-// Every is the share of one of N generators in a schedule: every N-th start, from start First
-// (0-based) on.
+// Every is one generator's share of a schedule: every N-th start, from start First (0-based)
+// on.
 type Every struct {
 	*RateSchedule
 	First, N int64

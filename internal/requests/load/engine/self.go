@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Use is the processor time that this process has used up to a time.
+// Use is a snapshot of the processor time that this process has used.
 type Use struct {
 	at     time.Time
 	cpu    time.Duration
 	waited time.Duration
 }
 
-// Now returns the current use.
+// Now takes a snapshot.
 func Now() *Use {
 	u := &Use{at: time.Now()}
 	var r unix.Rusage
@@ -32,9 +32,9 @@ func Now() *Use {
 	return u
 }
 
-// waited returns the time that threads of this process were runnable without a processor: the
+// waited returns how long threads of this process have waited for a processor. It is the
 // second figure of /proc/self/task/TID/schedstat (Documentation/scheduler/sched-stats.rst), in
-// ns. It returns 0 if the kernel does not count it.
+// ns, or 0 if the kernel does not count it.
 func waited() (all time.Duration) {
 	const threads = "/proc/self/task"
 	dir, err := os.Open(threads)
@@ -54,17 +54,17 @@ func waited() (all time.Duration) {
 	return all
 }
 
-// CPU returns the processor time used until u was taken.
+// CPU returns the processor time used up to the snapshot.
 func (u *Use) CPU() time.Duration { return u.cpu }
 
-// Share returns the share of its processors that the process used since u was taken or the last
-// call (0 to 1), and the share that it used or waited for: 1 or above means that it was short
-// of processor time throughout.
+// Share returns two shares of the process's processors since the snapshot or the last call.
+// took (0 to 1) is the time used. wanted adds the time waited for a processor: from 1 on, the
+// process was short of processor time throughout.
 func (u *Use) Share() (took, wanted float64) {
 	now := Now()
 	all := now.at.Sub(u.at).Seconds() * float64(Processors())
 	took = (now.cpu - u.cpu).Seconds() / all
-	wanted = took + max(0, now.waited-u.waited).Seconds()/all // less if a thread has ended
+	wanted = took + max(0, now.waited-u.waited).Seconds()/all // an ended thread no longer contributes
 	*u = *now
 	return took, wanted
 }
@@ -72,8 +72,8 @@ func (u *Use) Share() (took, wanted float64) {
 // Processors returns the number of processors that this process can use.
 func Processors() int { return min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) }
 
-// MemoryBytes returns the size of heap and stacks after a garbage collection; the kernel's
-// memory for connections is not included.
+// MemoryBytes returns the size of heap and stacks after a garbage collection. It does not
+// include the kernel's memory for connections.
 func MemoryBytes() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -84,7 +84,7 @@ func MemoryBytes() int64 {
 // OwnFiles is the maximum number of files that the program itself needs.
 const OwnFiles = 64
 
-// OpenFiles returns the number of files that this process may open, including connections.
+// OpenFiles returns the maximum number of open files of this process, including connections.
 func OpenFiles() (uint64, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

@@ -35,8 +35,8 @@ type Asked struct {
 	Where  string // FILE:LINE, or empty
 }
 
-// ReadList reads lines such as 3 GET http://web1/path; blank lines and those that begin with #
-// are skipped. name is the file name for messages.
+// ReadList reads lines such as "3 GET http://web1/path". It skips blank lines and lines that
+// begin with #. name is the file name for messages.
 func ReadList(name string, text io.Reader) (list []Asked, err error) {
 	lines := bufio.NewScanner(text)
 	lines.Buffer(make([]byte, 0, 4096), maxURL+64)
@@ -69,26 +69,26 @@ func ReadList(name string, text io.Reader) (list []Asked, err error) {
 	return list, nil
 }
 
-// Common holds what all requests of a run share.
+// Common holds the options that all requests of a run share.
 type Common struct {
 	Header    []Field
 	Body      []byte
-	Close     bool   // each connection carries one request
-	ConnectTo string // HOST:PORT to connect to instead of the URLs' hosts; or empty
+	Close     bool   // one request per connection
+	ConnectTo string // HOST:PORT to connect to instead of the URL's host; or empty
 }
 
-// Origin is a scheme, host and port with its addresses.
+// Origin is a scheme, host and port with the resolved addresses.
 type Origin struct {
 	TLS      bool
 	Name     string // host name, as in the URLs
-	HostPort string // as the URLs have it
+	HostPort string // as in the URLs
 	Sockets  []netip.AddrPort
 }
 
 // Set holds the requests of a run.
 type Set struct {
 	Requests []*Request
-	Asked    []Asked // the line of each request
+	Asked    []Asked // request list line of each request
 	Origins  []Origin
 	// until holds the cumulative sums of the weights.
 	until []uint64
@@ -96,13 +96,13 @@ type Set struct {
 	Seed uint64
 }
 
-// Pick returns the index of the n-th request. It depends on n and the seed only; in the long
-// run each request is picked in proportion to its weight.
+// Pick returns the index of request n. It depends only on n and the seed. Over a long run each
+// request is picked in proportion to its weight.
 func (s *Set) Pick(n uint64) int {
 	if len(s.Requests) == 1 {
 		return 0
 	}
-	// SplitMix64 (Steele, Lea and Flood 2014): neighbors are independent.
+	// SplitMix64 (Steele, Lea and Flood 2014): the results for neighboring n are independent.
 	z := s.Seed + (n+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
@@ -111,7 +111,8 @@ func (s *Set) Pick(n uint64) int {
 	return sort.Search(len(s.until), func(i int) bool { return s.until[i] > x })
 }
 
-// Make builds the requests and resolves their origins.
+// Make builds the requests and resolves their origins. Origins that are not allowed are an
+// error.
 func Make(ctx context.Context, list []Asked, c Common, allowed *Allowed, resolver Resolver) (*Set, error) {
 	s := &Set{}
 	if err := c.check(); err != nil {
@@ -154,7 +155,7 @@ func Make(ctx context.Context, list []Asked, c Common, allowed *Allowed, resolve
 	return s, nil
 }
 
-// parse checks a method and parses a URL.
+// parse checks the method and parses the URL of a request.
 func parse(a Asked) (*url.URL, error) {
 	u, err := url.Parse(a.URL)
 	switch {
@@ -162,7 +163,7 @@ func parse(a Asked) (*url.URL, error) {
 		return nil, fmt.Errorf("URL longer than %d bytes", maxURL)
 	case err != nil:
 		return nil, err
-	case u.User != nil: // before any message quotes the URL
+	case u.User != nil: // checked first: messages that quote the URL would reveal the password
 		return nil, errors.New("URL contains a password; use --header @FILE with a line Authorization: ...")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("%q: want a URL that begins with http:// or https://", a.URL)
@@ -185,7 +186,7 @@ func withPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// ours are the header fields that fettle sets itself.
+// ours lists the header fields that only fettle may set.
 var ours = []string{"Connection", "Content-Length", "Transfer-Encoding", "Expect", "Upgrade", "Keep-Alive", "Te", "Trailer", "Proxy-Connection"}
 
 func (c Common) check() error {
@@ -202,8 +203,8 @@ func (c Common) check() error {
 	return nil
 }
 
-// header returns the header fields for a URL: the caller's, and defaults for Host, User-Agent
-// and Accept.
+// header returns the header fields for a URL: the user's fields, and defaults for Host,
+// User-Agent and Accept.
 func (c Common) header(u *url.URL) []Field {
 	out := []Field{{Name: "Host", Value: u.Host}, {Name: "User-Agent", Value: "fettle"}, {Name: "Accept", Value: "*/*"}}
 	for _, f := range c.Header {
@@ -234,11 +235,11 @@ func Wire(r *Request, closing bool) []byte {
 	return b.Bytes()
 }
 
-// ParseField parses NAME: VALUE.
+// ParseField parses a header field, "NAME: VALUE".
 func ParseField(line string) (Field, error) {
 	name, value, ok := strings.Cut(line, ":")
 	if !ok || strings.TrimSpace(name) == "" {
-		return Field{}, errors.New("want NAME: VALUE") // the line may be a secret
+		return Field{}, errors.New("want NAME: VALUE") // does not quote the line: it may be a secret
 	}
 	return Field{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)}, nil
 }

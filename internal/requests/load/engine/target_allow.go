@@ -1,4 +1,4 @@
-// Targets: the servers that may be loaded. Names are resolved here, once; a later DNS answer
+// Targets: the servers that may be loaded. Names are resolved only once, so a later DNS answer
 // cannot redirect a run.
 
 package engine
@@ -24,7 +24,8 @@ type Allowed struct {
 	sockets  []netip.AddrPort
 }
 
-// ParseAllowed parses words such as 10.0.0.0/8 and web1.example:443, and resolves names.
+// ParseAllowed parses networks and servers, such as 10.0.0.0/8 and web1.example:443. It
+// resolves host names.
 func ParseAllowed(ctx context.Context, words []string, resolver Resolver) (*Allowed, error) {
 	a := &Allowed{}
 	for _, word := range words {
@@ -45,7 +46,7 @@ func ParseAllowed(ctx context.Context, words []string, resolver Resolver) (*Allo
 	return a, nil
 }
 
-// may reports whether a socket may be loaded.
+// may reports whether load to an address and port is allowed.
 func (a *Allowed) may(socket netip.AddrPort) bool {
 	if socket.Addr().IsLoopback() {
 		return true
@@ -71,8 +72,8 @@ func (e *NotAllowedError) Error() string {
 	return fmt.Sprintf("%s is %s, not a loopback address and not allowed; load only your own servers", e.Target, e.Socket.Addr())
 }
 
-// Find resolves a target, HOST:PORT. All of its addresses have to be allowed, else the error
-// is a NotAllowedError.
+// Find resolves a target, HOST:PORT. It returns a NotAllowedError unless all of the target's
+// addresses are allowed.
 func (a *Allowed) Find(ctx context.Context, hostPort string, resolver Resolver) ([]netip.AddrPort, error) {
 	sockets, err := resolve(ctx, hostPort, resolver)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Measured holds the values that thresholds compare.
+// Measured provides the values that thresholds compare.
 type Measured interface {
 	Percentile(p float64) float64 // of the latency, in seconds
 	MeanS() float64
@@ -23,18 +23,18 @@ type Measured interface {
 	Latencies() int64 // number of latencies
 	Errors() float64  // 0 to 1
 	Rate() float64    // answers a second
-	// Observed returns a figure of the observed servers by name, or false if it is unknown.
+	// Observed returns a figure of the observed servers by name. It returns false if unknown.
 	Observed(name string) (float64, bool)
 }
 
-// Errors and Rate are the names of the thresholds on the error share and the rate.
+// Errors and Rate are the names of the thresholds on the error share and the answer rate.
 const (
 	Errors = "errors"
 	Rate   = "rate"
 )
 
-// Names of thresholds on observed servers: share of the processors, runnable tasks per
-// processor, share of the memory, bytes a second of the busiest interface.
+// Names of thresholds on observed servers: CPU share, runnable tasks per processor, memory
+// share, bytes a second of the busiest interface.
 const (
 	CPU      = "cpu"
 	RunQueue = "runqueue"
@@ -45,17 +45,17 @@ const (
 // Gate is one threshold.
 type Gate struct {
 	Text  string
-	below bool // the value has to be below the limit, else above
+	below bool // the value must be below the limit, otherwise above
 	equal bool // the limit itself is allowed
 	limit float64
 	value func(Measured) float64
 	show  func(float64) string
-	// wants is the number of latencies needed to determine the value.
+	// wants is the minimum number of latencies for a valid result.
 	wants int64
 	what  string
 }
 
-// Asks returns the name of the value: p99, errors, rate, cpu.
+// Asks returns the name of the compared value: p99, errors, rate, cpu.
 func (g *Gate) Asks() string { return g.what }
 
 // Observed reports whether the value is a figure of the observed servers.
@@ -63,12 +63,12 @@ func (g *Gate) Observed() bool {
 	return g.what == CPU || g.what == RunQueue || g.what == Memory || g.what == Network
 }
 
-// Wants returns the number of answers needed to determine the value.
+// Wants returns the minimum number of latencies for a valid result.
 func (g *Gate) Wants() int64 { return g.wants }
 
 var form = regexp.MustCompile(`^\s*(p[0-9.]+|mean|max|errors|rate|cpu|runqueue|memory|network)\s*(<=|>=|<|>)\s*(\S.*?)\s*$`)
 
-// ParseThreshold parses a threshold.
+// ParseThreshold parses a threshold such as p99 < 200ms.
 func ParseThreshold(text string) (*Gate, error) {
 	words := form.FindStringSubmatch(text)
 	if words == nil {
@@ -124,15 +124,15 @@ func ParseThreshold(text string) (*Gate, error) {
 				return nil, fmt.Errorf("%q: want a percentile above 0 and below 100", text)
 			}
 			g.value = func(m Measured) float64 { return m.Percentile(p) }
-			// Rule of three: if none of n exceeds a limit, at most 3/n of all do, with 95 %
-			// confidence.
+			// Rule of three: if none of n values exceeds a limit, at most 3/n of all values
+			// exceed it, with 95 % confidence.
 			g.wants = int64(math.Ceil(3/(1-p/100) - 1e-6))
 		}
 	}
 	return g, nil
 }
 
-// percent parses a percentage as a share.
+// percent parses a percentage such as 1% and returns a share, 0 to 1.
 func percent(limit string) (float64, error) {
 	digits, ok := strings.CutSuffix(limit, "%")
 	n, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
@@ -149,12 +149,12 @@ type Result struct {
 	Gate string `json:"gate"` // p99 < 200ms
 	Met  bool   `json:"met"`
 	Text string `json:"text"` // the measured value
-	// Unknown reports whether the threshold is not met because the value is unknown.
+	// Unknown reports whether the threshold counts as missed because the value is unknown.
 	Unknown bool `json:"unknown,omitempty"`
 }
 
-// Thresholds adds to a headline how many thresholds were met, with the measured values of the
-// others, if there are any. of returns the stage of a gate, or "", and its result.
+// Thresholds adds to a headline how many thresholds were met, and the measured values of
+// missed thresholds. of returns the stage of a gate, or "", and the gate's result.
 func Thresholds[Gate any](h *ui.Headline, all []Gate, of func(Gate) (string, Result)) {
 	if len(all) == 0 {
 		return
@@ -181,7 +181,7 @@ func Thresholds[Gate any](h *ui.Headline, all []Gate, of func(Gate) (string, Res
 	h.Line("✗ %d of %s met; not met: %s", len(met), count, strings.Join(missed, ", "))
 }
 
-// TooFew explains that n latencies are too few for the value, or returns "" if they suffice.
+// TooFew explains that n latencies are too few for the threshold. It returns "" for enough.
 func (g *Gate) TooFew(n int64) string {
 	if n >= g.wants {
 		return ""
@@ -196,7 +196,7 @@ func (g *Gate) TooFew(n int64) string {
 	return fmt.Sprintf("cannot tell from %d %s: %d %s needed", n, answers, g.wants, verb)
 }
 
-// Judge evaluates a threshold. It is not met if too little was measured.
+// Judge evaluates a threshold. A threshold is missed if there are too few latencies.
 func (g *Gate) Judge(m Measured) Result {
 	if why := g.TooFew(m.Latencies()); why != "" {
 		return Result{g.Text, false, why, true}

@@ -13,43 +13,43 @@ import (
 	"fettle.dev/fettle/internal/ssh"
 )
 
-// Place is a location to start a worker.
+// Place is a machine or container in which a worker is started.
 type Place struct {
 	Name  string   // for messages
-	Words []string // the command line that starts it
+	Words []string // command line that starts the worker
 }
 
 // Client is the coordinator's side of a worker.
 type Client struct {
 	Name  string
 	Ready Ready
-	// Off bounds the error of its clock: half of the shortest round trip.
+	// Off bounds the error of the clock offset: half of the shortest round trip.
 	Off time.Duration
 
 	session *ssh.Session
-	ahead   time.Duration // how far its clock is ahead of this side's
+	ahead   time.Duration // offset of the worker's clock, positive if it is ahead
 	mu      sync.Mutex    // protects writing
 }
 
 // Fleet is a set of workers that are ready.
 type Fleet struct {
 	Clients []*Client
-	// Quiet, if not nil, is called with a client that has been silent for a few seconds.
+	// Quiet, if not nil, is called for a client that has been silent for a few seconds.
 	Quiet func(client string, since time.Time)
-	// Patience is the time that a client may be silent until it is given up; 0 means half a
-	// minute.
+	// Patience is the time without a report until a client counts as lost; 0 means 30 seconds.
 	Patience time.Duration
 }
 
-// pings is the number of clock queries per worker; the quickest counts.
+// pings is the number of clock queries per worker. The one with the shortest round trip
+// counts.
 const pings = 20
 
-// ToStart is the time that a worker may take to answer in addition to its job's: ssh itself
-// tries to connect for half a minute.
+// ToStart is the time limit for starting a worker, in addition to the time for preparing its
+// job. ssh alone tries to connect for 30 seconds.
 const ToStart = time.Minute
 
-// Start starts all workers and sends them the job. If one is not ready in time, all are
-// stopped.
+// Start starts all workers and sends them the job. If any worker is not ready in time, it
+// stops all and returns an error.
 func Start(ctx context.Context, places []Place, job any, within time.Duration) (*Fleet, error) {
 	text, err := json.Marshal(job)
 	if err != nil {
@@ -74,8 +74,8 @@ func Start(ctx context.Context, places []Place, job any, within time.Duration) (
 }
 
 func start(ctx context.Context, place Place, job []byte, within time.Duration) (_ *Client, err error) {
-	// An interrupted load still collects its workers' counts: ctx kills them only while they
-	// connect.
+	// An interrupted load still collects the workers' counts, so ctx kills workers only while
+	// they connect.
 	session, err := ssh.Start(context.WithoutCancel(ctx), place.Words, maxLine)
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (c *Client) say(m toWorker) error {
 	return err
 }
 
-// hear waits for a message. A worker's error message becomes an error.
+// hear waits for a message. If the worker reports an error, hear returns it.
 func (c *Client) hear() (*fromWorker, error) {
 	line, err := c.session.Line()
 	if err != nil {
@@ -168,7 +168,7 @@ func (f *Fleet) Close() {
 	wait.Wait()
 }
 
-// Begin returns a start time that all clients can meet.
+// Begin returns a start time far enough ahead for all clients.
 func (f *Fleet) Begin() time.Time {
 	lead := 200 * time.Millisecond
 	for _, c := range f.Clients {
@@ -177,9 +177,10 @@ func (f *Fleet) Begin() time.Time {
 	return time.Now().Add(lead)
 }
 
-// Run makes each client generate its share from begin on, for length, and returns each client's
-// counts. When ctx ends, or a client is lost or stopped on its machine, all stop and return
-// what they have. A lost client has a Lost instead of a part.
+// Run makes each client generate its share from begin on, for length, and returns each
+// client's counts. When ctx ends, all clients stop and return their counts so far. The same
+// happens if one client is lost or stopped on its machine. A lost client has a Lost instead of
+// a part.
 func (f *Fleet) Run(ctx context.Context, begin time.Time, length time.Duration, shares []Share, now func(client int, n Now)) ([]*Part, []*Lost) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -200,7 +201,7 @@ func (f *Fleet) Run(ctx context.Context, begin time.Time, length time.Duration, 
 				lost[i] = heard.lost(err)
 				stop()
 			} else if parts[i].Stopped {
-				stop() // the others count no longer than it
+				stop() // end the other clients' load too
 			}
 		})
 	}

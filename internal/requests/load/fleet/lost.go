@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// Lost describes a client that stopped reporting while it generated its share. Its counts are
+// Lost describes a client that stopped reporting before its load ended. Its counts are
 // unknown.
 type Lost struct {
 	Client string
-	// Heard is the time of its last report, At the position in its load then.
+	// Heard is the time of the last report. At is the position in the client's load at that
+	// time.
 	Heard time.Time
 	At    time.Duration
-	// Silent is the time without a report when it was given up; 0 if it ended or reported an
-	// error.
+	// Silent is the time without a report after which the client was given up. It is 0 if the
+	// client ended or reported an error.
 	Silent time.Duration
 	Err    error
 }
@@ -34,7 +35,7 @@ func (l *Lost) Why() string {
 	return fmt.Sprintf("%v (last report at %s)", l.Err, when)
 }
 
-// A client reports each second.
+// Limits for the reports of a client, which sends one each second.
 const (
 	// quiet is the time without a report after which Fleet.Quiet is called.
 	quiet = 5 * time.Second
@@ -47,7 +48,7 @@ const (
 type hearing struct {
 	client   *Client
 	patience time.Duration
-	over     time.Time // latest end of its load
+	over     time.Time // latest possible end of the client's load
 	told     func(since time.Time)
 	tell     *time.Timer
 	give     *time.Timer // calls giveUp
@@ -55,8 +56,8 @@ type hearing struct {
 	mu      sync.Mutex
 	last    time.Time
 	at      time.Duration
-	silent  time.Duration // time without a report at the time of giving up
-	stopped bool          // it was asked to stop
+	silent  time.Duration // time without a report when given up
+	stopped bool          // the client was asked to stop
 	ended   bool
 }
 
@@ -70,8 +71,8 @@ func (c *Client) listen(begin time.Time, length, patience time.Duration, told fu
 	return h
 }
 
-// wait returns the time that a client may be silent after since. Its final report is one long
-// line, which a slow network delays, so silence around the end of the load is allowed.
+// wait returns the maximum silence of a client after since. Around the end of the load it is
+// longer: the final report is one long line, which a slow network delays.
 func (h *hearing) wait(since time.Time) time.Duration {
 	if left := h.over.Sub(since); left <= h.patience {
 		return max(0, left) + h.patience
@@ -90,7 +91,7 @@ func (h *hearing) heard(n Now) {
 	}
 }
 
-// stop restarts the timer when the client is told to stop.
+// stop restarts the timer after the client was asked to stop.
 func (h *hearing) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,7 +128,7 @@ func (h *hearing) giveUp() {
 	h.client.session.Close() // a remote process may hold its output open
 }
 
-// lost describes the loss of the client.
+// lost returns the description of the client's loss.
 func (h *hearing) lost(err error) *Lost {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,5 +1,6 @@
 // Observers sample the processors, run queue, memory and network of a machine during a
-// measurement, from its kernel's counters. They need only /proc there, and over ssh a shell.
+// measurement, from kernel counters. They need only /proc on that machine and, over ssh, a
+// shell.
 
 package fleet
 
@@ -16,14 +17,14 @@ import (
 	"fettle.dev/fettle/internal/ssh"
 )
 
-// Source reads the concatenated Files of a machine. If ctx ends during Read, the source may
-// be unusable afterwards.
+// Source reads the concatenated Files of a machine. After a canceled Read the source may be
+// unusable.
 type Source interface {
 	Read(ctx context.Context) ([]byte, error)
 	Close()
 }
 
-// local is this machine, or a mounted one.
+// local reads files of this machine, or of a mounted root.
 type local struct{ files host.Files }
 
 // Local returns a source for the machine of h.
@@ -43,21 +44,21 @@ func (l local) Read(context.Context) ([]byte, error) {
 
 func (local) Close() {}
 
-// observeMaxLine is the longest line of /proc accepted, in bytes: one line of /proc/stat
+// observeMaxLine is the longest accepted line of /proc, in bytes. One line of /proc/stat
 // counts all interrupts of the machine.
 const (
 	observeMaxLine = 1 << 20
 	maxText        = 16 << 20
 )
 
-// script answers each input line with the files and a dot. It ends with the connection and
-// leaves nothing on the machine.
+// script answers each input line with the contents of Files and a dot. It ends with the
+// connection and leaves no files on the machine.
 var script = "exec sh -c 'while read -r x; do cat " + strings.Join(Files, " ") + " 2>/dev/null; echo .; done'"
 
-// shell is a remote machine with a shell.
+// shell reads files of a remote machine through a shell.
 type shell struct{ session *ssh.Session }
 
-// SSH returns a source for a host, which has to be closed.
+// SSH returns a source for a host. The caller must close it.
 func SSH(name string) (Source, error) {
 	words, err := ssh.Command(name, script)
 	if err != nil {
@@ -70,7 +71,7 @@ func SSH(name string) (Source, error) {
 	return shell{session}, nil
 }
 
-// readTimeout is the time that even a busy machine may take to answer.
+// readTimeout is the time limit for one sample, even of a busy machine.
 const readTimeout = 20 * time.Second
 
 func (s shell) Read(ctx context.Context) ([]byte, error) {
@@ -102,10 +103,10 @@ func (s shell) Close() { s.session.Close() }
 type Observer struct {
 	Name   string // local, or the host
 	source Source
-	kept   bool // the kernel records the time of the run queue
+	kept   bool // the kernel records run queue times
 }
 
-// New reads a machine once, so that an invalid setup fails before anything is measured.
+// New reads a machine once, so an invalid setup fails before the measurement.
 func New(ctx context.Context, name string, source Source) (*Observer, error) {
 	o := &Observer{Name: name, source: source}
 	s, err := o.read(ctx)
@@ -150,7 +151,7 @@ type Course struct {
 
 // Watch samples from begin on, at intervals of every, until Stop.
 func (o *Observer) Watch(ctx context.Context, begin time.Time, every time.Duration) *Course {
-	reading := context.WithoutCancel(ctx) // the end must not break the connection
+	reading := context.WithoutCancel(ctx) // canceling a read would break the connection
 	ctx, stop := context.WithCancel(ctx)
 	c := &Course{Observer: o, stop: stop, done: make(chan struct{})}
 	go func() {
@@ -182,7 +183,7 @@ func (c *Course) sample(ctx context.Context, begin time.Time) bool {
 		c.ended = err
 		return false
 	}
-	// The files were read about halfway between request and answer.
+	// Assume that the files were read halfway between request and answer.
 	c.at = append(c.at, asked.Add(time.Since(asked)/2).Sub(begin))
 	c.seen = append(c.seen, s)
 	return true
@@ -194,17 +195,17 @@ func (c *Course) Stop() {
 	<-c.done
 }
 
-// Err returns the reason that the observation ended early.
+// Err returns why the observation ended early, or nil.
 func (c *Course) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ended
 }
 
-// Between returns the figures from the first sample at or after from to the last one at or
-// before to, and whether they are known. If the machine was so slow that only one sample is in
-// between, the next one counts if it came within half of the period after to. Samples that miss
-// a limit by less than a tenth of a second still count.
+// Between returns the figures from the first sample at or after from to the last sample at or
+// before to. It returns false if they are unknown. If only one sample is in between, the next
+// one counts too, unless it came more than half of the period after to. Both limits have a
+// tolerance of a tenth of a second.
 func (c *Course) Between(from, to time.Duration) (Figures, bool) {
 	const slack = 100 * time.Millisecond
 	c.mu.Lock()
@@ -236,5 +237,5 @@ func (c *Course) Samples() []Figures {
 	return out
 }
 
-// errRestarted is returned if counters went back.
+// errRestarted is returned if counters went backwards.
 var errRestarted = errors.New("counters went backwards: the machine was restarted, or its processors changed")

@@ -6,17 +6,18 @@ type Figures struct {
 	FromS   float64 `json:"from_s"`
 	ToS     float64 `json:"to_s"`
 	CPUs    int     `json:"cpus"`
-	// CPUShare is the share of the time of all processors in which they were not idle,
-	// including the hypervisor's StolenShare. Waiting for a disk is idle.
+	// CPUShare is the share of time in which the processors were not idle. It includes
+	// StolenShare, the hypervisor's share. Waiting for a disk counts as idle.
 	CPUShare    float64 `json:"cpu_share"`
 	StolenShare float64 `json:"stolen_share"`
 	// BusiestCPUShare is the share of the busiest processor.
 	BusiestCPUShare float64 `json:"busiest_cpu_share"`
-	// RunQueue is the mean number of runnable tasks per processor, LongestRunQueue the mean of the
-	// busiest processor, if the kernel records it.
+	// RunQueue is the mean number of runnable tasks per processor. LongestRunQueue is the mean
+	// of the busiest processor, or nil if the kernel does not record it.
 	RunQueue        float64  `json:"run_queue_per_cpu"`
 	LongestRunQueue *float64 `json:"longest_run_queue,omitempty"`
-	// MemoryShare is the highest share of the memory in use: not available without swapping.
+	// MemoryShare is the highest share of memory in use, 0 to 1. Memory available without
+	// swapping is not in use.
 	MemoryShare float64            `json:"memory_share"`
 	MemoryBytes int64              `json:"memory_bytes"`
 	Networks    map[string]Network `json:"networks"` // by interface
@@ -28,8 +29,8 @@ type Network struct {
 	OutBytesPerS float64 `json:"out_bytes_per_s"`
 }
 
-// figures returns the figures between two samples, and whether they are known. The caller holds
-// the lock.
+// figures returns the figures between two samples. It returns false if they are unknown. The
+// caller holds the lock.
 func (c *Course) figures(first, last int) (Figures, bool) {
 	a, b := c.seen[first], c.seen[last]
 	length := b.uptime - a.uptime
@@ -76,8 +77,8 @@ func (c *Course) figures(first, last int) (Figures, bool) {
 	return f, true
 }
 
-// share returns the share of the time between two samples in which a processor was not idle.
-// The kernel's idle time can go back by a tick.
+// share returns the share of time in which a processor was not idle between two samples. The
+// kernel's idle time may decrease by one tick.
 func share(a, b ticks) float64 {
 	all := float64(b.all) - float64(a.all)
 	idle := float64(b.idle) - float64(a.idle)
@@ -87,8 +88,8 @@ func share(a, b ticks) float64 {
 	return min(1, max(0, 1-idle/all))
 }
 
-// BusiestNetwork returns the traffic of the busiest interface in its busier direction, in
-// bytes a second.
+// BusiestNetwork returns the traffic of the busiest interface, in bytes a second. It uses the
+// busier direction of each interface.
 func (f *Figures) BusiestNetwork() float64 {
 	most := 0.0
 	for _, n := range f.Networks {

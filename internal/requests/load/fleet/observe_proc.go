@@ -8,21 +8,22 @@ import (
 	"strings"
 )
 
-// Files are read in this order; a kernel may lack some. Each begins with different words, so
-// they can be concatenated.
+// Files are the files of a sample, in reading order; a kernel may lack some. Each begins with
+// different words, so they can be concatenated.
 var Files = []string{"/proc/uptime", "/proc/stat", "/proc/schedstat", "/proc/meminfo", "/proc/net/dev"}
 
-// snapshot holds the state of a machine at one time: counters since its boot.
+// snapshot holds the state of a machine at one time. Counters count since boot.
 type snapshot struct {
 	uptime float64 // s
 	cpu    ticks   // of all processors
 	cpus   []ticks
-	// runnable is the number of running or waiting processes at that time, the reader included.
+	// runnable is the number of running or waiting processes at that time, including the
+	// reader.
 	runnable int
-	// queued is the time in which tasks ran or waited on each processor, in ns, if the
-	// kernel records it.
+	// queued is the total time for which tasks ran or waited on each processor, in ns. It is
+	// empty if the kernel does not record it.
 	queued           []uint64
-	memory, free     int64 // bytes; free is available without swapping
+	memory, free     int64 // bytes; free means available without swapping
 	received, posted map[string]uint64
 }
 
@@ -96,14 +97,14 @@ func (s *snapshot) stat(words []string) error {
 		return errors.New("want user, nice, system, idle, iowait, irq, softirq and steal")
 	}
 	var t ticks
-	for i, word := range words[1:9] { // guest time is included in user
+	for i, word := range words[1:9] { // user time includes guest time
 		n, err := strconv.ParseUint(word, 10, 64)
 		if err != nil {
 			return err
 		}
 		t.all += n
 		switch i {
-		case 3, 4: // a processor that waits for a disk is idle: another task could run
+		case 3, 4: // idle while waiting for a disk: another task could run
 			t.idle += n
 		case 7:
 			t.stolen = n
@@ -117,8 +118,8 @@ func (s *snapshot) stat(words []string) error {
 	return nil
 }
 
-// schedstat parses a line of /proc/schedstat: numbers 7 and 8 of a processor are the time in
-// which tasks ran and waited on it, in ns (kernel, Documentation/scheduler/sched-stats.rst).
+// schedstat parses a line of /proc/schedstat. Numbers 7 and 8 of a processor are the times for
+// which tasks ran and waited, in ns (kernel, Documentation/scheduler/sched-stats.rst).
 func (s *snapshot) schedstat(words []string) error {
 	if !strings.HasPrefix(words[0], "cpu") {
 		return nil
@@ -158,7 +159,7 @@ func (s *snapshot) net(line string) error {
 	name, numbers, ok := strings.Cut(line, ":")
 	words := strings.Fields(numbers)
 	if !ok || len(words) < 16 {
-		return nil // the second header line
+		return nil // second header line
 	}
 	in, err := strconv.ParseUint(words[0], 10, 64)
 	if err != nil {

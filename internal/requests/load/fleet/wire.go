@@ -1,8 +1,8 @@
-// Package fleet drives generators on several machines as one. Each is a worker that exchanges
-// JSON, one message a line, over standard input and output, so any program that starts a remote
-// program can start it: ssh, kubectl exec. A worker receives the job, then its share and a
-// start time by its own clock, and finally reports its counts. It ends when its input ends: a
-// broken connection stops the load.
+// Package fleet drives generators on several machines as one. Each generator is a worker that
+// exchanges JSON messages, one a line, over standard input and output. So any program that
+// starts a remote program can start it: ssh, kubectl exec. A worker receives the job, then its
+// share and a start time by its own clock, and finally reports its counts. It ends when its
+// input ends, so a broken connection stops the load.
 package fleet
 
 import (
@@ -15,7 +15,7 @@ import (
 // Schema is the name of the protocol. Both sides must use the same.
 const Schema = "fettle/load-worker/v2"
 
-// toWorker is a message to a worker; one field is set.
+// toWorker is a message to a worker. Exactly one field is set.
 type toWorker struct {
 	Job  json.RawMessage `json:"job,omitempty"`
 	Ping bool            `json:"ping,omitempty"`
@@ -23,16 +23,16 @@ type toWorker struct {
 	Stop bool            `json:"stop,omitempty"` // end the run early
 }
 
-// fromWorker is a message of a worker; one field is set.
+// fromWorker is a message from a worker. Exactly one field is set.
 type fromWorker struct {
 	Ready *Ready `json:"ready,omitempty"`
-	Pong  int64  `json:"pong,omitempty"` // its clock, in ns since 1970
+	Pong  int64  `json:"pong,omitempty"` // the worker's clock, in ns since 1970
 	Now   *Now   `json:"now,omitempty"`
 	Part  *Part  `json:"part,omitempty"`
 	Error string `json:"error,omitempty"`
 }
 
-// Ready reports that a worker has reached the servers.
+// Ready reports that a worker is connected to the servers.
 type Ready struct {
 	Schema string         `json:"schema"`
 	Probes []engine.Probe `json:"probes"`
@@ -40,8 +40,8 @@ type Ready struct {
 
 // Share is one worker's part of the load.
 type Share struct {
-	// Stages is the schedule of all workers together. This worker makes each Of-th of their
-	// starts, from start First (0-based) on.
+	// Stages is the schedule of all workers together. This worker makes every Of-th start,
+	// from start First (0-based) on.
 	Stages      []engine.Stage `json:"stages"`
 	First       int64          `json:"first"`
 	Of          int64          `json:"of"`
@@ -64,13 +64,14 @@ type Counts struct {
 	Reopened    int64         `json:"reopened"`
 	CPU         time.Duration `json:"cpu_ns"`
 	Processors  int           `json:"processors"`
-	// Late is the delay of its start after At.
+	// Late is the delay of the actual start after At.
 	Late time.Duration `json:"late_ns"`
-	// Stopped reports whether it was stopped on its own machine, not by the coordinator.
+	// Stopped reports whether the load was stopped on the worker's machine, not by the
+	// coordinator.
 	Stopped bool `json:"stopped,omitempty"`
 }
 
-// Part is the result of a share.
+// Part is a worker's result.
 type Part struct {
 	Counts
 	Meter *engine.Part `json:"meter"`
@@ -85,6 +86,6 @@ type Now struct {
 	ErrorShare float64       `json:"error_share"`
 }
 
-// maxLine is the longest message, in bytes: a job with its files, or a part with its
+// maxLine is the longest accepted message, in bytes: a job with its files, or a part with its
 // histograms.
 const maxLine = 256 << 20

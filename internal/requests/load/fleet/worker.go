@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Worker generates loads on request.
+// Worker generates loads for a coordinator.
 type Worker interface {
 	// Prepare connects to the servers of a job.
 	Prepare(ctx context.Context, job []byte) (*Ready, error)
@@ -19,7 +19,7 @@ type Worker interface {
 	Run(ctx context.Context, s Share, now func(Now)) (*Part, error)
 }
 
-// served is a worker with the connection to the coordinator.
+// served is a worker with its connection to the coordinator.
 type served struct {
 	Worker
 	mu  sync.Mutex
@@ -29,7 +29,7 @@ type served struct {
 func (s *served) say(m fromWorker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = s.out.Encode(m) // if the connection is gone, the input ends too
+	_ = s.out.Encode(m) // on a broken connection the input ends too
 }
 
 // Serve processes messages until the input ends.
@@ -106,8 +106,8 @@ func (s *served) prepare(ctx context.Context, job []byte) {
 	s.say(fromWorker{Ready: ready})
 }
 
-// run waits for the start time and generates the load until ctx ends. all is the context of the
-// worker itself.
+// run waits for the start time and generates the load until ctx ends. all is the worker's own
+// context.
 func (s *served) run(ctx, all context.Context, share Share) {
 	begin := time.Unix(0, share.At)
 	wait := time.NewTimer(time.Until(begin))

@@ -1,13 +1,13 @@
-// The dispatcher decides when the notification of a job is sent and sent again, as Foreman's
-// smart proxy does in pull-mqtt mode (smart_proxy_remote_execution_ssh,
+// The dispatcher decides when a job's notification is sent and resent. It follows Foreman's
+// smart proxy in pull-mqtt mode (smart_proxy_remote_execution_ssh,
 // lib/smart_proxy_remote_execution_ssh/mqtt/dispatcher.rb at 4dd2773). It sends nothing and
 // reads no clock.
 //
-// A job whose notification was sent is hot; the next tick of the proxy's clock (every TTL)
-// makes it cold, the tick after that gives it up, and it is sent again after the resend
-// interval. So a host has one to two TTL to fetch the job. Hot, cold and running jobs count
-// against the rate limit. A fetched job is running until its last report, however long that
-// takes.
+// A job is hot once its notification was sent. The next tick of the proxy's clock (every TTL)
+// makes it cold, and the tick after that gives it up. After the resend interval it is sent
+// again. So a host has one to two TTL to fetch the job. Hot, cold and running jobs count
+// against the rate limit. A fetched job is running until its last report, regardless of the
+// time.
 
 package mqtt
 
@@ -25,7 +25,7 @@ type Settings struct {
 	Limit int
 }
 
-// Defaults are the defaults of the proxy.
+// Defaults are the smart proxy's default settings.
 var Defaults = Settings{TTL: 5 * time.Second, Resend: 15 * time.Minute}
 
 func (s Settings) String() string {
@@ -48,25 +48,25 @@ func short(d time.Duration) string {
 	return text
 }
 
-// place is the state of a job; it can be running and waiting at the same time.
+// place is the state of a job. A job can be running and waiting at the same time.
 type place struct{ waits, hot, cold, running, done bool }
 
-// tracker holds the states of the jobs of a round, by number.
+// tracker holds the states of the jobs of a round. Jobs are numbered from 0.
 type tracker struct {
 	limit   int
 	jobs    []place
 	waiting []int // may contain jobs that no longer wait
-	hot     []int // oldest first; the same applies
+	hot     []int // oldest first; may contain jobs that are no longer hot
 	cold    []int
 
 	nWaiting, nHot, nCold, nRunning int
 }
 
-// newTracker returns a tracker for a number of jobs, none of which exists yet.
+// newTracker returns a tracker for a number of jobs. None of them is queued yet.
 func newTracker(jobs, limit int) *tracker { return &tracker{limit: limit, jobs: make([]place, jobs)} }
 
-// Add queues a job for sending, for the first time or again. It ignores finished jobs, but not
-// running ones: the proxy sends their notification again.
+// Add queues a job for sending, for the first time or again. It ignores finished jobs. Running
+// jobs are queued, because the proxy resends their notification.
 func (t *tracker) Add(job int) {
 	p := &t.jobs[job]
 	if p.done || p.waits {
@@ -77,8 +77,7 @@ func (t *tracker) Add(job int) {
 	t.waiting = append(t.waiting, job)
 }
 
-// Next returns the job whose notification is to be sent now, or false if no job waits or the
-// limit is reached.
+// Next returns the job to notify now. ok is false if no job waits or the limit is reached.
 func (t *tracker) Next() (job int, ok bool) {
 	if t.nWaiting == 0 || t.limit > 0 && t.nRunning+t.nHot+t.nCold >= t.limit {
 		return 0, false
@@ -89,7 +88,7 @@ func (t *tracker) Next() (job int, ok bool) {
 	return t.waiting[0], true
 }
 
-// Sent records that the notification of the job returned by Next was sent.
+// Sent records that the notification was sent for the job that Next returned.
 func (t *tracker) Sent(job int) {
 	p := &t.jobs[job]
 	t.waiting = t.waiting[1:]
@@ -102,11 +101,11 @@ func (t *tracker) Sent(job int) {
 	}
 }
 
-// Fetched records that the host fetched the job: it is running.
+// Fetched records that the host fetched the job. The job is then running.
 func (t *tracker) Fetched(job int) {
 	p := &t.jobs[job]
 	if p.done {
-		return // the proxy no longer knows it
+		return // the proxy no longer tracks the job
 	}
 	t.leave(p)
 	if !p.running {
@@ -139,7 +138,7 @@ func (t *tracker) Done(job int) {
 	p.done = true
 }
 
-// Tick advances the proxy's clock. It returns the jobs that are given up. The caller adds them
+// Tick advances the proxy's clock. It returns the jobs that are given up; the caller adds them
 // again after the resend interval.
 func (t *tracker) Tick() (given []int) {
 	for _, job := range t.cold {
@@ -165,7 +164,7 @@ func (t *tracker) Tick() (given []int) {
 	return given
 }
 
-// Ticks reports whether the proxy's clock is running: it stops if a tick would change nothing.
+// Ticks reports whether the proxy's clock runs. It stops while a tick would change nothing.
 func (t *tracker) Ticks() bool {
 	_, ok := t.Next()
 	return ok || t.nHot > 0 || t.nCold > 0

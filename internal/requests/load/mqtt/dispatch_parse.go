@@ -14,7 +14,7 @@ const (
 	maxLimit = 1_000_000
 )
 
-// Parse parses settings such as ttl=5s,resend=15m,limit=200; the others keep the proxy's
+// Parse parses settings such as ttl=5s,resend=15m,limit=200. Omitted settings have the proxy's
 // defaults.
 func Parse(text string) (Settings, error) {
 	s, seen := Defaults, map[string]bool{}
@@ -51,7 +51,7 @@ func Parse(text string) (Settings, error) {
 	return s, nil
 }
 
-// seconds parses a time. The proxy uses whole seconds and writes them without a unit.
+// seconds parses a time in whole seconds, the unit of the proxy. A bare number is in seconds.
 func seconds(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if n, plain := strconv.Atoi(text); plain == nil {

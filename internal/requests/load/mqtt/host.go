@@ -14,14 +14,14 @@ import (
 	"fettle.dev/fettle/internal/requests/load/engine"
 )
 
-// host is a simulated host.
+// host is the state of a simulated host.
 type host struct {
 	name       string
 	mqtt, http *engine.Dialer
-	// latency is the time from when it was due to connect until the broker granted its topics, or
-	// -1 if it did not.
+	// latency is the time from when the host was due to connect until the broker granted its
+	// topics. It is -1 if the broker did not.
 	latency time.Duration
-	session *session // nil while it is not connected
+	session *session // nil unless connected
 }
 
 // failures counts failures by kind.
@@ -42,14 +42,14 @@ func (f failures) kinds() []string {
 	return kinds
 }
 
-// Kinds of failure in addition to engine.Failure.
+// Kinds of failure, in addition to the values of engine.Failure.
 const (
 	notLetIn  = "connack-refused"
 	notHeard  = "subscription-denied"
 	closedOff = string(engine.Closed)
 )
 
-// kindOf returns the kind of a session's failure.
+// kindOf returns the kind of failure for a session's error.
 func kindOf(err error) string {
 	var refused *refusedError
 	var unreached *connectError
@@ -59,7 +59,7 @@ func kindOf(err error) string {
 		return notLetIn
 	case errors.Is(err, errDenied):
 		return notHeard
-	// A broker without capacity also closes the connection before the TLS handshake.
+	// A broker at its limit may also close the connection before the TLS handshake.
 	case connecting && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)):
 		return closedOff
 	}
@@ -72,8 +72,8 @@ func (r *Prepared) session(i int) *session {
 	return r.hosts[i].session
 }
 
-// connectAll starts each host when it is due, independent of earlier ones, and returns when all
-// are connected or have failed.
+// connectAll starts each host when it is due, independent of earlier hosts. It returns when
+// all hosts are connected or have failed.
 func (r *Prepared) connectAll(ctx context.Context) {
 	var opening sync.WaitGroup
 	for i := range r.hosts {
@@ -87,15 +87,15 @@ func (r *Prepared) connectAll(ctx context.Context) {
 	opening.Wait()
 }
 
-// due returns when a host is due to connect.
+// due returns when host i is due to connect, since the beginning.
 func (r *Prepared) due(i int) time.Duration { return perSecond(i, r.plan.ConnectRate) }
 
-// perSecond returns when event i is due at a rate per second.
+// perSecond returns when event i is due at a given rate per second.
 func perSecond(i int, rate float64) time.Duration {
 	return time.Duration(float64(i) / rate * float64(time.Second))
 }
 
-// live runs a host: it connects, and listens until the end.
+// live runs a host: it connects and listens until the end of the run.
 func (r *Prepared) live(ctx context.Context, i int, at time.Duration, opening *sync.WaitGroup) {
 	s := r.connect(ctx, i, at)
 	opening.Done()
@@ -116,7 +116,7 @@ func (r *Prepared) live(ctx context.Context, i int, at time.Duration, opening *s
 	}
 }
 
-// connect connects a host, or returns nil if the broker refuses it.
+// connect connects a host. It returns nil if connecting fails or ctx ends.
 func (r *Prepared) connect(ctx context.Context, i int, at time.Duration) *session {
 	h := &r.hosts[i]
 	until := r.until()
@@ -145,7 +145,7 @@ func (r *Prepared) connect(ctx context.Context, i int, at time.Duration) *sessio
 	return s
 }
 
-// receive processes a message to a host.
+// receive processes a message that a host received.
 func (r *Prepared) receive(i int, m *message) {
 	r.mu.Lock()
 	o := r.round
@@ -167,7 +167,7 @@ func (r *Prepared) receive(i int, m *message) {
 	o.arrived(job, attempt)
 }
 
-// gone records that a connection has ended.
+// gone records the end of a host's connection. It counts as lost unless the run is ending.
 func (r *Prepared) gone(ctx context.Context, i int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

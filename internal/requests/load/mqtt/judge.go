@@ -11,10 +11,10 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// cpuShare is the share of its processors above which the generator is the limit.
+// cpuShare is the CPU share above which the generator counts as the bottleneck.
 const cpuShare = 0.9
 
-// judge completes the result.
+// judge completes the result: limits, verdict, gates and series.
 func (r *Prepared) judge(x *Result, cut bool, busy busiest, cpu time.Duration) (*Result, error) {
 	r.mu.Lock()
 	x.Connect.Lost, x.Connect.LostFailures = r.lost, r.whyLost
@@ -47,7 +47,7 @@ func (r *Prepared) judge(x *Result, cut bool, busy busiest, cpu time.Duration) (
 	return x, r.series(x)
 }
 
-// limits records the limits of the generator.
+// limits records the limits that the generator exceeded.
 func (x *Result) limits() {
 	g := &x.Generator
 	say := func(format string, args ...any) { g.Texts = append(g.Texts, fmt.Sprintf(format, args...)) }
@@ -82,8 +82,8 @@ func (x *Result) limits() {
 // blocks is the number of samples per phase, for comparing runs.
 const blocks = 10
 
-// sampled records the median and the 99th percentile of blocks of equal size as series, if
-// there are enough times.
+// sampled records series of the median and the 99th percentile, one value per block of equal
+// size, if there are enough times.
 func sampled(x *Result, name string, all []float64) error {
 	p50, p99 := evidence.Series{Name: name + ":p50", Unit: "ms"}, evidence.Series{Name: name + ":p99", Unit: "ms"}
 	n := min(blocks, len(all)/3)
@@ -106,7 +106,7 @@ func sampled(x *Result, name string, all []float64) error {
 func (o *round) series(x *Result) error {
 	name := "mqtt:notify"
 	if len(o.plan.Settings) > 1 {
-		name = fmt.Sprintf("%s@%d:%s", name, o.id.round+1, o.settings) // the same settings may occur twice
+		name = fmt.Sprintf("%s@%d:%s", name, o.id.round+1, o.settings) // settings may occur twice
 	}
 	var all []float64
 	for i := range o.jobs {
@@ -117,7 +117,7 @@ func (o *round) series(x *Result) error {
 	return sampled(x, name, all)
 }
 
-// series records the times that hosts took to connect.
+// series records how long the hosts took to connect.
 func (r *Prepared) series(x *Result) error {
 	var all []float64
 	for _, h := range r.hosts {
@@ -168,7 +168,7 @@ func (r *Prepared) curves(x *Result) {
 	x.Curves = append(x.Curves, evidence.Curve{Name: "hosts over time", X: evidence.Axis{Name: "time", Unit: "s", Scale: evidence.Linear}, Y: evidence.Axis{Name: "hosts", Scale: evidence.Linear}, Lines: []evidence.Line{came, asked}})
 }
 
-// verdict returns the verdict and one line of text.
+// verdict returns the verdict and its explanation in one line.
 func (x *Result) verdict() (Word, string) {
 	c := &x.Connect
 	if c.Connected == 0 {
@@ -196,7 +196,7 @@ func (x *Result) verdict() (Word, string) {
 	return Held, text
 }
 
-// whole returns the rounds that were not interrupted.
+// whole returns the completed rounds.
 func (x *Result) whole() []Round {
 	if n := len(x.Rounds); x.Cut != nil && n > 0 {
 		return x.Rounds[:n-1]
@@ -204,7 +204,7 @@ func (x *Result) whole() []Round {
 	return x.Rounds
 }
 
-// wrong lists the faults, the first cause first.
+// wrong lists the faults, causes before effects.
 func (x *Result) wrong() (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	c := &x.Connect
@@ -248,7 +248,7 @@ func (x *Result) wrong() (out []string) {
 	return out
 }
 
-// often names the most frequent failure.
+// often returns the most frequent failure with its example.
 func often(all map[string]engine.FailureCount) string {
 	kinds := failures(all).kinds()
 	if len(kinds) == 0 {

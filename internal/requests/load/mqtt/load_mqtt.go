@@ -12,10 +12,10 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// closedEarly explains a broker that closes new connections without a message.
+// closedEarly explains why a broker closes new connections without a message.
 const closedEarly = "a broker at its limit closes new connections without a message: mosquitto does so at a listener's max_connections and at its limit of open files (LimitNOFILE of its unit)"
 
-// Headline says whether the thresholds were met, then how many hosts were connected and
+// Headline reports whether the thresholds were met, how many hosts were connected and
 // notified, and what limited them.
 func (x *Result) Headline() (h ui.Headline) {
 	engine.Thresholds(&h, x.Gates, func(g Gate) (string, engine.Result) { return g.Round, g.Result })
@@ -32,7 +32,7 @@ func (x *Result) Headline() (h ui.Headline) {
 	return h
 }
 
-// Next returns how to find the broker's limits, if it has closed connections.
+// Next returns how to check the broker's limits if the broker closed connections.
 func (x *Result) Next() (string, []string) {
 	if x.Connect.Failures["closed-early"].N > 0 {
 		return "on the broker's machine, its limits:", []string{"check", "--explain", "S31"}
@@ -67,7 +67,7 @@ func (x *Result) Print(s *ui.Screen, r *evidence.Run) {
 	mqttFacts(r, x).Write(s)
 }
 
-// mqttRounds prints the rounds.
+// mqttRounds prints a table of the rounds.
 func mqttRounds(s *ui.Screen, x *Result) {
 	pull := x.Pull != nil
 	g := ui.Grid{Columns: ui.Columns("settings of the proxy", "jobs", "notified", "undelivered", "p50", "p99", "max", "sent again")}
@@ -85,7 +85,7 @@ func mqttRounds(s *ui.Screen, x *Result) {
 	g.Write(s)
 }
 
-// mqttFacts returns the remaining facts.
+// mqttFacts returns the facts that no other table has.
 func mqttFacts(r *evidence.Run, x *Result) *ui.Grid {
 	g := &ui.Grid{Columns: []ui.Column{{}, {Below: true}}}
 	row := func(name, format string, args ...any) {

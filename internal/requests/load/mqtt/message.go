@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// notification is the message to yggdrasil/HOST/data/in that announces a job
+// notification is a message to yggdrasil/HOST/data/in that announces a job
 // (smart_proxy_remote_execution_ssh, actions/pull_script.rb, mqtt_start).
 type notification struct {
 	Type      string   `json:"type"`
@@ -35,8 +35,8 @@ func topics(host string) []string {
 
 func jobTopic(host string) string { return "yggdrasil/" + host + "/data/in" }
 
-// numbering creates the identifiers of a round: syntactically valid UUIDs that end with the
-// job's number, so replies need no lookup.
+// numbering creates the identifiers of a round. They are valid UUIDs that end with the job's
+// number, so replies need no lookup.
 type numbering struct {
 	run   [6]byte // random
 	round uint16
@@ -47,12 +47,12 @@ func (n numbering) prefix() string {
 	return fmt.Sprintf("%s-%s-4%03x-", r[:8], r[8:], n.round&0xfff)
 }
 
-// uuid returns the UUID of a job, or of a message if attempt is above 0.
+// uuid returns the UUID of a job (attempt 0), or of one of its messages.
 func (n numbering) uuid(job, attempt int) string {
 	return fmt.Sprintf("%s%04x-%012x", n.prefix(), 0x8000|attempt&0x3fff, job)
 }
 
-// parse splits a UUID of this round. ok is false for other UUIDs.
+// parse splits a UUID of this round. ok is false for any other UUID.
 func (n numbering) parse(uuid string) (job, attempt int, ok bool) {
 	rest, ok := strings.CutPrefix(uuid, n.prefix())
 	if !ok || len(rest) != len("8000-000000000000") || rest[4] != '-' {
@@ -66,7 +66,7 @@ func (n numbering) parse(uuid string) (job, attempt int, ok bool) {
 	return int(j), int(a & 0x3fff), true
 }
 
-// notify encodes a notification. base is the URL of the jobs, or empty.
+// notify encodes a notification as JSON. base is the URL of the jobs, or empty.
 func (n numbering) notify(job, attempt int, base string, now time.Time) []byte {
 	m := notification{
 		Type: "data", MessageID: n.uuid(job, attempt), Version: 1, Sent: now.Format(time.RFC3339), Directive: "foreman",
@@ -78,13 +78,13 @@ func (n numbering) notify(job, attempt int, base string, now time.Time) []byte {
 	}
 	text, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // strings and numbers only
+		panic(err) // encoding strings and numbers cannot fail
 	}
 	return text
 }
 
-// read parses a notification of this round. ok is false for anything else published to a
-// host's topic, which must not cause a fetch.
+// read parses a notification of this round. ok is false for any other message. Such a message
+// must not cause a fetch.
 func (n numbering) read(text []byte) (job, attempt int, ok bool) {
 	var m notification
 	if json.Unmarshal(text, &m) != nil || m.Directive != "foreman" || m.Metadata.Event != "start" {
@@ -95,8 +95,8 @@ func (n numbering) read(text []byte) (job, attempt int, ok bool) {
 	return job, attempt, ok && whole && same == job
 }
 
-// report is the body that a host posts about its job (foreman_ygg_worker, types.go): a piece of
-// output, or the exit code.
+// report is the body that a host posts about its job (foreman_ygg_worker, types.go). It has a
+// piece of output or the exit code.
 type report struct {
 	Version string   `json:"version"`
 	Updates []update `json:"updates"`
@@ -110,13 +110,13 @@ type update struct {
 	ExitCode  *int   `json:"exit_code,omitempty"`
 }
 
-// outputBytes is the size of the output in each report but the last.
+// outputBytes is the size of the output in each report except the last.
 const outputBytes = 1000
 
-// output is about as much as a package manager prints in five seconds.
+// output is roughly what a package manager prints in five seconds.
 var output = strings.Repeat("  Upgrading        : a-package-of-the-job-1:2.3.4-5.el9.x86_64\n", outputBytes)[:outputBytes]
 
-// reportOf encodes a report with output, or of the end of the job.
+// reportOf encodes a report: with output, or with end, the exit code.
 func reportOf(now time.Time, end bool) []byte {
 	u := update{Timestamp: now.Format(time.RFC3339Nano), Type: "output", Content: output, Stream: "stdout"}
 	if end {
@@ -124,7 +124,7 @@ func reportOf(now time.Time, end bool) []byte {
 	}
 	text, err := json.Marshal(report{"1", []update{u}})
 	if err != nil {
-		panic(err) // as above
+		panic(err) // encoding strings and numbers cannot fail
 	}
 	return text
 }

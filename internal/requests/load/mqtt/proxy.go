@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// event is an input of the proxy, or a tick of its clock.
+// event is an input of the proxy, such as a tick of its clock.
 type event struct {
 	at   time.Duration
 	what what
@@ -17,29 +17,29 @@ type what int
 // Kinds of event.
 const (
 	add     what = iota // a job was created
-	again               // a notification is due to be sent again
+	again               // a notification is to be resent
 	fetched             // a host fetched its job
 	done                // the last report of a job was accepted
 	tick
 )
 
-// never is later than any time.
+// never is later than any other time.
 const never = time.Duration(1<<63 - 1)
 
-// proxy is the dispatcher of the smart proxy. It processes events one after the other in the
-// order in which they happened, and publishes each notification over its own connection. Events
-// that happen while it publishes wait.
+// proxy simulates the smart proxy's dispatcher. It processes events one at a time in the order
+// of their times, and publishes each notification over its own connection. Events that happen
+// while it publishes wait.
 type proxy struct {
 	*round
 	tracker *tracker
-	next    int     // first job that was not added yet
-	resends []event // due later, by time
+	next    int     // first job not yet added
+	resends []event // pending resends, by time
 	tick    time.Duration
-	again   []bool         // by job: publishing it failed
+	again   []bool         // by job: publishing failed
 	leaving sync.WaitGroup // connections being closed
 }
 
-// run continues until all jobs are settled, or nothing happened for plan.Wait.
+// run runs until all jobs are settled, or nothing has happened for plan.Wait.
 func (p *proxy) run() {
 	for p.working.Err() == nil {
 		e, now, over := p.first(), p.now(), p.over()
@@ -66,7 +66,7 @@ func (p *proxy) over() time.Duration {
 	return max(last, p.news) + p.plan.Wait
 }
 
-// first returns the first event, which may be in the future.
+// first returns the earliest event, which may be in the future.
 func (p *proxy) first() event {
 	e := event{at: p.tick, what: tick}
 	if p.next < len(p.jobs) && p.jobs[p.next].due <= e.at {
@@ -97,8 +97,8 @@ func (p *proxy) take(e event) {
 	}
 }
 
-// sleep waits until a time or until there is mail. Only the last part of the wait is exact to
-// the microsecond, because mail cannot end that part.
+// sleep waits until a time or until mail arrives. Mail cannot end the last part of the wait,
+// which is exact to the microsecond.
 func (p *proxy) sleep(until time.Duration) {
 	const near = 2 * time.Millisecond
 	left := until - p.now()
@@ -115,7 +115,7 @@ func (p *proxy) sleep(until time.Duration) {
 	}
 }
 
-// handle processes an event as the proxy does.
+// handle processes an event.
 func (p *proxy) handle(e event) {
 	if p.tick == never {
 		p.tick = p.now() + p.settings.TTL
@@ -141,7 +141,8 @@ func (p *proxy) handle(e event) {
 	}
 }
 
-// send publishes what the limit permits. at is the time at which it became possible.
+// send publishes as many notifications as the limit permits. at is the time from which they
+// were due. It returns false if publishing failed.
 func (p *proxy) send(at time.Duration) bool {
 	for p.working.Err() == nil {
 		job, ok := p.tracker.Next()
@@ -163,7 +164,7 @@ func (p *proxy) send(at time.Duration) bool {
 func (p *proxy) publish(number int, at time.Duration) bool {
 	p.mu.Lock()
 	j := &p.jobs[number]
-	if !p.again[number] { // else this is the same attempt
+	if !p.again[number] { // else it continues the same attempt
 		j.intended = append(j.intended, at)
 	}
 	attempt := len(j.intended)

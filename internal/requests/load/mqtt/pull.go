@@ -10,9 +10,9 @@ import (
 	"fettle.dev/fettle/internal/requests/load/engine"
 )
 
-// work fetches a job at its host and reports on it, as yggdrasil and foreman_ygg_worker do:
-// over one kept-alive connection, without retries. It always uses this run's own URL and
-// ignores the one in the notification.
+// work fetches a job for its host and posts its reports, like yggdrasil and
+// foreman_ygg_worker: over one kept-alive connection, without retries. It uses this run's own
+// URL and ignores the URL in the notification.
 func (o *round) work(ctx context.Context, number int, at time.Duration) {
 	client := &engine.HTTP1Client{Dialer: o.hosts[number].http}
 	defer context.AfterFunc(ctx, client.Close)()
@@ -41,8 +41,8 @@ func (o *round) work(ctx context.Context, number int, at time.Duration) {
 	}
 }
 
-// request returns a request for a path below the base. Reports are idempotent, so they are
-// sent again if the server closed the connection while it was idle.
+// request returns a request for a path below the base URL. Reports are marked idempotent, so
+// they are resent if the server closed the idle connection.
 func (o *round) request(method string, body []byte, path ...string) *engine.Request {
 	r := *o.plan.Pull.Base
 	r.URL = r.URL.JoinPath(path...)
@@ -54,7 +54,7 @@ func (o *round) request(method string, body []byte, path ...string) *engine.Requ
 	return &r
 }
 
-// wrong returns the kind and error of a failed answer, or "".
+// wrong returns the kind and the error of a failed answer, or "" and nil.
 func wrong(a engine.Answer) (kind string, err error) {
 	switch {
 	case a.Failure != engine.None:
@@ -65,7 +65,7 @@ func wrong(a engine.Answer) (kind string, err error) {
 	return "", nil
 }
 
-// hasFetched records the answer to the request for a job.
+// hasFetched records the answer to a job request. It reports whether the host has the job.
 func (o *round) hasFetched(number int, at, end time.Duration, a engine.Answer) bool {
 	kind, err := wrong(a)
 	o.mu.Lock()
