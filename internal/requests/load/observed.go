@@ -5,17 +5,17 @@ import (
 	"fettle.dev/fettle/internal/requests/load/fleet"
 )
 
-// Observed is a server that was observed during a load.
+// Observed is an observed server with its figures.
 type Observed struct {
 	Machine string `json:"machine"`
 	// RunQueueSource is the source of the run queue figures.
 	RunQueueSource string `json:"run_queue_source"`
-	// Ended is the reason that observation stopped before the end of the load, or empty.
+	// Ended is why observation stopped before the end of the load, or empty.
 	Ended   string          `json:"ended,omitempty"`
 	Samples []fleet.Figures `json:"samples"`
 }
 
-// observed records the observations of the servers, also as a curve.
+// observed records the figures of the observed servers, also as curves.
 func (c *course) observed(x *Result) {
 	over := evidence.Curve{Name: "processors of the servers over time", X: evidence.Axis{Name: "time", Unit: "s", Scale: evidence.Linear}, Y: evidence.Axis{Name: "not idle", Unit: "%", Scale: evidence.Linear}}
 	for _, server := range c.seen {

@@ -14,7 +14,7 @@ type part struct {
 	client *fleet.Client // nil: this process
 	fleet.Counts
 	meter *engine.Meter
-	lost  *fleet.Lost // why the client was lost: it counted nothing that is known; else nil
+	lost  *fleet.Lost // nil unless the client was lost; its counts are then unknown
 }
 
 // idle reports whether a share contains no start.
@@ -25,7 +25,7 @@ func (p *Plan) idle(s fleet.Share) bool {
 	return err == nil && plan.Schedule != nil && plan.Schedule.Count() == 0
 }
 
-// with returns the load with another schedule and its own counters.
+// with returns the load with another schedule and separate counters.
 func (r *Prepared) with(stages []engine.Stage, length, warmUp time.Duration) *Prepared {
 	again := &Prepared{plan: r.plan, probes: r.probes, counts: &engine.Counts{}}
 	again.plan.Stages, again.plan.For, again.plan.WarmUp = stages, length, warmUp
@@ -46,8 +46,8 @@ func (p *Plan) meterOf() (*engine.Meter, engine.Plan, error) {
 	return engine.NewMeter(stretches, p.Timeout, len(p.Set.Requests), p.good), plan, nil
 }
 
-// drive generates the load in this process. When ctx ends, it returns what was measured so far.
-// It calls tell each second.
+// drive generates the load in this process. When ctx ends, it returns the counts so far. It
+// calls tell each second.
 func (r *Prepared) drive(ctx context.Context, seed uint64, tell func(fleet.Now)) (*part, error) {
 	r.plan.Set.Seed = seed
 	m, plan, err := r.plan.meterOf()
@@ -70,7 +70,7 @@ func (r *Prepared) drive(ctx context.Context, seed uint64, tell func(fleet.Now))
 		Handshakes: r.counts.Handshakes.Load(), Resumed: r.counts.Resumed.Load(), Opened: r.counts.Opened.Load(), Reopened: r.counts.Reopened.Load()}}, nil
 }
 
-// share returns the part of the rate and of the connections for one of several generators.
+// share returns one of several generators' share of the rate and the connections.
 func (p *Plan) share(client, of int, seed uint64) fleet.Share {
 	s := fleet.Share{For: p.For, WarmUp: p.WarmUp, Connections: p.Connections / of, Seed: seed + uint64(client)}
 	if client < p.Connections%of {
@@ -80,7 +80,7 @@ func (p *Plan) share(client, of int, seed uint64) fleet.Share {
 	return s
 }
 
-// together adds up the results of all clients. A lost client contributes nothing.
+// together adds up the results of all clients, except lost ones.
 func (p *Plan) together(clients []*fleet.Client, said []*fleet.Part, lost []*fleet.Lost) (whole *engine.Meter, parts []*part, err error) {
 	if whole, _, err = p.meterOf(); err != nil {
 		return nil, nil, err

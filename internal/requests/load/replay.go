@@ -1,6 +1,5 @@
-// Replay turns request logs into the starts of a load: the requests of the log with the times
-// between them. Data that a log lacks (bodies, headers) and requests that must not be sent
-// again are left out and counted.
+// Replay turns request logs into a load: the requests of the logs, at their logged intervals.
+// Logs lack bodies and headers. Requests that must not be repeated are omitted and counted.
 
 package load
 
@@ -32,13 +31,13 @@ const (
 // Options select the requests to replay.
 type Options struct {
 	Base    string   // scheme and host to send the requests to
-	Methods []string // methods that are sent; others are left out
-	Speed   float64  // 2 is twice as fast
-	// Most limits the length of the load; later requests are left out. 0 means unlimited.
+	Methods []string // methods to send; other requests are omitted
+	Speed   float64  // speed factor: 2 is twice as fast
+	// Most limits the length of the load; later requests are omitted. 0 means no limit.
 	Most time.Duration
 }
 
-// Told describes a replay of logs.
+// Told describes the replayed part of the logs.
 type Told struct {
 	Logs     []string  `json:"logs"`
 	Formats  []string  `json:"formats"`
@@ -46,13 +45,13 @@ type Told struct {
 	Requests int64     `json:"requests"`
 	From     time.Time `json:"from"` // time in the log
 	To       time.Time `json:"to"`
-	// NoZone names the logs whose times have no zone: they are in the server's local time and
-	// taken as UTC.
+	// NoZone lists the logs whose times have no zone. Their times are local to the server, and
+	// are read as UTC.
 	NoZone []string `json:"no_zone,omitempty"`
-	// ResolutionS is the resolution of the logs' times, in seconds; requests with the same
+	// ResolutionS is the resolution of the logs' times, in seconds. Requests with the same
 	// time are spread evenly over it.
 	ResolutionS float64 `json:"resolution_s"`
-	// LeftOut counts the requests and lines that are not sent, by reason.
+	// LeftOut counts the omitted requests and lines by reason.
 	LeftOut map[string]int64 `json:"left_out"`
 }
 
@@ -66,7 +65,7 @@ type Log struct {
 // Count returns the number of starts.
 func (l *Log) Count() int64 { return int64(len(l.at)) }
 
-// At returns the time of start i, since the beginning.
+// At returns when start i is due, relative to the beginning.
 func (l *Log) At(i int64) time.Duration { return l.at[i] }
 
 // Length returns the time of the last start, rounded up to the next second.
@@ -77,7 +76,7 @@ func (l *Log) Length() time.Duration {
 // Pick returns the request of a start, as an index into the list that Read returned.
 func (l *Log) Pick(n uint64) int { return int(l.pick[n]) }
 
-// Told returns the description of the replay.
+// Told returns a description of the replay.
 func (l *Log) Told() *Told { return &l.told }
 
 func (l *Log) String() string {
@@ -91,7 +90,7 @@ type entry struct {
 	pick   uint32
 }
 
-// reading is the state of Read.
+// reading is the state of Read for one set of logs.
 type reading struct {
 	Options
 	told    *Told
@@ -100,8 +99,8 @@ type reading struct {
 	kept    int
 }
 
-// Read reads logs with their formats. It returns their schedule and their requests, addressed
-// to Base.
+// Read reads logs with their formats. It returns a schedule, and the requests with URLs below
+// Base.
 func Read(ctx context.Context, set *source.Set, formats []*logformat.Format, o Options) (*Log, []engine.Asked, error) {
 	r := &reading{Options: o, numbers: map[string]uint32{}, told: &Told{Speed: o.Speed, LeftOut: map[string]int64{}}}
 	all := make([][]entry, len(set.Logs))
@@ -145,7 +144,7 @@ func Read(ctx context.Context, set *source.Set, formats []*logformat.Format, o O
 	return l, r.list, nil
 }
 
-// Reasons for leaving out a request, in addition to its method.
+// Reasons for omitting a request, in addition to its method.
 const (
 	unreadable = "lines that cannot be read"
 	noPath     = "no path, or one that cannot be sent again"
@@ -154,11 +153,11 @@ const (
 	tooManyURL = "beyond 100000 URLs"
 )
 
-// take returns the entry of a request, and whether it is to be sent.
+// take returns the entry of a request. It returns false if the request is omitted.
 func (r *reading) take(one *logs.Request, f *logformat.Format) (e entry, ok bool) {
 	method, what := string(one.Method), what(one)
 	switch {
-	case method == "": // the client did not speak HTTP
+	case method == "": // not HTTP
 		r.told.LeftOut[noPath]++
 		return e, false
 	case !slices.Contains(r.Methods, method):
@@ -196,8 +195,8 @@ func (r *reading) take(one *logs.Request, f *logformat.Format) (e entry, ok bool
 	return e, true
 }
 
-// what returns the path and query of a request. Load balancers log whole URLs, and some
-// logs keep the query in its own field.
+// what returns the path and query of a request. Some load balancers log whole URLs. Some logs
+// have the query in a separate field.
 func what(one *logs.Request) []byte {
 	if len(one.URL) > 0 && one.URL[0] == '/' && (len(one.Query) == 0 || bytes.IndexByte(one.URL, '?') >= 0) {
 		return one.URL
@@ -245,7 +244,7 @@ func (r *reading) schedule(logs [][]entry) (*Log, error) {
 	return l, nil
 }
 
-// maxLength is the longest replay.
+// maxLength is the maximum length of a replay.
 const maxLength = 7 * 24 * time.Hour
 
 // resolution returns the resolution of a log's times, in microseconds.
@@ -259,9 +258,9 @@ func resolution(entries []entry) int64 {
 	return unit
 }
 
-// spread distributes requests with the same time evenly over the log's resolution, in their
-// order: requests within one logged second were not a burst at its beginning. It sorts the
-// entries by time.
+// spread distributes requests with the same time evenly over the log's resolution, in log
+// order, and sorts the entries by time. Without it, the requests of a second would start as a
+// burst.
 func spread(entries []entry, unit int64) {
 	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.logged, b.logged) })
 	for from := 0; from < len(entries); {
@@ -276,7 +275,7 @@ func spread(entries []entry, unit int64) {
 	}
 }
 
-// When formats the period of the requests, with its zone.
+// When formats the period of the replayed requests, with its zone.
 func (t *Told) When() string {
 	from, to := t.From.UTC().Format(time.DateTime), t.To.UTC().Format(time.DateTime)
 	switch {

@@ -21,21 +21,21 @@ type Word string
 
 // Verdicts of a load.
 const (
-	Held     Word = "held"              // open model: the answers kept up with the rate
+	Held     Word = "held"              // open model: the answers kept up with the starts
 	Measured Word = "measured"          // closed model: throughput was measured
-	NotHeld  Word = "not-held"          // the answers did not keep up with the rate
+	NotHeld  Word = "not-held"          // the answers did not keep up with the starts
 	Limited  Word = "generator-limited" // the generator could not keep the rate
-	Warming  Word = "not-settled"       // the server was getting faster until the end
+	Warming  Word = "not-settled"       // the server became faster until the end
 	Silent   Word = "nothing-answered"
-	Partial  Word = "client-lost"     // one of several generators was lost with its counts
+	Partial  Word = "client-lost"     // one of several generators was lost, and its counts are unknown
 	TooSlow  Word = "fails-at-lowest" // --find-knee: the lowest rate misses the thresholds
-	Wavers   Word = "not-monotone"    // --find-knee: whether a stage holds depends on more than the rate
+	Wavers   Word = "not-monotone"    // --find-knee: results are not monotonic in the rate
 )
 
 // Result is the result of a load.
 type Result struct {
 	Schema string                 `json:"schema"`        // fettle/load-http/v1
-	Cut    *evidence.Interruption `json:"cut,omitempty"` // set if it ended before its plan did
+	Cut    *evidence.Interruption `json:"cut,omitempty"` // set if the load ended before its plan
 	Series []evidence.Series      `json:"series"`
 	Curves []evidence.Curve       `json:"curves"`
 	Word   Word                   `json:"result"`
@@ -43,25 +43,26 @@ type Result struct {
 
 	Model    string `json:"model"`    // open or closed
 	Protocol string `json:"protocol"` // HTTP/1.1, HTTP/1.1 with a connection for each request, HTTP/2
-	// Connections is the number of opened connections, at most MaxConnections in the open model.
+	// Connections is the number of opened connections. In the open model MaxConnections limits
+	// it.
 	Connections    int `json:"connections"`
 	MaxConnections int `json:"max_connections"`
 	Streams        int `json:"streams_per_connection,omitempty"`
-	// RequestsEach is the number of requests per connection (or stream), RequestsAsked the total;
-	// both are 0 if the duration decided.
+	// RequestsEach is the number of requests per connection (or stream), RequestsAsked the
+	// total. Both are 0 if a duration was given instead.
 	RequestsEach  int64    `json:"requests_per_connection,omitempty"`
 	RequestsAsked int64    `json:"requests_asked,omitempty"`
 	TimeoutS      float64  `json:"timeout_s"`
-	Seed          uint64   `json:"seed"` // of the order of the requests
+	Seed          uint64   `json:"seed"` // determines the order of the requests
 	Servers       []Server `json:"servers"`
 	TLS           *TLS     `json:"tls,omitempty"`
 
 	// Knee describes the search for the highest rate. The other fields then describe the last
-	// stage at the rate of the verdict.
+	// stage at the rate that decided the verdict.
 	Knee *Knee `json:"knee,omitempty"`
 	// Replay describes the log that was replayed.
 	Replay *Told `json:"replay,omitempty"`
-	// Observed holds the observed servers, on the time axis of Slices.
+	// Observed holds the observed servers. Their times are on the axis of Slices.
 	Observed []Observed `json:"observed,omitempty"`
 
 	WarmUp WarmUp  `json:"warm_up"`
@@ -75,7 +76,7 @@ type Result struct {
 	// Histogram holds the latencies of Whole in nanoseconds: HdrHistogram's V2 encoding,
 	// compressed, in base64.
 	Histogram string `json:"latency_hdrhistogram_v2_ns"`
-	// ErrorShare and ResolutionS bound the error of a latency: the larger one applies.
+	// ErrorShare and ResolutionS bound the error of a latency; the larger bound applies.
 	ErrorShare  float64 `json:"latency_error_share"`
 	ResolutionS float64 `json:"latency_resolution_s"`
 }
@@ -91,22 +92,22 @@ type Server struct {
 
 // TLS counts handshakes over the whole run.
 type TLS struct {
-	Resume       bool    `json:"resume"` // session resumption was on
+	Resume       bool    `json:"resume"` // whether TLS sessions were resumed
 	Handshakes   int64   `json:"handshakes"`
 	Resumed      int64   `json:"resumed"`
 	ResumedShare float64 `json:"resumed_share"`
 }
 
-// Figures describe a period of time.
+// Figures are the results of a period of time.
 type Figures struct {
 	FromS float64 `json:"from_s"`
 	ToS   float64 `json:"to_s"`
-	// Starts are the requests that were due in the period.
+	// Starts is the number of requests due in the period.
 	Starts    int64   `json:"starts"`
 	AskedRate float64 `json:"asked_per_s,omitempty"` // open model
-	// AnswerRate counts complete answers that arrived in the period.
+	// AnswerRate is the rate of complete answers that arrived in the period.
 	AnswerRate float64 `json:"answers_per_s"`
-	// Errors are starts with a status of 400 or above (Wrong) or without a complete answer.
+	// Errors counts starts with a status of 400 or above (Wrong) or without a complete answer.
 	// Requests cut off by an interruption are not errors: they are in Failures only.
 	Errors     int64                          `json:"errors"`
 	ErrorShare float64                        `json:"error_share"`
@@ -114,10 +115,10 @@ type Figures struct {
 	Statuses   map[string]int64               `json:"statuses"`
 	Failures   map[string]engine.FailureCount `json:"failures"`
 	BytesIn    int64                          `json:"bytes_in"`
-	// Latency is the time from when the request was due to the end of its answer: for answers
-	// without an error, and for requests that timed out, with the time waited.
+	// Latency is the time from when a request was due to the end of its answer. It covers
+	// answers without an error, and with the time waited, requests that timed out.
 	Latency engine.Times `json:"latency"`
-	// Service is the time from when the request was sent.
+	// Service is like Latency, but from when the request was sent.
 	Service engine.Times `json:"service_time"`
 	// Observed holds the figures of the observed servers in the period.
 	Observed []fleet.Figures `json:"observed,omitempty"`
@@ -131,13 +132,13 @@ type Stage struct {
 	KeptUp bool `json:"kept_up"`
 }
 
-// Gate is a judged threshold, with its stage if there are several.
+// Gate is an evaluated threshold, with its stage if there are several.
 type Gate struct {
 	Stage string `json:"stage,omitempty"`
 	engine.Result
 }
 
-// Request is a line of the request list, over the whole run.
+// Request holds the figures of a line of the request list, over the whole run.
 type Request struct {
 	Weight  int    `json:"weight"`
 	Method  string `json:"method"`
@@ -163,15 +164,15 @@ type Slice struct {
 // Generator describes the generator of the load, in the period that counts.
 type Generator struct {
 	Limited bool `json:"limited"`
-	// StartDelay is the delay of requests although a connection was free, over the whole run.
+	// StartDelay is the delay of requests that had a free connection, over the whole run.
 	StartDelay engine.Times `json:"start_delay"`
-	// LateShare is the share of starts that were more than a millisecond late although a
-	// connection was free.
+	// LateShare is the share of starts that were more than one millisecond late despite a free
+	// connection.
 	LateShare float64 `json:"late_share"`
 	// WaitedShare is the share of starts for which no connection was free.
 	WaitedShare float64 `json:"waited_share"`
-	// CPUShare is the mean share of the processors that the process used, CPUWanted the share it
-	// used or waited for: 1 and above means that it was never idle.
+	// CPUShare is the mean share of its processors that the process used. CPUWanted also
+	// includes the time waited for a processor: from 1 on, the process was never idle.
 	Processors      int      `json:"processors"`
 	CPUShare        float64  `json:"cpu_share"`
 	CPUWanted       float64  `json:"cpu_wanted_share"`
@@ -186,25 +187,26 @@ type Generator struct {
 // Client is one of several generators.
 type Client struct {
 	Name        string `json:"name"`
-	Starts      int64  `json:"starts"` // in the time that counts
+	Starts      int64  `json:"starts"` // excluding warm-up
 	Connections int    `json:"connections"`
 	Processors  int    `json:"processors"`
-	// See Generator.
+	// CPUShare is the mean share of its processors, as in Generator.
 	CPUShare       float64 `json:"cpu_share"`
 	CPUWanted      float64 `json:"cpu_wanted_share"`
 	LateShare      float64 `json:"late_share"`
 	StartDelayP99S float64 `json:"start_delay_p99_s"`
-	// ClockErrorS bounds the error of its clock; LateBeginS is the delay of its start.
+	// ClockErrorS bounds the error of the clock offset. LateBeginS is the delay of the
+	// client's start.
 	ClockErrorS float64 `json:"clock_error_s"`
 	LateBeginS  float64 `json:"late_begin_s"`
-	// EndedEarly reports whether it stopped, and the load with it, before the end of its plan.
+	// EndedEarly reports whether the client, and therefore the load, ended before its plan.
 	EndedEarly bool `json:"ended_early,omitempty"`
-	// Lost is the reason that its counts are unknown. All figures are then the other clients'
-	// figures, until its last report.
+	// Lost is why the client's counts are unknown. All figures then cover the other clients,
+	// up to the lost client's last report.
 	Lost string `json:"lost,omitempty"`
 }
 
-// measured implements engine.Measured for a period of time.
+// measured provides the values of a period for thresholds (engine.Measured).
 type measured struct {
 	*engine.Total
 	rate     float64
@@ -217,7 +219,8 @@ func (m measured) MaxS() float64    { return m.Latency().MaxS }
 func (m measured) Latencies() int64 { return m.Latency().N }
 func (m measured) Rate() float64    { return m.rate }
 
-// Observed returns the highest value of all servers.
+// Observed returns the highest value of all servers. It returns false if the figure is
+// unknown.
 func (m measured) Observed(name string) (most float64, ok bool) {
 	for _, f := range m.observed {
 		switch name {
@@ -234,7 +237,7 @@ func (m measured) Observed(name string) (most float64, ok bool) {
 	return most, m.watched > 0 && len(m.observed) == m.watched
 }
 
-// Failed returns the gates that were not met.
+// Failed returns the missed thresholds.
 func (r *Result) Failed() []Gate {
 	var out []Gate
 	for _, g := range r.Gates {
@@ -245,8 +248,8 @@ func (r *Result) Failed() []Gate {
 	return out
 }
 
-// Early returns the reason that a load was incomplete without an interruption: a client was
-// lost or ended before its plan did. It returns nil for a complete load.
+// Early returns an error if the load ended early: a client was lost or ended before its plan,
+// or --for was too short for all requests. Otherwise it returns nil.
 func (r *Result) Early() error {
 	var names, lost []string
 	for _, c := range r.Generator.Clients {
@@ -303,7 +306,7 @@ func (f *Figures) summary() string {
 	return fmt.Sprintf("p50 %s, p99 %s, %s", unit.FormatSeconds(f.Latency.P50S), unit.FormatSeconds(f.Latency.P99S), f.errors())
 }
 
-// waitedInVain returns the number of starts that timed out or never got a connection.
+// waitedInVain returns the number of starts that timed out or got no connection.
 func waitedInVain(t *engine.Total) int64 {
 	return t.Failures[engine.Timeout] + t.Failures[engine.Unsent]
 }

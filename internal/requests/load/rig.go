@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load/fleet"
 )
 
-// Rig holds the parts of a measurement: the generators and the observers of servers.
+// Rig holds the generators and the observers of a measurement.
 type Rig struct {
 	*Prepared
 	// Fleet generates the load on other machines; nil means this process.
@@ -29,15 +29,15 @@ func (g *Rig) Close() {
 	}
 }
 
-// Led returns a load for a fleet whose workers have reached the servers.
+// Led returns a prepared load for a fleet whose workers are connected to the servers.
 func Led(p Plan, f *fleet.Fleet) *Prepared {
 	return &Prepared{plan: p, probes: f.Clients[0].Ready.Probes}
 }
 
-// Tell receives the progress of a load, each second.
+// Tell is called each second with the progress of a load: elapsed time, total time, counts.
 type Tell func(at, all time.Duration, now fleet.Now)
 
-// Run generates the load once. When ctx ends, it returns what was measured so far.
+// Run generates the load once. When ctx ends, it returns the results so far.
 func (g *Rig) Run(ctx context.Context, seed uint64, tell Tell) (*Result, error) {
 	return g.measure(ctx, g.Prepared, seed, tell)
 }

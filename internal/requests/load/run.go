@@ -1,5 +1,5 @@
-// Package load generates a load against servers and judges it: how the servers answered, which
-// period counts, and whether the server or the generator was the limit.
+// Package load generates a load against servers and evaluates it: how the servers answered,
+// which period counts, and whether the server or the generator was the bottleneck.
 package load
 
 import (
@@ -14,21 +14,22 @@ import (
 	"fettle.dev/fettle/internal/requests/load/fleet"
 )
 
-// Plan is a load.
+// Plan describes a load.
 type Plan struct {
 	Set *engine.Set
-	// Stages is the schedule of the open model; empty selects the closed model, which runs
-	// for For.
+	// Stages is the schedule of the open model. Without Stages and Replay, the closed model
+	// runs for the duration For.
 	Stages []engine.Stage
 	For    time.Duration
-	// Each is the number of requests per connection in the closed model, with For as the limit. 0
+	// Each is the number of requests per connection in the closed model, limited by For. 0
 	// means as many as possible within For.
 	Each int64
-	// WarmUp is a period before, at the first rate, that does not count.
+	// WarmUp is a period at the first rate, before the load, that does not count.
 	WarmUp time.Duration
-	// Connections is the number of connections in the closed model, the maximum in the open one.
+	// Connections is the number of connections in the closed model, the maximum in the open
+	// model.
 	Connections int
-	// HTTP2 selects HTTP/2, with this number of concurrent Streams on each connection.
+	// HTTP2 selects HTTP/2, with Streams concurrent requests on each connection.
 	HTTP2   bool
 	Streams int
 	// Close closes each connection after one request.
@@ -37,20 +38,21 @@ type Plan struct {
 	// TLS is used for https; Resume enables session resumption.
 	TLS    *tls.Config
 	Resume bool
-	// Wanted lists statuses from 400 on that count as success.
+	// Wanted lists statuses of 400 and above that count as success.
 	Wanted []int
 	Gates  []*engine.Gate
 	// Replay is a log to replay instead of Stages.
 	Replay *Log
 
-	// of is the share of the starts made by this process, if there are several generators.
+	// of is this process's share of the starts, if there are several generators.
 	of fleet.Share
 }
 
 // open reports whether requests start on a schedule, independent of the answers.
 func (p *Plan) open() bool { return len(p.Stages) > 0 || p.Replay != nil }
 
-// asked returns the number of requests of the closed model, or 0 if the time decides.
+// asked returns the total number of requests in the closed model, or 0 if the duration
+// decides.
 func (p *Plan) asked() int64 {
 	n := p.Each * int64(p.Connections)
 	if p.HTTP2 {
@@ -70,7 +72,7 @@ func (p *Plan) stageName(stage int) string {
 	return p.Stages[stage].String()
 }
 
-// Length returns the duration of the load, without the last answers.
+// Length returns the duration of the load, without the time for the last answers.
 func (p *Plan) Length() time.Duration {
 	switch {
 	case p.Replay != nil:
@@ -88,7 +90,7 @@ func (p *Plan) Length() time.Duration {
 // warmUp is the stage number of slices that do not count.
 const warmUp = -1
 
-// Prepared is a load whose servers were reached.
+// Prepared is a load that is connected to its servers.
 type Prepared struct {
 	plan    Plan
 	dialers []*engine.Dialer
@@ -96,8 +98,7 @@ type Prepared struct {
 	probes  []engine.Probe
 }
 
-// Prepare connects to each server once, so that an invalid setup fails before anything is
-// measured.
+// Prepare connects to each server once, so an invalid setup fails before the measurement.
 func Prepare(ctx context.Context, p Plan) (*Prepared, error) {
 	r := &Prepared{plan: p, counts: &engine.Counts{}}
 	for _, o := range p.Set.Origins {
@@ -126,10 +127,10 @@ func Prepare(ctx context.Context, p Plan) (*Prepared, error) {
 	return r, nil
 }
 
-// connection is a connection of the engine: one connection to each server of its requests.
+// connection is one connection of the engine. It has a client for each server.
 type connection struct {
 	*Prepared
-	shared []*engine.Connection // with HTTP/2: the connection with this number, by origin
+	shared []*engine.Connection // with HTTP/2: the connection shared by several streams, by origin
 
 	mu      sync.Mutex
 	clients []engine.Client
@@ -148,7 +149,8 @@ func (c *connection) Exchange(request int, until time.Time) engine.Answer {
 	return client.Exchange(r, until)
 }
 
-// client creates the client of an origin, or returns nil once everything is closed.
+// client returns the client for an origin, creating it if necessary. It returns nil once the
+// connection is closed.
 func (c *connection) client(origin int) engine.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,11 +6,11 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 )
 
-// blocks is the number of samples per stage, for comparing runs.
+// blocks is the number of samples of each stage, for comparing runs.
 const blocks = 10
 
-// series records samples of each stage: percentiles of the latency and the answer rate in
-// periods of equal length.
+// series records samples of each stage for comparing runs: latency percentiles and the answer
+// rate, in periods of equal length.
 func (c *course) series(x *Result) error {
 	for from := c.from; from < len(c.slices); {
 		stage, to := c.slices[from].Stage, from
@@ -19,7 +19,7 @@ func (c *course) series(x *Result) error {
 		}
 		at := ""
 		if len(c.plan.Stages) > 1 {
-			// A rate may occur twice.
+			// the same rate may occur twice
 			at = fmt.Sprintf("@%d:%s", stage+1, c.plan.stageName(stage))
 		}
 		p50, p99 := evidence.Series{Name: "http:p50" + at, Unit: "ms"}, evidence.Series{Name: "http:p99" + at, Unit: "ms"}
@@ -49,7 +49,7 @@ func (c *course) series(x *Result) error {
 	return nil
 }
 
-// curves records the latency by percentile of each stage, and over time.
+// curves records the latency of each stage by percentile and over time.
 func (c *course) curves(x *Result) {
 	if x.Whole.Latency.N == 0 {
 		return

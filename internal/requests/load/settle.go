@@ -8,13 +8,13 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// WarmUp describes the period that is left out before the figures.
+// WarmUp describes the period that is excluded from the figures.
 type WarmUp struct {
 	// AskedS is the requested length, in seconds.
 	AskedS float64 `json:"asked_s"`
-	// LeftOutS is the additional length, in which the server was still getting faster.
+	// LeftOutS is the additional length during which the server was still becoming faster.
 	LeftOutS float64 `json:"left_out_s"`
-	// BeforeS and AfterS are the medians of the latency before and after the cut.
+	// BeforeS and AfterS are the median latencies before and after the cut.
 	BeforeS float64 `json:"before_p50_s,omitempty"`
 	AfterS  float64 `json:"after_p50_s,omitempty"`
 	// State is settled, unsettled (getting faster until the end), worsening (getting slower
@@ -42,11 +42,11 @@ const (
 	surely = 2.58
 )
 
-// settle determines the number of slices at the beginning that are warm-up, from the medians of
-// consecutive slices at a steady rate: the slices that are all slower than the second half by
-// more than its noise. Each slice is smoothed with its neighbors, so a slice that is fast by
-// chance does not end the warm-up; and since only the first ones are examined, a later stall is
-// not removed.
+// settle returns the number of slices at the beginning that are warm-up, from the medians of
+// consecutive slices at a steady rate. Warm-up slices are those before the first slice that is
+// about as fast as the second half, within its noise. Each slice is smoothed with its
+// neighbors, so a slice that is fast by chance does not end the warm-up. A later stall is not
+// removed.
 func settle(medians []float64) (cut int, state State) {
 	n := len(medians)
 	if n < fewSlices {
@@ -64,7 +64,7 @@ func settle(medians []float64) (cut int, state State) {
 	return cut, trend(x[cut:])
 }
 
-// trend returns the relevant trend in logarithms of latencies, if any.
+// trend returns the trend of the logarithms of latencies, if it is large and significant.
 func trend(x []float64) State {
 	n := len(x)
 	third := n / 3
@@ -94,7 +94,7 @@ func trend(x []float64) State {
 	return Settled
 }
 
-// text describes the warm-up.
+// text describes the warm-up. counts is the length of the remaining period, in seconds.
 func (w *WarmUp) text(counts float64) string {
 	switch {
 	case w.State == Unsettled:

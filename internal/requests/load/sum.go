@@ -11,13 +11,13 @@ import (
 type sum struct {
 	mu   sync.Mutex
 	last []fleet.Now
-	told []bool // clients that reported since the last sum
+	told []bool // clients that have reported since the last sum
 	idle []bool // clients without a start
 	tell func(fleet.Now)
 }
 
-// add records the progress of a client. Once each client has reported, it calls tell with the
-// sum of their answers, and the highest times and error share.
+// add records the progress of a client. Once each client has reported, it calls tell. The
+// answers are added up; of the times and error shares, the highest count.
 func (s *sum) add(client int, now fleet.Now) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

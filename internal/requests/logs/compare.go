@@ -17,7 +17,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Comparison is the JSON form of the changes between two sets of logs.
+// Comparison holds the changes between two sets of logs, in JSON form.
 type Comparison struct {
 	Schema   string      `json:"schema"` // fettle/logs-compare/v1
 	Headline ui.Headline `json:"headline"`
@@ -25,22 +25,23 @@ type Comparison struct {
 	After    Side        `json:"after"`
 	// All is the change of the mean duration of all requests.
 	All Change `json:"all"`
-	// MixS and LatencyS split the change of that mean, in seconds, into the effects of the mix of
-	// requests over the groups, and of the durations within the groups.
+	// MixS and LatencyS are the two parts of the change of that mean, in seconds: the effect
+	// of the mix of requests over the groups, and the effect of the durations within the
+	// groups.
 	MixS     *float64 `json:"mix_s,omitempty"`
 	LatencyS *float64 `json:"latency_s,omitempty"`
 	By       []string `json:"by"`
 	Groups   []Change `json:"groups"`
 	More     int      `json:"more"` // number of further groups
-	// Slices is the number of time slices per side. The differences between slices give the
-	// confidence of a mean; a side with fewer than 4 slices has no interval.
+	// Slices is the number of time slices of each side. Differences between slices give the
+	// confidence interval of a mean. A side with fewer than 4 slices has no interval.
 	Slices int `json:"slices"`
 
 	where      string // the condition on requests
 	requestors bool   // the logs have the dimension requestor
 }
 
-// Side is one of the two sets of logs.
+// Side describes one of the two sets of logs.
 type Side struct {
 	Logs     []LogRead        `json:"logs"`
 	NotRead  []source.NotRead `json:"not_read,omitempty"` // see Report
@@ -48,7 +49,7 @@ type Side struct {
 	Requests uint64           `json:"requests"`
 	SpanS    float64          `json:"span_s"`
 	Unread   UnreadLines      `json:"unread"`
-	// LeftOut and OtherLines are as in Report.
+	// LeftOut and OtherLines have the same meaning as in Report.
 	LeftOut    uint64 `json:"left_out"`
 	OtherLines uint64 `json:"other_lines"`
 }
@@ -62,28 +63,30 @@ type Change struct {
 	Ratio *float64 `json:"ratio,omitempty"`
 	Low   *float64 `json:"low,omitempty"`
 	High  *float64 `json:"high,omitempty"`
-	// Before and After are the group on each side, or nil if the side does not have it.
+	// Before and After are the figures of the group on each side, or nil if the side lacks the
+	// group.
 	Before *Group `json:"before,omitempty"`
 	After  *Group `json:"after,omitempty"`
 }
 
-// sliceCount is the number of slices per side: enough for a variance, and each long enough
-// to contain a busy minute.
+// sliceCount is the number of slices of each side. It is enough for a variance, and a slice is
+// long enough to contain a busy minute.
 const sliceCount = 24
 
 // leastSlices is the minimum number of slices with requests for an interval.
 const leastSlices = 4
 
-// sliced is one side, as a whole and by time slice.
+// sliced is the result of one side, for the whole period and by time slice.
 type sliced struct {
 	whole  *Result
-	slices *Result // also grouped by slice
+	slices *Result // additionally grouped by slice
 	// requestors reports whether the logs have the dimension requestor.
 	requestors bool
 }
 
-// readSliced reads logs twice, since their period has to be known before it is divided. If a
-// log cannot be read to its end, it returns the part before, and an error.
+// readSliced reads logs twice: the slices depend on the period, which the first pass
+// determines. If a log cannot be read to its end, readSliced returns the result so far, and an
+// error.
 func readSliced(ctx context.Context, h *host.Host, paths []string, open func(*source.Set) ([]*logformat.Format, error), o Options) (*sliced, error) {
 	requestors := true
 	read := func(o Options) (*Result, error) {
@@ -118,10 +121,10 @@ func readSliced(ctx context.Context, h *host.Host, paths []string, open func(*so
 	return &sliced{whole, parts, requestors}, cut
 }
 
-// Compare compares logs before and after. Its samples are time slices, not requests: requests
-// of a busy minute are slow together, and as samples would make the interval several times
-// too narrow. An error together with a comparison names logs that could not be read to their
-// ends.
+// Compare compares logs before and after a change. Its samples are time slices, not requests:
+// requests of a busy minute are slow together, so the interval would be several times too
+// narrow. If logs could not be read to their ends, Compare returns a comparison and an error
+// that names them.
 func Compare(ctx context.Context, h *host.Host, before, after []string, open func(*source.Set) ([]*logformat.Format, error), o Options, sort string, top int) (*Comparison, error) {
 	if slices.Contains(slices.Concat(before, after), source.Stdin) {
 		return nil, errors.New("a comparison reads its logs twice, and standard input can be read only once")
@@ -158,8 +161,8 @@ func Compare(ctx context.Context, h *host.Host, before, after []string, open fun
 	return c, cut
 }
 
-// pairs returns the groups of the first grouping before and after, by key. The group is nil if
-// a side lacks it.
+// pairs returns the groups of the first grouping before and after, by key. A group is nil if
+// the side lacks it.
 func pairs(before, after *sliced) map[string][2]*Group {
 	all := map[string][2]*Group{}
 	for side, s := range []*sliced{before, after} {
@@ -185,11 +188,11 @@ func (s *sliced) all() *Group {
 	return &g
 }
 
-// sums holds the number of timed requests of a group and their total duration in seconds, by
-// slice.
+// sums holds the number of timed requests of a group and their total duration in seconds, for
+// each slice.
 type sums struct{ count, total [sliceCount]float64 }
 
-// sums returns the sums of a grouping, by group key.
+// sums returns the sums of each group of a grouping, by key.
 func (s *sliced) sums(grouping int) map[string]*sums {
 	out := map[string]*sums{}
 	t := s.slices.Tables[grouping]
@@ -211,9 +214,9 @@ func (s *sliced) sums(grouping int) map[string]*sums {
 	return out
 }
 
-// mean returns the mean duration, the variance of its logarithm from the differences between
-// slices (ratio estimator: W. G. Cochran, Sampling Techniques, 3rd edition, 6.3), and the
-// number of slices with requests.
+// mean returns the mean duration, the variance of its logarithm, and the number of slices with
+// requests. The variance is the ratio estimator's, from the differences between slices (W. G.
+// Cochran, Sampling Techniques, 3rd edition, 6.3).
 func (s *sums) mean() (mean, variance float64, used int) {
 	var count, total float64
 	for i := range s.count {
@@ -234,7 +237,7 @@ func (s *sums) mean() (mean, variance float64, used int) {
 	return mean, variance * n / (n - 1) / (total * total), used
 }
 
-// change returns the change of a group. before or after is nil if that side lacks it.
+// change returns the change of a group. before or after is nil if the side lacks the group.
 func change(key []string, before, after *Group, b, a *sums) Change {
 	c := Change{Key: key, Before: before, After: after}
 	switch {
@@ -280,7 +283,8 @@ func change(key []string, before, after *Group, b, a *sums) Change {
 	return c
 }
 
-// weight returns the sort key of a change: the larger value of both sides for a word of Sorts.
+// weight returns the sort key of a change: the larger of both sides' values of a statistic of
+// Sorts.
 func (c *Change) weight(sort string) float64 {
 	most := math.Inf(-1)
 	for _, g := range []*Group{c.Before, c.After} {
@@ -314,8 +318,8 @@ func value(v *float64) float64 {
 	return *v
 }
 
-// mix splits the change of the mean of all requests into the part that remains if every group
-// keeps its mean (new groups have their own), and the rest.
+// mix sets MixS and LatencyS. MixS is the change of the mean that remains if every group keeps
+// its mean; new groups have their own mean. LatencyS is the rest.
 func (c *Comparison) mix(groups []Change) {
 	timed := func(g *Group) float64 {
 		if g == nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// span returns the time from the first request to the last, in seconds. A time.Duration is
-// limited to 292 years, which a line with a wrong year exceeds.
+// span returns the time from the first request to the last, in seconds. It is not a
+// time.Duration because a line with a wrong year may exceed its limit of 292 years.
 func (r *Result) span() float64 {
 	if r.Requests == 0 {
 		return 0
@@ -14,18 +14,18 @@ func (r *Result) span() float64 {
 	return float64(r.last-r.first) / 1e6
 }
 
-// Nothing reports whether there were lines but none could be read.
+// Nothing reports whether the logs had lines but none could be read.
 func (r *Result) Nothing() bool {
 	return r.Unread.Lines > 0 && r.Requests+r.Left+r.Others == 0 && r.Unended+r.Unbegun == 0
 }
 
-// timeless reports whether no log has times; requests then appear to come from 1970.
+// timeless reports whether no log has times. The requests' times are then 0, that is 1970.
 func (r *Result) timeless() bool {
 	return len(r.Logs) > 0 && !slices.ContainsFunc(r.Logs, func(l LogRead) bool { return !l.NoTime })
 }
 
-// Report returns the report, with the top groups of each grouping by a word of Sorts. A top of
-// 0 means all groups.
+// Report returns the report of a result with the top groups of each grouping, sorted by a
+// statistic of Sorts. A top of 0 means all groups.
 func (r *Result) Report(sort string, top int) *Report {
 	out := r.report(sort, top)
 	out.Headline = headline(out)
@@ -102,7 +102,7 @@ func (r *Result) busy() Busy {
 	end := time.UnixMicro(r.last)
 	for m := range moments {
 		if m.Start.After(end) {
-			break // requests that still run after the last one came; excluded from Mean too
+			break // later steps have only requests in progress; Mean excludes them too
 		}
 		b.Minutes = append(b.Minutes, Minute{m.Start, m.Count, m.Errors, m.Busy})
 		if last := &b.Minutes[len(b.Minutes)-1]; b.Minute == nil || m.Count > b.Minute.Requests {
@@ -128,7 +128,8 @@ func (r *Result) group(t *Table, i int, key []string, over float64) Group {
 	return g
 }
 
-// stats returns the figures of a group whose requests came within over seconds.
+// stats returns the figures of a group. over is the length of the period in seconds, for
+// rates.
 func (r *Result) stats(s *Stats, key []string, over float64) Group {
 	g := Group{Key: key, Count: s.Count, Errors: s.Errors, Untimed: s.Untimed, TotalS: float64(s.Sum) / 1e6}
 	number := func(x float64) *float64 { return &x }

@@ -18,17 +18,17 @@ type Follower struct {
 	paths     []string
 	positions []source.Position
 	shard     *shard
-	byPath    map[string]int // index of the shard's reader
+	byPath    map[string]int // index into the shard's readers
 	begin     map[string]int // the same, by the names that the logs may have had before rotation
 	// Lost counts logs that were rotated and removed before they were read to the end.
 	Lost int
-	// Packed lists compressed logs, which are not followed because they do not grow. Why describes
-	// damage at the beginning of a log, or is empty.
+	// Packed lists compressed logs. They are not followed because they do not grow. Why is
+	// empty, or describes damage at the beginning of a log.
 	Packed []source.NotRead
 }
 
-// Follow starts at the end of logs, or at the beginning of new ones. It removes the logs that
-// it does not follow from the set.
+// Follow starts at the end of existing logs and at the beginning of new ones. It removes the
+// logs that are not followed from the set.
 func Follow(h *host.Host, paths []string, set *source.Set, formats []*logformat.Format, o Options, begun bool) (*Follower, error) {
 	f := &Follower{host: h, paths: paths, byPath: map[string]int{}, begin: map[string]int{}}
 	formats, err := f.leavePacked(set, formats)
@@ -50,7 +50,7 @@ func Follow(h *host.Host, paths []string, set *source.Set, formats []*logformat.
 	if !begun {
 		f.positions, err = source.Ends(set.Logs)
 	}
-	// An open file that is rotated and removed would keep its disk space.
+	// Close the files: an open file that is rotated and removed still occupies disk space.
 	return f, errors.Join(err, set.Close())
 }
 
@@ -86,14 +86,14 @@ func (f *Follower) leavePacked(set *source.Set, formats []*logformat.Format) ([]
 func (f *Follower) Poll(ctx context.Context) error {
 	found, err := source.Find(f.host, f.paths)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // in the middle of a rotation: the next poll finds everything
+		return nil // during a rotation; the next poll finds everything
 	}
 	if err != nil {
 		return err
 	}
 	known := found[:0]
 	for _, l := range found {
-		if f.knows(l.Path) { // rotated parts that appear in a directory belong to a followed log
+		if f.knows(l.Path) { // a new rotated part in a directory belongs to a followed log
 			known = append(known, l)
 		}
 	}
@@ -118,8 +118,8 @@ func (f *Follower) Poll(ctx context.Context) error {
 	return err
 }
 
-// knows reports whether a log is followed. A log that was empty and just rotated is recognized
-// by its rotated part.
+// knows reports whether a log is followed. A log that was empty and has just been rotated is
+// known by its rotated part.
 func (f *Follower) knows(path string) bool {
 	if _, ok := f.byPath[path]; ok {
 		return true
@@ -131,5 +131,5 @@ func (f *Follower) knows(path string) bool {
 	return ok
 }
 
-// Report returns the report of the requests so far, as Result.Report does.
+// Report returns the report of the requests so far. See Result.Report.
 func (f *Follower) Report(sort string, top int) *Report { return f.shard.res.Report(sort, top) }

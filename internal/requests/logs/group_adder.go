@@ -1,8 +1,8 @@
 package logs
 
-// adder adds requests to a table. A table of many groups is in main memory, and a processor
-// waits for memory longer than it computes: looking up the places of many groups before adding
-// to any lets these waits overlap.
+// adder adds requests to a table in batches. A table with many groups exceeds the caches, so
+// waiting for memory takes most of the time. Looking up many groups before adding to any
+// overlaps the waits.
 type adder struct {
 	table *Table
 
@@ -16,16 +16,16 @@ type adder struct {
 
 const (
 	// batch is the number of requests added together. Each pass ends with a wait for its last
-	// read, which would slow down smaller batches; a batch fits into a core's own caches.
+	// read, which would make smaller batches slow. A batch fits into a core's own caches.
 	batch = 512
-	// inCache is the number of groups that fit into a core's own caches.
+	// inCache is the maximum number of groups that fit into a core's own caches.
 	inCache = 512
 )
 
-// newAdder returns an adder to a table, which must not change otherwise until Flush.
+// newAdder returns an adder to a table. Nothing else may change the table until Flush.
 func newAdder(t *Table) *adder { return &adder{table: t} }
 
-// Add adds a request to its group. The key's text must stay valid until Flush.
+// Add adds a request to a group. The key's text must stay valid until Flush.
 func (a *adder) Add(k Key, text []byte, x Sample) {
 	if t := a.table; t.n <= inCache {
 		s := t.slots[k.slot&uint64(len(t.slots)-1)]
@@ -60,8 +60,8 @@ func (a *adder) Flush() {
 	for i := range keys {
 		sink += slots[keys[i].slot&mask]
 	}
-	// The part of the hash in a slot nearly always identifies the key. A third of all keys
-	// are not in their first slot.
+	// The hash bits in a slot nearly always identify the key. A third of all keys are not in
+	// their first slot.
 	for i := range keys {
 		at, tag := keys[i].slot, keys[i].tag>>32
 		s := slots[at&mask]
@@ -71,7 +71,7 @@ func (a *adder) Flush() {
 		}
 		groups[i] = int32(uint32(s)) - 1
 	}
-	// Nothing else happens in this loop, so that as many reads as possible overlap.
+	// Keep other work out of this loop, so that as many reads as possible overlap.
 	if t.wide {
 		for _, g := range groups {
 			g = max(g, 0)

@@ -9,7 +9,7 @@ import (
 	"math"
 )
 
-// Encode writes a table for decode.
+// Encode writes a table in the format that decode reads.
 func (t *Table) Encode(w *bufio.Writer) error {
 	e := encoder{w: w}
 	percentiles := uint64(0)
@@ -80,7 +80,7 @@ func (e *encoder) stats(s *Stats) {
 // errDamaged is returned for data that is not a table.
 var errDamaged = errors.New("damaged: not a table of groups")
 
-// decode reads a table that Encode wrote.
+// decode reads a table that Encode wrote. limit is the maximum number of groups of the table.
 func decode(r *bufio.Reader, limit int) (*Table, error) {
 	d := decoder{r: r}
 	percentiles, n := d.number(), d.number()
@@ -150,7 +150,7 @@ func (d *decoder) number() uint64 {
 	return n
 }
 
-// text reads a key. It allocates no more than a key may have.
+// text reads a key. It allocates at most the maximum length of a key.
 func (d *decoder) text() []byte {
 	n := d.number()
 	if n > keyPage {

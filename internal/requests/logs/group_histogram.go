@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// A bucket is 1/64 of an octave: each value below 64 has its own, above that the error of a
-// bucket's middle is at most 0.8 %.
+// A bucket is 1/64 of an octave. Each value below 64 has its own bucket; above, the middle of
+// a bucket differs from its values by at most 0.8 %.
 const (
 	subBits = 6
 	sub     = 1 << subBits
@@ -23,7 +23,7 @@ func bucket(v uint64) uint16 {
 	return uint16(e<<subBits + int(v>>e))
 }
 
-// middle returns the middle of a bucket.
+// middle returns the middle value of a bucket.
 func middle(b int) float64 {
 	if b < sub {
 		return float64(b)
@@ -33,22 +33,22 @@ func middle(b int) float64 {
 	return float64(low) + (float64(uint64(1)<<e)-1)/2
 }
 
-// histograms belong to the groups of a table. A group has a head of one cache line for its
-// latest buckets, so a request writes only to that line in any group. A full head is moved to
-// the group's store: first a list of 32, 64, ... 1024 places, then counts in blocks of one
-// octave.
+// histograms holds the histograms of a table's groups. Each group has a head, one cache line
+// with its latest buckets. So adding a request writes only to that line. A full head is moved
+// to the group's store. The store is first a list with room for 32, 64, ... 1024 buckets,
+// later counts in blocks of one octave.
 //
-// Of a group with n durations, n modulo headRoom are in the head and the others in the store:
-// the number is not recorded anywhere else.
+// If a group has n durations, the last n modulo headRoom are in the head and the others in the
+// store. These numbers are not recorded anywhere else.
 type histograms struct {
 	pages  [][]uint16 // of lists
-	used   int        // of the last page
+	used   int        // used entries of the last page
 	free   [groupClasses + 1][]histogram
 	counts []counts
 }
 
-// groupRecord is a group with a histogram. The head is next to the rest, so both are in one
-// page of memory.
+// groupRecord is a group with a histogram. The head is next to the other figures, so both are
+// in one page of memory.
 type groupRecord struct {
 	Stats
 	head [headRoom]uint16
@@ -56,23 +56,23 @@ type groupRecord struct {
 
 const (
 	headRoom     = 32
-	groupClasses = 6 // lists of headRoom<<(class-1) places
+	groupClasses = 6 // lists of headRoom<<(class-1) buckets
 	counted      = 15
 	pageBits     = 16
-	mostList     = 1 << 28 // limit of a place, in units of four
+	mostList     = 1 << 28 // limit of a list's position, in units of four
 )
 
-// histogram is the store of a group: the lower 4 bits are the class (0: none), the others the
-// place of the list in units of four, or the index of the counts.
+// histogram identifies the store of a group. The lower 4 bits are the class (0: no store). The
+// other bits are the position of the list in units of four, or the index of the counts.
 type histogram uint32
 
-// room returns the capacity of a list.
+// room returns the capacity of a list, in buckets.
 func (g histogram) room() uint64 { return headRoom << (g & 15) >> 1 &^ (headRoom - 1) }
 
 // counts are the buckets of a group with many requests, by octave.
 type counts [octaves]*[sub]uint64
 
-// add adds a bucket to the histogram of a group. The request is added to the group after that.
+// add adds a bucket to the histogram of a group, before the request is added to the group.
 func (h *histograms) add(r *groupRecord, b uint16) {
 	n := r.Timed()
 	r.head[n&(headRoom-1)] = b
@@ -81,7 +81,7 @@ func (h *histograms) add(r *groupRecord, b uint16) {
 	}
 }
 
-// addMany adds a bucket k times to the histogram of a group that has n buckets.
+// addMany adds a bucket k times to the histogram of a group that already has n durations.
 func (h *histograms) addMany(r *groupRecord, n uint64, b uint16, k uint64) {
 	for ; k > 0; k-- {
 		if r.hist&15 == counted && k >= headRoom { // whole heads at once
@@ -98,7 +98,7 @@ func (h *histograms) addMany(r *groupRecord, n uint64, b uint16, k uint64) {
 	}
 }
 
-// empty moves the full head of a group to its store, which has n buckets.
+// empty moves the full head of a group to its store. n is the number of buckets in the store.
 func (h *histograms) empty(r *groupRecord, n uint64) {
 	if r.hist&15 != counted {
 		if n == r.hist.room() {
@@ -135,7 +135,7 @@ func (h *histograms) list(g histogram) []uint16 {
 	return page[at : at+g.room()]
 }
 
-// place allocates a list.
+// place allocates a list of a class. ok is false if there is no room.
 func (h *histograms) place(class histogram) (g histogram, ok bool) {
 	if f := h.free[class]; len(f) > 0 {
 		h.free[class] = f[:len(f)-1]
@@ -154,7 +154,7 @@ func (h *histograms) place(class histogram) (g histogram, ok bool) {
 	return histogram(at>>2)<<4 | class, true
 }
 
-// grow moves a full list to one of twice the size, or to counts.
+// grow moves a full list to a list of twice the size, or converts it to counts.
 func (h *histograms) grow(s *Stats) {
 	was := s.hist
 	old := h.list(was)
@@ -174,13 +174,14 @@ func (h *histograms) grow(s *Stats) {
 	}
 }
 
-// count makes counts the store of a group.
+// count makes the store of a group counts.
 func (h *histograms) count(s *Stats) {
 	s.hist = histogram(len(h.counts))<<4 | counted
 	h.counts = append(h.counts, counts{})
 }
 
-// each calls f with the buckets of a group and their numbers, in any order; buckets may repeat.
+// each calls f with each bucket of a group and the number of durations in it. The order is
+// undefined, and buckets may repeat.
 func (h *histograms) each(r *groupRecord, f func(b uint16, n uint64)) {
 	n := r.Timed()
 	for _, b := range r.head[:n&(headRoom-1)] {
@@ -195,8 +196,7 @@ func (h *histograms) each(r *groupRecord, f func(b uint16, n uint64)) {
 	h.counts[r.hist>>4].each(f)
 }
 
-// merge adds the histogram of another table's group to the histogram of a group. The group is
-// added after that.
+// merge adds the histogram of another table's group to a group, before the group is added.
 func (h *histograms) merge(r *groupRecord, o *histograms, of *groupRecord) {
 	n := r.Timed()
 	o.each(of, func(b uint16, k uint64) {
@@ -205,8 +205,8 @@ func (h *histograms) merge(r *groupRecord, o *histograms, of *groupRecord) {
 	})
 }
 
-// Quantiles returns the quantiles (0 to 1, ascending) of a group's durations, in microseconds,
-// or NaN if there are none.
+// Quantiles returns quantiles of group i's durations, in microseconds. qs are 0 to 1,
+// ascending. The results are NaN if there are no durations.
 func (t *Table) Quantiles(i int, qs []float64) []float64 {
 	var c counts
 	if t.Percentiles {

@@ -8,11 +8,12 @@ import (
 	"math/rand/v2"
 )
 
-// Key is the hash of a key. With 128 bits a collision among even 10^9 keys is less likely
-// (2^-69) than a memory error, so texts are not compared.
+// Key is the 128-bit hash of a key. A collision among even 10^9 keys is less likely (2^-69)
+// than a memory error, so texts are not compared.
 type Key struct{ slot, tag uint64 }
 
-// Seeds of the hashes, random in each process, so that a client cannot construct collisions.
+// Seeds of the hashes. They are random in each process, so clients cannot construct
+// collisions.
 var (
 	seeds   = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 	secrets = [4]uint64{rand.Uint64(), rand.Uint64(), rand.Uint64(), rand.Uint64()}
@@ -24,8 +25,9 @@ var (
 	}()
 )
 
-// hashOf returns the hash of a text. Most texts are short: these become two numbers, multiplied
-// to 128 bits twice (as in wyhash); two maphash calls would cost three times as much.
+// hashOf returns the hash of a text. Short texts, which are most, become two numbers that are
+// multiplied to 128 bits twice (as in wyhash). Two maphash calls would take three times as
+// long.
 func hashOf(text []byte) Key {
 	var a, b uint64
 	n := len(text)
@@ -45,7 +47,8 @@ func hashOf(text []byte) Key {
 	return Key{hi ^ lo, high ^ low}
 }
 
-// Then combines the hash of a part with the hash of the next one.
+// Then returns the hash of a text of several parts from the hash of the first parts and the
+// next.
 func (k Key) Then(next Key) Key {
 	// The multipliers are odd, so no part is lost, and different, so the order matters.
 	return Key{bits.RotateLeft64(k.slot, 23)*0x9e3779b97f4a7c15 ^ next.slot, bits.RotateLeft64(k.tag, 29)*0xc2b2ae3d27d4eb4f ^ next.tag}
@@ -74,11 +77,11 @@ type keys struct {
 
 const (
 	keyPage  = 1 << 18
-	mostText = 256 << 20 // of all keys, in bytes
+	mostText = 256 << 20 // limit for all keys, in bytes
 )
 
-// full reports whether a text exceeds the limits: clients choose the length of URLs, and each
-// URL may be different.
+// full reports whether a new text would exceed the limits. Clients choose the length of URLs,
+// and each URL may be different.
 func (k *keys) full(text []byte) bool {
 	last := len(k.pages) - 1
 	return len(text) > keyPage || last >= mostText/keyPage-1 && len(k.pages[last])+len(text) > keyPage

@@ -5,10 +5,11 @@ import (
 	"math/bits"
 )
 
-// Stats are the figures of one group; durations are in microseconds. Their size is a cache
-// line: with hundreds of thousands of groups each request waits for one cache miss.
+// Stats holds the figures of one group; durations are in microseconds. It has the size of a
+// cache line: with hundreds of thousands of groups, each request waits for only one cache
+// miss.
 type Stats struct {
-	tag     uint32 // last quarter of the key's hash
+	tag     uint32 // last quarter of the key's 128-bit hash
 	hist    histogram
 	Count   uint64 // requests
 	Sum     uint64
@@ -31,15 +32,14 @@ func (s *Stats) Mean() float64 {
 	return float64(s.Sum) / float64(s.Timed())
 }
 
-// Deviation returns the population standard deviation of the durations, in microseconds
-// (STD.DEV in "Puppetmaster Performance Tuning with mod_mem_cache").
+// Deviation returns the population standard deviation of the durations, in microseconds. It is
+// STD.DEV in "Puppetmaster Performance Tuning with mod_mem_cache".
 func (s *Stats) Deviation() float64 {
 	n := s.Timed()
 	if n == 0 {
 		return math.NaN()
 	}
-	// n*squares - sum^2 in 192 bits is exact; floating point would lose the digits that
-	// cancel.
+	// Compute n*squares - sum^2 in 192 bits: floating point would lose the digits that cancel.
 	hi, lo := bits.Mul64(s.Sum, s.Sum)
 	ahi, alo := bits.Mul64(s.squares, n)
 	ahi += s.upper * n
@@ -48,15 +48,15 @@ func (s *Stats) Deviation() float64 {
 	return math.Sqrt(float64(dhi)*0x1p64+float64(dlo)) / float64(n)
 }
 
-// Sample is the contribution of a request to each of its groups.
+// Sample holds a request's contribution to its groups.
 type Sample struct {
 	took   int64 // microseconds; negative: no duration
 	bucket uint16
 	failed bool
 }
 
-// Sample returns the sample of a request of took microseconds; negative means no duration. It
-// can be added to tables with the same percentiles option.
+// Sample returns the sample of a request. took is in microseconds; negative means no duration.
+// The sample can be added to any table with the same percentiles option.
 func (t *Table) Sample(took int64, failed bool) Sample {
 	x := Sample{took: took, failed: failed}
 	if t.wide {

@@ -1,22 +1,22 @@
-// A table holds count, sum, squares, extremes and a histogram of hundreds of thousands of
-// groups of requests. Merging two tables gives exactly the table of all requests.
+// A table holds figures of hundreds of thousands of groups of requests: count, sum, squares,
+// extremes and a histogram. Merging two tables gives exactly the table of all their requests.
 
 package logs
 
 import "math"
 
-// Table is a set of groups by key. It uses pages of normal size: huge pages, if available,
-// saved a tenth of the time, but in the guest of the measurement they mostly were not
-// available, and cost more; the reason is unknown.
+// Table holds groups by key. It uses memory pages of normal size. Huge pages saved a tenth of
+// the time if available; in the measured guest they mostly were not, and cost more, for an
+// unknown reason.
 type Table struct {
 	Percentiles bool
-	// Limit is the maximum number of groups; requests of further groups, and of those above
-	// mostText of keys, are added to Other.
+	// Limit is the maximum number of groups. Requests that would need more groups, or more
+	// than mostText of keys, are added to Other.
 	Limit int
 	Other Stats
 
-	slots []uint64 // tag32<<32 | index+1
-	// Groups in chunks; records if the table was created with percentiles.
+	slots []uint64 // upper half of the tag<<32 | index+1
+	// Groups in chunks: records if wide (created with percentiles), otherwise stats.
 	wide    bool
 	stats   [][]Stats
 	records [][]groupRecord
@@ -56,8 +56,8 @@ func (t *Table) record(i int) *groupRecord { return &t.records[i>>chunkBits][i&(
 // Text returns the key of group i.
 func (t *Table) Text(i int) []byte { return t.keys.at(i) }
 
-// Find returns the group of a key, and creates it with a copy of the text if necessary. It
-// returns -1 for Other.
+// Find returns the index of a key's group. If necessary it creates the group, with a copy of
+// the text. It returns -1 for Other.
 func (t *Table) Find(k Key, text []byte) int {
 	mask := uint64(len(t.slots) - 1)
 	tag := k.tag >> 32
@@ -97,8 +97,8 @@ func (t *Table) insert(at uint64, k Key, text []byte) int {
 	return i
 }
 
-// grow adds slots. They lack the first half of the hash, which is computed again from the keys;
-// so small tables grow faster.
+// grow adds slots. A slot lacks the first half of the hash, so grow recomputes it from the
+// keys. Small tables grow by a larger factor.
 func (t *Table) grow() {
 	times := 4
 	if len(t.slots) >= 1<<18 {
@@ -132,8 +132,8 @@ func (t *Table) Add(i int, x Sample) {
 	}
 }
 
-// Merge adds another table's groups, in batches as an adder does. The result has percentiles
-// only if both have.
+// Merge adds the groups of another table in batches (see adder). The result has percentiles
+// only if both tables have them.
 func (t *Table) Merge(o *Table) {
 	t.Percentiles = t.Percentiles && o.Percentiles
 	var found [256]Key
@@ -165,12 +165,12 @@ func (t *Table) Merge(o *Table) {
 	t.Other.merge(&o.Other)
 }
 
-// Sum returns a table with one group, the sum of all.
+// Sum returns a table with one group that is the sum of all groups.
 func (t *Table) Sum() *Table {
 	sum := New(t.Percentiles, 1)
 	sum.Find(hashOf(nil), nil)
 	one := sum.At(0)
-	sum.hists.count(one) // not a list: the requests of Other have no histogram
+	sum.hists.count(one) // not a list: requests in Other have no histogram
 	for i := range t.n {
 		if t.Percentiles {
 			sum.hists.merge(sum.record(0), &t.hists, t.record(i))

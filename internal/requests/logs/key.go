@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// key splits the text of a key.
+// key splits a key's text into its parts.
 func key(text []byte) []string {
 	var out []string
 	for _, part := range bytes.Split(text, []byte{Separator}) {

@@ -15,44 +15,44 @@ import (
 
 // Options select what to compute from logs.
 type Options struct {
-	By          [][]string // groupings, each by one or several dimensions
+	By          [][]string // groupings, each by one or more dimensions
 	Percentiles bool
-	Groups      int // maximum groups of a grouping; the rest is summed
+	Groups      int // maximum number of groups of a grouping; the rest is summed
 	Workers     int
 	OverTime    bool      // latencies and status classes by time, for a page
 	Slowest     int       // number of slowest requests kept
-	Routes      *Routes   // for the dimension route; nil: none
-	Where       string    // condition on requests (ParseWhere); empty: all
-	Since       time.Time // earlier requests are left out; zero: no limit
-	Until       time.Time // requests from then on are left out; zero: no limit
+	Routes      *Routes   // for the dimension route; may be nil
+	Where       string    // condition on requests (ParseWhere); "" means all requests
+	Since       time.Time // earlier requests are omitted; zero means no limit
+	Until       time.Time // requests from this time on are omitted; zero means no limit
 
-	slice *Dimension // divides every grouping further
+	slice *Dimension // additional dimension of every grouping
 }
 
-// Result is the result of reading logs.
+// Result holds the figures of logs.
 type Result struct {
 	Logs     []LogRead
 	NotRead  []source.NotRead // unreadable files of a directory that may contain requests
-	Copies   []source.NotRead // files with the lines of another one
+	Copies   []source.NotRead // files that repeat the lines of another file
 	By       [][]string
-	Tables   []*Table   // for each of By
+	Tables   []*Table   // one for each grouping of By
 	Hours    *Table     // by hour of arrival
 	Slowest  []SlowLine // slowest first, at most Options.Slowest
 	Requests uint64
-	Left     uint64 // requests left out by Where, Since or Until
+	Left     uint64 // requests omitted by Where, Since or Until
 	Others   uint64 // lines of the format that are not requests
 	Unread   UnreadLines
 	Unended  int // multi-line requests without an end
 	Unbegun  int // and without a beginning
 
-	ids         []string // identify the readings it consists of, once saved
-	all         *Table   // sum of all groups, while a report is made
+	ids         []string // identifiers of the readings in this result, once it was saved
+	all         *Table   // sum of all groups, while a report is created
 	slowest     int
 	where       string
-	merged      bool  // read from a file of Save
+	merged      bool  // loaded from a file that Save wrote
 	first, last int64 // arrival of the first and last request, in microseconds since 1970
 	timeline    timeline
-	slots       *slots // nil unless requested
+	slots       *slots // nil unless OverTime was requested
 }
 
 // newResult returns a result without requests.
@@ -68,16 +68,16 @@ func newResult(o *Options) *Result {
 	return r
 }
 
-// mostHours is twenty years.
+// mostHours is the maximum number of hours: 20 years.
 const mostHours = 24 * 366 * 20
 
-// Unfit is returned if a request asks for data that the logs do not have.
+// Unfit is returned if the logs lack the requested data.
 type Unfit struct{ error }
 
 func (u Unfit) Unwrap() error { return u.error }
 
-// Read reads logs with their formats. Logs that could not be read to their ends are named in
-// the error and marked with Cut in the result, which has the part before.
+// Read reads logs with their formats. If logs cannot be read to their ends, Read returns the
+// result so far and an error that names them. The result marks these logs with Cut.
 func Read(ctx context.Context, set *source.Set, formats []*logformat.Format, o Options) (*Result, error) {
 	shards := make([]*shard, o.Workers)
 	for w := range shards {
@@ -87,9 +87,9 @@ func Read(ctx context.Context, set *source.Set, formats []*logformat.Format, o O
 		}
 		shards[w] = s
 	}
-	// Tables grow and create little garbage: collections at 4 MB, 8 MB and so on would scan
-	// them and find nothing. This ballast, which is never touched and thus takes no memory,
-	// postpones the first collection.
+	// The tables grow and create little garbage, so early collections (at 4 MB, 8 MB, ...)
+	// would free nothing. This ballast postpones the first collection. It takes no memory
+	// because it is never touched.
 	ballast := make([]byte, 64<<20)
 	err := set.Read(ctx, o.Workers, func(w int, b *source.Block) { shards[w].block(b) })
 	lines := map[blockID]int{}
@@ -127,7 +127,8 @@ func dimensions(f *logformat.Format, by []string, routes *Routes) ([]Dimension, 
 	return out, nil
 }
 
-// Moments returns the load over time in intervals of at least a given length.
+// Moments returns the load over time in intervals of at least the given length. It also
+// returns the actual length.
 func (r *Result) Moments(least time.Duration) (time.Duration, iter.Seq[Moment]) {
 	return r.timeline.moments(least)
 }

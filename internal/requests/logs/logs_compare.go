@@ -13,8 +13,9 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// PrintComparison prints a comparison: the answer, what to do next, and the groups. By default
-// it shows as many groups as fit on a page; with all or Screen.Wide, all of the comparison.
+// PrintComparison prints a comparison: the headline, the next steps, and the groups. By
+// default it shows as many groups as fit on a page. With all or Screen.Wide it shows all
+// groups.
 func PrintComparison(s *ui.Screen, c *Comparison, all bool) {
 	begin, end := *s, *s
 	var head, tail bytes.Buffer
@@ -44,8 +45,8 @@ func PrintComparison(s *ui.Screen, c *Comparison, all bool) {
 	}
 }
 
-// comparedHeadline returns the answer of a comparison of all groups: the change of the mean, its
-// causes, and what became of the groups.
+// comparedHeadline returns the headline of a comparison: the change of the mean, its causes,
+// and the number of groups by verdict.
 func comparedHeadline(c *Comparison) (h ui.Headline) {
 	var unread []string
 	for _, side := range comparedSides(c) {
@@ -104,8 +105,8 @@ func changed(h *ui.Headline, x *Change) string {
 	return x.Verdict + ": " + means
 }
 
-// comparedNext returns the step to look into the group that has become slower and has the most
-// time, or that has the most time.
+// comparedNext returns a command that shows details of a group: the slower group with the most
+// time, otherwise the group with the most time. It returns false if there is none.
 func comparedNext(s *ui.Screen, c *Comparison) (Step, bool) {
 	if s.Call == nil || c.where != "" || !c.requestors || slices.Contains(c.By, "requestor") || len(c.Groups) == 0 {
 		return Step{}, false
@@ -119,7 +120,7 @@ func comparedNext(s *ui.Screen, c *Comparison) (Step, bool) {
 	return Step{"next, " + shortenMiddle(keyed(x.Key), longestName) + " by requestor", call}, true
 }
 
-// comparedGroups returns the changes of the first groups.
+// comparedGroups returns the grid with the changes of the first groups, at most most.
 func comparedGroups(c *Comparison, most int) ui.Grid {
 	g := ui.Grid{Columns: []ui.Column{{Head: strings.Join(c.By, ", ")}, {Head: "change of the mean"}, {Head: "before", Right: true}, {Head: "after", Right: true},
 		{Head: "p99 before", Right: true, Optional: true}, {Head: "p99 after", Right: true, Optional: true},
@@ -145,7 +146,8 @@ func comparedGroups(c *Comparison, most int) ui.Grid {
 	return g
 }
 
-// short returns the text of a change without the reason that there is no interval, which is a note.
+// short formats a change without the reason for a missing interval, which is printed as a
+// note.
 func (x *Change) short() string {
 	if x.Ratio != nil && x.Low == nil {
 		return fmt.Sprintf("%s: %+.1f %%", x.Verdict, 100*(*x.Ratio-1))
@@ -153,7 +155,7 @@ func (x *Change) short() string {
 	return x.Text
 }
 
-// comparedSide is a side, its name, and a function that returns its group of a change, or nil.
+// comparedSide is a side with its name. group returns the side's group of a change, or nil.
 type comparedSide struct {
 	name string
 	*Side
@@ -167,7 +169,7 @@ func comparedSides(c *Comparison) []comparedSide {
 	}
 }
 
-// comparedLogs returns the logs of both sides, or the first of each.
+// comparedLogs returns the grid of both sides' logs: all logs, or the first log of each side.
 func comparedLogs(c *Comparison, all bool) ui.Grid {
 	g := ui.Grid{Columns: []ui.Column{{Head: "logs"}, {Head: "requests", Right: true}, {Head: "over", Right: true}, {Head: "format", Cut: true}}}
 	for _, side := range comparedSides(c) {
@@ -186,7 +188,7 @@ func comparedLogs(c *Comparison, all bool) ui.Grid {
 	return g
 }
 
-// comparedNotWhole lists the data that could not be read.
+// comparedNotWhole lists what could not be read on either side.
 func comparedNotWhole(c *Comparison) (out []string) {
 	for _, side := range comparedSides(c) {
 		for _, l := range NotWhole(side.Logs, side.NotRead) {
@@ -196,7 +198,7 @@ func comparedNotWhole(c *Comparison) (out []string) {
 	return out
 }
 
-// comparedNotes returns warnings, and the interpretation of the intervals.
+// comparedNotes returns warnings, and how to interpret the intervals.
 func comparedNotes(c *Comparison) (out []string) {
 	for _, side := range comparedSides(c) {
 		if side.Unread.Lines > 0 {
@@ -206,7 +208,7 @@ func comparedNotes(c *Comparison) (out []string) {
 			out = append(out, side.name+": "+l)
 		}
 	}
-	guessed := map[string][]string{} // by guess, the sides
+	guessed := map[string][]string{} // names of sides, by guess
 	for _, side := range comparedSides(c) {
 		for _, l := range side.Logs {
 			if g := plainGuess(l.Guessed); g != "" && !slices.Contains(guessed[g], side.name) {

@@ -12,7 +12,7 @@ import (
 // groupColumns are the CSV columns of a group.
 var groupColumns = []string{"count", "rate_per_s", "errors", "total_s", "share", "mean_s", "deviation_s", "min_s", "max_s", "p50_s", "p90_s", "p95_s", "p99_s", "p99.9_s"}
 
-// groupCells returns the CSV cells of a group. They are empty if g is nil.
+// groupCells returns the CSV cells of a group. The cells are empty if g is nil.
 func groupCells(g *Group) []string {
 	if g == nil {
 		return make([]string, len(groupColumns))
@@ -29,7 +29,7 @@ func groupCells(g *Group) []string {
 }
 
 // CSV writes the groups of all groupings as one table. Texts that a spreadsheet would evaluate
-// as a formula are prefixed with an apostrophe.
+// as formulas get an apostrophe as prefix.
 func CSV(w io.Writer, r *Report) error {
 	c := csv.NewWriter(w)
 	_ = c.Write(append([]string{"by", "key"}, groupColumns...))
@@ -43,8 +43,8 @@ func CSV(w io.Writer, r *Report) error {
 	return c.Error()
 }
 
-// ComparisonCSV writes a comparison as one table. Only the first row, for all requests, has the
-// changes due to the mix of requests and due to their durations.
+// ComparisonCSV writes a comparison as one table. Only the first row, for all requests, has
+// the effects of the mix and of the durations.
 func ComparisonCSV(w io.Writer, c *Comparison) error {
 	out := csv.NewWriter(w)
 	head := []string{"by", "key", "verdict", "ratio", "ratio_low", "ratio_high"}

@@ -11,13 +11,13 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// figure is a column of a group's figures.
+// figure describes a column with a figure of each group.
 type figure struct {
 	ui.Column
 	of func(*Group) string
 }
 
-// figures returns the columns of the groups of a report, in order.
+// figures returns the columns for the groups of a report, in order.
 func figures(r *Report) []figure {
 	seconds := func(of func(*Group) *float64) func(*Group) string {
 		return func(g *Group) string { return text.SecondsOrDash(of(g)) }
@@ -54,7 +54,7 @@ func figures(r *Report) []figure {
 	return append(out, figure{optional("max"), seconds(func(g *Group) *float64 { return g.MaxS })})
 }
 
-// groups returns the grid of groups with keys.
+// groups returns a grid of groups with their keys.
 func groups(r *Report, head string, keys []string, of []Group) ui.Grid {
 	all := figures(r)
 	g := ui.Grid{Columns: []ui.Column{{Head: head}}}
@@ -71,7 +71,7 @@ func groups(r *Report, head string, keys []string, of []Group) ui.Grid {
 	return g
 }
 
-// grouping returns the grid of a grouping, with at most the given number of groups.
+// grouping returns the grid of a grouping with at most the given number of groups.
 func grouping(r *Report, by *Grouping, most int) ui.Grid {
 	of := by.Top[:min(len(by.Top), most)]
 	var keys []string
@@ -85,7 +85,7 @@ func grouping(r *Report, by *Grouping, most int) ui.Grid {
 	return groups(r, strings.Join(by.By, ", "), keys, of)
 }
 
-// hours returns the grid of hours.
+// hours returns the grid of requests by hour.
 func hours(r *Report) ui.Grid {
 	var keys []string
 	for i := range r.Hours {
@@ -94,15 +94,15 @@ func hours(r *Report) ui.Grid {
 	return groups(r, "hour", keys, r.Hours)
 }
 
-// leastKey is the minimum width of a group's key: optional columns are omitted before.
+// leastKey is the minimum width of keys; optional columns are omitted to keep it.
 const leastKey = 24
 
-// shortestKey is the width to which a key is shortened if no column can be omitted.
+// shortestKey is the minimum width of keys if no more columns can be omitted.
 const shortestKey = 12
 
-// WriteKeyed writes a grid whose first column are keys. On a terminal that is too narrow it
-// omits optional columns, the last one first, until a key has 24 columns, and then shortens keys
-// in the middle: the beginning and the end of a path say the most.
+// WriteKeyed writes a grid with keys in its first column. On a narrow terminal it first omits
+// optional columns, from the last one, until a key has 24 characters. Then it shortens keys in
+// the middle, because the beginning and the end of a path are the most informative.
 func WriteKeyed(s *ui.Screen, g ui.Grid) {
 	if s.Width == 0 || s.Wide || s.Format == ui.Markdown {
 		g.Write(s)
@@ -135,7 +135,8 @@ func WriteKeyed(s *ui.Screen, g ui.Grid) {
 	g.Write(s)
 }
 
-// shortenMiddle shortens a text to so many characters by a "…" in its middle.
+// shortenMiddle shortens a text to at most the given number of characters with a "…" in its
+// middle.
 func shortenMiddle(s string, most int) string {
 	all := []rune(ui.Line(s))
 	if len(all) <= most {
@@ -145,7 +146,7 @@ func shortenMiddle(s string, most int) string {
 	return string(all[:most-1-end]) + "…" + string(all[len(all)-end:])
 }
 
-// rate formats the requests per second, or - if all came at the same time.
+// rate formats the requests per second, or "-" if all requests came at the same time.
 func rate(g *Group) string {
 	if g.RatePerS == nil {
 		return "-"
@@ -153,7 +154,7 @@ func rate(g *Group) string {
 	return ui.Digits(*g.RatePerS)
 }
 
-// share formats the share of the total time, or -.
+// share formats the group's share of the total time, or "-".
 func (g *Group) share() string {
 	if g.Share == nil {
 		return "-"
@@ -168,7 +169,7 @@ func (g *Group) share() string {
 	}
 }
 
-// quantile formats a quantile, or -.
+// quantile formats a quantile by name, such as p99, or "-".
 func (g *Group) quantile(name string) string {
 	if v, ok := g.QuantilesS[name]; ok {
 		return unit.FormatSeconds(v)

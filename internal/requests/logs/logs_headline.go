@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// headline returns the answer of a report: where the time went, the requests, and what limits
-// the figures. If much was not read, that is the first line.
+// headline returns the headline of a report: where the time went, the requests, and what
+// limits the figures. If much was not read, that comes first.
 func headline(r *Report) (h ui.Headline) {
 	unread := notRead(&h, "", &r.Unread, r.lines())
 	much := r.Unread.much(r.lines())
@@ -25,7 +25,7 @@ func headline(r *Report) (h ui.Headline) {
 			left = h.Count("left_out", int(r.LeftOut), "request") + " left out by options"
 		}
 		if r.lines() == 0 {
-			lines = "" // a format is of no interest
+			lines = "" // without lines the format is irrelevant
 		}
 		h.Value("requests", 0, "")
 		h.Line("no requests%s", behind(left, unread, lines))
@@ -41,7 +41,7 @@ func headline(r *Report) (h ui.Headline) {
 	return h
 }
 
-// behind joins the parts of a line that are not empty, each after a semicolon.
+// behind joins the non-empty parts of a line with semicolons.
 func behind(parts ...string) (out string) {
 	for _, p := range parts {
 		if p != "" {
@@ -75,7 +75,7 @@ func mostAsked(h *ui.Headline, r *Report, g *Group) string {
 		h.Value("most_asked_mean_s", *g.MeanS, unit.FormatSeconds(*g.MeanS)), onAverage(g.Count))
 }
 
-// onAverage qualifies the duration of n requests.
+// onAverage returns the qualifier of the mean duration of n requests.
 func onAverage(n uint64) string {
 	if n == 1 {
 		return ""
@@ -83,7 +83,7 @@ func onAverage(n uint64) string {
 	return " each on average"
 }
 
-// requested describes all requests: how many, when, and how long they took.
+// requested describes all requests: number, period and durations.
 func requested(h *ui.Headline, r *Report) string {
 	all := h.Count("requests", int(r.Requests), "request")
 	if r.First == nil {
@@ -104,7 +104,7 @@ func requested(h *ui.Headline, r *Report) string {
 }
 
 // wholePercent formats a share with at most three significant digits. It prints 0 or 100 only
-// for exactly these values.
+// for exact values.
 func wholePercent(share float64) string {
 	switch p := 100 * share; {
 	case p > 0 && p < 0.1:
@@ -121,21 +121,22 @@ func wholePercent(share float64) string {
 // lines returns the number of all lines.
 func (r *Report) lines() uint64 { return r.Requests + r.LeftOut + r.OtherLines + r.Unread.Lines }
 
-// muchUnread is the share of unread lines above which another format is searched for.
+// muchUnread is the share of unread lines above which fettle looks for another format.
 const muchUnread = 0.05
 
-// much reports whether so many of all lines were not read that the figures mean little.
+// much reports whether too many of all lines were not read for meaningful figures.
 func (u *UnreadLines) much(all uint64) bool {
 	return u.Lines > 0 && float64(u.Lines) >= muchUnread*float64(all)
 }
 
-// MuchUnread reports whether so many lines were not read that another format is searched for.
+// MuchUnread reports whether so many lines were not read that fettle should look for another
+// format.
 func (r *Result) MuchUnread() bool {
 	return r.Unread.much(r.Requests + r.Left + r.Others + r.Unread.Lines)
 }
 
-// notRead describes the unread lines of all lines, or returns "". prefix is that of the figures'
-// names.
+// notRead describes the unread lines among all lines, or returns "". prefix is the prefix of
+// the figures' names.
 func notRead(h *ui.Headline, prefix string, u *UnreadLines, all uint64) string {
 	if u.Lines == 0 {
 		return ""
@@ -145,8 +146,8 @@ func notRead(h *ui.Headline, prefix string, u *UnreadLines, all uint64) string {
 		h.Value(prefix+"unread_percent", 100*share, wholePercent(share)))
 }
 
-// looks describes the format of the unread lines, if it is known. A long --format is only in
-// the command that reads them.
+// looks describes the format of the unread lines, if known. It omits a long --format, which
+// the command has.
 func (u *UnreadLines) looks() string {
 	switch {
 	case u.LooksLike == "":
@@ -157,8 +158,8 @@ func (u *UnreadLines) looks() string {
 	return "; they look like " + u.LooksLike + ": --format " + u.Format
 }
 
-// readAs describes the formats of logs, the sources and units of their durations, and what of
-// them is guessed.
+// readAs describes the formats of logs, the sources and units of their durations, and the
+// guesses.
 func readAs(read []LogRead) string {
 	var all, guessed []string
 	for _, l := range read {
@@ -184,7 +185,7 @@ func readAs(read []LogRead) string {
 	return out
 }
 
-// format returns the format of a log with the source and unit of the duration.
+// format describes the format of a log with the source and unit of the duration.
 func (l *LogRead) format(separator string) string {
 	if l.DurationUnit == "" {
 		return l.Format
@@ -192,7 +193,7 @@ func (l *LogRead) format(separator string) string {
 	return l.Format + separator + l.Duration + " in " + l.DurationUnit
 }
 
-// plainGuess returns guesses, which are clauses with "that", as sentences.
+// plainGuess converts guesses from clauses with "that" to sentences.
 func plainGuess(guessed string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(guessed, "that "), ", that ", "; ")
 }

@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// LiveScreen renders followed logs in width columns and height lines: where the time went, the
-// latest requests, and as many groups as fit.
+// LiveScreen renders followed logs in width columns and height lines: a headline, the latest
+// requests, and as many groups as fit.
 func LiveScreen(r *Report, followed time.Duration, width, height int) string {
 	var b bytes.Buffer
 	say := func(format string, args ...any) { fmt.Fprintln(&b, ui.Printable(fmt.Sprintf(format, args...))) }
@@ -35,8 +35,8 @@ func LiveScreen(r *Report, followed time.Duration, width, height int) string {
 		lines++
 	}
 	room := height - lines
-	// Each grouping also takes an empty line and a head. The slowest requests get the rest,
-	// and on a large enough terminal at least three lines.
+	// Each grouping also needs an empty line and a header. The slowest requests get the other
+	// lines, on a large enough terminal at least three.
 	slowest := 0
 	if room >= 6*len(r.By)+5 && len(r.Slowest) > 0 {
 		slowest = 5

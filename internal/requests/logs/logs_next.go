@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Step is something to do next: a sentence, and the command that does it.
+// Step is a suggested next step: a sentence and a command.
 type Step struct{ Text, Command string }
 
 func (p Step) print(s *ui.Screen) {
@@ -20,8 +20,8 @@ func (p Step) print(s *ui.Screen) {
 	ui.PrintCommand(s, p.Command)
 }
 
-// next returns what to do with a report: read the rest of the logs, read their durations, or
-// look into the group with the most time.
+// next returns the next steps after a report: read the rest of the logs, read the durations,
+// or examine the group with the most time.
 func next(s *ui.Screen, r *Report) (out []Step) {
 	if r.Unread.ReadWith != "" {
 		out = append(out, Step{"to read the other lines", r.Unread.ReadWith})
@@ -42,7 +42,7 @@ func next(s *ui.Screen, r *Report) (out []Step) {
 	return out
 }
 
-// narrower returns the step to look into a group: who requests it, or its slowest requests.
+// narrower returns a step that examines a group: its requestors, or its slowest requests.
 func narrower(s *ui.Screen, r *Report, where, group string) Step {
 	call := ui.Remedy{Drop: []string{"--by", "--top", "--slowest", "--follow", "--since-last", "--save"}, Options: []string{"--where", where}}
 	for _, by := range r.By[1:] {
@@ -55,10 +55,10 @@ func narrower(s *ui.Screen, r *Report, where, group string) Step {
 	return Step{"next, the slowest requests of " + shortenMiddle(group, longestName), s.Call(call)}
 }
 
-// longestName limits the characters of a group in a sentence.
+// longestName is the maximum length of a group's name in a sentence, in characters.
 const longestName = 60
 
-// condition returns the --where of a group, or "" if none can be written.
+// condition returns a --where condition that selects a group, or "" if that is not possible.
 func condition(by, key []string) string {
 	if len(by) != len(key) {
 		return ""

@@ -13,7 +13,7 @@ import (
 
 // logsSide holds the figures of a report, or of one side of a comparison.
 type logsSide struct {
-	labels string // before all others; empty, or ends with a comma
+	labels string // labels before all others; empty or ends with a comma
 	read   []LogRead
 	left   []source.NotRead
 	lines  []logsLines
@@ -21,13 +21,13 @@ type logsSide struct {
 	groups []logsGroup
 }
 
-// logsLines is the number of lines of a kind.
+// logsLines is a number of lines with the name of their kind.
 type logsLines struct {
 	what string
 	n    uint64
 }
 
-// logsGroup is a group with the labels that identify it.
+// logsGroup is a group with its identifying labels.
 type logsGroup struct {
 	labels string
 	*Group
@@ -38,10 +38,10 @@ func named(by string, key []string) string {
 	return "by=" + ui.OpenMetricsLabel(by) + ",key=" + ui.OpenMetricsLabel(exactly(key))
 }
 
-// allNamed holds the labels of all requests.
+// allNamed holds the labels for the sum of all requests.
 var allNamed = named("all", nil)
 
-// metricFamily writes the head of a metric family.
+// metricFamily writes the header of a metric family: its type and help.
 func metricFamily(w io.Writer, name, kind, help string) {
 	fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
 }
@@ -62,8 +62,8 @@ func OpenMetrics(out io.Writer, r *Report) error {
 	return w.Flush()
 }
 
-// ComparisonOpenMetrics writes a comparison for Prometheus: the groups of both sides with a
-// label side, and the change of each mean.
+// ComparisonOpenMetrics writes a comparison for Prometheus: the groups of both sides, with a
+// label named side, and the change of each mean.
 func ComparisonOpenMetrics(out io.Writer, c *Comparison) error {
 	w := bufio.NewWriter(out)
 	by, changes := strings.Join(c.By, ","), append([]Change{c.All}, c.Groups...)
@@ -113,7 +113,7 @@ func ComparisonOpenMetrics(out io.Writer, c *Comparison) error {
 	return w.Flush()
 }
 
-// logsFamilies writes the metric families, each with all sides.
+// logsFamilies writes the metric families; each contains all sides.
 func logsFamilies(w io.Writer, sides ...logsSide) {
 	each := func(name, kind, help string, write func(s *logsSide)) {
 		metricFamily(w, name, kind, help)
@@ -126,7 +126,7 @@ func logsFamilies(w io.Writer, sides ...logsSide) {
 			fmt.Fprintf(w, "fettle_logs_lines{%swhat=%s} %d\n", s.labels, ui.OpenMetricsLabel(c.what), c.n)
 		}
 	})
-	// alone writes a metric without labels of its own.
+	// alone writes a metric that has only the labels of its side.
 	alone := func(name string, s *logsSide, n int) {
 		if labels := strings.TrimSuffix(s.labels, ","); labels != "" {
 			name += "{" + labels + "}"

@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Page prints a report as a page: the answer, charts over time, and all groups.
+// Page prints a report as an HTML page: the headline, charts over time, and all groups.
 func Page(s *ui.Screen, r *Report) {
 	p := s.Page
 	for _, l := range slices.Concat(r.Headline.Lines, NoUnit(r.Logs)) {
@@ -64,7 +64,7 @@ func Page(s *ui.Screen, r *Report) {
 // mostColumns limits the columns of a chart over time.
 const mostColumns = 120
 
-// columns are the slots of a report as columns of its charts.
+// columns holds the columns of the charts over time, each from one or more slots.
 type columns struct {
 	r     *Report
 	x     page.Axis
@@ -99,13 +99,13 @@ func newColumns(r *Report) *columns {
 	return c
 }
 
-// at returns the time at which a column begins.
+// at formats the time at which column i begins.
 func (c *columns) at(i int) string {
 	t := time.UnixMicro(int64(c.edges[i] * 1e6))
 	return clock(c.r, &t)
 }
 
-// about describes the columns.
+// about describes the columns and their length.
 func (c *columns) about() string {
 	zoneOf := "times as logged"
 	if zone(c.r) != "" {
@@ -124,7 +124,7 @@ func (c *columns) bounds() (low, high float64) {
 	return low, high
 }
 
-// unlimited are limits of a quantile that do not limit it.
+// unlimited has no minimum and maximum that would limit a quantile.
 var unlimited = &Stats{Max: math.MaxUint64}
 
 func (c *columns) quantiles(p *page.Page) {
@@ -173,7 +173,7 @@ func (s *slot) requests() (n uint64) {
 	return n
 }
 
-// classEdges returns the edges of classes of durations, so many for a factor of ten.
+// classEdges returns the edges of duration classes, perDecade classes for each factor of ten.
 func classEdges(low, high float64, perDecade int) (edges []float64) {
 	k := math.Floor(math.Log10(low)*float64(perDecade) + 1e-9)
 	for {
@@ -196,7 +196,7 @@ func classOf(edges []float64, b uint16) int {
 	return max(0, min(i, len(edges)-2))
 }
 
-// axisOf returns the axis of edges.
+// axisOf returns the chart axis for edges.
 func axisOf(edges []float64) page.Axis {
 	a := page.Logarithmic(edges[0], edges[len(edges)-1], unit.FormatSeconds)
 	a.Min, a.Max = edges[0], edges[len(edges)-1]
@@ -254,7 +254,7 @@ func (c *columns) histogram(p *page.Page) {
 		YName: "requests", X: axisOf(edges), Edges: edges, Parts: []page.Part{{Name: "requests", Of: of}}, Titles: titles, Format: ui.Digits})
 }
 
-// classNames are the names and colors of the classes of status, by hundreds.
+// classNames holds the names and colors of the status classes, by hundreds.
 var classNames = [numClasses]page.Part{{Name: "no status", Class: "s0"}, {Name: "1xx", Class: "s4"}, {Name: "2xx", Class: "s1"}, {Name: "3xx", Class: "s6"}, {Name: "4xx", Class: "warn"}, {Name: "5xx", Class: "bad"}}
 
 func (c *columns) errors(p *page.Page) {
@@ -311,7 +311,7 @@ func busyChart(p *page.Page, r *Report) {
 		busy.X[i] = float64(first.Add(time.Duration(i)*width).UnixMicro())/1e6 + width.Seconds()/2
 	}
 	most := 0.0
-	for _, x := range m { // the busiest of a column counts
+	for _, x := range m { // the maximum of a column counts
 		i := int(x.Start.Sub(first) / width)
 		busy.Y[i] = max(busy.Y[i], x.Busy)
 		most = max(most, x.Busy)
@@ -359,10 +359,10 @@ func signedTick(v float64) string {
 	return fmt.Sprintf("%+g %%", v)
 }
 
-// mostChanges limits the groups of the chart of a comparison.
+// mostChanges is the maximum number of groups in the chart of a comparison.
 const mostChanges = 12
 
-// changesChart draws the changes of all requests and of the first groups with an interval.
+// changesChart draws the change of all requests and of the first groups that have an interval.
 func changesChart(p *page.Page, c *Comparison) {
 	tones := map[string]page.Tone{"slower": page.Bad, "faster": page.Good}
 	var rows []page.Interval

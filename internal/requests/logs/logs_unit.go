@@ -6,8 +6,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// NoUnit lists the durations that are left out because their unit is unknown, with the command
-// that reads them.
+// NoUnit lists the durations omitted because their unit is unknown, each with the command that
+// reads them.
 func NoUnit(read []LogRead) (out []string) {
 	for i := range read {
 		if text, command := noUnit(&read[i]); command != "" {
@@ -17,7 +17,7 @@ func NoUnit(read []LogRead) (out []string) {
 	return out
 }
 
-// noUnit describes the durations of a log that are left out, with the command that reads them.
+// noUnit describes the omitted durations of a log. command reads them.
 func noUnit(l *LogRead) (what, command string) {
 	if l.UnitUnknown == "" {
 		return "", ""

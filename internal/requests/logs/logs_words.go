@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// NotWhole lists the data that could not be read. It is printed before any figure.
+// NotWhole lists the data that could not be read. It is printed before all figures.
 func NotWhole(read []LogRead, left []source.NotRead) []string {
 	var out []string
 	for _, l := range read {
@@ -26,10 +26,10 @@ func NotWhole(read []LogRead, left []source.NotRead) []string {
 	return out
 }
 
-// mostTimes limits the logs that Times lists.
+// mostTimes is the maximum number of logs that Times lists.
 const mostTimes = 5
 
-// Times warns if the logs were read for different periods: rates refer to the whole period.
+// Times warns if the logs cover different periods, because rates refer to the whole period.
 func Times(r *Report) []string {
 	limits := func(l *LogRead) string {
 		var out []string
@@ -67,7 +67,8 @@ func Times(r *Report) []string {
 	return []string{"the logs cover different periods: " + strings.Join(each, ", ") + "; rates refer to the whole period"}
 }
 
-// notes lists unread data, with so many examples at most, and reasons to doubt figures.
+// notes lists unread data and reasons to doubt the figures. examples limits the printed
+// examples.
 func notes(r *Report, examples int) (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if n := r.Unread.Lines; n > 0 {
@@ -130,5 +131,5 @@ func notes(r *Report, examples int) (out []string) {
 	return out
 }
 
-// enoughToDoubt is the number of requests from which an implausible mean is reported.
+// enoughToDoubt is the minimum number of requests for reporting an implausible mean.
 const enoughToDoubt = 100

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Merge adds the result of other logs exactly, as if all had been read together. Both must have
-// the same groupings and no reading in common.
+// Merge adds the result of other logs. The sum is exact, as if all logs had been read
+// together. Both results must have the same groupings and no reading in common.
 func (r *Result) Merge(o *Result) error {
 	if fmt.Sprint(r.By) != fmt.Sprint(o.By) {
 		return fmt.Errorf("grouped by %v and by %v", r.By, o.By)
@@ -36,7 +36,7 @@ func (r *Result) Merge(o *Result) error {
 	return nil
 }
 
-// which describes the selection of requests.
+// which describes which requests were selected.
 func (r *Result) which() string {
 	if r.where == "" {
 		return "all requests"
@@ -44,7 +44,7 @@ func (r *Result) which() string {
 	return fmt.Sprintf("requests with --where %q", r.where)
 }
 
-// add adds a result of other requests of the same logs.
+// add adds the result of other requests from the same logs.
 func (r *Result) add(o *Result) {
 	for t := range r.Tables {
 		r.Tables[t].Merge(o.Tables[t])
@@ -69,12 +69,12 @@ func (r *Result) add(o *Result) {
 	if r.slots != nil && o.slots != nil {
 		r.slots.merge(o.slots)
 	} else {
-		r.slots = nil // of one part
+		r.slots = nil // slots cover only one part
 	}
 	r.first, r.last = min(r.first, o.first), max(r.last, o.last)
 }
 
-// first keeps the first examples by path and line.
+// first keeps the first examples, ordered by path and line.
 func (u *UnreadLines) first() {
 	slices.SortFunc(u.Examples, func(a, b UnreadLine) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line))
@@ -82,7 +82,7 @@ func (u *UnreadLines) first() {
 	u.Examples = u.Examples[:min(len(u.Examples), mostExamples)]
 }
 
-// slow adds a request to the slowest ones, if it is slow enough.
+// slow adds a request to the slowest requests if it belongs to them.
 func (r *Result) slow(one SlowLine) {
 	at, _ := slices.BinarySearchFunc(r.Slowest, one, func(a, b SlowLine) int {
 		return cmp.Or(cmp.Compare(b.TookS, a.TookS), a.Time.Compare(b.Time), cmp.Compare(a.Line, b.Line))

@@ -16,16 +16,16 @@ import (
 	"fettle.dev/fettle/internal/requests/source"
 )
 
-// partSchema identifies a part: a result to be merged with others.
+// partSchema identifies a part: a saved result that can be merged with others.
 const partSchema = "fettle/logs-part/v1"
 
-// PartBegins holds the first bytes of a part's file: the magic number of zstd.
+// PartBegins is the beginning of a part's file: the magic number of zstd.
 var PartBegins = []byte{0x28, 0xb5, 0x2f, 0xfd}
 
-// part is the head of a part, a line of JSON; the tables follow.
+// part is the header of a part, one line of JSON. The tables follow it.
 type part struct {
 	Schema   string      `json:"schema"`
-	IDs      []string    `json:"ids"` // readings that it consists of
+	IDs      []string    `json:"ids"` // readings that the part contains
 	Logs     []LogRead   `json:"logs"`
 	By       [][]string  `json:"by"`
 	Groups   int         `json:"groups"`
@@ -47,7 +47,7 @@ type part struct {
 	Copies  []source.NotRead `json:"copies,omitempty"`
 }
 
-// Save writes a result for Load. zstd's checksum detects damage.
+// Save writes a result for Load. zstd's checksum detects later damage.
 func (r *Result) Save(to io.Writer) error {
 	z, err := zstd.NewWriter(to)
 	if err != nil {
@@ -69,7 +69,7 @@ func (r *Result) Save(to io.Writer) error {
 	return errors.Join(err, r.timeline.encode(w), w.Flush(), z.Close())
 }
 
-// readings identifies the readings that a result consists of, so that none is counted twice.
+// readings identifies the readings in a result. Merge uses it to count no reading twice.
 func (r *Result) readings() []string {
 	if len(r.ids) == 0 {
 		r.ids = []string{rand.Text()}
@@ -77,7 +77,7 @@ func (r *Result) readings() []string {
 	return r.ids
 }
 
-// partMemory limits the memory for decompressing a part.
+// partMemory limits the memory for decompressing a part, in bytes.
 const partMemory = 256 << 20
 
 // Load reads a result that Save wrote.

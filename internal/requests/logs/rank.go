@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Sorts are the values of --sort: statistics that order groups, largest first.
+// Sorts lists the values of --sort: statistics by which groups are sorted, largest first.
 var Sorts = []string{"total", "count", "mean", "max", "errors", "p50", "p90", "p95", "p99", "p99.9"}
 
 var quantiles = []struct {
@@ -24,8 +24,8 @@ func byKey(t *Table) []int {
 	return all
 }
 
-// order returns the groups of a table by a word of Sorts, largest first and equal ones by key.
-// It returns only the first top groups, or all if top is 0.
+// order returns the indices of a table's groups, sorted by a statistic of Sorts: largest
+// first, equal ones by key. It returns only the first top groups, or all if top is 0.
 func order(t *Table, by string, top int) []int {
 	type ranked struct {
 		i     int
@@ -37,8 +37,8 @@ func order(t *Table, by string, top int) []int {
 		}
 		return bytes.Compare(t.Text(a.i), t.Text(b.i))
 	}
-	// Sorting hundreds of thousands of groups for the first twenty would take as long as
-	// reading a quarter of the log.
+	// Sorting hundreds of thousands of groups would take as long as reading a quarter of the
+	// log, but only the first ones are needed.
 	few := top > 0 && top <= 1000
 	var best []ranked
 	for i := range t.Len() {
@@ -69,7 +69,7 @@ func order(t *Table, by string, top int) []int {
 	return out
 }
 
-// worth returns the sort key of a group, or -1 if it has none.
+// worth returns the sort key of a group, or -1 if the group lacks the statistic.
 func worth(t *Table, i int, by string) float64 {
 	s := t.At(i)
 	var value float64
@@ -85,7 +85,7 @@ func worth(t *Table, i int, by string) float64 {
 	case "total":
 		value = float64(s.Sum)
 		if s.Timed() == 0 {
-			value = -1 / float64(s.Count+1) // a log without durations: by count
+			value = -1 / float64(s.Count+1) // no durations: sort by count
 		}
 	default:
 		for _, q := range quantiles {

@@ -9,17 +9,17 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Report is the JSON form of a result.
+// Report is the result of logs in JSON form.
 type Report struct {
 	Schema   string      `json:"schema"` // fettle/logs/v1
 	Headline ui.Headline `json:"headline"`
 	Logs     []LogRead   `json:"logs"`
 	// NotRead lists unreadable files of a directory that may contain requests.
 	NotRead []source.NotRead `json:"not_read,omitempty"`
-	// Copies lists files with the lines of another one, which do not count.
+	// Copies lists files that repeat the lines of another file; they do not count.
 	Copies   []source.NotRead `json:"copies,omitempty"`
 	Requests uint64           `json:"requests"`
-	First    *time.Time       `json:"first,omitempty"` // arrival of the first request, and the last
+	First    *time.Time       `json:"first,omitempty"` // arrival of the first request; Last is the arrival of the last one
 	Last     *time.Time       `json:"last,omitempty"`
 	SpanS    float64          `json:"span_s"`
 	All      Group            `json:"all"`
@@ -31,8 +31,9 @@ type Report struct {
 	Unended    int         `json:"unended,omitempty"` // requests without an end
 	Unbegun    int         `json:"unbegun,omitempty"` // requests without a beginning
 	WentTo     *Group      `json:"went_to,omitempty"` // the group of the first grouping with the most time
-	// MostAsked is the group of the first grouping with the most requests, if it is not WentTo and
-	// has at least half of all requests: it pays to avoid such frequent requests, even short ones.
+	// MostAsked is the group of the first grouping with the most requests. It is set only if
+	// it is not WentTo and has at least half of all requests: avoiding frequent requests pays
+	// even if they are short.
 	MostAsked *Group     `json:"most_asked,omitempty"`
 	By        []Grouping `json:"by"`
 	Busy      Busy       `json:"busy"`
@@ -40,7 +41,7 @@ type Report struct {
 	Slowest   []SlowLine `json:"slowest"`
 
 	where  string // the condition on requests
-	merged bool   // read from files of Save
+	merged bool   // loaded from files that Save wrote
 	slots  *slots // nil unless requested
 }
 
@@ -51,24 +52,24 @@ type LogRead struct {
 	Format     string `json:"format"`
 	FormatText string `json:"format_text"` // in the syntax of the server's configuration
 	Why        string `json:"why"`
-	// Guessed describes what the lines do not prove about the format, or is empty.
+	// Guessed describes the properties of the format that the lines do not prove, or is empty.
 	Guessed string `json:"guessed,omitempty"`
-	// Duration is the source of the request's duration in the format, and DurationUnit its unit.
-	// Both are absent if none exists.
+	// Duration is the source of a request's duration in the format, and DurationUnit its unit.
+	// Both are empty if the format has no duration.
 	Duration     string `json:"duration,omitempty"`
 	DurationUnit string `json:"duration_unit,omitempty"`
-	// UnitUnknown is a duration in JSON lines that is not read because its unit is unknown.
+	// UnitUnknown names a duration in JSON lines that is not read because its unit is unknown.
 	UnitUnknown string `json:"unit_unknown,omitempty"`
-	// TimeIsEnd reports whether the lines have the time of the response.
+	// TimeIsEnd reports whether a line's time is that of the response, not of the request.
 	TimeIsEnd bool `json:"time_is_end"`
 	NoZone    bool `json:"no_zone"`           // times without a zone, read as UTC
 	NoTime    bool `json:"no_time,omitempty"` // the lines have no time
-	// Cut is the reason that the log could not be read to its end. The part before counts.
+	// Cut is why the log could not be read to its end. The part read counts.
 	Cut string `json:"cut,omitempty"`
-	// ZeroBytes is the number of zero bytes around lines, which were skipped: the log was
+	// ZeroBytes is the number of zero bytes around lines. They are skipped: the log was
 	// truncated while its server kept writing, or padded.
 	ZeroBytes int64 `json:"zero_bytes,omitempty"`
-	// Since and Until limit the requests that count; absent without a limit.
+	// Since and Until limit the requests that count; they are absent without a limit.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 }
@@ -76,10 +77,10 @@ type LogRead struct {
 // UnreadLines are lines that do not match their log's format.
 type UnreadLines struct {
 	Lines    uint64       `json:"lines"`
-	TooLong  uint64       `json:"too_long"` // longer than a MiB
+	TooLong  uint64       `json:"too_long"` // lines longer than 1 MiB
 	Examples []UnreadLine `json:"examples"`
-	// LooksLike names the format of these lines, if it is known, Format is its --format, and
-	// ReadWith the command that reads them.
+	// LooksLike names the detected format of these lines, if any. Format is the format's
+	// --format, and ReadWith the command that reads the lines.
 	LooksLike string `json:"looks_like,omitempty"`
 	Format    string `json:"format,omitempty"`
 	ReadWith  string `json:"read_with,omitempty"`
@@ -92,15 +93,15 @@ type UnreadLine struct {
 	Text string `json:"text"`
 }
 
-// Grouping holds the groups by one or several dimensions.
+// Grouping holds the groups by one or more dimensions.
 type Grouping struct {
 	By     []string `json:"by"`
-	Groups int      `json:"groups"` // number of groups; Top has the first of them
+	Groups int      `json:"groups"` // total number of groups; Top has the first ones
 	Top    []Group  `json:"top"`
 	Folded *Group   `json:"folded,omitempty"` // sum of the groups above the limit
 }
 
-// Group holds the figures of a group of requests. Unknown ones are absent.
+// Group holds the figures of a group of requests. Unknown figures are absent.
 type Group struct {
 	Key        []string           `json:"key"`
 	Count      uint64             `json:"count"`
@@ -116,20 +117,20 @@ type Group struct {
 	QuantilesS map[string]float64 `json:"quantiles_s,omitempty"` // p50, p90, p95, p99, p99.9; each within 0.8 %
 }
 
-// Busy is the number of requests in progress.
+// Busy holds figures about the number of requests in progress.
 type Busy struct {
-	StepS  float64    `json:"step_s"` // resolution
-	Mean   float64    `json:"mean"`   // from the step of the first request to that of the last
-	Most   float64    `json:"most"`   // highest mean of a step
+	StepS  float64    `json:"step_s"` // resolution in seconds
+	Mean   float64    `json:"mean"`   // from the first request's step to the last request's step
+	Most   float64    `json:"most"`   // highest mean of one step
 	MostAt *time.Time `json:"most_at,omitempty"`
 	Minute *Minute    `json:"busiest_minute,omitempty"` // with the most requests
-	// Minutes covers the time from the first request to the last; the intervals of a long log
-	// are longer.
+	// Minutes covers the time from the first request to the last one. The intervals of a long
+	// log are longer than a minute.
 	Minutes []Minute `json:"minutes"`
 	MinuteS float64  `json:"minute_s"` // length of these intervals
 }
 
-// Minute is an interval of time.
+// Minute holds the requests of an interval of time.
 type Minute struct {
 	Start    time.Time `json:"start"`
 	Requests uint64    `json:"requests"`
@@ -144,7 +145,7 @@ type SlowLine struct {
 	Line  string    `json:"line"`
 }
 
-// LogOf describes a log and its format. cut is the error that ended reading early, or nil.
+// LogOf describes a log and its format. cut is why reading ended early, or nil.
 func LogOf(l source.Log, f *logformat.Format, cut error) LogRead {
 	read := LogRead{Path: l.Path, SizeBytes: l.Size, Format: f.Name, FormatText: f.Source, Why: f.Why, Guessed: f.Guessed, UnitUnknown: f.UnitUnknown, TimeIsEnd: f.TimeIsEnd, NoZone: f.NoZone, NoTime: f.Field(logformat.FieldTime) < 0}
 	if d := f.Field(logformat.FieldDuration); d >= 0 {

@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// mostLines limits the lines of a report that shows only some of its groups.
+// mostLines limits the printed lines of a report that shows only some of its groups.
 const mostLines = 40
 
 // Limits of such a report.
@@ -24,14 +24,14 @@ const (
 	fewExamples = 2 // of unread lines
 )
 
-// Shown selects what Print shows of a report. By default it is as much as fits on a page.
+// Shown selects what Print shows of a report. The zero value shows what fits on a page.
 type Shown struct {
 	Groups  bool // all groups of the report
 	Slowest bool // all slowest requests of the report
 }
 
-// Print prints a report: the answer, what to do next, and the figures. With Screen.Wide it
-// prints all of the report.
+// Print prints a report: the headline, the next steps, and the figures. With Screen.Wide it
+// prints the whole report.
 func Print(s *ui.Screen, r *Report, shown Shown) {
 	begin, end := *s, *s
 	var head, tail bytes.Buffer
@@ -68,7 +68,7 @@ func Print(s *ui.Screen, r *Report, shown Shown) {
 	}
 }
 
-// height returns the lines that a text takes on the screen.
+// height returns the number of screen lines that a text takes.
 func height(s *ui.Screen, text []byte) (n int) {
 	for line := range bytes.Lines(text) {
 		n++
@@ -79,12 +79,12 @@ func height(s *ui.Screen, text []byte) (n int) {
 	return n
 }
 
-// leftLines is the number of lines that name what is not shown.
+// leftLines is the number of lines that report what is not shown.
 const leftLines = 3
 
-// Fold returns how many rows of each of several tables are shown, so that all of them take at
-// most so many lines, with two more for each table and three for what is not shown. The first
-// table has the most rows, and each at least one.
+// Fold returns the number of shown rows of each table, at least one, so that all tables fit
+// into the given number of lines. A table needs two more lines, and three lines report what is
+// not shown. The first table gets the most rows.
 func Fold(rows []int, lines int) []int {
 	all := 0
 	for _, n := range rows {
@@ -109,7 +109,7 @@ func Fold(rows []int, lines int) []int {
 	return out
 }
 
-// printLeft names the groups that are not shown, and the option that shows them.
+// printLeft reports the groups that are not shown, and the option that shows them.
 func printLeft(s *ui.Screen, r *Report, rows []int) {
 	var left []string
 	for i := range r.By {
@@ -122,7 +122,7 @@ func printLeft(s *ui.Screen, r *Report, rows []int) {
 	}
 }
 
-// sentences prints lines after an empty one, on a terminal broken between words.
+// sentences prints lines after an empty line. On a terminal it wraps them between words.
 func sentences(s *ui.Screen, lines ...string) {
 	fmt.Fprintln(s.Out)
 	var h ui.Headline
@@ -132,8 +132,8 @@ func sentences(s *ui.Screen, lines ...string) {
 	ui.PrintHeadline(s, &h)
 }
 
-// messageLines returns messages as they are written, on a terminal broken between words; an example,
-// which begins with blanks, is cut.
+// messageLines returns messages as lines. On a terminal it wraps them between words, and
+// truncates examples, which begin with spaces.
 func messageLines(s *ui.Screen, messages []string) (out []string) {
 	width := s.Width - len("fettle: ")
 	for _, m := range messages {
@@ -150,7 +150,8 @@ func messageLines(s *ui.Screen, messages []string) (out []string) {
 	return out
 }
 
-// mostIncomplete limits the damaged logs that a report on a terminal names at its beginning.
+// mostIncomplete is the maximum number of damaged logs named at the beginning of a report on a
+// terminal.
 const mostIncomplete = 2
 
 // printIncomplete prints what could not be read.
@@ -165,7 +166,7 @@ func printIncomplete(s *ui.Screen, incomplete []string) {
 	ui.PrintHeadline(s, &h)
 }
 
-// printBusy prints the requests in progress, and the busiest minute and hour.
+// printBusy prints the requests in progress, the busiest minute and the busiest hour.
 func printBusy(s *ui.Screen, r *Report) {
 	var out []string
 	if b := r.Busy; b.Minute != nil {
@@ -202,7 +203,7 @@ func printBusy(s *ui.Screen, r *Report) {
 	}
 }
 
-// decimal formats a number of requests in progress.
+// decimal formats a mean number of requests in progress.
 func decimal(v float64) string {
 	if v >= 0.05 && v < 100 {
 		return fmt.Sprintf("%.1f", v)
@@ -210,7 +211,7 @@ func decimal(v float64) string {
 	return ui.Digits(v)
 }
 
-// period names an interval of time.
+// period names the length of an interval, given in seconds.
 func period(s float64) string {
 	switch s {
 	case 60:
@@ -248,7 +249,7 @@ func slowestGrid(r *Report, list []SlowLine) ui.Grid {
 func printLogs(s *ui.Screen, read []LogRead) {
 	fmt.Fprintln(s.Out)
 	different := func(l LogRead) bool { return l.format("") != read[0].format("") }
-	same := !slices.ContainsFunc(read, different) // the headline has it
+	same := !slices.ContainsFunc(read, different) // the headline has the format of equal logs
 	g := ui.Grid{Columns: []ui.Column{{Head: "log"}, {Head: "format", Cut: true, Wide: same}, {Head: "why", Cut: true}}, Rows: logRows(read)}
 	if n := len(g.Rows) - fewLogs; n > 1 && !s.Wide {
 		g.Rows = append(g.Rows[:fewLogs], []string{fmt.Sprintf("(%d more: --wide)", n)})
@@ -256,8 +257,8 @@ func printLogs(s *ui.Screen, read []LogRead) {
 	g.Write(s)
 }
 
-// zone returns the suffix of times: Z for UTC, or "" if no log has a zone and the times are
-// local to the server. --since accepts both forms.
+// zone returns the suffix of times: "Z" for UTC, or "" if no log has a zone. The times are
+// then local to the server. --since accepts both forms.
 func zone(r *Report) string {
 	for _, l := range r.Logs {
 		if !l.NoZone {
@@ -275,7 +276,7 @@ func clock(r *Report, t *time.Time) string {
 	return t.UTC().Format(time.DateTime) + zone(r)
 }
 
-// logRows returns the format of each log, and the reason for choosing it.
+// logRows returns rows with the format of each log and the reason for choosing it.
 func logRows(read []LogRead) (rows [][]string) {
 	for _, l := range read {
 		why := l.Why
@@ -287,7 +288,7 @@ func logRows(read []LogRead) (rows [][]string) {
 	return rows
 }
 
-// keyed formats a group's key. If it has several parts, parts with blanks are quoted.
+// keyed formats a group's key. In a key of several parts it quotes parts with spaces.
 func keyed(key []string) string {
 	var words []string
 	for _, k := range key {
@@ -305,7 +306,8 @@ func keyed(key []string) string {
 }
 
 // exactly formats a group's key unambiguously. It quotes parts that begin with a quote or are
-// not printable; if the key has several parts, also parts that are empty or contain blanks.
+// not printable. In a key of several parts it also quotes parts that are empty or contain
+// spaces.
 func exactly(key []string) string {
 	var words []string
 	for _, k := range key {

@@ -1,4 +1,4 @@
-// Requests: the data of a log line about a request, and its meaning to Puppet.
+// Requests: the data in a log line about a request, and its meaning for Puppet.
 
 package logs
 
@@ -8,12 +8,12 @@ import (
 	"fettle.dev/fettle/internal/logformat"
 )
 
-// Request is one request. Its texts are parts of Line and valid as long as Line, except
-// unescaped texts.
+// Request holds the data of one request. Its texts are slices of Line and valid as long as
+// Line; unescaped texts are copies.
 type Request struct {
 	Raw      []byte           // the line as logged
-	Line     []byte           // without a wrapper added by another program
-	Spans    []logformat.Span // of the format's fields
+	Line     []byte           // line without another program's wrapper
+	Spans    []logformat.Span // positions of the format's fields
 	Time     int64            // arrival, in microseconds since 1970
 	Duration int64            // in microseconds; -1: unknown
 	Status   int              // 0: unknown
@@ -29,7 +29,7 @@ type Request struct {
 	marked bool // values may be escaped
 }
 
-// Reader reads lines of one format.
+// Reader reads log lines of one format.
 type Reader struct {
 	Format *logformat.Format
 
@@ -38,11 +38,11 @@ type Reader struct {
 	clock  logformat.Clock
 	unwrap logformat.Unwrapper
 	joiner logformat.Joiner
-	marks  bool // lines may have escaped values
-	asks   bool // lines may have a query
+	marks  bool // lines may contain escaped values
+	asks   bool // lines may contain a query
 }
 
-// NewReader returns a reader for a format, for use by one goroutine.
+// NewReader returns a reader for a format. Only one goroutine may use it.
 func NewReader(f *logformat.Format) *Reader {
 	return &Reader{Format: f, joiner: f.Joiner(), marks: true, asks: true,
 		time: f.Field(logformat.FieldTime), duration: f.Field(logformat.FieldDuration), request: f.Field(logformat.FieldRequest),
@@ -51,11 +51,11 @@ func NewReader(f *logformat.Format) *Reader {
 	}
 }
 
-// Block announces the block of the following lines: one search of it determines for all of them
-// whether values may be escaped or have a query.
+// Block prepares for the lines of a block. One search of the block determines whether any of
+// them can have escaped values or a query.
 func (d *Reader) Block(data []byte) {
 	d.marks = d.Format.Joined() || d.Format.MayHaveEscapes(data)
-	d.asks = d.marks || bytes.IndexByte(data, '?') >= 0 // the ? itself may be escaped
+	d.asks = d.marks || bytes.IndexByte(data, '?') >= 0 // the ? may be escaped too
 }
 
 // Unended returns the number of multi-line requests in progress.
@@ -67,8 +67,8 @@ func (d *Reader) Unbegun() int { return d.joiner.Lost }
 // Unjoined returns the number of partial lines without their last part, and drops them.
 func (d *Reader) Unjoined() int { return d.unwrap.TakeUnjoined() }
 
-// Read reads a line. r is valid if the result is logformat.RequestLine; data that the line
-// lacks is absent in r.
+// Read reads a line into r. r is valid if the result is logformat.RequestLine. Data that the
+// line lacks is empty in r.
 func (d *Reader) Read(line []byte, r *Request) logformat.LineKind {
 	if len(r.Spans) != len(d.Format.Fields) {
 		r.Spans = make([]logformat.Span, len(d.Format.Fields))
@@ -94,7 +94,7 @@ func (d *Reader) Read(line []byte, r *Request) logformat.LineKind {
 	return logformat.RequestLine
 }
 
-// values evaluates the fields of a line, and reports whether all are valid.
+// values parses the fields of a line and reports whether all are valid.
 func (d *Reader) values(r *Request) bool {
 	fields := d.Format.Fields
 	r.Duration, r.Time, r.Status = -1, 0, 0
@@ -160,15 +160,15 @@ func (d *Reader) values(r *Request) bool {
 	return true
 }
 
-// The years 1 to 9999, in microseconds since 1970: the limits of JSON. Only times read in a
-// wrong unit exceed them.
+// Limits of times in JSON, the years 1 to 9999, in microseconds since 1970. Only times that
+// were read in a wrong unit exceed them.
 const (
 	firstTime = -62135596800e6
 	lastTime  = 253402300799e6
 )
 
-// ask splits METHOD URL PROTOCOL. Anything else (TLS sent to a plain port, or nothing) becomes
-// a URL without a method.
+// ask splits "METHOD URL PROTOCOL". Any other text (TLS sent to a plain port, or nothing)
+// becomes a URL without a method.
 func (r *Request) ask(text []byte, asks bool) {
 	method := word(text)
 	if method == 0 {
@@ -190,7 +190,8 @@ func (r *Request) ask(text []byte, asks bool) {
 	r.setURL(rest, asks)
 }
 
-// word returns the length of a method before a blank, at most 20, or 0.
+// word returns the length of the method, at most 20, before a space. It returns 0 if there is
+// none.
 func word(text []byte) int {
 	for i, c := range text[:min(len(text), 21)] {
 		if c == ' ' {
@@ -217,8 +218,8 @@ func (r *Request) setURL(url []byte, asks bool) {
 	}
 }
 
-// relative removes scheme and host from a URL, as clients send it to proxies (RFC 9112, 3.2.2)
-// and AWS load balancers log it.
+// relative removes scheme and host from a URL. Clients send such URLs to proxies (RFC 9112,
+// 3.2.2), and AWS load balancers log them.
 func relative(url []byte) []byte {
 	n := bytes.Index(url[:min(len(url), len("https://"))], []byte("://"))
 	if n <= 0 {
@@ -231,7 +232,7 @@ func relative(url []byte) []byte {
 	return []byte("/")
 }
 
-// Field returns the text of field i as the client sent it.
+// Field returns the text of field i, unescaped.
 func (r *Request) Field(i int) []byte {
 	text := r.Spans[i].Of(r.Line)
 	if r.marked {

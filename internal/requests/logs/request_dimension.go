@@ -10,14 +10,14 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Dimension is a property of requests, for grouping and conditions.
+// Dimension is a property by which requests can be grouped or selected.
 type Dimension struct {
 	Name string
 
 	kind  kind
-	field int // of the format, or -1
+	field int // index of the format's field, or -1
 	depth int // number of path segments
-	// fields that identify the client, or -1
+	// indices of the fields that identify the client, or -1
 	certname, client, forwarded int
 	router                      *router
 	slices                      *slicing
@@ -43,11 +43,11 @@ const (
 	ofSlice
 )
 
-// derived lists the dimensions that need more than one field, and their fields.
+// derived lists the dimensions computed from several fields, with the fields that they need.
 var derived = []struct {
 	name string
 	kind kind
-	need []string // one of these
+	need []string // at least one of these fields
 }{
 	{"method", ofMethod, []string{logformat.FieldMethod, logformat.FieldRequest}},
 	{"url", ofURL, []string{logformat.FieldURL, logformat.FieldRequest}},
@@ -62,7 +62,7 @@ var derived = []struct {
 	{"requestor", ofRequestor, []string{logformat.FieldClient, logformat.FieldURL, logformat.FieldRequest}},
 }
 
-// Dimensions returns the dimensions that logs of many formats have.
+// Dimensions returns the dimensions that logs of many formats have, for help texts.
 func Dimensions() []string {
 	names := []string{logformat.FieldStatus, logformat.FieldClient}
 	for _, d := range derived {
@@ -71,9 +71,9 @@ func Dimensions() []string {
 	return names
 }
 
-// Named returns a dimension of a format: a derived one, path:N (the first N segments of the
-// path), parameter:NAME (of the query), or one of its fields. routes is used for the dimension
-// route and may be nil.
+// Named returns a dimension of a format by name: a derived one, path:N (the first N segments
+// of the path), parameter:NAME (of the query), or a field of the format. routes is for the
+// dimension route and may be nil.
 func Named(f *logformat.Format, name string, routes *Routes) (Dimension, error) {
 	d := Dimension{Name: name, field: -1}
 	if word, argument, ok := strings.Cut(name, ":"); ok {
@@ -95,7 +95,7 @@ func Named(f *logformat.Format, name string, routes *Routes) (Dimension, error) 
 	}
 	own := f.Field(name)
 	for _, k := range derived {
-		if k.name == name && (own < 0 || k.kind < ofEnvironment) { // a field of the log is preferred to what URLs imply
+		if k.name == name && (own < 0 || k.kind < ofEnvironment) { // prefer a field of the log to a value derived from URLs
 			d.kind = k.kind
 			if k.kind == ofRoute {
 				if routes == nil {
@@ -123,7 +123,7 @@ func (d *Dimension) has(f *logformat.Format, need []string) error {
 	return fmt.Errorf("%s: lines of %s have no %s", d.Name, f.Name, strings.Join(need, ", no "))
 }
 
-// Names returns the dimensions of a format.
+// Names returns the names of the dimensions of a format.
 func Names(f *logformat.Format) []string {
 	var names []string
 	for _, k := range derived {
@@ -182,8 +182,8 @@ func (d *Dimension) Of(r *Request) []byte {
 	return d.requestor(r)
 }
 
-// requestor returns the origin of a request: the name in its certificate, the node that it
-// concerns, the address before a proxy, or the address.
+// requestor returns who made a request. It is the first known of: the name in the client
+// certificate, the address unless loopback, the node in the URL, the address before a proxy.
 func (d *Dimension) requestor(r *Request) []byte {
 	if d.certname >= 0 {
 		if name := r.Field(d.certname); len(name) > 0 && string(name) != "-" {
@@ -213,7 +213,7 @@ func (d *Dimension) requestor(r *Request) []byte {
 	return address
 }
 
-// loopback reports whether an address is missing or belongs to a local proxy.
+// loopback reports whether an address is missing or a loopback address (a local proxy).
 func loopback(address []byte) bool {
 	return len(address) == 0 || len(address) > 4 && string(address[:4]) == "127." || string(address) == "::1" || string(address) == "localhost" || string(address) == "-"
 }

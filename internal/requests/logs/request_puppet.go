@@ -6,7 +6,7 @@ import (
 	"math/bits"
 )
 
-// Puppet is the meaning of a URL to Puppet Server. It is empty for other URLs.
+// Puppet is what a URL means to Puppet Server. It is empty for other URLs.
 type Puppet struct {
 	Environment []byte
 	Indirector  []byte
@@ -15,8 +15,8 @@ type Puppet struct {
 }
 
 // indirector reports whether a name is an indirector of Puppet 0.25 to 8
-// (lib/puppet/indirector) or of Puppet Server. Only this distinguishes URLs of versions 1 to 3
-// (/ENVIRONMENT/INDIRECTOR/KEY) from other paths.
+// (lib/puppet/indirector) or of Puppet Server. Only the indirector distinguishes URLs of
+// versions 1 to 3 (/ENVIRONMENT/INDIRECTOR/KEY) from other paths.
 func indirector(name []byte) bool {
 	switch string(name) { // a map would cost as much as all other work on a URL
 	case "catalog", "certificate", "certificate_request", "certificate_requests", "certificate_revocation_list", "certificate_status", "certificate_statuses",
@@ -28,7 +28,7 @@ func indirector(name []byte) bool {
 	return false
 }
 
-// Puppet returns the meaning of the URL. It is computed only once.
+// Puppet returns what the URL means to Puppet Server. The result is cached.
 func (r *Request) Puppet() *Puppet {
 	if !r.split {
 		r.split = true
@@ -37,7 +37,7 @@ func (r *Request) Puppet() *Puppet {
 	return &r.puppet
 }
 
-// read parses both generations of URLs (Puppet's HTTP API documentation).
+// read parses both generations of URLs, as in Puppet's HTTP API documentation.
 func (p *Puppet) read(r *Request) {
 	*p = Puppet{}
 	path := r.Path
@@ -70,8 +70,8 @@ func (p *Puppet) read(r *Request) {
 	}
 }
 
-// slash returns the index of the first slash, or -1. It is mostly within 16 bytes, and checking
-// these here costs less than a call.
+// slash returns the index of the first slash, or -1. It is mostly within the first 16 bytes.
+// Checking these here costs less than a call.
 func slash(text []byte) int {
 	const ones, highs, slashes = 0x0101010101010101, 0x8080808080808080, 0x2f2f2f2f2f2f2f2f
 	if len(text) < 16 {
@@ -92,8 +92,8 @@ func slash(text []byte) int {
 	return -1
 }
 
-// Certname returns the node that a request concerns, if its URL has one. This also works behind
-// a proxy whose address is in every line.
+// Certname returns the node in a request's URL, or nil. It also works behind a proxy, when
+// every line has the proxy's address.
 func (p *Puppet) Certname() []byte {
 	switch string(p.Indirector) {
 	case "catalog", "report", "node", "facts", "certificate", "certificate_request":

@@ -8,26 +8,26 @@ import (
 	"strings"
 )
 
-// Routes determine which paths differ only in names: /hosts/17 and /hosts/18 are /hosts/:id.
+// Routes map paths that differ only in identifiers to one route: /hosts/17 to /hosts/:id.
 type Routes struct {
 	given []route
-	tree  *branch // learned; nil: none
+	tree  *branch // learned paths; nil if none
 }
 
 // route is a path with placeholders.
 type route struct {
 	text     []byte
-	segments []string // "": any segment; "*" at the end: any number of segments
+	segments []string // "" matches any segment; "*" at the end any number of segments
 }
 
-// branch is a node of the learned paths.
+// branch is a node in the tree of learned paths.
 type branch struct {
 	to  map[string]*branch
-	any *branch // if there are too many segments to tell apart
+	any *branch // set if there are too many different segments
 }
 
-// ParseRoutes parses paths such as /hosts/:id/facts: a segment that begins with : matches any
-// segment, * at the end any number of them.
+// ParseRoutes parses routes such as /hosts/:id/facts. A segment that begins with ":" matches
+// any segment; a final "*" matches any number of segments.
 func ParseRoutes(texts []string) (*Routes, error) {
 	rs := &Routes{}
 	for _, text := range texts {
@@ -54,8 +54,9 @@ func ParseRoutes(texts []string) (*Routes, error) {
 	return rs, nil
 }
 
-// Learn determines which path segments are names: those that look like one (a number, a UUID,
-// 16 or more hexadecimal digits), and those with more than spread values at the same place.
+// Learn determines which path segments are identifiers. These are segments that look like one
+// (a number, a UUID, 16 or more hexadecimal digits), and positions with more than spread
+// values.
 func (rs *Routes) Learn(paths [][]byte) {
 	root := &branch{}
 	for _, p := range paths {
@@ -71,8 +72,8 @@ func (rs *Routes) Learn(paths [][]byte) {
 	rs.tree = root
 }
 
-// spread is the maximum number of distinct segments at a place: an API has fewer methods, so
-// additional ones are data.
+// spread is the maximum number of distinct segments at one position. APIs have fewer methods,
+// so more segments are data.
 const spread = 30
 
 func (b *branch) step(segment string) *branch {
@@ -93,7 +94,7 @@ func (b *branch) step(segment string) *branch {
 	return next
 }
 
-// fold merges branches if there are too many.
+// fold replaces the branches of a node by one if there are too many.
 func (b *branch) fold() {
 	if len(b.to) > spread {
 		if b.any == nil {
@@ -151,16 +152,16 @@ func looksLikeID(s []byte) bool {
 	return digits == len(s) || hex == len(s) && len(s) >= 16 && digits > 0 || len(s) == 36 && dashes == 4 && hex == 32
 }
 
-// router applies routes and caches the results, for one goroutine.
+// router applies routes and caches the results. Only one goroutine may use it.
 type router struct {
 	routes *Routes
 	cache  map[string][]byte
 }
 
-// mostCached limits the cached paths.
+// mostCached is the maximum number of cached paths.
 const mostCached = 1 << 16
 
-// of returns the route of a path, or the path.
+// of returns the route of a path, or the path itself if no route matches.
 func (r *router) of(path []byte) []byte {
 	if known, ok := r.cache[string(path)]; ok {
 		return known
@@ -170,7 +171,7 @@ func (r *router) of(path []byte) []byte {
 		if r.cache == nil {
 			r.cache = map[string][]byte{}
 		}
-		out = bytes.Clone(out) // the block of the path is reused
+		out = bytes.Clone(out) // the path's block will be reused
 		r.cache[string(path)] = out
 	}
 	return out

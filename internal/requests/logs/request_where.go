@@ -19,10 +19,10 @@ import (
 // Where is a condition on requests.
 type Where func(r *Request) bool
 
-// ParseWhere compiles a condition for lines of a format: comparisons of dimensions with texts,
-// numbers and durations ("500ms"; a bare number is in seconds), joined by and, or, not;
-// contains, startsWith, endsWith, matches and in. The syntax is expr-lang's; this subset is fast
-// enough for millions of lines.
+// ParseWhere compiles a condition for lines of a format. It compares dimensions with texts,
+// numbers and durations ("500ms"; a bare number is in seconds), with and, or, not, contains,
+// startsWith, endsWith, matches and in. This subset of expr-lang's syntax is fast enough for
+// millions of lines.
 func ParseWhere(f *logformat.Format, text string, routes *Routes) (Where, error) {
 	tree, err := parser.Parse(text)
 	if err != nil {
@@ -36,7 +36,7 @@ func ParseWhere(f *logformat.Format, text string, routes *Routes) (Where, error)
 	return w, nil
 }
 
-// unparsed explains an error of the parser in one line, with a condition that works.
+// unparsed converts a parser error to one line, with an example of a valid condition.
 func unparsed(text string, err error) error {
 	const such = "want a condition such as status >= 500 or path startsWith \"/api\""
 	var at *file.Error
@@ -131,7 +131,7 @@ func (c *compiler) comparison(n *ast.BinaryNode) (Where, error) {
 	return c.one(id, n.Operator, n.Right)
 }
 
-// one compiles a comparison with a literal.
+// one compiles a comparison of a dimension with a literal.
 func (c *compiler) one(id *ast.IdentifierNode, operator string, literal ast.Node) (Where, error) {
 	if i := c.f.Field(id.Value); i >= 0 && (c.f.Fields[i].Kind == logformat.Number || c.f.Fields[i].Kind == logformat.Duration) {
 		return c.number(i, id, operator, literal)
@@ -166,7 +166,8 @@ func (c *compiler) one(id *ast.IdentifierNode, operator string, literal ast.Node
 	return nil, c.refuse(literal.Location(), "%s is a string; want ==, !=, in, contains, startsWith, endsWith or matches", id.Value)
 }
 
-// number compiles a comparison of a number or duration. A line without the value matches none.
+// number compiles a comparison with a number or a duration. A line without the value does not
+// match.
 func (c *compiler) number(i int, id *ast.IdentifierNode, operator string, literal ast.Node) (Where, error) {
 	field := &c.f.Fields[i]
 	var want float64 // microseconds of a duration

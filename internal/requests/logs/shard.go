@@ -19,30 +19,30 @@ type shard struct {
 
 	r      Request
 	adders []*adder // by grouping
-	parts  []byte   // keys of several parts, until the adders are flushed
+	parts  []byte   // keys of several parts, valid until the adders are flushed
 
 	res       Result
-	hour      int64 // beginning of the previous request's hour
+	hour      int64 // start of the previous request's hour
 	hourGroup int
-	slow      int64 // longer durations are among the slowest, in microseconds
+	slow      int64 // duration above which a request is among the slowest, in microseconds
 	lines     map[blockID]int
 	examples  []example
 }
 
-// reading is the state of one log.
+// reading is the state of reading one log.
 type reading struct {
 	reader       *Reader
 	by           [][]Dimension // by grouping
-	where        Where         // nil: all
+	where        Where         // nil means all requests
 	since, until int64         // in the log's own time
-	examples     int           // of unread lines that were kept
+	examples     int           // number of kept examples of unread lines
 }
 
-// blockID identifies a block of a log. Workers take blocks as they come, so line numbers are
-// known only after all blocks have been counted.
+// blockID identifies a block of a log. Workers process blocks in any order, so line numbers
+// are known only after all blocks have been counted.
 type blockID struct{ log, seq int }
 
-// example is an unread line; line is its number in its block, from 1.
+// example is an unread line. line is the line number in its block, from 1.
 type example struct {
 	blockID
 	line int
@@ -68,7 +68,7 @@ func newShard(o *Options, set *source.Set, formats []*logformat.Format) (*shard,
 	return s, nil
 }
 
-// timed returns the first log that has times, or that has none.
+// timed returns the path of the first log that has times (has), or that lacks them.
 func timed(set *source.Set, formats []*logformat.Format, has bool) string {
 	return set.Logs[slices.IndexFunc(formats, func(f *logformat.Format) bool { return (f.Field(logformat.FieldTime) >= 0) == has })].Path
 }
@@ -97,11 +97,11 @@ func newReading(o *Options, f *logformat.Format) (reading, error) {
 	return l, nil
 }
 
-// errNoTime is returned for a log without times if an option depends on them.
+// errNoTime is returned if an option depends on times and the log has none.
 var errNoTime = errors.New("lines have no timestamps; leave out --since, --until and comparisons")
 
-// micro converts a time to microseconds since 1970 in the time of a log: without a zone in the
-// log, its times are local but read as UTC.
+// micro converts a time to microseconds since 1970 in the log's time. A log without a zone has
+// local times that are read as UTC. A zero time becomes otherwise.
 func micro(t time.Time, noZone bool, otherwise int64) int64 {
 	if t.IsZero() {
 		return otherwise
@@ -113,12 +113,12 @@ func micro(t time.Time, noZone bool, otherwise int64) int64 {
 	return t.UnixMicro()
 }
 
-// block reads the lines of a block.
+// block reads the lines of a block and adds them to the shard.
 func (s *shard) block(b *source.Block) {
 	l := &s.logs[b.Log]
 	rest, line := b.Data, 0
-	// No server writes zero bytes, but logs truncated while their server keeps writing
-	// contain many. One would act as Separator in a key.
+	// Servers write no zero bytes, but a log that was truncated while its server wrote
+	// contains many. A zero byte would act as Separator in a key.
 	zeros := b.Zeros
 	l.reader.Block(rest)
 	for len(rest) > 0 {
@@ -153,7 +153,7 @@ func (s *shard) block(b *source.Block) {
 		s.res.Others--
 		s.unread(b, line, []byte("an incomplete line"))
 	}
-	s.flush() // the texts are parts of the block
+	s.flush() // the texts are slices of the block
 	s.lines[blockID{b.Log, b.Seq}] += line + b.Skipped
 	s.res.Unread.Lines += uint64(b.Skipped)
 	s.res.Unread.TooLong += uint64(b.Skipped)
@@ -200,7 +200,7 @@ func (s *shard) take(r *Request, by [][]Dimension) {
 	}
 }
 
-// grouped returns the text to group by: the - that servers log for a missing value is empty.
+// grouped returns the text to group by. Servers log "-" for a missing value; it becomes empty.
 func grouped(text []byte) []byte {
 	if len(text) == 1 && text[0] == '-' {
 		return nil
@@ -208,7 +208,7 @@ func grouped(text []byte) []byte {
 	return text
 }
 
-// mostParts limits the bytes of keys with several parts before a flush.
+// mostParts is the maximum number of bytes of keys with several parts before a flush.
 const mostParts = 64 << 10
 
 // flush adds the pending requests to the tables.
@@ -219,15 +219,15 @@ func (s *shard) flush() {
 	s.parts = s.parts[:0]
 }
 
-// mostExamples limits the unread lines that are kept of each log and shown in all, lineShown the
-// bytes of each line.
+// mostExamples is the maximum number of kept unread lines, for each log and in total.
+// lineShown is the maximum number of bytes of each.
 const (
 	mostExamples = 5
 	lineShown    = 500
 )
 
-// unread counts an unread line. The first ones of each log are examples: which log a worker reads
-// first is chance, so a limit for all logs would make the choice of examples chance too.
+// unread counts an unread line. The first ones of each log are kept as examples. The limit is
+// for each log, because the order in which workers read logs is random.
 func (s *shard) unread(b *source.Block, line int, text []byte) {
 	s.res.Unread.Lines++
 	if l := &s.logs[b.Log]; l.examples < mostExamples {
@@ -236,7 +236,8 @@ func (s *shard) unread(b *source.Block, line int, text []byte) {
 	}
 }
 
-// finish computes the line numbers of the examples. lines are the counts of all blocks.
+// finish computes the line numbers of the examples. lines holds the number of lines of each
+// block.
 func (s *shard) finish(set *source.Set, lines map[blockID]int) {
 	for _, e := range s.examples {
 		for seq := range e.seq {
@@ -251,7 +252,7 @@ func (s *shard) finish(set *source.Set, lines map[blockID]int) {
 	}
 }
 
-// follow collects the results of a poll. Line numbers are unknown, since the earlier lines were
+// follow collects the results of a poll. Line numbers are unknown because earlier lines were
 // not read.
 func (s *shard) follow() {
 	for _, e := range s.examples[len(s.res.Unread.Examples):min(len(s.examples), mostExamples)] {

@@ -2,13 +2,12 @@ package logs
 
 import "maps"
 
-// slots holds the latencies and status classes of a log by interval of time, for the charts of a
-// page. If there are more than mostSlots, the intervals become longer, so that no log takes
-// more than 20 MB.
+// slots holds the latencies and status classes of a log by interval of time, for charts.
+// Beyond mostSlots the intervals become longer, so no log takes more than 20 MB.
 type slots struct {
-	step int // index in steps
+	step int // index into steps
 	by   map[int64]*slot
-	last int64 // the slot used last
+	last int64 // last used slot
 	now  *slot
 }
 
@@ -25,7 +24,7 @@ const (
 
 func newSlots() *slots { return &slots{by: map[int64]*slot{}} }
 
-// add adds a request; at and took are in microseconds. A negative took: no duration is known.
+// add adds a request. at and took are in microseconds; a negative took means no duration.
 func (s *slots) add(at, took int64, status int) {
 	n := floor(at, steps[s.step])
 	if s.now == nil || n != s.last {
@@ -53,7 +52,7 @@ func (s *slots) at(n int64) *slot {
 	return s.by[n]
 }
 
-// coarsen makes the intervals longer.
+// coarsen increases the length of the intervals to steps[step].
 func (s *slots) coarsen(step int) {
 	old := *s
 	*s = slots{step: step, by: map[int64]*slot{}}
@@ -78,7 +77,7 @@ func (s *slot) merge(o *slot) {
 	o.took.each(func(b uint16, n uint64) { s.took.add(b, n) })
 }
 
-// each calls f with the buckets and their numbers, in order.
+// each calls f with each bucket and the number of durations in it, in order.
 func (c *counts) each(f func(b uint16, n uint64)) {
 	for o, block := range c {
 		if block == nil {

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// timeline holds the number of requests that arrived and that were in progress, by interval of
-// time. The intervals of a log of a week are seconds; longer logs have longer intervals, so
-// that no log, and no line with a wrong year, takes more than 25 MB.
+// timeline holds the number of requests that arrived, and that were in progress, by interval
+// of time. A log of a week has intervals of a second. Longer logs have longer intervals, so no
+// log takes more than 25 MB, even if a line has a wrong year.
 type timeline struct {
-	step   int // index in steps
+	step   int // index into steps
 	chunks map[int64]*[chunkCells]cell
-	last   int64 // the chunk used last
+	last   int64 // last used chunk
 	cells  *[chunkCells]cell
 
-	from, to int64 // the interval used last, in microseconds
+	from, to int64 // last used interval, in microseconds
 	stretch  int64
 }
 
-// steps are the possible lengths of intervals, in microseconds.
+// steps lists the possible interval lengths, in microseconds.
 var steps = []int64{1e6, 10e6, 60e6, 600e6, 3600e6, 86400e6}
 
 const (
@@ -28,9 +28,9 @@ const (
 	mostChunks = 16 << 10
 )
 
-// cell is one interval. busy is the time in it of requests that begin or end in it, in
-// microseconds; through is the change from the interval before in the number of requests that
-// span a whole interval.
+// cell holds the figures of one interval. busy is the time in the interval, in microseconds,
+// of requests that begin or end in it. through is the number of requests that span the whole
+// interval, as a difference from the previous interval.
 type cell struct {
 	count, errors uint32
 	busy          uint64
@@ -59,7 +59,7 @@ func (t *timeline) add(at, took int64, failed bool) {
 		t.coarsen(t.step + 1)
 	}
 	step := steps[t.step]
-	// Most requests are in the same interval as the previous one: this saves a division,
+	// Most requests are in the interval of the previous request. This check saves a division,
 	// which costs as much as the rest.
 	if at < t.from || at >= t.to {
 		t.stretch = floor(at, step)
@@ -96,7 +96,7 @@ func floor(a, b int64) int64 {
 	return q
 }
 
-// coarsen makes the intervals longer.
+// coarsen increases the length of the intervals to steps[step].
 func (t *timeline) coarsen(step int) {
 	old := *t
 	*t = timeline{step: step}
@@ -134,9 +134,9 @@ func (t *timeline) merge(o *timeline) {
 	}
 }
 
-// mean returns the average number of requests in progress from the interval of the first
-// request to the interval of the last, both in microseconds. Time after that is excluded: it
-// could raise the mean above the maximum.
+// mean returns the average number of requests in progress, from the first request's interval
+// to the last request's interval. first and last are in microseconds. Later time is excluded:
+// it could raise the mean above the maximum.
 func (t *timeline) mean(first, last int64) float64 {
 	step := steps[t.step]
 	from, to := floor(first, step), floor(last, step)
@@ -159,16 +159,16 @@ func (t *timeline) mean(first, last int64) float64 {
 	return busy / float64(to+1-from)
 }
 
-// Moment is an interval of time in a log.
+// Moment holds the requests of an interval of time.
 type Moment struct {
 	Start  time.Time
 	Count  uint64
 	Errors uint64
-	Busy   float64 // requests in progress, on average
+	Busy   float64 // mean number of requests in progress
 }
 
-// moments returns the intervals from the first to the last, of at least the given length. It
-// omits intervals without any request in progress.
+// moments returns the intervals from the first to the last, and their length, at least least.
+// It omits intervals without any request in progress.
 func (t *timeline) moments(least time.Duration) (length time.Duration, each iter.Seq[Moment]) {
 	long := t.step
 	for long < len(steps)-1 && steps[long] < least.Microseconds() {

@@ -7,7 +7,7 @@ import (
 	"fettle.dev/fettle/internal/requests/source"
 )
 
-// Learn learns routes from the beginnings of logs.
+// Learn learns routes from the beginning of each log.
 func Learn(rs *Routes, set *source.Set, formats []*logformat.Format) error {
 	var paths [][]byte
 	for i, f := range formats {
@@ -27,12 +27,13 @@ func Learn(rs *Routes, set *source.Set, formats []*logformat.Format) error {
 	return nil
 }
 
-// learned is the number of bytes at the start of each log that routes are learned from.
+// learned is how much of each log Learn reads, in bytes.
 const learned = 2 << 20
 
-// Usual returns the default groupings: the tables of "Puppetmaster Performance Tuning with
-// mod_mem_cache" if most requests are Puppet's, or Foreman's controllers; otherwise HAProxy's
-// back ends, if any, the method and path, the requestor, and the status.
+// Usual returns the default groupings. If most requests are Puppet's, these are the tables of
+// "Puppetmaster Performance Tuning with mod_mem_cache"; for Foreman, its controllers.
+// Otherwise they are HAProxy's back ends, if any, the method and path, the requestor, and the
+// status.
 func Usual(set *source.Set, formats []*logformat.Format) ([][]string, error) {
 	f := formats[0]
 	has := func(names ...string) bool {

@@ -10,18 +10,18 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// File is a stored report.
+// File is a report stored by a Puppet server.
 type File struct {
 	Path string
-	// Stored is the minute in which the server stored it, by its own clock, or zero if the name
-	// does not contain it.
+	// Stored is the minute in which the server stored the report, by the server's clock. It is
+	// zero if the file name lacks it.
 	Stored time.Time
 }
 
-// storedLayout is the layout of a stored report's name: YYYYmmddHHMM.yaml, in UTC.
+// storedLayout is the time layout of a stored report's file name: YYYYmmddHHMM.yaml, in UTC.
 const storedLayout = "200601021504"
 
-// Find returns the reports below a directory (reportdir, with a directory per node), or a
+// Find returns the reports below a directory (reportdir, with one directory per node), or a
 // single report.
 func Find(h *host.Host, dir string) ([]File, error) {
 	info, err := h.Files.Stat(dir)
@@ -38,7 +38,7 @@ func Find(h *host.Host, dir string) ([]File, error) {
 	return files, err
 }
 
-// mostDepth limits the depth below a directory at which reports are searched.
+// mostDepth is the maximum depth below a directory at which reports are searched.
 const mostDepth = 3
 
 func below(h *host.Host, dir string, depth int) (files []File, err error) {
@@ -49,7 +49,7 @@ func below(h *host.Host, dir string, depth int) (files []File, err error) {
 	for _, e := range all {
 		name := filepath.Join(dir, e.Name())
 		switch {
-		case strings.HasPrefix(e.Name(), "."): // being written
+		case strings.HasPrefix(e.Name(), "."): // incomplete: still being written
 		case e.IsDir() && depth < mostDepth:
 			further, err := below(h, name, depth+1)
 			if err != nil {

@@ -16,11 +16,11 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// mostLines limits the lines of an analysis that shows only some of its rows.
+// mostLines limits the printed lines of an analysis that shows only some of its rows.
 const mostLines = 40
 
-// Print prints the analysis of reports: the answer, what to do next, and the figures. By default
-// it shows as many rows as fit on a page; with all or Screen.Wide, all of the analysis.
+// Print prints the analysis of reports: the headline, the next step, and the figures. By
+// default it shows as many rows as fit on a page. With all or Screen.Wide it shows all rows.
 func Print(s *ui.Screen, r *Runs, all bool) {
 	head := *s
 	var begin bytes.Buffer
@@ -72,13 +72,14 @@ func Print(s *ui.Screen, r *Runs, all bool) {
 	}
 }
 
-// puppetTable is a table of an analysis. all is the number of rows that exist.
+// puppetTable is a table of an analysis. all is the total number of rows, including those not
+// shown.
 type puppetTable struct {
 	ui.Grid
 	all int
 }
 
-// tables returns the tables that have rows: stages, types, resources, nodes.
+// tables returns the tables with rows: stages, types, resources, nodes.
 func tables(r *Runs) (out []puppetTable) {
 	right := func(head string) ui.Column { return ui.Column{Head: head, Right: true} }
 	head := []ui.Column{right("runs"), {Head: "total", Right: true, Wide: true}, right("share"), right("mean"), {Head: "p50", Right: true, Optional: true}, {Head: "p90", Right: true, Wide: true},
@@ -126,7 +127,7 @@ func nodes(r *Runs) ui.Grid {
 	return g
 }
 
-// headline returns the answer: where the time of the runs went, the server's part of it, and the
+// headline returns the headline: where the time of the runs went, the server's share, and the
 // runs.
 func headline(r *Runs) (h ui.Headline) {
 	if m := r.WentTo; m != nil && m.MeanS != nil {
@@ -150,10 +151,10 @@ func headline(r *Runs) (h ui.Headline) {
 	return h
 }
 
-// serverLog is where Puppet Server writes its log of requests by default.
+// serverLog is the default path of Puppet Server's request log.
 const serverLog = "/var/log/puppetlabs/puppetserver/puppetserver-access.log"
 
-// next returns what to do next, and the command that does it, or "".
+// next returns the next step and its command, or "".
 func next(s *ui.Screen, r *Runs) (what, command string) {
 	switch {
 	case r.Runs == 0:
@@ -166,7 +167,7 @@ func next(s *ui.Screen, r *Runs) (what, command string) {
 	return "", ""
 }
 
-// ofServer describes the server's part of the time that nodes waited.
+// ofServer describes the server's share of the time that nodes waited.
 func ofServer(h *ui.Headline, x *Server) string {
 	if x.Retrieval == nil {
 		return "the log contains the catalog of no run"
@@ -179,7 +180,7 @@ func ofServer(h *ui.Headline, x *Server) string {
 	return fmt.Sprintf("%s; the other %s are the network, TLS, queueing and the node (%s joined)", out, seconds("rest_mean_s", *x.RestMeanS), h.Count("joined", x.Joined, "run"))
 }
 
-// puppetNotes lists what was not read, and what limits the figures.
+// puppetNotes lists unread data and what limits the figures.
 func puppetNotes(r *Runs) (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if n := r.Unread.Files; n > 0 {

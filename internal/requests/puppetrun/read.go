@@ -13,27 +13,28 @@ import (
 
 // Options select reports.
 type Options struct {
-	// Since and Until limit the time at which the server stored a report, by its own clock and to
-	// the minute, or if the file name lacks it, the time at which the run began. Zero: no limit.
+	// Since and Until limit the time at which the server stored a report, by the server's
+	// clock and to the minute. If the file name lacks that time, they limit the begin of the
+	// run. Zero means no limit.
 	Since, Until time.Time
 	Workers      int
-	// Tell, if not nil, is called occasionally with the number of reports read.
+	// Tell, if not nil, is called occasionally with the number of reports read so far.
 	Tell func(done int)
 }
 
-// wants reports whether a period overlaps the limits.
+// wants reports whether a period overlaps the period from Since to Until.
 func (o *Options) wants(from, to time.Time) bool {
 	return to.After(o.Since) && (o.Until.IsZero() || from.Before(o.Until))
 }
 
-// mostResources limits the distinct resources; the others are added up as one.
+// mostResources is the maximum number of distinct resources; further ones are added up as one.
 const mostResources = 1_000_000
 
-// Collected is the content of reports.
+// Collected holds the content of reports.
 type Collected struct {
 	runs                     []run
 	stages, types, resources *tally
-	failed, changed, settled int // runs by status
+	failed, changed, settled int // number of runs by status
 	cached, leftOut          int
 	unread                   Unread
 	first, last              time.Time
@@ -46,10 +47,10 @@ type run struct {
 	stored    time.Time
 	status    string
 	total     float64 // in seconds; negative: none
-	retrieval float64 // of a catalog from the server, in seconds; negative: none
+	retrieval float64 // config_retrieval of a catalog from the server, in seconds; negative if none
 }
 
-// Unread lists files that are not readable reports.
+// Unread describes files that are not readable reports.
 type Unread struct {
 	Files    int          `json:"files"`
 	Examples []UnreadFile `json:"examples"`
@@ -61,7 +62,7 @@ type UnreadFile struct {
 	Why  string `json:"why"`
 }
 
-// stages are the times in a report other than the times of resource types (Puppet::Configurer,
+// stages lists the times in a report that are not times of resource types (Puppet::Configurer,
 // Puppet::Transaction). whole marks times that contain others.
 var stages = map[string]struct{ whole bool }{
 	"startup_time": {}, "plugin_sync": {}, "fact_generation": {}, "node_retrieval": {}, "config_retrieval": {}, "convert_catalog": {}, "resubmit_facts": {},
@@ -73,8 +74,8 @@ const (
 	total     = "total"
 )
 
-// large is the size of a report, in bytes, above which only one is parsed at a time: parsing
-// may take a hundred times its size in memory.
+// large is the size in bytes above which only one report is parsed at a time. Parsing may need
+// a hundred times a report's size in memory.
 const large = 1 << 20
 
 // Read reads reports.
@@ -143,7 +144,8 @@ func read(h *host.Host, f *File, one *sync.Mutex) (*Report, error) {
 	return Parse(text)
 }
 
-// mostExamples limits the unread files shown, keptExamples the kept ones, in any order.
+// mostExamples is the maximum number of unread files shown, keptExamples of those kept, which
+// are in any order.
 const (
 	mostExamples = 5
 	keptExamples = 1000
@@ -177,7 +179,7 @@ func (c *Collected) add(f *File, r *Report) {
 	for _, p := range r.Parts {
 		switch _, stage := stages[p.Name]; {
 		case p.Name == total:
-		case p.Name == retrieval && r.Cached: // the time of an earlier retrieval
+		case p.Name == retrieval && r.Cached: // a cached catalog has the time of an earlier retrieval
 		case stage:
 			c.stages.add(p.Name, p.Seconds, failed, changed, r.Node)
 			if p.Name == retrieval {
@@ -208,7 +210,7 @@ func (c *Collected) Nodes() map[string]bool {
 	return out
 }
 
-// spent returns the total time of all runs, in seconds, or NaN if no report has one.
+// spent returns the total time of all runs in seconds, or NaN if no report has a total.
 func (c *Collected) spent() float64 {
 	if c.totals.table.Len() > 0 {
 		return float64(c.totals.table.At(0).Sum) / 1e6

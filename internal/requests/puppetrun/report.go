@@ -1,5 +1,5 @@
-// Package puppetrun analyzes the time of Puppet agents' runs: on the nodes from the reports
-// that their server stored, and on the server from its request log.
+// Package puppetrun analyzes the time of Puppet agents' runs. It reads the agents' reports
+// that the server stored, and the server's request log.
 package puppetrun
 
 import (
@@ -20,19 +20,19 @@ type Report struct {
 	Node   string    // certificate name
 	Began  time.Time // by the node's clock
 	Status string    // failed, changed or unchanged
-	// Cached reports whether the run applied a catalog that the node had cached.
+	// Cached reports whether the run applied a catalog from the node's cache.
 	Cached    bool
 	Parts     []Part // times of stages and of resource types
 	Resources []Resource
 }
 
-// Part is a named time of a report.
+// Part is a named time in a report.
 type Part struct {
 	Name    string // in lower case: config_retrieval, total, package
 	Seconds float64
 }
 
-// Resource is the status of one resource.
+// Resource is the status of one resource in a report.
 type Resource struct {
 	Name            string  // Package[nginx]
 	Seconds         float64 // negative: not evaluated
@@ -49,17 +49,18 @@ func (r *Report) part(name string) (float64, bool) {
 	return 0, false
 }
 
-// mostWeight limits the values of a report, in addition to host.MaxFileSize: parsing that many
-// takes up to 300 MB. It corresponds to more than 25,000 resources.
+// mostWeight is the maximum number of values in a report, in addition to host.MaxFileSize.
+// Parsing that many takes up to 300 MB. It is enough for 25,000 resources.
 const mostWeight = 2_000_000
 
-// mostMembers limits the members of a mapping searched, mostParts the times in a report.
+// mostMembers is the maximum number of members searched in a mapping, mostParts of times in a
+// report.
 const (
 	mostMembers = 100
 	mostParts   = 2000
 )
 
-// longestRun is the longest plausible time, in seconds: ten years.
+// longestRun is the longest plausible time, ten years in seconds.
 const longestRun = 10 * 365 * 86400
 
 // ErrNoReport is returned for YAML that is not an agent's report.
@@ -119,8 +120,8 @@ func Parse(text []byte) (*Report, error) {
 	return r, nil
 }
 
-// weight returns an upper limit of the number of values in a YAML text, from the characters
-// that introduce them.
+// weight returns an upper limit of the number of values in a YAML text. It counts the
+// characters that introduce values.
 func weight(text []byte) int {
 	n := 1
 	for i, c := range text {
@@ -150,7 +151,7 @@ func weight(text []byte) int {
 
 func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// follow resolves an alias.
+// follow returns the node to which an alias refers, or n itself.
 func follow(n *yaml.Node) *yaml.Node {
 	if n != nil && n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -158,7 +159,7 @@ func follow(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// member returns a member of a mapping, or nil.
+// member returns a member of a mapping, or nil if there is none.
 func member(n *yaml.Node, name string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil
@@ -171,15 +172,15 @@ func member(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// word returns a name, which may be a Ruby symbol.
+// word returns a name without the colon of a Ruby symbol.
 func word(n *yaml.Node) string { return strings.TrimPrefix(scalar(follow(n)), ":") }
 
-// scalar returns a text, or "" if n is not one.
+// scalar returns the text of a scalar, or "" for other nodes.
 func scalar(n *yaml.Node) string {
 	if n == nil || n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		return ""
 	}
-	if n.Tag == "!binary" || n.Tag == "!!binary" { // not UTF-8, or not known to be
+	if n.Tag == "!binary" || n.Tag == "!!binary" { // the text may not be UTF-8
 		if text, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(n.Value), "")); err == nil {
 			return string(text)
 		}
@@ -189,13 +190,13 @@ func scalar(n *yaml.Node) string {
 
 func yes(n *yaml.Node, name string) bool { return scalar(member(n, name)) == "true" }
 
-// seconds parses a duration, and reports whether it is plausible.
+// seconds parses a duration in seconds and reports whether it is plausible.
 func seconds(n *yaml.Node) (float64, bool) {
 	v, err := strconv.ParseFloat(scalar(n), 64)
 	return v, err == nil && !math.IsNaN(v) && v >= 0 && v < longestRun
 }
 
-// moment parses a time in any notation of Puppet's versions and Ruby's YAML.
+// moment parses a time in any notation of Puppet's versions and of Ruby's YAML.
 func moment(text string) (time.Time, bool) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05 Z07:00", "2006-01-02 15:04:05 -0700", "2006-01-02T15:04:05Z0700", "Mon Jan 02 15:04:05 -0700 2006"} {
 		if t, err := time.Parse(layout, text); err == nil && t.Year() > 0 && t.Year() < 10000 {

@@ -11,29 +11,30 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Runs is the JSON form of the analysis.
+// Runs is the analysis of runs in JSON form.
 type Runs struct {
 	Schema    string      `json:"schema"` // fettle/logs-puppet/v1
 	Headline  ui.Headline `json:"headline"`
 	Path      string      `json:"path"`
 	Runs      int         `json:"runs"`
 	Nodes     int         `json:"nodes"`
-	First     *time.Time  `json:"first,omitempty"` // beginning of the first run, and the last, by the nodes' clocks
+	First     *time.Time  `json:"first,omitempty"` // start of the first run by its node's clock; Last: of the last run
 	Last      *time.Time  `json:"last,omitempty"`
 	Failed    int         `json:"failed"`
 	Changed   int         `json:"changed"`
 	Unchanged int         `json:"unchanged"`
-	// Cached is the number of runs with a cached catalog.
+	// Cached is the number of runs that applied a cached catalog.
 	Cached  int       `json:"cached_catalog"`
-	LeftOut int       `json:"left_out"` // by --since or --until
+	LeftOut int       `json:"left_out"` // omitted by --since or --until
 	Unread  Unread    `json:"unread"`
 	WentTo  *Measured `json:"went_to,omitempty"` // the stage or resource type with the most time
 	Total   *Measured `json:"total,omitempty"`   // whole runs
-	// Stages of a run; catalog_application contains transaction_evaluation, which contains all
-	// types.
+	// Stages holds the stages of the runs. catalog_application contains
+	// transaction_evaluation, which contains all types.
 	Stages []Measured `json:"stages"`
 	Types  []Measured `json:"types"`
-	// Resources are the resources with the most time, ResourceNames the number of all resources.
+	// Resources holds the resources with the most time. ResourceNames is the number of all
+	// resources.
 	Resources     []Measured `json:"resources"`
 	ResourceNames int        `json:"resource_names"`
 	Folded        uint64     `json:"folded,omitempty"` // resources above the limit of a million names
@@ -41,7 +42,7 @@ type Runs struct {
 	Server        *Server    `json:"server,omitempty"`
 }
 
-// Node holds the figures of a node. Unknown ones are absent.
+// Node holds the figures of a node. Unknown figures are absent.
 type Node struct {
 	Name           string   `json:"name"`
 	Runs           int      `json:"runs"`
@@ -52,29 +53,29 @@ type Node struct {
 	MeanCatalogS   *float64 `json:"mean_catalog_s,omitempty"` // of the same runs on the server
 }
 
-// Server compares the time that nodes waited for their catalogs with the time on the server.
+// Server compares the nodes' waiting time for catalogs with the server's time.
 type Server struct {
 	Logs   []logs.LogRead `json:"logs"`
 	Unread uint64         `json:"unread_lines"`
-	// Joined is the number of runs whose catalog is in a log, Unjoined the number of other runs
-	// with a catalog from the server.
+	// Joined is the number of runs whose catalog request is in a log. Unjoined is the number
+	// of other runs with a catalog from the server.
 	Joined   int `json:"joined"`
 	Unjoined int `json:"unjoined"`
-	// Repeated is the number of joined runs with more than one catalog request: the node was
-	// in another environment than it assumed, or a request failed.
+	// Repeated is the number of joined runs with more than one catalog request. Either the
+	// node was in another environment than it assumed, or a request failed.
 	Repeated  int       `json:"repeated"`
 	Retrieval *Measured `json:"config_retrieval,omitempty"` // joined runs, measured by the nodes
-	Catalog   *Measured `json:"catalog,omitempty"`          // the same, measured by the server
+	Catalog   *Measured `json:"catalog,omitempty"`          // the same runs, measured by the server
 	Share     *float64  `json:"share,omitempty"`            // Catalog as a share of Retrieval
-	// Rest is Retrieval minus Catalog: the network, TLS, queueing before the server's log begins
-	// to measure, and the node's own parsing of the catalog.
+	// RestMeanS is the mean of Retrieval minus Catalog: the network, TLS, queueing before the
+	// server's measurement starts, and the node's parsing of the catalog.
 	RestMeanS *float64 `json:"rest_mean_s,omitempty"`
 	RestP50S  *float64 `json:"rest_p50_s,omitempty"`
 	RestP99S  *float64 `json:"rest_p99_s,omitempty"`
 }
 
-// Report returns the analysis with the top entries of each list, or all if top is 0. served and
-// its logs may be nil.
+// Report returns the analysis with the top entries of each list, or all entries if top is 0.
+// served and its logs may be nil.
 func (c *Collected) Report(path string, served *Served, of []logs.LogRead, top int) *Runs {
 	all := c.spent()
 	r := &Runs{Schema: "fettle/logs-puppet/v1", Path: path, Runs: len(c.runs), Failed: c.failed, Changed: c.changed, Unchanged: c.settled, Cached: c.cached,
@@ -109,15 +110,15 @@ func (c *Collected) Report(path string, served *Served, of []logs.LogRead, top i
 	return r
 }
 
-// joined holds the times of joined runs on both sides.
+// joined holds the times of joined runs, measured by nodes and by the server.
 type joined struct {
-	catalog            []float64 // by run, in seconds; negative: none
+	catalog            []float64 // by run, in seconds; negative if none
 	retrievals, served *tally
 	rest               []float64
 	unjoined, repeated int
 }
 
-// join finds the catalog request of each run.
+// join matches each run with its catalog request.
 func (c *Collected) join(s *Served) *joined {
 	j := &joined{catalog: make([]float64, len(c.runs)), retrievals: newTally(1), served: newTally(1)}
 	used := map[int]bool{}

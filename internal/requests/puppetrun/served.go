@@ -12,27 +12,26 @@ import (
 	"fettle.dev/fettle/internal/requests/source"
 )
 
-// Served holds the requests of nodes in a server's log.
+// Served holds the nodes' requests in a server's log.
 type Served struct {
 	nodes  map[string]*requests
-	unread uint64 // lines
+	unread uint64 // number of unread lines
 }
 
 // requests are the requests of a node, by purpose.
 type requests struct{ catalogs, reports []answered }
 
-// answered is a request; times are in microseconds.
+// answered is an answered request; times are in microseconds.
 type answered struct {
 	came, took int64
 	failed     bool
 }
 
-// mostServed limits the requests kept, of 24 bytes each.
+// mostServed is the maximum number of kept requests, of 24 bytes each.
 const mostServed = 10_000_000
 
-// ReadServed reads the nodes' requests for catalogs and their submissions of reports from logs
-// with their formats. If a log cannot be read to its end, it returns the part before, and an
-// error that names the log.
+// ReadServed reads the nodes' catalog requests and report submissions from logs. If a log
+// cannot be read to its end, it returns the requests so far and an error that names the log.
 func ReadServed(ctx context.Context, set *source.Set, formats []*logformat.Format, nodes map[string]bool, workers int) (*Served, error) {
 	for i, f := range formats {
 		switch {
@@ -84,7 +83,7 @@ func ReadServed(ctx context.Context, set *source.Set, formats []*logformat.Forma
 // servedPart is the result of one worker.
 type servedPart struct {
 	wanted  map[string]bool
-	most    int // number of requests it may still keep
+	most    int // number of requests that may still be kept
 	readers []*logs.Reader
 	r       logs.Request
 	nodes   map[string]*requests
@@ -125,29 +124,29 @@ func (p *servedPart) take() {
 	}
 }
 
-// Uncertainty of a log's seconds and a file name's minutes, in microseconds.
+// Uncertainty of a log's seconds and a file name's minutes, in microseconds
 const (
 	second = 1e6
 	minute = 60 * second
 )
 
-// catalog finds the catalog request of a run among a node's requests, all by the server's
-// clock. The run's report is the request answered in the minute of the file name, and its
-// catalog the last successful one since the previous report. asked is the number of catalog
-// requests; used holds the reports of other runs.
+// catalog finds the catalog request of a run among a node's requests, by the server's clock.
+// The run's report is the request answered in the minute of the file name. The catalog is the
+// last successful one since the previous report. asked is the number of catalog requests; used
+// holds the reports of other runs.
 func (r *requests) catalog(one *run, used map[int]bool) (took int64, asked int, ok bool) {
 	from, to := one.stored.UnixMicro()-second, one.stored.UnixMicro()+minute+second
 	at := -1
 	for i, x := range r.reports {
 		if !x.failed && x.came < to && x.came+x.took >= from && !used[i] {
-			at = i // the last of several in one minute was kept
+			at = i // the server kept the last of several reports in one minute
 		}
 	}
 	if at < 0 {
 		return 0, 0, false
 	}
 	used[at] = true
-	// Excludes a run that was aborted before its report.
+	// Exclude an aborted run, which sent no report.
 	begin := r.reports[at].came - int64(1.5*second*max(one.total, 0)) - minute
 	if at > 0 {
 		begin = max(begin, r.reports[at-1].came)

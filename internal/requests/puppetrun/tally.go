@@ -9,18 +9,19 @@ import (
 	"fettle.dev/fettle/internal/requests/logs"
 )
 
-// Measured holds the figures of a stage, type or resource over all runs, if known.
+// Measured holds the figures of a stage, type or resource over all runs. Unknown figures are
+// absent.
 type Measured struct {
 	Name      string   `json:"name"`
-	Count     uint64   `json:"count"` // runs that have it
+	Count     uint64   `json:"count"` // number of runs that contain it
 	TotalS    float64  `json:"total_s"`
-	Share     *float64 `json:"share,omitempty"` // of the time of all runs
+	Share     *float64 `json:"share,omitempty"` // share of the time of all runs
 	MeanS     *float64 `json:"mean_s,omitempty"`
 	P50S      *float64 `json:"p50_s,omitempty"` // percentiles within 0.8 %
 	P90S      *float64 `json:"p90_s,omitempty"`
 	P99S      *float64 `json:"p99_s,omitempty"`
 	MaxS      *float64 `json:"max_s,omitempty"`
-	SlowestOn string   `json:"slowest_on,omitempty"` // the node of MaxS
+	SlowestOn string   `json:"slowest_on,omitempty"` // node with the time MaxS
 	Failed    uint64   `json:"failed,omitempty"`
 	Changed   uint64   `json:"changed,omitempty"`
 }
@@ -31,7 +32,7 @@ type tally struct {
 	more  []further // by group
 }
 
-// further holds the data of a group that logs.Table lacks.
+// further holds figures of a group that logs.Table lacks.
 type further struct {
 	changed uint64
 	longest int64  // in microseconds
@@ -40,7 +41,7 @@ type further struct {
 
 func newTally(most int) *tally { return &tally{table: logs.New(true, most)} }
 
-// add adds a time in seconds. A negative time means that there is none.
+// add adds a run's time to a name, in seconds. A negative time means that the run has none.
 func (t *tally) add(name string, seconds float64, failed, changed bool, node string) {
 	took := int64(-1)
 	if seconds >= 0 {
@@ -59,14 +60,14 @@ func (t *tally) add(name string, seconds float64, failed, changed bool, node str
 	if changed {
 		m.changed++
 	}
-	// Reports are read in any order: the first node by name with the longest time counts.
+	// Reports are read in any order, so the first node by name with the longest time is kept.
 	if took > m.longest || took == m.longest && node < m.on {
 		m.longest, m.on = took, node
 	}
 }
 
-// measured returns the top entries by total time, or all if top is 0. all is the total time of
-// all runs, in seconds.
+// measured returns the top entries by total time, or all entries if top is 0. all is the total
+// time of all runs, in seconds.
 func (t *tally) measured(all float64, top int) []Measured {
 	order := make([]int, t.table.Len())
 	for i := range order {

@@ -11,10 +11,10 @@ import (
 
 // Block holds whole lines of one log.
 type Block struct {
-	Log  int    // index in Set.Logs
+	Log  int    // index into Set.Logs
 	Seq  int    // number in its log, from 0
 	Data []byte // each line ends with \n, except the last of a log
-	// Skipped is the number of lines right before this block that were longer than a block.
+	// Skipped is the number of overlong lines directly before this block.
 	Skipped int
 	// Zeros reports whether lines may contain zero bytes.
 	Zeros bool
@@ -23,32 +23,33 @@ type Block struct {
 // Size is the maximum size of a block, and of a line, in bytes.
 const Size = 1 << 20
 
-// usual is the size of a block unless a line is longer: small enough to stay in a core's second
-// cache until it is processed, without evicting the groups.
+// usual is the size of a block unless a line is longer. It is small enough to stay in a core's
+// second cache until the block is processed, without evicting the groups.
 const usual = 256 << 10
 
 // cutter divides its input into blocks.
 type cutter struct {
 	r          io.Reader
 	log        int
-	wholeLines bool          // leave out what follows the last line end
-	to         int64         // offset of the end of the last block
-	done       *atomic.Int64 // of a plain file: counts the bytes read
+	wholeLines bool          // omit text after the last line end
+	to         int64         // offset of the last block's end
+	done       *atomic.Int64 // counts the bytes read; set for a plain file
 
-	// hold reports whether a line belongs to the next one and must wait for it. nil means never.
+	// hold reports whether a line belongs to the next one and must be in the same block. nil
+	// means never.
 	hold func(line []byte) bool
 
 	seq      int
 	rest     []byte // an incomplete line after the last block
 	skipping bool   // inside a line longer than a block
-	skipped  int    // number of such lines since the last block
-	from     int64  // beginning of that line
-	zeros    int64  // zero bytes dropped
+	skipped  int    // number of overlong lines since the last block
+	from     int64  // offset at which that line begins
+	zeros    int64  // number of dropped zero bytes
 }
 
-// next reads the next block into b, which must have a capacity of Size. over marks the last
-// block; the part read before an error counts. The block may be empty within a line longer than
-// a block.
+// next reads the next block into b, which must have a capacity of Size. over reports whether
+// it is the last block. With an error, b holds the part read before. Within an overlong line
+// the block may be empty.
 func (c *cutter) next(b *Block) (over bool, err error) {
 	b.Log, b.Seq, b.Skipped, b.Zeros = c.log, c.seq, 0, len(c.rest) > 0 && bytes.IndexByte(c.rest, 0) >= 0
 	b.Data = append(b.Data[:0], c.rest...)
@@ -79,8 +80,8 @@ func (c *cutter) next(b *Block) (over bool, err error) {
 		b.Data = append(b.Data[:0], b.Data[end+1:]...)
 	}
 	switch end := bytes.LastIndexByte(b.Data, '\n'); {
-	case over && !whole: // the last line may lack its end
-	case over && c.skipping: // the line counts when its end is there
+	case over && !whole: // omit the last line: it may be incomplete
+	case over && c.skipping: // the overlong line counts when its end is read
 		b.Data, c.to = b.Data[:0], c.from
 		c.skipped--
 	case end < 0 && len(b.Data) == Size && !over: // a line longer than a block
@@ -100,8 +101,8 @@ func (c *cutter) next(b *Block) (over bool, err error) {
 	return over, broken
 }
 
-// held returns the end of a block without the lines that wait for the next one. end is the end
-// of the block's last line. A block keeps at least one line.
+// held returns the end of a block without final lines that must be in the next block. end is
+// the end of the block's last line. A block keeps at least one line.
 func (c *cutter) held(data []byte, end int) int {
 	if c.hold == nil {
 		return end
@@ -116,8 +117,8 @@ func (c *cutter) held(data []byte, end int) int {
 	return end
 }
 
-// fill reads until a block has n bytes. It returns io.EOF at the end, and io.ErrUnexpectedEOF
-// for truncated compressed files.
+// fill reads until a block has n bytes. It returns io.EOF at the end of the log, and
+// io.ErrUnexpectedEOF for a truncated compressed file.
 func (c *cutter) fill(b *Block, n int) error {
 	for len(b.Data) < n {
 		had := len(b.Data)

@@ -13,15 +13,15 @@ import (
 // backups are the suffixes that editors and package managers append to the names of copies.
 var backups = []string{"~", ".bak", ".swp", ".swo", ".orig", ".save", ".copy", ".backup", ".bkp", ".dpkg-old", ".dpkg-dist", ".dpkg-new", ".rpmsave", ".rpmorig", ".rpmnew"}
 
-// copyNames matches names that file managers, editors and cp --backup give to copies; the
-// groups form the name of the original.
+// copyNames matches names that file managers, editors and cp --backup give to copies. Its
+// groups form the original's name.
 var copyNames = text.LazyRegexp(`^(?:(.+?)(?: - Copy| copy|[ _]?\((?:copy|Copy|another copy|\d+(?:st|nd|rd|th) copy|copy \d+)\))(?: \(\d+\)| \d+)?(\.[^ ]*)?|Copy of (.+)|#(.+)#|(.+)\.~\d+~|(.+)\.(?:bak|save|orig)[.-]?\d+|\.(.+)\.sw[a-p])$`)
 
-// again matches names that browsers give to a second download. It may be another file.
+// again matches names that browsers give to a second download, which may be a different file.
 var again = text.LazyRegexp(`^(.+?) ?\(\d+\)(\.[^ ]*)?$`)
 
-// original returns the name of the original of a backup copy, and whether the name proves that
-// it is a copy. A second download, which may be a copy, has the first one as its original.
+// original returns the name of the original of a copy, or "". It returns true if the name
+// proves that the file is a copy; a second download may be a different file.
 func original(path string) (string, bool) {
 	dir, base := filepath.Split(path)
 	if m := copyNames().FindStringSubmatch(base); m != nil {
@@ -40,16 +40,16 @@ func original(path string) (string, bool) {
 
 func savedAgain(path string) bool { return again().MatchString(filepath.Base(path)) }
 
-// least is the size, in bytes, from which equal content proves a copy: shorter content may be
-// equal by chance.
+// least is the minimum size, in bytes, at which equal content proves a copy. Shorter content
+// may be equal by chance.
 const least = 512
 
-// headCompared is the size of the part at the beginning that is compared first, in bytes.
+// headCompared is the size of the beginning that is compared first, in bytes.
 const headCompared = 4096
 
-// LeaveCopies removes logs whose lines are in another log, and lists them in Copies: remains of
-// an interrupted rotation (access.log.1 and access.log.1.gz) and backup copies (access.log~,
-// access.log.bak).
+// LeaveCopies removes logs whose lines are all in another log, and records them in Copies.
+// These are remains of an interrupted rotation (access.log.1 and access.log.1.gz) and backup
+// copies (access.log~, access.log.bak).
 func (s *Set) LeaveCopies() error {
 	for i := 0; i < len(s.Logs); {
 		why := s.copied(i)
@@ -65,7 +65,7 @@ func (s *Set) LeaveCopies() error {
 	return nil
 }
 
-// copied describes the log that a log is a copy of, or returns "".
+// copied describes which log is the original of log i, or returns "" if i is not a copy.
 func (s *Set) copied(i int) string {
 	l := s.Logs[i]
 	if l.Path == Stdin {
@@ -96,8 +96,9 @@ func inEditor(path string) bool {
 	return strings.HasSuffix(base, ".swp") || strings.HasSuffix(base, ".swo") || strings.HasPrefix(base, "#") && strings.HasSuffix(base, "#")
 }
 
-// within reports whether a log's lines equal another log's, or with begin, its beginning. Of
-// two equal logs it is true for the compressed one, the second download, or the later one.
+// within reports whether log i equals log k, or with begin, the beginning of log k. If both
+// are equal, only one of them is within the other: the compressed one, the second download, or
+// the later one.
 func (s *Set) within(i, k int, begin bool) bool {
 	a, err1 := s.Head(i, headCompared)
 	b, err2 := s.Head(k, headCompared)
@@ -126,7 +127,7 @@ func (s *Set) within(i, k int, begin bool) bool {
 }
 
 // compare compares two logs. same reports whether the first has n bytes and the second begins
-// with them, longer whether the second has more. A damaged log ends at the damage.
+// with them. longer reports whether the second has more. A damaged log ends at the damage.
 func compare(first, second Log) (n int64, same, longer bool) {
 	a, err1 := first.open()
 	if err1 != nil {

@@ -19,21 +19,22 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Log is one file of lines, or the standard input.
+// Log is a log file or the standard input.
 type Log struct {
-	Path string // "-" is the standard input
-	Size int64  // size on disk in bytes; 0 if it is not a file
-	// Listed reports whether it was found in a directory, which may contain other files.
+	Path string // "-" means the standard input
+	Size int64  // size on disk in bytes; 0 for the standard input
+	// Listed reports whether the log was found in a directory. A directory may contain other
+	// files.
 	Listed bool
 
 	host *host.Host
-	skip int64         // number of bytes read before, decompressed
-	was  *Position     // position read before, or nil
-	of   string        // the log whose rotated part this is
-	done *atomic.Int64 // counts the bytes read from a log that is not a plain file, or nil
+	skip int64         // number of decompressed bytes that were read earlier
+	was  *Position     // position read earlier, or nil
+	of   string        // path of the log if this is a rotated part
+	done *atomic.Int64 // counts the bytes read, unless the log is a plain file; may be nil
 }
 
-// Of returns the path of the log, or if it is a rotated part, the path of its log.
+// Of returns the path of the log. For a rotated part it is the path of the current log.
 func (l Log) Of() string {
 	if l.of != "" {
 		return l.of
@@ -44,8 +45,8 @@ func (l Log) Of() string {
 // Stdin is the path of the standard input.
 const Stdin = "-"
 
-// Find returns the logs that paths name: a file, Stdin, or all files of a directory, oldest
-// rotated part first (access.log.2.gz, access.log.1, access.log).
+// Find returns the logs at paths: a file, Stdin, or all files of a directory. Rotated parts
+// are in order, oldest first (access.log.2.gz, access.log.1, access.log).
 func Find(h *host.Host, paths []string) ([]Log, error) {
 	var logs []Log
 	for _, p := range paths {
@@ -74,10 +75,10 @@ func Find(h *host.Host, paths []string) ([]Log, error) {
 	return logs, nil
 }
 
-// NotInCopyError is the error for a log that a copy of a machine does not contain.
+// NotInCopyError is returned for a log that a copy of a machine does not contain.
 type NotInCopyError struct {
 	Root, Path string
-	Exists     bool // on this machine
+	Exists     bool // the log exists on this machine
 	err        error
 }
 
@@ -91,7 +92,8 @@ func (e *NotInCopyError) Error() string {
 
 func (e *NotInCopyError) Unwrap() error { return e.err }
 
-// FindIn does what Find does. A log that is not in a copy, opened from root, is a NotInCopyError.
+// FindIn is like Find for a copy of a machine, opened from root. A log that is not in the copy
+// is a NotInCopyError.
 func FindIn(h *host.Host, root string, paths []string) ([]Log, error) {
 	found, err := Find(h, paths)
 	at := (*fs.PathError)(nil)
@@ -121,7 +123,7 @@ func in(h *host.Host, dir string) (logs []Log, err error) {
 		case e.Type().IsRegular():
 			info, err := e.Info()
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // rotated meanwhile
+				continue // rotated since the directory was listed
 			}
 			if err != nil {
 				return nil, err
@@ -134,7 +136,8 @@ func in(h *host.Host, dir string) (logs []Log, err error) {
 	return logs, nil
 }
 
-// open opens a log and decompresses it, according to its first bytes, not its name.
+// open opens a log and decompresses it. Its first bytes determine the compression, not its
+// name.
 func (l Log) open() (io.ReadCloser, error) {
 	file := os.Stdin
 	if l.Path != Stdin {
@@ -189,22 +192,22 @@ func (c counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// stream is a log that can only be read sequentially.
+// stream is a log that can only be read from its beginning to its end.
 type stream struct {
 	io.Reader
 	io.Closer
 	packed  bool
-	padding *int64 // zero bytes after the compressed data, as far as read
+	padding *int64 // zero bytes read so far after the compressed data
 }
 
-// PackedError is returned for a log in an unsupported compression.
+// PackedError is returned for a log with an unsupported compression.
 type PackedError struct{ Path, By string }
 
 func (p *PackedError) Error() string {
 	return fmt.Sprintf("%s: compression by %s is not supported; run: %s -dc %s | fettle logs -", p.Path, p.By, p.By, p.Path)
 }
 
-// Magic numbers of compressed files. xz is recognized only to be rejected.
+// Magic numbers of compressed files. xz is not supported; its number is only for the error.
 var (
 	gzipMagic  = []byte{0x1f, 0x8b}
 	zstdMagic  = []byte{0x28, 0xb5, 0x2f, 0xfd}

@@ -15,23 +15,23 @@ import (
 	"fettle.dev/fettle/internal/logformat"
 )
 
-// Position is the place up to which a log was read, so that a later reader can continue there
-// even if the log was rotated meanwhile.
+// Position is the position up to which a log was read. A later reader can continue there, even
+// after the log was rotated.
 type Position struct {
 	Path   string `json:"path"`
-	Offset int64  `json:"offset_bytes"` // decompressed
-	// The beginning of a log identifies it: inodes are reused, and rotated logs are compressed
-	// into other files.
+	Offset int64  `json:"offset_bytes"` // in decompressed bytes
+	// The beginning identifies a log: inodes are reused, and rotated logs are compressed into
+	// other files.
 	HeadBytes  int64  `json:"head_bytes"`
 	HeadSHA256 string `json:"head_sha256"`
-	// Inode identifies a log that was not read yet.
+	// Inode identifies a log of which nothing was read.
 	Inode uint64 `json:"inode,omitempty"`
 }
 
-// headMost limits the part at the beginning that identifies a log, in bytes.
+// headMost is the maximum size of the beginning that identifies a log, in bytes.
 const headMost = 4096
 
-// Positions returns the positions up to which Read has read, in whole lines.
+// Positions returns the positions after the last whole lines that Read has read.
 func (s *Set) Positions() ([]Position, error) {
 	var out []Position
 	for i, l := range s.Logs {
@@ -45,7 +45,7 @@ func (s *Set) Positions() ([]Position, error) {
 				if l.was != nil {
 					out = append(out, *l.was)
 				}
-				continue // damaged from the beginning: it is read again
+				continue // damaged from the beginning; it will be read again
 			}
 			if err != nil {
 				return nil, err
@@ -160,7 +160,7 @@ func (l Log) head(n int64) (*Position, error) {
 	return &Position{HeadBytes: int64(len(text)), HeadSHA256: hex.EncodeToString(sum[:])}, nil
 }
 
-// headOf returns a position that identifies an open file by up to n bytes.
+// headOf returns a position that identifies an open file by up to n bytes of its beginning.
 func headOf(f *os.File, n int64) (*Position, error) {
 	text := make([]byte, n)
 	k, err := f.ReadAt(text, 0)
@@ -179,7 +179,7 @@ func headOf(f *os.File, n int64) (*Position, error) {
 	return p, nil
 }
 
-// begins reports whether now identifies the same log.
+// begins reports whether now identifies the same log as p.
 func (p *Position) begins(now *Position) bool {
 	if p.HeadBytes == 0 && p.Inode != 0 {
 		return now.Inode == p.Inode
@@ -187,21 +187,21 @@ func (p *Position) begins(now *Position) bool {
 	return now.HeadBytes == p.HeadBytes && now.HeadSHA256 == p.HeadSHA256
 }
 
-// of reports whether an open file is the log at this position.
+// of reports whether p identifies an open file.
 func (p *Position) of(f *os.File) bool {
 	now, err := headOf(f, p.HeadBytes)
 	return err == nil && p.begins(now)
 }
 
-// is reports whether l is the log at this position.
+// is reports whether p identifies l.
 func (p *Position) is(l Log) bool {
 	now, err := l.head(p.HeadBytes)
 	return err == nil && p.begins(now)
 }
 
-// Continue returns the unread parts of logs since positions: for a rotated log first the rest
-// of its old part, which may be one of the logs itself. A log without a position is read as a
-// whole. lost names rotated logs whose old part no longer exists.
+// Continue returns the parts of logs that were not read up to positions. For a rotated log,
+// the rest of the rotated file comes first, unless that file is one of logs. A log without a
+// position is returned whole. lost names rotated logs whose rotated file no longer exists.
 func Continue(logs []Log, positions []Position) (next []Log, lost []string, err error) {
 	was := found(logs, positions)
 	for i, l := range logs {
@@ -209,9 +209,9 @@ func Continue(logs []Log, positions []Position) (next []Log, lost []string, err 
 		switch {
 		case was[i] != nil:
 			if l.skip, l.was = was[i].Offset, was[i]; was[i].Path == l.Path && l.Size > 0 && l.Size < l.skip && logformat.Uncompressed(l.Path) == l.Path {
-				l.skip = 0 // truncated, and begins with the same lines
+				l.skip = 0 // truncated, but begins with the same lines
 			}
-		case p == nil, slices.Contains(was, p): // new, or its old part is one of the logs
+		case p == nil, slices.Contains(was, p): // new, or its rotated file is one of logs
 		default:
 			old, err := p.rotated(l.host)
 			if err != nil {
@@ -229,7 +229,7 @@ func Continue(logs []Log, positions []Position) (next []Log, lost []string, err 
 	return next, lost, nil
 }
 
-// positionOf returns the saved position of a log by name, or nil.
+// positionOf returns the saved position of a log by path, or nil.
 func positionOf(positions []Position, l Log) *Position {
 	at := slices.IndexFunc(positions, func(p Position) bool { return p.Path == l.Path })
 	if at < 0 || l.Path == Stdin {
@@ -238,8 +238,8 @@ func positionOf(positions []Position, l Log) *Position {
 	return &positions[at]
 }
 
-// found returns the position of each log, or nil. A log is unchanged, or has the name that
-// another one had before rotation.
+// found returns the position of each log, or nil. It matches logs by their paths, or if
+// rotated, by the paths that they had before.
 func found(logs []Log, positions []Position) []*Position {
 	was := make([]*Position, len(logs))
 	taken := map[*Position]bool{}
@@ -263,13 +263,13 @@ func found(logs []Log, positions []Position) []*Position {
 	return was
 }
 
-// rotated returns the file that a log was rotated into.
+// rotated returns the file into which a log was rotated, or nil.
 func (p *Position) rotated(h *host.Host) (*Log, error) {
 	found, err := Beside(h, p.Path)
 	if err != nil {
 		return nil, err
 	}
-	// Newest first: the search nearly always ends there.
+	// Newest first: it is nearly always the right one.
 	for i := range found {
 		if p.is(found[i]) {
 			return &found[i], nil

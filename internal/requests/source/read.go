@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 )
 
-// Head returns up to n bytes from the beginning of a log, decompressed, for format detection.
-// Read returns them again, also for the standard input.
+// Head returns up to n decompressed bytes from the beginning of log i, for format detection.
+// Read includes these bytes again, even for the standard input.
 func (s *Set) Head(i, n int) ([]byte, error) {
 	if len(s.states[i].start) >= n {
 		return s.states[i].start[:n], nil
@@ -32,7 +32,7 @@ func (s *Set) Head(i, n int) ([]byte, error) {
 	}
 	s.states[i].start = head[:had]
 	if err != nil && !errors.Is(err, io.EOF) {
-		s.states[i].cut = err // Read reports it again
+		s.states[i].cut = err // Read returns it again
 	}
 	return s.states[i].start, nil
 }
@@ -40,7 +40,7 @@ func (s *Set) Head(i, n int) ([]byte, error) {
 // Set is a set of logs that are read together.
 type Set struct {
 	Logs []Log
-	// WholeLines leaves out text after the last line end: it is still being written.
+	// WholeLines omits text after the last line end: it is still being written.
 	WholeLines bool
 	// NotRead lists unreadable files of a directory that may contain requests.
 	NotRead []NotRead
@@ -51,19 +51,19 @@ type Set struct {
 	done   *atomic.Int64
 }
 
-// state is the reading state of one log of a Set.
+// state is the state of reading one log of a Set.
 type state struct {
-	reader io.ReadCloser // open once its beginning was read
+	reader io.ReadCloser // set once the beginning was read
 	start  []byte        // the beginning, as Head returned it
-	before int64         // zero bytes before start
-	zeros  int64         // zero bytes skipped in all
-	cut    error         // why it could not be read to its end
+	before int64         // number of zero bytes before start
+	zeros  int64         // total number of skipped zero bytes
+	cut    error         // why it could not be read to its end, or nil
 	hold   func(line []byte) bool
-	end    int64     // how far it was read, in bytes, decompressed
-	head   *Position // identifies a log that was read; without Offset
+	end    int64     // position read up to, in decompressed bytes
+	head   *Position // identifies a log that was read; lacks Offset
 }
 
-// NotRead is a file that is not read.
+// NotRead describes a file that is not read, with the reason.
 type NotRead struct {
 	Path string `json:"path"`
 	Why  string `json:"why"`
@@ -78,8 +78,8 @@ func NewSet(logs []Log) *Set {
 	return s
 }
 
-// Progress returns the number of bytes read, as they are on disk, and the size of all logs, or 0
-// if a log is the standard input. It may be called during Read.
+// Progress returns how many bytes of all logs were read, and their size, both on disk. They
+// are 0 if a log is the standard input. Progress may be called during Read.
 func (s *Set) Progress() (done, all int64) {
 	for _, l := range s.Logs {
 		if l.Path == Stdin {
@@ -103,10 +103,10 @@ func (s *Set) reader(i int) (io.Reader, error) {
 	return s.states[i].reader, nil
 }
 
-// Read reads all logs and passes each block to one of the workers: calls of work with the same
-// w never overlap. Meanwhile compressed logs are decompressed, one per worker. If a log cannot
-// be read to its end, the error and Cut have the reason; its whole lines before that, and the
-// lines of all other logs, were passed on.
+// Read reads all logs and passes each block to one of the workers. Calls of work with the same
+// w never overlap. Compressed logs are decompressed concurrently, one per worker. If logs
+// cannot be read to their ends, Read returns an error, and Cut the reason for each. All other
+// lines were passed on.
 func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block)) error {
 	q := &queue{workers: workers, tasks: make(chan task, workers), free: make(chan *Block, 2*workers+2)}
 	for range cap(q.free) {
@@ -153,7 +153,7 @@ func (s *Set) Read(ctx context.Context, workers int, work func(w int, b *Block))
 	return s.cut()
 }
 
-// Close closes logs that were opened only for Head.
+// Close closes logs that Head opened and Read did not read.
 func (s *Set) Close() error {
 	var all []error
 	for i := range s.states {
@@ -164,7 +164,7 @@ func (s *Set) Close() error {
 	return errors.Join(all...)
 }
 
-// Leave removes a log that was not read beyond Head. Later logs move up.
+// Leave removes log i, of which only Head was read. The indices of later logs decrease by one.
 func (s *Set) Leave(i int) error {
 	var err error
 	if s.states[i].reader != nil {
@@ -175,8 +175,8 @@ func (s *Set) Leave(i int) error {
 	return err
 }
 
-// Hold sets the function that recognizes a line that belongs to the next one, so that both are
-// in one block. nil means that there are no such lines.
+// Hold sets the function that reports whether a line belongs to the next one. Such lines are
+// in one block. nil means that no lines belong together.
 func (s *Set) Hold(i int, is func(line []byte) bool) { s.states[i].hold = is }
 
 // Packed reports whether a log is compressed.
@@ -188,10 +188,10 @@ func (s *Set) Packed(i int) (bool, error) {
 	return is && of.packed, nil
 }
 
-// Cut returns the reason that a log could not be read to its end, or nil.
+// Cut returns why log i could not be read to its end, or nil.
 func (s *Set) Cut(i int) error { return s.states[i].cut }
 
-// Zeros returns the number of zero bytes around lines of a log that were skipped.
+// Zeros returns the number of skipped zero bytes around lines of log i.
 func (s *Set) Zeros(i int) int64 { return s.states[i].zeros }
 
 // cut returns an error that names the logs that could not be read to their ends.
@@ -205,7 +205,7 @@ func (s *Set) cut() error {
 	return errors.Join(all...)
 }
 
-// named adds the path to an error, unless it contains it already.
+// named adds the path of log i to an error, unless the error contains it.
 func (s *Set) named(i int, err error) error {
 	if strings.Contains(err.Error(), s.Logs[i].Path) {
 		return err
@@ -216,23 +216,23 @@ func (s *Set) named(i int, err error) error {
 // blocks holds unused blocks.
 var blocks = sync.Pool{New: func() any { return &Block{Data: make([]byte, 0, Size)} }}
 
-// queue holds the tasks of the workers of a Read.
+// queue holds the work for the workers of a Read.
 type queue struct {
 	workers int
 	tasks   chan task
-	free    chan *Block // nil: not allocated yet; polls of a followed log mostly need one block
+	free    chan *Block // nil: not yet allocated; polls of a followed log mostly need one block
 }
 
-// task is a block, or a plain log to help read.
+// task is a block to process, or a plain log to help reading.
 type task struct {
 	block *Block
 	plain *plain
 }
 
-// plain is a log that the workers read themselves, a block each in turn: the block is then in
+// plain is a log that the workers read themselves, one block each in turn. So the block is in
 // the caches of the core that processes it, and no goroutine has to be woken.
 type plain struct {
-	asked sync.WaitGroup // workers that take part
+	asked sync.WaitGroup // workers that read this log
 
 	mu   sync.Mutex
 	cut  *cutter
@@ -240,7 +240,7 @@ type plain struct {
 	err  error
 }
 
-// read processes blocks of the log until its end.
+// read reads and processes blocks of the log until its end.
 func (p *plain) read(ctx context.Context, work func(b *Block)) {
 	defer p.asked.Done()
 	b := blocks.Get().(*Block)
@@ -264,7 +264,7 @@ func (p *plain) next(ctx context.Context, b *Block) bool {
 	return true
 }
 
-// share makes the workers read a plain log.
+// share lets all workers read a plain log, and waits for them.
 func (q *queue) share(ctx context.Context, c *cutter) error {
 	p := &plain{cut: c}
 	for range q.workers {
@@ -282,7 +282,7 @@ func (q *queue) share(ctx context.Context, c *cutter) error {
 	return context.Cause(ctx)
 }
 
-// ahead reads a log and passes its blocks to the workers.
+// ahead reads a log in this goroutine and passes its blocks to the workers.
 func (q *queue) ahead(ctx context.Context, c *cutter) error {
 	for {
 		b := <-q.free
@@ -314,7 +314,7 @@ func (s *Set) read(ctx context.Context, i int, q *queue) (err error) {
 	file, _ := s.states[i].reader.(*os.File)
 	defer s.states[i].reader.Close()
 	if file != nil && l.was != nil && !l.was.of(file) {
-		s.states[i].head = l.was // just rotated: the next poll finds it under its new name
+		s.states[i].head = l.was // just rotated: the next poll finds it by its new name
 		return nil
 	}
 	c := &cutter{r: r, log: i, wholeLines: s.WholeLines, hold: s.states[i].hold}
@@ -335,8 +335,8 @@ func (s *Set) read(ctx context.Context, i int, q *queue) (err error) {
 	return err
 }
 
-// rest returns the reader of the rest of a log: from the beginning, which Head may have read,
-// or from the saved position.
+// rest returns a reader for log i from its saved position, or from the beginning. It includes
+// the bytes that Head has read.
 func (s *Set) rest(i int) (io.Reader, error) {
 	if s.Logs[i].skip == 0 {
 		r, err := s.reader(i)

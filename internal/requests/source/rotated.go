@@ -11,11 +11,11 @@ import (
 	"fettle.dev/fettle/internal/logformat"
 )
 
-// part identifies a file as a part of a log, by its name.
+// part is a file name, parsed as a part of a rotated log.
 type part struct {
 	log    string
 	rank   int // numbered, dated, or the log itself
-	number int // with rank numbered, higher is older; with dated, higher is newer
+	number int // if numbered, higher is older; if dated, higher is newer
 	date   string
 }
 
@@ -44,7 +44,7 @@ func partOf(file string) part {
 	return p
 }
 
-// older compares files so that the parts of a log are together, oldest first.
+// older compares file names for sorting: parts of a log are together, oldest first.
 func older(a, b string) int {
 	x, y := partOf(a), partOf(b)
 	newer := cmp.Compare(x.number, y.number)
@@ -54,8 +54,8 @@ func older(a, b string) int {
 	return cmp.Or(cmp.Compare(x.log, y.log), cmp.Compare(x.rank, y.rank), cmp.Compare(x.date, y.date), newer)
 }
 
-// Beside returns the files in a log's directory that it may have been rotated into, because
-// their names begin like its own, newest first.
+// Beside returns the files in a log's directory that may be its rotated parts, newest first.
+// Their names begin with the log's name.
 func Beside(h *host.Host, log string) ([]Log, error) {
 	dir, name := filepath.Split(log)
 	all, err := h.Files.ReadDir(filepath.Clean(dir + "."))

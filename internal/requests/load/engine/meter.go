@@ -21,8 +21,8 @@ const (
 
 // Sample is one request.
 type Sample struct {
-	// Begin is the time at which it was due, Sent when it was sent, End when its answer was
-	// complete or it failed, all since the beginning of the run.
+	// Begin is when the request was due, Sent when it was sent, and End when its answer was
+	// complete or it failed. All are relative to the beginning of the run.
 	Begin, Sent, End time.Duration
 	Request          int
 	Answer           Answer

@@ -27,7 +27,7 @@ const (
 // Result is the result of a load.
 type Result struct {
 	Schema string                 `json:"schema"`        // fettle/load-mqtt/v1
-	Cut    *evidence.Interruption `json:"cut,omitempty"` // set if it ended before its plan did
+	Cut    *evidence.Interruption `json:"cut,omitempty"` // set if the load ended before its plan
 	Series []evidence.Series      `json:"series"`
 	Curves []evidence.Curve       `json:"curves"`
 	Word   Word                   `json:"result"`
@@ -37,14 +37,14 @@ type Result struct {
 	Hosts    int     `json:"hosts"`
 	JobRate  float64 `json:"jobs_per_s"`
 	TimeoutS float64 `json:"timeout_s"`
-	WaitS    float64 `json:"wait_s"` // a round ends after this time without any event
+	WaitS    float64 `json:"wait_s"` // a round ends after this time without events
 	Pull     *PullBy `json:"pull,omitempty"`
 
 	Connect   Connect   `json:"connect"`
 	Rounds    []Round   `json:"rounds"`
 	Gates     []Gate    `json:"gates"`
 	Generator Generator `json:"generator"`
-	// ErrorShare and ResolutionS bound the error of a latency: the larger one applies.
+	// ErrorShare and ResolutionS bound the error of a latency; the larger bound applies.
 	ErrorShare  float64 `json:"latency_error_share"`
 	ResolutionS float64 `json:"latency_resolution_s"`
 }
@@ -69,15 +69,16 @@ type PullBy struct {
 // Connect describes the connection phase of the hosts.
 type Connect struct {
 	AskedRate float64 `json:"asked_per_s"`
-	// Rate is the rate of successful connections, until the last of them.
+	// Rate is the rate of successful connections up to the last one.
 	Rate      float64 `json:"connected_per_s"`
 	DurationS float64 `json:"duration_s"`
 	Connected int     `json:"connected"`
 	Refused   int     `json:"refused"`
-	// FirstRefused is the number of hosts connected at the first refusal, or absent.
+	// FirstRefused is the number of connected hosts at the first refusal; nil without a
+	// refusal.
 	FirstRefused *int                           `json:"connected_at_first_refusal,omitempty"`
 	Failures     map[string]engine.FailureCount `json:"failures"`
-	// Lost counts the connections that the broker closed later.
+	// Lost counts the connections that the broker closed after accepting them.
 	Lost         int                            `json:"lost"`
 	LostFailures map[string]engine.FailureCount `json:"lost_failures"`
 	// Latency is the time from when a host was due to connect until it was subscribed.
@@ -94,30 +95,30 @@ type Round struct {
 	DurationS    float64 `json:"duration_s"`
 	Jobs         int     `json:"jobs"`
 	NotConnected int     `json:"host_not_connected"` // jobs whose host was not connected at the start
-	// Published counts the notifications that the broker accepted, SentAgain the accepted ones
-	// after a job's first, NotPublished failed attempts. The proxy retries one job at each event,
-	// ticks of its clock included, so there may be more attempts than jobs.
+	// Published counts the notifications that the broker accepted, SentAgain those after a
+	// job's first, NotPublished failed attempts. The proxy retries one job at each event,
+	// including clock ticks, so there may be more attempts than jobs.
 	Published        int                            `json:"published"`
 	SentAgain        int                            `json:"sent_again"`
 	NotPublished     int64                          `json:"not_published"`
 	PublishFailures  map[string]engine.FailureCount `json:"publish_failures"`
 	Notified         int                            `json:"notified"` // jobs whose host got a notification
 	NotifiedRate     float64                        `json:"notified_per_s"`
-	Undelivered      int                            `json:"undelivered"` // jobs not notified, with pull not fetched
+	Undelivered      int                            `json:"undelivered"` // jobs not notified; with pull, not fetched
 	UndeliveredShare float64                        `json:"undelivered_share"`
-	// Latency is the time from when a notification was due until it reached the host; for
-	// connected hosts that got none, the time waited.
+	// Latency is the time from when a notification was due until it reached the host.
+	// Connected hosts without a notification count with the time waited.
 	Latency   engine.Times `json:"latency"`
 	Histogram string       `json:"latency_hdrhistogram_v2_ns"`
 	Pull      *PullRound   `json:"pull,omitempty"`
 }
 
-// PullRound describes the hosts' work on their jobs.
+// PullRound describes how the hosts fetched their jobs and reported.
 type PullRound struct {
 	Fetched  int `json:"fetched"`  // jobs
 	Finished int `json:"finished"` // the final report was accepted
-	// Failed counts fetched jobs with incomplete reports at the proxy: Unresponsive ones without a
-	// final report, and OutputLost ones that lack output.
+	// Failed counts fetched jobs whose reports are incomplete at the proxy. Unresponsive
+	// counts jobs without a final report, OutputLost jobs that lack output.
 	Failed       int     `json:"failed"`
 	FailedShare  float64 `json:"failed_share"`
 	Unresponsive int     `json:"unresponsive"`
@@ -125,8 +126,9 @@ type PullRound struct {
 	StartedTwice int     `json:"started_twice"`
 	MostUnderWay int     `json:"most_under_way"`
 	Reports      int     `json:"reports"` // accepted
-	// PickUp is the time from when a job was due until its host had it, Fetch from the arrival of
-	// the notification, Report from when a report was due until it was accepted.
+	// PickUp is the time from when a job was due until its host had it. Fetch counts from the
+	// arrival of the notification. Report is the time from when a report was due until it was
+	// accepted.
 	PickUp         engine.Times                   `json:"pick_up"`
 	Fetch          engine.Times                   `json:"fetch"`
 	Report         engine.Times                   `json:"report"`
@@ -134,7 +136,7 @@ type PullRound struct {
 	ReportFailures map[string]engine.FailureCount `json:"report_failures"`
 }
 
-// Gate is a judged threshold, with its round if there are several.
+// Gate is an evaluated threshold, with its round if there are several.
 type Gate struct {
 	Round string `json:"round,omitempty"`
 	engine.Result
@@ -144,10 +146,10 @@ type Gate struct {
 type Generator struct {
 	Limited    bool    `json:"limited"`
 	Processors int     `json:"processors"`
-	CPUShare   float64 `json:"cpu_share"` // mean, of its processors
+	CPUShare   float64 `json:"cpu_share"` // mean share of its processors
 	BusiestS   float64 `json:"cpu_share_of_busiest_second"`
 	CPUS       float64 `json:"cpu_s"`
-	// MemoryPerHostBytes is the memory of this process per host after connecting, without the
+	// MemoryPerHostBytes is the memory of this process per connected host, without the
 	// kernel's memory for the connections.
 	MemoryPerHostBytes int64    `json:"memory_per_host_bytes"`
 	SharesMachine      bool     `json:"shares_machine"` // with the broker
@@ -155,7 +157,7 @@ type Generator struct {
 	Texts              []string `json:"texts"`
 }
 
-// measured implements engine.Measured for a round.
+// measured provides the values of a round for thresholds (engine.Measured).
 type measured struct {
 	*engine.Distribution
 	round *Round
@@ -170,7 +172,7 @@ func (m measured) Errors() float64  { return float64(m.round.lost()) / float64(m
 // Observed returns false: the broker's machine is not observed.
 func (measured) Observed(string) (float64, bool) { return 0, false }
 
-// lost returns the number of jobs that were not delivered, or failed.
+// lost returns the number of jobs that were not delivered or failed.
 func (r *Round) lost() int {
 	if r.Pull != nil {
 		return r.Undelivered + r.Pull.Failed
@@ -178,7 +180,7 @@ func (r *Round) lost() int {
 	return r.Undelivered
 }
 
-// Failed returns the gates that were not met.
+// Failed returns the missed thresholds.
 func (r *Result) Failed() []Gate {
 	var out []Gate
 	for _, g := range r.Gates {
@@ -189,7 +191,7 @@ func (r *Result) Failed() []Gate {
 	return out
 }
 
-// connected returns a result with the connection phase.
+// connected returns a result with the figures of the connection phase.
 func (r *Prepared) connected() *Result {
 	p := &r.plan
 	x := &Result{Schema: Schema, Hosts: len(r.hosts), JobRate: p.JobRate, TimeoutS: p.Timeout.Seconds(), WaitS: p.Wait.Seconds(), ErrorShare: 0.001, ResolutionS: engine.Resolution.Seconds(),
@@ -275,7 +277,7 @@ func (o *round) result(x *Result) error {
 	return o.series(x)
 }
 
-// count counts a job.
+// count adds a job to the figures.
 func (q *PullRound) count(j *job, pickUp *engine.Distribution) {
 	if j.fetched < 0 {
 		return

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load/engine"
 )
 
-// round is one job for each host, with given settings of the proxy.
+// round is the state of one round: one job for each host, with given settings of the proxy.
 type round struct {
 	*Prepared
 	id       numbering
@@ -18,19 +18,19 @@ type round struct {
 
 	mu   sync.Mutex
 	jobs []job
-	mail []event // unread by the proxy
-	// news is the time of the last event.
+	mail []event // events the proxy has not read yet
+	// news is the time of the latest event.
 	news time.Duration
 	counts
 	// notPublished, notFetched and notReported count failures by kind.
 	notPublished, notFetched, notReported failures
 	fetches, reports                      *engine.Distribution
-	// workers are the hosts working on a job, until working ends.
+	// workers are the hosts working on a job. They stop when working ends.
 	workers sync.WaitGroup
 	working context.Context
 	end     context.CancelFunc
 
-	wake chan struct{} // there is mail
+	wake chan struct{} // signals new mail
 }
 
 // counts holds numbers of jobs and messages.
@@ -44,15 +44,16 @@ type counts struct {
 type job struct {
 	due       time.Duration
 	connected bool // its host was connected when the round began
-	// intended holds the time at which each of its notifications was due.
+	// intended holds the due time of each notification of the job.
 	intended []time.Duration
-	// heard is the time from when the first notification that arrived was due until it arrived,
-	// fetched from when the job was due until the host had it; -1 means never.
+	// heard is the time from when the first received notification was due until it arrived.
+	// fetched is the time from when the job was due until the host had it. -1 means never.
 	heard, fetched time.Duration
 	heardAt        time.Duration
-	// over reports whether its end was reported, finished whether that report was accepted.
+	// over reports whether the job's end was reported, finished whether the proxy accepted
+	// that report.
 	over, finished bool
-	starts, lost   int // number of starts, and of reports that were not accepted
+	starts, lost   int // starts of the job, and reports not accepted
 }
 
 // longest is the upper limit of recorded times.
@@ -90,7 +91,7 @@ func (o *round) postLocked(e event) {
 	}
 }
 
-// arrived processes a notification at its host.
+// arrived processes a notification that reached its host.
 func (o *round) arrived(number, attempt int) {
 	at := o.now()
 	o.mu.Lock()
@@ -118,7 +119,7 @@ func (o *round) arrived(number, attempt int) {
 	}
 }
 
-// said formats the progress.
+// said formats the progress of the round.
 func (o *round) said() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

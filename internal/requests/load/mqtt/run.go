@@ -1,7 +1,7 @@
-// Package mqtt simulates the hosts of pull-based remote execution at a broker: they connect,
-// get jobs as Foreman's smart proxy announces them, fetch them and post their output. It
-// measures how many hosts the broker accepts, how long notifications take, and which jobs are
-// lost with which settings of the proxy.
+// Package mqtt simulates the hosts of pull-based remote execution at a broker. The hosts
+// connect, receive Foreman's notifications of jobs, fetch the jobs and post their output. It
+// measures how many hosts the broker accepts, how long notifications take, and how many jobs
+// are lost with given settings of the smart proxy.
 package mqtt
 
 import (
@@ -21,17 +21,17 @@ import (
 // Host is a simulated host.
 type Host struct {
 	Name string // client identifier, also part of its topics
-	// TLS is its identity for the broker, if it uses TLS, and for the pull URL.
+	// TLS is the host's identity for the broker, if the broker uses TLS, and for the pull URL.
 	TLS *tls.Config
 }
 
-// Pull describes the hosts' requests for jobs and their reports.
+// Pull describes how hosts fetch their jobs and report.
 type Pull struct {
-	// Base is the request for a job, without the job's name at the end of the path.
+	// Base is the request for a job, without the job's identifier at the end of the path.
 	Base    *engine.Request
 	Sockets []netip.AddrPort
-	Name    string // of its host, for TLS
-	// Every is the time between two reports of a job, JobTime the duration of a job.
+	Name    string // server name for TLS
+	// Every is the time between two reports of a job. JobTime is the duration of a job.
 	Every, JobTime time.Duration
 }
 
@@ -40,14 +40,14 @@ type Plan struct {
 	Broker  *url.URL
 	Sockets []netip.AddrPort
 	Hosts   []Host
-	// TLS is the identity of the proxy, which publishes; nil for a broker without TLS.
+	// TLS is the identity of the publishing proxy; nil for a broker without TLS.
 	TLS *tls.Config
 	// ConnectRate and JobRate are in hosts and jobs a second.
 	ConnectRate, JobRate float64
-	// Timeout limits connecting, publishing and HTTP requests; a round ends after Wait
-	// without any event.
+	// Timeout limits connecting, publishing and HTTP requests. A round ends after Wait without
+	// events.
 	Timeout, Wait time.Duration
-	Pull          *Pull // nil: jobs end with their notification
+	Pull          *Pull // nil: a job ends with its notification
 	Settings      []Settings
 	Gates         []*engine.Gate
 }
@@ -63,27 +63,27 @@ type Prepared struct {
 	ids    atomic.Uint64 // of the proxy's connections
 
 	mu sync.Mutex
-	// taken counts hosts that connected, lost the connected hosts that the broker closed.
+	// taken counts connected hosts, lost the connections that the broker closed later.
 	taken, refused, lost int
-	firstRefused         int // number connected at the first refusal; -1 for none
+	firstRefused         int // hosts connected at the first refusal; -1 without a refusal
 	why, whyLost         failures
 	leaving              bool
-	foreign              int // messages that are not notifications of this run
+	foreign              int // received messages that are not notifications of this run
 	round                *round
 	wait                 sync.WaitGroup
 }
 
-// keepAlive is paho's default, which yggdrasil keeps.
+// keepAlive is the default of paho, which yggdrasil uses.
 const keepAlive = 30 * time.Second
 
 // now returns the time since the beginning.
 func (r *Prepared) now() time.Duration { return time.Since(r.begin) }
 
-// until returns the deadline of an operation that starts now.
+// until returns the deadline for an operation that starts now.
 func (r *Prepared) until() time.Time { return r.begin.Add(r.now() + r.plan.Timeout) }
 
-// Prepare connects to the broker once, as the proxy, and to the server of the jobs, so that an
-// invalid setup fails before anything is measured.
+// Prepare connects once to the broker, as the proxy, and to the server of the jobs. So an
+// invalid setup fails before the measurement.
 func Prepare(ctx context.Context, p Plan) (*Prepared, error) {
 	r := &Prepared{plan: p, begin: time.Now(), firstRefused: -1, why: failures{}, whyLost: failures{}}
 	counts := &engine.Counts{}
@@ -124,7 +124,7 @@ func Prepare(ctx context.Context, p Plan) (*Prepared, error) {
 	return r, nil
 }
 
-// secured returns the configuration for a server, without session resumption.
+// secured returns the TLS configuration for a server, without session resumption.
 func secured(c *tls.Config, name string) *tls.Config {
 	if c == nil {
 		return nil
@@ -137,8 +137,8 @@ func secured(c *tls.Config, name string) *tls.Config {
 // proxyID returns the client identifier of the proxy's next connection.
 func (r *Prepared) proxyID() string { return fmt.Sprintf("fettle-proxy-%d", r.ids.Add(1)) }
 
-// Run connects the hosts and runs a round of jobs for each of the settings. When ctx ends, it
-// returns what was measured so far. It calls progress, if not nil, each second.
+// Run connects the hosts and runs one round of jobs for each of the settings. When ctx ends,
+// it returns the results so far. It calls progress, if not nil, each second.
 func (r *Prepared) Run(ctx context.Context, progress func(string)) (*Result, error) {
 	clock, err := engine.NewAlarm()
 	if err != nil {
@@ -189,7 +189,7 @@ func (r *Prepared) Run(ctx context.Context, progress func(string)) (*Result, err
 	return r.judge(x, ctx.Err() != nil, busy, engine.Now().CPU()-began.CPU())
 }
 
-// busiest sums the share of the processors that the process used each second.
+// busiest adds up the CPU share of this process each second.
 type busiest struct{ sum, most, n float64 }
 
 func (b *busiest) add(share float64) { b.sum, b.most, b.n = b.sum+share, max(b.most, share), b.n+1 }
@@ -201,8 +201,8 @@ func (r *Prepared) set(o *round) {
 	r.round = o
 }
 
-// tick pings a part of the hosts each second, so that each stays within its keep-alive time,
-// and calls each.
+// tick pings some of the hosts each second, so that each stays within its keep-alive time. It
+// also calls each.
 func (r *Prepared) tick(ctx context.Context, each func()) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -222,7 +222,7 @@ func (r *Prepared) tick(ctx context.Context, each func()) {
 	}
 }
 
-// said formats the progress.
+// said formats the progress of the run.
 func (r *Prepared) said() string {
 	r.mu.Lock()
 	o := r.round

@@ -1,4 +1,4 @@
-// A client's MQTT 3.1.1 connection to a broker. The memory of a message is always limited.
+// A client's MQTT 3.1.1 connection to a broker. The memory for a message is limited.
 
 package mqtt
 
@@ -48,7 +48,7 @@ type closedError struct{}
 func (closedError) Error() string { return "the broker closed the connection before CONNACK" }
 func (closedError) Unwrap() error { return engine.ErrNoAnswer }
 
-// message is a message published to one of the client's topics.
+// message is a message published to a topic to which the client subscribed.
 type message struct {
 	Topic   string
 	Payload []byte
@@ -56,17 +56,17 @@ type message struct {
 	quality byte
 }
 
-// session is an accepted connection. One goroutine reads (Next); others may ping and close it
-// meanwhile.
+// session is an accepted connection. One goroutine reads (Next); others may ping and close
+// concurrently.
 type session struct {
 	conn  net.Conn
 	in    *bufio.Reader
-	last  uint16 // packet identifier
+	last  uint16 // last used packet identifier
 	close sync.Once
-	stop  func() bool // detaches it from the dialer's context
+	stop  func() bool // detaches the session from the dialer's context
 }
 
-// connectError is returned if the broker could not be reached.
+// connectError is returned if connecting to the broker failed.
 type connectError struct{ Err error }
 
 func (e *connectError) Error() string { return e.Err.Error() }
@@ -92,7 +92,7 @@ func over(conn net.Conn) *session {
 	return &session{conn: conn, in: bufio.NewReaderSize(conn, bufferBytes), stop: func() bool { return true }}
 }
 
-// enter sends CONNECT and waits for CONNACK.
+// enter sends CONNECT and waits for a CONNACK that accepts the client.
 func (s *session) enter(client string, keepAlive time.Duration, until time.Time) error {
 	p := packets.NewControlPacket(packets.Connect).(*packets.ConnectPacket)
 	p.ProtocolName, p.ProtocolVersion = "MQTT", 4
@@ -114,14 +114,13 @@ func (s *session) enter(client string, keepAlive time.Duration, until time.Time)
 	return nil
 }
 
-// ask sends a packet and waits for its answer. Messages that arrive before are acknowledged and
-// dropped: no relevant message was published yet.
+// ask sends a packet and waits for its answer. Messages that arrive earlier are acknowledged
+// and dropped: no relevant message is published before.
 func (s *session) ask(p packets.ControlPacket, until time.Time, is func(packets.ControlPacket) bool) (packets.ControlPacket, error) {
 	if err := s.conn.SetDeadline(until); err != nil {
 		return nil, err
 	}
-	// If the broker has closed the connection, reading returns the reason; the write error is less
-	// specific.
+	// Ignore a write error: if the broker closed the connection, reading returns the reason.
 	_ = p.Write(s.conn)
 	for {
 		answer, err := s.packet()
@@ -169,7 +168,7 @@ func (s *session) Publish(until time.Time, topic string, payload []byte) error {
 	return err
 }
 
-// Next waits for the next message.
+// Next waits for the next message. It ignores other packets.
 func (s *session) Next() (*message, error) {
 	for {
 		p, err := s.packet()
@@ -189,7 +188,7 @@ func (s *session) Next() (*message, error) {
 	}
 }
 
-// writeTime limits writing to a broker that does not read.
+// writeTime limits a write to a broker that does not read.
 const writeTime = 10 * time.Second
 
 // Acknowledge acknowledges a message.
@@ -213,7 +212,7 @@ func (s *session) Ping(now time.Time) error {
 	return packets.NewControlPacket(packets.Pingreq).Write(s.conn)
 }
 
-// Disconnect sends DISCONNECT; the broker then closes the connection, which Next reports.
+// Disconnect sends DISCONNECT. The broker then closes the connection, which Next reports.
 func (s *session) Disconnect(now time.Time) error {
 	if err := s.conn.SetWriteDeadline(now.Add(writeTime)); err != nil {
 		return err
@@ -221,8 +220,8 @@ func (s *session) Disconnect(now time.Time) error {
 	return packets.NewControlPacket(packets.Disconnect).Write(s.conn)
 }
 
-// Leave disconnects and waits until the broker has closed the connection, so that the local
-// port is free again. No other goroutine may read meanwhile.
+// Leave disconnects and waits until the broker has closed the connection. The local port is
+// then free again. No other goroutine may read during the call.
 func (s *session) Leave(now time.Time) {
 	if s.Disconnect(now) == nil && s.conn.SetReadDeadline(now.Add(writeTime)) == nil {
 		_, _ = io.Copy(io.Discard, io.LimitReader(s.in, maxPacket))
@@ -254,8 +253,8 @@ func (s *session) packet() (packets.ControlPacket, error) {
 	return nil, engine.ProtocolError(err.Error())
 }
 
-// weigh waits for the header of the next packet and rejects one that is too long, without
-// consuming anything. The length takes at most four bytes (MQTT 3.1.1, 2.2.3).
+// weigh waits for the header of the next packet without consuming it. It rejects a packet that
+// is too long. The length takes at most four bytes (MQTT 3.1.1, 2.2.3).
 func (s *session) weigh() error {
 	for n := 2; n <= 5; n++ {
 		head, err := s.in.Peek(n)
