@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// archive is the text form of one machine: the answers that were read from it. It repeats those
-// answers, returns ErrNotRecorded for everything else, and is read-only. archive_text.go
+// archive is one machine in text form: the answers that Record read from it. It returns these
+// answers, and ErrNotRecorded for any other question. It is read-only. archive_text.go
 // describes the format.
 type archive struct {
-	time     time.Time // when it was recorded; zero if unknown
+	time     time.Time // time of the recording; zero if unknown
 	entries  map[string]*entry
-	names    map[string][]string // the entries' base names by directory
-	commands map[string]Result   // by argument vector, as JSON
+	names    map[string][]string // base names of the entries of each directory
+	commands map[string]Result   // by argument vector in JSON form
 	programs map[string]string   // results of LookPath; "" means that the program is missing
 	links    []Link              // network devices
-	linked   bool                // links is complete
+	linked   bool                // whether links is complete
 	params   map[netKey]netAnswer
-	asks     map[string][]byte // answers over a connection, by question
+	asks     map[string][]byte // recorded answers of programs over a connection, by question
 	// incomplete is the value of Host.Incomplete.
 	incomplete string
 }
@@ -34,11 +34,11 @@ type entry struct {
 	absent bool
 	// data is a file's content, or nil if it was not read.
 	data []byte
-	// target is the target of a symbolic link, as readlink returns it.
+	// target is the target of a symbolic link, as readlink(2) returns it.
 	target string
 	// listed reports whether the archive has an entry for every name in the directory.
 	listed bool
-	// errno is the error returned by reading the file or listing the directory.
+	// errno is the error of reading the file or listing the directory; 0 without an error.
 	errno syscall.Errno
 }
 

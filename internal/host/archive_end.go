@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// endMark is the last heading of an archive. Without it an archive is truncated, except for
-// archives with archiveHeadingV1, which do not have it.
+// endMark is the last heading of a complete archive. Archives with archiveHeadingV1 never have
+// it.
 const endMark = "-- end --"
 
 var errNothingLeft = errors.New(`the archive is truncated before its first entry; copy it again`)
 
-// checkEndMark looks for the end mark. If it is missing, the last entry is
-// dropped, because its content may be truncated within a number.
+// checkEndMark looks for the end mark. If it is missing, checkEndMark drops the last entry,
+// whose content may be truncated.
 func (p *archiveParser) checkEndMark() error {
 	at := bytes.LastIndex(p.rest, []byte("\n-- ")) + 1
 	if at == 0 && !bytes.HasPrefix(p.rest, []byte("-- ")) {
@@ -35,8 +35,9 @@ func (p *archiveParser) end(words []string, content []byte) error {
 	return nil
 }
 
-// markIncomplete marks as unknown what only the rest of a truncated archive could confirm: that
-// a directory's listing is complete, and that a command wrote nothing to standard error.
+// markIncomplete marks facts as unknown that the missing part of a truncated archive could
+// change: whether a directory listing is complete, and whether a command wrote to standard
+// error.
 func (p *archiveParser) markIncomplete(name string) {
 	for _, e := range p.entries {
 		e.listed = false

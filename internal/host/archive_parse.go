@@ -36,10 +36,10 @@ type archiveParser struct {
 	rest []byte
 	line int // of the heading being parsed, from 1
 	next int
-	last string // key of the command that a stderr entry belongs to
-	ran  bool   // the entry before this one is that command
-	root bool   // "/" has an entry
-	cut  []byte // the dropped last entry of a truncated archive
+	last string // key of the command to which a stderr entry belongs
+	ran  bool   // the previous entry is that command
+	root bool   // the archive has an entry for "/"
+	cut  []byte // dropped last entry of a truncated archive
 }
 
 func (p *archiveParser) parse(name string) error {
@@ -93,7 +93,7 @@ func (p *archiveParser) parse(name string) error {
 	return p.checkParents()
 }
 
-// takeLine returns the next line without its newline and stores its number.
+// takeLine returns the next line without its newline and counts it.
 func (p *archiveParser) takeLine() []byte {
 	p.line = p.next
 	return p.skipLine()
@@ -256,8 +256,8 @@ func (p *archiveParser) add(name string, e *entry, extra []byte) error {
 	return nil
 }
 
-// checkParents creates missing parents and rejects entries below a path that is
-// not a directory.
+// checkParents creates missing parents of entries. It returns an error if an entry is below a
+// path that is not a directory.
 func (p *archiveParser) checkParents() error {
 	for _, name := range sortedKeys(p.entries) {
 		if p.entries[name].absent {
@@ -280,7 +280,7 @@ func (p *archiveParser) checkParents() error {
 	return nil
 }
 
-// heading contains the words between an entry's type and its path.
+// heading holds the words of a heading between the type and the path.
 type heading struct {
 	mode           fs.FileMode
 	errno          syscall.Errno

@@ -124,8 +124,8 @@ func fileMode(bits uint32) fs.FileMode {
 	return m
 }
 
-// writeTo writes the archive with entries sorted by path, so that archives can
-// be compared line by line.
+// writeTo writes the archive with its entries sorted by path, so archives can be compared with
+// diff.
 func (a *archive) writeTo(w io.Writer) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s\n", archiveHeading)
@@ -284,7 +284,8 @@ func unescape(data []byte) ([]byte, error) {
 	return out, nil
 }
 
-// quotePath returns an ordinary path unchanged and any other as a quoted Go string.
+// quotePath returns a path unchanged, or as a quoted Go string if it has spaces or unprintable
+// bytes.
 func quotePath(p string) string {
 	plain := p != "" && p[0] != '"' && p[0] != '[' && p != "->" && p != "--" && utf8.ValidString(p)
 	for _, r := range p {
@@ -323,8 +324,8 @@ func commandKey(argv []string) string {
 	return string(b)
 }
 
-// cleanPath rejects paths that are not absolute and clean, so that an archive cannot have two
-// names for one file.
+// cleanPath returns an error unless a path is absolute and clean. So a file has only one name
+// in an archive.
 func cleanPath(p string) error {
 	switch {
 	case !strings.HasPrefix(p, "/"):

@@ -12,28 +12,28 @@ import (
 	"strings"
 )
 
-// Caller is the user who requested a change, as identified by this machine's kernel. Each
-// transaction records its caller.
+// Caller is the user who requested a change, as identified by this machine's kernel.
+// Transactions record it.
 type Caller struct {
 	// UID is the effective user id of the process.
 	UID int `json:"uid"`
 	// LoginUID is the user id of the login (/proc/PID/loginuid), which su and sudo do not
 	// change. It is nil if no login set it, as in a service or container.
 	LoginUID *int   `json:"login_uid,omitempty"`
-	Name     string `json:"name"` // of the login user, else of the effective one
+	Name     string `json:"name"` // of the login user, or else of the effective user
 	// Claimed is SUDO_USER if there is no login uid. Any root process can set the variable, so
 	// it proves nothing.
 	Claimed string `json:"claimed,omitempty"`
-	// TTY is the controlling terminal and Client the address of the ssh client. They are empty
+	// TTY is the controlling terminal, and Client the address of the ssh client. Each is empty
 	// if unknown or absent.
 	TTY    string `json:"tty,omitempty"`
 	Client string `json:"client,omitempty"`
-	// Via is the way that a request arrived if it was not a command: D-Bus, socket.
+	// Via is how the request arrived if not from a command: D-Bus, socket.
 	Via string `json:"via,omitempty"`
 	PID int    `json:"pid"`
 }
 
-// noLogin is the login uid of processes without a login.
+// noLogin is the login uid of processes that no login started.
 const noLogin = 1<<32 - 1
 
 // Self returns the caller of this process.
@@ -45,8 +45,8 @@ func Self() Caller {
 	return c
 }
 
-// CallerOf returns the caller behind another process of this machine. uid is the effective user
-// of that process, and via is the way that its request arrived.
+// CallerOf returns the caller of another process on this machine. uid is the effective user of
+// that process. via is how its request arrived.
 func CallerOf(pid, uid int, via string) Caller {
 	c := callerAt("/proc/"+strconv.Itoa(pid), pid, uid)
 	c.Via = via
@@ -80,7 +80,7 @@ func (c Caller) String() string {
 	return c.Name
 }
 
-// From describes where the request came from. It returns "" if that is unknown.
+// From describes the terminal and address of the request, or returns "" if unknown.
 func (c Caller) From() string {
 	var parts []string
 	if c.Via != "" {
@@ -95,7 +95,7 @@ func (c Caller) From() string {
 	return strings.Join(parts, ", ")
 }
 
-// UserName returns the name of a user in /etc/passwd, or the number if none exists.
+// UserName returns the name of a user in /etc/passwd, or the uid if there is none.
 func UserName(uid int) string {
 	f, err := os.Open("/etc/passwd")
 	if err != nil {
@@ -119,8 +119,8 @@ func stat(proc string) []string {
 	return StatFields(string(b))
 }
 
-// terminal derives the name of the controlling terminal from its device number
-// (Documentation/admin-guide/devices.txt). It returns "" if none exists.
+// terminal returns the name of the controlling terminal, derived from its device number
+// (Documentation/admin-guide/devices.txt). It returns "" without a terminal.
 func terminal(proc string) string {
 	f := stat(proc)
 	if len(f) < 5 {
@@ -186,8 +186,8 @@ func rootAlone(proc string) bool {
 	return false
 }
 
-// peerOf returns the remote address of the first established TCP connection of
-// a process, in order of file descriptors.
+// peerOf returns the remote address of a process's first established TCP connection, by file
+// descriptor, or "".
 func peerOf(proc string) string {
 	fds, err := os.ReadDir(proc + "/fd")
 	if err != nil {
@@ -243,8 +243,8 @@ func procAddress(text string) string {
 	return a.Unmap().String()
 }
 
-// sessionClient returns the remote host that systemd-logind recorded for the
-// session of the process's control group.
+// sessionClient returns the remote host of the process's session as systemd-logind recorded
+// it, or "".
 func sessionClient(proc string) string {
 	b, err := os.ReadFile(proc + "/cgroup")
 	if err != nil {

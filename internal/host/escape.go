@@ -10,7 +10,7 @@ import (
 
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// Escape formats a text on one line for records that many programs read: it escapes control
+// Escape returns a text on one line, for records that other programs read. It escapes control
 // characters, bidirectional marks and invalid UTF-8 as in a Go string.
 func Escape(s string) string {
 	var b strings.Builder
@@ -35,7 +35,7 @@ func Escape(s string) string {
 	return b.String()
 }
 
-// EscapeTruncate escapes a text as Escape does, and truncates the result to most bytes.
+// EscapeTruncate escapes a text as Escape does and truncates the result to at most most bytes.
 func EscapeTruncate(s string, most int) string {
 	s = Escape(s)
 	if len(s) > most {

@@ -16,32 +16,32 @@ import (
 	"time"
 )
 
-// Exec runs programs of the machine. A copy never runs programs: it returns recorded results,
+// Exec runs programs of the machine. A copy never runs programs: it returns recorded results
 // or ErrNotRecorded.
 type Exec interface {
 	// Run runs a program until it ends. A non-zero exit code is not an error; an error means
 	// that the program did not run or was killed.
 	Run(ctx context.Context, c Command) (Result, error)
-	// LookPath finds a program as Run does. It returns fs.ErrNotExist if none exists.
+	// LookPath finds a program in the search path of Run. It returns fs.ErrNotExist if there
+	// is none.
 	LookPath(name string) (string, error)
 }
 
 // Command is one program call, without a shell.
 type Command struct {
 	Argv []string
-	Env  []string // added to a minimal environment: "NAME=value"
+	Env  []string // "NAME=value", added to a minimal environment
 	Dir  string   // working directory; "/" if empty
 	// Stdout receives the output while the program runs. If nil, the output goes to
 	// Result.Stdout.
 	Stdout io.Writer
-	// Timeout limits the run time. When it is over, the process group is killed. 0 means one
-	// minute.
+	// Timeout limits the run time; after it, the process group is killed. 0 means one minute.
 	Timeout time.Duration
-	// DiesWithCaller kills the program when the caller is killed, so that it cannot run
-	// concurrently with the undo. The program's own children survive, since a script may
-	// intend that; TaggedKiller finds them by their tag.
+	// DiesWithCaller kills the program when the caller is killed, so that the program cannot
+	// run at the same time as an undo. The program's children survive, because a script may
+	// intend that. TaggedKiller finds them by their tag.
 	DiesWithCaller bool
-	// Tag is added to the environment of the program and so of its descendants. "" adds none.
+	// Tag is added to the environment of the program and its descendants. "" adds none.
 	Tag string
 	// As is the user that runs the program, or nil for the current user.
 	As *User
@@ -58,9 +58,9 @@ func (c Command) String() string { return strings.Join(c.Argv, " ") }
 type Result struct {
 	Stdout, Stderr []byte
 	ExitCode       int
-	// ReadBytes is the number of bytes that the program, its threads and the children that it
-	// waited for read from storage, excluding the page cache (ru_inblock of wait4(2),
-	// read_bytes of /proc/PID/io). It is 0 for recorded commands.
+	// ReadBytes is the number of bytes read from storage, without the page cache, by the
+	// program and the children that it waited for (ru_inblock of wait4(2), read_bytes of
+	// /proc/PID/io). It is 0 for recorded commands.
 	ReadBytes int64
 }
 
@@ -76,7 +76,7 @@ func (e *NotStartedError) Error() string { return e.Err.Error() }
 func (e *NotStartedError) Unwrap() error { return e.Err }
 
 // liveExec runs programs of this machine. root is the mount point of the machine's root, or ""
-// if it is the root of this process.
+// if this process has the same root.
 type liveExec struct{ root string }
 
 func (e liveExec) LookPath(name string) (string, error) {
@@ -151,14 +151,14 @@ func (e liveExec) run(ctx context.Context, c Command) (Result, error) {
 	// pipe from blocking the caller.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Chroot: e.root}
 	if c.Sandbox != nil {
-		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID // kills all its children when it ends
+		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID // kills all children of the program when it ends
 	}
 	if c.As != nil && c.As.UID != uint32(os.Geteuid()) {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: c.As.UID, Gid: c.As.GID}
 	}
 	if c.DiesWithCaller {
-		// The kernel sends the signal when the starting thread ends
-		// (PR_SET_PDEATHSIG(2const)), so this thread must stay.
+		// PR_SET_PDEATHSIG(2const) sends the signal when the starting thread ends, so this
+		// thread must not end.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
@@ -190,23 +190,23 @@ func (e liveExec) run(ctx context.Context, c Command) (Result, error) {
 	case cmd.Process == nil:
 		return res, &NotStartedError{fmt.Errorf("%s: %w", c, err)}
 	case errors.Is(err, exec.ErrWaitDelay):
-		return res, nil // the program succeeded; a child kept its output open
+		return res, nil // the program succeeded; one of its children still has its output open
 	case errors.As(err, &exit) && exit.Exited():
 		return res, nil
 	}
 	return res, fmt.Errorf("%s: %w", c, err)
 }
 
-// ErrUnkillable is returned for a program that was killed but does not end,
-// because it waits in the kernel for a device.
+// ErrUnkillable is returned for a killed program that does not end because the kernel waits
+// for a device.
 var ErrUnkillable = errors.New("killed but not ended: it waits for a device that does not respond; see dmesg")
 
-// unkillable is the time to wait for a killed program.
+// unkillable is how long to wait for a killed program to end.
 var unkillable = 20 * time.Second
 
 // AwaitExit waits for a program that is killed when ctx ends. It returns ErrUnkillable if the
-// program still runs after a further wait of unkillable. The program may then still write to
-// its output.
+// program does not end within unkillable after that. The program may then still write to its
+// output.
 func AwaitExit(ctx context.Context, wait func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- wait() }()

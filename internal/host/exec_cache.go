@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// CacheExec returns a host that runs each command once and then repeats the result, even an
-// error, so that independent readers of one state do not repeat commands.
+// CacheExec returns a host that runs each command only once and then repeats its result or
+// error. Independent readers of the same state so share one run.
 func CacheExec(h *Host) *Host {
 	once := *h
 	once.Exec = &cachedExec{Exec: h.Exec, answers: map[string]cachedAnswer{}}

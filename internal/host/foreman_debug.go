@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// foreman-debug (script/foreman-debug of Foreman, and Katello's foreman-debug.d) copies files
-// to their paths below its top directory, except empty and binary ones. It also stores command
-// output in files there, after a line "COMMAND> ..." and an empty line. The code in this file
-// derives files that were not copied from such output. It does not provide processes, because
-// no listing reliably has the kernel's process names.
+// foreman-debug (script/foreman-debug of Foreman, and Katello's foreman-debug.d) copies a
+// machine's files to their paths below its top directory, except empty and binary ones. It
+// also stores command output in files, after a line "COMMAND> ..." and an empty line. The code
+// in this file derives files that were not copied from that output. It provides no processes,
+// because no listing reliably has the kernel's process names.
 
-// foremanDebug is a copied tree that foreman-debug may have made.
+// foremanDebug is a copied tree, possibly made by foreman-debug.
 type foremanDebug struct {
 	files rootedFiles
-	facts func() map[string]string // output of facter by path: "os.release.full"
+	facts func() map[string]string // facter's output by fact: "os.release.full"
 }
 
 func newForemanDebug(files rootedFiles) *foremanDebug {
@@ -42,7 +42,7 @@ func (d *foremanDebug) is() bool {
 	return false
 }
 
-// output returns the output of a command, if the file contains it.
+// output returns the output of a command from a file. It returns false if the file lacks it.
 func (d *foremanDebug) output(name, command string) (string, bool) {
 	b, err := d.files.ReadFile("/" + name)
 	if err != nil {
@@ -51,10 +51,10 @@ func (d *foremanDebug) output(name, command string) (string, bool) {
 	return strings.CutPrefix(string(b), "COMMAND> "+command+"\n\n")
 }
 
-// debugCommands maps files to the command outputs that contain them unchanged.
+// debugCommands maps files to command outputs with the same content.
 var debugCommands = map[string]string{"/proc/cpuinfo": "cpuinfo", "/proc/meminfo": "meminfo", "/etc/hosts": "hosts"}
 
-// debugFacts maps files to the facter facts that have their content (Facter's core facts).
+// debugFacts maps files to facter facts with the same content (Facter's core facts).
 var debugFacts = map[string]string{
 	"/proc/sys/kernel/osrelease":          "kernelrelease",
 	"/proc/sys/kernel/hostname":           "networking.hostname",
@@ -69,7 +69,7 @@ var debugFacts = map[string]string{
 	"/sys/class/dmi/id/chassis_asset_tag": "dmi.chassis.asset_tag",
 }
 
-// file derives the content of a file that was not copied, if the command output has it.
+// file derives the content of a file from command output, or returns false.
 func (d *foremanDebug) file(p string) ([]byte, bool) {
 	if name, ok := debugCommands[p]; ok {
 		text, ok := d.output(name, "cat "+p)
@@ -90,7 +90,7 @@ func (d *foremanDebug) file(p string) ([]byte, bool) {
 	return nil, false
 }
 
-// uname reads the host name and kernel release, the second and third word of uname -a.
+// uname returns the host name or the kernel release from the output of uname -a.
 func (d *foremanDebug) uname(p string) ([]byte, bool) {
 	text, _ := d.output("uname", "uname -a")
 	w := strings.Fields(text)
@@ -164,7 +164,8 @@ func (d *foremanDebug) mounts() ([]byte, bool) {
 	return out.Bytes(), out.Len() > 0
 }
 
-// space returns the size and free space, in bytes, of the file system that contains a path.
+// space returns the size and the free space of a path's file system, in bytes, or false if
+// unknown.
 func (d *foremanDebug) space(p string) (size, free uint64, ok bool) {
 	if at, err := d.files.Resolve(p); err == nil {
 		p = at
@@ -181,8 +182,8 @@ func (d *foremanDebug) space(p string) (size, free uint64, ok bool) {
 	return size, free, best != "" && err1 == nil && err2 == nil && free <= size
 }
 
-// debugClock returns the time at which the tree was made. date(1) abbreviates the time zone, so
-// the offset may be wrong.
+// debugClock returns the time at which the tree was made. The offset may be wrong, because
+// date(1) only prints an abbreviation of the time zone.
 type debugClock struct {
 	noClock
 	*foremanDebug
@@ -211,7 +212,7 @@ func (c debugClock) SinceBoot() (time.Duration, error) {
 func facter(text string) map[string]string {
 	const most = 20000
 	out := map[string]string{}
-	var within []string // names of the open maps
+	var within []string // names of the enclosing maps
 	list := ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(strings.TrimSpace(line), ",")

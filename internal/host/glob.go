@@ -25,7 +25,7 @@ func Glob(f Files, pattern string) ([]string, error) {
 			}
 			entries, err := f.ReadDir(dir)
 			if err != nil {
-				continue // not a directory, or removed meanwhile
+				continue // not a directory, or removed since
 			}
 			for _, e := range entries {
 				if ok, _ := path.Match(elem, e.Name()); ok {

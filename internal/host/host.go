@@ -1,7 +1,7 @@
-// Package host accesses a machine: its files, commands, clock, network devices and tasks. Every
-// other package reads and changes a machine through a Host, so that the same code works on this
-// machine, a copied tree (a sosreport, a fixture), a recorded archive, or a machine whose root
-// is mounted.
+// Package host accesses a machine: its files, commands, clock, network devices and tasks. All
+// other packages read and change a machine through a Host. So the same code works on this
+// machine, a copied tree (a sosreport, a fixture), a recorded archive, and a machine with its
+// root mounted.
 package host
 
 import (
@@ -19,11 +19,9 @@ type Host struct {
 	// Name is the machine's name in messages: "this machine", or the directory or
 	// archive that represents it.
 	Name string
-	// Live reports whether values can be written, because the kernel that answers is the
-	// kernel to be tuned.
+	// Live reports whether values can be written: the machine is running, not a copy.
 	Live bool
-	// Incomplete describes what a truncated archive or report lacks. It is empty if the
-	// archive or report is complete.
+	// Incomplete describes the missing part of a truncated archive or report, or is empty.
 	Incomplete string
 	Files      Files
 	Exec       Exec
@@ -31,7 +29,7 @@ type Host struct {
 	Net        Net
 	Sched      Sched
 	Querier    Querier
-	// SpaceReader returns the size of file systems. It is nil if Files can be used for that.
+	// SpaceReader returns the sizes of file systems. If it is nil, Files provides them.
 	SpaceReader SpaceReader
 }
 
@@ -44,26 +42,27 @@ type Files interface {
 	Stat(path string) (fs.FileInfo, error)
 	Lstat(path string) (fs.FileInfo, error)
 	Readlink(path string) (string, error)
-	// Resolve follows all symbolic links within the machine's tree, and returns the canonical
+	// Resolve follows all symbolic links within the machine's tree and returns the canonical
 	// path.
 	Resolve(path string) (string, error)
 
-	// Store writes data to an existing file with exactly one write(2), as kernel
-	// attributes require. It does not create files.
+	// Store writes data to an existing file with exactly one write(2), which kernel attributes
+	// require. It does not create files.
 	Store(path string, data []byte) error
-	// Replace writes a whole file atomically: temporary file in the same directory, fsync,
-	// rename, fsync of the directory. It does not create directories.
+	// Replace writes a whole file atomically: it writes a temporary file in the same directory
+	// and renames it, with fsync of the file and the directory. It does not create
+	// directories.
 	Replace(path string, data []byte, attr Attr) error
 	// Remove deletes a file or an empty directory and syncs its parent.
 	Remove(path string) error
 	// Mkdir creates one directory and syncs its parent.
 	Mkdir(path string, mode fs.FileMode) error
-	// Hold opens path, writes data with one write(2), and keeps the file open until Close: a
-	// request in /dev/cpu_dma_latency ends when its file is closed.
+	// Hold opens path, writes data with one write(2), and keeps the file open until Close. For
+	// example, a request in /dev/cpu_dma_latency lasts until its file is closed.
 	Hold(path string, data []byte) (Handle, error)
 }
 
-// Handle is a file that stays open for its effect.
+// Handle is an open file whose effect lasts until Close.
 type Handle interface {
 	// Store writes a new value through the open file.
 	Store(data []byte) error
@@ -76,7 +75,7 @@ type Attr struct {
 	UID, GID int
 }
 
-// MaxFileSize limits one read, in bytes, because copied trees are untrusted.
+// MaxFileSize is the limit of one read, in bytes. Copied trees are untrusted.
 const MaxFileSize = 16 << 20
 
 // ErrTooLarge is returned by ReadFile for files above MaxFileSize.

@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// ErrNotRecorded is returned if a copy has no answer: it has no running kernel, and command
-// output only if it was saved. It differs from fs.ErrNotExist, which means that the machine
-// certainly lacks the file: unknown is never "absent" and never a default. Callers use Unknown,
+// ErrNotRecorded is returned if a copy has no answer. A copy has no running kernel, and only
+// the saved command outputs. In contrast, fs.ErrNotExist means that the machine certainly
+// lacks the file. Unknown is never treated as absent or as a default. Callers use Unknown,
 // NotFound, Why or File.
 var ErrNotRecorded = errors.New("not recorded in this copy")
 
-// NotRecorded returns an error that wraps ErrNotRecorded; what describes what is missing.
+// NotRecorded returns an error that wraps ErrNotRecorded. what describes the missing data.
 func NotRecorded(what string) error { return fmt.Errorf("%s: %w", what, ErrNotRecorded) }
 
 // Unknown reports whether err means that this host has no answer.
 func Unknown(err error) bool { return errors.Is(err, ErrNotRecorded) }
 
-// NotFound reports whether err means that the machine lacks the file or this copy does not
-// record it. It is for callers that treat both alike, because they then look elsewhere or list
-// what exists.
+// NotFound reports whether err means that the machine lacks the file or that this copy does
+// not record it. It is for callers that treat both alike: they look elsewhere, or list what
+// exists.
 func NotFound(err error) bool { return errors.Is(err, fs.ErrNotExist) || Unknown(err) }
 
-// Why returns the reason that the content of p is unknown after reading it returned err. It
-// returns "" if err is nil, or if the machine has no such file.
+// Why returns why the content of p is unknown, from the error of reading p. It returns "" if
+// err is nil or if the machine has no such file.
 func Why(p string, err error) string {
 	var pe *fs.PathError
 	switch {
@@ -38,13 +38,13 @@ func Why(p string, err error) string {
 	case errors.As(err, &pe):
 		err = pe.Err
 	case strings.Contains(err.Error(), p):
-		return err.Error() // the error names the file, and the invalid line
+		return err.Error() // err names the file, and the invalid line
 	}
 	return fmt.Sprintf("%s cannot be read: %v", p, err)
 }
 
-// File is the content of a file. If it does not exist, Unknown is the reason that this is
-// uncertain; if Unknown is empty, the machine certainly has no such file.
+// File is the content of a file, or why there is none. If a missing file might exist, Unknown
+// has the reason. If Unknown is empty, the machine certainly lacks the file.
 type File struct {
 	Path    string
 	Text    string

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Live returns the machine that this process runs on.
+// Live returns the machine on which this process runs.
 func Live() *Host {
 	return &Host{Name: "this machine", Live: true, Files: liveFiles{}, Exec: liveExec{}, Clock: liveClock{}, Net: liveNet{}, Sched: liveSched{}, Querier: liveQuerier{}}
 }
@@ -58,8 +58,8 @@ func (liveFiles) Resolve(p string) (string, error) {
 	return real, nil
 }
 
-// readCapped ignores st_size, which is 0 or 4096 for kernel files. For most of them one read(2)
-// suffices. Sysctls require a single read, because a second read at an offset can return
+// readCapped reads a file without relying on st_size, which is 0 or 4096 for kernel files. One
+// read(2) usually suffices. Sysctls need a single read: a second read at an offset may return
 // another value.
 func readCapped(p string) ([]byte, error) {
 	fd, err := open(p, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -106,15 +106,15 @@ func growBuffer(fd int, buf []byte) ([]byte, error) {
 		if st.Size > MaxFileSize {
 			return nil, ErrTooLarge
 		}
-		size = st.Size + 1 // one more byte to detect the end
+		size = st.Size + 1 // one more byte detects the end
 	}
 	larger := make([]byte, min(size, MaxFileSize+1))
 	copy(larger, buf)
 	return larger, nil
 }
 
-// scratchBuffers saves allocating a page for each small kernel file. That took an eighth of the
-// time of verify, mostly in page faults.
+// scratchBuffers avoids allocating a page for each small kernel file. The allocations took an
+// eighth of the time of verify, mostly in page faults.
 var scratchBuffers = sync.Pool{New: func() any { return new([4096]byte) }}
 
 func open(p string, flags int, mode uint32) (int, error) {
@@ -132,8 +132,8 @@ func open(p string, flags int, mode uint32) (int, error) {
 
 func (liveFiles) Store(p string, data []byte) error { return storeAt(p, data) }
 
-// storeAt opens the file as a shell redirection does. Kernel attributes ignore the truncation;
-// in a plain file that replaces an attribute it removes the rest of a longer value.
+// storeAt opens a file like a shell redirection and writes data once. Kernel attributes ignore
+// the truncation. In a plain file it removes the rest of a longer value.
 func storeAt(p string, data []byte) error {
 	fd, err := open(p, unix.O_WRONLY|unix.O_TRUNC|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -163,7 +163,7 @@ func writeOnce(fd int, p string, data []byte) error {
 
 func (liveFiles) Replace(p string, data []byte, attr Attr) error { return replaceAt(p, data, attr) }
 
-// replaceAt replaces the target of a link and not the link itself (/etc/sysctl.d/99-sysctl.conf
+// replaceAt replaces the target of a symbolic link, not the link (/etc/sysctl.d/99-sysctl.conf
 // is a link on Debian).
 func replaceAt(p string, data []byte, attr Attr) error {
 	if real, rerr := filepath.EvalSymlinks(p); rerr == nil {
@@ -196,8 +196,8 @@ func replaceNew(p string, data []byte, attr Attr) error {
 	return syncDir(filepath.Dir(p))
 }
 
-// giveTo sets the owner of a file. If that is not permitted and the caller owns the directory,
-// the caller remains the owner: it could replace the file anyway.
+// giveTo sets the owner of a file. If that is not permitted, the caller remains the owner,
+// provided it owns the directory: it could replace the file anyway.
 func giveTo(f *os.File, attr Attr) error {
 	err := f.Chown(attr.UID, attr.GID)
 	if caller := os.Geteuid(); errors.Is(err, unix.EPERM) && caller != 0 {
@@ -209,9 +209,9 @@ func giveTo(f *os.File, attr Attr) error {
 	return err
 }
 
-// overwriteAt writes in place if the disk has no room for a second file, because an undo
-// usually makes a file shorter. A crash leaves a mixture; the journal then still records the
-// write as begun.
+// overwriteAt overwrites a file in place if the disk has no room for a second file. An undo
+// usually makes a file shorter. After a crash the file may be mixed; the journal then records
+// the write as begun. It returns false on any failure.
 func overwriteAt(p string, data []byte, attr Attr) bool {
 	f, err := os.OpenFile(p, os.O_WRONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -227,8 +227,8 @@ func overwriteAt(p string, data []byte, attr Attr) bool {
 	return errors.Join(f.Truncate(int64(len(data))), giveTo(f, attr), f.Chmod(attr.Mode), f.Sync()) == nil
 }
 
-// copyLabels copies the SELinux label and POSIX ACL of the replaced file. It ignores file
-// systems that do not have them.
+// copyLabels copies the SELinux label and the POSIX ACL of the replaced file. File systems
+// without them are ignored.
 func copyLabels(from string, to *os.File) {
 	for _, name := range []string{"security.selinux", "system.posix_acl_access"} {
 		buf := make([]byte, 4096)
@@ -238,7 +238,7 @@ func copyLabels(from string, to *os.File) {
 	}
 }
 
-// syncDir calls SyncDir, and ignores that the file system does not support it.
+// syncDir calls SyncDir and ignores file systems that do not support it.
 func syncDir(dir string) error {
 	if err := SyncDir(dir); !errors.Is(err, syscall.EINVAL) {
 		return err
@@ -298,7 +298,7 @@ func holdAt(p string, data []byte) (Handle, error) {
 func (h *heldFile) Store(data []byte) error { return writeOnce(h.fd, h.path, data) }
 func (h *heldFile) Close() error            { return unix.Close(h.fd) }
 
-// AttrOf returns the attributes for a Replace that preserves owner and mode.
+// AttrOf returns the mode and owner of a file, for a Replace that preserves them.
 func AttrOf(fi fs.FileInfo) Attr {
 	a := Attr{Mode: fi.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)}
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {

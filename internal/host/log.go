@@ -24,9 +24,9 @@ const facilityDaemon, severityNotice = 3, 5
 // letters, digits and underscores.
 type Field struct{ Name, Value string }
 
-// Log writes one line to this machine's system log (facility daemon, severity notice): to the
-// systemd journal with fields, or, if journald does not listen, to syslog(3) without fields. It
-// returns an error if neither listens, and does nothing on a copy.
+// Log writes one line to this machine's system log, with facility daemon and severity notice.
+// It uses the systemd journal with fields, or syslog(3) without fields if journald does not
+// listen. It returns an error if neither listens. On a copy it does nothing.
 func (h *Host) Log(line string, fields ...Field) error {
 	if _, live := h.Files.(liveFiles); !live {
 		return nil
@@ -45,7 +45,7 @@ func (h *Host) Log(line string, fields ...Field) error {
 	return nil
 }
 
-// send sends one datagram and waits at most a second for a slow reader.
+// send sends one datagram. It waits at most one second for a slow reader.
 func send(socket string, datagram []byte) error {
 	c, err := net.Dial("unixgram", socket)
 	if err != nil {
@@ -57,8 +57,8 @@ func send(socket string, datagram []byte) error {
 	return err
 }
 
-// journalEntry encodes an entry of the native protocol. A field is NAME=VALUE; if the value has
-// several lines, it is NAME, the length as 64-bit little-endian, and the value.
+// journalEntry encodes an entry of the native protocol. A field is NAME=VALUE. A value of
+// several lines is encoded as NAME, the length as 64-bit little-endian, and the value.
 func journalEntry(fields []Field) []byte {
 	var b []byte
 	for _, f := range fields {
@@ -77,8 +77,8 @@ func journalEntry(fields []Field) []byte {
 	return b
 }
 
-// oneLine replaces control characters with spaces: a newline would start a line that looks as
-// if it came from another program.
+// oneLine replaces control characters with spaces: a line after a newline could appear to come
+// from another program.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {

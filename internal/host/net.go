@@ -6,23 +6,22 @@ import (
 	"io/fs"
 )
 
-// Net reads and sets the machine's network devices. Parameters come in groups, with the names
-// and values that ip(8) and ethtool(8) use.
+// Net reads and sets parameters of the machine's network devices. They are grouped, with the
+// names and values of ip(8) and ethtool(8).
 type Net interface {
 	// Links lists the devices by index.
 	Links() ([]Link, error)
-	// Link finds a device by its name or an alternative name. It returns fs.ErrNotExist if
-	// there is none.
+	// Link finds a device by its name or an alternative name. It returns fs.ErrNotExist
+	// without a match.
 	Link(name string) (Link, error)
-	// Params reads one group of a device, omitting parameters that the device lacks. The error
-	// is EOPNOTSUPP if the device lacks the whole group, and fs.ErrNotExist if there is no
-	// such device.
+	// Params reads one group of a device's parameters, without those that the device lacks.
+	// The error is EOPNOTSUPP if the device lacks the whole group, and fs.ErrNotExist without
+	// such a device.
 	Params(device string, g NetGroup) ([]NetParam, error)
-	// SetParam sets one parameter and no others. The driver may round the value.
+	// SetParam sets exactly one parameter. The driver may round the value.
 	SetParam(device string, g NetGroup, name, value string) error
-	// HoldTimestamping opens a socket with receive timestamps until Close, so that the
-	// kernel's static key netstamp_needed_key stays enabled (net/core/dev.c,
-	// net_enable_timestamp).
+	// HoldTimestamping opens a socket with receive timestamps until Close. It keeps the
+	// kernel's static key netstamp_needed_key enabled (net/core/dev.c, net_enable_timestamp).
 	HoldTimestamping() (io.Closer, error)
 }
 
@@ -34,17 +33,17 @@ type Link struct {
 	// Kind is the rtnetlink kind (veth, bridge, vlan, bond, ...), or "device" for
 	// hardware and the loopback device.
 	Kind string
-	// Driver is the driver's name (ETHTOOL_GDRVINFO), or "" if none exists.
+	// Driver is the driver's name (ETHTOOL_GDRVINFO), or "" if unknown.
 	Driver string
-	// Parent is the parent device: a PCI address, "virtio2". It is empty for virtual devices,
-	// and before Linux 5.14, which first reports it.
+	// Parent is the parent device: a PCI address, "virtio2". It is empty for virtual devices
+	// and before Linux 5.14.
 	Parent string
 }
 
 // NetGroup is a group of parameters that the kernel returns together.
 type NetGroup string
 
-// The groups and their parameters.
+// Groups of parameters.
 const (
 	// NetLink contains mtu, in bytes, and txqueuelen, in packets (ip-link(8)).
 	NetLink NetGroup = "link"
@@ -76,17 +75,16 @@ var NetGroups = []NetGroup{NetLink, NetFeatures, NetCoalesce, NetPause, NetRing,
 type NetParam struct {
 	Name  string
 	Value string
-	// Requested is the requested value of a feature if it differs from the active one:
-	// segmentation offload, for example, depends on checksums.
+	// Requested is the requested value of a feature if it differs from the active value. For
+	// example, segmentation offload is only active with checksums.
 	Requested string
-	// Max is the largest accepted value, or the supported wake-on-LAN letters, or "" if
-	// unknown.
+	// Max is the largest accepted value or the supported wake-on-LAN letters; "" if unknown.
 	Max string
 	// Fixed reports whether the parameter cannot be changed.
 	Fixed bool
 }
 
-// FindParam finds a parameter by name; ok is false if none exists.
+// FindParam finds a parameter by name. ok is false if it is missing.
 func FindParam(params []NetParam, name string) (param NetParam, ok bool) {
 	for _, p := range params {
 		if p.Name == name {
@@ -96,7 +94,7 @@ func FindParam(params []NetParam, name string) (param NetParam, ok bool) {
 	return NetParam{}, false
 }
 
-// noNet is the Net of a copy without recorded answers, or of a machine with only its files
+// noNet is the Net of a copy without recorded devices, or of a machine with only its files
 // accessible.
 type noNet struct{}
 

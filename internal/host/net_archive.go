@@ -66,7 +66,7 @@ func (archivedNet) SetParam(device string, _ NetGroup, name, _ string) error {
 }
 func (archivedNet) HoldTimestamping() (io.Closer, error) { return nil, ErrReadOnly }
 
-// recordingNet records the machine's answers and returns the recorded ones.
+// recordingNet records and returns the machine's answers.
 type recordingNet struct {
 	r     *answerRecorder
 	inner Net
@@ -178,8 +178,8 @@ func (a *archive) writeNet(b *bytes.Buffer) {
 	}
 }
 
-// quoteName quotes a device name that could be misread, because the kernel allows almost every
-// byte (net/core/dev.c, dev_valid_name).
+// quoteName quotes a device name that could be misread. The kernel allows almost every byte
+// (net/core/dev.c, dev_valid_name).
 func quoteName(name string) string {
 	if strings.ContainsAny(name, `="`) {
 		return strconv.Quote(name)
@@ -299,7 +299,7 @@ func parseParam(line string) (NetParam, error) {
 
 type netWord struct{ key, value string }
 
-// netWords splits a line into words and "key=value" pairs; values may be Go strings.
+// netWords splits a line into words and "key=value" pairs. Values may be quoted Go strings.
 func netWords(line string) ([]netWord, error) {
 	var words []netWord
 	for rest := line; ; {

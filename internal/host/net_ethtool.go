@@ -28,9 +28,9 @@ type ethtoolParam struct {
 	format int
 }
 
-// ethtoolGroup describes a get and a set command. The ioctl structure of each command
-// (include/uapi/linux/ethtool.h) has words 32-bit words, in the order of the netlink
-// attributes, shifted by one.
+// ethtoolGroup describes a command that reads a group and one that sets it. The ioctl
+// structure of each command (include/uapi/linux/ethtool.h) has words 32-bit words, in the
+// order of the netlink attributes, shifted by one.
 type ethtoolGroup struct {
 	get, set           uint8
 	ioctlGet, ioctlSet uint32
@@ -95,8 +95,8 @@ var ethtoolGroups = map[NetGroup]ethtoolGroup{
 	}},
 }
 
-// NetParamNames lists the possible parameters of a group, as in ethtool(8). It returns nil for
-// features, because the kernel defines their names.
+// NetParamNames returns the names of a group's possible parameters, as in ethtool(8). It
+// returns nil for features: the kernel defines their names.
 func NetParamNames(g NetGroup) []string {
 	switch g {
 	case NetLink:

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// features reads which of the device's features are changeable, requested and active
+// features reads a device's features: whether each is changeable, requested and active
 // (net/ethtool/features.c).
 func features(device string) ([]NetParam, error) {
 	var names []string
@@ -20,7 +20,7 @@ func features(device string) ([]NetParam, error) {
 		if t := ad.Type(); t >= unix.ETHTOOL_A_FEATURES_HW && t <= unix.ETHTOOL_A_FEATURES_NOCHANGE {
 			all, set := bitset(ad)
 			if sets[t] = set; t == unix.ETHTOOL_A_FEATURES_HW {
-				names = all // its mask lists every feature of the kernel
+				names = all // the mask of this bit set lists every feature of the kernel
 			}
 		}
 	})

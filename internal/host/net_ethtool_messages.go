@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bitset decodes a verbose bit set into all of its names, and whether each is set.
+// bitset decodes a verbose bit set into the names of all bits, and the state of each.
 func bitset(ad *netlink.AttributeDecoder) (names []string, set map[string]bool) {
 	set = map[string]bool{}
 	noMask := false
@@ -107,7 +107,7 @@ func ethtoolGet(command uint8, device string, decode func(*netlink.AttributeDeco
 	return nil
 }
 
-// ethtoolSet sends a request that changes something. Errors include the kernel's message, if
+// ethtoolSet sends a request that changes a device. Errors include the kernel's message, if
 // any.
 func ethtoolSet(command uint8, device string, encode func(*netlink.AttributeEncoder)) error {
 	_, err := execute(command, device, netlink.Request|netlink.Acknowledge, encode)

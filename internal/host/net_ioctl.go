@@ -29,8 +29,8 @@ func ioctlSocket() (int, error) {
 	return unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 }
 
-// ethtoolIoctl performs one SIOCETHTOOL request. words is the structure of the command, of
-// which ethtoolIoctl sets the first word. It returns the answer in words.
+// ethtoolIoctl performs one SIOCETHTOOL request. words is the structure of the command;
+// ethtoolIoctl sets its first word and returns the structure with the answer.
 func ethtoolIoctl(device string, command uint32, words []uint32) ([]uint32, error) {
 	fd, err := ioctlSocket()
 	if err != nil {
@@ -113,8 +113,8 @@ func wordsOf64(v uint64) []uint32 {
 	return []uint32{binary.NativeEndian.Uint32(b), binary.NativeEndian.Uint32(b[4:])}
 }
 
-// featuresByIoctl reads struct ethtool_gfeatures: cmd, size in blocks of 32 features, and per
-// block the bits available, requested, active, never changed.
+// featuresByIoctl reads struct ethtool_gfeatures: cmd, size in blocks of 32 features, and for
+// each block the available, requested, active and never-changed bits.
 func featuresByIoctl(device string) ([]NetParam, error) {
 	names, err := featureNames(device)
 	if err != nil {

@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// liveNet accesses this kernel's devices in the network namespace of the calling thread. It
-// uses rtnetlink for links, ethtool's netlink family for the rest, and the ioctl on kernels
-// without the netlink command.
+// liveNet accesses this kernel's network devices in the network namespace of the calling
+// thread. It uses rtnetlink for links, and ethtool's netlink family for the rest. On older
+// kernels it uses the ioctl.
 type liveNet struct{}
 
 func (liveNet) Links() ([]Link, error) {
 	list, err := netlink.LinkList()
 	for tries := 0; errors.Is(err, netlink.ErrDumpInterrupted) && tries < 3; tries++ {
-		list, err = netlink.LinkList() // a device was added or removed meanwhile
+		list, err = netlink.LinkList() // a device was added or removed during the listing
 	}
 	if err != nil {
 		return nil, fmt.Errorf("network devices: %w", err)
@@ -63,7 +63,7 @@ func findLink(name string) (netlink.Link, error) {
 	return l, nil
 }
 
-// driverOf returns the name that the driver reports, or "" if it reports none.
+// driverOf returns the name of a device's driver, or "" if unknown.
 func driverOf(name string) string {
 	fd, err := ioctlSocket()
 	if err != nil {
@@ -151,8 +151,8 @@ func setLink(device, name, value string) error {
 
 var errUnknownParam = errors.New("no such parameter")
 
-// netError adds the device and the attempted operation to an error. For a missing device the
-// result is fs.ErrNotExist.
+// netError adds the device and the operation to an error. Errors for a missing device become
+// fs.ErrNotExist.
 func netError(device, what string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

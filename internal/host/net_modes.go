@@ -49,14 +49,14 @@ func linkModes(device string) ([]NetParam, error) {
 
 const advertise = "advertise"
 
-// IsSpeed reports whether a link mode is a speed, such as 1000baseT/Full: speed names
+// IsSpeed reports whether a link mode is a speed, such as 1000baseT/Full. The names of speeds
 // begin with the megabits per second (net/ethtool/common.c, link_mode_names).
 func IsSpeed(mode string) bool {
 	digits := strings.TrimLeft(mode, "0123456789")
 	return digits != mode && strings.HasPrefix(digits, "base")
 }
 
-// setLinkModes advertises exactly these speeds, and does not change the other advertised bits.
+// setLinkModes advertises exactly the given speeds. It keeps the other advertised bits.
 func setLinkModes(device, value string) error {
 	params, err := linkModes(device)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Node returns a live machine whose root is mounted at dir, for a process in a container on
-// that machine. In contrast to Mounted, programs run in that root. If dir has this kernel's
-// processes, the host's network devices and tasks are those of this process, whose namespaces
-// must be the machine's (ForeignNamespaces).
+// Node returns a live machine with its root mounted at dir, for a process in a container on
+// that machine. Unlike with Mounted, programs run in that root. If dir has this kernel's
+// processes, the network devices and tasks are those of this process. Its namespaces must then
+// be the machine's (ForeignNamespaces).
 func Node(dir string) *Host {
 	h := Mounted(dir)
 	h.Files = nodeFiles{rootedFiles{dir}}
@@ -29,8 +29,8 @@ func Node(dir string) *Host {
 	return h
 }
 
-// nodeFiles extends rootedFiles: it also reads device files, such as /dev/cpu_dma_latency,
-// because the node's files are trusted.
+// nodeFiles extends rootedFiles with reading device files, such as /dev/cpu_dma_latency: a
+// node's files are trusted.
 type nodeFiles struct{ rootedFiles }
 
 func (f nodeFiles) ReadFile(p string) ([]byte, error) {
@@ -42,10 +42,10 @@ func (f nodeFiles) ReadFile(p string) ([]byte, error) {
 	return b, f.inner(err, p)
 }
 
-// ForeignNamespaces lists the namespaces in which this process differs from the machine whose
-// root is mounted at dir. In a foreign namespace it would access sysctls of its own container
-// (network_namespaces(7), ipc_namespaces(7)), or see only its own processes. The list is empty
-// for trees without processes, such as copies.
+// ForeignNamespaces lists the namespaces of this process that differ from those of the machine
+// mounted at dir. In a foreign namespace, sysctls would be the container's
+// (network_namespaces(7), ipc_namespaces(7)), and only the container's processes visible. The
+// list is empty for trees without processes, such as copies.
 func ForeignNamespaces(dir string) ([]string, error) {
 	var apart []string
 	for _, name := range []string{"net", "ipc", "uts", "pid"} {

@@ -27,8 +27,8 @@ func OpenRoot(root string) (*Host, error) {
 	return Copy(root)
 }
 
-// machineBelow returns the only directory in root that looks like a machine's root, if root
-// itself does not: then the user named the parent of an unpacked sosreport.
+// machineBelow returns the only directory in root that looks like a machine's root, or "". It
+// is for users who name the parent directory of an unpacked sosreport.
 func machineBelow(root string) string {
 	if looksLikeMachine(root) {
 		return ""
@@ -58,9 +58,9 @@ func looksLikeMachine(dir string) bool {
 	return false
 }
 
-// OpenArchive opens an archive that Record or a person wrote. The host is read-only; commands
-// return their recorded result, or ErrNotRecorded. A damaged archive is rejected with file and
-// line; a truncated one is read as far as possible (Host.Incomplete).
+// OpenArchive opens an archive that Record or a person wrote. The host is read-only. Commands
+// return their recorded results, or ErrNotRecorded. The error for a damaged archive has file
+// and line. A truncated archive is read as far as possible (Host.Incomplete).
 func OpenArchive(name string) (*Host, error) {
 	f, err := OpenRegular(name)
 	if err != nil {
@@ -93,9 +93,9 @@ func packed(f io.ReaderAt) bool {
 // tarred reports whether head is the first block of a tar archive.
 func tarred(head []byte) bool { return len(head) == 512 && string(head[257:262]) == "ustar" }
 
-// unpack returns the end of a sentence that explains how to unpack the file, and which name to
-// use then. It treats a compressed file that is not a tar archive as an archive of fettle or
-// another single file.
+// unpack returns the end of a sentence: how to unpack a file, and which name to use then. It
+// assumes that a compressed file is an archive of fettle, or another single file, unless it
+// contains a tar archive.
 func unpack(f io.ReadSeeker, name string) string {
 	head := make([]byte, 512)
 	if _, err := f.Seek(0, io.SeekStart); err == nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // perfEvents are the counted hardware and scheduler events (perf_event_open(2)). Virtual
-// machines seldom have the hardware events.
+// machines often lack the hardware events.
 var perfEvents = []struct {
 	name   string
 	kind   uint32
@@ -32,8 +32,8 @@ var perfEvents = []struct {
 // Perf is a set of running performance counters.
 type Perf struct{ open map[string][]int }
 
-// OpenPerf starts counting on all CPUs. It omits events that this machine lacks, or that this
-// user may not count (kernel.perf_event_paranoid). Copies have none.
+// OpenPerf starts counting on all CPUs. It omits events that the machine lacks, or that this
+// user may not count (kernel.perf_event_paranoid). On copies it omits all.
 func (h *Host) OpenPerf() (*Perf, error) {
 	p := &Perf{map[string][]int{}}
 	if _, is := h.Files.(liveFiles); !is {
@@ -63,8 +63,8 @@ func (h *Host) OpenPerf() (*Perf, error) {
 	return p, nil
 }
 
-// Read returns the counts since OpenPerf, by event. If the CPU multiplexed an event, the count
-// is scaled to the whole time.
+// Read returns the counts since OpenPerf, by event. If an event shared a counter with others,
+// its count is extrapolated to the whole time.
 func (p *Perf) Read() (map[string]float64, error) {
 	counted := map[string]float64{}
 	for name, fds := range p.open {

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ProcessTree tracks all direct and indirect descendants of this process, whatever their
-// session, process group and environment: when a parent ends, its children are reparented to
-// this process (PR_SET_CHILD_SUBREAPER, prctl(2)).
+// ProcessTree tracks all direct and indirect descendants of this process, even in other
+// sessions and process groups. When a parent ends, its children are reparented to this process
+// (PR_SET_CHILD_SUBREAPER, prctl(2)).
 type ProcessTree struct{ before map[int]bool }
 
 // TrackDescendants starts tracking; existing children are ignored. Only one
@@ -30,7 +30,8 @@ func TrackDescendants() (*ProcessTree, error) {
 	return b, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// Kill kills all tracked processes. It returns when none is left, after at most five seconds.
+// Kill kills all tracked processes. It returns when none is left, or an error after five
+// seconds.
 func (b *ProcessTree) Kill() error {
 	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(2 * time.Millisecond) {
@@ -46,7 +47,7 @@ func (b *ProcessTree) Kill() error {
 			left++
 			_ = unix.Kill(pid, unix.SIGKILL)
 			if parents[pid] == os.Getpid() {
-				_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // reaps it; nothing else waits for it
+				_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // reaps the process; nothing else waits for it
 			}
 		}
 		switch {
@@ -85,7 +86,7 @@ func parents() (map[int]int, error) {
 		if err != nil {
 			continue
 		}
-		f := stat("/proc/" + p.Name()) // nil if it has ended
+		f := stat("/proc/" + p.Name()) // nil if the process has ended
 		if len(f) < 2 {
 			continue
 		}

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Querier queries programs of the machine that answer over a connection, such as databases.
+// Querier queries running programs of the machine over connections, such as databases.
 type Querier interface {
-	// Query returns the result of ask, which receives the machine to connect to. question is a
-	// name without secrets: a recording stores the redacted answer under that name, and an
+	// Query returns the answer of ask, which gets the machine to connect to. question is a
+	// name without secrets. A recording stores the redacted answer under that name, and an
 	// archive returns it. A copy returns ErrNotRecorded without calling ask.
 	Query(ctx context.Context, question string, ask func(context.Context, *Host) ([]byte, error)) ([]byte, error)
 }
 
-// Query calls h.Querier. A host without one has no recorded answers.
+// Query calls h.Querier. A host without a Querier returns ErrNotRecorded.
 func (h *Host) Query(ctx context.Context, question string, ask func(context.Context, *Host) ([]byte, error)) ([]byte, error) {
 	if h.Querier == nil {
 		return noQuerier{}.Query(ctx, question, ask)
@@ -26,7 +26,7 @@ func (h *Host) Query(ctx context.Context, question string, ask func(context.Cont
 	return h.Querier.Query(ctx, question, ask)
 }
 
-// QueryJSON queries a value, which is recorded as JSON.
+// QueryJSON is Query for a value, which is recorded in JSON form.
 func QueryJSON[T any](ctx context.Context, h *Host, question string, ask func(context.Context, *Host) (T, error)) (T, error) {
 	var answer T
 	text, err := h.Query(ctx, question, func(ctx context.Context, live *Host) ([]byte, error) {
@@ -88,9 +88,9 @@ func (x archivedQuerier) Query(ctx context.Context, question string, ask func(co
 	return answer, nil
 }
 
-// DialUnixAs connects to a Unix socket as another user. Only the connecting thread gets that
-// user's effective id, and only while it connects: the peer receives the id of that moment
-// (SO_PEERCRED, unix(7)). uid -1 means the current user.
+// DialUnixAs connects to a Unix socket as another user; -1 means the current user. Only the
+// connecting thread gets that user's effective uid, and only while it connects. The peer
+// receives the uid at that time (SO_PEERCRED, unix(7)).
 func DialUnixAs(ctx context.Context, path string, uid int) (net.Conn, error) {
 	var conn net.Conn
 	var err error

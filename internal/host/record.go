@@ -13,14 +13,14 @@ import (
 	"syscall"
 )
 
-// MaxRecorded is the largest content that a recording stores, in bytes. A larger file is
-// returned in full and recorded as unread.
+// MaxRecorded is the maximum size of a recorded file, in bytes. Larger files are returned in
+// full and recorded as unread.
 const MaxRecorded = 8 << 20
 
 // Record returns a host that answers as h does and records every answer: files, missing files,
-// directories, links, modes, errors, commands, network devices. It redacts contents as it reads
-// them (see Redact), so the archive and the recording host give the same answers. Each path is
-// read once. The recording host is read-only.
+// directories, links, modes, errors, commands, network devices. It reads each path once and
+// redacts the contents (see Redact), so the archive gives the same answers. The recording host
+// is read-only.
 func Record(h *Host) (*Host, *Recording) {
 	a := newArchive()
 	a.time = h.Clock.Now()
@@ -38,7 +38,7 @@ func Record(h *Host) (*Host, *Recording) {
 	}, rec
 }
 
-// Recording contains all answers of a recording host so far.
+// Recording holds all answers of a recording host so far.
 type Recording struct{ r *answerRecorder }
 
 // WriteTo writes the archive as text.
@@ -75,7 +75,8 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// answerRecorder adds answers to an archive and reads them from it, so that both agree.
+// answerRecorder adds answers to an archive and returns them from there, so that both are
+// equal.
 type answerRecorder struct {
 	mu    sync.Mutex
 	inner Files
@@ -85,7 +86,7 @@ type answerRecorder struct {
 	archivedFiles
 }
 
-// learn ensures that the archive has an entry for p itself, without following a link.
+// learn ensures that the archive has an entry for p. It does not follow a link.
 func (r *answerRecorder) learn(p string) (*entry, error) {
 	e, err := r.lstat(p)
 	if err == nil || !Unknown(err) {
@@ -94,7 +95,7 @@ func (r *answerRecorder) learn(p string) (*entry, error) {
 	st, err := r.inner.Lstat(p)
 	switch {
 	case Unknown(err):
-		return nil, err // unknown to the copy, and so to the archive
+		return nil, err // unknown to the copy, and therefore to the archive
 	case errors.Is(err, fs.ErrNotExist):
 		r.put(p, &entry{absent: true})
 	case err != nil:
@@ -125,7 +126,7 @@ func errnoOf(err error) syscall.Errno {
 	return syscall.EIO
 }
 
-// learnWalk records p and all links on its path, and returns the resolved path.
+// learnWalk records p and all links in its path. It returns the resolved path.
 func (r *answerRecorder) learnWalk(p string, followLast bool) (string, error) {
 	at, err := WalkLinks(p, followLast,
 		func(q string) (fs.FileMode, error) {
@@ -144,7 +145,7 @@ func (r *answerRecorder) ReadFile(p string) ([]byte, error) {
 	defer r.mu.Unlock()
 	at, err := r.learnWalk(p, true)
 	if Unknown(err) {
-		// A sosreport may have the content without the file (sosreport.file).
+		// A sosreport may have the content of a missing file (sosreport.file).
 		if data, rerr := r.inner.ReadFile(p); rerr == nil {
 			r.putFile(path.Clean("/"+p), Redact(p, data))
 		}
@@ -223,7 +224,7 @@ func (r *answerRecorder) learnListed(q string, d fs.DirEntry) {
 	if st, err := d.Info(); err == nil {
 		r.put(q, r.entryOf(q, st.Mode()))
 	}
-	// An entry that was removed meanwhile (a process) is omitted.
+	// Omit an entry that was removed since the listing, such as a process.
 }
 
 func (r *answerRecorder) Stat(p string) (fs.FileInfo, error) {
@@ -274,7 +275,8 @@ func (x recordingExec) Run(ctx context.Context, c Command) (Result, error) {
 		return res, err
 	}
 	res.Stdout, res.Stderr = Redact("", res.Stdout), Redact("", res.Stderr)
-	// Joined as in /proc/PID/cmdline, so that "--password" also hides the next word.
+	// Joined with zero bytes as in /proc/PID/cmdline, so that "--password" also hides the next
+	// word.
 	argv := strings.Split(string(Redact("", []byte(strings.Join(c.Argv, "\x00")))), "\x00")
 	x.r.mu.Lock()
 	defer x.r.mu.Unlock()

@@ -14,11 +14,10 @@ import (
 // Redacted is the text that replaces a secret.
 const Redacted = "[redacted]"
 
-// Redact removes from the content of file p what must not leave a machine: passwords, keys,
-// tokens, private keys, credentials in URLs and headers, and identifiers of the machine
-// (machine-id, serial numbers, UUID). Applying it twice changes nothing. If in doubt, it
-// redacts. It keeps addresses (MAC, IP) and host names, because network reports are useless
-// without them.
+// Redact removes confidential data from the content of file p: passwords, keys, tokens,
+// private keys, credentials in URLs and headers, and machine identifiers (machine-id, serial
+// numbers, UUID). If in doubt, it redacts. Applying it twice changes nothing. It keeps
+// addresses (MAC, IP) and host names, because network reports are useless without them.
 func Redact(p string, data []byte) []byte {
 	if len(data) == 0 {
 		return data
@@ -35,8 +34,8 @@ func Redact(p string, data []byte) []byte {
 	if p == "/proc/cpuinfo" || p == "/proc/interrupts" {
 		return data // large, and without user data
 	}
-	// One redaction may expose a match of another: repeat until nothing changes,
-	// so that a second call changes nothing either.
+	// A redaction may create a match of another pattern. Repeat until nothing changes, so that
+	// a second call changes nothing.
 	for range maxRounds {
 		low, before := bytes.ToLower(data), data
 		for _, r := range redactions() {
@@ -54,7 +53,7 @@ func Redact(p string, data []byte) []byte {
 // maxRounds limits the work on malicious input. Normally two rounds suffice.
 const maxRounds = 10
 
-// secretFiles are path.Match patterns of files whose whole content is secret.
+// secretFiles are path.Match patterns of files with entirely secret content.
 var secretFiles = []string{
 	"/etc/machine-id", "/var/lib/dbus/machine-id", "/etc/hostid",
 	"/etc/shadow*", "/etc/gshadow*", "/etc/ssh/ssh_host_*_key", "/etc/krb5.keytab",
@@ -66,7 +65,7 @@ var secretFiles = []string{
 	"/sys/hypervisor/uuid",
 }
 
-// secretNames are patterns of the base names of files that are secret in any directory.
+// secretNames are patterns of base names of files that are secret in any directory.
 var secretNames = []string{
 	"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.key", "*.keytab", "*.p12", "*.pfx",
 	"*.jks", "*.kdbx", ".pgpass", ".netrc", ".my.cnf", "*.htpasswd", ".htpasswd",
@@ -104,10 +103,10 @@ const secretKey = `[\w.\-]*(?:` +
 // value matches a quoted string, or everything up to the next space.
 const value = `(?:"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|[^\s\x00"'][^\s\x00]*)`
 
-// redaction hides matches of pattern, except for the first group, which precedes the secret,
-// and the second, which follows it. pattern can only match text with one of the hints (lower
-// case), so most files, which are single numbers, need no regular expression. looks, if set,
-// reports whether a match is a secret.
+// redaction replaces the matches of pattern, except for its first and second group: the text
+// before and after the secret. pattern only matches texts with one of the hints (lower case),
+// so most files, which are single numbers, need no regular expression. looks, if set, reports
+// whether a match is a secret.
 type redaction struct {
 	hints   [][]byte
 	pattern func() *regexp.Regexp
@@ -151,8 +150,8 @@ func (r redaction) hinted(low []byte) bool {
 	return false
 }
 
-// passwordLike reports whether an argument looks like a password, to distinguish -phunter22
-// from -print0, -p8080 and -path=x. A password has at least six characters, letters and digits,
+// passwordLike reports whether an argument looks like a password. It accepts -phunter22, but
+// not -print0, -p8080 or -path=x. A password has at least six characters, letters and digits,
 // and no separators of paths, ports or lists.
 func passwordLike(word []byte) bool {
 	return len(word) >= 6 && !bytes.ContainsAny(word, "/=:,.") && bytes.ContainsAny(word, "0123456789") &&

@@ -14,8 +14,8 @@ const in = `[ \t\x00](?:[^\n|;&]*?[ \t\x00])??`
 const passKey = `(?:\b|_|\b(?:ssh|user|db|my|pg|ftp|smtp|imap|ldap|mail|root|admin|login|key|store|auth|http|snmp|vpn|proxy|redis|git|svn)` +
 	`|_(?:ssh|user|db|key|store))pass`
 
-// commandRedactions hides secrets in the syntax of specific commands and formats, in which no
-// name such as "password" precedes them.
+// commandRedactions returns redactions for commands and formats in which no name such as
+// "password" precedes a secret.
 func commandRedactions() []redaction {
 	return []redaction{
 		// pass=VALUE, "pass": VALUE, pass: VALUE at the start of a line, --pass VALUE

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Copy returns a machine that was copied into a directory, such as a sosreport or a fixture. It
-// never writes and never runs programs. It follows links only inside dir.
+// Copy returns a machine that was copied into a directory, such as a sosreport or a fixture.
+// It never writes and never runs programs. It follows links only inside dir.
 func Copy(dir string) (*Host, error) {
 	st, err := os.Stat(dir)
 	if err != nil {
@@ -35,14 +35,14 @@ func Copy(dir string) (*Host, error) {
 	return h, nil
 }
 
-// Mounted returns a live machine whose root is mounted at dir: a node, for its agent, or a
-// writable test machine. It does not run programs.
+// Mounted returns a live machine with its root mounted at dir: a node, or a writable test
+// machine. It does not run programs.
 func Mounted(dir string) *Host {
 	return &Host{Name: dir, Live: true, Files: rootedFiles{dir}, Exec: noExec{}, Clock: liveClock{}, Net: noNet{}, Sched: noSched{}, Querier: noQuerier{}}
 }
 
-// IsCopiedTree reports whether the machine is a copied directory tree, in which a missing file
-// may just not have been copied.
+// IsCopiedTree reports whether the machine is a copied directory tree. A missing file may then
+// exist on the machine.
 func (h *Host) IsCopiedTree() bool {
 	_, ok := h.Files.(copiedFiles)
 	return ok
@@ -53,12 +53,12 @@ type noClock struct{}
 func (noClock) Now() time.Time                    { return time.Now() }
 func (noClock) SinceBoot() (time.Duration, error) { return 0, NotRecorded("uptime") }
 
-// rootedFiles is the file tree below a directory, which is its "/".
+// rootedFiles is the file tree of a machine whose "/" is the directory root.
 type rootedFiles struct{ root string }
 
-// WalkLinks resolves links in a tree described by lstat and readlink. "/" is the root of the
-// tree, so that no link leads outside. WalkLinks calls lstat for each step, including links; an
-// error of lstat ends the walk.
+// WalkLinks resolves the links in a path of a tree, using lstat and readlink. "/" is the root
+// of the tree, so no link leads outside. WalkLinks calls lstat for each step, including links.
+// An error of lstat ends the walk.
 func WalkLinks(p string, followLast bool, lstat func(string) (fs.FileMode, error), readlink func(string) (string, error)) (string, error) {
 	pending := strings.Split(path.Clean("/"+p), "/")[1:]
 	at := "/"
@@ -101,7 +101,7 @@ func WalkLinks(p string, followLast bool, lstat func(string) (fs.FileMode, error
 
 func (r rootedFiles) outer(p string) string { return filepath.Join(r.root, p) }
 
-// inner replaces the path of an error with the machine's path.
+// inner sets the path of an error to the path on the machine.
 func (r rootedFiles) inner(err error, p string) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -150,7 +150,7 @@ func (r rootedFiles) stat(p string, follow bool) (fs.FileInfo, error) {
 		return nil, err
 	}
 	if at == "/" {
-		// The root may be a link itself, such as /proc/PID/root.
+		// The root itself may be a link, such as /proc/PID/root.
 		st, err := os.Stat(r.root)
 		return st, r.inner(err, p)
 	}
@@ -222,9 +222,9 @@ func (r rootedFiles) Hold(p string, data []byte) (Handle, error) {
 	return h, r.inner(err, p)
 }
 
-// copiedFiles is rootedFiles without writing. It distinguishes "the machine has no such file"
-// from "not copied": a missing file is not copied (ErrNotRecorded), unless a sosreport shows
-// that the machine lacks it or the tree is a whole root file system.
+// copiedFiles is a read-only rootedFiles. A missing file is not recorded (ErrNotRecorded). It
+// certainly does not exist on the machine if a sosreport shows that, or if the tree is a whole
+// root file system.
 type copiedFiles struct {
 	rootedFiles
 	sos   *sosreport
@@ -232,8 +232,8 @@ type copiedFiles struct {
 	whole bool
 }
 
-// wholeRoot reports whether a tree is a root file system, such as a mounted disk or an unpacked
-// image. It looks for a shell, because copies of a configuration lack one.
+// wholeRoot reports whether a tree is a root file system, such as a mounted disk or an
+// unpacked image. It looks for a shell: copies of configuration files lack one.
 func wholeRoot(files rootedFiles) bool {
 	for _, shell := range []string{"/bin/sh", "/usr/bin/sh"} {
 		if st, err := files.Stat(shell); err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o111 != 0 {
@@ -243,8 +243,8 @@ func wholeRoot(files rootedFiles) bool {
 	return false
 }
 
-// absent reports whether a whole root file system lacks the file. It reports false below an
-// empty directory, because another file system may be mounted there at run time.
+// absent reports whether the tree is a whole root file system without the file. It returns
+// false below an empty directory: another file system may be mounted there at run time.
 func (c copiedFiles) absent(p string) bool {
 	if !c.whole {
 		return false
@@ -264,8 +264,8 @@ func (c copiedFiles) absent(p string) bool {
 	}
 }
 
-// notCopied turns "no such file" into "not recorded", unless the machine
-// certainly lacks the file.
+// notCopied converts fs.ErrNotExist to ErrNotRecorded, unless the machine certainly lacks the
+// file.
 func (c copiedFiles) notCopied(err error, p string) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) && errors.Is(pe.Err, syscall.ENOENT) && !c.sos.absent(path.Clean("/"+p)) && !c.absent(path.Clean("/"+p)) {
@@ -287,8 +287,8 @@ func (c copiedFiles) ReadFile(p string) ([]byte, error) {
 	return b, c.notCopied(err, p)
 }
 
-// ReadDir treats an empty directory below /proc or /sys as not copied: copies with empty
-// directories are more likely than a diskless machine.
+// ReadDir returns ErrNotRecorded for an empty directory below /proc or /sys: copying often
+// leaves directories empty.
 func (c copiedFiles) ReadDir(p string) ([]fs.DirEntry, error) {
 	d, err := c.rootedFiles.ReadDir(p)
 	p = path.Clean("/" + p)
@@ -304,8 +304,8 @@ func (c copiedFiles) ReadDir(p string) ([]fs.DirEntry, error) {
 	return d, c.notCopied(err, p)
 }
 
-// isKernelPath reports whether a path is in /proc or /sys, in which only the kernel creates
-// directories.
+// isKernelPath reports whether a path is in /proc or /sys. Only the kernel creates directories
+// there.
 func isKernelPath(p string) bool {
 	p = path.Clean("/" + p)
 	return p == "/sys" || p == "/proc" || strings.HasPrefix(p, "/sys/") || strings.HasPrefix(p, "/proc/")

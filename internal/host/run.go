@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Run runs a program of the machine and returns its standard output. If the exit code is not
-// zero, it returns an error with the last line that the program printed.
+// Run runs a program of the machine and returns its standard output. For a non-zero exit code
+// it returns an error with the last line that the program printed.
 func Run(ctx context.Context, h *Host, argv ...string) (string, error) {
 	return RunCommand(ctx, h, Command{Argv: argv})
 }
 
-// RunCommand runs a Command as Run does.
+// RunCommand is Run for a Command.
 func RunCommand(ctx context.Context, h *Host, c Command) (string, error) {
 	res, err := h.Exec.Run(ctx, c)
 	if err != nil {
@@ -24,8 +24,8 @@ func RunCommand(ctx context.Context, h *Host, c Command) (string, error) {
 	return string(res.Stdout), nil
 }
 
-// lastLine returns the last line of a program's error output, or else of its output, after a
-// colon.
+// lastLine returns ": " and the last line of a program's error output, or of its standard
+// output.
 func lastLine(res Result) string {
 	for _, b := range [][]byte{res.Stderr, res.Stdout} {
 		if text := strings.TrimSpace(string(b)); text != "" {
@@ -35,7 +35,7 @@ func lastLine(res Result) string {
 	return ""
 }
 
-// HasProgram reports whether the machine has the program. It reports false for copies.
+// HasProgram reports whether the machine has the program. It returns false for copies.
 func HasProgram(h *Host, program string) bool {
 	_, err := h.Exec.LookPath(program)
 	return err == nil

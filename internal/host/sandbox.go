@@ -17,30 +17,30 @@ import (
 )
 
 // Sandbox is an isolated view of the machine for a program that must leave no trace. All file
-// systems are read-only; writable directories are empty copies that are discarded. The program
-// has no network, no capabilities and no access to other processes, and all its children end
-// with it.
+// systems are read-only; some directories are empty, writable and discarded afterwards. The
+// program has no network, no capabilities and no access to other processes, and all its
+// children end with it.
 type Sandbox struct {
 	// Empty lists writable directories in addition to alwaysEmpty. Directories
 	// that do not exist are ignored.
 	Empty []string
-	// Names are host names that resolve to 127.0.0.1; no DNS server is reachable.
+	// Names lists host names that resolve to 127.0.0.1. DNS is not available.
 	Names []string
 }
 
-// alwaysEmpty are directories that programs commonly write to, or that contain their sockets
+// alwaysEmpty lists directories that programs commonly write to, or that contain their sockets
 // (/run).
 var alwaysEmpty = []string{"/tmp", "/var/tmp", "/run", "/dev/shm", "/var/log", "/var/lock", "/var/run"}
 
 // Limits of a sandbox.
 const (
 	sandboxSize   = "64m" // per empty directory
-	maxMirrored   = 5000  // directories that are recreated in an empty one
+	maxMirrored   = 5000  // directories recreated within an empty directory
 	mirroredDepth = 5
 )
 
-// inSandbox calls run on a separate thread in the sandbox, which is never reused. Programs that
-// run starts are in the sandbox too. user owns the empty directories.
+// inSandbox calls run on a new thread in the sandbox. Programs that run starts are in the
+// sandbox too. user owns the empty directories.
 func inSandbox(p *Sandbox, user *User, run func() (Result, error)) (res Result, err error) {
 	done := make(chan struct{})
 	go func() {
@@ -67,11 +67,11 @@ func (p *Sandbox) enter(user *User) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make / private: %w", err)
 	}
-	// Allow binding to any port and address, as root can on the machine. In
-	// containers /proc/sys is often a separate read-only mount.
+	// Allow binding to any port and address, as root may do on the machine. In containers
+	// /proc/sys is often a separate read-only mount.
 	_ = unix.Mount("", "/proc/sys", "", unix.MS_REMOUNT|unix.MS_BIND, "")
 	for name, value := range map[string]string{"ipv4/ip_unprivileged_port_start": "0", "ipv4/ip_nonlocal_bind": "1", "ipv6/ip_nonlocal_bind": "1"} {
-		_ = os.WriteFile("/proc/sys/net/"+name, []byte(value), 0) // older kernels lack some of them
+		_ = os.WriteFile("/proc/sys/net/"+name, []byte(value), 0) // older kernels lack some of these
 	}
 	empty, err := emptied(append(slices.Clone(alwaysEmpty), p.Empty...))
 	if err != nil {
@@ -96,11 +96,11 @@ func (p *Sandbox) enter(user *User) error {
 	return dropCapabilities()
 }
 
-// tree describes the directories below an emptied one: it maps relative paths to modes.
+// tree holds the directories below an emptied directory: relative paths and their modes.
 type tree map[string]fs.FileMode
 
-// emptied returns the directories to empty, with their subdirectories. It resolves links, and
-// omits directories within another one.
+// emptied returns the directories to empty, each with its subdirectories. It resolves links,
+// and omits directories that are inside another one.
 func emptied(dirs []string) (map[string]tree, error) {
 	out := map[string]tree{}
 	var real []string
@@ -123,7 +123,7 @@ func emptied(dirs []string) (map[string]tree, error) {
 			switch {
 			case err != nil && name == dir:
 				return err
-			case err != nil: // removed meanwhile
+			case err != nil: // removed since
 				return nil
 			case !e.IsDir():
 				return nil
@@ -166,13 +166,14 @@ func (t tree) mount(dir string, user *User) error {
 	return nil
 }
 
-// mountFlags maps option names in mountinfo to mount flags that a read-only remount must
-// preserve.
+// mountFlags maps options in mountinfo to mount flags. A read-only remount must preserve these
+// flags.
 var mountFlags = map[string]uintptr{
 	"nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC, "noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME, "relatime": unix.MS_RELATIME,
 }
 
-// allReadOnly remounts each mount of this thread read-only. It unmounts a mount if that fails.
+// allReadOnly remounts each mount of this thread read-only. A mount for which that fails is
+// unmounted.
 func allReadOnly() error {
 	text, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Sched accesses the machine's tasks as seen by its CPU scheduler. A task is a thread; the id
-// of the main thread is the process id. Calls for a task that has ended return ErrEnded.
+// Sched accesses the tasks of the machine's CPU scheduler. A task is a thread; the id of the
+// main thread is the process id. Calls for a task that has ended return ErrEnded.
 type Sched interface {
 	// Tasks lists all tasks, sorted by process id, then thread id.
 	Tasks() ([]Task, error)
@@ -27,11 +27,11 @@ type Sched interface {
 	Events(ctx context.Context, kinds EventKind) (<-chan TaskEvent, error)
 }
 
-// ErrEnded is returned for a task that has ended, even if its id was reused.
+// ErrEnded is returned for a task that has ended, even if its id is in use again.
 var ErrEnded = fmt.Errorf("the task has ended")
 
-// TaskID identifies a task permanently: the kernel reuses thread ids, but never with the same
-// start time.
+// TaskID identifies a task uniquely: the kernel reuses thread ids, but not with the same start
+// time.
 type TaskID struct {
 	TID int
 	// Start is the start time in clock ticks after boot (proc_pid_stat(5), starttime).
@@ -43,11 +43,11 @@ func (id TaskID) String() string { return fmt.Sprintf("%d@%d", id.TID, id.Start)
 // Task contains the kernel's information about one task.
 type Task struct {
 	TaskID
-	PID    int    // the process
-	Parent int    // the parent process
-	Comm   string // its name, at most 15 bytes
-	// Cmdline is the process's command line separated by spaces. Kernel threads have none; it
-	// is then the name in brackets, as in ps(1).
+	PID    int    // process id
+	Parent int    // process id of the parent
+	Comm   string // name, at most 15 bytes
+	// Cmdline is the command line of the process, separated by spaces. For kernel threads it
+	// is the name in brackets, as in ps(1).
 	Cmdline string
 	Kernel  bool // a kernel thread
 	Bound   bool // fixed to its CPUs by the kernel
@@ -58,9 +58,9 @@ type Task struct {
 type Policy struct {
 	Name        string // other, batch, idle, fifo, rr, deadline, or a number
 	Priority    int    // for fifo and rr: 1 to 99
-	Nice        int    // -20 to 19; without effect under fifo and rr
+	Nice        int    // -20 to 19; no effect under fifo and rr
 	ResetOnFork bool   // children start as other
-	// Runtime, Deadline and Period are for deadline, in nanoseconds.
+	// Runtime, Deadline and Period apply to deadline and are in nanoseconds.
 	Runtime, Deadline, Period uint64
 }
 
@@ -75,11 +75,11 @@ const (
 	EventLost                       // the queue overflowed
 )
 
-// TaskEvent is one event.
+// TaskEvent is an event of one task.
 type TaskEvent struct {
 	Kind     EventKind
 	PID, TID int
-	Parent   int // for EventFork: the creating process
+	Parent   int // for EventFork: process id of the creator
 }
 
 // noSched is the Sched of a copy.

@@ -33,7 +33,7 @@ func (s liveSched) Tasks() ([]Task, error) {
 		process := "/proc/" + strconv.Itoa(pid)
 		tids, err := numbersIn(process + "/task")
 		if err != nil {
-			continue // ended meanwhile
+			continue // ended since
 		}
 		cmdline := readCmdline(process)
 		for _, tid := range tids {
@@ -72,7 +72,7 @@ func readCmdline(process string) string {
 }
 
 func (liveSched) Task(tid int) (Task, error) {
-	dir := "/proc/" + strconv.Itoa(tid) // exists for every thread, but is listed for processes only
+	dir := "/proc/" + strconv.Itoa(tid) // exists for every thread; the listing has only processes
 	status, err := readCapped(dir + "/status")
 	if err != nil {
 		return Task{}, ended(err)
@@ -129,7 +129,7 @@ func parseStat(text string) (Task, error) {
 	return t, errors.Join(err[:]...)
 }
 
-// ended turns the kernel's errors for a missing task into ErrEnded.
+// ended converts the kernel's errors for a missing task to ErrEnded.
 func ended(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 		return ErrEnded
@@ -137,7 +137,7 @@ func ended(err error) error {
 	return err
 }
 
-// same returns ErrEnded if the id no longer belongs to the task.
+// same returns ErrEnded if the thread id no longer belongs to the same task.
 func same(id TaskID) error {
 	b, err := readCapped("/proc/" + strconv.Itoa(id.TID) + "/stat")
 	if err != nil {
@@ -213,13 +213,13 @@ func (liveSched) Policy(id TaskID) (Policy, error) {
 		name = strconv.FormatUint(uint64(a.Policy), 10)
 	}
 	if a.Policy == unix.SCHED_FIFO || a.Policy == unix.SCHED_RR {
-		// sched_getattr omits the nice value of such tasks.
+		// sched_getattr omits the nice value of real-time and deadline tasks.
 		if prio, err := unix.Getpriority(unix.PRIO_PROCESS, id.TID); err == nil {
 			a.Nice = int32(20 - prio) // the system call returns 40 to 1 (getpriority(2))
 		}
 	}
 	if a.Policy != unix.SCHED_DEADLINE {
-		a.Runtime, a.Deadline, a.Period = 0, 0, 0 // since Linux 6.12 also the slice of fair tasks
+		a.Runtime, a.Deadline, a.Period = 0, 0, 0 // since Linux 6.12 these also have the slice of fair tasks
 	}
 	return Policy{
 		Name: name, Priority: int(a.Priority), Nice: int(a.Nice), ResetOnFork: a.Flags&unix.SCHED_FLAG_RESET_ON_FORK != 0,
@@ -251,7 +251,7 @@ func (liveSched) SetPolicy(id TaskID, p Policy) error {
 	if !known {
 		return fmt.Errorf("unknown scheduling policy %q", p.Name)
 	}
-	// The unknown flags of a deadline task are kept.
+	// Keep the unknown flags of a deadline task.
 	a.Flags = now.Flags &^ (unix.SCHED_FLAG_RESET_ON_FORK | unix.SCHED_FLAG_UTIL_CLAMP)
 	if p.Name != "deadline" {
 		a.Flags = 0

@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// A sosreport contains many of a machine's files at their paths below its top directory, and
-// command output in sos_commands/PLUGIN/, in files named like the command with "_" for " ". The
-// code in this file derives files that a report has only as command output (sos 4.x,
-// sos/report/plugins/*.py). sos_processes.go does so for processes, and sos_absent.go finds
-// files that the machine certainly lacks.
+// A sosreport contains many of a machine's files at their paths below its top directory. It
+// has command output in sos_commands/PLUGIN/, in files named like the command with "_" for "
+// ". The code in this file derives files from that output (sos 4.x, sos/report/plugins/*.py).
+// sos_processes.go does the same for processes. sos_absent.go finds files that the machine
+// certainly lacks.
 
-// sosreport is a tree that sos or a similar program made: each answer needs only its own file.
+// sosreport is a tree made by sos or a similar program. Each answer needs only its own file.
 type sosreport struct {
 	files rootedFiles
 
@@ -44,8 +44,8 @@ func (s *sosreport) is() bool {
 	return err == nil && st.IsDir()
 }
 
-// incomplete describes a truncated report: its archive has the files in alphabetical order, and
-// version.txt is the last one.
+// incomplete describes a truncated report, or returns "". A report's archive has its files in
+// alphabetical order, with version.txt as the last one.
 func (s *sosreport) incomplete() string {
 	if !s.is() {
 		return ""
@@ -56,13 +56,13 @@ func (s *sosreport) incomplete() string {
 	return s.files.root + " is a truncated sosreport: version.txt, the last of its files, is missing"
 }
 
-// sosCommands maps files to saved command output with the same content.
+// sosCommands maps files to saved command outputs with the same content.
 var sosCommands = []struct{ path, output string }{
 	{"/proc/cmdline", "sos_commands/boot/cat_.proc.cmdline"},
 	{"/proc/swaps", "sos_commands/memory/swapon_--summary"},
 }
 
-// sosDMI maps files of /sys/class/dmi/id to "section/key" in dmidecode's output.
+// sosDMI maps files of /sys/class/dmi/id to "section/key" of dmidecode's output.
 var sosDMI = map[string]string{
 	"sys_vendor":        "System Information/Manufacturer",
 	"product_name":      "System Information/Product Name",
@@ -77,7 +77,7 @@ var sosDMI = map[string]string{
 	"chassis_asset_tag": "Chassis Information/Asset Tag",
 }
 
-// file returns the content of a file that a sosreport has only as command output.
+// file derives the content of a file from command output, or returns false.
 func (s *sosreport) file(p string) ([]byte, bool) {
 	if strings.HasPrefix(p, "/sos_commands/") {
 		return nil, false
@@ -120,7 +120,7 @@ func (s *sosreport) readSysctls() map[string][]byte {
 	all := map[string][]byte{}
 	for line := range bytes.Lines(b) {
 		key, value, ok := bytes.Cut(line, []byte(" = "))
-		if ok && bytes.HasSuffix(value, []byte("\n")) { // ignores a truncated last line
+		if ok && bytes.HasSuffix(value, []byte("\n")) { // ignore a truncated last line
 			all[string(key)] = append(all[string(key)], value...) // multi-line values repeat their key
 		}
 	}
@@ -153,7 +153,7 @@ func (s *sosreport) dmidecode(want string) ([]byte, bool) {
 // dateLayouts are the formats that date(1) prints in the locales that sos uses.
 var dateLayouts = []string{"Mon Jan _2 15:04:05 MST 2006", "Mon Jan _2 03:04:05 PM MST 2006", "Mon 02 Jan 2006 03:04:05 PM MST"}
 
-// date returns the time that date(1) printed, and its time zone abbreviation.
+// date returns the time printed by date(1), and the abbreviation of its time zone.
 func (s *sosreport) date(output string) (t time.Time, zone string, ok bool) {
 	b, err := s.files.ReadFile("/sos_commands/date/" + output)
 	if err != nil {
@@ -202,7 +202,7 @@ func (s *sosreport) boot() (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// uptime returns the content of /proc/uptime without the idle time, which is unknown.
+// uptime derives the content of /proc/uptime without the idle time, which is unknown.
 func (s *sosreport) uptime() ([]byte, bool) {
 	now, ok := s.now()
 	boot, ok2 := s.boot()
@@ -231,7 +231,7 @@ func (c sosClock) SinceBoot() (time.Duration, error) {
 	return now.Sub(boot), nil
 }
 
-// sosExec returns the output of commands that the manifest lists with their exit code.
+// sosExec returns the outputs of the commands that the manifest lists with their exit codes.
 type sosExec struct{ *sosreport }
 
 func (x sosExec) Run(ctx context.Context, c Command) (Result, error) {
@@ -300,7 +300,8 @@ func (s *sosreport) readManifest() *sosManifest {
 	return m
 }
 
-// space returns size and free space of a path's file system as df(1) printed them, in bytes.
+// space returns the size and the free space of a path's file system, in bytes, as printed by
+// df(1).
 func (s *sosreport) space(p string) (size, free uint64, err error) {
 	missing := NotRecorded("the space of " + path.Clean(p) + ": df")
 	if at, err := s.files.Resolve(p); err == nil {
@@ -342,7 +343,7 @@ func below(p, dir string) bool {
 }
 
 // cutFields splits n words off the beginning of a line. rest is the remainder without leading
-// spaces. fields is nil if there are fewer words.
+// spaces. fields is nil if there are fewer than n words.
 func cutFields(line string, n int) (fields []string, rest string) {
 	rest = strings.TrimRight(line, "\n")
 	for range n {

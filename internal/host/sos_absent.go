@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// copiedWhole are paths that sos copies completely, so that the machine certainly lacks a file
-// that is missing there. Each has its name in the plug-ins and the manifest, and the part that
+// copiedWhole lists paths that sos copies completely. A file missing there certainly does not
+// exist on the machine. Each has its name in the plug-ins and the manifest, and the part that
 // the plug-ins omit (sos 4.x: kernel.py, system.py, processor.py, block.py, memory.py,
 // systemd.py).
 var copiedWhole = []struct {
 	spec    string
-	without string // a name that is omitted
+	without string // an omitted name
 }{
 	{"/etc/sysctl.d", ""},
 	{"/lib/sysctl.d", ""},
@@ -36,12 +36,12 @@ var copiedWhole = []struct {
 	{"/sys/kernel/mm/transparent_hugepage", ""},
 }
 
-// mostCopied is the maximum number of files below /sys for which a copy is certainly complete:
-// sos stops at 25 MB and counts a page per file.
+// mostCopied is the maximum number of files below /sys for which a copy is complete. sos stops
+// at 25 MB and counts a page for each file.
 const mostCopied = 5000
 
-// absent reports whether the machine lacks the file: its directory was copied
-// completely, or the package that creates it is not in a complete package list.
+// absent reports whether the machine certainly lacks the file: its directory was copied
+// completely, or a complete package list lacks the package that creates it.
 func (s *sosreport) absent(p string) bool {
 	if s.incomplete() != "" {
 		return false
@@ -79,7 +79,7 @@ func (s *sosreport) absent(p string) bool {
 	return false
 }
 
-// lacksPackage reports whether the report has a complete package list without the package.
+// lacksPackage reports whether the report has a complete package list that lacks the package.
 func (s *sosreport) lacksPackage(name string) bool {
 	for _, l := range []struct{ file, begin, end string }{
 		{"/sos_commands/dpkg/dpkg_-l", "\nii  ", " "},

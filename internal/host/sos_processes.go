@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// sosProcess is a process in the ps(1) listings of a sosreport (sos/report/plugins/process.py):
-// a listing with control groups, one with start times and ids, and "ps auxwww" for memory.
+// sosProcess is a process in a sosreport's ps(1) listings (sos/report/plugins/process.py). One
+// listing has control groups, one start times and ids, and "ps auxwww" the memory.
 type sosProcess struct {
 	comm   string // at most 15 bytes
 	cgroup string
@@ -26,7 +26,7 @@ type sosProcess struct {
 }
 
 // readProcesses parses the listings. It returns nil if one of the first two is missing or
-// truncated, because missing processes would count as not running.
+// truncated: missing processes would count as not running.
 func (s *sosreport) readProcesses() map[int]*sosProcess {
 	names, _ := filepath.Glob(s.files.outer("/sos_commands/process/ps_axo_*"))
 	all := map[int]*sosProcess{}
@@ -51,7 +51,7 @@ func (s *sosreport) readProcesses() map[int]*sosProcess {
 	if !groups || !times {
 		return nil
 	}
-	self := false // every listing contains the ps process itself
+	self := false // each listing contains the ps process itself
 	for pid, p := range all {
 		self = self || p.comm == "ps"
 		if p.comm == "" || p.args == "" || p.state == "Z" || p.state == "X" {
@@ -177,8 +177,8 @@ func (s *sosreport) processFile(rest string) ([]byte, bool) {
 	return nil, false
 }
 
-// cgroupLines writes each hierarchy on its own line, as the kernel does. ps(1) prints
-// "12:cpu,cpuacct:/a,0::/b".
+// cgroupLines converts a list printed by ps(1), "12:cpu,cpuacct:/a,0::/b", to one line per
+// hierarchy, as the kernel prints it.
 func cgroupLines(list string) string {
 	var out strings.Builder
 	for i, part := range strings.Split(list, ",") {
@@ -193,8 +193,7 @@ func cgroupLines(list string) string {
 	return out.String() + "\n"
 }
 
-// sosQuerier answers queries that need only the process list, if the report has one, or file
-// times.
+// sosQuerier answers queries from the process list, if the report has one, or from file times.
 type sosQuerier struct{ machine *Host }
 
 func (x sosQuerier) Query(ctx context.Context, question string, ask func(context.Context, *Host) ([]byte, error)) ([]byte, error) {
@@ -205,7 +204,7 @@ func (x sosQuerier) Query(ctx context.Context, question string, ask func(context
 	return noQuerier{}.Query(ctx, question, ask)
 }
 
-// listProcesses adds the processes in the listings to the entries of /proc.
+// listProcesses adds the listed processes to the entries of /proc.
 func (s *sosreport) listProcesses(d []fs.DirEntry) []fs.DirEntry {
 	seen := map[string]bool{}
 	for _, e := range d {
@@ -219,8 +218,8 @@ func (s *sosreport) listProcesses(d []fs.DirEntry) []fs.DirEntry {
 	return d
 }
 
-// ProcessStart returns the start time of a copy's process, in whole seconds. For live machines,
-// read /proc/PID/stat.
+// ProcessStart returns the start time of a process on a copy, in whole seconds. For live
+// machines it returns false: read /proc/PID/stat instead.
 func (h *Host) ProcessStart(pid int) (time.Time, bool) {
 	if c, ok := h.Files.(copiedFiles); ok {
 		if p := c.sos.processes()[pid]; p != nil && !p.began.IsZero() {
@@ -230,8 +229,9 @@ func (h *Host) ProcessStart(pid int) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// lower lists the devices below a block device. Only device mapper, md and bcache devices have
-// any (bd_link_disk_holder() in block/holder.c). It reports false for those.
+// lower lists the devices below a block device: none. It returns false for device mapper, md
+// and bcache devices, the only ones that may have some (bd_link_disk_holder() in
+// block/holder.c).
 func (s *sosreport) lower(p string) ([]fs.DirEntry, bool) {
 	dir, last := path.Split(p)
 	dir = path.Clean(dir)

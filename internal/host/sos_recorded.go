@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// A sosreport can contain a complete fettle archive: with /etc/sos/extras.d/fettle, sos runs
-// "fettle facts --output archive". The rest of the report is used for what the archive lacks.
+// A sosreport may contain a complete fettle archive: with /etc/sos/extras.d/fettle, sos runs
+// "fettle facts --output archive". The report then provides what the archive lacks.
 
-// sosRecorded is the path of that output, in a directory named after the file in extras.d
+// sosRecorded is the path of the archive. Its directory is named after the file in extras.d
 // (sos/report/plugins/sos_extras.py).
 const sosRecorded = "/sos_commands/sos_extras/*/fettle_facts_--output_archive*"
 
-// overlayArchive returns a host that reads the archive first, then the report. It returns h if
-// there is no complete archive.
+// overlayArchive returns a host that reads the report's archive first, then the report.
+// Without a complete archive it returns h.
 func (s *sosreport) overlayArchive(h *Host) *Host {
 	names, _ := filepath.Glob(s.files.outer(sosRecorded))
 	for _, name := range names {

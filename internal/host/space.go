@@ -11,12 +11,12 @@ import (
 
 // SpaceReader returns the size of the machine's file systems.
 type SpaceReader interface {
-	// Space returns the size of the file system of a path, and the space available
-	// to unprivileged users, in bytes.
+	// Space returns the size of a path's file system, and the space available to unprivileged
+	// users, in bytes.
 	Space(p string) (size, free uint64, err error)
 }
 
-// Space calls h.SpaceReader, or measures the files' own file system if that is nil. A copy
+// Space calls h.SpaceReader, or if that is nil, measures the file system of the files. A copy
 // without a recorded measurement returns ErrNotRecorded.
 func (h *Host) Space(p string) (size, free uint64, err error) {
 	if h.SpaceReader != nil {
@@ -52,7 +52,7 @@ func (h *Host) Space(p string) (size, free uint64, err error) {
 	return st.Blocks * uint64(st.Bsize), st.Bavail * uint64(st.Bsize), nil
 }
 
-// spaceQuestion returns the key of a measurement among the recorded answers.
+// spaceQuestion returns the key of a path's measurement among the recorded answers.
 func spaceQuestion(p string) string { return "space of " + path.Clean("/"+p) }
 
 // spaceRecord is a measurement in an archive.

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tagVariable is the environment variable that identifies the programs of one call. Descendants
-// inherit it, even in other sessions.
+// tagVariable is the environment variable that identifies the programs of one call.
+// Descendants inherit it, even in other sessions.
 const tagVariable = "FETTLE_CALL"
 
 // EnvTag returns the environment entry that tags a program and its descendants for
@@ -21,9 +21,9 @@ func EnvTag(mark string) string { return tagVariable + "=" + mark }
 
 // TaggedKiller kills programs by the tag of the call that started them.
 type TaggedKiller interface {
-	// KillTagged kills every program with this Command.Tag, whatever its parent. It returns
-	// when none is left, after at most five seconds. It does not find programs that have
-	// cleared their environment.
+	// KillTagged kills every program with this Command.Tag, regardless of its parent. It
+	// returns when none is left, or an error after five seconds. It does not find programs
+	// that cleared their environment.
 	KillTagged(mark string) error
 }
 
@@ -34,7 +34,7 @@ func (liveExec) KillTagged(mark string) error { return KillTagged(mark) }
 func KillTagged(mark string) error {
 	entry := []byte(EnvTag(mark))
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		// Repeat until none is found, because a killed program may just have forked.
+		// Repeat until none is found: a program may have forked before it was killed.
 		left, err := killTagged(entry)
 		if err != nil || left == 0 {
 			return err
@@ -45,7 +45,7 @@ func KillTagged(mark string) error {
 	}
 }
 
-// killTagged kills the processes with this entry in their environment and returns their number.
+// killTagged kills the processes with an entry in their environment and returns their number.
 func killTagged(entry []byte) (int, error) {
 	processes, err := os.ReadDir("/proc")
 	if err != nil {
@@ -57,10 +57,10 @@ func killTagged(entry []byte) (int, error) {
 		if err != nil || pid == os.Getpid() || !hasEntry(pid, entry) {
 			continue
 		}
-		// The process id may be reused; the descriptor is not.
+		// A process id may be reused, but not a descriptor.
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
-			continue // ended meanwhile
+			continue // ended since
 		}
 		if hasEntry(pid, entry) {
 			n++
@@ -74,8 +74,8 @@ func killTagged(entry []byte) (int, error) {
 	return n, nil
 }
 
-// hasEntry reports whether a process has the entry in its environment. It reports false for a
-// process that has ended.
+// hasEntry reports whether a process has an entry in its environment. It returns false for an
+// ended process.
 func hasEntry(pid int, entry []byte) bool {
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"os"
 )
 
-// Tail returns the whole lines within the last max bytes of a log of any size. before is the
-// number of skipped bytes. It rejects anything but a regular file.
+// Tail returns the whole lines within the last max bytes of a log. before is the number of
+// bytes before them. Only regular files are accepted.
 func (h *Host) Tail(p string, max int64) (text []byte, before int64, err error) {
 	if f, ok := h.Files.(interface {
 		tail(p string, max int64) ([]byte, int64, error)
@@ -26,9 +26,9 @@ func (h *Host) Tail(p string, max int64) (text []byte, before int64, err error) 
 	return text, before, err
 }
 
-// Lines calls each for every line within the last most bytes of a log, or in the whole file if
-// most is 0. It passes one line at a time, so that large logs need little memory, and splits
-// lines longer than a MiB. before is the number of skipped bytes.
+// Lines calls each for every line within the last most bytes of a log, or of the whole file if
+// most is 0. It reads line by line, so large logs need little memory. It splits lines longer
+// than 1 MiB. before is the number of skipped bytes.
 func (h *Host) Lines(p string, most int64, each func(line []byte)) (before int64, err error) {
 	if most == 0 {
 		most = math.MaxInt64
@@ -74,10 +74,10 @@ func (h *Host) Lines(p string, most int64, each func(line []byte)) (before int64
 	}
 }
 
-// errNoBackingFile is returned if the machine is an archive that contains the text itself.
+// errNoBackingFile is returned for an archive, which contains the text itself.
 var errNoBackingFile = errors.New("no separate file in the archive")
 
-// OpenLog opens the file of a log. It returns an error for an archive, which has no files.
+// OpenLog opens a log as a file. It returns an error for an archive.
 func (h *Host) OpenLog(p string) (*os.File, error) {
 	switch f := h.Files.(type) {
 	case liveFiles:
@@ -100,7 +100,7 @@ func (h *Host) OpenLog(p string) (*os.File, error) {
 	return nil, errNoBackingFile
 }
 
-// OpenInput opens the same files as OpenLog and also a pipe of this machine, such as a shell's
+// OpenInput opens the same files as OpenLog, and also a pipe of this machine such as a shell's
 // <(zcat LOG).
 func (h *Host) OpenInput(p string) (*os.File, error) {
 	if _, live := h.Files.(liveFiles); live {
@@ -119,7 +119,7 @@ func (c copiedFiles) openLog(p string) (*os.File, error) {
 	return OpenRegular(outer)
 }
 
-// resolveOuter resolves a machine's path to the path of the file on this machine.
+// resolveOuter converts a path on the machine to the path of the same file on this system.
 func (r rootedFiles) resolveOuter(p string) (string, error) {
 	at, err := r.walk(p, true)
 	if err != nil {
@@ -157,7 +157,7 @@ func (liveFiles) tail(p string, max int64) (text []byte, before int64, err error
 	return text, from + int64(n) - int64(len(text)), ignoreEOF(err)
 }
 
-// ignoreEOF ignores io.EOF, because a log may be shorter after a rotation.
+// ignoreEOF returns nil for io.EOF: a log may be shorter after a rotation.
 func ignoreEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil

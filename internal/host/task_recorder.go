@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// taskRecorder makes the kernel record the names of recently started processes in a ring buffer
-// per CPU, so that the name of a process is available after it has ended. It causes no
+// taskRecorder makes the kernel record the names of recently started processes in a ring
+// buffer for each CPU. So the name of a process is known after it has ended. It causes no
 // wake-ups: the rings are read on demand (perf_event_open(2), write_backward; the events have
 // the dummy type, which counts nothing).
 type taskRecorder struct {
-	pages int // pages of one ring, a power of two; 0: nothing is recorded
+	pages int // pages of one ring, a power of two; 0 means nothing is recorded
 	mu    sync.Mutex
 	rings map[int]*taskRing // by CPU
 }
@@ -26,12 +26,12 @@ type taskRing struct {
 	area []byte // struct perf_event_mmap_page, then the ring
 }
 
-// ringPages is the total number of pages of all rings. A ring has at most 16. A process that
-// starts and ends needs about 150 bytes.
+// ringPages is the total number of pages of all rings. One ring has at most 16 pages. The
+// start and end of a process need about 150 bytes.
 const ringPages = 128
 
-// recordTasks starts recording on all online CPUs. If it returns an error, its recorder records
-// nothing.
+// recordTasks starts recording on all online CPUs. With an error, it returns a recorder that
+// records nothing.
 func recordTasks() (*taskRecorder, error) {
 	cpus, err := onlineCPUs()
 	if err != nil {
@@ -50,7 +50,7 @@ func recordTasks() (*taskRecorder, error) {
 	return r, nil
 }
 
-// follow adds CPUs that have come online since.
+// follow adds the CPUs that came online since the last call.
 func (r *taskRecorder) follow() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +63,7 @@ func (r *taskRecorder) follow() {
 	}
 	for _, cpu := range cpus.Numbers() {
 		if r.rings[cpu] == nil {
-			_ = r.add(cpu) // it may be offline again
+			_ = r.add(cpu) // may be offline again
 		}
 	}
 }
@@ -102,8 +102,8 @@ func (r *taskRecorder) close() {
 // headAt is the offset of data_head in struct perf_event_mmap_page.
 const headAt = 1024
 
-// ringSlack is the number of bytes beyond the head that the kernel may be overwriting: one
-// record for each context that can interrupt another.
+// ringSlack is how many bytes beyond the head the kernel may be overwriting: one record for
+// each context that can interrupt another.
 const ringSlack = 512
 
 // read copies the records of one ring, newest first. whole is false if older records were
@@ -112,8 +112,8 @@ func (ring *taskRing) read() (records []byte, whole bool) {
 	data := ring.area[os.Getpagesize():]
 	size := uint64(len(data))
 	head := (*uint64)(unsafe.Pointer(&ring.area[headAt]))
-	// The head decreases from 0. Records written while copying overwrite the
-	// oldest ones, at the end.
+	// The head decreases from 0. Records written during the copy overwrite the oldest records,
+	// at the end.
 	for range 4 {
 		from := atomic.LoadUint64(head)
 		at := from & (size - 1)
@@ -141,20 +141,20 @@ func (r *taskRecorder) recorded() recordedTasks {
 // recordedTasks contains the newest record of each process id.
 type recordedTasks struct {
 	tasks map[int]recordedTask
-	// since is the time since which all rings are complete, by the recorder's clock.
+	// since is the time from which all rings are complete, by the recorder's clock.
 	since uint64
 }
 
 type recordedTask struct {
 	comm   string
-	named  uint64 // when it got this name
+	named  uint64 // time of this name
 	parent int
-	began  uint64 // when it was forked
+	began  uint64 // time of the fork
 }
 
-// add parses the records of a ring: struct perf_event_header, then
-// PERF_RECORD_COMM or PERF_RECORD_FORK, then the time
-// (include/uapi/linux/perf_event.h). It stops at an invalid record.
+// add parses the records of a ring: struct perf_event_header, then PERF_RECORD_COMM or
+// PERF_RECORD_FORK, then the time (include/uapi/linux/perf_event.h). It stops at an invalid
+// record.
 func (s *recordedTasks) add(b []byte, whole bool) {
 	const head, trailer = 8, 8
 	oldest := ^uint64(0) // for a ring without records
@@ -193,8 +193,8 @@ func (s *recordedTasks) add(b []byte, whole bool) {
 	}
 }
 
-// name returns the name of a process: the latest one since its start, or, if it certainly got
-// none, the parent's name.
+// name returns the latest name of a process since its start. If the process certainly got
+// none, it is the parent's name.
 func (s *recordedTasks) name(pid int) string {
 	for range 8 {
 		t := s.tasks[pid]

@@ -12,9 +12,9 @@ import (
 
 // writeEvent is one fanotify event. The caller closes the descriptors.
 type writeEvent struct {
-	fd    int // of the file; -1: none
+	fd    int // descriptor of the file; -1 if none
 	pid   int
-	pidfd int  // -1: none
+	pidfd int  // -1 if none
 	gone  bool // the process had ended before the event was read
 	lost  bool // the queue overflowed before this event
 }
@@ -53,7 +53,7 @@ func parseWrites(b []byte) ([]writeEvent, error) {
 	return out, nil
 }
 
-// writerOf identifies a process while it runs, and afterwards from the recorded tasks.
+// writerOf identifies a process. If the process has ended, writerOf uses the recorded tasks.
 func writerOf(e writeEvent, known func() recordedTasks) Writer {
 	w := Writer{PID: e.pid, UID: -1}
 	if e.pid <= 0 {
@@ -64,10 +64,10 @@ func writerOf(e writeEvent, known func() recordedTasks) Writer {
 		dir := "/proc/" + strconv.Itoa(e.pid)
 		t, err := readTask(dir, e.pid, readCmdline(dir))
 		uid := readUID(dir)
-		// The data belongs to the writer only if its process id is still in use.
+		// The data belongs to the writer only if its process id was not reused.
 		if err == nil && (e.pidfd < 0 || !errors.Is(unix.PidfdSendSignal(e.pidfd, 0, nil, 0), unix.ESRCH)) {
 			w.Comm, w.Parent, w.UID = printable(t.Comm), t.Parent, uid
-			if t.Cmdline != "["+t.Comm+"]" { // it has a command line and still exists
+			if t.Cmdline != "["+t.Comm+"]" { // has a command line, so it still exists
 				w.Command = redactedCommand(t.Cmdline)
 			}
 		}
@@ -95,7 +95,7 @@ func commOf(pid int) string {
 	return printable(trimLine(b))
 }
 
-// printable replaces control characters, because processes choose their own names.
+// printable replaces control characters: processes choose their own names.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == utf8.RuneError {
@@ -123,7 +123,7 @@ func readUID(dir string) int {
 	return -1
 }
 
-// maxCommand limits a recorded command line, in bytes.
+// maxCommand is the maximum length of a recorded command line, in bytes.
 const maxCommand = 400
 
 func redactedCommand(line string) string {

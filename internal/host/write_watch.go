@@ -14,16 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WriteWatch reports writes to selected files as they happen, with the writer (fanotify(7)). It
-// covers this machine's own mounts: the kernel treats a write through another mount of proc, as
-// in a container with its own process namespace, as a write to another file. Changes by the
-// kernel itself are not writes.
+// WriteWatch reports writes to selected files as they happen, with the writer (fanotify(7)).
+// It covers this machine's own mounts. A container with its own process namespace has another
+// mount of proc, which the kernel treats as different files. Changes by the kernel itself are
+// not writes.
 type WriteWatch struct {
 	file  *os.File
-	root  string        // of a mounted machine
-	tasks *taskRecorder // empty if the kernel does not record
-	// Limited is the reason that short-lived writers may remain unnamed, or nil if the kernel
-	// records names.
+	root  string        // mount point of a mounted machine
+	tasks *taskRecorder // empty if the kernel does not record names
+	// Limited is why short-lived writers may have no name, or nil if the kernel records names.
 	Limited error
 
 	mu      sync.Mutex
@@ -32,19 +31,19 @@ type WriteWatch struct {
 }
 
 // FileWrite is one write, or several writes of one process in quick succession. It excludes
-// rejected writes, and the truncation when a shell opens the file (fsnotify_change has no path,
-// so fanotify omits it).
+// rejected writes. It also excludes the truncation when a shell opens the file
+// (fsnotify_change has no path, so fanotify omits it).
 type FileWrite struct {
-	Path string // as given to Watch; empty if events were lost
+	Path string // as passed to Watch; empty if events were lost
 	Time time.Time
 	By   Writer
 }
 
-// Writer is the process that wrote, as far as it is known.
+// Writer is the process that wrote. Unknown fields are empty.
 type Writer struct {
-	PID int // 0: outside of this process's namespace
-	// Comm is the program's name, at most 15 bytes. It is empty if the process ended too soon
-	// and the kernel recorded nothing.
+	PID int // 0 if outside of this process's namespace
+	// Comm is the program's name, at most 15 bytes. It is empty if the process ended early and
+	// the kernel recorded no name.
 	Comm string
 	// Command is the redacted command line, separated by spaces. It is empty if only the name
 	// is known.
@@ -59,14 +58,14 @@ type fileID struct{ dev, ino uint64 }
 
 type watched struct {
 	id fileID
-	// pin is a descriptor that keeps the inode of a kernel variable; a new inode would be
-	// another file (fs/proc/proc_sysctl.c, proc_sys_lookup). In sysfs the mark keeps it
+	// pin is a descriptor that keeps the inode of a kernel variable: a new inode would be
+	// another file (fs/proc/proc_sysctl.c, proc_sys_lookup). In sysfs the mark keeps the inode
 	// (fs/kernfs/inode.c), and pin is -1.
 	pin int
 }
 
-// WatchWrites starts a watch without files. It needs CAP_SYS_ADMIN; a copied
-// machine returns ErrNotRecorded.
+// WatchWrites starts a watch without files. It needs CAP_SYS_ADMIN. For a copied machine it
+// returns ErrNotRecorded.
 func (h *Host) WatchWrites() (*WriteWatch, error) {
 	w := &WriteWatch{watched: map[string]*watched{}, paths: map[fileID]string{}}
 	switch f := h.Files.(type) {
@@ -90,8 +89,8 @@ func (h *Host) WatchWrites() (*WriteWatch, error) {
 	return w, nil
 }
 
-// Watch replaces the set of watched files and returns the files that failed, with the reason.
-// To follow recreated files, call it again.
+// Watch replaces the set of watched files. It returns the files that failed, with the reasons.
+// Call it again to follow recreated files.
 func (w *WriteWatch) Watch(paths []string) map[string]error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,7 +139,7 @@ func (w *WriteWatch) add(p string) error {
 	if ok && old.id == id {
 		return nil
 	}
-	// Mark by descriptor, so that the mark is on the inspected file.
+	// Mark by descriptor, so that the marked file is the inspected one.
 	if err := unix.FanotifyMark(w.fd(), unix.FAN_MARK_ADD, unix.FAN_MODIFY, unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd)); err != nil {
 		return &fs.PathError{Op: "fanotify_mark", Path: p, Err: err}
 	}
@@ -177,7 +176,7 @@ func (w *WriteWatch) drop(p string, at *watched) {
 	}
 }
 
-// fd returns the descriptor, or -1 after Close. os.File.Fd would make it blocking.
+// fd returns the descriptor, or -1 after Close. os.File.Fd would make the descriptor blocking.
 func (w *WriteWatch) fd() (fd int) {
 	fd = -1
 	if raw, err := w.file.SyscallConn(); err == nil {
@@ -186,11 +185,11 @@ func (w *WriteWatch) fd() (fd int) {
 	return fd
 }
 
-// maxFailures limits the number of consecutive failed reads; a removed file causes one.
+// maxFailures is the maximum number of consecutive failed reads. A removed file causes one.
 const maxFailures = 1000
 
-// Next waits for writes to the watched files, including writes of this process. It returns an
-// error after Close.
+// Next waits for writes to the watched files. It also returns writes of this process. After
+// Close it returns an error.
 func (w *WriteWatch) Next() ([]FileWrite, error) {
 	buf := make([]byte, 8192) // about 250 events
 	for failures := 0; ; {
@@ -199,8 +198,8 @@ func (w *WriteWatch) Next() ([]FileWrite, error) {
 			return nil, err
 		}
 		if err != nil {
-			// The file of an event could not be opened, because its device is gone or access
-			// is denied. That event is lost.
+			// An event's file could not be opened: its device is gone, or access is denied.
+			// The event is lost.
 			if failures++; failures > maxFailures {
 				return nil, err
 			}
@@ -212,7 +211,7 @@ func (w *WriteWatch) Next() ([]FileWrite, error) {
 	}
 }
 
-// events turns fanotify events into writes, in order.
+// events converts fanotify events to writes, in order.
 func (w *WriteWatch) events(buf []byte) []FileWrite {
 	list, err := parseWrites(buf)
 	known := sync.OnceValue(w.tasks.recorded)
