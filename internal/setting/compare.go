@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// Comparison is the result of comparing a requested or written value with the
-// value that a setting reads.
+// Comparison is the result of comparing a requested or written value with the value that the
+// setting has now.
 type Comparison int
 
-// The results. Unclear is for different texts of a file whose output format is
-// unknown: the value may or may not be in force.
+// Results. Unclear means that the texts differ and the file's output format is unknown: the
+// value may or may not be in force.
 const (
 	Different Comparison = iota
 	Same
 	Unclear
 )
 
-// Compare compares a requested value of a setting with the value that it reads.
+// Compare compares a requested value of a setting with the value read from it.
 func (k Kinds) Compare(s Setting, want, read Value) Comparison {
 	if want == read {
 		return Same
@@ -53,9 +53,8 @@ func (k sysfs) Compare(s Setting, want, read Value) Comparison {
 	return compareFile(comparisonInput{k.host, s.Name, want.Text, read.Text})
 }
 
-// equalFields compares two texts word by word. Any white space separates words,
-// numbers are compared by value (0x10 equals 16), and CPU masks without leading
-// zeros and commas.
+// equalFields compares two texts word by word, separated by any white space. Numbers are equal
+// by value (0x10 equals 16), and CPU masks regardless of leading zeros and commas.
 func equalFields(a, b string) bool {
 	if a == b {
 		return true
@@ -86,19 +85,19 @@ func equalWord(a, b string) bool {
 	return oka && okb && ma == mb
 }
 
-// number parses a whole number as the kernel's strtol with base 0 does: 0x is hexadecimal, a
+// number parses a whole number like the kernel's strtol with base 0: 0x means hexadecimal, a
 // leading 0 octal. Kernel files never print leading zeros.
 func number(s string) (int64, bool) {
 	if d := strings.TrimLeft(strings.ToLower(s), "+-"); strings.Contains(d, "_") || strings.HasPrefix(d, "0b") || strings.HasPrefix(d, "0o") {
 		return 0, false // accepted by strconv, not by the kernel
 	}
 	n, err := strconv.ParseInt(s, 0, 64)
-	if err != nil { // values above the int64 range, such as kernel.shmmax, wrap around
+	if err != nil { // values above int64, such as kernel.shmmax, wrap around
 		var u uint64
 		u, err = strconv.ParseUint(s, 0, 64)
 		n = int64(u)
 	}
-	// Files in jiffies print -0 for a negative number below one unit.
+	// Files in jiffies print -0 for a negative number of less than one unit.
 	return n, err == nil && (n != 0 || s[0] != '-')
 }
 

@@ -12,12 +12,12 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// file is the kind of a whole file with its owner and mode, so that undo
-// restores it byte by byte. Writing Absent removes the file.
+// file is the kind of whole files with owner and mode. Undo restores them byte by byte.
+// Writing Absent removes the file.
 type file struct{ host *host.Host }
 
-// NewFile returns the file kind with another lifetime, for files that take
-// effect when a service starts or at the next boot.
+// NewFile returns the file kind with a given lifetime, for files that take effect when a
+// service starts or at the next boot.
 func NewFile(h *host.Host, l Lifetime) Kind { return lifetimeFile{file{h}, l} }
 
 type lifetimeFile struct {
@@ -27,8 +27,8 @@ type lifetimeFile struct {
 
 func (f lifetimeFile) Lifetime() Lifetime { return f.lifetime }
 
-// Resolve follows links of the directory and of the file, so that two names of
-// one file are one setting.
+// Resolve follows symbolic links of the directory and the file, so that two names of one file
+// are the same setting.
 func (k file) Resolve(s Setting) (Setting, error) {
 	if !strings.HasPrefix(s.Name, "/") {
 		return Setting{}, fmt.Errorf("%s: want an absolute path", s)
@@ -81,8 +81,8 @@ func (k file) Write(_ context.Context, s Setting, v Value) error {
 	return k.host.Files.Replace(s.Name, []byte(v.Text), attr)
 }
 
-// Equal ignores owner and mode if one side does not state them: a request for
-// content keeps them.
+// Equal ignores owner and mode unless both values state them: a request for content keeps
+// them.
 func (k file) Equal(a, b Value) bool {
 	if a.Text != b.Text {
 		return false

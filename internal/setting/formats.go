@@ -8,27 +8,27 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// comparisonInput is the input of a comparison: a kernel file, the requested
-// text and the text that the file reads.
+// comparisonInput holds a kernel file, the requested text and the text read from the file.
 type comparisonInput struct {
 	host             *host.Host
 	file, want, read string
 }
 
-// fileFormat describes how the kernel parses writes to some of its files, and
-// how it prints their values.
+// fileFormat describes how the kernel parses writes to certain files, and how it prints their
+// values.
 type fileFormat struct {
 	// files are patterns of path.Match. A pattern that begins with ".../" matches the end of a
-	// path, one that ends with "/..." everything below a directory.
+	// path. A pattern that ends with "/..." matches everything below a directory.
 	files []string
-	// prints limits the format to files whose current text satisfies it; nil for all.
+	// prints limits the format to files with a current text for which it returns true; nil
+	// means all files.
 	prints func(read string) bool
 	// reader and writer name the kernel functions that parse a write and print the value.
 	reader, writer string
 	compare        func(comparisonInput) Comparison
 }
 
-// fileFormats lists the files whose parser and printer are known. The first match decides, so
+// fileFormats lists the files with a known parser and printer. The first match decides, so
 // specific files precede patterns. Function names are from Linux 6.12.
 var fileFormats = []fileFormat{
 	// Lists of ranges, CPU masks and CPU lists.
@@ -95,7 +95,7 @@ var fileFormats = []fileFormat{
 	{files: []string{"/sys/..."}, prints: areNumbers, reader: "kstrtoul, kstrtoint and the like, base 0 or 10", writer: `sysfs_emit("%d")`, compare: compareDecimal},
 }
 
-// formatOf returns the format of a file that reads as read, or nil if unknown.
+// formatOf returns the format of a file with the current text read, or nil if unknown.
 func formatOf(file, read string) *fileFormat {
 	for i := range fileFormats {
 		f := &fileFormats[i]
@@ -106,7 +106,7 @@ func formatOf(file, read string) *fileFormat {
 	return nil
 }
 
-// of reports whether the format applies to a file.
+// of reports whether the format is for a file.
 func (f *fileFormat) of(file string) bool {
 	for _, p := range f.files {
 		if tail, ok := strings.CutPrefix(p, ".../"); ok {
@@ -127,9 +127,9 @@ func (f *fileFormat) of(file string) bool {
 	return false
 }
 
-// compareFile compares a requested text with the text that a file reads, ignoring the
-// amount of white space. For files without a known format only equal words, and bitmaps
-// printed in full groups, count as the same value: "a" and "0A" may be names.
+// compareFile compares a requested text with the text read from a file, ignoring the amount of
+// white space. Without a known format, only equal words and bitmaps in full groups are the
+// same: "a" and "0A" may be names.
 func compareFile(c comparisonInput) Comparison {
 	if c.want == c.read || strings.TrimSpace(c.want) == strings.TrimSpace(c.read) {
 		return Same

@@ -17,9 +17,9 @@ func comparison(same bool) Comparison {
 	return Different
 }
 
-// compareNumbers compares as proc_dointvec and its variants parse: each number
-// in base 0, so a leading 0 means octal. Fewer numbers than the file has set
-// the first ones (kernel.printk = 3).
+// compareNumbers compares numbers as proc_dointvec and its variants parse them, in base 0: a
+// leading 0 means octal. Fewer numbers than the file has only set the first ones
+// (kernel.printk = 3).
 func compareNumbers(c comparisonInput) Comparison {
 	want, read := strings.Fields(c.want), strings.Fields(c.read)
 	if len(want) == 0 || len(want) > len(read) {
@@ -35,8 +35,8 @@ func compareNumbers(c comparisonInput) Comparison {
 	return Same
 }
 
-// compareDecimal compares numbers of a file for which it is unknown whether a
-// leading 0 means octal.
+// compareDecimal compares numbers if it is unknown whether a leading 0 means octal in the
+// file.
 func compareDecimal(c comparisonInput) Comparison {
 	same := compareNumbers(c)
 	if octal(c.want) {
@@ -80,8 +80,8 @@ func compareRanges(c comparisonInput) Comparison {
 	return comparison(slices.Equal(want, read))
 }
 
-// compareCPUList compares CPU lists in which "N" is the last possible CPU, "all" means
-// 0-N, and 0-7:2/4 the first two of each four (lib/bitmap-str.c bitmap_parselist).
+// compareCPUList compares CPU lists as parsed by lib/bitmap-str.c bitmap_parselist. "N" is the
+// last possible CPU, "all" means 0-N, and 0-7:2/4 the first two of every four.
 func compareCPUList(c comparisonInput) Comparison {
 	list := strings.Join(strings.FieldsFunc(c.want, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }), ",")
 	if len(list) >= 3 && strings.Contains(strings.ToLower(list), "all") {
@@ -110,8 +110,8 @@ func compareCPUList(c comparisonInput) Comparison {
 	return comparison(want.Equal(read))
 }
 
-// compareSMT compares values of the SMT control: on, off, forceoff, or a number
-// of threads per core, of which 1 means off and the maximum on.
+// compareSMT compares values of the SMT control: on, off, forceoff, or a number of threads per
+// core. The number 1 means off, and the maximum on.
 func compareSMT(c comparisonInput) Comparison {
 	want, read := strings.TrimSpace(c.want), strings.TrimSpace(c.read)
 	n, isNumber := number(want)
@@ -124,7 +124,8 @@ func compareSMT(c comparisonInput) Comparison {
 	return comparison(want == read)
 }
 
-// ranges returns the ranges of a list in ascending order, with adjacent ones merged.
+// ranges returns the ranges of a list in ascending order, with adjacent ranges merged. It
+// returns false if the list is invalid.
 func ranges(list string) ([][2]int64, bool) {
 	var out [][2]int64
 	for _, part := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' }) {
@@ -175,8 +176,8 @@ func compareMask(c comparisonInput) Comparison {
 	return comparison(ok && okRead && want == read)
 }
 
-// truth parses a boolean as lib/kstrtox.c kstrtobool does: its first letter decides, and the
-// second for "on" and "off".
+// truth parses a boolean like lib/kstrtox.c kstrtobool: the first letter decides, for "on" and
+// "off" the second.
 func truth(s string) (on, ok bool) {
 	if s == "" {
 		return false, false
@@ -216,8 +217,8 @@ func compareBool(c comparisonInput) Comparison {
 	return comparison(want == read)
 }
 
-// compareParameter compares a module parameter: booleans read Y or N, numbers have base
-// 0, arrays are separated by commas. Other parameters print in formats of their own.
+// compareParameter compares a module parameter. Booleans read Y or N, numbers have base 0,
+// arrays are separated by commas. Other parameters have formats of their own.
 func compareParameter(c comparisonInput) Comparison {
 	want, read := strings.Split(strings.TrimSpace(c.want), ","), strings.Split(strings.TrimSpace(c.read), ",")
 	if len(want) != len(read) {
@@ -243,8 +244,8 @@ func compareParameter(c comparisonInput) Comparison {
 	return worst
 }
 
-// compareLRUGen compares values of the multi-generational LRU switch: y, n, or a mask
-// of three bits, of which the file shows those that the machine supports.
+// compareLRUGen compares values of the multi-generational LRU switch: y, n, or a mask of three
+// bits. The file shows only the bits that the machine supports.
 func compareLRUGen(c comparisonInput) Comparison {
 	read, ok := number(strings.TrimSpace(c.read))
 	if !ok {
@@ -268,7 +269,7 @@ func compareLRUGen(c comparisonInput) Comparison {
 	case want == read:
 		return Same
 	case (all || want&^read != 0) && read&1 == want&1 && read&^want == 0:
-		return Unclear // this machine may lack the other features
+		return Unclear // this machine may lack other features
 	}
 	return Different
 }
@@ -277,7 +278,8 @@ func compareLRUGen(c comparisonInput) Comparison {
 // NAME or NO_NAME.
 func compareFeature(c comparisonInput) Comparison { return compareSwitch(c, "NO_") }
 
-// compareTraceOption compares trace options, written as NAME or noNAME.
+// compareTraceOption compares a list of trace options, written one at a time as NAME or
+// noNAME.
 func compareTraceOption(c comparisonInput) Comparison { return compareSwitch(c, "no") }
 
 func compareSwitch(c comparisonInput, no string) Comparison {
@@ -326,8 +328,8 @@ func compareSet(c comparisonInput) Comparison {
 	return comparison(slices.Equal(words(c.want), words(c.read)))
 }
 
-// compareWord compares a word or number. An alias "written=read" names a second
-// spelling that the kernel accepts.
+// compareWord compares a word or number. An alias "written=read" is another spelling that the
+// kernel accepts.
 func compareWord(aliases ...string) func(comparisonInput) Comparison {
 	return func(c comparisonInput) Comparison {
 		want, read := strings.TrimSpace(c.want), strings.TrimSpace(c.read)

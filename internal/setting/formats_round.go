@@ -8,7 +8,7 @@ import (
 )
 
 // compareRounded compares a number that the kernel rounds: the rounded number is the same
-// value. A leading 0 means octal in files of /proc/sys, and nothing in those of disks
+// value. A leading 0 means octal in files of /proc/sys. Files of disks ignore it
 // (block/blk-sysfs.c queue_var_store, base 10).
 func compareRounded(round func(n, page int64) int64) func(comparisonInput) Comparison {
 	return func(c comparisonInput) Comparison {
@@ -28,7 +28,7 @@ func compareRounded(round func(n, page int64) int64) func(comparisonInput) Compa
 // wholePages rounds a number of KiB down to whole pages.
 func wholePages(kib, page int64) int64 { return kib &^ (page/1024 - 1) }
 
-// atLeastFour applies the minimum queue depth (BLKDEV_MIN_RQ).
+// atLeastFour applies the minimum queue depth of 4 (BLKDEV_MIN_RQ).
 func atLeastFour(n, _ int64) int64 { return max(n, 4) }
 
 func powerOfTwo(n, _ int64) int64 {
@@ -44,9 +44,8 @@ func pipeSize(n, page int64) int64 { return max(powerOfTwo(n, page), page) }
 // pageOfHeads rounds a number of 8-byte pointers up to whole pages.
 func pageOfHeads(n, page int64) int64 { return (n + page/8 - 1) / (page / 8) * (page / 8) }
 
-// compareApproximate compares numbers that the kernel rounds to clock ticks or
-// to device limits, or where 0 selects the device's default: a different number
-// may be the result of the write.
+// compareApproximate compares numbers that the kernel rounds to clock ticks or device limits,
+// or replaces by the device's default if 0. A different number may be the result of the write.
 func compareApproximate(c comparisonInput) Comparison {
 	if compareNumbers(c) == Same {
 		return Same
@@ -63,10 +62,9 @@ func compareApproximate(c comparisonInput) Comparison {
 	return Different
 }
 
-// compareLatency compares the target of write-back throttling in microseconds.
-// -1 selects the default: 2 ms for solid-state disks, 75 ms for rotating ones.
-// Under the bfq scheduler throttling is off and reads 0 (block/blk-wbt.c
-// wbt_default_latency_nsec).
+// compareLatency compares the target of write-back throttling, in microseconds. -1 selects the
+// default: 2 ms for solid-state disks, 75 ms for rotating ones. With the bfq scheduler
+// throttling is off, and the file reads 0 (block/blk-wbt.c wbt_default_latency_nsec).
 func compareLatency(c comparisonInput) Comparison {
 	if strings.TrimSpace(c.want) != "-1" {
 		return compareNumbers(c)
@@ -81,7 +79,7 @@ func compareLatency(c comparisonInput) Comparison {
 	}
 }
 
-// compareSize compares a size with a suffix with a number of bytes in whole pages.
+// compareSize compares a size that may have a suffix with a number of bytes in whole pages.
 func compareSize(c comparisonInput) Comparison {
 	want, ok := size(c.want)
 	read, okRead := size(c.read)

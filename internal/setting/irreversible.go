@@ -2,8 +2,8 @@ package setting
 
 import "strings"
 
-// irreversibleSysctls are sysctls for which every write is irreversible: they
-// act at once, or the kernel rejects the old value until the next boot.
+// irreversibleSysctls maps sysctls to why writing them is irreversible: they act at once, or
+// the kernel rejects the old value until the next boot.
 var irreversibleSysctls = map[string]string{
 	"vm.drop_caches":                   "acts at once, and dropped data cannot be restored",
 	"vm.compact_memory":                "acts at once and keeps no value",
@@ -28,7 +28,7 @@ func (k sysctl) WhyIrreversible(s Setting, now, want Value) (why string, ok bool
 	if !ok {
 		return "", false
 	}
-	// The value of "default" applies to future devices, so no device loses anything.
+	// "default" applies only to future devices, so no device loses addresses.
 	if device, ok = strings.CutSuffix(device, ".disable_ipv6"); ok && device != "default" && k.Equal(now, Text("0")) {
 		return whyIPv6Off, true
 	}

@@ -45,9 +45,8 @@ func (k sysfs) KernelFiles(s Setting) []string {
 	return files
 }
 
-// ResetByCPUHotplug reports whether the kernel recomputes the value, and so
-// discards what was written, when a CPU goes offline or comes back
-// (kernel/sched/fair.c update_sysctl).
+// ResetByCPUHotplug reports whether the kernel discards a written value when a CPU goes
+// offline or comes back, because it recomputes the value (kernel/sched/fair.c update_sysctl).
 func ResetByCPUHotplug(s Setting) bool {
 	dir, base := path.Split(s.Name)
 	if s.Kind == "sysctl" {
@@ -62,8 +61,7 @@ func ResetByCPUHotplug(s Setting) bool {
 	return false
 }
 
-// ResetBy describes the event at which the kernel discards a written value; ""
-// if none is known.
+// ResetBy describes the event after which the kernel discards a written value, or returns "".
 func ResetBy(s Setting) string {
 	dir, base := path.Split(s.Name)
 	queue := s.Kind == "sysfs" && (strings.HasSuffix(dir, "/queue/") || strings.HasSuffix(dir, "/queue/iosched/"))

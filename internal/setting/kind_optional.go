@@ -30,42 +30,42 @@ import (
 // the program is not healthy afterwards, the transaction is rolled back and the program
 // activated again. Undo and recovery do the same.
 
-// Activator is a kind whose values take effect after a program reloads or
-// restarts, such as a database.
+// Activator is a kind with values that take effect after a program reloads or restarts, such
+// as a database.
 type Activator interface {
-	// Activation returns the reload or restart that a change of a resolved setting
-	// needs. ok is false if the program is not running, and on a copy.
+	// Activation returns the reload or restart that a change of a resolved setting needs. ok
+	// is false if the program is not running, or on a copy.
 	Activation(context.Context, Setting) (a Activation, ok bool)
 	// Activate reloads or restarts the program and waits until it uses its values and is
 	// healthy. The kind limits the wait. A restart also starts a stopped program.
 	Activate(context.Context, Activation) error
 }
 
-// Aliaser is a kind some of whose settings are second names of settings of
-// another kind: the MTU of a network device is also an attribute in /sys. Alias
-// returns the canonical setting for one that another kind has resolved; ok is
-// false if there is no alias. Two kinds must not claim the same setting.
+// Aliaser is a kind with settings that are also settings of another kind: the MTU of a network
+// device is also an attribute in /sys. Alias returns the canonical setting for a setting that
+// another kind has resolved. ok is false if there is no alias. Two kinds must not claim the
+// same setting.
 type Aliaser interface {
 	Alias(Setting) (id Setting, ok bool)
 }
 
-// Comparer is a kind that compares per setting, because the kernel parses and
+// Comparer is a kind that compares each setting differently, because the kernel parses and
 // prints each in its own way.
 type Comparer interface {
 	Compare(s Setting, want, read Value) Comparison
 }
 
-// Decider is a kind some of whose settings determine the values of others: a
-// second name of a kernel variable, or a master switch.
+// Decider is a kind with settings that determine the values of other settings: a second name
+// of a kernel variable, or a master switch.
 type Decider interface {
-	// Decides lists the values that other settings have after s was set to want.
-	// will returns the value that a setting is going to have.
+	// Decides lists the values that other settings have after s was set to want. will returns
+	// the value that a setting will have.
 	Decides(s Setting, want Value, will func(Setting) Value) []Decided
 	// DecidedBy lists the settings for which Decides may list this one.
 	DecidedBy(Setting) []Setting
 }
 
-// Decided is the value of a setting that another one determines.
+// Decided is the value of a setting that another setting determines.
 type Decided struct {
 	Setting Setting
 	Value   Value // Unknown if the units cannot be converted
@@ -74,7 +74,8 @@ type Decided struct {
 	Stays bool
 }
 
-// Decides lists the values that other settings have after s was set to want.
+// Decides lists the values that other settings have after s was set to want. will returns the
+// value that a setting will have.
 func (k Kinds) Decides(s Setting, want Value, will func(Setting) Value) []Decided {
 	if d, ok := k[s.Kind].(Decider); ok {
 		return d.Decides(s, want, will)
@@ -90,9 +91,9 @@ func (k Kinds) DecidedBy(s Setting) []Setting {
 	return nil
 }
 
-// KernelFileLister is a kind whose settings are kernel files. KernelFiles lists
-// every path through which a setting can be written: its own, and the aliases
-// that Resolve maps to it. They need not exist.
+// KernelFileLister is a kind with settings that are kernel files. KernelFiles lists every path
+// through which a setting can be written: its own path, and aliases that Resolve maps to it.
+// They need not exist.
 type KernelFileLister interface {
 	KernelFiles(Setting) []string
 }
@@ -106,22 +107,23 @@ func (k Kinds) KernelFiles(s Setting) []string {
 	return nil
 }
 
-// FileLister is a kind whose values are stored in files with other names or
-// with further lines. Files returns nil if the file is unknown.
+// FileLister is a kind that stores values in files with other names or additional lines. Files
+// returns nil if the file is unknown.
 type FileLister interface{ Files(Setting) []string }
 
-// ErrNotSettable is returned for a setting that must not be requested by name.
+// ErrNotSettable is returned for a setting that users must not request by name.
 var ErrNotSettable = &ui.Sentinel{Text: "fettle does not set this", Exits: ui.Refused}
 
 // RequestChecker is a kind that could reach more of a machine than its plug-in does.
-// CheckRequest rejects a resolved setting and value that a user, or an external plan, must not
-// request by name. The error wraps ErrNotSettable and describes what is allowed. profileDirs
-// are the profile directories. Undo and recovery do not check: fettle wrote the journal.
+// CheckRequest returns an error for a resolved setting and value that users and external plans
+// must not request by name. The error wraps ErrNotSettable and describes what is allowed.
+// profileDirs are the profile directories. Undo and recovery do not check: fettle wrote the
+// journal.
 type RequestChecker interface {
 	CheckRequest(s Setting, want Value, profileDirs []string) error
 }
 
-// CheckRequest rejects a value that must not be requested by the setting's name.
+// CheckRequest returns an error for a value that must not be requested by the setting's name.
 func (k Kinds) CheckRequest(s Setting, want Value, profileDirs []string) error {
 	if g, ok := k[s.Kind].(RequestChecker); ok {
 		return g.CheckRequest(s, want, profileDirs)
@@ -129,9 +131,9 @@ func (k Kinds) CheckRequest(s Setting, want Value, profileDirs []string) error {
 	return nil
 }
 
-// Irreversible is a kind some of whose writes cannot be undone: they act at once and
-// keep nothing, or have effects that no setting covers. WhyIrreversible explains why a
-// change from now to want is irreversible; ok is false if it can be undone.
+// Irreversible is a kind with writes that cannot be undone: they act at once and store
+// nothing, or have effects that no setting covers. WhyIrreversible explains why a change from
+// now to want is irreversible; ok is false if it can be undone.
 type Irreversible interface {
 	WhyIrreversible(s Setting, now, want Value) (why string, ok bool)
 }
@@ -146,15 +148,15 @@ func (k Kinds) WhyIrreversible(s Setting, now, want Value) (why string, ok bool)
 	return kind.WhyIrreversible(s, now, want)
 }
 
-// RebootCleaner is a kind whose values end at a reboot, while side effects may
-// remain: the files that a script wrote.
+// RebootCleaner is a kind with values that end at a reboot but may leave side effects: the
+// files that a script wrote.
 type RebootCleaner interface {
-	// CleanAfterReboot removes what remains of a value that was in force before
-	// the reboot. did is false if there was nothing to remove.
+	// CleanAfterReboot removes the side effects of a value that was in force before the
+	// reboot. did is false if there was nothing to remove.
 	CleanAfterReboot(ctx context.Context, s Setting, had Value) (did bool, err error)
 }
 
-// ValueChecker is a kind for which some rejections by the kernel can be predicted.
+// ValueChecker is a kind that can predict some rejections by the kernel.
 type ValueChecker interface {
 	// Rejects reports whether the kernel would reject want. why describes the accepted values.
 	Rejects(s Setting, want Value) (why string, refused bool)
@@ -169,16 +171,15 @@ func (k Kinds) Rejects(s Setting, want Value) (why string, refused bool) {
 	return "", false
 }
 
-// Restorer is a kind some of whose settings may have had a value that cannot be
-// written directly.
+// Restorer is a kind with settings whose previous values cannot always be written directly.
 type Restorer interface {
-	// Restore restores the previous value after a Write of it failed. It may temporarily write
+	// Restore restores the previous value after writing it failed. It may temporarily write
 	// coupled settings, whose before-images are therefore recorded too.
 	Restore(ctx context.Context, s Setting, had Value) error
 }
 
-// Transient is a kind whose settings end by themselves and never return, such
-// as tasks. Absent then means that nothing is left to set or to restore.
+// Transient is a kind with settings that end by themselves and never return, such as tasks.
+// Absent means that nothing is left to set or to restore.
 type Transient interface{ Transient() }
 
 // Ended reports whether a setting of a transient kind no longer exists.
@@ -187,21 +188,21 @@ func Ended(k Kind, now Value) bool {
 	return transient && now.Absent
 }
 
-// Tuner is a kind whose settings are programs that change further settings when
-// they start: other tuners. Those changes belong to the program.
+// Tuner is a kind with settings that are other tuners: programs that change further settings
+// when they start. Those changes belong to the program.
 type Tuner interface{ Tuner() }
 
-// Exclusive is a kind with pairs of settings that express one limit, such as
-// vm.dirty_bytes and vm.dirty_ratio. Only the last one written is in force; the
-// other reads 0, which means "not in use".
+// Exclusive is a kind with pairs of settings for the same limit, such as vm.dirty_bytes and
+// vm.dirty_ratio. Only the last written setting is in force. The other reads 0, which means
+// "not in use".
 type Exclusive interface {
 	Counterpart(Setting) (twin Setting, ok bool)
-	// RefusesZero reports whether the kernel rejects a written 0, although the
-	// setting reads 0 when its counterpart is written.
+	// RefusesZero reports whether the kernel rejects a written 0, although the setting reads 0
+	// after its counterpart was written.
 	RefusesZero(Setting) bool
 }
 
-// Counterpart returns the other setting of a pair; ok is false if none exists.
+// Counterpart returns the other setting of a pair. ok is false if s is not in a pair.
 func (k Kinds) Counterpart(s Setting) (twin Setting, ok bool) {
 	if t, is := k[s.Kind].(Exclusive); is {
 		return t.Counterpart(s)
@@ -221,13 +222,13 @@ func Zero(v Value) bool {
 	return ok && n == 0
 }
 
-// Activation is the reload or restart with which a program applies its new values. The zero
-// value means that none is needed.
+// Activation is the reload or restart by which a program applies new values. The zero value
+// means that neither is needed.
 type Activation struct {
 	// Program is the program's name in the form of its kind: "postgresql@15-main.service".
 	Program string
-	// Restart reports whether the program reads the value only when it starts.
-	// Otherwise a reload is enough.
+	// Restart reports whether a restart is needed, because the program reads the value only
+	// when it starts. Otherwise a reload is enough.
 	Restart bool
 }
 
@@ -265,8 +266,8 @@ func (a *Activation) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Activation returns the reload or restart that a change of the setting needs;
-// ok is false if the value takes effect by itself.
+// Activation returns the reload or restart that a change of the setting needs. ok is false if
+// none is needed or the program is not running.
 func (k Kinds) Activation(ctx context.Context, s Setting) (a Activation, ok bool) {
 	if kind, is := k[s.Kind].(Activator); is {
 		if a, ok := kind.Activation(ctx, s); ok {

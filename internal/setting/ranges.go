@@ -11,30 +11,29 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// kernelRange is the range that some files of /proc/sys accept: extra1 and
-// extra2 of the kernel's tables, or the range of an int or a byte. Writing
-// another number fails (before Linux 5.1 it is ignored for unsigned longs).
+// kernelRange is the range that certain files of /proc/sys accept: extra1 and extra2 of the
+// kernel's tables, or the range of an int or a byte. Writing a number outside fails. Before
+// Linux 5.1 it is ignored for unsigned longs.
 type kernelRange struct {
 	min, max int64
-	from     [2]int // the first kernel for which it is known; zero: 4.18
+	from     [2]int // first kernel with this range; zero means 4.18
 	names    []string
 }
 
 const (
 	maxInt      = math.MaxInt32
-	minTwoPages = math.MinInt64 + 1 // as min: two pages of memory, in bytes
-	minUnknown  = math.MinInt64     // as min: unknown, or different between architectures
+	minTwoPages = math.MinInt64 + 1 // as min: two memory pages, in bytes
+	minUnknown  = math.MinInt64     // as min: unknown, or depends on the architecture
 )
 
-// The kernels that the table covers: Linux 4.19, 6.1.192 and 6.12.117 from their source, 6.18
+// Kernels that the table covers: Linux 4.19, 6.1.192 and 6.12.117 from their source, 6.18
 // tested. If they differ, the table has the widest range, because vendors backport changes.
-// Newer kernels are not covered.
 var (
 	oldestRanged, newestRanged = [2]int{4, 18}, [2]int{6, 18}
 	since61                    = [2]int{6, 1}
 )
 
-// kernelRanges is compiled from kernel/sysctl.c and the files that its tables moved to,
+// kernelRanges is compiled from kernel/sysctl.c, the files to which its tables moved,
 // net/core/sysctl_net_core.c, net/ipv4/sysctl_net_ipv4.c,
 // net/netfilter/nf_conntrack_standalone.c, ipc/ipc_sysctl.c and net/core/neighbour.c.
 var kernelRanges = []kernelRange{
@@ -91,10 +90,10 @@ var kernelRanges = []kernelRange{
 		"net.ipv4.tcp_tso_win_divisor", "net.ipv4.ip_nonlocal_bind", "net.ipv4.ip_no_pmtu_disc"}},
 }
 
-// fixedChoices are files of /sys that list every accepted word, the active one
-// in brackets (mm/huge_memory.c, mm/shmem.c, drivers/pci/pcie/aspm.c; Linux 6.1
-// and 6.12). Files that load a module by name, such as that of the I/O
-// scheduler, accept further words.
+// fixedChoices are files of /sys that list every accepted word, with the active word in
+// brackets (mm/huge_memory.c, mm/shmem.c, drivers/pci/pcie/aspm.c; Linux 6.1 and 6.12). Files
+// that load a module by name, such as the I/O scheduler's, accept more words and are not
+// listed.
 var fixedChoices = []string{
 	"/sys/kernel/mm/transparent_hugepage/enabled", "/sys/kernel/mm/transparent_hugepage/defrag", "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
 	"/sys/kernel/mm/transparent_hugepage/hugepages-*/enabled", "/sys/kernel/mm/transparent_hugepage/hugepages-*/shmem_enabled",
@@ -129,15 +128,15 @@ func (k sysctl) Rejects(s Setting, want Value) (why string, refused bool) {
 	return fmt.Sprintf("the kernel accepts %d to %d", low, r.max), true
 }
 
-// notNumber reports whether the kernel cannot read a word as a number: it has a
+// notNumber reports whether the kernel cannot parse a word as a number, because it has a
 // letter, a decimal point or a percent sign.
 func notNumber(word string) bool {
 	digits := strings.TrimPrefix(strings.ToLower(word), "-")
 	return !strings.HasPrefix(digits, "0x") && strings.ContainsFunc(digits, func(r rune) bool { return r < '0' || r > '9' })
 }
 
-// ranged reports whether the table covers the machine's kernel, and the kernel
-// is at least from.
+// ranged reports whether the table covers the machine's kernel, and the kernel is at least
+// version from.
 func ranged(h *host.Host, from [2]int) bool {
 	b, err := h.Files.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// fileDirs are the configuration directories that plug-ins write to, in
-// addition to the drop-in directories of systemd units.
+// fileDirs are the configuration directories in which plug-ins write files, in addition to the
+// drop-in directories of systemd units.
 var fileDirs = []string{"/etc/default/grub.d", "/etc/modprobe.d", "/etc/systemd/system.conf.d"}
 
 const (
@@ -45,7 +45,7 @@ func (k dir) CheckRequest(s Setting, _ Value, _ []string) error {
 	return fmt.Errorf("%s: %w: use %s or %s/UNIT.d", s, ErrNotSettable, strings.Join(fileDirs, ", "), unitDir)
 }
 
-// real returns dirs with symbolic links resolved, as in the names of settings.
+// real returns dirs with symbolic links resolved, because the names of settings are resolved.
 func (k file) real(dirs []string) []string {
 	out := slices.Clone(dirs)
 	for i, d := range dirs {

@@ -1,6 +1,6 @@
-// Package setting reads, compares and writes single settings of a machine,
-// named KIND:NAME, such as sysctls, sysfs attributes and files. Plug-ins and
-// products add kinds of their own; the tuning engine uses all of them.
+// Package setting reads, compares and writes single settings of a machine, such as sysctls,
+// sysfs attributes and files. A setting is named KIND:NAME. Plug-ins and products add kinds.
+// The tuning engine uses all of them.
 package setting
 
 import (
@@ -57,12 +57,12 @@ func Parse(text string) (Setting, error) {
 	}
 }
 
-// Value is the value of a setting in the kernel or the file.
+// Value is the value of a setting, as the kernel or the file has it.
 type Value struct {
 	Text   string
 	Absent bool // the setting does not exist; Text is empty
-	// Unknown is true if the value could not be read. Text is then empty. Plans and verdicts
-	// use it; the journal never does.
+	// Unknown reports whether the value could not be read. Text is then empty. Plans and
+	// verdicts use it; the journal never does.
 	Unknown bool
 	Attr    *host.Attr // owner and mode, for whole files only
 }
@@ -73,10 +73,10 @@ var Absent = Value{Absent: true}
 // Unknown is the value of a setting that could not be read.
 var Unknown = Value{Unknown: true}
 
-// IsZero makes omitzero omit unknown values; null means absent.
+// IsZero makes omitzero omit unknown values. In JSON, null means absent.
 func (v Value) IsZero() bool { return v.Unknown }
 
-// Text returns a present value.
+// Text returns the value with a text.
 func Text(s string) Value { return Value{Text: s} }
 
 func (v Value) String() string {
@@ -123,8 +123,8 @@ func (v *Value) UnmarshalJSON(b []byte) error {
 		return nil
 	}
 	if len(b) > 1 && b[0] == '"' {
-		// Most values of a journal are plain words. A second decoder for each would
-		// take a tenth of the time to read it.
+		// Most values in a journal are plain words. A second decoder for each would take a
+		// tenth of the time for reading it.
 		if text := b[1 : len(b)-1]; !bytes.ContainsFunc(text, func(r rune) bool { return r == '\\' || r >= 0x80 }) {
 			v.Text = string(text)
 			return nil
@@ -149,12 +149,12 @@ func (v *Value) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Lifetime describes how long a written value lasts, and therefore what remains to undo after a
+// Lifetime is how long a written value lasts. It determines what remains to undo after a
 // reboot.
 type Lifetime string
 
-// The lifetimes. Runtime and held values are lost at a reboot. The others are stored in files;
-// the name tells when the file takes effect.
+// Lifetimes. Runtime and held values are lost at a reboot. The other values are in files; the
+// name says when the file takes effect.
 const (
 	Runtime Lifetime = "runtime" // in the running kernel
 	Held    Lifetime = "held"    // while a descriptor is open
@@ -171,37 +171,35 @@ func (l Lifetime) SurvivesBoot() bool { return l != Runtime && l != Held }
 
 // Kind reads and writes the settings of one kind.
 type Kind interface {
-	// Resolve returns the canonical name of a setting: symbolic links, aliases and
-	// spellings lead to the same Setting. It rejects names outside the kind's own
-	// roots. A setting that does not exist resolves to its cleaned name.
+	// Resolve returns the canonical name of a setting. Symbolic links, aliases and spellings
+	// resolve to the same Setting. It returns an error for names outside the kind's roots. A
+	// setting that does not exist resolves to its cleaned name.
 	Resolve(Setting) (Setting, error)
-	// Read returns Absent if the setting does not exist, and an error if the value
-	// cannot be read.
+	// Read returns Absent if the setting does not exist, and an error if it cannot be read.
 	Read(context.Context, Setting) (Value, error)
 	// Write writes the value once. Writing Absent removes the setting if the kind
 	// supports that.
 	Write(context.Context, Setting, Value) error
 	// Equal compares values as the kernel prints them: "4096 87380" equals "4096\t87380".
 	Equal(a, b Value) bool
-	// Coupled lists the settings that a write to this one changes too, so that
-	// their before-images are recorded.
+	// Coupled lists the other settings that a write to this setting changes, so that their
+	// before-images are recorded.
 	Coupled(Setting) []Setting
 	Lifetime() Lifetime
 }
 
-// ErrUnsupported is wrapped by a Write that turned out to be impossible here,
-// for example because the kernel manages the interrupt itself. It does not
-// count as a failure.
+// ErrUnsupported is wrapped by the error of a Write that is impossible on this machine, for
+// example because the kernel manages the interrupt itself. It does not count as a failure.
 var ErrUnsupported = errors.New("unsupported")
 
-// ProgramWarning is returned by a Write that succeeded through a program which
-// reported a failure. The setting has the requested value; nothing is retried
-// or undone, and the text is shown as a warning.
+// ProgramWarning is returned by a Write that succeeded although its program reported a
+// failure. The setting has the requested value. Nothing is retried or undone, and the text is
+// shown as a warning.
 type ProgramWarning struct{ Text string }
 
 func (c *ProgramWarning) Error() string { return c.Text }
 
-// Kinds is the table of kinds by name. Higher layers pass a larger table.
+// Kinds maps the names of kinds to kinds. Higher layers pass more kinds.
 type Kinds map[string]Kind
 
 // ErrUnknownKind is returned for a setting whose kind is not in the table.
@@ -216,9 +214,8 @@ func (k Kinds) For(s Setting) (Kind, error) {
 	return kind, nil
 }
 
-// IsNameError reports whether an error of Resolve means that the name itself is
-// invalid, on any machine. Missing, unreadable and unreachable settings are
-// other errors.
+// IsNameError reports whether an error of Resolve means that the name is invalid on any
+// machine. It returns false for missing, unreadable and unreachable settings.
 func IsNameError(err error) bool {
 	var path *fs.PathError
 	return err != nil && !errors.As(err, &path) && !host.NotFound(err) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, ErrOutside)
@@ -277,7 +274,7 @@ func (k Kinds) Coupled(s Setting) []Setting {
 	return out
 }
 
-// Kernel returns the table of the kinds that the kernel and the file system provide.
+// Kernel returns the kinds that the kernel and the file system provide.
 func Kernel(h *host.Host) Kinds {
 	return Kinds{
 		"sysctl": sysctl{h},
@@ -287,17 +284,17 @@ func Kernel(h *host.Host) Kinds {
 	}
 }
 
-// Op relates a requested value to the present one (TuneD's assignment modifiers).
+// Op relates a requested value to the current value (TuneD's assignment modifiers).
 type Op string
 
-// The modifiers: a plain value is set, ">N" only raises the value, "<N" only lowers it.
+// Modifiers: a plain value is set, ">N" only raises the value, "<N" only lowers it.
 const (
 	Set   Op = ""
 	Raise Op = ">"
 	Lower Op = "<"
 )
 
-// Change is a requested value of a setting, with the reason.
+// Change is a requested value of a setting, with its reason.
 type Change struct {
 	Setting Setting `json:"setting"`
 	Want    Value   `json:"want"`
@@ -305,7 +302,7 @@ type Change struct {
 	Reason  Reason  `json:"reason"`
 }
 
-// Reason names the origin of a change: a line of a profile, or a rule.
+// Reason is the origin of a change: a line of a profile, or a rule.
 type Reason struct {
 	Profile string `json:"profile,omitempty"`
 	File    string `json:"file,omitempty"`
@@ -326,8 +323,8 @@ func (r Reason) String() string {
 	return r.Text
 }
 
-// absentOr returns Absent for "no such file". For a copy that did not record
-// the file it returns the error.
+// absentOr returns Absent for fs.ErrNotExist. For any other error, such as an unrecorded file
+// of a copy, it returns the error.
 func absentOr(err error) (Value, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return Absent, nil

@@ -10,15 +10,15 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// sysctl is the kind of files below /proc/sys. Canonical names have dots as
-// separators; a dot inside a component (a VLAN interface) is written as a
-// slash, as in sysctl(8) and sysctl.d(5): net.ipv4.conf.eth0/100.rp_filter.
+// sysctl is the kind of files below /proc/sys. Canonical names have dots as separators. A dot
+// inside a component (a VLAN interface) is written as a slash, as in sysctl(8) and
+// sysctl.d(5): net.ipv4.conf.eth0/100.rp_filter.
 type sysctl struct{ host *host.Host }
 
 const procSys = "/proc/sys/"
 
-// SysctlPath returns the path of a sysctl in either spelling: the first
-// separator decides whether dots or slashes separate (sysctl.d(5)).
+// SysctlPath returns the path of a sysctl in either spelling. The first separator, a dot or a
+// slash, is the separator of the name (sysctl.d(5)).
 func SysctlPath(name string) (string, error) {
 	if key, ok := strings.CutPrefix(name, procSys); ok {
 		name = key
@@ -85,8 +85,8 @@ func (k sysctl) Read(_ context.Context, s Setting) (Value, error) {
 	return Text(strings.TrimSuffix(string(b), "\n")), nil
 }
 
-// line returns the bytes to write for a value. An empty value is an empty line, because
-// the kernel ignores writes of zero bytes (fs/read_write.c, proc_sys_write).
+// line returns the bytes to write for a value. An empty value is written as an empty line,
+// because the kernel ignores writes of zero bytes (fs/read_write.c, proc_sys_write).
 func line(text string) []byte {
 	if text == "" {
 		return []byte("\n")
@@ -130,9 +130,8 @@ func globSettings(h *host.Host, pattern, kind string) []Setting {
 
 func (k sysctl) defaultHugePage() string { return DefaultHugePage(k.host) }
 
-// DefaultHugePage returns the size of the huge pages that vm.nr_hugepages
-// counts, in the spelling of the kernel's directories: "2048kB" (Hugepagesize
-// in /proc/meminfo), or "none".
+// DefaultHugePage returns the size of the huge pages counted by vm.nr_hugepages, in the
+// spelling of the kernel's directories: "2048kB" (Hugepagesize in /proc/meminfo), or "none".
 func DefaultHugePage(h *host.Host) string {
 	b, err := h.Files.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -148,7 +147,7 @@ func DefaultHugePage(h *host.Host) string {
 
 func (sysctl) Lifetime() Lifetime { return Runtime }
 
-// ErrOutside is returned for a name that leads outside its kind's root.
+// ErrOutside is returned for a name that resolves to a path outside its kind's root.
 var ErrOutside = errors.New("leads outside")
 
 func below(root, p string) error {

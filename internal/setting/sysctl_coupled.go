@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// sysctlPairs are pairs of sysctls that express one limit: writing one sets the other
+// sysctlPairs maps sysctls to the other sysctl for the same limit. Writing one sets the other
 // to 0 (mm/page-writeback.c dirty_*_handler, mm/util.c overcommit_*_handler).
 var sysctlPairs = map[string]pair{
 	"vm.dirty_bytes":            {counterpart: "vm.dirty_ratio", refusesZero: true}, // at least two pages
@@ -17,7 +17,7 @@ var sysctlPairs = map[string]pair{
 	"vm.overcommit_kbytes":      {counterpart: "vm.overcommit_ratio"},
 }
 
-// pair is one setting of a pair in sysctlPairs.
+// pair describes one setting of a pair in sysctlPairs.
 type pair struct {
 	counterpart string
 	refusesZero bool
@@ -32,9 +32,9 @@ func (sysctl) Counterpart(s Setting) (Setting, bool) {
 // RefusesZero implements Exclusive.
 func (sysctl) RefusesZero(s Setting) bool { return sysctlPairs[s.Name].refusesZero }
 
-// Restore implements Restorer for a limit that must become 0 although the kernel
-// rejects a written 0, and whose counterpart is 0 too. Writing 1 to the counterpart
-// sets the limit to 0; writing 0 then restores the counterpart.
+// Restore implements Restorer for a limit that must become 0 if the kernel rejects a written 0
+// and the counterpart is 0 too. Writing 1 to the counterpart sets the limit to 0. Writing 0
+// then restores the counterpart.
 func (k sysctl) Restore(ctx context.Context, s Setting, had Value) error {
 	refused := k.Write(ctx, s, had)
 	twin, ok := k.Counterpart(s)
@@ -52,8 +52,8 @@ func (k sysctl) Restore(ctx context.Context, s Setting, had Value) error {
 	return nil
 }
 
-// otherUnits maps each file of a variable to the file with a different unit. Writing the
-// coarser one loses the precision of the finer one (net/core/neighbour.c, net/ipv4/route.c,
+// otherUnits maps each file of a variable to the file with another unit. Writing in the
+// coarser unit loses the precision of the finer one (net/core/neighbour.c, net/ipv4/route.c,
 // net/ipv6/route.c).
 var otherUnits = map[string]string{
 	"base_reachable_time":    "base_reachable_time_ms",
@@ -75,9 +75,9 @@ func (k sysctl) Coupled(s Setting) []Setting {
 		// The pool of the default size, per node.
 		return k.glob("/sys/devices/system/node/node*/hugepages/hugepages-"+k.defaultHugePage()+"/nr_hugepages", "sysfs")
 	case "net.ipv4.ip_forward", "net.ipv4.conf.all.forwarding":
-		// net/ipv4/devinet.c inet_forward_change changes every device. A router does
-		// not accept redirects, a host does. The two names are one variable, but
-		// systemd-sysctl orders them as two.
+		// net/ipv4/devinet.c inet_forward_change changes every device. A router does not
+		// accept redirects, a host does. systemd-sysctl treats the two names of this variable
+		// as two.
 		out := append(k.glob("/proc/sys/net/ipv4/conf/*/forwarding", "sysctl"), Setting{"sysctl", "net.ipv4.ip_forward"})
 		return append(without(out, s.Name), Setting{"sysctl", "net.ipv4.conf.all.accept_redirects"})
 	case "net.ipv4.tcp_congestion_control":
@@ -89,7 +89,7 @@ func (k sysctl) Coupled(s Setting) []Setting {
 	case "net.mptcp.path_manager":
 		return []Setting{{"sysctl", "net.mptcp.pm_type"}}
 	case "kernel.watchdog":
-		// kernel/watchdog.c: the switch of both detectors, on if either is on.
+		// kernel/watchdog.c: the switch of both detectors reads 1 if either is on.
 		return []Setting{{"sysctl", "kernel.soft_watchdog"}, {"sysctl", "kernel.nmi_watchdog"}}
 	case "kernel.soft_watchdog", "kernel.nmi_watchdog":
 		return []Setting{{"sysctl", "kernel.watchdog"}}
@@ -105,8 +105,8 @@ func (k sysctl) Coupled(s Setting) []Setting {
 	return k.coupledNet(strings.Split(strings.TrimPrefix(p, procSys), "/"))
 }
 
-// coupledNet handles the network tables, which have a directory for each
-// device, one for all devices and one for future ones.
+// coupledNet lists the coupled settings of network tables. They have a directory for each
+// device, one for all devices and one for future devices.
 func (k sysctl) coupledNet(dir []string) []Setting {
 	n := len(dir)
 	if n < 4 || dir[0] != "net" || dir[1] != "ipv4" && dir[1] != "ipv6" {
@@ -139,9 +139,8 @@ func (k sysctl) coupledNet(dir []string) []Setting {
 	return nil
 }
 
-// ipv6ForAll are parameters for which a write to "all" changes every device and
-// the default (net/ipv6/addrconf.c, addrconf_sysctl_*). Other values of "all"
-// are stored separately.
+// ipv6ForAll lists parameters for which a write to "all" changes every device and "default"
+// (net/ipv6/addrconf.c, addrconf_sysctl_*). For other parameters "all" has a value of its own.
 var ipv6ForAll = []string{"forwarding", "force_forwarding", "disable_ipv6", "ignore_routes_with_linkdown", "addr_gen_mode"}
 
 // sibling returns the path with component i replaced.
@@ -160,8 +159,8 @@ func (k sysctl) present(dir []string) []Setting {
 	return []Setting{{"sysctl", SysctlName(p)}}
 }
 
-// followers returns the devices that have the same value as "default". The kernel does not show
-// which devices follow it; devices with another value do not.
+// followers returns the devices with the same value as "default". Only these may follow
+// "default"; the kernel does not show which ones do.
 func (k sysctl) followers(dir []string) []Setting {
 	const device = 3 // net/ipv4/conf/DEVICE/...
 	shared, err := k.host.Files.ReadFile(procSys + strings.Join(dir, "/"))

@@ -11,8 +11,8 @@ const (
 	nmiWatchdog  = "kernel.nmi_watchdog"
 )
 
-// aliases maps sysctls to the other name of the same variable, both of which systemd-sysctl
-// writes: net/ipv4/devinet.c, net/mptcp/ctrl.c (Linux 6.12 and 6.15).
+// aliases maps sysctls to the other name of the same variable. systemd-sysctl writes both
+// names (net/ipv4/devinet.c, net/mptcp/ctrl.c; Linux 6.12 and 6.15).
 var aliases = map[string]alias{
 	"net.ipv4.ip_forward":          {other: "net.ipv4.conf.all.forwarding"},
 	"net.ipv4.conf.all.forwarding": {other: "net.ipv4.ip_forward"},
@@ -20,18 +20,18 @@ var aliases = map[string]alias{
 	"net.mptcp.path_manager":       {"net.mptcp.pm_type", map[string]string{"kernel": "0", "userspace": "1"}},
 }
 
-// alias is the other name, and its names for the values; nil if they are the same.
+// alias holds the other name, and its names for the values; nil if the values are the same.
 type alias struct {
 	other  string
 	values map[string]string
 }
 
-// unitFactors maps the coarser unit of the pairs in otherUnits to its number of finer units; 0
-// if that depends on the kernel build.
+// unitFactors maps the coarser unit of a pair in otherUnits to the number of finer units in
+// it. 0 means that it depends on the kernel build.
 var unitFactors = map[string]int{"base_reachable_time": 1000, "retrans_time": 10, "gc_min_interval": 1000, "unres_qlen": 0}
 
-// Decides implements Decider. kernel.watchdog = 0 forces both detectors to 0, and it
-// reads 0 while neither runs (kernel/watchdog.c lockup_detector_update_enable).
+// Decides implements Decider. kernel.watchdog = 0 sets both detectors to 0. It reads 0 while
+// neither detector runs (kernel/watchdog.c lockup_detector_update_enable).
 func (k sysctl) Decides(s Setting, want Value, will func(Setting) Value) []Decided {
 	text := strings.TrimSpace(want.Text)
 	switch s.Name {
@@ -87,7 +87,8 @@ func (k sysctl) DecidedBy(s Setting) []Setting {
 
 func (sysctl) named(name string) Setting { return Setting{"sysctl", name} }
 
-// otherUnit returns the setting of the same network variable in another unit.
+// otherUnit returns the setting of the same variable in another unit. It returns false if
+// there is none.
 func (k sysctl) otherUnit(s Setting) (Setting, bool) {
 	p, err := SysctlPath(s.Name)
 	if err != nil {
@@ -104,8 +105,7 @@ func (k sysctl) otherUnit(s Setting) (Setting, bool) {
 
 func lastOf(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// inOtherUnit converts a number to the unit of the other name; the coarser unit
-// drops the remainder.
+// inOtherUnit converts a number to the other unit; the coarser unit drops the remainder.
 func inOtherUnit(param, text string) Value {
 	n, err := strconv.Atoi(text)
 	if err != nil {

@@ -22,7 +22,8 @@ func (k sysfs) Resolve(s Setting) (Setting, error) {
 	p := path.Clean(s.Name)
 	real, err := k.host.Files.Resolve(p)
 	if host.NotFound(err) {
-		// Resolve the existing part, so that two names of one missing attribute are equal.
+		// Resolve the existing part, so that two names of the same missing attribute are
+		// equal.
 		if dir, derr := k.host.Files.Resolve(path.Dir(p)); derr == nil {
 			real, err = path.Join(dir, path.Base(p)), nil
 		} else {
@@ -38,8 +39,8 @@ func (k sysfs) Resolve(s Setting) (Setting, error) {
 	return k.alias(real), nil
 }
 
-// alias maps second paths of a kernel variable to the canonical setting: the read-ahead
-// of a disk is also an attribute of its bdi (block/blk-sysfs.c, mm/backing-dev.c); the
+// alias returns the canonical setting for a second path of a kernel variable. A disk's
+// read-ahead is also an attribute of its bdi (block/blk-sysfs.c, mm/backing-dev.c). The
 // default huge page pool (mm/hugetlb.c) and some module parameters are also sysctls.
 func (k sysfs) alias(p string) Setting {
 	if dev, ok := strings.CutPrefix(p, "/sys/devices/virtual/bdi/"); ok && path.Base(p) == "read_ahead_kb" {
@@ -66,9 +67,9 @@ func (k sysfs) alias(p string) Setting {
 
 const hugePools = "/sys/kernel/mm/hugepages/hugepages-"
 
-// sysctlParameters are sysctls that are also module parameters of the same
-// variable (net/netfilter/nf_conntrack_standalone.c; kernel/panic.c,
-// core_param; net/sunrpc/xprtsock.c).
+// sysctlParameters maps module parameters to sysctls of the same variable
+// (net/netfilter/nf_conntrack_standalone.c; kernel/panic.c, core_param;
+// net/sunrpc/xprtsock.c).
 var sysctlParameters = map[string]string{
 	"net.netfilter.nf_conntrack_buckets": "/sys/module/nf_conntrack/parameters/hashsize",
 	"kernel.panic":                       "/sys/module/kernel/parameters/panic",
@@ -91,8 +92,8 @@ func (k sysfs) Read(_ context.Context, s Setting) (Value, error) {
 	return Text(ActiveWord(strings.TrimSuffix(string(b), "\n"))), nil
 }
 
-// ActiveWord returns the bracketed word of a choice, or the whole text if not
-// exactly one word is in brackets.
+// ActiveWord returns the bracketed word of a text, or the whole text unless exactly one word
+// is in brackets.
 func ActiveWord(text string) string {
 	active := ""
 	for _, w := range strings.Fields(text) {
@@ -159,9 +160,9 @@ func (k sysfs) Coupled(s Setting) []Setting {
 	case strings.HasPrefix(s.Name, "/sys/devices/system/node/node") && base == "nr_hugepages":
 		return []Setting{k.alias("/sys/kernel/mm/hugepages/" + path.Base(dir) + "/nr_hugepages")}
 	case strings.HasPrefix(s.Name, "/sys/kernel/mm/transparent_hugepage/") && (base == "enabled" || base == "shmem_enabled"):
-		// mm/khugepaged.c set_recommended_min_free_kbytes raises the reserve when
-		// huge pages are turned on, and recalculates it when they are turned off,
-		// globally, for one size, or for shmem.
+		// mm/khugepaged.c set_recommended_min_free_kbytes raises the reserve when huge pages
+		// are turned on, and recalculates it when they are turned off. This applies to the
+		// global switch, the switch of each size, and shmem.
 		return []Setting{{"sysctl", "vm.min_free_kbytes"}}
 	case s.Name == "/sys/devices/system/cpu/cpufreq/boost", s.Name == "/sys/devices/system/cpu/intel_pstate/no_turbo":
 		// drivers/cpufreq: the highest frequency changes with it, per policy.
@@ -170,7 +171,7 @@ func (k sysfs) Coupled(s Setting) []Setting {
 	case base == "boost" && strings.HasPrefix(path.Base(dir), "policy"):
 		return globSettings(k.host, dir+"/scaling_max_freq", "sysfs")
 	case s.Name == "/sys/devices/system/cpu/intel_pstate/min_perf_pct", s.Name == "/sys/devices/system/cpu/intel_pstate/max_perf_pct":
-		// drivers/cpufreq/intel_pstate.c: each limits the other.
+		// drivers/cpufreq/intel_pstate.c: the minimum and the maximum limit each other.
 		return globSettings(k.host, dir+"/m[ai][xn]_perf_pct", "sysfs")
 	case s.Name == "/sys/devices/system/cpu/intel_pstate/status", s.Name == "/sys/devices/system/cpu/amd_pstate/status":
 		return globSettings(k.host, "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor", "sysfs")
@@ -185,8 +186,8 @@ func exists(h *host.Host, p string) bool {
 
 func (sysfs) Lifetime() Lifetime { return Runtime }
 
-// Restore implements Restorer for files that are written one word at a time and read as
-// a list: it writes each word that the old value had and the present one lacks.
+// Restore implements Restorer for files that are written one word at a time and read as a
+// list. It writes each word of the old value that is missing now.
 func (k sysfs) Restore(ctx context.Context, s Setting, had Value) error {
 	refused := k.Write(ctx, s, had)
 	if refused == nil || had.Absent {

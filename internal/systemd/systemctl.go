@@ -17,10 +17,10 @@ import (
 // Service is the state of a unit.
 type Service struct {
 	Load, Active string // LoadState, ActiveState
-	MainPID      int    // 0 if none runs
+	MainPID      int    // 0 without a main process
 	CanReload    bool
 	Restarts     int // automatic restarts since the last start
-	// Started is the start of the main process on CLOCK_MONOTONIC; 0 if none was started.
+	// Started is when the main process started, on CLOCK_MONOTONIC; 0 without a start.
 	Started time.Duration
 }
 
@@ -52,13 +52,13 @@ func Show(ctx context.Context, h *host.Host, unit string) (Service, error) {
 	return s, nil
 }
 
-// RunJob makes systemd restart, reload or start a unit. The error contains the
-// service's own last message: complaint extracts it from the log; nil takes the
-// last line.
+// RunJob makes systemd restart, reload or start a unit within a time limit. The error contains
+// the service's own last message, which complaint extracts from the log. A nil complaint
+// extracts the last line.
 func RunJob(ctx context.Context, h *host.Host, verb, unit string, within time.Duration, complaint func(log string) string) error {
 	if verb != "reload" {
-		// Otherwise a unit that was started several times within seconds is not
-		// started again (StartLimitBurst=).
+		// Otherwise systemd would not start a unit that was started several times within
+		// seconds (StartLimitBurst=).
 		_, _ = host.Run(ctx, h, "systemctl", "reset-failed", "--", unit)
 	}
 	began := h.Clock.Now()
@@ -70,7 +70,7 @@ func RunJob(ctx context.Context, h *host.Host, verb, unit string, within time.Du
 	if said := failureLog(ctx, h, unit, began, complaint); said != "" {
 		return fmt.Errorf("%w: %s", err, said)
 	}
-	// "Job for X.service failed because ..."; the other lines name commands.
+	// Keep "Job for X.service failed because ..."; the other lines suggest commands.
 	first, _, _ := strings.Cut(strings.TrimSpace(string(res.Stderr)), "\n")
 	if first == "" {
 		return err
@@ -97,11 +97,10 @@ func FailureOf(ctx context.Context, h *host.Host, unit string, since time.Time, 
 	return errors.New(text)
 }
 
-// failureLog returns the last log message of a unit's processes since a time;
-// "" if unknown.
+// failureLog returns the last log message of a unit's processes since a time, or "".
 func failureLog(ctx context.Context, h *host.Host, unit string, since time.Time, complaint func(log string) string) string {
 	_, _ = host.Run(ctx, h, "journalctl", "--sync")
-	// Messages of the unit's processes, not those of systemd about it.
+	// Only messages of the unit's processes, not systemd's messages about the unit.
 	out, err := host.Run(ctx, h, "journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=50",
 		"--since=@"+strconv.FormatInt(since.Unix(), 10), "_SYSTEMD_UNIT="+unit)
 	if err != nil {
@@ -110,8 +109,8 @@ func failureLog(ctx context.Context, h *host.Host, unit string, since time.Time,
 	return FailureText(out, complaint)
 }
 
-// FailureText returns the part of a text that describes a failure: what
-// complaint finds, or the last line.
+// FailureText returns the part of a text that describes a failure: complaint's result, or the
+// last line.
 func FailureText(text string, complaint func(string) string) string {
 	text = strings.TrimSpace(text)
 	if complaint != nil && text != "" {

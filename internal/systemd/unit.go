@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// dirs are the directories of system units by precedence (systemd.unit(5),
-// "Unit File Load Path").
+// dirs are the directories of system units, highest precedence first (systemd.unit(5), "Unit
+// File Load Path").
 var dirs = []string{
 	"/etc/systemd/system.control", "/run/systemd/system.control", "/run/systemd/transient", "/run/systemd/generator.early",
 	"/etc/systemd/system", "/etc/systemd/system.attached", "/run/systemd/system", "/run/systemd/system.attached",
@@ -22,11 +22,11 @@ var dirs = []string{
 	"/run/systemd/generator.late",
 }
 
-// Reader reads the units of one machine, listing each directory once.
+// Reader reads the units of one machine. It lists each directory only once.
 type Reader struct {
 	host  *host.Host
 	lists map[string]dirListing
-	alias map[string][]string // link names by name of the target file
+	alias map[string][]string // names of links, by the name of their target
 }
 
 type dirListing struct {
@@ -37,7 +37,7 @@ type dirListing struct {
 // New returns a reader for a machine's units.
 func New(h *host.Host) *Reader { return &Reader{host: h, lists: map[string]dirListing{}} }
 
-// Value is the value of one line, with its location FILE:LINE.
+// Value is the value of one assignment, with its location FILE:LINE.
 type Value struct {
 	Text string
 	At   string
@@ -50,8 +50,8 @@ type Unit struct {
 	Files []string
 	// Masked reports whether the unit cannot be started.
 	Masked bool
-	// Partial reports whether a copy lacks the unit's own file, so that settings
-	// which its drop-ins do not set are unknown.
+	// Partial reports whether a copy lacks the unit's own file. Settings that the drop-ins do
+	// not set are then unknown.
 	Partial bool
 
 	lines  []line
@@ -59,8 +59,8 @@ type Unit struct {
 }
 
 // Load reads a unit. The error is fs.ErrNotExist if the machine has no such unit, and
-// host.Unknown applies to it if a copy does not record that. A copy without the unit's own file
-// may have drop-ins or a process: the unit is then Partial.
+// satisfies host.Unknown if a copy does not record that. If a copy lacks the unit's own file
+// but has drop-ins or a process, the unit is Partial.
 func (r *Reader) Load(name string) (*Unit, error) {
 	u := &Unit{Name: name, reader: r}
 	fragment, err := r.fragment(name)
@@ -138,8 +138,8 @@ func (r *Reader) list(dir string) dirListing {
 	return l
 }
 
-// has reports whether a directory contains a name. A copy may have files of a
-// directory without its listing.
+// has reports whether a directory contains a name. A copy may have files of a directory but
+// not its listing.
 func (r *Reader) has(dir, name string) (bool, error) {
 	l := r.list(dir)
 	if errors.Is(l.err, fs.ErrPermission) {
@@ -152,8 +152,8 @@ func (r *Reader) has(dir, name string) (bool, error) {
 	return slices.ContainsFunc(l.entries, func(e fs.DirEntry) bool { return e.Name() == name }), nil
 }
 
-// vendorDirs are the directories of packaged units. Whether a machine has a
-// unit is known only if one of them was listed, or none exists.
+// vendorDirs are the directories of packaged units. Whether a machine has a unit is only known
+// if one of them was listed, or both are missing.
 var vendorDirs = []string{"/usr/lib/systemd/system", "/lib/systemd/system"}
 
 func (r *Reader) vendorKnown() bool {
@@ -201,7 +201,8 @@ func template(name string) string {
 	return name[:at+1] + name[dot:]
 }
 
-// names returns all names of a unit: the requested one, the one of its file, and links to it.
+// names returns all names of a unit: the requested name, the name of its file, and links to
+// that file.
 func (r *Reader) names(name, fragment string) []string {
 	all := []string{name}
 	add := func(n string) {
@@ -231,7 +232,8 @@ func (r *Reader) names(name, fragment string) []string {
 	return all
 }
 
-// instantiate replaces a template name by the instance that like names.
+// instantiate returns the instance of a template that like names: a@c.service for a@.service
+// and b@c.service.
 func instantiate(name, like string) string {
 	before, after, ok := strings.Cut(name, "@.")
 	if !ok || template(like) == "" {
@@ -240,7 +242,7 @@ func instantiate(name, like string) string {
 	return before + "@" + Instance(like) + "." + after
 }
 
-// Instance returns the part between "@" and the suffix; "" if none exists.
+// Instance returns the part of a unit name between "@" and the suffix, or "".
 func Instance(name string) string {
 	at, dot := strings.Index(name, "@"), strings.LastIndex(name, ".")
 	if at < 0 || dot < at {
@@ -249,13 +251,13 @@ func Instance(name string) string {
 	return name[at+1 : dot]
 }
 
-// maxDropIns limits the drop-ins of one unit. A unit with more is an error,
-// because the last ones take precedence.
+// maxDropIns is the maximum number of drop-ins of a unit. Exceeding it is an error, because
+// the last drop-ins have precedence.
 const maxDropIns = 500
 
-// dropIns lists the drop-in files in the order in which they are read: by name;
-// of files with one name only the first by directory precedence. Directories
-// for the whole unit type come last.
+// dropIns lists the drop-in files in reading order, that is by name. Of files with the same
+// name, only the one in the directory of highest precedence counts. Directories for the whole
+// unit type come last.
 func (r *Reader) dropIns(names []string) ([]string, error) {
 	var order []string
 	for _, n := range names {
@@ -298,8 +300,8 @@ func (r *Reader) dropIns(names []string) ([]string, error) {
 	return out, nil
 }
 
-// variants returns the names whose drop-in directories apply to a unit, most specific
-// first: a-b@c.service, a-b@.service, a-.service, a-@c.service, a-@.service.
+// variants returns the names whose drop-in directories apply to a unit, most specific first:
+// a-b@c.service, a-b@.service, a-.service, a-@c.service, a-@.service.
 func variants(name string) []string {
 	out := []string{name}
 	instance := template(name) != ""
@@ -319,8 +321,8 @@ func variants(name string) []string {
 	return append(out, variants(shorter+ext)...)
 }
 
-// Last returns the value of the last line of a key; ok is false if there is
-// none, or if it is empty, which resets the key.
+// Last returns the value of the last assignment of a key. ok is false if there is none, or if
+// it is empty, which resets the key.
 func (u *Unit) Last(section, key string) (v Value, ok bool) {
 	for _, l := range u.lines {
 		if l.section == section && l.key == key {
@@ -345,7 +347,7 @@ func (u *Unit) All(section, key string) []Value {
 	return out
 }
 
-// Enabled lists the units that match a pattern and start at boot, according to the links in
+// Enabled lists the units that match a pattern and start at boot. It reads the links in
 // *.wants and *.requires.
 func (r *Reader) Enabled(pattern string) ([]string, error) {
 	var out []string

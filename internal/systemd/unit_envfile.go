@@ -11,9 +11,9 @@ type Assignment struct {
 	Line        int
 }
 
-// EnvironmentFile parses a file of EnvironmentFile= (systemd.exec(5)), such as those in
-// /etc/sysconfig and /etc/default: shell quotes and escapes without expansions. It
-// returns all assignments; a later one of the same name takes precedence.
+// EnvironmentFile parses a file for EnvironmentFile= (systemd.exec(5)), such as those in
+// /etc/sysconfig and /etc/default, with shell quotes and escapes but no expansions. It returns
+// all assignments; the last one of a name takes precedence.
 func EnvironmentFile(text string) []Assignment {
 	var out []Assignment
 	p := envParser{rest: text, line: 1}
@@ -59,7 +59,7 @@ func (p *envParser) skip(set string) {
 	}
 }
 
-// comment skips to the end of the line; a backslash at its end continues it.
+// comment skips to the end of the line. A backslash at the end continues the comment.
 func (p *envParser) comment() {
 	for p.rest != "" {
 		switch c := p.next(); {
@@ -71,7 +71,7 @@ func (p *envParser) comment() {
 	}
 }
 
-// name reads up to "="; ok is false for a line without one.
+// name reads a name and the "=" after it. ok is false for a line without "=".
 func (p *envParser) name() (name string, ok bool) {
 	end := strings.IndexAny(p.rest, "=\n")
 	if end < 0 {
@@ -122,8 +122,8 @@ func (p *envParser) value() string {
 	return b.String()[:keep]
 }
 
-// double reads to the end of "...", where a backslash escapes the characters
-// that a shell allows.
+// double reads to the end of a double-quoted string. A backslash escapes the same characters
+// as in a shell.
 func (p *envParser) double(b *strings.Builder) {
 	for p.rest != "" {
 		c := p.next()

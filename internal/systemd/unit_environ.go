@@ -11,16 +11,17 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// directories are the directories that systemd creates for a service, with the
-// variables that name them (systemd.exec(5), RuntimeDirectory=).
+// directories maps settings such as RuntimeDirectory= to the parent directory and to the
+// variable that names the created directory (systemd.exec(5)).
 var directories = map[string]struct{ below, variable string }{
 	"RuntimeDirectory": {"/run", "RUNTIME_DIRECTORY"}, "StateDirectory": {"/var/lib", "STATE_DIRECTORY"}, "CacheDirectory": {"/var/cache", "CACHE_DIRECTORY"},
 	"LogsDirectory": {"/var/log", "LOGS_DIRECTORY"}, "ConfigurationDirectory": {"/etc", "CONFIGURATION_DIRECTORY"},
 }
 
 // Environment returns the environment of the unit's processes: Environment=, then
-// EnvironmentFile= in order, without UnsetEnvironment=. A file that cannot be read may set any
-// variable: unread names it, and env has only what follows it. unread is "" if all were read.
+// EnvironmentFile= in order, without UnsetEnvironment=. If a file cannot be read, unread is
+// its path and env has only later variables, because the file may set any variable. Otherwise
+// unread is "".
 func (u *Unit) Environment() (env map[string]Value, unread string) {
 	env = map[string]Value{}
 	if u.Partial {
@@ -60,7 +61,7 @@ func (u *Unit) Environment() (env map[string]Value, unread string) {
 					env[a.Name] = Value{a.Value, f + ":" + strconv.Itoa(a.Line)}
 				}
 			case optional && u.reader.absent(f, err):
-			default: // not recorded, or systemd would not start the unit without it
+			default: // not recorded, or required: systemd would not start the unit without it
 				unread = f
 				clear(env)
 			}
@@ -78,8 +79,8 @@ func (u *Unit) Environment() (env map[string]Value, unread string) {
 	return env, unread
 }
 
-// absent reports whether the machine certainly lacks the file. A copy lacks it if it has the
-// directory's listing without the name.
+// absent reports whether the machine certainly lacks the file. On a copy this needs a listing
+// of the directory without the name.
 func (r *Reader) absent(file string, err error) bool {
 	if !host.Unknown(err) {
 		return errors.Is(err, fs.ErrNotExist)
@@ -93,8 +94,8 @@ func (r *Reader) absent(file string, err error) bool {
 
 var assignment = text.LazyRegexp(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
-// assignments returns the words of Environment= that systemd accepts: those
-// before an unterminated quote.
+// assignments returns the words of Environment= that systemd accepts: all words before an
+// unterminated quote.
 func (u *Unit) assignments(text string) []string {
 	words, _ := split(text)
 	var out []string
@@ -106,7 +107,7 @@ func (u *Unit) assignments(text string) []string {
 	return out
 }
 
-// expand replaces the specifiers that depend on the unit's name only.
+// expand replaces the specifiers that depend only on the unit's name.
 func (u *Unit) expand(s string) string {
 	if !strings.Contains(s, "%") {
 		return s
@@ -136,9 +137,9 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// split splits a line into words as systemd does: separated by blanks, with
-// "..." and '...' quotes and C escapes. ok is false for an unterminated quote
-// or invalid escape; the words before it are valid.
+// split splits a line into words like systemd: separated by blanks, with "..." and '...'
+// quotes and C escapes. ok is false for an unterminated quote or an invalid escape; words
+// before it are still returned.
 func split(s string) (words []string, ok bool) {
 	var b strings.Builder
 	var quote byte
@@ -180,8 +181,8 @@ func split(s string) (words []string, ok bool) {
 	return words, true
 }
 
-// escaped decodes the escape after a backslash and returns its length; 0 if it
-// is invalid.
+// escaped decodes the escape after a backslash. n is the length of the escape, or 0 if it is
+// invalid.
 func escaped(s string) (text string, n int) {
 	if s == "" {
 		return "", 0

@@ -14,16 +14,15 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Limit is a soft and hard limit of setrlimit(2); math.Inf(1) means unlimited.
+// Limit is a soft and a hard limit of setrlimit(2); math.Inf(1) means unlimited.
 type Limit struct {
 	Soft, Hard float64
 	At         string // FILE:LINE, or a path below /proc
 }
 
-// Limit returns the limit that the unit's files set: for "NOFILE" the last
-// valid LimitNOFILE= (systemd ignores invalid and empty ones), else
-// DefaultLimitNOFILE= of systemd-system.conf(5). ok is false if neither is set
-// and the built-in default applies.
+// Limit returns the limit that the unit's files set. For "NOFILE" this is the last valid
+// LimitNOFILE= (systemd ignores invalid and empty ones), or else DefaultLimitNOFILE= of
+// systemd-system.conf(5). ok is false if neither is set; the built-in default then applies.
 func (u *Unit) Limit(name string) (l Limit, ok bool) {
 	return lastLimit(u.lines, "Service", "Limit"+name, func() (Limit, bool) {
 		return lastLimit(u.reader.manager(), "Manager", "DefaultLimit"+name, func() (Limit, bool) { return Limit{}, false })
@@ -106,8 +105,8 @@ func (r *Reader) manager() []line {
 	return out
 }
 
-// Processes returns the process ids in the unit's control group in ascending
-// order; none if it is not running.
+// Processes returns the process ids in the unit's control group in ascending order. The list
+// is empty if the unit is not running.
 func (u *Unit) Processes() ([]string, error) {
 	files := u.reader.host.Files
 	group := u.slice() + "/" + u.Name
@@ -156,8 +155,8 @@ func (u *Unit) slice() string {
 	return path.Join(append(parts, name)...)
 }
 
-// Running returns a limit of the unit's first process, given its name in /proc: "Max open
-// files". ok is false if the unit is not running.
+// Running returns a limit of the unit's first process. name is the limit's name in /proc: "Max
+// open files". ok is false if the unit is not running.
 func (u *Unit) Running(name string) (l Limit, ok bool, err error) {
 	pids, err := u.Processes()
 	if err != nil || len(pids) == 0 {
@@ -170,7 +169,7 @@ func (u *Unit) Running(name string) (l Limit, ok bool, err error) {
 	return l, err == nil, err
 }
 
-// LimitOf returns a limit of a process, given its name in /proc: "Max open files".
+// LimitOf returns a limit of a process. name is the limit's name in /proc: "Max open files".
 func LimitOf(h *host.Host, pid, name string) (Limit, error) {
 	p := "/proc/" + pid + "/limits"
 	text, err := h.Files.ReadFile(p)

@@ -12,19 +12,19 @@ import (
 type line struct {
 	section, key, value string
 	file                string
-	number              int // of the first line, if it is continued
+	number              int // of the first line, if the assignment is continued
 }
 
 func (l line) at() string { return l.file + ":" + strconv.Itoa(l.number) }
 
-// maxLine is the maximum length of a line in systemd (LONG_LINE_MAX).
+// maxLine is systemd's maximum length of a line, in bytes (LONG_LINE_MAX).
 const maxLine = 1 << 20
 
 const blanks = " \t\r"
 
-// parse parses the assignments of a unit file (systemd.syntax(7)): a line that
-// ends in a backslash continues on the next line, comments in between are
-// ignored, as are lines with invalid UTF-8.
+// parse parses the assignments of a unit file (systemd.syntax(7)). A line that ends in a
+// backslash continues on the next line. Comments in between and lines with invalid UTF-8 are
+// ignored.
 func parse(file string, text []byte) []line {
 	var out []line
 	section := ""
@@ -38,7 +38,7 @@ func parse(file string, text []byte) []line {
 			if end := len(s) - 1; s[end] == ']' {
 				section = s[1:end]
 			} else {
-				section = "" // ignores lines until the next valid section
+				section = "" // invalid section: ignore lines until the next valid one
 			}
 		default:
 			key, value, ok := strings.Cut(s, "=")
@@ -83,9 +83,9 @@ func continues(s string) bool {
 	return n%2 == 1
 }
 
-// Command returns the arguments of a service's last ExecStart=, with specifiers
-// and variables replaced as in systemd.service(5), "Command lines", and its
-// location FILE:LINE; nil if none exists.
+// Command returns the arguments of a service's last ExecStart=, and its location FILE:LINE.
+// Specifiers and variables are replaced as in systemd.service(5), "Command lines". argv is nil
+// without ExecStart=.
 func (u *Unit) Command() (argv []string, at string) {
 	all := u.All("Service", "ExecStart")
 	if len(all) == 0 {
