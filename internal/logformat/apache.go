@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// apacheNames are the formats behind Apache's nicknames in the configuration of
-// Debian and Red Hat, for logs without their configuration.
+// apacheNames lists the formats that Debian and Red Hat configure under Apache's nicknames.
+// They are used for logs without their configuration.
 var apacheNames = []struct{ name, format string }{
 	{"Apache's vhost_combined log", `%v:%p %h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i"`},
 	{"the combined log", `%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`},
 	{"the common log", ApacheCommon},
 }
 
-// ApacheCommon is the default format if no LogFormat was given, and the format
-// with the nickname CLF (mod_log_config.c, DEFAULT_LOG_FORMAT).
+// ApacheCommon is the default format without a LogFormat, and the format with the nickname CLF
+// (mod_log_config.c, DEFAULT_LOG_FORMAT).
 const ApacheCommon = `%h %l %u %t "%r" %>s %b`
 
 // apacheDirectives are the directives of Apache httpd 2.4 without an argument
@@ -35,8 +35,8 @@ var apacheArguments = map[string]string{
 	"C": "cookie", "e": "env", "i": "in", "n": "note", "o": "out", "x": "ssl", "c": "ssl", "^ti": "trailer_in", "^to": "trailer_out",
 }
 
-// Apache compiles a LogFormat of httpd 2.4 (mod_log_config). text is the format after
-// httpd has removed the outer quotes and the backslashes before inner ones.
+// Apache compiles a LogFormat of httpd 2.4 (mod_log_config). text is the format without the
+// outer quotes and without the backslashes before inner quotes.
 func Apache(text string) (*Format, error) {
 	const what = "LogFormat"
 	var pieces []piece
@@ -76,9 +76,9 @@ func Apache(text string) (*Format, error) {
 
 // apacheDirective is one directive, such as %!200,304>{Referer}i.
 type apacheDirective struct {
-	last     bool // >: of the final request after an internal redirect
+	last     bool // >: the final request after internal redirects
 	argument string
-	letter   string // including ^ti, ^to and ^FB
+	letter   string // may be ^ti, ^to or ^FB
 }
 
 func parseApacheDirective(text string) (d apacheDirective, n int, err error) {
@@ -88,7 +88,7 @@ func parseApacheDirective(text string) (d apacheDirective, n int, err error) {
 			d.last = false
 		case c == '>':
 			d.last = true
-		case c == '!' || c == ',' || c >= '0' && c <= '9': // only for these statuses; otherwise -
+		case c == '!' || c == ',' || c >= '0' && c <= '9': // logged only for these statuses; otherwise -
 		case c == '{':
 			end := strings.IndexByte(text[n:], '}')
 			if end < 0 {
@@ -110,14 +110,15 @@ func parseApacheDirective(text string) (d apacheDirective, n int, err error) {
 	return d, n, fmt.Errorf("%% without a letter")
 }
 
-// field returns the field of a directive, and the text that the server writes around it.
+// field returns the field of a directive, and the texts that the server writes before and
+// after it.
 func (d apacheDirective) field() (f Field, before, after string, err error) {
 	word := strings.ToLower(d.argument)
 	switch d.letter {
 	case "^FB": // time to the first byte of the response, with LogIOTrackTTFB
 		return Field{Name: "first_byte", Kind: Duration, Unit: 1e3, Digits: true}, "", "", nil
 	case "a", "h":
-		if d.argument == "c" { // of the connection, not X-Forwarded-For
+		if d.argument == "c" { // address of the connection, not from X-Forwarded-For
 			return Field{Name: "peer", Kind: Address, Names: d.letter == "h"}, "", "", nil
 		}
 	case "p":
@@ -173,7 +174,7 @@ func (d apacheDirective) field() (f Field, before, after string, err error) {
 	return f, "", "", fmt.Errorf("unknown directive for Apache httpd 2.4 (mod_log_config, mod_logio, mod_ssl)")
 }
 
-// clf is the strftime pattern of %t without its brackets.
+// clf is the strftime pattern of %t, without the brackets.
 const clf = "%d/%b/%Y:%H:%M:%S %z"
 
 // timeField returns the field of %t or %{FORMAT}t. FORMAT is a strftime pattern, sec,
@@ -213,8 +214,8 @@ func (d apacheDirective) timeField() (f Field, before, after string, err error) 
 	return f, before, after, nil
 }
 
-// asTime makes the field a time with a pattern, or text if the pattern lacks
-// the date or minute.
+// asTime makes the field a time with a pattern. Without a date or a minute in the pattern it
+// remains text.
 func (f *Field) asTime(p *pattern) {
 	f.Layout, f.pattern = Strftime, p
 	if !p.hasMinute() {
@@ -239,8 +240,8 @@ func (p *pattern) same(q *pattern) bool {
 	return true
 }
 
-// joinTimes merges the parts of a time that several directives write, with at
-// most a few bytes in between: %{%F %T}t.%{msec_frac}t%{%z}t.
+// joinTimes merges the parts of a time that several directives write, with at most a few bytes
+// between them: %{%F %T}t.%{msec_frac}t%{%z}t.
 func joinTimes(pieces []piece) []piece {
 	out := pieces[:0:0]
 	for _, p := range pieces {

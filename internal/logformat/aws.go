@@ -2,8 +2,8 @@ package logformat
 
 // alb returns the format of the access log of an Application Load Balancer (AWS documentation,
 // Elastic Load Balancing, "Access log entries"). Durations are in seconds; the time is the
-// response's. The request's duration is the sum of the three processing times, which are -1 if
-// the request did not get that far.
+// response's. A request's duration is the sum of the three processing times; -1 means that a
+// phase was not reached.
 func alb() (*Format, error) {
 	quoted := func(name string) Field { return Field{Name: name, Escape: Backslash} }
 	seconds := func(name, asked string) Field {

@@ -2,15 +2,14 @@ package logformat
 
 import "bytes"
 
-// scanBacktrack tries every way to split the line from begin on, shortest
-// fields first. The fast path ends a field too early if a client sends quotes
-// that the server does not escape, or at an address with colons before a port.
-// Fields with restricted content (a number has no letters) decide.
+// scanBacktrack tries every way to split the line from begin on, shortest fields first. The
+// fast path may end a field too early: at a quote from the client that the server does not
+// escape, or at an address with colons before a port. Fields with restricted content (a number
+// has no letters) decide.
 //
-// Time and memory are linear in the line length. The ends of a text field that
-// are reachable from a later start are a subset of those from an earlier one,
-// so after one start has failed, no later one succeeds. All other fields are
-// short, so few ends are tried per start, and each start once.
+// Time and memory are linear in the line length. If a text field fails from one start, it
+// also fails from later ones, because fewer ends are reachable from there. All other
+// fields are short, so few ends are tried for each start. Each start is tried once.
 func (f *Format) scanBacktrack(line []byte, begin int, spans []Span) LineKind {
 	b := backtrack{f: f, line: line, spans: spans, dead: make([]deadEnds, len(f.steps))}
 	for i := range b.dead {
@@ -34,7 +33,7 @@ type backtrack struct {
 // split: the range [from, to], and the marked ones.
 type deadEnds struct {
 	from, to int
-	marked   []uint64 // one bit per byte of the line; nil: none
+	marked   []uint64 // one bit per byte of the line; nil if none
 }
 
 // is reports whether a start is known to fail.
@@ -50,7 +49,7 @@ func (d *deadEnds) mark(at, size int) {
 	d.marked[at>>6] |= 1 << (at & 63)
 }
 
-// try splits the line from at on, beginning with step i.
+// try splits the line from at on, beginning with step i. It reports whether that succeeded.
 func (b *backtrack) try(i, at int) bool {
 	line := b.line
 	if i == len(b.f.steps) {
@@ -62,7 +61,7 @@ func (b *backtrack) try(i, at int) bool {
 		at = s.afterOmitted(line, at)
 		return at >= 0 && b.try(i+1, at)
 	}
-	if s.braced != 0 || s.strict || s.port != nil { // it has only one possible end
+	if s.braced != 0 || s.strict || s.port != nil { // only one end is possible
 		n := s.end(line[at:])
 		if n < 0 || s.braced == 0 && !b.f.Fields[s.field].Fits(line[at:at+n]) || !b.try(i+1, at+n+s.skip()) {
 			return false
@@ -80,7 +79,7 @@ func (b *backtrack) try(i, at int) bool {
 	if list {
 		most = field.list(line[at:])
 	}
-	// A number ends before the first character that is not part of one.
+	// A number ends before the first character that cannot be part of it.
 	once := s.number && !list && len(s.lit) > 0 && bytes.IndexByte([]byte("0123456789.+-"), s.lit[0]) < 0
 	for from := at; from <= len(line) && from-at <= most; from++ {
 		end := len(line)
@@ -107,7 +106,7 @@ func (b *backtrack) try(i, at int) bool {
 			return true
 		}
 		if once || i+1 < len(b.f.steps) && b.allDead(i+1, next) {
-			break // a later end would not help
+			break // later ends fail too
 		}
 	}
 	switch {
@@ -119,7 +118,7 @@ func (b *backtrack) try(i, at int) bool {
 	return false
 }
 
-// allDead reports whether a step's field fails from every start from at on.
+// allDead reports whether a step's field fails from all starts at or after at.
 func (b *backtrack) allDead(i, at int) bool {
 	d := &b.dead[i]
 	return b.f.steps[i].braced == 0 && at >= d.from && d.to == len(b.line)

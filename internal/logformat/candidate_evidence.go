@@ -2,7 +2,7 @@ package logformat
 
 import "bytes"
 
-// row is a sampled line that a format matches.
+// row is a sampled line that matches a format.
 type row struct {
 	f     *Format
 	line  []byte
@@ -19,7 +19,7 @@ func (r row) text(name string) []byte {
 
 func (r row) int(name string) (int64, bool) { return Int(r.text(name)) }
 
-// bySource returns the number in the field with the given source.
+// bySource returns the number in the field with a given source, such as %D.
 func (r row) bySource(asked string) (int64, bool) {
 	for i := range r.f.Fields {
 		if r.f.Fields[i].Source == asked {
@@ -29,7 +29,7 @@ func (r row) bySource(asked string) (int64, bool) {
 	return 0, false
 }
 
-// most reports whether a condition is true for at least nine in ten rows.
+// most reports whether a condition is true for at least 90 % of the rows.
 func most(rows []row, is func(r row) bool) bool {
 	n := 0
 	for _, r := range rows {
@@ -40,8 +40,8 @@ func most(rows []row, is func(r row) bool) bool {
 	return 10*n >= 9*len(rows)
 }
 
-// byteCounts checks that %I is larger than the request line, and %O at least
-// the response body. HTTP/2 is exempt, because it compresses headers.
+// byteCounts checks that %I exceeds the length of the request line, and that %O is at least
+// the length of the response body. HTTP/2 is exempt because it compresses headers.
 func byteCounts(rows []row) verdict {
 	if most(rows, func(r row) bool {
 		if bytes.Contains(r.text(FieldRequest), []byte("HTTP/2")) {
@@ -57,9 +57,9 @@ func byteCounts(rows []row) verdict {
 	return against
 }
 
-// alwaysNumber checks that the duration is a number, which httpd writes for
-// every request (mod_log_config, log_request_duration). A - is another value,
-// such as nginx' X-Forwarded-For without a proxy.
+// alwaysNumber checks that the duration is a number. httpd writes a number for every request
+// (mod_log_config, log_request_duration). A - indicates another value, such as nginx'
+// X-Forwarded-For without a proxy.
 func alwaysNumber(rows []row) verdict {
 	if most(rows, func(r row) bool { return string(r.text(FieldDuration)) != "-" }) {
 		return neutral
@@ -67,8 +67,8 @@ func alwaysNumber(rows []row) verdict {
 	return against
 }
 
-// sameDuration checks that seconds, or milliseconds, are the truncated microseconds
-// (mod_log_config, log_request_duration_scaled). Zeros alone prove nothing.
+// sameDuration checks that seconds or milliseconds are the truncated microseconds
+// (mod_log_config, log_request_duration_scaled). Zeros prove nothing.
 func sameDuration(rows []row) verdict {
 	some := false
 	for _, r := range rows {
@@ -102,8 +102,8 @@ func bothOf(a, b func([]row) verdict) func([]row) verdict {
 	}
 }
 
-// hostNames checks that virtual hosts are names: an address before another one
-// is not a virtual host.
+// hostNames checks that virtual hosts are names: an address before another address is not a
+// virtual host.
 func hostNames(rows []row) verdict {
 	if most(rows, func(r row) bool { return !isAddress(r.text(FieldHost)) }) {
 		return neutral
@@ -131,8 +131,8 @@ func forwarded(rows []row) verdict {
 	return against
 }
 
-// forwardedLists checks the same as forwarded, and requires a list with several addresses: a
-// single one is the client.
+// forwardedLists is like forwarded, but also requires a list with several addresses: a single
+// address may be the client's.
 func forwardedLists(rows []row) verdict {
 	for _, r := range rows {
 		if bytes.IndexByte(r.text("forwarded_for"), ',') > 0 {
@@ -142,7 +142,7 @@ func forwardedLists(rows []row) verdict {
 	return against
 }
 
-// puppetPaths checks for request paths of Puppet's agents and tools (puppetserver,
+// puppetPaths checks that request paths are those of Puppet's agents and tools (puppetserver,
 // documentation of its HTTP API), and that GET requests have no content length.
 func puppetPaths(rows []row) verdict {
 	if !most(rows, func(r row) bool {
@@ -154,7 +154,7 @@ func puppetPaths(rows []row) verdict {
 	return paths(rows, "/puppet/", "/puppet-ca/", "/puppet-admin-api/", "/status/v1/", "/metrics/v", "/environment", "/production/", "/v3/")
 }
 
-// puppetDBPaths checks for request paths of PuppetDB's API.
+// puppetDBPaths checks that request paths are those of PuppetDB's API.
 func puppetDBPaths(rows []row) verdict { return paths(rows, "/pdb/", "/status/v1/", "/metrics/v") }
 
 // paths checks that at least half of the request paths have one of the prefixes.

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// puppetApache is the LogFormat of "Puppetmaster Performance Tuning with
-// mod_mem_cache", including the misspelled headers that its log shows as -.
+// puppetApache is the LogFormat of "Puppetmaster Performance Tuning with mod_mem_cache". It
+// includes the misspelled headers, whose values are always -.
 const puppetApache = `%h %l %u %t "%r" %>s %b %D "%{Referer}i" "%{User-Agent}i"`
 
 // candidate is a format that a log may have.
@@ -15,24 +15,24 @@ type candidate struct {
 	text string // in the syntax of --format
 	// reason is printed with the number of matching lines.
 	reason string
-	// guess describes what the lines do not prove about the format. Candidates
-	// without a guess are preferred.
+	// guess describes what the lines do not prove about the format. Candidates without a guess
+	// are preferred.
 	guess string
-	// evidence judges the sampled requests beyond matching. It may be nil.
+	// evidence judges the sampled requests by more than matching. It may be nil.
 	evidence func(rows []row) verdict
 }
 
-// verdict is the support for a candidate from the sampled requests.
+// verdict is how well the sampled requests support a candidate.
 type verdict int
 
 const (
 	against verdict = iota - 1 // the lines contradict it
 	neutral
-	proven // the lines have what no other format has
+	proven // the lines have properties that no other format has
 )
 
-// apacheBases are the formats to which administrators append further fields, as
-// in the configuration of Debian and Red Hat and the documentation of httpd.
+// apacheBases are the formats to which administrators append fields, from the configurations
+// of Debian and Red Hat and httpd's documentation.
 var apacheBases = []struct {
 	name, format string
 	evidence     func(rows []row) verdict
@@ -48,11 +48,11 @@ var apacheBases = []struct {
 	{"the common log of X-Forwarded-For", strings.Replace(ApacheCommon, "%h", "%{X-Forwarded-For}i", 1), forwardedLists},
 }
 
-// combinedIO is the addition of httpd's combinedio; custom %D and %O look the same.
+// combinedIO is what httpd's combinedio adds. A custom "%D %O" looks the same.
 const combinedIO = " %I %O"
 
-// apacheSuffixes are common additions. Those with one number in the same place
-// are equally likely, so a log with such a number is rejected as ambiguous.
+// apacheSuffixes are common additions. Several have one number at the same position and are
+// equally likely, so a log with such a number is rejected as ambiguous.
 var apacheSuffixes = []struct {
 	text, name, reason string
 	evidence           func(rows []row) verdict
@@ -106,17 +106,16 @@ var productCandidates = []candidate{
 	{"Apache with %D, Puppet URLs", "puppet-apache", "a number between bytes and referer", "that the number is Apache's %D, microseconds", nil},
 }
 
-// sslRequest is the CustomLog in ssl.conf of Red Hat's mod_ssl and in httpd's
-// httpd-ssl.conf.
+// sslRequest is the CustomLog format in ssl.conf of Red Hat's mod_ssl and in httpd-ssl.conf of
+// httpd.
 const sslRequest = `%t %h %{SSL_PROTOCOL}x %{SSL_CIPHER}x "%r" %b`
 
-// pulp is the --access-logformat with which Pulp starts gunicorn (pulpcore,
-// pulpcore/app/entrypoint.py; pulp_installer, pulpcore-api.service), in httpd's
-// syntax, which writes the same.
+// pulp is Pulp's --access-logformat for gunicorn (pulpcore, pulpcore/app/entrypoint.py;
+// pulp_installer, pulpcore-api.service). It is in httpd's syntax, which has the same result.
 var pulp = `pulp [%{correlation-id}o]: ` + apacheNames[1].format
 
-// candidates returns all formats to try. Of formats that read each line the
-// same, the first gives the name.
+// candidates returns all formats to try. If several formats read every line the same way, the
+// first one determines the name.
 func candidates() []candidate {
 	list := slices.Clip(productCandidates)
 	for _, base := range apacheBases {

@@ -2,8 +2,8 @@ package logformat
 
 import "bytes"
 
-// columns splits lines of blank-separated words, which may be quoted. The
-// product may add words at the end.
+// columns splits lines of blank-separated words, which may be quoted. Products may add words
+// at the end.
 type columns struct {
 	of   []column
 	need int // minimum number of columns
@@ -11,11 +11,11 @@ type columns struct {
 	sum, first, last int
 }
 
-// column is a field, and the field of the port after the last colon, or -1.
+// column is the index of a field, and of the field for the port after the last colon, or -1.
 type column struct{ field, port int }
 
-// columnar creates a format of columns; addresses have a port. sum is an additional field that
-// spans from first to last. It is not added if its name is empty.
+// columnar creates a format of columns. Addresses have a port. sum is an additional field from
+// the field first to the field last. It is omitted if its name is empty.
 func columnar(f *Format, need int, fields []Field, sum Field, first, last string) *Format {
 	c := &columns{need: need, sum: -1}
 	add := func(field Field) int {
@@ -70,7 +70,8 @@ func (c *columns) scan(line []byte, spans []Span) LineKind {
 	return RequestLine
 }
 
-// wordEnd returns the end of the word at at, which may have blanks in quotes, or -1.
+// wordEnd returns the end of the word that begins at at, or -1. Quoted words may contain
+// blanks.
 func wordEnd(line []byte, at int) int {
 	from := at
 	for at < len(line) && line[at] != ' ' {

@@ -8,9 +8,9 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// nginxKeys maps the labels in nginx's documentation and examples to variables
-// appended to the combined log (nginx.com, "Using NGINX Logging for Application
-// Performance Monitoring").
+// nginxKeys maps labels to nginx variables that are often appended to the combined log. The
+// labels are those in nginx's documentation and examples (nginx.com, "Using NGINX Logging for
+// Application Performance Monitoring").
 var nginxKeys = map[string]string{
 	"rt": "request_time", "uct": "upstream_connect_time", "uht": "upstream_header_time", "urt": "upstream_response_time", "ut": "upstream_response_time",
 	"ua": "upstream_addr", "us": "upstream_status", "ul": "upstream_response_length", "cs": "upstream_cache_status", "sn": "server_name", "xff": "http_x_forwarded_for",
@@ -25,9 +25,9 @@ var (
 	epoch        = text.LazyRegexp(`^1\d{9}\.\d{3}$`) // $msec
 )
 
-// apacheTails returns candidates for a line of the combined log followed by labeled values that
-// include a duration as a whole number, as httpd writes it: D=106269. There is one candidate if
-// the label has a unit, else one per possible unit.
+// apacheTails returns candidates for a line of the combined log with labeled values at its
+// end, one of them a duration in whole numbers as httpd writes it: D=106269. If the label
+// lacks a unit, there is one candidate for each possible unit.
 func apacheTails(line []byte) (list []candidate) {
 	m := combinedTail().FindSubmatch(line)
 	if m == nil {
@@ -37,7 +37,7 @@ func apacheTails(line []byte) (list []candidate) {
 	if m[1] != nil {
 		base = "%v " + base
 	}
-	const here = "\x00" // marks the place of the duration
+	const here = "\x00" // placeholder for the duration
 	text, took := "", ""
 	for rest := m[2]; len(rest) > 0; {
 		w := tailWord().FindSubmatch(rest)
@@ -74,8 +74,8 @@ func apacheTails(line []byte) (list []candidate) {
 	return list
 }
 
-// labelUnits returns the httpd directives whose number the label may have. It returns nil if
-// the label is not a duration. D is httpd's own label of %D (mod_headers), T of %T.
+// labelUnits returns the httpd directives that may have written a label's number, or nil if
+// the label is not a duration. D is httpd's label for %D (mod_headers), T for %T.
 func labelUnits(label string) []string {
 	unit, _, ok := namedDuration(label)
 	switch {
@@ -103,9 +103,9 @@ func labelUnits(label string) []string {
 	return []string{"%D", "%{ms}T", "%T"}
 }
 
-// nginxTail returns a candidate for a line of nginx's combined log followed by labeled
-// values, or times with a decimal point, which only nginx writes. ok is false if a
-// value is unknown; the candidate's text then calls it value_N for the user to replace.
+// nginxTail returns a candidate for a line of nginx's combined log with labeled values, or
+// times with a decimal point, at its end. Only nginx writes these. ok is false if a value is
+// unknown; the candidate's text then names it value_N, for the user to replace.
 func nginxTail(line []byte) (c candidate, ok bool) {
 	m := combinedTail().FindSubmatch(line)
 	if m == nil {
@@ -168,7 +168,7 @@ func nginxTail(line []byte) (c candidate, ok bool) {
 	case unknown > 0:
 		return c, false
 	case times == 0 && labels == 0:
-		return c, false // nginx's main format, which has a name
+		return c, false // nginx's format main, which has a name
 	case times == 1:
 		c.guess, c.evidence = "that the number with a point is nginx' $request_time, seconds", upstreamWithin
 	case times == 2:
@@ -185,10 +185,10 @@ func firstOf(list []byte) []byte {
 	return one
 }
 
-// upstreamWithin checks that a request takes about as long as its upstreams or
-// longer, with a decimal point. nginx rounds each value separately: 1.22 wrote
-// 0.006 for a request and 0.007 for its two upstreams together. If upstreams
-// take longer in more lines than the request does, the two are swapped.
+// upstreamWithin checks that a request takes about as long as its upstreams or longer, and
+// that times have a decimal point. nginx rounds each value separately: 1.22 wrote 0.006 for a
+// request and 0.007 for the sum of its two upstreams. If upstreams take longer than the
+// request in most lines, the two are swapped.
 func upstreamWithin(rows []row) verdict {
 	d := Field{Kind: Duration, Unit: 1e9, List: true}
 	longer, shorter := 0, 0

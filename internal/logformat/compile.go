@@ -24,8 +24,8 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 				last.lit += p.lit
 				continue
 			case p.field != nil && last.field != nil:
-				// Path and query may be adjacent in both languages and form a URL. No other
-				// two fields may be adjacent.
+				// Path and query may be adjacent in both languages, and form a URL. Other
+				// fields may not be adjacent.
 				if last.field.Name == FieldPath && p.field.Name == FieldQuery {
 					last.field = &Field{Name: FieldURL, Source: last.field.Source + p.field.Source, Kind: URL, Escape: p.field.Escape}
 					continue
@@ -34,7 +34,7 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 					last.field.Source += p.field.Source
 					continue
 				}
-				if p.field.Kind == URL { // a host before a path, which begins with /
+				if p.field.Kind == URL { // host before a path, which begins with /
 					joined = append(joined, piece{lit: "/", at: -1}, p)
 					continue
 				}
@@ -97,7 +97,7 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 	return f, nil
 }
 
-// until sets the text that ends the field i.
+// until sets the literal that ends field i.
 func (s *step) until(joined []piece, i int) {
 	if i+1 == len(joined) {
 		return
@@ -114,9 +114,9 @@ func (s *step) until(joined []piece, i int) {
 	}
 }
 
-// assignNames decides which of several fields with the same meaning gets the plain name:
-// the final status (Apache's %>s before %s), the duration with the finest unit (%D before
-// %T), the request time with the finest resolution. It reports whether there is any field.
+// assignNames decides which of several fields with the same meaning gets the plain name: the
+// final status (Apache's %>s before %s), the duration with the finest unit (%D before %T), the
+// time with the finest resolution. It returns false if there are no fields.
 func assignNames(pieces []piece) bool {
 	var fields []*Field
 	for _, p := range pieces {
@@ -154,7 +154,7 @@ func assignNames(pieces []piece) bool {
 	return len(fields) > 0
 }
 
-// fallbackNames are fields that replace a missing one: Apache's status before
+// fallbackNames maps fields to the fields that they replace if missing: Apache's status before
 // an internal redirect, HAProxy's session duration.
 var fallbackNames = map[string]string{"status_first": FieldStatus, "session_duration": FieldDuration}
 

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// HeadSize is the number of bytes at the start of a log that its format is detected from.
+// HeadSize is how much of the beginning of a log is used to detect its format, in bytes.
 const HeadSize = 64 << 10
 
 // minShare is the minimum share of the first lines that a format must match.
 const minShare = 0.5
 
-// AmbiguousError is returned for a log that several formats match with
-// different meanings or units of a value.
+// AmbiguousError is returned for a log that matches several formats with different meanings or
+// units of a value.
 type AmbiguousError struct {
 	What    string   // the value, and its possible meanings
 	Choices []Choice // the formats
@@ -35,8 +35,8 @@ func (a *AmbiguousError) Error() string {
 	return a.What + "; as a format one of " + strings.Join(texts, ", ")
 }
 
-// SameRequests reports whether the formats differ only in values after the request that do not
-// affect the request's time.
+// SameRequests reports whether the formats differ only in values after the request, and these
+// do not affect the request's time.
 func (a *AmbiguousError) SameRequests() bool {
 	for _, c := range a.Choices {
 		f, err := Parse(c.Text)
@@ -47,8 +47,8 @@ func (a *AmbiguousError) SameRequests() bool {
 	return true
 }
 
-// Detect detects the format of a log from its beginning. units gives the
-// durations of JSON lines and their units.
+// Detect detects the format of a log from its beginning. units maps members of JSON lines that
+// are durations to their units, in nanoseconds.
 func Detect(head []byte, units map[string]int64) (*Format, error) {
 	lines := lines(head)
 	if len(lines) == 0 {
@@ -91,8 +91,8 @@ func Detect(head []byte, units map[string]int64) (*Format, error) {
 	return best[0].chosen(len(lines)), nil
 }
 
-// unwrapped removes the wrap with index w from lines (-1: none). ok is false if most lines are
-// not wrapped.
+// unwrapped removes wrap w from lines; -1 means no wrap. ok is false if most lines do not have
+// the wrap.
 func unwrapped(lines [][]byte, w int) (bare [][]byte, ok bool) {
 	if w < 0 {
 		return lines, true
@@ -111,7 +111,7 @@ func unwrapped(lines [][]byte, w int) (bare [][]byte, ok bool) {
 	return bare, len(bare) > 0 && float64(n) >= minShare*float64(len(lines))
 }
 
-// wrappedBy sets the wrap of a format's lines.
+// wrappedBy sets which wrap a format's lines have.
 func (f *Format) wrappedBy(w int) *Format {
 	if w >= 0 {
 		f.wrap = &wraps[w]
@@ -120,11 +120,11 @@ func (f *Format) wrappedBy(w int) *Format {
 	return f
 }
 
-// UnknownError is returned for a log that no format matches.
+// UnknownError is returned for a log that matches no format.
 type UnknownError struct {
 	What string // the nearest format, and the beginning of the log
-	// Text is a format in the syntax of --format that would match, with placeholder names for
-	// unknown values, or empty if none is near.
+	// Text is a format that would match, in the syntax of --format, with placeholder names for
+	// unknown values. It is empty if no format is similar.
 	Text string
 }
 
@@ -137,7 +137,7 @@ func unknownError(lines [][]byte, nearest []fit) error {
 		what = fmt.Sprintf("%s comes nearest, and reads %d", nearest[0].name, nearest[0].read)
 	} else if c, complete := nginxTail(lines[0]); c.text != "" {
 		what, text = "the combined log comes nearest, but unknown text follows it, and it reads none", c.text
-		if complete { // these names were tried, and the lines contradict them
+		if complete { // these names were tried; the lines contradict them
 			text = strings.NewReplacer("$request_time", "$value_1", "$upstream_response_time", "$value_2").Replace(text)
 		}
 	}
@@ -151,7 +151,7 @@ func unknownError(lines [][]byte, nearest []fit) error {
 	return &UnknownError{fmt.Sprintf("unknown log format: %s; it begins with %q", what, truncate(lines[0], 200)), text}
 }
 
-// UnitName returns the name of a unit of unit nanoseconds.
+// UnitName returns the name of a unit, given in nanoseconds.
 func UnitName(unit int64) string {
 	switch unit {
 	case 0:
@@ -186,8 +186,8 @@ func lines(head []byte) [][]byte {
 	return out
 }
 
-// plausible reports whether every field is valid, including time and duration,
-// which Scan does not check.
+// plausible reports whether every field is valid, including time and duration. Scan does not
+// check these two.
 func (f *Format) plausible(line []byte, spans []Span) bool {
 	for i := range f.Fields {
 		if !f.Fields[i].Fits(spans[i].Of(line)) {
@@ -197,11 +197,12 @@ func (f *Format) plausible(line []byte, spans []Span) bool {
 	return true
 }
 
-// Languages compile formats in the syntax of the products' configuration.
+// Languages maps products to functions that compile formats in the syntax of the product's
+// configuration.
 var Languages = map[string]func(text string) (*Format, error){"apache": Apache, "nginx": Nginx, "haproxy": HAProxy, "envoy": Envoy, "logback": Logback, "puppet-log": PuppetLog}
 
-// Reads counts the lines in head that the format matches, and all lines, and
-// selects the wrap that matches most.
+// Reads returns the number of lines in head that the format matches, and the number of all
+// lines. It selects the wrap that matches the most lines.
 func (f *Format) Reads(head []byte) (n, all int) {
 	lines := lines(head)
 	before := f.wrap
@@ -212,7 +213,7 @@ func (f *Format) Reads(head []byte) (n, all int) {
 			continue
 		}
 		read, rows := f.reads(bare)
-		clients := 0 // prefers wraps under which clients are addresses: prefixes contain names
+		clients := 0 // prefer wraps with addresses as clients: wrongly split prefixes give names
 		for _, r := range rows {
 			if isAddress(r.text(FieldClient)) {
 				clients++
@@ -229,8 +230,8 @@ func (f *Format) Reads(head []byte) (n, all int) {
 	return n, len(lines)
 }
 
-// Parse parses a format given by the user: one of Named, or LANGUAGE:FORMAT in
-// the syntax of the server's configuration.
+// Parse parses a format specified by the user: a name in Named, or LANGUAGE:FORMAT in the
+// syntax of the server's configuration.
 func Parse(text string) (*Format, error) {
 	if make, ok := Named[text]; ok {
 		f, err := make()

@@ -10,9 +10,9 @@ const envoyDefault = `[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?
 // documentation, "Envoy Access Logs"; pilot/pkg/model/telemetry_logging.go).
 const istioDefault = `[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%" %RESPONSE_CODE% %RESPONSE_FLAGS% %RESPONSE_CODE_DETAILS% %CONNECTION_TERMINATION_DETAILS% "%UPSTREAM_TRANSPORT_FAILURE_REASON%" %BYTES_RECEIVED% %BYTES_SENT% %DURATION% %RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% "%REQ(X-FORWARDED-FOR)%" "%REQ(USER-AGENT)%" "%REQ(X-REQUEST-ID)%" "%REQ(:AUTHORITY)%" "%UPSTREAM_HOST%" %UPSTREAM_CLUSTER_RAW% %UPSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_REMOTE_ADDRESS% %REQUESTED_SERVER_NAME% %ROUTE_NAME%`
 
-// envoyOperators are Envoy's command operators ("Access logging", command
-// operators), with arguments if these matter. Durations are in milliseconds;
-// START_TIME is the start of the request. Envoy does not escape values.
+// envoyOperators are Envoy's command operators ("Access logging", command operators), with
+// arguments if these change the meaning. Durations are in milliseconds. START_TIME is the
+// start of the request. Envoy does not escape values.
 var envoyOperators = map[string]Field{
 	"START_TIME": {Name: FieldTime, Kind: Time, Layout: ISO}, "DURATION": {Name: FieldDuration, Kind: Duration, Unit: 1e6},
 	"REQ(:METHOD)": {Name: FieldMethod, Kind: Word}, "REQ(X-ENVOY-ORIGINAL-PATH?:PATH)": {Name: FieldURL, Kind: URL}, "REQ(:PATH)": {Name: FieldURL, Kind: URL}, "PROTOCOL": {Name: FieldProtocol, Kind: Word},
@@ -59,7 +59,7 @@ func Envoy(text string) (*Format, error) {
 			return nil, formatError(what, text, i, "% without another")
 		}
 		word, n := text[i+1:i+1+end], i+end+2
-		word, _, _ = strings.Cut(word, "):") // drops the length limit
+		word, _, _ = strings.Cut(word, "):") // drop the length limit
 		if strings.Contains(word, "(") && !strings.HasSuffix(word, ")") {
 			word += ")"
 		}
@@ -85,7 +85,7 @@ func Envoy(text string) (*Format, error) {
 				f.absent = append(f.absent, at)
 			}
 		}
-		if len(f.absent) < 2 { // a status of 0 alone is a request without a response
+		if len(f.absent) < 2 { // a status of 0 alone means a request without a response
 			f.absent = nil
 		}
 	}

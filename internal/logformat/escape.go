@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// Escape is the way that a server escapes bytes that would end a value or are not printable.
+// Escape is how a server escapes bytes that are not printable or would end a value.
 type Escape uint8
 
-// The escapes.
+// Escapes.
 const (
-	// Verbatim means unescaped: logback-access, Rails, nginx' escape=none.
+	// Verbatim means no escapes: logback-access, Rails, nginx' escape=none.
 	Verbatim Escape = iota
 	// Backslash is \" \\ \n \xhh, as in Apache httpd since 2.0.49
 	// (ap_escape_logitem) and nginx (only \xHH, ngx_http_log_escape).
@@ -24,7 +24,7 @@ const (
 	Brackets
 )
 
-// prefix returns the first byte of an escape, or 0 if nothing is escaped.
+// prefix returns the first byte of an escape, or 0 for Verbatim.
 func (e Escape) prefix() byte {
 	switch e {
 	case Backslash, JSONString, Brackets:
@@ -35,15 +35,14 @@ func (e Escape) prefix() byte {
 	return 0
 }
 
-// MayHaveEscapes reports whether a line may contain escaped values. Most do
-// not, and need no further work.
+// MayHaveEscapes reports whether a line may contain escaped values. Most lines contain none.
 func (f *Format) MayHaveEscapes(line []byte) bool {
 	return f.backslash && bytes.IndexByte(line, '\\') >= 0 || f.hash && bytes.IndexByte(line, '#') >= 0
 }
 
-// Unescape returns the value as the client sent it, or text itself if nothing
-// is escaped. Escapes of zero bytes are kept, because group keys use them as
-// separators (group.Separator), and so are invalid escapes.
+// Unescape returns the value as the client sent it. It returns text itself if nothing is
+// escaped. It keeps invalid escapes and escapes of zero bytes, because group keys use zero
+// bytes as separators.
 func (e Escape) Unescape(text []byte) []byte {
 	mark := e.prefix()
 	if mark == 0 {
@@ -67,8 +66,8 @@ func (e Escape) Unescape(text []byte) []byte {
 	return out
 }
 
-// undo decodes the escape at the beginning of text, appends the result to out
-// and returns the escape's length.
+// undo decodes the escape at the beginning of text and appends the result to out. size is the
+// length of the escape; ok is false if it is invalid.
 func (e Escape) undo(text []byte, out *[]byte) (ok bool, size int) {
 	if e == Hash {
 		if b, ok := hexByte(text, 1); ok {
@@ -121,7 +120,8 @@ func (e Escape) undo(text []byte, out *[]byte) (ok bool, size int) {
 	return false, 0
 }
 
-// hexByte decodes two digits at i; zero is invalid.
+// hexByte decodes two hexadecimal digits at i. It returns false for zero and for other
+// characters.
 func hexByte(text []byte, i int) (byte, bool) {
 	if len(text) < i+2 {
 		return 0, false
@@ -131,7 +131,7 @@ func hexByte(text []byte, i int) (byte, bool) {
 	return high<<4 | low, ok1 && ok2 && high|low != 0
 }
 
-// hexRune decodes \uhhhh; zero is invalid.
+// hexRune decodes \uhhhh. It returns false for zero and for other characters.
 func hexRune(text []byte) (rune, bool) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0, false

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// fit is a candidate that matches lines of a log.
+// fit is a candidate that matches lines of a log, with its rating.
 type fit struct {
 	candidate
 	f        *Format
@@ -15,7 +15,7 @@ type fit struct {
 	strength int // 2 proven by the lines, 1 plain, 0 a guess
 }
 
-// better reports whether a is preferred to b.
+// better reports whether fit a is preferred to fit b.
 func (a fit) better(b fit) bool {
 	if a.read != b.read {
 		return a.read > b.read
@@ -100,7 +100,8 @@ func spreadSample(lines [][]byte, n int) [][]byte {
 	return out
 }
 
-// begins reports whether multi-line requests begin in lines, even if they end later.
+// begins reports whether lines contain the beginning of a multi-line request, which may end
+// later.
 func (f *Format) begins(lines [][]byte) bool {
 	spans := make([]Span, len(f.Fields))
 	j := f.Joiner()
@@ -110,9 +111,9 @@ func (f *Format) begins(lines [][]byte) bool {
 	return j.Open() > 0
 }
 
-// plausibleClients checks the clients. A host name makes the format a guess,
-// because a virtual host looks the same, and requires an identity of -. Without
-// any address or name the field is not the client.
+// plausibleClients checks the clients. If one is a host name, the format is a guess, because a
+// virtual host looks the same; the identity must then be -. Without any address or name, the
+// field is not the client.
 func (a *fit) plausibleClients() bool {
 	i := a.f.Field(FieldClient)
 	if i < 0 || a.f.Fields[i].Kind != Address {
@@ -164,8 +165,7 @@ func (f *Format) reads(lines [][]byte) (n int, rows []row) {
 	return n, rows
 }
 
-// conflict returns an error if equally good fits read a line differently, and
-// nil if they agree.
+// conflict returns an error if equally good fits read a line differently, or nil.
 func conflict(best []fit) error {
 	for _, other := range best[1:] {
 		if other.wrap != best[0].wrap {
@@ -192,8 +192,8 @@ func conflict(best []fit) error {
 	return nil
 }
 
-// differ returns two meanings of a value on which two fits disagree, and
-// whether they share any request.
+// differ returns two meanings of a value if two fits disagree about it. shared reports whether
+// both match the same request.
 func differ(a, b *fit) (p, q string, shared bool) {
 	i, j := 0, 0
 	for i < len(a.rows) && j < len(b.rows) {

@@ -19,7 +19,7 @@ const (
 )
 
 // foreman returns the format of Foreman's production.log (config/settings.yaml, :logging;
-// Rails' log subscriber). A request consists of the lines with one request id, from Started to
+// Rails' log subscriber). A request is all lines with the same request id, from Started to
 // Completed.
 func foreman() *Format {
 	ms := func(name string) Field { return Field{Name: name, Kind: Duration, Unit: 1e6} }
@@ -37,33 +37,36 @@ func foreman() *Format {
 // Joiner joins the lines of multi-line requests.
 type Joiner struct {
 	open  map[string]*openRequest
-	order []string // ids by age, oldest first; some have ended
-	size  int      // bytes of the open requests
-	// evicted is the number of old requests that were dropped to limit memory.
+	order []string // ids, oldest first; may contain ended requests
+	size  int      // memory of the open requests, in bytes
+	// evicted is the number of old requests dropped to limit memory.
 	evicted int
 	lines   []byte // buffer for joined lines
-	// zoned reports whether Started lines name the server's time zone; zone is the
-	// latest one, as +0200.
+	// zoned reports whether Started lines have the server's time zone. zone is the latest one,
+	// such as +0200.
 	zoned bool
 	zone  string
-	// rails, ruby and bare describe the notation of Rails; processes has its requests without ids.
+	// rails, ruby and bare select the notation of Rails. processes holds its requests without
+	// ids.
 	rails, ruby, bare bool
 	processes         map[string][]*inProgress
-	// Lost counts requests without a logged start, because the log was rotated meanwhile. They
-	// count, without the values of the start.
+	// Lost is the number of requests whose start was not logged because the log was rotated.
+	// They count, without the values in the start.
 	Lost int
 }
 
 // openRequest is a request that has not ended.
 type openRequest struct{ time, client, method, url, controller, action, as string }
 
-// maxOpen limits the number of open requests; a killed server leaves some that never end.
+// maxOpen is the maximum number of open requests. A killed server leaves requests that never
+// end.
 const maxOpen = 64 << 10
 
-// maxID limits the length of a request id, in bytes: a UUID has 36.
+// maxID is the maximum length of a request id, in bytes. A UUID has 36.
 const maxID = 128
 
-// maxOpenBytes limits the memory for open requests, maxURL that for a URL, in bytes.
+// maxOpenBytes is the maximum memory for open requests, and maxURL the maximum length of a
+// URL, in bytes.
 const (
 	maxOpenBytes = 32 << 20
 	maxURL       = 8 << 10
@@ -86,8 +89,8 @@ func (j *Joiner) Open() int {
 	return n
 }
 
-// Add adds a line. If it completes a request, l is RequestLine, out a line with
-// all values of the request, and spans refer to out.
+// Add adds a line. If the line completes a request, l is RequestLine, out is a line with all
+// values of the request, and spans refers to out.
 func (j *Joiner) Add(line []byte, spans []Span) (out []byte, l LineKind) {
 	if j.rails {
 		return j.joinRails(line, spans)
@@ -98,14 +101,14 @@ func (j *Joiner) Add(line []byte, spans []Span) (out []byte, l LineKind) {
 	}
 	if !ok {
 		if len(line) == 0 || line[0] == ' ' || line[0] == '|' || line[0] == '\t' || len(j.open) > 0 && !looksTimed(line) {
-			return nil, OtherLine // continues a multi-line message
+			return nil, OtherLine // part of a multi-line message
 		}
 		return nil, BadLine
 	}
 	return j.message(when, id, message, spans)
 }
 
-// message processes a message of the request with an id.
+// message processes a message of the request with the given id.
 func (j *Joiner) message(when, id, message []byte, spans []Span) (out []byte, l LineKind) {
 	switch {
 	case bytes.HasPrefix(message, []byte("Started ")):
@@ -181,14 +184,14 @@ func (j *Joiner) request(id []byte) *openRequest {
 	return s
 }
 
-// account updates the memory used by a request, and evicts the oldest ones above the limit.
+// account updates the memory used by a request. Above the limit it evicts the oldest requests.
 func (j *Joiner) account(s *openRequest) {
 	j.size += s.size()
 	for len(j.open) > 1 && (len(j.open) > maxOpen || j.size > maxOpenBytes) {
 		id := j.order[0]
 		j.order = j.order[1:]
 		switch old := j.open[id]; old {
-		case nil: // has ended
+		case nil: // already ended
 		case s:
 			j.order = append(j.order, id)
 		default:
@@ -203,8 +206,8 @@ func (j *Joiner) remove(id string, s *openRequest) {
 	delete(j.open, id)
 }
 
-// completed parses "200 OK in 251ms (Views: 100.2ms | ActiveRecord: 50.1ms |
-// Allocations: 1234)", which ends a request.
+// completed parses the message that ends a request: "200 OK in 251ms (Views: 100.2ms |
+// ActiveRecord: 50.1ms | Allocations: 1234)".
 func (j *Joiner) completed(when, id, rest []byte, spans []Span) ([]byte, LineKind) {
 	if !bytes.Contains(rest, []byte("in ")) {
 		return nil, BadLine
@@ -258,7 +261,7 @@ func (j *Joiner) ended(s *openRequest, id, rest []byte, spans []Span) ([]byte, L
 	return line, RequestLine
 }
 
-// room returns the buffer for the next line. Earlier lines stay valid, because
+// room returns the buffer for the next line. It does not overwrite earlier lines, because
 // several are in use at a time.
 func (j *Joiner) room() []byte {
 	const least, many = 1 << 10, 64 << 10
@@ -280,8 +283,8 @@ func part(text []byte, name string) []byte {
 	return value
 }
 
-// foremanLine splits a line in the format of Foreman since 1.18 (TIME
-// [LEVEL|LOGGER|ID] MESSAGE) or before (TIME ID [LOGGER] [LEVEL] MESSAGE).
+// foremanLine splits a line of Foreman: TIME [LEVEL|LOGGER|ID] MESSAGE since 1.18, before that
+// TIME ID [LOGGER] [LEVEL] MESSAGE.
 func foremanLine(line []byte) (when, id, message []byte, ok bool) {
 	if !looksTimed(line) {
 		return nil, nil, nil, false

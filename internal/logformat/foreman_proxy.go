@@ -14,7 +14,8 @@ const (
 
 // foremanProxy returns the format of the Smart Proxy's proxy.log (lib/proxy/log.rb of
 // theforeman/smart-proxy 3.12, LoggerMiddleware; file_logging_pattern "%d %.8X{request} [%.1l]
-// %m"). A request is its Finished line; its time is the response's, in the server's time zone.
+// %m"). Each Finished line is a request. Its time is that of the response, in the server's
+// time zone.
 func foremanProxy() *Format {
 	return &Format{Name: "foreman-proxy's proxy.log", Source: "its line Finished of each request", TimeIsEnd: true, NoZone: true, scan: scanProxy, Fields: []Field{
 		proxyTime: {Name: FieldTime, Kind: Time, Layout: ISO}, proxyID: {Name: "request_id"}, proxyMethod: {Name: FieldMethod}, proxyPath: {Name: FieldURL, Kind: URL},
@@ -58,7 +59,7 @@ func scanProxy(line []byte, spans []Span) LineKind {
 	return RequestLine
 }
 
-// word returns the length of a method before a blank, or 0.
+// word returns the length of the method before a blank, or 0 if there is none.
 func word(text []byte) int {
 	n := bytes.IndexByte(text[:min(len(text), 21)], ' ')
 	if n > 0 && isMethod(string(text[:n])) {
@@ -72,9 +73,9 @@ func status3(text []byte) bool {
 	return ok && len(text) == 3 && n >= 100
 }
 
-// puma returns the format of the access log of Puma 5.6 (--log-requests; Puma::CommonLogger)
-// and Rack::CommonLogger: the common log and seconds with four decimals, written after the
-// response.
+// puma returns the format of the access logs of Puma 5.6 (--log-requests; Puma::CommonLogger)
+// and Rack::CommonLogger. It is the common log with the duration in seconds, with four
+// decimals. A line is written after the response.
 func puma() (*Format, error) {
 	f, err := Nginx(`$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent $request_time`)
 	if err == nil {
@@ -84,8 +85,7 @@ func puma() (*Format, error) {
 	return f, err
 }
 
-// fourDigits checks for seconds with four decimals, as Rack writes them; nginx
-// writes three.
+// fourDigits checks that seconds have four decimals, as Rack writes them. nginx writes three.
 func fourDigits(rows []row) verdict {
 	for _, r := range rows {
 		text := r.text(FieldDuration)

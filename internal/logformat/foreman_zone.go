@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// zoneBy returns the time zone of a line's time, as +0200, by comparison with
-// the time and zone that its message states; the logger's zone may differ. It
-// is empty if the message states none.
+// zoneBy returns the time zone of a line's time, such as +0200. It compares the time with the
+// time and zone in the line's message, because the logger's zone may differ. It returns "" if
+// the message has none.
 func zoneBy(when, message []byte) string {
 	stated, zone := statedTime(message)
 	line, ok := iso(when)
@@ -15,7 +15,7 @@ func zoneBy(when, message []byte) string {
 	if zone == "" || !ok || !is || zoned(string(when)) {
 		return ""
 	}
-	const step = 15 * 60e6 // zones are multiples of 15 minutes; lines are written shortly after the stated time
+	const step = 15 * 60e6 // zones are multiples of 15 minutes; a line is written shortly after the time in its message
 	east := floorDiv(line-at+step/2, step) * 15
 	sign := '+'
 	if east < 0 {
@@ -31,8 +31,8 @@ func floorDiv(a, b int64) int64 {
 	return a / b
 }
 
-// statedTime returns the time at the end of a Started message, and its zone as
-// +0200; empty if none exists.
+// statedTime returns the time at the end of a Started message, and its zone such as +0200.
+// Both are empty if missing.
 func statedTime(message []byte) (at []byte, zone string) {
 	const clock = len("2026-11-20 23:58:28")
 	n := bytes.LastIndex(message, []byte(" at ")) + len(" at ")
@@ -49,7 +49,7 @@ func statedTime(message []byte) (at []byte, zone string) {
 	return at, ""
 }
 
-// at returns the time of a line, with the zone of the latest request if lines have one.
+// at returns the time of a line. If Started lines have a zone, it adds the latest one.
 func (j *Joiner) at(when []byte) string {
 	if !j.zoned || len(when) == 0 || zoned(string(when)) {
 		return string(when)

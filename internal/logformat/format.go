@@ -1,7 +1,7 @@
-// Package logformat parses request logs, one request per line. It compiles formats in
-// the syntax of server configurations (Apache's LogFormat, nginx's log_format,
-// HAProxy's log-format, logback-access patterns), reads JSON lines, and detects which
-// format a log has. Package requests/logs uses it.
+// Package logformat parses request logs, one request per line. It compiles formats in the
+// syntax of server configurations (Apache's LogFormat, nginx's log_format, HAProxy's
+// log-format, logback-access patterns), reads JSON lines, and detects the format of a log.
+// Package requests/logs uses it.
 //
 // A Format is compiled once; Scan then splits lines into fields without copying.
 package logformat
@@ -11,7 +11,7 @@ import "bytes"
 // Layout is the notation of a time.
 type Layout uint8
 
-// The layouts.
+// Layouts.
 const (
 	CLF         Layout = iota // 18/Mar/2012:04:02:25 +0000, in Apache, nginx and logback-access
 	CLFMilli                  // 18/Mar/2012:04:02:25.123, in HAProxy, in the server's time zone
@@ -21,8 +21,7 @@ const (
 	DateAndTime               // date and time of day in two members of a JSON object
 )
 
-// Names of fields with a defined meaning. Fields with other names are text for
-// grouping and comparison.
+// Names of fields with a defined meaning. Other fields are texts for grouping and comparison.
 const (
 	FieldTime     = "time"
 	FieldDuration = "duration"
@@ -46,49 +45,50 @@ type Field struct {
 	Kind   Kind
 	Layout Layout
 	Unit   int64 // nanoseconds per unit of a Duration or Unix time
-	// List reports whether the text may contain several numbers, for several attempts,
-	// separated by commas or colons (nginx' $upstream_response_time). They are added.
+	// List reports whether the text may contain several numbers, one for each attempt,
+	// separated by commas or colons (nginx' $upstream_response_time). They are added up.
 	List   bool
-	Sum    bool   // for a List: all parts must be present
+	Sum    bool   // for a List: all parts are required
 	Escape Escape // how the value is escaped
-	// Lenient reports whether a number may have an exponent, and a duration a
-	// unit, as in JSON: 9.2e-05, 1.2s.
+	// Lenient reports whether a number may have an exponent, and a duration a unit, as in
+	// JSON: 9.2e-05, 1.2s.
 	Lenient bool
 	// Names reports whether an Address may be a host name (Apache's HostnameLookups).
 	Names bool
-	// Digits reports whether a Duration has no decimal point (Apache, HAProxy).
+	// Digits reports whether a Duration has only digits, no decimal point (Apache, HAProxy).
 	Digits bool
-	// Braced reports whether the value is in braces, or omitted with the following
-	// space (HAProxy's captured headers).
+	// Braced reports whether the value is in braces. A missing value is omitted with the space
+	// after it (HAProxy's captured headers).
 	Braced bool
 
 	pattern *pattern // for Strftime
-	quotes  bool     // around the braces
-	strict  bool     // in quotes: an unescaped quote inside means that the line has another format
-	atEnd   bool     // a time of the response, while others are of the request
+	quotes  bool     // there are quotes around the braces
+	strict  bool     // in quotes: a line with an unescaped quote inside has another format
+	atEnd   bool     // time of the response, while other fields have the time of the request
 }
 
 // Format is a compiled format.
 type Format struct {
 	Name   string // "Apache's combined log"
-	Source string // the origin: the LogFormat, or its location
+	Source string // origin: the LogFormat, or its location
 	Fields []Field
-	// Text is the format in the syntax of --format, if it was detected and has one.
+	// Text is a detected format in the syntax of --format, or empty if it cannot be written
+	// so.
 	Text string
-	// TimeIsEnd reports whether a line's time is the response's (nginx, logback-access), not the
-	// request's (Apache, HAProxy).
+	// TimeIsEnd reports whether a line's time is that of the response (nginx, logback-access),
+	// not of the request (Apache, HAProxy).
 	TimeIsEnd bool
 
-	// UnitUnknown is a member of JSON lines that is a duration in an unknown unit;
-	// it is not used as one.
+	// UnitUnknown names a member of JSON lines that is a duration in an unknown unit. It is
+	// not used as the duration.
 	UnitUnknown string
 
-	// NoMember reports whether none of the first lines has the member that was named as the
-	// duration. Members lists their members, Numbers the possible durations.
+	// NoMember reports whether the first lines all lack the member that the user named as the
+	// duration. Members lists their members, and Numbers the possible durations.
 	NoMember         bool
 	Members, Numbers []string
 
-	// NoZone reports whether times are in the server's time zone without naming it.
+	// NoZone reports whether times are in the server's time zone and the lines do not name it.
 	NoZone bool
 	// Why explains why a format was detected.
 	Why string
@@ -97,46 +97,46 @@ type Format struct {
 
 	prefix    []byte
 	steps     []step
-	lone      int     // index in Fields of the value that may belong to either of the two fields before it; 0: none
-	checks    []check // fields that are checked after a line is split
+	lone      int     // index in Fields of a value that may belong to either of the two fields before it; 0 if none
+	checks    []check // fields checked after a line was split
 	addresses []int   // indexes of Address fields
 	// backslash and hash report whether any field has escapes of that kind.
 	backslash, hash bool
 	wrap            *wrap // what another program adds to each line
-	trailing        bool  // trailing blanks may remain
+	trailing        bool  // lines may end in blanks
 	scan            func(line []byte, spans []Span) LineKind
-	absent          []int // fields: a line in which all of them are - or 0 is a connection, not a request
+	absent          []int // fields that are all - or 0 in a line for a connection, which is not a request
 	joined, rails   bool
-	zone            string // the server's time zone, from the first lines of a joined format
+	zone            string // server's time zone, from the first lines of a joined format
 }
 
 // LineKind classifies a line.
 type LineKind uint8
 
-// The kinds of lines.
+// Kinds of lines.
 const (
-	BadLine     LineKind = iota // not in the format
+	BadLine     LineKind = iota // does not match the format
 	RequestLine                 // a request
-	OtherLine                   // in the format, but not a request
+	OtherLine                   // matches the format, but is not a request
 )
 
-// Joined reports whether a request has several lines, to be read with a Joiner
-// instead of Scan.
+// Joined reports whether a request has several lines. They must be read with a Joiner instead
+// of Scan.
 func (f *Format) Joined() bool { return f.joined }
 
-// Keyed reports whether lines have named members: JSON, or key=value.
+// Keyed reports whether lines have named members, as in JSON and key=value.
 func (f *Format) Keyed() bool { return f.Name == JSONLines || f.Name == PairLines }
 
-// step is one field and the text after it.
+// step is one field and the literal after it.
 type step struct {
 	field  int    // index in Fields
-	lit    []byte // ends the field; empty: the line end does
+	lit    []byte // ends the field; empty for the end of the line
 	quoted bool   // quotes after an odd number of backslashes do not end it
 	strict bool   // the first quote must end the value, or the line has another format
-	number bool   // the value begins with a digit or sign
-	port   []byte // ends the port after the value and a colon; the last colon before it ends the value
-	keep   bool   // lit is part of the next field
-	braced byte   // the value begins with it, or is omitted together with lit; 0: none
+	number bool   // the value begins with a digit or a sign
+	port   []byte // ends the port; the last colon before it ends the value
+	keep   bool   // lit also begins the next field
+	braced byte   // the value begins with this byte, or is omitted together with lit; 0 if not braced
 
 	quick quick
 }
@@ -144,23 +144,24 @@ type step struct {
 // Span is the position of a field in its line.
 type Span struct {
 	Start, End int32
-	// number is one more than the number in the text, or 0 if that was not parsed yet.
+	// number is the number in the text plus one, or 0 if it was not parsed.
 	number int64
 }
 
 func span(start, end int) Span { return Span{Start: int32(start), End: int32(end)} }
 
-// Of returns the text of the field.
+// Of returns the text of the field in its line.
 func (s Span) Of(line []byte) []byte { return line[s.Start:s.End] }
 
-// Int returns the number in the text. ok is false if it was not parsed yet, or is not a number.
+// Int returns the number in the text. ok is false if the text was not parsed or is not a
+// number.
 func (s Span) Int() (n int64, ok bool) { return s.number - 1, s.number > 0 }
 
-// MaxLine is the longest line that is read, in bytes. Apache limits request
-// lines and headers to 8 KiB each, so longer lines are not requests.
+// MaxLine is the maximum length of a line, in bytes. Apache limits request lines and headers
+// to 8 KiB each, so longer lines are not requests.
 const MaxLine = 1 << 20
 
-// Field returns the index of the field with a name, or -1.
+// Field returns the index of the field with the given name, or -1.
 func (f *Format) Field(name string) int {
 	for i := range f.Fields {
 		if f.Fields[i].Name == name {
@@ -170,8 +171,8 @@ func (f *Format) Field(name string) int {
 	return -1
 }
 
-// Scan splits a line, without its line end, into spans, which must have the
-// length of Fields.
+// Scan splits a line, without its line end, into spans. The length of spans must be that of
+// Fields.
 func (f *Format) Scan(line []byte, spans []Span) LineKind {
 	if f.scan != nil {
 		l := f.scan(line, spans)
@@ -185,7 +186,7 @@ func (f *Format) Scan(line []byte, spans []Span) LineKind {
 	}
 	at := 0
 	if f.trailing {
-		line = bytes.TrimRight(line, " ") // an omitted last value leaves its blank
+		line = bytes.TrimRight(line, " ") // an omitted last value leaves a blank
 	}
 	if len(line) > 0 && line[0] == byteOrder[0] && bytes.HasPrefix(line, byteOrder) {
 		at = len(byteOrder)
@@ -222,8 +223,8 @@ func (f *Format) Scan(line []byte, spans []Span) LineKind {
 	return f.classify(line, spans)
 }
 
-// connection reports whether a line has no method, protocol and status: Envoy
-// also logs TCP connections.
+// connection reports whether a line has no method, protocol and status. Envoy logs TCP
+// connections too.
 func (f *Format) connection(line []byte, spans []Span) bool {
 	for _, at := range f.absent {
 		if text := string(spans[at].Of(line)); text != "-" && text != "0" {
@@ -233,9 +234,9 @@ func (f *Format) connection(line []byte, spans []Span) bool {
 	return true
 }
 
-// classify determines the kind of a split line. It also removes the brackets around an
-// IPv6 address, so that clients are equal across formats, and moves a single value in
-// braces that may belong to either of two fields to a field of its own.
+// classify returns the kind of a split line. It removes the brackets around an IPv6 address,
+// so clients are equal across formats. It also moves a value in braces that may belong to
+// either of two fields to a field of its own.
 func (f *Format) classify(line []byte, spans []Span) LineKind {
 	if f.absent != nil && f.connection(line, spans) {
 		return OtherLine
@@ -256,7 +257,7 @@ func (f *Format) classify(line []byte, spans []Span) LineKind {
 	return RequestLine
 }
 
-// check is a field that is checked after a line is split.
+// check is a field to check after a line was split.
 type check struct {
 	field  int
 	kind   Kind
@@ -269,7 +270,7 @@ func (f *Format) valid(line []byte, spans []Span) bool {
 		c := &f.checks[i]
 		s := spans[c.field]
 		switch {
-		case s.number > 0: // digits, as parsed while splitting
+		case s.number > 0: // digits were parsed during the split
 			if !c.status || s.End-s.Start == 3 {
 				continue
 			}
@@ -287,8 +288,8 @@ func (f *Format) valid(line []byte, spans []Span) bool {
 	return true
 }
 
-// afterOmitted returns the position after an omitted value and its blank, or
-// -1.
+// afterOmitted returns the position after an omitted value and its blank, or -1 if the value
+// is not omitted.
 func (s *step) afterOmitted(line []byte, at int) int {
 	lit := bytes.TrimPrefix(s.lit, []byte(" "))
 	if !bytes.HasPrefix(line[at:], lit) {
@@ -299,15 +300,15 @@ func (s *step) afterOmitted(line []byte, at int) int {
 	return at + len(lit)
 }
 
-// Rescan splits a line again that Scan split into invalid values, because the
-// first end of a field was not the right one.
+// Rescan splits a line again if Scan returned invalid values because it ended a field too
+// early.
 func (f *Format) Rescan(line []byte, spans []Span) LineKind {
 	if f.scan != nil || f.joined {
 		return BadLine
 	}
 	at := 0
 	if f.trailing {
-		line = bytes.TrimRight(line, " ") // an omitted last value leaves its blank
+		line = bytes.TrimRight(line, " ") // an omitted last value leaves a blank
 	}
 	if bytes.HasPrefix(line, byteOrder) {
 		at = len(byteOrder)

@@ -2,7 +2,8 @@ package logformat
 
 import "fmt"
 
-// FormatError explains why a server's format cannot be used, with the position.
+// FormatError is returned for a server's format that cannot be used, with the position of the
+// cause.
 type FormatError struct {
 	What string // LogFormat, log_format, log-format, pattern
 	Text string // the format
@@ -14,7 +15,7 @@ func (r *FormatError) Error() string {
 	return fmt.Sprintf("%s %q, column %d (%s): %s", r.What, r.Text, r.At+1, r.Excerpt(), r.Why)
 }
 
-// Excerpt returns the text at the position, up to the next blank or quote.
+// Excerpt returns the text from the position up to the next blank or quote.
 func (r *FormatError) Excerpt() string {
 	rest := r.Text[min(r.At, len(r.Text)):]
 	for i := 1; i < len(rest); i++ {

@@ -42,8 +42,8 @@ var HAProxyFormats = map[string]string{
 	"httpslog": haproxyHTTP + ` %[fc_err]/%[ssl_fc_err,hex]/%[ssl_c_err]/%[ssl_c_ca_err]/%[ssl_fc_is_resumed] %[ssl_fc_sni]/%sslv/%sslc`,
 }
 
-// HAProxyCaptures adapts a format to the numbers of captured request and response
-// headers: %hrl and %hsl write each header separately, and nothing if there are none.
+// HAProxyCaptures returns a format for given numbers of captured request and response headers.
+// HAProxy's %hrl and %hsl write each header separately, or nothing without headers.
 func HAProxyCaptures(text string, requests, responses int) string {
 	for word, n := range map[string]int{" %hrl": requests, " %hsl": responses} {
 		text = strings.ReplaceAll(text, word, strings.Repeat(word, n))
@@ -51,24 +51,24 @@ func HAProxyCaptures(text string, requests, responses int) string {
 	return text
 }
 
-// haproxyBare are text variables that HAProxy never quotes (src/log.c), like
+// haproxyBare lists text variables that HAProxy never quotes (src/log.c), as it does not quote
 // numbers and times.
 var haproxyBare = []string{"ms", "ts", "tsc", "rc", "lc", "rt", "pid", "cp", "fp", "bp", "sp"}
 
-// haproxyHashed are the variables with #XX escapes.
+// haproxyHashed lists the variables with #XX escapes.
 var haproxyHashed = []string{"r", "HM", "HP", "HPO", "HQ", "HU", "HV", "hr", "hs", "hrl", "hsl"}
 
-// HAProxy compiles a log-format of HAProxy, without the quotes of the
-// configuration. A sample expression (%[...]) is a field named by its text. A
-// syslog prefix of lines is removed.
+// HAProxy compiles a log-format of HAProxy, given without the quotes of the configuration. A
+// sample expression (%[...]) becomes a field named by its text. A syslog prefix of lines is
+// removed.
 func HAProxy(text string) (*Format, error) {
 	const what = "log-format"
 	var pieces []piece
-	all := "" // flags of %o, for all following fields
+	all := "" // flags of %o, which apply to all following fields
 	space := true
 	for i := 0; i < len(text); {
 		switch {
-		case text[i] == ' ': // several count as one, and leading ones are dropped
+		case text[i] == ' ': // several count as one; leading ones are dropped
 			if !space {
 				pieces = append(pieces, piece{lit: " ", at: i})
 			}
@@ -146,8 +146,8 @@ func HAProxy(text string) (*Format, error) {
 	return compile(&Format{Name: "HAProxy's log-format", wrap: &wraps[0], trailing: true}, what, text, pieces)
 }
 
-// closing returns the index of the bracket that closes the first one; brackets
-// in quotes do not count.
+// closing returns the index of the bracket that closes the first bracket. It ignores brackets
+// in quotes.
 func closing(text string) int {
 	depth, quote := 0, byte(0)
 	for i := 0; i < len(text); i++ {

@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// jsonScanner splits one JSON object per line. Members of nested objects have
-// names with dots: http.response.status_code.
+// jsonScanner splits lines that are JSON objects. Members of nested objects have names with
+// dots: http.response.status_code.
 type jsonScanner struct {
 	root   node
 	fields int
 
-	// required are groups of fields; a request has at least one of each group.
+	// required lists groups of fields; a request has at least one field of each group.
 	required   [][]int
-	dashCounts bool          // a value of - counts as present
-	logger     int           // field that begins with prefix in requests, if present; -1: none
-	prefix     []byte        // prefix of request loggers
-	clock      int           // field with the time of the logger prefix; -1: none
-	front      *loggerPrefix // text before the object or key=value; nil: none
-	pair       int           // field with date and time of day in two members; -1: none
+	dashCounts bool          // a value of - counts as a value
+	logger     int           // field that begins with prefix if the line is a request; -1 if none
+	prefix     []byte        // prefix of the logger names of requests
+	clock      int           // field with the time of the logger prefix; -1 if none
+	front      *loggerPrefix // text before the object or key=value; nil if none
+	pair       int           // field with date and time of day in two members; -1 if none
 
-	client, status, bytes int // fields; -1: none
+	client, status, bytes int // field indices; -1 if none
 }
 
 func newJSONScanner() *jsonScanner {
@@ -33,14 +33,15 @@ type node struct {
 	field   int // -1: none
 }
 
-// add requests a member. A dot in its name may separate nested objects or be
-// part of a name: loggers for Elastic's schema write both.
+// add adds a requested member. Loggers for Elastic's schema use a dot in its name both for
+// nested objects and literally.
 func (k *jsonScanner) add(dotted string, field int) {
 	k.root.add(strings.Split(dotted, "."), field)
 	k.fields = max(k.fields, field+1)
 }
 
-// maxNameParts is the maximum number of name parts for which every grouping is tried.
+// maxNameParts is the maximum number of parts of a name for trying all combinations of
+// nesting.
 const maxNameParts = 6
 
 func (n *node) add(words []string, field int) {
@@ -93,8 +94,8 @@ func (k *jsonScanner) scan(line []byte, spans []Span) LineKind {
 	return k.request(line, spans)
 }
 
-// object scans an object at at and returns its end, or -1. n is nil if no
-// member was requested.
+// object scans the object at position at and returns its end, or -1 if it is invalid. n is nil
+// if none of its members was requested.
 func (k *jsonScanner) object(line []byte, at int, n *node, spans []Span, deep int) int {
 	if deep == 0 {
 		return -1
@@ -140,7 +141,7 @@ func (k *jsonScanner) object(line []byte, at int, n *node, spans []Span, deep in
 	}
 }
 
-// value scans a value at at and returns its end, or -1.
+// value scans the value at position at and returns its end, or -1.
 func (k *jsonScanner) value(line []byte, at int, n *node, spans []Span, deep int) int {
 	if at >= len(line) {
 		return -1
@@ -176,7 +177,7 @@ func (k *jsonScanner) value(line []byte, at int, n *node, spans []Span, deep int
 	return end
 }
 
-// array scans an array at at and returns its end, or -1.
+// array scans the array at position at and returns its end, or -1.
 func (k *jsonScanner) array(line []byte, at int, spans []Span, deep int) int {
 	if deep == 0 {
 		return -1
@@ -204,7 +205,7 @@ func (k *jsonScanner) array(line []byte, at int, spans []Span, deep int) int {
 	}
 }
 
-// literal returns the end of a number, true, false or null, or -1.
+// literal returns the end of a number, true, false or null at position at, or -1.
 func literal(line []byte, at int) int {
 	for _, word := range []string{"true", "false", "null"} {
 		if line[at] == word[0] {
@@ -243,7 +244,7 @@ func literal(line []byte, at int) int {
 	return at
 }
 
-// space returns the position of the first non-blank from at on.
+// space returns the position of the first character from at on that is not a blank.
 func space(line []byte, at int) int {
 	for at < len(line) && (line[at] == ' ' || line[at] == '\t' || line[at] == '\r') {
 		at++
@@ -251,7 +252,7 @@ func space(line []byte, at int) int {
 	return at
 }
 
-// stringEnd returns the position after the closing quote of the string at at, or -1.
+// stringEnd returns the position after the closing quote of the string at position at, or -1.
 func stringEnd(line []byte, at int) int {
 	from := at + 1
 	for {

@@ -20,9 +20,9 @@ type jsonBuilder struct {
 	guesses []string
 }
 
-// JSON creates a format for JSON lines from the first lines of a log. It returns nil if none is
-// an object. Member names and values together determine roles. units names a duration and its
-// unit ("took": 1e6 for milliseconds), if it cannot be detected.
+// JSON creates a format for JSON lines from the first lines of a log. It returns nil if no
+// line is an object. The names and values of members determine their roles. units maps a
+// duration whose unit cannot be detected to its unit in nanoseconds ("took": 1e6).
 func JSON(lines [][]byte, units map[string]int64) *Format {
 	s := sampleOf(lines)
 	if len(s.rows) == 0 {
@@ -75,7 +75,7 @@ func (b *jsonBuilder) add(field Field, member string) {
 	b.f.Fields = append(b.f.Fields, field)
 }
 
-// taken reports whether a member has a defined meaning.
+// taken reports whether a member already has a role.
 func (b *jsonBuilder) taken(member string) bool {
 	for _, f := range b.f.Fields {
 		if f.Source == member {
@@ -95,8 +95,8 @@ func (b *jsonBuilder) byName(n string) (members []string) {
 	return members
 }
 
-// role assigns a role to the first member with a matching name and matching
-// values; members of the known product take precedence.
+// role assigns a role to the first member with a matching name and matching values. Members of
+// the known product take precedence.
 func (b *jsonBuilder) role(r *role) {
 	taken := ""
 	try := func(member string, sure bool) {
@@ -124,8 +124,8 @@ func (b *jsonBuilder) role(r *role) {
 	}
 }
 
-// requests sets the members that requests must have: the product's, or a request or URL and a
-// status, duration or method.
+// requests determines which members identify requests: the product's, or a request or URL
+// together with a status, duration or method.
 func (b *jsonBuilder) requests() {
 	field := func(member string) int {
 		return slices.IndexFunc(b.f.Fields, func(f Field) bool { return f.Source == member })
@@ -159,7 +159,7 @@ func (b *jsonBuilder) requests() {
 	b.k.client, b.k.status, b.k.bytes = b.f.Field(FieldClient), b.f.Field(FieldStatus), b.f.Field(FieldBytes)
 }
 
-// why appends the explanation of the detection to the format.
+// why appends the reasons for the detection to the format.
 func (b *jsonBuilder) why() {
 	if b.product != nil {
 		b.f.Why += "; members of " + b.product.name

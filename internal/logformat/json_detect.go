@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// detectJSON returns the format of lines if at least the share least of them are objects, and
-// nil otherwise. skipped is the number of other lines before them.
+// detectJSON returns the format of JSON lines, or nil. At least the share least of lines must
+// be objects. skipped is the number of other lines before them.
 func detectJSON(lines [][]byte, least float64, skipped int, units map[string]int64) *Format {
 	if afterDocker(lines[0]) > 0 { // a wrap that contains the messages
 		return nil
@@ -34,12 +34,12 @@ func detectJSON(lines [][]byte, least float64, skipped int, units map[string]int
 	return f
 }
 
-// minJSONShare is the minimum share of objects if no other format matches:
-// container logs also contain other messages.
+// minJSONShare is the minimum share of objects if no other format matches. Container logs also
+// contain other messages.
 const minJSONShare = 0.05
 
 // detectAfterBanner returns the format of JSON lines after other lines, such as start-up
-// messages, even if another program wraps all lines. It returns nil if there are none.
+// messages, or nil. Another program may wrap all lines.
 func detectAfterBanner(head []byte, least float64, units map[string]int64) *Format {
 	all := bytes.Split(head, []byte("\n"))
 	if len(all) > 1 {
@@ -65,8 +65,7 @@ func detectAfterBanner(head []byte, least float64, units map[string]int64) *Form
 	return nil
 }
 
-// bannerLines returns the number of lines before the first match, such as
-// start-up messages.
+// bannerLines returns the number of lines before the first match, such as start-up messages.
 func (a *fit) bannerLines(lines [][]byte) int {
 	bare, ok := unwrapped(lines, a.wrap)
 	if !ok {

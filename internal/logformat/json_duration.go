@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Name parts of members that are durations of requests: one of soleWords, or time with one of
-// timeWords. Any other part excludes the member: upstream_response_time measures another
-// program, queue_time only a part.
+// Words in the names of members that are durations of requests: one of soleWords, or time with
+// one of timeWords. Any other word excludes the member: upstream_response_time measures
+// another program, queue_time only a part.
 var (
 	durationWords = []string{"duration", "request", "latency", "response", "elapsed", "took", "taken", "runtime", "time"}
 	soleWords     = []string{"duration", "latency", "elapsed", "took", "taken", "runtime"}
@@ -17,8 +17,9 @@ var (
 	ignoredWords  = []string{"http", "req", "res", "server", "in", "the", "exec"}
 )
 
-// namedDuration reports whether a member is named as a request duration, and returns the unit
-// in the name, or 0. rank orders names, the most specific first.
+// namedDuration reports whether a member's name is that of a request duration. unit is the
+// unit in the name, in nanoseconds, or 0. rank orders names by how specific they are, the most
+// specific first.
 func namedDuration(member string) (unit int64, rank int, ok bool) {
 	rank = len(durationWords)
 	single, time, what := false, false, false
@@ -42,10 +43,10 @@ func namedDuration(member string) (unit int64, rank int, ok bool) {
 	return unit, rank, single || time && what
 }
 
-// isDuration reports whether a value is a non-negative number, or has a unit.
+// isDuration reports whether a value is a non-negative number or has a unit of time.
 func isDuration(value string) bool {
 	if strings.HasPrefix(value, "-") {
-		return true // absent, such as HAProxy's -1
+		return true // means absent, such as HAProxy's -1
 	}
 	_, ok := parseDecimal([]byte(value))
 	return ok || hasUnit(value)
@@ -59,12 +60,12 @@ func hasUnit(value string) bool {
 // durationMember is a member that is a duration.
 type durationMember struct {
 	member string
-	unit   int64 // 0: each value has its own unit
+	unit   int64 // 0 if each value has its own unit
 	rank   int
 }
 
-// durations returns the members that are request durations, the most specific
-// first, and those with an unknown unit.
+// durations returns the members that are request durations, the most specific first, and the
+// members whose unit is unknown.
 func (s *sample) durations(p *jsonProduct) (known, unknown []durationMember) {
 	for _, member := range s.list() {
 		values := s.members[member]
@@ -95,7 +96,8 @@ func (s *sample) durations(p *jsonProduct) (known, unknown []durationMember) {
 	return known, unknown
 }
 
-// duration assigns the duration. units names the member that the user specified.
+// duration selects the member for the duration. units has the member that the user specified,
+// if any.
 func (b *jsonBuilder) duration(units map[string]int64) {
 	for member, unit := range units {
 		b.add(Field{Name: FieldDuration, Kind: Duration, Unit: unit, Lenient: true}, member)
@@ -120,8 +122,8 @@ func (b *jsonBuilder) duration(units map[string]int64) {
 	}
 }
 
-// time assigns the time: the start of the request if a member has it, else the
-// time when the line was written, from which the duration is subtracted.
+// time selects the member for the time: preferably the start of the request. Otherwise it is
+// the time at which the line was written, minus the duration.
 func (b *jsonBuilder) time() {
 	var begin, end []string
 	if b.product != nil {
@@ -162,14 +164,14 @@ func (b *jsonBuilder) time() {
 	}
 }
 
-// Normalized names of members with the request's time, and with the time when
-// the line was written.
+// Normalized names of members with the time of the request, and with the time at which the
+// line was written.
 var (
 	beginNames = []string{"start_time", "started_at", "start_utc", "start_local", "request_start", "start", "start_timestamp", "time_start", "begin", "received_at", "request_time"}
 	timeNames  = []string{"time", "timestamp", "ts", "msec", "time_iso_8601", "time_iso8601", "time_local", "datetime", "date_time", "date", "asctime", "log_time"}
 )
 
-// tryTime assigns the time to a member if its values are times, and reports whether it did.
+// tryTime assigns the time to a member if its values are times. It reports whether it did.
 func (b *jsonBuilder) tryTime(member string) bool {
 	if b.used[member] {
 		return false

@@ -2,44 +2,44 @@ package logformat
 
 import "strings"
 
-// jsonProduct is a program that writes JSON lines, with the meaning of its
-// members. It is recognized by a combination of members, never by a single one.
+// jsonProduct is a program that writes JSON lines, with the meaning of its members. It is
+// recognized by a combination of members, never by a single member.
 type jsonProduct struct {
 	name string
 	// marks are groups of members. The log must have at least one member of each group.
 	marks [][]string
 	// required are members that distinguish requests from other messages.
 	required []string
-	// logger is a member that begins with prefix in requests, if present.
+	// logger is a member whose value begins with prefix in requests, if the member is present.
 	logger, prefix string
-	// begin are members with the start of the request, end those with the time of the line.
+	// begin lists members with the start of the request, end those with the time of the line.
 	begin, end []string
 	duration   string
-	unit       int64 // of the duration, in nanoseconds; 0: in each value
+	unit       int64 // of the duration, in nanoseconds; 0 if each value has a unit
 	form       form
 	roles      map[string][]string // further members by field name
 }
 
-// form is the notation of a product's durations. Another form means a configured unit, or
-// another program.
+// form is the notation of a product's durations. Another notation indicates a configured unit
+// or another program.
 type form uint8
 
 const (
 	anyForm           form = iota
 	whole                  // an integer
-	fractional             // not only integers
+	fractional             // some are not integers
 	thousandths            // three decimals
-	atMostThousandths      // at most three decimals, as rewritten by log shippers, and not only integers
+	atMostThousandths      // at most three decimals, not all integers, as rewritten by log shippers
 )
 
-// jsonProducts are programs with known members. Run for this table: nginx 1.22.1
+// jsonProducts lists programs with known members. These were run for this table: nginx 1.22.1
 // (log_format escape=json), Caddy 2.11.9 (its default encoder, and with other
-// duration_format), lograge 0.10.0 with Rails 6.1, Echo 4.13.3 (middleware.Logger),
-// Traefik 3.2.1 (its access log handler). From documentation: HAProxy 3.0 and 3.1
-// (haproxy.com, "Encoding HAProxy logs in machine-readable JSON or CBOR"), Istio 1.24
-// (istio.io, default accessLogFormat) and Envoy Gateway 1.2, pino-http 10, Google
-// Cloud's HttpRequest, logstash-logback-encoder 7.4 (LogstashAccessEncoder), Elastic
-// Common Schema 8.11 (event.duration).
+// duration_format), lograge 0.10.0 with Rails 6.1, Echo 4.13.3 (middleware.Logger), Traefik
+// 3.2.1 (its access log handler). From documentation: HAProxy 3.0 and 3.1 (haproxy.com,
+// "Encoding HAProxy logs in machine-readable JSON or CBOR"), Istio 1.24 (istio.io, default
+// accessLogFormat) and Envoy Gateway 1.2, pino-http 10, Google Cloud's HttpRequest,
+// logstash-logback-encoder 7.4 (LogstashAccessEncoder), Elastic Common Schema 8.11
+// (event.duration).
 var jsonProducts = []jsonProduct{
 	{
 		name: "Traefik's access log", marks: [][]string{{"DownstreamStatus"}, {"RequestMethod", "RequestPath", "RouterName", "ServiceName", "OriginStatus"}},

@@ -2,8 +2,8 @@ package logformat
 
 import "bytes"
 
-// put records the position of a field. Date and time of day of a pair are one
-// span that includes everything in between.
+// put records the position of a field. The date and the time of day of a pair become one span,
+// with everything between them.
 func (k *jsonScanner) put(spans []Span, field, from, to int) {
 	s := span(from, to)
 	if field == k.pair && spans[field].End > 0 {
@@ -12,7 +12,7 @@ func (k *jsonScanner) put(spans []Span, field, from, to int) {
 	spans[field] = s
 }
 
-// request distinguishes requests from other objects, and trims their values.
+// request determines whether an object is a request, and trims the values of requests.
 func (k *jsonScanner) request(line []byte, spans []Span) LineKind {
 	for _, any := range k.required {
 		some := false
@@ -60,8 +60,8 @@ func withoutPort(line []byte, s Span) Span {
 	return s // 2001:db8::1
 }
 
-// count removes the decimal point and zeros of 200.0; for numbers with an
-// exponent it stores the parsed number.
+// count removes the decimal point and the zeros of 200.0. For a number with an exponent it
+// stores the parsed number.
 func count(line []byte, s Span) Span {
 	text := s.Of(line)
 	for i, c := range text {

@@ -8,19 +8,19 @@ import (
 	"unicode"
 )
 
-// role is a field that a member of JSON lines may have, determined by name and values.
+// role is the meaning of a member of JSON lines, determined by its name and values.
 type role struct {
 	field Field
-	// names are normalized member names that web servers, frameworks and log
-	// shippers use, the most specific first.
+	// names are normalized member names used by web servers, frameworks and log shippers, the
+	// most specific first.
 	names []string
-	// fits reports whether a value is valid for the field. nil accepts any text.
+	// fits reports whether a value is valid for the role. nil accepts any text.
 	fits func(value string) bool
-	// strict reports whether a line with an invalid value could not be read.
+	// strict reports whether a line with an invalid value is unreadable.
 	strict bool
 }
 
-// roles are the roles by name and values. Times and durations are in json_duration.go.
+// roles lists the roles, except times and durations, which are in json_duration.go.
 var roles = []role{
 	{Field{Name: FieldRequest, Kind: Request}, []string{"request", "request_line", "http_request", "req"}, isRequest, false},
 	{Field{Name: FieldMethod}, []string{"method", "request_method", "http_request_method", "http_method", "req_method", "verb", "http_verb"}, isMethod, false},
@@ -41,8 +41,8 @@ func roleOf(field string) *role {
 	return &roles[slices.IndexFunc(roles, func(r role) bool { return r.field.Name == field })]
 }
 
-// reserved reports whether a field or dimension has a defined meaning. A member
-// of that name without the role becomes member_NAME.
+// reserved reports whether a field or dimension has a defined meaning. A member with that name
+// but without the role becomes member_NAME.
 func reserved(name string) bool {
 	switch name {
 	case FieldTime, FieldDuration, FieldPath, "class", "route", "certname":
@@ -51,14 +51,14 @@ func reserved(name string) bool {
 	return slices.ContainsFunc(roles, func(r role) bool { return r.field.Name == name })
 }
 
-// envelopes are objects that loggers put around the members of a line.
+// envelopes lists the objects in which loggers wrap the members of a line.
 var envelopes = []string{"fields", "data", "attributes", "attrs", "context", "extra", "event", "payload", "labels", "access", "log", "json"}
 
 // normal normalizes a member name to lower-case words separated by _: response.statusCode
 // becomes response_status_code, fields.duration_ms duration_ms, @timestamp timestamp.
 func normal(member string) string { return strings.Join(nameWords(member), "_") }
 
-// nameWords splits a member name into words, without enclosing envelopes.
+// nameWords splits a member name into words. It omits enclosing envelopes.
 func nameWords(member string) []string {
 	var out []string
 	var word []rune
@@ -85,10 +85,10 @@ func nameWords(member string) []string {
 	return out
 }
 
-// isEmpty reports whether a value stands for a missing one.
+// isEmpty reports whether a value means a missing value.
 func isEmpty(value string) bool { return value == "" || value == "-" }
 
-// isRequest reports whether a text is METHOD TARGET or METHOD TARGET PROTOCOL.
+// isRequest reports whether a text is "METHOD TARGET" or "METHOD TARGET PROTOCOL".
 func isRequest(value string) bool {
 	method, rest, ok := strings.Cut(value, " ")
 	target, _, _ := strings.Cut(rest, " ")
@@ -109,7 +109,7 @@ func isProtocol(value string) bool {
 	return strings.HasPrefix(v, "HTTP") || strings.HasPrefix(v, "H2") || strings.HasPrefix(v, "H3") || v == "1.0" || v == "1.1" || v == "2" || v == "2.0" || v == "3" || v == "3.0"
 }
 
-// isStatus also accepts 0, which means no response.
+// isStatus reports whether a text is a status, or 0 for no response.
 func isStatus(value string) bool {
 	n, ok := lenientInt([]byte(value))
 	return ok && (n == 0 || n >= 100 && n <= 599)
@@ -122,7 +122,7 @@ func isCount(value string) bool {
 
 // isClient reports whether a text is an address, with or without a port, or a host name.
 func isClient(value string) bool {
-	value, _, _ = strings.Cut(value, ",") // one for each proxy
+	value, _, _ = strings.Cut(value, ",") // a list with one address for each proxy
 	if _, err := netip.ParseAddr(value); err == nil {
 		return true
 	}
@@ -161,8 +161,8 @@ func share(values []string, fits func(string) bool) float64 {
 	return float64(n) / float64(all)
 }
 
-// accepts reports whether the values fit the role. For strict roles nearly all
-// must fit, because the other lines could not be read.
+// accepts reports whether the values fit the role. For strict roles nearly all must fit,
+// because other lines are unreadable.
 func (r *role) accepts(values []string) bool {
 	least := minShare
 	if r.strict {
@@ -175,7 +175,8 @@ func (r *role) accepts(values []string) bool {
 // status or duration.
 const nearlyAll = 0.9
 
-// layoutOf detects the layout of times. ok is false if the values are not times.
+// layoutOf detects the layout of times. noZone reports whether they lack a zone. ok is false
+// if the values are not times.
 func layoutOf(values []string) (f Field, noZone, ok bool) {
 	f = Field{Name: FieldTime, Kind: Time, Lenient: true}
 	i := slices.IndexFunc(values, func(v string) bool { return !isEmpty(v) })
@@ -222,7 +223,7 @@ func (d decimal) whole() []byte {
 	return d.digits[:d.point]
 }
 
-// isDate and isClock report whether a text is a date or a time of day.
+// isDate reports whether a text is a date, and isClock whether it is a time of day.
 func isDate(value string) bool {
 	_, err := time.Parse(time.DateOnly, value)
 	return err == nil

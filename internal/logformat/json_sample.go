@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// sample holds the members of a log's first objects with their values.
+// sample holds the members and values of a log's first objects.
 type sample struct {
-	rows    []map[string]string // one per object; nested members have names with dots
+	rows    []map[string]string // one for each object; nested members have names with dots
 	members map[string][]string // values of each member in row order
 }
 
@@ -41,8 +41,8 @@ func (s *sample) index(of func(row map[string]string) bool) {
 	}
 }
 
-// requests restricts the values to requests: rows that the product writes for requests, or rows
-// with a request or URL. If there are none, all rows remain.
+// requests removes rows that are not requests: rows that the product does not write for
+// requests, or rows without a request or URL. If no row remains, it keeps all rows.
 func (s *sample) requests(p *jsonProduct) {
 	asks := func(row map[string]string) bool {
 		if p != nil && len(p.required) > 0 {
@@ -72,7 +72,7 @@ func (p *jsonProduct) has(row map[string]string) bool {
 	return !is || len(logger) >= len(p.prefix) && logger[:len(p.prefix)] == p.prefix
 }
 
-// membersDiffer reports whether two members have different values in some row.
+// membersDiffer reports whether two members have different values in any row.
 func (s *sample) membersDiffer(a, b string) bool {
 	return slices.ContainsFunc(s.rows, func(row map[string]string) bool {
 		x, is1 := row[a]
@@ -83,8 +83,8 @@ func (s *sample) membersDiffer(a, b string) bool {
 
 func (s *sample) list() []string { return slices.Sorted(maps.Keys(s.members)) }
 
-// membersOf returns the members of an object. names collects the names of all
-// objects, at most maxMembers.
+// membersOf returns the members of an object. It adds their names to names, at most maxMembers
+// in total.
 func membersOf(line []byte, names map[string]bool) (map[string]string, bool) {
 	line = bytes.TrimLeft(bytes.TrimPrefix(line, byteOrder), " \t")
 	if len(line) == 0 || line[0] != '{' {

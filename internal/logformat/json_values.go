@@ -8,10 +8,10 @@ import (
 // decimal is a number in JSON notation.
 type decimal struct {
 	digits []byte // without decimal point, at most 64
-	point  int    // number of digits before the decimal point; may be negative or larger than the number of digits
+	point  int    // digits before the decimal point; may be negative, or more than len(digits)
 }
 
-// maxDigits limits a number and its exponent: longer ones are not times, counts
+// maxDigits is the maximum number of digits of a number. Longer numbers are not times, counts
 // or durations.
 const maxDigits = 64
 
@@ -65,7 +65,7 @@ func parseDecimal(text []byte) (d decimal, ok bool) {
 
 func (d decimal) zero() bool { return len(bytes.Trim(d.digits, "0")) == 0 }
 
-// integer reports whether all decimals are zero.
+// integer reports whether the number has no non-zero decimals.
 func (d decimal) integer() bool {
 	for i, c := range d.digits {
 		if i >= d.point && c != '0' {
@@ -108,8 +108,8 @@ func lenientInt(text []byte) (int64, bool) {
 	return Int(d.plain())
 }
 
-// lenientDuration parses a number with an exponent, or a text with a unit (5ms,
-// 1.2s, 4m3s), and returns microseconds.
+// lenientDuration parses a number with an exponent, or a text with a unit (5ms, 1.2s, 4m3s).
+// It returns microseconds.
 func (f *Field) lenientDuration(text []byte) (int64, bool) {
 	if f.Unit > 0 {
 		if d, ok := parseDecimal(text); ok {
@@ -128,7 +128,7 @@ func (f *Field) lenientTime(text []byte) (int64, bool) {
 	return f.epoch(d.plain())
 }
 
-// unitWords are the unit suffixes of durations, in nanoseconds.
+// unitWords maps the unit suffixes of durations to nanoseconds.
 var unitWords = map[string]int64{
 	"ns": 1, "nanos": 1, "nanosecond": 1, "nanoseconds": 1, "nsec": 1,
 	"us": 1e3, "µs": 1e3, "μs": 1e3, "micros": 1e3, "microsecond": 1e3, "microseconds": 1e3, "usec": 1e3,
@@ -138,8 +138,7 @@ var unitWords = map[string]int64{
 	"h": 3600e9, "hour": 3600e9, "hours": 3600e9,
 }
 
-// ownUnit parses a duration with a unit and returns microseconds: 5ms, 1.2 s,
-// 4m3s, 1h2m3.5s.
+// ownUnit parses a duration with a unit: 5ms, 1.2 s, 4m3s, 1h2m3.5s. It returns microseconds.
 func ownUnit(text []byte) (int64, bool) {
 	rest := strings.TrimSpace(string(text[:min(len(text), maxDigits)]))
 	if len(text) > maxDigits || rest == "" {
@@ -174,8 +173,8 @@ func ownUnit(text []byte) (int64, bool) {
 	return sum, sum <= maxDuration/1000
 }
 
-// pairTime parses a time in two members (Layout DateAndTime): text begins with
-// one of them and ends with the other.
+// pairTime parses a time in two members (Layout DateAndTime). text begins with one member and
+// ends with the other.
 func pairTime(text []byte) (int64, bool) {
 	a, _, ok := bytes.Cut(text, []byte(`"`))
 	z := text[bytes.LastIndexByte(text, '"')+1:]

@@ -2,11 +2,11 @@ package logformat
 
 import "bytes"
 
-// Kind is the type of a field. Field.Fits defines each kind; detection, reading
-// and backtracking all use it.
+// Kind is the type of a field. Field.Fits defines which texts are valid for each kind.
+// Detection, reading and backtracking use it.
 type Kind uint8
 
-// The kinds of fields.
+// Kinds of fields.
 const (
 	Text     Kind = iota
 	Time          // in the field's Layout
@@ -56,9 +56,8 @@ func (f *Field) Fits(text []byte) bool {
 	return true
 }
 
-// list returns the length of the list of numbers at the beginning of a text.
-// nginx separates servers by ", " and groups by " : "; the parts of a Sum are
-// separated by blanks.
+// list returns the length of the list of numbers at the beginning of a text. nginx separates
+// servers by ", " and groups by " : ". Blanks separate the parts of a Sum.
 func (f *Field) list(text []byte) int {
 	text = text[:min(len(text), maxList)]
 	for at, whole := 0, 0; ; {
@@ -90,13 +89,13 @@ func Absent(text []byte) bool {
 	return len(text) == 0 || text[0] == '-' && number(text[1:])
 }
 
-// status reports whether a number of this many digits is a status: 100 to 999, or 0; nginx
-// writes 000 and 009 if there was no response.
+// status reports whether a number with this many digits is a status: 100 to 999, or 0. nginx
+// writes 000 and 009 without a response.
 func status(n int64, digits int) bool {
 	return n <= 999 && (digits == 3 || n == 0)
 }
 
-// bareQuote reports whether a text has a quote that the server would have escaped.
+// bareQuote reports whether a text has an unescaped quote although the server escapes quotes.
 func bareQuote(text []byte, e Escape) bool {
 	for at := 0; ; at++ {
 		n := bytes.IndexByte(text[at:], '"')
@@ -119,22 +118,22 @@ func number(text []byte) bool {
 	return true
 }
 
-// matchesAnything reports whether every text fits.
+// matchesAnything reports whether every text is valid for the field.
 func (f *Field) matchesAnything() bool {
 	return !f.strict && (f.Kind == Text || f.Kind == Request || f.Kind == URL)
 }
 
-// checked reports whether the field is checked when a line is split. Time and duration are
-// checked when their values are read.
+// checked reports whether the field is checked after a line was split. Times and durations are
+// checked when their values are parsed.
 func (f *Field) checked() bool {
 	switch f.Kind {
 	case Text, Request, URL:
-		return false // a strict one ends at its own quote
+		return false // a strict field ends at the first quote
 	}
 	return f.Name != FieldTime && f.Name != FieldDuration
 }
 
-// check adds a field to those checked after splitting.
+// check adds field i to the fields checked after splitting.
 func (f *Format) check(i int) {
 	if f.Fields[i].Kind == Address {
 		f.addresses = append(f.addresses, i)
@@ -142,8 +141,8 @@ func (f *Format) check(i int) {
 	f.checks = append(f.checks, check{i, f.Fields[i].Kind, f.Fields[i].Name == FieldStatus})
 }
 
-// maxAddress is the longest host name, in bytes (RFC 1035, 2.3.4), maxShort the
-// longest text of other limited kinds, maxList the longest list.
+// maxAddress is the maximum length of a host name (RFC 1035, 2.3.4). maxShort is that of other
+// limited kinds, and maxList that of lists. All are in bytes.
 const (
 	maxAddress = 255
 	maxShort   = 40
@@ -167,8 +166,8 @@ func (f *Field) maxLength() int {
 	return maxShort
 }
 
-// address reports whether a text is a client address: an IP address, the name for a
-// Unix socket in nginx (unix:) and HAProxy (unix), or, with Names, a host name.
+// address reports whether a text is a client address: an IP address, the name for a Unix
+// socket in nginx (unix:) and HAProxy (unix), or a host name if Names is set.
 func (f *Field) address(text []byte) bool {
 	if ipv4(text) || string(text) == "-" || ipv6(text) {
 		return true
@@ -248,9 +247,9 @@ func ipv6(text []byte) bool {
 	return groups == 8 && !gap || gap && groups < 8
 }
 
-// hostName reports whether a text is a host name from a lookup: letters,
-// digits, - and _, at least one dot and one letter. Single words are excluded
-// except for localhost, because prefixes of other programs begin with them.
+// hostName reports whether a text is a host name as a lookup returns it: letters, digits, -
+// and _, with at least one dot and one letter. Single words other than localhost are excluded,
+// because prefixes of other programs begin with such words.
 func hostName(text []byte) bool {
 	if len(text) == 0 || len(text) > maxAddress || text[0] == '.' || text[0] == '-' {
 		return false

@@ -9,9 +9,8 @@ const puppetServer = `%h %l %u [%t] "%r" %s %b "%i{Referer}" "%i{User-Agent}" %D
 // puppetDB is the pattern in PuppetDB's request-logging.xml (puppetdb 7 and 8).
 const puppetDB = `%h %l %u [%t] "%r" %s %b "%i{Referer}" "%i{User-Agent}" %D %header{X-Uncompressed-Length}`
 
-// logbackWords are the conversion words of logback-access' PatternLayout with a
-// single value ("Logback-access", layouts). %D is in milliseconds, in contrast
-// to Apache's microseconds.
+// logbackWords maps the conversion words of logback-access' PatternLayout with a single value
+// to fields ("Logback-access", layouts). %D is in milliseconds, unlike Apache's.
 var logbackWords = map[string]Field{
 	"h": {Name: FieldClient, Kind: Address, Names: true}, "clientHost": {Name: FieldClient, Kind: Address, Names: true}, "remoteIP": {Name: FieldClient, Kind: Address}, "a": {Name: FieldClient, Kind: Address}, "l": {Name: "ident", Kind: Ident}, "u": {Name: FieldUser}, "user": {Name: FieldUser},
 	"t": {Name: FieldTime, Kind: Time}, "date": {Name: FieldTime, Kind: Time}, "r": {Name: FieldRequest, Kind: Request}, "requestURL": {Name: FieldRequest, Kind: Request},
@@ -42,7 +41,7 @@ func Logback(text string) (*Format, error) {
 		}
 		n := i + 1
 		for n < len(text) && (text[n] == '-' || text[n] == '.' || text[n] >= '0' && text[n] <= '9') {
-			n++ // minimum and maximum width
+			n++ // skip minimum and maximum width
 		}
 		from := n
 		for n < len(text) && (text[n] >= 'a' && text[n] <= 'z' || text[n] >= 'A' && text[n] <= 'Z') {
@@ -70,7 +69,7 @@ func Logback(text string) (*Format, error) {
 			field := Field{Name: FieldTime, Kind: Time, Source: text[i:n]}
 			field.asTime(&when)
 			if zone == "UTC" || zone == "GMT" {
-				when.has |= hasZone // the pattern has the zone, not the line
+				when.has |= hasZone // the pattern specifies the zone, which the lines lack
 			}
 			pieces, i = append(pieces, piece{field: &field, at: i}), n
 			continue
@@ -101,7 +100,7 @@ func Logback(text string) (*Format, error) {
 			key, _, _ := strings.Cut(argument, ":")
 			field, ok = Field{Name: name(key)}, true
 			if key == "jruby.borrow-time" {
-				// Waiting time for a JRuby instance, or empty or - if none was needed.
+				// Waiting time for a JRuby instance; empty or - without waiting.
 				field = Field{Name: "jruby_borrow_time", Kind: Number}
 			}
 		}
@@ -114,8 +113,8 @@ func Logback(text string) (*Format, error) {
 	return compile(&Format{Name: "logback-access", TimeIsEnd: true}, what, text, pieces)
 }
 
-// javaLetters maps letters of Java date patterns (SimpleDateFormat) to strftime
-// letters; : is +01:00.
+// javaLetters maps letters of Java date patterns (SimpleDateFormat) to strftime letters. ":"
+// means a zone such as +01:00.
 var javaLetters = map[string]byte{
 	"yyyy": 'Y', "yy": 'y', "uuuu": 'Y', "MM": 'm', "MMM": 'b', "MMMM": 'B', "dd": 'd', "HH": 'H', "hh": 'I', "mm": 'M', "ss": 'S', "SSS": 'f', "SSSSSS": 'F', "a": 'p', "E": 'a', "EEE": 'a', "EEEE": 'A',
 	"Z": 'z', "XX": 'z', "XXX": ':', "z": 'Z',
@@ -136,7 +135,7 @@ func javaDate(text string) (p pattern, ok bool) {
 				return p, false
 			}
 			lit := text[n : n+end]
-			if lit == "" { // two mean one
+			if lit == "" { // two quotes mean one quote
 				lit = "'"
 			}
 			p.add(item{lit: lit})

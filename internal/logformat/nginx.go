@@ -33,8 +33,8 @@ const ingressNginx = NginxCombined + ` $request_length $request_time [$proxy_ups
 // NginxEscapes are the values of escape= in a log_format.
 var NginxEscapes = map[string]Escape{"default": Backslash, "json": JSONString, "none": Verbatim}
 
-// Nginx compiles a log_format of nginx: its strings joined, without quotes,
-// optionally after escape=WORD and a blank.
+// Nginx compiles a log_format of nginx. text is its joined strings without quotes, optionally
+// after escape=WORD and a blank.
 func Nginx(text string) (*Format, error) {
 	const what = "log_format"
 	escape, begin := Backslash, 0

@@ -8,9 +8,9 @@ import (
 	internaltext "fettle.dev/fettle/internal/text"
 )
 
-// proposal returns an nginx format for a line: it recognizes the client, the time, the request
+// proposal returns an nginx format for a line. It recognizes the client, the time, the request
 // and the status, and has placeholders for all other fields. It returns "" if it finds neither
-// a request nor a status, or the format does not match the line.
+// a request nor a status, or if the format does not match the line.
 func proposal(line string) string {
 	n, known := 0, false
 	text := fieldOfLine().ReplaceAllStringFunc(line, func(word string) string {

@@ -8,8 +8,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// puppetLog returns the format of puppetserver.log, Puppet Server's own log, as in its
-// logback.xml (%d %-5p [%t] [%c{2}] %m%n). Requests are the lines with the duration of an
+// puppetLog returns the format of puppetserver.log, Puppet Server's own log, as configured in
+// its logback.xml (%d %-5p [%t] [%c{2}] %m%n). A request is a line with the duration of an
 // action, such as "Puppet Compiled catalog for NODE in environment ENV in 0.21 seconds".
 func puppetLog() *Format {
 	return &Format{Name: "Puppet Server's own log", Source: "puppetserver.log", TimeIsEnd: true, NoZone: true, scan: scanPuppetLog, Fields: []Field{
@@ -23,9 +23,9 @@ func puppetLog() *Format {
 	}}
 }
 
-// PuppetLog returns the format of puppetserver.log for a logback pattern that begins like the
-// packaged one: an ISO 8601 date, the level, the thread and logger in brackets, and the
-// message.
+// PuppetLog returns the format of puppetserver.log for a logback pattern. The pattern must
+// begin like the packaged one: an ISO 8601 date, the level, the thread and logger in brackets,
+// and the message.
 func PuppetLog(text string) (*Format, error) {
 	const what = "pattern"
 	want := []struct{ before, words string }{{"", "d date"}, {" ", "p le level"}, {" [", "t thread"}, {"] [", "c lo logger C class"}, {"] ", "m msg message"}}
@@ -110,8 +110,7 @@ func scanPuppetLog(line []byte, spans []Span) LineKind {
 	return RequestLine
 }
 
-// javaName reports whether a line begins with a Java class name, as lines of
-// stack traces do.
+// javaName reports whether a line begins with a Java class name, like lines of stack traces.
 func javaName(line []byte) bool {
 	n := bytes.IndexAny(line, ": ")
 	if n < 0 {

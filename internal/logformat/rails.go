@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// rails returns the format of the log of a Rails application: Foreman's without its layout,
-// through Ruby's Logger or with bare messages. Requests are distinguished by tags before the
-// message (config.log_tags = [:request_id]), or by process and start time.
+// rails returns the format of a Rails application's log. It is Foreman's without the layout,
+// through Ruby's Logger or with bare messages. Tags before the message (config.log_tags =
+// [:request_id]) identify requests, or the process and the start time.
 func rails() *Format {
 	f := foreman()
 	f.Name, f.rails = "Rails' log", true
@@ -21,15 +21,15 @@ func (f *Format) Joiner() Joiner { return Joiner{rails: f.rails, zoned: f.zone !
 // inProgress is an open request of a process whose lines have no request id.
 type inProgress struct {
 	openRequest
-	processing int64 // start of the controller in microseconds; 0: not started
+	processing int64 // start of the controller, in microseconds; 0 if it has not started
 }
 
-// maxInProgress limits the open requests of one process: requests without a
+// maxInProgress is the maximum number of open requests of one process. Requests without a
 // route never end.
 const maxInProgress = 256
 
-// maxRounding is the maximum difference between a request's duration, rounded
-// to milliseconds, and the times of its lines, in microseconds.
+// maxRounding is the maximum difference between a request's duration, which is rounded to
+// milliseconds, and the times of its lines. It is in microseconds.
 const maxRounding = 3000
 
 // joinRails implements Add for Rails.
@@ -66,9 +66,9 @@ func (j *Joiner) joinRails(line []byte, spans []Span) ([]byte, LineKind) {
 	return j.untagged(when, r.process.Of(line), message, spans)
 }
 
-// hasRequestID reports whether the tags before a message identify a request: they have at
-// least eight consecutive hexadecimal digits, including a decimal one, as UUIDs and the
-// request ids of nginx, AWS and Foreman do. Host names and addresses are not unique.
+// hasRequestID reports whether the tags before a message identify a request. They do if they
+// have at least eight consecutive hexadecimal digits, including a decimal digit, like UUIDs
+// and the request ids of nginx, AWS and Foreman. Host names and addresses are not unique.
 func hasRequestID(tags []byte) bool {
 	hex, decimal := 0, false
 	for _, c := range tags {
@@ -84,7 +84,7 @@ func hasRequestID(tags []byte) bool {
 	return false
 }
 
-// untagged processes a message of a process without request ids.
+// untagged processes a message without a request id.
 func (j *Joiner) untagged(when, process, message []byte, spans []Span) ([]byte, LineKind) {
 	if j.processes == nil {
 		j.processes = map[string][]*inProgress{}
@@ -112,7 +112,7 @@ func (j *Joiner) untagged(when, process, message []byte, spans []Span) ([]byte, 
 			s := &inProgress{openRequest: openRequest{time: j.at(when)}}
 			all, waiting = append(all, s), append(waiting, s)
 		}
-		if len(waiting) > 1 { // it may be any of them
+		if len(waiting) > 1 { // may belong to any of them
 			for _, s := range waiting {
 				s.method, s.url, s.client = "", "", ""
 			}
@@ -145,7 +145,7 @@ func (j *Joiner) untagged(when, process, message []byte, spans []Span) ([]byte, 
 	return nil, OtherLine
 }
 
-// unrouted ends the request that has no route according to a message.
+// unrouted ends the request for which a message reports that there is no route.
 func (j *Joiner) unrouted(message []byte) {
 	_, rest, ok := bytes.Cut(message, []byte("ActionController::RoutingError (No route matches ["))
 	if !ok {
@@ -153,7 +153,7 @@ func (j *Joiner) unrouted(message []byte) {
 	}
 	method, rest, _ := bytes.Cut(rest, []byte(`] "`))
 	path, _, _ := bytes.Cut(rest, []byte(`"`))
-	for _, process := range slices.Sorted(maps.Keys(j.processes)) { // sorted, so that each reading gives the same result
+	for _, process := range slices.Sorted(maps.Keys(j.processes)) { // sorted, so that repeated readings give the same result
 		all := j.processes[process]
 		for i, s := range all {
 			url, _, _ := bytes.Cut([]byte(s.url), []byte("?"))
@@ -165,7 +165,7 @@ func (j *Joiner) unrouted(message []byte) {
 	}
 }
 
-// tookOf returns the duration in "Completed 200 OK in 251ms (...", in microseconds.
+// tookOf returns the duration in "Completed 200 OK in 251ms (...", in microseconds, or -1.
 func tookOf(message []byte) int64 {
 	_, rest, _ := bytes.Cut(message, []byte(" in "))
 	took, _, _ := bytes.Cut(rest, []byte("ms"))

@@ -11,9 +11,9 @@ import (
 // CompressedExtensions are the file name extensions of compressed logs.
 var CompressedExtensions = []string{".gz", ".zst", ".bz2", ".xz"}
 
-// rotation matches the names that logrotate (start, dateext, dateformat),
-// rotatelogs and logback (%d, %i) give to rotated files: with a number or date,
-// at the end or before an extension.
+// rotation matches the names of rotated files by logrotate (start, dateext, dateformat),
+// rotatelogs and logback (%d, %i). They have a number or date at the end or before an
+// extension.
 const rotation = `(.+?)(?:\.(\d{1,6})|[-._](\d{4}-?\d\d-?\d\d(?:[-._T]?\d{1,10})?)(?:\.(\d{1,6}))?)`
 
 var (
@@ -23,9 +23,9 @@ var (
 	RotatedBefore = text.LazyRegexp(`^` + rotation + `(\.[a-z]+)$`)
 )
 
-// NamesBeforeRotation returns the names that a file may have had before
-// compression and rotation, beginning with its own: access.log for
-// access.log-20261120.gz and access.log.2.gz.
+// NamesBeforeRotation returns the names that a file may have had before compression and
+// rotation, its own name first. Both access.log-20261120.gz and access.log.2.gz give
+// access.log.
 func NamesBeforeRotation(file string) []string {
 	names := []string{file}
 	add := func(name string) {
@@ -46,7 +46,7 @@ func NamesBeforeRotation(file string) []string {
 	return names
 }
 
-// Uncompressed returns a name without the extension for compression.
+// Uncompressed returns a name without a compression extension.
 func Uncompressed(file string) string {
 	for _, ext := range CompressedExtensions {
 		if rest, ok := strings.CutSuffix(file, ext); ok {

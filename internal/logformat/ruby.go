@@ -6,15 +6,15 @@ import (
 )
 
 // rubyLine is a line of Ruby's Logger (Logger::Formatter): "I, [2026-11-27T09:38:25.399983
-// #28853] INFO -- : MESSAGE", with tags of Rails' TaggedLogging before the message.
+// #28853] INFO -- : MESSAGE". Tags of Rails' TaggedLogging may precede the message.
 type rubyLine struct {
 	when    Span
 	process Span // the process id
-	tags    Span // all tags with their blanks: [f154f375-...]
+	tags    Span // all tags, including blanks: [f154f375-...]
 	message int  // start of the message
 }
 
-// parseRuby splits a line. ok is false for the rest of a message, or a line of another program.
+// parseRuby splits a line. ok is false for a continued message, or a line of another program.
 func parseRuby(line []byte) (r rubyLine, ok bool) {
 	const begin = len("I, [")
 	if len(line) < 40 || line[1] != ',' || line[2] != ' ' || line[3] != '[' || line[0] < 'A' || line[0] > 'Z' {
@@ -39,7 +39,7 @@ func parseRuby(line []byte) (r rubyLine, ok bool) {
 	return r, true
 }
 
-// tagged returns the tags before a message, and the start of the message.
+// tagged returns the tags before a message and the position of the message.
 func tagged(line []byte, at int) (tags Span, message int) {
 	from := at
 	for at < len(line) && line[at] == '[' {
@@ -52,11 +52,11 @@ func tagged(line []byte, at int) (tags Span, message int) {
 	return span(from, at), at
 }
 
-// loggerPrefix is the text that a logger writes before an object or key=value.
+// loggerPrefix is the text that a logger writes before an object or key=value pairs.
 type loggerPrefix struct {
 	name string
-	// parse returns the time and the start of the message. ok is false if the line is not from the
-	// logger.
+	// parse returns the time and the position of the message. ok is false if the logger did
+	// not write the line.
 	parse func(line []byte) (when Span, message int, ok bool)
 }
 
@@ -68,9 +68,9 @@ var loggerPrefixes = []loggerPrefix{
 	{"zap's console", parseConsole},
 }
 
-// parseConsole splits a line of go.uber.org/zap's console encoder, Caddy's
-// format console: TIME, LEVEL, logger, message and object, separated by tabs.
-// Without an object the message ends the line.
+// parseConsole splits a line of go.uber.org/zap's console encoder, which is Caddy's format
+// console: TIME, LEVEL, logger, message and object, separated by tabs. The object may be
+// missing.
 func parseConsole(line []byte) (when Span, message int, ok bool) {
 	tab := bytes.IndexByte(line[:min(len(line), 48)], '\t')
 	if tab < 0 {
@@ -86,8 +86,8 @@ func parseConsole(line []byte) (when Span, message int, ok bool) {
 	return span(0, tab), at + 1, true
 }
 
-// afterPrefix stores the time of a logger prefix and returns the start of the message. ok is
-// false if the line is not from the logger.
+// afterPrefix stores the time of a logger prefix and returns the position of the message. ok
+// is false if the logger did not write the line.
 func (k *jsonScanner) afterPrefix(line []byte, spans []Span) (message int, ok bool) {
 	when, message, ok := k.front.parse(line)
 	if ok && k.clock >= 0 {
@@ -96,8 +96,7 @@ func (k *jsonScanner) afterPrefix(line []byte, spans []Span) (message int, ok bo
 	return message, ok
 }
 
-// detectLogger returns the format of JSON or key=value messages with a logger
-// prefix, or nil.
+// detectLogger returns the format of JSON or key=value messages after a logger prefix, or nil.
 func detectLogger(lines [][]byte, units map[string]int64) *Format {
 	for i := range loggerPrefixes {
 		var messages [][]byte
@@ -107,7 +106,7 @@ func detectLogger(lines [][]byte, units map[string]int64) *Format {
 				messages, times = append(messages, line[at:]), append(times, string(when.Of(line)))
 			}
 		}
-		if len(messages) == 0 || 4*len(messages) < len(lines) { // other lines continue messages
+		if len(messages) == 0 || 4*len(messages) < len(lines) { // the other lines continue messages
 			continue
 		}
 		if f := keyed(messages, units, &loggerPrefixes[i], times); f != nil {
@@ -118,8 +117,7 @@ func detectLogger(lines [][]byte, units map[string]int64) *Format {
 	return nil
 }
 
-// detectPairs returns the format of key=value lines that are requests, as
-// lograge writes them, or nil.
+// detectPairs returns the format of requests in key=value lines, such as lograge's, or nil.
 func detectPairs(lines [][]byte, units map[string]int64) *Format {
 	f := keyed(lines, units, nil, nil)
 	if f != nil {
@@ -128,8 +126,8 @@ func detectPairs(lines [][]byte, units map[string]int64) *Format {
 	return f
 }
 
-// keyed returns a format for messages that are objects or key=value, or nil.
-// before and times describe the logger prefix, if there is one.
+// keyed returns a format for messages that are objects or key=value pairs, or nil. before and
+// times describe the logger prefix, if any.
 func keyed(messages [][]byte, units map[string]int64, before *loggerPrefix, times []string) *Format {
 	pairs := false
 	b := newBuilder(sampleOf(messages), JSONLines)
@@ -180,8 +178,8 @@ func pairsOf(lines [][]byte) *sample {
 	return s
 }
 
-// scanPairs splits a line of key=value. The first of several pairs with one key
-// wins, because values from clients come later.
+// scanPairs splits a line of key=value pairs. If a key occurs several times, the first pair
+// counts, because later values may come from clients.
 func (k *jsonScanner) scanPairs(line []byte, spans []Span) LineKind {
 	clear(spans)
 	at := 0
@@ -206,8 +204,8 @@ func (k *jsonScanner) scanPairs(line []byte, spans []Span) LineKind {
 	return k.request(line, spans)
 }
 
-// eachPair calls found for each KEY=VALUE of a line from at on. Quoted values
-// may contain blanks; an unterminated one continues on the next line.
+// eachPair calls found for each KEY=VALUE in a line from at on. Quoted values may contain
+// blanks. An unterminated value continues on the next line.
 func eachPair(line []byte, at int, found func(key []byte, value Span)) {
 	for at < len(line) {
 		if line[at] == ' ' {

@@ -7,28 +7,28 @@ import (
 	"unsafe"
 )
 
-// quick is the fast way to find the end of a step's field, depending on the field's
-// kind: calling a search function for each of ten short fields would cost more than
-// everything else. If the literal is not found there, end is used.
+// quick is a fast way to find the end of a step's field, depending on the field's kind.
+// Calling a search function for each of ten short fields would take longer than everything
+// else. If the literal is not at that position, end is used.
 type quick struct {
 	how   how
 	first byte   // first byte of the literal
-	width int    // of byWidth
-	every uint64 // first in each of eight bytes
+	width int    // for byWidth
+	every uint64 // first, repeated in each of eight bytes
 	// The literal as a number and its bit mask, if it has at most four bytes.
 	word, mask uint32
 	size       int // length of the literal
-	over       int // how much of the literal is skipped: all or nothing
+	over       int // how much of the literal to skip: all of it or nothing
 }
 
-// how is the method to find the end of a field.
+// how is the method of finding the end of a field.
 type how uint8
 
 const (
-	byEnd    how = iota // by calling end
-	bySearch            // by searching for the literal
-	byShort             // by checking the next bytes for the literal
-	byDigits            // after the last of up to seven digits
+	byEnd    how = iota // call end
+	bySearch            // search for the literal
+	byShort             // check the next bytes for the literal
+	byDigits            // after up to seven digits
 	byWidth             // at a fixed width
 )
 
@@ -64,17 +64,17 @@ const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
 	zeros = 0x3030303030303030 // the digit 0
-	tens  = 0x7676767676767676 // added to a byte above 9, sets its high bit
+	tens  = 0x7676767676767676 // added to a byte, sets its high bit if the byte exceeds 9
 )
 
-// scanQuick splits fields from step i on as long as the fast way works. It
-// returns the first step that it did not split, and its start.
+// scanQuick splits fields from step i on as long as the fast way works. It returns the first
+// step that it did not split, and that step's position.
 func (f *Format) scanQuick(line []byte, i, at int, spans []Span) (int, int) {
 	if cap(line)-len(line) < ahead {
 		return i, at
 	}
-	// No field begins after the line's end, so all reads are within the line's
-	// capacity and need no bounds checks.
+	// Fields begin before the line's end, so all reads are within the line's capacity and need
+	// no bounds checks.
 	text := unsafe.Pointer(unsafe.SliceData(line))
 	for ; i < len(f.steps); i++ {
 		s := &f.steps[i]
@@ -119,24 +119,24 @@ func (f *Format) scanQuick(line []byte, i, at int, spans []Span) (int, int) {
 	return i, at
 }
 
-// ahead is the number of bytes that scanQuick may read beyond the end of a
-// line: the longest field that is not searched for.
+// ahead is the number of bytes that scanQuick may read beyond the end of a line. It is the
+// length of the longest field that is not searched for.
 const ahead = len("18/Mar/2012:04:02:25 +0000") + 8
 
-// eightAt returns the eight bytes from at on.
+// eightAt returns eight bytes from position at on.
 func eightAt(text unsafe.Pointer, at int) uint64 {
 	return binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(text, at))[:])
 }
 
-// eight returns the number of eight digits, given as bytes from 0 to 9: it
-// combines pairs, then fours, then both halves.
+// eight returns the number of eight digits, given as bytes from 0 to 9. It combines pairs,
+// then fours, then halves.
 func eight(d uint64) int64 {
 	d = d*10 + d>>8
 	return int64((d&0x000000ff000000ff*(100+1000000<<32) + d>>16&0x000000ff000000ff*(1+10000<<32)) >> 32)
 }
 
-// quickIPv4 reports whether part of a line is an IPv4 address, without a branch
-// per byte. After false the address may still be valid.
+// quickIPv4 reports whether part of a line is certainly an IPv4 address, without a branch per
+// byte.
 func quickIPv4(line []byte, from, to int) bool {
 	n := to - from
 	if n < len("0.0.0.0") || n > len("255.255.255.255") || cap(line)-from < 16 {

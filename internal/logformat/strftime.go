@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// pattern is a strftime(3) time pattern in the C locale, plus Apache's fraction
+// pattern is a strftime(3) pattern for times in the C locale, extended by Apache's fractions
 // of a second.
 type pattern struct {
 	items []item
 	width int  // maximum length, in bytes
-	has   uint // the parts below that it contains
+	has   uint // bits of the contained parts of a time, below
 }
 
-// item is one conversion, or literal text.
+// item is a conversion or literal text.
 type item struct {
-	letter byte // 0: literal; f and F: 3 and 6 digits of a fraction
+	letter byte // 0 for literal text; f and F are fractions of 3 and 6 digits
 	lit    string
 }
 
@@ -33,7 +33,7 @@ const (
 	hasEpoch
 )
 
-// widths are the maximum length and the part of each conversion; part 0 adds no
+// widths maps each conversion to its maximum length and its part of a time. Part 0 adds no
 // information.
 var widths = map[byte]struct {
 	width int
@@ -44,7 +44,7 @@ var widths = map[byte]struct {
 	'f': {3, hasFraction}, 'F': {6, hasFraction}, 'Z': {6, 0}, 'a': {3, 0}, 'A': {9, 0}, 'u': {1, 0}, 'w': {1, 0}, 'U': {2, 0}, 'W': {2, 0}, 'V': {2, 0}, 'G': {4, 0}, 'g': {2, 0}, 'C': {2, 0},
 }
 
-// shorthands are conversions that expand to several.
+// shorthands maps conversions to the conversions that they stand for.
 var shorthands = map[byte]string{
 	'D': "%m/%d/%y", 'x': "%m/%d/%y", 'F': "%Y-%m-%d", 'T': "%H:%M:%S", 'X': "%H:%M:%S", 'R': "%H:%M", 'r': "%I:%M:%S %p", 'c': "%a %b %e %H:%M:%S %Y", 'n': "\n", 't': "\t", '%': "",
 }
@@ -232,7 +232,7 @@ func (p *pattern) time(text []byte) (int64, bool) {
 	return (date.Unix()+hour*3600+minute*60+second-east)*1e6 + micro, true
 }
 
-// digits parses size digits. blank reports whether the first may be a space.
+// digits parses a number of size digits. blank reports whether the first one may be a space.
 func digits(text []byte, size int, blank bool) (int64, bool) {
 	if len(text) < size {
 		return 0, false
@@ -244,7 +244,8 @@ func digits(text []byte, size int, blank bool) (int64, bool) {
 	return Int(text)
 }
 
-// monthName parses a month name and returns its number from 1, or 0, and its length.
+// monthName parses the name of a month. It returns the month's number from 1, or 0, and the
+// length of the name.
 func monthName(text []byte, full bool) (n int64, size int) {
 	if !full {
 		if len(text) < 3 {

@@ -2,7 +2,7 @@ package logformat
 
 import "bytes"
 
-// maxSyslogPrefix limits the length of a syslog prefix, in bytes.
+// maxSyslogPrefix is the maximum length of a syslog prefix, in bytes.
 const maxSyslogPrefix = 512
 
 // afterSyslog returns the start of the message in a line that a syslog daemon
@@ -49,7 +49,7 @@ func afterSyslog(line []byte) int {
 	return -1
 }
 
-// afterStamp returns the position after "Nov 20 10:00:00 ", optionally with a
+// afterStamp returns the position after a time such as "Nov 20 10:00:00 ", optionally with a
 // fraction (journalctl -o short-precise), or 0.
 func afterStamp(line []byte) int {
 	if len(line) < 16 || month(line[:3]) == 0 || line[3] != ' ' || line[6] != ' ' || line[9] != ':' || line[12] != ':' {
@@ -62,8 +62,7 @@ func afterStamp(line []byte) int {
 	return 15 + n + 1
 }
 
-// afterTag returns the position after "[HOST ]PROGRAM[PID]: ", or 0. The
-// program name ends in a colon.
+// afterTag returns the position after "[HOST ]PROGRAM[PID]: ", or 0.
 func afterTag(line []byte) int {
 	at := 0
 	for range 2 {

@@ -21,13 +21,13 @@ func Int(text []byte) (int64, bool) {
 	return n, true
 }
 
-// maxDuration is the longest valid duration, in nanoseconds: a year. It
-// excludes times of day in seconds, read under a wrong format.
+// maxDuration is the maximum valid duration, one year in nanoseconds. It excludes times of day
+// that a wrong format reads as seconds.
 const maxDuration = int64(365 * 24 * time.Hour)
 
-// Duration parses a duration and returns microseconds, rounded half up. It
-// reports false if the duration is absent (-, or negative such as HAProxy's -1
-// for a phase that was not reached), or not a number.
+// Duration parses a duration and returns microseconds, rounded half up. It returns false if
+// the text is not a number, or if the duration is absent: - or negative, such as HAProxy's -1
+// for a phase that was not reached.
 func (f *Field) Duration(text []byte) (int64, bool) {
 	if f.List {
 		return f.durations(text)
@@ -43,7 +43,7 @@ func (f *Field) Duration(text []byte) (int64, bool) {
 func (f *Field) strictDuration(text []byte) (int64, bool) {
 	whole, digits := int64(0), 0
 	i := 0
-	if i < len(text) && text[i] == '+' { // HAProxy's logasap: the request was still in progress
+	if i < len(text) && text[i] == '+' { // HAProxy's logasap: the request was in progress
 		i++
 	}
 	for ; i < len(text); i++ {
@@ -79,7 +79,7 @@ func (f *Field) strictDuration(text []byte) (int64, bool) {
 	return (whole*f.Unit + part*(f.Unit/scale) + part*(f.Unit%scale)/scale + 500) / 1000, true
 }
 
-// Whole converts a parsed whole number, as Duration does.
+// Whole converts a whole number in the field's unit to microseconds, like Duration.
 func (f *Field) Whole(n int64) (int64, bool) {
 	switch f.Unit { // divisions by constants are faster
 	case 1e3:
@@ -87,7 +87,7 @@ func (f *Field) Whole(n int64) (int64, bool) {
 	case 1e6:
 		return n * 1e3, n <= maxDuration/1e6
 	}
-	if f.Unit <= 0 || n > maxDuration/f.Unit { // a number without a unit has no meaning
+	if f.Unit <= 0 || n > maxDuration/f.Unit { // a number without a unit is meaningless
 		return 0, false
 	}
 	if f.Unit%1000 == 0 {
@@ -96,8 +96,8 @@ func (f *Field) Whole(n int64) (int64, bool) {
 	return (n*f.Unit + 500) / 1000, true
 }
 
-// durations adds the numbers of a list: "0.010, 0.002 : 0.1". A - is ignored,
-// but makes a Sum absent.
+// durations adds up the numbers of a list: "0.010, 0.002 : 0.1". It ignores -, but in a Sum a
+// - makes the duration absent.
 func (f *Field) durations(text []byte) (int64, bool) {
 	one := Field{Unit: f.Unit}
 	sum, some := int64(0), false
@@ -121,7 +121,7 @@ func (f *Field) durations(text []byte) (int64, bool) {
 	return sum, some
 }
 
-// Clock caches the last parsed second, which most lines share with the line before.
+// Clock caches the last parsed second. Most lines have the same second as the previous line.
 type Clock struct {
 	text  [26]byte
 	micro int64
@@ -129,8 +129,8 @@ type Clock struct {
 	start int64 // start of the day, in seconds since 1970
 }
 
-// Time parses a time and returns microseconds since 1970, UTC. It reports false if the
-// text is not a time. clock may be nil.
+// Time parses a time and returns microseconds since 1970, UTC. It returns false if the text is
+// not a time. clock may be nil.
 func (f *Field) Time(text []byte, clock *Clock) (int64, bool) {
 	switch f.Layout {
 	case CLF:
@@ -188,7 +188,7 @@ func (c *Clock) clf(text []byte) (int64, bool) {
 	return c.micro, true
 }
 
-// local parses 18/Mar/2012:04:02:25 as UTC, in seconds.
+// local parses 18/Mar/2012:04:02:25 as UTC and returns seconds since 1970.
 func (c *Clock) local(text []byte) (int64, bool) {
 	if text[11] != ':' || text[14] != ':' || text[17] != ':' {
 		return 0, false
@@ -238,7 +238,7 @@ func (f *Field) epoch(text []byte) (int64, bool) {
 	}
 	micro := n * f.Unit / 1000
 	if len(part) > 0 {
-		for _, c := range part[min(len(part), 9):] { // exponents are not fractions
+		for _, c := range part[min(len(part), 9):] { // a fraction has only digits, no exponent
 			if c < '0' || c > '9' {
 				return 0, false
 			}
@@ -257,8 +257,8 @@ func (f *Field) epoch(text []byte) (int64, bool) {
 	return micro, true
 }
 
-// iso parses 2012-03-18T04:02:25.123+00:00. T may be a space, the point a comma
-// (logback), and a missing time zone means UTC.
+// iso parses 2012-03-18T04:02:25.123+00:00. T may be a space, and the point a comma (logback).
+// A missing zone means UTC.
 func iso(text []byte) (int64, bool) {
 	if len(text) < 19 || len(text) > 40 {
 		return 0, false

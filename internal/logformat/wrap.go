@@ -2,17 +2,18 @@ package logformat
 
 import "bytes"
 
-// wrap is the text that another program adds around each line of a log: a syslog
-// daemon, container runtime, docker compose, log shipper. It is removed before parsing.
+// wrap is the text that another program adds around each line of a log: a syslog daemon,
+// container runtime, docker compose, log shipper. It is removed before a line is parsed.
 type wrap struct {
 	name string
 	// from returns the start of the wrapped line, or -1 if it is not wrapped.
 	from func(line []byte) int
 	// quoted reports whether the line is a JSON string.
 	quoted bool
-	// parts reports whether long lines are split into several, to be joined again.
+	// parts reports whether the program splits long lines, so that the parts have to be
+	// joined.
 	parts bool
-	// inner reports whether the line may also have a syslog prefix: HAProxy in a
+	// inner reports whether the wrapped line may also have a syslog prefix: HAProxy in a
 	// container with "log stdout format short".
 	inner bool
 }
@@ -35,30 +36,30 @@ var wraps = []wrap{
 	{name: "what Google Cloud writes (textPayload)", from: func(line []byte) int { return inMember(line, "textPayload") }, quoted: true, inner: true},
 }
 
-// Unwrapper removes the wrap of a format's lines and joins the parts of a line.
-// It must not be used concurrently; the zero value is ready.
+// Unwrapper removes the wrap of lines and joins the parts of split lines. The zero value is
+// ready. It is not safe for concurrent use.
 type Unwrapper struct {
 	room    []byte
 	pending [2]pendingParts // for stdout and stderr
 }
 
-// pendingParts holds the parts of an incomplete line.
+// pendingParts holds the parts read so far of a split line.
 type pendingParts struct {
 	text []byte
 	n    int
 }
 
-// wrapState is the state of a line that may be wrapped.
+// wrapState is the result of removing the wrap of a line.
 type wrapState uint8
 
 const (
 	bareLine  wrapState = iota // not wrapped
 	wholeLine                  // complete, with its earlier parts
-	partLine                   // the rest follows later
+	partLine                   // the rest is on a later line
 )
 
 // Unwrap returns the line without its wrap, joined with its earlier parts. part reports
-// whether it continues on another line. An unwrapped line is returned unchanged.
+// whether the line continues later. A line without a wrap is returned unchanged.
 func (u *Unwrapper) Unwrap(f *Format, line []byte) (out []byte, part bool) {
 	if f.wrap == nil {
 		return line, false
@@ -67,8 +68,7 @@ func (u *Unwrapper) Unwrap(f *Format, line []byte) (out []byte, part bool) {
 	return out, what == partLine
 }
 
-// TakeUnjoined returns the number of parts that wait for the rest of their
-// line, and drops them.
+// TakeUnjoined drops the parts of incomplete lines and returns their number.
 func (u *Unwrapper) TakeUnjoined() (n int) {
 	for i := range u.pending {
 		n += u.pending[i].n
@@ -77,8 +77,8 @@ func (u *Unwrapper) TakeUnjoined() (n int) {
 	return n
 }
 
-// PartDetector returns a function that reports whether a line is an incomplete part. It returns
-// nil if the format has no parts.
+// PartDetector returns a function that reports whether a line is a part that continues later.
+// It returns nil if the format's lines are never split.
 func (f *Format) PartDetector() func(line []byte) bool {
 	if f.wrap == nil || !f.wrap.parts {
 		return nil
@@ -133,7 +133,7 @@ func index(second bool) int {
 	return 0
 }
 
-// join appends a part to the earlier ones. over reports whether the line is complete.
+// join appends a part to the earlier parts. over reports whether the line is complete.
 func (u *Unwrapper) join(h *pendingParts, text []byte, part bool) (whole []byte, over bool) {
 	switch {
 	case part && len(h.text) <= MaxLine: // longer lines are not read
@@ -149,8 +149,8 @@ func (u *Unwrapper) join(h *pendingParts, text []byte, part bool) (whole []byte,
 	return text, true
 }
 
-// copyLine copies a line into a buffer with room for scanQuick (see ahead). The
-// copy stays valid, since several lines are in use at a time.
+// copyLine copies a line into a buffer with room for scanQuick (see ahead). It does not
+// overwrite earlier copies, because several lines are in use at a time.
 func (u *Unwrapper) copyLine(line []byte) []byte {
 	const many = 64 << 10
 	need := len(line) + ahead
@@ -175,8 +175,8 @@ func composed(line []byte, first, second func([]byte) int) int {
 	return at + n
 }
 
-// afterISO returns the position after an ISO 8601 time and a blank, or -1:
-// HAProxy's "format iso", docker logs --timestamps.
+// afterISO returns the position after an ISO 8601 time and a blank, or -1. HAProxy's "format
+// iso" and docker logs --timestamps write it.
 func afterISO(line []byte) int {
 	if len(line) < 21 || line[4] != '-' || line[10] != 'T' {
 		return -1
@@ -191,8 +191,8 @@ func afterISO(line []byte) int {
 	return n + 1
 }
 
-// afterCRI returns the position after "TIME stdout F " (kubelet, CRI logging),
-// or -1; P instead of F marks a part of a line.
+// afterCRI returns the position after "TIME stdout F " (kubelet, CRI logging), or -1. P
+// instead of F marks a part that continues.
 func afterCRI(line []byte) int {
 	at := afterISO(line)
 	if at < 0 {
@@ -206,13 +206,13 @@ func afterCRI(line []byte) int {
 	return at + n
 }
 
-// afterDocker returns the start of the string in {"log":"..., or -1.
+// afterDocker returns the position of the string in {"log":"..., or -1.
 func afterDocker(line []byte) int {
 	const begins = `{"log":`
 	if !bytes.HasPrefix(line, []byte(begins)) {
 		return -1
 	}
-	at := space(line, len(begins)) // written with a blank by other programs
+	at := space(line, len(begins)) // other programs write a blank
 	if at == len(line) || line[at] != '"' {
 		return -1
 	}
@@ -243,9 +243,9 @@ func afterPod(line []byte) int {
 	return n + 2
 }
 
-// afterStern returns the position after "POD CONTAINER ", or "NAMESPACE POD
-// CONTAINER " of stern -A, or -1 (stern, cmd/cmd.go, generateTemplate). Pod
-// names contain a -, container names no dot: a word with one is a virtual host.
+// afterStern returns the position after "POD CONTAINER ", or "NAMESPACE POD CONTAINER " of
+// stern -A, or -1 (stern, cmd/cmd.go, generateTemplate). Pod names contain a -. Container
+// names have no dot: a word with a dot is a virtual host.
 func afterStern(line []byte) int {
 	at := 0
 	var words [3][]byte
@@ -272,8 +272,7 @@ func afterStern(line []byte) int {
 	return -1
 }
 
-// inMember returns the start of the string that a top-level member contains, or
-// -1.
+// inMember returns the position of the string in a top-level member, or -1.
 func inMember(line []byte, name string) int {
 	at := space(line, 0)
 	if at == len(line) || line[at] != '{' {
@@ -316,8 +315,8 @@ func plainWord(text []byte) bool {
 	return true
 }
 
-// dnsWord reports whether a text consists of lower-case letters, digits, - and
-// ., as Kubernetes names do.
+// dnsWord reports whether a text consists of lower-case letters, digits, - and ., like names
+// in Kubernetes.
 func dnsWord(text []byte) bool {
 	for _, c := range text {
 		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' {
