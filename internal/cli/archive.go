@@ -13,17 +13,17 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// maxArchivedProfiles and maxArchivedBytes limit what an archive contains for plans, because a
-// profile may name half of /sys.
+// maxArchivedProfiles and maxArchivedBytes limit what an archive contains for plans: a profile
+// may name half of /sys.
 const (
 	maxArchivedProfiles = 512
-	maxArchivedBytes    = 64 << 20 // beyond it no further profile is planned
+	maxArchivedBytes    = 64 << 20 // beyond it no more profiles are planned
 )
 
-// readForPlans reads, through a recording host, everything that the plan of each profile and
-// the search for other sources of values need, so that diff, show, recommend and why work on
-// the archive. It writes nothing and executes no profile function. It ignores errors: they
-// recur on the archive, and are reported there.
+// readForPlans reads everything that the plans of the profiles and the search for other
+// sources of values need, through a recording host. So diff, show, recommend and why work on
+// the archive. It writes nothing and executes no profile function. It ignores errors: the
+// verbs report them again on the archive.
 func (a *app) readForPlans(ctx context.Context, h *host.Host, rec *host.Recording) {
 	quiet := *a
 	quiet.screen = ui.NewScreen(io.Discard, io.Discard)
@@ -49,9 +49,9 @@ func (a *app) readForPlans(ctx context.Context, h *host.Host, rec *host.Recordin
 	}
 }
 
-// readForChecks reads the inputs of every rule through a recording host, so that auditing the
-// archive gives the machine's results. It ignores errors in the administrator's rules, because
-// check reports them.
+// readForChecks reads the inputs of every rule through a recording host, so that an audit of
+// the archive gives the machine's results. It ignores errors in the administrator's rules,
+// which check reports.
 func (a *app) readForChecks(ctx context.Context, h *host.Host) {
 	c, err := audit.Catalogue(h, nil)
 	if err != nil {

@@ -27,7 +27,7 @@ type RunResult struct {
 	*evidence.Run
 }
 
-// printRun prints a run and the next command. word names the run for that command.
+// printRun prints a run and the next command. word is the run's name in that command.
 func (a *app) printRun(r *evidence.Run, word string, of runpage.Result, err error) error {
 	if a.data() {
 		return a.result(RunResult{of.Headline(), r}, err)
@@ -45,7 +45,7 @@ func (a *app) printRun(r *evidence.Run, word string, of runpage.Result, err erro
 	return err
 }
 
-// mayMeasure returns an error if an experiment is in progress or the record could not be saved.
+// mayMeasure returns an error if an experiment is in progress or the record cannot be saved.
 func mayMeasure(m *tune.Machine) error {
 	if x := tune.Holder(m.StateDir); x != nil {
 		return experiment.Busy(x)
@@ -56,8 +56,9 @@ func mayMeasure(m *tune.Machine) error {
 	return nil
 }
 
-// cutShort returns the error of a benchmark that ended early with err. left reports the
-// cleanup, such as "the database is dropped"; kept is the record of what was measured, or nil.
+// cutShort returns the error of a benchmark that ended early with err. left describes the
+// state after the cleanup, such as "the database is dropped". kept is the record of the
+// measured part, or nil.
 func cutShort(ctx context.Context, err error, left string, kept *evidence.Run) error {
 	until := "no measurements recorded yet"
 	if kept != nil && kept.ID != "" {
@@ -77,13 +78,14 @@ func (a *app) keeper(m *tune.Machine, kind string) *evidence.Keeper {
 	return evidence.NewKeeper(experiment.Store(m), a.by(), m.Host, kind)
 }
 
-// by returns the command, user and version that measure.
+// by returns the command, the user and the version, for the record of a measurement.
 func (a *app) by() evidence.Signature {
 	return evidence.Signature{Command: a.command, User: a.caller().String(), Version: a.version}
 }
 
-// finish records and prints a benchmark. err is the reason for an early end, left reports the
-// cleanup, and gate is the error of a complete one. body is nil if nothing was measured.
+// finish records and prints a benchmark. err is why it ended early, or nil. left describes the
+// state after the cleanup. gate is the error of a complete benchmark that misses a threshold.
+// body is nil if nothing was measured.
 func finish[Body any, Result interface {
 	*Body
 	runpage.Result

@@ -160,7 +160,8 @@ func (a *app) benchDisk(ctx context.Context, o benchDiskOptions, dirs []string) 
 	return finish(ctx, a, k, verdict, e, err, "the files are removed", gate)
 }
 
-// fitForRole returns the error, with exit code, of a run with a role.
+// fitForRole returns an error with an exit code if a disk does not meet the limits of its
+// role.
 func fitForRole(e *disk.Evidence) error {
 	switch e.Verdict {
 	case disk.Fail:
@@ -190,7 +191,7 @@ func (o *benchDiskOptions) checkPlaces(dirs []string) error {
 	return nil
 }
 
-// places returns the directories to measure.
+// places returns the directories to measure, with their roles.
 func (o benchDiskOptions) places(a *app, h *host.Host, dirs []string) (places []*disk.Place, err error) {
 	if o.platform == "" {
 		for _, dir := range dirs {
@@ -217,7 +218,7 @@ func (o benchDiskOptions) places(a *app, h *host.Host, dirs []string) (places []
 		if i := slices.IndexFunc(places, func(q *disk.Place) bool { return q.Shares(p) }); i >= 0 {
 			a.screen.Say("%s is on the same file system as %s: measured once", p.Directory, places[i].Directory)
 			if places[i].Role != d.role {
-				places[i].Role = disk.Satellite // the limits of both
+				places[i].Role = disk.Satellite // limits of both roles
 			}
 			continue
 		}
@@ -250,7 +251,7 @@ func (o benchDiskOptions) sizes(facts *fact.Facts, places []*disk.Place) error {
 	return nil
 }
 
-// sayTime reports the expected duration.
+// sayTime prints the expected duration.
 func (a *app) sayTime(plan disk.Plan, places []*disk.Place) {
 	if takes := plan.Takes(); plan.Mode == disk.Sustained {
 		a.screen.Say("this takes at most %s, until %s", experiment.Roughly(takes.Seconds()), time.Now().Add(takes).Local().Format("15:04"))

@@ -45,7 +45,7 @@ while observing it. Nothing is written without --write-prefix.`,
 	return c
 }
 
-// slicesOfEtcd is the number of samples, each of which covers an equal part of the time.
+// slicesOfEtcd is the number of samples. Each covers an equal part of the time.
 const slicesOfEtcd = 5
 
 func (a *app) benchEtcd(ctx context.Context, o benchEtcdOptions) error {

@@ -64,11 +64,11 @@ reserved through the journal and released afterwards, also after Ctrl-C or kill 
 func (o benchMemoryOptions) plan(h *host.Host) (*memory.Plan, error) {
 	asked := memory.Asked{Rounds: o.rounds, Reads: o.reads, Unreserved: !o.reserve}
 	if o.size != "" {
-		size, _ := unit.ParseSize(o.size) // the option has read it
+		size, _ := unit.ParseSize(o.size) // the option has validated it
 		asked.Bytes = int64(size)
 	}
 	if o.cells != "" {
-		asked.Cells, _ = memory.ParseCells(o.cells) // as above
+		asked.Cells, _ = memory.ParseCells(o.cells) // the option has validated it
 	}
 	p, err := memory.Make(fact.Collect(h), asked)
 	if errors.Is(err, memory.ErrTooLarge) {
@@ -117,7 +117,7 @@ func (a *app) benchMemory(ctx context.Context, o benchMemoryOptions) error {
 	return finish(ctx, a, k, verdict, result, err, "machine restored", nil)
 }
 
-// measureMemoryCommand returns the hidden command whose process makes one visit.
+// measureMemoryCommand returns the hidden command for the process of one run.
 func measureMemoryCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "measure-memory VISIT", Hidden: true, Args: cobra.ExactArgs(1),
@@ -126,8 +126,8 @@ func measureMemoryCommand(a *app) *cobra.Command {
 			if err := json.Unmarshal([]byte(args[0]), &v); err != nil {
 				return ui.Exit(ui.Usage, err)
 			}
-			// If memory runs out, this process is killed first. The value can always be raised
-			// (proc(5), oom_score_adj).
+			// If memory runs out, the kernel kills this process first. Every process may raise
+			// its value (proc(5), oom_score_adj).
 			if err := os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0); err != nil {
 				return err
 			}

@@ -130,7 +130,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		}
 	}
 	r := audit.Request{Screen: a.screen, Subject: subject, Root: a.root, Platforms: names, Upgrade: to, WholeLogs: "--logs all"}
-	if len(own) > 0 || o.explain != "" { // an error in them is reported before the audit
+	if len(own) > 0 || o.explain != "" { // report errors in these before the audit
 		if r.Catalogue, err = audit.CatalogueOf(own, nil); err != nil {
 			return err
 		}
@@ -157,7 +157,8 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	return cliutil.Audit(a.screen, a.version, result, o.view, r.Gate(result, o.failOn, o.gateSample(r.Slow)))
 }
 
-// subject returns the rules' view of the machine, including what fettle has in force.
+// subject returns the machine as rules see it, including the settings that fettle has in
+// force.
 func (a *app) subject(ctx context.Context, h *host.Host, kinds setting.Kinds, to *audit.Upgrade) *platform.Subject {
 	s := audit.Subject(ctx, h, kinds, to, func() (*tune.Machine, error) {
 		return a.machineOn(ctx, h, func(error) error { return nil })
@@ -169,7 +170,7 @@ func (a *app) subject(ctx context.Context, h *host.Host, kinds setting.Kinds, to
 	return s
 }
 
-// profilesInForce returns the selection in the journal, or none if there is no journal.
+// profilesInForce returns the selected profiles in the journal, or none without a journal.
 func (a *app) profilesInForce(h *host.Host) ([]string, error) {
 	dir := a.state()
 	boot, err := h.BootID()

@@ -22,15 +22,15 @@ import (
 // maxBaseline limits the size of an earlier audit, in bytes.
 const maxBaseline = 64 << 20
 
-// baseline is the machine's state at an earlier time.
+// baseline is the machine's state at an earlier time: an audit, an archive or a directory.
 type baseline struct {
 	file string
-	// audit is the audit of that time, or nil if host is an archive or a directory.
+	// audit is the earlier audit, or nil if host is an archive or a directory.
 	audit *guidefindings.Audit
 	host  *host.Host
 }
 
-// readBaseline reads --baseline.
+// readBaseline reads the file or directory of --baseline.
 func (a *app) readBaseline(name string) (b *baseline, err error) {
 	wrong := func(err error) error {
 		return ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %w", err), "make a baseline with fettle check --output json > FILE, or use an earlier fact archive or sosreport")
@@ -52,7 +52,8 @@ func (a *app) readBaseline(name string) (b *baseline, err error) {
 	return b, nil
 }
 
-// standsForMachine reports whether a path is a directory or a fact archive, and so a machine.
+// standsForMachine reports whether a path is a copy of a machine: a directory or a fact
+// archive.
 func standsForMachine(name string) bool {
 	if st, err := os.Stat(name); err == nil && st.IsDir() {
 		return true
@@ -69,17 +70,17 @@ func standsForMachine(name string) bool {
 
 const archiveBegins = "fettle archive "
 
-// earlier returns the usage of the file systems at that time.
+// earlier returns the usage of the file systems in the baseline, or nil if unknown.
 func (b *baseline) earlier() *platform.Earlier {
 	if b.host == nil {
 		return &platform.Earlier{From: b.file, Time: b.audit.Time, FileSystems: b.audit.FileSystems}
 	}
-	all, _ := fact.FileSystems(b.host) // none if unknown
+	all, _ := fact.FileSystems(b.host) // empty if unknown
 	return &platform.Earlier{From: b.file, Time: b.host.Clock.Now(), FileSystems: all}
 }
 
 // auditWith audits the baseline with the rules and platforms of the new audit. asked are the
-// platforms of the command line.
+// platforms on the command line.
 func (b *baseline) auditWith(ctx context.Context, a *app, now *audit.Request, asked []string) (*guidefindings.Audit, error) {
 	if b.host == nil {
 		return b.audit, nil
@@ -122,8 +123,8 @@ func readRegular(name string, most int64) ([]byte, error) {
 	return text, err
 }
 
-// against compares an audit with an earlier one. It rejects an audit of another machine,
-// because a gate would ignore faults that both machines have.
+// against compares an audit with an earlier one. It returns an error if they are of different
+// machines: a gate would ignore faults that both machines have.
 func (a *app) against(now *guidefindings.Audit, file string, old *guidefindings.Audit) error {
 	switch {
 	case old.Hostname == "" || now.Hostname == "":
@@ -144,7 +145,7 @@ func (a *app) against(now *guidefindings.Audit, file string, old *guidefindings.
 	return nil
 }
 
-// sameHost reports whether two names belong to one host. One of them may lack the domain.
+// sameHost reports whether two names are of the same host. One may lack the domain.
 func sameHost(a, b string) bool {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	return a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")

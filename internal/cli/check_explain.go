@@ -10,12 +10,12 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// explain prints everything about one rule.
+// explain prints all details of one rule.
 func (a *app) explain(ctx context.Context, r *audit.Request, o checkOptions) error {
 	id := o.explain
 	of := r.Catalogue.Rule(id)
 	if of == nil && slices.Contains(audit.IDs(r.Catalogue), id) {
-		return a.rulesShow([]string{id}) // a table, or a measurement
+		return a.rulesShow([]string{id}) // a table or a measurement, not a rule
 	}
 	if of == nil {
 		return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, internaltext.Suggest(id, audit.IDs(r.Catalogue))), "fettle rules list shows all ids; fettle rules show ID also prints tables and evidence")

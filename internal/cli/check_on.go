@@ -20,7 +20,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Limits of an audit of other hosts.
+// Limits for audits of other hosts.
 const (
 	hostTimeout = 2 * time.Minute
 	maxAnswer   = 64 << 20 // bytes
@@ -29,7 +29,7 @@ const (
 	maxMessages = 32 // of one host
 )
 
-// parseHosts parses the values of --on.
+// parseHosts parses and checks the hosts of --on.
 func parseHosts(words []string) ([]string, error) {
 	var out []string
 	for _, w := range words {
@@ -45,8 +45,8 @@ func parseHosts(words []string) ([]string, error) {
 	return out, nil
 }
 
-// checkOn runs fettle check on other hosts in parallel, with the system's ssh. The host's key
-// must be known, and no password is read.
+// checkOn runs fettle check on other hosts in parallel, with the system's ssh. The hosts' keys
+// must be known. It never asks for passwords.
 func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error {
 	hosts, err := parseHosts(o.on)
 	if err != nil {
@@ -56,7 +56,7 @@ func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error
 		return ui.Instead(ui.Usage, fmt.Errorf("--on has no format %s: want table, json, yaml, markdown, html or sarif", f), "", "--output=json")
 	}
 	flags := []string{"--output", "json"}
-	if o.logs == "all" { // an older fettle has no --logs, and reads the ends
+	if o.logs == "all" { // an older fettle has no --logs; it reads the ends of logs
 		flags = append(flags, "--logs", "all")
 	}
 	asked := make([]findings.Asked, len(hosts))
@@ -124,8 +124,8 @@ func (a *app) printFleet(fleet *findings.Fleet, o checkOptions) error {
 	return errors.Join(failed, err)
 }
 
-// checkBySSH audits one host. It also returns the messages of that host's fettle. words are
-// flags and names of platforms, in which a shell expands nothing.
+// checkBySSH audits one host. It also returns the messages of fettle on that host. words are
+// flags and names of platforms, without characters that a shell would expand.
 func checkBySSH(ctx context.Context, host string, words []string) (*findings.Audit, []string, error) {
 	asked := ctx
 	ctx, cancel := context.WithTimeout(ctx, hostTimeout)
@@ -168,7 +168,7 @@ func checkBySSH(ctx context.Context, host string, words []string) (*findings.Aud
 		}
 		return nil, nil, err
 	}
-	// The answer of another host is not trusted.
+	// Another host's answer is not trusted.
 	for i, f := range audit.Findings {
 		if !slices.Contains(rule.States, f.State) {
 			return nil, nil, fmt.Errorf("the answer of %s has a finding in the unknown state %q", host, f.State)
@@ -196,7 +196,7 @@ func messagesOf(answer []byte) []string {
 }
 
 // bounded stores the first bytes of a program's output, and calls full if there are more. It
-// does not embed bytes.Buffer, because io.Copy would use its ReadFrom, which has no limit.
+// does not embed bytes.Buffer: io.Copy would use its ReadFrom, which has no limit.
 type bounded struct {
 	kept bytes.Buffer
 	left int
@@ -215,7 +215,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// shortened truncates a line from another host.
+// shortened truncates a line of another host's output.
 func shortened(line string) string {
 	const most = 500 // bytes
 	if len(line) <= most {
@@ -224,7 +224,7 @@ func shortened(line string) string {
 	return strings.ToValidUTF8(line[:most], "") + "..."
 }
 
-// sshFailure returns the reason that ssh(1) failed.
+// sshFailure returns why ssh(1) failed, from its standard error.
 func sshFailure(text string) string {
 	if why := ssh.FailureReason(text); why != "" {
 		return why

@@ -36,8 +36,7 @@ type probeOptions struct {
 	files                         engine.Files
 }
 
-// probeTimeout limits the time of an answer: a server that starts an interpreter needs many
-// seconds.
+// probeTimeout limits one answer. A server that starts an interpreter needs many seconds.
 const probeTimeout = 30 * time.Second
 
 func (o *probeOptions) flags(f *pflag.FlagSet) {
@@ -57,7 +56,7 @@ func (o *probeOptions) flags(f *pflag.FlagSet) {
 
 const probeExample = "for example: fettle check puppet --probe --url https://puppet.example.com:8140 --allow puppet.example.com:8140 --puppet-ssldir /etc/puppetlabs/puppet/ssl --certname agent1.example.com"
 
-// rules adds the checks of flags that exclude or require each other.
+// rules adds checks for flags that exclude or require each other.
 func (o *probeOptions) rules(c *cobra.Command) {
 	cliutil.Check(c, func(platforms []string) error {
 		puppet := slices.Contains(platforms, "puppet")
@@ -79,7 +78,7 @@ func (o *probeOptions) rules(c *cobra.Command) {
 	cliutil.Requires(c, "--probe", "url")
 }
 
-// probe lets the subject run this machine's programs, to get their interpretation of their
+// probe adds probes to the subject. They run this machine's programs to read the programs' own
 // files, and query a Puppet Server if --url names one.
 func (a *app) probe(ctx context.Context, h *host.Host, o probeOptions, subject *platform.Subject) (err error) {
 	if a.root != "" {
@@ -158,7 +157,7 @@ func (o probeOptions) plan(ctx context.Context, h *host.Host, resolver engine.Re
 	return p, err
 }
 
-// site parses a URL and resolves its host.
+// site parses a URL and resolves its host name.
 func site(ctx context.Context, word string, allowed *engine.Allowed, resolver engine.Resolver) (s puppetserver.Site, err error) {
 	u, err := url.Parse(word)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
@@ -169,7 +168,8 @@ func site(ctx context.Context, word string, allowed *engine.Allowed, resolver en
 	return puppetserver.Site{URL: u, Sockets: sockets}, err
 }
 
-// ownBackEnds adds the sockets of this machine's Puppet Server that other machines can reach.
+// ownBackEnds adds the sockets of this machine's Puppet Server that are reachable from other
+// machines.
 func ownBackEnds(ctx context.Context, h *host.Host, p *puppetserver.Plan, allowed *engine.Allowed, resolver engine.Resolver) error {
 	sockets, err := puppetserver.Sockets(h)
 	if err == nil && len(sockets) == 0 {
@@ -186,7 +186,7 @@ func ownBackEnds(ctx context.Context, h *host.Host, p *puppetserver.Plan, allowe
 		}
 		name := s.Host
 		if a, err := netip.ParseAddr(name); err == nil && a.IsUnspecified() {
-			name = "localhost" // the same socket, which others reach by other addresses
+			name = "localhost" // the same socket, which other machines reach by other addresses
 		}
 		scheme := map[bool]string{true: "https", false: "http"}[s.TLS]
 		found, err := site(ctx, scheme+"://"+net.JoinHostPort(name, s.Port), allowed, resolver)

@@ -15,10 +15,10 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// sampleOptions is how long the kernel's counters are sampled.
+// sampleOptions holds how long the kernel's counters are sampled.
 type sampleOptions struct {
 	lasting time.Duration
-	given   bool // by --sample
+	given   bool // --sample was specified
 }
 
 // maxSample limits --sample.
@@ -35,8 +35,9 @@ func (o *sampleOptions) flag(f *pflag.FlagSet) {
 	})
 }
 
-// diagnose measures why the machine is slow, if the whole machine is audited and the output has a
-// place for it, or if --sample is given. A copy has averages since boot. The result may be nil.
+// diagnose measures why the machine is slow. It does so if the whole machine is audited in a
+// format with room for it, or with --sample. A copy has only averages since boot. The result
+// may be nil.
 func (a *app) diagnose(ctx context.Context, h *host.Host, asked []string, o checkOptions) (*slow.Diagnosis, error) {
 	s := o.sample
 	f := a.screen.Format
@@ -58,8 +59,8 @@ func (a *app) diagnose(ctx context.Context, h *host.Host, asked []string, o chec
 	return slow.Diagnose(sample), nil
 }
 
-// gateSample returns the error of --fail-on for a measured reason. What a default sample has
-// measured never changes the exit code.
+// gateSample returns the error of --fail-on for a measured cause. Without --sample, measured
+// causes never change the exit code.
 func (o *checkOptions) gateSample(d *slow.Diagnosis) error {
 	if !o.sample.given || d == nil || d.Reason == "" || o.failOn != "warn" && o.failOn != "unknown" {
 		return nil

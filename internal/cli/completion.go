@@ -15,8 +15,8 @@ import (
 	"fettle.dev/fettle/internal/requests/logs"
 )
 
-// completions returns how arguments and flags are completed that have a finite set of values.
-// Flags that accept a few fixed words complete themselves.
+// completions returns completions for the arguments and flags that have a finite set of
+// values. Flags that accept a few fixed words complete themselves.
 func (a *app) completions() map[string]cobra.CompletionFunc {
 	ids := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return a.completeIDs(), cobra.ShellCompDirectiveNoFileComp
@@ -62,7 +62,7 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 	}
 }
 
-// Shell completions. If the machine or the journal cannot be read, they suggest nothing; the
+// Shell completions. They suggest nothing if the machine or the journal cannot be read; the
 // command itself reports the error.
 
 func (a *app) completeProfiles(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -104,7 +104,7 @@ func (a *app) completeFacts(_ *cobra.Command, _ []string, typed string) ([]strin
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeTransactions completes the transactions that can be undone, newest first.
+// completeTransactions completes the transactions that undo can revert, newest first.
 func (a *app) completeTransactions(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 	m, err := a.machineAsIs(c.Context())
 	if err != nil {
@@ -123,8 +123,8 @@ func (a *app) completeTransactions(c *cobra.Command, given []string, _ string) (
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// completeSettings completes the settings that fettle has changed, and sysctls one part of the
-// name at a time.
+// completeSettings completes the settings that fettle has changed. Sysctls are completed one
+// part of the name at a time.
 func (a *app) completeSettings(c *cobra.Command, given []string, typed string) ([]string, cobra.ShellCompDirective) {
 	m, err := a.machineAsIs(c.Context())
 	if err != nil || len(given) > 0 {
@@ -174,7 +174,7 @@ func (a *app) completeRuns(c *cobra.Command, _ []string, _ string) ([]string, co
 	return names, cobra.ShellCompDirectiveKeepOrder
 }
 
-// completeSchedule completes the lines of the schedule's entries.
+// completeSchedule completes the line numbers of the schedule's entries.
 func (a *app) completeSchedule(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 	h, err := a.host()
 	file, _ := c.Flags().GetString("file")

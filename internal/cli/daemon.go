@@ -43,7 +43,7 @@ If no profile is active, it uses TuneD's preset or recommended profile.`,
 	f.StringVar(&o.schedule, "schedule", schedule.File, "file of the schedule")
 	f.DurationVar(&o.enforce, "enforce", 0, "interval at which changed values are restored, such as 1m (default: drift is only reported)")
 	cliutil.Between(f, "enforce", 10*time.Second, 24*time.Hour, time.Minute)
-	// This flag hides the global one, which the daemon rejects.
+	// Replaces the global flag, which the daemon rejects.
 	f.StringArrayVar(&a.profileDirs, "profile-dir", nil, "rejected: other users can select profiles over D-Bus")
 	_ = f.MarkHidden("profile-dir")
 	return c
@@ -66,11 +66,11 @@ func (a *app) daemon(ctx context.Context, o daemonOptions) error {
 			return serve(ctx, m.Host, control, main, slog.New(slog.NewTextHandler(a.screen.Err, nil)))
 		}
 	}
-	// The daemon listens for signals itself, because it reloads on SIGHUP.
+	// The daemon handles signals itself: SIGHUP reloads it.
 	return daemon.Run(context.WithoutCancel(ctx), c)
 }
 
-// daemonMachine opens the machine again for each operation of the daemon.
+// daemonMachine opens the machine. The daemon calls it for each operation.
 func (a *app) daemonMachine(ctx context.Context) (*daemon.Machine, error) {
 	m, err := a.machine(ctx)
 	if err != nil {
@@ -79,8 +79,9 @@ func (a *app) daemonMachine(ctx context.Context) (*daemon.Machine, error) {
 	return &daemon.Machine{Engine: m.Engine, Loader: m.Loader, Kinds: m.Kinds}, nil
 }
 
-// serve answers TuneD's clients on the bus and on the socket until ctx ends, if tuned-main.conf
-// enables them (enable_dbus, enable_unix_socket). If one of them fails, the other still runs.
+// serve answers TuneD's clients on D-Bus and the Unix socket until ctx ends, if
+// tuned-main.conf enables them (enable_dbus, enable_unix_socket). If one fails, the other
+// keeps running.
 func serve(ctx context.Context, h *host.Host, control daemon.Control, main *profile.MainConfig, log *slog.Logger) error {
 	target := daemon.Target{Control: control}
 	var failed []error

@@ -128,7 +128,7 @@ func (a *app) printApply(names []string, update bool) {
 	ui.PrintCommand(a.screen, a.next(args...))
 }
 
-// next returns the command line of another verb about the same machine.
+// next returns the command line of another verb for the same machine.
 func (a *app) next(args ...string) string {
 	words := []string{"fettle"}
 	if a.root != "" {
@@ -149,7 +149,7 @@ func (a *app) sysctlFile(p *tune.Plan) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s, as planned by fettle on %s\n", strings.Join(p.Profiles, " "), p.Created.Format("2006-01-02"))
 	steps := slices.SortedStableFunc(slices.Values(p.Steps), func(x, y tune.Step) int { return x.Stage - y.Stage })
-	for _, st := range steps { // in the order of the writes
+	for _, st := range steps { // in the order of writing
 		if st.Verdict == plugin.Unsupported || st.Action == tune.Release {
 			continue
 		}

@@ -109,7 +109,7 @@ func (a *app) facts(ctx context.Context, names []string, o factsOptions) error {
 	return err
 }
 
-// undetermined returns the error for a --root that does not contain a machine.
+// undetermined returns the error for a --root that is not a copy of a machine.
 func (a *app) undetermined() error {
 	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: no machine found in %s", a.root), "--root needs a directory with /proc, /sys and /etc of a machine, or an archive made by fettle facts --archive")
 }
@@ -120,7 +120,7 @@ func writeArchive(path string, rec *host.Recording) error {
 		return ui.Instead(ui.Usage, errors.New("--archive -: want a file name; standard output already carries the facts"), "", "--archive=machine.txt")
 	}
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
-		// The rename would replace a device.
+		// Renaming would replace a device by a file.
 		return ui.Instead(ui.Usage, fmt.Errorf("--archive %s is %s; want a regular file or a new name", path, host.DescribeType(st.Mode())), "", "--archive=machine.txt")
 	}
 	var text bytes.Buffer

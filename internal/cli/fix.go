@@ -32,17 +32,17 @@ import (
 // FixResult is the JSON form of fettle fix.
 type FixResult struct {
 	Schema string `json:"schema"` // fettle/fix/v1
-	// Headline is what was done, and what is left to do by hand.
+	// Headline describes the changes, and those that remain to be made by hand.
 	Headline ui.Headline `json:"headline"`
-	// Plan contains the changes that undo can revert. It is nil if there are none.
+	// Plan has the changes that undo can revert. It is nil without such changes.
 	Plan *tune.Plan `json:"plan,omitempty"`
 	// Applied is the transaction, or nil if there was none.
 	Applied *tune.Applied `json:"applied,omitempty"`
 	// ByHand are the changes that another tool or a person must make.
 	ByHand []guidefindings.ByHand `json:"by_hand"`
-	// Findings are the results of the fixed rules afterwards.
+	// Findings are the results of the fixed rules after the change.
 	Findings []rule.Finding `json:"findings"`
-	// Written are the files below the directory of --write.
+	// Written lists the files written below the directory of --write.
 	Written *sizing.Written `json:"written,omitempty"`
 	// Health contains the results of the platforms' own checks after the change.
 	Health []guidefindings.Health `json:"health,omitempty"`
@@ -164,7 +164,7 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 	if a.data() {
 		return a.result(res, err)
 	}
-	if res.Plan == nil || res.Applied != nil { // else the plan was printed, and nothing was done
+	if res.Plan == nil || res.Applied != nil { // else the plan was printed and nothing changed
 		ui.PrintHeadline(a.screen, &res.Headline)
 	}
 	guidefindings.PrintFixed(a.screen, res.ByHand, res.Findings)
@@ -173,8 +173,8 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 	return err
 }
 
-// headline counts the values that are written, the files, the changes by hand, and the fixed
-// rules that pass now.
+// headline counts the written values, the files, the changes by hand, and the fixed rules that
+// pass now.
 func (res *FixResult) headline() (h ui.Headline) {
 	values := 0
 	if res.Applied != nil && res.Plan != nil {
@@ -201,8 +201,8 @@ func (res *FixResult) headline() (h ui.Headline) {
 	return h
 }
 
-// writeFixes writes the files for the findings below a directory. It keeps the lines of earlier
-// runs, and reports them.
+// writeFixes writes files for the findings below a directory. It keeps the lines that earlier
+// runs wrote, and reports them.
 func (a *app) writeFixes(dir string, findings []rule.Finding, force bool) (*sizing.Written, error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {
@@ -231,7 +231,7 @@ func (a *app) writeFixes(dir string, findings []rule.Finding, force bool) (*sizi
 	return out, nil
 }
 
-// fixTarget is the machine to fix. For a copy, fix can only write files.
+// fixTarget is the machine to fix. On a copy, fix can only write files.
 type fixTarget struct {
 	*app
 	host    *host.Host
@@ -284,7 +284,7 @@ func (t *fixTarget) health(ctx context.Context) (out []guidefindings.Health, err
 	return out, err
 }
 
-// ask checks the rules with the given ids, or all rules of the platforms.
+// ask checks the rules with the given ids, or without ids all rules of the platforms.
 func (t *fixTarget) ask(ctx context.Context, ids, platforms []string) []rule.Finding {
 	subject := t.subject(ctx, t.host, t.kinds, nil)
 	switch {
@@ -305,8 +305,9 @@ func (t *fixTarget) ask(ctx context.Context, ids, platforms []string) []rule.Fin
 	return findings
 }
 
-// bad returns the findings to fix. If another finding explains one, fixing the other suffices,
-// unless this one needs a higher value of the same setting.
+// bad returns the findings to fix. A finding that another one explains is omitted, because
+// fixing the other one suffices. It is included if it needs a higher value of the same
+// setting.
 func (t *fixTarget) bad(ctx context.Context, ids, platforms []string) []rule.Finding {
 	all := slices.DeleteFunc(t.ask(ctx, ids, platforms), func(f rule.Finding) bool { return f.State != rule.Failed && f.State != rule.Warned })
 	for i := range all {
@@ -328,7 +329,8 @@ func (t *fixTarget) bad(ctx context.Context, ids, platforms []string) []rule.Fin
 	})
 }
 
-// fixByJournal plans the changes, shows them, and applies them after a confirmation.
+// fixByJournal plans the changes, shows them, and applies them after confirmation. Undo can
+// revert them.
 func (a *app) fixByJournal(ctx context.Context, m *tune.Machine, res *FixResult, changes []setting.Change, yes bool) error {
 	s, err := m.ReadStateIfAllowed()
 	if err != nil {
@@ -372,8 +374,8 @@ func (a *app) fixByJournal(ctx context.Context, m *tune.Machine, res *FixResult,
 	return err
 }
 
-// contested returns an error if a plan writes settings that another active tuner may set too.
-// Tuners do not set the files of products.
+// contested returns an error if a plan writes settings that another active tuner may write
+// too. Tuners do not write the files of products.
 func contested(ctx context.Context, m *tune.Machine, p *tune.Plan) error {
 	products := components.Kinds(m.Host)
 	if !slices.ContainsFunc(p.Steps, func(st tune.Step) bool { return st.Action == tune.Write && products[st.Setting.Kind] == nil }) {

@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// withhold removes from a copy's findings the fixes that would copy lines of its untrusted
-// sysctl.d into one of our files: the copy's own files contain them anyway.
+// withhold removes fixes from a copy's findings that would copy lines of the copy's untrusted
+// sysctl.d into a file of fettle. The copy's own files contain these lines anyway.
 func withhold(findings []rule.Finding) {
 	for i, f := range findings {
 		if f.Rule.Each == "sysctls" && f.Fix != nil && len(f.Fix.Changes) > 0 {
@@ -22,15 +22,16 @@ func withhold(findings []rule.Finding) {
 	}
 }
 
-// waits reports whether all written values wait for the restart of a program.
+// waits reports whether all written values take effect only after a program restarts.
 func waits(a *tune.Applied) bool {
 	return a.InForce() > 0 && !slices.ContainsFunc(a.Plan.Steps, func(st tune.Step) bool {
 		return st.Action == tune.Write && st.Verdict != plugin.NeedsRestart
 	})
 }
 
-// agree resolves different values for one setting among the findings: it keeps the largest
-// number, because they are limits, or the last text. It returns messages about that.
+// agree resolves different values for the same setting in the findings. It keeps the largest
+// number, because numbers are limits, or the last text. It returns messages about the
+// conflicts.
 func agree(findings []rule.Finding) (said []string) {
 	type request struct {
 		id, value string
@@ -70,8 +71,8 @@ func agree(findings []rule.Finding) (said []string) {
 	return said
 }
 
-// sortOut adds to the result what other tools and people must change, and returns the changes
-// that fettle makes.
+// sortOut separates the changes by fettle, which it returns, from those by other tools and
+// people, which it adds to the result.
 func sortOut(findings []rule.Finding, res *FixResult) ([]setting.Change, error) {
 	var changes []setting.Change
 	for _, f := range findings {
@@ -85,7 +86,7 @@ func sortOut(findings []rule.Finding, res *FixResult) ([]setting.Change, error) 
 		}
 		changes = append(changes, more...)
 		b := guidefindings.ByHand{ID: f.ID, Instance: f.Instance, Title: f.Heading(), Artefact: f.Fix.Artefact, Entries: f.Fix.Entries, Command: f.Fix.Command, Text: f.Fix.Text}
-		if len(more) > 0 { // the text describes another way
+		if len(more) > 0 { // the text describes an alternative
 			b.Text, b.After = "", f.Fix.Artefact == ""
 		}
 		if b.Artefact != "" || b.Command != "" || b.Text != "" {

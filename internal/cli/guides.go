@@ -2,7 +2,7 @@ package cli
 
 import "fettle.dev/fettle/internal/cliutil"
 
-// guides has the manual page and the examples of each verb.
+// guides holds the manual page and the examples of each verb.
 var guides = map[string]cliutil.Guide{
 	"facts":   {Page: "first-steps.md", Calls: []string{"--brief", "memory", "--archive web1.txt"}},
 	"list":    {Page: "profiles.md", Calls: []string{"profiles", "plugins"}},

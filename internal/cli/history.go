@@ -34,25 +34,26 @@ type HistoryItem struct {
 	Reason string         `json:"reason"` // the command, or the requesting program
 	// Note is the text of --reason.
 	Note string `json:"note,omitempty"`
-	// Caller is the caller as identified by the kernel. It is absent in records of an older
-	// fettle. From is the caller's location, or "unknown".
+	// Caller is the caller as identified by the kernel. It is nil in records of an older
+	// fettle. From is the caller's terminal or address, or "unknown".
 	Caller *host.Caller `json:"caller,omitempty"`
 	From   string       `json:"from"`
-	// Planned is the author of the saved plan.
+	// Planned identifies the author of the saved plan.
 	Planned *journal.Planned `json:"planned,omitempty"`
 	// ConfirmedBy is the confirmation of a trial.
 	ConfirmedBy *journal.Confirm `json:"confirmed_by,omitempty"`
 	Profiles    []string         `json:"profiles,omitempty"`
-	// Values counts the transaction's settings, or the settings that an undo restored.
+	// Values is the number of the transaction's settings. For an undo it is the number of
+	// restored settings.
 	Values int `json:"values"`
 	// Result is done, partial, rolled-back, incomplete or cut-off.
 	Result string `json:"result"`
 	Live   bool   `json:"live"`
-	// UndoneBy is the transaction that reverted it.
+	// UndoneBy is the transaction that undid this one.
 	UndoneBy int   `json:"undone_by,omitempty"`
 	Undoes   []int `json:"undoes,omitempty"`
-	// SupersededBy is the transaction that includes it: the same selection after a boot, or
-	// a later switch.
+	// SupersededBy is the transaction that replaced this one: the same selection after a boot,
+	// or a later switch.
 	SupersededBy int `json:"superseded_by,omitempty"`
 }
 
@@ -68,7 +69,7 @@ func (a *app) history(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := m.ReadState(); err != nil { // it reports damage
+	if _, err := m.ReadState(); err != nil { // reports a damaged journal
 		return err
 	}
 	boot, _ := m.Host.BootID()
@@ -136,7 +137,7 @@ func headlineOfHistory(all []HistoryItem) (h ui.Headline) {
 
 const unknownPlace = "unknown"
 
-// who returns the user, and the location if it is known.
+// who returns the user, and the user's terminal or address if known.
 func (it HistoryItem) who() string {
 	if it.From == unknownPlace {
 		return it.User
@@ -144,7 +145,7 @@ func (it HistoryItem) who() string {
 	return it.User + ", " + it.From
 }
 
-// what returns the command, the author of its plan if that is another user, and the reason.
+// what returns the command, the plan's author if different from the user, and the reason.
 func (it HistoryItem) what() string {
 	text := it.Reason
 	if p := it.Planned; p != nil && p.By != it.User {
@@ -183,8 +184,8 @@ func historyItem(t *journal.Tx, all []*journal.Tx) HistoryItem {
 	return it
 }
 
-// restoredValues counts the settings whose values an undo changed. A setting may have several
-// entries, or may already have had its value.
+// restoredValues returns the number of settings whose values an undo changed. A setting may
+// have several entries, or may have had its value already.
 func restoredValues(undo *journal.Tx, all []*journal.Tx) int {
 	type place struct{ found, had setting.Value }
 	places := map[setting.Setting]place{}
@@ -194,7 +195,7 @@ func restoredValues(undo *journal.Tx, all []*journal.Tx) int {
 			continue
 		}
 		for _, e := range all[i].Entries {
-			if _, older := places[e.Setting]; e.N == u.N && !older { // the oldest one has the original value
+			if _, older := places[e.Setting]; e.N == u.N && !older { // the oldest entry has the original value
 				places[e.Setting] = place{u.Found, e.Orig}
 			}
 		}

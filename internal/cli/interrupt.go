@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// endingSignals returns the signals that interrupt a verb, which then undoes its changes. They
-// include Ctrl-\, unless GOTRACEBACK is set to get Go's stacks.
+// endingSignals returns the signals that interrupt a verb. They include Ctrl-\, unless
+// GOTRACEBACK is set: it then prints Go's stacks.
 func endingSignals() []os.Signal {
 	all := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 	if os.Getenv("GOTRACEBACK") == "" {
@@ -17,12 +17,12 @@ func endingSignals() []os.Signal {
 	return all
 }
 
-// impatient is the time after the first signal after which another one ends the process.
+// impatient is the time after the first signal from which another one ends the process.
 const impatient = 5 * time.Second
 
-// ignoreSignals prevents further signals from ending the process before the machine is
-// restored: the first one ends the context, the second only prints a message. A third one, or
-// one that arrives later than impatient, calls leave.
+// ignoreSignals keeps signals from ending the process before the machine is restored. The
+// first signal ends the context, and the second only prints a message. A third signal, or one
+// later than impatient after the first, calls leave.
 func (a *app) ignoreSignals(restored func() bool, leave func()) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, endingSignals()...)

@@ -96,7 +96,7 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	case err != nil && ctx.Err() != nil:
 		return cutShort(ctx, err, "nothing was sent", nil)
 	case errors.As(err, &own):
-		return ui.Exit(own.Code, err) // a log that is refused
+		return ui.Exit(own.Code, err) // the log was rejected
 	case err != nil:
 		return ui.Exit(ui.Usage, err)
 	}
@@ -135,7 +135,7 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	return finish(ctx, a, k, result.Text, result, early, "the connections are closed", gate)
 }
 
-// measure generates the load, or searches for the knee.
+// measure generates the load, or with --find-knee searches for the highest rate.
 func measure(ctx context.Context, o loadHTTPOptions, rig *load.Rig, plan *load.Plan, view *loadView) (*load.Result, error) {
 	seed := rand.Uint64N(1 << 53)
 	if o.findKnee {
@@ -144,7 +144,7 @@ func measure(ctx context.Context, o loadHTTPOptions, rig *load.Rig, plan *load.P
 	return rig.Run(ctx, seed, view.second)
 }
 
-// gates returns the error, with exit code, of a load.
+// gates returns an error with an exit code if a load missed a threshold or was incomplete.
 func gates(r *load.Result) error {
 	if r.Knee != nil {
 		return kneeCode(r)

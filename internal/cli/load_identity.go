@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// identityOptions are the client's certificate and the trusted authorities.
+// identityOptions hold the client's certificate and the trusted CAs.
 type identityOptions struct {
 	files             engine.Files
 	passFile, passEnv string
@@ -41,7 +41,7 @@ func (o *identityOptions) identityRules(c *cobra.Command) {
 	cliutil.Check(c, func([]string) error { return orUsage(o.files.Check()) })
 }
 
-// orUsage adds the exit code of a usage error to an error that has no exit code.
+// orUsage makes an error without an exit code a usage error.
 func orUsage(err error) error {
 	if err == nil || errors.As(err, new(*ui.Error)) {
 		return err
@@ -49,13 +49,13 @@ func orUsage(err error) error {
 	return ui.Exit(ui.Usage, err)
 }
 
-// identity loads the files.
+// identity loads the certificate files.
 func (o identityOptions) identity() (*tls.Config, error) {
 	return engine.Load(o.files, readCapped, o.passphrase)
 }
 
-// passphrase reads the passphrase of PKCS#12 from a file or the environment, because every user
-// can see command lines.
+// passphrase reads the passphrase of a PKCS#12 file from a file or the environment. A command
+// line would be visible to all users.
 func (o identityOptions) passphrase() (string, error) {
 	switch {
 	case o.passFile != "":

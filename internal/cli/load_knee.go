@@ -10,10 +10,10 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// kneeStage is the length of a stage of --find-knee without --for.
+// kneeStage is the default length of a stage of --find-knee, without --for.
 const kneeStage = 10 * time.Second
 
-// checkKnee rejects a range that starts with its highest rate.
+// checkKnee returns an error unless the range ends with its highest rate.
 func (o loadHTTPOptions) checkKnee() error {
 	if !o.findKnee {
 		return nil
@@ -34,7 +34,7 @@ func (o loadHTTPOptions) kneeRange(p *load.Plan) load.Range {
 	return in
 }
 
-// kneeCode returns the error, with exit code, of a search.
+// kneeCode returns an error with an exit code if a search found no rate.
 func kneeCode(r *load.Result) error {
 	switch r.Word {
 	case load.Held:

@@ -12,10 +12,10 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// liveSeconds is the number of seconds of a load in progress that are shown.
+// liveSeconds is the number of latest seconds shown of a load in progress.
 const liveSeconds = 12
 
-// loadView shows the progress of a load: continuously on a terminal, otherwise by a line every
+// loadView shows the progress of a load: continuously on a terminal, otherwise one line every
 // ten seconds.
 type loadView struct {
 	*app
@@ -23,7 +23,7 @@ type loadView struct {
 	live bool
 	said time.Duration
 	mu   sync.Mutex
-	// later is printed after the terminal is restored.
+	// later holds messages to print after the terminal is restored.
 	later []string
 }
 
@@ -31,7 +31,7 @@ func (a *app) loadView(title string) *loadView {
 	return &loadView{app: a, Live: load.Live{Title: title}, live: a.screen.Width > 0 && a.screen.Format == ui.Table}
 }
 
-// second shows the results of the last second.
+// second shows the figures of the last second.
 func (v *loadView) second(at, all time.Duration, now fleet.Now) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -39,7 +39,7 @@ func (v *loadView) second(at, all time.Duration, now fleet.Now) {
 		v.said, v.Seconds = 0, nil
 	}
 	v.At, v.All = at, all
-	v.Seconds, v.Trouble = append(v.Seconds, now), "" // all clients have reported
+	v.Seconds, v.Trouble = append(v.Seconds, now), "" // reported by all clients
 	v.Seconds = v.Seconds[max(0, len(v.Seconds)-liveSeconds):]
 	if v.live {
 		v.paint()
@@ -51,7 +51,7 @@ func (v *loadView) second(at, all time.Duration, now fleet.Now) {
 	}
 }
 
-// stage shows the result of a stage of a search.
+// stage shows the result of one stage of a search.
 func (v *loadView) stage(s load.KneeStage) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -63,7 +63,7 @@ func (v *loadView) stage(s load.KneeStage) {
 	v.screen.Say("%s", s)
 }
 
-// quiet reports a silent client. No second is shown until all clients have reported.
+// quiet reports a silent client. Seconds are shown only once all clients have reported.
 func (v *loadView) quiet(client string, since time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -82,7 +82,7 @@ func (v *loadView) paint() {
 	v.screen.Frame(text.String())
 }
 
-// end removes the display.
+// end removes the live display.
 func (v *loadView) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

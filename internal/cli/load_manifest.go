@@ -20,7 +20,7 @@ import (
 
 // Paths and names in the pod.
 const (
-	// Every user may write to a pod's volume, so fettle uses its own directory below it.
+	// podVolume is fettle's directory. Every user may write to the volume above it.
 	podVolume = "/var/lib/fettle"
 	podState  = podVolume + "/state"
 	podFiles  = "/etc/fettle-load"
@@ -67,11 +67,11 @@ type volume struct {
 	Secret   *map[string]string `yaml:"secret,omitempty"`
 }
 
-// podFilesOf contains the files that a command line names, by their names in a pod.
+// podFilesOf holds the files named on the command line, by their names in the pod.
 type podFilesOf struct {
 	names []string
 	from  map[string]string
-	bytes int64 // of all
+	bytes int64 // of all files
 }
 
 // secretBytes is the maximum size of a secret (MaxSecretSize of k8s.io/api/core/v1).
@@ -81,7 +81,7 @@ const secretBytes = 1 << 20
 // k8s.io/apimachinery/pkg/util/validation).
 var secretKey = internaltext.LazyRegexp(`^[-._a-zA-Z0-9]{1,253}$`)
 
-// put adds a file and returns its path in the pod.
+// put adds a file to the secret and returns its path in the pod.
 func (p *podFilesOf) put(file string) (string, error) {
 	name := filepath.Base(file)
 	if was, taken := p.from[name]; taken && was != file {
@@ -118,12 +118,12 @@ func sizeOf(file string) (int64, error) {
 	return st.Size(), nil
 }
 
-// asIs quotes a word for a container's command, in which $(NAME) is the value of a variable and
-// $$ is one $ (Container.command in the API reference).
+// asIs quotes a word for a container's command. There, $(NAME) means the value of a variable,
+// and $$ a literal $ (Container.command in the API reference).
 func asIs(word string) string { return strings.ReplaceAll(word, "$", "$$") }
 
-// manifest prints a Job that does in a cluster what the command line does here. It resolves no
-// names, because they may be names of the cluster.
+// manifest prints a Kubernetes Job that generates the load of the command line in a cluster.
+// It resolves no names, because only the cluster may know them.
 func (a *app) manifest(o loadHTTPOptions, flags *pflag.FlagSet, urls []string) error {
 	if err := o.checkManifest(urls); err != nil {
 		return ui.Exit(ui.Usage, err)
@@ -175,7 +175,7 @@ func (a *app) manifest(o loadHTTPOptions, flags *pflag.FlagSet, urls []string) e
 	return errors.Join(e.Encode(j), e.Close())
 }
 
-// inPod returns the value of a flag in the pod, in which files have other paths.
+// inPod returns a flag's value for the pod, where files have other paths.
 func inPod(files *podFilesOf, flag, value string) (string, error) {
 	switch flag {
 	case "cert", "key", "cacert", "pkcs12", "pass-file", "urls", "replay":

@@ -103,7 +103,7 @@ func (a *app) loadMQTT(ctx context.Context, o loadMQTTOptions, broker string) er
 	return finish(ctx, a, k, result.Text, result, early, "the hosts are disconnected", mqttGates(result))
 }
 
-// mqttGates returns the error, with exit code, of a load.
+// mqttGates returns an error with an exit code if a load missed a threshold or was incomplete.
 func mqttGates(x *mqtt.Result) error {
 	failed := x.Failed()
 	switch {
@@ -121,7 +121,8 @@ func mqttGates(x *mqtt.Result) error {
 	return ui.Exit(ui.GateNotMet, fmt.Errorf("threshold %s%s not met: %s", g.Gate, where, g.Text))
 }
 
-// progressLines returns a function that reports the progress each second.
+// progressLines returns a function for a progress report each second. Without a terminal it
+// prints every tenth.
 func (a *app) progressLines() func(string) {
 	seconds := 0
 	return func(line string) {

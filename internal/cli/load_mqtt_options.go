@@ -28,7 +28,7 @@ type loadMQTTOptions struct {
 	settings, allow, expect       []string
 	identityOptions
 	given    func(flag string) bool
-	recorded string // the command line for the record
+	recorded string // command line for the record
 }
 
 // Limits of the options.
@@ -37,7 +37,7 @@ const (
 	maxSettings = 100
 )
 
-// rules adds the checks of flags that exclude or require each other.
+// rules adds checks for flags that exclude or require each other.
 func (o *loadMQTTOptions) rules(c *cobra.Command) {
 	cliutil.Check(c, func([]string) error {
 		switch {
@@ -120,7 +120,7 @@ func brokerURL(text string) (*url.URL, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case u.User != nil: // before an error quotes the URL
+	case u.User != nil: // checked first: errors that quote the URL would reveal the password
 		return nil, errors.New("a URL with a password: remote execution hosts authenticate with certificates; leave the password out")
 	case u.Scheme != "mqtt" && u.Scheme != "mqtts":
 		return nil, fmt.Errorf("%q: want a broker such as mqtt://localhost:1883, or mqtts://localhost:8883 for TLS", text)
@@ -134,7 +134,7 @@ func brokerURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// identities adds the hosts, with the certificates of hosts and proxy.
+// identities adds the hosts to the plan, with the certificates of the hosts and the proxy.
 func (o *loadMQTTOptions) identities(p *mqtt.Plan, secured bool) error {
 	var shared *tls.Config
 	if secured {
@@ -183,7 +183,7 @@ func (o *loadMQTTOptions) identities(p *mqtt.Plan, secured bool) error {
 	return nil
 }
 
-// pulled returns the server from which jobs are fetched, or nil without --pull.
+// pulled returns the server of the jobs, or nil without --pull.
 func (o *loadMQTTOptions) pulled(ctx context.Context, allowed *engine.Allowed, resolver engine.Resolver) (*mqtt.Pull, error) {
 	if o.pull == "" {
 		return nil, nil
@@ -204,7 +204,7 @@ func (o *loadMQTTOptions) pulled(ctx context.Context, allowed *engine.Allowed, r
 	return &mqtt.Pull{Base: base, Sockets: set.Origins[0].Sockets, Name: set.Origins[0].Name, Every: o.every, JobTime: o.jobTime}, nil
 }
 
-// connectionsOf returns the maximum number of connections that a plan has open at a time.
+// connectionsOf returns the maximum number of concurrent connections of a plan.
 func connectionsOf(p *mqtt.Plan) int {
 	n := len(p.Hosts)
 	if p.Pull == nil {
@@ -214,14 +214,14 @@ func connectionsOf(p *mqtt.Plan) int {
 	for _, s := range p.Settings {
 		under := n
 		if s.Limit > 0 {
-			under = min(n, 2*s.Limit) // includes hosts that were given up and still fetch
+			under = min(n, 2*s.Limit) // includes jobs that were given up but are still being fetched
 		}
 		most = max(most, under)
 	}
 	return n + most
 }
 
-// sayMQTT reports the planned load and its minimum duration.
+// sayMQTT prints the planned load and its minimum duration.
 func (a *app) sayMQTT(p *mqtt.Plan) error {
 	n := float64(len(p.Hosts))
 	at := func(rate float64) time.Duration { return time.Duration(n / rate * float64(time.Second)) }

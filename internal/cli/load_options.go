@@ -42,19 +42,19 @@ type loadHTTPOptions struct {
 	manifest                         bool
 	image                            string
 	given                            func(flag string) bool
-	recorded                         string // the command line for the record
-	// say is called for each file in a log's directory that is ignored.
+	recorded                         string // command line for the record
+	// say is called with a message for each ignored file in a log's directory.
 	say func(string)
-	// command is the command line, which the error about a log repeats.
+	// command is the command line, which errors about a log quote.
 	command string
 }
 
 // Limits of the options.
 const (
-	maxFile = 16 << 20 // of a file that an option names, in bytes
+	maxFile = 16 << 20 // bytes of a file named by an option
 	maxRun  = 7 * 24 * time.Hour
-	// maxRequests limits the requests of one connection. requestsRun is the default limit of
-	// their time.
+	// maxRequests is the maximum number of requests of one connection. requestsRun is the
+	// default limit of their duration.
 	maxRequests = 1_000_000_000
 	requestsRun = time.Hour
 )
@@ -90,7 +90,7 @@ func errorStatuses(words string) error {
 	return nil
 }
 
-// rules adds the checks of flags that exclude or require each other.
+// rules adds checks for flags that exclude or require each other.
 func (o *loadHTTPOptions) rules(c *cobra.Command) {
 	cliutil.Exclusive(c, "rate", "steps", "connections", "replay")
 	cliutil.Check(c, func([]string) error {
@@ -118,8 +118,8 @@ func (o *loadHTTPOptions) rules(c *cobra.Command) {
 	cliutil.Check(c, func([]string) error { return cmp.Or(o.checkKnee(), o.checkPlaces()) })
 }
 
-// plan returns the plan of the load, and the job for other machines that generate it. Its
-// errors are usage errors, except for a target that is not allowed.
+// plan returns the plan of the load, and a job from which other machines can generate it.
+// Errors are usage errors, except for a target that is not allowed.
 func (o loadHTTPOptions) plan(ctx context.Context, urls []string, resolver engine.Resolver) (*load.Plan, *load.Job, error) {
 	stages, err := o.stages()
 	if err != nil {
@@ -154,7 +154,7 @@ func (o loadHTTPOptions) plan(ctx context.Context, urls []string, resolver engin
 	return p, job, nil
 }
 
-// stages returns the stages of a rate, or none for other loads.
+// stages returns the stages of the rate, or none without a rate.
 func (o loadHTTPOptions) stages() ([]engine.Stage, error) {
 	switch {
 	case o.rate != "":
@@ -191,7 +191,7 @@ func ofOption(option string, err error) error {
 	return nil
 }
 
-// job returns the requests and the contents of all files that they need.
+// job returns the requests, with the contents of all files that they need.
 func (o loadHTTPOptions) job(urls []string) (*load.Job, error) {
 	j := &load.Job{Allow: o.allow, Identity: o.files, Files: map[string][]byte{}, Connections: o.maxConnections, HTTP2: o.http2, Streams: o.streams, Close: o.close, Resume: o.resume == "on", Timeout: o.timeout, Wanted: o.wanted}
 	if o.given("connections") {
@@ -272,7 +272,7 @@ func (o loadHTTPOptions) common() (common engine.Common, err error) {
 	return common, nil
 }
 
-// fieldsOf parses lines of a header. Its errors do not quote them, because they may be secret.
+// fieldsOf parses header lines. Its errors do not quote the lines, which may be secret.
 func fieldsOf(where string, text []byte) (out []engine.Field, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for n := 1; lines.Scan(); n++ {
@@ -305,14 +305,15 @@ func readCapped(name string) ([]byte, error) {
 	return text, nil
 }
 
-// enoughFiles returns an error if this process may not open the plan's connections.
+// enoughFiles returns an error if this process may not open enough files for the plan's
+// connections.
 func enoughFiles(p *load.Plan) error {
 	each := len(p.Set.Origins)
 	return mayOpen(p.Connections*each, fmt.Sprintf("%d connections to %d servers", p.Connections, each))
 }
 
 // mayOpen returns an error if this process may not open that many connections in addition to
-// its own files.
+// its own files. what describes the connections.
 func mayOpen(connections int, what string) error {
 	limit, err := engine.OpenFiles()
 	if err != nil {

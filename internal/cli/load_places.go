@@ -15,10 +15,11 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// localMachine is the name of this machine in --observe.
+// localMachine is the value of --observe for this machine.
 const localMachine = "local"
 
-// checkPlaces rejects duplicate machines, and fewer connections than machines.
+// checkPlaces returns an error for duplicate machines, and for fewer connections than
+// machines.
 func (o loadHTTPOptions) checkPlaces() error {
 	if err := namedOnce("--observe", o.observe); err != nil {
 		return err
@@ -51,7 +52,8 @@ func namedOnce(option string, words []string) error {
 	return nil
 }
 
-// sshHosts returns the check of a list of hosts. If local is set, this machine is allowed too.
+// sshHosts returns a check for a list of hosts. If local is true, the list may contain this
+// machine.
 func sshHosts(local bool) func(words string) error {
 	return func(words string) error {
 		for word := range strings.SplitSeq(words, ",") {
@@ -68,7 +70,7 @@ func sshHosts(local bool) func(words string) error {
 	}
 }
 
-// places returns the workers that the flags name.
+// places returns the machines for the workers, as named by flags.
 func (o loadHTTPOptions) places() (all []fleet.Place, err error) {
 	for _, word := range o.clients {
 		host, _ := ssh.ParseHost(word)
@@ -84,8 +86,8 @@ func (o loadHTTPOptions) places() (all []fleet.Place, err error) {
 	return all, nil
 }
 
-// toPrepare returns the maximum time in which a worker connects to all servers, one address
-// after the other.
+// toPrepare returns the maximum time in which a worker connects to all servers. It tries the
+// addresses one after the other.
 func toPrepare(p *load.Plan) time.Duration {
 	all := fleet.ToStart
 	for _, origin := range p.Set.Origins {

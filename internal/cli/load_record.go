@@ -14,8 +14,8 @@ import (
 	internaltext "fettle.dev/fettle/internal/text"
 )
 
-// recordedCommand returns the command line of a load for the record, without the contents of
-// headers and bodies, and without passwords.
+// recordedCommand returns the command line of a load for the record. It omits passwords and
+// the contents of headers and bodies.
 func recordedCommand(c *cobra.Command, args []string) string {
 	words := strings.Fields(c.CommandPath())
 	c.LocalNonPersistentFlags().Visit(func(f *pflag.Flag) {
@@ -40,7 +40,7 @@ func recordedCommand(c *cobra.Command, args []string) string {
 	return string(host.Redact("", []byte(internaltext.CommandLine(append(words, args...)))))
 }
 
-// says describes the load and its end time.
+// says describes the load and when it will end.
 func (o loadHTTPOptions) says(p *load.Plan) string {
 	until := func(d time.Duration) string { return ", until " + time.Now().Add(d).Local().Format("15:04:05") }
 	what := fmt.Sprintf("%d connections", p.Connections)

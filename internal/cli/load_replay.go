@@ -20,12 +20,12 @@ type replayOptions struct {
 	speed         float64
 }
 
-// safe are the methods that are replayed without --replay-method, because they change nothing
-// on the server (RFC 9110, 9.2.1).
+// safe lists the methods that are replayed by default. They change nothing on the server (RFC
+// 9110, 9.2.1).
 var safe = []string{"GET", "HEAD"}
 
-// read creates the schedule from the logs. urls is the server to load in place of the server
-// that wrote them.
+// read creates a schedule from the logs. urls has the server to load, instead of the one that
+// wrote the logs.
 func (r replayOptions) read(ctx context.Context, urls []string, o loadHTTPOptions) (*load.Log, []engine.Asked, error) {
 	if len(urls) != 1 {
 		return nil, nil, errors.New("--replay needs exactly one server: fettle load http --replay access.log http://localhost:8080")

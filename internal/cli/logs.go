@@ -108,7 +108,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 		asked.Workers = runtime.GOMAXPROCS(0)
 	}
 	if slices.ContainsFunc(logFormats, (*logformat.Format).Joined) {
-		asked.Workers = 1 // a request's lines have to be read in their order
+		asked.Workers = 1 // the lines of a request must be read in order
 	}
 	asked.OverTime = a.screen.Format == ui.HTML
 	stop := a.progress("reading", set.Progress)
@@ -124,10 +124,10 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 		err = fmt.Errorf("%s, none readable", internaltext.CountPlural(res.Unread.Lines, "line", "lines"))
 	}
 	o.Another(res)
-	// Keep the part of a truncated log that was read: the next call continues after it.
+	// Save the result of a truncated log: the next call continues after the read part.
 	err = errors.Join(err, o.keep(res))
 	rep := res.Report(o.sort, o.top)
-	if a.screen.Format == csvFormat || a.screen.Format == cliutil.OpenMetrics { // which have no field for it
+	if a.screen.Format == csvFormat || a.screen.Format == cliutil.OpenMetrics { // these formats have no field for messages
 		for _, l := range logs.NoUnit(rep.Logs) {
 			a.screen.SayOnce(l)
 		}
@@ -141,8 +141,8 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 
 var errInterrupted = ui.Exit(ui.Interrupted, errors.New("interrupted"))
 
-// awaited returns the result of f, or an error if it is interrupted. A read that waits for the
-// other end of a pipe cannot be stopped, so it is left waiting.
+// awaited returns the result of f, or an error when ctx ends. It then leaves f running,
+// because a read from a pipe cannot be interrupted.
 func awaited[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type found struct {
 		what T
@@ -162,8 +162,8 @@ func awaited[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// groupings returns the requested dimensions, or the usual dimensions of the logs. If learn is
-// set, it first learns routes.
+// groupings returns the requested dimensions, or the logs' default dimensions. If learn is
+// true, it first learns routes.
 func groupings(asked logs.Options, learn bool, set *source.Set, logFormats []*logformat.Format) ([][]string, error) {
 	if learn {
 		if err := logs.Learn(asked.Routes, set, logFormats); err != nil {
@@ -179,7 +179,8 @@ func groupings(asked logs.Options, learn bool, set *source.Set, logFormats []*lo
 	return logs.Usual(set, logFormats)
 }
 
-// logsHost returns the host of the logs. Without --root a path may be any file of this machine.
+// logsHost returns the host of the logs. Without --root, a path may be any file of this
+// machine.
 func (a *app) logsHost() (*host.Host, error) {
 	if a.root == "" {
 		return host.Live(), nil
@@ -187,7 +188,7 @@ func (a *app) logsHost() (*host.Host, error) {
 	return a.host()
 }
 
-// sayLogs prints a report; err is the reason that it may be incomplete.
+// sayLogs prints a report. err is why it may be incomplete, or nil.
 func (a *app) sayLogs(r *logs.Report, shown logs.Shown, err error) error {
 	if u := r.Unread; u.ReadWith != "" && a.screen.Format != ui.Table && a.screen.Format != ui.Markdown {
 		a.screen.SayOnce(fmt.Sprintf("%s not read; they look like %s. To read them: %s", internaltext.CountPlural(u.Lines, "line", "lines"), u.LooksLike, u.ReadWith))
@@ -196,13 +197,14 @@ func (a *app) sayLogs(r *logs.Report, shown logs.Shown, err error) error {
 	return inForm(a, r, logsForms[*logs.Report]{table, logs.Page, logs.CSV, logs.OpenMetrics}, err)
 }
 
-// logsForms writes a document of logs in the formats other than JSON and YAML.
+// logsForms holds functions that write a logs document in formats other than JSON and YAML.
 type logsForms[T any] struct {
 	table, page      func(*ui.Screen, T)
 	csv, openMetrics func(io.Writer, T) error
 }
 
-// inForm prints a document of logs in the selected format, and returns err or its own error.
+// inForm prints a logs document in the selected format. It returns err, or the error of
+// printing.
 func inForm[T any](a *app, doc T, forms logsForms[T], err error) error {
 	if a.data() {
 		return a.result(doc, err)
@@ -223,5 +225,5 @@ func inForm[T any](a *app, doc T, forms logsForms[T], err error) error {
 // csvFormat is the format for spreadsheets.
 const csvFormat ui.Format = "csv"
 
-// logsFormats are the additional formats of logs.
+// logsFormats are the output formats that only logs has.
 const logsFormats = string(csvFormat + " " + cliutil.OpenMetrics)

@@ -94,7 +94,8 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 	return inForm(a, c, logsForms[*logs.Comparison]{table, logs.ComparisonPage, logs.ComparisonCSV, logs.ComparisonOpenMetrics}, err)
 }
 
-// sets are the sets of logs that a comparison reads, one after the other: each side twice.
+// sets holds the log sets that a comparison reads one after the other. It reads each side
+// twice.
 type sets struct {
 	find func(*source.Set) ([]*logformat.Format, error)
 	mu   sync.Mutex
@@ -108,8 +109,8 @@ func (r *sets) next(set *source.Set) ([]*logformat.Format, error) {
 	return r.find(set)
 }
 
-// progress returns the number of bytes read of all readings. The size of the second side is
-// known when it is read; until then it counts as that of the first.
+// progress returns the number of bytes read in all passes, and their total. Before the second
+// side is opened, its size is assumed to be that of the first side.
 func (r *sets) progress() (done, all int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

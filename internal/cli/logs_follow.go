@@ -17,12 +17,12 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// followEvery is the interval at which logs are read and the screen is updated.
+// followEvery is the interval between reads of the logs and updates of the screen.
 const followEvery = time.Second
 
 // follow reads logs as they grow until it is interrupted, and then prints the report. On a
-// terminal it shows the report continuously. begun means that the logs were empty, so that all
-// of their lines count.
+// terminal it also shows the report continuously. begun reports whether the logs were empty at
+// first, so all of their lines count.
 func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked logs.Options, paths []string, set *source.Set, logFormats []*logformat.Format, begun bool) error {
 	f, err := logs.Follow(h, paths, set, logFormats, asked, begun)
 	if errors.As(err, new(logs.Unfit)) {
@@ -50,7 +50,7 @@ func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked log
 		}
 		select {
 		case <-ctx.Done():
-			// Include what was written until now.
+			// Include lines written until the interruption.
 			err := f.Poll(context.WithoutCancel(ctx))
 			a.screen.Unframe()
 			if f.Lost > lost {
@@ -69,7 +69,7 @@ func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked log
 	}
 }
 
-// firstLine waits until recently rotated logs have a line, from which their format is detected.
+// firstLine waits until recently rotated logs have a line. Formats are detected from it.
 func (a *app) firstLine(ctx context.Context, h *host.Host, o logsOptions, paths []string) (*source.Set, []*logformat.Format, error) {
 	a.screen.Say("no line yet; waiting for the first until Ctrl-C")
 	tick := time.NewTicker(followEvery)
@@ -109,7 +109,7 @@ func (a *app) firstLine(ctx context.Context, h *host.Host, o logsOptions, paths 
 	}
 }
 
-// notFollowed lists the compressed logs of a directory.
+// notFollowed describes the compressed logs in the directories, which are not followed.
 func notFollowed(packed []source.NotRead) string {
 	var names []string
 	for _, p := range packed {

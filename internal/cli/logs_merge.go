@@ -49,7 +49,7 @@ func (a *app) logsMerge(o logsOptions, paths []string) error {
 		}
 	}
 	r := all.Report(o.sort, o.top)
-	if a.screen.Format != ui.Table && a.screen.Format != ui.Markdown { // whose notes have it
+	if a.screen.Format != ui.Table && a.screen.Format != ui.Markdown { // tables have it in their notes
 		for _, n := range logs.Times(r) {
 			a.screen.Say("%s", n)
 		}

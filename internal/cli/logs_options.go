@@ -76,7 +76,7 @@ func readsMoment(word string) error {
 	return err
 }
 
-// asked returns the options for reading logs, without the default dimensions.
+// asked returns the options for reading logs. The default dimensions are not yet included.
 func (o logsOptions) asked(now time.Time) (logs.Options, error) {
 	out := logs.Options{Percentiles: !o.noPercentiles, Groups: o.groups, Workers: o.workers, Slowest: o.slowest, Where: o.where}
 	for _, by := range o.by {
@@ -111,8 +111,8 @@ func (o logsOptions) asked(now time.Time) (logs.Options, error) {
 	return out, nil
 }
 
-// moment parses a time: a date, a date and a time of day, with a zone as in reports or in this
-// machine's zone, or a duration before now.
+// moment parses a time. It is a date, a date and a time of day (with a zone as in reports,
+// otherwise in this machine's zone), or a duration before now.
 func moment(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

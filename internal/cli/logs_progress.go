@@ -7,16 +7,16 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// silentFor is the time that work takes without showing its progress, and progressEvery the
-// interval at which progress is shown after that.
+// silentFor is the time before progress is first shown. progressEvery is the interval after
+// that.
 const (
 	silentFor     = time.Second
 	progressEvery = 500 * time.Millisecond
 )
 
-// progress shows on a terminal the progress of work that takes longer than a second, with the
-// time left, until stop is called. at returns how much is done of all; all may be 0 if it is
-// unknown.
+// progress shows the progress of work that takes longer than a second on a terminal, with the
+// remaining time. at returns the amount done and the total, or 0 if that is unknown. The
+// caller must call stop.
 func (a *app) progress(what string, at func() (done, all int64)) (stop func()) {
 	if a.screen.Width == 0 {
 		return func() {}
@@ -45,8 +45,8 @@ func (a *app) progress(what string, at func() (done, all int64)) (stop func()) {
 	}
 }
 
-// progressLine describes progress: the share done, and the time left if the rest takes as long as
-// what is done took.
+// progressLine describes progress: the share done, and the remaining time, estimated from the
+// time taken.
 func progressLine(what string, done, all int64, took time.Duration) string {
 	if all <= 0 || done <= 0 {
 		return fmt.Sprintf("%s, for %s so far", what, unit.FormatSeconds(took.Round(time.Second).Seconds()))

@@ -79,7 +79,7 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 	if workers == 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	set, logFormats, err := o.find(h, access) // refused before reports are read for minutes
+	set, logFormats, err := o.find(h, access) // find errors before reading reports, which takes minutes
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 	if r.Runs == 0 {
 		err = fmt.Errorf("%s: no readable report of an agent run", dir)
 		if r.Unread.Files == 0 {
-			err = nil // none in the requested time
+			err = nil // no reports in the requested period
 		}
 	}
 	err = errors.Join(err, cut)
@@ -130,7 +130,7 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 	return err
 }
 
-// find returns the logs at the paths, and their formats, or nil without paths.
+// find returns the logs at the paths with their formats. It returns nil without paths.
 func (o logsOptions) find(h *host.Host, paths []string) (*source.Set, []*logformat.Format, error) {
 	if len(paths) == 0 {
 		return nil, nil, nil

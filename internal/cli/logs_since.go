@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// logPositions is the content of the file of --since-last.
+// logPositions is the JSON form of the file of --since-last.
 type logPositions struct {
 	Schema    string            `json:"schema"` // fettle/logs-positions/v1
 	Positions []source.Position `json:"positions"`
@@ -22,7 +22,7 @@ const positionsSchema = "fettle/logs-positions/v1"
 // positionsMost is the maximum size of the file of --since-last, in bytes.
 const positionsMost = 16 << 20
 
-// sinceLast returns the parts of logs that are newer than the file of positions.
+// sinceLast returns the parts of logs after the positions in a file.
 func (a *app) sinceLast(file string, logs []source.Log) ([]source.Log, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,7 +42,7 @@ func (a *app) sinceLast(file string, logs []source.Log) ([]source.Log, error) {
 	return next, err
 }
 
-// keepPositions records the positions up to which logs were read.
+// keepPositions saves the positions up to which logs were read.
 func keepPositions(file string, set *source.Set) error {
 	positions, err := set.Positions()
 	if err != nil {

@@ -20,16 +20,16 @@ import (
 	"fettle.dev/fettle/profiles"
 )
 
-// system is the system that a call acts on. Tests replace parts of it.
+// system is the environment of a call. Tests replace parts of it.
 type system struct {
-	live     func() *host.Host // the machine without --root
-	stateDir string            // without --state-dir
+	live     func() *host.Host // opens the machine without --root
+	stateDir string            // default of --state-dir
 	caller   func() host.Caller
-	// crashPoint is called wherever a crash could leave an operation incomplete.
+	// crashPoint is called at each point at which a crash could leave an operation incomplete.
 	crashPoint  func(point string)
 	watchdogEnv []string // added to the environment of watchdogs
-	// settle is the time that prove observes the machine before the first run. shortest is the
-	// shortest window of prove --live.
+	// settle is how long prove observes the machine before the first run. shortest is the
+	// minimum window of prove --live.
 	settle, shortest time.Duration
 }
 
@@ -37,7 +37,7 @@ func thisSystem() system {
 	return system{live: host.Live, stateDir: journal.DefaultDir, caller: sync.OnceValue(host.Self), settle: 3 * time.Second, shortest: time.Second}
 }
 
-// host opens the machine of the call: this one, or the copy that --root names.
+// host opens the machine: this machine, or the copy of --root.
 func (a *app) host() (*host.Host, error) {
 	if a.root == "" {
 		return a.live(), nil
@@ -45,14 +45,14 @@ func (a *app) host() (*host.Host, error) {
 	return cliutil.OpenRoot(a.screen, a.root)
 }
 
-// machine opens the machine for a change. It returns an error in the configuration before
+// machine opens the machine for a change. An error in the configuration is returned before
 // anything is changed.
 func (a *app) machine(ctx context.Context) (*tune.Machine, error) {
 	return a.open(ctx, func(err error) error { return err })
 }
 
-// machineAsIs opens the machine for operations that must work in spite of errors in its
-// configuration, such as undo. It reports the errors.
+// machineAsIs opens the machine for operations that must work despite errors in the
+// configuration, such as undo. It prints the errors.
 func (a *app) machineAsIs(ctx context.Context) (*tune.Machine, error) {
 	return a.open(ctx, func(err error) error {
 		for line := range strings.Lines(err.Error()) {
@@ -62,8 +62,8 @@ func (a *app) machineAsIs(ctx context.Context) (*tune.Machine, error) {
 	})
 }
 
-// open opens the machine. It calls bad with each error in a configuration file, and ignores the
-// error if bad returns nil.
+// open opens the machine. It calls bad for each error in a configuration file, and continues
+// if bad returns nil.
 func (a *app) open(ctx context.Context, bad func(error) error) (*tune.Machine, error) {
 	h, err := a.host()
 	if err != nil {
@@ -97,15 +97,15 @@ func (a *app) state() string {
 	case a.stateFlag != "":
 		return a.stateFlag
 	case a.root != "":
-		return "/nonexistent" // a copy has no journal of ours
+		return "/nonexistent" // a copy has no journal of fettle
 	}
 	return a.stateDir
 }
 
-// copied reports whether the call reads a copy, whose journal is not known.
+// copied reports whether the machine is a copy without a journal.
 func (a *app) copied() bool { return a.root != "" && a.stateFlag == "" }
 
-// watchdog returns the arguments and environment that start this program as a watchdog.
+// watchdog returns the command line and environment for starting this program as a watchdog.
 func (a *app) watchdog() tune.Watchdog {
 	w := tune.Watchdog{Env: a.watchdogEnv}
 	if a.stateFlag != "" {

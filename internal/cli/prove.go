@@ -41,7 +41,7 @@ Prometheus query, or the kernel's pressure stall information (PSI).`,
 				return err
 			}
 			if !c.Flags().Changed("seed") {
-				o.Seed = rand.Uint64N(1 << 53) // exact in every reader of JSON
+				o.Seed = rand.Uint64N(1 << 53) // below 2^53: exact in every JSON reader
 			}
 			return a.prove(c.Context(), o.Options, args)
 		},
@@ -116,8 +116,8 @@ func watchExperimentCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "watch-experiment", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			// A signal that ends the session also ends the experiment, which restores the
-			// machine itself; the watchdog outlives it.
+			// A signal that ends the session also ends the experiment, which then restores the
+			// machine. The watchdog must outlive it.
 			ctx := context.WithoutCancel(c.Context())
 			signal.Ignore(syscall.SIGHUP, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
 			m, err := a.machineAsIs(ctx)

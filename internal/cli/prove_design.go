@@ -17,14 +17,14 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// proveOptions are the options of an experiment while the flags are parsed.
+// proveOptions holds the options of an experiment as parsed from flags.
 type proveOptions struct {
 	experiment.Options
-	windowed bool          // --window is the length of a window, not hours of the day
-	shortest time.Duration // window
+	windowed bool          // --window is the length of a window, not a range of hours
+	shortest time.Duration // shortest allowed window
 }
 
-// Flags that apply to one kind of work only.
+// Flags that are valid only for certain kinds of work.
 var (
 	ofLive    = []string{"window", "settle", "covariate", "pattern", "log-format", "log-config", "prometheus-token"}
 	ofCommand = []string{"percentile", "timeout", "warmup-runs"}
@@ -47,7 +47,8 @@ func (o *proveOptions) limits(f *pflag.FlagSet) {
 	cliutil.OneOf(f, "expect", experiment.Expectations()...)
 }
 
-// checkWork rejects a command in addition to other work, and a command that does not follow --.
+// checkWork returns an error for a command together with other work, or a command without --
+// before it.
 func (o *proveOptions) checkWork(c *cobra.Command, args []string) error {
 	switch {
 	case o.Resume != "":
@@ -66,7 +67,8 @@ func (o *proveOptions) checkWork(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// check rejects flags that exclude each other, and sets the options that depend on the work.
+// check returns an error for flags that exclude each other. It sets the options that depend on
+// the work.
 func (o *proveOptions) check(f *pflag.FlagSet, args []string) error {
 	if o.Resume != "" {
 		return o.checkResume(f, args)
@@ -90,7 +92,7 @@ func (o *proveOptions) check(f *pflag.FlagSet, args []string) error {
 
 var errNoChange = errors.New("want one of: --profile, --set, --plan, --change-cmd")
 
-// ways returns the given flags that name a change.
+// ways returns those given flags that specify a change.
 func (o *proveOptions) ways() (out []string) {
 	for _, way := range []struct {
 		name  string
@@ -103,7 +105,8 @@ func (o *proveOptions) ways() (out []string) {
 	return out
 }
 
-// checkResume rejects options that were decided before the first run of the experiment.
+// checkResume returns an error for options that cannot change after the first run of an
+// experiment.
 func (o *proveOptions) checkResume(f *pflag.FlagSet, args []string) error {
 	allowed := []string{"budget", "blocks", "resume", "expect", "keep", "force", "output", "state-dir", "reason"}
 	if !o.windowed {
@@ -130,7 +133,8 @@ func (o *proveOptions) checkResume(f *pflag.FlagSet, args []string) error {
 	return nil
 }
 
-// suits rejects flags without a meaning for the work, and sets options that depend on it.
+// suits returns an error for flags that do not apply to the work. It sets the options that
+// depend on the work.
 func (o *proveOptions) suits(f *pflag.FlagSet) error {
 	if f.Changed("fio") && !strings.HasPrefix(o.Bench, "disk:") {
 		return ui.Without(errors.New("--fio needs --bench disk:CELL"), "--fio")

@@ -15,7 +15,8 @@ type RecommendResult struct {
 	Schema   string      `json:"schema"` // fettle/recommend/v1
 	Headline ui.Headline `json:"headline"`
 	profile.Recommendation
-	// Operator applies the profile; nil where fettle or TuneD on this machine may.
+	// Operator is the operator that must apply the profile, or nil if fettle or TuneD may
+	// apply it.
 	Operator *override.Operator `json:"operator,omitempty"`
 }
 
@@ -33,7 +34,7 @@ func recommendCommand(a *app) *cobra.Command {
 				return err
 			}
 			if err = m.CheckRecommended(r); err != nil && !m.Host.Live {
-				a.screen.Say("%v", err) // a copy need not have it
+				a.screen.Say("%v", err) // a copy may lack it
 				err = nil
 			}
 			doc := RecommendResult{"fettle/recommend/v1", r.Headline(), r, override.NodeTuning(m.Host)}
@@ -59,7 +60,7 @@ func recommendCommand(a *app) *cobra.Command {
 	return c
 }
 
-// printOperator prints that a profile is applied by an operator, and how to ask it.
+// printOperator reports that an operator applies the profiles, and how to request one.
 func (a *app) printOperator(o *override.Operator) {
 	if o == nil {
 		return

@@ -10,7 +10,8 @@ import (
 	"fettle.dev/fettle/profiles"
 )
 
-// refusals returns the published guidance that fettle's own profiles do not follow.
+// refusals returns the published guidance that a profile of fettle deliberately does not
+// follow.
 func refusals(p *profile.Profile) []profiles.Refusal {
 	var out []profiles.Refusal
 	for _, r := range profiles.Refusals {
@@ -23,7 +24,7 @@ func refusals(p *profile.Profile) []profiles.Refusal {
 	return out
 }
 
-// shortRefusals returns the names of refusals for a headline.
+// shortRefusals returns the short names of refusals, for a headline.
 func shortRefusals(all []profiles.Refusal) []string {
 	var out []string
 	for _, r := range all {

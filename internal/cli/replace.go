@@ -11,13 +11,14 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// replace atomically writes a document, replacing an older one of its kind. It does not
-// overwrite a file that begins differently, because users easily name the evidence by mistake.
+// replace writes a document atomically. It may replace an older one of the same kind, which
+// begins with begins. Other files are not overwritten: users easily name the evidence by
+// mistake.
 func replace(name string, text, begins []byte, kind string) error {
 	if f, err := os.Open(name); err == nil {
 		begin := make([]byte, len(begins))
 		st, unknown := f.Stat()
-		_, _ = io.ReadFull(f, begin) // a shorter file differs
+		_, _ = io.ReadFull(f, begin) // a shorter file is of another kind
 		f.Close()
 		switch {
 		case unknown != nil:

@@ -1,4 +1,5 @@
-// Package cli contains the verbs of fettle, one file each, with flags, run function and output.
+// Package cli implements the verbs of fettle, one file each, with flags, run function and
+// output.
 package cli
 
 import (
@@ -22,7 +23,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// app is one call of the program, with the system that it acts on, global flags and screen.
+// app is one call of the program: its environment, global flags and screen.
 type app struct {
 	system
 	version     string
@@ -31,7 +32,7 @@ type app struct {
 	profileDirs []string
 	output      string
 	screen      *ui.Screen
-	command     string // the command line, quoted for sh, for journal and evidence
+	command     string // command line, quoted for sh, for journal and evidence
 	asCommand   string // command without --reason
 	note        string // --reason
 	window      string // --window of a verb that writes
@@ -47,19 +48,19 @@ func (sys system) main(version string, args []string, out, errw io.Writer) int {
 	if v, ok := verbOf(args); ok && v.is&readOnly != 0 {
 		return sys.run(context.Background(), version, args, out, errw)
 	}
-	// Ctrl-C, a lost terminal and SIGTERM end the context; the verbs undo their changes.
+	// Ctrl-C, a lost terminal and SIGTERM end the context. Verbs then undo their changes.
 	ctx, stop := signal.NotifyContext(context.Background(), endingSignals()...)
 	defer stop()
 	go func() {
 		<-ctx.Done()
-		stop() // a second one ends the process, unless the verb ignores it
+		stop() // a second signal ends the process, unless the verb ignores it
 	}()
 	return sys.run(ctx, version, args, out, errw)
 }
 
-// withoutSIGPIPE duplicates standard output, so that a closed pipe is a write error and not a
-// signal that would end a transaction: Go raises SIGPIPE only for descriptors 1 and 2 (package
-// os/signal). Programs that fettle starts would inherit an ignored signal.
+// withoutSIGPIPE duplicates standard output, so that writing to a closed pipe is an error. Go
+// raises SIGPIPE only for descriptors 1 and 2 (package os/signal), and the signal would end a
+// transaction. Ignoring it instead would affect programs that fettle starts.
 func withoutSIGPIPE(w io.Writer) io.Writer {
 	f, ok := w.(*os.File)
 	if !ok || f.Fd() > 2 {
@@ -67,12 +68,12 @@ func withoutSIGPIPE(w io.Writer) io.Writer {
 	}
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
-		return w // closed: a write reports it
+		return w // closed; a write returns the error
 	}
 	return os.NewFile(uintptr(fd), f.Name())
 }
 
-// run does the work of main until ctx ends.
+// run runs a command line until ctx ends, and returns the exit code.
 func (sys system) run(ctx context.Context, version string, args []string, out, errw io.Writer) int {
 	screen := ui.NewScreen(out, errw)
 	screen.Out = &cliutil.Out{Writer: out}
@@ -85,20 +86,20 @@ func (sys system) run(ctx context.Context, version string, args []string, out, e
 	err := root.ExecuteContext(ctx)
 	if err != nil {
 		if f := formatOf(args); a.screen.Format == ui.Table && f != "" {
-			a.screen.Format = f // the arguments are wrong, so nothing has read --output yet
+			a.screen.Format = f // the arguments are invalid, so --output was not parsed
 		}
 	}
 	return cliutil.Ended(a.screen, err)
 }
 
-// formatOf returns the format that --output selects in an invalid call, or "". Cobra stops
-// parsing at the first invalid argument, so formatOf uses a command that has only --output and
-// ignores the rest.
+// formatOf returns the format of --output in an invalid call, or "". Cobra stops at the first
+// invalid argument. So formatOf parses with a command that has only --output and ignores other
+// flags.
 func formatOf(args []string) ui.Format {
 	c := &cobra.Command{FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}}
-	c.InitDefaultHelpFlag() // without it the parser would end at --help
+	c.InitDefaultHelpFlag() // otherwise the parser would stop at --help
 	value := c.Flags().StringP("output", "o", "", "")
-	_ = c.ParseFlags(args) // its error was reported
+	_ = c.ParseFlags(args) // its error was already reported
 	f, err := ui.ParseFormat(*value)
 	if err != nil {
 		return ""
@@ -117,14 +118,14 @@ func (a *app) sayUnread(tx int, result string) {
 // Command returns the whole command tree, for manual pages and completions.
 func Command(version string) *cobra.Command { return tree(version, nil) }
 
-// tree returns another command tree than the running one.
+// tree returns a command tree independent of the running one.
 func tree(version string, args []string) *cobra.Command {
 	a := &app{system: thisSystem(), version: version, screen: ui.NewScreen(os.Stdout, os.Stderr)}
 	return a.rootCommand(args...)
 }
 
-// rootCommand creates the command tree. If the arguments start with a verb, it has only that
-// one, because all verbs with their flags would take a twentieth of the time of a short one.
+// rootCommand creates the command tree. If the arguments start with a verb, the tree has only
+// that verb: creating all verbs would take 5 % of the time of a short one.
 func (a *app) rootCommand(args ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "fettle",
@@ -159,7 +160,7 @@ Exit codes: fettle help exit-codes.`,
 	return cliutil.Words(root, guides, size.Guides)
 }
 
-// help returns the help of the program.
+// help returns the program's help.
 func (a *app) help() *cliutil.Help {
 	h := &cliutil.Help{Screen: a.screen, Start: "Start with fettle check. fettle VERB --help explains a verb, fettle --help all."}
 	for _, v := range verbs {
@@ -167,7 +168,7 @@ func (a *app) help() *cliutil.Help {
 			h.Entries = append(h.Entries, cliutil.Entry{Name: v.name, Group: v.group, Rare: v.is&rare != 0})
 		}
 	}
-	for _, name := range []string{"completion"} { // cobra's
+	for _, name := range []string{"completion"} { // cobra's own commands
 		h.Entries = append(h.Entries, cliutil.Entry{Name: name, Group: other, Rare: true})
 	}
 	return h
@@ -203,7 +204,7 @@ func (a *app) commandOf(v verb) *cobra.Command {
 	return c
 }
 
-// verb is an entry in the table of verbs.
+// verb is an entry of the verb table.
 type verb struct {
 	name    string // as the command's
 	command func(*app) *cobra.Command
@@ -211,12 +212,12 @@ type verb struct {
 	is      property
 }
 
-// property describes what a verb does to the machine.
+// property is a set of properties of a verb, such as its effect on the machine.
 type property int
 
 const (
-	// readOnly: there is nothing to undo, so a signal may end the process. (Catching signals
-	// needs extra threads.)
+	// readOnly means that there is nothing to undo, so a signal may end the process at once.
+	// (Handling signals needs more threads.)
 	readOnly  property = 1 << iota
 	liveOnly           // rejects --root
 	needsRoot          // requires root privileges
@@ -224,10 +225,10 @@ const (
 	rare               // has no line of its own in the overview
 )
 
-// other is the group of the verbs that belong to no other one.
+// other is the help group of verbs without another group.
 const other = "Other"
 
-// verbs is the table of all verbs, by group, in the order in which people work.
+// verbs lists all verbs by group, in the order of a typical workflow.
 var verbs = []verb{
 	{"facts", factsCommand, "Look", 0},
 	{"status", statusCommand, "Look", readOnly},
@@ -261,7 +262,7 @@ var verbs = []verb{
 	{"recover", recoverCommand, "", 0},
 }
 
-// verbOf returns the verb at the start of a call.
+// verbOf returns the verb at the start of a command line.
 func verbOf(args []string) (verb, bool) {
 	if len(args) == 0 {
 		return verb{}, false
@@ -282,7 +283,7 @@ func (a *app) setUp(c *cobra.Command) (err error) {
 	if err = cliutil.SetFormat(c, a.screen, a.command); err != nil {
 		return err
 	}
-	if a.stateFlag != "" { // a watchdog has another working directory
+	if a.stateFlag != "" { // the watchdog has another working directory
 		a.stateFlag, err = filepath.Abs(a.stateFlag)
 	}
 	return err
@@ -299,7 +300,7 @@ func (a *app) result(doc any, err error) error { return cliutil.Result(a.screen,
 
 var errReadOnlyRoot = errors.New("this command acts on the live machine; leave out --root")
 
-// mustBeLive rejects --root.
+// mustBeLive returns an error with --root.
 func (a *app) mustBeLive() error {
 	if a.root != "" {
 		return ui.Without(errReadOnlyRoot, "--root")

@@ -146,7 +146,8 @@ func (a *app) rulesShow(ids []string) error {
 	return nil
 }
 
-// pickRules returns the rules that match the ids or patterns, or all without ids.
+// pickRules returns the rules whose ids match the given ids or patterns, or all rules without
+// any.
 func pickRules(c *rule.Catalogue, ids []string) ([]*rule.Rule, error) {
 	if len(ids) == 0 {
 		return c.Rules(), nil
@@ -232,7 +233,7 @@ func (a *app) rulesTest(ctx context.Context, ids []string, examples bool) error 
 	return nil
 }
 
-// counted returns a number with its noun in singular or plural.
+// counted returns a number with its noun in the singular or plural.
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -240,8 +241,8 @@ func counted(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// catalogueWith returns the catalogue including the rule files among words, which replace the
-// administrator's files of the same name; ids are the other words.
+// catalogueWith returns the catalog with the rule files among words added. They replace the
+// administrator's files of the same name. ids are the other words.
 func (a *app) catalogueWith(words []string) (c *rule.Catalogue, files, ids []string, err error) {
 	h, err := a.host()
 	if err != nil {

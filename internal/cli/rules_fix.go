@@ -25,12 +25,13 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// tryFixes applies a rule's fix on a simulated machine for each example that fails or warns:
-// the machine has the example's values, the changes are written through a journal, then the
-// rule must pass, and undo must restore every byte. It tries fixes that change the rule's own
-// inputs: a value of the kernel, a key of custom-hiera.yaml (as if the installer had run), or a
-// service's limit of open files (as if the service had been restarted). n is the number of
-// fixes tried.
+// tryFixes applies a rule's fix on a simulated machine, for each example that fails or warns.
+// The machine has the example's values, and the changes are written through a journal.
+// Afterwards the rule must pass, and undo must restore every byte.
+//
+// It tries only fixes that change inputs of the rule: a kernel value, a key of
+// custom-hiera.yaml (as if the installer had run), or a service's limit of open files (as if
+// the service had restarted). n is the number of tried fixes.
 func tryFixes(ctx context.Context, c *rule.Catalogue, r *rule.Rule) (n int, problems []error) {
 	for _, e := range r.Examples {
 		f := c.Try(ctx, r, e, nil)
@@ -50,9 +51,9 @@ func tryFixes(ctx context.Context, c *rule.Catalogue, r *rule.Rule) (n int, prob
 // hieraFile is the file with the keys of hiera: settings.
 const hieraFile = "/etc/foreman-installer/custom-hiera.yaml"
 
-// invented returns the files of simulated machines for a fix, or none if it changes no input of
-// the rule. For keys of Hiera there are two machines: without the keys, and with the values of
-// the example.
+// invented returns the files of simulated machines for a fix, or none if the fix changes no
+// input of the rule. For Hiera keys there are two machines: one without the keys, and one with
+// the example's values.
 func invented(r *rule.Rule, e rule.Example, f rule.Finding) []map[string]string {
 	files := map[string]string{"/proc/sys/kernel/random/boot_id": "00000000-0000-4000-8000-000000000000\n", "/etc/systemd/system/other.service": "[Service]\n"}
 	asked := false
@@ -87,8 +88,8 @@ func invented(r *rule.Rule, e rule.Example, f rule.Finding) []map[string]string 
 	return []map[string]string{files, more}
 }
 
-// given returns the value of a setting in an example; ok reports whether it is an input of the
-// rule.
+// given returns the value of a setting in an example. ok reports whether the setting is an
+// input of the rule.
 func given(r *rule.Rule, e rule.Example, instance, name string) (text string, ok bool) {
 	for _, b := range r.Inputs {
 		if b.Input != decides(name) && (b.As == "" || strings.ReplaceAll(b.Input, "{instance}", instance) != name || placeOf(name) == "") {
@@ -113,7 +114,7 @@ func given(r *rule.Rule, e rule.Example, instance, name string) (text string, ok
 	return "", false
 }
 
-// openFiles returns the rule's input that depends on a service's limit of open files, or "".
+// openFiles returns the rule's input that a service's limit of open files determines, or "".
 func openFiles(r *rule.Rule, name string) string {
 	if !strings.HasPrefix(name, "unit:") || !strings.HasSuffix(name, "/LimitNOFILE") {
 		return ""
@@ -126,7 +127,7 @@ func openFiles(r *rule.Rule, name string) string {
 	return ""
 }
 
-// decides returns the input that a Hiera key sets, or "".
+// decides returns the input that a Hiera key determines, or "".
 func decides(name string) string {
 	key, ok := strings.CutPrefix(name, conf.Name+":")
 	if !ok {
@@ -136,7 +137,7 @@ func decides(name string) string {
 	return input
 }
 
-// placeOf returns the file of a kernel value, or "".
+// placeOf returns the path of a kernel value, or "".
 func placeOf(name string) string {
 	if key, ok := strings.CutPrefix(name, "sysctl:"); ok {
 		return "/proc/sys/" + strings.ReplaceAll(key, ".", "/")
@@ -202,15 +203,15 @@ func tryFix(ctx context.Context, c *rule.Catalogue, r *rule.Rule, e rule.Example
 		if err != nil {
 			return err
 		}
-		if now := string(b); now != text && (at == hieraFile || strings.TrimSpace(now) != strings.TrimSpace(text)) { // the kernel ends the line
+		if now := string(b); now != text && (at == hieraFile || strings.TrimSpace(now) != strings.TrimSpace(text)) { // the kernel adds a newline
 			return fmt.Errorf("after undo %s is %q, was %q before", at, now, text)
 		}
 	}
 	return nil
 }
 
-// started returns the example after the installer has applied custom-hiera.yaml and services
-// were restarted with their new limits.
+// started returns the example as it is after the installer has applied custom-hiera.yaml and
+// services have restarted with their new limits.
 func started(ctx context.Context, r *rule.Rule, e rule.Example, kinds setting.Kinds, changes []setting.Change) (rule.Example, error) {
 	e.Given = maps.Clone(e.Given)
 	for _, x := range changes {

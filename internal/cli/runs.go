@@ -28,7 +28,7 @@ type RunList struct {
 
 // ListedRun summarizes a run.
 type ListedRun struct {
-	// ID identifies a run that has ended, Name a run that is in progress or was cut off.
+	// ID identifies a finished run. Name identifies a run in progress or cut off.
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name,omitempty"`
 	// State is ended, failed, under-way, interrupted (by a signal), or cut-off (its process
@@ -39,7 +39,7 @@ type ListedRun struct {
 	Began     time.Time `json:"began"`
 	Command   string    `json:"command"`
 	Verdict   string    `json:"verdict"`
-	// Blocks counts the complete blocks of an experiment, without the placebo's.
+	// Blocks is the number of complete blocks of an experiment, without placebo blocks.
 	Blocks int `json:"blocks,omitempty"`
 	// Method is the method of an experiment's verdict. VerdictNow is the verdict of this
 	// version's method on the same samples, if it differs.
@@ -117,7 +117,7 @@ func (a *app) runsList(c *cobra.Command) error {
 	return err
 }
 
-// headlineOfRuns counts the runs, and those that have not ended well.
+// headlineOfRuns counts the runs, and the runs that failed or were interrupted.
 func headlineOfRuns(all []ListedRun) (h ui.Headline) {
 	if len(all) == 0 {
 		h.Line("%s: nothing was measured here yet", h.Count("runs", 0, "run"))
@@ -141,7 +141,7 @@ func headlineOfRuns(all []ListedRun) (h ui.Headline) {
 	return h
 }
 
-// listRuns returns a table of runs, the commands with --wide.
+// listRuns returns a table of runs. With --wide it includes the commands.
 func listRuns(runs []ListedRun) *ui.Grid {
 	g := &ui.Grid{Columns: []ui.Column{{Head: "run"}, {Head: "began", Optional: true}, {Head: "measured"}, {Head: "command", Wide: true}, {Head: "state"}, {Head: "verdict", Below: true}}}
 	for _, r := range runs {
@@ -154,7 +154,7 @@ func listRuns(runs []ListedRun) *ui.Grid {
 	return g
 }
 
-// state returns the state for readers.
+// state describes the state of the run.
 func (r *ListedRun) state() string {
 	switch {
 	case r.Resumable && r.Blocks == 0:
@@ -165,7 +165,7 @@ func (r *ListedRun) state() string {
 	return r.State
 }
 
-// listed summarizes a run that has ended.
+// listed summarizes a finished run.
 func listed(r *evidence.Run) ListedRun {
 	l := ListedRun{ID: r.ID, State: "ended", Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: r.Verdict}
 	if evidence.InterruptionOf(r) != nil {
@@ -173,14 +173,14 @@ func listed(r *evidence.Run) ListedRun {
 	}
 	var e prove.Evidence
 	if r.Kind != "prove" || json.Unmarshal(r.Body, &e) != nil {
-		return l // runs show reports an error in its body
+		return l // runs show reports an error in the body
 	}
 	if e.Ending == prove.EndedFailed {
 		l.State = "failed"
 	}
 	l.Method, l.Blocks = e.JudgedBy(), len(e.Blocks)
 	otherwise := (*prove.Otherwise)(nil)
-	// With the same method the verdict cannot differ; runs show detects a changed record.
+	// With the same method the verdict is the same. runs show detects a modified record.
 	if l.Method != prove.Method && errors.As(e.Again(), &otherwise) {
 		l.VerdictNow = otherwise.Text
 		if otherwise.Err != nil {
@@ -203,7 +203,7 @@ func listedOpen(m *tune.Machine, name string) (ListedRun, error) {
 	switch cut := evidence.InterruptionOf(r.Run); {
 	case r.Alive:
 		l.State = underWayState
-		if r.Proof == nil && cut != nil { // nothing has interrupted it yet
+		if r.Proof == nil && cut != nil { // nothing has interrupted the run yet
 			l.Verdict = fmt.Sprintf("%d of %d %s are finished", cut.Done, cut.Planned, cut.Of)
 		}
 	case r.Proof != nil && r.Proof.Ending != "":

@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// findRuns returns the runs that a command line names, by ID or by files that contain them.
-// Without words it returns the latest run.
+// findRuns returns the runs named on a command line: IDs, or files that contain runs. Without
+// words it returns the latest run.
 func (a *app) findRuns(c *cobra.Command, words []string) (all []*evidence.Run, err error) {
 	var m *tune.Machine
 	store := func() (*tune.Machine, error) {
@@ -34,7 +34,7 @@ func (a *app) findRuns(c *cobra.Command, words []string) (all []*evidence.Run, e
 		runs, err := experiment.Store(m).All()
 		if len(runs) > 0 {
 			if err != nil {
-				a.screen.Say("left out: %v", err) // it may have been the last one
+				a.screen.Say("left out: %v", err) // it may have been the latest run
 			}
 			return runs[len(runs)-1:], nil
 		}

@@ -130,8 +130,7 @@ func (a *app) runsPrune(c *cobra.Command, o pruneOptions, age time.Duration) err
 	return err
 }
 
-// going returns the runs to remove, oldest first. It reports records that cannot be read, and
-// keeps them.
+// going returns the runs to remove, oldest first. It keeps and reports unreadable records.
 func (a *app) going(m *tune.Machine, o pruneOptions, age time.Duration) ([]ListedRun, error) {
 	out := []ListedRun{}
 	if o.keep >= 0 || age > 0 {
@@ -174,8 +173,8 @@ func (a *app) going(m *tune.Machine, o pruneOptions, age time.Duration) ([]Liste
 	return out, nil
 }
 
-// needed keeps runs that were cut off as long as the change of an experiment may still be in
-// force, because only the record identifies that run.
+// needed splits off the runs to keep: a run that was cut off is kept while the change of its
+// experiment may be in force, because only the record identifies it.
 func needed(m *tune.Machine, going []ListedRun) (rest []ListedRun, kept []KeptRun, err error) {
 	why, err := standing(m)
 	if err != nil || why == "" {
@@ -192,8 +191,8 @@ func needed(m *tune.Machine, going []ListedRun) (rest []ListedRun, kept []KeptRu
 	return rest, kept, nil
 }
 
-// standing returns the reason that the change of an experiment that was cut off may still be in
-// force, and the command that undoes it. It returns "" if there is no such change.
+// standing returns why the change of a cut-off experiment may still be in force, and the
+// command that undoes it. Without such a change it returns "".
 func standing(m *tune.Machine) (string, error) {
 	if how := tune.Armed(m.Engine.StateDir); how != "" {
 		return "the change of an interrupted experiment may still be in force; to undo it: " + how, nil

@@ -35,7 +35,7 @@ type ScheduleEntry struct {
 	Line     int      `json:"line"`
 	Calendar string   `json:"calendar"`
 	Profiles []string `json:"profiles"`
-	// Began is the entry's last moment and Next its next one, or absent.
+	// Began is when the entry was last due, and Next when it is due next. Each may be absent.
 	Began   *time.Time `json:"began,omitempty"`
 	Next    *time.Time `json:"next,omitempty"`
 	InForce bool       `json:"in_force"`
@@ -84,7 +84,7 @@ Calendars are as in systemd.time(7): [weekdays] [date] [time], such as "Mon-Fri 
 	return c
 }
 
-// readSchedule returns the file's text and entries. A missing file has no entries.
+// readSchedule returns the file's text and its entries. For a missing file it returns none.
 func readSchedule(h *host.Host, file string) (string, []schedule.Entry, error) {
 	text, err := h.Files.ReadFile(file)
 	if err != nil && !host.NotFound(err) {
@@ -196,7 +196,7 @@ func (a *app) scheduleNext(file string) error {
 	return nil
 }
 
-// editSchedule changes the file's text atomically.
+// editSchedule changes the schedule file atomically.
 func (a *app) editSchedule(file string, edit func(h *host.Host, text string, entries []schedule.Entry) (string, error)) error {
 	if err := a.mustBeLive(); err != nil {
 		return err
@@ -241,7 +241,7 @@ func (a *app) scheduleAdd(ctx context.Context, file, calendar string, profiles [
 	}
 	if err := a.editSchedule(file, func(h *host.Host, text string, entries []schedule.Entry) (string, error) {
 		for _, has := range entries {
-			if has.Calendar.String() == e.Calendar.String() { // two would begin at the same moment
+			if has.Calendar.String() == e.Calendar.String() { // two entries would start at the same time
 				return "", ui.Hinted(ui.Usage, fmt.Errorf("%s:%d: %s exists", file, has.Line, has), fmt.Sprintf("fettle schedule remove %d removes it", has.Line))
 			}
 		}
@@ -255,7 +255,7 @@ func (a *app) scheduleAdd(ctx context.Context, file, calendar string, profiles [
 	return a.announce(file, []schedule.Entry{e}, nil)
 }
 
-// announce prints what was added to the schedule. It returns some, the error about the rest.
+// announce prints the entries that were added. It returns some, the error about the others.
 func (a *app) announce(file string, added []schedule.Entry, some error) error {
 	h, err := a.host()
 	if err != nil {
@@ -278,8 +278,8 @@ func (a *app) announce(file string, added []schedule.Entry, some error) error {
 	return some
 }
 
-// knownProfiles rejects profiles that cannot be loaded, because no user would see the error
-// when the calendar selects them.
+// knownProfiles returns an error if a profile cannot be loaded. Otherwise the error would
+// occur unseen when the calendar selects the profile.
 func (a *app) knownProfiles(ctx context.Context, profiles []string) error {
 	m, err := a.machine(ctx)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// maxCrontab limits how much of a crontab is read, in bytes; cron(8) itself reads at most
-// 10,000 lines.
+// maxCrontab limits the size of a crontab, in bytes. cron(8) itself reads at most 10,000
+// lines.
 const maxCrontab = 16 << 20
 
 func (a *app) scheduleImport(ctx context.Context, file, crontab string) error {
@@ -34,7 +34,7 @@ func (a *app) scheduleImport(ctx context.Context, file, crontab string) error {
 	}
 	lines, last := len(problems), 0
 	for _, e := range entries {
-		if e.Line != last { // a line may make several entries
+		if e.Line != last { // a line may yield several entries
 			lines, last = lines+1, e.Line
 		}
 	}
@@ -60,7 +60,7 @@ func (a *app) scheduleImport(ctx context.Context, file, crontab string) error {
 		}
 		for _, e := range entries {
 			if seen[e.String()] {
-				continue // imported before
+				continue // imported earlier
 			}
 			seen[e.String()] = true
 			added = append(added, e)

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// maxDrifted limits the number of drifted values that status shows.
+// maxDrifted is the maximum number of drifted values that status lists.
 const maxDrifted = 5
 
 func statusCommand(a *app) *cobra.Command {
@@ -41,7 +41,7 @@ func (a *app) status(ctx context.Context) error {
 	var present *profile.Profile
 	if sel != nil {
 		l := m.Loader
-		l.Answers = accepted.Answers // what programs answered is compared as accepted
+		l.Answers = accepted.Answers // compare programs' answers with the accepted ones
 		if present, err = l.Load(ctx, sel.Names()...); err != nil {
 			a.screen.Say("cannot read the active profiles: %v", err)
 		}
@@ -131,7 +131,7 @@ func (a *app) printExperiment(st *tune.Status) {
 	}
 }
 
-// trialText describes a transaction on trial; running reports whether an experiment is in
+// trialText describes a transaction on trial. running reports whether an experiment is in
 // progress.
 func trialText(t tune.Trial, running bool) string {
 	switch {
@@ -145,7 +145,7 @@ func trialText(t tune.Trial, running bool) string {
 	return fmt.Sprintf("transaction %d is on trial until %s; to keep it: fettle confirm", t.Tx, t.Until.Local().Format("15:04:05"))
 }
 
-// dynamicTuning reports as text whether values follow the load, and which setting decides that.
+// dynamicTuning describes whether values follow the load, and which setting controls that.
 func dynamicTuning(d tune.Dynamic) string {
 	from := ""
 	if d.From != "" {

@@ -23,7 +23,7 @@ type TuneResult struct {
 	Schema   string      `json:"schema"` // fettle/tune/v1
 	Headline ui.Headline `json:"headline"`
 	*tune.Applied
-	// PostLoaded is the profile that is merged over the selected ones.
+	// PostLoaded is the profile merged over the selected profiles.
 	PostLoaded string  `json:"post_loaded,omitempty"`
 	DurationS  float64 `json:"duration_s"`
 }
@@ -77,8 +77,8 @@ applies that profile.`,
 	return c
 }
 
-// recommended returns the recommended profiles as arguments of tune. It returns --auto if they
-// cannot be determined, so that the call reports why.
+// recommended returns the recommended profiles as arguments for tune. If they cannot be
+// determined, it returns --auto, so that tune reports the reason.
 func (a *app) recommended(c *cobra.Command) []string {
 	ctx := cmp.Or(c.Context(), context.Background())
 	m, err := a.machine(ctx)
@@ -137,7 +137,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if err == nil && selected && res.Tx > 0 {
 		applied := time.Now()
 		daemon.AwaitHeld(ctx, m.Engine, res, daemon.HeldWithin)
-		began = began.Add(time.Since(applied)) // waiting is not tuning
+		began = began.Add(time.Since(applied)) // waiting does not count as tuning
 	}
 	for _, p := range res.Plan.Problems {
 		a.screen.Say("%s", p)
@@ -194,7 +194,7 @@ func watchTrialCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "watch-trial", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			ctx := context.WithoutCancel(c.Context()) // it outlives the terminal
+			ctx := context.WithoutCancel(c.Context()) // outlives the terminal
 			signal.Ignore(syscall.SIGHUP, os.Interrupt)
 			stop := make(chan os.Signal, 1)
 			signal.Notify(stop, syscall.SIGTERM)
@@ -251,8 +251,8 @@ func confirmCommand(a *app) *cobra.Command {
 	}
 }
 
-// recoverCommand returns the command that the early unit runs at boot, before anything else
-// tunes: it undoes transactions that were cut off or on trial.
+// recoverCommand returns the command of the early boot unit. It undoes transactions that were
+// cut off or on trial, before anything else tunes.
 func recoverCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "recover", Hidden: true, Args: cobra.NoArgs,

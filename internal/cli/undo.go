@@ -46,18 +46,18 @@ func (a *app) undo(ctx context.Context, ids []int) error {
 		return err
 	}
 	if s, err := m.Engine.State(); err == nil {
-		m.WarnTruncated(s) // taking the lock removes it
+		m.WarnTruncated(s) // the lock removes the truncated end
 	}
 	if x := tune.Holder(m.Engine.StateDir); x != nil {
 		a.screen.Say("an experiment is running (process %d); it ends if its change is undone, and other restored values may distort it", x.PID)
 	}
-	// An undo must not be interrupted: half of it would be neither state.
+	// An interrupted undo would leave a mixed state.
 	u, err := m.Engine.Undo(context.WithoutCancel(ctx), ids...)
 	nothing := errors.Is(err, tune.ErrNothing)
 	if nothing {
 		u, err = &tune.Undone{Undoes: []int{}, Result: "done", Values: []tune.UndoneValue{}}, nil
 	}
-	// The journal does not record what a command has changed.
+	// The journal does not record what a command changed.
 	if how := tune.LeftBehind(m.Engine.StateDir); how != "" && len(ids) == 0 {
 		err = errors.Join(err, ui.Hinted(ui.Failed, errors.New(experiment.LeftBehind), "run "+how+"; or fettle prove --resume last"))
 	} else if x := tune.Holder(m.Engine.StateDir); x != nil && x.Undo != "" && len(ids) == 0 {

@@ -34,7 +34,7 @@ func (a *app) verify(ctx context.Context, names []string, l tune.Listing) error 
 	if err != nil {
 		return err
 	}
-	read := m.ReadState // only the journal records what is in force
+	read := m.ReadState // the applied state is only in the journal
 	if len(names) > 0 {
 		read = m.ReadStateIfAllowed
 	}
@@ -68,7 +68,7 @@ func (a *app) verify(ctx context.Context, names []string, l tune.Listing) error 
 	return err
 }
 
-// printAfterDrift prints what to do about values that are not as wanted, of which s is the first.
+// printAfterDrift prints what to do about drifted values. s is the first of them.
 func (a *app) printAfterDrift(v *tune.Verification, s setting.Setting, names []string) {
 	write := []string{"tune", "--update"}
 	if len(names) > 0 {

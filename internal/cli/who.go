@@ -18,7 +18,7 @@ const (
 	windowUsage = "change only within these hours of local time, such as 22:00-04:00"
 )
 
-// writes adds --reason and --window to a verb that writes.
+// writes adds --reason and --window to a verb that changes the machine.
 func (a *app) writes(c *cobra.Command) *cobra.Command {
 	c.Flags().StringVar(&a.note, "reason", "", reasonUsage)
 	if c.Flags().Lookup("window") == nil { // prove has its own
@@ -40,7 +40,7 @@ func (a *app) writes(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// checkNote rejects a --reason that is too long, and converts it to one line.
+// checkNote returns an error if --reason is too long. It also converts --reason to one line.
 func (a *app) checkNote() error {
 	text := strings.TrimSpace(a.note)
 	if len(text) > journal.MaxNote {
@@ -50,8 +50,7 @@ func (a *app) checkNote() error {
 	return nil
 }
 
-// logFile writes one line to the system log about a file that a verb wrote without a
-// transaction.
+// logFile reports a file that a verb wrote without a transaction to the system log.
 func (a *app) logFile(h *host.Host, kind, file string) {
 	c := a.caller()
 	_ = h.Log(fmt.Sprintf("%s by %s: wrote %s (%s)", kind, c, file, a.asCommand), tune.Fields(c.String(), &c, a.note,

@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// window is a range of the local clock in minutes since midnight: from <= t < to, or across
+// window is a daily range of local time in minutes since midnight: from <= t < to. It spans
 // midnight if to is not after from.
 type window struct{ from, to int }
 
@@ -36,8 +36,8 @@ func parseWindow(text string) (window, error) {
 	return w, nil
 }
 
-// contains reports whether a local time is in the window. When clocks go back, both
-// passes of the repeated hour count.
+// contains reports whether a local time is in the window. When clocks are set back, the
+// repeated hour counts both times.
 func (w window) contains(local time.Time) bool {
 	m := 60*local.Hour() + local.Minute()
 	if w.from < w.to {
@@ -46,7 +46,8 @@ func (w window) contains(local time.Time) bool {
 	return w.from <= m || m < w.to
 }
 
-// opens returns the next minute in the window, even if clocks go forward over its start.
+// opens returns the next minute in the window. Clocks may be set forward over the window's
+// start.
 func (w window) opens(local time.Time) time.Time {
 	at := local.Truncate(time.Minute)
 	for range 50 * 60 {
@@ -54,16 +55,16 @@ func (w window) opens(local time.Time) time.Time {
 			return at
 		}
 	}
-	return at // not reached: a day has at most 25 hours
+	return at // unreachable: a day has at most 25 hours
 }
 
-// inWindow returns an error outside the hours of --window.
+// inWindow returns an error if the current time is outside --window.
 func (a *app) inWindow() error {
 	if a.window == "" {
 		return nil
 	}
 	w, err := parseWindow(a.window)
-	if err != nil { // prove accepts other forms too
+	if err != nil { // prove also accepts other forms
 		return ui.Instead(ui.Usage, fmt.Errorf("--window %w", err), "", "--window=22:00-04:00")
 	}
 	now := a.live().Clock.Now().Local()
@@ -91,8 +92,8 @@ func (w window) closes(local time.Time) time.Time {
 	return time.Time{}
 }
 
-// endsInWindow rejects a trial whose end, at which the machine is changed back, would be
-// outside of --window.
+// endsInWindow returns an error if a trial would end outside --window. The end of a trial
+// changes the machine too.
 func (a *app) endsInWindow(now time.Time, try time.Duration) error {
 	w, err := parseWindow(a.window)
 	if a.window == "" || err != nil || try == 0 {
@@ -114,8 +115,8 @@ func offset(t time.Time) int {
 	return seconds
 }
 
-// bothWindows is the value of prove --window: a duration is the length of a window of --live,
-// and HH:MM-HH:MM are the hours in which the machine may be changed, as with other verbs.
+// bothWindows is the value of prove --window. A duration is the length of a window of --live.
+// HH:MM-HH:MM are the hours in which the machine may be changed, as with other verbs.
 type bothWindows struct {
 	app *app
 	o   *proveOptions

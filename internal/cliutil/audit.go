@@ -7,17 +7,17 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// The additional output formats of audits.
+// Output formats that only audits have.
 const (
 	SARIF       ui.Format = "sarif"
 	OpenMetrics ui.Format = "openmetrics"
 )
 
-// AuditFormats is the value of the annotation MoreFormats.
+// AuditFormats is the value of the annotation MoreFormats for audits.
 const AuditFormats = string(SARIF + " " + OpenMetrics)
 
-// Audit prints an audit in the screen's format, and returns gate. v selects what the formats
-// for readers include. version is the program's version.
+// Audit prints an audit in the screen's format and returns gate. v selects the parts included
+// in formats for people. version is the program's version.
 func Audit(s *ui.Screen, version string, audit *findings.Audit, v findings.View, gate error) error {
 	audit.Conclude()
 	var err error

@@ -12,12 +12,12 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// mostFaults limits the number of faults of one call that are fixed.
+// mostFaults is the maximum number of faults fixed in one call.
 const mostFaults = 20
 
-// Calls returns a Screen.Call for a program that was called with args. It applies a remedy to
-// the call, and fixes whatever else the commands reject, so that the printed call runs. tree
-// builds the command tree of a call.
+// Calls returns a Screen.Call for a program called with args. It applies a remedy to the call
+// and fixes everything else that the commands reject, so that the printed call works. tree
+// builds the command tree for a call.
 func Calls(program string, args []string, tree func(args []string) *cobra.Command) func(ui.Remedy) string {
 	return func(r ui.Remedy) string {
 		call := changed(tree(args), args, r)
@@ -39,8 +39,8 @@ func Calls(program string, args []string, tree func(args []string) *cobra.Comman
 	}
 }
 
-// Parse does all that precedes the run function of a command: it returns an error if the
-// command rejects an option or argument.
+// Parse does everything that precedes the run function of a command. It returns an error if
+// the command rejects an option or argument.
 func Parse(root *cobra.Command, args []string) error {
 	c, rest, err := root.Find(args)
 	if err != nil {
@@ -64,7 +64,7 @@ func Parse(root *cobra.Command, args []string) error {
 	return c.PreRunE(c, args)
 }
 
-// piece is an option of a call with its value, or an argument.
+// piece is an option with its value, or an argument, of a call.
 type piece struct {
 	words []string
 	flag  string // "" if the command has no such option
@@ -100,7 +100,7 @@ func changed(root *cobra.Command, args []string, r ui.Remedy) []string {
 	case r.Word == "":
 	case len(r.Become) > 0 || strings.HasPrefix(r.Word, "-"):
 		list = otherWord(c, list, r)
-	default: // a surplus argument, so the last one that has this text
+	default: // a surplus argument: the last one with this text
 		isWord := func(p piece) bool { return p.flag == "" && p.words[0] == r.Word }
 		if at := lastIndex(list, isWord); at >= 0 {
 			list = slices.Delete(list, at, at+1)
@@ -111,7 +111,7 @@ func changed(root *cobra.Command, args []string, r ui.Remedy) []string {
 	return slices.Concat(wordsOf(list), rest)
 }
 
-// otherValues replaces, removes and adds the options that a remedy names.
+// otherValues replaces, removes and adds options as a remedy specifies.
 func otherValues(list []piece, r ui.Remedy) []piece {
 	named := slices.Clone(r.Drop)
 	for _, option := range r.Instead {
@@ -128,8 +128,7 @@ func otherValues(list []piece, r ui.Remedy) []piece {
 	return append(list, each(slices.Concat(r.Instead, r.Options))...)
 }
 
-// otherWord replaces the first argument, or the name of an unknown option, that equals
-// r.Word.
+// otherWord replaces the first argument or unknown option that equals r.Word.
 func otherWord(c *cobra.Command, list []piece, r ui.Remedy) []piece {
 	for i, p := range list {
 		name, value, has := strings.Cut(p.words[0], "=")
@@ -138,7 +137,7 @@ func otherWord(c *cobra.Command, list []piece, r ui.Remedy) []piece {
 		case p.words[0] == r.Word:
 			n := 1
 			if last := len(list) - 1; len(r.Become) == 0 && i+1 == last && list[last].flag == "" && arguments(c, list) > 1 {
-				n = 2 // the value of the unknown option
+				n = 2 // value of the unknown option
 			}
 			return slices.Replace(list, i, i+n, each(r.Become)...)
 		case has && name == r.Word:
@@ -152,7 +151,7 @@ func otherWord(c *cobra.Command, list []piece, r ui.Remedy) []piece {
 	return list
 }
 
-// arguments returns the number of arguments of a call, not counting the verbs.
+// arguments returns the number of arguments of a call, without the verbs.
 func arguments(c *cobra.Command, list []piece) int {
 	n := -len(strings.Fields(c.CommandPath())) + len(strings.Fields(c.Root().DisplayName()))
 	for _, p := range list {
@@ -172,7 +171,7 @@ func lastIndex[T any](list []T, is func(T) bool) int {
 	return -1
 }
 
-// pieces splits a call into options and arguments as pflag does.
+// pieces splits a call into options and arguments like pflag.
 func pieces(c *cobra.Command, args []string) (out []piece) {
 	c.InitDefaultHelpFlag()
 	c.InheritedFlags() // merges them

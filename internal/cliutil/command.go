@@ -1,6 +1,6 @@
-// Package cliutil contains what the command lines of fettle and kubectl fettle share: checks of
-// flags and arguments, whose errors carry the exit code and a call that works, and the output
-// of results and failures. The package size below it is a verb that both have.
+// Package cliutil is the common part of the command lines of fettle and kubectl fettle. It
+// checks flags and arguments: errors have an exit code and a call that works. It also prints
+// results and failures. The subpackage size is a verb of both programs.
 package cliutil
 
 import (
@@ -18,14 +18,14 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Root sets up the root of a tree of commands: errors are returned and not printed, and unknown
+// Root sets up the root of a command tree. Errors are returned and not printed, and unknown
 // verbs are rejected. --output is stored in *output, --wide in s.
 func Root(c *cobra.Command, s *ui.Screen, output *string) {
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.Args = KnownVerb
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		// The flags of an unknown verb are unknown too: report the verb.
+		// Report the unknown verb, not its flags, which are unknown too.
 		if words := c.Flags().Args(); c.HasSubCommands() && len(words) > 0 {
 			err = cmp.Or(c.ValidateArgs(words), err)
 		}
@@ -38,8 +38,8 @@ func Root(c *cobra.Command, s *ui.Screen, output *string) {
 	})
 }
 
-// flagError adds a remedy to an error of pflag: a valid value, the name that was probably
-// meant, or the call without the flag.
+// flagError adds a remedy to an error of pflag: a valid value, the probable name, or the call
+// without the flag.
 func flagError(c *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
 	var unknown *pflag.NotExistError
@@ -101,7 +101,7 @@ func flagError(c *cobra.Command, err error) error {
 	return seeHelp(c, err)
 }
 
-// exitCodes returns a topic of the help: help exit-codes.
+// exitCodes returns a help topic about exit codes: help exit-codes.
 func exitCodes() *cobra.Command {
 	var b strings.Builder
 	for _, e := range ui.ExitCodes {
@@ -110,20 +110,21 @@ func exitCodes() *cobra.Command {
 	return &cobra.Command{Use: "exit-codes", Short: "Exit codes of all commands", Long: b.String(), Annotations: map[string]string{pageOf: "output.md"}}
 }
 
-// KnownVerb is the Args function of a command with subcommands only: it rejects other words.
+// KnownVerb is the Args function of a command that only has subcommands. It returns an error
+// for other words.
 func KnownVerb(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	near := ""
-	c.SuggestionsMinimumDistance = 2 // names that are this many changes away; each command has its own
+	c.SuggestionsMinimumDistance = 2 // maximum edit distance of suggestions; set for each command
 	least := c.SuggestionsMinimumDistance + 1
 	for _, name := range c.SuggestionsFor(args[0]) {
 		d := text.EditDistance(args[0], name)
 		if strings.HasPrefix(name, args[0]) {
 			d = min(d, c.SuggestionsMinimumDistance)
 		} else if d > (max(len(name), len(args[0]))+2)/3 {
-			continue // unrelated, such as pod and foo
+			continue // unrelated, like pod and foo
 		}
 		if d < least {
 			least, near = d, name
@@ -147,8 +148,8 @@ func Group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// Defaults adds the commands help and completion, which reject unknown words as others do, and
-// the topic of the exit codes.
+// Defaults adds the commands help and completion, and the help topic about exit codes. They
+// reject unknown words.
 func Defaults(root *cobra.Command) *cobra.Command {
 	root.AddCommand(exitCodes())
 	root.InitDefaultHelpCmd()
@@ -158,14 +159,14 @@ func Defaults(root *cobra.Command) *cobra.Command {
 		case "help":
 			c.Args = knownTopic
 		case "completion":
-			// Without a run function, cobra ignores arguments.
+			// Without a run function cobra ignores arguments.
 			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 		}
 	}
 	return root
 }
 
-// knownTopic rejects help about an unknown command.
+// knownTopic returns an error for help about an unknown command.
 func knownTopic(c *cobra.Command, args []string) error {
 	about, rest, err := c.Root().Find(args)
 	if err != nil {
@@ -174,9 +175,9 @@ func knownTopic(c *cobra.Command, args []string) error {
 	return KnownVerb(about, rest)
 }
 
-// Words turns cobra's errors about the number of arguments into usage errors with a remedy, for
-// a whole command tree. It sets the examples and the manual page of each command from tables,
-// whose keys are command paths without the program's name, completes flags with few values, and
+// Words completes a command tree. It converts cobra's errors about the number of arguments to
+// usage errors with a remedy. It sets examples and manual pages from tables, whose keys are
+// command paths without the program's name. It adds completion to flags with few values, and
 // makes counts accept 12k and 12,000.
 func Words(c *cobra.Command, tables ...map[string]Guide) *cobra.Command {
 	var guide Guide
@@ -205,7 +206,7 @@ func Words(c *cobra.Command, tables ...map[string]Guide) *cobra.Command {
 			if own := (*ui.Error)(nil); err == nil || errors.As(err, &own) {
 				return err
 			}
-			if c.HasSubCommands() { // the word was meant as a subcommand
+			if c.HasSubCommands() { // the word was meant to be a subcommand
 				return cmp.Or(KnownVerb(c, args), seeHelp(c, err))
 			}
 			return counted(c, args, err)
@@ -217,7 +218,7 @@ func Words(c *cobra.Command, tables ...map[string]Guide) *cobra.Command {
 	return c
 }
 
-// Example returns the first example of a command as one line, or "" if none exists.
+// Example returns the first example of a command on one line, or "".
 func Example(c *cobra.Command) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(c.Example), "\n")
 	return line
@@ -238,7 +239,8 @@ func seeHelp(c *cobra.Command, err error) error {
 	return ui.Hinted(ui.Usage, err, fmt.Sprintf("run: %s --help", c.CommandPath()))
 }
 
-// counted names the missing or surplus arguments; cobra only counts them.
+// counted returns an error that names the missing or surplus arguments, which cobra only
+// counts.
 func counted(c *cobra.Command, args []string, err error) error {
 	none := strings.HasSuffix(err.Error(), fmt.Sprintf(" for %q", c.CommandPath())) // cobra.NoArgs
 	if !none && !strings.Contains(err.Error(), " arg(s)") {
@@ -281,7 +283,8 @@ func words(use string) []string {
 	return out
 }
 
-// MoreFormats is the annotation that lists a command's additional formats, separated by spaces.
+// MoreFormats is the annotation for a command's additional output formats, separated by
+// spaces.
 const MoreFormats = "formats"
 
 // Format returns the format that --output selects.
@@ -308,7 +311,7 @@ func SetFormat(c *cobra.Command, s *ui.Screen, call string) (err error) {
 	return err
 }
 
-// Failure is the JSON form of a command that failed before it had a result; its messages
+// Failure is the JSON form of a command that failed before it had a result. Its messages
 // contain the reason.
 type Failure struct {
 	Schema string `json:"schema"` // fettle/error/v1
@@ -317,8 +320,8 @@ type Failure struct {
 // ForPrograms reports whether the output is JSON or YAML.
 func ForPrograms(s *ui.Screen) bool { return s.Format == ui.JSON || s.Format == ui.YAML }
 
-// Result prints the result of a command as data, even if err is not nil, and returns err. The
-// error is reported first, so that the document's messages include it.
+// Result prints a result as data and returns err. It prints even if err is not nil, after
+// reporting err: the document's messages include it.
 func Result(s *ui.Screen, doc any, err error) error {
 	if err != nil {
 		s.Fail(err)
@@ -326,9 +329,9 @@ func Result(s *ui.Screen, doc any, err error) error {
 	return errors.Join(err, ui.Data(s, doc, ui.Code(err)))
 }
 
-// Ended reports the error of a command, unless it was reported before, and returns the exit
-// code. With --output json or yaml a failure is a document too. Output that could not be
-// written is a failure.
+// Ended reports the error of a command, unless that was done, and returns the exit code. With
+// --output json or yaml a failure is a document too. A failed write of the output is a
+// failure.
 func Ended(s *ui.Screen, err error) int {
 	if err != nil && !s.Failed {
 		s.Fail(err)

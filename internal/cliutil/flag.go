@@ -17,13 +17,13 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// checked is an option value that is validated during parsing, so that an invalid one is a
-// usage error that suggests a valid one.
+// checked is an option value that is validated during parsing. An invalid value is a usage
+// error that suggests a valid one.
 type checked struct {
 	pflag.Value
-	check func(word string) error  // before it is set
-	works func(word string) string // the nearest value that it takes
-	words []string                 // all values, if they are few
+	check func(word string) error  // called before the value is set
+	works func(word string) string // returns the nearest valid value
+	words []string                 // all values, if few
 }
 
 // Set implements pflag.Value.
@@ -34,7 +34,7 @@ func (c *checked) Set(word string) error {
 	return c.Value.Set(word)
 }
 
-// checkedList is a checked value of an option that may be repeated.
+// checkedList is a checked value of a repeatable option.
 type checkedList struct {
 	*checked
 	pflag.SliceValue
@@ -64,7 +64,7 @@ func (c *checked) setWords(words []string) { c.words = words }
 
 func (c *checked) choices() []string { return c.words }
 
-// Choices returns the values of a flag that accepts only a few; nil for others.
+// Choices returns all values of a flag that accepts only a few, or nil.
 func Choices(f *pflag.Flag) []string {
 	if v, ok := f.Value.(interface{ choices() []string }); ok {
 		return v.choices()
@@ -72,18 +72,18 @@ func Choices(f *pflag.Flag) []string {
 	return nil
 }
 
-// AlsoCalled lets the error about an unknown option propose the flag instead: duration for
-// --for.
+// AlsoCalled makes errors about unknown options suggest the flag: --for for an unknown option
+// duration.
 func AlsoCalled(f *pflag.FlagSet, name string, words ...string) {
 	_ = f.SetAnnotation(name, alsoCalled, words)
 }
 
-// alsoCalled is the annotation of a flag with other words for it.
+// alsoCalled is the annotation for other names of a flag.
 const alsoCalled = "also-called"
 
-// Complete sets the completion of arguments and flags in a tree of commands. Keys are command
-// paths without the program's name, "runs show", or those with a flag, "logs --by". Keys of
-// other commands than those of the tree are ignored.
+// Complete sets completions of arguments and flags in a command tree. Keys are command paths
+// without the program's name, "runs show", or with a flag, "logs --by". Keys of commands
+// outside the tree are ignored.
 func Complete(root *cobra.Command, completions map[string]cobra.CompletionFunc) {
 	for key, f := range completions {
 		path, flag, ofFlag := strings.Cut(key, " --")
@@ -98,12 +98,12 @@ func Complete(root *cobra.Command, completions map[string]cobra.CompletionFunc) 
 	}
 }
 
-// Fixed completes a few words.
+// Fixed returns a completion of a few words.
 func Fixed(words ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// ListOf completes the last of several words that are separated by commas.
+// ListOf returns a completion of the last word in a comma-separated list.
 func ListOf(words ...string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		had := typed[:strings.LastIndex(typed, ",")+1]
@@ -115,8 +115,8 @@ func ListOf(words ...string) cobra.CompletionFunc {
 	}
 }
 
-// values prepares the flags of a command: those that accept a few words are completed, and
-// counts accept 12k and 12,000.
+// values prepares the flags of a command: it adds completion to flags with few values, and
+// makes counts accept 12k and 12,000.
 func values(c *cobra.Command) {
 	prepare := func(f *pflag.Flag) {
 		if words := Choices(f); len(words) > 0 {
@@ -130,13 +130,13 @@ func values(c *cobra.Command) {
 	c.PersistentFlags().VisitAll(prepare)
 }
 
-// count is a whole number that may be written with thousands: 12k, 12,000.
+// count is a whole number that may be written as 12k or 12,000.
 type count struct{ pflag.Value }
 
 // Set implements pflag.Value.
 func (c *count) Set(word string) error { return c.Value.Set(unit.PlainCount(word)) }
 
-// list joins words for a sentence: a, b or c.
+// list joins words with commas and last, such as "or": a, b or c.
 func list(words []string, last string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
@@ -144,7 +144,8 @@ func list(words []string, last string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " " + last + " " + words[len(words)-1]
 }
 
-// Reads restricts an option to what read accepts; example is such a value.
+// Reads restricts an option to values for which read returns no error. example is a valid
+// value.
 func Reads(f *pflag.FlagSet, name, example string, read func(word string) error) {
 	check(f, name, read, func(string) string { return example })
 }
@@ -160,13 +161,13 @@ func Percent(f *pflag.FlagSet, name, example string) {
 	})
 }
 
-// number is a type that Between can limit.
+// number is a type whose values Between can limit.
 type number interface {
 	~int | ~int64 | ~uint64 | ~float64
 }
 
-// Between restricts an option to numbers or times from least to most, in the option's unit. If
-// a value cannot be parsed, the error proposes the example.
+// Between restricts an option to numbers or times from least to most, in the option's unit. An
+// error about an unparsable value suggests example.
 func Between[N number](f *pflag.FlagSet, name string, least, most, example N) {
 	check(f, name, func(word string) error {
 		n, err := parse[N](word)
@@ -192,7 +193,7 @@ func parse[N number](word string) (n N, err error) {
 		*p, err = time.ParseDuration(word)
 	case *int:
 		var i int64
-		i, err = strconv.ParseInt(word, 0, strconv.IntSize) // as pflag reads it
+		i, err = strconv.ParseInt(word, 0, strconv.IntSize) // like pflag
 		*p = int(i)
 	case *int64:
 		*p, err = strconv.ParseInt(word, 0, 64)
@@ -204,7 +205,7 @@ func parse[N number](word string) (n N, err error) {
 	return n, err
 }
 
-// show prints a number as the option accepts it: 24h instead of 24h0m0s.
+// show formats a number as the option accepts it: 24h instead of 24h0m0s.
 func show[N number](n N) string {
 	d, ok := any(n).(time.Duration)
 	if !ok {
@@ -220,8 +221,9 @@ func show[N number](n N) string {
 	return s
 }
 
-// exampleOf returns a valid value to use instead of an invalid one. It is an example, of the
-// command or of another one with the same option, unless the option knows a nearest value.
+// exampleOf returns a valid value as replacement of an invalid one: the nearest value if the
+// option knows it. Otherwise it is an example of this command, or of another command with the
+// same option, and example is true.
 func exampleOf(c *cobra.Command, flag *pflag.Flag, value string) (works string, example bool) {
 	works = worksFor(flag, value)
 	of := flag.Value
@@ -250,8 +252,8 @@ func exampleOf(c *cobra.Command, flag *pflag.Flag, value string) (works string, 
 	return works, true
 }
 
-// worksFor returns a valid value to use instead of an invalid one: the proposal of the option's
-// check, its default, or a value of its type. It returns "" for free text.
+// worksFor returns a valid value as replacement of an invalid one: the check's suggestion, the
+// default, or a value of the type. For free text it returns "".
 func worksFor(flag *pflag.Flag, value string) string {
 	of := flag.Value
 	if c, ok := of.(*count); ok {
@@ -272,7 +274,7 @@ func worksFor(flag *pflag.Flag, value string) string {
 
 func (c *checked) worksFor(word string) string { return c.works(word) }
 
-// formOf describes the valid values of a type, for errors about a value that cannot be parsed.
+// formOf describes the valid values of a type, for an error about an unparsable value.
 func formOf(of string, err error) string {
 	var number *strconv.NumError
 	switch {

@@ -13,35 +13,36 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Guide is what the help of a command shows in addition to its flags.
+// Guide is what a command's help contains in addition to flags.
 type Guide struct {
-	// Page is the file below docs that describes the command; "" is that of its parent.
+	// Page is the file below docs that describes the command; "" means the parent command's
+	// page.
 	Page string
-	// Calls are examples without the command itself. The first begins with the arguments:
-	// errors about missing arguments propose it.
+	// Calls are examples without the command itself. The first one begins with the arguments:
+	// errors about missing arguments suggest it.
 	Calls []string
 }
 
-// Entry places a verb in the help of its program.
+// Entry is a verb in its program's help.
 type Entry struct {
 	Name, Group string
-	// Rare verbs have no line of their own in the overview.
+	// Rare verbs are not listed in the overview.
 	Rare bool
 }
 
-// Help prints the help of a program. Entries are in the order in which people work.
+// Help prints a program's help. Its entries are in the order of a typical workflow.
 type Help struct {
 	Screen  *ui.Screen
 	Entries []Entry
-	// Start ends the overview: the first commands to try.
+	// Start is the end of the overview: the first commands to try.
 	Start string
 }
 
-// pageOf is the annotation of a command with its page of the manual.
+// pageOf is the annotation for a command's manual page.
 const pageOf = "page"
 
-// Install groups the commands of a tree, and makes them print this help. The program alone
-// prints the overview.
+// Install groups the commands of a tree and makes them print this help. The program without a
+// verb prints the overview.
 func (h *Help) Install(root *cobra.Command) {
 	for _, e := range h.Entries {
 		if !root.ContainsGroup(e.Group) {
@@ -62,11 +63,11 @@ func (h *Help) Install(root *cobra.Command) {
 	})
 }
 
-// width returns the width of the terminal in columns: 80 without one, and at most 120, because
-// longer lines are hard to read.
+// width returns the terminal's width in columns: 80 without a terminal, and at most 120,
+// because longer lines are hard to read.
 func (h *Help) width() int { return min(cmp.Or(h.Screen.Width, 80), 120) }
 
-// groups calls f for each group with those of its commands that the tree has.
+// groups calls f for each group with the group's commands in the tree.
 func (h *Help) groups(root *cobra.Command, f func(group string, verbs []*cobra.Command, rare []string)) {
 	for _, g := range root.Groups() {
 		var verbs []*cobra.Command
@@ -85,7 +86,7 @@ func (h *Help) groups(root *cobra.Command, f func(group string, verbs []*cobra.C
 	}
 }
 
-// Overview returns what the program is, and its verbs by group, on one screen of 80x24.
+// Overview describes the program and lists its verbs by group, on a screen of 80x24.
 func (h *Help) Overview(root *cobra.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n\n", root.DisplayName(), root.Short)
@@ -133,7 +134,7 @@ func (h *Help) Text(c *cobra.Command) string {
 	return b.String()
 }
 
-// commands writes the subcommands of a command, those of the program by group.
+// commands writes the subcommands of a command. It groups the program's verbs.
 func (h *Help) commands(b *strings.Builder, c *cobra.Command, width int) {
 	list := func(title string, subs []*cobra.Command) {
 		var lines [][2]string
@@ -151,7 +152,8 @@ func (h *Help) commands(b *strings.Builder, c *cobra.Command, width int) {
 	h.groups(c, func(group string, verbs []*cobra.Command, _ []string) { list(group, verbs) })
 }
 
-// usageLine returns the form of a call: "fettle runs COMMAND", "fettle diff [PROFILE...] [flags]".
+// usageLine returns the syntax of a call: "fettle runs COMMAND", "fettle diff [PROFILE...]
+// [flags]".
 func usageLine(c *cobra.Command) string {
 	line := c.UseLine()
 	if c.HasAvailableSubCommands() && c.Args != nil && len(words(c.Use)) == 0 {
@@ -160,7 +162,7 @@ func usageLine(c *cobra.Command) string {
 	return line
 }
 
-// page returns the page of the manual about a command, or "".
+// page returns the manual page of a command, or "".
 func page(c *cobra.Command) string {
 	for ; c != nil; c = c.Parent() {
 		if p := c.Annotations[pageOf]; p != "" {
@@ -196,7 +198,7 @@ func flags(b *strings.Builder, title string, set *pflag.FlagSet, c *cobra.Comman
 	columns(b, title, lines, width)
 }
 
-// typeOf returns the type of a flag's value for people; "" for a switch.
+// typeOf returns the type of a flag's value for people, or "" for a switch.
 func typeOf(f *pflag.Flag) string {
 	switch kind := f.Value.Type(); kind {
 	case "bool":
@@ -216,7 +218,7 @@ func typeOf(f *pflag.Flag) string {
 	}
 }
 
-// defaultOf returns the default value of a flag as the flag accepts it; "" for none.
+// defaultOf returns a flag's default as the flag accepts it, or "".
 func defaultOf(f *pflag.Flag) string {
 	d := strings.Trim(f.DefValue, "[]")
 	switch d {
@@ -235,8 +237,8 @@ func defaultOf(f *pflag.Flag) string {
 	return d
 }
 
-// columns writes names with wrapped explanations next to them. A name that is too long for its
-// column has the explanation on the next line.
+// columns writes names next to wrapped explanations. If a name is too long for its column, the
+// explanation is on the next line.
 func columns(b *strings.Builder, title string, lines [][2]string, width int) {
 	if len(lines) == 0 {
 		return
@@ -260,8 +262,8 @@ func columns(b *strings.Builder, title string, lines [][2]string, width int) {
 	}
 }
 
-// paragraphs wraps a text whose paragraphs are separated by empty lines. Those with an indented
-// line are kept as they are.
+// paragraphs wraps the paragraphs of a text, which are separated by empty lines. It does not
+// change paragraphs with an indented line.
 func paragraphs(text string, width int) string {
 	var out []string
 	for p := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
@@ -274,8 +276,8 @@ func paragraphs(text string, width int) string {
 	return strings.Join(out, "\n")
 }
 
-// wrap writes the words of a text after a head, in lines that fit a width in columns. Further
-// lines are indented.
+// wrap writes a text after head in lines of at most width columns. It indents all lines but
+// the first.
 func wrap(head, text string, indent, width int) string {
 	wrapped := ui.Wrap(strings.Join(strings.Fields(text), " "), width-indent)
 	return strings.TrimRight(head+strings.ReplaceAll(wrapped, "\n", "\n"+strings.Repeat(" ", indent)), " ") + "\n"

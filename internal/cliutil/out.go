@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Out is standard output. It records a failed write, which tables and help texts ignore. A
-// closed pipe is not a failure: the reader has seen enough, and Unread is set.
+// Out is standard output. It records a failed write, because tables and help texts ignore
+// write errors. A closed pipe is not a failure; it sets Unread.
 type Out struct {
 	io.Writer
 	Err    error

@@ -9,12 +9,12 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// RootFlag defines --root.
+// RootFlag defines the flag --root.
 func RootFlag(define func(to *string, name, value, usage string), to *string) {
 	define(to, "root", "", "read another machine from a directory, such as a sosreport, or from an archive made by fettle facts --archive")
 }
 
-// OpenRoot opens the copy of a machine that --root names, and reports what it lacks.
+// OpenRoot opens the machine copy of --root, and reports what the copy lacks.
 func OpenRoot(s *ui.Screen, root string) (*host.Host, error) {
 	h, err := host.OpenRoot(root)
 	if err != nil {
@@ -26,9 +26,9 @@ func OpenRoot(s *ui.Screen, root string) (*host.Host, error) {
 	return h, nil
 }
 
-// EndWith ends the process a second after ctx has ended, unless the returned function was
-// called before, because reading gigabytes of logs does not check ctx. It is for verbs that
-// have nothing to undo.
+// EndWith ends the process one second after ctx has ended, unless done was called. It is for
+// verbs that have nothing to undo and do not check ctx often, such as reading gigabytes of
+// logs.
 func EndWith(ctx context.Context) (done func()) {
 	finished := make(chan struct{})
 	go func() {

@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Check adds a check of flags and arguments that precedes the run function of a command.
-// Printed calls must pass it too, so it must depend on the call alone.
+// Check adds a check of flags and arguments before the run function of a command. Printed
+// calls must pass it too, so it must depend only on the call.
 func Check(c *cobra.Command, check func(args []string) error) {
 	before := c.PreRunE
 	c.PreRunE = func(c *cobra.Command, args []string) error {
@@ -25,13 +25,13 @@ func Check(c *cobra.Command, check func(args []string) error) {
 	}
 }
 
-// given reports whether a call has a flag; --flag=false counts as absent.
+// given reports whether a call sets a flag. --flag=false counts as not set.
 func given(c *cobra.Command, name string) bool {
 	f := c.Flag(name)
 	return f != nil && f.Changed && f.Value.String() != "false"
 }
 
-// which returns those of the named flags that a call has, with dashes.
+// which returns the names of those flags that a call sets, with dashes.
 func which(c *cobra.Command, names []string) (out []string) {
 	for _, name := range names {
 		if given(c, name) {
@@ -41,9 +41,9 @@ func which(c *cobra.Command, names []string) (out []string) {
 	return out
 }
 
-// Exclusive allows at most one of the flags. The printed call keeps the first one.
+// Exclusive permits at most one of the flags. The suggested call keeps the first one.
 func Exclusive(c *cobra.Command, names ...string) {
-	c.MarkFlagsMutuallyExclusive(names...) // completions leave the others out
+	c.MarkFlagsMutuallyExclusive(names...) // completions then omit the other flags
 	Check(c, func([]string) error {
 		has := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !c.Flag(name).Changed })
 		if has = dashed(has); len(has) > 1 {
@@ -53,7 +53,8 @@ func Exclusive(c *cobra.Command, names ...string) {
 	})
 }
 
-// Excludes rejects others next to flag; why is the reason. The printed call lacks them.
+// Excludes rejects the flags others if flag is set. why is the reason. The suggested call
+// omits them.
 func Excludes(c *cobra.Command, flag, why string, others ...string) {
 	Check(c, func([]string) error {
 		if has := which(c, others); given(c, flag) && len(has) > 0 {
@@ -63,9 +64,9 @@ func Excludes(c *cobra.Command, flag, why string, others ...string) {
 	})
 }
 
-// Requires rejects flags without another one. The printed call adds that flag as given in with,
-// --write-prefix=bench/; if with lacks a value that the flag requires, the call drops the names
-// instead.
+// Requires rejects the flags names without another flag. with is that flag as the suggested
+// call adds it: --write-prefix=bench/. If with lacks a required value, the suggested call
+// omits names instead.
 func Requires(c *cobra.Command, with string, names ...string) {
 	name, _, hasValue := strings.Cut(strings.TrimPrefix(with, "--"), "=")
 	Check(c, func([]string) error {

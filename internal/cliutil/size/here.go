@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// machineFigure returns a machine's figure as text for an input, or why it is unknown.
+// machineFigure returns a figure of a machine as an input value, or why it is unknown.
 type machineFigure func(f *fact.Facts) (text, unknown string)
 
 func memoryHere(f *fact.Facts) (text, unknown string) {
@@ -33,7 +33,8 @@ func unless(known bool, why string) string {
 	return why
 }
 
-// assumeHere sets inputs that were not given to this machine's figures. said reports them.
+// assumeHere sets inputs that the user did not specify to this machine's figures. said
+// describes them.
 func assumeHere(h *host.Host, wish sizing.Request, figures map[string]machineFigure) (said string, err error) {
 	var facts *fact.Facts
 	var assumed []string

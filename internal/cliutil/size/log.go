@@ -22,15 +22,15 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// sizeLog contains the logs of a sizing.
+// sizeLog holds the logs for a sizing.
 type sizeLog struct {
 	found   []source.Log
 	options formats.Finder
-	cut     *cutLogs // of what was read
+	cut     *cutLogs // logs that were not read to their ends, or nil
 }
 
-// cutLogs is the error for logs that could not be read to their ends: the part that was read
-// counts, and the answer reports that.
+// cutLogs is the error for logs that could not be read to their ends. The part read counts,
+// and the result mentions it.
 type cutLogs struct {
 	error
 	logs []logs.LogRead
@@ -46,10 +46,11 @@ func (l *sizeLog) whole() error {
 	return l.cut
 }
 
-// sizeGroups limits the number of groups in a sizing's log; the rest is summed as one.
+// sizeGroups is the maximum number of groups in a sizing's log. The rest is summed as one.
 const sizeGroups = 300_000
 
-// logsHost returns the host of the logs. Without --root a path may be any file of this machine.
+// logsHost returns the host of the logs. Without --root, a path may be any file of this
+// machine.
 func (p *Program) logsHost() (*host.Host, error) {
 	if *p.Root == "" {
 		return host.Live(), nil
@@ -63,7 +64,7 @@ func (p *Program) openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
 	var errs []error
 	for _, path := range l.Paths {
 		from := h
-		if !filepath.IsAbs(path) { // a relative path is one of this machine
+		if !filepath.IsAbs(path) { // a relative path is on this machine
 			from = host.Live()
 		}
 		some, err := source.FindIn(from, *p.Root, []string{path})
@@ -79,8 +80,8 @@ func (p *Program) openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
 	return &sizeLog{found: found, options: formats.Finder{Format: l.Format, Unit: l.Unit, Command: p.Call, Say: p.Screen.SayOnce}}, nil
 }
 
-// read reads the logs; by returns the dimensions for their formats. A truncated log is not an
-// error here, but in whole.
+// read reads the logs. by returns the dimensions for the logs' formats. A truncated log is not
+// an error here; whole reports it.
 func (l *sizeLog) read(ctx context.Context, by func([]*logformat.Format) [][]string, where string, percentiles bool) (*logs.Result, []*logformat.Format, error) {
 	set := source.NewSet(l.found)
 	logFormats, err := l.options.Find(set)
@@ -113,11 +114,11 @@ func (l *sizeLog) read(ctx context.Context, by func([]*logformat.Format) [][]str
 	return res, logFormats, nil
 }
 
-// briefest is the minimum span of a log, in seconds, because its times may be whole seconds.
+// briefest is the minimum period of a log, in seconds: times may be in whole seconds.
 const briefest = 1.0
 
-// busiest returns the average number of requests in progress in the busiest minute, or in the
-// whole log if it is shorter. seconds is the sum of all durations.
+// busiest returns the mean number of requests in progress in the busiest minute, or in the
+// whole log if that is shorter. seconds is the sum of all durations.
 func busiest(r *logs.Result, seconds, span float64) (most float64) {
 	if span < time.Minute.Seconds() {
 		return seconds / max(briefest, span)
@@ -138,7 +139,8 @@ func parts(t *logs.Table, i int) []string {
 	return out
 }
 
-// frontendLog returns the data in a front end's log for its sizing, also with a *cutLogs.
+// frontendLog returns the data for sizing a front end from its log. The error may be a
+// *cutLogs, with data.
 func (p *Program) frontendLog(ctx context.Context, l sizing.Log) (*server.Traffic, error) {
 	if len(l.Paths) == 0 {
 		return nil, nil
@@ -153,7 +155,7 @@ func (p *Program) frontendLog(ctx context.Context, l sizing.Log) (*server.Traffi
 	}
 	res, logFormats, err := log.read(ctx, func(logFormats []*logformat.Format) [][]string {
 		by := [][]string{}
-		for _, names := range [][]string{{"connections"}, {"termination"}, {logformat.FieldClient, "client_port"}} { // of HAProxy
+		for _, names := range [][]string{{"connections"}, {"termination"}, {logformat.FieldClient, "client_port"}} { // HAProxy's
 			if !slices.ContainsFunc(names, func(name string) bool {
 				return slices.ContainsFunc(logFormats, func(f *logformat.Format) bool { return f.Field(name) < 0 })
 			}) {
@@ -187,7 +189,7 @@ func (p *Program) frontendLog(ctx context.Context, l sizing.Log) (*server.Traffi
 	for t, by := range res.By {
 		table := res.Tables[t]
 		if by[0] == logformat.FieldClient && table.Len() > 0 {
-			// Divide by the connections that have a group.
+			// Only connections with a group count.
 			out.PerConnection = float64(rep.Requests-table.Other.Count) / float64(table.Len())
 			continue
 		}
@@ -208,8 +210,8 @@ func (p *Program) frontendLog(ctx context.Context, l sizing.Log) (*server.Traffi
 	return out, log.whole()
 }
 
-// timeoutOf returns the timeout that ended a session (HAProxy's configuration manual, session
-// state at disconnection), or "".
+// timeoutOf returns the timeout that ended a session, or "" (HAProxy's configuration manual,
+// session state at disconnection).
 func timeoutOf(termination string) string {
 	switch {
 	case strings.HasPrefix(termination, "sQ"):

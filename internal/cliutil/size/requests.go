@@ -23,7 +23,7 @@ import (
 	"fettle.dev/fettle/internal/product/puppetserver"
 )
 
-// gatherPuppet adds the data in a Puppet Server's log and configuration.
+// gatherPuppet adds data from the log and the configuration of a Puppet Server.
 func gatherPuppet(ctx context.Context, p *Program, h *host.Host, wish sizing.Request) error {
 	w := wish.(*puppet.Request)
 	w.Server.Copy = *p.Root
@@ -86,7 +86,7 @@ func gatherPuppet(ctx context.Context, p *Program, h *host.Host, wish sizing.Req
 	return log.whole()
 }
 
-// puppetHere adds the data of a machine's Puppet Server.
+// puppetHere adds data from this machine's Puppet Server.
 func puppetHere(ctx context.Context, h *host.Host, w *puppet.Request) error {
 	m := platform.NewSubject(ctx, h, table.Kinds(h), audit.Sources())
 	answer := func(input string) any { return m.Answer(input).Value }
@@ -120,7 +120,7 @@ func puppetHere(ctx context.Context, h *host.Host, w *puppet.Request) error {
 	s.Options, s.Environments, s.Data = strings.TrimPrefix(layout.Options, "/"), place.Environments, place.Data
 	s.Certificate, s.Key, s.CA, s.CRL = place.Certificate, place.Key, place.CA, place.CRL
 	s.OptionSet, s.JavaSet = puppetserver.WithOption, puppetserver.WithJava
-	// The server rejects an option that two of its files set.
+	// The server rejects an option set in two of its files.
 	setAt := func(key, file string) (at, in, value string) {
 		if p, ok, err := puppetserver.Option(h, key, file); err == nil && ok {
 			return p.String(), p.File, puppetserver.Value(p)
@@ -165,7 +165,7 @@ func puppetHere(ctx context.Context, h *host.Host, w *puppet.Request) error {
 	return nil
 }
 
-// gatherHTTPD adds the data in a log and of the machine's httpd.
+// gatherHTTPD adds data from a log and from the machine's httpd.
 func gatherHTTPD(ctx context.Context, p *Program, h *host.Host, wish sizing.Request) (err error) {
 	w := wish.(*server.HTTPD)
 	w.Traffic, err = p.frontendLog(ctx, w.Log)
@@ -179,7 +179,7 @@ func gatherHTTPD(ctx context.Context, p *Program, h *host.Host, wish sizing.Requ
 	return err
 }
 
-// httpdHere adds the data of a machine's httpd.
+// httpdHere adds data from the machine's httpd.
 func httpdHere(ctx context.Context, h *host.Host, w *server.HTTPD) error {
 	m := platform.NewSubject(ctx, h, table.Kinds(h), audit.Sources())
 	if n, ok := m.Answer("httpd.requests_limit").Value.(float64); ok {
@@ -209,14 +209,14 @@ func httpdHere(ctx context.Context, h *host.Host, w *server.HTTPD) error {
 	return assume(w, "for", layout, "this machine")
 }
 
-// gatherRouter adds the data in a log.
+// gatherRouter adds data from a log.
 func gatherRouter(ctx context.Context, p *Program, _ *host.Host, wish sizing.Request) (err error) {
 	w := wish.(*server.Router)
 	w.Traffic, err = p.frontendLog(ctx, w.Log)
 	return err
 }
 
-// assume sets an input that was not given.
+// assume sets an input that the user did not specify. from is the source of the value.
 func assume(wish sizing.Request, name, value, from string) error {
 	for _, in := range wish.Inputs() {
 		if in.Name == name && !in.Given() {

@@ -1,5 +1,5 @@
-// Package size is the verb size of both programs: it makes requests for settings from options,
-// logs and machines, and prints what package sizing calculates.
+// Package size implements the verb size of both programs. It collects inputs from options,
+// logs and machines, and prints the settings that package sizing calculates.
 package size
 
 import (
@@ -26,7 +26,7 @@ import (
 	"fettle.dev/fettle/rules"
 )
 
-// Program is the program that the verb is a part of.
+// Program is the program that has the verb.
 type Program struct {
 	Screen *ui.Screen
 	Call   string  // the command line, quoted for sh
@@ -34,7 +34,7 @@ type Program struct {
 	Live   func() *host.Host
 }
 
-// host opens the machine of the call: this one, or the copy that --root names.
+// host opens the machine: this machine, or the copy of --root.
 func (p *Program) host() (*host.Host, error) {
 	if *p.Root == "" {
 		return p.Live(), nil
@@ -42,16 +42,16 @@ func (p *Program) host() (*host.Host, error) {
 	return cliutil.OpenRoot(p.Screen, *p.Root)
 }
 
-// gatherer adds to a request the data in logs and in a machine's configuration.
+// gatherer adds data from logs and a machine's configuration to a request.
 type gatherer func(context.Context, *Program, *host.Host, sizing.Request) error
 
 // sizes is the table of the available sizings.
 var sizes = []struct {
 	name, short, long string
 	wish              func() sizing.Request
-	// here maps inputs to this machine's figures, which are their defaults.
+	// here maps inputs to this machine's figures, which are the defaults.
 	here map[string]machineFigure
-	// gather is nil for a sizing that does not concern a machine.
+	// gather adds data to a request; nil if the sizing does not concern a machine.
 	gather gatherer
 }{
 	{
@@ -126,7 +126,7 @@ file layout and current values default to those of this machine or of --root.`,
 	},
 }
 
-// Guides has the manual page and the examples of the verb and its subcommands.
+// Guides holds the manual pages and examples of the verb and its subcommands.
 var Guides = map[string]cliutil.Guide{
 	"size":            {Page: "size.md", Calls: []string{"satellite --hosts 12k"}},
 	"size satellite":  {Calls: []string{"--hosts 12k", "--hosts 5000 --ram 64GiB --cpus 16 --write satellite", "--hosts 12,000 --capsule cap1,hosts=4000"}},
@@ -149,7 +149,7 @@ type sizeOptions struct {
 	show  sizing.Show
 }
 
-// Command returns the verb.
+// Command returns the verb as a command.
 func Command(p *Program) *cobra.Command {
 	parent := &cobra.Command{
 		Use: "size", Short: "Size Satellite, OpenShift, PostgreSQL, Puppet, ...",
@@ -199,7 +199,7 @@ machine only where the output says so. --write DIR writes the files below a dire
 // fileFlag is an input whose value is the text of a file.
 type fileFlag struct{ *sizing.Input }
 
-// Set reads the file.
+// Set reads the file with the given name.
 func (f *fileFlag) Set(name string) error {
 	if name == "" {
 		return errors.New("want a file name")
@@ -261,7 +261,7 @@ func (p *Program) size(ctx context.Context, wish sizing.Request, here map[string
 		r.Note("%s", assumed)
 	}
 	err = nil
-	if cut != nil { // as in fettle logs, what could be read counts, and it is an error
+	if cut != nil { // the result counts, but the truncation is an error
 		err = cut
 		for _, text := range logs.NotWhole(cut.logs, nil) {
 			r.Note("%s", text)
