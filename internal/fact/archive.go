@@ -8,9 +8,9 @@ import (
 )
 
 // Archive collects the facts of a machine, and reads everything else that the read-only verbs
-// (check, diff, recommend, why) need. It returns the facts and the redacted recording from
-// which an archive is written. Each path is read once. The functions in more read further parts
-// through the recording host.
+// (check, diff, recommend, why) need. It returns the facts, and the redacted recording for an
+// archive. It reads each path once. The functions in more read additional data through the
+// recording host.
 func Archive(h *host.Host, more ...func(*host.Host, *host.Recording)) (*Facts, *host.Recording) {
 	rec, recording := host.Record(h)
 	f := Collect(rec)
@@ -25,11 +25,11 @@ func Archive(h *host.Host, more ...func(*host.Host, *host.Recording)) (*Facts, *
 	return f, recording
 }
 
-// maxNetDevices limits the number of network devices whose parameters are read.
+// maxNetDevices is the maximum number of network devices whose parameters are read.
 const maxNetDevices = 256
 
-// readNetParams reads the parameters of hardware network devices. It omits virtual ones,
-// because a node has hundreds of them.
+// readNetParams reads the parameters of hardware network devices. It omits virtual devices: a
+// node has hundreds of them.
 func readNetParams(n host.Net) {
 	links, err := n.Links()
 	if err != nil {
@@ -47,24 +47,24 @@ func readNetParams(n host.Net) {
 	}
 }
 
-// maxExtraFiles limits the number of files read in addition to the facts, because copied trees
-// are untrusted. In the archive, further files count as unread.
+// maxExtraFiles is the maximum number of files read in addition to the facts, because copied
+// trees are untrusted. Further files count as unread in the archive.
 const maxExtraFiles = 50_000
 
-// maxSubdirs limits the number of subdirectories entered per directory: a node with a thousand
-// pods has two thousand in /proc/sys/net/ipv4.
+// maxSubdirs is the maximum number of subdirectories entered for each directory. A node with a
+// thousand pods has two thousand in /proc/sys/net/ipv4.
 const maxSubdirs = 512
 
-// tree is a part of the machine that an archive contains in addition to the facts.
+// tree is a part of the machine that is archived in addition to the facts.
 type tree struct {
 	root  string
-	depth int // levels of subdirectories that are entered
-	// names are patterns of the files whose content is read, "" means all. Other files are
+	depth int // levels of subdirectories to enter
+	// names are patterns of the files whose contents are read; "" means all. Other files are
 	// only listed.
 	names string
 }
 
-// archivedTrees are the directories and files of settings, of configuration that changes
+// archivedTrees lists directories and files of settings, of configuration that changes
 // settings, and of profiles.
 var archivedTrees = []tree{
 	{"/proc/sys/kernel", 2, ""},
@@ -92,7 +92,7 @@ var archivedTrees = []tree{
 }
 
 // readTree reads a file, or the files of a directory down to a depth. It reads links to files,
-// but does not enter linked directories, because sysfs has loops.
+// but does not enter linked directories: sysfs has loops.
 func readTree(files host.Files, p string, depth int, t tree, left *int) {
 	st, err := files.Stat(p)
 	if err != nil {
@@ -122,7 +122,7 @@ func readTree(files host.Files, p string, depth int, t tree, left *int) {
 	}
 }
 
-// wants reports whether to read the content of a file.
+// wants reports whether the content of a file is archived.
 func (t tree) wants(dir, name string) bool {
 	if t.names == "" {
 		return true

@@ -15,8 +15,8 @@ type Line struct {
 	Text  string `json:"text"`
 }
 
-// Brief summarizes a machine in about a dozen lines. It prints "unknown" for unknown facts and
-// omits absent ones.
+// Brief summarizes a machine in about twelve lines. Unknown facts are "unknown", and absent
+// facts are omitted.
 func Brief(f *Facts) []Line {
 	return []Line{
 		{"machine", briefMachine(f)},
@@ -41,7 +41,8 @@ func join(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
 }
 
-// absentIs returns the fact's value as text, absent if it is absent, or "unknown".
+// absentIs formats a fact. It returns the text absent for an absent fact, and "unknown" for an
+// unknown one.
 func absentIs[T any](f Fact[T], absent string, show func(T) string) string {
 	v, ok := f.Get()
 	switch {

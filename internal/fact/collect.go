@@ -9,9 +9,9 @@ import (
 
 // Collector collects one part of the facts.
 type Collector struct {
-	// Name is the name of the part, which is the JSON name of a field of Facts.
+	// Name is the part's name: the JSON name of a field of Facts.
 	Name string
-	// Reads lists the files that the collector reads, for the manual.
+	// Reads describes the files that the collector reads, for the manual.
 	Reads   string
 	collect func(*reader, *Facts)
 }
@@ -32,7 +32,7 @@ var Collectors = []Collector{
 	{"services", "unit files and links below /etc/systemd and /usr/lib/systemd, /proc/*/comm, /etc/tuned", collectServices},
 }
 
-// Collect reads all facts and never fails: unreadable facts are unknown, and a failing
+// Collect reads all facts. It never fails: unreadable facts are unknown, and a failing
 // collector does not stop the others.
 func Collect(h *host.Host) *Facts {
 	f := &Facts{Schema: Schema, Time: h.Clock.Now().UTC()}
@@ -43,8 +43,8 @@ func Collect(h *host.Host) *Facts {
 	return f
 }
 
-// runCollector runs a collector. It turns a panic, which a bug or a malicious tree may cause,
-// into the run's error.
+// runCollector runs a collector. A panic, caused by a bug or a malicious tree, becomes the
+// run's error.
 func runCollector(c Collector, h *host.Host, r *reader, f *Facts) (run Run) {
 	start := time.Now()
 	run = Run{Name: c.Name, Time: h.Clock.Now().UTC()}
@@ -59,8 +59,8 @@ func runCollector(c Collector, h *host.Host, r *reader, f *Facts) (run Run) {
 	return run
 }
 
-// markUnknown marks the facts of a part that were not collected as unknown for the given
-// reason.
+// markUnknown marks the facts of a part that were not collected as unknown, for the reason
+// why.
 func markUnknown(f *Facts, part, why string) {
 	f.visit(func(name string, l leaf) {
 		n := l.leafNote()

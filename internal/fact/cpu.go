@@ -49,7 +49,7 @@ type CPU struct {
 
 const cpuDir = "/sys/devices/system/cpu/"
 
-// reportedFlags are the CPU flags that matter for tuning decisions or fingerprints.
+// reportedFlags lists the CPU flags that are relevant to tuning or fingerprints.
 var reportedFlags = []string{
 	"hypervisor", "constant_tsc", "nonstop_tsc", "tsc_deadline_timer", "arat", "pdpe1gb", "aperfmperf",
 	"hwp", "hwp_epp", "epb", "cppc", "cpb", "ida", "dtherm", "ht", "lm", "vmx", "svm",
@@ -165,8 +165,7 @@ func knownUnlessZero(n int64, source, why string) Fact[int64] {
 	return Known(n, source)
 }
 
-// topology reads the topology from sysfs if possible, because every
-// architecture provides it.
+// topology reads the topology, from sysfs if possible, because all architectures provide it.
 func topology(r *reader, c *CPU) {
 	online, err := unit.ParseCPUList(c.OnlineList.Or(""))
 	if err == nil && !online.IsEmpty() {
@@ -206,7 +205,7 @@ func topology(r *reader, c *CPU) {
 
 // Cache is one kind of cache. Its name consists of level and type ("l1d", "l3").
 type Cache struct {
-	// SizeBytes is the size of one instance, Instances their number.
+	// SizeBytes is the size of one instance. Instances is the number of instances.
 	SizeBytes Fact[int64] `json:"size_bytes"`
 	Instances Fact[int64] `json:"instances"`
 	// CPUsPerInstance is the number of logical CPUs that share an instance.
@@ -215,7 +214,7 @@ type Cache struct {
 	Ways            Fact[int64] `json:"ways"`
 }
 
-// caches reads each cache once, skipping CPUs that share a cache already read.
+// caches reads each cache once. It skips CPUs that share a cache that was already read.
 func caches(r *reader, c *CPU) Set[Cache] {
 	var set Set[Cache]
 	online, err := unit.ParseCPUList(c.OnlineList.Or(""))

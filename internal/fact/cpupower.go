@@ -11,23 +11,23 @@ import (
 )
 
 // Frequency describes CPU frequency scaling (Documentation/admin-guide/pm/cpufreq.rst). Lists
-// of words contain the values of all policies; a single word means that all policies agree.
-// Everything is absent if the machine has no cpufreq.
+// of words hold the distinct values of all policies: one word means that all policies have the
+// same value. All facts are absent without cpufreq.
 type Frequency struct {
 	Driver     Fact[string]   `json:"driver"`
 	Governors  Fact[[]string] `json:"governors"`
 	Preference Fact[[]string] `json:"energy_performance_preferences"`
-	// EnergyPerfBias lists the values of the CPUs, from 0 (performance) to 15 (power saving)
-	// (Documentation/admin-guide/pm/intel_epb.rst).
+	// EnergyPerfBias lists the distinct values of the CPUs, from 0 (performance) to 15 (power
+	// saving) (Documentation/admin-guide/pm/intel_epb.rst).
 	EnergyPerfBias Fact[[]string] `json:"energy_perf_bias"`
-	// Boost is the state of turbo; it is also false if intel_pstate/no_turbo is 1.
+	// Boost reports whether turbo is on. It is false if intel_pstate/no_turbo is 1.
 	Boost Fact[bool] `json:"boost"`
 	// PstateStatus is active, passive or guided (intel_pstate, amd_pstate).
 	PstateStatus Fact[string] `json:"pstate_status"`
 	Policy       Set[Policy]  `json:"policy"`
 }
 
-// Policy is a group of CPUs that change frequency together.
+// Policy is a group of CPUs with a common frequency.
 type Policy struct {
 	CPUList            Fact[string]   `json:"cpu_list"`
 	Driver             Fact[string]   `json:"driver"`
@@ -100,7 +100,7 @@ func energyPerfBias(r *reader, c *CPU) Fact[[]string] {
 	return Known(sortedNames(found), cpuDir+"cpu*/power/energy_perf_bias")
 }
 
-// driver returns the driver of any policy, because the kernel has only one at a time.
+// driver returns the driver of any policy: the kernel has only one at a time.
 func driver(set Set[Policy]) Fact[string] {
 	if !set.known() || len(set.Names()) == 0 {
 		return Fact[string]{note: set.note}
@@ -112,8 +112,8 @@ func driver(set Set[Policy]) Fact[string] {
 	return firstKnown(all...)
 }
 
-// active returns the policies with online CPUs. The kernel does not report the others (EBUSY).
-// A policy has the number of its first CPU.
+// active returns the policies with online CPUs. For other policies the kernel returns EBUSY. A
+// policy has the number of its first CPU.
 func active(set Set[Policy], onlineList Fact[string]) Set[Policy] {
 	online, err := unit.ParseCPUList(onlineList.Or(""))
 	if !onlineList.known() || err != nil {
@@ -130,8 +130,8 @@ func active(set Set[Policy], onlineList Fact[string]) Set[Policy] {
 	return out
 }
 
-// missingPolicies returns a note that names a CPU whose policy a copy lacks. The note is known
-// if all policies were recorded. CPUs without frequency scaling have no policy.
+// missingPolicies returns an unknown note that names a CPU whose policy a copy lacks. If all
+// policies were recorded, the note is known. CPUs without frequency scaling have no policy.
 func missingPolicies(r *reader, set Set[Policy], onlineList Fact[string]) note {
 	list, ok := onlineList.Get()
 	online, err := unit.ParseCPUList(list)
@@ -139,7 +139,7 @@ func missingPolicies(r *reader, set Set[Policy], onlineList Fact[string]) note {
 		return onlineList.note
 	}
 	covered := map[int]bool{}
-	all := note{source: set.source} // whether every policy lists its CPUs
+	all := note{source: set.source} // known if every policy lists its CPUs
 	for _, name := range set.Names() {
 		own, err := unit.ParseCPUList(set.Get(name).CPUList.Or(""))
 		if n := set.Get(name).CPUList.note; n.unknown != "" {
@@ -151,7 +151,7 @@ func missingPolicies(r *reader, set Set[Policy], onlineList Fact[string]) note {
 			}
 		}
 		if cpu, err := strconv.Atoi(strings.TrimPrefix(name, "policy")); err == nil {
-			covered[cpu] = true // the number of its first CPU
+			covered[cpu] = true // the policy has the number of its first CPU
 		}
 	}
 	for _, cpu := range online.Numbers() {
@@ -171,8 +171,8 @@ func missingPolicies(r *reader, set Set[Policy], onlineList Fact[string]) note {
 	return note{source: set.source}
 }
 
-// distinct returns the values of one attribute over all items, sorted and unique. If rest or an
-// item is unknown or missing, the fact's note says that there may be more.
+// distinct returns the values of one attribute over all items, sorted and unique. If rest or
+// an item is unknown or missing, the fact's note says that the list may be incomplete.
 func distinct[T any](set Set[T], rest note, of func(*T) Fact[string]) Fact[[]string] {
 	if !set.known() {
 		return Fact[[]string]{note: set.note}
@@ -187,7 +187,7 @@ func distinct[T any](set Set[T], rest note, of func(*T) Fact[string]) Fact[[]str
 			continue
 		}
 		last = v.note
-		if v.absent { // items share one driver, so all have the same attributes
+		if v.absent { // all items share one driver and therefore have the same attributes
 			missing = cmp.Or(missing, v.source+" is missing, which others have")
 		}
 		why = cmp.Or(why, v.unknown)
@@ -211,8 +211,8 @@ type Idle struct {
 	State    Set[IdleState] `json:"state"`
 }
 
-// IdleState is an idle state of the first online CPU (state0, state1, ...), with the CPUs on
-// which it is disabled.
+// IdleState is an idle state of the first online CPU (state0, state1, ...), with the list of
+// CPUs on which it is disabled.
 type IdleState struct {
 	Name         Fact[string]  `json:"name"` // POLL, C1, C6
 	LatencyS     Fact[float64] `json:"exit_latency_s"`

@@ -29,7 +29,7 @@ type Disk struct {
 	LogicalBlockBytes  Fact[int64]    `json:"logical_block_bytes"`
 	PhysicalBlockBytes Fact[int64]    `json:"physical_block_bytes"`
 	OptimalIOBytes     Fact[int64]    `json:"optimal_io_bytes"`
-	DiscardMaxBytes    Fact[int64]    `json:"discard_max_bytes"` // absent: no discard
+	DiscardMaxBytes    Fact[int64]    `json:"discard_max_bytes"` // absent without discard
 	MaxRequestBytes    Fact[int64]    `json:"max_request_bytes"`
 	HardwareMaxBytes   Fact[int64]    `json:"hardware_max_request_bytes"`
 	AddRandom          Fact[bool]     `json:"add_random"`
@@ -38,8 +38,8 @@ type Disk struct {
 	IOTimeoutS         Fact[float64]  `json:"io_timeout_s"`
 	NUMANode           Fact[int64]    `json:"numa_node"`
 
-	// LowerDevices are the components of a dm or md device. UpperDevices are the devices built
-	// on this one.
+	// LowerDevices are the components of a dm or md device. UpperDevices are the devices that
+	// consist of this one.
 	LowerDevices Fact[[]string] `json:"lower_devices"`
 	UpperDevices Fact[[]string] `json:"upper_devices"`
 	// MapperName is the device-mapper name (vg-lv, mpatha). MapperKind is its type: lvm,
@@ -114,8 +114,8 @@ func readDisk(r *reader, name string, d *Disk) {
 	partitions(r, dir, name, d)
 }
 
-// lowerDevices returns the components of a disk. A hardware disk has none, even if a copy does
-// not contain the list.
+// lowerDevices returns the components of a disk. A hardware disk has none, even if a copy
+// lacks the list.
 func lowerDevices(r *reader, dir string) Fact[[]string] {
 	lower := r.names(dir + "slaves")
 	to, err := r.files.Readlink(strings.TrimSuffix(dir, "/"))
@@ -131,8 +131,8 @@ func (r *reader) names(p string) Fact[[]string] {
 	return withNote(n, append([]string{}, names...))
 }
 
-// partitions reads the subdirectories of the disk's directory whose names start with the disk's
-// name: sda1, nvme0n1p1.
+// partitions reads the partitions of a disk: the subdirectories of its directory that begin
+// with its name, such as sda1 and nvme0n1p1.
 func partitions(r *reader, dir, name string, d *Disk) {
 	names, n := r.dir(strings.TrimSuffix(dir, "/"))
 	d.Partition.note = n
@@ -153,8 +153,8 @@ var namedTransports = []struct{ prefix, transport string }{
 	{"loop", "loop"}, {"zram", "zram"}, {"ram", "ram"}, {"nbd", "nbd"}, {"rbd", "rbd"}, {"drbd", "drbd"},
 }
 
-// transport determines how a disk is attached: from its name, else from its path in the device
-// tree (named by drivers/scsi/scsi_transport_*.c), else from its vendor.
+// transport determines how a disk is attached. It uses the disk's name, else its path in the
+// device tree (named by drivers/scsi/scsi_transport_*.c), else its vendor.
 func transport(r *reader, name string) Fact[string] {
 	if t, n := r.text("/sys/block/" + name + "/device/transport"); strings.HasPrefix(name, "nvme") && n.known() && t != "" && t != "pcie" {
 		return Known("nvme-"+t, n.source)

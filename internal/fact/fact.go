@@ -1,6 +1,6 @@
-// Package fact reads a machine into facts: its hardware, kernel and
-// configuration, each with its source. It never writes and never runs programs.
-// Rules, recommendations, fingerprints and the facts verb use it.
+// Package fact reads a machine into facts: its hardware, kernel and configuration, each with
+// its source. It never writes and never runs programs. Rules, recommendations, fingerprints
+// and the verb facts use it.
 package fact
 
 import (
@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Fact is one piece of information about a machine, in one of three states: it has a value; it
-// is absent (the machine lacks it, such as cpufreq in a guest); or it is unknown for a reason
-// (it was not or could not be read). Absent and unknown facts have no value, which is not the
-// same as a zero value.
+// Fact is one piece of information about a machine, in one of three states. It has a value; or
+// it is absent, because the machine lacks it (cpufreq in a guest); or it is unknown for a
+// reason, because it was not or could not be read. Absent and unknown facts have no value, not
+// a zero value.
 //
-// In JSON a fact is its bare value or null. Facts writes the reasons next to the tree
-// ("unknown", "source"), so that a path such as .cpu.sockets leads to the value.
+// In JSON a fact is its value or null. Facts writes the reasons next to the tree ("unknown",
+// "source"), so that a path such as .cpu.sockets leads to the value.
 type Fact[T any] struct {
 	value *T
 	note
@@ -24,14 +24,14 @@ type Fact[T any] struct {
 
 // note holds a fact's source and state.
 type note struct {
-	source  string // the path it was read from
+	source  string // path from which it was read
 	absent  bool
 	unknown string
-	// more is the reason that a list may be incomplete.
+	// more is why a list may be incomplete, or "".
 	more string
 }
 
-// Get returns the value; ok is false if none exists.
+// Get returns the value. ok is false if the fact is absent or unknown.
 func (f Fact[T]) Get() (v T, ok bool) {
 	if f.value == nil {
 		var zero T
@@ -40,7 +40,7 @@ func (f Fact[T]) Get() (v T, ok bool) {
 	return *f.value, true
 }
 
-// Or returns the value, or other if none exists.
+// Or returns the value, or other if the fact is absent or unknown.
 func (f Fact[T]) Or(other T) T {
 	if f.value == nil {
 		return other
@@ -54,13 +54,13 @@ func Is[T comparable](f Fact[T], v T) bool { return f.value != nil && *f.value =
 // Absent reports whether the machine lacks the fact.
 func (n note) Absent() bool { return n.absent }
 
-// Unknown returns the reason that the fact is unknown, or "".
+// Unknown returns why the fact is unknown, or "".
 func (n note) Unknown() string { return n.unknown }
 
-// Source returns the path that the fact was read from.
+// Source returns the path from which the fact was read.
 func (n note) Source() string { return n.source }
 
-// Known returns a fact with a value. Sizing without a machine and tests use it.
+// Known returns a fact with a value, for sizing without a machine and for tests.
 func Known[T any](v T, source string) Fact[T] { return Fact[T]{&v, note{source: source}} }
 
 // Absent returns an absent fact.
@@ -94,8 +94,8 @@ func (f *Fact[T]) leafValue() any {
 	return *f.value
 }
 
-// Set contains items of one kind by name: disks, NUMA nodes. The set itself can be absent or
-// unknown; a known empty set means that the machine has none.
+// Set holds items of one kind by name: disks, NUMA nodes. The set itself may be absent or
+// unknown. A known empty set means that the machine has none.
 type Set[T any] struct {
 	items map[string]*T
 	note
@@ -104,13 +104,13 @@ type Set[T any] struct {
 // Names returns the names in natural order (sda, sdb, sdaa; node2, node10).
 func (s Set[T]) Names() []string { return sortedNames(s.items) }
 
-// Get returns an item by name, or nil if none exists.
+// Get returns an item by name, or nil if it does not exist.
 func (s Set[T]) Get(name string) *T { return s.items[name] }
 
-// Len returns the number of items; ok is false if the number is unknown.
+// Len returns the number of items. ok is false if it is unknown.
 func (s Set[T]) Len() (n int, ok bool) { return len(s.items), s.unknown == "" }
 
-// add adds an item and returns it.
+// add adds an empty item with the given name and returns it.
 func (s *Set[T]) add(name string) *T {
 	if s.items == nil {
 		s.items = map[string]*T{}
@@ -124,7 +124,7 @@ func (s Set[T]) MarshalJSON() ([]byte, error) {
 	if s.absent || s.unknown != "" {
 		return []byte("null"), nil
 	}
-	var b bytes.Buffer // a map would be sorted bytewise: node10 before node2
+	var b bytes.Buffer // a map would be sorted by bytes: node10 before node2
 	b.WriteByte('{')
 	for i, name := range s.Names() {
 		if i > 0 {
@@ -166,15 +166,15 @@ func (s *Set[T]) each(f func(name string, item any)) {
 
 // Item is a fact with its name, as returned by Facts.List and Facts.Lookup.
 type Item struct {
-	// Name is the path in the JSON tree: "cpu.sockets", "disk.nvme0n1.scheduler". Names of
-	// devices and mount points appear unchanged, including dots and slashes.
+	// Name is the path in the JSON tree: "cpu.sockets", "disk.nvme0n1.scheduler". It contains
+	// names of devices and mount points unchanged, including dots and slashes.
 	Name string `json:"name"`
 	// Value is a string, bool, int64, float64, []string, []int64 or map[string]string. It is
 	// nil if absent or unknown.
 	Value   any       `json:"value"`
 	Absent  bool      `json:"absent,omitempty"`
 	Unknown string    `json:"unknown,omitempty"`
-	More    string    `json:"more,omitempty"` // reason that a list may be incomplete
+	More    string    `json:"more,omitempty"` // why a list may be incomplete
 	Source  string    `json:"source"`
 	Time    time.Time `json:"time"`
 }

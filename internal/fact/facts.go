@@ -9,13 +9,13 @@ import (
 // Schema is the schema of Facts in JSON.
 const Schema = "fettle/facts/v1"
 
-// Facts contains everything read from a machine. JSON names include units; CPU lists have the
+// Facts holds everything read from a machine. JSON names include units. CPU lists have the
 // kernel's format ("0-3,8").
 type Facts struct {
 	Schema string `json:"schema"`
-	// Headline is set by fettle facts.
+	// Headline is set only by fettle facts.
 	Headline *ui.Headline `json:"headline,omitempty"`
-	// Time is the start of the collection: the machine's clock, or the recording time of an
+	// Time is the start of the collection by the machine's clock, or the recording time of an
 	// archive.
 	Time time.Time `json:"time"`
 
@@ -32,12 +32,11 @@ type Facts struct {
 	Cgroup         Cgroup         `json:"cgroup"`
 	Services       Services       `json:"services"`
 
-	// Collectors records when each part was read, and which collectors failed.
+	// Collectors records when each part was read and which collectors failed.
 	Collectors []Run `json:"collectors"`
 
-	// JSON members in addition to the tree, by fact name: the reason that a fact is unknown or
-	// a list may be incomplete, and the path that each value was read from. null without a
-	// reason means absent. MarshalJSON sets them.
+	// Unknown holds, by fact name, why a fact is unknown or a list may be incomplete. Source
+	// holds the path of each value. null without a reason means absent. MarshalJSON sets both.
 	Unknown map[string]string `json:"unknown"`
 	Source  map[string]string `json:"source"`
 }
@@ -45,13 +44,13 @@ type Facts struct {
 // JSONPartial implements ui.PartialDocument, because a Selection omits parts.
 func (Facts) JSONPartial() {}
 
-// Run is the run of one collector.
+// Run describes one run of a collector.
 type Run struct {
-	// Name is the name of the collector and of the part that it collects.
+	// Name is the name of the collector and of its part.
 	Name      string    `json:"name"`
 	Time      time.Time `json:"time"`
 	DurationS float64   `json:"duration_s"`
-	// Error is set if the collector itself failed. It is then the reason that facts which were
-	// not collected are unknown.
+	// Error is set if the collector itself failed. The facts that it did not collect are then
+	// unknown.
 	Error string `json:"error,omitempty"`
 }

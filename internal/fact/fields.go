@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Field describes a possible fact: its name, with "*" for the name of a set's item
-// ("disk.*.scheduler"), and the type of its value.
+// Field describes a possible fact: the type of its value, and its name, with "*" for the name
+// of an item in a set ("disk.*.scheduler").
 type Field struct {
 	Name string
 	Type reflect.Type

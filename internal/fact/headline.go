@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Summarize returns the headline: what the machine is, in three lines.
+// Summarize returns a headline that describes the machine in three lines.
 func Summarize(f *Facts) ui.Headline {
 	var h ui.Headline
 	m := f.Machine
@@ -47,8 +47,8 @@ func Summarize(f *Facts) ui.Headline {
 	return h
 }
 
-// headlineDisks counts the disks and their size, without loop and RAM disks and what is built
-// of other disks.
+// headlineDisks counts the disks and their total size. It omits loop and RAM disks, and
+// devices that consist of other disks.
 func headlineDisks(h *ui.Headline, f *Facts) string {
 	if f.Disk.unknown != "" {
 		return unknownWord
@@ -74,7 +74,7 @@ func diskSize(h *ui.Headline, total int64) string {
 	return ", " + h.Value("disks_bytes", float64(total), bytesText(total))
 }
 
-// headlineNet counts the network interfaces of the hardware.
+// headlineNet counts the hardware network interfaces.
 func headlineNet(h *ui.Headline, f *Facts) string {
 	if f.Net.unknown != "" {
 		return unknownWord

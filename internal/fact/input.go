@@ -11,8 +11,7 @@ import (
 // Type is the type of a rule input.
 type Type string
 
-// The types. Numbers are float64; sizes in bytes and times in seconds are exact
-// up to 2^53.
+// Types. Numbers are float64; sizes in bytes and times in seconds are exact up to 2^53.
 const (
 	Number Type = "number"
 	Text   Type = "text"
@@ -25,8 +24,8 @@ const (
 
 // Input is a value of a machine that rules may read.
 type Input struct {
-	// Name is, for example, "memory.total_bytes". A "*" stands for the item of a
-	// set that the rule iterates over: "disk.*.scheduler".
+	// Name is a name such as "memory.total_bytes". A "*" stands for an item of the set over
+	// which the rule iterates: "disk.*.scheduler".
 	Name string `json:"name"`
 	Type Type   `json:"type"`
 	// Unit is the unit of a number: "bytes", "s" or "%", and "" for a count.
@@ -34,8 +33,8 @@ type Input struct {
 	Doc  string `json:"doc,omitempty"`
 }
 
-// Of returns the set whose items have this input, such as "disk". It returns "" for an input of
-// the machine.
+// Of returns the set whose items have this input, such as "disk", or "" for an input of the
+// machine.
 func (in Input) Of() string {
 	of, _, ok := strings.Cut(in.Name, ".*.")
 	if !ok {
@@ -44,25 +43,25 @@ func (in Input) Of() string {
 	return of
 }
 
-// Answer is the machine's value for an input, which may also be absent or unknown.
+// Answer is the machine's value for an input, or the reason that it has none.
 type Answer struct {
-	// Value is a float64, string, bool, []string or map[string]string. It is nil if absent or
+	// Value is a float64, string, bool, []string or map[string]string, or nil if absent or
 	// unknown.
 	Value any
-	// At is the location that the value was read from: FILE:LINE, a path, a command.
+	// At is the source of the value: FILE:LINE, a path, a command.
 	At string
-	// From is set for a value of a program. It tells the value in use from the one after the
-	// next start: Running, Files or a result of FromProgram.
+	// From is set for a program's value. It says whether the value is in use or applies after
+	// the next start: Running, Files or a result of FromProgram.
 	From string
-	// Unknown is the reason that the value is unknown, or "".
+	// Unknown is why the value is unknown, or "".
 	Unknown string
-	// LowerBound is the reason that Value (a number) may be higher, or a list longer, because
-	// not everything was counted. A rule that a higher value would violate is then not passed.
+	// LowerBound is why Value (a number) may be too low, or a list too short: not everything
+	// was counted. A rule that a higher value would violate does not pass then.
 	LowerBound string
 }
 
-// Unread returns the answer for a location that could not be read. It is unknown for the reason
-// of err, or absent if the machine has no such location (host.Why).
+// Unread returns the answer for a location whose reading returned err. It is unknown for the
+// reason of err, or absent if the machine lacks the location (host.Why).
 func Unread(at string, err error) Answer { return Answer{Unknown: host.Why(at, err), At: at} }
 
 // Values of From, in addition to those of FromProgram.
@@ -71,21 +70,21 @@ const (
 	Files   = "files (from the next start)"
 )
 
-// FromProgram returns the From of a value that a program itself read from its files on request
-// (check --probe).
+// FromProgram returns the value of From for a value that a program read from its files on
+// request (check --probe).
 func FromProgram(program string) string { return "files, as " + program + " reads them" }
 
-// MachineTree answers rule inputs for a real, recorded or hypothetical machine.
+// MachineTree provides the inputs of rules for a real, recorded or hypothetical machine.
 type MachineTree interface {
 	// Answer returns the value of an input, with "*" replaced by the item.
 	Answer(input string) Answer
-	// Read returns the value of a setting, converted to a type.
+	// Read returns the value of a setting, converted to the type as.
 	Read(setting string, as Type) Answer
-	// Items lists the items of a set. unknown is the reason that they cannot be listed, or "".
+	// Items lists the items of a set. unknown is why they cannot be listed, or "".
 	Items(set string) (names []string, unknown string)
 }
 
-// Zero returns a zero value of the type, for checking expressions.
+// Zero returns the zero value of the type, for checking expressions.
 func (t Type) Zero() any {
 	switch t {
 	case Number, Bytes:
@@ -105,8 +104,7 @@ func (t Type) Zero() any {
 // Has reports whether v has the type.
 func (t Type) Has(v any) bool { return reflect.TypeOf(v) == reflect.TypeOf(t.Zero()) }
 
-// Plain converts a value to the Go type of one of the types; ok is false if
-// that is impossible.
+// Plain converts a value to the Go type of an input type. ok is false if that is impossible.
 func Plain(v any) (plain any, ok bool) {
 	switch v := v.(type) {
 	case float64, string, bool, []string, map[string]string:
@@ -141,7 +139,7 @@ func Plain(v any) (plain any, ok bool) {
 	return nil, v == nil
 }
 
-// Finite reports whether v is not NaN or infinite, as after a division by zero.
+// Finite reports whether v is neither NaN nor infinite, the results of a division by zero.
 func Finite(v any) bool {
 	f, ok := v.(float64)
 	return !ok || !math.IsNaN(f) && !math.IsInf(f, 0)

@@ -58,13 +58,13 @@ type Kernel struct {
 	Arch    Fact[string]  `json:"arch"`
 	BootID  Fact[string]  `json:"boot_id"`
 	UptimeS Fact[float64] `json:"uptime_s"`
-	// CommandLine is redacted. Parameters contains its parameters by name: the last one of a
-	// name wins, words without "=" have the value "". Everything after "--" is for init and is
+	// CommandLine is redacted. Parameters holds its parameters by name: the last one of a name
+	// counts, and a word without "=" has the value "". Words after "--" are for init and
 	// omitted.
 	CommandLine Fact[string]            `json:"command_line"`
 	Parameters  Fact[map[string]string] `json:"parameters"`
-	// Preemption is the active model (none, voluntary, full, lazy or rt), read from debugfs if
-	// possible, else derived from version and command line.
+	// Preemption is the active model: none, voluntary, full, lazy or rt. It is read from
+	// debugfs, or else derived from version and command line.
 	Preemption            Fact[string]   `json:"preemption"`
 	Tainted               Fact[int64]    `json:"tainted"`
 	Clocksource           Fact[string]   `json:"clocksource"`
@@ -116,8 +116,8 @@ func collectKernel(r *reader, f *Facts) {
 	k.SysctlCount = r.countFiles("/proc/sys")
 }
 
-// ParseCommandLine splits a kernel command line into its parameters. Blanks in
-// double quotes do not separate (lib/cmdline.c, next_arg).
+// ParseCommandLine splits a kernel command line into parameters. Blanks in double quotes do
+// not separate parameters (lib/cmdline.c, next_arg).
 func ParseCommandLine(line string) map[string]string {
 	params := map[string]string{}
 	quoted := false
@@ -156,7 +156,7 @@ func archOf(release Fact[string]) Fact[string] {
 }
 
 // preemption derives the model from the command line if the kernel can choose it at boot
-// (PREEMPT_DYNAMIC), else from the version.
+// (PREEMPT_DYNAMIC), or else from the version.
 func preemption(k *Kernel) Fact[string] {
 	v, ok := k.Version.Get()
 	if !ok {
@@ -202,9 +202,9 @@ func (r *reader) countFiles(root string) Fact[int64] {
 	return withNote(n, count)
 }
 
-// Cgroup describes how control groups are mounted.
+// Cgroup describes the mounted control groups.
 type Cgroup struct {
-	// Version is 1 or 2. Hybrid reports whether version 2 is mounted in addition to version 1.
+	// Version is 1 or 2. Hybrid reports whether both are mounted.
 	Version     Fact[int64]    `json:"version"`
 	Hybrid      Fact[bool]     `json:"hybrid"`
 	Controllers Fact[[]string] `json:"controllers"`
@@ -241,7 +241,7 @@ func collectCgroup(r *reader, f *Facts) {
 	case unified != "":
 		c.Version = Known(int64(2), n.source)
 		c.Controllers = r.anyWords(unified + "/cgroup.controllers")
-	case !whole: // fstab-like lists lack the kernel's file systems
+	case !whole: // lists like fstab lack the kernel's file systems
 		why := n.source + " has no file systems of the kernel's"
 		*c = Cgroup{Unknown[int64](n.source, why), Unknown[bool](n.source, why), Unknown[[]string](n.source, why)}
 		return

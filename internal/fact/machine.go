@@ -38,7 +38,7 @@ func collectMachine(r *reader, f *Facts) {
 	m.EFI = r.exists("/sys/firmware/efi")
 }
 
-// placeholderValues are values that vendors leave in SMBIOS in place of information.
+// placeholderValues are SMBIOS values of vendors that did not fill in a field.
 var placeholderValues = map[string]bool{
 	"to be filled by o.e.m.": true, "not specified": true, "none": true, "default string": true,
 	"system product name": true, "system manufacturer": true, "unknown": true, "n/a": true, "o.e.m.": true,

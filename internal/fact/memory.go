@@ -44,7 +44,8 @@ type Swap struct {
 	Priority  Fact[int64]  `json:"priority"`
 }
 
-// HugePages describes the pool of one page size ("2048kB", "1048576kB"), counted in pages.
+// HugePages describes the pool of one page size ("2048kB", "1048576kB"). Its values are in
+// pages.
 type HugePages struct {
 	SizeBytes  Fact[int64]         `json:"size_bytes"`
 	Total      Fact[int64]         `json:"total"`
@@ -55,7 +56,7 @@ type HugePages struct {
 	Node       Set[NodeOfHugePage] `json:"node"`
 }
 
-// NodeOfHugePage is the part of a pool on one NUMA node.
+// NodeOfHugePage describes the part of a pool on one NUMA node.
 type NodeOfHugePage struct {
 	Total Fact[int64] `json:"total"`
 	Free  Fact[int64] `json:"free"`
@@ -64,11 +65,11 @@ type NodeOfHugePage struct {
 // TransparentHuge describes transparent huge pages.
 type TransparentHuge struct {
 	Enabled Fact[string] `json:"enabled"` // always, madvise, never
-	// InUse is the strongest mode of all sizes: since Linux 6.8 each size has its own mode or
+	// InUse is the strongest mode of all sizes. Since Linux 6.8 each size has its own mode or
 	// inherits Enabled.
 	InUse Fact[string] `json:"in_use"`
-	// OwnSize is the size ("2048kB") whose own mode is InUse and stronger than Enabled. It is
-	// absent if none exists.
+	// OwnSize is the size ("2048kB") with a mode of its own that is InUse and stronger than
+	// Enabled. It is absent without such a size.
 	OwnSize    Fact[string] `json:"own_size"`
 	Defrag     Fact[string] `json:"defrag"`
 	Shmem      Fact[string] `json:"shmem"`
@@ -120,8 +121,8 @@ func collectMemory(r *reader, f *Facts) {
 	m.KSM = convert(r.int("/sys/kernel/mm/ksm/run"), func(run int64) bool { return run == 1 })
 }
 
-// hugeModes reads the modes of the individual sizes. If the kernel has them, the global mode
-// applies only to sizes that inherit it.
+// hugeModes reads the modes of each size. On kernels with such modes, the global mode applies
+// only to sizes that inherit it.
 func hugeModes(r *reader, global Fact[string]) (inUse, ownSize Fact[string]) {
 	rank := map[string]int{"never": 1, "madvise": 2, "always": 3}
 	inUse, ownSize = global, Absent[string](thpDir)
@@ -137,7 +138,7 @@ func hugeModes(r *reader, global Fact[string]) (inUse, ownSize Fact[string]) {
 		size, ok := strings.CutPrefix(name, "hugepages-")
 		mode := r.chosen(thpDir + name + "/enabled")
 		switch {
-		case !ok || mode.Absent(): // a size for files only
+		case !ok || mode.Absent(): // size for files only
 			continue
 		case mode.Unknown() != "":
 			return mode, mode
@@ -165,20 +166,19 @@ func milliseconds(f Fact[int64]) Fact[float64] {
 	return convert(f, func(ms int64) float64 { return float64(ms) / 1e3 })
 }
 
-// table contains the values of /proc/meminfo or a node's meminfo in bytes, and the reasons that
-// values cannot be read.
+// table holds the values of a meminfo file in bytes, and why values could not be read.
 type table struct {
 	note
 	values map[string]int64
 	bad    map[string]string
 }
 
-// requiredMeminfo are lines that every kernel prints at the start and near the end of
-// /proc/meminfo (fs/proc/meminfo.c). If they are missing, the file is truncated.
+// requiredMeminfo lists lines that every kernel prints at the start and near the end of
+// /proc/meminfo (fs/proc/meminfo.c). If one is missing, the file is truncated.
 var requiredMeminfo = []string{"MemTotal", "CommitLimit", "Committed_AS"}
 
-// meminfo parses /proc/meminfo, or the meminfo of a node, whose keys have a prefix. It converts
-// kB to bytes. If a required line is missing, all missing values are unknown.
+// meminfo parses /proc/meminfo, or a node's meminfo, whose keys have the prefix before. It
+// converts kB to bytes. If a line in always is missing, all missing values are unknown.
 func (r *reader) meminfo(p, before string, always ...string) table {
 	text, n := r.text(p)
 	t := table{n, map[string]int64{}, map[string]string{}}
@@ -206,7 +206,7 @@ func (r *reader) meminfo(p, before string, always ...string) table {
 	return t
 }
 
-// get returns one value. A missing value is absent only if the file is complete.
+// get returns one value. A missing value is absent if the file is complete, otherwise unknown.
 func (t table) get(key string) Fact[int64] {
 	if !t.known() {
 		return Fact[int64]{note: t.note}

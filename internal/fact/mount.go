@@ -7,7 +7,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Mount is a mounted file system, named by its mount point. If a mount point has several, only
+// Mount is a mounted file system, named by its mount point. If several are mounted there, only
 // the last one is visible and listed. The kernel's own file systems (proc, sysfs, cgroup, ...)
 // are omitted.
 type Mount struct {
@@ -22,20 +22,20 @@ type Mount struct {
 type mountEntry struct {
 	point, fsType, source string
 	devNumber             string // major:minor; "" in /proc/mounts
-	root                  string // the mounted part of the file system, "/" for all; "/" in /proc/mounts
+	root                  string // mounted part of the file system; "/" for all, and in /proc/mounts
 	options, superOptions []string
 }
 
-// kernelFileSystems are file systems of the kernel, which contain no user data.
+// kernelFileSystems lists the types of the kernel's own file systems, which hold no user data.
 var kernelFileSystems = map[string]bool{
 	"proc": true, "sysfs": true, "cgroup": true, "cgroup2": true, "devpts": true, "devtmpfs": true, "mqueue": true,
 	"debugfs": true, "tracefs": true, "securityfs": true, "pstore": true, "bpf": true, "configfs": true, "fusectl": true,
 	"autofs": true, "binfmt_misc": true, "efivarfs": true, "selinuxfs": true, "rpc_pipefs": true, "nsfs": true, "binder": true,
 }
 
-// mountTable returns the mount table of process 1, because this process may run in a service or
-// container with its own table. Only root can read the table of process 1; other users get this
-// process's table, or /proc/mounts, which has less information.
+// mountTable returns the mount table of process 1, because this process may be in a service or
+// container with another table. Only root can read the table of process 1. Other users get
+// this process's table, or /proc/mounts, which has less information.
 func (r *reader) mountTable() (string, note) {
 	text, first := r.text("/proc/1/mountinfo")
 	if first.known() {
@@ -68,8 +68,8 @@ func collectMounts(r *reader, f *Facts) {
 	}
 }
 
-// parseMounts parses the format of proc_pid_mountinfo(5), or of fstab(5) if the source is not a
-// mountinfo file.
+// parseMounts parses a mount table in the format of proc_pid_mountinfo(5). If source is
+// another file, the format is that of fstab(5).
 func parseMounts(text, source string) []mountEntry {
 	var all []mountEntry
 	for line := range strings.Lines(text) {
@@ -105,7 +105,7 @@ func parseMounts(text, source string) []mountEntry {
 	return all
 }
 
-// device returns the block device of a mounted file system. table is the source of the fact.
+// device returns the block device of a mounted file system. table is the source for the fact.
 func (m mountEntry) device(r *reader, table string) Fact[string] {
 	switch {
 	case m.devNumber != "" && !strings.HasPrefix(m.devNumber, "0:"):

@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// Net is one network device (Documentation/ABI/testing/sysfs-class-net). It excludes values
-// that only netlink provides (rings, coalescing, offloads).
+// Net is one network device (Documentation/ABI/testing/sysfs-class-net). It lacks values that
+// only netlink provides (rings, coalescing, offloads).
 type Net struct {
 	// Kind is ethernet, loopback, bond, bridge, vlan, team, wireless, veth, tun,
 	// vxlan, geneve, infiniband, ppp, dummy or other.
@@ -24,7 +24,7 @@ type Net struct {
 	AddressKind  Fact[string]   `json:"address_kind"` // permanent, random, stolen, set
 	BondMode     Fact[string]   `json:"bond_mode"`    // balance-rr, active-backup, 802.3ad, ...
 	BondMembers  Fact[[]string] `json:"bond_members"`
-	UpperDevice  Fact[string]   `json:"upper_device"`   // the bond, bridge or team it belongs to
+	UpperDevice  Fact[string]   `json:"upper_device"`   // bond, bridge or team to which it belongs
 	PCIID        Fact[string]   `json:"pci_id"`         // vendor:device
 	GROFlushNS   Fact[int64]    `json:"gro_flush_ns"`   // gro_flush_timeout
 	DeferHardIRQ Fact[int64]    `json:"defer_hard_irq"` // napi_defer_hard_irqs
@@ -36,7 +36,7 @@ func collectNet(r *reader, f *Facts) {
 	names, n := r.dir(netDir)
 	f.Net.note = n
 	for _, name := range names {
-		if name == "bonding_masters" { // a file among links
+		if name == "bonding_masters" { // a file between the links
 			continue
 		}
 		readNet(r, name, f.Net.add(name))
@@ -89,7 +89,7 @@ func readNet(r *reader, name string, d *Net) {
 	d.DeferHardIRQ = r.int(dir + "napi_defer_hard_irqs")
 }
 
-// netKind determines the device's kind from its DEVTYPE (SET_NETDEV_DEVTYPE in its driver),
+// netKind determines the kind of a device from its DEVTYPE (SET_NETDEV_DEVTYPE in its driver),
 // else from its directories, else from ARPHRD (include/uapi/linux/if_arp.h).
 func netKind(r *reader, name string) Fact[string] {
 	dir := netDir + "/" + name + "/"

@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// reader reads each file of a machine once, redacted, and converts it into facts.
+// reader reads the files of a machine, each once and redacted, and converts them to facts.
 type reader struct {
 	files host.Files
 	seen  map[string]content
@@ -23,7 +23,7 @@ type reader struct {
 
 type content struct {
 	text string
-	none bool // zero bytes, not even a newline
+	none bool // no bytes, not even a newline
 	note
 }
 
@@ -36,9 +36,9 @@ func newReader(h *host.Host) *reader {
 	return &reader{files: h.Files, seen: map[string]content{}, lists: map[string]listing{}}
 }
 
-// noteOf turns an error into a fact's state. With EINVAL, EOPNOTSUPP and ENODATA the attribute
-// exists but does not apply to this device (the speed of a link that is down), so the fact is
-// absent, too.
+// noteOf converts an error to a fact's state. EINVAL, EOPNOTSUPP and ENODATA mean that the
+// attribute does not apply to this device, such as the speed of a link that is down. The fact
+// is then absent.
 func noteOf(p string, err error) note {
 	n := note{source: p}
 	switch {
@@ -58,8 +58,8 @@ func (n note) known() bool { return !n.absent && n.unknown == "" }
 
 const (
 	commandLine = "/proc/cmdline"
-	// maxCommandLine, in bytes, is above the limit of any kernel: COMMAND_LINE_SIZE is 2 or 4
-	// KiB, and only s390 can be built with more.
+	// maxCommandLine is in bytes. It exceeds the limit of all kernels: COMMAND_LINE_SIZE is 2
+	// or 4 KiB, and configurable only on s390.
 	maxCommandLine = 64 << 10
 )
 
@@ -81,8 +81,8 @@ func (r *reader) text(p string) (string, note) {
 	return c.text, c.note
 }
 
-// nonEmpty reads a kernel file like text. Such a file contains at least a newline: a file of
-// zero bytes is truncated, so its fact is unknown.
+// nonEmpty is like text for a kernel file that always has at least a newline. A file of zero
+// bytes is truncated, so its fact is unknown.
 func (r *reader) nonEmpty(p string) (string, note) {
 	text, n := r.text(p)
 	if n.known() && r.seen[p].none {
@@ -105,7 +105,7 @@ func (r *reader) dir(p string) ([]string, note) {
 	return l.names, l.note
 }
 
-// parsed reads and parses a file. If the file cannot be parsed, the fact is unknown.
+// parsed reads and parses a file. The fact is unknown if parsing fails.
 func parsed[T any](r *reader, p string, parse func(string) (T, error)) Fact[T] {
 	text, n := r.text(p)
 	if !n.known() {
@@ -125,14 +125,15 @@ func parsed[T any](r *reader, p string, parse func(string) (T, error)) Fact[T] {
 	return Known(v, p)
 }
 
-// notAError is the error for a text that is not what it names, for example "yes or no".
+// notAError is the error for a text that is not a value of the named type, for example "yes or
+// no".
 type notAError string
 
 func (what notAError) Error() string { return "is no " + string(what) }
 
 var errEmpty = errors.New("empty")
 
-// errNoValue is returned by parsers if the kernel's text stands for "none".
+// errNoValue is returned by parsers if the kernel's text means "none".
 var errNoValue = errors.New("none")
 
 // str reads a line that is never empty.
@@ -154,7 +155,7 @@ func (r *reader) optional(p string) Fact[string] {
 	return withNote(n, text)
 }
 
-// mayBeEmpty reads a line of a file that may be empty, which means absent.
+// mayBeEmpty reads a line of any file; an empty line means absent.
 func (r *reader) mayBeEmpty(p string) Fact[string] {
 	text, n := r.text(p)
 	if text = strings.TrimSpace(text); n.known() && text == "" {
@@ -169,7 +170,7 @@ func (r *reader) line(p string) Fact[string] {
 	return withNote(n, strings.TrimSpace(text))
 }
 
-// cpus reads a CPU list, which may be empty if mayBeNone is set.
+// cpus reads a CPU list. If mayBeNone is true, the list may be empty.
 func (r *reader) cpus(p string, mayBeNone bool) Fact[string] {
 	f := r.line(p)
 	switch s, ok := f.Get(); {
@@ -177,7 +178,7 @@ func (r *reader) cpus(p string, mayBeNone bool) Fact[string] {
 		return f
 	case s == "" && !mayBeNone:
 		return Unknown[string](p, p+" is empty")
-	case s == "(null)" && mayBeNone: // nohz_full without the option, in kernels before 5.20
+	case s == "(null)" && mayBeNone: // nohz_full without the option, before Linux 5.20
 		return Known("", p)
 	case s != "":
 		if _, err := unit.ParseCPUList(s); err != nil {
@@ -187,7 +188,7 @@ func (r *reader) cpus(p string, mayBeNone bool) Fact[string] {
 	return f
 }
 
-// decimal parses a number, which must not be less than least, and multiplies it by factor.
+// decimal parses a number of at least least and multiplies it by factor.
 func decimal(s string, least, factor int64) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
 	if err != nil || n < least || n > math.MaxInt64/factor {
@@ -236,8 +237,8 @@ func (r *reader) flag(p string) Fact[bool] {
 	})
 }
 
-// chosen returns the bracketed word of a text such as "[always] madvise never". Some files have
-// a single word without brackets ("none").
+// chosen returns the bracketed word of a text such as "[always] madvise never". Some files
+// have only one word, without brackets ("none").
 func (r *reader) chosen(p string) Fact[string] {
 	return parsed(r, p, func(s string) (string, error) {
 		words := strings.Fields(s)
@@ -262,7 +263,7 @@ func (r *reader) words(p string) Fact[[]string] {
 	return f
 }
 
-// anyWords reads words, possibly none.
+// anyWords reads zero or more words.
 func (r *reader) anyWords(p string) Fact[[]string] {
 	return parsed(r, p, func(s string) ([]string, error) {
 		words := strings.Fields(s)
@@ -273,8 +274,7 @@ func (r *reader) anyWords(p string) Fact[[]string] {
 	})
 }
 
-// link returns the last element of a link's target, such as the driver's name for
-// device/driver.
+// link returns the last element of a link's target: the driver's name for device/driver.
 func (r *reader) link(p string) Fact[string] {
 	to, err := r.files.Readlink(p)
 	if n := noteOf(p, err); !n.known() {
@@ -296,8 +296,8 @@ func (r *reader) exists(p string) Fact[bool] {
 	return Known(true, p)
 }
 
-// firstKnown returns the first fact with a value, else the first unknown one, else the last
-// one.
+// firstKnown returns the first fact with a value, else the first unknown fact, else the last
+// fact.
 func firstKnown[T any](facts ...Fact[T]) Fact[T] {
 	for _, f := range facts {
 		if f.known() {
@@ -337,8 +337,8 @@ func cpuCount(list string) int64 {
 	return int64(set.Len())
 }
 
-// numbered returns the names that consist of prefix and a number, sorted by
-// number: cpu0, cpu1, cpu10, but not cpufreq.
+// numbered returns the names that are prefix and a number, sorted by number: cpu0, cpu1,
+// cpu10, but not cpufreq.
 func numbered(names []string, prefix string) []string {
 	found := map[string]bool{}
 	for _, n := range names {

@@ -16,9 +16,10 @@ type Selection struct {
 	names map[string]bool // names of facts and sets
 }
 
-// Select selects the facts at or below the given names in the tree ("memory", "disk.vda"). If a
-// name has none, it selects the facts whose names start with it ("memo", "disk.vda.queue").
-// Without names it selects all facts. missing lists the names without a match.
+// Select selects the facts at or below the given names in the tree ("memory", "disk.vda"). A
+// name without such facts selects the facts whose names begin with it ("memo",
+// "disk.vda.queue"). Without names, all facts are selected. missing lists the names without a
+// match.
 func (f *Facts) Select(names ...string) (s *Selection, missing []string) {
 	s = &Selection{f, map[string]bool{}}
 	if len(names) == 0 {
@@ -34,8 +35,7 @@ func (f *Facts) Select(names ...string) (s *Selection, missing []string) {
 	return s, missing
 }
 
-// Determined reports whether at least one fact is known. Otherwise the input was not from a
-// machine.
+// Determined reports whether at least one fact is known. If not, the input is not a machine.
 func (f *Facts) Determined() bool {
 	return slices.ContainsFunc(f.List(), func(it Item) bool { return it.Unknown == "" })
 }
@@ -50,7 +50,7 @@ func (s *Selection) add(wanted func(name string) bool) bool {
 	return found
 }
 
-// Names returns all names that Select accepts: the facts and the parts of the tree.
+// Names returns all names that Select accepts: facts, and parts of the tree.
 func (f *Facts) Names() []string {
 	seen := map[string]bool{}
 	var out []string
@@ -94,8 +94,8 @@ func (s *Selection) MarshalJSON() ([]byte, error) {
 	return b, err
 }
 
-// branch marshals the selected part of a struct; any is false if nothing is selected. It always
-// writes the members outside of the tree of facts (schema, time).
+// branch marshals the selected part of a struct. any is false if nothing is selected. Members
+// outside of the tree of facts (schema, time) are always written.
 func (s *Selection) branch(prefix string, v reflect.Value) (text []byte, any bool, err error) {
 	var b bytes.Buffer
 	put := func(key string, value []byte) {

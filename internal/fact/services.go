@@ -7,13 +7,13 @@ import (
 )
 
 // Services describes the units that systemd starts, and other tuning programs. It is read from
-// files: a unit is enabled if a link in a .wants or .requires directory below
-// /etc/systemd/system (or /run, or the vendor directories) refers to it.
+// files. A unit is enabled if a .wants or .requires directory has a link to it, below
+// /etc/systemd/system, /run or a vendor directory.
 type Services struct {
 	Init         Fact[string]   `json:"init"` // the name of process 1
 	EnabledUnits Fact[[]string] `json:"enabled_units"`
 	MaskedUnits  Fact[[]string] `json:"masked_units"`
-	// RunningUnits are the services with a control group.
+	// RunningUnits are the services that have a control group.
 	RunningUnits Fact[[]string] `json:"running_units"`
 	ProcessCount Fact[int64]    `json:"process_count"`
 	Tuner        Set[Tuner]     `json:"tuner"`
@@ -29,7 +29,7 @@ type Tuner struct {
 	Running   Fact[bool] `json:"running"`
 }
 
-// knownTuners are other tuning programs, with name, process name as truncated by the kernel (15
+// knownTuners lists other tuning programs: name, process name as truncated by the kernel (15
 // bytes, TASK_COMM_LEN), and unit.
 var knownTuners = []struct{ name, comm, unit string }{
 	{"tuned", "tuned", "tuned.service"},
@@ -72,7 +72,7 @@ func collectServices(r *reader, f *Facts) {
 	s.TunedMode = r.mayBeEmpty("/etc/tuned/profile_mode")
 }
 
-// processNames returns the names and the number of all processes. Copies have none.
+// processNames returns the names of all processes, and their number. Copies have none.
 func processNames(r *reader) (map[string]bool, Fact[int64]) {
 	names, n := r.dir("/proc")
 	comms := map[string]bool{}
@@ -83,11 +83,11 @@ func processNames(r *reader) (map[string]bool, Fact[int64]) {
 		}
 		if comm, cn := r.text("/proc/" + pid + "/comm"); cn.known() {
 			if comm == "fettle" && !isDaemon(r, pid) {
-				comm = "" // another verb, such as the running one
+				comm = "" // another verb, such as this one
 			}
 			comms[comm] = true
 			count++
-		} // otherwise the process has ended meanwhile
+		} // otherwise the process has ended
 	}
 	if n.known() && count == 0 {
 		n.unknown = "/proc has no processes in this copy"
@@ -102,7 +102,7 @@ func isDaemon(r *reader, pid string) bool {
 	return n.known() && slices.Contains(strings.Split(cmdline, "\x00"), "daemon")
 }
 
-// enabledUnits reads the links that systemctl enable creates.
+// enabledUnits reads the links created by systemctl enable.
 func enabledUnits(r *reader) (enabled, masked []string, n note) {
 	found, hidden := map[string]bool{}, map[string]bool{}
 	n = note{source: unitDirs[0]}
@@ -132,12 +132,12 @@ func enabledUnits(r *reader) (enabled, masked []string, n note) {
 	for u := range hidden {
 		delete(found, u)
 	}
-	n.absent = !anyDir // no systemd here
+	n.absent = !anyDir // no systemd
 	return sortedNames(found), sortedNames(hidden), n
 }
 
-// runningUnits lists systemd's control groups, which systemd removes when the last process of a
-// service ends. In cgroup v1 they are in the hierarchy "systemd".
+// runningUnits lists the units that have a control group; systemd removes it when the last
+// process ends. In cgroup v1 they are in the hierarchy "systemd".
 func runningUnits(r *reader) Fact[[]string] {
 	var last note
 	for _, dir := range []string{"/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice"} {

@@ -7,7 +7,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// FileSystem is a local disk file system on which data can grow, with its current usage.
+// FileSystem is a writable file system on a local disk, with its current usage.
 type FileSystem struct {
 	Mount     string `json:"mount"`
 	SizeBytes int64  `json:"size_bytes"`
@@ -15,13 +15,13 @@ type FileSystem struct {
 	FreeBytes int64 `json:"free_bytes"`
 }
 
-// UsedBytes returns the space that is not available to unprivileged users.
+// UsedBytes returns the size minus FreeBytes.
 func (f FileSystem) UsedBytes() int64 { return f.SizeBytes - f.FreeBytes }
 
-// FileSystems returns the local writable file systems, sorted by mount point. A file system
-// that is mounted several times is listed once. Network file systems are omitted, because an
-// unresponsive server would block the call. host.Unknown is true for the error if a copy has no
-// measurement.
+// FileSystems returns the local writable file systems, sorted by mount point. Each is listed
+// once, even if it is mounted several times. Network file systems are omitted, because an
+// unresponsive server would block the call. If a copy has no measurement, the error satisfies
+// host.Unknown.
 func FileSystems(h *host.Host) ([]FileSystem, error) {
 	r := newReader(h)
 	text, n := r.text("/proc/self/mountinfo")
@@ -51,10 +51,10 @@ func FileSystems(h *host.Host) ([]FileSystem, error) {
 // imageTypes are the types of read-only image file systems (filesystems(5)).
 var imageTypes = []string{"squashfs", "iso9660", "udf", "erofs", "cramfs", "romfs"}
 
-// writableDisks returns one writable mount per disk: the mount of the whole file system, else
-// the mount with the shortest path.
+// writableDisks returns one writable mount for each disk: the mount of the whole file system,
+// or else the mount with the shortest path.
 func writableDisks(all []mountEntry) []mountEntry {
-	last := map[string]int{} // by mount point: later mounts hide earlier ones
+	last := map[string]int{} // by mount point; the last mount hides earlier ones
 	for i, m := range all {
 		last[m.point] = i
 	}
@@ -66,7 +66,7 @@ func writableDisks(all []mountEntry) []mountEntry {
 			continue
 		}
 		device := m.source
-		if m.devNumber != "" && !strings.HasPrefix(m.devNumber, "0:") { // Btrfs has a device number per subvolume
+		if m.devNumber != "" && !strings.HasPrefix(m.devNumber, "0:") { // Btrfs has a device number for each subvolume
 			device = m.devNumber
 		}
 		if known, ok := best[device]; !ok || known.root != "/" && m.root == "/" || (known.root == "/") == (m.root == "/") && len(m.point) < len(known.point) {

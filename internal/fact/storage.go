@@ -7,15 +7,15 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Storage describes the location where a directory is stored: its file system, and the devices
-// below it down to hardware.
+// Storage describes where a directory is stored: its file system, and the devices below it
+// down to the hardware.
 type Storage struct {
 	Mount  string `json:"mount"`
 	Type   string `json:"type"` // of the file system
 	Source string `json:"source"`
-	// Device is the device of the file system, or "" if none exists (nfs, tmpfs).
+	// Device is the device of the file system, or "" without one (nfs, tmpfs).
 	Device string `json:"device,omitempty"`
-	// Layers are the devices below the file system; each one precedes its components.
+	// Layers are the devices below the file system. Each one precedes its components.
 	Layers []Layer `json:"layers,omitempty"`
 	Class  Class   `json:"class"`
 }
@@ -26,7 +26,7 @@ type Layer struct {
 	Transport  string `json:"transport"`            // as in Disk
 	Kind       string `json:"kind,omitempty"`       // for mapped devices: lvm, mpath, crypt, or the RAID level
 	Model      string `json:"model,omitempty"`      // for hardware devices
-	Rotational *bool  `json:"rotational,omitempty"` // as reported by the device; meaningless for virtual ones
+	Rotational *bool  `json:"rotational,omitempty"` // as the device reports it; meaningless for virtual devices
 	SizeBytes  int64  `json:"size_bytes,omitempty"` // 0 if unknown
 	// Lower reports whether the device has lower devices.
 	Lower bool `json:"has_lower_devices"`
@@ -35,7 +35,7 @@ type Layer struct {
 // Class is a performance class of storage.
 type Class string
 
-// The classes. The slowest device determines the class of a storage.
+// Classes. The slowest device determines the class of a storage.
 const (
 	ClassHDD     Class = "hdd"
 	ClassSSD     Class = "ssd"
@@ -65,7 +65,7 @@ func StorageOf(h *host.Host, dir string) Storage {
 	s := Storage{Class: ClassUnknown}
 	var found mountEntry
 	for _, m := range parseMounts(text, n.source) {
-		// If a mount point has several mounts, the last one hides the others.
+		// Of several mounts on a mount point, only the last one is visible.
 		if (at == m.point || m.point == "/" || strings.HasPrefix(at, m.point+"/")) && len(m.point) >= len(s.Mount) {
 			s.Mount, s.Type, s.Source, found = m.point, m.fsType, m.source, m
 		}
@@ -100,7 +100,7 @@ func wholeDisk(r *reader, device string) string {
 	return device
 }
 
-// maxLayerDepth limits the number of stacked devices.
+// maxLayerDepth is the maximum number of stacked devices.
 const maxLayerDepth = 16
 
 func (s *Storage) layers(r *reader, device string, depth int) {

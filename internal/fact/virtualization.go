@@ -7,8 +7,8 @@ import (
 // Virtualization describes the platform that the system runs on.
 type Virtualization struct {
 	// Hypervisor is kvm, vmware, hyperv, xen, qemu (emulated), oracle (VirtualBox), amazon
-	// (Nitro), google, parallels, bhyve, powervm, zvm, or "other" for an unidentified one. It
-	// is absent on bare metal.
+	// (Nitro), google, parallels, bhyve, powervm, zvm, or "other" if unidentified. It is
+	// absent on bare metal.
 	Hypervisor Fact[string] `json:"hypervisor"`
 	// Container is docker, podman, kubernetes, lxc, systemd-nspawn, openvz, or the name that
 	// the container manager reports. It is absent outside of containers.
@@ -16,15 +16,15 @@ type Virtualization struct {
 	// BareMetal reports whether there is neither a hypervisor nor a container.
 	BareMetal Fact[bool] `json:"bare_metal"`
 	// Cloud is aws, azure, google, alibaba, oracle, digitalocean, hetzner, ibm, tencent,
-	// openstack or another name in cloudMarks. It is absent elsewhere.
+	// openstack or another name in cloudMarks. It is absent outside of clouds.
 	Cloud Fact[string] `json:"cloud"`
 }
 
 // dmiMark is a prefix of a DMI value that identifies a hypervisor or cloud.
 type dmiMark struct{ file, prefix, name string }
 
-// hypervisorMarks follow the order of systemd's detect_vm_dmi
-// (src/basic/virt.c) where it matters: specific before general.
+// hypervisorMarks are in the order of systemd's detect_vm_dmi (src/basic/virt.c) where it
+// matters: specific marks precede general ones.
 var hypervisorMarks = []dmiMark{
 	{"product_name", "KVM", "kvm"},
 	{"product_name", "OpenStack", "kvm"},
@@ -45,8 +45,8 @@ var hypervisorMarks = []dmiMark{
 	{"sys_vendor", "Alibaba Cloud", "kvm"},
 }
 
-// hypervisorFlag is the CPU flag of virtual machines (CPUID 1, ECX bit 31). Bare-metal machines
-// in a cloud have the vendor's DMI values without this flag.
+// hypervisorFlag is the CPU flag of virtual machines (CPUID 1, ECX bit 31). Bare-metal
+// machines in a cloud have the cloud's DMI values but not this flag.
 const hypervisorFlag = "hypervisor"
 
 // cloudMarks follow cloud-init's ds-identify and the vendors' documentation.
@@ -156,7 +156,7 @@ func hypervisor(r *reader, f *Facts) Fact[string] {
 	return Absent[string]("/proc/cpuinfo")
 }
 
-// guestClock returns the hypervisor that provides a paravirtual clock source, or "".
+// guestClock returns the hypervisor whose paravirtual clock source is available, or "".
 func guestClock(f *Facts) string {
 	for _, c := range f.Kernel.ClocksourcesAvailable.Or(nil) {
 		switch {
@@ -200,7 +200,7 @@ func containerKind(r *reader) Fact[string] {
 	if n.known() {
 		return Absent[string]("/proc/1/cgroup")
 	}
-	// In copies without process 1, a root that is not a whole block device file system
+	// Without process 1 in a copy, a root that is not a whole file system on a block device
 	// indicates a container.
 	table, mn := r.mountTable()
 	for _, m := range parseMounts(table, mn.source) {
@@ -212,8 +212,8 @@ func containerKind(r *reader) Fact[string] {
 	return Fact[string]{note: n}
 }
 
-// cloud identifies the cloud by firmware tables. The result is unknown for guests and
-// containers that cannot read the tables.
+// cloud identifies the cloud from firmware tables. It is unknown if a guest or container
+// cannot read them.
 func cloud(r *reader, bareMetal Fact[bool]) Fact[string] {
 	if name, source := r.firstMark(cloudMarks); name != "" {
 		return Known(name, source)

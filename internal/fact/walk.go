@@ -26,7 +26,8 @@ type container interface {
 	each(func(name string, item any))
 }
 
-// walk visits every fact and set below v, a pointer to a struct, in field order.
+// walk calls visit for every fact and set below v, a pointer to a struct, in the order of its
+// fields.
 func walk(prefix string, v reflect.Value, visit func(name string, l leaf)) {
 	v = v.Elem()
 	for i := range v.NumField() {
@@ -54,8 +55,8 @@ func (f *Facts) visit(visit func(name string, l leaf)) {
 	walk("", reflect.ValueOf(f), visit)
 }
 
-// List returns every fact in the order of the tree. It lists sets only if they are absent or
-// unknown as a whole.
+// List returns every fact in the order of the tree, and those sets that are absent or unknown
+// as a whole.
 func (f *Facts) List() []Item {
 	when := map[string]time.Time{}
 	for _, r := range f.Collectors {
@@ -79,7 +80,7 @@ func (f *Facts) List() []Item {
 	return items
 }
 
-// Index finds facts by name; create it once for many lookups.
+// Index finds facts by name. Create it once for many lookups.
 type Index struct {
 	items       map[string]Item
 	sets        map[string][]string // names of the items of known sets
@@ -106,8 +107,8 @@ func (f *Facts) Index() *Index {
 	return x
 }
 
-// Lookup finds a fact by name. If a set is absent or unknown as a whole, names below it have
-// the set's state; ok is false for unknown names.
+// Lookup finds a fact by name. Names below an absent or unknown set have the state of the set.
+// ok is false for unknown names.
 func (x *Index) Lookup(name string) (it Item, ok bool) {
 	if it, ok := x.items[name]; ok {
 		return it, true
@@ -121,9 +122,9 @@ func (x *Index) Lookup(name string) (it Item, ok bool) {
 	return Item{}, false
 }
 
-// Members returns the names in a set ("disk", "numa.node"). If the set is absent or unknown as
-// a whole, ok is true, names is nil, and Lookup of the set returns the reason; ok is false if
-// there is no such set.
+// Members returns the names in a set ("disk", "numa.node"). ok is false if there is no such
+// set. If the set is absent or unknown as a whole, names is nil and Lookup of the set returns
+// the reason.
 func (x *Index) Members(set string) (names []string, ok bool) {
 	if names, ok := x.sets[set]; ok {
 		return names, true
@@ -136,10 +137,10 @@ func (x *Index) Members(set string) (names []string, ok bool) {
 	return nil, false
 }
 
-// Lookup finds one fact by name, as Index.Lookup does.
+// Lookup finds one fact by name. See Index.Lookup.
 func (f *Facts) Lookup(name string) (it Item, ok bool) { return f.Index().Lookup(name) }
 
-// annotate sets the JSON members next to the tree.
+// annotate sets the JSON members outside of the tree of facts.
 func (f *Facts) annotate() {
 	f.Unknown, f.Source = map[string]string{}, map[string]string{}
 	f.visit(func(name string, l leaf) {
@@ -155,7 +156,7 @@ func (f *Facts) annotate() {
 	})
 }
 
-// state returns the note of a leaf. If the leaf was never set, it is unknown: "not collected".
+// state returns the state of a leaf. A leaf that was never set is unknown: "not collected".
 func state(l leaf) note {
 	n := *l.leafNote()
 	if v, ok := l.(valued); ok && n.known() && v.leafValue() == nil {
@@ -164,8 +165,8 @@ func state(l leaf) note {
 	return n
 }
 
-// MarshalJSON writes the tree of values, with null for absent or unknown ones, and the reasons
-// and sources next to it.
+// MarshalJSON writes the tree of values, with null for absent and unknown ones, and next to it
+// the reasons and the sources.
 func (f Facts) MarshalJSON() ([]byte, error) {
 	type plain Facts
 	f.annotate()
@@ -189,16 +190,16 @@ func (f *Facts) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// sortedNames returns the sorted keys. The result is never nil, because an empty list is a
-// value and null is not.
+// sortedNames returns the sorted keys. The result is never nil, because nil would be null in
+// JSON.
 func sortedNames[V any](m map[string]V) []string {
 	names := slices.AppendSeq(make([]string, 0, len(m)), maps.Keys(m))
 	slices.SortFunc(names, Natural)
 	return names
 }
 
-// Natural compares names in natural order: numbers by value, disk letters by length first (sdb
-// before sdaa).
+// Natural compares names in natural order: numbers by value, letters of disks by length first
+// (sdb before sdaa).
 func Natural(a, b string) int {
 	for _, disk := range []string{"sd", "vd", "xvd"} {
 		x, inA := strings.CutPrefix(a, disk)

@@ -1,7 +1,8 @@
-// Package activity reads the kernel's counters twice, and returns what a machine did in between:
-// how long tasks waited for CPUs, memory and disks, what was dropped, which limits are nearly
-// reached, and which units, containers and processes used and waited the most. On a copy it
-// returns the averages since boot. Package slow of internal/guide judges them.
+// Package activity reads the kernel's counters twice and returns what a machine did in
+// between: how long tasks waited for CPUs, memory and disks, what was dropped, and which
+// limits are nearly reached. It also returns the units, containers and processes that used and
+// waited the most. On a copy it returns the averages since boot. Package slow of
+// internal/guide judges the results.
 package activity
 
 import (
@@ -11,31 +12,31 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Sample is what a machine did during a time.
+// Sample is what a machine did in a period.
 type Sample struct {
 	// Time is the end of the sample.
 	Time time.Time `json:"time"`
-	// DurationS is the measured time. It is 0 if only averages since boot are known.
+	// DurationS is the length of the sample. It is 0 if only averages since boot are known.
 	DurationS float64 `json:"duration_s"`
 	// UptimeS is the time since boot, or 0 if unknown.
 	UptimeS float64 `json:"uptime_s,omitempty"`
 	Values  []Value `json:"values"`
-	// Groups are the cgroups, and Processes the processes that used or waited the most. Both are
-	// in the order of CPU time, and empty on a copy.
+	// Groups are the cgroups, and Processes the processes, that used or waited the most. Both
+	// are sorted by CPU time, and empty on a copy.
 	Groups    []Consumer `json:"groups"`
 	Processes []Consumer `json:"processes"`
-	// Partial is the reason that not all processes were read, or "".
+	// Partial is why not all processes were read, or "".
 	Partial string `json:"partial,omitempty"`
 }
 
-// SinceBoot returns the averages since boot of a machine or a copy.
+// SinceBoot returns the averages since boot, for a machine or a copy.
 func SinceBoot(h *host.Host) *Sample {
 	last := readMachine(h)
 	s := span{last: last, uptime: last.uptime()}
 	return &Sample{Time: last.at.UTC(), UptimeS: s.uptime, Values: s.values(measures), Groups: []Consumer{}, Processes: []Consumer{}}
 }
 
-// Reading is the beginning of a sample.
+// Reading holds the counters at the beginning of a sample.
 type Reading struct {
 	host             *host.Host
 	processes        *processes
@@ -47,7 +48,7 @@ func Begin(h *host.Host) *Reading {
 	return &Reading{host: h, processes: readProcesses(h, false), cgroups: readCgroups(h), machine: readMachine(h)}
 }
 
-// Measure samples a live machine for a time.
+// Measure samples a live machine for the given time.
 func Measure(ctx context.Context, h *host.Host, lasting time.Duration) (*Sample, error) {
 	begun := Begin(h)
 	wait := time.NewTimer(lasting)
@@ -60,16 +61,16 @@ func Measure(ctx context.Context, h *host.Host, lasting time.Duration) (*Sample,
 	return begun.End(), nil
 }
 
-// End reads the counters again, and returns what the machine did since Begin.
+// End reads the counters again and returns the sample since Begin.
 func (r *Reading) End() *Sample {
 	h := r.host
-	// In this order, so that reading the processes is not part of the machine's sample.
+	// Reading the processes comes last, so that the machine's sample does not include it.
 	machineNow, cgroupsNow, processesNow := readMachine(h), readCgroups(h), readProcesses(h, true)
 	whole := span{r.machine, machineNow, machineNow.uptime()}
 	groupsIn := span{r.cgroups, cgroupsNow, 0}
 	s := &Sample{Time: machineNow.at.UTC(), DurationS: whole.seconds(), UptimeS: whole.uptime, Partial: processesNow.partial}
 	if grew(r.machine, machineNow, "listen.overflows") {
-		// The table of sockets is long, so it is read only if it says something.
+		// The table of sockets is long, so it is read only if needed.
 		for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 			machineNow.read(h, source{file, parseListeners})
 		}
@@ -88,8 +89,8 @@ func grew(first, last *snapshot, name string) bool {
 	return last.counters[k] > first.counters[k]
 }
 
-// setDelay sets the run-queue delay of the machine from that of all processes if the kernel is
-// built without CONFIG_SCHEDSTATS.
+// setDelay sets the machine's run-queue delay from the delays of all processes, for kernels
+// without CONFIG_SCHEDSTATS.
 func (s *Sample) setDelay(all []Consumer) {
 	v := s.Find("run_queue_waiting_tasks")
 	if v == nil || v.Value != nil {
@@ -102,8 +103,8 @@ func (s *Sample) setDelay(all []Consumer) {
 	*v = Value{Name: v.Name, Value: &sum, Source: "/proc/*/schedstat"}
 }
 
-// Find returns the value of a measure: that of the machine, or else the highest of its items. It
-// returns nil if the measure has no value, known or unknown.
+// Find returns the value of a measure: the machine's, or else the highest of its items. It
+// returns nil if the measure has no value.
 func (s *Sample) Find(name string) *Value {
 	for i := range s.Values {
 		if s.Values[i].Name == name {

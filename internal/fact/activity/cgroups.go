@@ -11,17 +11,17 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// maxCgroups limits the number of cgroups that are read in each hierarchy.
+// maxCgroups is the maximum number of cgroups read in each hierarchy.
 const maxCgroups = 4000
 
-// hierarchy is a mounted tree of cgroups with the files that are read in each cgroup.
+// hierarchy is a mounted tree of cgroups, with the files to read in each cgroup.
 type hierarchy struct {
 	root  string
 	files func(dir, item string) []source
 }
 
-// hierarchies returns the trees of version 2 (Documentation/admin-guide/cgroup-v2.rst) and of
-// version 1 (Documentation/admin-guide/cgroup-v1), as systemd mounts them.
+// hierarchies returns the mounted trees of version 2 (Documentation/admin-guide/cgroup-v2.rst)
+// and of version 1 (Documentation/admin-guide/cgroup-v1), in the layout of systemd.
 func hierarchies(h *host.Host) []hierarchy {
 	var out []hierarchy
 	for _, root := range []string{cgroupRoot, cgroupRoot + "/unified"} {
@@ -51,8 +51,8 @@ func hierarchies(h *host.Host) []hierarchy {
 		}})
 }
 
-// parseThrottling returns the parser of cpu.stat. Version 1 has nanoseconds, version 2
-// microseconds, under different names.
+// parseThrottling returns a parser for cpu.stat. Version 1 has nanoseconds, and version 2
+// microseconds with different names.
 func parseThrottling(item string) func(string, counters) error {
 	return func(text string, c counters) error {
 		return errors.Join(
@@ -62,7 +62,7 @@ func parseThrottling(item string) func(string, counters) error {
 	}
 }
 
-// parseLimit returns the parser of a limit, which may be "max".
+// parseLimit returns a parser for a limit, which may be "max".
 func parseLimit(name, item string) func(string, counters) error {
 	return func(text string, c counters) error {
 		if strings.TrimSpace(text) == "max" {
@@ -110,8 +110,8 @@ var (
 	unitName    = regexp.MustCompile(`^[^/]+\.(service|scope|socket|mount|swap|slice)$`)
 )
 
-// Container returns the first 12 digits of the container's id in a cgroup's path, as Docker,
-// Podman, containerd and CRI-O name them, or "".
+// Container returns the first 12 digits of the container id in a cgroup's path, or "". It
+// knows the names of Docker, Podman, containerd and CRI-O.
 func Container(cgroup string) string {
 	id := containerID.FindString(cgroup)
 	return id[:min(12, len(id))]
@@ -128,8 +128,8 @@ func Unit(cgroup string) string {
 	return ""
 }
 
-// cgroupOf returns the cgroup of a process from /proc/PID/cgroup: that of systemd, or of the
-// first hierarchy in which it is not in the root.
+// cgroupOf returns a process's cgroup from /proc/PID/cgroup: the one in systemd's hierarchy,
+// or in the first hierarchy in which the process is not in the root.
 func cgroupOf(text string) string {
 	paths := map[string]string{}
 	first := ""

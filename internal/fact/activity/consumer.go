@@ -6,15 +6,15 @@ import (
 )
 
 // Consumer is a process, or a cgroup with all of its processes: what it used, and how long it
-// waited. 100 % of CPU time is one CPU all the time, and 100 % of waiting is one thread that
-// waits all the time.
+// waited. 100 % of CPU time is one fully used CPU. 100 % of waiting is one thread that waits
+// all the time.
 type Consumer struct {
 	Cgroup string `json:"cgroup,omitempty"`
-	// Unit is the systemd unit, and Container the first 12 digits of the container's id.
+	// Unit is the systemd unit. Container is the first 12 digits of the container's id.
 	Unit      string `json:"unit,omitempty"`
 	Container string `json:"container,omitempty"`
-	// PID and Command are those of a process, or of the process of a cgroup that used the most
-	// CPU time.
+	// PID and Command identify the process. For a cgroup, it is the process with the most CPU
+	// time.
 	PID     int    `json:"pid,omitempty"`
 	Command string `json:"command,omitempty"`
 
@@ -22,17 +22,18 @@ type Consumer struct {
 	CPUWaitPercent  float64 `json:"cpu_wait_percent"`
 	MajorFaultsPerS float64 `json:"major_faults_per_s"`
 	MemoryBytes     float64 `json:"memory_bytes"`
-	// DiskBytesPerS is nil without the right to read it.
+	// DiskBytesPerS is nil without permission to read it.
 	DiskBytesPerS *float64 `json:"disk_bytes_per_s"`
 
-	// CPUPressurePercent and the next two are the shares of the time in which a task of the cgroup
-	// waited. They are nil for processes, and for cgroups of version 1.
+	// CPUPressurePercent and the next two fields are the shares of time in which a task of the
+	// cgroup waited. They are nil for processes, and for cgroups of version 1.
 	CPUPressurePercent    *float64 `json:"cpu_pressure_percent,omitempty"`
 	MemoryPressurePercent *float64 `json:"memory_pressure_percent,omitempty"`
 	IOPressurePercent     *float64 `json:"io_pressure_percent,omitempty"`
 }
 
-// Name names a consumer: by container, unit or cgroup, or by command for a process of none.
+// Name returns the container, unit or cgroup of a consumer, or the command of a process
+// without any.
 func (c *Consumer) Name() string {
 	if c.Container != "" {
 		return "container " + c.Container
@@ -40,10 +41,11 @@ func (c *Consumer) Name() string {
 	return cmp.Or(c.Unit, c.Cgroup, c.Command)
 }
 
-// kept is the number of consumers that are kept by each criterion.
+// kept is the number of consumers kept for each criterion.
 const kept = 5
 
-// top keeps the consumers that are first by any criterion, in the order of CPU time.
+// top keeps the consumers that are among the first by any criterion. It returns them sorted by
+// CPU time.
 func top(all []Consumer) []Consumer {
 	keep := map[int]bool{}
 	byCPU := func(c *Consumer) float64 { return c.CPUPercent }
@@ -71,7 +73,7 @@ func top(all []Consumer) []Consumer {
 	return out
 }
 
-// first returns the indexes of the consumers with the highest values above 0.
+// first returns the indices of the consumers with the highest values above 0.
 func first(all []Consumer, by func(*Consumer) float64) []int {
 	var at []int
 	for i := range all {
@@ -90,8 +92,8 @@ func deref(p *float64) float64 {
 	return *p
 }
 
-// consumers returns what each process used between two readings. What has ended meanwhile is
-// lost; what has started meanwhile counts from its start.
+// consumers returns what each process used between two readings. Processes that ended in
+// between are missing. Processes that started in between count from their start.
 func consumers(before, now *processes, pageSize float64) []Consumer {
 	var out []Consumer
 	for pid, p := range now.all {
@@ -116,7 +118,7 @@ func consumers(before, now *processes, pageSize float64) []Consumer {
 	return out
 }
 
-// groups adds up the processes of each cgroup, and adds the pressure on it.
+// groups adds up the processes of each cgroup, and adds each cgroup's pressure.
 func groups(all []Consumer, cgroups span) []Consumer {
 	at := map[string]int{}
 	var out []Consumer

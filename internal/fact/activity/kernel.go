@@ -11,8 +11,8 @@ type Pressure struct {
 	TotalS        float64 // time in which tasks waited
 }
 
-// ParsePressure returns the lines "some" and "full" of a file of pressure stall information. It
-// leaves out a line that is not in the kernel's format, with an error.
+// ParsePressure parses a file of pressure stall information into its lines "some" and "full".
+// It omits an invalid line and returns an error for it.
 func ParsePressure(text string) (map[string]Pressure, error) {
 	out := map[string]Pressure{}
 	var bad error
@@ -41,8 +41,8 @@ func ParsePressure(text string) (map[string]Pressure, error) {
 	return out, bad
 }
 
-// ParseKeyed parses lines of "name number", as in /proc/vmstat; bad has the values that are not
-// numbers.
+// ParseKeyed parses lines of "name number", as in /proc/vmstat. bad holds the values that are
+// not numbers.
 func ParseKeyed(text string) (values map[string]float64, bad map[string]string) {
 	values, bad = map[string]float64{}, map[string]string{}
 	for line := range strings.Lines(text) {
@@ -61,7 +61,7 @@ func ParseKeyed(text string) (values map[string]float64, bad map[string]string) 
 }
 
 // ParseFileNr parses /proc/sys/fs/file-nr: allocated, free and the limit
-// (Documentation/admin-guide/sysctl/fs.rst). Since Linux 2.6 the second is 0.
+// (Documentation/admin-guide/sysctl/fs.rst). Since Linux 2.6 free is 0.
 func ParseFileNr(text string) (used, limit float64, err error) {
 	w := strings.Fields(text)
 	if len(w) != 3 {

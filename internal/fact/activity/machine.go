@@ -10,14 +10,14 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// source is a file of the kernel with counters.
+// source is a kernel file with counters, and its parser.
 type source struct {
 	path  string
 	parse func(string, counters) error
 }
 
-// machineSources are the files with counters of the whole machine. Those below /proc/net are of
-// the network namespace of this process.
+// machineSources lists the files with counters of the whole machine. Those below /proc/net
+// belong to this process's network namespace.
 var machineSources = []source{
 	{"/proc/stat", parseStat},
 	{"/proc/schedstat", parseSchedstat},
@@ -40,12 +40,12 @@ var machineSources = []source{
 	{"/proc/uptime", parseFirst("uptime", "")},
 }
 
-// snapshot has counters, and the time when they were read.
+// snapshot holds counters and the time at which they were read.
 type snapshot struct {
 	at time.Time
 	counters
-	// unknown has the reason for each file that could not be read. A file that the kernel does
-	// not have is in absent.
+	// unknown holds the reason for each file that could not be read. absent holds the files
+	// that the kernel does not have.
 	unknown map[string]string
 	absent  map[string]bool
 }
@@ -59,7 +59,7 @@ func (s *snapshot) read(h *host.Host, from source) {
 	f := h.File(from.path)
 	switch {
 	case f.Unknown != "" && strings.Contains(f.Unknown, "operation not supported"):
-		s.absent[from.path] = true // pressure is built in and switched off: psi=0
+		s.absent[from.path] = true // pressure is disabled at boot: psi=0
 	case f.Unknown != "":
 		s.unknown[from.path] = f.Unknown
 	case !f.Exists:
@@ -83,7 +83,7 @@ func readMachine(h *host.Host) *snapshot {
 		s.read(h, from)
 	}
 	tasks, pids := s.counters[counter{"threads.limit", ""}], s.counters[counter{"pids.limit", ""}]
-	if tasks > 0 && pids > 0 { // each thread has an id of its own, so the lower limit counts
+	if tasks > 0 && pids > 0 { // each thread has its own id, so the lower limit counts
 		s.set("tasks.limit", min(tasks, pids))
 	}
 	disks, err := h.Files.ReadDir("/sys/block")

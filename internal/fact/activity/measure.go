@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// kind says how a measure follows from its counters.
+// kind is how a measure is calculated from its counters.
 type kind int
 
 const (
-	rate  kind = iota // growth per second
-	share             // growth per growth of another counter
-	gauge             // the value now, relative to another one if there is one
+	rate  kind = iota // increase per second
+	share             // increase relative to another counter's increase
+	gauge             // current value, relative to another one if there is one
 )
 
 // measure is one value of a Sample.
@@ -21,15 +21,15 @@ type measure struct {
 	// name includes the unit.
 	name  string
 	kind  kind
-	of    string // the counter, or the gauge
+	of    string // the counter or gauge
 	by    string // the other counter or gauge
 	scale float64
-	file  string // that has the counters
-	// top is the number of items that are kept, those with the highest values; 0 keeps all.
+	file  string // file with the counters
+	// top is the number of items to keep, highest values first; 0 keeps all.
 	top int
 }
 
-// measures is the table of what is measured of the whole machine.
+// measures lists the measures of the whole machine.
 var measures = []measure{
 	{"cpu_busy_percent", share, "cpu.busy", "cpu.total", 100, "/proc/stat", 1},
 	{"cpu_steal_percent", share, "cpu.steal", "cpu.total", 100, "/proc/stat", 1},
@@ -71,7 +71,7 @@ var measures = []measure{
 	{"tasks_used_percent", gauge, "tasks.used", "tasks.limit", 100, "/proc/loadavg", 0},
 }
 
-// cgroupMeasures are those of cgroups.
+// cgroupMeasures lists the measures of cgroups.
 var cgroupMeasures = []measure{
 	{"cgroup_throttled_percent", share, "cgroup.throttled", "cgroup.periods", 100, cgroupRoot, 8},
 	{"cgroup_throttled_s_per_s", rate, "cgroup.throttled_s", "", 1, cgroupRoot, 8},
@@ -82,36 +82,36 @@ var cgroupMeasures = []measure{
 	{"cgroup_pids_percent", gauge, "cgroup.pids", "cgroup.pids_limit", 100, cgroupRoot, 8},
 }
 
-// taskMeasures are those of processes.
+// taskMeasures lists the measures of processes.
 var taskMeasures = []measure{
 	{"process_files_percent", gauge, "process.files", "process.files_limit", 100, "/proc", 4},
 }
 
-// Value is one measured value. Without a reason in Unknown, a value that is nil does not exist on
-// this machine.
+// Value is one measured value. If Value is nil and Unknown is "", the machine does not have
+// it.
 type Value struct {
-	// Name includes the unit, such as cpu_steal_percent.
+	// Name is the name with the unit, such as cpu_steal_percent.
 	Name string `json:"name"`
 	// Item is the disk, network device, CPU, cgroup, port or process, or "".
 	Item string `json:"item,omitempty"`
-	// Value is the value in the sample. It is nil without a sample, if it is unknown, or if it
-	// does not exist.
+	// Value is the value in the sample. It is nil if unknown, without a sample, or if it does
+	// not exist.
 	Value *float64 `json:"value"`
 	// SinceBoot is the average since boot.
 	SinceBoot *float64 `json:"since_boot,omitempty"`
-	// Total is the number of events since boot, for values per second.
+	// Total is the number of events since boot, if the value is a rate.
 	Total   *float64 `json:"total,omitempty"`
 	Unknown string   `json:"unknown,omitempty"`
 	Source  string   `json:"source"`
 }
 
-// span is what two snapshots of the same files say. first is nil without a sample.
+// span is the period between two snapshots of the same files. first is nil without a sample.
 type span struct {
 	first, last *snapshot
-	uptime      float64 // seconds, 0 if unknown
+	uptime      float64 // in seconds; 0 if unknown
 }
 
-// seconds returns the time between the snapshots.
+// seconds returns the length of the span.
 func (s span) seconds() float64 {
 	if s.first == nil {
 		return 0
@@ -119,7 +119,7 @@ func (s span) seconds() float64 {
 	return s.last.at.Sub(s.first.at).Seconds()
 }
 
-// values returns the values of a table.
+// values returns the values of a table of measures.
 func (s span) values(table []measure) []Value {
 	var out []Value
 	for _, m := range table {
@@ -141,7 +141,7 @@ func (s span) values(table []measure) []Value {
 	return out
 }
 
-// order is the value that items are sorted by.
+// order returns the value by which items are sorted.
 func order(v Value) float64 {
 	switch {
 	case v.Value != nil:
@@ -152,8 +152,8 @@ func order(v Value) float64 {
 	return -1
 }
 
-// keep returns the value of the machine, and the top highest items above 0 (all items if top is
-// 0).
+// keep returns the machine's value and the items with the highest values above 0, at most top;
+// a top of 0 means all items.
 func keep(items []Value, top int) (out []Value) {
 	kept := 0
 	for _, v := range items {
@@ -196,7 +196,7 @@ func (s span) value(m measure, item string) Value {
 	grown, bys := now-before, by-s.first.counters[counter{m.by, item}]
 	took := s.seconds()
 	switch {
-	case !had && item == "": // a cgroup or disk that is new counts from 0
+	case !had && item == "": // a new cgroup or disk counts from 0
 		v.Unknown = "it appeared during the sample"
 	case grown < 0 || m.kind == share && bys < 0:
 		v.Unknown = "the counter was reset during the sample"
@@ -210,8 +210,8 @@ func (s span) value(m measure, item string) Value {
 	return v
 }
 
-// limited limits shares to 100 %: counters are not read in the same instant as the clock, and
-// sums are rounded.
+// limited limits shares to 100 %. They may exceed it because counters and clock are not read
+// at the same time and sums are rounded.
 func limited(m measure, v float64) float64 {
 	if m.scale == 100 {
 		return min(v, 100)
@@ -219,7 +219,7 @@ func limited(m measure, v float64) float64 {
 	return v
 }
 
-// known returns a number, or nil if it is not finite.
+// known returns a pointer to a number, or nil if the number is not finite.
 func known(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
@@ -227,7 +227,7 @@ func known(v float64) *float64 {
 	return &v
 }
 
-// uptime returns the time since boot in seconds.
+// uptime returns the time since boot in seconds, or 0 if unknown.
 func (s *snapshot) uptime() float64 { return s.counters[counter{"uptime", ""}] }
 
 // Names returns the names of all values.

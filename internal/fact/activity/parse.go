@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// counter names a counter or gauge of the kernel, and the device, CPU or cgroup that it belongs
-// to. The item is empty for a counter of the whole machine.
+// counter identifies a counter or gauge of the kernel. item is the device, CPU or cgroup, or
+// "" for the whole machine.
 type counter struct{ name, item string }
 
-// counters has values in seconds, bytes or numbers of events.
+// counters holds values in seconds, bytes or numbers of events.
 type counters map[counter]float64
 
 func (c counters) set(name string, v float64) { c[counter{name, ""}] = v }
 func (c counters) add(name string, v float64) { c[counter{name, ""}] += v }
 
-// errFormat is the error for a text that is not what the kernel writes.
+// errFormat is returned for a text that is not in the kernel's format.
 var errFormat = errors.New("not in the kernel's format")
 
 // number parses an unsigned number.
@@ -45,8 +45,8 @@ func numbers(words []string) ([]float64, error) {
 // ticksPerSecond is USER_HZ: 100 on all supported machines.
 const ticksPerSecond = 100
 
-// parseStat parses /proc/stat (proc_stat(5)): the time of all CPUs and of each one, and the
-// number of runnable and blocked tasks.
+// parseStat parses /proc/stat (proc_stat(5)): the times of all CPUs and of each CPU, and the
+// numbers of runnable and blocked tasks.
 func parseStat(text string, c counters) error {
 	known := false
 	for line := range strings.Lines(text) {
@@ -59,7 +59,7 @@ func parseStat(text string, c counters) error {
 			}
 			c.set(w[0], n)
 		case len(w) >= 9 && strings.HasPrefix(w[0], "cpu"):
-			n, err := numbers(w[1:9]) // user nice system idle iowait irq softirq steal; guest is part of user
+			n, err := numbers(w[1:9]) // user nice system idle iowait irq softirq steal; user includes guest
 			if err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ func parseSchedstat(text string, c counters) error {
 	return nil
 }
 
-// parsePressure returns the parser of a file of pressure stall information.
+// parsePressure returns a parser for a file of pressure stall information.
 func parsePressure(resource, item string) func(string, counters) error {
 	return func(text string, c counters) error {
 		lines, err := ParsePressure(text)
@@ -124,8 +124,8 @@ func parsePressure(resource, item string) func(string, counters) error {
 	}
 }
 
-// parseKeyed returns the parser of lines of "name number" that keeps some names, each under the
-// counter's name. Several names may be added up in one counter.
+// parseKeyed returns a parser for lines of "name number". names maps the names to keep to
+// counters; several names with the same counter are added up.
 func parseKeyed(names map[string]string, item string, scale float64) func(string, counters) error {
 	return func(text string, c counters) error {
 		values, bad := ParseKeyed(text)
@@ -144,14 +144,14 @@ func parseKeyed(names map[string]string, item string, scale float64) func(string
 	}
 }
 
-// vmEvents are the counters of /proc/vmstat that are read.
+// vmEvents maps names in /proc/vmstat to counters.
 var vmEvents = map[string]string{
 	"pswpin": "swap.in", "pswpout": "swap.out", "oom_kill": "oom_kills", "pgmajfault": "major_faults",
 	"allocstall_dma": "reclaims", "allocstall_dma32": "reclaims", "allocstall_normal": "reclaims", "allocstall_movable": "reclaims",
 }
 
-// parseDiskstats parses /proc/diskstats (Documentation/admin-guide/iostats.rst), with 14 fields
-// or with those for discards (4.18) and flushes (5.5).
+// parseDiskstats parses /proc/diskstats (Documentation/admin-guide/iostats.rst) with 14
+// fields, or more with discards (4.18) and flushes (5.5).
 func parseDiskstats(text string, c counters) error {
 	known := false
 	for line := range strings.Lines(text) {
@@ -174,8 +174,9 @@ func parseDiskstats(text string, c counters) error {
 	return nil
 }
 
-// parseSoftnet parses /proc/net/softnet_stat (net/core/net-procfs.c): a line for each CPU, of
-// hexadecimal numbers: packets, dropped ones, and times that the budget was used up.
+// parseSoftnet parses /proc/net/softnet_stat (net/core/net-procfs.c). It has a line of
+// hexadecimal numbers for each CPU: packets, dropped packets, and how often the budget was
+// used up.
 func parseSoftnet(text string, c counters) error {
 	var sum [3]float64
 	known := false
@@ -227,7 +228,7 @@ func parseNetDev(text string, c counters) error {
 	return nil
 }
 
-// parseSNMP returns the parser of one group of /proc/net/snmp or /proc/net/netstat: a line of
+// parseSNMP returns a parser for one group of /proc/net/snmp or /proc/net/netstat: a line of
 // names and a line of values (Documentation/networking/snmp_counter.rst).
 func parseSNMP(group string, names map[string]string) func(string, counters) error {
 	return func(text string, c counters) error {
@@ -261,8 +262,8 @@ func parseSNMP(group string, names map[string]string) func(string, counters) err
 	}
 }
 
-// parseConntrack parses /proc/net/stat/nf_conntrack: names, and a line of hexadecimal numbers for
-// each CPU. The columns differ between kernels.
+// parseConntrack parses /proc/net/stat/nf_conntrack: a line of names, and a line of
+// hexadecimal numbers for each CPU. The columns depend on the kernel.
 func parseConntrack(text string, c counters) error {
 	var heads []string
 	known := false
@@ -318,7 +319,7 @@ func parseLoadavg(text string, c counters) error {
 	return nil
 }
 
-// parseFirst returns the parser of a file whose first word is a number.
+// parseFirst returns a parser for a file whose first word is a number.
 func parseFirst(name, item string) func(string, counters) error {
 	return func(text string, c counters) error {
 		first, _, _ := strings.Cut(strings.TrimSpace(text), " ")
@@ -331,8 +332,8 @@ func parseFirst(name, item string) func(string, counters) error {
 	}
 }
 
-// parseListeners parses /proc/net/tcp and tcp6: the number of connections that wait in the accept
-// queue of each listening port. The kernel shows it as the receive queue of the socket.
+// parseListeners parses /proc/net/tcp and tcp6: the number of connections in the accept queue
+// of each listening port. The kernel reports it as the socket's receive queue.
 func parseListeners(text string, c counters) error {
 	for line := range strings.Lines(text) {
 		w := strings.Fields(line)

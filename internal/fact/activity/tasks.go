@@ -11,34 +11,34 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// maxTasks limits the number of threads whose counters are read.
+// maxTasks is the maximum number of threads whose counters are read.
 const maxTasks = 20_000
 
-// process has the counters of a process since its start.
+// process holds the counters of a process since its start.
 type process struct {
-	at      time.Time // when they were read: on a busy machine reading all takes long
+	at      time.Time // time of reading: reading all processes takes long on a busy machine
 	pid     int
-	start   string // in ticks since boot: a process id is used again
+	start   string // in ticks since boot; process ids are reused
 	command string
 	cgroup  string
 	cpu     float64 // seconds
-	delay   float64 // seconds that its threads waited on run queues
+	delay   float64 // seconds for which its threads waited on run queues
 	faults  float64 // major page faults
 	rss     float64 // pages
 	disk    float64 // bytes read from and written to disks; -1 if unknown
 }
 
-// processes has the processes at a moment.
+// processes holds the processes at one time.
 type processes struct {
-	at  time.Time // of the beginning
+	at  time.Time // start of the reading
 	all map[int]*process
-	// partial is the reason that not all were read, or "".
+	// partial is why not all processes were read, or "".
 	partial string
-	own     *snapshot // the values of single processes
+	own     *snapshot // values of single processes
 }
 
-// readProcesses reads the counters of all processes. It reads what does not change while a
-// process runs, and the use of limits, only if last is set.
+// readProcesses reads the counters of all processes. Only if last is true, it also reads what
+// does not change while a process runs, and the use of limits.
 func readProcesses(h *host.Host, last bool) *processes {
 	p := &processes{at: h.Clock.Now(), all: map[int]*process{}, own: newSnapshot(h)}
 	list, err := h.Files.ReadDir("/proc")
@@ -54,7 +54,7 @@ func readProcesses(h *host.Host, last bool) *processes {
 		}
 		one, threads := readProcess(h, pid)
 		if one == nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		if left -= threads; left < 0 {
 			p.partial = "there are more than " + strconv.Itoa(maxTasks) + " threads"
@@ -71,14 +71,15 @@ func readProcesses(h *host.Host, last bool) *processes {
 
 func (p *process) dir(name string) string { return "/proc/" + strconv.Itoa(p.pid) + "/" + name }
 
-// readProcess reads the counters of a process. It returns nil if there is none.
+// readProcess reads the counters of a process and returns its number of threads. It returns
+// nil if the process has ended.
 func readProcess(h *host.Host, pid int) (*process, int) {
 	p := &process{at: h.Clock.Now(), pid: pid, disk: -1}
 	threads, err := parseProcess(h.File(p.dir("stat")).Text, p)
 	if err != nil {
 		return nil, 0
 	}
-	if text := h.File(p.dir("io")).Text; text != "" { // needs the rights of the process's user
+	if text := h.File(p.dir("io")).Text; text != "" { // readable only by the process's user
 		c := counters{}
 		if parseKeyed(map[string]string{"read_bytes:": "bytes", "write_bytes:": "bytes"}, "", 1)(text, c) == nil {
 			p.disk = c[counter{"bytes", ""}]
@@ -96,7 +97,7 @@ func readProcess(h *host.Host, pid int) (*process, int) {
 	return p, threads
 }
 
-// parseProcess parses /proc/PID/stat (proc_pid_stat(5)), and returns the number of threads.
+// parseProcess parses /proc/PID/stat (proc_pid_stat(5)) and returns the number of threads.
 func parseProcess(text string, p *process) (threads int, err error) {
 	begin, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
 	if begin < 0 || end < begin {
@@ -119,9 +120,9 @@ func parseProcess(text string, p *process) (threads int, err error) {
 	return int(n[3]), nil
 }
 
-// parseDelay parses /proc/PID/schedstat (Documentation/scheduler/sched-stats.rst): time on a CPU,
-// time on a run queue, both in ns, and the number of time slices. It returns the second one in
-// seconds.
+// parseDelay returns the time on run queues in seconds, from /proc/PID/schedstat
+// (Documentation/scheduler/sched-stats.rst). The file has the time on a CPU and the time on a
+// run queue, both in ns, and the number of time slices.
 func parseDelay(text string) (float64, error) {
 	w := strings.Fields(text)
 	if len(w) != 3 {
@@ -131,9 +132,9 @@ func parseDelay(text string) (float64, error) {
 	return ns / 1e9, err
 }
 
-// readFiles reads the number of open files of a process that is near its limit. Counting them is
-// expensive, so it is done only where the size of the table of descriptors, FDSize in
-// /proc/PID/status, permits that it is nearly full.
+// readFiles reads the number of open files of a process that is near its limit. Counting them
+// is expensive. So it only counts if FDSize in /proc/PID/status, the size of the table of
+// descriptors, permits a number near the limit.
 func readFiles(h *host.Host, p *process, into *snapshot) {
 	c := counters{}
 	if parseKeyed(map[string]string{"FDSize:": "size"}, "", 1)(h.File(p.dir("status")).Text, c) != nil {
