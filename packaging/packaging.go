@@ -1,7 +1,6 @@
-// Package packaging embeds the files that a package of fettle installs in
-// addition to the program: systemd units, the D-Bus policy, polkit actions, and
-// the configuration for sos (/etc/sos/extras.d/fettle). Commands that install
-// the units use it.
+// Package packaging embeds the files that a package of fettle installs in addition to the
+// program: systemd units, the D-Bus policy, polkit actions, and the configuration for sos
+// (/etc/sos/extras.d/fettle). Commands that install units use it.
 package packaging
 
 import (
@@ -10,20 +9,20 @@ import (
 	"strings"
 )
 
-// FS holds the files: systemd/, dbus/, polkit/, sos/.
+// FS contains systemd/, dbus/, polkit/ and sos/.
 //
 //go:embed systemd/*.service dbus/*.conf polkit/*.policy sos/fettle
 var FS embed.FS
 
-// Program is the path at which packages install the program, as in the units.
+// Program is the path of the program in packages and units.
 const Program = "/usr/bin/fettle"
 
-// Units are the systemd units, the early one first.
+// Units lists the systemd units, the early one first.
 var Units = []string{"fettle-recover.service", "fettle.service"}
 
-// Unit returns the text of a unit with another program path. With an alias,
-// enabling the unit also creates a link of that name: tuned.service, which
-// Cockpit looks for, if TuneD's own package is absent.
+// Unit returns the text of a unit, with another path of the program. With an alias, enabling
+// the unit also creates a link of that name. Cockpit looks for tuned.service, so that is the
+// alias without TuneD's own package.
 func Unit(name, program, alias string) (string, error) {
 	if strings.ContainsAny(program, " \t\n\"'\\%$;") {
 		return "", fmt.Errorf("program path %q: it has characters that are special to systemd", program)

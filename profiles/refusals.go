@@ -1,17 +1,17 @@
 package profiles
 
-// Refusal is published guidance that a profile does not follow, because it has become
-// harmful or meaningless. The profile refers to it in a comment ("# refused: ID").
+// Refusal is published guidance that a profile deliberately does not follow, because it has
+// become harmful or meaningless. The profile refers to it in a comment ("# refused: ID").
 type Refusal struct {
-	// ID is its name in findings, comments and messages.
+	// ID is the name in findings, comments and messages.
 	ID string
-	// Short names the guidance in a headline.
+	// Short is the name of the guidance in a headline.
 	Short string
-	// Profiles are the profiles that the guidance applies to.
+	// Profiles lists the profiles to which the guidance applies.
 	Profiles []string
 	// Guidance is what the source recommends.
 	Guidance string
-	// Reason explains the refusal, as the end of a sentence.
+	// Reason is why the profile does not follow it, as the end of a sentence.
 	Reason string
 	// Source is the source of the reason.
 	Source string

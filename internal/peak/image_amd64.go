@@ -8,19 +8,19 @@ import (
 	"unsafe"
 )
 
-// program is the starter's code, programEnd marks its end; neither is called here.
+// program is the starter's code, and programEnd is its end. Neither is called.
 func program()    //nolint:unused // the assembler's
 func programEnd() //nolint:unused // the assembler's
 
-// bounds returns the first byte of program and of programEnd.
+// bounds returns the addresses of program and programEnd.
 func bounds() (begin, end *byte)
 
-// longest is larger than the starter's code can be, in bytes. A larger distance means that the
-// linker has put other code between the two ends.
+// longest exceeds the size of the starter's code, in bytes. A larger distance means that the
+// linker placed other code between program and programEnd.
 const longest = 1024
 
-// image returns the starter as an executable file: an ELF header, its code, and a stack that is
-// not executable. It fits into one page.
+// image returns the starter as an executable file of at most one page: an ELF header, the
+// code, and a stack that is not executable.
 func image() ([]byte, error) {
 	begin, end := bounds()
 	size := uintptr(unsafe.Pointer(end)) - uintptr(unsafe.Pointer(begin))

@@ -7,5 +7,5 @@ import (
 	"runtime"
 )
 
-// image returns an error: there is no starter for this processor.
+// image returns an error: there is no starter for this architecture.
 func image() ([]byte, error) { return nil, fmt.Errorf("there is no starter for %s", runtime.GOARCH) }

@@ -1,14 +1,13 @@
-// Package peak starts a program so that the kernel's figure of its largest resident set
-// excludes the process that started it.
+// Package peak starts a program so that its peak memory, as the kernel reports it, excludes
+// the process that started it.
 //
-// The figure of a process (ru_maxrss, getrusage(2)) starts at the largest resident set of the
-// memory that it leaves at execve(2): exec_mmap (fs/exec.c) adds the high-water mark of the old
-// memory to the figure of the process. A child of a Go program shares its parent's memory until
-// then (CLONE_VM|CLONE_VFORK), and so starts at its parent's maximum; a child by fork(2) starts
-// at its parent's present size. Therefore a starter runs between the two: a process of a few
-// pages, which forks, executes the work in its child, and reports the kernel's figure of that
-// child. Without it, work that takes less than fettle has taken, about 30 MiB, cannot be
-// measured.
+// The kernel's figure (ru_maxrss, getrusage(2)) also covers the memory that a process leaves
+// at execve(2): exec_mmap (fs/exec.c) adds the high-water mark of the old memory. A child of a
+// Go program shares its parent's memory until then (CLONE_VM|CLONE_VFORK), so its figure
+// starts at the parent's maximum. With fork(2) it starts at the parent's current size.
+// Therefore a starter runs between the two. It is a process of a few pages that forks,
+// executes the work in its child, and reports the kernel's figure of that child. Without it,
+// work that needs less memory than fettle, about 30 MiB, could not be measured.
 package peak
 
 import (
@@ -23,18 +22,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Starter starts programs.
+// Starter starts programs through an executable file in memory.
 type Starter struct{ image *os.File }
 
-// New creates a starter and checks that the kernel executes it. It fails on an unsupported
-// processor, or if files in memory cannot be executed (vm.memfd_noexec, fapolicyd).
+// New creates a starter and checks that the kernel executes it. It returns an error on an
+// unsupported architecture, or if files in memory cannot be executed (vm.memfd_noexec,
+// fapolicyd).
 func New() (*Starter, error) {
 	text, err := image()
 	if err != nil {
 		return nil, err
 	}
 	fd, err := unix.MemfdCreate("fettle-starter", unix.MFD_CLOEXEC|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // before Linux 6.3, where each could be executed
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3, which executes all
 		fd, err = unix.MemfdCreate("fettle-starter", unix.MFD_CLOEXEC)
 	}
 	if err != nil {
@@ -50,19 +50,18 @@ func New() (*Starter, error) {
 	return s, nil
 }
 
-// path returns the path at which a child finds the image, independent of its descriptors.
+// path returns the path of the image for a child, independent of the child's descriptors.
 func (s *Starter) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), s.image.Fd()) }
 
 // Close closes the image. Running programs are not affected.
 func (s *Starter) Close() error { return s.image.Close() }
 
-// Started is a program started by a starter.
+// Started is a program that a starter started.
 type Started struct{ said, says *os.File }
 
-// Put adds the starter to a command that has not been started and has no ExtraFiles. The
-// starter's process is the leader of the process group in place of the work. The work is killed
-// when the starter ends, and reacts to the group's signals itself. The caller must call Close
-// in any case.
+// Put adds the starter to a command that was not started yet and has no ExtraFiles. The
+// starter, not the work, leads the process group. The work is killed when the starter ends,
+// and handles the group's signals itself. The caller must always call Close.
 func (s *Starter) Put(cmd *exec.Cmd) (*Started, error) {
 	if cmd.Err != nil {
 		return nil, cmd.Err
@@ -85,17 +84,17 @@ func (s *Started) Close() error {
 	return err
 }
 
-// Peak returns the largest resident set of the work, or of one process that it has waited for,
-// in bytes. Call it after the command has ended without an error, as the starter does for any
-// work. The error describes the exit of the work, if it was not 0, in the words of
-// os.ProcessState, or the reason that it could not be started.
+// Peak returns the largest resident set of the work, or of a process that it waited for, in
+// bytes. Call it after the command has ended without an error; the starter always ends so. The
+// error reports a non-zero exit of the work, like os.ProcessState, or why the work could not
+// be started.
 func (s *Started) Peak() (int64, error) {
-	err := s.says.Close() // the starter's own is closed with it
+	err := s.says.Close() // the starter's end is closed with it
 	s.says = nil
 	if err != nil {
 		return 0, err
 	}
-	// Processes that the work started do not have the descriptor, so this does not block.
+	// The work's children do not have the descriptor, so this does not block.
 	text, err := io.ReadAll(s.said)
 	if err != nil {
 		return 0, err

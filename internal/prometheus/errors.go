@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// redirectError is returned for a rejected redirect, to which the token must not be sent.
+// redirectError is returned for a redirect that would send the token to another server.
 type redirectError struct{ to *url.URL }
 
 func (r *redirectError) Error() string { return "redirect to " + r.to.Redacted() }
 
-// timeoutError is the cause of a context that WithTimeout has ended.
+// timeoutError is the cause of a context that ended by the timeout of WithTimeout.
 type timeoutError struct{ after time.Duration }
 
 func (i *timeoutError) Error() string { return "no answer within " + i.after.String() }
 
-// connectionError explains the reason that a request has no answer, and the remedy.
+// connectionError explains why a request got no answer, and what to do.
 func (s *Server) connectionError(ctx context.Context, err error) error {
 	host := s.base.Host
 	var (
@@ -58,7 +58,7 @@ func (s *Server) connectionError(ctx context.Context, err error) error {
 	return fmt.Errorf("the answer of %s is truncated: %w", host, err)
 }
 
-// underlying returns the error without the request that url.Error adds.
+// underlying returns an error without the request that url.Error adds.
 func underlying(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {
@@ -67,12 +67,12 @@ func underlying(err error) error {
 	return err
 }
 
-// statusError explains an error status and its remedy. It returns nil if the body can be used.
+// statusError explains an error status and what to do. It returns nil if the body is usable.
 func (s *Server) statusError(resp *http.Response) error {
 	host := s.base.Host
 	switch code := resp.StatusCode; {
 	case code == http.StatusOK, code == http.StatusBadRequest, code == http.StatusUnprocessableEntity:
-		return nil // for the last two the body explains the error
+		return nil // the body explains the last two statuses
 	case (code == http.StatusUnauthorized || code == http.StatusForbidden) && s.token != "":
 		return fmt.Errorf("%s rejects this token (%s): it has expired, or may not query; use --prometheus-token FILE with another one (oc create token prometheus-k8s -n openshift-monitoring)", host, resp.Status)
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:

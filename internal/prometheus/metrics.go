@@ -1,4 +1,4 @@
-// This file parses Prometheus's text format, in which programs report their metrics.
+// This file parses Prometheus's text format for metrics.
 
 package prometheus
 
@@ -12,16 +12,16 @@ import (
 
 // Metrics holds the samples of a metrics page.
 type Metrics struct {
-	// Values are the samples by name, summed over all label sets.
+	// Values holds the samples by name, summed over all label sets.
 	Values map[string]float64
-	// Labels are the labels of the last sample of each name that has any.
+	// Labels holds the labels of the last sample with labels, by name.
 	Labels map[string]map[string]string
-	// Histograms are the histograms by name and by the label To, which
-	// distinguishes the members of an etcd cluster.
+	// Histograms holds the histograms by name and by the label To, which distinguishes the
+	// members of an etcd cluster.
 	Histograms map[string]map[string]Buckets
 }
 
-// Buckets are cumulative counts by upper bound.
+// Buckets maps upper bounds to cumulative counts.
 type Buckets map[float64]float64
 
 var (
@@ -29,10 +29,10 @@ var (
 	label  = text.LazyRegexp(`([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"`)
 )
 
-// maxSamples is far above the number of metrics of one program.
+// maxSamples is the maximum number of samples, far above the number of metrics of one program.
 const maxSamples = 100000
 
-// ParseMetrics parses a page and ignores invalid lines.
+// ParseMetrics parses a metrics page. It ignores invalid lines.
 func ParseMetrics(text string) Metrics {
 	m := Metrics{map[string]float64{}, map[string]map[string]string{}, map[string]map[string]Buckets{}}
 	n := 0

@@ -1,6 +1,5 @@
-// Package prometheus queries a Prometheus server and explains connection
-// errors, and parses the metrics pages of other programs. Benchmarks, findings
-// and experiments use it.
+// Package prometheus queries a Prometheus server, explains connection errors, and parses the
+// metrics pages of other programs. Benchmarks, findings and experiments use it.
 package prometheus
 
 import (
@@ -30,8 +29,8 @@ type Server struct {
 	http  *http.Client
 }
 
-// Open checks an address (http or https) and a bearer token, which may be
-// empty. Tokens are sent only over https, or to this machine.
+// Open checks a server's address (http or https) and a bearer token, which may be empty.
+// Tokens are sent only over https or to this machine.
 func Open(address, token string) (*Server, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -53,7 +52,7 @@ func loopback(name string) bool {
 	return name == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// WithTimeout returns a context that ends after a time. Errors of requests then include it.
+// WithTimeout returns a context with a timeout, which errors of requests then mention.
 func WithTimeout(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, patience, &timeoutError{patience})
 }
@@ -61,8 +60,8 @@ func WithTimeout(ctx context.Context, patience time.Duration) (context.Context, 
 // Host returns the server's host and port.
 func (s *Server) Host() string { return s.base.Host }
 
-// Query evaluates an expression whose result is one number at present. known is
-// false if there is no result, or it is not finite.
+// Query evaluates an expression whose current result is one number. known is false if there is
+// no result, or if it is not finite.
 func (s *Server) Query(ctx context.Context, expression string) (value float64, known bool, err error) {
 	var answer struct {
 		Status, Error string
@@ -108,7 +107,7 @@ func (s *Server) Query(ctx context.Context, expression string) (value float64, k
 	return v, !math.IsNaN(v) && !math.IsInf(v, 0), nil
 }
 
-// Retention returns the time that the server keeps samples, in its own notation, or "" if it is
+// Retention returns how long the server keeps samples, in Prometheus notation, or "" if
 // unknown.
 func (s *Server) Retention(ctx context.Context) string {
 	var answer struct {

@@ -1,5 +1,4 @@
-// Package resident keeps the memory of programs that run for long, and sleep for most of that
-// time, at the size that they need while they sleep.
+// Package resident reduces the memory of long-running programs while they sleep.
 package resident
 
 import (
@@ -14,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rest returns the memory of the last work to the kernel before the program sleeps: the heap,
-// and the pages of the program's own file, which are in the page cache anyway and are mapped
-// again when needed. The start of a program (package initialization, tables of types) touches
-// most of that file once. Rest takes milliseconds, including a garbage collection. The idle
-// daemon has 12 to 16 MiB resident with it and 29.6 MiB without (test/peers, Debian 12); the
-// goal is half of TuneD's 27.5 MiB.
+// Rest returns unused memory to the kernel before a program sleeps: the heap, and the pages of
+// the program's own file. These are in the page cache anyway and are mapped again when needed.
+// Starting a program (package initialization, tables of types) touches most of that file once.
+// Rest takes milliseconds, including a garbage collection. With it, the idle daemon has 12 to
+// 16 MiB resident, and without 29.6 MiB (test/peers, Debian 12). The goal is half of TuneD's
+// 27.5 MiB.
 func Rest() {
 	debug.FreeOSMemory()
 	self, err := os.Readlink("/proc/self/exe")
@@ -35,17 +34,17 @@ func Rest() {
 	}
 }
 
-// Sleeper calls Rest whenever a program with concurrent work has done nothing for a while.
+// Sleeper calls Rest when a program with concurrent work has been idle for a while.
 type Sleeper struct{ work atomic.Int64 }
 
 // Worked records that work was done.
 func (s *Sleeper) Worked() { s.work.Add(1) }
 
-// many is the amount of work after which a rest is worthwhile even soon after the last one.
+// many is the amount of work that makes a rest worthwhile even soon after the last one.
 const many = 100
 
-// Run rests each time that nothing was done for the time quiet, until ctx ends. If little was
-// done since the last rest, that must also be at least the time seldom ago.
+// Run calls Rest whenever nothing was done for quiet, until ctx ends. If little was done since
+// the last rest, it also waits until seldom has passed since then.
 func (s *Sleeper) Run(ctx context.Context, quiet, seldom time.Duration) {
 	s.run(ctx, quiet, seldom, Rest)
 }
@@ -53,7 +52,7 @@ func (s *Sleeper) Run(ctx context.Context, quiet, seldom time.Duration) {
 func (s *Sleeper) run(ctx context.Context, quiet, seldom time.Duration, rest func()) {
 	tick := time.NewTicker(quiet)
 	defer tick.Stop()
-	var rested, seen int64 // what had been done
+	var rested, seen int64 // amounts of work done
 	var last time.Time
 	for {
 		select {
@@ -73,11 +72,11 @@ func (s *Sleeper) run(ctx context.Context, quiet, seldom time.Duration, rest fun
 // mapping is a range of addresses of this process.
 type mapping struct{ start, end uintptr }
 
-// unchanged finds, in the text of /proc/PID/smaps (proc_pid_smaps(5)), the mappings of a file
-// that are not writable and have no page that differs from the file: its text and its read-only
-// data, which in a Go program are about as large. madvise(2) with MADV_DONTNEED loses nothing
-// there. A page differs if the loader relocated it before it removed write permission, as in a
-// program linked with -buildmode=pie: it would be restored to the content of the file.
+// unchanged finds the mappings of a file that are not writable and have only pages equal to
+// the file. smaps is the text of /proc/PID/smaps (proc_pid_smaps(5)). They are the program's
+// text and its read-only data. madvise(2) with MADV_DONTNEED loses nothing in them. A page
+// differs if the loader relocated it before removing write permission, as in a program linked
+// with -buildmode=pie: MADV_DONTNEED would restore the file's content.
 func unchanged(smaps, file string) (found []mapping) {
 	var m mapping
 	ours := false
@@ -89,8 +88,8 @@ func unchanged(smaps, file string) (found []mapping) {
 				found = append(found, m)
 			}
 		case len(f) > 5 && strings.Join(f[5:], " ") == file && (f[1] == "r-xp" || f[1] == "r--p"):
-			// address perms offset dev inode path. Both names of a program that was replaced while it
-			// runs end with " (deleted)".
+			// Fields: address perms offset dev inode path. Both path and file end with "
+			// (deleted)" if the program was replaced while it runs.
 			from, to, _ := strings.Cut(f[0], "-")
 			start, err1 := strconv.ParseUint(from, 16, 64)
 			end, err2 := strconv.ParseUint(to, 16, 64)

@@ -1,6 +1,6 @@
-// Package ssh starts a program on another machine, through the system's ssh or
-// any other command line, and exchanges lines with it over standard input and
-// output. The load generator uses it for its workers.
+// Package ssh starts a program on another machine, through the system's ssh or any other
+// command line. It exchanges lines with the program over standard input and output. The load
+// generator uses it for its workers.
 package ssh
 
 import (
@@ -19,8 +19,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// hostName matches hosts as ssh(1) accepts them, excluding names that ssh could parse as an
-// option or a shell as a command.
+// hostName matches hosts that ssh(1) accepts. It excludes names that ssh could parse as an
+// option, or a shell as a command.
 var hostName = text.LazyRegexp(`^([A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9_\[:][A-Za-z0-9._:%\[\]-]*$`)
 
 // ParseHost parses ssh:HOST or ssh:USER@HOST.
@@ -32,8 +32,8 @@ func ParseHost(word string) (host string, ok bool) {
 // ErrNoSSH is returned if this machine has no ssh client.
 var ErrNoSSH = errors.New("ssh not found; install openssh-client (openssh-clients)")
 
-// Command returns the command line that runs a command on a host through its
-// login shell. The host's key must be known; passwords are not prompted for.
+// Command returns the command line that runs a command on a host through the login shell. The
+// host's key must be known. It never asks for passwords.
 func Command(host string, command ...string) ([]string, error) {
 	ssh, err := exec.LookPath("ssh")
 	if err != nil {
@@ -43,8 +43,8 @@ func Command(host string, command ...string) ([]string, error) {
 	return append([]string{ssh, "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=30", "-T", "--", host}, command...), nil
 }
 
-// FailureReason extracts the reason that ssh(1) failed: its last line, and for a host key
-// failure also the host and the conflicting line of known_hosts.
+// FailureReason returns why ssh(1) failed: the last line of its output. For a host key failure
+// it adds the host and the conflicting line of known_hosts.
 func FailureReason(said string) string {
 	last := strings.TrimPrefix(LastLine(said), "ssh: ")
 	if !strings.HasPrefix(last, "Host key verification failed") {
@@ -68,10 +68,10 @@ func LastLine(text string) string {
 	return strings.TrimSpace(lines[len(lines)-1])
 }
 
-// maxStderr limits the standard error output that is kept, in bytes.
+// maxStderr is how much of the standard error output is kept, in bytes.
 const maxStderr = 16 << 10
 
-// Session is a running program.
+// Session is a running program with its input and output.
 type Session struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
@@ -83,8 +83,8 @@ type Session struct {
 	ended error
 }
 
-// Start starts a command line, which is killed when ctx ends. most is the
-// maximum length of an answer line, in bytes.
+// Start starts a command line and kills it when ctx ends. most is the maximum length of an
+// answer line, in bytes.
 func Start(ctx context.Context, words []string, most int) (*Session, error) {
 	s := &Session{cmd: exec.CommandContext(ctx, words[0], words[1:]...), most: most}
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // this process handles Ctrl-C
@@ -133,8 +133,7 @@ func (s *Session) Line() ([]byte, error) {
 	}
 }
 
-// failure explains the reason that the program is unreachable, from its own error output or
-// from ssh's.
+// failure explains why the program is unreachable, from its standard error or from ssh's.
 func (s *Session) failure(err error) error {
 	ended := s.wait()
 	var exit *exec.ExitError
@@ -154,8 +153,8 @@ func (s *Session) failure(err error) error {
 	return fmt.Errorf("the program ended: %w", err)
 }
 
-// wait closes the program's input, waits five seconds for it to end, and then kills it. Its
-// further output is lost.
+// wait closes the program's input and waits up to five seconds for the program to end, then
+// kills it. Further output is lost.
 func (s *Session) wait() error {
 	s.end.Do(func() {
 		_ = s.in.Close()
@@ -169,10 +168,11 @@ func (s *Session) wait() error {
 // Kill kills the program and its local children at once.
 func (s *Session) Kill() { _ = s.cmd.Cancel() }
 
-// Close closes the program's input, waits for it to end, and kills it after five seconds.
+// Close closes the program's input and waits up to five seconds for the program to end, then
+// kills it.
 func (s *Session) Close() { _ = s.wait() }
 
-// tail keeps the end of the written data.
+// tail is a writer that keeps the end of the written data.
 type tail struct {
 	mu   sync.Mutex
 	kept []byte

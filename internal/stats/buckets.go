@@ -12,7 +12,7 @@ import (
 // Histogram maps upper bounds in seconds to cumulative counts of observations.
 type Histogram map[float64]float64
 
-// Check rejects counts that are not a cumulative histogram.
+// Check returns an error if the counts are not a cumulative histogram.
 func (h Histogram) Check() error {
 	last := 0.0
 	for _, bound := range slices.Sorted(maps.Keys(h)) {
@@ -28,10 +28,10 @@ func (h Histogram) Check() error {
 	return nil
 }
 
-// ErrCounterReset is returned if a counter has decreased.
+// ErrCounterReset is returned if a counter decreased.
 var ErrCounterReset = errors.New("counters decreased; the process was restarted in between")
 
-// Since returns the observations after an earlier state of the histogram.
+// Since returns the observations added since an earlier state of the histogram.
 func (h Histogram) Since(earlier Histogram) (Histogram, error) {
 	if len(h) != len(earlier) {
 		return nil, ErrCounterReset
@@ -47,15 +47,15 @@ func (h Histogram) Since(earlier Histogram) (Histogram, error) {
 	return out, out.Check()
 }
 
-// HistogramBucket is the range of a quantile in seconds: above Low and at most
-// High; High 0 means no upper bound.
+// HistogramBucket is the range of a quantile: above Low and at most High, in seconds. A High
+// of 0 means no upper bound.
 type HistogramBucket struct {
 	Low  float64 `json:"above_s"`
 	High float64 `json:"at_most_s,omitempty"`
 }
 
-// Quantile returns the bucket of the q-quantile, the smallest observation that
-// at least a share q does not exceed. The histogram must not be empty.
+// Quantile returns the bucket of the q-quantile: the smallest observation that at least a
+// share q of the observations does not exceed. The histogram must not be empty.
 func (h Histogram) Quantile(q float64) HistogramBucket {
 	rank := math.Ceil(q*h[math.Inf(1)] - 1e-9)
 	low := 0.0
@@ -71,8 +71,8 @@ func (h Histogram) Quantile(q float64) HistogramBucket {
 	return HistogramBucket{Low: low} // unreachable: the last bucket counts all
 }
 
-// P99 returns the bucket of the 99th percentile and the number of observations, or a zero
-// bucket if there are none. It returns the error of Check.
+// P99 returns the bucket of the 99th percentile and the number of observations, or zeros
+// without observations. It returns the error of Check.
 func (h Histogram) P99() (b HistogramBucket, n int64, err error) {
 	if err := h.Check(); err != nil {
 		return b, 0, err
@@ -97,8 +97,8 @@ func (b HistogramBucket) String() string {
 // Milliseconds formats a time of s seconds in milliseconds.
 func Milliseconds(s float64) string { return strconv.FormatFloat(1000*s, 'g', 4, 64) + " ms" }
 
-// MinForP99 is the minimum number of observations for judging a 99th
-// percentile. Below it the ten largest decide.
+// MinForP99 is the minimum number of observations for judging a 99th percentile. With fewer,
+// less than ten observations decide.
 const MinForP99 = 1000
 
 // Total returns the number of observations.

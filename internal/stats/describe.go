@@ -1,7 +1,7 @@
-// Package stats computes descriptive statistics, confidence intervals and tests
-// from slices of measured values, robust to the noise of real machines. It is
-// pure: no clock, no input or output, and randomness only with a fixed seed.
-// Benchmarks, load tests and experiments use it.
+// Package stats computes descriptive statistics, confidence intervals and tests from slices of
+// measured values. It is robust to the noise of real machines, and pure: it has no clock, no
+// input or output, and randomness only with a fixed seed. Benchmarks, load tests and
+// experiments use it.
 package stats
 
 import (
@@ -30,8 +30,9 @@ func SD(x []float64) float64 {
 	return math.Sqrt(sum / float64(len(x)-1))
 }
 
-// Quantile returns the p-quantile (0 to 1), interpolated linearly between the order statistics
-// (Hyndman and Fan's type 7, the default of R and NumPy), or NaN if x is empty.
+// Quantile returns the p-quantile (p from 0 to 1), or NaN if x is empty. It interpolates
+// linearly between the order statistics (Hyndman and Fan's type 7, the default of R and
+// NumPy).
 func Quantile(x []float64, p float64) float64 {
 	s := slices.Sorted(slices.Values(x))
 	if len(s) == 0 {
@@ -48,8 +49,8 @@ func Quantile(x []float64, p float64) float64 {
 // Median returns the middle value, or NaN if x is empty.
 func Median(x []float64) float64 { return Quantile(x, 0.5) }
 
-// MAD returns the median absolute deviation from the median times 1.4826, which equals the
-// standard deviation for normally distributed values, or NaN if x is empty.
+// MAD returns the median absolute deviation from the median, times 1.4826, or NaN if x is
+// empty. For normally distributed values it estimates the standard deviation.
 func MAD(x []float64) float64 {
 	m := Median(x)
 	dev := make([]float64, len(x))
@@ -59,10 +60,10 @@ func MAD(x []float64) float64 {
 	return 1.4826 * Median(dev)
 }
 
-// MedianInterval returns a confidence interval for the median of any
-// distribution with coverage of at least 1-alpha: the order statistics of the
-// inverted sign test. It is valid if the number of values was fixed beforehand,
-// and infinite if there are too few.
+// MedianInterval returns a confidence interval for the median of any distribution, with a
+// coverage of at least 1-alpha. Its ends are order statistics, from the inverted sign test. It
+// is valid only if the number of values was fixed beforehand. It is infinite if there are too
+// few values.
 func MedianInterval(x []float64, alpha float64) Interval {
 	s := slices.Sorted(slices.Values(x))
 	n := len(s)
@@ -82,8 +83,8 @@ func MedianInterval(x []float64, alpha float64) Interval {
 	return Interval{s[k], s[n-1-k]}
 }
 
-// Spread returns the ratio by which the largest of positive values exceeds the smallest, or 0
-// for fewer than two values.
+// Spread returns the ratio of the largest to the smallest of positive values, minus 1. For
+// fewer than two values it returns 0.
 func Spread(x []float64) float64 {
 	if len(x) < 2 {
 		return 0

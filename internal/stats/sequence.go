@@ -11,15 +11,15 @@ type Interval struct{ Low, High float64 }
 // Contains reports whether x lies in the interval, ends included.
 func (i Interval) Contains(x float64) bool { return i.Low <= x && x <= i.High }
 
-// Sequence is an anytime-valid confidence sequence for the center of symmetrically
-// distributed values, such as the differences of randomized blocks. Interval may be
-// called after each value, and the experiment may stop for any reason. Each value is
-// winsorized to a band around the effect under test (Huber's psi), whose width depends
-// on earlier values only: one spike cannot hide an effect, and no value is discarded.
+// Sequence is an anytime-valid confidence sequence for the center of symmetrically distributed
+// values, such as the differences of randomized blocks. Interval may be called after each
+// value, and the experiment may stop for any reason. Each value is winsorized to a band around
+// the effect under test (Huber's psi). The band's width depends only on earlier values. So one
+// spike cannot hide an effect, and no value is discarded.
 type Sequence struct {
 	alpha, g float64
 	least    float64   // minimum half-width of a band
-	placebo  []float64 // differences with a known center of 0
+	placebo  []float64 // differences whose center is known to be 0
 	values   []float64
 	limits   []float64 // half-width of the band of each value
 }
@@ -28,10 +28,10 @@ type Sequence struct {
 // under normal noise is 96 % (Huber 1964: 95 % at 1.345).
 const band = 1.5
 
-// NewSequence starts a sequence with error rate alpha. placebo, at least two values
-// with center 0, gives the scale of the noise. least, a difference that does not
-// matter, is the minimum half-width of a band: coarsely rounded values are often equal,
-// so their noise would seem to be 0 and a rounding difference would decide.
+// NewSequence starts a sequence with error rate alpha. placebo has at least two values with
+// center 0, which give the scale of the noise. least is an irrelevant difference. It is the
+// minimum half-width of a band: coarsely rounded values are often equal, so the noise would
+// seem to be 0 and rounding would decide.
 func NewSequence(alpha float64, placebo []float64, least float64) *Sequence {
 	return &Sequence{alpha: alpha, g: 1, placebo: placebo, least: max(least, 1e-12)}
 }
@@ -42,8 +42,8 @@ func (s *Sequence) N() int { return len(s.values) }
 // Values returns the original values in order.
 func (s *Sequence) Values() []float64 { return s.values }
 
-// Noise returns the scale of the noise of one value from all values so far: a
-// standard deviation, by the median absolute deviation.
+// Noise returns the standard deviation of one value, estimated from all values so far by the
+// median absolute deviation.
 func (s *Sequence) Noise() float64 {
 	dev := make([]float64, 0, len(s.placebo)+len(s.values))
 	for _, v := range s.placebo {
@@ -65,13 +65,13 @@ func (s *Sequence) Add(v float64) {
 	s.limits = append(s.limits, limit)
 }
 
-// scores returns the mean and standard deviation of the values around effect, each in
-// units of its band and limited to -1 to 1. In these units all values beyond their
-// bands are equal, even if the band width has changed since.
+// scores returns the mean and standard deviation of the values around effect, each in units of
+// its band and limited to -1 to 1. In these units all values beyond their bands are equal,
+// even if the width of the band has changed.
 //
-// The deviation includes one additional score at each limit. Values that all lie beyond
-// their bands on one side would otherwise have a deviation of 0, and five of these
-// occur by chance once in sixteen times; this way seven are required.
+// The deviation includes one additional score at each limit. Otherwise values that are all
+// beyond their bands on one side would have a deviation of 0. Five such values occur by chance
+// once in sixteen times; with the additional scores seven are needed.
 func (s *Sequence) scores(effect float64) (mean, sd float64) {
 	sum, squares := 0.0, 2.0
 	for i, v := range s.values {
@@ -95,8 +95,8 @@ func (s *Sequence) Winsorized() (n int) {
 	return n
 }
 
-// Estimate returns the effect at which the winsorized values balance (Huber's M-estimate of
-// location), or NaN before the first value.
+// Estimate returns the effect around which the winsorized values balance (Huber's M-estimate
+// of location). It is NaN before the first value.
 func (s *Sequence) Estimate() float64 {
 	if len(s.values) == 0 {
 		return math.NaN()
@@ -123,10 +123,10 @@ func (s *Sequence) Interval() Interval {
 		m, sd := s.scores(effect)
 		return math.Abs(m) <= width*sd
 	}
-	// edge is the furthest compatible effect. Compatible effects may lie beyond
-	// incompatible ones (the deviation of the winsorized values changes with the
-	// effect), so the search continues until every value is at its limit, beyond
-	// which nothing changes. Steps start at a tenth of the noise of the mean.
+	// edge returns the furthest compatible effect in a direction. Compatible effects may be
+	// beyond incompatible ones, because the deviation of the winsorized values changes with
+	// the effect. So the search continues until every value is at its limit and nothing
+	// changes any more. Steps start at a tenth of the noise of the mean.
 	edge := func(direction float64) float64 {
 		end := center
 		for i, v := range s.values {
@@ -149,8 +149,8 @@ func (s *Sequence) Interval() Interval {
 	return Interval{edge(-1), edge(1)}
 }
 
-// bisect returns the point between a, where holds is true (or assumed to be), and b, where it
-// is false, at which it changes, within a distance.
+// bisect returns the point between a and b, within a distance, at which holds changes. holds
+// is true at a, or assumed to be, and false at b.
 func bisect(a, b, within float64, holds func(float64) bool) float64 {
 	for math.Abs(b-a) > within {
 		mid := a + (b-a)/2
@@ -166,13 +166,13 @@ func bisect(a, b, within float64, holds func(float64) bool) float64 {
 	return a + (b-a)/2
 }
 
-// Needed returns the number of further values after which an interval of
-// half-width half can be expected at the present noise, or limit if it is more.
+// Needed returns how many more values give an interval of half-width half, at the current
+// noise. It returns limit if more are needed.
 func (s *Sequence) Needed(half float64, limit int) int {
 	noise := s.Noise()
 	if len(s.values) > 1 {
-		// The standard deviation of a score, divided by the change of the mean score
-		// per effect: the asymptotic deviation of an M-estimate.
+		// The standard deviation of a score, divided by the change of the mean score per
+		// effect, is the asymptotic deviation of an M-estimate.
 		center := s.Estimate()
 		_, sd := s.scores(center)
 		slope := 0.0

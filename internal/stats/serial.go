@@ -2,8 +2,8 @@ package stats
 
 import "math"
 
-// Slope returns the least-squares slope per value of equidistant values, or 0 for fewer than
-// two.
+// Slope returns the least-squares slope of equidistant values, per value. For fewer than two
+// values it is 0.
 func Slope(x []float64) float64 {
 	if len(x) < 2 {
 		return 0
@@ -18,8 +18,8 @@ func Slope(x []float64) float64 {
 	return top / bottom
 }
 
-// Lag1 returns the autocorrelation of neighboring values, -1 to 1, or NaN if all values are
-// equal or there are fewer than three.
+// Lag1 returns the autocorrelation of neighboring values, -1 to 1. It is NaN for fewer than
+// three values, or if all are equal.
 func Lag1(x []float64) float64 {
 	if len(x) < 3 {
 		return math.NaN()
@@ -48,11 +48,11 @@ type Summary struct {
 // Summarize computes the summary of measurements.
 func Summarize(x []float64) Summary { return Summary{len(x), Mean(x), SD(x)} }
 
-// BetweenRuns returns the share (0 to 1) of the variance of single measurements that lies
-// between runs: the intraclass correlation of the one-way random-effects model by analysis of
-// variance, with Searle's average size for unequal runs. At 0 the requests of one run are as
-// informative as requests of many runs; near 1 further requests of the same run add no
-// information. It is NaN if there are too few runs or measurements.
+// BetweenRuns returns the share (0 to 1) of the variance of single measurements that is
+// between runs. At 0 the requests of one run are as informative as requests of many runs. Near
+// 1, further requests of the same run add no information. It is NaN if there are too few runs
+// or measurements. It is the intraclass correlation of the one-way random-effects model by
+// analysis of variance, with Searle's average size for unequal runs.
 func BetweenRuns(runs []Summary) float64 {
 	n, k, squares, sum := 0.0, 0.0, 0.0, 0.0
 	for _, run := range runs {

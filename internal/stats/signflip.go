@@ -6,11 +6,11 @@ import (
 	"math/rand/v2"
 )
 
-// SignFlip returns the exact two-sided p-value of the hypothesis that the
-// values are symmetric around 0, for the sum: the share of sign patterns whose
-// sum is at least as far from 0. All patterns are counted for up to 20 values,
-// else 100,000 drawn with a fixed seed and the observed one, so that p is never
-// too small. It is valid only if the number of values was fixed beforehand.
+// SignFlip returns the exact two-sided p-value of the hypothesis that the values are symmetric
+// around 0. It is the share of sign patterns whose sum is at least as far from 0 as the
+// observed sum. For up to 20 values all patterns are counted. For more, 100,000 patterns are
+// drawn with a fixed seed, and the observed one is added, so p is never too small. It is valid
+// only if the number of values was fixed beforehand.
 func SignFlip(x []float64) float64 {
 	n := len(x)
 	if n == 0 {
@@ -20,9 +20,9 @@ func SignFlip(x []float64) float64 {
 	for _, v := range x {
 		observed += v
 	}
-	bound := math.Abs(observed) * (1 - 1e-12) // tolerates another order of summation
+	bound := math.Abs(observed) * (1 - 1e-12) // tolerates another summation order
 	if n <= 20 {
-		// Gray code: each step flips one sign.
+		// Gray code: each step flips only one sign.
 		sum := observed
 		sign := make([]float64, n)
 		for i := range sign {

@@ -2,8 +2,8 @@ package stats
 
 import "math"
 
-// StudentQuantile returns the p-quantile (0.5 to less than 1) of Student's t
-// distribution with df degrees of freedom, not necessarily a whole number.
+// StudentQuantile returns the p-quantile (0.5 <= p < 1) of Student's t distribution with df
+// degrees of freedom. df need not be a whole number.
 func StudentQuantile(p, df float64) float64 {
 	low, high := 0.0, 1.0
 	for studentCDF(high, df) < p && high < 1e12 {
@@ -12,7 +12,8 @@ func StudentQuantile(p, df float64) float64 {
 	return bisect(low, high, 1e-10*high, func(t float64) bool { return studentCDF(t, df) < p })
 }
 
-// studentCDF returns the probability of at most t >= 0 (Abramowitz and Stegun 26.7.1).
+// studentCDF returns the probability of a value of at most t, for t >= 0 (Abramowitz and
+// Stegun 26.7.1).
 func studentCDF(t, df float64) float64 { return 1 - incompleteBeta(df/(df+t*t), df/2, 0.5)/2 }
 
 // incompleteBeta returns the regularized incomplete beta function I_x(a, b),
@@ -23,7 +24,7 @@ func incompleteBeta(x, a, b float64) float64 {
 		return 0
 	case x >= 1:
 		return 1
-	case x > (a+1)/(a+b+2): // where it converges slowly
+	case x > (a+1)/(a+b+2): // converges slowly there
 		return 1 - incompleteBeta(1-x, b, a)
 	}
 	all, _ := math.Lgamma(a + b)
@@ -57,10 +58,10 @@ func incompleteBeta(x, a, b float64) float64 {
 	return front * (f - 1)
 }
 
-// Welch returns the difference of two means, second minus first, and half the
-// width of its confidence interval, without assuming equal variances (Welch
-// 1947, with Satterthwaite's degrees of freedom). The width is infinite for
-// fewer than two values in a sample. Values must be independent.
+// Welch returns the difference of two means, second minus first, and half the width of its
+// confidence interval. It does not assume equal variances (Welch 1947, with Satterthwaite's
+// degrees of freedom). The width is infinite if a sample has fewer than two values. Values
+// must be independent.
 func Welch(first, second []float64, alpha float64) (difference, half float64) {
 	difference = Mean(second) - Mean(first)
 	if len(first) < 2 || len(second) < 2 {

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Decimal formats a number exactly, or returns "" for nil.
+// Decimal formats a number with all digits, or returns "" for nil.
 func Decimal(v *float64) string {
 	if v == nil {
 		return ""
@@ -17,7 +17,7 @@ func Decimal(v *float64) string {
 	return strconv.FormatFloat(*v, 'g', -1, 64)
 }
 
-// CSVCell prevents a spreadsheet from evaluating a text as a formula.
+// CSVCell returns a text that a spreadsheet does not evaluate as a formula.
 func CSVCell(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) && text != "-" {
 		return "'" + text
@@ -41,8 +41,8 @@ func SignedSeconds(s float64) string {
 	return "+" + unit.FormatSeconds(s)
 }
 
-// EscapeControls writes control characters as \xhh. Clients that speak TLS to a
-// plain-text port send them as requests.
+// EscapeControls writes control characters as \xhh. They occur in requests of clients that
+// speak TLS to a plain-text port.
 func EscapeControls(text string) string {
 	if strings.IndexFunc(text, unicode.IsControl) < 0 {
 		return text

@@ -16,8 +16,8 @@ func Count[N ~int | ~int64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Truncate shortens a text to at most the given number of bytes (more than three). The result
-// ends in "..." if something was removed. Characters are not split.
+// Truncate shortens a text to at most most bytes (more than three). A shortened text ends in
+// "...". Characters are not split.
 func Truncate(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// FindInvalid returns the line, from 1, of the first byte that does not occur in YAML
-// or configuration files, and describes it: a control character other than tab and line
-// ends, or invalid UTF-8. The line is 0 if the whole text is valid.
+// FindInvalid returns the line of the first byte that is not valid in YAML and configuration
+// files, from 1, and describes that byte: a control character other than tab and line ends, or
+// invalid UTF-8. If the whole text is valid, the line is 0.
 func FindInvalid(text []byte) (line int, what string) {
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRune(text[i:])

@@ -1,5 +1,5 @@
-// All of fettle's regular expressions take longer to compile than most verbs run, and most
-// verbs use few or none of them.
+// Compiling all of fettle's regular expressions takes longer than most verbs run. Most verbs
+// use few or none of them.
 
 package text
 
@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// LazyRegexp returns a function that compiles expr once, and panics if it is
-// invalid, as regexp.MustCompile does.
+// LazyRegexp returns a function that compiles expr on its first call. Like regexp.MustCompile,
+// it panics if expr is invalid.
 func LazyRegexp(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// goMessages are patterns of messages in which Go's libraries or the expression language name
-// functions and types, with plainer replacements.
+// goMessages maps patterns of messages that name functions and types, from Go's libraries or
+// the expression language, to plainer texts.
 var goMessages = sync.OnceValue(func() []struct {
 	*regexp.Regexp
 	instead string
@@ -44,8 +44,8 @@ var goMessages = sync.OnceValue(func() []struct {
 	return out
 })
 
-// PlainMessage removes the names of Go functions and types from a message, and a part that is
-// repeated: an error that names its file, with the file's name before it.
+// PlainMessage removes the names of Go functions and types from a message. It also removes
+// repetitions, such as the name of a file in front of an error that contains it.
 func PlainMessage(text string) string {
 	if !strings.ContainsAny(text, ":(") && !strings.Contains(text, "unexpected") && !strings.Contains(text, "context") {
 		return text

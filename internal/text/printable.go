@@ -2,7 +2,8 @@ package text
 
 import "strings"
 
-// Printable replaces control characters, so that file content cannot control the terminal.
+// Printable replaces control characters, so that the content of a file cannot control the
+// terminal.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\t' {
@@ -15,8 +16,8 @@ func Printable(s string) string {
 	}, s)
 }
 
-// PrintableLine returns Printable text on one line, for a message or table cell. Joined errors may have
-// several lines.
+// PrintableLine is Printable on one line, for a message or a table cell. Joined errors may
+// have several lines.
 func PrintableLine(s string) string {
 	if !strings.Contains(s, "\n") {
 		return Printable(s)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// CommandLine returns words as a command line for sh.
+// CommandLine quotes words and joins them to a command line for sh.
 func CommandLine(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
@@ -14,9 +14,9 @@ func CommandLine(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// Quote returns a word for sh on one line. Line breaks and control characters
-// are written by printf (POSIX). A word that ends with a line break is only
-// quoted, because command substitution would remove it.
+// Quote quotes a word for sh on one line. Line breaks and control characters are written by
+// printf (POSIX). A word that ends with a line break is only quoted, because command
+// substitution would remove that line break.
 func Quote(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,+%", r)

@@ -13,14 +13,13 @@ func Suggest(word string, known []string) string {
 	return ""
 }
 
-// Nearest returns the nearest known word, or "" if none is near: at most a
-// third of the word, and at most three letters, may differ. A word that differs
-// only in case is preferred.
+// Nearest returns the nearest known word, or "". At most a third of the word, and at most
+// three letters, may differ. It prefers a word that differs only in case.
 func Nearest(word string, known []string) string {
 	best, least := "", min(3, (len(word)+2)/3)+1
 	for _, k := range known {
 		if strings.EqualFold(word, k) {
-			best, least = k, 0 // cannot be improved on
+			best, least = k, 0 // cannot be better
 		}
 		if max(len(k)-len(word), len(word)-len(k)) >= least {
 			continue
@@ -32,8 +31,9 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// EditDistance returns the number of edits that turn a into b: bytes inserted, deleted or
-// replaced, or neighbors exchanged (Damerau, 1964, without edits of exchanged bytes).
+// EditDistance returns the number of edits that turn a into b: inserting, deleting or
+// replacing a byte, or exchanging neighboring bytes (Damerau, 1964, without edits of exchanged
+// bytes).
 func EditDistance(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// RequireTerminal returns an error if no question can be asked, because standard input is not a
-// terminal. The message says that nothing changed.
+// RequireTerminal returns an error if standard input is not a terminal, so that no question
+// can be asked. Its message says that nothing changed.
 func RequireTerminal() error {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return Retry(Refused, errors.New("cannot ask for confirmation: stdin is not a terminal; nothing changed"), "use --yes to confirm in advance", "--yes")
@@ -20,9 +20,9 @@ func RequireTerminal() error {
 	return nil
 }
 
-// Confirm prints a question and reads the answer at the terminal. Without a terminal it returns
-// RequireTerminal's error. It ends with ctx, for example on Ctrl-C, and then abandons the
-// blocked read.
+// Confirm prints a question and reads the answer from the terminal. Without a terminal it
+// returns the error of RequireTerminal. If ctx ends, for example on Ctrl-C, it abandons the
+// blocked read and returns.
 func (s *Screen) Confirm(ctx context.Context, question string) (bool, error) {
 	if err := RequireTerminal(); err != nil {
 		return false, err

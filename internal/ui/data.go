@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Data prints a document as JSON or YAML, together with the exit code and
-// messages. doc must marshal to a JSON object with a "schema".
+// Data prints a document as JSON or YAML with the exit code and the messages. doc must marshal
+// to a JSON object with a "schema".
 func Data(s *Screen, doc any, exitCode int) error {
 	body, err := json.Marshal(doc)
 	if err != nil {
@@ -49,7 +49,7 @@ func Data(s *Screen, doc any, exitCode int) error {
 	return err
 }
 
-// writeYAML prints JSON text as YAML with keys in the same order.
+// writeYAML converts JSON text to YAML and prints it. It keeps the order of keys.
 func writeYAML(w io.Writer, text []byte) error {
 	var n yaml.Node
 	if err := yaml.Unmarshal(text, &n); err != nil {
@@ -64,9 +64,8 @@ func writeYAML(w io.Writer, text []byte) error {
 	return enc.Close()
 }
 
-// yamlStyle selects block style, and omits quotes if every YAML reader
-// recognizes the string. The encoder handles YAML 1.2; YAML 1.1
-// (https://yaml.org/type/) needs more quotes.
+// yamlStyle selects block style, and omits quotes if every YAML reader reads the text as a
+// string. The encoder follows YAML 1.2. YAML 1.1 (https://yaml.org/type/) needs more quotes.
 func yamlStyle(n *yaml.Node) {
 	quoted := n.Style&yaml.DoubleQuotedStyle != 0
 	n.Style = 0
@@ -78,8 +77,8 @@ func yamlStyle(n *yaml.Node) {
 	}
 }
 
-// yaml11 reports whether YAML 1.1 may read a text as a boolean, null, number
-// (also of base 60, 190:20:30), date, or as the keys "=" and "<<".
+// yaml11 reports whether YAML 1.1 may read a text as other than a string: a boolean, null,
+// number (also of base 60, 190:20:30), date, or the keys "=" and "<<".
 func yaml11(text string) bool {
 	switch strings.ToLower(text) {
 	case "", "~", "null", "y", "n", "yes", "no", "on", "off", "true", "false", "=", "<<":

@@ -1,6 +1,6 @@
-// Package ui writes the output of commands: messages and progress on standard
-// error, tables and documents (JSON, YAML, Markdown) on standard output, and
-// maps errors to exit codes. Both command lines use it.
+// Package ui writes the output of commands: messages and progress on standard error, tables
+// and documents (JSON, YAML, Markdown) on standard output. It maps errors to exit codes. Both
+// command lines use it.
 package ui
 
 import (
@@ -8,14 +8,14 @@ import (
 	"errors"
 )
 
-// The exit codes.
+// Exit codes.
 const (
 	Done        = 0
 	Failed      = 1   // failed, or nothing could be determined
 	Usage       = 2   // invalid arguments
 	GateNotMet  = 3   // a condition of verify, check --fail-on or prove --expect
-	Refused     = 4   // by a safety check
-	RolledBack  = 5   // failed, rolled back
+	Refused     = 4   // refused by a safety check
+	RolledBack  = 5   // failed and rolled back
 	Incomplete  = 6   // failed, and the rollback is incomplete
 	Partial     = 7   // partly applied
 	Busy        = 75  // another transaction is running
@@ -39,12 +39,12 @@ var ExitCodes = []struct {
 	{Interrupted, "interrupted, undone"},
 }
 
-// Error is an error with an exit code, a hint, and the command that works.
+// Error is an error with an exit code, a hint, and a remedy.
 type Error struct {
 	Code   int
 	Err    error
 	Hint   string
-	Remedy *Remedy // nil: the hint has the command, or no other arguments help
+	Remedy *Remedy // nil if the hint has the command, or no other arguments help
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
@@ -66,8 +66,8 @@ type Sentinel struct {
 
 func (s *Sentinel) Error() string { return s.Text }
 
-// ProgramExit returns the exit code of a program that fails with this error. The name ExitCode
-// belongs to exec.ExitError.
+// ProgramExit returns the exit code of a program that fails with this error. It is not named
+// ExitCode, because exec.ExitError has that method.
 func (s *Sentinel) ProgramExit() int { return s.Exits }
 
 // coded is an error with an exit code.
@@ -76,8 +76,8 @@ type coded interface {
 	ProgramExit() int
 }
 
-// Code returns the exit code of an error, or 0 for nil. Incomplete takes precedence over all
-// others.
+// Code returns the exit code of an error, or 0 for nil. Of several codes, Incomplete has
+// precedence.
 func Code(err error) int {
 	var e *Error
 	var c coded
@@ -96,7 +96,7 @@ func Code(err error) int {
 	return Failed
 }
 
-// carries reports whether an error, or one that it wraps, has an exit code.
+// carries reports whether an error, or any error that it wraps, has an exit code.
 func carries(err error, code int) bool {
 	if c, ok := err.(coded); ok && c.ProgramExit() == code { //nolint:errorlint // it looks at every one itself
 		return true

@@ -8,22 +8,22 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// Column is a column of a Grid. Without an option its cells are never cut: names, values, ids
-// and paths. If such a cell is too long for its column, its row takes another line.
+// Column is a column of a Grid. By default its cells are never cut: names, values, ids and
+// paths. A cell that is too long for the column continues on another line.
 type Column struct {
 	Head string
-	// Cut marks an explanation: on a terminal that is too narrow it ends in "…".
+	// Cut columns are explanations. On a narrow terminal their cells are cut and end in "…".
 	Cut bool
-	// Optional columns are omitted on a terminal that is too narrow, the last one first.
+	// Optional columns are omitted on a narrow terminal, the last one first.
 	Optional bool
 	// Wide columns are printed with --wide only.
 	Wide bool
-	// Below marks the last column as an explanation that is never cut: if the terminal is too
-	// narrow for the row, it stands on lines of its own below it.
+	// Below marks the last column as an explanation that is never cut. On a narrow terminal it
+	// is printed below its row.
 	Below bool
-	// Right aligns numbers.
+	// Right columns are aligned to the right, for numbers.
 	Right bool
-	// Once columns leave out on a terminal what the row above has too.
+	// Once columns omit a cell on a terminal if it equals the cell above.
 	Once bool
 }
 
@@ -36,12 +36,12 @@ func Columns(heads ...string) []Column {
 	return out
 }
 
-// Grid is a table for people: on a terminal with the columns that fit its width, elsewhere
-// each row on one line, uncut. Its layout may change, in contrast to JSON output.
+// Grid is a table for people. On a terminal it has only the columns that fit the width.
+// Elsewhere each row is one line, uncut. Unlike JSON output, its layout may change.
 type Grid struct {
 	Columns []Column
 	Rows    [][]string
-	// Color returns the color of a cell; nil means no colors. Both numbers start at 0.
+	// Color returns the color of a cell. nil means no colors. row and col start at 0.
 	Color func(row, col int) string
 }
 
@@ -88,14 +88,14 @@ func (g *Grid) Write(s *Screen) {
 	}
 }
 
-// shownGrid is a grid of the columns that are printed, with safe cells.
+// shownGrid is a grid with only the printed columns and with printable cells.
 type shownGrid struct {
 	Grid
 	from []int // number of each column in the original grid
 }
 
-// shown replaces control characters (before anything is measured: replacements may be wider)
-// and selects the columns; without --wide all but the Wide ones.
+// shown selects the printed columns: all, or without wide only those that are not Wide. It
+// also replaces control characters, before widths are measured.
 func (g *Grid) shown(wide bool) shownGrid {
 	columns := slices.Clone(g.Columns)
 	for _, row := range g.Rows {
@@ -120,7 +120,7 @@ func (g *Grid) shown(wide bool) shownGrid {
 	return all.without(func(i int) bool { return columns[i].Wide })
 }
 
-// once empties the cells of Once columns that repeat the row above.
+// once empties the cells of Once columns that equal the cell above.
 func (g *shownGrid) once() {
 	for j, c := range g.Columns {
 		for i := len(g.Rows) - 1; i > 0 && c.Once; i-- {
@@ -131,7 +131,7 @@ func (g *shownGrid) once() {
 	}
 }
 
-// without returns the grid without some columns.
+// without returns the grid without the columns for which omit returns true.
 func (g *shownGrid) without(omit func(col int) bool) shownGrid {
 	out := shownGrid{Grid: Grid{Rows: make([][]string, len(g.Rows))}}
 	for i, c := range g.Columns {
@@ -165,5 +165,5 @@ func tableRow(cells []string) table.Row {
 	return row
 }
 
-// displayWidth returns the number of columns that a terminal needs for a text.
+// displayWidth returns the width of a text on a terminal, in columns.
 func displayWidth(s string) int { return text.StringWidthWithoutEscSequences(s) }

@@ -9,12 +9,12 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Headline is the answer of a command: one to three lines for people, and each figure in them
+// Headline is the summary of a result: one to three lines for people, and the figures in them
 // for programs.
 type Headline struct {
 	Lines []string `json:"lines"`
-	// Figures are the numbers in the lines by name, with the unit at the end of the name:
-	// problems, cpu_steal_percent, duration_s.
+	// Figures are the numbers in the lines by name. Names end with the unit: problems,
+	// cpu_steal_percent, duration_s.
 	Figures map[string]float64 `json:"figures"`
 }
 
@@ -27,7 +27,7 @@ func (h *Headline) Line(format string, args ...any) {
 }
 
 // Count records a count and returns it with its noun: "1 problem", "12,000 requests". A noun
-// that ends in s gets es; without a noun it returns the number.
+// that ends in s gets es in the plural. Without a noun it returns the number.
 func (h *Headline) Count(name string, n int, noun string) string {
 	h.record(name, float64(n))
 	number := text.Thousands(uint64(max(n, 0)))
@@ -37,15 +37,15 @@ func (h *Headline) Count(name string, n int, noun string) string {
 	return text.CountPlural(uint64(max(n, 0)), noun, strings.TrimPrefix(text.Count(2, noun), "2 "))
 }
 
-// Value records a number and returns it as a text that the caller has formatted, such as
-// "1.5 GiB" for memory_bytes.
+// Value records a number and returns formatted, the caller's text for it, such as "1.5 GiB"
+// for memory_bytes.
 func (h *Headline) Value(name string, v float64, formatted string) string {
 	h.record(name, v)
 	return formatted
 }
 
 // Figure records a number and returns it with at most three significant digits and its unit:
-// "31 %". The unit may be "".
+// "31 %". unit may be "".
 func (h *Headline) Figure(name string, v float64, unit string) string {
 	return strings.TrimRight(h.Value(name, v, Digits(v)+" "+unit), " ")
 }
@@ -57,8 +57,8 @@ func (h *Headline) record(name string, v float64) {
 	h.Figures[name] = v
 }
 
-// Digits formats a number with three significant digits, integers in full, and without an
-// exponent: "0.0123", "31.4", "12,345".
+// Digits formats a number with three significant digits, or an integer in full. It never uses
+// an exponent: "0.0123", "31.4", "12,345".
 func Digits(v float64) string {
 	switch abs := math.Abs(v); {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -81,7 +81,7 @@ func Digits(v float64) string {
 	}
 }
 
-// PrintHeadline prints the lines, on a terminal broken between words.
+// PrintHeadline prints the lines. On a terminal it wraps them between words.
 func PrintHeadline(s *Screen, h *Headline) {
 	for i, line := range h.Lines {
 		if s.Page != nil {
@@ -95,7 +95,7 @@ func PrintHeadline(s *Screen, h *Headline) {
 	}
 }
 
-// PrintLine prints a sentence, on a terminal broken between words.
+// PrintLine prints a sentence. On a terminal it wraps it between words.
 func PrintLine(s *Screen, format string, args ...any) {
 	line := Line(fmt.Sprintf(format, args...))
 	if s.Page != nil {
@@ -108,7 +108,7 @@ func PrintLine(s *Screen, format string, args ...any) {
 	fmt.Fprintln(s.Out, line)
 }
 
-// PrintCommand prints a command on a line of its own, whole, so that it can be copied.
+// PrintCommand prints a command on its own line, unwrapped, so that it can be copied.
 func PrintCommand(s *Screen, command string) {
 	if s.Page != nil {
 		s.Page.Command(command)

@@ -9,9 +9,9 @@ import (
 
 const (
 	columnGap   = 2  // spaces between columns
-	leastCut    = 24 // an explanation is not cut further
-	leastColumn = 12 // other columns are not made narrower
-	indent      = 4  // of what does not fit into its column
+	leastCut    = 24 // minimum width of a cut explanation
+	leastColumn = 12 // minimum width of other columns
+	indent      = 4  // of texts that do not fit their column
 )
 
 // layout is a grid with the width of each column.
@@ -19,12 +19,12 @@ type layout struct {
 	grid   shownGrid
 	from   []int // number of each column in the original grid
 	widths []int
-	width  int  // of the terminal, 0 if unlimited
-	below  bool // the last column stands below its row where it does not fit
+	width  int  // terminal width; 0 if unlimited
+	below  bool // the last column is printed below its row if it does not fit
 }
 
-// layout chooses columns and widths for a terminal: explanations are narrowed first, then
-// optional columns omitted, then the other columns narrowed, the widest first.
+// layout chooses columns and widths for a terminal. It first narrows explanations, then omits
+// optional columns, then narrows the other columns, the widest first.
 func (g shownGrid) layout(width int) layout {
 	for {
 		l := layout{grid: g, from: g.from, widths: g.naturalWidths(), width: width}
@@ -67,8 +67,8 @@ func (g *shownGrid) naturalWidths() []int {
 	return widths
 }
 
-// ignoreOutliers narrows each column that is never cut, but the last, to what nine of ten of
-// its cells need: the others take a line of their own.
+// ignoreOutliers narrows each uncut column except the last to the width that 90 % of its cells
+// need. The longer cells continue on another line.
 func (l *layout) ignoreOutliers() {
 	rows := l.grid.Rows
 	for i, c := range l.grid.Columns {
@@ -84,8 +84,8 @@ func (l *layout) ignoreOutliers() {
 	}
 }
 
-// shrink narrows the widest of the chosen columns, again and again, until the row fits the
-// terminal. It reports whether it fits.
+// shrink repeatedly narrows the widest of the chosen columns until the row fits the terminal.
+// It reports whether the row fits.
 func (l *layout) shrink(chosen func(Column) bool, least int) bool {
 	for total := l.total(); total > l.width; total-- {
 		widest := -1
@@ -102,7 +102,7 @@ func (l *layout) shrink(chosen func(Column) bool, least int) bool {
 	return true
 }
 
-// sideBySide returns the widths of the columns that stand next to each other.
+// sideBySide returns the widths of the columns that are printed next to each other.
 func (l *layout) sideBySide() []int {
 	if l.below {
 		return l.widths[:len(l.widths)-1]
@@ -119,8 +119,8 @@ func (l *layout) total() int {
 	return total
 }
 
-// row returns a row with its line ends. A cell that is wider than its column is broken between
-// words, or takes a line of its own if it has one word; the next cells follow below it.
+// row formats a row. A cell wider than its column is wrapped between words. If it is one word,
+// it gets its own line, and the next cells follow below.
 func (l *layout) row(cells []string, paint func(col int, cell string) string) string {
 	if paint == nil {
 		paint = func(_ int, cell string) string { return cell }
@@ -170,10 +170,10 @@ func (l *layout) row(cells []string, paint func(col int, cell string) string) st
 	return out.text.String()
 }
 
-// lines writes texts at columns.
+// lines writes texts at given columns.
 type lines struct {
 	text strings.Builder
-	at   int // the column after what stands on the line
+	at   int // column after the text on the current line
 }
 
 func (o *lines) put(at, width int, cell string) {
@@ -189,7 +189,8 @@ func (o *lines) end() {
 	o.at = 0
 }
 
-// shorten cuts a text to a width, after a word if one ends in its second half, and appends "…".
+// shorten cuts a text to a width and appends "…". It cuts after a word if one ends in the
+// second half.
 func shorten(s string, width int) string {
 	if displayWidth(s) <= width {
 		return s
@@ -201,8 +202,8 @@ func shorten(s string, width int) string {
 	return strings.TrimRight(s, " ,;:(") + "…"
 }
 
-// Wrap breaks a text between words. A word, such as a path or a URL, that is wider than width
-// stands on a line of its own.
+// Wrap wraps a text between words. A word that is wider than width, such as a path or a URL,
+// gets its own line.
 func Wrap(s string, width int) string {
 	if strings.Contains(s, "\x1b") {
 		return text.WrapSoft(s, width) // handles colors
@@ -221,7 +222,7 @@ func Wrap(s string, width int) string {
 	return strings.Join(slices.Concat(out, []string{strings.TrimRight(line, " ")}), "\n")
 }
 
-// withUnits joins each number with the unit that follows it: "31 %", "2 s".
+// withUnits joins each number with the unit after it: "31 %", "2 s".
 func withUnits(words []string) []string {
 	var out []string
 	for _, word := range words {
@@ -234,7 +235,7 @@ func withUnits(words []string) []string {
 	return out
 }
 
-// units are the units that are not separated from their number.
+// units lists the units that are kept on the line of their number.
 var units = map[string]bool{"%": true, "s": true, "ms": true, "us": true, "min": true, "h": true, "d": true, "B": true, "KiB": true, "MiB": true, "GiB": true, "TiB": true, "MB/s": true, "MiB/s": true}
 
 func endsInDigit(s string) bool {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// OpenMetricsLabel returns a quoted label value. Control characters, which the
-// format allows but terminals interpret, are replaced.
+// OpenMetricsLabel quotes a label value. It replaces control characters, which the format
+// allows but terminals interpret.
 func OpenMetricsLabel(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < 0x20 && r != '\n' || r == 0x7f || r == 0x202e {

@@ -10,54 +10,54 @@ import (
 // unchanged call, for temporary errors.
 type Remedy struct {
 	Options []string // added to the call, one word each: --name, --name=value, or an argument
-	Instead []string // --name=value, each replacing options of that name
-	Of      string   // with Instead or Drop: only the option with this value; "" for all
+	Instead []string // --name=value: replaces options of that name
+	Of      string   // with Instead or Drop: only options with this value; "" for all
 	Root    bool     // run as root
 	Before  string   // a command that must succeed first
 	Drop    []string // --name of options to remove
-	Word    string   // a word of the call that Become replaces: an argument, or the name of an option
+	Word    string   // argument or option name that Become replaces
 	Become  []string // if empty, Word is removed
-	To      string   // purpose of the command: "to keep the state elsewhere"; "" if it equals the call's
-	Example bool     // the new value is an example, not what was probably meant
-	// OwnState selects a state directory of the user.
+	To      string   // purpose of the command, "to keep the state elsewhere"; "" if it equals the call's
+	Example bool     // the new value is an example, not the probable intention
+	// OwnState uses a state directory of the user.
 	OwnState bool
 }
 
-// Retry adds an exit code and a hint to an error; the printed command is the call with further
-// options.
+// Retry returns an error with an exit code and a hint. The suggested command is the call with
+// additional options.
 func Retry(code int, err error, hint string, options ...string) error {
 	return &Error{Code: code, Err: err, Hint: hint, Remedy: &Remedy{Options: options}}
 }
 
-// Instead adds an exit code and a hint to an error; the printed command is the call with other
-// option values (--name=value).
+// Instead returns an error with an exit code and a hint. The suggested command is the call
+// with other option values (--name=value).
 func Instead(code int, err error, hint string, options ...string) error {
 	return &Error{Code: code, Err: err, Hint: hint, Remedy: &Remedy{Instead: options}}
 }
 
-// Without returns a usage error whose command is the call without the named options
+// Without returns a usage error. The suggested command is the call without the given options
 // (--name).
 func Without(err error, options ...string) error {
 	return &Error{Code: Usage, Err: err, Remedy: &Remedy{Drop: options}}
 }
 
-// WithoutWord returns a usage error whose command is the call without one argument.
+// WithoutWord returns a usage error. The suggested command is the call without an argument.
 func WithoutWord(err error, word string) error {
 	return &Error{Code: Usage, Err: err, Remedy: &Remedy{Word: word}}
 }
 
-// OtherWord returns a usage error whose command is the call with word replaced.
+// OtherWord returns a usage error. The suggested command is the call with word replaced.
 func OtherWord(err error, word string, become ...string) error {
 	return &Error{Code: Usage, Err: err, Remedy: &Remedy{Word: word, Become: become}}
 }
 
-// AsRoot rejects an operation that requires root; the printed command is the
+// AsRoot returns an error for an operation that requires root. The suggested command is the
 // call with sudo.
 func AsRoot(err error, hint string) error {
 	return &Error{Code: Refused, Err: err, Hint: hint, Remedy: &Remedy{Root: true}}
 }
 
-// advice returns the hint and the remedy of the outermost error that has either.
+// advice returns the hint and the remedy of the outermost error with either.
 func advice(err error) (hint string, remedy *Remedy) {
 	for e := (*Error)(nil); errors.As(err, &e); err = e.Err {
 		if e.Hint != "" || e.Remedy != nil {
@@ -73,8 +73,8 @@ func advice(err error) (hint string, remedy *Remedy) {
 	return "", nil
 }
 
-// advise prints how to resolve an error: its hint and the command that works. If no remedy is
-// known for invalid arguments, it prints an example of the verb.
+// advise prints how to resolve an error: its hint and the suggested command. For invalid
+// arguments without a known remedy it prints an example of the verb.
 func (s *Screen) advise(err error) {
 	hint, remedy := advice(err)
 	if remedy != nil && remedy.OwnState {
@@ -99,7 +99,7 @@ func (s *Screen) advise(err error) {
 	}
 }
 
-// unchanged reports whether the remedy is to run the same call later.
+// unchanged reports whether the remedy is to repeat the same call later.
 func (r *Remedy) unchanged() bool {
 	return len(r.Options) == 0 && len(r.Instead) == 0 && !r.OwnState && !r.Root && r.Before == "" && len(r.Drop) == 0 && r.Word == ""
 }

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Schema generates the JSON Schema (draft 2020-12) of a document from its Go
-// type: `fettle schema KIND` prints it, and tests validate every JSON output
-// against it. Fields without omitempty are required. Additional properties are
-// allowed, because output may grow.
+// Schema generates the JSON Schema (draft 2020-12) of a document from its Go type. `fettle
+// schema KIND` prints it, and tests validate all JSON output against it. Fields without
+// omitempty are required. Additional properties are allowed, because documents may get more
+// fields.
 func Schema(id string, doc any) ([]byte, error) {
 	_, partial := doc.(PartialDocument)
 	g := generator{defs: map[string]any{}, names: map[reflect.Type]string{}, partial: partial}
@@ -31,18 +31,17 @@ func Schema(id string, doc any) ([]byte, error) {
 	return json.MarshalIndent(root, "", "  ")
 }
 
-// JSONTyper is a type with the JSON form of another type.
+// JSONTyper is a type whose JSON form is that of another type.
 type JSONTyper interface{ JSONType() reflect.Type }
 
-// PartialDocument is a document with optional parts: nested structs and JSONTypers are not
-// required.
+// PartialDocument is a document in which nested structs and JSONTypers are optional.
 type PartialDocument interface{ JSONPartial() }
 
-// SchemaProvider is a type with a JSON Schema of its own.
+// SchemaProvider is a type that provides its own JSON Schema.
 type SchemaProvider interface{ JSONShape() map[string]any }
 
-// Body is a document within another, such as the body of a run: it has neither exit code nor
-// messages.
+// Body is a document within another document, such as the body of a run. It has no exit code
+// and no messages.
 type Body interface{ JSONBody() }
 
 type generator struct {
@@ -141,14 +140,14 @@ func (g *generator) object(t reflect.Type) map[string]any {
 	return map[string]any{"type": "object", "properties": props, "required": required}
 }
 
-// isBranch reports whether a field may be missing in a PartialDocument.
+// isBranch reports whether a field is optional in a PartialDocument.
 func isBranch(t reflect.Type) bool {
 	_, typed := reflect.New(t).Interface().(JSONTyper)
 	return typed || t.Kind() == reflect.Struct && t != reflect.TypeFor[time.Time]()
 }
 
-// shadowed reports whether a promoted field is nested in JSON, because its
-// embedded struct has a name of its own.
+// shadowed reports whether the JSON of an embedded struct's field is nested, because the
+// struct has a JSON name.
 func shadowed(t reflect.Type, f reflect.StructField) bool {
 	for _, i := range f.Index[:len(f.Index)-1] {
 		for t.Kind() == reflect.Pointer {

@@ -20,7 +20,7 @@ import (
 // Format is an output format, the value of --output.
 type Format string
 
-// The formats of --output.
+// Formats of --output.
 const (
 	Table    Format = "table"
 	JSON     Format = "json"
@@ -29,7 +29,7 @@ const (
 	HTML     Format = "html"
 )
 
-// Formats are the formats that every command has.
+// Formats lists the formats that every command supports.
 var Formats = []Format{Table, JSON, YAML, Markdown, HTML}
 
 // FormatNames returns the names of Formats.
@@ -40,7 +40,7 @@ func FormatNames() (names []string) {
 	return names
 }
 
-// ParseFormat parses the value of --output.
+// ParseFormat parses the value of --output. more lists additional formats of the command.
 func ParseFormat(s string, more ...Format) (Format, error) {
 	var names []string
 	for _, f := range append(slices.Clone(Formats), more...) {
@@ -52,41 +52,41 @@ func ParseFormat(s string, more ...Format) (Format, error) {
 	return "", Exit(Usage, fmt.Errorf("--output %q: want one of %s", s, strings.Join(names, ", ")))
 }
 
-// Screen is the output of a command: data on Out, messages on Err.
+// Screen is the output of a command. Data is written to Out, and messages to Err.
 type Screen struct {
 	Out, Err io.Writer
 	// Name is the prefix of messages; "" means fettle.
 	Name   string
 	Format Format
-	// Color reports whether the output is a terminal without NO_COLOR. Color never
-	// carries meaning alone.
+	// Color reports whether the output is a terminal without NO_COLOR. Colors only repeat the
+	// meaning of the text.
 	Color bool
 	// Width is the terminal width in columns, or 0 without a terminal.
 	Width int
-	// Wide prints all columns of tables, and nothing cut or wrapped (--wide).
+	// Wide prints all columns, and does not cut or wrap texts (--wide).
 	Wide bool
-	// Page collects what is printed, with the format html.
+	// Page collects the output in the format html.
 	Page *page.Page
-	out  io.Writer // of the page
-	tty  *os.File  // the terminal of standard output
-	// framed reports whether Frame has switched to the alternate screen.
+	out  io.Writer // output of the page
+	tty  *os.File  // terminal of standard output, or nil
+	// framed reports whether Frame uses the alternate screen.
 	framed bool
-	said   *sync.Map // messages of SayOnce; nil: every one is said
-	// Messages are the messages on Err, for JSON output.
+	said   *sync.Map // messages of SayOnce; nil prints every message
+	// Messages holds the messages printed to Err, for JSON output.
 	Messages []string
 	// Failed reports whether an error was printed.
 	Failed bool
 	// Printed reports whether a document was printed.
 	Printed bool
-	// Call returns this process's command line, changed by a remedy, in sh syntax. It is nil
-	// if none exists.
+	// Call returns this process's command line in sh syntax, changed by a remedy. It may be
+	// nil.
 	Call func(Remedy) string
-	// Example is a working call of the verb. It is printed if arguments are invalid and no
-	// remedy is known.
+	// Example is a valid call of the verb. It is printed for invalid arguments without a known
+	// remedy.
 	Example string
 }
 
-// NewScreen returns a screen that detects the terminal of standard output.
+// NewScreen returns a screen. It detects whether standard output is a terminal.
 func NewScreen(out, errw io.Writer) *Screen {
 	s := &Screen{Out: out, Err: errw, Format: Table, said: &sync.Map{}}
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -105,7 +105,7 @@ func (s *Screen) Say(format string, args ...any) {
 	s.talk(line)
 }
 
-// SayOnce writes a message, unless it did so before: a daemon opens its machine often.
+// SayOnce writes a message unless it was already written: a daemon opens its machine often.
 func (s *Screen) SayOnce(text string) {
 	if s.said != nil {
 		if _, said := s.said.LoadOrStore(text, true); said {
@@ -115,11 +115,11 @@ func (s *Screen) SayOnce(text string) {
 	s.Say("%s", text)
 }
 
-// Program returns the name of the program, as its calls begin.
+// Program returns the program's name for command lines.
 func (s *Screen) Program() string { return cmp.Or(s.Name, "fettle") }
 
-// talk writes a message, on a terminal broken between words unless it is an indented quotation
-// or has a command to copy.
+// talk writes a message. On a terminal it wraps the message between words, except for an
+// indented quotation or a command to copy.
 func (s *Screen) talk(line string) {
 	quoted := strings.HasPrefix(line, " ")
 	line = s.Program() + ": " + line
@@ -133,7 +133,7 @@ func hasCommand(line string) bool {
 	return slices.ContainsFunc([]string{"run: ", "run again: ", "for example: ", "  # "}, func(label string) bool { return strings.Contains(line, label) })
 }
 
-// Status replaces the progress line on a terminal. An empty text removes it.
+// Status replaces the progress line on a terminal. An empty text removes the line.
 func (s *Screen) Status(format string, args ...any) {
 	if s.Width == 0 || s.Format != Table {
 		return
@@ -142,8 +142,8 @@ func (s *Screen) Status(format string, args ...any) {
 	fmt.Fprint(s.Err, "\r\x1b[K"+string(line[:min(len(line), s.Width-1)]))
 }
 
-// Progress reports the progress of long work: on a terminal like Status,
-// otherwise as a line. It is not added to Messages.
+// Progress reports the progress of long work. On a terminal it is like Status, otherwise it
+// writes a line. It is not added to Messages.
 func (s *Screen) Progress(format string, args ...any) {
 	if s.Width > 0 && s.Format == Table {
 		s.Status(format, args...)
@@ -156,7 +156,7 @@ func (s *Screen) Progress(format string, args ...any) {
 func (s *Screen) Fail(err error) {
 	s.Failed = true
 	if Code(err) == Interrupted && errors.Is(err, context.Canceled) {
-		s.Say("interrupted") // interrupted while reading; nothing else to report
+		s.Say("interrupted") // interrupted during a read; nothing else to report
 		return
 	}
 	s.sayLines(strings.TrimSuffix(err.Error(), "\n"))
@@ -169,7 +169,7 @@ func (s *Screen) sayLines(text string) {
 	}
 }
 
-// The colors of verdicts.
+// Colors of verdicts.
 const (
 	Green  = "\x1b[32m"
 	Yellow = "\x1b[33m"
@@ -178,7 +178,7 @@ const (
 	reset  = "\x1b[0m"
 )
 
-// Paint colors a text if the terminal supports it.
+// Paint adds a color to a text if the terminal supports colors.
 func (s *Screen) Paint(color, text string) string {
 	if !s.Color || color == "" {
 		return text
@@ -214,8 +214,8 @@ func (s *Screen) Size() (width, height int) {
 	return width, height
 }
 
-// Frame replaces the whole terminal content by a text, truncated to its size,
-// until Unframe. Long lines are cut, not wrapped.
+// Frame replaces the terminal's content by a text until Unframe. The text is truncated to the
+// terminal's size; long lines are cut.
 func (s *Screen) Frame(text string) {
 	width, height := s.Size()
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
@@ -239,7 +239,7 @@ func (s *Screen) Frame(text string) {
 	fmt.Fprint(s.Out, b.String())
 }
 
-// Unframe restores the terminal content from before Frame.
+// Unframe restores the terminal's content before Frame.
 func (s *Screen) Unframe() {
 	if s.framed {
 		s.framed = false

@@ -2,16 +2,16 @@ package ui
 
 import "fettle.dev/fettle/internal/ui/page"
 
-// StartPage collects what the command prints from now on as a page. name is the command, call
-// its command line.
+// StartPage starts collecting the output of the command in a page. name is the command, and
+// call its command line.
 func (s *Screen) StartPage(name, call string) {
 	s.Page = &page.Page{Name: name, Call: call}
 	s.out, s.Out = s.Out, s.Page
 	s.Color, s.Width, s.Wide = false, 0, true
 }
 
-// EndPage writes the page, with the messages of the command, if the command has printed
-// anything.
+// EndPage writes the page with the command's messages. It writes nothing if the command
+// printed nothing.
 func (s *Screen) EndPage() error {
 	p := s.Page
 	if p == nil {
@@ -27,10 +27,10 @@ func (s *Screen) EndPage() error {
 	return p.HTML(s.Out)
 }
 
-// tones are the tones of the colors.
+// tones maps colors to tones.
 var tones = map[string]page.Tone{Green: page.Good, Yellow: page.Warn, Red: page.Bad, Dim: page.Soft}
 
-// Table returns the grid, with all columns, as a table of a page.
+// Table returns the grid with all columns as a table of a page.
 func (g *Grid) Table(title string) page.Table {
 	all := g.shown(true)
 	t := page.Table{Title: title, Rows: all.Rows}
@@ -43,6 +43,5 @@ func (g *Grid) Table(title string) page.Table {
 	return t
 }
 
-// Paged reports whether the output is a document, which has room for details: Markdown or a
-// page.
+// Paged reports whether the output is Markdown or a page. These have room for details.
 func (s *Screen) Paged() bool { return s.Format == Markdown || s.Page != nil }

@@ -2,8 +2,8 @@ package unit
 
 import "strings"
 
-// PlainCount returns the digits of a whole number written by a user: 12000 for 12k and 12,000.
-// It returns other text unchanged.
+// PlainCount returns the digits of a whole number: 12000 for 12k and 12,000. It returns other
+// texts unchanged.
 func PlainCount(s string) string {
 	if digits, thousands := strings.CutSuffix(s, "k"); thousands && digits != "" && strings.Trim(digits, "0123456789") == "" {
 		return digits + "000"

@@ -7,12 +7,11 @@ import (
 )
 
 // ParseCPUList parses the kernel's list format
-// (Documentation/admin-guide/kernel-parameters.rst, "cpu lists";
-// bitmap_parselist in lib/bitmap-str.c): comma-separated numbers and ranges,
-// optionally with the used part of each group, "0-3,8,16-31:2/4". White space
-// around the list and its elements is ignored. An empty list is the empty set,
-// as in /sys/devices/system/cpu/isolated. "N" and "all" depend on the machine
-// and are errors. TuneD's list syntax is parsed by package profile.
+// (Documentation/admin-guide/kernel-parameters.rst, "cpu lists"; bitmap_parselist in
+// lib/bitmap-str.c): numbers and ranges, separated by commas, optionally with the used part of
+// each group, "0-3,8,16-31:2/4". White space around the list and its elements is ignored. An
+// empty list is the empty set, as in /sys/devices/system/cpu/isolated. "N" and "all" depend on
+// the machine and are errors. Package profile parses TuneD's list syntax.
 func ParseCPUList(s string) (CPUSet, error) {
 	var set CPUSet
 	if strings.TrimSpace(s) == "" {
@@ -84,8 +83,8 @@ func cpuNumber(text string) (int, error) {
 	return n, err
 }
 
-// decimal parses an unsigned number of digits only, without the signs, spaces
-// and underscores that strconv or Python accept.
+// decimal parses an unsigned number. Unlike strconv and Python it accepts only digits, not
+// signs, spaces and underscores.
 func decimal(text string) (int, error) {
 	if text == "" {
 		return 0, fmt.Errorf("a number is missing")
@@ -102,10 +101,10 @@ func decimal(text string) (int, error) {
 	return n, nil
 }
 
-// ParseCPUMask parses a hexadecimal mask as the kernel does (bitmap_parse in
-// lib/bitmap-str.c): comma-separated groups of up to eight digits, each for 32
-// CPUs, the last one for CPUs 0-31. One long run of digits is accepted too. A
-// leading "0x" and surrounding white space are ignored.
+// ParseCPUMask parses a hexadecimal mask like the kernel (bitmap_parse in lib/bitmap-str.c):
+// groups of up to eight digits, separated by commas. Each group is for 32 CPUs, the last one
+// for CPUs 0-31. One long run of digits is accepted too. A leading "0x" and surrounding white
+// space are ignored.
 func ParseCPUMask(s string) (CPUSet, error) {
 	text := strings.TrimSpace(s)
 	digits := strings.TrimPrefix(strings.TrimPrefix(text, "0x"), "0X")

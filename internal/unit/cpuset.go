@@ -19,8 +19,8 @@ type CPUSet struct {
 	words []uint64 // bit c%64 of word c/64 is CPU c; the last word is not 0
 }
 
-// CPUs returns a set. Like AddRange it panics on numbers outside 0..MaxCPUs-1,
-// so pass constants or checked numbers only.
+// CPUs returns the set of the given CPUs. It panics on numbers outside 0..MaxCPUs-1, so pass
+// only constants or checked numbers.
 func CPUs(numbers ...int) CPUSet {
 	var s CPUSet
 	for _, c := range numbers {
@@ -30,7 +30,7 @@ func CPUs(numbers ...int) CPUSet {
 }
 
 // AddRange adds the CPUs from first to last inclusive, or none if last is smaller. Copies of
-// the set may share memory and see the change, so add before copying.
+// the set may share memory, so add before copying.
 func (s *CPUSet) AddRange(first, last int) {
 	if last < first {
 		return
@@ -129,12 +129,12 @@ func (s CPUSet) Minus(t CPUSet) CPUSet {
 	return trimmed(words)
 }
 
-// Invert returns the CPUs of all that are not in s; all is the set of online or possible CPUs.
+// Invert returns the CPUs of all that are not in s. all is the set of online or possible CPUs.
 func (s CPUSet) Invert(all CPUSet) CPUSet { return all.Minus(s) }
 
-// String formats the set as the kernel does, for example in
-// /sys/devices/system/cpu/online (%*pbl in lib/vsprintf.c): ascending, runs of
-// two or more as first-last. The empty set is "".
+// String formats the set as the kernel does in /sys/devices/system/cpu/online (%*pbl in
+// lib/vsprintf.c): ascending, two or more consecutive numbers as first-last. The empty set is
+// "".
 func (s CPUSet) String() string {
 	var b strings.Builder
 	for c, last := 0, s.Max(); c <= last; c++ {

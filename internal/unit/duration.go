@@ -30,10 +30,10 @@ var durationUnits = map[string]time.Duration{
 	"y": Year, "year": Year, "years": Year,
 }
 
-// ParseDuration parses a time span as in systemd.time(7): whole numbers with units,
-// added up, white space optional: "1h 30min", "500ms", "1min30s". "m" means minutes,
-// "M" months. bare is the unit of numbers without one (time.Second for systemd's
-// default); if it is 0, such numbers are errors, as are negative spans and fractions.
+// ParseDuration parses a time span like systemd.time(7): whole numbers with units, which are
+// added up. White space is optional: "1h 30min", "500ms", "1min30s". "m" means minutes and "M"
+// months. bare is the unit of numbers without a unit (time.Second for systemd's default). If
+// bare is 0, such numbers are errors. Negative spans and fractions are errors.
 func ParseDuration(s string, bare time.Duration) (time.Duration, error) {
 	rest := strings.TrimSpace(s)
 	if rest == "" {
@@ -80,8 +80,8 @@ func whyNotNumberAt(number, rest string) string {
 // NotMeasured is printed instead of a time that was not measured.
 const NotMeasured = "-"
 
-// FormatSecondsOf formats a statistic of n times, such as a percentile, as FormatSeconds does.
-// It returns NotMeasured if n is 0.
+// FormatSecondsOf formats a statistic of n times, such as a percentile, like FormatSeconds. If
+// n is 0, it returns NotMeasured.
 func FormatSecondsOf(n int64, s float64) string {
 	if n == 0 {
 		return NotMeasured
@@ -89,7 +89,7 @@ func FormatSecondsOf(n int64, s float64) string {
 	return FormatSeconds(s)
 }
 
-// FormatSecondsMeasured formats a time as FormatSeconds does. It returns NotMeasured for 0.
+// FormatSecondsMeasured formats a time like FormatSeconds. For 0 it returns NotMeasured.
 func FormatSecondsMeasured(s float64) string {
 	if s == 0 {
 		return NotMeasured
@@ -121,7 +121,7 @@ func FormatSeconds(s float64) string {
 	return digits(s/86400) + " d"
 }
 
-// digits formats a number with three digits, or with all digits of a larger integer.
+// digits formats a number with three digits; integers above that keep all digits.
 func digits(v float64) string {
 	if math.Abs(v) >= 999.5 {
 		return strconv.FormatFloat(v, 'f', 0, 64)

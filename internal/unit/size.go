@@ -12,7 +12,7 @@ import (
 // Size is a number of bytes.
 type Size uint64
 
-// The units are powers of 1024, as in the kernel.
+// Units are powers of 1024, as in the kernel.
 const (
 	Byte Size = 1
 	KiB  Size = 1 << 10
@@ -28,10 +28,10 @@ var sizeUnits = []struct {
 	size Size
 }{{"EiB", EiB}, {"PiB", PiB}, {"TiB", TiB}, {"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB}, {"B", Byte}}
 
-// ParseSize parses a number of bytes: digits, optional white space, optional unit. All
-// units are powers of 1024 in any spelling: K M G T P E (the kernel's memparse,
-// lib/cmdline.c), kB MB GB TB PB EB (/proc/meminfo, postgresql.conf) and KiB MiB ...
-// (IEC 80000-13), in upper or lower case. Signs, fractions and other units are errors.
+// ParseSize parses a number of bytes: digits, optional white space, optional unit. All units
+// are powers of 1024, in upper or lower case: K M G T P E (the kernel's memparse,
+// lib/cmdline.c), kB MB GB TB PB EB (/proc/meminfo, postgresql.conf) and KiB MiB ... (IEC
+// 80000-13). Signs, fractions and other units are errors.
 func ParseSize(s string) (Size, error) {
 	number, suffix := splitUnit(s)
 	factor, ok := sizeFactor(suffix)
@@ -55,19 +55,19 @@ func ParseSize(s string) (Size, error) {
 	return Size(lo), nil
 }
 
-// BareError is the error of a size without a unit that is too small in bytes.
+// BareError is returned for a size without a unit that is too small as a number of bytes.
 type BareError struct {
 	Text   string
-	Likely Size // what it probably means
+	Likely Size // probable meaning
 }
 
 func (e *BareError) Error() string { return fmt.Sprintf("%s has no unit: %s?", e.Text, e.Likely) }
 
-// Works returns the size that it probably means.
+// Works returns the probable size, as a valid value.
 func (e *BareError) Works() string { return e.Likely.String() }
 
-// Bare returns a BareError for a number without a unit that is less than least in bytes, if it is
-// a size from least to most in GiB, or else in MiB or KiB; and nil for all other texts.
+// Bare checks a size without a unit. If it is less than least as a number of bytes, but from
+// least to most in GiB, MiB or KiB, Bare returns a BareError. Otherwise it returns nil.
 func Bare(text string, least, most Size) error {
 	n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 16)
 	if err != nil || Size(n) >= least {
@@ -143,8 +143,8 @@ func (s Size) Human() string {
 	return fmt.Sprintf("%d B", uint64(s))
 }
 
-// Percent formats a ratio as a percentage without the percent sign, with the digits
-// that matter: "8.2", "-0.005", "153". Rounding errors around 0 become "0".
+// Percent formats a ratio as a percentage without the percent sign, with the significant
+// digits: "8.2", "-0.005", "153". Rounding errors around 0 become "0".
 func Percent(ratio float64) string {
 	p := 100 * ratio
 	switch {
@@ -159,13 +159,13 @@ func Percent(ratio float64) string {
 	}
 	s := strconv.FormatFloat(p, 'f', 1, 64)
 	if s == "-0.0" || s == "0.0" {
-		// Keep one digit: a confidence limit close to 0 matters.
+		// Keep one digit: a confidence limit near 0 is important.
 		s = strconv.FormatFloat(p, 'g', 1, 64)
 	}
 	return strings.TrimSuffix(s, ".0")
 }
 
-// SignedPercent formats like Percent, with a plus sign for positive values.
+// SignedPercent is like Percent, with a plus sign for positive values.
 func SignedPercent(ratio float64) string {
 	text := Percent(ratio)
 	if text == "0" || strings.HasPrefix(text, "-") {
@@ -174,7 +174,7 @@ func SignedPercent(ratio float64) string {
 	return "+" + text
 }
 
-// ParsePercent parses a percentage such as 2% and returns it as a ratio.
+// ParsePercent parses a percentage such as 2% and returns a ratio.
 func ParsePercent(text string) (float64, error) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64)
 	if err != nil || !strings.HasSuffix(text, "%") || math.IsInf(n, 0) || math.IsNaN(n) {

@@ -1,5 +1,5 @@
-// Man writes the manual pages (section 8) and shell completions of fettle,
-// generated from its commands, to a directory.
+// Man writes fettle's manual pages (section 8) and shell completions to a directory. It
+// generates them from the commands.
 package main
 
 import (

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Axis maps values to the width or height of a chart.
+// Axis maps values to positions along the width or height of a chart.
 type Axis struct {
 	Min, Max float64
 	Ticks    []Tick
 	Log      bool
 }
 
-// Tick is a labeled value. Minor ticks have no label on a narrow screen.
+// Tick is a labeled value. Minor ticks lose their labels on a narrow screen.
 type Tick struct {
 	At    float64
 	Text  string
@@ -34,11 +34,11 @@ func (a *Axis) place(v float64) float64 {
 
 func rounded(v float64) float64 { return math.Round(100*v) / 100 }
 
-// mostTicks is the number of labels that fit a wide screen.
+// mostTicks is the maximum number of labels on a wide screen.
 const mostTicks = 8
 
-// Linear returns an axis that contains all values, with round ticks. It starts at 0 if the
-// values are close to it.
+// Linear returns an axis with round ticks that contains the values from low to high. It starts
+// at 0 if the values are close to 0.
 func Linear(low, high float64, format func(float64) string) Axis {
 	low, high = finite(low), finite(high)
 	if low >= 0 && low < high/2 {
@@ -62,7 +62,7 @@ func Linear(low, high float64, format func(float64) string) Axis {
 	return a
 }
 
-// roundStep returns 1, 2 or 5 times a power of ten, at least the given distance.
+// roundStep returns 1, 2 or 5 times a power of ten that is at least least.
 func roundStep(least float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(least)))
 	for _, m := range []float64{1, 2, 5} {
@@ -73,7 +73,8 @@ func roundStep(least float64) float64 {
 	return 10 * power
 }
 
-// Logarithmic returns an axis of decades, with ticks at 1, 2 and 5 if it has few of them.
+// Logarithmic returns an axis of powers of ten. If there are few of them, it also has ticks at
+// 2 and 5.
 func Logarithmic(low, high float64, format func(float64) string) Axis {
 	high = max(finite(high), 1e-290)
 	if low = finite(low); low <= 0 {
@@ -103,7 +104,7 @@ func Logarithmic(low, high float64, format func(float64) string) Axis {
 	return a
 }
 
-// finite limits a value to what an axis can show.
+// finite limits a value to the range that an axis can show.
 func finite(v float64) float64 {
 	if math.IsNaN(v) || math.Abs(v) < 1e-290 {
 		return 0
@@ -111,7 +112,8 @@ func finite(v float64) float64 {
 	return max(-1e300, min(1e300, v))
 }
 
-// floor125 returns the largest of 1, 2 and 5 times a power of ten that is not above a value.
+// floor125 returns the largest of 1, 2 and 5 times a power of ten that does not exceed a
+// value.
 func floor125(v float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(v)+1e-9))
 	for _, m := range []float64{5, 2} {
@@ -133,7 +135,7 @@ func next125(v float64) float64 {
 	return 10 * power
 }
 
-// timeSteps are the distances of ticks.
+// timeSteps lists the possible distances of ticks.
 var timeSteps = []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second,
 	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute,
 	time.Hour, 2 * time.Hour, 4 * time.Hour, 12 * time.Hour, 24 * time.Hour}

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Text is what a chart says without being seen.
+// Text is the text alternative of a chart.
 type Text struct {
 	Title string
-	// About explains how to read it, in a sentence.
+	// About explains in a sentence how to read the chart.
 	About string
-	// Values is the table of the values.
+	// Values is a table of the chart's values.
 	Values Table
 }
 
-// figure is a chart as the template needs it: marks in percent of the width and height.
+// figure is a chart for the template. Positions are in percent of the width and height.
 type figure struct {
 	ID           string
 	Title, About string
@@ -23,12 +23,12 @@ type figure struct {
 	Legend       []legend
 	Plots        []plot
 	Values       *tableView
-	Height       string // class: of the plot
+	Height       string // CSS class of the plot
 }
 
-// plot is one drawing with its axes.
+// plot is one drawing with axes.
 type plot struct {
-	Label, Value string // at its side
+	Label, Value string // texts at the side
 	Class        string
 	Spoken       string
 	Bands        []rect
@@ -94,7 +94,7 @@ func (d *plot) xLabels(x *Axis) {
 	}
 }
 
-// anchor keeps a label inside of the chart.
+// anchor returns the alignment that keeps a label at a position inside of the chart.
 func anchor(at float64) string {
 	switch {
 	case at < 6:
@@ -112,18 +112,18 @@ func minor(t Tick) string {
 	return ""
 }
 
-// Series is a row of points. NaN interrupts its line.
+// Series is a sequence of points. A NaN interrupts the line.
 type Series struct {
 	Name string
 	X, Y []float64
-	// Low and High bound a band around the line; nil means none.
+	// Low and High are the limits of a band around the line; nil means none.
 	Low, High []float64
 	Line      bool
 	Dots      bool
-	Diamond   bool // the shape of its dots
+	Diamond   bool // shape of the dots
 	Hollow    func(i int) bool
-	Titles    []string // of its dots
-	Class     string   // color; "" for the next one
+	Titles    []string // texts of the dots
+	Class     string   // color; "" means the next one
 }
 
 // XY is a chart of lines and points.
@@ -132,9 +132,9 @@ type XY struct {
 	YName    string
 	X, Y     Axis
 	Series   []Series
-	Zone     [2]float64 // vertical range that is marked; equal for none
+	Zone     [2]float64 // marked vertical range; equal limits mean none
 	ZoneIs   string
-	HollowIs string // what hollow dots mean; "" for none
+	HollowIs string // meaning of hollow dots; "" means none
 }
 
 // XY appends a chart of lines and points.

@@ -8,12 +8,12 @@ import (
 // Part is a layer of stacked bars.
 type Part struct {
 	Name  string
-	Class string // color; "" for the next one
+	Class string // color; "" means the next one
 	Of    []float64
 }
 
-// Bars is a chart of bars next to each other, each stacked from its parts: a histogram, or
-// amounts over time.
+// Bars is a chart of bars next to each other, such as a histogram or amounts over time. Each
+// bar is stacked from parts.
 type Bars struct {
 	Text
 	YName string
@@ -76,7 +76,7 @@ func (f *figure) legendOf(parts []Part) {
 	}
 }
 
-// Shares appends one bar that is divided into the shares of its parts, each of one value.
+// Shares appends one bar that is divided into parts. Each part has one value.
 func (p *Page) Shares(t Text, parts []Part) {
 	f := p.newFigure(t)
 	f.Height = "thin"
@@ -101,7 +101,7 @@ func (p *Page) Shares(t Text, parts []Part) {
 	f.Plots = []plot{d}
 }
 
-// Percent formats a share.
+// Percent formats a share as a percentage.
 func Percent(share float64) string {
 	switch p := 100 * share; {
 	case p > 0 && p < 0.05:
@@ -115,20 +115,20 @@ func Percent(share float64) string {
 	}
 }
 
-// Heat is a chart of amounts by two dimensions: the darker, the more.
+// Heat is a chart of amounts by two dimensions. Darker cells are larger amounts.
 type Heat struct {
 	Text
 	YName  string
 	X, Y   Axis
 	XEdges []float64
 	YEdges []float64
-	Of     [][]float64 // by column, from the left, and row, from the bottom
+	Of     [][]float64 // by column from the left, then row from the bottom
 	// Title returns the text of a cell.
 	Title func(col, row int) string
 }
 
-// heatLevels is the number of shades; the levels are logarithmic, since latencies spread over
-// orders of magnitude.
+// heatLevels is the number of shades. Their limits are logarithmic, because latencies differ
+// by orders of magnitude.
 const heatLevels = 6
 
 // Heat appends a heat map.
@@ -171,21 +171,21 @@ func (p *Page) Heat(c Heat) {
 	f.Plots = []plot{d}
 }
 
-// Interval is an estimate with its interval.
+// Interval is an estimate with its confidence interval.
 type Interval struct {
-	Name, Value   string // on the left and the right of the drawing
+	Name, Value   string // texts to the left and right of the drawing
 	At, Low, High float64
 	Bounded       bool
 	Tone          Tone
 }
 
-// Intervals is a chart of estimates on one axis, a row each. Labels stand outside of the
-// drawing, so nothing overlaps.
+// Intervals is a chart of estimates on one axis, one in each row. The labels are outside of
+// the drawing, so nothing overlaps.
 type Intervals struct {
 	Text
 	X    Axis
 	Rows []Interval
-	Zone [2]float64 // effects that do not matter; equal for none
+	Zone [2]float64 // irrelevant effects; equal limits mean none
 	Zero float64
 }
 

@@ -1,7 +1,7 @@
-// Package page writes the result of a command as one HTML page: headline, sections, tables that
-// can be sorted and filtered, and charts with a text alternative. The page needs no network,
-// reads well without its script, follows light and dark screens, and can be printed. Package ui
-// fills it with what a verb prints; verbs add charts. All text is escaped.
+// Package page writes the result of a command as one HTML page: headline, sections, tables
+// that can be sorted and filtered, and charts with text alternatives. The page needs no
+// network and is readable without its script. It supports light and dark screens and printing.
+// Package ui adds what a verb prints, and verbs add charts. All text is escaped.
 package page
 
 import (
@@ -19,22 +19,23 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Tone is the meaning of a color; a word or symbol next to it always states the same.
+// Tone is the meaning of a color. A word or symbol next to the color always has the same
+// meaning.
 type Tone string
 
-// The tones.
+// Tones.
 const (
 	Good Tone = "good"
 	Bad  Tone = "bad"
 	Warn Tone = "warn"
-	Soft Tone = "soft" // of little importance
+	Soft Tone = "soft" // of low importance
 )
 
-// Page is a page in the making. Its methods append to it.
+// Page is a page under construction. Its methods append to it.
 type Page struct {
-	// Name is the command, such as "fettle logs"; Call its full command line.
+	// Name is the command, such as "fettle logs". Call is the full command line.
 	Name, Call string
-	// Title is the title of a page without a headline; by default it is Name.
+	// Title is the title of a page without a headline. The default is Name.
 	Title string
 	// Tone is the tone of the verdict.
 	Tone   Tone
@@ -43,10 +44,10 @@ type Page struct {
 	blocks []*block
 	charts int
 	titles map[string]int // of tables
-	raw    []byte         // of a line that is not complete
+	raw    []byte         // an incomplete line
 }
 
-// block is an element of the page; one field is set.
+// block is an element of the page. Exactly one of its contents is set.
 type block struct {
 	Heading string
 	Anchor  string // of a heading
@@ -61,16 +62,16 @@ type block struct {
 	File    *file
 }
 
-// Card is a result with its details. ID is what links to it name, or "".
+// Card is a result with its details. ID is the target of links to it, or "".
 type Card struct {
 	ID    string
 	Tone  Tone
-	Label string // the state in words
+	Label string // state as text
 	Title string
 	Facts []Fact
 }
 
-// Fact is a detail of a card. Code marks commands and values, one a line.
+// Fact is a detail of a card. Code marks commands and values, one on each line.
 type Fact struct {
 	Name  string
 	Lines []string
@@ -85,14 +86,14 @@ type Step struct {
 
 type file struct{ Name, Text string }
 
-// Empty reports whether nothing was added.
+// Empty reports whether the page has no content.
 func (p *Page) Empty() bool {
 	p.endText()
 	return len(p.lines) == 0 && len(p.blocks) == 0
 }
 
-// Headline appends a line of the answer; the first one is the title of the page. A line after
-// the first block, or one that introduces the next block with a colon, is a paragraph.
+// Headline appends a line of the headline. The first line is the title of the page. A line
+// after the first block, or one that ends in a colon, becomes a paragraph.
 func (p *Page) Headline(line string) {
 	if p.endText(); len(p.blocks) > 0 || strings.HasSuffix(line, ":") {
 		p.Line(line)
@@ -101,7 +102,7 @@ func (p *Page) Headline(line string) {
 	p.lines = append(p.lines, line)
 }
 
-// Note appends a warning, which stands below the headline.
+// Note appends a warning below the headline.
 func (p *Page) Note(line string) {
 	if !slices.Contains(p.notes, line) {
 		p.notes = append(p.notes, line)
@@ -117,7 +118,7 @@ func (p *Page) Heading(title string) {
 // Line appends a paragraph.
 func (p *Page) Line(line string) { p.add(&block{Line: line}) }
 
-// Command appends a command that can be copied.
+// Command appends a command with a button for copying it.
 func (p *Page) Command(command string) { p.add(&block{Command: command}) }
 
 // Cards appends results with their details.
@@ -135,10 +136,10 @@ func (p *Page) add(b *block) *block {
 	return b
 }
 
-// Long reports whether the title needs smaller letters.
+// Long reports whether the title is too long for the normal font size.
 func (p *Page) Long() bool { return len(p.lines) > 0 && len(p.lines[0]) > 100 }
 
-// Write appends printed text: a line is a paragraph, indented lines are preformatted.
+// Write appends printed text. Each line is a paragraph; indented lines are preformatted.
 func (p *Page) Write(data []byte) (int, error) {
 	p.raw = append(p.raw, data...)
 	for {
@@ -159,7 +160,7 @@ func (p *Page) textLine(line string) {
 	switch {
 	case strings.TrimSpace(line) == "":
 	case last == nil && len(p.lines) == 0 && !strings.HasPrefix(line, " "):
-		p.lines = []string{line} // the answer of a verb without a headline
+		p.lines = []string{line} // headline of a verb without one
 	case !strings.HasPrefix(line, " "):
 		p.blocks = append(p.blocks, &block{Line: line})
 	case last != nil && last.Text != "":
@@ -179,20 +180,21 @@ func (p *Page) endText() {
 //go:embed page.html chart.html page.css page.js
 var files embed.FS
 
-// asset is an embedded file with its digest for the Content-Security-Policy, which permits
-// nothing else.
+// asset is an embedded file with its digest. The Content-Security-Policy permits only these
+// files.
 type asset struct{ text, digest string }
 
 func asAsset(name string) asset {
 	data, err := files.ReadFile(name)
 	if err != nil {
-		panic(err) // it is embedded
+		panic(err) // embedded files are valid
 	}
 	sum := sha256.Sum256(data)
 	return asset{string(data), "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
 }
 
-// design is read only if a page is written: that takes as long as a short command.
+// design is loaded only if a page is written, because loading takes as long as a short
+// command.
 var design = sync.OnceValue(func() (d struct {
 	style, script asset
 	page          *template.Template
@@ -205,7 +207,7 @@ var design = sync.OnceValue(func() (d struct {
 	return d
 })
 
-// printableLines makes text of several lines safe to print.
+// printableLines replaces control characters, except line breaks.
 func printableLines(s string) string {
 	lines := strings.Split(strings.ReplaceAll(s, "\r\n", "\n"), "\n")
 	for i, line := range lines {
@@ -214,7 +216,7 @@ func printableLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// HTML writes the page. It depends only on what was added.
+// HTML writes the page. The output depends only on the added content.
 func (p *Page) HTML(w io.Writer) error {
 	p.endText()
 	d := design()
@@ -242,7 +244,7 @@ func (p *Page) HTML(w io.Writer) error {
 	return d.page.Execute(w, view)
 }
 
-// Sign returns the symbol of a tone.
+// Sign returns the symbol of a tone, or "".
 func (t Tone) Sign() string {
 	switch t {
 	case Good:

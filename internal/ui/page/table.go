@@ -14,37 +14,39 @@ type Column struct {
 	Prose bool // explanations
 }
 
-// Table is a table for readers.
+// Table is a table of a page.
 type Table struct {
-	Title   string // what it shows, for screen readers; shown if it is not the section's heading
+	Title   string // for screen readers; visible unless it equals the section's heading
 	Columns []Column
 	Rows    [][]string
-	// Tone returns the tone of a cell; nil means none. Both numbers start at 0.
+	// Tone returns the tone of a cell. nil means none. row and col start at 0.
 	Tone func(row, col int) Tone
-	// Links are the IDs of the cards that the first cells of the rows link to; nil means none.
+	// Links holds, for each row, the ID of the card to which the first cell links; nil means
+	// none.
 	Links []string
 }
 
-// tableView is a table as the template needs it.
+// tableView is a table for the template.
 type tableView struct {
 	Title   string
 	Columns []Column
 	Rows    [][]cell
-	// Stack reports whether its rows become cards on a narrow screen.
+	// Stack reports whether rows become cards on a narrow screen.
 	Stack bool
-	Bare  bool // without heads
-	Tools bool // sorting and filtering
+	Bare  bool // without column heads
+	Tools bool // with sorting and filtering
 }
 
 type cell struct {
 	Text, Head string
 	Class      string
-	Key        string // what it is sorted by, if that is not the text
-	Header     bool   // of its row
-	Link       string // ID of a card
+	Key        string // sort key, if it differs from the text
+	Header     bool   // head of its row
+	Link       string // ID of the linked card
 }
 
-// Table appends a table. A short line before it that ends in a colon becomes its heading.
+// Table appends a table. If the line before it is short and ends in a colon, it becomes the
+// table's title.
 func (p *Page) Table(t Table) {
 	p.endText()
 	if n := len(p.blocks); n > 0 && t.Title == "" {
@@ -64,7 +66,8 @@ func (p *Page) Table(t Table) {
 	p.add(&block{Table: newTable(&t)})
 }
 
-// unique numbers a title that the page has already: screen readers list tables by name.
+// unique adds a number to a title that the page already has: screen readers list tables by
+// title.
 func (p *Page) unique(title string) string {
 	if p.titles == nil {
 		p.titles = map[string]int{}
@@ -75,13 +78,13 @@ func (p *Page) unique(title string) string {
 	return title
 }
 
-// Fold appends a table that is folded below its title.
+// Fold appends a table that is initially folded below its title.
 func (p *Page) Fold(title string, t Table) {
 	t.Title = p.unique(t.Title)
 	p.add(&block{Table: newTable(&t), Fold: title})
 }
 
-// lastHeading returns the heading of the section.
+// lastHeading returns the heading of the current section.
 func (p *Page) lastHeading() string {
 	for i := len(p.blocks) - 1; i >= 0; i-- {
 		if h := p.blocks[i].Heading; h != "" {
@@ -92,10 +95,10 @@ func (p *Page) lastHeading() string {
 }
 
 const (
-	mostPlain = 4  // columns of a table that fits a narrow screen
-	mostCards = 16 // columns of a table whose rows can be cards
-	leastTool = 3  // rows of a table that is worth sorting
-	leastPair = 12 // rows of one that has only names and values
+	mostPlain = 4  // maximum columns of a table for a narrow screen
+	mostCards = 16 // maximum columns of a table whose rows can be cards
+	leastTool = 3  // minimum rows of a sortable table
+	leastPair = 12 // the same, for a table of names and values
 )
 
 func newTable(t *Table) *tableView {
@@ -140,14 +143,14 @@ func newTable(t *Table) *tableView {
 	return v
 }
 
-// amount is a number with an optional unit; a duration has several.
+// amount matches a number with an optional unit. A duration has several.
 var (
 	amount   = regexp.MustCompile(`^[<>≤≥~±+−-]? ?[0-9][0-9,.]*( ?[a-zA-Zµ%/]+)?$`)
 	duration = regexp.MustCompile(`^([0-9]+(\.[0-9]+)? ?(d|h|m|s|ms|µs|us|ns) ?)+$`)
 	part     = regexp.MustCompile(`([0-9][0-9,.]*) ?([a-zA-Zµ%/]*)`)
 )
 
-// units are factors to the base unit.
+// units maps units to factors of the base unit.
 var units = map[string]float64{
 	"": 1, "%": 1, "/s": 1,
 	"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400,
@@ -155,7 +158,7 @@ var units = map[string]float64{
 	"KiB/s": 1 << 10, "MiB/s": 1 << 20, "GiB/s": 1 << 30, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "k": 1e3, "M": 1e6, "G": 1e9,
 }
 
-// sortKey returns the number that an amount with a unit is sorted by, or "" for other text.
+// sortKey returns the number by which an amount is sorted, or "" for other text.
 func sortKey(s string) string {
 	if !amount.MatchString(s) && !duration.MatchString(s) {
 		return ""
