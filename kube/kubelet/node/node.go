@@ -253,8 +253,8 @@ func (v *Visit) Check(ctx context.Context, want kubelet.Want) error {
 	return v.Node.allow(p, len(pods), true)
 }
 
-// Recover finishes or rolls back an earlier process's change on the node; it returns nil if there
-// is none. It uses the API server only to verify the kubelet. Run and Uncordon remove the cordon.
+// Recover finishes or rolls back an earlier process's change on the node; it returns nil
+// without one. It uses the API server only to verify the kubelet. Run and Uncordon remove the cordon.
 func (v *Visit) Recover(ctx context.Context) (*Report, error) { return v.Node.Recover(ctx) }
 
 // Has returns the digest of the kubelet's settings from fettle, or "".
