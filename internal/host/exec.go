@@ -22,8 +22,8 @@ type Exec interface {
 	// Run runs a program until it ends. A non-zero exit code is not an error; an error means
 	// that the program did not run or was killed.
 	Run(ctx context.Context, c Command) (Result, error)
-	// LookPath finds a program in the search path of Run. It returns fs.ErrNotExist if there
-	// is none.
+	// LookPath finds a program in the search path of Run. Without one it
+	// returns fs.ErrNotExist.
 	LookPath(name string) (string, error)
 }
 

@@ -193,8 +193,8 @@ func (m *agentMachine) plansFor(ctx context.Context, t override.Tuner, name stri
 	})
 }
 
-// otherTuner returns a program on the node that would overwrite the profile's values; "" if there
-// is none.
+// otherTuner returns a program on the node that would overwrite the profile's values, or
+// "".
 func (m *agentMachine) otherTuner(ctx context.Context, profile string) string {
 	all, _ := override.Tuners(ctx, m.host) // if services cannot be listed, none runs
 	for _, t := range all {

@@ -101,7 +101,7 @@ func (r *run) backEnds() {
 		switch {
 		case o.word == granted:
 			believing = append(believing, origin(s))
-		case o.away && r.serves: // unreachable, so nobody can forge headers
+		case o.away && r.serves: // unreachable, so no client can forge headers
 		case o.away:
 			unknown = append(unknown, origin(s)+": "+o.why+", and the front end served no catalog either; Puppet Server may not be running")
 		case o.why != "":
