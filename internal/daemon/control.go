@@ -52,7 +52,7 @@ type Control interface {
 	DestroyInstance(ctx context.Context, name string) (ok bool, message string)
 	// Capture collects the daemon's messages of at least a level under a token (Python's logging:
 	// 10 debug to 50 critical). It ends with CaptureEnd, which returns the messages, or after the
-	// limit; 0 is no limit.
+	// limit; 0 means unlimited.
 	Capture(level int, limit time.Duration) (token string)
 	CaptureEnd(token string) string
 	// Changed announces every finished switch until ctx ends.

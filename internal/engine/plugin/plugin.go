@@ -26,16 +26,16 @@ type Plugin struct {
 	// Free returns the option for a variable name (a sysctl key, "cmdline_realtime",
 	// "group.name"). It is nil if all names are fixed.
 	Free func(name string) (Option, bool)
-	// Always plans the items that a unit has even without options; they come first. Nil if there
-	// are none.
+	// Always plans the items that a unit has even without options; they come first. It may be
+	// nil.
 	Always func(ctx context.Context, r *Request) ([]Item, error)
 	// Dynamic returns the load-dependent parts of a unit, and items for settings that cannot
-	// follow the load. It runs no programs; only Next may. Nil if there are none.
+	// follow the load. It runs no programs; only Next may. It may be nil.
 	Dynamic func(ctx context.Context, r *Request) ([]Loop, []Item, error)
 	// Devices lists the devices that `devices=` selects from, sorted, by kernel name. Nil for a
 	// plug-in without devices.
 	Devices func(ctx context.Context, h *host.Host) ([]string, error)
-	// NoDevice returns the items of a unit that gets no device; nil if there are none.
+	// NoDevice returns the items of a unit that gets no device. It may be nil.
 	NoDevice func(r *Request) []Item
 	// DevicePath returns a device's sysfs directory, for devices_udev_regex. Nil for a plug-in
 	// without udev devices.

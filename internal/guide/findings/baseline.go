@@ -11,17 +11,17 @@ import (
 
 // Changes of a finding since the baseline.
 const (
-	New   rule.Change = "new"   // it was not bad, or not checked
-	Worse rule.Change = "worse" // it was bad, and is worse
-	Same  rule.Change = "same"  // as bad as before, or less
+	New   rule.Change = "new"   // not bad in the baseline, or not checked
+	Worse rule.Change = "worse" // bad in the baseline, and worse now
+	Same  rule.Change = "same"  // as bad as in the baseline, or less
 )
 
-// Baseline is an earlier audit, with the findings that were fixed since.
+// Baseline is the comparison with an earlier audit.
 type Baseline struct {
 	File    string    `json:"file"`
 	Machine string    `json:"machine"`
 	Time    time.Time `json:"time"`
-	// Mended was bad and is not any more.
+	// Mended lists findings that were bad and no longer are.
 	Mended []Mended `json:"mended"`
 	New    int      `json:"new"`
 	Worse  int      `json:"worse"`
@@ -86,8 +86,7 @@ func (a *Audit) Against(name string, old *Audit) {
 	}
 	for _, f := range old.Findings {
 		k := key{f.ID, f.Instance}
-		// A rule that was not evaluated now, or whose items are unknown, does not count as
-		// fixed.
+		// A rule that was not evaluated this time, or whose items are unknown, does not count as fixed.
 		known := asked[f.ID] || f.ID == "platform" && a.judged(f.Instance)
 		if Bad(f.State) && !now[k] && !now[key{f.ID, ""}] && known {
 			b.Mended = append(b.Mended, Mended{f.ID, f.Instance, f.Title, f.State})
@@ -96,15 +95,15 @@ func (a *Audit) Against(name string, old *Audit) {
 	a.Baseline = b
 }
 
-// judged reports whether rules of a platform have a result, so that the platform is known.
+// judged reports whether a rule of a platform has a result, so that the platform's presence is known.
 func (a *Audit) judged(platform string) bool {
 	return slices.ContainsFunc(a.Findings, func(f rule.Finding) bool {
 		return f.Rule != nil && slices.Contains(f.Rule.Platforms, platform) && (f.State == rule.Passed || f.State == rule.Warned || f.State == rule.Failed)
 	})
 }
 
-// Counted returns the number of rules and items of a state that count for a gate: with a
-// baseline, only new and worse ones.
+// Counted returns the numbers of rules and items in a state that count for a gate. With a baseline
+// only new and worse ones count.
 func (a *Audit) Counted(s rule.State) (rules, items int) {
 	of := map[string]bool{}
 	for _, f := range a.Findings {
@@ -116,7 +115,7 @@ func (a *Audit) Counted(s rule.State) (rules, items int) {
 	return len(of), items
 }
 
-// mended lists the findings that were fixed since the baseline, if any.
+// mended lists the findings fixed since the baseline, or nil.
 func (a *Audit) mended() []string {
 	var out []string
 	if a.Baseline == nil {

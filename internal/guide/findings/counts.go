@@ -25,7 +25,7 @@ func (a *Audit) count() {
 	}
 }
 
-// counted prints a number of rules, and the number of items if it differs.
+// counted formats a number of rules, and the number of items if it differs.
 func counted(rules, items int, what string) string {
 	text := fmt.Sprintf("%d %s", rules, what)
 	if items != rules {

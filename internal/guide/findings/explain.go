@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// PrintExplained prints what a rule found on a machine: here, wanted, why, fix and sources, and
-// the call that shows the text of the rule itself.
+// PrintExplained prints a rule's findings on a machine: measured and wanted values, reason, fix
+// and sources, and the call that prints the rule itself.
 func PrintExplained(s *ui.Screen, a *Audit) {
 	w := &writer{s, width(s), a}
 	all := groups(a.Findings)
@@ -28,7 +28,7 @@ func PrintExplained(s *ui.Screen, a *Audit) {
 			w.part("wanted", g.Items[0].bound())
 		}
 		if i+1 < len(all) && all[i+1].Why == g.Why && slices.Equal(all[i+1].Sources, g.Sources) {
-			continue // the next one has the same reason
+			continue // the next finding has the same reason
 		}
 		w.part("why", g.Why)
 		w.remedies(g)
@@ -45,7 +45,7 @@ func PrintExplained(s *ui.Screen, a *Audit) {
 	}
 }
 
-// here writes what was measured and where, and with bounds what is wanted.
+// here writes the measured values and their sources; with bounds, also the wanted values.
 func (w *writer) here(g group, bounds bool) {
 	for _, i := range g.Items {
 		says := i.Measured
@@ -77,13 +77,13 @@ func (w *writer) here(g group, bounds bool) {
 	}
 }
 
-// remedies writes the fixes of a group: words, and each command whole on a line of its own.
+// remedies writes the fixes of a group: words, and each command unbroken on its own line.
 func (w *writer) remedies(g group) {
 	label := "fix"
 	for _, l := range g.fixLines() {
 		words := strings.TrimSpace(l.before + l.after)
 		if l.command != "" {
-			words = strings.TrimSuffix(strings.TrimPrefix(words, "("), ")") // the values that it writes
+			words = strings.TrimSuffix(strings.TrimPrefix(words, "("), ")") // the values to write
 		}
 		if words != "" && words != "then" {
 			w.part(label, words)
@@ -99,13 +99,13 @@ func (w *writer) remedies(g group) {
 	}
 }
 
-// labeled is the column where the text behind a label begins.
+// labeled is the column at which text after a label begins.
 const labeled = 10
 
-// part writes a text behind a label.
+// part writes text after a label.
 func (w *writer) part(label, text string) { w.labeled(labeled, label, text) }
 
-// labeled writes a text from a column on, behind a label.
+// labeled writes text after a label, starting at a column.
 func (w *writer) labeled(column int, label, text string) {
 	if text == "" {
 		return
@@ -114,7 +114,7 @@ func (w *writer) labeled(column int, label, text string) {
 	fmt.Fprintf(w.Out, "  %-*s%s\n", column-2, label, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", column)))
 }
 
-// wrapped returns a printable text, on a terminal in lines of a width.
+// wrapped returns printable text; on a terminal its lines are at most width wide.
 func (w *writer) wrapped(text string, width int) string {
 	if w.Width == 0 || w.Wide {
 		return ui.Printable(text)

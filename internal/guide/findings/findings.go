@@ -17,58 +17,56 @@ type Audit struct {
 	Schema string `json:"schema"` // fettle/check/v1
 	// Headline is the answer in one to three lines; Conclude writes it.
 	Headline ui.Headline `json:"headline"`
-	// Machine is the host name, or the path of the copy. Hostname is the host name, if
-	// known.
+	// Machine is the host name, or the path of a copy. Hostname is the host name, "" if unknown.
 	Machine  string `json:"machine"`
 	Hostname string `json:"hostname,omitempty"`
-	// Root is the directory of a copy: the paths of the findings are below it.
+	// Root is the directory of a copy; the findings' paths are relative to it.
 	Root string `json:"root,omitempty"`
-	// Copied marks the audit of a directory or archive, From, and On names another audited
-	// host: steps are to be done there, not here.
+	// Copied is true for the audit of the directory or archive From. On names another audited
+	// host. In both cases steps are to be done there rather than on this machine.
 	Copied bool   `json:"-"`
 	From   string `json:"-"`
 	On     string `json:"-"`
-	// Program is the program that prints the audit, as its calls begin; "" means fettle.
+	// Program is the program in printed commands; "" means fettle.
 	Program string `json:"-"`
-	// Cluster marks the audit of a cluster by kubectl fettle.
+	// Cluster is true for the audit of a cluster by kubectl fettle.
 	Cluster   bool      `json:"-"`
 	Time      time.Time `json:"time"`
 	Platforms []string  `json:"platforms"`
-	// Counts has the number of findings in each state: a rule for each disk has one for
-	// each.
+	// Counts has the number of findings per state. A rule evaluated per disk has one finding per disk.
 	Counts map[rule.State]int `json:"counts"`
-	// RuleCounts has the number of rules in each state: each once, in the worst state of
+	// RuleCounts has the number of rules per state. Each rule counts once, in the worst state of
 	// its findings.
 	RuleCounts map[rule.State]int `json:"rule_counts"`
 	// Findings are sorted by urgency: the worst first, causes before consequences.
 	Findings []rule.Finding `json:"findings"`
-	// FileSystems has the usage of the file systems, for a later audit with this baseline.
+	// FileSystems has the usage of the file systems, for comparison by a later audit.
 	FileSystems []fact.FileSystem `json:"file_systems,omitempty"`
-	// For is set if a program was audited as another release.
+	// For is set if a program was audited as if it had another release.
 	For *OtherRelease `json:"for,omitempty"`
 	// Newer describes versions that are newer than all known ones, and whose rules were applied.
 	Newer []string `json:"newer,omitempty"`
 	// Baseline is the comparison with an earlier audit.
 	Baseline *Baseline `json:"baseline,omitempty"`
-	// Slow says why the machine is slow. It is nil if no counters were read.
+	// Slow is the diagnosis of why the machine is slow; nil if no counters were read.
 	Slow *slow.Diagnosis `json:"slow,omitempty"`
 }
 
-// OtherRelease is a release that a program was audited as.
+// OtherRelease is the release as which a program was audited.
 type OtherRelease struct {
 	Program string `json:"program"`
-	// Release is the requested release. Rules is the release whose rules were applied: the
-	// newest known one, if Release is newer.
+	// Release is the requested release. Rules is the release whose rules were applied: the newest
+	// known one if Release is newer.
 	Release string `json:"release"`
 	Rules   string `json:"rules"`
-	// OpenShift is the version of OpenShift that was requested instead.
+	// OpenShift is the OpenShift version, if that was requested instead.
 	OpenShift string `json:"openshift,omitempty"`
-	Here      string `json:"here,omitempty"` // the release of the machine; "" if unknown
-	// Also is another program that is upgraded with this one.
+	Here      string `json:"here,omitempty"` // installed release; "" if unknown
+	// Also is another program that is upgraded together with this one, or nil.
 	Also *OtherRelease `json:"also,omitempty"`
 }
 
-// Words names the releases: "kubelet 1.37 (here 1.34.4)".
+// Words describes the releases: "kubelet 1.37 (here 1.34.4)".
 func (o *OtherRelease) Words() string {
 	how := "here " + cmp.Or(o.Here, "of an unknown release")
 	if o.Rules != o.Release {
@@ -88,7 +86,7 @@ func (o *OtherRelease) Words() string {
 	return words
 }
 
-// NewAudit sorts and counts the findings.
+// NewAudit returns an audit with its findings sorted and counted.
 func NewAudit(machine string, when time.Time, platforms []string, findings []rule.Finding) *Audit {
 	a := &Audit{Schema: "fettle/check/v1", Machine: machine, Time: when, Platforms: platforms, Findings: ordered(findings)}
 	a.count()
@@ -100,7 +98,7 @@ func Bad(s rule.State) bool { return s == rule.Failed || s == rule.Warned || s =
 
 func badness(s rule.State) int { return slices.Index(rule.States, s) }
 
-// harm ranks a finding: measured harm first, then what is wrong, then what is advisable.
+// harm returns a finding's rank: measured harm first, then faults, then advice.
 func harm(f rule.Finding) int {
 	if f.Harm && (f.State == rule.Failed || f.State == rule.Warned) {
 		return badness(f.State) - len(rule.States)
@@ -108,8 +106,8 @@ func harm(f rule.Finding) int {
 	return badness(f.State)
 }
 
-// ordered sorts the most harmful findings first, keeps those of a rule together, and puts
-// consequences after their cause.
+// ordered sorts findings by harm, the worst first. It keeps the findings of a rule together, and
+// puts consequences after their cause.
 func ordered(findings []rule.Finding) []rule.Finding {
 	worst := map[string]int{} // harm of each rule
 	raise := func(id string, to int) {
@@ -147,7 +145,7 @@ func ordered(findings []rule.Finding) []rule.Finding {
 		if !Bad(out[i].State) {
 			return
 		}
-		for j, f := range out { // more of the same rule, before its consequences
+		for j, f := range out { // other findings of the rule, before its consequences
 			if !done[j] && f.ID == out[i].ID && f.State == out[i].State {
 				done[j] = true
 				placed = append(placed, f)
@@ -160,7 +158,7 @@ func ordered(findings []rule.Finding) []rule.Finding {
 		}
 	}
 	for i, f := range out {
-		// A consequence follows its cause, however bad it is.
+		// A consequence follows its cause, whatever its own harm.
 		if _, there := worst[f.Because]; f.Because == "" || !there {
 			place(i)
 		}

@@ -15,7 +15,7 @@ import (
 type group struct {
 	rule.Finding
 	Items   []item
-	Changes []string // the changes that fettle fix would write
+	Changes []string // changes that fettle fix would write
 }
 
 // Fixes returns the fixes as text: commands and words.
@@ -40,7 +40,7 @@ func (g group) fixLines() []fixLine {
 	return out
 }
 
-// fixLine is a line of a fix: a command, and words before and after it.
+// fixLine is one line of a fix: a command with the words before and after it.
 type fixLine struct{ before, command, after string }
 
 func (l fixLine) String() string { return l.before + l.command + l.after }
@@ -50,10 +50,11 @@ type item struct {
 	Instance, Measured, Want string
 	Compare                  rule.Compare
 	At                       []string
-	more                     []string // further instances
+	more                     []string // other instances
 }
 
-// Name returns the names of the items, the first of many with their number.
+// Name returns the items' names. If there are many, it returns the first ones and the number of
+// the others.
 func (i item) Name() string {
 	all := append([]string{i.Instance}, i.more...)
 	name := strings.Join(all[:min(shown, len(all))], ", ")
@@ -63,7 +64,7 @@ func (i item) Name() string {
 	return name
 }
 
-// says describes the item.
+// says describes the item with its values.
 func (i item) says() string {
 	text := i.Values()
 	if i.Instance == "" {
@@ -75,8 +76,8 @@ func (i item) says() string {
 	return i.Name() + ": " + text
 }
 
-// Values returns the measured value with what is wanted instead: "88.4 %, limit 50 %". Of a
-// condition the title says it all.
+// Values returns the measured and the wanted value: "88.4 %, limit 50 %". For a condition it
+// returns "", because the title tells all.
 func (i item) Values() string {
 	if i.Measured == "true" || i.Measured == "false" {
 		return ""
@@ -106,7 +107,7 @@ func (i item) bound() string {
 	return string(i.Compare) + " " + i.Want
 }
 
-// full is says with the places where the values were read.
+// full returns says with the sources of the values.
 func (i item) full() string {
 	text := i.says()
 	if at := i.places(); len(at) > 0 {
@@ -115,8 +116,8 @@ func (i item) full() string {
 	return text
 }
 
-// line describes the group on one line: the title for its state, the values of its first item,
-// and the number of further ones.
+// line describes the group in one line: the title for its state, its first item's values, and the
+// number of other items.
 func (g group) line() string {
 	text := g.Heading()
 	items := g.Told()
@@ -164,7 +165,7 @@ func general(f rule.Finding) string {
 	return strings.ReplaceAll(f.Reason, f.Instance, "*")
 }
 
-// Reasons returns the reason of the group, with its items.
+// Reasons returns the group's reason, with its items.
 func (g group) Reasons() string {
 	all := alike(g.Items)
 	switch {
@@ -176,10 +177,10 @@ func (g group) Reasons() string {
 	return all[0].Name() + ": " + general(g.Finding)
 }
 
-// Told returns the items of a finding that is shown in full.
+// Told returns the items of a finding that is printed in full.
 func (g group) Told() []item { return alike(g.Items) }
 
-// places returns the places to look at first: lines of files, or else the first two places.
+// places returns the sources to look at first: lines of files, or else the first two sources.
 func (i item) places() []string {
 	lines := slices.DeleteFunc(slices.Clone(i.At), func(at string) bool { return !fileLine().MatchString(at) })
 	if len(lines) == 0 {
@@ -188,8 +189,7 @@ func (i item) places() []string {
 	return lines[:min(2, len(lines))]
 }
 
-// printed formats a value, fractions with three significant digits and one of a thing in the
-// singular.
+// printed formats a value. Fractions get three significant digits; a unit is singular for 1.
 func printed(v any, unit string) string {
 	n, ok := v.(float64)
 	switch {
@@ -203,19 +203,19 @@ func printed(v any, unit string) string {
 	return rule.Print(v, unit)
 }
 
-// counts reports whether a unit is the name of counted things: "workers".
+// counts reports whether a unit names counted things, such as "workers".
 func counts(unit string) bool {
 	return len(unit) > 3 && unit != "bytes" && strings.HasSuffix(unit, "s")
 }
 
-// bounded formats a wanted value. Of counted things the measured value names the unit.
+// bounded formats a wanted value, without the unit of counted things, which the measured value has.
 func bounded(f rule.Finding) string {
 	unit := f.Unit
 	if counts(unit) {
 		unit = ""
 	}
 	if want, ok := f.Want.(float64); ok && want == 0 && f.Compare == "" {
-		return "" // there should be none
+		return "" // the wanted number is 0
 	}
 	return printed(f.Want, unit)
 }
@@ -237,7 +237,7 @@ func groups(findings []rule.Finding) []group {
 	return out
 }
 
-// fewer merges unknown findings of a rule with different reasons, after the first few.
+// fewer merges a rule's unknown findings with different reasons, except the first few.
 func (a *Audit) fewer(all []group) []group {
 	var out []group
 	seen, rest := map[string]int{}, map[string]int{}
@@ -278,7 +278,7 @@ func fixLines(f rule.Finding) []fixLine {
 	if len(f.Fix.Changes) > 0 {
 		out = append(out, fixLine{command: "fettle fix " + f.ID})
 	}
-	if f.Fix.Artefact != rule.Installer { // its command has them
+	if f.Fix.Artefact != rule.Installer { // the installer's command contains them
 		for _, e := range f.Fix.Entries {
 			out = append(out, fixLine{before: f.Fix.Artefact + ": " + e.Name + ": " + e.Value})
 		}

@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Markdown writes an audit for a ticket: bad findings in full, the rest counted, and listed if
-// all is set.
+// Markdown writes an audit for a ticket. Bad findings are in full. The others are counted, and
+// listed if all is true.
 func Markdown(out io.Writer, a *Audit, all bool) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "# Audit of %s\n\n%s\n\n", MarkdownText(a.Machine), a.Time.UTC().Format("2006-01-02 15:04 UTC"))
@@ -74,10 +74,10 @@ func Markdown(out io.Writer, a *Audit, all bool) error {
 	return w.Flush()
 }
 
-// entity has the characters that can follow the "&" of an entity (CommonMark 2.5).
+// entity lists the characters that may follow the "&" of an entity (CommonMark 2.5).
 const entity = "#abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// markdownWords is MarkdownText, but keeps blanks at both ends.
+// markdownWords is MarkdownText, but keeps leading and trailing blanks.
 func markdownWords(s string) string {
 	text := strings.TrimSpace(s)
 	if text == "" {
@@ -87,8 +87,8 @@ func markdownWords(s string) string {
 	return before + MarkdownText(text) + after
 }
 
-// markdownCode returns a command as code, which can be copied (CommonMark 6.1). A command that
-// could end the code, or that ticket systems interpret in code too, becomes text.
+// markdownCode returns a command as code, for copying (CommonMark 6.1). If the command could end
+// the code, or contains text that ticket systems interpret in code, it is returned as text.
 func markdownCode(s string) string {
 	if s == "" || s != ui.Printable(s) || strings.ContainsAny(s, "`<@\n\t") || strings.Contains(s, "://") {
 		return markdownWords(s)
@@ -96,19 +96,19 @@ func markdownCode(s string) string {
 	return "`" + s + "`"
 }
 
-// MarkdownText escapes text so that no part of it is markup of Markdown (CommonMark 2.4) or
-// HTML, or a mention of a person or a ticket.
+// MarkdownText escapes text. No part of it is then markup of Markdown (CommonMark 2.4) or HTML, or
+// mentions a person or ticket.
 func MarkdownText(s string) string {
 	s = ui.Printable(strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "\ufffd"))
 	var b strings.Builder
 	for i, r := range s {
 		switch {
 		case r == '&' && i+1 < len(s) && strings.ContainsRune(entity, rune(s[i+1])):
-			b.WriteString("&amp;") // elsewhere it does not begin an entity, and "a && b" can be copied
+			b.WriteString("&amp;") // otherwise it begins no entity, and "a && b" can be copied
 		case r == '<':
 			b.WriteString("&lt;")
 		case r == '@':
-			b.WriteString("@\u200b") // does not notify a person of this name
+			b.WriteString("@\u200b") // keeps the system from notifying a person
 		case r == '#' && i+1 < len(s) && s[i+1] >= '0' && s[i+1] <= '9':
 			b.WriteString("#\u200b")
 		case strings.ContainsRune("\\`*_{}[]|>~!#", r):
@@ -119,7 +119,7 @@ func MarkdownText(s string) string {
 		}
 	}
 	out := b.String()
-	// At the beginning of a line these begin lists and headings.
+	// At the start of a line these characters begin lists and headings.
 	if out != "" && strings.ContainsRune("-+=", rune(out[0])) {
 		out = "\\" + out
 	}

@@ -13,8 +13,8 @@ import (
 // tones are the colors of the states.
 var tones = map[rule.State]page.Tone{rule.Failed: page.Bad, rule.Warned: page.Warn, rule.Unknown: page.Warn, rule.Passed: page.Good}
 
-// Page prints an audit as a page: the headline, the counts, a table and a card for each bad
-// finding, and all other rules as a table.
+// Page prints an audit as a page: headline, counts, a table and a card per bad finding, and a
+// table of all other rules.
 func Page(s *ui.Screen, a *Audit) {
 	a.Conclude()
 	p := s.Page
@@ -70,7 +70,7 @@ func Page(s *ui.Screen, a *Audit) {
 	}
 }
 
-// stateTable is a table of findings, one row for each item.
+// stateTable is a table of findings with one row per item.
 type stateTable struct {
 	grid   ui.Grid
 	states []rule.State
@@ -106,7 +106,7 @@ func (t *stateTable) print(p *page.Page) {
 	p.Table(table)
 }
 
-// shares draws how many rules are in each state.
+// shares draws the number of rules per state.
 func (a *Audit) shares(p *page.Page) {
 	classes := map[rule.State]string{rule.Failed: "bad", rule.Warned: "warn", rule.Unknown: "s4", rule.Passed: "good"}
 	var parts []page.Part
@@ -129,7 +129,7 @@ func (a *Audit) shares(p *page.Page) {
 	}
 }
 
-// card returns a finding in full.
+// card returns a finding in full, as a card.
 func (g group) card() page.Card {
 	c := page.Card{Tone: tones[g.State], Label: string(g.State), Title: g.ID + " · " + g.Heading()}
 	if g.State == rule.Unknown {

@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// ByHand is a fix that fettle does not make: entries of a file of another program, with the
-// command that applies it, or words.
+// ByHand is a fix that fettle does not make itself: entries for another program's file with the
+// command that applies them, or words.
 type ByHand struct {
 	ID       string       `json:"id"`
 	Instance string       `json:"instance,omitempty"`
@@ -20,18 +20,18 @@ type ByHand struct {
 	Entries  []rule.Entry `json:"entries,omitempty"`
 	Command  string       `json:"command,omitempty"`
 	Text     string       `json:"text,omitempty"`
-	// After marks a command that activates the files that fettle wrote.
+	// After marks a command that activates files written by fettle.
 	After bool `json:"after,omitempty"`
 }
 
-// manualStep is a step to do by hand once, for all rules that need it.
+// manualStep is a step to do by hand, once for all rules that need it.
 type manualStep struct {
 	ByHand
 	ids       []string
 	instances []string
 }
 
-// manualSteps merges equal steps, and all options of the installer into one call.
+// manualSteps merges equal steps, and merges all options of the installer into one call.
 func manualSteps(all []ByHand) []*manualStep {
 	var out []*manualStep
 	find := func(same func(*manualStep) bool) *manualStep {
@@ -72,7 +72,7 @@ func manualSteps(all []ByHand) []*manualStep {
 	return out
 }
 
-// after returns the text from the first "&&" of a command on.
+// after returns the part of a command from its first "&&" on.
 func after(command string) string {
 	if _, then, ok := strings.Cut(command, " && "); ok {
 		return " && " + then
@@ -100,7 +100,7 @@ func (e *manualStep) head() string {
 	return head
 }
 
-// PrintFixed prints the steps left to do by hand, and the findings after the fix.
+// PrintFixed prints the remaining manual steps, and the findings after the fix.
 func PrintFixed(s *ui.Screen, byHand []ByHand, findings []rule.Finding) {
 	w := &writer{s, width(s), &Audit{}}
 	for _, e := range manualSteps(byHand) {
@@ -133,8 +133,7 @@ type Health struct {
 	Output   string `json:"output"`
 }
 
-// PrintHealth prints the results of the platforms' checks, with the output of those that
-// failed.
+// PrintHealth prints the results of the platforms' checks, with the output of failed ones.
 func PrintHealth(s *ui.Screen, all []Health) {
 	for _, h := range all {
 		if h.Passed {

@@ -18,28 +18,28 @@ type Fleet struct {
 	Headline ui.Headline `json:"headline"`
 	Time     time.Time   `json:"time"`
 	Hosts    []Asked     `json:"hosts"`
-	// Differ has the findings that are bad on some hosts and different on others.
+	// Differ has the findings that are bad on some hosts but differ between hosts.
 	Differ []Difference `json:"differ"`
 }
 
-// Asked is a host: its audit, or the error.
+// Asked is a host with its audit, or with the error.
 type Asked struct {
 	Host  string `json:"host"`
 	Error string `json:"error,omitempty"`
 	Audit *Audit `json:"audit,omitempty"`
 }
 
-// Difference is a finding on all hosts that were reached.
+// Difference compares one finding on all hosts that were reached.
 type Difference struct {
 	ID       string `json:"id"`
 	Instance string `json:"instance,omitempty"`
 	Title    string `json:"title"`
-	// States has the state on each host that has the item.
+	// States has the state per host that has the item.
 	States   map[string]rule.State `json:"states"`
 	Measured map[string]string     `json:"measured"`
 }
 
-// NewFleet finds the differences between hosts.
+// NewFleet returns the audits of hosts with the differences between them.
 func NewFleet(when time.Time, hosts []Asked) *Fleet {
 	f := &Fleet{Schema: "fettle/fleet/v1", Time: when, Hosts: hosts, Differ: []Difference{}}
 	type key struct{ id, instance string }
@@ -145,7 +145,7 @@ func PrintFleet(s *ui.Screen, f *Fleet, v View) {
 	}
 }
 
-// headline counts the hosts that were asked, and the findings that differ.
+// headline counts the hosts and the findings that differ.
 func (f *Fleet) headline() (h ui.Headline) {
 	n := len(f.Audits())
 	differ := h.Count("findings_differ", len(f.Differ), "finding")

@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Gate returns the error of check's --fail-on: fail, warn, unknown, or "" for none. With a
-// baseline only new and worse findings count.
+// Gate returns an error if the audit does not meet check's --fail-on: fail, warn, unknown, or ""
+// for no gate. With a baseline only new and worse findings count.
 func (a *Audit) Gate(failOn string) error {
 	order := []rule.State{rule.Failed, rule.Warned, rule.Unknown}
 	var found []string

@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Conclude writes the headline from the findings: the counts first, then what was sampled on
-// the live machine, if anything, then the comparison with an earlier audit.
+// Conclude sets the headline from the findings: first the counts, then the sample of the live
+// machine, if any, then the comparison with an earlier audit.
 func (a *Audit) Conclude() {
 	h := ui.Headline{}
 	before, after := "", " ("+strings.Join(append([]string{strings.Join(a.Platforms, ", ")}, a.Newer...), "; ")+")"
@@ -33,7 +33,7 @@ func (a *Audit) Conclude() {
 	a.Headline = h
 }
 
-// disabledByCopy returns the rules that a copy disabled, which are always reported.
+// disabledByCopy returns the rules that a copy disables; they are always reported.
 func (a *Audit) disabledByCopy() []string {
 	var off []string
 	for _, f := range a.Findings {
@@ -44,7 +44,8 @@ func (a *Audit) disabledByCopy() []string {
 	return off
 }
 
-// next returns what to do next, or "". explained reports whether reasons and sources are shown.
+// next returns the recommended next step, or "". explained tells whether reasons and sources are
+// printed already.
 func (a *Audit) next(explained bool) string {
 	bad, unknown, settings := 0, map[string]bool{}, map[string]bool{}
 	for _, f := range a.Findings {
@@ -84,13 +85,13 @@ func (a *Audit) next(explained bool) string {
 	return strings.Join(steps, "; ")
 }
 
-// command returns the one command that begins a fix, or "".
+// command returns the only command with which a fix begins, or "".
 func (a *Audit) command(g group) string {
 	x := g.Fix
 	switch {
 	case x == nil || g.Because != "":
 		return ""
-	case a.Cluster: // a fix is for a node, or a decision
+	case a.Cluster: // the fix is for a node, or a decision
 		return a.explained(g.ID)
 	case len(x.Changes) > 0, len(x.Entries) > 0 && x.Artefact != rule.Installer:
 		return "fettle fix " + g.ID

@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// OpenMetrics writes an audit as OpenMetrics 1.0, also for the textfile collector of
-// node_exporter. Labels do not change while a finding lasts, so a series is one finding.
+// OpenMetrics writes an audit as OpenMetrics 1.0, suitable for node_exporter's textfile collector.
+// Labels stay the same while a finding lasts, so a series is one finding.
 func OpenMetrics(out io.Writer, a *Audit) error {
 	w := bufio.NewWriter(out)
 	family := func(name, help string) { fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name) }

@@ -9,23 +9,22 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// View selects what an audit prints besides the headline and a line for each bad finding.
+// View selects what an audit prints in addition to the headline and one line per bad finding.
 type View struct {
-	// All also lists the rules that passed, are not applicable, or are reminders.
+	// All also lists rules that passed or do not apply, and reminders.
 	All bool
 	// Details adds the reason, the fix and the sources of each bad finding.
 	Details bool
 }
 
-// shown is the number of listed items of a group; the rest is counted. screenful is the number
-// of lines for findings: if there are more, the least harmful are counted.
+// shown is the maximum number of listed items of a group; the others are counted. screenful is the
+// maximum number of lines for findings; beyond it the least harmful are counted.
 const (
 	shown     = 6
 	screenful = 30
 )
 
-// Print prints an audit: the headline, a line and a command for each bad finding, and the rest
-// as counts.
+// Print prints an audit: the headline, a line and a command per bad finding, and counts of all else.
 func Print(s *ui.Screen, a *Audit, v View) {
 	ui.PrintHeadline(s, &a.Headline)
 	w := &writer{s, width(s), a}
@@ -65,8 +64,8 @@ func Print(s *ui.Screen, a *Audit, v View) {
 	}
 }
 
-// short writes each finding on a line, with its command on the next, and counts what does not
-// fit on a screen below the lines that stand above, unless all is set.
+// short writes each finding on one line, with its command on the next. Unless all is set, findings
+// that do not fit on a screen are counted. above is the number of lines printed before.
 func (w *writer) short(bad, unknown []group, all bool, above int) {
 	lines := make([][]string, len(bad))
 	total := above
@@ -96,7 +95,7 @@ func (w *writer) short(bad, unknown []group, all bool, above int) {
 		}
 	}
 	slices.Reverse(folded)
-	counted := map[string]bool{} // each rule is counted once, with its worst state
+	counted := map[string]bool{} // each rule counts once, in its worst state
 	for i, g := range bad {
 		counted[g.ID] = counted[g.ID] || lines[i] != nil
 	}
@@ -104,7 +103,7 @@ func (w *writer) short(bad, unknown []group, all bool, above int) {
 	w.fold("%d not determined (--details)", unknown, map[string]bool{})
 }
 
-// fold counts the rules of each state that are not counted yet, with their ids if they are few.
+// fold counts the rules per state, except those in counted. If they are few, it lists their ids.
 func (w *writer) fold(what string, all []group, counted map[string]bool) {
 	const named = 10
 	for _, state := range rule.States {
@@ -129,7 +128,7 @@ func (w *writer) fold(what string, all []group, counted map[string]bool) {
 	}
 }
 
-// finding returns the lines of a finding: one, or more on a narrow terminal.
+// finding returns the lines of a finding; on a narrow terminal there are several.
 func (w *writer) finding(g group) []string {
 	sign, color := findingSign(g.State)
 	label := sign + " " + string(g.State)
@@ -148,7 +147,7 @@ func (w *writer) finding(g group) []string {
 	return lines
 }
 
-// width returns the line length: that of the terminal, within readable limits.
+// width returns the line length: the terminal's, within readable limits.
 func width(s *ui.Screen) int {
 	if s.Width == 0 {
 		return 80
@@ -163,7 +162,7 @@ type writer struct {
 	audit *Audit
 }
 
-// lines writes lines, on a terminal wrapped; continuation lines are indented by two more blanks.
+// lines writes lines, wrapped on a terminal. Continuation lines are indented by two more blanks.
 func (w *writer) lines(indent string, lines ...string) {
 	for _, line := range lines {
 		text := w.wrapped(line, w.width-len(indent)-2)

@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// PrintRules prints a catalog, a line for each of its parts.
+// PrintRules prints a catalog: one line per rule, table and measurement.
 func PrintRules(s *ui.Screen, rules []*rule.Rule, tables []*rule.Table, evidence []*rule.Evidence) {
 	g := ui.Grid{Columns: []ui.Column{{Head: "id"}, {Head: "kind"}, {Head: "platforms", Optional: true}, {Head: "what"}, {Head: "source", Wide: true}}}
 	for _, r := range rules {
@@ -94,7 +94,7 @@ func PrintRule(s *ui.Screen, r *rule.Rule) {
 	line("at", r.At.String())
 }
 
-// PrintTable prints a table, the newest edition first.
+// PrintTable prints a table of the catalog, newest edition first.
 func PrintTable(s *ui.Screen, t *rule.Table) {
 	ui.PrintLine(s, "%s  %s", strings.Join(t.IDs, " "), t.Title)
 	for _, e := range t.Editions {

@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// The part of SARIF 2.1.0 (OASIS Standard, errata 01) that an audit needs.
+// The part of SARIF 2.1.0 (OASIS Standard, errata 01) that audits need.
 type (
 	sarifLog struct {
 		Version string     `json:"version"`
@@ -94,11 +94,11 @@ type (
 // sarifSchema is the URL of the format's schema.
 const sarifSchema = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
-// machineBase is the base of a machine's paths: "/", or the directory of a copy.
+// machineBase is the name for the base of a machine's paths: "/", or the directory of a copy.
 const machineBase = "MACHINE"
 
-// SARIF writes audits as a SARIF log, a run for each machine. Passed findings are included
-// only if all is set.
+// SARIF writes audits as a SARIF log with one run per machine. It includes passed findings only if
+// all is set.
 func SARIF(w io.Writer, version string, all bool, audits ...*Audit) error {
 	log := sarifLog{Version: "2.1.0", Schema: sarifSchema, Runs: []sarifRun{}}
 	for _, a := range audits {
@@ -228,7 +228,7 @@ func (a *Audit) sarifResult(f rule.Finding, index int, suppressed bool) sarifRes
 // fileLine matches FILE:LINE, but not a directory of devices such as /sys/dev/block/253:2.
 var fileLine = text.LazyRegexp(`^(/(?:[^s]|s[^y]|sy[^s]).*):([1-9][0-9]{0,8})$`)
 
-// locations returns the files where the values were read, or else the machine.
+// locations returns the files with the values, or else the machine.
 func (a *Audit) locations(f rule.Finding) []sarifLocation {
 	out := []sarifLocation{}
 	for _, at := range f.At {

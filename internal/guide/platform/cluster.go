@@ -12,17 +12,17 @@ const Name = "cluster"
 // Sets of a cluster.
 const (
 	Members      = "cluster.member"       // of etcd, by their address
-	Peers        = "cluster.peer"         // pairs of members of etcd
-	Objects      = "cluster.objects"      // kinds of object, by the name of their maximum
+	Peers        = "cluster.peer"         // pairs of etcd members
+	Objects      = "cluster.objects"      // kinds of objects, by the name of their maximum
 	Nodes        = "cluster.node"         // by name
 	Claims       = "cluster.claim"        // PersistentVolumeClaims of known applications
-	Shared       = "cluster.shared_claim" // claims that more than one node uses at once
+	Shared       = "cluster.shared_claim" // claims that several nodes use at once
 	MachineSets  = "cluster.machine_set"
 	HealthChecks = "cluster.health_check"
-	Programs     = "cluster.program" // of the control plane, by their pod or their part of kubeadm's configuration
+	Programs     = "cluster.program" // of the control plane, by pod or by part of kubeadm's configuration
 )
 
-// ClusterSource declares the inputs of a cluster. kubectl fettle check answers them; on a
+// ClusterSource declares the inputs about a cluster. kubectl fettle check answers them; on a
 // machine they are absent.
 func ClusterSource() Source {
 	s := Source{

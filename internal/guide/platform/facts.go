@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// Facts returns the sources that answer with facts, one for each part of their tree.
+// Facts returns the sources of facts, one per part of the fact tree.
 func Facts() []Source {
 	open := func(_ context.Context, s *Subject) Answers { return facts{s.Facts()} }
 	var out []Source
@@ -37,7 +37,7 @@ func Facts() []Source {
 	return out
 }
 
-// typeOf returns the rules' type of a fact, or "" if there is no such type.
+// typeOf returns the rules' type for a fact's Go type, or "" if there is none.
 func typeOf(t reflect.Type) fact.Type {
 	switch reflect.Zero(t).Interface().(type) {
 	case string:
@@ -54,8 +54,8 @@ func typeOf(t reflect.Type) fact.Type {
 	return ""
 }
 
-// unitOf returns the unit in which a fact's name ends. An MTU has none: it is written as a
-// plain number, 1500 and not 1.46 KiB.
+// unitOf returns the unit at the end of a fact's name, or "". An MTU has none: it is printed as a
+// plain number, 1500 rather than 1.46 KiB.
 func unitOf(name string) string {
 	if strings.HasSuffix(name, ".mtu_bytes") {
 		return ""

@@ -7,24 +7,24 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// Known collects answers to inputs, the items of sets, and the reason that the rest is unknown.
-// Inputs without an answer are absent. In the zero value everything is absent.
+// Known collects answers to inputs and items of sets. rest is the reason why all else is unknown;
+// if "", all else is absent.
 type Known struct {
 	answers  map[string]fact.Answer
 	items    map[string][]string
-	unlisted map[string]string // why a set is unknown
-	rest     string            // why all else is unknown
+	unlisted map[string]string // set to the reason why it is unknown
+	rest     string            // reason why all other inputs are unknown; "" if they are absent
 }
 
-// Give answers an input with a value and its source.
+// Give answers an input with a value and the value's source.
 func (k *Known) Give(input string, value any, at string) {
 	k.Put(fact.Answer{Value: value, At: at}, input)
 }
 
-// Unclear makes an input unknown, with the reason.
+// Unclear makes an input unknown, with the reason why.
 func (k *Known) Unclear(input, at, why string) { k.Put(fact.Answer{Unknown: why, At: at}, input) }
 
-// Put gives inputs the same answer.
+// Put sets the same answer for all inputs.
 func (k *Known) Put(a fact.Answer, inputs ...string) {
 	if k.answers == nil {
 		k.answers = map[string]fact.Answer{}
@@ -44,7 +44,7 @@ func (k *Known) Add(set, item string) {
 	}
 }
 
-// Unlisted makes a set unknown, at least in part, with the reason.
+// Unlisted makes a set at least partly unknown, with the reason why.
 func (k *Known) Unlisted(set, why string) {
 	if k.unlisted == nil {
 		k.unlisted = map[string]string{}
@@ -52,7 +52,7 @@ func (k *Known) Unlisted(set, why string) {
 	k.unlisted[set] = why
 }
 
-// Rest makes everything else unknown, with the reason.
+// Rest makes all other inputs unknown, with the reason why.
 func (k *Known) Rest(why string) { k.rest = why }
 
 // Sort sorts the items of each set by name.
@@ -65,7 +65,7 @@ func (k *Known) Sort() {
 // Has reports whether a set has an item.
 func (k *Known) Has(set, item string) bool { return slices.Contains(k.items[set], item) }
 
-// Given returns the answer of an input, if it has one.
+// Given returns the answer to an input; ok is false if it has none.
 func (k *Known) Given(input string) (a fact.Answer, ok bool) {
 	a, ok = k.answers[input]
 	return a, ok
@@ -79,7 +79,7 @@ func (k *Known) Answer(input string) fact.Answer {
 	return fact.Answer{Unknown: k.rest}
 }
 
-// Items implements Answers, in the order of Add or as sorted.
+// Items implements Answers. The order is that of Add, or sorted after Sort.
 func (k *Known) Items(set string) (names []string, unknown string) {
 	return k.items[set], cmp.Or(k.unlisted[set], k.rest)
 }

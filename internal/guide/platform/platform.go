@@ -9,14 +9,14 @@ import (
 	"fettle.dev/fettle/internal/guide/rule"
 )
 
-// Platform is a kind of system that a machine can be audited as.
+// Platform is a kind of system for which a machine can be audited.
 type Platform struct {
 	Name string // in rules and on the command line
 	Doc  string
-	// Input has a value only on machines of this platform, which are audited as such by
-	// default. It is "" if every machine is one.
+	// Input is an input that only machines of this platform have; they are audited for it by
+	// default. It is "" if every machine belongs to the platform.
 	Input string
-	// Health is the command that checks the platform after a change, or nil. It changes
+	// Health is the command that checks the platform after a change, or nil. The command changes
 	// nothing.
 	Health []string
 }
@@ -24,7 +24,7 @@ type Platform struct {
 // All lists the platforms. Each product is a platform too.
 var All = []Platform{
 	{"linux", "every Linux machine", "", nil},
-	// Without --assumeyes: the user decides about the changes that it offers.
+	// Without --assumeyes: the user decides about changes that the command offers.
 	{"satellite", "Red Hat Satellite and Foreman with Katello, Capsules included", "satellite.version", []string{"satellite-maintain", "health", "check"}}, // Satellite 6.12 Tuning Guide, 5.1
 	{"puppet", "Puppet Server", "puppetserver.version", nil},
 	{"openshift", "an OpenShift cluster, from its installation and configuration documents", "openshift.documents", nil},
@@ -32,8 +32,8 @@ var All = []Platform{
 	{"kubernetes-node", "a node of OpenShift or Kubernetes", "kubelet.installed", nil},
 }
 
-// Of lists the platforms of a machine, including its products. unknown has the platforms that
-// could not be decided, each with the reason.
+// Of lists a machine's platforms, including its products. unknown maps each undecided platform to
+// the reason.
 func (s *Subject) Of(products []string) (names []string, unknown map[string]string) {
 	unknown = map[string]string{}
 	for _, p := range All {
@@ -62,8 +62,8 @@ func (s *Subject) Of(products []string) (names []string, unknown map[string]stri
 // machineDirs are directories; every copy of a machine has at least one.
 var machineDirs = []string{"/proc", "/sys", "/etc", "/usr", "/var", "/sos_commands", "/installed-rpms"}
 
-// HasMachine reports whether the host has files of a machine; a must-gather or a directory
-// of documents has none.
+// HasMachine reports whether the host has files of a machine. A must-gather or a directory of
+// documents has none.
 func (s *Subject) HasMachine() bool {
 	return !s.Host.IsCopiedTree() || slices.ContainsFunc(machineDirs, func(dir string) bool {
 		_, err := s.Host.Files.Stat(dir)
@@ -71,8 +71,8 @@ func (s *Subject) HasMachine() bool {
 	})
 }
 
-// Undetermined returns an unknown finding for each platform that Of could not decide: its rules
-// were not evaluated.
+// Undetermined returns an unknown finding per platform that Of could not decide: its rules were
+// not evaluated.
 func Undetermined(unknown map[string]string) []rule.Finding {
 	var out []rule.Finding
 	for _, name := range slices.Sorted(maps.Keys(unknown)) {
@@ -86,7 +86,7 @@ func Undetermined(unknown map[string]string) []rule.Finding {
 	return out
 }
 
-// Absent returns the platforms in asked that the machine certainly does not have.
+// Absent returns the platforms in asked that the machine certainly lacks.
 func (s *Subject) Absent(asked, products []string) []string {
 	here, unknown := s.Of(products)
 	return slices.DeleteFunc(slices.Clone(asked), func(p string) bool {

@@ -14,8 +14,8 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// Product returns the source of one product. On a machine with several instances of it,
-// "NAME.*.OPTION" is an option of each, and "NAME.OPTION" is unknown.
+// Product returns the source of one product. On a machine with several instances, "NAME.*.OPTION"
+// is the option of each instance, and "NAME.OPTION" is unknown.
 func Product(p product.Product) Source {
 	s := Source{Prefix: p.Name, Sets: []string{p.Name}}
 	add := func(in fact.Input) {
@@ -46,14 +46,14 @@ func Product(p product.Product) Source {
 	return s
 }
 
-// uncopied returns an error if a copy without a product may be incomplete.
+// uncopied returns an error if a copy may be missing files of a product.
 func uncopied(h *host.Host, p product.Product) error {
 	if !h.IsCopiedTree() {
 		return nil
 	}
 	list, err := product.Read(h)
 	if err != nil {
-		return nil // not a machine: no list of packages
+		return nil // not a machine, so it has no package list
 	}
 	patterns := p.Packages
 	if len(patterns) == 0 {
@@ -141,7 +141,7 @@ func (p *products) one(i product.Installed, option string) fact.Answer {
 	return p.asRead(i, a)
 }
 
-// asRead records in an answer from files that the program has accepted these files.
+// asRead records in an answer the files that the program itself has accepted.
 func (p *products) asRead(i product.Installed, a fact.Answer) fact.Answer {
 	if asked, ok := i.(product.Prober); ok && a.From == fact.Files && asked.AsRead() {
 		a.From = fact.FromProgram(p.product.Name)
@@ -149,11 +149,11 @@ func (p *products) asRead(i product.Installed, a fact.Answer) fact.Answer {
 	return a
 }
 
-// records are inputs about the installation, not about the running configuration.
+// records are inputs about the installation rather than the running configuration.
 var records = []string{"version", "installed", "name", "config", "unit", "probed"}
 
-// originOf returns whether an answer is from files or from the running product, according to
-// the place where it was read.
+// originOf returns the origin of an answer, by the place of the value: files, or the running
+// product.
 func originOf(option, at string) string {
 	switch {
 	case at == "" || slices.Contains(records, option):
@@ -166,7 +166,8 @@ func originOf(option, at string) string {
 	return fact.Running
 }
 
-// parameter returns the effective value of an option; byDefault is the source of its default.
+// parameter returns the effective value of an option. byDefault is the source of the option's
+// default.
 func (p *products) parameter(o product.Parameter, places product.Option, byDefault string) fact.Answer {
 	option, effective := o.Name, places.Effective()
 	text, ok := effective.Get()

@@ -1,6 +1,5 @@
-// Package platform answers the inputs of rules for a machine, from sources: facts, products,
-// and data that only one platform has. The packages below it have the sources of one platform
-// each.
+// Package platform answers the inputs of rules for a machine. Its sources are facts, products, and
+// data of single platforms. Each package below it has one platform's sources.
 package platform
 
 import (
@@ -17,46 +16,45 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Source answers inputs.
+// Source answers the inputs with one prefix.
 type Source struct {
-	// Prefix is the part of its inputs before the first dot; it is unique.
+	// Prefix is the part of its inputs' names before the first dot. It is unique.
 	Prefix string
 	Inputs []fact.Input
 	Sets   []string
-	// Open reads the data for the answers. It is called for the first input, at most once for a
+	// Open reads the data for the answers. It is called at the first input, at most once per
 	// subject.
 	Open func(context.Context, *Subject) Answers
 }
 
 // Answers is an opened source.
 type Answers interface {
-	// Answer answers an input, with an item for the "*" of a set.
+	// Answer answers an input. For an input of a set, the item replaces the "*" in its name.
 	Answer(input string) fact.Answer
-	// Items lists a set.
+	// Items lists the items of a set. unknown is the reason why the list is incomplete, or "".
 	Items(set string) (names []string, unknown string)
 }
 
-// Subject is a machine as seen by the rules.
+// Subject is the audited machine in the form that rules read.
 type Subject struct {
 	Host  *host.Host
 	Kinds setting.Kinds // of the settings that rules name
-	// InForce returns the profiles that fettle has in force; nil if its journal is not
-	// available.
+	// InForce returns the profiles that fettle has in force. It is nil if the journal is
+	// unavailable.
 	InForce func() ([]string, error)
-	// Planned returns the kernel's files that profiles would set here; nil if they cannot
-	// be planned.
+	// Planned returns the kernel files that profiles would set on this machine. It is nil if they
+	// cannot be planned.
 	Planned func(ctx context.Context, profiles []string) ([]string, error)
 	// RunsDir is the directory of fettle's measurements on the machine.
 	RunsDir string
-	// Probe sends requests to servers that the user named, and returns answers by input;
-	// nil if not requested. It is called once.
+	// Probe sends requests to servers named by the user, and returns answers by input. It is nil
+	// if not requested, and is called once.
 	Probe func(context.Context) map[string]fact.Answer
-	// DryRun reports whether programs are run to check how they parse their files
-	// (product.Prober).
+	// DryRun allows running programs to check how they parse their files (product.Prober).
 	DryRun bool
 	// Earlier is an earlier measurement of the file systems, or nil.
 	Earlier *Earlier
-	// LogBytes is the number of bytes that are read at the end of each log; 0 for all.
+	// LogBytes is the number of bytes read at the end of each log; 0 means all.
 	LogBytes int64
 	// Unread has the number of unread bytes of logs, by file.
 	Unread map[string]int64
@@ -81,7 +79,7 @@ const LogTail = 16 << 20
 // RunsDir is the default directory of fettle's runs.
 const RunsDir = "/var/lib/fettle/runs"
 
-// NewSubject returns a machine that answers through the sources until ctx ends. It runs each
+// NewSubject returns a machine that answers inputs from the sources until ctx ends. It runs each
 // program once.
 func NewSubject(ctx context.Context, h *host.Host, kinds setting.Kinds, sources []Source) *Subject {
 	s := &Subject{Host: host.CacheExec(h), Kinds: kinds, LogBytes: LogTail, Unread: map[string]int64{}, RunsDir: RunsDir, ctx: ctx, sources: map[string]*Source{}, open: map[string]Answers{}}
@@ -108,8 +106,8 @@ func (s *Subject) Facts() *fact.Index {
 	return s.index
 }
 
-// Claims returns the settings in the machine's files, read once. Errors in some files do not
-// hide others.
+// Claims returns the settings in the machine's files. It reads them once. Errors in some files do
+// not hide the claims of others.
 func (s *Subject) Claims() *override.Claims {
 	if s.claims == nil {
 		s.claims, _ = override.Read(s.ctx, s.Host, s.Kinds)
@@ -130,8 +128,8 @@ func (s *Subject) source(name string) (Answers, bool) {
 	return s.open[prefix], true
 }
 
-// Log calls each for the lines of a log, or of its end (LogBytes), and returns the number of
-// bytes before that it did not read.
+// Log calls each for every line of a log, or of its end (LogBytes). before is the number of unread
+// bytes at the start.
 func (s *Subject) Log(p string, each func(line []byte)) (before int64, err error) {
 	before, err = s.Host.Lines(p, s.LogBytes, each)
 	if before > 0 {
@@ -140,8 +138,8 @@ func (s *Subject) Log(p string, each func(line []byte)) (before int64, err error
 	return before, err
 }
 
-// Counted returns the answer for a count in logs. If only the end of a log was read (cut), 0 is
-// unknown, and other counts are lower bounds.
+// Counted returns the answer for a count in logs. If only the end of a log was read (cut), a count
+// of 0 is unknown, and any other is a lower bound.
 func (s *Subject) Counted(n int, at string, cut ...string) fact.Answer {
 	ends := fmt.Sprintf("in the last %d MiB of %s", s.LogBytes>>20, strings.Join(cut, ", "))
 	switch {
@@ -171,7 +169,7 @@ func (s *Subject) Items(set string) (names []string, unknown string) {
 	return a.Items(set)
 }
 
-// Read implements fact.MachineTree: it returns the present value of a setting.
+// Read implements fact.MachineTree: it returns the current value of a setting.
 func (s *Subject) Read(name string, as fact.Type) fact.Answer {
 	place, err := setting.Parse(name)
 	if err == nil {
@@ -189,7 +187,7 @@ func (s *Subject) Read(name string, as fact.Type) fact.Answer {
 		return fact.Unread(at, err)
 	}
 	text := strings.TrimSpace(v.Text)
-	if as == fact.Number && strings.ContainsAny(text, "eExXpPiInN_+") { // the kernel does not write numbers like this
+	if as == fact.Number && strings.ContainsAny(text, "eExXpPiInN_+") { // the kernel does not write such numbers
 		return fact.Answer{Unknown: at + " is " + strconv.Quote(text) + ", which is not a number", At: at}
 	}
 	return Typed(text, as, at)

@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Catalogue is a consistent set of rules, with the tables that they use and the
-// measurements that explain them.
+// Catalogue is a consistent set of rules, with the tables that they use and measurements that
+// explain them.
 type Catalogue struct {
 	byID     map[string]*Rule
 	ordered  []*Rule // dependencies first, otherwise as loaded
@@ -29,8 +29,8 @@ type Catalogue struct {
 type File struct {
 	Name string
 	Text []byte
-	// Copied marks a file from the copy of a machine, which is not trusted: its rules
-	// judge, but their fixes are not offered.
+	// Copied is true for a file from a copied machine, which is not trusted: its rules are
+	// evaluated, but their fixes are not offered.
 	Copied bool
 }
 
@@ -54,11 +54,11 @@ func Embedded(fsys fs.FS) ([]File, error) {
 	return files, nil
 }
 
-// Load reads the files in order, and checks the rules against the declared inputs and sets.
-// IDs are unique over all files. The error lists all faults, each with file and line.
+// Load reads the files in order and checks the rules against the declared inputs and sets. IDs
+// must be unique over all files. The error lists all faults with file and line.
 //
-// Most rules of a catalog are not evaluated, so a rule's expressions are compiled when it is
-// first evaluated, or by Compile.
+// A rule's expressions are compiled when it is first evaluated, or by Compile, because most rules
+// are never evaluated.
 func Load(inputs []fact.Input, sets []string, files []File) (*Catalogue, error) {
 	c := &Catalogue{byID: map[string]*Rule{}, inputs: map[string]fact.Input{}, sets: sets, tables: map[string]*Table{}}
 	for _, in := range inputs {
@@ -111,8 +111,8 @@ func Load(inputs []fact.Input, sets []string, files []File) (*Catalogue, error) 
 	return c, nil
 }
 
-// Tables returns the tables of files, and does not parse their rules. It needs no declared
-// inputs, and is faster than Load.
+// Tables returns the tables in files without parsing the rules. It needs no declared inputs and is
+// faster than Load.
 func Tables(files []File) (*Catalogue, error) {
 	c := &Catalogue{tables: map[string]*Table{}}
 	all := &file{}
@@ -146,10 +146,10 @@ func (c *Catalogue) Filter(keep func(*Rule) bool) *Catalogue {
 // Rule returns a rule by its id, or nil.
 func (c *Catalogue) Rule(id string) *Rule { return c.byID[id] }
 
-// Disabled returns the reasons of disabled rules, by id, in the words of their findings.
+// Disabled returns the reasons of disabled rules by id, as text for their findings.
 func (c *Catalogue) Disabled() map[string]string { return maps.Clone(c.disabled) }
 
-// disable records the rules that files disable.
+// disable records the rules disabled by files.
 func (c *Catalogue) disable(all []disabled) []error {
 	c.disabled = map[string]string{}
 	var problems []error
@@ -216,7 +216,7 @@ func (c *Catalogue) compile(r *Rule, env map[string]any) []error {
 	}
 	compile(r.Applies, env, truth)
 	if r.Measured == nil {
-		return problems // a reminder
+		return problems // a reminder has no expressions to compile
 	}
 	judged := maps.Clone(env)
 	judged["measured"] = compile(r.Measured, env, nil)
@@ -232,7 +232,7 @@ func (c *Catalogue) compile(r *Rule, env map[string]any) []error {
 		}
 	}
 	if len(problems) > 0 {
-		return problems // further ones would be consequences
+		return problems // other errors would be consequences
 	}
 	for _, e := range append([]*Expr{r.Pass, r.Nearly}, variantPasses(r)...) {
 		compile(e, judged, truth)

@@ -13,10 +13,10 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Check evaluates the rules of the platforms on a machine. If a rule fails because another one
-// that it depends on failed, its finding names the other rule and has the fix of the first
-// cause. disabled has the reasons of disabled rules, by id. When ctx ends, Check returns the
-// findings so far without waiting.
+// Check evaluates the platforms' rules on a machine. If a rule fails because a rule that it
+// depends on failed, its finding names that rule and has the first cause's fix. disabled has the
+// reasons of disabled rules by id. When ctx ends, Check returns the findings so far without
+// waiting.
 func (c *Catalogue) Check(ctx context.Context, m fact.MachineTree, platforms []string, disabled map[string]string) []Finding {
 	var out []Finding
 	bad := map[string]Finding{} // by "id" or "id instance": the first cause
@@ -52,7 +52,7 @@ func (c *Catalogue) Check(ctx context.Context, m fact.MachineTree, platforms []s
 }
 
 // because returns the id of the failed rule that r depends on, or "". If both rules apply to a
-// set, it is one for the same item. first is the finding of the first cause.
+// set, the failure must be on the same item. first is the finding of the first cause.
 func (c *Catalogue) because(r *Rule, instance string, bad map[string]Finding) (id string, first Finding) {
 	for _, d := range r.DependsOn {
 		id, item, named := strings.Cut(d, " ")
@@ -98,8 +98,8 @@ func (r *Rule) finding(instance string, s State, reason string) Finding {
 	return Finding{Rule: r, ID: r.ID, Title: r.Title, Failed: r.Failed, Harm: r.Harm, Instance: instance, State: s, Reason: text.PlainMessage(reason), Why: r.Why, Sources: r.Sources}
 }
 
-// one evaluates a rule. An absent input makes it not applicable, an unknown one makes the
-// finding unknown; both are checked before the evaluation.
+// one evaluates a rule. An absent input makes it not applicable; an unknown input makes the
+// finding unknown. Both are checked before the evaluation.
 func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.MachineTree) Finding {
 	if err := c.Compile(r); err != nil {
 		return r.finding(instance, Unknown, err.Error())
@@ -111,7 +111,7 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.Ma
 		return r.finding(instance, Reminded, r.Missing)
 	}
 	env := map[string]any{"instance": instance}
-	more := map[string]string{} // inputs that are lower bounds, and why
+	more := map[string]string{} // inputs that are lower bounds, with the reason
 	var at, measuredAt, wantAt []string
 	var programs []ProgramInput
 	unknown, absent := "", ""
@@ -158,7 +158,7 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.Ma
 	case unknown != "":
 		return r.finding(instance, Unknown, unknown)
 	}
-	// The library cannot interrupt an expression: when ctx ends, the goroutine is abandoned.
+	// An expression cannot be interrupted: when ctx ends, the goroutine is abandoned.
 	judged := make(chan Finding, 1)
 	go func() { judged <- c.judged(r, instance, env, more) }()
 	select {
@@ -174,8 +174,8 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.Ma
 	}
 }
 
-// judged returns the finding on the values of the inputs; more has the inputs that are lower
-// bounds, with the reason.
+// judged returns the finding for the inputs' values. more has the inputs that are lower bounds,
+// with the reason.
 func (c *Catalogue) judged(r *Rule, instance string, env map[string]any, more map[string]string) Finding {
 	f := r.finding(instance, Passed, "")
 	if err := c.judge(r, env, &f); err != nil {
@@ -195,8 +195,8 @@ func (c *Catalogue) judged(r *Rule, instance string, env map[string]any, more ma
 	return f
 }
 
-// turns reports whether the largest possible numbers, or one more unknown word in lists, make
-// the finding a bad one.
+// turns reports whether the finding would be bad if the named numbers were as large as possible,
+// or the named lists had one more unknown word.
 func (c *Catalogue) turns(r *Rule, env map[string]any, names ...string) bool {
 	env = maps.Clone(env)
 	for _, name := range names {
@@ -210,7 +210,7 @@ func (c *Catalogue) turns(r *Rule, env map[string]any, names ...string) bool {
 	return c.judge(r, env, &high) == nil && (high.State == Failed || high.State == Warned)
 }
 
-// answer returns the machine's answer for a binding, and its name with the item.
+// answer returns the machine's answer for a binding, and the input's name with the item.
 func (c *Catalogue) answer(b Binding, instance string, m fact.MachineTree) (a fact.Answer, name string) {
 	if b.As != "" {
 		name = strings.ReplaceAll(b.Input, "{instance}", instance)
@@ -220,7 +220,8 @@ func (c *Catalogue) answer(b Binding, instance string, m fact.MachineTree) (a fa
 	return m.Answer(name), name
 }
 
-// where returns the finding if the rule's versions and kind of machine decide it.
+// where returns the finding if the rule's versions and kind of machine already decide it, and
+// false otherwise.
 func (c *Catalogue) where(r *Rule, instance string, m fact.MachineTree) (f Finding, decided bool) {
 	for _, v := range r.Versions {
 		a := m.Answer(v.Product + ".version")
@@ -277,7 +278,7 @@ func (w *Where) parts() []part {
 	return out
 }
 
-// judge completes the finding from the values of the inputs.
+// judge completes the finding from the inputs' values.
 func (c *Catalogue) judge(r *Rule, env map[string]any, f *Finding) error {
 	if yes, err := r.Applies.truth(env, true); err != nil || !yes {
 		f.State, f.Reason = NotApplicable, r.elsewhere()
@@ -346,7 +347,7 @@ func or(a, b *Expr) *Expr {
 	return b
 }
 
-// truth evaluates a condition. It returns none if there is no condition.
+// truth evaluates a condition. Without a condition it returns none.
 func (e *Expr) truth(env map[string]any, none bool) (bool, error) {
 	if e == nil {
 		return none, nil
@@ -358,7 +359,7 @@ func (e *Expr) truth(env map[string]any, none bool) (bool, error) {
 	return v.(bool), nil
 }
 
-// elsewhere returns the reason of a rule whose Applies is false.
+// elsewhere returns the reason why a rule whose Applies is false does not apply.
 func (r *Rule) elsewhere() string {
 	switch {
 	case r.For != "":

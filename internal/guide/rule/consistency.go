@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// check returns the faults of a rule.
+// check returns all faults of a rule.
 func (c *Catalogue) check(r *Rule) []error {
 	var problems []error
 	fault := func(at Pos, format string, args ...any) {

@@ -18,7 +18,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// file collects the rules, tables and evidence of files. Unknown or duplicate keys and values
+// file collects the rules, tables and evidence of files. Unknown keys, duplicate keys and values
 // of the wrong kind are errors with their line.
 type file struct {
 	name     string
@@ -31,7 +31,7 @@ type file struct {
 	disabled []disabled
 }
 
-// disabled is a disabled rule.
+// disabled is a rule that a file disables, with the reason.
 type disabled struct {
 	id, reason string
 	at         Pos
@@ -99,7 +99,7 @@ func has(n *yaml.Node, key string) bool {
 	return false
 }
 
-// fields calls a function for each key of a mapping.
+// fields calls the function in known for each key of a mapping.
 func (f *file) fields(n *yaml.Node, what string, known map[string]func(*yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		f.fault(n, "%s: want keys and values%s", what, such(what))

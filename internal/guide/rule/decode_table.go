@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// table decodes a table. Columns are "name: TYPE" or "name: UNIT" of a number;
-// rows are mappings, the key in "row".
+// table decodes a table. Columns are "name: TYPE", or "name: UNIT" for numbers. Rows are mappings
+// with their key in "row".
 func (f *file) table(n *yaml.Node) *Table {
 	t := &Table{At: Pos{f.name, n.Line}}
 	var editions []*yaml.Node
@@ -22,7 +22,7 @@ func (f *file) table(n *yaml.Node) *Table {
 			f.list(n, "editions", func(n *yaml.Node) { editions = append(editions, n) })
 		},
 	})
-	for _, n := range editions { // after the columns, whatever their order in the file
+	for _, n := range editions { // after the columns, in any order in the file
 		t.Editions = append(t.Editions, f.edition(t, n))
 	}
 	return t

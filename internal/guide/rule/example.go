@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// TestExamples runs the examples of a rule and returns an error for each that fails, and for a
-// lack of examples. When ctx ends it does not wait for them.
+// TestExamples runs the examples of a rule. It returns an error for each that fails, and for
+// missing examples. It stops waiting when ctx ends.
 func (c *Catalogue) TestExamples(ctx context.Context, r *Rule) []error {
 	var problems []error
 	for _, e := range r.Examples {
@@ -36,8 +36,8 @@ func (c *Catalogue) TestExamples(ctx context.Context, r *Rule) []error {
 	return problems
 }
 
-// LackOfExamples returns an error if a rule that judges lacks an example that passes or one
-// that does not pass.
+// LackOfExamples returns an error if a rule, other than a reminder, lacks an example that passes
+// or one that does not.
 func (r *Rule) LackOfExamples() error {
 	passes, others := false, false
 	for _, e := range r.Examples {
@@ -49,7 +49,7 @@ func (r *Rule) LackOfExamples() error {
 	return fmt.Errorf("%s: %s needs an example that passes and one that does not: examples: [{name: enough, given: {%s: VALUE}, finding: pass}, ...]", r.Key("examples"), r.ID, r.Inputs[0].Name)
 }
 
-// ungiven suggests a version that the rule needs and an example lacks, or returns "".
+// ungiven returns a hint about a version that the rule needs and the example lacks, or "".
 func (r *Rule) ungiven(e Example) string {
 	for _, v := range r.Versions {
 		if name := v.Product + ".version"; e.Given[name] == nil {
@@ -59,7 +59,7 @@ func (r *Rule) ungiven(e Example) string {
 	return ""
 }
 
-// wrongGiven returns the faults of the values that an example gives.
+// wrongGiven returns the faults of an example's values.
 func (c *Catalogue) wrongGiven(r *Rule, e Example) []error {
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(e.Given)) {
@@ -85,8 +85,8 @@ func (c *Catalogue) wrongGiven(r *Rule, e Example) []error {
 	return problems
 }
 
-// Try evaluates a rule on the machine of one of its examples. over, if not nil, can provide the
-// values of settings.
+// Try evaluates a rule on the machine of an example. over, if not nil, can replace the values of
+// settings.
 func (c *Catalogue) Try(ctx context.Context, r *Rule, e Example, over func(setting string, as fact.Type) (fact.Answer, bool)) Finding {
 	item := exampleItem
 	if named, ok := e.Given["instance"].(string); ok {
@@ -95,8 +95,8 @@ func (c *Catalogue) Try(ctx context.Context, r *Rule, e Example, over func(setti
 	return c.one(ctx, r, item, exampleMachine{r, item, e.Given, over})
 }
 
-// asks reports whether a name is a binding, or an input that the rule's versions or kind of
-// machine need.
+// asks reports whether a name is a binding, or an input for the rule's versions or kind of
+// machine.
 func (r *Rule) asks(name string) bool {
 	if name == "instance" && r.Each != "" || slices.ContainsFunc(r.Inputs, func(b Binding) bool { return b.Name == name }) ||
 		slices.ContainsFunc(r.Versions, func(v Range) bool { return name == v.Product+".version" }) {
@@ -112,8 +112,8 @@ func reason(f Finding) string {
 	return " (" + f.Reason + ")"
 }
 
-// exampleMachine answers with the values of an example: "unknown" is unknown, and other
-// inputs are absent. An input without a binding can be given too: postgresql.version.
+// exampleMachine answers with the values of an example. "unknown" is unknown; inputs without a
+// value are absent. Inputs without a binding may have values too: postgresql.version.
 type exampleMachine struct {
 	rule  *Rule
 	item  string
@@ -154,5 +154,5 @@ func (m exampleMachine) Read(setting string, as fact.Type) fact.Answer {
 
 func (m exampleMachine) Items(string) ([]string, string) { return []string{m.item}, "" }
 
-// exampleItem is the default item in examples of a rule with each.
+// exampleItem is the default item in examples of rules with Each.
 const exampleItem = "example"

@@ -29,7 +29,7 @@ type Expr struct {
 // MarshalText returns the source of the expression.
 func (e *Expr) MarshalText() ([]byte, error) { return []byte(e.Text), nil }
 
-// functions returns the functions that expressions have in addition to the language's own.
+// functions returns the functions that expressions have in addition to the language's.
 func (c *Catalogue) functions() []expr.Option {
 	return []expr.Option{
 		// since("6.12", "6.11") is true: the first version is the second or later.
@@ -73,7 +73,7 @@ func scaled(by float64) func(...any) (any, error) {
 	return func(args ...any) (any, error) { return float(args[0]) * by, nil }
 }
 
-// float returns a number of an expression as a float64; whole numbers are ints there.
+// float returns a number in an expression as float64; the language has ints too.
 func float(v any) float64 {
 	switch v := v.(type) {
 	case int:
@@ -84,8 +84,8 @@ func float(v any) float64 {
 	return math.NaN()
 }
 
-// compileExpr checks the expression against the types of its names. as is the type of its
-// result; nil for any.
+// compileExpr compiles the expression and checks the types of its names. as is the required result
+// type; nil for any.
 func (c *Catalogue) compileExpr(e *Expr, env map[string]any, as reflect.Type) error {
 	if len(e.Text) > maxExprBytes {
 		return fmt.Errorf("%s: the expression has %d bytes, more than %d: move its values to a table", e.At, len(e.Text), maxExprBytes)
@@ -119,7 +119,7 @@ func (e *Expr) run(env map[string]any) (any, error) {
 	*e.made = budget{}
 	v, err := expr.Run(e.program, env)
 	if none := (*figureError)(nil); errors.As(err, &none) {
-		return nil, none // without the expression, which would not help the reader
+		return nil, none // omits the expression, which does not help the user
 	}
 	if err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")
@@ -132,8 +132,8 @@ func (e *Expr) run(env map[string]any) (any, error) {
 	return v, nil
 }
 
-// compareVersions compares dotted versions number by number; other parts are compared as
-// text, and a version with more parts is the later one.
+// compareVersions compares dotted versions number by number. Other parts are compared as text. A
+// version with more parts is later.
 func compareVersions(a, b string) int {
 	as, bs := strings.FieldsFunc(a, isSeparator), strings.FieldsFunc(b, isSeparator)
 	for i := range min(len(as), len(bs)) {

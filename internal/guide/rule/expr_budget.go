@@ -12,17 +12,18 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-// The library limits the elements of lists that an expression creates to a million, but not the
-// bytes of strings (one appended to itself 30 times is a GiB), nor the iterations over lists.
-// So expressions only have functions that create no strings, and replacements of other
-// functions that count the bytes; iterations count the elements.
+// The library limits the elements of lists that an expression creates to a million. It limits
+// neither the bytes of strings (one appended to itself 30 times is a GiB) nor iterations over
+// lists. So expressions may only call functions that create no strings, and replacements of others
+// that count bytes; iterations count elements.
 
 const (
-	// maxExprBytes is the longest expression.
+	// maxExprBytes is the maximum length of an expression.
 	maxExprBytes = 4 << 10
-	// maxMadeBytes limits the bytes of strings that one evaluation creates.
+	// maxMadeBytes is the maximum number of bytes in strings that one evaluation creates.
 	maxMadeBytes = 16 << 20
-	// maxSteps limits the elements of lists that it iterates over: about a second.
+	// maxSteps is the maximum number of list elements that one evaluation iterates over: about a
+	// second.
 	maxSteps = 5_000_000
 )
 
@@ -49,8 +50,8 @@ var refused = func() map[string]string {
 	return why
 }()
 
-// withoutRefused returns an error if an expression calls a refused function, which the library
-// cannot disable.
+// withoutRefused returns an error if an expression calls a refused function. The library cannot
+// disable them.
 func withoutRefused(program ast.Node) error {
 	var found words
 	ast.Walk(&program, &found)
@@ -71,7 +72,7 @@ func (w *words) Visit(n *ast.Node) {
 	}
 }
 
-// bounded returns the options that enforce the limits; made counts the cost of one evaluation.
+// bounded returns the options that enforce the limits. made counts the cost of one evaluation.
 func bounded(made *budget) []expr.Option {
 	options := []expr.Option{expr.DisableAllBuiltins()}
 	for _, name := range harmless {
@@ -96,7 +97,7 @@ func bounded(made *budget) []expr.Option {
 		}, strings.ToUpper),
 		expr.Function("split", func(args ...any) (any, error) {
 			s, by := args[0].(string), args[1].(string)
-			const header = 16 // bytes of each part in the list
+			const header = 16 // bytes of list overhead per part
 			if err := made.spend(header * (strings.Count(s, by) + 1)); err != nil {
 				return nil, err
 			}
@@ -165,10 +166,10 @@ func (b *budget) join(args ...any) (any, error) {
 	return strings.Join(words, by), nil
 }
 
-// plus replaces additions that may be of strings; rules cannot use this name.
+// plus replaces additions of possible strings. Rules cannot use this name.
 const plus = "+"
 
-// through wraps a list before an iteration, throughAny a value that may be a list; rules cannot
+// through wraps a list before an iteration, throughAny a value that may be a list. Rules cannot
 // use these names.
 const through, throughAny = "...", "...?"
 
@@ -178,8 +179,8 @@ var loops = []string{
 	"max", "min", "mean", "median", "indexOf", "lastIndexOf", "keys",
 }
 
-// counted replaces additions, except those of numbers, by calls of plus, and wraps lists that
-// are iterated over.
+// counted replaces additions, except of numbers, by calls of plus, and wraps lists before
+// iterations.
 type counted struct{}
 
 func (counted) Visit(n *ast.Node) {

@@ -8,7 +8,7 @@ import (
 	internaltext "fettle.dev/fettle/internal/text"
 )
 
-// remedy returns a fix that refers to the finding, for another finding that it explains.
+// remedy returns a fix that refers to this finding, for a finding that it explains.
 func (f Finding) remedy() *Repair {
 	text := "see " + f.ID
 	if f.Fix != nil && len(f.Fix.Changes) > 0 {
@@ -17,7 +17,7 @@ func (f Finding) remedy() *Repair {
 	return &Repair{Text: text}
 }
 
-// fill evaluates the values of a fix, and omits those that are nil on this machine.
+// fill evaluates the values of a fix. It omits values that are nil on this machine.
 func (x *Fix) fill(env map[string]any, f *Finding) (*Repair, error) {
 	if x == nil {
 		return nil, nil
@@ -58,7 +58,7 @@ func (x *Fix) fill(env map[string]any, f *Finding) (*Repair, error) {
 	return r, nil
 }
 
-// same compares two values; the order of lists does not matter.
+// same reports whether two values are equal; the order of lists is ignored.
 func same(a, b any) bool {
 	x, ok := a.([]string)
 	y, both := b.([]string)

@@ -20,8 +20,8 @@ const (
 	Reminded      State = "reminder"
 )
 
-// The beginning of the reason if a rule is disabled, by the machine's administrator or in the
-// copy of a machine.
+// Beginnings of the reason for a rule disabled by the machine's administrator, or by a copied
+// machine.
 const (
 	Disabled       = "disabled: "
 	DisabledByCopy = "disabled by the copy's "
@@ -51,37 +51,38 @@ type Finding struct {
 	Rule     *Rule  `json:"-"`
 	ID       string `json:"id"`
 	Title    string `json:"title"`
-	Failed   string `json:"failed,omitempty"` // the title if it does not pass
+	Failed   string `json:"failed,omitempty"` // title of a finding that does not pass
 	Harm     bool   `json:"harm,omitempty"`   // of the rule
 	Instance string `json:"instance,omitempty"`
 	State    State  `json:"state"`
 	Measured any    `json:"measured,omitempty"`
 	Want     any    `json:"want,omitempty"`
 	Unit     string `json:"unit,omitempty"`
-	// Compare is AtMost, LessThan or AtLeast if Want is a bound that Measured violates.
+	// Compare is AtMost, LessThan or AtLeast if Want is a bound that Measured violates, else "".
 	Compare Compare  `json:"compare,omitempty"`
-	At      []string `json:"at,omitempty"` // the sources of the inputs, those of the measured value first
-	// MeasuredAt are the sources of the measured value; empty for a default that no file has.
+	At      []string `json:"at,omitempty"` // sources of the inputs, the measured value's first
+	// MeasuredAt lists the sources of the measured value. It is empty for a default that no file
+	// sets.
 	MeasuredAt []string `json:"measured_at,omitempty"`
-	// WantAt is the source of the wanted value where that is an input: a file that sets it.
+	// WantAt is the source of the wanted value, if that is an input: a file that sets it.
 	WantAt []string `json:"want_at,omitempty"`
-	// Inputs are the inputs from programs, each with its origin: running program or files.
+	// Inputs are the inputs from programs, each with its origin.
 	Inputs []ProgramInput `json:"inputs,omitempty"`
-	// Reason is the reason that it is not applicable or unknown.
+	// Reason is why the rule does not apply or the finding is unknown.
 	Reason string `json:"reason,omitempty"`
-	// Ask is the command that would determine an unknown finding; "" if the reason names one,
-	// or if none exists.
+	// Ask is the command that would determine an unknown finding. It is "" if the reason names
+	// one, or if there is none.
 	Ask string `json:"ask,omitempty"`
 	Why string `json:"why"`
 	// Because is the rule whose failure explains the failure of this one.
 	Because string `json:"because,omitempty"`
-	// Change compares the finding with an earlier audit, if any.
+	// Change is the comparison with an earlier audit, or "".
 	Change  Change   `json:"change,omitempty"`
 	Sources []Source `json:"sources"`
-	// Fix is the fix. If another rule explains the finding, it is the fix of the other rule.
+	// Fix is the fix. If another rule explains the finding, it is that rule's fix.
 	Fix *Repair `json:"fix,omitempty"`
-	// Own is the rule's own fix if another rule explains the finding. It is used if the user
-	// names this rule, or if both fixes set the same.
+	// Own is the rule's own fix if another rule explains the finding. It is used if the user names
+	// this rule, or if both fixes set the same value.
 	Own *Repair `json:"-"`
 }
 
@@ -96,8 +97,7 @@ type ProgramInput struct {
 type Repair struct {
 	// Changes are settings that fettle writes through its journal.
 	Changes []Entry `json:"changes,omitempty"`
-	// Artefact is a file of another program, Entries its new entries, and Command applies
-	// it.
+	// Artefact is another program's file. Entries are its new entries; Command applies them.
 	Artefact string  `json:"artefact,omitempty"`
 	Entries  []Entry `json:"entries,omitempty"`
 	Command  string  `json:"command,omitempty"`
@@ -108,11 +108,12 @@ type Repair struct {
 type Entry struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
-	// For is the rule whose value was chosen if several set it; "" for the rule itself.
+	// For is the rule whose value was used if several set the entry; "" for this rule.
 	For string `json:"-"`
 }
 
-// NotDetermined precedes the title of an unknown finding, which claims that the rule is followed.
+// NotDetermined precedes the title of an unknown finding, because the title describes a machine
+// that follows the rule.
 const NotDetermined = "not determined: "
 
 // Heading returns the title for the state of the finding.
@@ -126,7 +127,7 @@ func (f Finding) Heading() string {
 	return f.Title
 }
 
-// Compare is how a wanted value bounds a measured one.
+// Compare tells how a wanted value bounds a measured one.
 type Compare string
 
 // The comparisons.
@@ -136,7 +137,7 @@ const (
 	AtLeast  Compare = "at least"
 )
 
-// compare returns how a wanted number bounds a measured one that does not pass, or "".
+// compare returns how a wanted number bounds a measured one that fails, or "".
 func compare(pass *Expr, measured, want any) Compare {
 	have, ok := measured.(float64)
 	bound, both := want.(float64)

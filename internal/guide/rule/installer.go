@@ -6,12 +6,12 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Installer is the artefact whose entries are options of satellite-installer. The command of
-// such a fix is the call and the commands after it.
+// Installer is the artefact whose entries are options of satellite-installer. The fix's command is
+// its call and the commands after it.
 const Installer = "installer"
 
-// InstallerCall returns one call of the installer with all options, because a call takes
-// minutes and restarts everything.
+// InstallerCall returns one call of the installer with all options: each call takes minutes and
+// restarts everything.
 func InstallerCall(options []Entry) string {
 	var b strings.Builder
 	b.WriteString("satellite-installer")

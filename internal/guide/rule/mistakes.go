@@ -10,7 +10,7 @@ import (
 	internaltext "fettle.dev/fettle/internal/text"
 )
 
-// forms shows the syntax of the parts of a rule, for messages about wrong YAML.
+// forms shows the syntax of a rule's parts, for messages about wrong YAML.
 var forms = map[string]string{
 	"the file":   `of rules, each of which begins with "- id: NAME"`,
 	"disable":    `[{id: S06, reason: why not here}]`,
@@ -35,7 +35,7 @@ func such(what string) string {
 	return ""
 }
 
-// syntaxError is yamlError for a file, with the line of the first invalid UTF-8, if any.
+// syntaxError is yamlError for a file. It also returns the line of the first invalid UTF-8.
 func syntaxError(file string, text []byte, err error) error {
 	if line, what := internaltext.FindInvalid(text); line > 0 {
 		return fmt.Errorf("%s: %s", Pos{file, line}, what)
@@ -78,8 +78,7 @@ var (
 	goType      = internaltext.LazyRegexp(`\b(float64|int|string|bool|\[\]string|map\[string\]string|unknown|interface \{\})(\b|$)`)
 )
 
-// exprError translates the library's error about an expression into the terms of rules, with
-// a hint.
+// exprError translates the library's error about an expression into terms of rules, with a hint.
 func exprError(e *Expr, said string, env map[string]any) error {
 	said, _, _ = strings.Cut(said, "\n") // the library adds lines with the text and an arrow
 	if m := exprPlace().FindStringSubmatch(said); m != nil {
@@ -102,7 +101,7 @@ func exprError(e *Expr, said string, env map[string]any) error {
 	return fmt.Errorf("%s: %s: %s%s", e.At, strings.TrimSpace(e.Text), said, hint)
 }
 
-// nameHint suggests what an unknown name may mean.
+// nameHint returns a hint about the meaning of an unknown name, or "".
 func nameHint(name string, env map[string]any) string {
 	switch strings.ToLower(name) {
 	case "yes", "on", "no", "off":
@@ -122,7 +121,7 @@ func nameHint(name string, env map[string]any) string {
 // sysctlRoots are the directories of /proc/sys.
 var sysctlRoots = []string{"abi", "debug", "dev", "fs", "kernel", "net", "sunrpc", "user", "vm"}
 
-// inputHint suggests what an unknown input may mean.
+// inputHint returns a hint about the meaning of an unknown input, or "".
 func inputHint(name string, known []string) string {
 	root, _, _ := strings.Cut(name, ".")
 	switch {
@@ -145,7 +144,7 @@ func inputHint(name string, known []string) string {
 // versionForm is the form of a version.
 var versionForm = internaltext.LazyRegexp(`^[0-9]+([.~+-]?[0-9A-Za-z]+)*$`)
 
-// wrong describes the fault of a range. It returns "" if none exists.
+// wrong describes the fault of a range, or returns "".
 func (v Range) wrong(products []string) string {
 	for key, version := range map[string]string{"from": v.From, "before": v.Before} {
 		if version != "" && !versionForm().MatchString(version) {

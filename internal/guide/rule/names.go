@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// place is a kind of name that a fix writes, with its form, so that only valid names are
-// written into a file or a call.
+// place is a kind of name that a fix writes. Only names of its form are written into a file or
+// call.
 type place struct {
 	what string
 	form func() *regexp.Regexp
@@ -34,7 +34,7 @@ func (p place) check(name string) error {
 	return nil
 }
 
-// EntryName checks the name of an entry of an artefact.
+// EntryName returns an error for an invalid name of an artefact's entry.
 func EntryName(artefact, name string) error {
 	if err := artefactPlace.check(artefact); err != nil {
 		return fmt.Errorf("artefact: %w", err)
@@ -50,8 +50,8 @@ func EntryName(artefact, name string) error {
 	return fieldPlace.check(name)
 }
 
-// ChangeName checks the name of a setting that a fix changes and may write into files: it has
-// to stay below the root of its kind.
+// ChangeName returns an error for an invalid name of a setting that a fix changes and may write
+// into files. The name must stay below its kind's root.
 func ChangeName(name string) error {
 	switch kind, key, _ := strings.Cut(name, ":"); {
 	case strings.HasPrefix(name, "/proc/sys/"):
@@ -94,7 +94,7 @@ func sysctlName(name string) error {
 	return nil
 }
 
-// names checks the names that a fix writes, with a plain name in place of the item.
+// names checks the names that a fix writes, with a plain name for the item.
 func (x *Fix) names(fault func(Pos, string, ...any), at Pos) {
 	if x == nil {
 		return
@@ -115,7 +115,7 @@ func (x *Fix) names(fault func(Pos, string, ...any), at Pos) {
 	}
 	for _, w := range x.Entries {
 		if strings.Contains(x.Artefact, " ") {
-			continue // words for a person: the kernel's command line
+			continue // words for a person, such as the kernel command line
 		}
 		if err := EntryName(x.Artefact, plain(w.Name)); err != nil {
 			fault(w.Pos, "fix: entries: %v", err)

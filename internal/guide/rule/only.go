@@ -8,11 +8,10 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Only blanks out everything that the rules of the platforms do not need, before the files are
-// parsed: parsing unused rules would take most of the time of an audit. Line numbers stay the
-// same. It is for embedded files, which are known to load: each entry begins with
-// "- KIND: NAME" and has its platforms and dependencies in one line each. It drops evidence,
-// which rules do not need.
+// Only blanks out all text that the platforms' rules do not need, before parsing: parsing unused
+// rules would take most of an audit's time. Line numbers stay the same. It is for embedded files,
+// which are known to load: each entry begins with "- KIND: NAME" and has its platforms and
+// dependencies on one line each. It drops evidence, which rules do not need.
 func Only(files []File, platforms []string) []File {
 	out, all := split(files)
 	rules := map[string]*entry{}
@@ -55,7 +54,7 @@ func Only(files []File, platforms []string) []File {
 	return out
 }
 
-// onlyTables blanks out everything except the tables, under the same conditions as Only.
+// onlyTables blanks out all text except the tables, under the same conditions as Only.
 func onlyTables(files []File) []File {
 	out, all := split(files)
 	for _, e := range all {
@@ -131,7 +130,7 @@ func listIn(text []byte, key string) []string {
 			continue
 		}
 		for _, word := range strings.Split(string(m[2]), ",") {
-			word, _, _ = strings.Cut(strings.Trim(word, ` "'`), " ") // of "ID ITEM" the rule
+			word, _, _ = strings.Cut(strings.Trim(word, ` "'`), " ") // the rule in "ID ITEM"
 			out = append(out, word)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package rule turns facts into findings. Guidance is data: each rule has its source, the
-// versions it applies to and the expected values. The package is pure: it neither reads nor
+// Package rule evaluates guidance on facts and returns findings. Guidance is data: each rule has
+// its source, its versions and the expected values. The package is pure: it neither reads nor
 // changes a machine.
 package rule
 
@@ -12,7 +12,7 @@ import (
 // Rule is one piece of guidance.
 type Rule struct {
 	ID string `json:"id"`
-	// Title describes a machine that follows the rule, Failed one that does not. Of a reminder
+	// Title describes a machine that follows the rule, Failed one that does not. For a reminder
 	// Failed is the advice.
 	Title  string `json:"title"`
 	Failed string `json:"failed"`
@@ -20,37 +20,38 @@ type Rule struct {
 	Harm bool `json:"harm,omitempty"`
 	// Platforms are the audits that include it: linux, satellite, puppet, ...
 	Platforms []string `json:"platforms"`
-	// Versions are the product versions it applies to; empty means all.
+	// Versions are the product versions that the rule applies to; empty means all.
 	Versions []Range `json:"versions,omitempty"`
-	// On is the kind of machine it applies to; nil means all.
+	// On is the kind of machine that the rule applies to; nil means any.
 	On *Where `json:"on,omitempty"`
-	// Severity is the state of a machine that does not follow it.
+	// Severity is the state of a finding that does not pass.
 	Severity Severity `json:"severity"`
-	// Each applies the rule to every item of a set of the machine: disk, net. Inputs have
-	// "*" for the item: disk.*.scheduler.
+	// Each is a set of the machine, such as disk or net: the rule is evaluated on every item.
+	// Inputs have "*" for the item: disk.*.scheduler.
 	Each string `json:"each,omitempty"`
-	// Inputs are the inputs of the rule, by their names in its expressions.
+	// Inputs are the rule's inputs, with their names in expressions.
 	Inputs []Binding `json:"inputs,omitempty"`
-	// Applies reports whether the rule is for this machine.
+	// Applies is the condition under which the rule applies to a machine.
 	Applies *Expr `json:"applies,omitempty"`
-	// For describes the machines that Applies accepts: others get the reason "it is for ...".
+	// For describes the machines for which Applies is true. On others the reason is "it is for
+	// ...".
 	For string `json:"for,omitempty"`
-	// Measured is the judged value; by default the first input.
+	// Measured is the value to compare; by default the first input.
 	Measured *Expr `json:"measured,omitempty"`
 	// Unit is the unit of Measured, if Measured is not just an input.
 	Unit string `json:"unit,omitempty"`
 	// Want is the expected value.
 	Want *Expr `json:"want,omitempty"`
-	// Variants replace Want and Pass: the first one whose When is true.
+	// Variants replace Want and Pass; the first one whose When is true applies.
 	Variants []Variant `json:"variants,omitempty"`
-	// Pass reports whether the machine follows the rule; by default measured == want. Nearly
-	// reports whether a failure is only worth a warning.
+	// Pass is the condition under which the machine follows the rule; by default measured == want.
+	// Nearly is the condition under which a failure is only a warning.
 	Pass   *Expr `json:"pass,omitempty"`
 	Nearly *Expr `json:"nearly,omitempty"`
-	// Reminder marks guidance that no program can check: it is shown if the rule applies,
+	// Reminder is true for guidance that no program can check. It is shown if the rule applies,
 	// counted separately, and never passes.
 	Reminder bool `json:"reminder,omitempty"`
-	// Missing is, for a reminder, the fact that fettle does not read, and a command that shows
+	// Missing is, for a reminder, the fact that fettle does not read, with a command that shows
 	// it.
 	Missing string `json:"missing,omitempty"`
 
@@ -63,8 +64,8 @@ type Rule struct {
 	Examples  []Example `json:"examples,omitempty"`
 
 	At Pos `json:"at"`
-	// Copied marks a rule from the copy of a machine (see File), with a fix that its author
-	// wrote.
+	// Copied is true for a rule from a copied machine (see File.Copied), whose author wrote the
+	// fix.
 	Copied bool `json:"copied,omitempty"`
 
 	keys     map[string]Pos // of each part
@@ -72,7 +73,7 @@ type Rule struct {
 	broken   error
 }
 
-// Key returns the position of a part of the rule, or of the rule.
+// Key returns the position of a part of the rule, or the rule's position.
 func (r *Rule) Key(name string) Pos {
 	if at, ok := r.keys[name]; ok {
 		return at
@@ -85,12 +86,12 @@ type Severity string
 
 // The severities.
 const (
-	Fail Severity = "fail" // it breaks, loses data or wastes most of the machine
-	Warn Severity = "warn" // it costs
+	Fail Severity = "fail" // it breaks something, loses data or wastes most of the machine
+	Warn Severity = "warn" // it costs performance or resources
 )
 
-// Range is a range of versions of a product, from From up to, but not including, Before. An
-// empty bound is open.
+// Range is a range of a product's versions: from From to, but excluding, Before. An empty bound is
+// open.
 type Range struct {
 	Product string `json:"product"` // its version is the input PRODUCT.version
 	From    string `json:"from,omitempty"`
@@ -98,10 +99,10 @@ type Range struct {
 	Pos     Pos    `json:"-"`
 }
 
-// Where is the kind of machine that a rule is for; empty fields match any.
+// Where is the kind of machine that a rule applies to; empty fields match any.
 type Where struct {
-	// Kind is "bare-metal" or "guest". A setting that a guest cannot control, such as the
-	// frequency of its CPUs, is for bare metal.
+	// Kind is "bare-metal" or "guest". Rules about settings that a guest cannot control, such as
+	// CPU frequency, are for bare metal.
 	Kind string `json:"kind,omitempty"`
 	// Cloud, Vendor and Model are patterns as for file names ("Dell*").
 	Cloud  string `json:"cloud,omitempty"`
@@ -109,15 +110,15 @@ type Where struct {
 	Model  string `json:"model,omitempty"`
 }
 
-// Binding names an input in the expressions of a rule. The input is a declared one, or a
-// setting read as a type.
+// Binding names an input for a rule's expressions. The input is a declared one, or a setting read
+// as a type.
 type Binding struct {
 	Name  string `json:"name"`
 	Input string `json:"input"` // memory.total_bytes, sysctl:vm.swappiness
 	// As is the type of a setting.
 	As fact.Type `json:"as,omitempty"`
-	// Absent is the value to use if the machine lacks the input; without it the rule is not
-	// applicable there.
+	// Absent is the value for a machine that lacks the input. Without it the rule does not apply
+	// to such a machine.
 	Absent any `json:"absent,omitempty"`
 	Pos    Pos `json:"-"`
 }
@@ -131,9 +132,9 @@ type Variant struct {
 	Sources []Source `json:"sources,omitempty"`
 }
 
-// Fix makes a machine follow the rule, with settings that fettle writes through its journal,
-// entries of a file of another program, or words. In commands and words "{want}" stands for the
-// wanted value and "{instance}" for the item, quoted for sh.
+// Fix makes a machine follow the rule: settings that fettle writes through its journal, entries of
+// another program's file, or words. In commands and words "{want}" stands for the wanted value and
+// "{instance}" for the item, quoted for sh.
 type Fix struct {
 	Changes []Want `json:"changes,omitempty"`
 	// Artefact is the file of the entries: "custom-hiera.yaml", or "installer" for options
@@ -145,17 +146,16 @@ type Fix struct {
 	Text    string `json:"text,omitempty"`
 }
 
-// Want is a setting or entry and its new value, by default the rule's wanted value. A Value
-// that evaluates to nil leaves it unchanged. In the name "{instance}" stands for the item of
-// a rule with each, "{unit}" for the rule's input unit; if that is empty, the change is
-// omitted.
+// Want is a setting or entry with its new value, by default the rule's wanted value. A Value that
+// evaluates to nil leaves it unchanged. In the name "{instance}" stands for the item of a rule
+// with Each, "{unit}" for the rule's input unit. If unit is empty, the change is omitted.
 type Want struct {
 	Name  string `json:"name"`
 	Value *Expr  `json:"value,omitempty"`
 	Pos   Pos    `json:"-"`
 }
 
-// Example is a machine described by a few values, and the finding of the rule.
+// Example is a machine described by a few values, with the rule's expected finding.
 type Example struct {
 	Name    string         `json:"name" yaml:"name"`
 	Given   map[string]any `json:"given" yaml:"given"`

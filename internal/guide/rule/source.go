@@ -14,7 +14,7 @@ type Source struct {
 	// Document is the title: "Satellite 6.12 Tuning Guide".
 	Document string `json:"document"`
 	Section  string `json:"section,omitempty"`
-	// Says is the value in the source, if the rule uses a different one.
+	// Says is the source's value, if the rule uses a different one.
 	Says string `json:"says,omitempty"`
 	URL  string `json:"url,omitempty"` // of the document
 }
@@ -37,8 +37,8 @@ var documents = sync.OnceValue(func() map[string]document {
 	return out
 })
 
-// Cite returns a section of a document, named by its key in rules/sources.yaml. Another word is
-// the title of a document that the catalog does not have, such as an administrator's handbook.
+// Cite returns a section of a document, given its key in rules/sources.yaml. Any other word is the
+// title of a document that the catalog lacks, such as an administrator's handbook.
 func Cite(key, section string) Source {
 	s := Source{Document: key, Section: section}
 	if d, ok := documents()[key]; ok {

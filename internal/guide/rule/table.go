@@ -10,14 +10,14 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Table has figures by row and column, such as the memory of each size of an installation,
-// for rules and sizing.
+// Table has figures by row and column, such as the memory per installation size, for rules and
+// sizing.
 type Table struct {
 	Name    string   `json:"table"`
-	IDs     []string `json:"ids"` // of the catalog
+	IDs     []string `json:"ids"` // ids in the catalog
 	Title   string   `json:"title"`
 	Columns []Column `json:"columns"`
-	// Editions are the tables for ranges of versions; the newest first.
+	// Editions are the tables per range of versions, newest first.
 	Editions []Edition `json:"editions"`
 	At       Pos       `json:"at"`
 }
@@ -38,14 +38,14 @@ type Edition struct {
 	At      Pos      `json:"at"`
 }
 
-// Row is a row; Cells lacks columns without a figure.
+// Row is a row of an edition. Cells omits columns without a figure.
 type Row struct {
 	Key   string         `json:"key"`
 	Cells map[string]any `json:"cells"`
 	At    Pos            `json:"at"`
 }
 
-// Edition returns the edition for a version, "" for the newest.
+// Edition returns the edition for a version; "" means the newest.
 func (t *Table) Edition(version string) (*Edition, error) {
 	for i := range t.Editions {
 		if e := &t.Editions[i]; version == "" || e.holds(version) {
@@ -76,8 +76,8 @@ func (e *Edition) Row(key string) (*Row, error) {
 	return &e.Rows[i], nil
 }
 
-// Least returns the first row whose figure in a column is at least the value, or that has no
-// figure there and so no limit.
+// Least returns the first row whose figure in a column is at least the value. A row without a
+// figure in that column has no limit and matches.
 func (e *Edition) Least(column string, value float64) (*Row, error) {
 	for i := range e.Rows {
 		switch limit, ok := e.Rows[i].Cells[column].(float64); {
@@ -88,8 +88,8 @@ func (e *Edition) Least(column string, value float64) (*Row, error) {
 	return nil, noFigure("%s: no row has %s of %g or more", e.At, column, value)
 }
 
-// figureError is the error about a missing figure: it depends on the machine, and is not a
-// fault of the rule.
+// figureError is the error about a missing figure. It depends on the machine and is not a fault of
+// the rule.
 type figureError struct{ text string }
 
 func (e *figureError) Error() string { return e.text }
@@ -153,7 +153,7 @@ func (c *Catalogue) Evidence() []*Evidence { return slices.Clone(c.evidence) }
 
 // lookUp returns the figure in a column of the row that find returns. Expressions call it as
 // cell("TABLE", version, "row", "column") and least("TABLE", version, "by", value, "column").
-// The column "key" of least is the name of the row.
+// least's column "key" is the row's name.
 func (c *Catalogue) lookUp(name, version, column string, find func(*Edition) (*Row, error)) (any, error) {
 	t := c.tables[name]
 	if t == nil {

@@ -9,11 +9,11 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// bytesOf has the units that are printed as binary sizes.
+// bytesOf maps units printed as binary sizes to bytes.
 var bytesOf = map[string]float64{"bytes": 1, "MiB": 1 << 20, "GiB": 1 << 30, "GB": 1e9}
 
-// Amount prints a value with its unit. Numbers other than sizes are printed in full, as they
-// are set; sizes in binary units.
+// Amount prints a value with its unit: sizes in binary units, all other numbers in full, as they
+// are set.
 func Amount(v any, unit string) string {
 	if n, ok := asNumber(v); ok {
 		if factor, size := bytesOf[unit]; size && (unit != "bytes" || n >= 1<<20) {
@@ -28,7 +28,7 @@ func Amount(v any, unit string) string {
 	return strings.TrimSpace(text + " " + unit)
 }
 
-// formatLimit prints a number of a limit with at most three significant digits, integers in full.
+// formatLimit prints a number in a limit with at most three significant digits; integers in full.
 func formatLimit(n float64, unit string) string {
 	if factor, size := bytesOf[unit]; size {
 		return binarySize(n * factor)
@@ -46,8 +46,8 @@ func binarySize(bytes float64) string {
 	return ui.Digits(bytes) + " " + units[i]
 }
 
-// percent prints the used share of a limit: just over is not 100 %, and just below is not
-// either.
+// percent prints the used share of a limit. Values slightly above or below the limit are not
+// printed as 100 %.
 func percent(l Limit) string {
 	switch used := l.UsedPercent; {
 	case l.Wanted > l.Maximum && used < 1000:

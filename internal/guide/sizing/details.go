@@ -39,7 +39,8 @@ func printDetails(s *ui.Screen, r *Result, show Show) {
 	}
 }
 
-// budgetUnit returns the head of a column: a size has its unit in each cell.
+// budgetUnit returns the heading of a budget's column. It is empty for sizes, which have their
+// unit in each cell.
 func budgetUnit(unit string) string {
 	if _, size := bytesOf[unit]; size {
 		return "size"
@@ -65,7 +66,7 @@ func (r *Result) byGroup() []*Value {
 	return out
 }
 
-// stepDetails prints the steps with what they restart and how to check them.
+// stepDetails prints the steps, with what they restart and how to check them.
 func stepDetails(s *ui.Screen, r *Result) {
 	if len(r.Steps) == 0 {
 		return
@@ -102,8 +103,8 @@ func checklist(steps []Step) (out []page.Step) {
 	return out
 }
 
-// explains reports whether explanations stand below their values in full: on a terminal, whose
-// width would cut them.
+// explains reports whether explanations are printed in full below their values. That is so on a
+// terminal, whose width would cut them.
 func explains(s *ui.Screen, show Show) bool {
 	return s.Width > 0 && !s.Wide && s.Format != ui.Markdown && (show.Details || show.Sources)
 }
@@ -124,7 +125,7 @@ func explainValues(s *ui.Screen, values []*Value, show Show) {
 	}
 }
 
-// indented prints a text below a line, on a terminal broken between words.
+// indented prints text below a line; on a terminal it is wrapped.
 func indented(s *ui.Screen, text string) {
 	const margin = "    "
 	text = ui.Line(text)
@@ -165,7 +166,7 @@ func printChoices(s *ui.Screen, r *Result, show Show) {
 	}
 }
 
-// fileDetails prints the files with what checked their format; a page of Markdown has their
+// fileDetails prints the files, with what checked their format. A page of Markdown also has their
 // texts.
 func fileDetails(s *ui.Screen, r *Result, show Show) {
 	if r.Written != nil || len(r.Files) == 0 {

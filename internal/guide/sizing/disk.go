@@ -9,14 +9,14 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// decimal has the units of disks, the largest first.
+// decimal has the decimal units of disks, largest first.
 var decimal = []struct {
 	name string
 	size uint64
 }{{"PB", 1e15}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}}
 
-// parseDisk parses the size of a disk: kB to PB are powers of 1000; unit.ParseSize parses all
-// others.
+// parseDisk parses the size of a disk. kB to PB are powers of 1000; unit.ParseSize parses all
+// other units.
 func parseDisk(s string) (unit.Size, error) {
 	text := strings.TrimSpace(s)
 	for _, u := range decimal {

@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// YAML returns a document with a comment above it.
+// YAML returns a document as YAML with a comment above it.
 func YAML(comment string, document any) (string, error) {
 	b := bytes.NewBufferString(Comment(comment))
 	enc := yaml.NewEncoder(b)

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/guide/rule"
 )
 
-// Figures gives access to the tables of a catalog.
+// Figures provides the tables of a catalog.
 type Figures interface {
 	Table(name string) *rule.Table
 }
@@ -30,8 +30,8 @@ func Of(f Figures, table, version string) (*Edition, error) {
 	return &Edition{Edition: e, table: table, err: new(error)}, nil
 }
 
-// Edition has the figures of a table for one version. The first missing figure is recorded
-// for Err, so that a calculation checks it once, at its end.
+// Edition has a table's figures for one version. Err returns the first missing figure, so a
+// calculation checks it once, at its end.
 type Edition struct {
 	*rule.Edition
 	table string
@@ -75,7 +75,8 @@ func (e *Edition) Keys() []string {
 }
 
 // KnownVersion returns the row of a table of releases for a version: 4.16 for 4.16.9 and
-// 4.16.0-rc.1, the newest for "" and, with newer set, for versions newer than all rows.
+// 4.16.0-rc.1. It returns the newest row for "" and, with newer set, for versions newer than all
+// rows.
 func KnownVersion(f Figures, table, version string) (row string, newer bool, err error) {
 	e, err := Of(f, table, "")
 	if err != nil {
@@ -115,10 +116,10 @@ func numbers(parts []string) []int {
 	return out
 }
 
-// Ceil returns the number of parts of a size that an amount needs, at most MaxInt32. Both are
-// positive.
+// Ceil returns the number of parts of the given size that an amount needs, at most MaxInt32. Both
+// must be positive.
 func Ceil(amount, size float64) int {
-	// The rounding error of a binary fraction must not need another part.
+	// A binary fraction's rounding error must not need another part.
 	n := math.Ceil(amount/size - 1e-9)
 	if !(n < math.MaxInt32) {
 		return math.MaxInt32

@@ -11,7 +11,7 @@ import (
 // whole group. Without --details only these are printed, in this order.
 func (r *Result) First(keys ...string) { r.first = append(r.first, keys...) }
 
-// firstValues returns the values of First, or all if it was not called.
+// firstValues returns the values set by First, or all values without First.
 func (r *Result) firstValues() []*Value {
 	var out []*Value
 	for _, key := range r.first {
@@ -31,8 +31,8 @@ func (r *Result) firstValues() []*Value {
 	return out
 }
 
-// InHeadline records the number of a value under group_name_unit as a figure of the headline,
-// and returns it with its unit. It returns "" if the value does not exist.
+// InHeadline records a value's number in the headline's figures, as group_name_unit. It returns
+// the value with its unit, or "" if it does not exist.
 func (r *Result) InHeadline(group, name string) string {
 	v := r.Value(group, name)
 	if v == nil {
@@ -49,7 +49,7 @@ func (r *Result) InHeadline(group, name string) string {
 	return words
 }
 
-// headlineUnits has the units in the names of the headline's figures.
+// headlineUnits maps units to their form in the names of the headline's figures.
 var headlineUnits = map[string]string{"bytes": "bytes", "GB": "gb", "GiB": "gib", "MiB": "mib", "s": "s", "1/s": "per_s", "%": "percent"}
 
 func asNumber(v any) (float64, bool) {
@@ -64,8 +64,8 @@ func asNumber(v any) (float64, bool) {
 	return 0, false
 }
 
-// bounds returns the limits and the budgets, the tightest first. A budget that is exactly used
-// up was sized by its parts and does not limit.
+// bounds returns the limits and the budgets, tightest first. It omits a budget that is exactly
+// used up: its parts determined its size.
 func (r *Result) bounds() []Limit {
 	out := slices.Clone(r.Limits)
 	for _, b := range r.Budgets {
@@ -77,7 +77,7 @@ func (r *Result) bounds() []Limit {
 	return out
 }
 
-// TightestInHeadline adds the tightest limit to the headline, or the exceeded one.
+// TightestInHeadline adds the tightest limit to the headline, or an exceeded one.
 func (r *Result) TightestInHeadline() {
 	all := r.bounds()
 	if len(all) == 0 {
@@ -106,7 +106,7 @@ func (r *Result) TightestInHeadline() {
 		h.Value("tightest_limit_used_percent", l.UsedPercent, percent(l)))
 }
 
-// InterruptionsInHeadline adds the number of steps that restart something.
+// InterruptionsInHeadline adds the number of steps that restart a program.
 func (r *Result) InterruptionsInHeadline() {
 	n := 0
 	for _, st := range r.Steps {
@@ -120,7 +120,7 @@ func (r *Result) InterruptionsInHeadline() {
 	}
 }
 
-// title names the platform, its version and the inputs as they were understood.
+// title names the platform, its version and the inputs as understood.
 func title(r *Result) string {
 	words := r.Platform
 	switch {

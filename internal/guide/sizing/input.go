@@ -14,31 +14,30 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Input is one input of a request, and an option of the command line: it implements
-// pflag.Value.
+// Input is one input of a request, and an option of the command line. It implements pflag.Value.
 type Input struct {
 	Name string // of the option: "pods-per-node"
 	Doc  string
 	// Kind is the type in the help text: "count", "size", ...
 	Kind string
-	// File reports whether the value is the text of a file that the user names.
+	// File is true if the value is the text of a file that the user names.
 	File bool
-	// Choices are the accepted words, if it accepts only a few.
+	// Choices are the accepted words; nil if any value is accepted.
 	Choices []string
 
 	set   func(string) error
 	print func() string
 	given bool
 	path  string // of the file
-	from  string // origin of a value that the user did not give
+	from  string // origin of a value that the user did not set
 	why   string // reason for the range
 }
 
-// InputError is an error that a change of an input would avoid.
+// InputError is an error that another input would avoid.
 type InputError struct {
 	Input string // name of the input
 	Err   error
-	Works []string // options, --name=value, with which the same call works; nil if unknown
+	Works []string // options, --name=value, with which the call would work; nil if unknown
 }
 
 func (e *InputError) Error() string { return "--" + e.Input + ": " + e.Err.Error() }
@@ -49,30 +48,30 @@ func Bad(input, format string, args ...any) error {
 	return &InputError{Input: input, Err: fmt.Errorf(format, args...)}
 }
 
-// Instead returns an InputError that proposes another value of the input.
+// Instead returns an InputError that suggests another value for the input.
 func Instead(input string, works any, format string, args ...any) error {
 	return &InputError{input, fmt.Errorf(format, args...), []string{fmt.Sprintf("--%s=%v", input, works)}}
 }
 
-// OtherOptions returns an InputError that proposes options, --name=value, with which the
-// same call works.
+// OtherOptions returns an InputError that suggests options, --name=value, with which the call
+// works.
 func OtherOptions(input string, works []string, format string, args ...any) error {
 	return &InputError{input, fmt.Errorf(format, args...), works}
 }
 
-// Because sets the reason for the range, which errors about values outside of it contain.
+// Because sets the reason for the range. Errors about values outside the range contain it.
 func (in *Input) Because(why string) *Input {
 	in.why = why
 	return in
 }
 
-// valueError is the error of a rejected value, with the nearest accepted one.
+// valueError is the error about a rejected value, with the nearest accepted one.
 type valueError struct {
 	error
 	works string
 }
 
-// Wrong returns the error of a rejected value, with an accepted one.
+// Wrong returns the error about a rejected value, with an accepted one.
 func Wrong(err error, works string) error { return &valueError{err, works} }
 
 // Works returns a value that the input accepts.
@@ -96,7 +95,7 @@ func oneOf(word string, words []string, works func(nearest string) string) error
 	return err
 }
 
-// Set parses a value as a user writes it. An empty one is an error.
+// Set parses a value as a user writes it. An empty value is an error.
 func (in *Input) Set(text string) error {
 	if strings.TrimSpace(text) == "" {
 		if in.File {
@@ -120,7 +119,7 @@ func (in *Input) SetFile(path, text string) error {
 // Path returns the file that the value comes from, or "".
 func (in *Input) Path() string { return in.path }
 
-// Assume sets a value that the user did not give, and its origin ("this machine").
+// Assume sets a value that the user did not set, with its origin ("this machine").
 func (in *Input) Assume(text, from string) error {
 	if err := in.Set(text); err != nil {
 		return err
@@ -143,8 +142,7 @@ func (in *Input) Type() string { return in.Kind }
 // Given reports whether a value has been set.
 func (in *Input) Given() bool { return in.given }
 
-// Count returns an input for a whole number in a range. If the range excludes 0, then 0 means
-// not given.
+// Count returns an input for a whole number in a range. If the range excludes 0, 0 means not set.
 func Count(to *int, name, doc string, least, most int) *Input {
 	in := &Input{
 		Name: name, Doc: doc, Kind: "count",
@@ -200,14 +198,14 @@ func Number(to *float64, name, doc string, least, most float64) *Input {
 
 func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// Size returns an input for a size of memory or of a file: 16GiB. Every unit is a power of
-// 1024, GB as well as GiB, as memory is sold and as PostgreSQL and the kernel write it.
+// Size returns an input for a size of memory or of a file: 16GiB. Every unit is a power of 1024,
+// also GB, as in memory sales, PostgreSQL and the kernel.
 func Size(to *unit.Size, name, doc string, least, most unit.Size) *Input {
 	return size(to, name, doc, least, most, unit.ParseSize, unit.Size.String)
 }
 
-// Disk is Size for disks: kB, MB, GB, TB and PB are powers of 1000, as disks are sold and
-// as the tables of disk space have them.
+// Disk is Size for disks: kB, MB, GB, TB and PB are powers of 1000, as in disk sales and in the
+// tables of disk space.
 func Disk(to *unit.Size, name, doc string, least, most unit.Size) *Input {
 	return size(to, name, doc, least, most, parseDisk, printDisk)
 }
@@ -323,8 +321,7 @@ func Text(to *string, name, doc string, check func(string) error) *Input {
 	}
 }
 
-// Repeated returns an input that may be set several times: add adds a value, and print
-// prints all.
+// Repeated returns an input that may be set several times. add adds a value; print prints all.
 func Repeated(name, doc, kind string, add func(string) error, print func() string) *Input {
 	return &Input{Name: name, Doc: doc, Kind: kind, set: add, print: print}
 }
@@ -382,7 +379,7 @@ func Net(to *netip.Prefix, name, doc string) *Input {
 	}
 }
 
-// RecordInputs adds the inputs to the result, as they were used.
+// RecordInputs adds the used inputs to the result.
 func (r *Result) RecordInputs(inputs []*Input) {
 	for _, in := range inputs {
 		s := InputValue{Name: in.Name, Value: in.String(), From: "default"}

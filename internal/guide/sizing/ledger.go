@@ -15,8 +15,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// ledgerName is the file in which Write records the files it wrote, so that a later run can
-// distinguish its own files from others.
+// ledgerName is the file in which Write records its files. A later run can then distinguish its
+// own files from others.
 const ledgerName = "/.fettle-size.json"
 
 // ledger records the files that Write wrote into a directory, by path.
@@ -24,7 +24,8 @@ type ledger struct {
 	Schema string `json:"schema"` // fettle/size-ledger/v1
 	// Files has the SHA-256 of each content that Write wrote, or was about to write.
 	Files map[string][]string `json:"files"`
-	// Owners has the plans of a file: "satellite". A file without an owner is never removed.
+	// Owners has the plans that a file belongs to, such as "satellite". A file without an owner is
+	// never removed.
 	Owners map[string][]string `json:"owners,omitempty"`
 }
 
@@ -62,7 +63,7 @@ func (l *ledger) forget(name string) {
 	delete(l.Owners, name)
 }
 
-// former returns the files that a plan had earlier and no longer has, sorted.
+// former returns, sorted, the files that a plan had earlier but has no longer.
 func (l *ledger) former(owner string, now []string) []string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(l.Owners)) {

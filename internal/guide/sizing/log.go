@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Log names the request logs that a request is sized from. The caller reads them, as
-// fettle logs does.
+// Log names the request logs on which a sizing is based. The caller reads them as fettle logs
+// does.
 type Log struct {
 	Paths  []string
-	Format string // as fettle logs --format has it; "" to detect it
+	Format string // as in fettle logs --format; "" to detect it
 	Unit   string // of the duration, if it differs from the format's
 }
 

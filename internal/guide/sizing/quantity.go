@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Quantity parses an amount of Kubernetes: "500m", "0.5", "4", "500M" (10^6), "500Mi"
-// (2^20); also "500MB" and "1 GB" (10^9), as disks and the OpenShift documents have them.
-// The result is from 0 to 10^18.
+// Quantity parses a Kubernetes quantity: "500m", "0.5", "4", "500M" (10^6), "500Mi" (2^20). It
+// also accepts "500MB" and "1 GB" (10^9), as used for disks and in OpenShift's documents. The
+// result is from 0 to 10^18.
 func Quantity(s string) (float64, error) {
 	text := strings.TrimSpace(s)
 	i := 0

@@ -10,8 +10,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Files of fettle's own on the machine, which keep the settings that fix writes into the
-// running kernel over a reboot.
+// fettle's own files on the machine. They keep the kernel settings written by fix across a reboot.
 const (
 	SysctlFile   = "etc/sysctl.d/60-fettle.conf"
 	TmpfilesFile = "etc/tmpfiles.d/60-fettle.conf"
@@ -26,12 +25,12 @@ const written = "Written by fettle fix."
 type line struct {
 	rule.Entry
 	why     string
-	earlier bool // of another run
+	earlier bool // from an earlier run
 }
 
-// file is a file that is being collected.
+// file is a file whose lines are being collected.
 type file struct {
-	name  string // in rules
+	name  string // its name in rules
 	lines []line
 }
 
@@ -47,9 +46,9 @@ func repairArtefacts(files []*file) ([]Artefact, error) {
 	return out, nil
 }
 
-// collect sorts the entries of the findings by file. If two findings set the same entry, the
-// later value wins; the reason is that of the first finding, or of the finding whose value it
-// is. Files that a rule only describes in words are left out.
+// collect groups the findings' entries by file. If two findings set the same entry, the later
+// value wins. The reason is the first finding's, or that of the finding whose value it is. Files
+// that a rule describes only in words are omitted.
 func collect(findings []rule.Finding) ([]*file, error) {
 	var files []*file
 	add := func(name, key, value, whose string, f rule.Finding) {
@@ -89,7 +88,7 @@ func collect(findings []rule.Finding) ([]*file, error) {
 			}
 		}
 		if strings.Contains(f.Fix.Artefact, " ") {
-			continue // not a file, but a place in words: the kernel's command line
+			continue // words instead of a file: the kernel command line
 		}
 		for _, e := range f.Fix.Entries {
 			add(f.Fix.Artefact, e.Name, e.Value, e.For, f)
@@ -146,7 +145,7 @@ func (f *file) artefact() (Artefact, error) {
 	return Artefact{Name: strings.TrimSuffix(path.Base(f.name), ".yaml") + ".yaml", What: "the entries of " + f.name + " for the rules", Checked: "", Content: text}, err
 }
 
-// text returns a file of lines below a heading, each line after the rule that needs it.
+// text returns a file with a heading and its lines, each after the rule that needs it.
 func (f *file) text(heading string, print func(line) string) string {
 	var b strings.Builder
 	b.WriteString("# " + written + "\n")
@@ -159,7 +158,7 @@ func (f *file) text(heading string, print func(line) string) string {
 	return b.String()
 }
 
-// call returns a script with the options of all rules in one call, because the installer
+// call returns a script that calls the installer once with the options of all rules: each call
 // takes minutes and restarts everything.
 func (f *file) call() string {
 	var b strings.Builder

@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/guide/rule"
 )
 
-// Record is the file, in the same directory, that records the lines of the other files: a later
-// run that adds lines to a file keeps those of earlier runs.
+// Record is the file that records the lines of the other files in its directory. A later run that
+// adds lines to a file keeps those of earlier runs.
 const Record = ".fettle-fix.json"
 
 // record is the content of Record.
@@ -26,11 +26,10 @@ type recordedLine struct {
 	Why   string `json:"why"`
 }
 
-// Artefacts returns the files that the fixes of findings need, and their record. The directory
-// may have files of earlier runs, whose lines stay first in each file. before is the text of
-// the record, or ""; there reports whether the directory has a file: the lines of a removed
-// file are dropped. kept lists, by file, the lines of earlier runs that no finding of this run
-// needs.
+// Artefacts returns the files that the findings' fixes need, and their record. The directory may
+// have files of earlier runs; their lines stay first in each file. before is the record's text, or
+// "". there reports whether the directory has a file; lines of a removed file are dropped. kept
+// lists, by file, the lines of earlier runs that no current finding needs.
 func Artefacts(findings []rule.Finding, before string, there func(name string) bool) (out []Artefact, kept map[string][]string, err error) {
 	files, err := collect(findings)
 	if err != nil || len(files) == 0 {
@@ -47,7 +46,7 @@ func Artefacts(findings []rule.Finding, before string, there func(name string) b
 	for _, l := range earlier {
 		i := slices.IndexFunc(files, func(f *file) bool { return f.name == l.File })
 		if i < 0 {
-			r.Lines = append(r.Lines, l) // of a file that this run does not change
+			r.Lines = append(r.Lines, l) // of a file that this run leaves unchanged
 		}
 	}
 	kept = map[string][]string{}
@@ -74,8 +73,7 @@ func Artefacts(findings []rule.Finding, before string, there func(name string) b
 	return append(out, Artefact{Name: Record, What: "the lines of these files", Content: string(text) + "\n"}), kept, err
 }
 
-// keep puts the lines of earlier runs before a file's own, except those that the file sets
-// itself.
+// keep puts earlier runs' lines before a file's own, without those that the file sets itself.
 func (f *file) keep(earlier []recordedLine) {
 	var old []line
 	for _, l := range earlier {

@@ -10,8 +10,7 @@ import (
 // dotted splits the path of a field: "systemReserved.cpu".
 func dotted(l line) []string { return strings.Split(l.Name, ".") }
 
-// yaml returns a document with head's fields and the lines, each at the path that way
-// returns.
+// yaml returns a document with the fields in head and the lines. way returns the path of a line.
 func (f *file) yaml(head [][2]string, way func(line) []string, what string) (string, error) {
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	for _, h := range head {
@@ -54,7 +53,7 @@ func repairText(s string) *yaml.Node {
 	return n
 }
 
-// scalar returns a value as YAML parses the text: 64 is a number, 4096MB a string.
+// scalar returns a value with the type that YAML gives the text: 64 is a number, 4096MB a string.
 func scalar(s string) *yaml.Node {
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(s), &doc); err == nil && len(doc.Content) == 1 && doc.Content[0].Kind == yaml.ScalarNode && doc.Content[0].Value == s {

@@ -50,8 +50,8 @@ func Print(s *ui.Screen, r *Result, show Show) {
 	printMore(s, more{len(r.Values) - rows, len(limits) - shown, len(r.Choices), len(r.Notes)}, show)
 }
 
-// fit returns how many values and limits the default output has room for: the steps are never
-// omitted, and exceeded limits last.
+// fit returns how many values and limits fit into the default output. Steps are never omitted;
+// exceeded limits are omitted last.
 func fit(r *Result, values []*Value, limits []Limit) (rows, shown int) {
 	over := 0
 	for over < len(limits) && limits[over].Over {
@@ -92,8 +92,8 @@ func gridLines(g *ui.Grid) int {
 	return strings.Count(b.String(), "\n")
 }
 
-// otherLines returns the number of lines of the default output without its values and limits,
-// on a terminal of 80 columns.
+// otherLines returns the number of lines of the default output without values and limits, on a
+// terminal of 80 columns.
 func otherLines(r *Result) int {
 	lines := func(text string) int { return 1 + strings.Count(ui.Wrap(text, narrow), "\n") }
 	n := lines(title(r)) + 2 // printMore
@@ -164,7 +164,7 @@ func valueGrid(values []*Value, sources bool) *ui.Grid {
 	return g
 }
 
-// explanation returns the reason, and the other figures for the value.
+// explanation returns the value's reason, and alternative figures.
 func (v *Value) explanation() string {
 	why := v.Why
 	for _, also := range v.Also {
@@ -223,7 +223,7 @@ func printFiles(s *ui.Screen, r *Result) {
 	g.Write(s)
 }
 
-// about returns what a written file is for.
+// about returns the purpose of a written file.
 func (r *Result) about(f WrittenFile) string {
 	switch f.State {
 	case "removed":
@@ -260,7 +260,7 @@ func printMore(s *ui.Screen, m more, show Show) {
 	paragraph(s, words)
 }
 
-// paragraph prints a text, on a terminal broken between words.
+// paragraph prints text; on a terminal it is wrapped.
 func paragraph(s *ui.Screen, text string) {
 	ui.PrintHeadline(s, &ui.Headline{Lines: []string{ui.Line(text)}})
 }

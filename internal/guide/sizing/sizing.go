@@ -44,11 +44,11 @@ type Request interface {
 type Result struct {
 	Schema   string      `json:"schema"` // fettle/size/v1
 	Headline ui.Headline `json:"headline"`
-	// Platform is "openshift", "hugepages", ...; Version is the product's version, or "".
+	// Platform is the sized product: "openshift", "hugepages", ... Version is its version, or "".
 	Platform string `json:"platform"`
 	Version  string `json:"version,omitempty"`
-	// NewerVersion is the requested version if it is newer than all known ones. The figures are
-	// then those of Version, the newest known.
+	// NewerVersion is the requested version if it is newer than all known ones. Version is then
+	// the newest known one, whose figures are used.
 	NewerVersion string       `json:"newer_version,omitempty"`
 	Inputs       []InputValue `json:"inputs"`
 	Values       []Value      `json:"values"`
@@ -78,15 +78,15 @@ type InputValue struct {
 type Value struct {
 	// Group is the subject: "nodes", "network", ...
 	Group string `json:"group"`
-	// Name is stable, such as "workers": programs find the value by group and name.
+	// Name is stable, such as "workers". Programs find the value by group and name.
 	Name  string `json:"name"`
 	Value any    `json:"value"`
 	Unit  string `json:"unit,omitempty"`
 	// Why is the formula with its figures, or the reason.
 	Why     string        `json:"why"`
 	Sources []rule.Source `json:"sources,omitempty"`
-	// Also has other figures for the same value, such as the source's figure if the source
-	// overlooks a cost.
+	// Also has other figures for the same value, such as the source's figure if the source ignores
+	// a cost.
 	Also []Figure `json:"also,omitempty"`
 }
 
@@ -113,25 +113,26 @@ type Part struct {
 	Amount float64 `json:"amount"`
 }
 
-// Limit is a maximum, and the part of it that the request uses.
+// Limit is a maximum, with the share that the request uses.
 type Limit struct {
 	Name    string  `json:"name"`
 	Unit    string  `json:"unit,omitempty"`
 	Maximum float64 `json:"maximum"`
 	Wanted  float64 `json:"wanted"`
-	// UsedPercent is the used share of the maximum; above 100 the maximum is exceeded.
+	// UsedPercent is the used share of the maximum in percent; above 100 it is exceeded.
 	UsedPercent float64 `json:"used_percent"`
-	// Fits is the number of times that the request fits; the smallest is hit first.
+	// Fits is how many times the request fits into the maximum. The limit with the smallest Fits
+	// is reached first.
 	Fits    float64       `json:"fits"`
 	Over    bool          `json:"over"`
 	Why     string        `json:"why,omitempty"`
 	Sources []rule.Source `json:"sources,omitempty"`
 }
 
-// Choice is the technology for a component, with the reason for each one rejected.
+// Choice is the selected technology for a component, with the reason against each other one.
 type Choice struct {
 	For     string        `json:"for"`
-	Take    string        `json:"take"` // "" if no available one is suitable
+	Take    string        `json:"take"` // "" if no available technology is suitable
 	Why     string        `json:"why"`
 	Options []Option      `json:"options"`
 	Sources []rule.Source `json:"sources,omitempty"`
@@ -146,8 +147,8 @@ type Option struct {
 
 // Artefact is a file for another program.
 type Artefact struct {
-	// Name is its path on the machine, relative to the root, or its name in the working
-	// directory of the program.
+	// Name is the file's path on the machine, relative to the root, or its name in the program's
+	// working directory.
 	Name       string `json:"name"`
 	What       string `json:"what"`
 	Checked    string `json:"checked"` // the program or types that checked the format
@@ -161,12 +162,11 @@ type Step struct {
 	Command string `json:"command,omitempty"`
 	// Restarts names the programs that the step interrupts: "each worker, one at a time".
 	Restarts string `json:"restarts,omitempty"`
-	// Check is the way to verify the step.
+	// Check describes how to verify the step.
 	Check string `json:"check,omitempty"`
 }
 
-// NewResult returns an empty result that looks figures up in f. A version of "" means the
-// newest.
+// NewResult returns an empty result that uses the figures in f. The version "" means the newest.
 func NewResult(f Figures, platform, version string) *Result {
 	return &Result{
 		Schema: "fettle/size/v1", Platform: platform, Version: version, byName: map[string]int{}, figures: f,
@@ -174,8 +174,8 @@ func NewResult(f Figures, platform, version string) *Result {
 	}
 }
 
-// For returns an empty result for a version, which has to be in a table of releases or newer
-// than all of its rows.
+// For returns an empty result for a version. The version must be in a table of releases or newer
+// than all its rows.
 func For(f Figures, platform, table, version string) (*Result, error) {
 	row, newer, err := KnownVersion(f, table, version)
 	if err != nil {
@@ -195,8 +195,8 @@ func (r *Result) Add(v Value) {
 	r.Values = append(r.Values, v)
 }
 
-// Table returns the edition of a table for the version of the result. A missing table is
-// recorded for Err, and returned empty.
+// Table returns the edition of a table for the result's version. If the table is missing, Err
+// returns the error, and the edition is empty.
 func (r *Result) Table(name string) *Edition { return r.edition(name, r.Version) }
 
 // HasTable reports whether a table has an edition for the version of the result.
@@ -205,7 +205,7 @@ func (r *Result) HasTable(name string) bool {
 	return err == nil
 }
 
-// Newest is Table for the newest edition; it is for tables without versions.
+// Newest returns the newest edition of a table; it is for tables without versions.
 func (r *Result) Newest(name string) *Edition { return r.edition(name, "") }
 
 func (r *Result) edition(name, version string) *Edition {
@@ -230,7 +230,7 @@ func (r *Result) Value(group, name string) *Value {
 	return &r.Values[i]
 }
 
-// Note appends a sentence that no value covers.
+// Note appends a sentence about something that no value covers.
 func (r *Result) Note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
@@ -245,8 +245,7 @@ func (r *Result) Artefact(name string) *Artefact {
 	return nil
 }
 
-// Spend adds a budget and its consumers. The caller has already rejected a request that exceeds
-// the budget.
+// Spend adds a budget and its consumers. The caller must reject a request that exceeds the budget.
 func (r *Result) Spend(name, unit string, total float64, parts ...Part) {
 	b := Budget{Name: name, Unit: unit, Total: total, Parts: parts}
 	for _, p := range parts {
@@ -257,7 +256,7 @@ func (r *Result) Spend(name, unit string, total float64, parts ...Part) {
 	r.Budgets = append(r.Budgets, b)
 }
 
-// Max adds a limit. It ignores a limit of which nothing is used.
+// Max adds a limit. It ignores a limit with nothing used.
 func (r *Result) Max(l Limit) {
 	if l.Wanted <= 0 || l.Maximum <= 0 {
 		return

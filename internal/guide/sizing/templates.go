@@ -12,9 +12,9 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Templates returns a function that fills in an artifact, embedded by a package, by its file
-// name. The artifacts are parsed at the first call. It panics if template and data do not fit:
-// both are part of the program, and tests fill in all of them.
+// Templates returns a function that fills in a package's embedded templates by file name. It
+// parses them at the first call. It panics if template and data do not fit: both are part of the
+// program, and tests fill in all templates.
 func Templates(fsys fs.FS) func(name string, data any) string {
 	parsed := sync.OnceValue(func() *template.Template {
 		functions := template.FuncMap{"base": path.Base, "shell": text.Quote, "yaml": yamlScalar}

@@ -19,18 +19,18 @@ type Written struct {
 	Files []WrittenFile `json:"files"`
 }
 
-// WrittenFile is a file of this plan, or of an earlier one.
+// WrittenFile is a file of this plan or of an earlier one.
 type WrittenFile struct {
 	Name string `json:"name"`
-	// State is "new", "replaced" or "as it was"; for a file that only the earlier plan had,
-	// "removed", or "kept" if it was changed since.
+	// State is "new", "replaced" or "as it was". For a file that only the earlier plan had, it is
+	// "removed", or "kept" if the file was changed since.
 	State string `json:"state"`
 }
 
-// ForeignError lists files in the way.
+// ForeignError lists existing files that prevent a write.
 type ForeignError struct {
 	Names []string // not written by Write, or changed since
-	Taken []string // of another plan, whose name follows in brackets
+	Taken []string // of another plan, with its name in brackets
 }
 
 func (e *ForeignError) Error() string {
@@ -44,18 +44,17 @@ func (e *ForeignError) Error() string {
 	return strings.Join(all, "; ")
 }
 
-// HalfError is an error after which the files written before could not be restored.
+// HalfError is an error after which files written earlier could not be restored.
 type HalfError struct{ Err, Back error }
 
 func (e *HalfError) Error() string {
 	return fmt.Sprintf("%v; and the files written before could not be restored: %v", e.Err, e.Back)
 }
 
-// Write writes the files of a plan below the root of files, each atomically, and removes
-// those that only an earlier plan of the same owner has; an owner of "" removes none. If
-// files of another origin or plan are in the way and force is not set, it writes nothing
-// and returns a ForeignError. After any other error except a HalfError the directory is
-// unchanged.
+// Write writes the files of a plan below the root of files, each atomically. It removes files that
+// only an earlier plan of the same owner has; with owner "" it removes none. If files of another
+// origin or plan exist and force is false, it writes nothing and returns a ForeignError. After any
+// other error except a HalfError the directory is unchanged.
 func Write(files host.Files, owner string, artefacts []Artefact, force bool) ([]WrittenFile, error) {
 	led, err := readLedger(files)
 	if err != nil {
@@ -89,7 +88,7 @@ type writer struct {
 	undo    []func() error
 }
 
-// survey inspects the existing files, and writes nothing.
+// survey inspects the existing files without writing.
 func (w *writer) survey(artefacts []Artefact) error {
 	for _, a := range artefacts {
 		name, err := inside(a.Name)
@@ -134,7 +133,7 @@ func (w *writer) survey(artefacts []Artefact) error {
 	return nil
 }
 
-// way checks that a directory exists or can be created, before anything is written.
+// way checks, before anything is written, that a directory exists or can be created.
 func (w *writer) way(dir string) error {
 	if dir == "/" {
 		return nil
@@ -168,7 +167,7 @@ func (w *writer) way(dir string) error {
 
 // put writes the files.
 func (w *writer) put(artefacts []Artefact) error {
-	// The ledger is written first: if this run is interrupted, the next one knows all files.
+	// Write the ledger first: if this run is interrupted, the next one knows all files.
 	for i, a := range artefacts {
 		name := w.names[i]
 		if s := sum([]byte(a.Content)); !slices.Contains(w.led.Files[name], s) {
@@ -205,8 +204,8 @@ func (w *writer) put(artefacts []Artefact) error {
 	return w.putLedger()
 }
 
-// drop removes a file that the plan no longer has, unless the file also belongs to another plan
-// or was changed.
+// drop removes a file that the plan no longer has, unless it also belongs to another plan or was
+// changed.
 func (w *writer) drop(name string) error {
 	if others := w.led.others(name, w.owner); len(others) > 0 {
 		w.led.own(name, "", others)

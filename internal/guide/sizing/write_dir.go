@@ -13,9 +13,9 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// WriteDir writes the files of a plan below a directory, which it creates if missing.
-// After an error the directory is unchanged. owner names the plan; without owner the files of
-// earlier plans remain.
+// WriteDir writes the files of a plan below a directory, and creates a missing directory. After an
+// error the directory is unchanged. owner names the plan; with owner "" files of earlier plans
+// remain.
 func WriteDir(dir, owner string, artefacts []Artefact, force bool) (*Written, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -44,12 +44,13 @@ func WriteDir(dir, owner string, artefacts []Artefact, force bool) (*Written, er
 	}
 	path := dir
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
-		path = filepath.Join(dir, at.Path) // which is below dir
+		path = filepath.Join(dir, at.Path) // is below dir
 	}
 	return nil, notWritten(path, err)
 }
 
-// makeDirectory creates a directory and its missing parents, and returns them, outermost first.
+// makeDirectory creates a directory and its missing parents. It returns the created ones,
+// outermost first.
 func makeDirectory(dir string) ([]string, error) {
 	// The existing part of the path must be a directory.
 	at := dir
@@ -80,7 +81,7 @@ func makeDirectory(dir string) ([]string, error) {
 	return made, nil
 }
 
-// notWritten returns the error of a write to a path, with a hint on what to do.
+// notWritten returns the error of a write to a path, with a hint.
 func notWritten(path string, err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {

@@ -1,27 +1,27 @@
 package slow
 
-// candidate is a cause that is looked for.
+// candidate is a possible cause of slowness.
 type candidate struct {
 	id    string
 	title string
-	// measure is the value that is compared: the cause is present above limit.
+	// measure is the value to compare: the cause is present above limit.
 	measure string
 	limit   float64
 	source  string
-	// and is a further value that must be above 0, if there is one: few events say nothing.
+	// and is another value that must be above 0, or "": few events prove nothing.
 	and string
-	// waits are measures of waiting, the first known one counts. Without any the cause is never
+	// waits are measures of waiting; the first known one counts. Without any the cause is never
 	// the reason.
 	waits []wait
-	// explains are the causes that follow from this one.
+	// explains lists the causes that follow from this one.
 	explains []string
-	// uses is what the consumers are sorted by.
+	// uses is the resource by which consumers are sorted.
 	uses resource
 	next string
 }
 
-// wait is a measure of waiting. Its value times percent is the share of the time in percent in
-// which something waited; it counts from least.
+// wait is a measure of waiting. Its value times percent is the share of time, in percent, in which
+// a task waited. It counts from least on.
 type wait struct {
 	measure        string
 	percent, least float64
@@ -41,8 +41,8 @@ var (
 	waitsIO  = []wait{{"io_some_percent", 1, 10}, {"disk_queue", 100, 100}}
 )
 
-// candidates is the table of causes. Of causes with the same id the first one that can be
-// measured counts. Causes that explain others stand before them.
+// candidates is the table of causes. Among causes with the same id the first one that can be
+// measured counts. Causes that explain others precede them.
 var candidates = []candidate{
 	{id: "cpu-steal", title: "CPU steal", measure: "cpu_steal_percent", limit: 10,
 		source: "Scout APM, Understanding CPU Steal Time (2013)",

@@ -7,11 +7,11 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// maxAlso is the number of further causes that are printed.
+// maxAlso is the maximum number of other causes that are printed.
 const maxAlso = 3
 
-// Lines returns what stands below the headline, at most seven lines: three further causes, who
-// used and who waited the most, and the next command. It is empty without causes.
+// Lines returns the lines below the headline, at most seven: three other causes, who used and
+// waited the most, and the next command. It is empty without causes.
 func (d *Diagnosis) Lines() []string {
 	if len(d.Causes) == 0 {
 		return nil
@@ -31,13 +31,13 @@ func (d *Diagnosis) Lines() []string {
 		out = append(out, r.Text)
 	}
 	if d.Sample.DurationS == 0 {
-		return out // the command would look at this machine
+		return out // the command would examine this machine
 	}
 	return append(out, "next: "+d.Causes[0].Next)
 }
 
-// Answers reports whether there is something to say: a sample was taken, or an average since
-// boot is above a limit. It is false for nil.
+// Answers reports whether there is a result to print: a sample was taken, or an average since boot
+// is above a limit. It returns false for nil.
 func (d *Diagnosis) Answers() bool {
 	return d != nil && (d.Sample.DurationS > 0 || len(d.Causes) > 0)
 }

@@ -20,18 +20,19 @@ type Cause struct {
 	Item    string  `json:"item,omitempty"`
 	Value   float64 `json:"value"`
 	Limit   float64 `json:"limit"` // exceeded
-	// Avg300 is the average of five minutes, for pressure. SinceBoot is the average since boot, and
-	// Total the number of events since boot.
+	// Avg300 is the five-minute average, for pressure. SinceBoot is the average since boot. Total
+	// is the number of events since boot.
 	Avg300    *float64 `json:"avg300,omitempty"`
 	SinceBoot *float64 `json:"since_boot,omitempty"`
 	Total     *float64 `json:"total,omitempty"`
-	// Reason reports whether waiting was measured, too, so that this may be why the machine is
-	// slow. It is never set for averages since boot.
+	// Reason is true if waiting was measured too, so that this may be why the machine is slow. It
+	// is never true for averages since boot.
 	Reason bool `json:"reason"`
-	// WaitPercent is the share of the time in which something waited, by the measure WaitMeasure.
+	// WaitPercent is the share of time in percent in which a task waited, by the measure
+	// WaitMeasure.
 	WaitPercent float64 `json:"wait_percent"`
 	WaitMeasure string  `json:"wait_measure,omitempty"`
-	// Because is the id of the cause from which this one follows, or "".
+	// Because is the id of the cause that this one follows from, or "".
 	Because string `json:"because,omitempty"`
 	Source  string `json:"source"`
 	// Next is a command that shows more.
@@ -40,14 +41,14 @@ type Cause struct {
 	uses resource
 }
 
-// Diagnosis says why a machine is slow.
+// Diagnosis is the result of Diagnose: why a machine is slow.
 type Diagnosis struct {
-	// Reason is the id of the most likely reason, the first of the causes, or "".
+	// Reason is the id of the most likely reason, which is the first cause, or "".
 	Reason string `json:"reason"`
 	// Headline is the answer, with its evidence.
 	Headline ui.Headline `json:"headline"`
-	// Causes are the values above their limits: the most likely reason first, then by the time
-	// that was waited, then those without measured waiting.
+	// Causes are the values above their limits: first the most likely reason, then by time waited,
+	// then those without measured waiting.
 	Causes []Cause `json:"causes"`
 	// Who are the cgroups and processes that used and waited the most.
 	Who    []Role           `json:"who"`
@@ -77,16 +78,16 @@ func Diagnose(s *activity.Sample) *Diagnosis {
 	return d
 }
 
-// has reports whether a value is known: in the sample, or without one since boot.
+// has reports whether a value is known: in the sample or, without a sample, since boot.
 func has(s *activity.Sample, v activity.Value) bool {
 	return v.Value != nil || s.DurationS == 0 && v.SinceBoot != nil
 }
 
-// value returns the first value of a measure: that of the machine, or that of the item with the
-// highest.
+// value returns the first value of a measure: the machine's, or that of the item with the highest
+// value.
 func value(s *activity.Sample, name string) (activity.Value, bool) { return valueOf(s, name, "") }
 
-// valueOf returns the value of an item, or else that of the machine.
+// valueOf returns an item's value, or else the machine's.
 func valueOf(s *activity.Sample, name, item string) (first activity.Value, known bool) {
 	for _, v := range s.Values {
 		if v.Name != name || !has(s, v) {
@@ -109,8 +110,8 @@ func amount(v activity.Value) float64 {
 	return *v.SinceBoot
 }
 
-// above returns the cause if a value is above the limit: that of the item for which the most
-// waiting was measured. known reports whether there is a value.
+// above returns the cause if a value is above the limit. Among items it uses the one with the most
+// measured waiting. known is false if there is no value.
 func (c *candidate) above(s *activity.Sample) (worst *Cause, known bool) {
 	if more, ok := value(s, c.and); c.and != "" && (!ok || amount(more) < 1) {
 		_, known = value(s, c.measure)
@@ -137,7 +138,7 @@ func (c *candidate) cause(s *activity.Sample, v activity.Value) Cause {
 		Text: c.title + of(v.Item) + " " + show(c.measure, n), Total: v.Total}
 	if s.DurationS > 0 {
 		out.SinceBoot = v.SinceBoot
-	} else if v.Total != nil && n < 0.01 { // a few events: their rate says nothing
+	} else if v.Total != nil && n < 0.01 { // a rate of very few events proves nothing
 		out.Text = c.title + of(v.Item) + " " + ui.Digits(*v.Total)
 	}
 	if base, ok := strings.CutSuffix(v.Name, "_percent"); ok {
@@ -171,7 +172,7 @@ func of(item string) string {
 	return " of " + item
 }
 
-// rank sorts the causes by the time that was waited, and puts consequences behind their cause.
+// rank sorts the causes by time waited, and puts consequences after their cause.
 func (d *Diagnosis) rank() {
 	reasons := map[string]bool{}
 	for _, c := range d.Causes {
@@ -203,7 +204,7 @@ func (d *Diagnosis) rank() {
 	})
 }
 
-// saturated reports whether the CPUs had hardly any idle time.
+// saturated reports whether the CPUs had almost no idle time.
 func (d *Diagnosis) saturated() bool {
 	busy, known := value(d.Sample, "cpu_busy_percent")
 	return known && amount(busy) >= 90
@@ -226,8 +227,7 @@ func (c *Cause) evidence(when string, h *ui.Headline) string {
 	return text + ")"
 }
 
-// figure returns the name of a figure that has the same unit as a measure, which its name ends
-// with.
+// figure returns the name of a figure with the unit at the end of a measure's name.
 func figure(measure, what string) string {
 	for _, unit := range []string{"_percent", "_per_s", "_ms"} {
 		if base, ok := strings.CutSuffix(measure, unit); ok {
@@ -237,7 +237,7 @@ func figure(measure, what string) string {
 	return measure + "_" + what
 }
 
-// when names the time of the sample: "in the last 2 s".
+// when returns the time of the sample as text: "in the last 2 s".
 func (d *Diagnosis) when(h *ui.Headline) string {
 	if s := d.Sample.DurationS; s > 0 {
 		return "in the last " + h.Figure("sample_s", math.Round(s*10)/10, "s")
@@ -248,7 +248,7 @@ func (d *Diagnosis) when(h *ui.Headline) string {
 	return "on average since boot"
 }
 
-// AppendTo appends the answer to a headline, one or two lines.
+// AppendTo appends the result to a headline, as one or two lines.
 func (d *Diagnosis) AppendTo(h *ui.Headline) {
 	switch {
 	case d.Reason != "":
@@ -262,7 +262,7 @@ func (d *Diagnosis) AppendTo(h *ui.Headline) {
 	}
 }
 
-// appendMeasured appends that nothing explains slowness, and what was measured.
+// appendMeasured appends the statement that nothing explains slowness, with the measured values.
 func (d *Diagnosis) appendMeasured(h *ui.Headline) {
 	var parts, missing []string
 	for _, m := range []struct{ name, title string }{
@@ -287,7 +287,7 @@ func (d *Diagnosis) appendMeasured(h *ui.Headline) {
 	h.Line("%s", text)
 }
 
-// show formats a value with the unit that the name of its measure ends with.
+// show formats a value with the unit at the end of its measure's name.
 func show(measure string, v float64) string {
 	switch {
 	case strings.HasSuffix(measure, "_percent"):

@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// resource is what tasks wait for.
+// resource is a resource that tasks wait for.
 type resource int
 
 const (
@@ -18,14 +18,14 @@ const (
 	disk
 )
 
-// Role names the cgroup and the process that used or waited the most.
+// Role names the cgroup and the process that used or waited for the most.
 type Role struct {
 	// Role is uses or waits.
 	Role string `json:"role"`
-	// Measure is the field of the consumer that they were chosen by.
+	// Measure is the consumer's field by which they were selected.
 	Measure string `json:"measure"`
 	Text    string `json:"text"`
-	// Group and Process may be unrelated. Either may be missing.
+	// Group and Process may be unrelated. Either may be nil.
 	Group   *activity.Consumer `json:"group,omitempty"`
 	Process *activity.Consumer `json:"process,omitempty"`
 }
@@ -72,7 +72,7 @@ func deref(p *float64) float64 {
 	return *p
 }
 
-// roles returns who used and who waited the most for a resource.
+// roles returns the consumers that used and that waited the most for a resource.
 func roles(s *activity.Sample, r resource) []Role {
 	out := []Role{}
 	for _, o := range orders(r) {

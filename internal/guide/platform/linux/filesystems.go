@@ -8,8 +8,8 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 )
 
-// filesystems has the file systems of directories that guidance names. The size is the block
-// device's, which a copy has too.
+// filesystems provides the file systems of directories named in guidance. The size is the block
+// device's, which a copy also has.
 var filesystems = platform.Source{
 	Prefix: "filesystems",
 	Sets:   []string{"filesystems"},
@@ -29,7 +29,7 @@ var filesystems = platform.Source{
 		}
 		for _, dir := range directories {
 			if st, err := s.Host.Files.Stat(dir); err != nil || !st.IsDir() {
-				continue // even if an archive lacks it
+				continue // even if an archive lacks the directory
 			}
 			holds := holder(dir, mounts)
 			if holds == "" {
@@ -51,7 +51,7 @@ var filesystems = platform.Source{
 	},
 }
 
-// directories are the directories that the sources mention.
+// directories are the directories mentioned in the sources of rules.
 var directories = []string{
 	"/", "/var", "/var/log", "/var/lib/etcd", "/var/lib/containers", "/var/lib/containerd", "/var/lib/docker", "/var/lib/kubelet",
 	"/var/lib/pgsql", "/var/lib/postgresql", "/var/lib/pulp", "/var/lib/qpidd",

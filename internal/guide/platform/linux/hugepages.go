@@ -13,9 +13,9 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// hugepools has each size of huge page that a file or the kernel's command line requests: the
-// requested and the allocated number. The kernel allocates as many as it has contiguous memory
-// for, without an error (Documentation/admin-guide/mm/hugetlbpage.rst).
+// hugepools provides, for each huge page size requested by a file or the kernel command line, the
+// requested and the allocated number. The kernel allocates as many as contiguous memory allows,
+// without an error (Documentation/admin-guide/mm/hugetlbpage.rst).
 var hugepools = platform.Source{
 	Prefix: "hugepools",
 	Sets:   []string{"hugepools", "hugepools.node"},
@@ -72,7 +72,7 @@ var hugepools = platform.Source{
 	},
 }
 
-// addNodes adds the NUMA nodes with their own claim on a pool.
+// addNodes adds the NUMA nodes with a claim of their own on a pool.
 func addNodes(t *platform.Known, s *platform.Subject, pool string) {
 	index := s.Facts()
 	of := "memory.huge_pages." + pool + ".node"
@@ -89,8 +89,8 @@ func addNodes(t *platform.Known, s *platform.Subject, pool string) {
 	}
 }
 
-// notASize returns the sizes of the command line that the kernel ignores: sizes without a pool,
-// and an unsupported default. The kernel only logs them (mm/hugetlb.c, hugepagesz_setup).
+// notASize returns sizes on the command line that the kernel ignores: those without a pool, and an
+// unsupported default. The kernel only logs them (mm/hugetlb.c, hugepagesz_setup).
 func notASize(s *platform.Subject, pools []string, standard any) fact.Answer {
 	parameters := s.Answer("kernel.parameters")
 	words, ok := parameters.Value.(map[string]string)
@@ -111,8 +111,8 @@ func notASize(s *platform.Subject, pools []string, standard any) fact.Answer {
 	return fact.Answer{Value: out, At: "/proc/cmdline"}
 }
 
-// groupOf returns the name of the group that may use huge pages through shmget. A group missing
-// from /etc/group may exist in other sources of nsswitch.conf.
+// groupOf returns the name of the group that may use huge pages through shmget. A group missing in
+// /etc/group may exist in other sources of nsswitch.conf.
 func groupOf(s *platform.Subject) fact.Answer {
 	id := s.Read("sysctl:vm.hugetlb_shm_group", fact.Text)
 	text, ok := id.Value.(string)
@@ -141,8 +141,8 @@ func groupOf(s *platform.Subject) fact.Answer {
 	return fact.Answer{Value: "", At: id.At}
 }
 
-// askedFor returns the last claim on a pool. The pool of the default size has two settings:
-// its own file, and vm.nr_hugepages.
+// askedFor returns the last claim on a pool. The default size's pool has two settings: its own
+// file, and vm.nr_hugepages.
 func askedFor(s *platform.Subject, pool string, standard bool) (winner override.Claim, pages float64, ok bool) {
 	places := []setting.Setting{{Kind: "sysfs", Name: "/sys/kernel/mm/hugepages/hugepages-" + pool + "/nr_hugepages"}}
 	if standard {

@@ -1,6 +1,5 @@
-// Package linux answers the inputs of rules for every Linux machine beyond its facts: settings
-// in files compared with the running ones, the use of limits by processes, and the tuners of
-// the machine.
+// Package linux answers rule inputs for every Linux machine in addition to its facts: settings in
+// files compared with running values, processes' use of limits, and the machine's tuners.
 package linux
 
 import (
@@ -21,7 +20,7 @@ func Sources() []platform.Source {
 	}
 }
 
-// inputs adds the prefix of a source to the names of its inputs.
+// inputs adds a source's prefix to the names of its inputs.
 func inputs(prefix string, list ...fact.Input) []fact.Input {
 	for i := range list {
 		list[i].Name = prefix + "." + list[i].Name
@@ -29,7 +28,7 @@ func inputs(prefix string, list ...fact.Input) []fact.Input {
 	return list
 }
 
-// read reads a file. Without text the answer is absent, or unknown with the path.
+// read reads a file. If text is "", why is the answer: absent, or unknown with the path.
 func read(h *host.Host, p string) (text string, why fact.Answer, ok bool) {
 	f := h.File(p)
 	return f.Text, fact.Answer{Unknown: f.Unknown, At: p}, f.Exists
@@ -41,12 +40,12 @@ func number(word string) (float64, bool) {
 	return float64(n), err == nil && n <= 1<<53
 }
 
-// live adapts an open function that needs only the host.
+// live converts an open function that needs only the host to a source's Open.
 func live(open func(*host.Host) *platform.Known) func(context.Context, *platform.Subject) platform.Answers {
 	return func(_ context.Context, s *platform.Subject) platform.Answers { return open(s.Host) }
 }
 
-// pids lists the processes. unknown is the reason that they are unknown.
+// pids lists the process ids. unknown is the reason why they are unknown, or "".
 func pids(h *host.Host) (pids []string, unknown string) {
 	entries, err := h.Files.ReadDir("/proc")
 	if err != nil {

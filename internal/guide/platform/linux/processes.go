@@ -15,8 +15,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// processes has the largest processes of a machine with several NUMA nodes, and the location of
-// their memory (proc_pid_numa_maps(5), summed as by numastat -p).
+// processes provides the largest processes of a machine with several NUMA nodes, and the location
+// of their memory (proc_pid_numa_maps(5), summed as by numastat -p).
 var processes = platform.Source{
 	Prefix: "processes",
 	Sets:   []string{"processes"},
@@ -45,15 +45,15 @@ var processes = platform.Source{
 	},
 }
 
-// maxBig and leastBig limit the inspected processes: the kernel walks the page tables of each
-// to locate its memory.
+// maxBig is the maximum number of inspected processes, leastBig their minimum size: the kernel
+// walks a process's page tables to locate its memory.
 const (
 	maxBig   = 8
 	leastBig = 1 << 30 // bytes; smaller processes gain little
 )
 
-// numaNodes returns the CPUs of each node, and the memory of the smallest node with memory, or
-// the reason that they are unknown.
+// numaNodes returns the CPUs per node and the memory of the smallest node that has memory, or the
+// reason why they are unknown.
 func numaNodes(s *platform.Subject) (nodes map[int]unit.CPUSet, smallest float64, why string) {
 	names, unknown := s.Items("numa.node")
 	if unknown != "" {
@@ -81,7 +81,7 @@ type process struct {
 	resident float64 // bytes
 }
 
-// bigProcesses returns the largest by resident memory.
+// bigProcesses returns the largest processes by resident memory.
 func bigProcesses(h *host.Host, node float64) (big []process, why string) {
 	all, why := pids(h)
 	if why != "" {
@@ -92,7 +92,7 @@ func bigProcesses(h *host.Host, node float64) (big []process, why string) {
 	for _, pid := range all {
 		text, _, ok := read(h, "/proc/"+pid+"/status")
 		if !ok {
-			continue // it has ended
+			continue // process has ended
 		}
 		any = true
 		status := parseStatus(text)
@@ -119,7 +119,7 @@ func parseStatus(text string) map[string]string {
 	return out
 }
 
-// give answers for the process, unless it has ended meanwhile.
+// give answers the inputs for the process, unless it has ended.
 func (p process) give(h *host.Host, t *platform.Known, nodes map[int]unit.CPUSet, smallest float64) {
 	item := fmt.Sprintf("%s[%s]", path.Base("/"+p.name), p.pid)
 	file := "/proc/" + p.pid + "/numa_maps"
@@ -147,7 +147,7 @@ func (p process) give(h *host.Host, t *platform.Known, nodes map[int]unit.CPUSet
 	t.Give(in+"bound", bound, file)
 }
 
-// localShare returns the percentage of the memory on the nodes where the process may run.
+// localShare returns the percentage of memory on nodes where the process may run.
 func localShare(bytes map[int]float64, nodes map[int]unit.CPUSet, allowed unit.CPUSet) (percent float64, bound bool) {
 	total, most, near := 0.0, 0.0, 0.0
 	for _, cpus := range nodes {

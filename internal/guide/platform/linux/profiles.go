@@ -8,16 +8,15 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Directories of an administrator's profiles, and of packaged profiles (profile.DefaultDirs),
-// in order of precedence.
+// Directories of an administrator's and of packaged profiles (profile.DefaultDirs), in order of
+// precedence.
 var (
 	ownProfiles    = []string{"/etc/tuned/profiles", "/etc/tuned"}
 	vendorProfiles = []string{"/usr/lib/tuned/profiles", "/usr/lib/tuned"}
 )
 
-// basis returns the packaged profiles behind the profiles in force: an administrator's profile
-// is replaced by those that it includes. A profile that includes none, or cannot be read,
-// stays.
+// basis returns the packaged profiles behind the profiles in force: an administrator's profile is
+// replaced by those it includes. A profile without includes, or an unreadable one, stays.
 func basis(h *host.Host, names string) string {
 	var out []string
 	seen := map[string]bool{}
@@ -58,8 +57,8 @@ func firstOf(h *host.Host, dirs []string, name string) string {
 	return ""
 }
 
-// included returns the profiles that a file includes, except those whose names have variables.
-// It returns none for a file that replaces a packaged profile.
+// included returns the profiles that a file includes, without names that contain variables. It
+// returns none for a file that replaces a packaged profile.
 func included(h *host.Host, file, name string, replaces bool) []string {
 	if replaces {
 		return nil

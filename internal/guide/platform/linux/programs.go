@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// programs has the running programs, including those in containers.
+// programs provides the running programs, including those in containers.
 var programs = platform.Source{
 	Prefix: "programs",
 	Inputs: inputs("programs", fact.Input{Name: "running", Type: fact.List, Doc: "the names of the processes, each once; the kernel keeps 15 bytes of a name"}),

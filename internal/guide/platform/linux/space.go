@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// space has the usage of the machine's file systems, and their growth since an earlier
+// space provides the usage of the machine's file systems, and their growth since an earlier
 // measurement.
 var space = platform.Source{
 	Prefix: "space",
@@ -48,11 +48,10 @@ var space = platform.Source{
 	},
 }
 
-// leastSpan is the shortest time between two measurements: logs are rotated and backups made
-// once a day.
+// leastSpan is the minimum time between two measurements: logs are rotated and backups made once a day.
 const leastSpan = 24 * time.Hour
 
-// grown returns the growth since an earlier measurement, or the reason that it is unknown.
+// grown returns the growth since an earlier measurement, or the reason why it is unknown.
 func grown(now fact.FileSystem, then *platform.Earlier, at time.Time) (bytes, days float64, why string) {
 	if then == nil {
 		return 0, 0, "no earlier measurement; to see growth, use --baseline with an earlier audit, fact archive or sosreport of this machine"

@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// sysctls has each key that sysctl.d and other files set: the running value compared with the
-// value of the files in systemd-sysctl's order.
+// sysctls provides each key that sysctl.d and other files set: the running value, and the files'
+// value in systemd-sysctl's order.
 var sysctls = platform.Source{
 	Prefix: "sysctls",
 	Sets:   []string{"sysctls"},
@@ -29,7 +29,7 @@ var sysctls = platform.Source{
 		t := &platform.Known{}
 		claims := s.Claims()
 		if unread := claims.Unread(override.Sysctl); len(unread) > 0 {
-			// Any of its lines may be the last for its key.
+			// Any line in it may be the last for its key.
 			t.Rest(unread[0].String())
 			return t
 		}
@@ -61,9 +61,8 @@ var sysctls = platform.Source{
 	},
 }
 
-// compare gives the running value, and whether it equals the winner's. A key that the kernel
-// lacks is absent. If a copy lacks a directory, a difference is unknown, but equality is
-// hardly a coincidence.
+// compare answers with the running value, and whether it equals the winner's. A key that the kernel
+// lacks is absent. If a copy lacks a directory, a difference is unknown; equality can hardly be chance.
 func compare(s *platform.Subject, t *platform.Known, id setting.Setting, winner override.Claim, missing string) {
 	running, same := "sysctls."+id.Name+".running", "sysctls."+id.Name+".same"
 	answer := s.Read(id.String(), fact.Text)
@@ -72,7 +71,7 @@ func compare(s *platform.Subject, t *platform.Known, id setting.Setting, winner 
 	switch {
 	case answer.Unknown != "":
 		t.Put(answer, same)
-	case !ok: // this kernel has no such key
+	case !ok: // the kernel lacks the key
 	case s.Kinds.Equal(id, setting.Text(text), setting.Text(winner.Value.Text)):
 		t.Give(same, true, winner.Place())
 	case missing != "":

@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// tuning has the active tuner of the machine and its profile.
+// tuning provides the machine's active tuner and its profile.
 var tuning = platform.Source{
 	Prefix: "tuning",
 	Inputs: inputs("tuning",
@@ -29,7 +29,7 @@ var tuning = platform.Source{
 		t.Give("tuning.for_satellite", s.Answer("satellite.version").Value != nil, "")
 		var holding []string
 		profile, by, at := "", "", ""
-		runs := 0 // the process of TuneD
+		runs := 0 // number of TuneD processes
 		all := others(ctx, s)
 		for _, other := range all {
 			if !other.Exclusive || other.Partial() {
@@ -81,7 +81,7 @@ var tuning = platform.Source{
 		case why != "":
 			give(fact.Answer{Unknown: why})
 		case !there && recorded.Unknown == "" && runs != 0:
-			// OpenShift's operator runs it with the host's processes and its own files.
+			// OpenShift's operator runs TuneD among the host's processes but with its own files.
 			elsewhere := fact.Answer{Unknown: fmt.Sprintf("TuneD (process %d) has its files in a container; on OpenShift oc get profile -n openshift-cluster-node-tuning-operator names its profile", runs), At: activeProfile}
 			give(elsewhere)
 			t.Put(fact.Answer{At: activeProfile}, "tuning.local_profile")
@@ -92,13 +92,14 @@ var tuning = platform.Source{
 	},
 }
 
-// unitDir has the services enabled by an administrator.
+// unitDir is the directory of services enabled by an administrator.
 const unitDir = "/etc/systemd/system"
 
-// activeProfile is the record of TuneD, and of fettle's daemon if it replaces TuneD.
+// activeProfile is TuneD's record of the active profile. fettle's daemon writes it when it
+// replaces TuneD.
 const activeProfile = "/etc/tuned/active_profile"
 
-// overlaps reports whether the profiles in force set any of the settings of another tuner.
+// overlaps reports whether the profiles in force set a setting of another tuner.
 func overlaps(ctx context.Context, s *platform.Subject, other override.Tuner, profiles string) (bool, error) {
 	if profiles == "" {
 		return false, nil
@@ -110,13 +111,14 @@ func overlaps(ctx context.Context, s *platform.Subject, other override.Tuner, pr
 	return other.Conflicts(planned), err
 }
 
-// others returns the other tuners; in a copy without processes, the enabled ones.
+// others returns the other tuners that run or are enabled. For a copy without processes it returns
+// the enabled ones.
 func others(ctx context.Context, s *platform.Subject) []override.Tuner {
 	all, _ := override.Tuners(ctx, s.Host)
 	return all
 }
 
-// fettlesOwn returns the profiles in force in fettle's journal, or why it cannot be read.
+// fettlesOwn returns the profiles in force according to fettle's journal, or why it cannot be read.
 func fettlesOwn(s *platform.Subject) (profiles, why string) {
 	if s.InForce == nil {
 		return "", ""

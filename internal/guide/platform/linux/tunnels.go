@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// tunnels has the tunnel devices, with the physical devices below them that are up.
+// tunnels provides the tunnel devices, with the physical devices below them that are up.
 var tunnels = platform.Source{
 	Prefix: "tunnels",
 	Sets:   []string{"tunnels"},
@@ -52,17 +52,17 @@ var tunnels = platform.Source{
 	},
 }
 
-// overheads are the bytes that a tunnel adds over IPv4: outer Ethernet, IP and
-// UDP headers and its own (OpenShift 4.4 Scalability and Performance, 12.1; RFC 7348; RFC 8926, with the
-// options that OVN adds; WireGuard's with padding, over IPv6).
+// overheads are the bytes that a tunnel adds over IPv4: outer Ethernet, IP and UDP headers and its
+// own header (OpenShift 4.4 Scalability and Performance, 12.1; RFC 7348; RFC 8926, with OVN's
+// options; WireGuard's with padding, over IPv6).
 var overheads = map[string]float64{"vxlan": 50, "geneve": 100, "wireguard": 80}
 
-// collectsMetadata is the lowest MTU of a device that Open vSwitch uses for all tunnels
-// (net/openvswitch/vport.c sets the largest possible one).
+// collectsMetadata is the minimum MTU of the device that Open vSwitch uses for all tunnels
+// (net/openvswitch/vport.c sets the maximum MTU).
 const collectsMetadata = 65000
 
-// tunnelKind returns the kind of a tunnel, or "" for other devices. Pods of OVN and of
-// OpenShift's older network use a port of Open vSwitch, whose MTU counts there.
+// tunnelKind returns the kind of a tunnel device, or "" for other devices. For pods of OVN and of
+// OpenShift's older network, the MTU of a port of Open vSwitch counts.
 func tunnelKind(s *platform.Subject, name string, all []string) (kind string, overhead float64) {
 	has := func(prefix string) bool {
 		return slices.ContainsFunc(all, func(n string) bool { return strings.HasPrefix(n, prefix) })
@@ -126,8 +126,8 @@ func uplinksOf(s *platform.Subject, devices []string) *uplinks {
 	return up
 }
 
-// carries reports whether a device has a link. A copy may have only its state, which is "up" if
-// it has one (RFC 2863).
+// carries reports whether a device has a link. A copy may only have its state, "up" with a link
+// (RFC 2863).
 func carries(s *platform.Subject, name string) bool {
 	if carrier, ok := s.Answer("net." + name + ".carrier").Value.(bool); ok {
 		return carrier
@@ -136,7 +136,7 @@ func carries(s *platform.Subject, name string) bool {
 	return state == "up"
 }
 
-// give answers for the devices below a tunnel, if any.
+// give answers for the devices below a tunnel, if there are any.
 func (u *uplinks) give(t *platform.Known, in string) {
 	if len(u.names) == 0 {
 		return

@@ -13,8 +13,9 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// units has each limit that the files of a running service set, and the limit of its first
-// process: a change needs daemon-reload and a restart. Items are "nginx.service LimitNOFILE".
+// units provides each limit set in the files of a running service, and the limit of the service's
+// first process. After a change they differ until daemon-reload and a restart. Items are
+// "nginx.service LimitNOFILE".
 var units = platform.Source{
 	Prefix: "units",
 	Sets:   []string{"units"},
@@ -64,7 +65,7 @@ func unclear(t *platform.Known, name, why string) {
 	t.Put(fact.Answer{Unknown: why}, in+"claimed", in+"running", in+"same")
 }
 
-// maxUnits is the largest number of inspected services.
+// maxUnits is the maximum number of inspected services.
 const maxUnits = 1024
 
 // limits are the inspected limits, with the kernel's name for each
@@ -73,7 +74,7 @@ var limits = []struct{ unit, kernel string }{
 	{"NOFILE", "Max open files"}, {"NPROC", "Max processes"}, {"MEMLOCK", "Max locked memory"}, {"CORE", "Max core file size"},
 }
 
-// openFilesLimit returns the kernel's maximum of open files, which infinity stands for.
+// openFilesLimit returns the kernel's maximum for open files, which is the meaning of infinity.
 func openFilesLimit(s *platform.Subject) float64 {
 	if v, ok := s.Read("sysctl:fs.nr_open", fact.Number).Value.(float64); ok {
 		return v
@@ -88,7 +89,7 @@ func addLimit(t *platform.Known, u *systemd.Unit, name, kernel string, claimed f
 	}
 	l, runs, err := u.Running(kernel)
 	if err == nil && !runs {
-		return // without a process
+		return // the unit has no process
 	}
 	item := u.Name + " Limit" + name
 	in := "units." + item + "."

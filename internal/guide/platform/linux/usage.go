@@ -11,7 +11,7 @@ import (
 	internaltext "fettle.dev/fettle/internal/text"
 )
 
-// usage has the machine-wide file handles in use and their limit
+// usage provides the number of file handles in use on the machine, and the limit
 // (Documentation/admin-guide/sysctl/fs.rst, file-nr).
 var usage = platform.Source{
 	Prefix: "usage",
@@ -41,7 +41,7 @@ var usage = platform.Source{
 
 func clip(text string) string { return internaltext.Truncate(strings.TrimSpace(text), 60) }
 
-// pressure has the time that tasks waited in the last five minutes, in percent
+// pressure provides the share of the last five minutes in which tasks waited, in percent
 // (Documentation/accounting/psi.rst).
 var pressure = platform.Source{
 	Prefix: "pressure",
@@ -59,7 +59,7 @@ var pressure = platform.Source{
 			text, why, ok := read(h, file)
 			if !ok {
 				if why.Unknown != "" && strings.Contains(why.Unknown, "operation not supported") {
-					why = fact.Answer{At: file} // built in and switched off: psi=0
+					why = fact.Answer{At: file} // built in but disabled: psi=0
 				}
 				t.Put(why, "pressure."+resource+"_some_percent", "pressure."+resource+"_full_percent")
 				continue
@@ -77,7 +77,7 @@ var pressure = platform.Source{
 	}),
 }
 
-// activity has counters of the kernel since its start (/proc/vmstat).
+// activity provides kernel counters since boot (/proc/vmstat).
 var activity = platform.Source{
 	Prefix: "activity",
 	Inputs: inputs("activity",

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// duration parses a time of Prometheus (15d, 24h, 1h30m), in seconds.
+// duration parses a Prometheus duration (15d, 24h, 1h30m) and returns seconds.
 func duration(text string) (float64, error) {
 	bad := fmt.Errorf("%q is not a time such as 15d", text)
 	units := map[string]float64{"y": 365 * 86400, "w": 7 * 86400, "d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 1e-3}
@@ -38,7 +38,7 @@ func duration(text string) (float64, error) {
 	return sum, nil
 }
 
-// quantity parses an amount of Kubernetes: 100Gi, 500m, 16163880Ki, 1e3.
+// quantity parses a Kubernetes quantity: 100Gi, 500m, 16163880Ki, 1e3.
 func quantity(text string) (float64, error) {
 	bad := fmt.Errorf("%q is not an amount such as 100Gi", text)
 	i := len(text)
@@ -60,7 +60,7 @@ func quantity(text string) (float64, error) {
 	return n * factor, nil
 }
 
-// goDuration parses a time in objects of Kubernetes: 300s, 5m0s, 1.5h, or 0.
+// goDuration parses a duration in Kubernetes objects (300s, 5m0s, 1.5h, 0) and returns seconds.
 func goDuration(text string) (float64, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {

@@ -17,8 +17,8 @@ import (
 // openshift-install creates in it.
 var directories = []string{"/", "/manifests", "/openshift"}
 
-// gathered are the paths of oc adm must-gather and oc adm inspect that are read, each a
-// directory of documents or one list, NAME.yaml.
+// gathered lists the paths in the output of oc adm must-gather and oc adm inspect that are read.
+// Each is a directory of documents or one list, NAME.yaml.
 var gathered = []string{
 	"cluster-scoped-resources/core/nodes",
 	"cluster-scoped-resources/config.openshift.io/clusterversions",
@@ -33,7 +33,7 @@ var gathered = []string{
 	"namespaces/openshift-cluster-node-tuning-operator/tuned.openshift.io/tuneds",
 }
 
-// Limits, because a directory may be from anywhere.
+// Limits, because a directory may have any origin.
 const (
 	maxFiles     = 2000
 	maxBytes     = 8 << 20  // of one file
@@ -45,9 +45,9 @@ const (
 type document struct {
 	file string
 	*yaml.Node
-	// whole marks an item of a list, which has all objects of its kind.
+	// whole is true for an item of a list that has all objects of its kind.
 	whole bool
-	// object names an object of a running cluster, which has no lines; "" for files.
+	// object is the name of an object in a running cluster, which has no lines. It is "" for files.
 	object string
 }
 
@@ -57,8 +57,7 @@ type reader struct {
 	docs  []document
 	files int
 	bytes int64
-	// problem describes a document that could not be read; ours reports whether it belongs to a
-	// cluster.
+	// problem describes a document that could not be read. ours is true if it belongs to a cluster.
 	problem string
 	ours    bool
 }
@@ -96,7 +95,7 @@ func (r *reader) bases() []string {
 		}
 		entries, err := r.host.Files.ReadDir(dir)
 		if err != nil {
-			return // directory reports it if it matters
+			return // directory reports the error if it matters
 		}
 		for _, e := range entries {
 			name := path.Join(dir, e.Name())
@@ -156,7 +155,7 @@ func (r *reader) file(name string) {
 	}
 }
 
-// parse parses the documents of a text; the items of a list become documents.
+// parse parses the documents of a text. Items of a list are returned as documents.
 func parse(name, text string) (docs []document, err error) {
 	dec := yaml.NewDecoder(strings.NewReader(text))
 	for range maxDocuments {
@@ -180,7 +179,7 @@ func parse(name, text string) (docs []document, err error) {
 			docs = append(docs, d)
 			continue
 		}
-		kind := strings.TrimSuffix(d.text("kind"), "List") // NodeList; "" for List
+		kind := strings.TrimSuffix(d.text("kind"), "List") // NodeList gives Node, List gives ""
 		for _, item := range items.Content {
 			if len(docs) >= maxDocuments {
 				break
@@ -195,7 +194,7 @@ func parse(name, text string) (docs []document, err error) {
 	return docs, nil
 }
 
-// named adds kind and apiVersion to an item of a list of one kind, which may omit them.
+// named adds kind and apiVersion to an item of a list, which may omit them if the list has one kind.
 func named(item *yaml.Node, kind, api string) *yaml.Node {
 	if kind == "" || item.Kind != yaml.MappingNode || get(item, "kind") != nil {
 		return item
@@ -283,8 +282,8 @@ func (d document) at(n *yaml.Node) string {
 	return fmt.Sprintf("%s:%d", d.file, n.Line)
 }
 
-// within parses a document in the text of a key, such as in a ConfigMap. If the text is a
-// block, its lines are those of the outer file.
+// within parses a document contained in the text of a key, such as in a ConfigMap. If the text is
+// a block, its lines are counted in the outer file.
 func (d document) within(keys ...string) (inner document, err error) {
 	n := d.get(keys...)
 	if n == nil || n.Kind != yaml.ScalarNode {
@@ -297,7 +296,7 @@ func (d document) within(keys ...string) (inner document, err error) {
 	if len(all) == 0 {
 		return document{file: d.file, Node: &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}, object: d.object}, nil
 	}
-	first := 0 // a text in one line has one position
+	first := 0 // text in one line has one position
 	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		first = 1
 	}

@@ -11,15 +11,14 @@ import (
 	"fettle.dev/fettle/internal/engine/override"
 )
 
-// hugepages collects the huge pages in the documents: the reserved ones of nodes, and those
-// that pods request.
+// hugepages collects the huge pages in documents: those reserved on nodes, and those requested by pods.
 type hugepages struct {
-	reserved map[uint64]float64 // bytes of a node, by the size of a page in bytes
-	at       string             // of the last document that reserves some
-	unclear  string             // why the reserved ones are unknown
-	odd      []string           // kernel arguments that the kernel ignores
+	reserved map[uint64]float64 // bytes per node, by page size in bytes
+	at       string             // position of the last document that reserves pages
+	unclear  string             // reason why the reserved pages are unknown
+	odd      []string           // kernel arguments that the kernel will ignore
 	oddAt    string
-	thp      string // transparent huge pages on the same nodes
+	thp      string // setting of transparent huge pages on these nodes
 	thpAt    string
 	pods     []hugePod
 }
@@ -33,8 +32,8 @@ type hugePod struct {
 
 const hugeResource = "hugepages-"
 
-// reserve records pages of a node. Of several documents the largest number counts, because it
-// is unknown which are for the same node.
+// reserve records pages reserved on a node. The largest number among documents counts, because it
+// is unknown which documents are for the same node.
 func (h *hugepages) reserve(page uint64, count, at string) {
 	pages := 0.0
 	for part := range strings.SplitSeq(count, ",") {
@@ -54,8 +53,8 @@ func (h *hugepages) reserve(page uint64, count, at string) {
 	h.reserved[page], h.at = max(h.reserved[page], pages*float64(page)), at
 }
 
-// transparent records a document's setting of transparent huge pages; of several the first
-// other than never counts.
+// transparent records a document's setting of transparent huge pages. The first value other than
+// never counts.
 func (h *hugepages) transparent(value, at string) {
 	if h.thp == "" || h.thp == "never" {
 		h.thp, h.thpAt = value, at
@@ -65,7 +64,7 @@ func (h *hugepages) transparent(value, at string) {
 // standard is the default size of a huge page (x86-64).
 const standard = 2 << 20
 
-// arguments reads kernel arguments in order: hugepages= refers to the size before it.
+// arguments reads kernel arguments in order: hugepages= refers to the preceding hugepagesz=.
 func (h *hugepages) arguments(words []string, at string) {
 	size := uint64(standard)
 	for _, w := range words {
@@ -230,8 +229,8 @@ func (t *told) pod(d document) {
 	}
 }
 
-// finishHugePages answers with the pages that nodes have for the pods; absent if no document
-// reserves any.
+// finishHugePages answers with the pages that nodes have for pods. The input is absent if no
+// document reserves pages.
 func (t *told) finishHugePages() {
 	h := &t.huge
 	if len(h.odd) > 0 || h.reserved != nil {

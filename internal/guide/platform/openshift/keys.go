@@ -19,8 +19,8 @@ var (
 	specKeys   = []string{"autoSizingReserved", "kubeletConfig", "logLevel", "machineConfigPoolSelector", "tlsSecurityProfile"}
 )
 
-// finishKubelets answers with the keys of each KubeletConfig that the cluster's version lacks.
-// The version is in another document.
+// finishKubelets answers with the keys of each KubeletConfig that the cluster's version lacks. It
+// runs last, because the version is in another document.
 func (t *told) finishKubelets() {
 	version, _ := t.given("version").Value.(string)
 	release, known := kuberelease.OfOpenShift(version)
@@ -41,17 +41,16 @@ func (t *told) finishKubelets() {
 	}
 }
 
-// notApplied are the fields of a kubeletConfig that make the Machine Config Operator ignore the
-// whole object, and where the value belongs instead.
-// Source: github.com/openshift/machine-config-operator, pkg/controller/kubelet-config,
-// kubelet_config_controller.go, blacklistKubeletConfigurationFields.
+// notApplied maps fields of a kubeletConfig, which make the Machine Config Operator ignore the whole
+// object, to where the value belongs. Source: github.com/openshift/machine-config-operator,
+// pkg/controller/kubelet-config, kubelet_config_controller.go, blacklistKubeletConfigurationFields.
 var notApplied = map[string]string{
 	"featureGates": "set them in the object FeatureGate", "cgroupDriver": "it is CRI-O's", "clusterDNS": "a setting of the whole cluster", "clusterDomain": "a setting of the whole cluster",
 	"staticPodPath": "the control plane is started from there", "runtimeRequestTimeout": "remove it",
 }
 
-// refusedValues answers with the values of a KubeletConfig that prevent it from being applied,
-// or the kubelets of the cluster's version from starting.
+// refusedValues answers with values of a KubeletConfig that keep it from being applied, or the
+// cluster's kubelets from starting.
 func (t *told) refusedValues(k kubeletConfig, release kuberelease.Release) {
 	n := follow(k.get("spec", "kubeletConfig"))
 	config := map[string]any{}
@@ -95,9 +94,8 @@ type kubeletConfig struct {
 	item string
 }
 
-// unknownKeys returns the keys that neither a KubeletConfig nor the kubelet of a version of
-// OpenShift has, with suggestions. release is the version's Kubernetes, or 0 to accept the
-// keys of any release.
+// unknownKeys returns, with suggestions, the keys that neither a KubeletConfig nor the kubelet of an
+// OpenShift version has. release is that version's Kubernetes; 0 accepts the keys of any release.
 func unknownKeys(d document, version string, release kuberelease.Release) (unknown []string, at string) {
 	unknown, at = []string{}, d.at(d.get("spec", "kubeletConfig"))
 	look := func(n *yaml.Node, known []string) {

@@ -10,9 +10,9 @@ import (
 )
 
 // merge resolves "<<" as oc and the installer do (sigs.k8s.io/yaml). If they would fail, it
-// returns the error and its line. left counts down the steps of merges.
+// returns the error and its line. left is the remaining number of merge steps.
 func merge(n *yaml.Node, left *int) (line int, err error) {
-	for _, c := range n.Content { // an alias has none: its target is merged in its place
+	for _, c := range n.Content { // an alias has none: its target is merged instead
 		if line, err := merge(c, left); err != nil {
 			return line, err
 		}

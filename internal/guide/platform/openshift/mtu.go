@@ -8,14 +8,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// device is an MTU of network devices in a document.
+// device is an MTU of network devices in a document, with its position.
 type device struct {
 	mtu float64
 	at  string
 }
 
-// devicesOf records the MTU of devices. A Network has the MTU of a migration, and the MTU that
-// fettle size assumed; install-config.yaml has the MTU of the hosts' interfaces (nmstate).
+// devicesOf records the MTU of devices. A Network has a migration's MTU and the MTU assumed by
+// fettle size. install-config.yaml has the MTU of the hosts' interfaces (nmstate).
 func (t *told) devicesOf(d document) {
 	note := func(n *yaml.Node) {
 		if n == nil {
@@ -36,18 +36,18 @@ func (t *told) devicesOf(d document) {
 	}
 }
 
-// usual are common MTUs of devices. If the overlay has one of them, it is a mistake, or the
+// usual are common MTUs of devices. If the overlay has one of them, that is a mistake, or the
 // devices have larger ones.
 var usual = []float64{1500, 9000, 9001, 9216}
 
-// finishMTU answers with the MTU of the devices, or the reason that it matters and is unknown.
+// finishMTU answers with the devices' MTU, or with the reason why it is unknown if it matters.
 func (t *told) finishMTU() {
 	inside, ok := t.given("overlay_mtu").Value.(float64)
 	switch {
 	case !ok:
 	case len(t.devices) > 0:
-		// It is unknown which of a host's devices the cluster uses: the largest MTU is
-		// the limit for any.
+		// It is unknown which of a host's devices the cluster uses. The largest MTU is the limit
+		// for all.
 		d := slices.MaxFunc(t.devices, func(a, b device) int { return int(a.mtu - b.mtu) })
 		t.give("device_mtu", d.mtu, d.at)
 	case slices.Contains(usual, inside):

@@ -29,8 +29,8 @@ type network struct {
 	name   string
 	prefix netip.Prefix
 	at     string
-	host   int    // prefix of each node's part of a cluster network
-	hostAt string // its position
+	host   int    // prefix of each node's subnet
+	hostAt string // position of host
 	err    error
 }
 
@@ -41,7 +41,7 @@ type networks struct {
 	kind                      fact.Answer // the plug-in
 }
 
-// order is the precedence of documents: the cluster's own configuration is the running one.
+// order is the precedence of documents; the cluster's own configuration is the one in force.
 var order = []string{"config", "operator", "install"}
 
 // one parses a network.
@@ -79,8 +79,7 @@ func (d document) clusters(n *yaml.Node) []network {
 	return out
 }
 
-// installConfig reads the networks and numbers of machines for openshift-install, with its
-// defaults.
+// installConfig reads networks and machine numbers for openshift-install, with its defaults.
 func (t *told) installConfig(d document) {
 	fixed := func(name, cidr string) []network {
 		return []network{{name: name, prefix: netip.MustParsePrefix(cidr), host: 23, at: d.at(nil), hostAt: d.at(nil)}}
@@ -160,12 +159,12 @@ func (t *told) network(d document) {
 	t.number(d, "overlay_mtu", "spec", "defaultNetwork", "ovnKubernetesConfig", "mtu")
 	t.number(d, "overlay_mtu", "spec", "defaultNetwork", "openshiftSDNConfig", "mtu")
 	if c := d.get("spec", "defaultNetwork", "ovnKubernetesConfig", "ipsecConfig"); c != nil {
-		t.give("ipsec", "Full", d.at(c)) // before modes, the key alone enabled it
+		t.give("ipsec", "Full", d.at(c)) // before modes existed, the key alone enabled IPsec
 		t.words(d, "ipsec", "spec", "defaultNetwork", "ovnKubernetesConfig", "ipsecConfig", "mode")
 	}
 }
 
-// switches returns OVN-Kubernetes's internal networks, if they are set.
+// switches returns OVN-Kubernetes's internal networks that are set.
 func (d document) switches(keys ...string) (join, transit []network) {
 	at := func(more ...string) *yaml.Node { return d.get(append(append([]string{}, keys...), more...)...) }
 	for _, n := range []*yaml.Node{at("v4InternalSubnet"), at("ipv4", "internalJoinSubnet")} {
@@ -179,7 +178,7 @@ func (d document) switches(keys ...string) (join, transit []network) {
 	return join, transit
 }
 
-// finishNetworks combines the networks of the documents.
+// finishNetworks combines the documents' networks and answers the inputs about them.
 func (t *told) finishNetworks() {
 	if len(t.networks) == 0 {
 		return
@@ -215,7 +214,7 @@ func (t *told) finishNetworks() {
 		at = every[0].at
 	}
 	if len(n.cluster) == 0 {
-		return // an operator's MTU alone
+		return // only an operator's MTU
 	}
 	own := func(given []network, name, cidr string) []network {
 		if n.kind.Value != ovn {
@@ -231,7 +230,7 @@ func (t *told) finishNetworks() {
 	t.overlaps("overlaps_transit", every, at, transit)
 }
 
-// overlaps lists the overlapping pairs of networks: among every, or of every with others.
+// overlaps answers with the overlapping pairs of networks: within every, or between every and others.
 func (t *told) overlaps(input string, every []network, at string, others []network) {
 	var both []string
 	for i, a := range every {
@@ -262,8 +261,8 @@ func (t *told) overlaps(input string, every []network, at string, others []netwo
 	t.give(input, strings.Join(both, ", "), at)
 }
 
-// parts answers with the number of nodes that the cluster networks have parts for, and the pods
-// of each. Networks of one family add up, and a node has a part of each family.
+// parts answers with the number of nodes for which the cluster networks have a subnet, and with
+// the pods per subnet. Networks of one family add up; a node has a subnet of each family.
 func (t *told) parts(all []network) {
 	if len(all) == 0 {
 		return
@@ -285,7 +284,7 @@ func (t *told) parts(all []network) {
 			return
 		}
 		sum[n.prefix.Addr().Is4()] += math.Exp2(float64(n.host - n.prefix.Bits()))
-		// Network, broadcast and the node's own address are not for pods.
+		// Pods cannot have the network, broadcast and node addresses.
 		addresses = min(addresses, math.Exp2(float64(bits-n.host))-3)
 	}
 	most := math.Inf(1)
@@ -299,7 +298,7 @@ func (t *told) parts(all []network) {
 	t.give("addresses_per_node", max(0, addresses), first.hostAt)
 }
 
-// room answers with the number of addresses that networks have together.
+// room answers with the total number of addresses in networks.
 func (t *told) room(input string, all []network) {
 	sum, known := 0.0, false
 	for _, n := range all {

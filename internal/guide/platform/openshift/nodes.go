@@ -103,7 +103,7 @@ func (t *told) finishCensus() {
 	case all == 0:
 		workers = t.workers
 	case masters == 0 && t.workers.Value != nil && t.workers.Value.(float64) > float64(all):
-		workers = t.workers // the list has only some of them
+		workers = t.workers // the list is incomplete
 	}
 	t.answer("workers", workers)
 	if masters > 0 {
@@ -122,7 +122,7 @@ func (t *told) finishCensus() {
 	}
 	for kind, s := range c.whole {
 		names := objects[kind]
-		// A list of one namespace is not the cluster's.
+		// A list of one namespace does not cover the cluster.
 		if names.all != "" && (len(s.per) > 1 || s.per[""] > 0) {
 			t.counted(names.all, s.count, s.at)
 		}
@@ -135,7 +135,7 @@ func (t *told) finishCensus() {
 	}
 }
 
-// counted gives a number of objects with a tested maximum.
+// counted answers with a number of objects that has a tested maximum.
 func (t *told) counted(name string, n int, at string) {
 	input := "objects." + name + ".count"
 	if old, ok := t.given(input).Value.(float64); ok && old >= float64(n) {

@@ -21,7 +21,7 @@ func (t *told) version(d document) {
 }
 
 // featureGate reads the features that the cluster's FeatureGate enables. The cluster ignores
-// objects with other names.
+// FeatureGates with other names.
 func (t *told) featureGate(d document) {
 	if d.text("metadata", "name") != "cluster" {
 		return
@@ -51,8 +51,8 @@ func (t *told) kubelet(d document) {
 	t.kubelets = append(t.kubelets, kubeletConfig{d, item})
 }
 
-// allMachines is the role and type of a health check without a selector, which is for every
-// machine, including the control plane.
+// allMachines is the role and type in a health check without a selector: it covers every machine,
+// including the control plane.
 const allMachines = "*"
 
 // empty reports whether a mapping has no entries.
@@ -85,7 +85,7 @@ func (t *told) healthCheck(d document) {
 		}
 		conditions = append(conditions, openshiftText(c, "type")+"="+openshiftText(c, "status"))
 		timeout := get(c, "timeout")
-		seconds, err := 0.0, error(nil) // without a timeout it is immediate, as in the controller
+		seconds, err := 0.0, error(nil) // without a timeout the controller acts at once
 		if timeout != nil {
 			if seconds, err = goDuration(openshiftText(c, "timeout")); err == nil && timeout.Tag != "!!str" {
 				err = notText(timeout)
@@ -124,10 +124,10 @@ func newProfiles() profiles {
 	return profiles{map[string]bool{}, map[string][]string{}, map[string]string{}}
 }
 
-// supplied are the operator's own profiles, in addition to TuneD's.
+// supplied are the operator's own profiles; TuneD's are not listed.
 var supplied = []string{"openshift", "openshift-node", "openshift-control-plane"}
 
-// tuned reads a Tuned object. The operator's own, default and rendered, must not be changed.
+// tuned reads a Tuned object. The operator's own objects, default and rendered, must not be changed.
 func (t *told) tuned(d document) {
 	name := d.text("metadata", "name")
 	for _, p := range list(d.get("spec", "profile")) {
@@ -172,14 +172,14 @@ func (t *told) tuned(d document) {
 	}
 }
 
-// matchesPods reports whether a list of matches, nested or not, has labels of pods.
+// matchesPods reports whether a list of matches, including nested ones, has pod labels.
 func matchesPods(n *yaml.Node, depth int) bool {
 	return depth < 16 && slices.ContainsFunc(list(n), func(m *yaml.Node) bool {
 		return openshiftText(m, "type") == "pod" || matchesPods(get(m, "match"), depth+1)
 	})
 }
 
-// plugins returns the plug-ins of a TuneD profile: the type of a section, or its name.
+// plugins returns the plug-ins in a TuneD profile: each section's type, or its name.
 func plugins(profile string) []string {
 	var out []string
 	section := func() *string { return &out[len(out)-1] }
@@ -198,8 +198,8 @@ func plugins(profile string) []string {
 	})
 }
 
-// finishProfiles lists the undefined among the recommended profiles of each object that defines
-// profiles; other objects refer to TuneD's own.
+// finishProfiles answers with the undefined profiles that an object recommends, for objects that
+// define profiles. Other objects refer to TuneD's own.
 func (t *told) finishProfiles() {
 	for item, wanted := range t.profiles.recommend {
 		missing := []string{}

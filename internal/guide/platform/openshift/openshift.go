@@ -1,7 +1,7 @@
-// Package openshift answers the inputs of rules from the documents that a cluster is installed
-// and configured with: in the audited directory, in its manifests/ and openshift/ as created
-// by openshift-install, and in the output of oc adm must-gather. Lists of objects, as printed
-// by oc get -o yaml, are documents too.
+// Package openshift answers rule inputs from the documents with which a cluster is installed and
+// configured. They are in the audited directory, in its manifests/ and openshift/
+// (openshift-install), and in the output of oc adm must-gather. Lists of objects from oc get -o
+// yaml are documents too.
 package openshift
 
 import (
@@ -117,11 +117,12 @@ func Source() platform.Source {
 type Object struct {
 	Kind, Name string
 	Text       []byte
-	// Listed reports whether all objects of this kind are in the list.
+	// Listed is true if the list has all objects of this kind.
 	Listed bool
 }
 
-// Of answers from a running cluster's objects. unread is the reason if some are missing, or "".
+// Of answers inputs from a running cluster's objects. unread is the reason why some are missing,
+// or "".
 func Of(objects []Object, unread string) platform.Answers {
 	r := &reader{problem: unread, ours: true}
 	for _, o := range objects {
@@ -157,7 +158,7 @@ func answers(r *reader) platform.Answers {
 		t.known.Rest(r.problem)
 	}
 	if found > 0 {
-		if len(t.performs) > 0 || r.problem == "" { // else they are unknown
+		if len(t.performs) > 0 || r.problem == "" { // otherwise they are unknown
 			t.give("performance_profiles", append([]string{}, t.performs...), t.performsAt)
 		}
 		t.finish()

@@ -8,9 +8,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// performanceProfile reads a PerformanceProfile (performance.openshift.io), from which the Node
+// performanceProfile reads a PerformanceProfile (performance.openshift.io). From it the Node
 // Tuning Operator renders Tuned, KubeletConfig, MachineConfig and RuntimeClass objects for the
-// nodes that it selects.
+// selected nodes.
 func (t *told) performanceProfile(d document) {
 	where := d.get("spec", "nodeSelector")
 	var labels []string

@@ -10,8 +10,8 @@ import (
 // sized has the nodes and pods that a document was sized for.
 type sized struct{ nodes, pods fact.Answer }
 
-// sizedFor reads a number that fettle size writes into the configuration of monitoring: before
-// the cluster runs, no other document has it.
+// sizedFor reads a number that fettle size writes into the monitoring configuration. Before the
+// cluster runs, no other document has it.
 func (d document) sizedFor(what string) fact.Answer {
 	n := d.get("metadata", "annotations", "fettle.dev/"+what)
 	if n == nil {
@@ -24,9 +24,9 @@ func (d document) sizedFor(what string) fact.Answer {
 	return fact.Answer{Value: float64(v), At: d.at(n)}
 }
 
-// finishMonitoring answers with the nodes and pods that Prometheus watches. Lists of running
+// finishMonitoring answers with the nodes and pods that Prometheus monitors. Lists of running
 // objects take precedence over the numbers that the volumes were sized for. Before the
-// installation the larger number counts: install-config.yaml has only the first machines.
+// installation the larger number counts, because install-config.yaml has only the first machines.
 func (t *told) finishMonitoring() {
 	nodes := t.sized.nodes
 	running := t.census.role["control-plane"] > 0

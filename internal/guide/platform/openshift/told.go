@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 )
 
-// told collects the answers from the documents.
+// told collects the answers from all documents.
 type told struct {
 	known      platform.Known
 	networks   map[string]networks // by the kind of document
@@ -25,7 +25,7 @@ type told struct {
 	sized      sized
 	// machines of install-config.yaml
 	workers, controlPlane fact.Answer
-	limits                float64 // KubeletConfigs with maxPods
+	limits                float64 // number of KubeletConfigs with maxPods
 	kubelets              []kubeletConfig
 }
 
@@ -41,14 +41,14 @@ func (t *told) unclear(input, at string, why error) {
 	t.known.Unclear("openshift."+input, at, fmt.Sprintf("%s: %v", at, why))
 }
 
-// answer gives an input an answer, unless the answer is absent.
+// answer sets the answer to an input, unless it is absent.
 func (t *told) answer(input string, a fact.Answer) {
 	if a.Value != nil || a.Unknown != "" {
 		t.known.Put(a, "openshift."+input)
 	}
 }
 
-// given returns the present answer of an input.
+// given returns the current answer to an input.
 func (t *told) given(input string) fact.Answer {
 	a, _ := t.known.Given("openshift." + input)
 	return a
@@ -152,8 +152,8 @@ func (t *told) words(d document, input string, keys ...string) {
 	}
 }
 
-// number gives an input the number at a path of keys, if present. A quoted number is a string,
-// which the cluster rejects.
+// number answers an input with the number at a path of keys, if present. A quoted number is a
+// string, which the cluster rejects.
 func (t *told) number(d document, input string, keys ...string) {
 	n := d.get(keys...)
 	if n == nil {
@@ -172,7 +172,7 @@ func notText(n *yaml.Node) error {
 	return fmt.Errorf("%s without quotes is not a string; the API server requires %q", n.Value, n.Value)
 }
 
-// duration gives an input the time at a path of keys, if present. The time has to be a string,
+// duration answers an input with the duration at a path of keys, if present. It must be a string,
 // even for 0.
 func (t *told) duration(d document, input string, keys ...string) {
 	if n := d.get(keys...); n != nil && n.Kind == yaml.ScalarNode && n.Tag != "!!str" && n.Value == "0" {

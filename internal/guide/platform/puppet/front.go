@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/product/puppetserver"
 )
 
-// codeCommands returns the faults of the two commands of static catalogs. The server does not
-// start with only one of them, and compiles no catalog if one fails.
+// codeCommands answers with the faults of static catalogs' two commands. The server does not start
+// with only one of them, and compiles no catalog if one fails.
 func (p *puppet) codeCommands() fact.Answer {
 	var commands [2]fact.Answer
 	set := 0
@@ -56,8 +56,8 @@ func (p *puppet) codeCommands() fact.Answer {
 	return fact.Answer{Value: faults, At: at}
 }
 
-// headers reports whether the server identifies clients by headers: in the rules of auth.conf,
-// or in the Ruby code before Puppet Server 5.
+// headers answers whether the server identifies clients by headers: in the rules of auth.conf, or
+// before Puppet Server 5 in the Ruby code.
 func (p *puppet) headers() fact.Answer {
 	for _, o := range []struct{ key, file string }{{"authorization.allow-header-cert-info", "auth.conf"}, {"master.allow-header-cert-info", "master.conf"}} {
 		a := p.option(o.key, o.file, fact.Truth)
@@ -68,8 +68,8 @@ func (p *puppet) headers() fact.Answer {
 	return fact.Answer{Value: false, At: "the default of Puppet Server"}
 }
 
-// beyondLoopback returns Jetty's addresses that other machines can reach. By default it
-// listens on localhost alone.
+// beyondLoopback answers with Jetty's addresses that other machines can reach. By default it
+// listens only on localhost.
 func (p *puppet) beyondLoopback() fact.Answer {
 	sockets, err := puppetserver.Sockets(p.host)
 	if err != nil {

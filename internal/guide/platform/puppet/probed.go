@@ -10,8 +10,8 @@ import (
 
 const front = "puppet_front"
 
-// FrontSource answers the inputs that begin with "puppet_front.": the responses of a Puppet
-// Server and of the server in front of it (Subject.Probe).
+// FrontSource answers the inputs "puppet_front.*": the responses of a Puppet Server and of its
+// front-end server (Subject.Probe).
 func FrontSource() platform.Source {
 	input := func(name string, t fact.Type, doc string) fact.Input {
 		return fact.Input{Name: front + "." + name, Type: t, Doc: doc}

@@ -1,5 +1,5 @@
-// Package puppet answers the inputs of rules about a Puppet Server: its version, its limits,
-// whether its agents request each file by themselves, and its responses to requests.
+// Package puppet answers rule inputs about a Puppet Server: its version, its limits, whether its
+// agents request each file individually, and its responses to requests.
 package puppet
 
 import (
@@ -16,8 +16,8 @@ import (
 	"fettle.dev/fettle/internal/product/puppetserver"
 )
 
-// inputs declares the inputs of Puppet Server except its version, and how they are
-// answered.
+// inputs declares Puppet Server's inputs except its version, each with the function that answers
+// it.
 var inputs = []struct {
 	name   string
 	as     fact.Type
@@ -54,7 +54,7 @@ var inputs = []struct {
 	}},
 }
 
-// Source answers the inputs that begin with "puppetserver.".
+// Source answers the inputs "puppetserver.*".
 func Source() platform.Source {
 	s := platform.Source{
 		Prefix: "puppetserver",
@@ -78,8 +78,8 @@ type puppet struct {
 	subject *platform.Subject
 	files   puppetserver.Layout
 
-	counts map[string]int // requests in the access log by resource; nil until it is read
-	before int64          // unread bytes of the log
+	counts map[string]int // requests in the access log by resource; nil until read
+	before int64          // unread bytes at the start of the log
 	noLog  error
 }
 
@@ -101,8 +101,8 @@ func (p *puppet) Answer(name string) fact.Answer {
 	return fact.Answer{Unknown: "Puppet Server has no " + name}
 }
 
-// version returns the version of the package. Without a readable list of packages, the
-// directory of its options shows that a server is installed.
+// version answers with the package's version. Without a readable package list, the options
+// directory shows that a server is installed.
 func (p *puppet) version() fact.Answer {
 	if _, err := p.host.Files.Stat(path.Dir(p.files.Options)); product.ByRPM(p.host) && errors.Is(err, fs.ErrNotExist) {
 		return fact.Answer{At: p.files.Options}
@@ -125,7 +125,7 @@ func (p *puppet) version() fact.Answer {
 	return fact.Answer{Unknown: "which version of Puppet Server this is: " + err.Error(), At: p.files.Options}
 }
 
-// option returns an option of the server, absent if no file sets it. file is the name of the
+// option answers with an option of the server, absent if no file sets it. file is the name of the
 // option's file in the packages.
 func (p *puppet) option(key, file string, as fact.Type) fact.Answer {
 	at, ok, err := puppetserver.Option(p.host, key, file)
@@ -138,7 +138,7 @@ func (p *puppet) option(key, file string, as fact.Type) fact.Answer {
 	return platform.Typed(puppetserver.Value(at), as, at.String())
 }
 
-// byDefault returns a value for an option that no file sets.
+// byDefault replaces an absent answer by the default value.
 func byDefault(a fact.Answer, value any) fact.Answer {
 	if a.Value == nil && a.Unknown == "" {
 		return fact.Answer{Value: value, At: "the default of Puppet Server"}
@@ -146,7 +146,7 @@ func byDefault(a fact.Answer, value any) fact.Answer {
 	return a
 }
 
-// instances returns max-active-instances, or the server's default.
+// instances answers with max-active-instances, or the server's default.
 func (p *puppet) instances() fact.Answer {
 	a := p.option("jruby-puppet.max-active-instances", "puppetserver.conf", fact.Number)
 	if a.Value != nil || a.Unknown != "" {
@@ -160,7 +160,7 @@ func (p *puppet) instances() fact.Answer {
 	return byDefault(a, max(1, min(4, n-1)))
 }
 
-// setting returns a setting of the server in puppet.conf, or Puppet's default.
+// setting answers with a setting in puppet.conf, or Puppet's default.
 func (p *puppet) setting(key string, as fact.Type, def any) fact.Answer {
 	value, at, ok, err := puppetserver.Setting(p.host, key)
 	switch {
@@ -172,7 +172,7 @@ func (p *puppet) setting(key string, as fact.Type, def any) fact.Answer {
 	return platform.Typed(value, as, at)
 }
 
-// java returns a size in JAVA_ARGS.
+// java answers with a size in JAVA_ARGS.
 func (p *puppet) java(name string) fact.Answer {
 	at, ok, err := puppetserver.Java(p.host, name)
 	switch {
@@ -184,7 +184,7 @@ func (p *puppet) java(name string) fact.Answer {
 	return platform.Typed(puppetserver.Value(at), fact.Bytes, at.String())
 }
 
-// requests counts the requests for a resource. The log is read once.
+// requests answers with the number of requests for a resource. It reads the log once.
 func (p *puppet) requests(resource string) fact.Answer {
 	if p.counts == nil {
 		p.counts = map[string]int{}
@@ -199,7 +199,7 @@ func (p *puppet) requests(resource string) fact.Answer {
 	return p.subject.Counted(p.counts[resource], p.files.Access)
 }
 
-// requested returns the resource that a line requests, or "" if it is not counted: "GET
+// requested returns the resource requested in a log line, or "" if it is not counted: "GET
 // /puppet/v3/RESOURCE/NAME HTTP/1.1" in quotes.
 func requested(line []byte) string {
 	_, request, _ := bytes.Cut(line, []byte(`"`))

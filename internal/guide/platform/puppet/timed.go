@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/product/puppetserver"
 )
 
-// fronts are the configurations of web servers that may be in front.
+// fronts are the configurations of possible front-end web servers.
 var fronts = []struct {
 	main string
 	logs func(*host.Host, string) ([]accesslog.Log, error)
@@ -22,8 +22,8 @@ var fronts = []struct {
 	{"/etc/httpd/conf/httpd.conf", httpd.Logs}, {"/etc/apache2/apache2.conf", httpd.Logs}, {"/etc/nginx/nginx.conf", nginx.Logs},
 }
 
-// untimed returns the logs of agents' requests whose configured format lacks durations: Puppet
-// Server's own, and those of a web server in front with puppet in their file names.
+// untimed answers with the logs of agents' requests whose format lacks durations: Puppet Server's
+// own, and front-end servers' logs with puppet in the file name.
 func (p *puppet) untimed() fact.Answer {
 	main := path.Dir(p.files.Options)
 	all, err := puppetserver.Logs(p.host, main)

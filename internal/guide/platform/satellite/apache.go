@@ -15,12 +15,12 @@ type directed struct {
 	line int
 	// in is the depth of nested sections.
 	in int
-	// condition is its conditional section, such as <IfVersion, or "".
+	// condition is the conditional section around the line, such as <IfVersion, or "".
 	condition string
 }
 
-// directives parses httpd's syntax as far as these files need it: a directive per line,
-// continued after a backslash, with quoted words; also in sections.
+// directives parses httpd's syntax as far as these files need it: one directive per line,
+// continued after a backslash, with quoted words, also within sections.
 func directives(text string) []directed {
 	var out []directed
 	number, first, pending := 0, 0, ""
@@ -82,8 +82,8 @@ func quoted(row string) []string {
 	return out
 }
 
-// web answers with an option of httpd for the whole server, as httpd itself reads it: from its
-// main file, all included ones, and defaults.
+// web returns a function that answers with an option of the whole httpd, as httpd reads it: from
+// its main file, included files, and defaults.
 func web(option string) func(*satellite) fact.Answer {
 	return func(s *satellite) fact.Answer {
 		if there, unknown := s.setUp("httpd"); !there {
@@ -93,7 +93,8 @@ func web(option string) func(*satellite) fact.Answer {
 	}
 }
 
-// virtualHost answers with a directive of Foreman's virtual host, preferably the TLS one.
+// virtualHost returns a function that answers with a directive of Foreman's virtual host,
+// preferably the TLS one.
 func virtualHost(name string) func(*satellite) fact.Answer {
 	kind := fact.Number
 	if name == "keepalive" {

@@ -18,14 +18,14 @@ import (
 // tasks counts the unfinished tasks of hosts (Actions::Katello::Host::*).
 type tasks struct {
 	Pending float64 `json:"pending"`
-	Hour    float64 `json:"hour"`     // of these, started more than an hour ago
+	Hour    float64 `json:"hour"`     // those started more than an hour ago
 	OldestS float64 `json:"oldest_s"` // age of the oldest
 	unknown string
 	at      string
 }
 
-// askTasks counts the tasks. Rails stores times in UTC without a zone; scheduled tasks have not
-// started.
+// askTasks is the query for the counts. Rails stores times in UTC without a zone; scheduled tasks
+// have not started.
 const askTasks = `SELECT json_build_object(
   'pending', count(*),
   'hour', count(*) FILTER (WHERE begun < now() - interval '1 hour'),
@@ -69,8 +69,8 @@ func (s *satellite) hostTasks() tasks {
 	return t
 }
 
-// pendingTasks returns the number of tasks, from the database or a sosreport's copy of the
-// table.
+// pendingTasks answers with the number of tasks, from the database or from a sosreport's copy of
+// the table.
 func (s *satellite) pendingTasks() fact.Answer {
 	const table = "/sos_commands/foreman/foreman_tasks_tasks"
 	if _, err := s.host.Files.Stat(table); s.host.Live || err != nil {
@@ -106,8 +106,8 @@ func (s *satellite) oldestTask() fact.Answer {
 	return s.ofTasks(func(t tasks) float64 { return t.OldestS })
 }
 
-// pending counts the tasks Actions::Katello::Host::* that have not stopped, and returns the
-// line number of the last one.
+// pending counts unfinished tasks Actions::Katello::Host::*. It also returns the line number of
+// the last one.
 func pending(text string) (n, last int, err error) {
 	r := csv.NewReader(bufio.NewReader(strings.NewReader(text)))
 	r.FieldsPerRecord, r.LazyQuotes, r.ReuseRecord = -1, true, true
@@ -132,7 +132,7 @@ func pending(text string) (n, last int, err error) {
 	return n, last, nil
 }
 
-// queueSet are the queues of Sidekiq in which Dynflow's steps wait.
+// queueSet is the set of Sidekiq queues in which Dynflow's steps wait.
 const queueSet = "satellite.queue"
 
 const settingsFile = "/etc/foreman/settings.yaml"
@@ -182,7 +182,7 @@ func (s *satellite) queueNames() (names []string, unknown string) {
 	return names, unknown
 }
 
-// ofQueue answers with a figure of a queue.
+// ofQueue returns a function that answers with a figure of a queue.
 func ofQueue(pick func(redis.Queue) fact.Answer) func(*satellite, string) fact.Answer {
 	return func(s *satellite, name string) fact.Answer {
 		all, unknown := s.queues()

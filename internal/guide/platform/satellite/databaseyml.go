@@ -11,12 +11,12 @@ import (
 // databaseFile configures Foreman's connection to its database.
 const databaseFile = "/etc/foreman/database.yml"
 
-// defaultPool is ActiveRecord's default, in connections, in each Rails of Satellite 6
+// defaultPool is ActiveRecord's default number of connections, in every Rails of Satellite 6
 // (ConnectionPool#initialize, from Rails 6.1 on HashConfig#pool).
 const defaultPool = 5
 
-// production returns a value of Foreman's production database. Its url takes precedence over
-// the other keys (ActiveRecord, UrlConfig).
+// production returns a value of Foreman's production database. The key url takes precedence over
+// other keys (ActiveRecord, UrlConfig).
 func (s *satellite) production(key string) (v entry, ok bool, f file) {
 	e, f := s.yaml(databaseFile)
 	if !f.exists || f.unknown != "" {

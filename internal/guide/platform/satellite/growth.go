@@ -6,11 +6,11 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// filesystemSet has the file systems with growing directories of Satellite, by mount point.
+// filesystemSet is the set of file systems with growing directories of Satellite, by mount point.
 const filesystemSet = "satellite.filesystem"
 
-// growingDirs are the directories for which the installation guide has a growth: the rows of
-// the table satellite-disk.
+// growingDirs are the directories with a growth in the installation guide: the rows of table
+// satellite-disk.
 var growingDirs = []string{"/var/lib/pulp", "/var/lib/pgsql", "/var/log", "/usr", "/opt/puppetlabs"}
 
 // filesystems returns the mount points of the existing directories.
@@ -48,7 +48,7 @@ func (s *satellite) growing(point string) fact.Answer {
 	return fact.Answer{Value: all, At: s.subject.Answer("mount." + point + ".type").At}
 }
 
-// qpiddBeside answers with the growing directories on the file system of qpidd, if qpidd runs.
+// qpiddBeside answers with the growing directories on qpidd's file system, if qpidd runs.
 func (s *satellite) qpiddBeside() fact.Answer {
 	if a := s.qpiddSize(); a.Value == nil {
 		return fact.Answer{Unknown: a.Unknown}

@@ -7,8 +7,8 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 )
 
-// installed maps keys of Hiera to inputs. The keys are from puppetlabs-apache, puppet-foreman,
-// puppet-qpid and puppet-foreman_proxy. Inputs of PostgreSQL have the option's name.
+// installed maps Hiera keys to inputs. The keys are from puppetlabs-apache, puppet-foreman,
+// puppet-qpid and puppet-foreman_proxy. Inputs about PostgreSQL have the option's name.
 var installed = map[string]string{
 	"apache::mod::event::maxrequestworkers":           "satellite.httpd_max_request_workers",
 	"apache::mod::event::serverlimit":                 "satellite.httpd_server_limit",
@@ -30,7 +30,7 @@ var installed = map[string]string{
 }
 
 // Installed returns the input that a key of custom-hiera.yaml sets, and its answer after the
-// installer has run with a value. input is "" for keys without an input.
+// installer has run with this value. input is "" if the key has no input.
 func Installed(key, value string) (input string, a fact.Answer) {
 	if input = installed[key]; input == "" {
 		option, ok := strings.CutPrefix(key, configEntries)

@@ -27,7 +27,7 @@ type installer struct {
 
 const (
 	customHiera = "/etc/foreman-installer/custom-hiera.yaml"
-	// configEntries is the map of PostgreSQL's options in it.
+	// configEntries is the key prefix of PostgreSQL's options in custom-hiera.yaml.
 	configEntries = "postgresql::server::config_entries/"
 )
 
@@ -64,7 +64,8 @@ func (s *satellite) readInstaller() *installer {
 
 func (s *satellite) tuning() fact.Answer { return s.readInstaller().tuning }
 
-// told answers with a number from the answers of the installer, which its command line sets.
+// told returns a function that answers with a number from the installer's answers file, which its
+// command line sets.
 func told(class, parameter string) func(*satellite) fact.Answer {
 	return func(s *satellite) fact.Answer {
 		i := s.readInstaller()
@@ -99,7 +100,7 @@ func (s *satellite) checkpointSegments() fact.Answer {
 	return fact.Answer{Value: "", At: customHiera}
 }
 
-// sizes returns the table of the installer's settings for each size, for rules and sizing.
+// sizes returns the table of the installer's settings per size, for rules and sizing.
 var sizes = sync.OnceValues(func() (*rule.Table, error) {
 	const name = "satellite-sizes.yaml"
 	text, err := rules.FS.ReadFile(name)
@@ -113,8 +114,8 @@ var sizes = sync.OnceValues(func() (*rule.Table, error) {
 	return c.Table("installer_tuning"), nil
 })
 
-// sizeCell returns the value that the chosen size sets for a key of Hiera, from the installer's
-// files if they are here, else from the published ones. ok is false if it sets none.
+// sizeCell returns the value that the selected size sets for a Hiera key: from the installer's
+// files if present, else from the published ones. ok is false if the size does not set the key.
 func (s *satellite) sizeCell(key string) (text, at string, ok bool, unknown string) {
 	a := s.tuning()
 	size, _ := a.Value.(string)
@@ -158,8 +159,9 @@ func (s *satellite) sizeCell(key string) (text, at string, ok bool, unknown stri
 	}
 }
 
-// database answers with an option of the PostgreSQL server here. If there is no server yet, it
-// answers with the value that the installer would set, marked as intended.
+// database returns a function that answers with an option of the machine's PostgreSQL server.
+// Before there is a server, the answer is the value that the installer would set, marked as
+// intended.
 func database(option string, as fact.Type) func(*satellite) fact.Answer {
 	return func(s *satellite) fact.Answer {
 		switch local := s.databaseLocal(); {
@@ -185,8 +187,8 @@ func database(option string, as fact.Type) func(*satellite) fact.Answer {
 	}
 }
 
-// inInputUnit converts a parameter of PostgreSQL to the unit of the input: in files and in
-// Satellite's guidance log_min_duration_statement is in milliseconds.
+// inInputUnit converts a PostgreSQL parameter to the input's unit. Files and Satellite's guidance
+// have log_min_duration_statement in milliseconds.
 func inInputUnit(option string, v float64) float64 {
 	if option == "log_min_duration_statement" && v > 0 {
 		return v * 1000
@@ -211,7 +213,7 @@ func (s *satellite) setUp(product string) (there bool, unknown string) {
 	return false, ""
 }
 
-// intendedDatabase answers with the value that the installer would set for PostgreSQL, from
+// intendedDatabase answers with the value that the installer would set for PostgreSQL: from
 // custom-hiera.yaml, else from the size.
 func (s *satellite) intendedDatabase(key string, as fact.Type) fact.Answer {
 	const intended = "intended, as no PostgreSQL is set up here: "
@@ -231,7 +233,8 @@ func (s *satellite) intendedDatabase(key string, as fact.Type) fact.Answer {
 	return platform.Typed(text, as, intended+at)
 }
 
-// checkpointTarget answers with PostgreSQL's default: 0.9 from version 14 on, 0.5 before.
+// checkpointTarget answers with PostgreSQL's default checkpoint_completion_target: 0.9 from
+// version 14 on, 0.5 before.
 func (s *satellite) checkpointTarget() fact.Answer {
 	a := s.subject.Answer("postgresql.version")
 	version, ok := a.Value.(string)

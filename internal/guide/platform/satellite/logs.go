@@ -9,21 +9,21 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// kind is a kind of log line that indicates a problem.
+// kind is a kind of log line that shows a problem.
 type kind struct {
 	name, doc string
 	files     []string
 	match     func(line []byte) bool
-	server    bool // not on a Capsule
+	server    bool // only on a server, not on a Capsule
 }
 
-// sign is the number of lines of a kind, and the position of the newest.
+// sign is the number of lines of a kind, with the position of the newest.
 type sign struct {
 	count   int
 	at      string
 	unknown string
 	absent  bool
-	cut     []string // logs of which only the end was read
+	cut     []string // logs read only at their end
 }
 
 var (
@@ -32,9 +32,9 @@ var (
 	errorLog  = []string{"/var/log/httpd/error_log", "/var/log/httpd/foreman-ssl_error_ssl.log", "/var/log/httpd/rhsm-pulpcore-https-443_error_ssl.log", "/var/log/httpd/rhsm-pulpcore-https-8443_error_ssl.log", "/var/log/apache2/error.log"}
 )
 
-// signs lists the kinds. A process killed for lack of memory is counted by the kernel's lines
-// "Out of memory: Killed process" or "Memory cgroup out of memory: Killed process", not by
-// "oom-kill:", which is about the same process.
+// signs lists the kinds. For processes killed for lack of memory, the kernel's lines "Out of
+// memory: Killed process" or "Memory cgroup out of memory: Killed process" count. "oom-kill:" is
+// about the same process and does not.
 var signs = []kind{
 	{"pool_timeouts", "Requests that got no connection of the database pool in time (production.log).", []string{"/var/log/foreman/production.log"}, contains("ActiveRecord::ConnectionTimeoutError"), true},
 	{"http_503", "Requests that httpd answered with 503 (its access logs).", accessLog, statusIs("503"), false},
@@ -61,8 +61,8 @@ func mosquittoRefuses(line []byte) bool {
 	return bytes.Contains(line, []byte("mosquitto")) && bytes.Contains(line, []byte("Unable to accept new connection"))
 }
 
-// statusIs matches a line of httpd's common or combined format: the number after
-// the request, which is in quotes.
+// statusIs returns a function that matches a status in httpd's common or combined format: the
+// number after the quoted request.
 func statusIs(status string) func([]byte) bool {
 	want := []byte(`" ` + status + " ")
 	return func(line []byte) bool {
@@ -70,7 +70,7 @@ func statusIs(status string) func([]byte) bool {
 		if !quoted {
 			return false
 		}
-		for { // the end of the request; a quote in it is written \"
+		for { // to the end of the request; a quote in it is written \"
 			j := bytes.IndexByte(rest, '"')
 			switch {
 			case j < 0:
@@ -102,11 +102,11 @@ func (s *satellite) sign(k kind) fact.Answer {
 	return s.subject.Counted(sg.count, sg.at, sg.cut...)
 }
 
-// count counts all kinds of lines of the same logs, so that each log is read once.
+// count counts all kinds of lines in the same logs, so each log is read once.
 func (s *satellite) count(files []string) {
 	of := slices.DeleteFunc(slices.Clone(signs), func(k kind) bool { return !slices.Equal(k.files, files) })
 	found := make([]sign, len(of))
-	all := sign{absent: true, at: files[0]} // the parts that all kinds share
+	all := sign{absent: true, at: files[0]} // data that all kinds share
 	for _, p := range files {
 		counters := make([]counter, len(of))
 		for i, k := range of {

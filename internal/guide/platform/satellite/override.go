@@ -8,10 +8,10 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// overrideSet are the keys of custom-hiera.yaml that the chosen size sets too.
+// overrideSet is the set of keys in custom-hiera.yaml that the selected size also sets.
 const overrideSet = "satellite.override"
 
-// overrides returns the keys of custom-hiera.yaml that the size sets too.
+// overrides returns the keys of custom-hiera.yaml that the size also sets.
 func (s *satellite) overrides() (names []string, unknown string) {
 	i := s.readInstaller()
 	if i.customFile.unknown != "" {
@@ -65,9 +65,9 @@ func (s *satellite) needed(key string) bool {
 	return s.sizeSuits(key).Value == false && s.overrideSuits(key).Value == true || s.overrideInGuide(key).Value == true
 }
 
-// guided has the options of PostgreSQL that the Tuning Guide sets "irrespective of a tuning profile"
-// (Satellite 6.12 Tuning Guide, 5.7), with their bounds. A bound of 0 is the value of the size; the maximum of the
-// buffers is a quarter of the memory.
+// guided has PostgreSQL options that the Tuning Guide sets "irrespective of a tuning profile"
+// (Satellite 6.12 Tuning Guide, 5.7), with bounds. A bound of 0 means the size's value. The
+// maximum of the buffers is a quarter of the memory.
 var guided = map[string]struct{ least, most float64 }{
 	"max_connections":              {0, 1000},
 	"shared_buffers":               {2 << 30, 0},
@@ -108,9 +108,10 @@ func (s *satellite) sizeSuits(key string) fact.Answer { return s.suits(key, s.si
 // overrideSuits answers whether the value of custom-hiera.yaml suits the machine.
 func (s *satellite) overrideSuits(key string) fact.Answer { return s.suits(key, s.overrideValue(key)) }
 
-// suits answers whether a value suits the machine. Each size is for an amount of memory; on a
-// machine with less, its shared buffers may exceed a quarter of the memory, the Tuning Guide's maximum
-// (Satellite 6.12 Tuning Guide, 5.7). If the memory is unknown every value suits.
+// suits answers whether a value suits the machine. Each size is for an amount of memory. On a
+// machine with less memory the size's shared buffers may exceed the Tuning Guide's maximum, a
+// quarter of the memory (Satellite 6.12 Tuning Guide, 5.7). If the memory is unknown, every value
+// suits.
 func (s *satellite) suits(key string, a fact.Answer) fact.Answer {
 	text, ok := a.Value.(string)
 	switch {

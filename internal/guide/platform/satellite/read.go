@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// file is the content of a file, or the reason that it is unknown. Without either the file does
-// not exist.
+// file is a file's content, or the reason why it is unknown. If both are empty, the file does not
+// exist.
 type file struct {
 	path    string
 	text    string
@@ -21,7 +21,7 @@ type file struct {
 	unknown string
 }
 
-// maxFile is the largest configuration file that is read, in bytes.
+// maxFile is the maximum size of a configuration file in bytes.
 const maxFile = 8 << 20
 
 // read reads a file once.
@@ -43,11 +43,11 @@ func (s *satellite) read(p string) file {
 	return f
 }
 
-// wholly lists the directories that a sosreport copies completely: files missing from them do
-// not exist.
+// wholly lists directories that a sosreport copies completely: a file missing in them does not
+// exist.
 var wholly = []string{"/etc/foreman", "/etc/foreman-installer", "/etc/foreman-proxy", "/etc/foreman-proxy/settings.d", "/etc/httpd/conf.d", "/etc/httpd/conf.modules.d"}
 
-// why returns the reason that a file is unknown, or "" if it does not exist.
+// why returns the reason why a file is unknown, or "" if it does not exist.
 func (s *satellite) why(p string, err error) string {
 	if host.Unknown(err) {
 		if to, err := s.host.Files.Readlink(p); err == nil {
@@ -62,7 +62,7 @@ func (s *satellite) why(p string, err error) string {
 	return host.Why(p, err)
 }
 
-// answer returns the answer for a missing value: unknown, or absent.
+// answer returns the answer for a missing value: unknown if the file is, else absent.
 func (f file) answer() fact.Answer {
 	return fact.Answer{Unknown: f.unknown, At: f.path}
 }

@@ -1,6 +1,6 @@
-// Package satellite answers the inputs of rules for a Satellite, a Foreman with Katello or a
-// Capsule beyond the options of single products: version and size, the installer's options,
-// the combined settings of its services, and its logs.
+// Package satellite answers rule inputs for a Satellite, a Foreman with Katello or a Capsule, in
+// addition to the options of single products. They are version and size, the installer's options,
+// combined settings of the services, and logs.
 package satellite
 
 import (
@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/internal/systemd"
 )
 
-// Source answers the inputs that begin with "satellite.".
+// Source answers the inputs "satellite.*".
 func Source() platform.Source {
 	s := platform.Source{Prefix: "satellite", Sets: []string{overrideSet, toldSet, storageSet, filesystemSet, workerSet, queueSet}}
 	for _, in := range inputs() {
@@ -32,7 +32,7 @@ type input struct {
 	answer func(s *satellite, item string) fact.Answer
 }
 
-// satellite is a machine. It reads everything on demand, once.
+// satellite is the audited machine. It reads each file and program on demand, once.
 type satellite struct {
 	ctx     context.Context // of the audit
 	host    *host.Host
@@ -43,7 +43,7 @@ type satellite struct {
 	product   *satelliteProduct
 	installer *installer
 	tasks     *tasks
-	queued    []redis.Queue // nil if not yet read, or for the reason noQueues
+	queued    []redis.Queue // nil until read, or if noQueues has a reason
 	noQueues  string
 	envs      map[string]environment
 	logs      map[string]sign
@@ -69,8 +69,8 @@ func (s *satellite) Answer(name string) fact.Answer {
 	return fact.Answer{Unknown: "a Satellite has no " + name}
 }
 
-// none reports whether the machine certainly is neither a Satellite nor a Capsule. Then none of
-// their files is read.
+// none reports whether the machine certainly is neither a Satellite nor a Capsule. Then no file is
+// read.
 func (s *satellite) none() bool {
 	p := s.find()
 	return p.role == "" && p.unknown == ""
@@ -98,17 +98,17 @@ func (s *satellite) Items(set string) (names []string, unknown string) {
 	return nil, "a Satellite has no set " + set
 }
 
-// one returns an input of the machine.
+// one declares an input of the machine.
 func one(name string, t fact.Type, unit, doc string, answer func(*satellite) fact.Answer) input {
 	return input{fact.Input{Name: "satellite." + name, Type: t, Unit: unit, Doc: doc}, func(s *satellite, _ string) fact.Answer { return answer(s) }}
 }
 
-// each returns an input of every item of a set.
+// each declares an input of every item in a set.
 func each(set, name string, t fact.Type, unit, doc string, answer func(s *satellite, item string) fact.Answer) input {
 	return input{fact.Input{Name: set + ".*." + name, Type: t, Unit: unit, Doc: doc}, answer}
 }
 
-// server restricts an answer to a server; on a Capsule the input is absent.
+// server restricts an answer to servers; on a Capsule the input is absent.
 func server(answer func(*satellite) fact.Answer) func(*satellite) fact.Answer {
 	return func(s *satellite) fact.Answer {
 		switch p := s.find(); {

@@ -43,7 +43,7 @@ func (s *satellite) environment(name string) environment {
 	return e
 }
 
-// pumaOption answers with an option of the Puma that runs Foreman.
+// pumaOption returns a function that answers with an option of Foreman's Puma.
 func pumaOption(option string) func(*satellite) fact.Answer {
 	return func(s *satellite) fact.Answer {
 		switch all, unknown := s.subject.Items("puma"); {
@@ -78,8 +78,8 @@ func (s *satellite) databaseLocal() fact.Answer {
 	return s.isLocal(v, f, ok)
 }
 
-// pulpDatabase returns the database's host in Pulp's settings, which are Python; line is 0
-// without one.
+// pulpDatabase returns the database host in Pulp's settings, a Python file. line is 0 if there is
+// none.
 func pulpDatabase(text string) (host string, line int) {
 	n := 0
 	for row := range strings.Lines(text) {
@@ -96,7 +96,7 @@ func pulpDatabase(text string) (host string, line int) {
 
 var pulpHost = text.LazyRegexp(`["']HOST["']\s*:\s*["']([^"']*)["']`)
 
-// isLocal answers whether a database's host is this machine; without a host it uses a socket.
+// isLocal answers whether a database is on this machine; a database without a host uses a socket.
 func (s *satellite) isLocal(v entry, f file, named bool) fact.Answer {
 	if !named || v.text == "" {
 		return fact.Answer{Value: true, At: f.path}
@@ -110,7 +110,7 @@ func (s *satellite) isLocal(v entry, f file, named bool) fact.Answer {
 	return fact.Answer{Value: strings.HasPrefix(v.text, "/") || slices.Contains(local, v.text), At: f.at(v.line)}
 }
 
-// workerSet has the units of Dynflow that start at boot, by instance.
+// workerSet is the set of Dynflow units that start at boot, by instance.
 const workerSet = "satellite.dynflow_unit"
 
 // dynflowUnits returns the instances of Dynflow: orchestrator, worker-1,
@@ -118,7 +118,7 @@ const workerSet = "satellite.dynflow_unit"
 func (s *satellite) dynflowUnits() (names []string, unknown string) {
 	names, unknown = s.subject.Items("dynflow")
 	if len(names) == 0 && unknown == "" {
-		// A copy without signs of the product has none, but on a Satellite that is unknown.
+		// A copy without signs of the product has no units; on a Satellite they are unknown.
 		if _, err := s.units.Enabled("dynflow-sidekiq@*.service"); err != nil {
 			unknown = s.why("/etc/systemd/system", err)
 		}
@@ -171,8 +171,8 @@ func (s *satellite) pulpWorkers() fact.Answer {
 	return fact.Answer{Value: float64(len(units)), At: "/etc/systemd/system"}
 }
 
-// executor answers with a variable of Dynflow's executor: in its units since Satellite 6.8,
-// before in a file of /etc/sysconfig.
+// executor returns a function that answers with a variable of Dynflow's executor. Since Satellite
+// 6.8 it is in the units, before in a file of /etc/sysconfig.
 func executor(name string, kind fact.Type) func(*satellite) fact.Answer {
 	return func(s *satellite) fact.Answer {
 		names, unknown := s.dynflowUnits()
@@ -196,7 +196,7 @@ func executor(name string, kind fact.Type) func(*satellite) fact.Answer {
 	}
 }
 
-// candlepinHeap answers with the last -Xmx of Tomcat's JAVA_OPTS, which Java uses.
+// candlepinHeap answers with the last -Xmx in Tomcat's JAVA_OPTS, which is the one that Java uses.
 func (s *satellite) candlepinHeap() fact.Answer {
 	f := s.read("/etc/tomcat/tomcat.conf")
 	if !f.exists {
@@ -218,7 +218,8 @@ func (s *satellite) candlepinHeap() fact.Answer {
 	return fact.Answer{At: f.path}
 }
 
-// openFiles answers with the limit of open files of a service's process, else of its unit.
+// openFiles returns a function that answers with the open-files limit of a service's process, or
+// else of its unit.
 func openFiles(name string) func(*satellite) fact.Answer {
 	return func(s *satellite) fact.Answer {
 		u, err := s.units.Load(name)
@@ -246,8 +247,8 @@ func openFiles(name string) func(*satellite) fact.Answer {
 	}
 }
 
-// openFilesOfProcess is openFiles for a copy without the unit. A service that neither starts at
-// boot nor runs is absent.
+// openFilesOfProcess is openFiles for a copy that lacks the unit. It is absent for a service that
+// neither starts at boot nor runs.
 func (s *satellite) openFilesOfProcess(name string) fact.Answer {
 	program := strings.TrimSuffix(name, ".service")
 	pids, all := s.processes(program)
@@ -267,8 +268,7 @@ func (s *satellite) openFilesOfProcess(name string) fact.Answer {
 // maxName is the number of bytes of a program's name that the kernel keeps (TASK_COMM_LEN).
 const maxName = 15
 
-// processes returns the processes of a program, sorted by PID. all is false if the copy has no
-// processes.
+// processes returns the PIDs of a program, sorted. all is false if the copy has no processes.
 func (s *satellite) processes(program string) (pids []string, all bool) {
 	list, err := s.host.Files.ReadDir("/proc")
 	if err != nil {
@@ -293,18 +293,18 @@ func (s *satellite) processes(program string) (pids []string, all bool) {
 
 func limit(l systemd.Limit) fact.Answer {
 	if math.IsInf(l.Soft, 1) {
-		l.Soft = 1 << 30 // more than the kernel lets a process have (fs.nr_open)
+		l.Soft = 1 << 30 // more than the kernel allows a process (fs.nr_open)
 	}
 	return fact.Answer{Value: l.Soft, At: l.At}
 }
 
-// withoutQpidd reports whether there is no qpidd, so that its files do not matter.
+// withoutQpidd reports whether the machine has no qpidd, so that qpidd's files are irrelevant.
 func (s *satellite) withoutQpidd() bool {
 	a := openFiles("qpidd.service")(s)
 	return a.Value == nil && a.Unknown == ""
 }
 
-// mgmtPubInterval reads qpidd.conf: NAME=VALUE, where "_" equals "-".
+// mgmtPubInterval answers with the interval in qpidd.conf: NAME=VALUE, where "_" equals "-".
 func (s *satellite) mgmtPubInterval() fact.Answer {
 	if s.withoutQpidd() {
 		return fact.Answer{}
@@ -323,7 +323,7 @@ func (s *satellite) mgmtPubInterval() fact.Answer {
 	return a
 }
 
-// symbol returns the name of a Ruby symbol in YAML: :ssh, :'pull-mqtt'. Other text is
+// symbol returns the name of a Ruby symbol in YAML: :ssh, :'pull-mqtt'. It returns other text
 // unchanged.
 func symbol(text string) string {
 	name, ok := strings.CutPrefix(text, ":")
@@ -336,7 +336,8 @@ func symbol(text string) string {
 	return name
 }
 
-// remoteExecution answers with a setting of the proxy's plug-in, whose file has had two names.
+// remoteExecution returns a function that answers with a setting of the proxy's plug-in. Its file
+// has had two names.
 func remoteExecution(key string) func(*satellite) fact.Answer {
 	kind := fact.Number
 	if key == ":mode" {

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/fact"
 )
 
-// storageSet has the directories that need a fast disk.
+// storageSet is the set of directories that need a fast disk.
 const storageSet = "satellite.storage"
 
 var storageDirs = []string{"/var/lib/pulp", "/var/lib/pgsql", "/var/lib/qpidd", "/var/lib/candlepin", "/"}
@@ -62,7 +62,7 @@ func mountOf(dir string) func(*satellite) fact.Answer {
 	}
 }
 
-// qpiddSize answers with the size of qpidd's file system, if it runs.
+// qpiddSize answers with the size of qpidd's file system, if qpidd runs.
 func (s *satellite) qpiddSize() fact.Answer {
 	const dir = "/var/lib/qpidd"
 	if s.withoutQpidd() {
@@ -101,7 +101,7 @@ func (s *satellite) rotational(dir string) fact.Answer {
 			return
 		}
 		seen[name] = true
-		if !slices.Contains(disks, name) { // a partition: of which disk?
+		if !slices.Contains(disks, name) { // a partition of an unknown disk
 			for _, d := range disks {
 				parts, _ := s.subject.Facts().Members("disk." + d + ".partition")
 				if slices.Contains(parts, name) {
@@ -130,7 +130,7 @@ func (s *satellite) rotational(dir string) fact.Answer {
 func (s *satellite) spaceSize(dir string) fact.Answer { size, _ := s.space(dir); return size }
 func (s *satellite) spaceFree(dir string) fact.Answer { _, free := s.space(dir); return free }
 
-// space returns size and free space from the file system, or from a sosreport's df.
+// space answers with size and free space, from the file system or from a sosreport's df output.
 func (s *satellite) space(dir string) (size, free fact.Answer) {
 	total, left, err := s.host.Space(dir)
 	if err == nil {
@@ -154,8 +154,8 @@ func (s *satellite) space(dir string) (size, free fact.Answer) {
 	return unknown, unknown
 }
 
-// df finds a mount point in df's output, in blocks of 1024 bytes. The last line of a mount
-// point counts, because later mounts cover earlier ones.
+// df finds a mount point in df's output, in blocks of 1024 bytes. Its last line counts, because a
+// later mount covers an earlier one.
 func df(text, point string) (size, free float64, line int, ok bool) {
 	n := 0
 	for row := range strings.Lines(text) {

@@ -13,16 +13,16 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// toldSet has the keys of Hiera with which the installer configures a product here: the keys of
-// custom-hiera.yaml, and those of the chosen size that it does not override.
+// toldSet is the set of Hiera keys with which the installer configures a product on this machine:
+// those in custom-hiera.yaml, and those of the selected size that it does not override.
 const toldSet = "satellite.told"
 
-// databaseOptions are the options of PostgreSQL with inputs of their names.
+// databaseOptions are PostgreSQL options whose inputs have the same names.
 var databaseOptions = []string{
 	"max_connections", "shared_buffers", "work_mem", "effective_cache_size", "autovacuum_vacuum_cost_limit", "log_min_duration_statement", "checkpoint_completion_target",
 }
 
-// ofTold returns the keys whose value can be compared with a product's setting.
+// ofTold returns the keys whose values can be compared with a product's settings.
 func ofTold() []string {
 	keys := slices.Sorted(maps.Keys(installed))
 	for _, option := range databaseOptions {
@@ -54,7 +54,7 @@ func (s *satellite) toldKeys() (names []string, unknown string) {
 	return names, ""
 }
 
-// toldText returns the installer's value of a key, and its position.
+// toldText returns the installer's value for a key, and its position.
 func (s *satellite) toldText(key string) (text, at string, ok bool, unknown string) {
 	i := s.readInstaller()
 	if e, ok := i.custom[key]; ok {
@@ -66,7 +66,7 @@ func (s *satellite) toldText(key string) (text, at string, ok bool, unknown stri
 	return s.sizeCell(key)
 }
 
-// isSetBy reports whether the machine has the setting of a key, or may have it.
+// isSetBy reports whether the machine has, or may have, the setting of a key.
 func (s *satellite) isSetBy(key string) bool {
 	if module, ok := strings.CutPrefix(key, "apache::mod::"); ok {
 		module, _, _ = strings.Cut(module, "::")
@@ -79,14 +79,14 @@ func (s *satellite) isSetBy(key string) bool {
 			return false
 		}
 		if there, unknown := s.setUp("postgresql"); !there && unknown == "" {
-			return false // the intended value is the same
+			return false // the intended value is the installer's anyway
 		}
 	}
 	a := s.ofProduct(key)
 	return a.Value != nil || a.Unknown != ""
 }
 
-// ofProduct answers with the product's value of a key.
+// ofProduct answers with the product's current value for a key.
 func (s *satellite) ofProduct(key string) fact.Answer {
 	input := installed[key]
 	if option, ok := strings.CutPrefix(key, configEntries); ok {
@@ -95,7 +95,7 @@ func (s *satellite) ofProduct(key string) fact.Answer {
 	return s.subject.Answer(input)
 }
 
-// toldTyped answers with the installer's value, in the type and unit of ofProduct.
+// toldTyped answers with the installer's value, in ofProduct's type and unit.
 func (s *satellite) toldTyped(key string) fact.Answer {
 	text, at, ok, unknown := s.toldText(key)
 	if !ok {
@@ -114,10 +114,10 @@ func (s *satellite) toldTyped(key string) fact.Answer {
 	return platform.Typed(text, fact.Number, at)
 }
 
-// written converts a truth value of Hiera to httpd's, as the class foreman does.
+// written converts a boolean in Hiera to httpd's On or Off, as the class foreman does.
 func written(truth string) string { return map[string]string{"true": "On", "false": "Off"}[truth] }
 
-// readOption parses an option as PostgreSQL does, in the unit of the input.
+// readOption parses an option as PostgreSQL does, and returns it in the input's unit.
 func readOption(option, text string) (float64, error) {
 	i := slices.IndexFunc(postgresql.Product.Parameters, func(p product.Parameter) bool { return p.Name == option })
 	v, err := postgresql.Product.Parameters[i].Read(text)
@@ -136,7 +136,7 @@ func (s *satellite) toldValue(key string) fact.Answer {
 	return a
 }
 
-// toldProduct answers with the product's value, as text comparable with toldValue's.
+// toldProduct answers with the product's value as text that can be compared with toldValue's.
 func (s *satellite) toldProduct(key string) fact.Answer {
 	a := s.ofProduct(key)
 	if n, ok := a.Value.(float64); ok && strings.HasPrefix(key, configEntries) && n >= 1<<20 {
@@ -147,7 +147,7 @@ func (s *satellite) toldProduct(key string) fact.Answer {
 	return a
 }
 
-// ofBytes prints an amount as PostgreSQL does: 4GB.
+// ofBytes formats a number of bytes as PostgreSQL does: 4GB.
 func ofBytes(n float64) string {
 	return strings.TrimSuffix(unit.Size(n).String(), "iB") + "B"
 }

@@ -13,12 +13,12 @@ import (
 	"fettle.dev/fettle/internal/product"
 )
 
-// satelliteProduct is the installed product.
+// satelliteProduct is the installed Satellite or Capsule.
 type satelliteProduct struct {
 	role    string // server, capsule or ""
-	version string // of Satellite
+	version string // Satellite's version
 	foreman string
-	derived bool // version is derived from foreman
+	derived bool // version was derived from foreman
 	at      string
 	unknown string
 }
@@ -26,13 +26,13 @@ type satelliteProduct struct {
 // release is a Satellite and the Foreman that it is based on.
 type release struct{ satellite, foreman string }
 
-// releases maps Satellites to Foreman, the newest first.
+// releases maps Satellite releases to Foreman's, newest first.
 var releases = []release{
 	{"6.18", "3.16"}, {"6.17", "3.14"}, {"6.16", "3.12"}, {"6.15", "3.9"}, {"6.14", "3.7"}, {"6.13", "3.5"},
 	{"6.12", "3.3"}, {"6.11", "3.1"}, {"6.10", "2.5"}, {"6.9", "2.3"}, {"6.8", "2.1"}, {"6.7", "1.24"},
 }
 
-// minor returns the first two parts of a version as one comparable number.
+// minor returns the first two parts of a version as one number that can be compared.
 func minor(version string) (n int, ok bool) {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {
@@ -43,7 +43,8 @@ func minor(version string) (n int, ok bool) {
 	return a*1000 + b, err1 == nil && err2 == nil && a < 1000 && b < 1000 && a >= 0 && b >= 0
 }
 
-// satelliteOf returns the Satellite based on a Foreman, or on the last one before it.
+// satelliteOf returns the Satellite release for a Foreman release, or for the last earlier one in
+// the table.
 func satelliteOf(foreman string) string {
 	n, ok := minor(foreman)
 	for _, r := range releases {
@@ -64,7 +65,8 @@ func foremanOf(satellite string) string {
 	return ""
 }
 
-// release answers with the installed Satellite, or Foreman without Satellite's packages.
+// release answers with the installed Satellite release, or with Foreman's if Satellite's packages
+// are missing.
 func (s *satellite) release() fact.Answer {
 	return s.ofRelease(func(p *satelliteProduct) any {
 		if p.derived {
@@ -74,7 +76,7 @@ func (s *satellite) release() fact.Answer {
 	})
 }
 
-// judgedAs answers with the Satellite whose tables apply: the last known one up to the
+// judgedAs answers with the Satellite release whose tables apply: the last known one up to the
 // installed release, else the first.
 func (s *satellite) judgedAs() fact.Answer {
 	return s.ofRelease(func(p *satelliteProduct) any {
@@ -88,7 +90,7 @@ func (s *satellite) judgedAs() fact.Answer {
 	})
 }
 
-// releaseKnown answers whether the tables have the installed release.
+// releaseKnown answers whether the tables cover the installed release.
 func (s *satellite) releaseKnown() fact.Answer {
 	return s.ofRelease(func(p *satelliteProduct) any {
 		n, ok := minor(p.version)
@@ -104,15 +106,15 @@ func (s *satellite) ofRelease(of func(*satelliteProduct) any) fact.Answer {
 	return a
 }
 
-// later reports whether Foreman is newer than the Foreman of the newest known Satellite.
+// later reports whether Foreman is newer than that of the newest known Satellite.
 func (p *satelliteProduct) later() bool {
 	n, ok := minor(p.foreman)
 	newest, _ := minor(releases[0].foreman)
 	return ok && p.derived && n > newest
 }
 
-// find determines the product, from the list of packages, else from the files of Foreman and
-// its installer.
+// find determines the product from the package list, or else from the files of Foreman and its
+// installer.
 func (s *satellite) find() *satelliteProduct {
 	if s.product != nil {
 		return s.product
@@ -151,8 +153,8 @@ func (s *satellite) find() *satelliteProduct {
 	return p
 }
 
-// signless reports whether the machine lacks all directories of a Foreman or Capsule, so that
-// its packages need not be read.
+// signless reports whether the machine lacks all directories of a Foreman or Capsule. Its packages
+// then need not be read.
 func (s *satellite) signless() bool {
 	for _, dir := range []string{"/etc/foreman", "/etc/foreman-proxy", "/etc/foreman-installer", "/usr/share/foreman", "/usr/share/foreman-proxy"} {
 		if _, err := s.host.Files.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -175,7 +177,7 @@ func (p *satelliteProduct) complete() {
 	}
 }
 
-// findByFiles is find without a readable list of packages.
+// findByFiles is find for a machine without a readable package list.
 func (s *satellite) findByFiles(p *satelliteProduct, unknown string) {
 	version := s.read("/usr/share/foreman/VERSION")
 	scenario, f := s.scenario()
@@ -237,7 +239,7 @@ func (s *satellite) role() fact.Answer {
 	return a
 }
 
-// hosts answers with the registered hosts in the report of satellite-maintain.
+// hosts answers with the number of registered hosts in satellite-maintain's report.
 func (s *satellite) hosts() fact.Answer {
 	const report = "/var/lib/foreman-maintain/satellite_metrics.yml"
 	e, f := s.yaml(report)

@@ -18,14 +18,14 @@ type entry struct {
 	line int
 }
 
-// entries flattens the first document of a YAML file, which is all that Ruby's YAML.load reads.
-// Nested keys are joined by slashes, the items of lists by blanks; nulls are omitted. A
-// document that is not a map is an error.
+// entries flattens the first document of a YAML file, the only one that Ruby's YAML.load reads.
+// Nested keys are joined by slashes, items of lists by blanks; nulls are omitted. A document that
+// is not a map is an error.
 func entries(text string) (map[string]entry, error) {
 	var doc yaml.Node
 	if err := yaml.NewDecoder(bytes.NewReader([]byte(text))).Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) || strings.TrimSpace(text) == "" {
-			return map[string]entry{}, nil // nothing but comments
+			return map[string]entry{}, nil // only comments
 		}
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
 	}
@@ -38,13 +38,13 @@ func entries(text string) (map[string]entry, error) {
 	return w.out, w.walk("", &doc, 0, 0)
 }
 
-// flattening is an entries call in progress.
+// flattening is the state of an entries call.
 type flattening struct {
 	out  map[string]entry
-	left int // steps, because nested aliases multiply
+	left int // remaining steps, because nested aliases multiply
 }
 
-// words returns the scalars of a list, including those of nested lists.
+// words returns the scalars of a list, including nested lists.
 func (w *flattening) words(n *yaml.Node, depth int) ([]string, error) {
 	var words []string
 	for _, c := range n.Content {

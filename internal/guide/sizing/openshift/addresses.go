@@ -13,21 +13,21 @@ import (
 	"fettle.dev/fettle/internal/guide/sizing/server"
 )
 
-// smallestServices is the prefix of the smallest service network with a tenth address, which
+// smallestServices is the prefix of the smallest service network that has a tenth address, which
 // the cluster's DNS uses (cluster-dns-operator, "dns-default").
 const smallestServices = 28
 
 // standardPrefix is the default host prefix.
 const standardPrefix = 23
 
-// subnets returns the number of nodes that get a part of a cluster network, and the number of
-// addresses that each part has for pods, without the reserved ones.
+// subnets returns the number of node subnets in a cluster network, and the number of addresses per
+// subnet for pods, without reserved ones.
 func subnets(cluster netip.Prefix, hostPrefix, reserved int) (nodes, addresses float64) {
 	return sizing.Power(hostPrefix - cluster.Bits()), sizing.Power(32-hostPrefix) - float64(reserved)
 }
 
-// prefixFor returns the longest host prefix, no longer than the standard one, whose parts
-// have addresses for a number of pods.
+// prefixFor returns the longest host prefix, at most the standard one, whose subnets have enough
+// addresses for a number of pods.
 func prefixFor(pods, reserved int) int {
 	prefix := standardPrefix
 	for sizing.Power(32-prefix) < float64(pods+reserved) {
@@ -36,18 +36,17 @@ func prefixFor(pods, reserved int) int {
 	return prefix
 }
 
-// addresses decides the cluster network and the part of each node, and checks that no
-// networks overlap.
+// addresses decides the cluster network and the node subnets, and checks that no networks overlap.
 func (p *plan) addresses() error {
 	node := p.Table("openshift-kubelet")
 	reserved := int(node.Number("reserved_addresses", "value"))
-	// If cores limit the pods too, a node with more cores may be added later, and its part
-	// of the network cannot grow.
+	// Although cores limit the pods too: a node with more cores may be added later, and its subnet
+	// cannot grow.
 	wanted := p.userPods + p.systemPods
 	p.hostPrefix = p.w.HostPrefix
 	why := fmt.Sprintf("%d pods of users, up to %d of the system and %d addresses for the node itself", p.userPods, p.systemPods, reserved)
 	if p.userPods == p.maxPods {
-		// The source's own case (9.1): 500 pods of users need a /22.
+		// The source's own example (9.1): 500 user pods need a /22.
 		why = fmt.Sprintf("%d pods, up to %d of the system in addition if all of those are of users, and %d addresses for the node itself", p.maxPods, p.systemPods, reserved)
 	}
 	if p.maxPods > p.podsPerNode {
@@ -73,8 +72,8 @@ func (p *plan) addresses() error {
 	return p.otherNetworks()
 }
 
-// clusterNetwork uses the requested network if it is large enough for the nodes, else the
-// smallest network of the catalog that is.
+// clusterNetwork uses the requested network if it is large enough for the nodes, else the smallest
+// sufficient one of the catalog.
 func (p *plan) clusterNetwork(reserved int) ([]rule.Source, error) {
 	e := p.Newest("openshift-cluster-network")
 	fits := func(c netip.Prefix) bool {
@@ -105,7 +104,7 @@ func (p *plan) clusterNetwork(reserved int) ([]rule.Source, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The source limits the default a little below the arithmetic.
+		// The source limits the default network slightly below the arithmetic.
 		if fits(c) && (i > 0 || float64(p.nodes) <= e.Number(key, "nodes_max")) {
 			p.w.ClusterCIDR = c
 			return e.Sources, nil
@@ -122,7 +121,7 @@ type namedNet struct {
 
 type namedNets []namedNet
 
-// of returns the network of an option, enlarged if necessary to hold the number of addresses.
+// of returns the network of an option, enlarged if necessary for the number of addresses.
 func (all namedNets) of(input string, addresses int) namedNet {
 	i := slices.IndexFunc(all, func(n namedNet) bool { return n.input == input })
 	n := all[i]
@@ -130,8 +129,8 @@ func (all namedNets) of(input string, addresses int) namedNet {
 	return n
 }
 
-// elsewhere returns the error about one of the networks. It suggests a private network of the
-// same size that overlaps none of the others.
+// elsewhere returns the error about a network. It suggests a private network of the same size that
+// overlaps no other.
 func (all namedNets) elsewhere(n namedNet, format string, args ...any) error {
 	for _, private := range []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"} {
 		space := netip.MustParsePrefix(private)

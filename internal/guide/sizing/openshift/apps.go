@@ -11,14 +11,14 @@ import (
 
 type row = rule.Row
 
-// holds reports whether a row is for at least that many workers and namespaces.
+// holds reports whether a row covers that many workers and namespaces.
 func holds(r row, workers, namespaces float64) bool {
 	most, ok := r.Cells["workers"].(float64)
 	in, limited := r.Cells["namespaces"].(float64)
 	return ok && most >= workers && (!limited || in >= namespaces)
 }
 
-// inSection returns the sources of an edition, with another section of the guide of 4.4.
+// inSection returns an edition's sources, with another section of the 4.4 guide.
 func inSection(e *sizing.Edition, section string) []rule.Source {
 	guide := rule.Cite("openshift-scalability", section)
 	out := []rule.Source{guide}
@@ -30,13 +30,13 @@ func inSection(e *sizing.Edition, section string) []rule.Source {
 	return out
 }
 
-// applications is the sum of the table of applications.
+// applications is the sum over the table of applications.
 type applications struct {
 	pods                   int
 	cores, memory, storage float64 // memory and storage in bytes
-	// What may be overcommitted:
+	// Amounts that may be overcommitted:
 	softCores, softMemory float64
-	// The largest pod:
+	// Amounts of the largest pod:
 	mostCores, mostMemory float64
 	largestByCores        string
 	largestByMemory       string
@@ -104,18 +104,18 @@ func (a *applications) add(app application) error {
 	return nil
 }
 
-// capacity is the part of a node for pods: cores, and bytes of memory.
+// capacity is a node's capacity for pods: cores, and bytes of memory.
 type capacity struct{ cores, memory float64 }
 
-// capacity returns the part for pods of a node with that many cores and GiB of memory.
+// capacity returns the capacity for pods of a node with that many cores and GiB of memory.
 func (p *plan) capacity(cores, ram float64) (capacity, []rule.Source) {
 	e := p.Table("openshift-reserved")
 	c := capacity{cores - e.Number("node", "cpu"), ram*(1<<30) - e.Number("node", "memory")*(1<<20) - float64(p.w.HugePages)}
 	return c, e.Sources
 }
 
-// largerNode returns the options of a node with the given cores and bytes of memory for pods,
-// for those of which the capacity c has less.
+// largerNode returns options for a node with at least the given cores and bytes of memory for
+// pods. It returns those options in which capacity c has too little.
 func (p *plan) largerNode(c capacity, cores, memory float64) (options []string) {
 	if more := cores - c.cores; more > 0 {
 		options = append(options, fmt.Sprintf("--node-cores=%d", int(math.Ceil(float64(p.w.NodeCores)+more))))
@@ -126,14 +126,14 @@ func (p *plan) largerNode(c capacity, cores, memory float64) (options []string) 
 	return options
 }
 
-// nodes returns the number of nodes that the applications need by cores, and by memory.
+// nodes returns the number of nodes that the applications need, by cores and by memory.
 func (a *applications) nodes(c capacity, overcommit float64) (byCores, byMemory int) {
 	more := 1 + overcommit/100
 	return sizing.Ceil(a.cores-a.softCores+a.softCores/more, c.cores), sizing.Ceil(a.memory-a.softMemory+a.softMemory/more, c.memory)
 }
 
-// appNodes decides the workers for the applications with the requested node, and shows the
-// source's node types for comparison.
+// appNodes decides the number of workers for the applications on the requested node. It also shows
+// the source's node types for comparison.
 func (p *plan) appNodes() ([]need, error) {
 	c, reserved := p.capacity(float64(p.w.NodeCores), float64(p.w.NodeRAM)/(1<<30))
 	p.Add(sizing.Value{Group: "nodes", Name: "cores_for_pods", Value: sizing.Round(c.cores), Unit: "cores", Why: fmt.Sprintf("%d, less what the node reserves", p.w.NodeCores), Sources: reserved})
@@ -165,7 +165,7 @@ func (p *plan) appNodes() ([]need, error) {
 	return []need{{byCores, how}, {byMemory, "the memory of the applications"}}, nil
 }
 
-// nodeTypes shows the node types that the source offers for its example.
+// nodeTypes shows the node types of the source's example.
 func (p *plan) nodeTypes() {
 	e := p.Newest("openshift-node-types")
 	a := p.apps
@@ -180,7 +180,7 @@ func (p *plan) nodeTypes() {
 			Group: "node types", Name: key, Value: max(byCores, byMemory), Unit: "nodes", Sources: e.Sources,
 			Why: fmt.Sprintf("of %g cores and %g GiB: %d for the cores, %d for the memory, with what each reserves", cores, ram, byCores, byMemory),
 		}
-		// The source's own numbers are for its own example.
+		// The source's own numbers apply to its own example only.
 		if sizing.Round(a.cores) == 550 && sizing.GB(a.memory) == 450 {
 			total := quantity * cores
 			v.Also = []sizing.Figure{{Value: quantity, Unit: "nodes", What: fmt.Sprintf(

@@ -27,10 +27,10 @@ type application struct {
 // appKeys are the keys of an application.
 var appKeys = []string{"name", "quantity", "cpu", "memory", "storage", "overcommit"}
 
-// maxApps is the largest number of applications.
+// maxApps is the maximum number of applications.
 const maxApps = 10000
 
-// lineError is a mistake in a line of a file.
+// lineError is an error in a line of a file.
 type lineError struct {
 	line int
 	what string
@@ -45,7 +45,7 @@ func wrong(n *yaml.Node, format string, args ...any) error {
 
 var yamlError = internaltext.LazyRegexp(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
 
-// parseApps reads the table of applications. Its errors are lineErrors.
+// parseApps parses the table of applications. Its errors are lineErrors.
 func parseApps(text string) ([]application, error) {
 	dec := yaml.NewDecoder(strings.NewReader(text))
 	var doc, second yaml.Node
@@ -115,7 +115,8 @@ func parseApp(n *yaml.Node) (application, error) {
 	return app, nil
 }
 
-// take reads the keys of a mapping. If "<<" merges it, keys that are already present win.
+// take reads the keys of a mapping. For a mapping merged by "<<", keys that are already present
+// win.
 func (app *application) take(n *yaml.Node, seen map[string]bool, merged bool) error {
 	var more []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {

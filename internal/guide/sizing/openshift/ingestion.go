@@ -8,18 +8,18 @@ import (
 	"fettle.dev/fettle/internal/prometheus"
 )
 
-// Usage is the ingestion of a running Prometheus and the resources it needs for that.
+// Usage is the ingestion of a running Prometheus and the resources used for it.
 type Usage struct {
 	Series           float64 // in memory now
 	SamplesPerSecond float64
 	BytesPerSample   float64 // on disk
 	BytesFrom        string  // how BytesPerSample was determined
 	Resident         float64 // bytes of memory of the process; 0 if unknown
-	Retention        string  // as the server reports it; "" if it does not
-	Nodes, Pods      float64 // of the cluster that it watches; 0 if unknown
+	Retention        string  // as the server reports it, or ""
+	Nodes, Pods      float64 // of the monitored cluster; 0 if unknown
 }
 
-// Disk returns the bytes that the samples of a period need.
+// Disk returns the bytes that the samples of a retention period need.
 func (u *Usage) Disk(keep time.Duration) float64 {
 	return keep.Seconds() * u.SamplesPerSecond * u.BytesPerSample
 }
@@ -30,16 +30,16 @@ const assumed = 2
 
 const appended = "prometheus_tsdb_head_samples_appended_total"
 
-// rate is the ingestion over ten minutes, or since the server started: PromQL's rate
-// divides by the whole window even if samples cover only part of it, so a server that is a
-// minute old would report a tenth.
+// rate is the query for the ingestion over ten minutes, or since the server started. PromQL's rate
+// divides by the whole window even if samples cover only part of it: for a server that is a minute
+// old it would report a tenth.
 const rate = "max(sum by (instance) (increase(" + appended + "[10m])) / on (instance) clamp_max(max by (instance) (time() - process_start_time_seconds), 600))"
 
 // patience is the time limit of all queries together.
 const patience = 30 * time.Second
 
-// Measure queries a server, within half a minute. Series and ingestion are required, the
-// rest is optional.
+// Measure queries a server within half a minute. Series and ingestion are required; all else is
+// optional.
 func Measure(ctx context.Context, s *prometheus.Server) (*Usage, error) {
 	return measureIngestion(ctx, s, patience)
 }
@@ -52,7 +52,7 @@ func measureIngestion(ctx context.Context, s *prometheus.Server, patience time.D
 	for _, q := range []struct {
 		to    *float64
 		query string
-		own   string // the metric at the server's /metrics, if it does not scrape itself
+		own   string // the metric in the server's own /metrics, if it does not scrape itself
 		need  string
 	}{
 		{&u.Series, "max(prometheus_tsdb_head_series)", "prometheus_tsdb_head_series", "its number of series"},

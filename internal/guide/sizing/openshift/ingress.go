@@ -32,7 +32,7 @@ func (p *plan) ingress() error {
 			how += "; twice that on bare metal"
 		}
 		p.Add(sizing.Value{Group: "routers", Name: "requests", Value: each, Unit: "1/s", Why: "of one router with 4 vCPU and pages of 1 kB; " + how, Sources: e.Sources})
-		// What the device of the router's node carries.
+		// The rate of the network device of the router's node.
 		pages := p.w.Rate * 1e9 / 8 / float64(p.w.PageSize)
 		bound := "its requests"
 		p.Add(sizing.Value{Group: "routers", Name: "pages_of_link", Value: math.Floor(pages), Unit: "1/s", Why: fmt.Sprintf("%g Gbit/s in pages of %d bytes, without headers", p.w.Rate, uint64(p.w.PageSize)), Sources: bounds.Sources})

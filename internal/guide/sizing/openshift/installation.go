@@ -36,7 +36,7 @@ func (p *plan) maximums() error {
 	return nil
 }
 
-// installation writes install-config.yaml and puts the steps in order.
+// installation writes install-config.yaml and orders the steps.
 func (p *plan) installation() error {
 	node := p.Table("openshift-kubelet")
 	batch, least := int(node.Number("scale_up_max", "value")), int(node.Number("scale_up_min", "value"))
@@ -74,8 +74,8 @@ func (p *plan) installation() error {
 	return nil
 }
 
-// networkFile sets the MTU inside the overlay if the MTU of the machines is given or IPsec
-// reduces it; otherwise the operator detects it.
+// networkFile sets the MTU inside the overlay if the machines' MTU is given or IPsec reduces it.
+// Otherwise the operator detects it.
 func (p *plan) networkFile() sizing.Step {
 	ipsec := ""
 	switch {

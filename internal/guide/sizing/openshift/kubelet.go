@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// kubelets decides the settings of the workers' kubelets that differ from the defaults.
+// kubelets decides the workers' kubelet settings that differ from the defaults.
 func (p *plan) kubelets() error {
 	e := p.Table("openshift-kubelet")
 	if r, ok := kuberelease.OfOpenShift(p.Version); ok {
@@ -104,8 +104,8 @@ func (p *plan) kubelets() error {
 	return nil
 }
 
-// away rejects a roll-out that takes down all workers at once, and adds a note about the effect
-// of one that takes down more than one.
+// away returns an error for a roll-out that takes down all workers at once. For one that takes
+// down several it adds a note about the effect.
 func (p *plan) away() error {
 	const reason = "consider how many workers can be away without affecting the applications that run (2.2, IMPORTANT)"
 	n := p.w.MaxUnavailable
@@ -122,8 +122,8 @@ func (p *plan) away() error {
 	return nil
 }
 
-// topologyManager enables the topology manager in versions that have it off by default. It must
-// precede the change of the kubelets, which would have no effect without it.
+// topologyManager enables the topology manager in versions where it is off by default. This must
+// precede the change of the kubelets, which would otherwise have no effect.
 func (p *plan) topologyManager() error {
 	e := p.Table("openshift-topology-manager")
 	row, err := e.Row("kubelet")
@@ -148,7 +148,7 @@ func (p *plan) topologyManager() error {
 	return nil
 }
 
-// healthCheck decides the number of broken machines up to which they are replaced.
+// healthCheck decides the maximum number of broken machines that are replaced.
 func (p *plan) healthCheck() error {
 	e := p.Table("openshift-health-check")
 	limit := p.w.MaxUnhealthy
@@ -173,7 +173,7 @@ func (p *plan) healthCheck() error {
 	return nil
 }
 
-// hugePages decides the pages of the nodes that have huge pages.
+// hugePages decides the pages per node for nodes with huge pages.
 func (p *plan) hugePages() error {
 	if p.w.HugePages == 0 {
 		return nil

@@ -12,11 +12,11 @@ import (
 	"fettle.dev/fettle/internal/guide/sizing"
 )
 
-// safety is the margin in the source's figures, which is also added to a measured figure (OpenShift 4.4,
-// 8.1: about 20 %).
+// safety is the margin in the source's figures. It is added to a measured figure too (OpenShift
+// 4.4, 8.1: about 20 %).
 const safety = 1.2
 
-// demand is the disk and memory that one Prometheus needs, in GB a day and GiB.
+// demand is the need of one Prometheus: disk in GB per day, memory in GiB.
 type demand struct {
 	perDay, ram float64
 	why         string
@@ -84,7 +84,7 @@ func (p *plan) monitoring(ctx context.Context) error {
 	return nil
 }
 
-// measured sizes Prometheus from a running one, in addition to the table.
+// measured sizes Prometheus from a running one as well as from the table.
 func (p *plan) measured(ctx context.Context, table demand) error {
 	u, err := p.w.measure(ctx, p.w.Prometheus, p.w.PrometheusToken)
 	var bad *sizing.InputError
@@ -121,7 +121,7 @@ func (p *plan) measured(ctx context.Context, table demand) error {
 	return nil
 }
 
-// scale returns the factor between the requested and the measured cluster, and the reason.
+// scale returns the ratio of the requested to the measured cluster, with the reason.
 func (p *plan) scale(u *Usage) (float64, string) {
 	factor, how := 0.0, ""
 	if u.Nodes > 0 {
@@ -140,7 +140,7 @@ func (p *plan) scale(u *Usage) (float64, string) {
 func (p *plan) monitoringFile(typical *sizing.Edition) {
 	size := sizing.Gi(p.storage * 1e9)
 	placed := []string{"kubeStateMetrics"}
-	// Grafana was removed in 4.11, and metrics-server replaced the adapter in 4.16.
+	// 4.11 removed Grafana; in 4.16 metrics-server replaced the adapter.
 	switch minor := p.minor(); {
 	case minor < 11:
 		placed = append(placed, "grafana", "k8sPrometheusAdapter")
@@ -159,7 +159,7 @@ func (p *plan) monitoringFile(typical *sizing.Edition) {
 	p.Files = append(p.Files, sizing.Artefact{Name: "cluster-monitoring-config.yml", What: "retention, volumes and place of Prometheus and Alertmanager", Checked: "the types of k8s.io/api (the operator's own types are in no module)", Content: text})
 }
 
-// minor returns 4 for version 4.4.
+// minor returns the second number of the version: 4 for 4.4.
 func (p *plan) minor() int {
 	_, text, _ := strings.Cut(p.Version, ".")
 	n, _ := strconv.Atoi(text)

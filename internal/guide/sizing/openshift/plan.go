@@ -13,29 +13,29 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// plan is a request in progress: the values that one part has decided and another needs.
+// plan is a request in progress, with values that one part decides and another needs.
 type plan struct {
 	*sizing.Result
 	w *Request
 
 	network      string // plug-in
 	maxPods      int    // of the kubelets
-	podsPerNode  int    // of these, the pods that the cores allow
-	userPods     int    // of a node; it needs addresses for these and the system's
+	podsPerNode  int    // the number of those that the cores allow
+	userPods     int    // user pods per node; a node needs addresses for these and the system's
 	systemPods   int
-	pods         int // of the whole cluster, without the system's
+	pods         int // user pods of the whole cluster
 	apps         *applications
 	workers      int
 	infra        int
 	storageNodes int // of OpenShift Container Storage, if used
-	nodes        int // all
+	nodes        int // all nodes
 	hostPrefix   int
 	retention    int // days
 	storage      float64
 	routers      int
 }
 
-// controlPlane is the number of control plane nodes: etcd's members.
+// controlPlane is the number of control plane nodes, which are etcd's members.
 const controlPlane = 3
 
 // Size implements sizing.Request.
@@ -62,7 +62,7 @@ func (w *Request) Size(ctx context.Context, f sizing.Figures) (*sizing.Result, e
 	return p.Result, nil
 }
 
-// release decides the values that depend on the version alone.
+// release decides the values that depend only on the version.
 func (p *plan) release() error {
 	e := p.Newest("openshift-releases")
 	p.network = p.w.NetworkType
@@ -165,7 +165,7 @@ func quotient(a, b int) string {
 	if a%b == 0 {
 		return fmt.Sprintf("%d / %d", a, b)
 	}
-	// As many decimals as necessary to distinguish it from the next whole numbers.
+	// Print as many decimals as needed to differ from the adjacent integers.
 	x := float64(a) / float64(b)
 	text := fmt.Sprintf("%.4g", x)
 	for decimals := 1; decimals <= 9; decimals++ {
@@ -183,8 +183,8 @@ func digits(x float64) string {
 	return strconv.FormatFloat(r, 'f', -1, 64)
 }
 
-// shares adds a note about the resources that remain for each pod, if the requests of the pods
-// are unknown: cores and memory limit a node too.
+// shares adds a note about the resources left per pod if the pods' requests are unknown: cores and
+// memory limit a node too.
 func (p *plan) shares() {
 	if p.apps != nil {
 		return
@@ -195,7 +195,7 @@ func (p *plan) shares() {
 		each, text.Count(p.w.NodeCores, "core"), p.w.nodeGiB(), digits(c.cores/float64(each)), digits(c.memory/(1<<20)/float64(each)))
 }
 
-// need is a number of nodes and its reason.
+// need is a number of nodes with the reason.
 type need struct {
 	nodes int
 	why   string
@@ -250,8 +250,8 @@ func (p *plan) otherNodes() error {
 	return nil
 }
 
-// containerStorage adds the nodes that OpenShift Container Storage needs. They are not
-// counted: a cluster with other volumes has none.
+// containerStorage adds the nodes for OpenShift Container Storage. They are not counted, because a
+// cluster with other volumes has none.
 func (p *plan) containerStorage() {
 	e := p.Table("openshift-container-storage")
 	p.storageNodes = int(e.Number("nodes", "value"))
@@ -278,7 +278,7 @@ func (p *plan) lifecycleManager(namespaces float64) {
 	})
 }
 
-// headline adds the answer to the headline, and the values of the default output.
+// headline adds the answer to the headline, and selects the values of the default output.
 func (p *plan) headline() {
 	h := &p.Headline
 	each := func(group string) string {

@@ -1,5 +1,5 @@
-// Package openshift sizes an OpenShift cluster: its nodes, networks, kubelets, monitoring,
-// routers and storage, and finds which tested maximum it reaches first.
+// Package openshift sizes an OpenShift cluster: its nodes, networks, kubelets, monitoring, routers
+// and storage. It also determines which tested maximum the cluster reaches first.
 package openshift
 
 import (
@@ -18,13 +18,13 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Request is the load of a cluster.
+// Request is the load that a cluster is sized for.
 type Request struct {
 	Version     string
 	Pods        int
 	PodsPerNode int // 0 for the default
 	PodsPerCore int
-	Nodes       int // workers; 0 for as many as are needed
+	Nodes       int // workers; 0 for as many as needed
 	NodeCores   int
 	NodeRAM     unit.Size
 	Apps        string
@@ -37,7 +37,7 @@ type Request struct {
 	MTU                                   int
 	Rate                                  float64 // Gbit/s
 
-	// Objects has counts of other objects, by the name of their maximum.
+	// Objects has the counts of other objects, by the name of their maximum.
 	Objects map[string]*int
 
 	MaxUnhealthy     string
@@ -70,7 +70,7 @@ type Request struct {
 	measure func(ctx context.Context, address, token string) (*Usage, error)
 }
 
-// objects are the maximums that have their own option.
+// objects are the maximums with an option of their own.
 var objects = []struct{ row, option, doc string }{
 	{"namespaces", "namespaces", "namespaces"},
 	{"builds", "builds", "builds"},
@@ -86,7 +86,7 @@ var objects = []struct{ row, option, doc string }{
 	{"crds", "crds", "custom resource definitions"},
 }
 
-// The largest accepted counts; tested maximums: 2000 nodes, 150,000 pods, 2500 pods per node.
+// The maximum accepted counts. Tested maximums are 2000 nodes, 150,000 pods, 2500 pods per node.
 const (
 	mostNodes = 20_000
 	mostPods  = 1_500_000
@@ -196,7 +196,7 @@ func unhealthy(s string) error {
 	return err
 }
 
-// allowedUnhealthy returns the number of broken machines up to which they are replaced: a share
+// allowedUnhealthy returns the maximum number of broken machines that are replaced; a percentage
 // is rounded down (OpenShift 4.4 Scalability and Performance, 3.4.1.2).
 func allowedUnhealthy(limit string, machines int) (int, error) {
 	text, share := strings.CutSuffix(limit, "%")
@@ -218,7 +218,7 @@ func measure(ctx context.Context, address, token string) (*Usage, error) {
 	return Measure(ctx, s)
 }
 
-// check rejects a request that contradicts itself.
+// check returns an error for a request that contradicts itself.
 func (w *Request) check() error {
 	var problems []*sizing.InputError
 	fault := func(works, input, format string, args ...any) {

@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/guide/sizing"
 )
 
-// verdicts are the suitable verdicts of the storage table, the best first.
+// verdicts are the accepted verdicts of the storage table, best first.
 var verdicts = []string{"recommended", "configurable"}
 
 // storageChoices decides the storage technology of each component.
@@ -45,7 +45,7 @@ func (p *plan) storageChoices() error {
 		}
 		switch {
 		case c.Take != "":
-		case strings.HasPrefix(r.Key, "many "): // sharing a volume, which not every cluster needs
+		case strings.HasPrefix(r.Key, "many "): // many users of a volume, which not every cluster needs
 			c.Why = "none of " + strings.Join(p.w.Storage, ", ") + " is suitable"
 			p.Note("storage for %s: %s", c.For, c.Why)
 		default:
@@ -60,7 +60,7 @@ func (p *plan) storageChoices() error {
 	return nil
 }
 
-// storageTypes describes the technologies, with advice on choosing one.
+// storageTypes describes the technologies, with advice on the choice.
 func (p *plan) storageTypes() {
 	e := p.Table("openshift-storage-types")
 	for _, technology := range p.w.Storage {

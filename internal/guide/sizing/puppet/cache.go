@@ -7,8 +7,8 @@ import (
 	"fettle.dev/fettle/internal/guide/sizing"
 )
 
-// cache decides whether a cache in front of the server is worthwhile, in addition to static
-// catalogs if the server has them.
+// cache decides whether a cache in front of the server is worthwhile. With static catalogs it
+// considers only the requests that these leave.
 func (p *plan) cache() error {
 	names, beside := []string{"file_metadatas"}, " with static catalogs"
 	if !p.static {
@@ -77,12 +77,12 @@ func olderThan(version string, than ...int) bool {
 	return false
 }
 
-// byFettle begins each line that withReasons writes.
+// byFettle is the prefix of each line that withReasons writes.
 const byFettle = "# fettle size puppet: "
 
-// withReasons puts the reasons for a change before the text of a file of the machine, in place
-// of those of an earlier run. A line that begins with # is a comment in HOCON and in a
-// service's file of variables.
+// withReasons puts the reasons for a change at the top of a file's text, and removes those of an
+// earlier run. A line that begins with # is a comment both in HOCON and in a service's file of
+// variables.
 func withReasons(text string, reasons ...string) string {
 	for strings.HasPrefix(text, byFettle) {
 		_, text, _ = strings.Cut(text, "\n")

@@ -28,8 +28,8 @@ var fill = sizing.Templates(templates)
 type proxy struct {
 	Server
 	name, template, file, checked string
-	platform, rule, version       string // of fettle check
-	Port, Wait                    int    // of Puppet Server; seconds
+	platform, rule, version       string // version in fettle check
+	Port, Wait                    int    // of Puppet Server; Wait is in seconds
 	Service, CacheDir, CacheSize  string
 	LogDir                        string // of httpd
 	Locations                     []location
@@ -44,8 +44,8 @@ type location struct {
 	Seconds int
 }
 
-// locations returns the responses that are the same for every node of an environment until its
-// code changes. The files that fileserver.conf serves may differ from node to node.
+// locations returns the kinds of responses that are the same for every node of an environment
+// until its code changes. Files that fileserver.conf serves may differ per node.
 func (p *plan) locations() []location {
 	all := []location{{
 		Why:    "the metadata of modules' files and of plugins: the same for each node of an environment",
@@ -66,13 +66,13 @@ func (p *plan) locations() []location {
 // proxy describes nginx or Apache httpd as the front end.
 func (p *plan) proxy(name string) proxy {
 	f := proxy{Server: p.Server, Port: p.Port, Locations: p.locations()}
-	f.Wait = int(math.Max(300, math.Ceil(p.log.Longest)+60)) // longer than the longest request
+	f.Wait = int(math.Max(300, math.Ceil(p.log.Longest)+60)) // exceeds the longest request
 	f.CacheSize = fmt.Sprintf("%.0fm", p.figure("cache bytes")/(1<<20))
 	const notLoaded = "; it is not loaded yet, since Puppet Server has the port"
 	if name == "nginx" {
 		f.name, f.template, f.file, f.checked = "nginx", "nginx.conf", NginxFile, "nginx -t of nginx 1.22"
 		f.platform, f.rule, f.version = "nginx", "N09", p.Server.Nginx
-		f.Service, f.CacheDir = "nginx.service", "/var/lib/nginx/puppet" // below a directory that the packages create
+		f.Service, f.CacheDir = "nginx.service", "/var/lib/nginx/puppet" // in a directory that the packages create
 		f.prepare, f.enable, f.test = "put nginx's file in place"+notLoaded, "install -m 0644 puppet.conf /etc/nginx/conf.d/puppet.conf", "nginx -t says that the syntax is ok"
 		return f
 	}
@@ -88,7 +88,7 @@ func (p *plan) proxy(name string) proxy {
 	return f
 }
 
-// frontEnd writes the files of the web server in front, and of the server behind it.
+// frontEnd writes the files of the front-end web server and of the server behind it.
 func (p *plan) frontEnd(name string) {
 	f := p.proxy(name)
 	if f.version == "" {

@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// interpreters calculates the number of JRuby instances that the rest of the work needs, and
-// the memory of Java for them.
+// interpreters calculates the number of JRuby instances for the remaining work, and Java's memory
+// for them.
 func (p *plan) interpreters() error {
 	work, of := p.log.Busiest, "the busiest minute"
 	if p.static || p.cached {
@@ -26,7 +26,8 @@ func (p *plan) interpreters() error {
 		p.Note("the log has %.2f requests in progress in %s, and %d CPUs serve %d interpreters: the rest waits. Add compilers, or make agents run less often; the time of a request in the log includes its wait for an interpreter", work, of, p.CPUs, most)
 		want, why = most, why+fmt.Sprintf("; %d CPUs serve %d (P08)", p.CPUs, most)
 	}
-	// The server keeps its interpreters if the CPUs suffice: the log may be of a quiet time.
+	// The server keeps its interpreters if the CPUs suffice, because the log may be from a quiet
+	// time.
 	if has := p.Server.Interpreters; min(has, most) > want {
 		had := "as it has"
 		if has > most {
@@ -70,15 +71,15 @@ func (p *plan) interpreters() error {
 	return p.javaFiles(fit, heap, code, why, whyHeap, whyCode)
 }
 
-// javaCodeCache is the size that Java reserves for compiled code by default, in bytes: 240 MB
-// with tiered compilation (OpenJDK 11, java, -XX:ReservedCodeCacheSize; P11).
+// javaCodeCache is Java's default size for compiled code, in bytes: 240 MB with tiered compilation
+// (OpenJDK 11, java, -XX:ReservedCodeCacheSize; P11).
 const javaCodeCache = 240 << 20
 
-// codeCache returns the size that the server has for compiled code, in bytes.
+// codeCache returns the server's size for compiled code, in bytes.
 func (p *plan) codeCache() uint64 { return cmp.Or(p.Server.CodeCache, javaCodeCache) }
 
-// javaFiles writes the files of interpreters and memory if they differ from the figures;
-// why, whyHeap and whyCode are the reasons for the three.
+// javaFiles writes the files for interpreters and memory if the server's values differ. why,
+// whyHeap and whyCode are the reasons.
 func (p *plan) javaFiles(interpreters int, heap, code float64, why, whyHeap, whyCode string) error {
 	s := p.Server
 	right := s.Interpreters == interpreters && s.Heap >= uint64(heap) && p.codeCache() >= uint64(code)

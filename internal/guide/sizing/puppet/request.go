@@ -1,7 +1,7 @@
-// Package puppet sizes a Puppet Server from its log of requests: whether catalogs should
-// contain the metadata of files, whether a cache in front of it is worthwhile, and how many
-// interpreters and how much memory the rest needs. It writes the files for the server and the
-// installed web server. The caller reads the server's configuration and the log.
+// Package puppet sizes a Puppet Server from its request log. It decides whether catalogs should
+// contain the metadata of files, whether a cache in front of the server is worthwhile, and how
+// many interpreters and how much memory the other requests need. It writes files for the server
+// and the installed web server. The caller reads the server's configuration and the log.
 package puppet
 
 import (
@@ -16,14 +16,14 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Request asks for a server that can serve the traffic of a log.
+// Request describes a server that can serve the traffic of a log.
 type Request struct {
 	Log      sizing.Log
 	CPUs     int
 	RAM      unit.Size
-	FrontEnd string   // nginx or apache; "" for the one that is installed
-	Parts    []string // parts to write even if the log does not call for them: static, cache, jruby
-	Seconds  int      // lifetime of a cached answer
+	FrontEnd string   // nginx or apache; "" for the installed one
+	Parts    []string // parts to write even if the log does not require them: static, cache, jruby
+	Seconds  int      // lifetime of a cached response
 	Port     int      // of the server behind the front end
 	Certname string   // "" for the server's own
 
@@ -68,7 +68,7 @@ type plan struct {
 	log     *Traffic
 	figures *sizing.Edition
 
-	static bool // catalogs contain metadata, or will
+	static bool // catalogs contain metadata, or will after the change
 	cached bool
 }
 
@@ -89,7 +89,7 @@ func (w *Request) Size(_ context.Context, f sizing.Figures) (*sizing.Result, err
 		return nil, sizing.Bad("log", "%s has no durations: add %%D to the format of the log (P06)", w.Traffic.names())
 	}
 	if w.Server.Version != "" && w.Server.Interpreters == 0 {
-		w.Server.Interpreters = defaultInterpreters(w.CPUs) // the copy lacks the number of CPUs
+		w.Server.Interpreters = defaultInterpreters(w.CPUs) // the copy does not record the number of CPUs
 	}
 	r := sizing.NewResult(f, "puppet", w.Server.Version)
 	p := &plan{Request: w, Result: r, log: w.Traffic, figures: r.Newest("puppet-requests")}
@@ -126,7 +126,7 @@ func (p *plan) headline() {
 	p.First("static catalogs/*", "cache/*", "jruby/*", "log/*")
 }
 
-// nothingWritten adds notes with the reason that there are no files, and the next step.
+// nothingWritten adds notes: why there are no files, and the next step.
 func (p *plan) nothingWritten() {
 	pays := func(group string) bool {
 		v := p.Value(group, "verdict")
@@ -139,7 +139,7 @@ func (p *plan) nothingWritten() {
 		p.Note("nothing is written: there is no Puppet Server %s. %s", p.where(), p.next())
 	case p.Server.Version == "":
 		p.Note("nothing is written: neither static catalogs nor a cache pay, and there is no Puppet Server %s whose interpreters and memory could be set. %s", p.where(), p.next())
-	case len(p.Steps) > 0: // the steps name the writer
+	case len(p.Steps) > 0: // the steps tell who writes the files
 	default:
 		p.Note("nothing is written: the log calls for no change")
 	}
@@ -151,7 +151,7 @@ func (p *plan) nothingWritten() {
 	}
 }
 
-// where names the machine that was searched.
+// where returns the machine that was searched, as text.
 func (p *plan) where() string {
 	if p.Server.Copy != "" {
 		return "in the copy " + p.Server.Copy
@@ -159,7 +159,7 @@ func (p *plan) where() string {
 	return "here"
 }
 
-// next returns the way to run this for a server.
+// next returns how to run this command for a server.
 func (p *plan) next() string {
 	if p.Server.Copy != "" {
 		return "Next: fettle facts --archive FILE on the server itself, and --root FILE instead of " + p.Server.Copy
@@ -167,32 +167,32 @@ func (p *plan) next() string {
 	return "Next: the same call on the server, or with --root and a copy of it (fettle facts --archive FILE there)"
 }
 
-// mostlyCatalogs is the share of the time from which on catalogs are the main load.
+// mostlyCatalogs is the share of the time from which catalogs are the main load.
 const mostlyCatalogs = 0.5
 
-// catalogs adds a note about the next step if compiling catalogs takes most of the time, which
-// neither static catalogs nor a cache reduce.
+// catalogs adds a note with the next step if compiling catalogs takes most of the time. Neither
+// static catalogs nor a cache reduce that.
 func (p *plan) catalogs() {
 	if share := p.log.share("catalog"); share >= mostlyCatalogs {
 		p.Note("%.0f %% of the time goes to catalogs, which no cache answers: each takes an interpreter and a CPU while it compiles. Next: fettle logs puppet-reports DIR shows which nodes and resources take the time; environment_timeout = unlimited with a flush at each deployment avoids reading the manifests again; for the rest a longer runinterval, more CPUs or another compiler", 100*share)
 	}
 }
 
-// defaultInterpreters returns a server's default number: one less than the CPUs, from 1 to 4
-// (jruby-utils 036176f, jruby_core.clj, default-pool-size).
+// defaultInterpreters returns a server's default number: CPUs minus one, from 1 to 4 (jruby-utils
+// 036176f, jruby_core.clj, default-pool-size).
 func defaultInterpreters(cpus int) int { return min(4, max(1, cpus-1)) }
 
 // figure returns a value of the table.
 func (p *plan) figure(row string) float64 { return p.figures.Number(row, "value") }
 
-// forced reports whether a part is requested even if the log does not call for it.
+// forced reports whether a part is requested even if the log does not require it.
 func (p *plan) forced(part string) bool { return slices.Contains(p.Parts, part) }
 
 func (p *plan) add(group, name string, value any, unit, why string, sources ...rule.Source) {
 	p.Add(sizing.Value{Group: group, Name: name, Value: value, Unit: unit, Why: why, Sources: sources})
 }
 
-// The documents that several values cite.
+// Documents cited by several values.
 func resourceStatistics() rule.Source {
 	return rule.Cite("puppet-caching", "Statistics by resource type")
 }
@@ -205,7 +205,7 @@ func termination() rule.Source {
 	return rule.Cite("puppet-docs", "External SSL termination with Puppet Server")
 }
 
-// summary adds the figures of the log, the indirector with the most time first.
+// summary adds the figures of the log by indirector, longest total time first.
 func (p *plan) summary() {
 	l := p.log
 	p.add("log", "requests", l.Count, "", fmt.Sprintf("in %s of %s, %s of work; %d nodes requested a catalog", span(l.SpanSeconds), l.names(), span(l.Seconds), l.Nodes))

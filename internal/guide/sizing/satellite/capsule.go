@@ -16,10 +16,10 @@ type Capsule struct {
 	Name      string
 	Hosts     int // that it serves
 	Downloads int // at the same time
-	REX       int // hosts of one job
+	REX       int // hosts per job
 }
 
-// mostCapsules is far above the number of Capsules of any Satellite.
+// mostCapsules is the maximum number of Capsules, far above that of any Satellite.
 const mostCapsules = 1000
 
 // ParseCapsule parses NAME[,hosts=N][,downloads=N][,rex=N].
@@ -79,7 +79,7 @@ func (w *Request) printCapsules() string {
 	return strings.Join(all, " ")
 }
 
-// capsules sizes each Capsule, and adds a note if one is missing.
+// capsules sizes each Capsule, and adds a note if a Capsule is missing.
 func (p *plan) capsules() error {
 	e := p.r.Table("capsule-sizes")
 	if len(e.Rows) == 0 {
@@ -114,7 +114,7 @@ func (p *plan) capsules() error {
 	return nil
 }
 
-// capped returns the options of all Capsules, one of them limited to most hosts at once.
+// capped returns the options of all Capsules, with one of them limited to most hosts at once.
 func (p *plan) capped(which, most int) (options []string) {
 	for i, c := range p.Capsules {
 		if i == which {
@@ -134,8 +134,8 @@ func (p *plan) capped(which, most int) (options []string) {
 	return options
 }
 
-// downloads compares the downloads from the Satellite itself with the only measured machine.
-// The limit of a larger machine is unknown.
+// downloads compares the downloads from the Satellite itself with the only machine that was
+// measured. A larger machine's limit is unknown.
 func (p *plan) downloads() {
 	most := p.services.Number("downloads", "value")
 	cpus, gib := p.services.Number("downloads", "cpus"), p.services.Number("downloads", "ram_gib")
@@ -154,7 +154,7 @@ func (p *plan) downloads() {
 	}
 }
 
-// capsule chooses the smallest size that was measured with this load.
+// capsule selects the smallest size that was measured with this load.
 func (p *plan) capsule(e *sizing.Edition, c Capsule) {
 	keys := e.Keys()
 	job := c.REX
@@ -165,11 +165,11 @@ func (p *plan) capsule(e *sizing.Edition, c Capsule) {
 			break
 		}
 	}
-	// If none was, choose the smallest of those measured with the highest load.
+	// If none was, select the smallest size among those measured with the highest load.
 	if float64(job) > e.Number(take, "rex_max") || float64(c.Downloads) > e.Number(take, "downloads_max") {
 		take = keys[min(1, len(keys)-1)]
 	}
-	// S42 counts every host of a Capsule, as any of them may be in a job.
+	// S42 counts all hosts of a Capsule, because any may be in a job.
 	if take == keys[0] && float64(c.Hosts) > e.Number(take, "rex_max") {
 		take = keys[min(1, len(keys)-1)]
 	}
@@ -197,7 +197,7 @@ func (p *plan) capsule(e *sizing.Edition, c Capsule) {
 			p.r.Max(sizing.Limit{Name: name + " Capsule " + c.Name, Maximum: most, Wanted: float64(wanted), Why: why, Sources: e.Sources})
 			return
 		}
-		// Nothing failed there, so there is no maximum to exceed.
+		// Nothing failed in that measurement, so there is no maximum to exceed.
 		p.r.Note("%d %s Capsule %s are more than the %.0f that were measured, and no size is known to fail above that: whether one Capsule suffices is unknown; more Capsules share the load", wanted, name, c.Name, most)
 	}
 	measured("hosts of a job on", "rex_max", job, map[bool]string{true: "a job on 4000 hosts failed on this size", false: "the most that was measured"}[take == keys[0]])

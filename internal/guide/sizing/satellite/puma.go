@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// AutoWorkers returns the number of Puma workers that the installer calculates: the smaller
-// of CPUs x 1.5 and whole GiB - 1.5, rounded down, limited in some versions, at least 0.
+// AutoWorkers returns the number of Puma workers that the installer calculates: the smaller of
+// CPUs x 1.5 and whole GiB - 1.5, rounded down, at least 0. Some versions have an upper limit.
 func AutoWorkers(puma *sizing.Edition, cpus int, ram unit.Size) int {
 	n := math.Min(float64(cpus)*puma.Number("installer", "per_cpu"), float64(ram/unit.GiB)-puma.Number("installer", "less_gib"))
 	if row, err := puma.Row("installer"); err == nil {
@@ -22,8 +22,8 @@ func AutoWorkers(puma *sizing.Edition, cpus int, ram unit.Size) int {
 	return max(0, int(math.Floor(n)))
 }
 
-// workerRange returns the minimum and maximum of workers for a machine, and the size whose row
-// of the Tuning Guide's table has its CPUs.
+// workerRange returns the minimum and maximum of workers for a machine, and the row of the Tuning
+// Guide's table with the machine's CPUs.
 func (p *plan) workerRange() (least, most int, row string, err error) {
 	up, err := p.sizes.Least("cores_upto", float64(p.cpus))
 	if err != nil {
@@ -41,8 +41,8 @@ func (p *plan) workerRange() (least, most int, row string, err error) {
 	return least, int(p.sizes.Number(up.Key, "workers_max")), up.Key, nil
 }
 
-// threadSteps are the measured numbers of threads and the default, the fastest first. Compared
-// with 4 threads, 16 were 23 % faster, 8 were 14 %, and 32 only 10 %.
+// threadSteps are the measured numbers of threads and the default, fastest first. Compared with 4
+// threads, 16 were 23 % faster, 8 were 14 %, and 32 only 10 %.
 var threadSteps = []int{16, 8, 5}
 
 // frontEnd chooses Puma's workers and threads: as many workers as the measurements and the
@@ -102,9 +102,9 @@ func (p *plan) frontEnd() error {
 	return nil
 }
 
-// moreBuffers gives PostgreSQL 2 GiB of buffers, the start of the Tuning Guide's optimum for every
-// size (5.7), if the size has less and the memory suffices with the chosen threads. It returns
-// the number of Puma workers that this costs.
+// moreBuffers gives PostgreSQL 2 GiB of buffers if the size has less and the memory suffices with
+// the selected threads. 2 GiB is the lower end of the Tuning Guide's optimum for every size (5.7).
+// It returns the number of Puma workers that this costs.
 func (p *plan) moreBuffers(least, most int) (gaveUp int) {
 	const better = 2 << 30
 	if p.buffers >= better || better > float64(p.ram)/4 {
@@ -120,7 +120,8 @@ func (p *plan) moreBuffers(least, most int) (gaveUp int) {
 	return 0
 }
 
-// fit chooses threads, and workers in a range, for which the budgets suffice.
+// fit selects threads, and workers in a range, such that the budgets suffice. It returns false if
+// there are none.
 func (p *plan) fit(least, most int) bool {
 	steps, from := threadSteps, most
 	if p.Content == "heavy" {
@@ -138,7 +139,7 @@ func (p *plan) fit(least, most int) bool {
 	return false
 }
 
-// tuned returns the number that the size sets for a key of Hiera, or 0.
+// tuned returns the size's number for a Hiera key, or 0.
 func (p *plan) tuned(key string) float64 {
 	row, err := p.tuning.Row(p.size)
 	if err != nil {
@@ -172,16 +173,16 @@ func heapOf(options string) float64 {
 
 const entries = "postgresql::server::config_entries/"
 
-// dynflow returns the threads of all Dynflow units, and the units: an orchestrator, the
-// workers, and one for the queue of hosts.
+// dynflow returns the total threads of Dynflow's units, and the number of units: an orchestrator,
+// the workers, and one for the hosts' queue.
 func (p *plan) dynflow() (threads, units float64) {
 	workers := p.services.Number("dynflow workers", "value")
 	each := p.services.Number("dynflow threads", "value")
 	return p.services.Number("dynflow orchestrator", "value") + each*workers + each, workers + 2
 }
 
-// connections returns the consumers of PostgreSQL's connections, as S34 counts them, and the
-// number left.
+// connections returns the users of PostgreSQL's connections, as S34 counts them, and the number
+// left.
 func (p *plan) connections() (parts []sizing.Part, left float64) {
 	threads, units := p.dynflow()
 	take := func(row string) float64 { return p.budget.Number(row, "connections") }
@@ -195,7 +196,7 @@ func (p *plan) connections() (parts []sizing.Part, left float64) {
 	return parts, p.tuned(entries+"max_connections") - sum(parts)
 }
 
-// memory returns the consumers of the memory in MiB, as S35 counts them, and the amount left.
+// memory returns the users of memory in MiB, as S35 counts them, and the amount left.
 func (p *plan) memory() (parts []sizing.Part, left float64) {
 	_, units := p.dynflow()
 	take := func(row string) float64 { return p.budget.Number(row, "memory") / (1 << 20) }

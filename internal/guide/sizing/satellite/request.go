@@ -1,5 +1,5 @@
 // Package satellite sizes a Satellite for its hosts: the installation size, the installer's
-// options, the settings that differ from the size, the Capsules, and whether connections,
+// options, settings that differ from the size, and the Capsules. It checks whether connections,
 // memory, open files and disks suffice.
 package satellite
 
@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Request is the load of a Satellite.
+// Request is the load that a Satellite is sized for.
 type Request struct {
 	Hosts         int
 	CPUs          int       // 0 means the CPUs of the size
@@ -36,10 +36,9 @@ type Request struct {
 	inputs []*sizing.Input
 }
 
-// The largest accepted counts. The guide's largest size begins at
-// 60,000 hosts; with more than 262,019 qpidd would need more files than the kernel
-// gives a process. Two Puma workers handled 480 registrations at once in the Tuning Guide's
-// test (5.2.5).
+// The maximum accepted counts. The guide's largest size begins at 60,000 hosts. With more than
+// 262,019 hosts qpidd would need more files than the kernel allows a process. Two Puma workers
+// handled 480 simultaneous registrations in the Tuning Guide's test (5.2.5).
 const (
 	mostHosts         = 250_000
 	mostRegistrations = 5_000
@@ -156,7 +155,7 @@ func (p *plan) add(group, name string, value any, unit, why string, sources ...r
 	p.r.Add(sizing.Value{Group: group, Name: name, Value: value, Unit: unit, Why: why, Sources: sources})
 }
 
-// hardware chooses the size by the hosts, and checks that the machine is large enough.
+// hardware selects the size by the number of hosts, and checks that the machine is large enough.
 func (p *plan) hardware() error {
 	row, err := p.sizes.Least("hosts_max", float64(p.Hosts))
 	if err != nil {
@@ -190,7 +189,7 @@ func (p *plan) hardware() error {
 	}
 	p.r.Add(sizing.Value{Group: "hardware", Name: "cpus", Value: p.cpus, Why: fmt.Sprintf("size %s needs %d", p.size, cores), Sources: asked.Sources})
 	p.r.Add(sizing.Value{Group: "hardware", Name: "memory", Value: uint64(p.ram), Unit: "bytes", Why: fmt.Sprintf("size %s needs %s; the installer tolerates a tenth less", p.size, sizing.Amount(uint64(ram), "bytes")), Sources: asked.Sources})
-	// The largest size for which the machine suffices.
+	// The largest size that the machine suffices for.
 	larger := p.size
 	for _, name := range p.sizes.Keys() {
 		if float64(p.cpus) >= asked.Number(name, "cores") && float64(p.ram) >= 0.9*asked.Number(name, "ram") {

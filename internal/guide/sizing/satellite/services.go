@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// hiera is the part of custom-hiera.yaml that a plan writes, without keys that the size sets to
+// hiera is the part of custom-hiera.yaml that a plan writes, without keys for which the size has
 // the same value.
 type hiera struct {
 	EventLimit   int         `yaml:"apache::mod::event::serverlimit,omitempty"`
@@ -36,7 +36,7 @@ type postgresql struct {
 func (p *plan) web() error {
 	p.httpd = int(p.services.Number("httpd files", "value"))
 	p.add("httpd", "LimitNOFILE", p.httpd, "", "a connection takes a file on each side of the proxy", guide("5.3.2"))
-	// A registration is more than one request: the Tuning Guide has 582 for 150 registrations.
+	// One registration is several requests: the Tuning Guide has 582 for 150 registrations.
 	each := p.services.Number("registrations", "value") / p.services.Number("registrations", "for")
 	want := math.Ceil(float64(p.Registrations) * each)
 	row, err := p.tuning.Row(p.size)
@@ -89,8 +89,8 @@ func (p *plan) web() error {
 	return nil
 }
 
-// messages decides the transport of jobs and notifications to the hosts: qpid up to 6.14,
-// MQTT if requested.
+// messages decides the transport of jobs and notifications to hosts: qpid up to 6.14, MQTT if
+// requested.
 func (p *plan) messages() error {
 	hosts := float64(p.Hosts)
 	p.qpid = slices.Contains(p.services.Keys(), "qpidd files")
@@ -129,7 +129,7 @@ func (p *plan) messages() error {
 		return nil
 	}
 	p.tell("--foreman-proxy-plugin-remote-execution-script-mode", "pull-mqtt", "a Satellite or a Capsule has one transport: ssh or MQTT", guide("5.6.1"))
-	// Every host may use the only transport.
+	// If there is only one transport, every host may use it.
 	own := p.services.Number("mosquitto files", "own")
 	p.mosquitto = max(int(hosts*p.services.Number("mosquitto files", "each")+own), int(p.services.Number("mosquitto files", "has")))
 	p.add("mosquitto", "LimitNOFILE", p.mosquitto, "", fmt.Sprintf("a connection each, and %.0f for the proxy and mosquitto itself; %d hosts use MQTT, and as it is the only transport, each of the %d may; at least 1024", own, p.MQTTHosts, p.Hosts), guide("5.6.1"))
@@ -177,7 +177,7 @@ func (p *plan) tasks() error {
 	return nil
 }
 
-// database lists PostgreSQL's options that the size sets, and those that differ from it.
+// database lists PostgreSQL's options as the size sets them, and those that must differ.
 func (p *plan) database() error {
 	row, err := p.tuning.Row(p.size)
 	if err != nil {
@@ -230,7 +230,7 @@ func (p *plan) postgresql() *postgresql {
 	return p.hiera.PostgreSQL
 }
 
-// optimal compares the buffers with the Tuning Guide's optimum: 2 GiB to a quarter of the memory
+// optimal compares the buffers with the Tuning Guide's optimum, 2 GiB to a quarter of the memory
 // (5.7).
 func optimal(buffers, ram float64) string {
 	switch {

@@ -1,4 +1,4 @@
-// Package server calculates the settings of one server: the front ends that clients connect to
+// Package server calculates the settings of single servers: front ends that clients connect to
 // (httpd, HAProxy, OpenShift's router), PostgreSQL, huge pages, and the network of a cluster's
 // overlay.
 package server

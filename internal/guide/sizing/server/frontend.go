@@ -24,13 +24,13 @@ type Traffic struct {
 	Most        float64
 	StepSeconds float64
 	MostAt      time.Time
-	// Rate is the arrivals per second in the busiest RateSeconds: a minute, or the whole
+	// Rate is the number of arrivals per second in the busiest RateSeconds: a minute, or the whole
 	// log if it is shorter.
 	Rate          float64
 	RateSeconds   float64
 	Longest       float64           // seconds
 	Slow          float64           // p99.9 of the durations, seconds
-	Connections   float64           // the most at a time, as HAProxy logs it; 0 if unknown
+	Connections   float64           // maximum of concurrent connections, as HAProxy logs it; 0 if unknown
 	PerConnection float64           // mean number of requests per client connection; 0 if unknown
 	Timeouts      map[string]uint64 // requests ended by a timeout: "server", "client", "queue"
 }
@@ -43,7 +43,7 @@ func (l *Traffic) rateOf() string {
 	return "the busiest minute"
 }
 
-// frontEnd has the parts that the requests for both front ends share.
+// frontEnd has the parts common to the requests for both front ends.
 type frontEnd struct {
 	Log      sizing.Log
 	Headroom float64
@@ -60,7 +60,7 @@ func (w *frontEnd) common(doc string) []*sizing.Input {
 // Inputs implements sizing.Request.
 func (w *frontEnd) Inputs() []*sizing.Input { return w.inputs }
 
-// missing rejects a request without a usable log.
+// missing returns an error if the request has no usable log.
 func (w *frontEnd) missing() error {
 	switch l := w.Traffic; {
 	case l == nil:
@@ -88,11 +88,10 @@ func (w *frontEnd) summary(r *sizing.Result) {
 	}
 }
 
-// day is the least span of a log that has daily peaks, in seconds.
+// day is the minimum span of a log that shows daily peaks, in seconds.
 const day = 86_400
 
-// caveats adds the tightest limit to the headline, and the weakness of the log unless there is
-// a worse one.
+// caveats adds the tightest limit to the headline, and worse, or if that is "" the log's weakness.
 func (w *frontEnd) caveats(r *sizing.Result, worse string) {
 	r.TightestInHeadline()
 	if worse != "" {

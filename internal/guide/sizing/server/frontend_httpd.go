@@ -9,13 +9,13 @@ import (
 	"fettle.dev/fettle/internal/guide/sizing"
 )
 
-// HTTPD asks for an Apache httpd that handles the requests in progress of its log.
+// HTTPD describes an Apache httpd that handles its log's number of requests in progress.
 type HTTPD struct {
 	frontEnd
 	MPM     string
-	Threads int    // of a process of event
+	Threads int    // per process of event
 	For     string // debian, redhat or satellite
-	Workers int    // present MaxRequestWorkers, set by the caller; 0 if unknown
+	Workers int    // httpd forwards requests; set by the caller
 	Proxies bool   // set by the caller
 }
 
@@ -78,7 +78,7 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 	}
 	recycled := int(figure("connections of a process"))
 	add("httpd", "MaxConnectionsPerChild", recycled, "after so many a process is replaced, which frees its memory", rule.Cite("satellite-tuning", "5.3.3"))
-	// The open files of a process, as H06 counts them.
+	// The open files per process, as H06 counts them.
 	files := threads
 	if w.MPM == "event" {
 		files *= 3
@@ -116,7 +116,7 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 	}
 	switch {
 	case files <= limit:
-	case w.For == "debian": // its script overrides the unit
+	case w.For == "debian": // Debian's script overrides the unit
 		call := fmt.Sprintf("ulimit -n %.0f", files)
 		add("httpd", "APACHE_ULIMIT_MAX_FILES", call, fmt.Sprintf("%s; apache2ctl sets %.0f by default, whatever the unit has (H06)", threadsAnd, limit), rule.Cite("satellite-tuning", "5.3.2"))
 		step("Set it in /etc/apache2/envvars", fmt.Sprintf(`fettle tune --set "httpd:APACHE_ULIMIT_MAX_FILES=%s"`, call), unit, "")

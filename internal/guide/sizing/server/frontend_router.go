@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Router asks for an HAProxy, or OpenShift's router, that handles the traffic of its log.
+// Router describes an HAProxy, or OpenShift's router, that handles its log's traffic.
 type Router struct {
 	frontEnd
 	CPUs  int
@@ -154,9 +154,9 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	return r, nil
 }
 
-// capacity returns the requests per second that one router served in the source's table, and
-// its use of connections. A request that opens a connection costs the time of one on a kept
-// connection, and the difference between both columns of the table.
+// capacity returns the requests per second that one router served in the source's table, given its
+// use of connections. A request that opens a connection costs the time of one on a kept
+// connection, plus the difference between the table's two columns.
 func (w *Router) capacity(measured *sizing.Edition) (perSecond float64, how string) {
 	kept, closed := measured.Number(w.Route, "load_balancer"), measured.Number(w.Route, "load_balancer_close")
 	switch each := w.Traffic.PerConnection; {

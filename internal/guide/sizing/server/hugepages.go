@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// HugePages asks for memory in huge pages: how much, on how many NUMA nodes, for which program.
+// HugePages describes memory in huge pages: the amount, the number of NUMA nodes, and the program.
 type HugePages struct {
 	Bytes   unit.Size
 	Page    string // 2M or 1G
@@ -55,16 +55,16 @@ func (w *HugePages) Inputs() []*sizing.Input { return w.inputs }
 type Plan struct {
 	Page     unit.Size
 	Pages    int
-	Each     []int // of each NUMA node
+	Each     []int // pages per NUMA node
 	Resource string
-	Sysfs    string // directory below .../hugepages
+	Sysfs    string // name of the directory in .../hugepages
 	Sources  []rule.Source
 }
 
 // Bytes returns the memory of the pages.
 func (p *Plan) Bytes() unit.Size { return unit.Size(p.Pages) * p.Page }
 
-// CountHugePages returns the number of pages that an amount needs, spread over NUMA nodes. The
+// CountHugePages returns the number of pages that an amount needs, spread over NUMA nodes; the
 // first nodes get the remainder.
 func CountHugePages(r *sizing.Result, bytes unit.Size, page string, nodes int) (*Plan, error) {
 	e := r.Newest("huge-pages")
@@ -110,7 +110,7 @@ func (w *HugePages) Size(_ context.Context, f sizing.Figures) (*sizing.Result, e
 	if w.RAM != 0 && p.Bytes() >= w.RAM {
 		return nil, sizing.Instead("ram", p.Bytes()+unit.GiB, "%s of huge pages leave nothing of %s for the rest of the machine", p.Bytes(), w.RAM)
 	}
-	// The kernel, its caches and every program's own memory are in small pages.
+	// The kernel, its caches and programs' other memory use small pages.
 	if least := min(unit.GiB, w.RAM/4); w.RAM != 0 && w.RAM-p.Bytes() < least {
 		return nil, sizing.Instead("ram", p.Bytes()+unit.GiB, "%s of huge pages leave %s of %s for the kernel and the programs' own memory, and they need %s at least", p.Bytes(), w.RAM-p.Bytes(), w.RAM, least)
 	}
@@ -146,7 +146,7 @@ func (w *HugePages) Size(_ context.Context, f sizing.Figures) (*sizing.Result, e
 	return r, r.Err()
 }
 
-// perNode returns the spread over NUMA nodes in words.
+// perNode describes the spread over NUMA nodes.
 func perNode(p *Plan) string {
 	if len(p.Each) < 2 {
 		return ""
@@ -158,7 +158,7 @@ func perNode(p *Plan) string {
 	return fmt.Sprintf(", %s on each of %d NUMA nodes", each, len(p.Each))
 }
 
-// machine plans pages for a program of the machine itself.
+// machine plans pages for a program on the machine itself.
 func (w *HugePages) machine(r *sizing.Result, p *Plan) {
 	sysctl := "# Huge pages, " + p.Bytes().String() + ". Written by fettle size hugepages.\n"
 	switch {
@@ -217,7 +217,7 @@ func (w *HugePages) addGroup(r *sizing.Result) {
 	r.Add(sizing.Value{Group: "kernel", Name: "vm.hugetlb_shm_group", Value: w.Group, Why: "whose members may call shmget with SHM_HUGETLB; mmap needs no group", Sources: []rule.Source{rule.Cite("openshift-scalability", "13.2")}})
 }
 
-// pod plans pages for a pod of OpenShift.
+// pod plans pages for an OpenShift pod.
 func (w *HugePages) pod(r *sizing.Result, p *Plan) {
 	if w.Nodes > 1 && w.Page == "2M" {
 		r.Note("vm.nr_hugepages spreads the pages evenly over the NUMA nodes; a Tuned object has no count for each")
@@ -240,8 +240,8 @@ func (w *HugePages) pod(r *sizing.Result, p *Plan) {
 	r.Note("a node has huge pages of one size only; a pod that requests %s stays pending on nodes without them", p.Resource)
 }
 
-// Cluster returns the objects that reserve the pages on nodes of OpenShift and set the
-// group (0 for none), and the steps.
+// Cluster returns the objects that reserve the pages on OpenShift nodes and set the group (0 for
+// none), and the steps.
 func (p *Plan) Cluster(page string, group int) (steps []sizing.Step, files []sizing.Artefact) {
 	check := fmt.Sprintf("oc describe node shows %s: %dMi as allocatable", p.Resource, p.Bytes()/unit.MiB)
 	pages, what := p.Pages, "the pages of each node with the label hugepages, and no transparent ones"

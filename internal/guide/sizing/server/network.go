@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/guide/sizing"
 )
 
-// The smallest and the largest MTU of an overlay, in bytes: every IPv4 host accepts 576
-// (RFC 791), and no packet is longer than 65535.
+// The minimum and maximum MTU of an overlay in bytes: every IPv4 host accepts 576 (RFC 791), and
+// no packet exceeds 65535.
 const (
 	minMTU = 576
 	maxMTU = 65535
@@ -21,7 +21,7 @@ const (
 // 802.3df).
 const MaxRate = 1600
 
-// Network asks for the MTU of an overlay network.
+// Network describes a request for the MTU of an overlay network.
 type Network struct {
 	Overlay string // vxlan or geneve
 	IPsec   bool
@@ -49,8 +49,8 @@ func NewNetwork() *Network {
 // Inputs implements sizing.Request.
 func (w *Network) Inputs() []*sizing.Input { return w.inputs }
 
-// MTU returns the largest packet inside an overlay on devices with an MTU, in bytes, and the
-// reason.
+// MTU returns the maximum packet size inside an overlay, in bytes, and the reason. device is the
+// devices' MTU in bytes.
 func MTU(r *sizing.Result, overlay string, ipsec bool, device int) (mtu int, why string, sources []rule.Source, err error) {
 	e := r.Newest("overlay-mtu")
 	overhead := e.Number(overlay, "overhead")

@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// PostgreSQL asks for the settings of a PostgreSQL server, for its memory, CPUs, disks and
+// PostgreSQL describes a PostgreSQL server to configure, by its memory, CPUs, disks and
 // connections.
 type PostgreSQL struct {
 	Workload    string // oltp, dw or mixed
@@ -80,7 +80,7 @@ func (w *PostgreSQL) Size(_ context.Context, f sizing.Figures) (*sizing.Result, 
 	return p.r, nil
 }
 
-// missing rejects a request without the required numbers, with an example of each.
+// missing returns an error, with examples, if the request lacks required numbers.
 func (w *PostgreSQL) missing() error {
 	var all *sizing.InputError
 	for _, in := range []struct {
@@ -104,10 +104,10 @@ func (w *PostgreSQL) missing() error {
 // load returns a figure of the workload.
 func (p *plan) load(column string) float64 { return p.loads.Number(p.Workload, column) }
 
-// most returns a bound.
+// most returns an upper bound of the catalog.
 func (p *plan) most(name string) float64 { return p.bound.Number(name, "value") }
 
-// bytes prints an amount as PostgreSQL does, rounded down to kB.
+// bytes formats a number of bytes as PostgreSQL does, rounded down to kB.
 func bytes(n float64) string {
 	kb := uint64(n) / 1024
 	switch {
@@ -125,7 +125,7 @@ func (p *plan) set(name, text, why string, sources []rule.Source) {
 	p.r.Add(sizing.Value{Group: "postgresql", Name: name, Value: text, Why: why, Sources: sources})
 }
 
-// parallel sets the parallel workers, and returns their largest number.
+// parallel sets the options for parallel workers. It returns their maximum number.
 func (p *plan) parallel(maintenance bool) float64 {
 	cpus := float64(p.CPUs)
 	if cpus < p.most("parallel from CPUs") {
@@ -147,7 +147,7 @@ func (p *plan) parallel(maintenance bool) float64 {
 	return cpus
 }
 
-// memory divides the memory.
+// memory divides the memory among the options.
 func (p *plan) memory(workers float64) error {
 	ram := float64(p.RAM)
 	from, of := p.loads.Sources, sizing.Amount(ram, "bytes")
@@ -173,7 +173,7 @@ func (p *plan) memory(workers float64) error {
 	}
 	p.set("huge_pages", huge, "worth it from 2 GiB of shared buffers; size hugepages calculates the pages", p.bound.Sources)
 	wal := math.Min(buffers*p.most("wal buffers percent of buffers")/100, p.most("wal buffers most"))
-	// A value close to one segment is rounded up to one, which is written as a whole.
+	// A value close to one segment is rounded up to one: segments are written as a whole.
 	if wal > 14<<20 {
 		wal = p.most("wal buffers most")
 	}
@@ -203,8 +203,8 @@ func (p *plan) memory(workers float64) error {
 	return nil
 }
 
-// need returns the memory for the kernel, the buffers and the smallest sort of each
-// connection, in whole GiB.
+// need returns the memory for the kernel, the buffers and the smallest sort per connection, in
+// whole GiB.
 func need(p *plan) unit.Size {
 	sorts := float64(p.Connections) * p.most("work least")
 	return unit.Size(math.Ceil(sorts/(1-p.most("kernel percent")/100-1/p.load("buffers_of"))/(1<<30))) * unit.GiB
