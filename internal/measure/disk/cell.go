@@ -104,8 +104,7 @@ func sustained() []Cell {
 // shorthands maps alternative names of cells to names.
 var shorthands = map[string]string{"read": "stream-read", "write": "stream-write", "randrw": "randrw-qd32", "randread": "depth-32", "fdatasync": "etcd"}
 
-// Find returns a cell by name (randrw) or shorthand (read). It returns an error for an unknown
-// one.
+// Find returns a cell by name (randrw) or shorthand (read). It returns an error for an unknown one.
 func Find(name string) (Cell, error) {
 	if full, ok := shorthands[name]; ok {
 		name = full

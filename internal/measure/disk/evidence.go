@@ -58,8 +58,7 @@ type Result struct {
 	P50S     float64 `json:"latency_p50_s"`
 	P99S     float64 `json:"latency_p99_s"`
 	SyncsPS  float64 `json:"syncs_per_s,omitempty"`
-	// FromStorage is the share of the read data that came from storage; absent if nothing was
-	// read.
+	// FromStorage is the share of the read data that came from storage; absent if nothing was read.
 	FromStorage *float64 `json:"from_storage_ratio,omitempty"`
 	Steady      Steady   `json:"steady"`
 	Doubts      []Doubt  `json:"doubts,omitempty"`

@@ -39,8 +39,7 @@ func (j Job) Args() []string {
 	}
 	args := []string{
 		"--name=fettle", "--filename=" + j.File, "--size=" + strconv.FormatInt(j.SizeBytes, 10),
-		// --thread accounts all reads to one process. fio must not create, lay out or remove any
-		// file.
+		// --thread accounts all reads to one process. fio must not create, lay out or remove any file.
 		"--thread", "--allow_file_create=0", "--fallocate=none", "--group_reporting", "--eta=never", "--output-format=json",
 		"--percentile_list=50:90:99:99.9",
 		"--rw=" + j.RW, "--bs=" + strconv.FormatInt(j.BlockBytes, 10), "--ioengine=" + j.Engine, "--iodepth=" + strconv.Itoa(max(j.Depth, 1)),

@@ -93,8 +93,7 @@ const long = 10 * time.Second
 // warmSize is the size in bytes of the part that cells read from the page cache.
 const warmSize = 64 << 20
 
-// coldWrite is the maximum size in bytes of a write through the page cache, except in mode
-// Classic.
+// coldWrite is the maximum size in bytes of a write through the page cache, except in mode Classic.
 const coldWrite = 256 << 20
 
 // job returns fio's job for a visit.

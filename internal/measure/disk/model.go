@@ -7,8 +7,7 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// Fit models the time of requests by block size: each takes FixedS, plus its size divided by
-// BytesPS.
+// Fit models the time of requests by block size: each takes FixedS, plus its size divided by BytesPS.
 type Fit struct {
 	FixedS  float64 `json:"fixed_s"`
 	BytesPS float64 `json:"stream_bytes_per_s"`

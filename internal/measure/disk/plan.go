@@ -34,8 +34,7 @@ type Plan struct {
 const (
 	quick = 2 * time.Minute
 	full  = 10 * time.Minute
-	// starting is the time that a visit takes in addition to its I/O: the start of fio and its
-	// threads.
+	// starting is the time that a visit takes in addition to its I/O: the start of fio and its threads.
 	starting = 300 * time.Millisecond
 	// laying is the time for writing the files beforehand: 1 GiB at 100 MB/s.
 	laying = 10 * time.Second

@@ -25,9 +25,8 @@ type Reserved struct {
 	lease    *os.File
 }
 
-// Reserve enlarges the pools as the plan needs. If the kernel cannot fill a pool, Reserve undoes
-// its change and removes its cells from the plan. mayWrite is the reason why writing is forbidden,
-// or nil.
+// Reserve enlarges the pools as the plan needs. If the kernel cannot fill a pool, Reserve undoes its
+// change and removes its cells from the plan. mayWrite is the reason why writing is forbidden, or nil.
 func Reserve(ctx context.Context, m *tune.Machine, w tune.Watchdog, p *memory.Plan, mayWrite error) (r *Reserved, err error) {
 	r = &Reserved{}
 	if len(p.Reserve) == 0 {

@@ -91,8 +91,7 @@ func ofProve(r *evidence.Run, all [][]byte) (*prove.Evidence, error) {
 	return found, nil
 }
 
-// Find returns a run: a finished one by its ID or a prefix of it, or an unfinished one by its
-// name.
+// Find returns a run: a finished one by its ID or a prefix of it, or an unfinished one by its name.
 func Find(m *tune.Machine, word string) (*evidence.Run, error) {
 	r, err := Store(m).Get(word)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {

@@ -18,8 +18,7 @@ import (
 // work is the work that an experiment measures.
 type work interface {
 	prove.Workload
-	// Check returns an error if the work cannot be measured. It is called before anything is
-	// changed.
+	// Check returns an error if the work cannot be measured. It is called before anything is changed.
 	Check(context.Context) error
 }
 

@@ -92,9 +92,8 @@ func addresses(word string) (begin, end uint64, is bool) {
 	return begin, end, err == nil && end > begin
 }
 
-// onNode returns the share of the pages on a node, in the mappings that begin between two
-// addresses (numa(7), /proc/PID/numa_maps). "N0=512" counts pages of the mapping's
-// kernelpagesize_kB.
+// onNode returns the share of the pages on a node, in the mappings that begin between two addresses
+// (numa(7), /proc/PID/numa_maps). "N0=512" counts pages of the mapping's kernelpagesize_kB.
 func onNode(maps io.Reader, from, to uint64, node int) (float64, error) {
 	all, there := 0.0, 0.0
 	in := bufio.NewScanner(maps)

@@ -103,10 +103,9 @@ type Record struct {
 // least is the minimum share of a mapping on the requested pages and node.
 const least = 0.9
 
-// Run measures every cell once per round. Each round has a new random order, so that other
-// activity affects all cells alike. A cell that does not get the requested pages is omitted from
-// then on. progress is called before each visit. If ctx ends, Run returns the completed rounds and
-// the error.
+// Run measures every cell once per round. Each round has a new random order, so that other activity
+// affects all cells alike. A cell that does not get the requested pages is omitted from then on.
+// progress is called before each visit. If ctx ends, Run returns the completed rounds and the error.
 func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, progress func(done, all int, c Cell)) (*Result, error) {
 	r := &Result{Schema: Schema, SizeBytes: p.Bytes, Reads: p.Reads, Rounds: p.Rounds, Seed: seed, THP: p.THP, Left: slices.Clone(p.Left), Visits: []Record{}}
 	if len(p.Cells) == 0 {
