@@ -154,7 +154,8 @@ func Run(ctx context.Context, c Config) error {
 // underWay is the message during an experiment.
 const underWay = "an experiment is running; nothing is written until it ends"
 
-// too little memory used to be worth releasing
+// loop sleeps until an event arrives, and handles it. Events during an experiment wait until it
+// has ended, because only the experiment may write meanwhile.
 func (d *Daemon) loop(ctx context.Context, ev *events) {
 	var later postponed
 	if d.leased() {
@@ -189,7 +190,7 @@ func (d *Daemon) loop(ctx context.Context, ev *events) {
 		case <-ev.load:
 			later.add("load", func() error {
 				if !d.tick(ctx) {
-					return errIdle // it has not used enough memory to be worth releasing
+					return errIdle // too little memory used to be worth releasing
 				}
 				return nil
 			})

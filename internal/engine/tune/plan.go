@@ -78,7 +78,7 @@ type Step struct {
 	Named string `json:"named,omitempty"`
 	// Before is the current value; omitted if unknown.
 	Before setting.Value `json:"before,omitzero"`
-	// why the current value is unknown
+	// Unknown is the reason why the current value is unknown.
 	Unknown string         `json:"unknown,omitempty"`
 	Want    setting.Value  `json:"want"`
 	Op      setting.Op     `json:"op,omitempty"`
