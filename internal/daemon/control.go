@@ -36,8 +36,7 @@ type Control interface {
 	IsRunning() bool
 	Profiles(ctx context.Context) []NamedSummary
 	ProfileInfo(ctx context.Context, name string) (ok bool, info Info)
-	// Verify returns TuneD's strict result; ignoreMissing ignores what the machine does not
-	// have.
+	// Verify returns TuneD's strict result. ignoreMissing ignores settings that the machine lacks.
 	Verify(ctx context.Context, ignoreMissing bool) bool
 	// Plugins returns the options of each plug-in with their defaults.
 	Plugins() map[string]map[string]string

@@ -46,7 +46,7 @@ type Condition struct {
 	Saw string `json:"saw"`
 }
 
-// subject returns what the condition tests, as text.
+// subject names what the condition tests, such as virtualization or processes.
 func (c Condition) subject() string {
 	switch {
 	case c.Key == "virt":

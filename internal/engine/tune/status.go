@@ -88,8 +88,8 @@ type Trial struct {
 // StatusSchema names the JSON form of a status.
 const StatusSchema = "fettle/status/v1"
 
-// Status returns what is in force. accepted is the selection's accepted content, present is the
-// current definition of the same profiles. Either may be nil.
+// Status returns the selection in force, with warnings. accepted is the selection's accepted
+// content, present is the current definition of the same profiles. Either may be nil.
 func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present *profile.Profile) (*Status, error) {
 	st := &Status{Schema: StatusSchema, Machine: e.Host.Name, Profiles: []string{}, Dynamic: e.dynamic(), Live: []int{}, Damage: s.Damage}
 	e.inCharge(ctx, st)

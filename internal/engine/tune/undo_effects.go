@@ -23,9 +23,9 @@ type sideEffect struct {
 	pending *setting.Value
 }
 
-// sideEffects returns, before anything is written, the settings that change with a restored
-// setting, those that change when these are restored, and those that an interrupted undo may have
-// changed.
+// sideEffects is called before anything is written. It returns the settings that change with a
+// restored setting, those that change when these are restored, and those that an interrupted undo
+// may have changed.
 func (e *Engine) sideEffects(ctx context.Context, s *journal.State, moves []move) []sideEffect {
 	undone := map[*journal.Entry]bool{}
 	for _, m := range moves {

@@ -203,7 +203,7 @@ func fileWords(r *Result) string {
 	return "files (--write DIR writes them): " + strings.Join(names, ", ")
 }
 
-// printFiles prints the names of the files, and what was written.
+// printFiles prints the names of the files, or the written files with their states.
 func printFiles(s *ui.Screen, r *Result) {
 	if r.Written == nil {
 		if len(r.Files) > 0 {
@@ -237,7 +237,7 @@ func (r *Result) about(f WrittenFile) string {
 	return ""
 }
 
-// more counts what the default output omits.
+// more counts the rows that the default output omits.
 type more struct{ values, limits, choices, notes int }
 
 func printMore(s *ui.Screen, m more, show Show) {

@@ -86,7 +86,7 @@ func Show(s *ui.Screen, r *evidence.Run, of Result) error {
 	return nil
 }
 
-// PrintAll prints several runs on a page, first what they have in common and what differs.
+// PrintAll prints several runs on a page. Common properties and differences come first.
 func PrintAll(s *ui.Screen, runs []*evidence.Run) error {
 	if len(runs) == 1 {
 		return show(s, runs[0])

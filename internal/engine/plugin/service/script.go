@@ -32,7 +32,7 @@ var Script = plugin.Plugin{
 	}},
 }
 
-// ownDoing is the reason for every script: fettle cannot determine what a program changes.
+// ownDoing is the reason in every script's item: fettle cannot determine the effects of a program.
 const ownDoing = "effects of the script are unknown; undo runs its stop and cannot compare"
 
 func planScript(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
