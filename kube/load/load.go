@@ -1,5 +1,5 @@
-// Package load runs cluster loads: it reads a load, plans it against the cluster, creates its
-// objects, resumes it after a crash, and undoes it.
+// Package load runs cluster loads: it reads a load, plans it for the cluster, creates its objects,
+// resumes it after a crash, and undoes it. kubectl fettle load uses it.
 package load
 
 import (
@@ -16,7 +16,7 @@ import (
 	loadrun "fettle.dev/fettle/kube/load/run"
 )
 
-// Refused is the error of a request that a check refused before any change.
+// Refused is the error of a request that failed a check, before any change.
 type Refused struct {
 	Err  error
 	Hint string
@@ -29,32 +29,32 @@ func refuse(hint, format string, args ...any) error {
 	return &Refused{fmt.Errorf(format, args...), hint}
 }
 
-// Cluster is the cluster in which loads run, with the store of runs.
+// Cluster is a cluster for loads, and the local store of its runs.
 type Cluster struct {
 	Server *cluster.Server
 	Store  loadrun.Store
-	// Now returns the time that names runs; nil for the clock.
+	// Now returns the time for names of runs; nil means the clock.
 	Now func() time.Time
 }
 
-// Options override a load's own options. Zero values change nothing.
+// Options override the load's own options; zero values keep them.
 type Options struct {
 	InFlight int
 	Rate     float64
 	// Visit reports whether the run is a phase of an experiment.
 	Visit bool
-	// On is called with each answer.
+	// On receives each answer; it may be nil.
 	On func(loadrun.Answer)
-	// NoBrake lets a run continue whatever happens to the cluster. QuotaBytes is etcd's quota, of
-	// which the brake keeps a part free; 0 is unknown, below 0 means no quota.
+	// NoBrake lets a run continue even if it overloads the cluster. QuotaBytes is etcd's quota, of
+	// which the brake keeps a part free; 0 means unknown, below 0 means no quota.
 	NoBrake    bool
 	QuotaBytes int64
-	// Etcd are members whose metrics are watched; if none, the reachable members that run as pods.
+	// Etcd are the members whose metrics the brake watches; nil means all reachable members that
+	// run as pods.
 	Etcd []*loadrun.Member
-	// Begun is called with the run's name and plan, before anything is created.
+	// Begun receives the run's ID, its plan and its previous state, before anything is created.
 	Begun func(id string, p *plan.Plan, before *loadrun.State)
-	// Pod is called when a pod is first seen to be scheduled or ready, OnAct for each completed
-	// action.
+	// Pod receives a pod's first scheduled and first ready event, OnAct each completed action.
 	Pod   func(loadrun.Seen)
 	OnAct func(loadrun.Acted)
 }
@@ -62,13 +62,13 @@ type Options struct {
 // Result is the result of a run.
 type Result struct {
 	*loadrun.DriveOutcome
-	// Servers are the API server's metrics for the run; nil if they cannot be read.
+	// Servers are the API server's metrics of the run; nil if unreadable.
 	Servers *loadrun.Servers
-	// Blind is what could not be observed, and why; "" for nothing.
+	// Blind is what could not be observed and why, or "".
 	Blind string
 }
 
-// Plan compiles a load with the kinds of the cluster.
+// Plan compiles a load for a run with the cluster's kinds.
 func (c *Cluster) Plan(ctx context.Context, l *plan.Load, run string) (*plan.Plan, plan.Kinds, error) {
 	versions, err := plan.Versions(ctx, l)
 	if err != nil {
@@ -85,8 +85,8 @@ func (c *Cluster) Plan(ctx context.Context, l *plan.Load, run string) (*plan.Pla
 // ErrNothing means that a load has no objects.
 var ErrNothing = errors.New("the load creates nothing: all counts are 0")
 
-// Run creates the objects of a load. It returns the result with an error too, once something
-// may have been created; until then id is "".
+// Run creates the objects of a load. If an error occurs after objects may have been created, it
+// still returns the result; before that, id is "".
 func (c *Cluster) Run(ctx context.Context, l *plan.Load, o Options) (id string, out *Result, err error) {
 	now := time.Now
 	if c.Now != nil {
@@ -123,7 +123,7 @@ func (c *Cluster) Run(ctx context.Context, l *plan.Load, o Options) (id string, 
 	return name, out, errors.Join(err, j.Close())
 }
 
-// Resume continues a run: it creates what is missing.
+// Resume continues a run and creates the missing objects.
 func (c *Cluster) Resume(ctx context.Context, id string, o Options) (*Result, error) {
 	r, p, j, state, err := c.open(ctx, id)
 	if err != nil {
@@ -137,7 +137,7 @@ func (c *Cluster) Resume(ctx context.Context, id string, o Options) (*Result, er
 	return out, errors.Join(err, j.Close())
 }
 
-// open opens a run of this cluster.
+// open opens a run, and returns an error if it belongs to another cluster.
 func (c *Cluster) open(ctx context.Context, id string) (*loadrun.StoredRun, *plan.Plan, *loadrun.Journal, *loadrun.State, error) {
 	r, j, state, err := c.Store.Open(id)
 	var damaged *loadrun.JournalDamaged
@@ -223,12 +223,12 @@ func (c *Cluster) drive(ctx context.Context, r *loadrun.StoredRun, p *plan.Plan,
 	return x, err
 }
 
-// controllers reports whether controllers create pods for objects of a plan.
+// controllers reports whether a plan has objects for which controllers create pods.
 func controllers(p *plan.Plan) bool {
 	return slices.ContainsFunc(p.Kinds, func(k plan.Kind) bool { return k.Kind != "Pod" && loadrun.Takes(k.Kind) })
 }
 
-// follow watches the objects of a plan that take time to become ready.
+// follow starts watching the plan's objects that take time to become ready.
 func (c *Cluster) follow(ctx context.Context, p *plan.Plan, o Options) (*loadrun.Follower, func(), error) {
 	kinds := slices.DeleteFunc(slices.Clone(p.Kinds), func(k plan.Kind) bool { return !loadrun.Takes(k.Kind) })
 	pod := plan.Kind{APIVersion: "v1", Kind: "Pod", Resource: "pods", Namespaced: true}
@@ -246,7 +246,7 @@ func (c *Cluster) follow(ctx context.Context, p *plan.Plan, o Options) (*loadrun
 	return f, func() { cancel(); f.Wait() }, nil
 }
 
-// Undo removes the objects of a run. on, if not nil, is called with the progress.
+// Undo removes the objects of a run. on receives the progress; it may be nil.
 func (c *Cluster) Undo(ctx context.Context, id string, on func(done, all int)) (*loadrun.UndoOutcome, error) {
 	_, p, j, state, err := c.open(ctx, id)
 	if err != nil {
@@ -266,8 +266,8 @@ func (c *Cluster) Undo(ctx context.Context, id string, on func(done, all int)) (
 	return out, errors.Join(err, j.Close())
 }
 
-// UndoVisits removes the objects and the records of interrupted phases of an experiment. It
-// returns how many there were.
+// UndoVisits removes the objects and records of interrupted runs that are phases of an experiment,
+// and returns their number.
 func (c *Cluster) UndoVisits(ctx context.Context) (int, error) {
 	all, err := c.Store.List()
 	if err != nil {

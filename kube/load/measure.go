@@ -11,38 +11,39 @@ import (
 	"fettle.dev/fettle/kube/load/run"
 )
 
-// most is the longest time that is distinguished.
+// most is the longest duration that the distributions distinguish.
 const most = time.Hour
 
-// Meter measures how long the objects of a run took: the calls for each, and for pods until
-// they were scheduled and ready. Objects that the load makes itself are measured by the clock
-// of this machine alone, pods of controllers by the API's timestamps.
+// Meter measures how long a run's calls took, and how long its pods took to be scheduled and ready.
+// The load's own objects are measured with this machine's clock, controllers' pods with the API's
+// timestamps.
 type Meter struct {
 	plan             *plan.Plan
-	create           *engine.Distribution // from when it was due
+	create           *engine.Distribution // from when the object was due
 	scheduled, ready *engine.Distribution
 
 	mu sync.Mutex
 	// calls are the times of the calls alone.
 	calls map[call]*engine.Distribution
 	pods  map[run.Key]*measurePod
-	// coarse counts the times that are differences of whole seconds.
+	// coarse counts durations calculated from whole-second timestamps.
 	coarse WholeSeconds
-	// The individual times, in the order in which they became known, for Series.
-	began                       time.Time // the first one was due
+	// Single durations in the order of arrival, for Series.
+	began                       time.Time // when the first object was due
 	creates, schedules, readies []single
 }
 
-// call is a kind of call: an operation on objects of a kind, "" for their creation.
+// call is one kind of call: an operation ("" for creation) on a kind of object.
 type call struct {
 	kind plan.Kind
 	do   string
 }
 
-// measurePod is a pod between creation and readiness. The watch may precede the answer.
+// measurePod is a pod from its creation until it is ready. The watch may report it before the
+// create call returns.
 type measurePod struct{ sent, scheduled, ready time.Time }
 
-// New returns a meter for the run of a plan.
+// New returns a meter for a run of a plan.
 func New(p *plan.Plan) *Meter {
 	return &Meter{
 		plan: p, create: engine.NewDistribution(most), scheduled: engine.NewDistribution(most), ready: engine.NewDistribution(most),
@@ -50,7 +51,8 @@ func New(p *plan.Plan) *Meter {
 	}
 }
 
-// Answer counts the answer to a request. Objects created by an earlier process have no time.
+// Answer records the answer to a create request. It records no duration for objects of an earlier
+// process.
 func (m *Meter) Answer(a run.Answer) {
 	if a.Was != run.Created || a.Found {
 		return
@@ -74,7 +76,7 @@ func (m *Meter) Answer(a run.Answer) {
 	}
 }
 
-// of returns the distribution of a kind of call. The caller holds the lock.
+// of returns the distribution for a kind of call. The caller holds the lock.
 func (m *Meter) of(c call) *engine.Distribution {
 	d := m.calls[c]
 	if d == nil {
@@ -84,7 +86,7 @@ func (m *Meter) of(c call) *engine.Distribution {
 	return d
 }
 
-// Act counts the call of an action.
+// Act records the call of an action.
 func (m *Meter) Act(a run.Acted) {
 	m.mu.Lock()
 	d := m.of(call{a.Kind, a.Do})
@@ -92,7 +94,7 @@ func (m *Meter) Act(a run.Acted) {
 	d.Add(a.End.Sub(a.Sent))
 }
 
-// Pod records an event of a pod.
+// Pod records a pod event.
 func (m *Meter) Pod(s run.Seen) {
 	if s.Owned {
 		m.owned(s)
@@ -107,7 +109,7 @@ func (m *Meter) Pod(s run.Seen) {
 	})
 }
 
-// owned records an event of a pod that a controller has created.
+// owned records an event of a pod that a controller created.
 func (m *Meter) owned(s run.Seen) {
 	if s.Took < 0 {
 		return
@@ -152,37 +154,36 @@ func (m *Meter) pod(k run.Key, set func(*measurePod)) {
 	}
 }
 
-// Times are the distributions of all times, and of the calls by kind.
+// Times are the distributions of a run's durations, in total and by kind of call.
 type Times struct {
-	// Create is the time from when an object was due until it was created, Calls the time of its
-	// last call alone.
+	// Create is the time from when an object was due until it was created. Calls is the duration of
+	// the last call for it.
 	Create engine.Times `json:"create"`
 	Calls  []Call       `json:"calls"`
-	// Scheduled and Ready are times of pods: for the load's own pods from the call until the watch
-	// reported it, for controllers' pods from their creation until the condition became true, by
-	// the API's timestamps.
+	// Scheduled and Ready are durations of pods. For the load's own pods they run from the call
+	// until the watch reports the state; for controllers' pods from creation to the condition, by
+	// API timestamps.
 	Scheduled engine.Times `json:"scheduled"`
 	Ready     engine.Times `json:"ready"`
-	// WholeSeconds counts the times of controllers' pods: differences of whole seconds, accurate
-	// to one second.
+	// WholeSeconds counts durations of controllers' pods, which are accurate to one second.
 	WholeSeconds WholeSeconds `json:"whole_seconds"`
 }
 
-// WholeSeconds counts times that are differences of whole seconds.
+// WholeSeconds counts durations calculated from whole-second timestamps.
 type WholeSeconds struct {
 	Scheduled int64 `json:"scheduled"`
 	Ready     int64 `json:"ready"`
 }
 
-// Call is the time of the calls for one kind.
+// Call is the distribution of durations for one kind of call.
 type Call struct {
 	APIVersion string       `json:"api_version"`
 	Kind       string       `json:"kind"`
-	Do         string       `json:"do,omitempty"` // patch, delete or read; "" for the creation
+	Do         string       `json:"do,omitempty"` // patch, delete or read; "" for creation
 	Times      engine.Times `json:"times"`
 }
 
-// Times returns the summary.
+// Times returns the distributions so far.
 func (m *Meter) Times() Times {
 	m.mu.Lock()
 	defer m.mu.Unlock()

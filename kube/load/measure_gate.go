@@ -13,29 +13,29 @@ import (
 	"fettle.dev/fettle/kube/load/run"
 )
 
-// Gate is a threshold of a run: "create p99 < 1s", "scheduled p50 < 100ms", "ready p99 <
-// 5s", "errors < 1%", "rate > 450/s".
+// Gate is a threshold for a run, such as "create p99 < 1s", "scheduled p50 < 100ms", "ready p99 <
+// 5s", "errors < 1%" or "rate > 450/s".
 type Gate struct {
-	of   string // create, scheduled, ready; "" for the run's own
+	of   string // create, scheduled or ready; "" for a value of the whole run
 	gate *engine.Gate
 }
 
-// Defaults returns Kubernetes' own objectives, which apply to a run without gates: for a call
-// that changes one object 1 s at the 99th percentile, for a stateless pod with a pulled image 5
-// s until it runs (kubernetes/community, sig-scalability/slos).
+// Defaults returns Kubernetes' objectives at the 99th percentile, for runs without gates: 1 s for a
+// call that changes one object, and 5 s until a stateless pod with a pulled image runs
+// (kubernetes/community, sig-scalability/slos).
 func Defaults() []*Gate {
 	var all []*Gate
 	for _, text := range []string{"create p99 <= 1s", "ready p99 <= 5s"} {
 		g, err := ParseGate(text)
 		if err != nil {
-			panic(err) // they are written above
+			panic(err) // the texts are constants
 		}
 		all = append(all, g)
 	}
 	return all
 }
 
-// ParseGate parses a gate.
+// ParseGate parses the text of a gate.
 func ParseGate(text string) (*Gate, error) {
 	of, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
 	switch of {
@@ -58,7 +58,7 @@ func ParseGate(text string) (*Gate, error) {
 	return &Gate{of, g}, nil
 }
 
-// Measured is the result of a gate.
+// Measured is a gate with its measured result.
 type Measured struct {
 	Gate    string `json:"gate"`
 	Met     bool   `json:"met"`
@@ -66,7 +66,7 @@ type Measured struct {
 	Text    string `json:"text"`
 }
 
-// Judge returns the results of the gates.
+// Judge compares a run's measurements with the gates.
 func (m *Meter) Judge(gates []*Gate, out *run.DriveOutcome) []Measured {
 	all := []Measured{}
 	for _, g := range gates {
@@ -83,7 +83,7 @@ func (m *Meter) Judge(gates []*Gate, out *run.DriveOutcome) []Measured {
 		if coarse == 0 || r.Unknown {
 			continue
 		}
-		// Times of whole seconds may be off by one: a verdict that depends on it is unknown.
+		// Whole-second durations may be off by one second: a verdict that depends on it is unknown.
 		last := &all[len(all)-1]
 		last.Text += " (to a second: the API's timestamps of pods are whole seconds)"
 		x.shift = -nearlySecond
@@ -96,23 +96,24 @@ func (m *Meter) Judge(gates []*Gate, out *run.DriveOutcome) []Measured {
 	return all
 }
 
-// nearlySecond is the maximum error, in seconds, of a difference of two times that were each
-// cut to whole seconds: less than one, and here less what a distribution rounds.
+// nearlySecond is the maximum error, in seconds, of a difference between two truncated timestamps,
+// less the rounding of a distribution.
 const nearlySecond = 0.99
 
 func (g *Gate) String() string {
 	return strings.TrimSpace(g.of + " " + g.gate.Text)
 }
 
-// Answers is the number of times that a run will measure, as far as its plan shows.
+// Answers is how many durations a run will measure, according to its plan.
 type Answers struct {
 	Objects int64
-	Pods    int64 // those of controllers too
-	// PerNode reports whether there is also one for each node, whose number is unknown here.
+	Pods    int64 // including controllers' pods
+	// PerNode reports whether each node adds one more; the number of nodes is unknown here.
 	PerNode bool
 }
 
-// AnswersOf returns the answers of a plan; made, if not nil, reports which objects exist.
+// AnswersOf returns the expected durations of a plan. made reports whether an object exists
+// already; it may be nil.
 func AnswersOf(p *plan.Plan, made func(i int) bool) (a Answers) {
 	for i := range p.Len() {
 		if made != nil && made(i) {
@@ -126,8 +127,8 @@ func AnswersOf(p *plan.Plan, made func(i int) bool) (a Answers) {
 	return a
 }
 
-// TooFew returns that a gate cannot be met because of too few answers, as Judge would report
-// later, and which percentile would be possible; "" if there are enough.
+// TooFew explains that a gate has too few durations for Judge, and which percentile would be
+// possible; "" if there are enough.
 func (g *Gate) TooFew(a Answers) string {
 	n := a.Objects
 	if g.of == "scheduled" || g.of == "ready" {
@@ -147,12 +148,12 @@ func (g *Gate) TooFew(a Answers) string {
 	return fmt.Sprintf("%s will not be met: %s", g, why)
 }
 
-// measured is the input of a gate.
+// measured is the input for one gate.
 type measured struct {
 	d     *engine.Distribution
 	t     engine.Times
 	out   *run.DriveOutcome
-	shift float64 // of all times, in seconds
+	shift float64 // added to every duration, in seconds
 }
 
 func (m measured) Percentile(p float64) float64 { return max(0, m.d.Percentile(p)+m.shift) }
@@ -171,14 +172,14 @@ func (m measured) Errors() float64 {
 
 func (m measured) Observed(string) (float64, bool) { return 0, false }
 
-// single is one time, in seconds, and when it became known, in seconds since the run began.
+// single is one duration in seconds, and when it became known, in seconds since the run's start.
 type single struct{ at, took float32 }
 
 func (m *Meter) single(at time.Time, took time.Duration) single {
 	return single{float32(at.Sub(m.began).Seconds()), float32(took.Seconds())}
 }
 
-// A run is divided into consecutive parts with equal numbers of times; a part has at least
+// Series divides a run into consecutive parts with equal numbers of durations: at least
 // leastInPart, and leastForP99 for a 99th percentile.
 const (
 	parts       = 20
@@ -186,9 +187,8 @@ const (
 	leastForP99 = 100
 )
 
-// Series returns the measurements, each with a sample for every part of the run: median and
-// 99th percentile of the times, and the rate of created objects per second. A series too short
-// for two parts has one sample.
+// Series returns the measurements with one sample per part of the run: median and 99th percentile
+// of durations, and objects created per second. A series too short for two parts has one sample.
 func (m *Meter) Series() []evidence.Series {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -229,7 +229,7 @@ func (m *Meter) Series() []evidence.Series {
 	return all
 }
 
-// cut divides times into as many parts as they suffice for.
+// cut divides durations into as many parts as they suffice for.
 func cut(times []single) [][]single {
 	if len(times) == 0 {
 		return nil

@@ -16,8 +16,8 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// Mirror is a load with the counts and sizes of a cluster's namespaces, without their content:
-// no names, values, images, commands and selectors. Only the metadata of secrets is read.
+// Mirror is a load with the counts and sizes of a cluster's namespaces, but without names, values,
+// images, commands and selectors. Of secrets, only metadata is read.
 type Mirror struct {
 	Spaces []Space
 	// Left are objects that are not mirrored.
@@ -26,50 +26,50 @@ type Mirror struct {
 	Notes []string
 }
 
-// Space is the content of a namespace, and the number of namespaces with the same content.
+// Space is the content of one namespace, and the number of namespaces with equal content.
 type Space struct {
 	Count  int
 	Groups []Group
 }
 
-// Group is a number of equal objects.
+// Group is a number of equal objects in a namespace.
 type Group struct {
 	Kind  string
 	Count int
-	// Manifest is one of the objects; ${IDENTIFIER} in it is its number.
+	// Manifest is one of the objects; ${IDENTIFIER} stands for its number.
 	Manifest map[string]any
 }
 
-// Left is a number of objects of a kind that are not mirrored, and why.
+// Left is a number of objects of one kind that are not mirrored, and the reason.
 type Left struct {
 	Kind  string `json:"kind"`
 	Count int    `json:"count"`
 	Why   string `json:"why"`
 }
 
-// Pause is the default image of mirrored containers: it only waits.
+// Pause is the default image of mirrored containers, which does nothing but wait.
 const Pause = "registry.k8s.io/pause:3.10"
 
-// MirrorOptions of a reading.
+// MirrorOptions select what is mirrored and how.
 type MirrorOptions struct {
-	// Namespaces are the namespaces to mirror; empty for all except the system's.
+	// Namespaces are the namespaces to mirror; nil means all except system namespaces.
 	Namespaces []string
-	Image      string // of containers; "" for Pause
+	Image      string // image of containers; "" means Pause
 }
 
-// source is a kind that is read.
+// source is a kind of object that is read.
 type source struct {
-	path string // of a list over all namespaces
+	path string // path of the list over all namespaces
 	kind string
-	// strip returns what is kept of an object; nil for a kind that is only counted, with the
+	// strip returns the mirrored part of an object; nil for a kind that is only counted, for the
 	// reason in why.
 	strip func(*reading, json.RawMessage) (map[string]any, error)
 	why   string
-	// secret requests only the metadata.
+	// secret means that only metadata is requested.
 	secret bool
 }
 
-// sources are the kinds in the order in which a load has to create them.
+// sources are the kinds, in the order in which a load must create them.
 var sources = []source{
 	{path: "/api/v1/serviceaccounts", kind: "ServiceAccount", strip: account},
 	{path: "/api/v1/configmaps", kind: "ConfigMap", strip: configMap},
@@ -91,7 +91,7 @@ var sources = []source{
 	{path: "/apis/policy/v1/poddisruptionbudgets", kind: "PodDisruptionBudget", why: "without its selector it protects nothing"},
 }
 
-// system reports whether a namespace belongs to the cluster itself.
+// system reports whether a namespace belongs to the cluster's own software.
 func system(name string) bool {
 	return name == "default" || strings.HasPrefix(name, "kube-") || strings.HasPrefix(name, "openshift")
 }
@@ -100,14 +100,14 @@ func system(name string) bool {
 type reading struct {
 	server *cluster.Server
 	MirrorOptions
-	// alike counts equal objects in each namespace, by their JSON.
+	// alike counts the equal objects of each namespace by their JSON.
 	alike map[string]map[string]int
-	left  map[Left]int // with Count 0
+	left  map[Left]int // Count is 0 in the keys
 	notes map[string]int
-	seen  bool // a list that could be read
+	seen  bool // at least one list was readable
 }
 
-// object is the part read of every object.
+// object is the part of an object that every kind needs.
 type object struct {
 	Metadata struct {
 		Name, Namespace, DeletionTimestamp string
@@ -117,10 +117,10 @@ type object struct {
 	Status struct{ Phase string }
 }
 
-// ErrUnseen means that no kind could be read.
+// ErrUnseen means that no kind of object is readable.
 var ErrUnseen = errors.New("cannot read anything in these namespaces")
 
-// ReadWorkloads reads namespaces. It returns ErrUnseen if none of their objects may be listed.
+// ReadWorkloads reads namespaces. It returns ErrUnseen if the user may list none of their objects.
 func ReadWorkloads(ctx context.Context, server *cluster.Server, o MirrorOptions) (*Mirror, error) {
 	if o.Image == "" {
 		o.Image = Pause
@@ -140,7 +140,7 @@ func ReadWorkloads(ctx context.Context, server *cluster.Server, o MirrorOptions)
 	return r.sum()
 }
 
-// namespaces finds the namespaces to mirror.
+// namespaces determines the namespaces to mirror.
 func (r *reading) namespaces(ctx context.Context) error {
 	for _, name := range r.Namespaces {
 		if _, err := r.server.Metadata(ctx, 0, "/api/v1/namespaces/"+url.PathEscape(name)); err != nil {
@@ -163,7 +163,7 @@ func (r *reading) namespaces(ctx context.Context) error {
 	})
 }
 
-// pages reads a list in pages.
+// pages reads a list page by page and calls each for every item.
 func (r *reading) pages(ctx context.Context, path string, metadata bool, each func(json.RawMessage) error) error {
 	get := r.server.Get
 	if metadata {
@@ -192,7 +192,7 @@ func (r *reading) pages(ctx context.Context, path string, metadata bool, each fu
 	}
 }
 
-// read reads the objects of one kind.
+// read reads all objects of one kind.
 func (r *reading) read(ctx context.Context, s *source) error {
 	at := strings.LastIndexByte(s.path, '/')
 	paths := []string{s.path}
@@ -216,7 +216,7 @@ func (r *reading) read(ctx context.Context, s *source) error {
 	return nil
 }
 
-// take counts an object.
+// take counts one object, or records why it is not mirrored.
 func (r *reading) take(s *source, resource string, item json.RawMessage) error {
 	var o object
 	if err := json.Unmarshal(item, &o); err != nil {
@@ -225,7 +225,7 @@ func (r *reading) take(s *source, resource string, item json.RawMessage) error {
 	in := r.alike[o.Metadata.Namespace]
 	switch m := o.Metadata; {
 	case in == nil, len(m.OwnerReferences) > 0, m.DeletionTimestamp != "", plan.ToAll(resource, m.Name, m.Annotations):
-		return nil // of another namespace, or a controller makes it there too
+		return nil // in another namespace, or created by a controller there too
 	case m.Labels[plan.RunLabel] != "":
 		r.left[Left{Kind: s.kind, Why: "a cluster load has made it"}]++
 		return nil
@@ -249,7 +249,7 @@ func (r *reading) take(s *source, resource string, item json.RawMessage) error {
 	return nil
 }
 
-// versionOf returns the apiVersion of the objects at a path.
+// versionOf returns the apiVersion of an API path's objects.
 func versionOf(path string) string {
 	words := strings.Split(strings.Trim(path, "/"), "/")
 	return strings.Join(words[1:len(words)-1], "/")
@@ -260,7 +260,7 @@ func (r *reading) sum() (*Mirror, error) {
 	m := &Mirror{}
 	same := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(r.alike)) {
-		key, err := json.Marshal(r.alike[name]) // in the order of its keys
+		key, err := json.Marshal(r.alike[name]) // the JSON is sorted by key
 		if err != nil {
 			return nil, err
 		}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// name is a placeholder for the name that an object gets when it is written.
+// name is a placeholder for an object's name, which Write replaces.
 const name = "NAME"
 
 func named(more map[string]any) map[string]any {
@@ -17,7 +17,7 @@ func named(more map[string]any) map[string]any {
 	return more
 }
 
-// about rounds a length up by at most an eighth, so that similar objects become equal.
+// about rounds a length up by at most an eighth, which makes similar objects equal.
 func about(n int) int {
 	step := 1 << max(0, bits.Len(uint(n))-4)
 	return (n + step - 1) / step * step
@@ -30,7 +30,7 @@ func account(_ *reading, _ json.RawMessage) (map[string]any, error) {
 	return named(map[string]any{}), nil
 }
 
-// configMap keeps the number of keys and the lengths of their values.
+// configMap keeps the number of keys and the sizes of their values.
 func configMap(_ *reading, item json.RawMessage) (map[string]any, error) {
 	var o struct{ Data, BinaryData map[string]string }
 	if err := json.Unmarshal(item, &o); err != nil {
@@ -42,7 +42,7 @@ func configMap(_ *reading, item json.RawMessage) (map[string]any, error) {
 	}
 	if d := fillers(o.BinaryData); d != nil {
 		for key, value := range d {
-			// Zeros in base64 are valid at any multiple of four letters.
+			// A multiple of four letters A is valid base64.
 			d[key] = strings.Repeat("A", (len(value.(string))+3)/4*4)
 		}
 		kept["binaryData"] = prefixed("binary-", d)
@@ -50,7 +50,7 @@ func configMap(_ *reading, item json.RawMessage) (map[string]any, error) {
 	return kept, nil
 }
 
-// fillers returns values of about the same lengths, under new keys.
+// fillers returns values of about the same sizes under new keys.
 func fillers(data map[string]string) map[string]any {
 	if len(data) == 0 {
 		return nil
@@ -78,7 +78,7 @@ func prefixed(with string, data map[string]any) map[string]any {
 // secretBytes is the assumed length of a secret's value, which is not read.
 const secretBytes = 48
 
-// secret keeps the number of keys, as far as the managed fields show it.
+// secret keeps the number of keys in the managed fields.
 func secret(_ *reading, item json.RawMessage) (map[string]any, error) {
 	var o struct {
 		Metadata struct {
@@ -107,7 +107,7 @@ func secret(_ *reading, item json.RawMessage) (map[string]any, error) {
 	return named(map[string]any{"type": "Opaque", "data": data}), nil
 }
 
-// service keeps the number of ports, and whether it has an address.
+// service keeps the number of ports, and whether the service has an address.
 func service(r *reading, item json.RawMessage) (map[string]any, error) {
 	var o struct {
 		Spec struct {
@@ -135,7 +135,7 @@ func service(r *reading, item json.RawMessage) (map[string]any, error) {
 	return named(map[string]any{"spec": spec}), nil
 }
 
-// podSpec is the part read of a pod's spec.
+// podSpec is the part of a pod's spec that is read.
 type podSpec struct {
 	Containers []struct {
 		Resources struct{ Requests, Limits map[string]any }
@@ -149,7 +149,7 @@ type podSpec struct {
 	HostNetwork    bool
 }
 
-// kept returns the spec of a pod that only waits, with as many containers and their requests.
+// kept returns the spec of a waiting pod with the same number of containers and the same requests.
 func (s *podSpec) kept(r *reading) map[string]any {
 	var containers []any
 	for i, c := range s.Containers {
@@ -191,7 +191,7 @@ func (s *podSpec) kept(r *reading) map[string]any {
 	return map[string]any{"containers": containers, "terminationGracePeriodSeconds": 0}
 }
 
-// template returns the pod template of an object.
+// template returns the pod template for a mirrored object.
 func (s *podSpec) template(r *reading) map[string]any {
 	return map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": name}}, "spec": s.kept(r)}
 }
@@ -204,7 +204,7 @@ func mirrorPod(r *reading, item json.RawMessage) (map[string]any, error) {
 	return named(map[string]any{"spec": o.Spec.kept(r)}), nil
 }
 
-// workload returns a function that keeps the number of pods and their requests.
+// workload returns a strip function that keeps the number of pods and their requests.
 func workload(kind string) func(*reading, json.RawMessage) (map[string]any, error) {
 	return func(r *reading, item json.RawMessage) (map[string]any, error) {
 		var o struct {
@@ -235,7 +235,7 @@ func workload(kind string) func(*reading, json.RawMessage) (map[string]any, erro
 	}
 }
 
-// cronJob keeps a CronJob as suspended.
+// cronJob keeps a CronJob in suspended state.
 func cronJob(r *reading, item json.RawMessage) (map[string]any, error) {
 	var o struct {
 		Spec struct {
@@ -255,7 +255,7 @@ func cronJob(r *reading, item json.RawMessage) (map[string]any, error) {
 	return named(map[string]any{"spec": map[string]any{"suspend": true, "schedule": "0 0 1 1 *", "jobTemplate": map[string]any{"spec": map[string]any{"template": template}}}}), nil
 }
 
-// give replaces the placeholder name everywhere in an object.
+// give replaces the placeholder name in all values of an object.
 func give(v any, to string) any {
 	switch v := v.(type) {
 	case string:

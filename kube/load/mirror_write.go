@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// LoadFile is the name of the load that Write writes.
+// LoadFile is the name of the load file that Write creates.
 const LoadFile = "load.yaml"
 
 // document has the fields of a Cluster Loader file that a mirror needs.
@@ -33,11 +33,11 @@ type objects struct {
 	File string `yaml:"file"`
 }
 
-// ErrNothingToMirror means that there is nothing to mirror.
+// ErrNothingToMirror means that no namespace is left to mirror.
 var ErrNothingToMirror = errors.New("only system namespaces found; name the namespaces to mirror")
 
-// Write writes the load and the objects that it names into a directory, which it creates if
-// needed. It does not replace files. It returns the name of the load's file.
+// Write writes the load and its objects into dir, which it creates if necessary, and returns the
+// load file's path. It does not overwrite files.
 func (m *Mirror) Write(dir string) (string, error) {
 	if len(m.Spaces) == 0 {
 		return "", ErrNothingToMirror

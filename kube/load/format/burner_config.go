@@ -1,5 +1,5 @@
-// Package format reads the files of kube-burner and of OpenShift's Cluster Loader into the
-// specification of a load.
+// Package format reads load files of kube-burner and of OpenShift's Cluster Loader into a
+// plan.Load.
 package format
 
 import (
@@ -20,9 +20,9 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// expand returns the text of a configuration with {{ }} replaced. The variables are the
-// environment, the user's file, which overrides it, and UUID (kube-burner 2.7.3, pkg/config;
-// its documentation has the reverse precedence).
+// expand replaces {{ }} in a configuration's text. Variables come from the environment, the user's
+// file, which takes precedence over it, and UUID (kube-burner 2.7.3, pkg/config; its documentation
+// states the reverse precedence).
 func (o *Options) expand(name string, text []byte) ([]byte, error) {
 	if !strings.Contains(string(text), "{{") {
 		return text, nil
@@ -57,7 +57,7 @@ func (o *Options) expand(name string, text []byte) ([]byte, error) {
 	return []byte(out), nil
 }
 
-// lookup returns a variable of the environment, "" if it is not set.
+// lookup returns an environment variable, or "" if it is not set.
 func (o *Options) lookup(name string) (string, error) {
 	for _, e := range o.Env {
 		if key, value, _ := strings.Cut(e, "="); key == name {
@@ -67,7 +67,7 @@ func (o *Options) lookup(name string) (string, error) {
 	return "", nil
 }
 
-// userData returns the variables in the user's file, JSON or YAML.
+// userData returns the variables in the user's JSON or YAML file.
 func (o *Options) userData() (map[string]any, error) {
 	text, err := o.Read(filepath.Clean(o.UserData))
 	if err != nil {
@@ -92,7 +92,7 @@ func (o *Options) userData() (map[string]any, error) {
 	return values(), nil
 }
 
-// set applies the values of --set to a configuration.
+// set applies --set values to a configuration.
 func (o *Options) set(r *strict.Reader, doc *yaml.Node) error {
 	for _, pair := range o.Set {
 		path, value, ok := strings.Cut(pair, "=")
@@ -111,7 +111,7 @@ func (o *Options) set(r *strict.Reader, doc *yaml.Node) error {
 	return nil
 }
 
-// put sets the field at a path, and creates missing mappings on the way.
+// put sets the field at a path, and creates missing mappings.
 func put(n *yaml.Node, path []string, value *yaml.Node) error {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -144,8 +144,8 @@ func put(n *yaml.Node, path []string, value *yaml.Node) error {
 	return put(n.Content[at], path[1:], value)
 }
 
-// keepInputs stores in the load the variables and files that its texts use, so that a run can
-// be resumed after they have changed.
+// keepInputs stores the variables and files that the texts use in the load, so that a resume does
+// not depend on later changes.
 func keepInputs(l *plan.Load, o Options) error {
 	l.Env, l.Files = map[string]string{}, map[string]string{}
 	in := plan.TextInputs{
@@ -181,7 +181,7 @@ func keepInputs(l *plan.Load, o Options) error {
 	return errors.Join(all...)
 }
 
-// acts reports whether a job acts on existing objects.
+// acts reports whether a job changes, deletes or reads existing objects.
 func (j *job) acts() bool {
 	return slices.Contains([]string{plan.Patch, plan.Remove, plan.Get}, j.JobType)
 }
@@ -189,9 +189,8 @@ func (j *job) acts() bool {
 // patchTypes are the media types of patches that an API server accepts.
 var patchTypes = []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml"}
 
-// readActions reads a patch, delete or read job. As in kube-burner, a delete job runs once
-// and in order, a read job in order once for each iteration; for patch jobs executionMode
-// decides.
+// readActions reads a patch, delete or read job. Like in kube-burner, a delete job runs once in
+// order, a read job once in order per iteration, and executionMode decides for patch jobs.
 func readActions(r *strict.Reader, l *plan.Load, j *job, o Options) {
 	s := common(r, l, j)
 	s.IfExists, s.PerNamespace = plan.Reuse, 1
@@ -263,10 +262,10 @@ func readAction(r *strict.Reader, l *plan.Load, j *job, o *object, from Options)
 	return a, ok
 }
 
-// parallel reports whether a patch job starts everything at once.
+// parallel reports whether a patch job starts all patches at once.
 func (j *job) parallel() bool { return j.JobType == plan.Patch && j.ExecutionMode != "sequential" }
 
-// notePreload notes for the first job with images in its templates that they are not
+// notePreload adds a note about the first job whose templates contain images: they are not
 // preloaded.
 func notePreload(l *plan.Load, jobs []job) {
 	off := map[string]bool{}

@@ -17,7 +17,7 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// given reports whether a field exists and is neither false nor 0.
+// given reports whether a field exists and is not false or 0.
 func given(n *yaml.Node, field string) bool {
 	if n == nil {
 		return false
@@ -29,7 +29,7 @@ func given(n *yaml.Node, field string) bool {
 	return v != nil && v.Value != "false" && v.Value != "0" && v.Value != "" && v.Value != "0s"
 }
 
-// readGlobal reads the global fields that affect the objects and the verdict.
+// readGlobal reads the global fields that affect objects and verdict.
 func readGlobal(r *strict.Reader, l *plan.Load, global *yaml.Node, o Options) {
 	if global == nil {
 		return
@@ -48,7 +48,7 @@ func readGlobal(r *strict.Reader, l *plan.Load, global *yaml.Node, o Options) {
 				continue
 			}
 			for i := range l.Stages {
-				if s := &l.Stages[i]; !s.Parallel { // a patch job that is parallel waits always
+				if s := &l.Stages[i]; !s.Parallel { // parallel patch jobs always wait
 					s.Wait, s.WaitEach = 0, 0
 				}
 			}
@@ -63,7 +63,7 @@ func readGlobal(r *strict.Reader, l *plan.Load, global *yaml.Node, o Options) {
 	}
 }
 
-// readHelpers reads the files of templates that all others may call, by the names they define.
+// readHelpers reads template files whose definitions all templates may call.
 func readHelpers(r *strict.Reader, l *plan.Load, list *yaml.Node, o Options) {
 	if list.Kind != yaml.SequenceNode {
 		if list.ShortTag() != "!!null" {
@@ -84,8 +84,8 @@ func readHelpers(r *strict.Reader, l *plan.Load, list *yaml.Node, o Options) {
 // conditions maps kube-burner's names of pod conditions to fettle's.
 var conditions = map[string]string{"PodScheduled": "scheduled", "Ready": "ready"}
 
-// readMeasurements converts thresholds of pod latencies to gates. fettle measures differently:
-// the time from the call until the watch reports the condition.
+// readMeasurements converts pod latency thresholds to gates. fettle measures differently: from the
+// call until the watch reports the condition.
 func readMeasurements(r *strict.Reader, l *plan.Load, n *yaml.Node) {
 	for _, m := range n.Content {
 		name := strict.Get(m, "name")
@@ -95,7 +95,7 @@ func readMeasurements(r *strict.Reader, l *plan.Load, n *yaml.Node) {
 		}
 		thresholds := strict.Get(m, "thresholds")
 		if name.Value == "podLatency" && thresholds == nil {
-			continue // it is measured anyway
+			continue // always measured
 		}
 		if name.Value != "podLatency" {
 			unused(r, l, "global: the measurement ", m, name.Value)
@@ -136,14 +136,14 @@ func readThreshold(r *strict.Reader, l *plan.Load, t *yaml.Node) {
 	l.Gates = append(l.Gates, plan.Gate{At: r.At(t), Text: fmt.Sprintf("%s %s <= %s", of, metric, limit)})
 }
 
-// others maps job types that do not create objects (kube-burner, docs/reference, "Job types")
-// to the alternative.
+// others maps job types that create no objects (kube-burner, docs/reference, "Job types") to an
+// alternative.
 var others = map[string]string{
 	"kubevirt": "what a run has made has the label " + plan.RunLabel + ", for virtctl",
 }
 
-// otherWork reports fields of a job that do not create objects, with their lines, and returns
-// whether the job is of another type.
+// otherWork records a job's fields that do not create objects, with their lines, and reports
+// whether the job has another type.
 func otherWork(r *strict.Reader, n *yaml.Node, j *job) bool {
 	at := func(field string) *yaml.Node { return key(n, field) }
 	types := []string{"create", plan.Patch, plan.Remove, plan.Get}
@@ -172,7 +172,7 @@ func otherWork(r *strict.Reader, n *yaml.Node, j *job) bool {
 	return false
 }
 
-// burnerItem returns the i-th mapping of a list.
+// burnerItem returns the i-th mapping of a list, or nil.
 func burnerItem(list *yaml.Node, i int) *yaml.Node {
 	n := list.Content[i]
 	if n.Kind == yaml.AliasNode {
@@ -181,7 +181,7 @@ func burnerItem(list *yaml.Node, i int) *yaml.Node {
 	return n
 }
 
-// key returns the key node of a field, or else the mapping.
+// key returns a field's key node, or the mapping itself if the field is missing.
 func key(n *yaml.Node, field string) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -194,7 +194,7 @@ func key(n *yaml.Node, field string) *yaml.Node {
 	return n
 }
 
-// text reads the template of an object and its variables.
+// text reads an object's template and its variables.
 func (o *object) text(r *strict.Reader, l *plan.Load, j *job, from Options) (name, text string, variables json.RawMessage, ok bool) {
 	name, raw, err := open(r.File, o.ObjectTemplate, from.Read)
 	if err != nil {

@@ -1,5 +1,4 @@
-// burner reads a configuration of kube-burner into a load: its create, patch, delete and read
-// jobs.
+// burner reads a kube-burner configuration into a load: create, patch, delete and read jobs.
 
 package format
 
@@ -14,19 +13,19 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// Options of reading. UUID, UserData, Set and AllowMissing are kube-burner's own.
+// Options for reading a file. UUID, UserData, Set and AllowMissing are options of kube-burner.
 type Options struct {
-	// Read reads a file that a job names.
+	// Read returns the content of a file that a job names.
 	Read func(name string) ([]byte, error)
-	// Env is the environment, NAME=TEXT each.
+	// Env is the environment as NAME=TEXT.
 	Env []string
-	// UUID is the UUID of the benchmark; "" for a new one.
+	// UUID is the benchmark's UUID; "" means a new one.
 	UUID string
-	// UserData is the name of a file of variables; "" for none. Set has KEY=VALUE pairs; KEY is
-	// the path of a field, such as jobs.0.qps.
+	// UserData is a file of variables, or "". Set has KEY=VALUE pairs; KEY is a field's path, such
+	// as jobs.0.qps.
 	UserData string
 	Set      []string
-	// AllowMissing reports whether a missing variable is empty, not a mistake.
+	// AllowMissing makes missing variables empty; otherwise they are an error.
 	AllowMissing bool
 }
 
@@ -34,14 +33,14 @@ type Options struct {
 func BurnerOwn(doc *yaml.Node) bool { return strict.Get(doc, "jobs") != nil }
 
 type burnerConfig struct {
-	// fettle measures in its own way.
+	// fettle has its own measurements.
 	Global           *yaml.Node `yaml:"global"`
 	MetricsEndpoints *yaml.Node `yaml:"metricsEndpoints"`
 	Jobs             []job      `yaml:"jobs"`
 }
 
-// job has the fields of a create job in kube-burner's configuration (its documentation,
-// reference/configuration). Fields of type node have no effect here, and are noted.
+// job has the fields of a job in kube-burner's configuration (its documentation,
+// reference/configuration). Fields of type yaml.Node have no effect here, but are noted.
 type job struct {
 	At                     string
 	Name                   string         `yaml:"name"`
@@ -71,7 +70,7 @@ type job struct {
 	WaitForDeletion    *bool         `yaml:"waitForDeletion"`
 	DefaultMissingKeys bool          `yaml:"defaultMissingKeysWithZero"`
 
-	// These would change what the load does, and are not supported.
+	// Unsupported fields that would change the load.
 	Hooks    *yaml.Node `yaml:"hooks"`
 	Watchers *yaml.Node `yaml:"watchers"`
 
@@ -87,7 +86,7 @@ type job struct {
 	MetricsClosing      *yaml.Node `yaml:"metricsClosing"`
 	MetricsAggregate    *yaml.Node `yaml:"metricsAggregate"`
 	BeforeCleanup       *yaml.Node `yaml:"beforeCleanup"`
-	WaitFor             *yaml.Node `yaml:"waitFor"` // of version 1: the kinds to wait for
+	WaitFor             *yaml.Node `yaml:"waitFor"` // version 1 only: the kinds to wait for
 	ChurnCycles         *yaml.Node `yaml:"churnCycles"`
 	ChurnDuration       *yaml.Node `yaml:"churnDuration"`
 	ChurnPercent        *yaml.Node `yaml:"churnPercent"`
@@ -104,7 +103,7 @@ type object struct {
 	RunOnce        bool       `yaml:"runOnce"`
 	RepeatEvery    int        `yaml:"repeatEveryNIterations" min:"1"`
 	Group          *yaml.Node `yaml:"group"`
-	// kube-burner's conditions for a ready object.
+	// kube-burner's conditions for readiness.
 	WaitOptions *yaml.Node `yaml:"waitOptions"`
 
 	// For patch, delete and read jobs.
@@ -117,13 +116,13 @@ type object struct {
 	Churn      *yaml.Node `yaml:"churn"`
 }
 
-// kube-burner's own defaults.
+// kube-burner's defaults.
 const (
 	defaultQPS        = 5
 	burnerDefaultWait = 4 * time.Hour
 )
 
-// ReadKubeBurner reads a configuration. The error lists all mistakes.
+// ReadKubeBurner reads a configuration. The error lists all errors in it.
 func ReadKubeBurner(name string, text []byte, o Options) (*plan.Load, error) {
 	if o.UUID == "" {
 		o.UUID = plan.NewUUID()
@@ -168,7 +167,7 @@ func ReadKubeBurner(name string, text []byte, o Options) (*plan.Load, error) {
 			r.FaultAt(j.At, "job %q: the name becomes a label: want lowercase letters, digits, - and ., 63 at most", j.Name)
 		}
 		if otherWork(r, burnerItem(jobs, i), &c.Jobs[i]) {
-			continue // what it has is for that
+			continue // its fields are for that type
 		}
 		if c.Jobs[i].acts() {
 			readActions(r, l, &c.Jobs[i], o)
@@ -187,14 +186,13 @@ func ReadKubeBurner(name string, text []byte, o Options) (*plan.Load, error) {
 	return l, nil
 }
 
-// nameForm matches a DNS name (RFC 1123) that fits into a label, labelForm a label value in
-// Kubernetes.
+// nameForm matches a DNS name (RFC 1123) that fits into a label; labelForm matches a label value.
 var (
 	nameForm  = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
 	labelForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 )
 
-// unused notes fields without effect: pairs of a node and its name.
+// unused notes fields without effect; pairs are nodes and their names, alternating.
 func unused(r *strict.Reader, l *plan.Load, job string, pairs ...any) {
 	for i := 0; i < len(pairs); i += 2 {
 		if n := pairs[i].(*yaml.Node); n != nil {
@@ -203,12 +201,12 @@ func unused(r *strict.Reader, l *plan.Load, job string, pairs ...any) {
 	}
 }
 
-// unread records a field that would change the load.
+// unread records an unsupported field that would change the load.
 func unread(l *plan.Load, at, job, field, what string) {
 	l.Unread = append(l.Unread, plan.Unread{At: at, Field: field, What: "job " + job + ": " + what})
 }
 
-// filled reports whether a node is not empty.
+// filled reports whether a node exists and is not empty.
 func filled(n *yaml.Node) bool {
 	if n != nil && n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -216,7 +214,7 @@ func filled(n *yaml.Node) bool {
 	return n != nil && (len(n.Content) > 0 || n.Kind == yaml.ScalarNode && n.Value != "" && n.ShortTag() != "!!null")
 }
 
-// common reads the fields of all job types.
+// common reads the fields that all job types have.
 func common(r *strict.Reader, l *plan.Load, j *job) plan.Stage {
 	unused(r, l, "job "+j.Name+": ", j.Measurements, "measurements", j.SkipIndexing, "skipIndexing", j.MetricsClosing, "metricsClosing", j.MetricsAggregate, "metricsAggregate")
 	if filled(j.Hooks) {
@@ -238,7 +236,7 @@ func common(r *strict.Reader, l *plan.Load, j *job) plan.Stage {
 	}
 }
 
-// wait returns how long a job waits for its objects.
+// wait returns how long a job waits for its objects; 0 means no wait.
 func (j *job) wait() time.Duration {
 	if j.MaxWaitTimeout != nil && *j.MaxWaitTimeout > 0 {
 		return *j.MaxWaitTimeout
@@ -246,8 +244,8 @@ func (j *job) wait() time.Duration {
 	return burnerDefaultWait
 }
 
-// waitsAtEnd reports whether a job waits after creating all objects, kube-burner's default. It
-// takes precedence over podWait.
+// waitsAtEnd reports whether a job waits after creating all objects, which is kube-burner's default
+// and takes precedence over podWait.
 func (j *job) waitsAtEnd() bool { return j.WaitWhenFinished == nil || *j.WaitWhenFinished }
 
 func readJob(r *strict.Reader, l *plan.Load, j *job, o Options) {
@@ -265,7 +263,7 @@ func readJob(r *strict.Reader, l *plan.Load, j *job, o Options) {
 		r.FaultAt(j.At, "job %s: it has no objects", j.Name)
 	}
 	s.Labels, s.Annotations = j.NamespaceLabels.Map(), j.NamespaceAnnotations.Map()
-	// A missing namespace is an error of the plan, if an object needs one.
+	// A missing namespace is an error only if an object needs one; the plan finds that.
 	if s.Prefix, s.Single = j.Namespace, j.NamespacedIterations != nil && !*j.NamespacedIterations; !s.Single && s.Prefix != "" {
 		s.Prefix += "-"
 	}

@@ -17,8 +17,8 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// open reads a file that the load names: from the working directory, or else the directory of
-// the load's file, as Cluster Loader does.
+// open reads a file that the load names, relative to the working directory, or else to the load
+// file's directory, like Cluster Loader.
 func (r *reading) open(at, name string) (string, []byte) {
 	names := []string{name}
 	if beside := filepath.Join(filepath.Dir(r.File), name); !filepath.IsAbs(name) && beside != filepath.Clean(name) {
@@ -42,7 +42,8 @@ func (r *reading) open(at, name string) (string, []byte) {
 	return "", nil
 }
 
-// contents adds an object for each file, with one key that has the object's own name.
+// contents adds one object per file, with the file's content under one key; the key is the object's
+// name.
 func (r *reading) contents(s *plan.Stage, from strict.Pairs, kind, field string) {
 	for _, p := range from {
 		if p.Text == nil || *p.Text == "" {
@@ -118,7 +119,7 @@ func (r *reading) template(s *plan.Stage, it *clusterloaderItem, p *plan.Pace) {
 	s.Groups = append(s.Groups, plan.Group{At: it.At, Count: it.Num, Template: doc, Parameters: given, File: name, Pace: p, Sync: r.sync(it.Sync)})
 }
 
-// identifier is the parameter that Cluster Loader passes to each template.
+// identifier is the parameter that Cluster Loader passes to every template.
 const identifier = "IDENTIFIER"
 
 func withIdentifier(t *plan.ObjectTemplate, given map[string]string) map[string]string {
@@ -129,7 +130,8 @@ func withIdentifier(t *plan.ObjectTemplate, given map[string]string) map[string]
 	return all
 }
 
-// value returns the value of a parameter, or else the environment variable of its name.
+// value returns a parameter's value, or else the environment variable with its name; ok is false if
+// neither is set.
 func (r *reading) value(p strict.Pair) (string, bool) {
 	if p.Text != nil {
 		return *p.Text, true
@@ -137,7 +139,7 @@ func (r *reading) value(p strict.Pair) (string, bool) {
 	return r.Files.Env(p.Name)
 }
 
-// document returns the single document of a text, as JSON.
+// document returns the single document of a text as JSON.
 func (r *reading) document(name string, text []byte) (json.RawMessage, error) {
 	sub := &strict.Reader{File: name}
 	docs := sub.Documents(text)
@@ -154,15 +156,15 @@ func (r *reading) document(name string, text []byte) (json.RawMessage, error) {
 	return out, sub.Err()
 }
 
-// Fields of a file: those in OpenShift 4.4 Scalability and Performance (tables 5.1 to 5.7), further ones in Cluster Loader's
-// code, and fettle's extension, marked as ours.
+// file has the fields of a Cluster Loader file: OpenShift 4.4 Scalability and Performance, tables
+// 5.1 to 5.7, Cluster Loader's code, and fettle's extensions, marked as ours.
 
 type file struct {
 	Provider      string               `yaml:"provider"`
 	ClusterLoader *clusterloaderConfig `yaml:"ClusterLoader"`
 }
 
-// bare is a file of the earlier loader, without ClusterLoader around its fields.
+// bare is a file of the older loader, without ClusterLoader around its fields.
 type bare struct {
 	Provider   string      `yaml:"provider"`
 	Cleanup    bool        `yaml:"cleanup"`
@@ -177,11 +179,11 @@ type clusterloaderConfig struct {
 	Projects   []project   `yaml:"projects"`
 	TuningSets []tuningSet `yaml:"tuningsets"`
 	Sync       *sync       `yaml:"sync"`
-	// IfExists is the default for projects without it.
+	// IfExists is the default for projects without their own.
 	IfExists string `yaml:"ifexists" oneof:"reuse,delete,fail"`
-	// Quotas belongs to the earlier loader.
+	// Quotas is a field of the older loader.
 	Quotas *yaml.Node `yaml:"quotas"`
-	// Ours.
+	// ours
 	Rate     string         `yaml:"rate"`
 	InFlight int            `yaml:"inflight" min:"1"`
 	Seed     int            `yaml:"seed"`
@@ -212,7 +214,7 @@ type clusterloaderItem struct {
 	File       string       `yaml:"file"`
 	Parameters strict.Pairs `yaml:"parameters"`
 	Sync       *sync        `yaml:"sync"`
-	// Total and Storage belong to the earlier loader.
+	// Total and Storage are fields of the older loader.
 	Total   *yaml.Node `yaml:"total"`
 	Storage *yaml.Node `yaml:"storage"`
 }

@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// pods adds the pods of a project. The earlier loader's list may begin with the total, of which
-// the others are percentages (openshift/svt, utils.py).
+// pods adds the pods of a project. In the older loader, the first item may be a total of which the
+// others are percentages (openshift/svt, utils.py).
 func (r *reading) pods(s *plan.Stage, list []clusterloaderItem, pace *plan.Pace) {
 	if len(list) > 0 && list[0].Total != nil && list[0].BaseName == "" && list[0].Num == 0 && list[0].File == "" {
 		at := list[0].At
@@ -35,7 +35,7 @@ func (r *reading) pods(s *plan.Stage, list []clusterloaderItem, pace *plan.Pace)
 	}
 }
 
-// pod adds pods from a file or from an image alone.
+// pod adds pods from a file, or with only an image.
 func (r *reading) pod(s *plan.Stage, it *clusterloaderItem, p *plan.Pace) {
 	for _, n := range []struct {
 		name string
@@ -99,7 +99,7 @@ func (r *reading) pod(s *plan.Stage, it *clusterloaderItem, p *plan.Pace) {
 	if labels == nil {
 		labels = map[string]any{}
 	}
-	labels["purpose"] = "test" // by which Cluster Loader knows its pods
+	labels["purpose"] = "test" // Cluster Loader's label for its pods
 	keep := map[string]any{"labels": labels}
 	if notes, ok := meta["annotations"]; ok {
 		keep["annotations"] = notes
@@ -113,7 +113,7 @@ func (r *reading) pod(s *plan.Stage, it *clusterloaderItem, p *plan.Pace) {
 	s.Groups = append(s.Groups, g)
 }
 
-// podOf parses a pod, or the spec of one.
+// podOf parses a pod or a pod spec.
 func podOf(text []byte) (map[string]any, error) {
 	var o map[string]any
 	if err := json.Unmarshal(text, &o); err != nil {
@@ -131,7 +131,7 @@ func podOf(text []byte) (map[string]any, error) {
 	return o, nil
 }
 
-// override sets environment variables of the first container.
+// override sets environment variables of a pod's first container.
 func override(pod map[string]any, values map[string]string) error {
 	if len(values) == 0 {
 		return nil
@@ -166,8 +166,7 @@ func override(pod map[string]any, values map[string]string) error {
 	return nil
 }
 
-// object adds the objects of a file of manifests, with ${NAME} replaced. It is part of fettle's
-// extension.
+// object adds the objects of a manifest file, with ${NAME} replaced; this is fettle's extension.
 func (r *reading) object(s *plan.Stage, it *clusterloaderItem, p *plan.Pace) {
 	if it.File == "" {
 		r.FaultAt(it.At, "objects have no file")
@@ -188,7 +187,7 @@ func (r *reading) object(s *plan.Stage, it *clusterloaderItem, p *plan.Pace) {
 			given[x.Name] = value
 		}
 	}
-	// The template has no parameters of its own: those given are all.
+	// The template declares no parameters, so the given ones are all.
 	parameters := []any{map[string]any{"name": identifier}}
 	for _, n := range slices.Sorted(maps.Keys(given)) {
 		if n != identifier {

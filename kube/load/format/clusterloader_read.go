@@ -24,19 +24,19 @@ import (
 // Defaults of a file.
 const (
 	clusterloaderDefaultWait = 5 * time.Minute
-	defaultTimeout           = 10 * time.Minute // of a step and of a sync
+	defaultTimeout           = 10 * time.Minute // of a step and of a synchronization
 	defaultPort              = 9090
 )
 
-// Files reads the files that a load names.
+// Files provides the files and variables that a load names.
 type Files struct {
-	// Read reads a file by its absolute name, or relative to the working directory.
+	// Read returns the content of a file, by its absolute or relative path.
 	Read func(name string) ([]byte, error)
-	// Env is the environment, for parameters without a value.
+	// Env returns environment variables, for parameters without a value.
 	Env func(name string) (string, bool)
 }
 
-// Here reads the files and the environment of this process.
+// Here is this process's files and environment.
 var Here = Files{Read: readHere, Env: os.LookupEnv}
 
 // readHere reads a file of at most strict.MaxFile bytes.
@@ -45,7 +45,7 @@ func readHere(name string) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case st.Mode()&fs.ModeNamedPipe != 0: // of a shell's <(COMMAND), for example
+	case st.Mode()&fs.ModeNamedPipe != 0: // for example from a shell's <(COMMAND)
 		return readPipe(name)
 	case !st.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is neither a file nor a pipe", name)
@@ -55,8 +55,7 @@ func readHere(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// readPipe reads a pipe, at most strict.MaxFile bytes. A pipe without a writer is empty, and is
-// not waited for.
+// readPipe reads at most strict.MaxFile bytes of a pipe. A pipe without a writer counts as empty.
 func readPipe(name string) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -78,7 +77,7 @@ func ClusterLoaderOwn(doc *yaml.Node) bool {
 //go:embed builtin
 var builtin embed.FS
 
-// BuiltIn returns the default load: five applications of two deployments each, of kinds that
+// BuiltIn returns the default load: five applications with two deployments each, using kinds that
 // every cluster has.
 func BuiltIn() (*plan.Load, error) {
 	const name = "default.yaml"
@@ -95,19 +94,19 @@ func BuiltIn() (*plan.Load, error) {
 	return l, nil
 }
 
-// reading reads a file of OpenShift's Cluster Loader (OpenShift 4.4 Scalability and
-// Performance, chapter 5), with fettle's extension of the format. It follows the documentation;
-// errors of the original code (listed in kube/load's manual page) are not reproduced.
+// reading reads a file of OpenShift's Cluster Loader (OpenShift 4.4 Scalability and Performance,
+// chapter 5), with fettle's extension of the format. It follows the documentation, without the
+// errors of the original code, which load's manual page lists.
 type reading struct {
 	strict.Reader
 	Files
 	load  *plan.Load
 	tuned map[string]*tuningSet
-	bases map[string]string // where each base name is
+	bases map[string]string // position of each base name
 }
 
-// ReadClusterLoader reads a file. The error lists all mistakes in it and in the files that it
-// names, each with file and line.
+// ReadClusterLoader reads a file. The error lists all errors in it and in the files that it names,
+// with file and line.
 func ReadClusterLoader(name string, text []byte, from Files) (*plan.Load, error) {
 	r := &reading{Reader: strict.Reader{File: name}, Files: from, tuned: map[string]*tuningSet{}, bases: map[string]string{}}
 	docs := r.Documents(text)
@@ -189,12 +188,12 @@ func (r *reading) whole(c *clusterloaderConfig) {
 	}
 }
 
-// legacy notes a field of the earlier loader that the later one ignores.
+// legacy notes a field of the older loader that the newer one ignores.
 func (r *reading) legacy(n *yaml.Node, name string) {
 	r.note(r.At(n), "%s ignored (used only by the earlier loader)", name)
 }
 
-// none notes a number of objects that is 0, also by default.
+// none notes a count of 0, which may be the default.
 func (r *reading) none(at string, num int, of string) {
 	if num == 0 {
 		r.note(at, "%s: num is 0 or missing; nothing created", of)
@@ -249,11 +248,11 @@ func (r *reading) project(p *project, ifExists string) {
 	r.load.Stages = append(r.load.Stages, s)
 }
 
-// maxBase is the maximum length of a name that a number of five digits is appended to: a name
-// in RFC 1123 has 63 letters.
+// maxBase is the maximum length of a base name: a name in RFC 1123 has at most 63 letters, of which
+// five are for a number.
 const maxBase = 58
 
-// validBase reports whether base can begin a name in RFC 1123 that ends in a number.
+// validBase reports whether base followed by a number is a valid name in RFC 1123.
 func validBase(base string) bool {
 	for i := range len(base) {
 		c := base[i]

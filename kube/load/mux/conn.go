@@ -17,30 +17,30 @@ import (
 )
 
 const (
-	// buffer is the size of a read, and about the maximum of unsent data.
+	// buffer is the size of a read, and approximately the maximum amount of unsent data.
 	buffer = 8 << 10
-	// streamWindow allows detection of an answer that is too large.
+	// streamWindow is large enough to detect an answer above MaxAnswer.
 	streamWindow = MaxAnswer + 64<<10
-	// connWindow is the maximum number of unread answer bytes on a connection.
+	// connWindow is the maximum number of unread bytes on a connection.
 	connWindow = 16 << 20
-	// maxHeader caps the header of an answer, in bytes.
+	// maxHeader limits an answer's header, in bytes.
 	maxHeader = 64 << 10
-	// writeWithin is the minimum time limit for the server to accept data.
+	// writeWithin is the minimum time that the server has to accept data.
 	writeWithin = 30 * time.Second
-	// Defaults of RFC 9113 (6.5.2) without settings from the server; it then allows any number of
-	// streams, and this number is enough.
+	// Defaults of RFC 9113 (6.5.2) until the server sends settings. The number of streams is then
+	// unlimited; firstStreams is enough.
 	firstWindow, firstFrame, firstStreams = 65_535, 16 << 10, 1000
 )
 
-// Times of silence after which a server is pinged, and after which the connection is given up,
-// while a response is pending. They are variables for tests.
+// While a response is pending: the silence before a ping, and the wait for its answer. Tests change
+// these variables.
 var pingAfter, pingWithin = 15 * time.Second, 15 * time.Second
 
-// stream is a pending request. Only the reader writes its answer until done is closed; then the
+// stream is a pending request. The reader writes its answer until done is closed; after that the
 // caller reads it.
 type stream struct {
 	id     uint32
-	window int64 // what may be sent; of conn.mu
+	window int64 // bytes that may be sent; protected by conn.mu
 	done   chan struct{}
 
 	status int
@@ -49,41 +49,41 @@ type stream struct {
 	err    error
 }
 
-// conn is a connection. A goroutine that holds writing may lock mu, never the other way round.
+// conn is one HTTP/2 connection. Lock order: writing before mu.
 type conn struct {
 	net net.Conn
 	fr  *http2.Framer
 
-	// writing protects the unsent data: the buffer, the compression, the order of streams. A
-	// separate goroutine sends it, so that only its stack grows for TLS; room waits while there is
-	// too much of it.
+	// writing protects unsent data: buffer, header compression, order of streams. A separate
+	// goroutine sends the data, so only its stack grows for TLS. room waits while there is too much
+	// unsent data.
 	writing sync.Mutex
 	room    *sync.Cond
 	out     bytes.Buffer
-	some    chan struct{} // there is something in out
+	some    chan struct{} // signals data in out
 	encoder *hpack.Encoder
 	header  bytes.Buffer
 	chunk   []byte
 	next    uint32
 
 	mu       sync.Mutex
-	changed  *sync.Cond // windows, streams, the end
+	changed  *sync.Cond // signals changed windows, ended streams, or the end
 	streams  map[uint32]*stream
-	active   int   // streams, and those about to be one
-	most     int   // of active; 0 until the server has said what it allows
-	settled  bool  // it has
-	window   int64 // what may be sent in all streams together
-	initial  int64 // window of a new stream
+	active   int   // streams, including those being opened
+	most     int   // limit of active; 0 before the server's settings
+	settled  bool  // the server has sent its settings
+	window   int64 // bytes that may be sent in all streams together
+	initial  int64 // window of new streams
 	maxFrame int
-	away     bool // no new streams
+	away     bool // new streams are not allowed
 	err      error
 
-	heard atomic.Int64 // when the server said something, Unix nanoseconds
+	heard atomic.Int64 // when the server last sent something, in Unix nanoseconds
 	watch *time.Timer
-	taken int // bytes of answers that the server has not been given back; of the reader
+	taken int // received bytes for which the server has no new window yet; used by the reader
 }
 
-// open starts HTTP/2 on a connection.
+// open starts HTTP/2 on a network connection.
 func open(n net.Conn) (*conn, error) {
 	c := &conn{
 		net: n, some: make(chan struct{}, 1), next: 1, streams: map[uint32]*stream{},
@@ -109,7 +109,7 @@ func open(n net.Conn) (*conn, error) {
 		return nil, errors.Join(err, n.Close())
 	}
 	c.heard.Store(time.Now().UnixNano())
-	c.mu.Lock() // which look waits for
+	c.mu.Lock() // look waits for this lock
 	c.watch = time.AfterFunc(pingAfter, c.look)
 	c.mu.Unlock()
 	go c.write()
@@ -117,7 +117,7 @@ func open(n net.Conn) (*conn, error) {
 	return c, nil
 }
 
-// lock locks writing.
+// lock locks conn.writing.
 func (c *conn) lock() { c.writing.Lock() }
 
 func (c *conn) unlock() {
@@ -125,17 +125,17 @@ func (c *conn) unlock() {
 	c.tell()
 }
 
-// tell wakes the writer because of new data, or the end of the connection.
+// tell wakes the writer for new data or the end of the connection.
 func (c *conn) tell() {
 	select {
 	case c.some <- struct{}{}:
-	default: // it has not looked since it was told
+	default: // the writer is already woken
 	}
 }
 
-// write sends all pending data at a time, until the connection ends.
+// write sends all pending data repeatedly, until the connection ends.
 func (c *conn) write() {
-	defer func() { // who came to wait after the connection failed is told now
+	defer func() { // wake callers that started to wait after the connection failed
 		c.lock()
 		c.room.Broadcast()
 		c.writing.Unlock()
@@ -153,7 +153,7 @@ func (c *conn) write() {
 			}
 			continue
 		}
-		_ = c.net.SetWriteDeadline(time.Now().Add(writeWithin)) // a closed one is found by the write
+		_ = c.net.SetWriteDeadline(time.Now().Add(writeWithin)) // the write itself reports a closed connection
 		if _, err := c.net.Write(sending); err != nil {
 			c.fail(err)
 			return
@@ -161,7 +161,7 @@ func (c *conn) write() {
 	}
 }
 
-// going reports whether the connection has not ended.
+// going reports whether the connection is still open.
 func (c *conn) going() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +175,7 @@ func (c *conn) usable() bool {
 	return c.err == nil && !c.away
 }
 
-// exchange sends a request and waits for its answer.
+// exchange sends a request and waits for the complete answer.
 func (c *conn) exchange(req *http.Request) (*stream, error) {
 	ctx := req.Context()
 	s := &stream{done: make(chan struct{})}
@@ -200,7 +200,7 @@ func (c *conn) exchange(req *http.Request) (*stream, error) {
 	}
 }
 
-// enter waits until the server allows another stream, and reserves it.
+// enter waits until the server allows another stream, and reserves one.
 func (c *conn) enter(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,7 +212,7 @@ func (c *conn) enter(ctx context.Context) error {
 	}
 	switch {
 	case c.err != nil || c.away:
-		return errAway // nothing of the request was sent
+		return errAway // nothing was sent
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
@@ -226,7 +226,7 @@ func (c *conn) wake() {
 	c.mu.Unlock()
 }
 
-// await returns when a stream has a window, or has ended.
+// await waits until a stream has a window or has ended; ended says which.
 func (c *conn) await(ctx context.Context, s *stream) (ended bool, err error) {
 	defer context.AfterFunc(ctx, c.wake)()
 	c.mu.Lock()
@@ -244,7 +244,7 @@ func (c *conn) await(ctx context.Context, s *stream) (ended bool, err error) {
 	}
 }
 
-// cancel cancels a stream and sends the reset to the server.
+// cancel ends a stream and sends a reset to the server.
 func (c *conn) cancel(s *stream, code http2.ErrCode) {
 	c.lock()
 	c.reset(s, code)
@@ -254,11 +254,11 @@ func (c *conn) cancel(s *stream, code http2.ErrCode) {
 // reset is cancel for callers that hold writing.
 func (c *conn) reset(s *stream, code http2.ErrCode) {
 	if c.finish(s, http2.StreamError{StreamID: s.id, Code: code}) {
-		_ = c.fr.WriteRSTStream(s.id, code) // into memory
+		_ = c.fr.WriteRSTStream(s.id, code) // only into the buffer
 	}
 }
 
-// finish ends a stream. It returns false if the stream has ended before.
+// finish ends a stream. It returns false if the stream had already ended.
 func (c *conn) finish(s *stream, err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -271,19 +271,19 @@ func (c *conn) finish(s *stream, err error) bool {
 	close(s.done)
 	c.changed.Broadcast()
 	if c.away && len(c.streams) == 0 {
-		_ = c.net.Close() // the reader ends with it
+		_ = c.net.Close() // this ends the reader
 	}
 	return true
 }
 
-// fail ends the connection and all pending streams.
+// fail ends the connection and all pending streams with an error.
 func (c *conn) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err == nil {
 		c.err = fmt.Errorf("the connection is lost: %w", err)
 	}
-	_ = c.net.Close() // the reader fails with it, and is not the first
+	_ = c.net.Close() // this ends the reader, whose error comes later
 	for id, s := range c.streams {
 		delete(c.streams, id)
 		c.active--
@@ -298,7 +298,7 @@ func (c *conn) fail(err error) {
 	c.tell()
 }
 
-// look detects an unresponsive server.
+// look pings the server during silence, and fails the connection if it does not respond.
 func (c *conn) look() {
 	c.mu.Lock()
 	waited, over := len(c.streams) > 0 || !c.settled, c.err != nil

@@ -19,8 +19,8 @@ import (
 // keepAlive is the interval of the kernel's TCP keep-alive probes.
 const keepAlive = 30 * time.Second
 
-// Connect returns the API server of a configuration, with connections for inFlight concurrent
-// requests. Behind a proxy, and without TLS, it uses client-go's own.
+// Connect returns a client of the API server in config, with connections for inFlight concurrent
+// requests. Behind a proxy or without TLS it uses client-go's transport.
 func Connect(config *rest.Config, inFlight int) (*cluster.Server, error) {
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -50,8 +50,8 @@ func Connect(config *rest.Config, inFlight int) (*cluster.Server, error) {
 	return cluster.New(base, whole, lanes...).As(config.UserAgent).Within(config.Timeout), nil
 }
 
-// ordinary returns a client-go transport. client-go shares a connection between transports of
-// equal configurations; a separate dialer prevents that.
+// ordinary returns a client-go transport with its own dialer. Otherwise client-go would share one
+// connection between transports of equal configurations.
 func ordinary(config *rest.Config) (http.RoundTripper, error) {
 	own := rest.CopyConfig(config)
 	if own.Dial == nil {
@@ -60,7 +60,7 @@ func ordinary(config *rest.Config) (http.RoundTripper, error) {
 	return rest.TransportFor(own)
 }
 
-// proxy reports whether requests go through a proxy.
+// proxy reports whether a proxy handles requests to base.
 func proxy(config *rest.Config, base *url.URL) (bool, error) {
 	ask := config.Proxy
 	if ask == nil {
@@ -73,7 +73,7 @@ func proxy(config *rest.Config, base *url.URL) (bool, error) {
 	return by != nil, nil
 }
 
-// shared returns a transport that multiplexes requests over one connection.
+// shared returns a Transport, which multiplexes requests over one connection.
 func shared(config *rest.Config, base *url.URL) (http.RoundTripper, error) {
 	plain, err := ordinary(config)
 	if err != nil {
@@ -88,7 +88,7 @@ func shared(config *rest.Config, base *url.URL) (http.RoundTripper, error) {
 		return nil, err
 	}
 	if secure == nil {
-		secure = &tls.Config{MinVersion: tls.VersionTLS12} // the system's authorities
+		secure = &tls.Config{MinVersion: tls.VersionTLS12} // the system's CAs
 	}
 	if secure.ServerName == "" {
 		secure.ServerName = base.Hostname()

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// read reads what the server sends, until the connection ends.
+// read processes frames from the server until the connection ends.
 func (c *conn) read() {
 	for {
 		f, err := c.fr.ReadFrame()
@@ -33,14 +33,14 @@ func (c *conn) read() {
 	}
 }
 
-// stream returns the stream with an ID; nil if it has ended.
+// stream returns the pending stream with an ID, or nil.
 func (c *conn) stream(id uint32) *stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.streams[id]
 }
 
-// frame processes a frame. An error ends the connection.
+// frame processes one frame. An error ends the connection.
 func (c *conn) frame(f http2.Frame) error {
 	switch f := f.(type) {
 	case *http2.MetaHeadersFrame:
@@ -53,7 +53,7 @@ func (c *conn) frame(f http2.Frame) error {
 		if s := c.stream(f.StreamID); s != nil {
 			err := error(http2.StreamError{StreamID: f.StreamID, Code: f.ErrCode})
 			if s.status != 0 && f.ErrCode == http2.ErrCodeNo {
-				err = nil // it wants no more of the request, and has answered
+				err = nil // the server needs no more of the request, and has answered
 			}
 			c.finish(s, err)
 		}
@@ -70,7 +70,7 @@ func (c *conn) frame(f http2.Frame) error {
 	case *http2.GoAwayFrame:
 		c.onGoAway(f)
 	case *http2.PushPromiseFrame:
-		return http2.ConnectionError(http2.ErrCodeProtocol) // it was told not to
+		return http2.ConnectionError(http2.ErrCodeProtocol) // pushes were disabled in the settings
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func (c *conn) onHeader(s *stream, f *http2.MetaHeadersFrame) error {
 			c.cancel(s, http2.ErrCodeProtocol)
 			return nil
 		case status < 200 && !f.StreamEnded():
-			return nil // more comes
+			return nil // more header frames follow
 		}
 		s.status, s.header = status, http.Header{}
 		for _, field := range f.RegularFields() {
@@ -104,7 +104,7 @@ func (c *conn) onHeader(s *stream, f *http2.MetaHeadersFrame) error {
 }
 
 func (c *conn) onData(f *http2.DataFrame) error {
-	// Padding counts too, and so does data for a canceled stream.
+	// Padding counts too, and data for canceled streams.
 	if c.taken += int(f.Length); c.taken > connWindow/2 {
 		c.lock()
 		err := c.fr.WriteWindowUpdate(0, uint32(c.taken))
@@ -154,7 +154,7 @@ func (c *conn) onSettings(f *http2.SettingsFrame) error {
 			c.most = int(min(s.Val, math.MaxInt32))
 		case http2.SettingInitialWindowSize:
 			for _, x := range c.streams {
-				x.window += int64(s.Val) - c.initial // below 0 too (RFC 9113, 6.9.2)
+				x.window += int64(s.Val) - c.initial // may become negative (RFC 9113, 6.9.2)
 			}
 			c.initial = int64(s.Val)
 		case http2.SettingMaxFrameSize:
@@ -188,7 +188,7 @@ func (c *conn) onWindow(f *http2.WindowUpdateFrame) error {
 	return nil
 }
 
-// onGoAway ends the streams that the server will not process; the others complete.
+// onGoAway ends the streams that the server will not process; others complete.
 func (c *conn) onGoAway(f *http2.GoAwayFrame) {
 	c.mu.Lock()
 	c.away = true

@@ -15,10 +15,10 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// errFull means that the server has meanwhile reduced the number of streams.
+// errFull means that the server has lowered the number of streams in the meantime.
 var errFull = errors.New("too many streams")
 
-// begin assigns a stream's ID, in the order in which headers are written.
+// begin assigns a stream's ID; IDs follow the order in which headers are written.
 func (c *conn) begin(s *stream) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -31,7 +31,7 @@ func (c *conn) begin(s *stream) error {
 		return errFull
 	}
 	if len(c.streams) == 0 {
-		c.heard.Store(time.Now().UnixNano()) // it had nothing to say
+		c.heard.Store(time.Now().UnixNano()) // silence counts from here, because nothing was pending
 	}
 	s.id, s.window = c.next, c.initial
 	c.streams[s.id] = s
@@ -68,7 +68,7 @@ func (c *conn) send(ctx context.Context, req *http.Request, s *stream) error {
 				c.reset(s, http2.ErrCodeCancel)
 				return err
 			}
-			if ended { // answered before it had all
+			if ended { // answered before the whole request was sent
 				_ = c.fr.WriteRSTStream(s.id, http2.ErrCodeNo)
 				return nil
 			}
@@ -91,7 +91,7 @@ func (c *conn) send(ctx context.Context, req *http.Request, s *stream) error {
 	return nil
 }
 
-// waitForRoom waits, holding writing, until there is not too much unsent data.
+// waitForRoom waits until there is little unsent data. The caller holds writing.
 func (c *conn) waitForRoom() {
 	for c.out.Len() > buffer && c.going() {
 		c.tell()
@@ -99,7 +99,7 @@ func (c *conn) waitForRoom() {
 	}
 }
 
-// grant takes the number of body bytes that may be written now from the windows.
+// grant takes from the windows and returns how many body bytes may be written now.
 func (c *conn) grant(s *stream, left int64) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,11 +112,11 @@ func (c *conn) grant(s *stream, left int64) int {
 	return int(n)
 }
 
-// writeHeader writes the header of a request.
+// writeHeader writes a request's header frames.
 func (c *conn) writeHeader(req *http.Request, id uint32, length int64) error {
 	c.header.Reset()
 	field := func(name, value string) {
-		_ = c.encoder.WriteField(hpack.HeaderField{Name: name, Value: value}) // into memory
+		_ = c.encoder.WriteField(hpack.HeaderField{Name: name, Value: value}) // only into the buffer
 	}
 	host := req.Host
 	if host == "" {
@@ -129,7 +129,7 @@ func (c *conn) writeHeader(req *http.Request, id uint32, length int64) error {
 	for name, values := range req.Header {
 		switch name = strings.ToLower(name); name {
 		case "host", "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "content-length":
-			continue // of HTTP/1.1 (RFC 9113, 8.2.2), or said otherwise
+			continue // HTTP/1.1 only (RFC 9113, 8.2.2), or sent as a pseudo-header
 		}
 		for _, v := range values {
 			field(name, v)

@@ -11,26 +11,26 @@ import (
 	"time"
 )
 
-// action is an action of a stage on one object, in one iteration.
+// action is one action of a stage on one object in one iteration.
 type action struct {
 	stage, number, iteration, object int32
 }
 
-// Actions returns the number of actions on objects of the run.
+// Actions returns the number of actions on the run's objects.
 func (p *Plan) Actions() int { return len(p.actions) }
 
-// Action returns an action and the index of its object.
+// Action returns the i-th action and the index of its object.
 func (p *Plan) Action(i int) (a *Action, object int) {
 	x := p.actions[i]
 	return &p.stages[x.stage].of.Actions[x.number], int(x.object)
 }
 
-// Selector returns the label query for the run's objects that an action selects.
+// Selector returns the label query for the run's objects that match an action.
 func (p *Plan) Selector(a *Action) string {
 	return RunLabel + "=" + p.Run + "," + Selected(a.Labels)
 }
 
-// Selected returns labels as a query.
+// Selected returns labels in the form of a query.
 func Selected(labels map[string]string) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
@@ -39,8 +39,8 @@ func Selected(labels map[string]string) string {
 	return strings.Join(all, ",")
 }
 
-// Patch returns the body of a patch for an object with a UID, and its media type. If another
-// object has the name by then, the UID makes the server refuse the patch.
+// Patch returns a patch's body and its media type. The body contains the UID, so the server rejects
+// the patch if another object has taken the name.
 func (p *Plan) Patch(i int, uid string) (body []byte, mediaType string, err error) {
 	x := p.actions[i]
 	s := &p.stages[x.stage]
@@ -66,26 +66,26 @@ func (p *Plan) Patch(i int, uid string) (body []byte, mediaType string, err erro
 		return nil, "", withoutVariable(err)
 	}
 	metadata(o)["uid"] = uid
-	if a.PatchType == ApplyPatch { // a server wants the name, and JSON is YAML
+	if a.PatchType == ApplyPatch { // apply patches need the name, and JSON is valid YAML
 		metadata(o)["name"] = p.Name(int(x.object))
 	}
 	body, err = json.Marshal(o)
 	return body, a.PatchType, err
 }
 
-// Media types of patches that need special treatment.
+// Media types that patches treat differently.
 const (
 	jsonPatch  = "application/json-patch+json"
 	ApplyPatch = "application/apply-patch+yaml"
 )
 
-// patch is the parsed template of an action.
+// patch is an action's parsed template.
 type patch struct {
 	text      *TextTemplate
 	variables func() map[string]any
 }
 
-// act adds the operations of a stage that acts on objects.
+// act adds the operations of a stage with actions.
 func (p *Plan) act(ctx context.Context, number int, st *stage, every time.Duration, each bool) error {
 	s := st.of
 	objects := make([][]int32, len(s.Actions))
@@ -153,14 +153,14 @@ func (p *Plan) act(ctx context.Context, number int, st *stage, every time.Durati
 		}
 	}
 	p.add(Op{Do: Drain})
-	// The first of each text, so that mistakes are found beforehand.
+	// Render the first patch of each text to find errors early.
 	if err := p.try(begin); err != nil {
 		return err
 	}
 	return p.rescale(ctx, &p.stages[number], begin)
 }
 
-// try renders the first patch of each action.
+// try renders the first patch of each action, from index from.
 func (p *Plan) try(from int) error {
 	tried := map[int32]bool{}
 	for i := from; i < len(p.actions); i++ {
@@ -176,8 +176,7 @@ func (p *Plan) try(from int) error {
 	return nil
 }
 
-// matching returns the objects that exist when a stage begins and have the kind and labels of
-// an action.
+// matching returns the objects that exist at a stage's start and match an action's kind and labels.
 func (p *Plan) matching(a *Action) ([]int32, error) {
 	var all []int32
 	for i := range p.objects {
@@ -212,7 +211,7 @@ func (p *Plan) matching(a *Action) ([]int32, error) {
 	return all, nil
 }
 
-// HasLabels reports whether labels has all of want.
+// HasLabels reports whether labels contains all of want.
 func HasLabels(labels, want map[string]string) bool {
 	for name, value := range want {
 		if labels[name] != value {
@@ -222,7 +221,7 @@ func HasLabels(labels, want map[string]string) bool {
 	return true
 }
 
-// GroupOf returns the group of an apiVersion, "" for the core group.
+// GroupOf returns an apiVersion's group; "" for the core group.
 func GroupOf(apiVersion string) string {
 	group, _, named := strings.Cut(apiVersion, "/")
 	if !named {
@@ -231,7 +230,7 @@ func GroupOf(apiVersion string) string {
 	return group
 }
 
-// KindOf returns the server's kind for the objects of an action, if known.
+// KindOf returns the server's kind for an action's objects; ok is false if unknown.
 func (p *Plan) KindOf(a *Action) (Kind, bool) {
 	for k := range p.kinds {
 		if k.Kind == a.Kind && GroupOf(k.APIVersion) == GroupOf(a.APIVersion) {

@@ -12,20 +12,20 @@ import (
 	"strings"
 )
 
-// Variables of each object, followed by the generated ones.
+// Variables of every object; the generated ones follow.
 const (
 	varReplica = iota
 	varIteration
 	varObject
-	varJobIteration // the iteration of the stage, also where Every divides it
+	varJobIteration // the stage's iteration, even if Every divides it
 	varFirstGenerated
 )
 
-// body is one of the objects that a group creates for each replica.
+// body is one of the objects that a group creates per replica.
 type body struct {
 	kind      Kind
 	name      *Skeleton
-	namespace *Skeleton // nil for that of the iteration
+	namespace *Skeleton // nil means the iteration's namespace
 	text      *Skeleton
 	scale     scale
 }
@@ -33,11 +33,11 @@ type body struct {
 // group is a compiled Group.
 type group struct {
 	of *Group
-	// make returns the objects for values of the variables.
+	// make returns a replica's objects for the values of the variables.
 	make      func(values []string) ([]map[string]any, error)
 	generated []generated
-	// bodies are the bodies for every replica if replicas differ only in texts; otherwise each has
-	// them by iteration and replica.
+	// bodies are one set for all replicas if these differ only in texts; otherwise one per
+	// iteration and replica.
 	bodies []body
 	each   [][]body
 	// plain reports whether replicas of a Text differ only in texts.
@@ -54,11 +54,11 @@ type compiler struct {
 	load  *Load
 	run   string
 	kinds Kinds
-	// missing are kinds that the server lacks, with where they are used.
+	// missing are the kinds that the server lacks, and where they are used.
 	missing []Missing
 }
 
-// source sets the function that makes the objects of a group.
+// source returns a group whose make function creates its objects.
 func (c *compiler) source(s *Stage, g *Group) (*group, error) {
 	out := &group{of: g}
 	switch {
@@ -115,10 +115,10 @@ func (c *compiler) source(s *Stage, g *Group) (*group, error) {
 	return out, nil
 }
 
-// identifier is the template parameter for the number of the replica.
+// identifier is the template parameter for the replica's number.
 const identifier = "IDENTIFIER"
 
-// differsInText reports whether replicas of a group differ only at the variables.
+// differsInText reports whether a group's replicas differ only where variables are inserted.
 func (g *group) differsInText() bool {
 	switch {
 	case g.of.Text != "":
@@ -126,15 +126,15 @@ func (g *group) differsInText() bool {
 	case g.of.Template != nil:
 		for _, p := range g.generated {
 			if strings.Contains(string(g.of.Template), "${{"+p.parameter+"}}") {
-				return false // what becomes of it depends on the value
+				return false // the result depends on the value
 			}
 		}
 	}
 	return true
 }
 
-// compile makes the bodies of a group. index is the number of its first object among the
-// objects of a kube-burner job.
+// compile creates the bodies of a group. index is the number of its first object within a
+// kube-burner job.
 func (c *compiler) compile(s *Stage, g *Group, index int) (*group, error) {
 	out, err := c.source(s, g)
 	if err != nil {
@@ -172,10 +172,10 @@ func (c *compiler) compile(s *Stage, g *Group, index int) (*group, error) {
 	return out, nil
 }
 
-// maxEach caps the replicas whose bodies are kept individually.
+// maxEach limits the replicas with bodies of their own.
 const maxEach = 20_000
 
-// values returns the variables of one replica; those of an object include its number.
+// values returns the values of the variables for one replica and object number.
 func (g *group) values(seed uint64, s *Stage, iteration, replica, object int) []string {
 	values := make([]string, varFirstGenerated, varFirstGenerated+len(g.generated))
 	values[varJobIteration] = strconv.Itoa(iteration)
@@ -194,7 +194,7 @@ func (g *group) values(seed uint64, s *Stage, iteration, replica, object int) []
 	return values
 }
 
-// bodies makes the objects for values, and cuts them at the marks that are not "".
+// bodies creates the objects for values, and cuts their JSON at the nonempty marks.
 func (c *compiler) bodies(s *Stage, g *group, values, marks []string, index int) ([]body, error) {
 	objects, err := g.make(values)
 	if err != nil {
@@ -215,11 +215,11 @@ func (c *compiler) bodies(s *Stage, g *group, values, marks []string, index int)
 	return out, nil
 }
 
-// Labels and annotations of a run's objects.
+// Labels and annotations of the run's objects.
 const (
-	// RunLabel holds the run; pods of controllers have it too.
+	// RunLabel has the run's ID; controllers' pods have it too.
 	RunLabel = "fettle.dev/load-run"
-	// ObjectNote holds the number of the object in the run's plan.
+	// ObjectNote has the object's number in the run's plan.
 	ObjectNote = "fettle.dev/load-object"
 )
 
@@ -267,18 +267,18 @@ func (c *compiler) body(o map[string]any, labels map[string]string, number strin
 	return b, nil
 }
 
-// marksOf replaces empty marks by a text that never occurs.
+// marksOf replaces empty marks with a text that cannot occur.
 func marksOf(marks []string) []string {
 	out := slices.Clone(marks)
 	for i, m := range out {
 		if m == "" {
-			out[i] = "\x00" // is in no text of JSON
+			out[i] = "\x00" // never occurs in JSON
 		}
 	}
 	return out
 }
 
-// kind finds a kind, and records one that the server lacks.
+// kind returns the server's kind, and records it if the server lacks it.
 func (c *compiler) kind(version, name string) Kind {
 	if k, ok := c.kinds.find(version, name); ok {
 		return k
@@ -296,7 +296,7 @@ func (c *compiler) kind(version, name string) Kind {
 	return k
 }
 
-// metadata returns the metadata of an object, and adds it if it has none.
+// metadata returns an object's metadata map, and creates it if missing.
 func metadata(o map[string]any) map[string]any {
 	m, _ := o["metadata"].(map[string]any)
 	if m == nil {
@@ -324,7 +324,7 @@ func decode(text []byte) (map[string]any, error) {
 	return o, err
 }
 
-// decodeJSON decodes one JSON value; numbers stay as they are written.
+// decodeJSON decodes one JSON value and keeps numbers as written.
 func decodeJSON(data []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()

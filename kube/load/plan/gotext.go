@@ -17,25 +17,25 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// TextTemplate is a parsed template in Go's language, as in kube-burner.
+// TextTemplate is a parsed template in Go's template language, as in kube-burner.
 type TextTemplate struct {
 	file string
 	t    *template.Template
-	// fixed reports whether a text depends only on the values.
+	// fixed reports whether the output depends only on the values.
 	fixed bool
 
-	mu     sync.Mutex // of random, which one execution has at a time
+	mu     sync.Mutex // protects random, so one execution runs at a time
 	random *rand.Rand
 }
 
-// maxText caps the output of one template, in bytes.
+// maxText limits a template's output, in bytes.
 const maxText = 4 << 20
 
 // undefined matches the parser's error for an unknown function.
 var undefined = regexp.MustCompile(`function "([^"]*)" not defined`)
 
-// ParseText parses a template with the functions of Go, sprig and kube-burner. Functions that
-// read outside the template use in.
+// ParseText parses a template with the functions of Go, sprig and kube-burner. in provides what
+// functions read from outside the template.
 func ParseText(file, text string, in TextInputs) (*TextTemplate, error) {
 	t := &TextTemplate{file: file}
 	option := "missingkey=error"
@@ -61,7 +61,7 @@ func ParseText(file, text string, in TextInputs) (*TextTemplate, error) {
 	return t, nil
 }
 
-// missing returns what to use in place of an unknown function.
+// missing returns a hint for an unknown function.
 func missing(name string, functions template.FuncMap) string {
 	if why := removed[name]; why != "" {
 		return "; this function of kube-burner is not supported: " + why
@@ -79,7 +79,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// Text executes the template. Its random functions are deterministic for a seed.
+// Text executes the template. Random functions give the same results for the same seed.
 func (t *TextTemplate) Text(values map[string]any, seed uint64) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,13 +91,13 @@ func (t *TextTemplate) Text(values map[string]any, seed uint64) (string, error) 
 	return out.String(), nil
 }
 
-// noEntry matches a template's error for a missing variable.
+// noEntry matches the template error for a missing variable.
 var noEntry = regexp.MustCompile(`map has no entry for key "([^"]*)"`)
 
-// Fixed reports whether a text depends only on the values.
+// Fixed reports whether the output depends only on the values.
 func (t *TextTemplate) Fixed() bool { return t.fixed }
 
-// MissingKey returns the missing variable in an error of Text; "" for any other error.
+// MissingKey returns the missing variable in an error of Text, or "".
 func MissingKey(err error) string {
 	if err != nil {
 		if found := noEntry.FindStringSubmatch(err.Error()); found != nil {
@@ -107,16 +107,16 @@ func MissingKey(err error) string {
 	return ""
 }
 
-// randomStream is the second half of each seed, which separates the random numbers from other
-// users of that seed.
+// randomStream is the second half of every seed; it separates these random numbers from other uses
+// of a seed.
 const randomStream = 0x676f74657874
 
-// Objects executes the template and decodes its objects.
+// Objects executes the template and decodes the resulting objects.
 func (t *TextTemplate) Objects(values map[string]any, seed uint64) ([]map[string]any, error) {
 	return t.objects(values, seed, "apiVersion", "kind")
 }
 
-// Mapping executes the template and decodes its single mapping, such as a patch.
+// Mapping executes the template and decodes the resulting mapping, such as a patch.
 func (t *TextTemplate) Mapping(values map[string]any, seed uint64) (map[string]any, error) {
 	all, err := t.objects(values, seed)
 	if err == nil && len(all) != 1 {
@@ -151,8 +151,8 @@ func (t *TextTemplate) objects(values map[string]any, seed uint64, fields ...str
 	return out, r.Err()
 }
 
-// Plain reports whether the template only inserts these fields, each by itself, and calls
-// nothing random, so that its output differs between values only at the fields.
+// Plain reports whether the template only inserts the given fields, without other calls or random
+// functions. Outputs for different values then differ only at the fields.
 func (t *TextTemplate) Plain(fields ...string) bool {
 	if len(t.t.Templates()) > 1 || !t.fixed {
 		return false
@@ -169,10 +169,10 @@ func (t *TextTemplate) Plain(fields ...string) bool {
 	return true
 }
 
-// dotForm matches a dot that means all values, not the beginning of a field.
+// dotForm matches a dot that means all values rather than a field.
 var dotForm = regexp.MustCompile(`\.([^a-zA-Z0-9_]|$)|\$`)
 
-// unsteady reports whether a template calls a random function.
+// unsteady reports whether a template calls random functions.
 func unsteady(t *template.Template) bool {
 	if t.Tree == nil {
 		return false
@@ -187,7 +187,7 @@ func unsteady(t *template.Template) bool {
 
 var wordForm = regexp.MustCompile(`[a-zA-Z0-9_]+`)
 
-// Uses reports whether the template names one of these functions.
+// Uses reports whether the template names one of the functions.
 func (t *TextTemplate) Uses(names ...string) bool {
 	return slices.ContainsFunc(t.t.Templates(), func(x *template.Template) bool {
 		return x.Tree != nil && slices.ContainsFunc(wordForm.FindAllString(x.Root.String(), -1), func(w string) bool { return slices.Contains(names, w) })

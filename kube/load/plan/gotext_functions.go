@@ -16,22 +16,22 @@ import (
 	"github.com/Masterminds/sprig/v3"
 )
 
-// TextInputs are the inputs of a template in addition to its values. A run stores all of them,
-// so that resume creates the same objects.
+// TextInputs are a template's inputs other than values. A run stores them, so that a resume creates
+// the same objects.
 type TextInputs struct {
-	// Helpers are templates that this one may call.
+	// Helpers are files of templates that this template may call.
 	Helpers []Helper
-	// MissingZero reports whether a missing variable is empty, not a mistake.
+	// MissingZero makes missing variables empty; otherwise they are an error.
 	MissingZero bool
-	// Env returns a variable of the environment, File the content of a file; nil if templates have
-	// none.
+	// Env returns an environment variable, File a file's content. Either is nil if templates may
+	// not use it.
 	Env  func(name string) (string, error)
 	File func(name string) (string, error)
-	// Now is the time that the function now returns.
+	// Now is the result of the function now.
 	Now time.Time
 }
 
-// Helper is a file of templates.
+// Helper is a file of template definitions.
 type Helper struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
@@ -40,10 +40,10 @@ type Helper struct {
 // own are kube-burner's functions (its documentation, "Additional functions").
 var own = []string{"Binomial", "GetIPAddress", "GetSubnet24", "IndexToCombination", "ReadFile"}
 
-// random are the functions whose result depends on the seed.
+// random are the functions with results that depend on the seed.
 var random = []string{"randAlpha", "randAlphaNum", "randAscii", "randBytes", "randInt", "randNumeric", "shuffle", "uuidv4"}
 
-// removed maps unsupported functions of sprig to the reason.
+// removed maps unsupported sprig functions to the reason.
 var removed = func() map[string]string {
 	const again = "its result differs each time, so resume could not create the same object; write the text into the template"
 	all := map[string]string{"getHostByName": "a plan does not use the network; write the address into the template"}
@@ -56,7 +56,7 @@ var removed = func() map[string]string {
 	return all
 }()
 
-// functions returns the functions of one template.
+// functions returns the functions for one template.
 func (t *TextTemplate) functions(in TextInputs) template.FuncMap {
 	all := template.FuncMap(sprig.GenericFuncMap())
 	for name := range removed {
@@ -91,7 +91,7 @@ func (t *TextTemplate) functions(in TextInputs) template.FuncMap {
 		"env":       in.env,
 		"expandenv": in.expand,
 
-		// sprig's use the order of a Go map, which varies.
+		// sprig uses the random order of Go maps
 		"keys":   keys,
 		"values": values,
 
@@ -113,7 +113,7 @@ func (t *TextTemplate) functions(in TextInputs) template.FuncMap {
 	return all
 }
 
-// printable returns the characters of ASCII from the space to the tilde.
+// printable returns the ASCII characters from space to tilde.
 func printable() string {
 	var all strings.Builder
 	for c := byte(' '); c <= '~'; c++ {
@@ -145,7 +145,7 @@ func (t *TextTemplate) bytes(n int) (string, error) {
 	return base64.StdEncoding.EncodeToString(raw), nil
 }
 
-// UUID returns a random UUID (version 4) from two numbers.
+// UUID returns a version 4 UUID from two calls of number.
 func UUID(number func() uint64) string {
 	a, b := number(), number()
 	a = a&^0xf000 | 0x4000
@@ -173,8 +173,8 @@ func (in *TextInputs) expand(text string) (string, error) {
 	return out, failed
 }
 
-// binomial returns the number of sets of k of n things (gonum's combin.Binomial, which
-// kube-burner calls).
+// binomial returns the number of ways to choose k of n items (gonum's combin.Binomial, which
+// kube-burner uses).
 func binomial(n, k int) (int, error) {
 	if n < 0 || k < 0 || k > n {
 		return 0, fmt.Errorf("Binomial %d %d: want 0 <= k <= n", n, k)
@@ -190,9 +190,9 @@ func binomial(n, k int) (int, error) {
 	return all, nil
 }
 
-// combination returns the set of k of the numbers below n at an index in their order (gonum's
-// combin.IndexToCombination). dst, which kube-burner's templates pass as nil or a list, is
-// ignored.
+// combination returns the combination with an index among all combinations of k numbers below n
+// (gonum's combin.IndexToCombination). It ignores its first argument, which kube-burner's templates
+// pass.
 func combination(_ []int, index, n, k int) ([]int, error) {
 	if n > maxList {
 		return nil, fmt.Errorf("IndexToCombination: %d numbers: want %d at most", n, maxList)
@@ -219,7 +219,7 @@ func combination(_ []int, index, n, k int) ([]int, error) {
 	return set, nil
 }
 
-// addresses returns the addresses of one iteration from a space-separated list.
+// addresses returns one iteration's share of a space-separated list.
 func addresses(list string, iteration, each int) (string, error) {
 	all := strings.Split(list, " ")
 	from := iteration * each
@@ -229,9 +229,9 @@ func addresses(list string, iteration, each int) (string, error) {
 	return strings.Join(all[from:from+each], " "), nil
 }
 
-// These replace functions of sprig whose result would vary, or could fill the memory.
+// Replacements for sprig functions with varying results or unlimited memory use.
 
-// timed returns functions of sprig that use the clock for a value that is not a time.
+// timed returns replacements for sprig functions that use the clock for values other than times.
 func timed(all template.FuncMap, now time.Time) template.FuncMap {
 	date, in := all["date"].(func(string, any) string), all["dateInZone"].(func(string, any, string) string)
 	html, htmlIn := all["htmlDate"].(func(any) string), all["htmlDateInZone"].(func(any, string) string)
@@ -293,7 +293,7 @@ func repeat(n int, text string) (string, error) {
 	return strings.Repeat(text, n), nil
 }
 
-// maxList caps the length of a list that a template makes.
+// maxList limits the length of lists that templates create.
 const maxList = 1_000_000
 
 func until(n int) ([]int, error) {
@@ -321,7 +321,7 @@ func untilStep(from, to, step int) ([]int, error) {
 	return all, nil
 }
 
-// capped returns functions of sprig whose result size depends on an argument.
+// capped returns replacements for sprig functions whose result size depends on an argument.
 func capped(all template.FuncMap) template.FuncMap {
 	indent, nindent := all["indent"].(func(int, string) string), all["nindent"].(func(int, string) string)
 	seq := all["seq"].(func(...int) string)

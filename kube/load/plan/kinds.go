@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Kind is a kind of object as an API server serves it.
+// Kind is a kind of object that an API server serves.
 type Kind struct {
 	APIVersion string `json:"api_version"`
 	Kind       string `json:"kind"`
-	// Resource is its name in paths: deployments.
+	// Resource is the kind's name in paths, such as deployments.
 	Resource   string `json:"resource"`
 	Namespaced bool   `json:"namespaced"`
 }
 
 func (k Kind) String() string { return k.Kind + " of " + k.APIVersion }
 
-// Path returns the path of its objects in the API, in a namespace if that is not "".
+// Path returns the API path of the kind's objects, in a namespace unless that is "".
 func (k Kind) Path(namespace string) string {
 	p := "/apis/" + k.APIVersion
 	if !strings.Contains(k.APIVersion, "/") {
@@ -30,7 +30,7 @@ func (k Kind) Path(namespace string) string {
 	return p + "/" + k.Resource
 }
 
-// Kinds are the kinds of a server; nil if unknown.
+// Kinds are the kinds of a server; nil means unknown.
 type Kinds []Kind
 
 func (all Kinds) find(version, kind string) (Kind, bool) {
@@ -44,7 +44,7 @@ func (all Kinds) find(version, kind string) (Kind, bool) {
 // namespaceKind is the kind of namespaces.
 var namespaceKind = Kind{"v1", "Namespace", "namespaces", false}
 
-// usual are the kinds of Kubernetes and OpenShift for plans without a server.
+// usual are the kinds of Kubernetes and OpenShift, for plans without a server.
 var usual = func() Kinds {
 	var all Kinds
 	add := func(namespaced bool, of map[string]string) {
@@ -78,21 +78,21 @@ var usual = func() Kinds {
 	return all
 }()
 
-// legacy maps OpenShift's kinds that early templates have as v1 to their groups.
+// legacy maps OpenShift kinds that old templates declare as v1 to their groups.
 var legacy = map[string]string{
 	"BuildConfig": "build.openshift.io/v1", "Build": "build.openshift.io/v1", "DeploymentConfig": "apps.openshift.io/v1",
 	"ImageStream": "image.openshift.io/v1", "Route": "route.openshift.io/v1", "Template": "template.openshift.io/v1",
 }
 
-// podHolders maps kinds with a pod template to its path in the spec.
+// podHolders maps kinds with a pod template to the template's path in the spec.
 var podHolders = map[string][]string{
 	"Deployment": {"template"}, "ReplicaSet": {"template"}, "StatefulSet": {"template"}, "DaemonSet": {"template"},
 	"ReplicationController": {"template"}, "DeploymentConfig": {"template"}, "Job": {"template"},
 	"CronJob": {"jobTemplate", "spec", "template"},
 }
 
-// ToAll reports whether controllers of Kubernetes and OpenShift create an object of a resource
-// (configmaps) with this name and annotations in each namespace.
+// ToAll reports whether controllers of Kubernetes or OpenShift create this object in every
+// namespace; resource is a name such as configmaps.
 func ToAll(resource, name string, annotations map[string]string) bool {
 	switch resource {
 	case "configmaps":
@@ -108,14 +108,14 @@ func ToAll(resource, name string, annotations map[string]string) bool {
 	return false
 }
 
-// ByOpenShift reports whether only OpenShift creates such an object in each namespace.
+// ByOpenShift reports whether only OpenShift creates this object in every namespace.
 func ByOpenShift(resource, name string) bool {
 	return name != "default" && name != "kube-root-ca.crt" && ToAll(resource, name, nil)
 }
 
-// Account returns the service account of a secret with these annotations: a token, or
-// credentials to pull images. A controller or a user may have created it. For one of
-// OpenShift's without the account it returns "" and true.
+// Account returns the service account of a secret with these annotations (a token or image pull
+// credentials); is is false for other secrets. A controller or a user may have created the secret.
+// For an OpenShift secret that does not name the account, it returns "" and true.
 func Account(annotations map[string]string) (account string, is bool) {
 	if account, is = annotations["kubernetes.io/service-account.name"]; is {
 		return account, true
@@ -129,7 +129,7 @@ func Account(annotations map[string]string) (account string, is bool) {
 	return "", is
 }
 
-// MaxObjects is the maximum number of objects of a plan.
+// MaxObjects is the maximum number of objects in a plan.
 const MaxObjects = 2_000_000
 
 // ErrTooLarge means that a load has more than MaxObjects objects.
@@ -142,13 +142,13 @@ func tooLarge(at string, n int) error {
 	return fmt.Errorf("%s: %w: %d objects, at most %d supported", at, ErrTooLarge, n, MaxObjects)
 }
 
-// bounded refuses a load with too many objects by its counts alone, with one object per group
-// and replica, before anything is made in memory.
+// bounded returns ErrTooLarge for a load with too many objects by its counts alone, assuming one
+// object per group and replica. It runs before anything is built in memory.
 func bounded(l *Load) error {
 	all := 0
 	for i := range l.Stages {
 		s := &l.Stages[i]
-		if s.Iterations > MaxObjects { // and so no product below overflows
+		if s.Iterations > MaxObjects { // prevents overflows below
 			return tooLarge(s.At, s.Iterations)
 		}
 		if s.Iterations <= 0 {

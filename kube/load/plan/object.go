@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// Len returns the number of objects.
+// Len returns the number of objects in the plan.
 func (p *Plan) Len() int { return len(p.objects) }
 
-// body returns the body of an object; nil for a namespace of the stage.
+// body returns an object's body; nil for a stage's namespace.
 func (p *Plan) body(i int) *body {
 	o := p.objects[i]
 	if o.group < 0 {
@@ -23,7 +23,7 @@ func (p *Plan) body(i int) *body {
 	return &p.stages[o.stage].groups[o.group].at(int(o.iteration), int(o.replica))[o.body]
 }
 
-// Kind returns the kind of an object.
+// Kind returns the i-th object's kind.
 func (p *Plan) Kind(i int) Kind {
 	if b := p.body(i); b != nil {
 		return b.kind
@@ -31,14 +31,14 @@ func (p *Plan) Kind(i int) Kind {
 	return namespaceKind
 }
 
-// StageSpace reports whether an object is a namespace of a stage, and returns what to do if its
-// name exists.
+// StageSpace reports whether an object is a stage's namespace, and returns what to do if the
+// namespace exists.
 func (p *Plan) StageSpace(i int) (ifExists string, ok bool) {
 	o := p.objects[i]
 	return p.stages[o.stage].of.IfExists, o.group < 0
 }
 
-// Waits reports whether a wait for objects includes this one.
+// Waits reports whether waits for ready objects include this one.
 func (p *Plan) Waits(i int) bool {
 	o := p.objects[i]
 	return o.group < 0 || !p.stages[o.stage].of.Groups[o.group].NoWait
@@ -47,7 +47,7 @@ func (p *Plan) Waits(i int) bool {
 // Removes reports whether a stage of the plan deletes an object.
 func (p *Plan) Removes(i int) bool { return p.removed[int32(i)] }
 
-// At returns where in the file an object comes from.
+// At returns the position in the file that defines an object.
 func (p *Plan) At(i int) string {
 	o := p.objects[i]
 	s := p.stages[o.stage]
@@ -57,7 +57,8 @@ func (p *Plan) At(i int) string {
 	return s.of.Groups[o.group].At
 }
 
-// Unit is equal for objects of one replica, and differs between consecutive replicas.
+// Unit returns a number that objects of one replica share, and that differs from the next
+// replica's.
 func (p *Plan) Unit(i int) int {
 	o := p.objects[i]
 	if o.group < 0 {
@@ -72,7 +73,7 @@ func (p *Plan) values(i int) []string {
 	return s.groups[o.group].values(p.Load.Seed, s.of, int(o.iteration), int(o.replica), i)
 }
 
-// Namespace returns the namespace of an object; "" for a cluster-wide one.
+// Namespace returns an object's namespace; "" for a cluster-wide object.
 func (p *Plan) Namespace(i int) string {
 	o, b := p.objects[i], p.body(i)
 	switch {
@@ -84,14 +85,14 @@ func (p *Plan) Namespace(i int) string {
 	s := &p.stages[o.stage]
 	switch {
 	case len(s.namespaces) == 0:
-		return "" // of a kind that is not known
+		return "" // the kind is unknown
 	case s.of.Single:
 		return s.namespaces[0]
 	}
 	return s.namespaces[int(o.iteration)/s.of.PerNamespace]
 }
 
-// Name returns the name of an object.
+// Name returns the i-th object's name.
 func (p *Plan) Name(i int) string {
 	o, b := p.objects[i], p.body(i)
 	if b == nil {
@@ -100,7 +101,7 @@ func (p *Plan) Name(i int) string {
 	return string(b.name.Text(p.values(i)))
 }
 
-// Body returns the JSON of an object.
+// Body returns an object's JSON.
 func (p *Plan) Body(i int) []byte {
 	b := p.body(i)
 	if b == nil {
@@ -110,8 +111,8 @@ func (p *Plan) Body(i int) []byte {
 	return b.text.Text(p.values(i))
 }
 
-// Pods returns how many pods an object has at once when it is created; perNode reports whether
-// it has one on each node.
+// Pods returns the number of concurrent pods of a newly created object. perNode means one pod on
+// each node.
 func (p *Plan) Pods(i int) (n int, perNode bool) {
 	if b := p.body(i); b != nil {
 		return b.scale.pods(), b.scale.of == onNodes
@@ -119,7 +120,7 @@ func (p *Plan) Pods(i int) (n int, perNode bool) {
 	return 0, false
 }
 
-// Describe returns the name of an object for people.
+// Describe returns an object's display name.
 func (p *Plan) Describe(i int) string {
 	name := p.Name(i)
 	if space := p.Namespace(i); space != "" {
@@ -128,7 +129,7 @@ func (p *Plan) Describe(i int) string {
 	return p.Kind(i).Kind + " " + name
 }
 
-// unique refuses two objects with the same name.
+// unique returns ErrTwice if two objects have the same name.
 func (p *Plan) unique(ctx context.Context) error {
 	seed := maphash.MakeSeed()
 	seen := make(map[uint64]int32, len(p.objects))
@@ -151,7 +152,7 @@ func (p *Plan) unique(ctx context.Context) error {
 	return nil
 }
 
-// Sum returns a checksum that is equal for plans with the same objects at the same paths.
+// Sum returns a checksum that is equal for equal objects at equal paths.
 func (p *Plan) Sum() string {
 	h := sha256.New()
 	var text []byte
@@ -169,16 +170,16 @@ func (p *Plan) Sum() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Skeleton is a JSON text with holes, so that thousands of objects that differ in a few texts
-// are assembled without serialization.
+// Skeleton is a JSON text with holes. Thousands of objects that differ in a few texts can be built
+// from it without JSON encoding.
 type Skeleton struct {
 	pieces [][]byte // one more than holes
-	holes  []int    // which variable goes there
-	size   int      // about the length of the text, in bytes
+	holes  []int    // variable of each hole
+	size   int      // approximate length of the text, in bytes
 }
 
-// Cut makes a skeleton from a JSON text in which marks stand for the variables of the same
-// index. Marks are letters and digits that occur nowhere else in the text.
+// Cut makes a skeleton from a JSON text. Each mark in the text stands for the variable with the
+// same index. Marks are letters and digits that occur nowhere else in the text.
 func Cut(text []byte, marks []string) *Skeleton {
 	s := &Skeleton{size: len(text)}
 	for {
@@ -197,7 +198,7 @@ func Cut(text []byte, marks []string) *Skeleton {
 	}
 }
 
-// Text returns the text with the values of the variables, escaped for JSON strings.
+// Text returns the JSON text with the values inserted, escaped for strings.
 func (s *Skeleton) Text(values []string) []byte {
 	dst := make([]byte, 0, s.size)
 	for i, hole := range s.holes {
@@ -211,15 +212,15 @@ func (s *Skeleton) Text(values []string) []byte {
 func appendEscaped(dst []byte, value string) []byte {
 	for i := range len(value) {
 		if c := value[i]; c < 0x20 || c >= 0x7f || strings.IndexByte(`"\<>&`, c) >= 0 {
-			text, _ := json.Marshal(value) // a text can always be written
+			text, _ := json.Marshal(value) // encoding a string cannot fail
 			return append(dst, text[1:len(text)-1]...)
 		}
 	}
 	return append(dst, value...)
 }
 
-// Mark returns the i-th mark, which does not occur in text. Marks are decimal digits, so that
-// one may replace a number.
+// Mark returns the i-th mark for a text in which it does not occur. Marks are decimal digits, so
+// they can replace numbers.
 func Mark(text string, i int) string {
 	for n := 7346210937 + 1009*i; ; n += 1_000_003 {
 		if m := fmt.Sprint(n); !strings.Contains(text, m) {

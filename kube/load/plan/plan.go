@@ -1,6 +1,5 @@
-// Package plan compiles a load into the ordered list of a run's operations: which objects it
-// creates, under reproducible names, and where it waits. It sends no requests: the kinds of a
-// server are an argument.
+// Package plan compiles a load into a run's ordered operations: which objects to create, under
+// reproducible names, and where to wait. It sends no requests; a server's kinds are an argument.
 package plan
 
 import (
@@ -12,20 +11,20 @@ import (
 	"time"
 )
 
-// Missing is a kind that the server lacks.
+// Missing is a kind that the server lacks, and where it is used.
 type Missing struct {
 	APIVersion string `json:"api_version"`
 	Kind       string `json:"kind"`
 }
 
-// Plan is the ordered list of a run's operations.
+// Plan is the ordered list of a run's operations and objects.
 type Plan struct {
 	Run  string
 	Load *Load
 	Ops  []Op
 	// Missing are kinds that the server lacks, or that are unknown without a server.
 	Missing []Missing
-	Kinds   []Kind // that the objects are of
+	Kinds   []Kind // kinds of the objects
 	// Notes are warnings.
 	Notes []string
 
@@ -33,13 +32,13 @@ type Plan struct {
 	actions []action
 	stages  []stage
 	removed map[int32]bool // objects that a stage deletes
-	// Effects of patches on the number of pods: by object at the end and at most, and after an
+	// Effects of patches on pod counts: per object at the end and at the maximum, and after each
 	// action.
 	scales  map[int32]scale
 	most    map[int32]int32
 	patched map[int32]int32
 	kinds   map[Kind]bool
-	spaces  map[string]bool // the namespaces that are made
+	spaces  map[string]bool // namespaces that the plan creates
 }
 
 type stage struct {
@@ -47,40 +46,40 @@ type stage struct {
 	groups     []*group
 	namespaces []string
 	spaceBody  *Skeleton
-	patches    []patch // of its actions
+	patches    []patch // templates of the actions
 }
 
-// object is an object to create; group is -1 for a namespace of the stage, whose index is
-// iteration.
+// object is one object to create. For a stage's namespace, group is -1 and iteration is the
+// namespace's index.
 type object struct {
 	stage, group, iteration, replica, body int32
 }
 
-// Do is the kind of an operation.
+// Do is an operation's kind.
 type Do int
 
 // Kinds of operations.
 const (
-	// Create creates the objects From up to before To, one unit every Every, or one object if
-	// Each.
+	// Create creates the objects from From to To-1, one unit per Every, or one object per Every if
+	// Each is set.
 	Create Do = iota
 	// Drain waits for the answers to all requests.
 	Drain
-	// Settle waits until the objects From up to before To are ready, at most for Timeout.
+	// Settle waits at most Timeout until the objects from From to To-1 are ready.
 	Settle
-	// Pause waits for Timeout.
+	// Pause waits for the duration Timeout.
 	Pause
-	// Listen starts the server of a later Sync.
+	// Listen starts the server for a later Sync.
 	Listen
-	// Sync synchronizes the pods of the objects From up to before To.
+	// Sync synchronizes the pods of the objects from From to To-1.
 	Sync
-	// Act carries out the actions From up to before To, all for Action.
+	// Act carries out the actions from From to To-1, all of which belong to Action.
 	Act
-	// Gone waits until no object of the run that Action selects is left, at most for Timeout.
+	// Gone waits at most Timeout until no object of the run that Action selects exists.
 	Gone
 )
 
-// Op is one operation.
+// Op is one operation of a plan.
 type Op struct {
 	Do       Do
 	From, To int
@@ -89,15 +88,15 @@ type Op struct {
 	Timeout  time.Duration
 	Sync     *SyncPoint
 	Action   *Action
-	// Acted reports whether From and To of Settle index actions, whose objects are meant.
+	// Acted means that From and To of Settle index actions rather than objects.
 	Acted bool
-	// At is where in the file it comes from.
+	// At is the position in the file that requests the operation.
 	At string
-	// Must reports whether the run fails if Settle exceeds its time limit.
+	// Must means that the run fails if Settle times out.
 	Must bool
 }
 
-// Versions returns the apiVersions of the objects of a load.
+// Versions returns the apiVersions of a load's objects.
 func Versions(ctx context.Context, load *Load) ([]string, error) {
 	p, err := Compile(ctx, load, "run", nil)
 	if err != nil {
@@ -113,9 +112,9 @@ func Versions(ctx context.Context, load *Load) ([]string, error) {
 	return all, nil
 }
 
-// Compile compiles a load for a run. kinds are the server's kinds, nil without a server. It
-// returns ErrTooLarge for more than MaxObjects objects, and ErrTwice for two objects with the
-// same name. A large load takes seconds; ctx cancels it.
+// Compile compiles a load for a run. kinds are the server's kinds, nil without a server. The error
+// is ErrTooLarge for more than MaxObjects objects, ErrTwice for two objects with one name. A large
+// load takes seconds; ctx cancels it.
 func Compile(ctx context.Context, load *Load, run string, kinds Kinds) (*Plan, error) {
 	if err := bounded(load); err != nil {
 		return nil, err
@@ -141,7 +140,7 @@ func Compile(ctx context.Context, load *Load, run string, kinds Kinds) (*Plan, e
 	if load.Wait > 0 && len(p.objects) > 0 {
 		p.add(Op{Do: Settle, To: len(p.objects), Timeout: load.Wait})
 	}
-	if p.Len() > 0 { // what is not made need not be known
+	if p.Len() > 0 { // without objects, the kind does not matter
 		p.Missing = c.missing
 	}
 	for k := range p.kinds {
@@ -199,7 +198,7 @@ func (p *Plan) stage(ctx context.Context, c *compiler, number int) error {
 	if s.Iterations > 0 {
 		for i, name := range st.namespaces {
 			if p.spaces[name] && s.IfExists == Reuse {
-				continue // a stage before this one makes it
+				continue // an earlier stage creates it
 			}
 			p.put(object{int32(number), -1, int32(i), 0, 0}, namespaceKind)
 		}
@@ -238,10 +237,10 @@ func (p *Plan) stage(ctx context.Context, c *compiler, number int) error {
 	return nil
 }
 
-// waitsFor reports whether a stage that waits for its iterations waits for this one.
-// kube-burner waits once per namespace (pkg/burner/create.go of 2.7, namespacesWaited): after
-// its first iteration, or once in a job where no object needs a namespace of its own, and after
-// all iterations of a job without namespaced iterations.
+// waitsFor reports whether a stage with waits waits after this iteration. kube-burner waits once
+// per namespace, after its first iteration; once in a job whose objects need no own namespace; and
+// after every iteration without namespaced iterations (2.7, pkg/burner/create.go,
+// namespacesWaited).
 func (st *stage) waitsFor(iteration int) bool {
 	switch s := st.of; {
 	case !s.Burner || s.Single:
@@ -253,8 +252,8 @@ func (st *stage) waitsFor(iteration int) bool {
 	}
 }
 
-// elsewhere reports whether all objects of a group name their namespace: kube-burner waits for
-// these at its first wait, and never again (pkg/burner/waiters.go of 2.7, object.ready).
+// elsewhere reports whether all of a group's objects name their namespace. kube-burner waits for
+// these only at its first wait (2.7, pkg/burner/waiters.go, object.ready).
 func (g *group) elsewhere() bool {
 	for _, bodies := range append(slices.Clip(g.each), g.bodies) {
 		for _, b := range bodies {
@@ -266,7 +265,7 @@ func (g *group) elsewhere() bool {
 	return true
 }
 
-// pauseAfter adds the pause at the end of a stage.
+// pauseAfter adds a stage's final pause.
 func (p *Plan) pauseAfter(s *Stage) {
 	if s.After > 0 {
 		p.add(Op{Do: Drain})
@@ -274,7 +273,7 @@ func (p *Plan) pauseAfter(s *Stage) {
 	}
 }
 
-// put adds an object.
+// put adds an object to the plan.
 func (p *Plan) put(o object, k Kind) {
 	p.objects = append(p.objects, o)
 	if p.kinds[k] = true; k == namespaceKind {
@@ -282,7 +281,7 @@ func (p *Plan) put(o object, k Kind) {
 	}
 }
 
-// group adds the objects of a group in one iteration.
+// group adds a group's objects for one iteration.
 func (p *Plan) group(stage, number, iteration int, g *group, every time.Duration, each bool) {
 	pace := g.of.Pace
 	begin, from := len(p.objects), len(p.objects)
@@ -319,7 +318,7 @@ func (p *Plan) group(stage, number, iteration int, g *group, every time.Duration
 	}
 }
 
-// at returns the bodies of a replica.
+// at returns a replica's bodies.
 func (g *group) at(iteration, replica int) []body {
 	if g.each == nil {
 		return g.bodies

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// scale has the fields of an object that determine its number of pods; -1 if not set.
+// scale holds the fields that determine an object's number of pods; -1 means not set.
 type scale struct {
 	of                                 podsOf
 	replicas, parallelism, completions int32
 	suspended                          bool
 }
 
-// podsOf is how a kind creates pods.
+// podsOf is the way in which a kind creates pods.
 type podsOf int8
 
 const (
@@ -39,7 +39,7 @@ func scaleOf(kind string, spec map[string]any) scale {
 	return s
 }
 
-// set applies the fields of a spec; null unsets one.
+// set applies the fields of a spec; null unsets a field.
 func (s *scale) set(spec map[string]any) {
 	for name, to := range map[string]*int32{"replicas": &s.replicas, "parallelism": &s.parallelism, "completions": &s.completions} {
 		if value, ok := spec[name]; ok {
@@ -51,8 +51,8 @@ func (s *scale) set(spec map[string]any) {
 	}
 }
 
-// countOf returns a count of a spec, -1 if it is not set. A count above a million is the mark
-// of a variable, which counts as 1.
+// countOf returns a count in a spec, or -1 if it is not set. A count above a million is a
+// variable's mark and counts as 1.
 func countOf(value any) int32 {
 	var text string
 	switch v := value.(type) {
@@ -71,7 +71,7 @@ func countOf(value any) int32 {
 	return int32(n)
 }
 
-// pods returns how many pods there are at once.
+// pods returns the number of concurrent pods.
 func (s scale) pods() int {
 	or := func(n, missing int32) int {
 		if n < 0 {
@@ -88,33 +88,33 @@ func (s scale) pods() int {
 		if s.suspended {
 			return 0
 		}
-		return min(or(s.parallelism, 1), or(s.completions, math.MaxInt32)) // no more run than are still to complete
+		return min(or(s.parallelism, 1), or(s.completions, math.MaxInt32)) // at most as many pods run as still have to complete
 	}
 	return 0
 }
 
-// finished returns how many pods of a Job complete.
+// finished returns the number of a Job's pods that complete.
 func (s scale) finished() int {
 	switch {
 	case s.of != untilCompleted || s.suspended || s.pods() == 0:
 		return 0
-	case s.completions < 0: // a work queue: those that run are all that there are, as far as is known
+	case s.completions < 0: // a work queue: assume that only the concurrent pods complete
 		return s.pods()
 	}
 	return int(s.completions)
 }
 
-// Patched returns the number of pods of an object after a patch that sets it.
+// Patched returns an object's number of pods after a patch; ok is false if the patch does not set
+// it.
 func (p *Plan) Patched(action int) (pods int, ok bool) {
 	n, ok := p.patched[int32(action)]
 	return int(n), ok
 }
 
-// Finished returns how many pods of a Job have ended when it is done: they stay until it is
-// deleted.
+// Finished returns the number of a Job's ended pods, which stay until the Job is deleted.
 func (p *Plan) Finished(i int) int { return p.scaleAtEnd(i).finished() }
 
-// PodsInAll returns how many pods an object creates over time, patches included.
+// PodsInAll returns how many pods an object creates over time, including patches.
 func (p *Plan) PodsInAll(i int) int {
 	n, _ := p.Pods(i)
 	return max(n, int(p.most[int32(i)]), p.Finished(i))
@@ -130,7 +130,8 @@ func (p *Plan) scaleAtEnd(i int) scale {
 	return scale{}
 }
 
-// rescale finds the patches, from an action on, that change an object's number of pods.
+// rescale records the patches that change an object's number of pods, for the actions from index
+// from on.
 func (p *Plan) rescale(ctx context.Context, st *stage, from int) error {
 	type made struct{ number, iteration int32 }
 	same := map[made]map[string]any{}
@@ -171,11 +172,11 @@ func (p *Plan) mayScale(a *Action) bool {
 		(len(p.Load.Helpers) > 0 || slices.ContainsFunc([]string{"replicas", "parallelism", "completions", "suspend"}, func(s string) bool { return strings.Contains(a.Text, s) }))
 }
 
-// specOf returns the fields of the spec that a patch sets; removed ones are null.
+// specOf returns the spec fields that a patch sets; removed fields are null.
 func specOf(body []byte, media string) map[string]any {
 	if media != jsonPatch {
 		var o struct{ Spec map[string]any }
-		_ = json.Unmarshal(body, &o) // a spec of another form sets nothing
+		_ = json.Unmarshal(body, &o) // any other form of spec sets nothing
 		return o.Spec
 	}
 	var steps []struct {
@@ -201,19 +202,19 @@ func specOf(body []byte, media string) map[string]any {
 	return all
 }
 
-// counted is a counter's key: objects of a kind in a namespace, or everywhere.
+// counted is the key of a counter: objects of a kind in a namespace ("" means everywhere).
 type counted struct{ kind, space string }
 
-// standing counts the existing objects during a plan: created, changed by patches, and deleted
-// if the plan waits for the deletion.
+// standing counts the existing objects while a plan proceeds: created, patched, and deleted if the
+// plan waits for deletion.
 type standing struct {
 	p         *Plan
 	now, most map[counted]int
-	pods      []int // of each object
+	pods      []int // by object
 	there     []bool
 }
 
-// standingOf runs the counters through a plan.
+// standingOf applies all operations of a plan to the counters.
 func standingOf(ctx context.Context, p *Plan) (*standing, error) {
 	s := &standing{p: p, now: map[counted]int{}, most: map[counted]int{}, pods: make([]int, p.Len()), there: make([]bool, p.Len())}
 	deleted := map[*Action][]int{}
@@ -234,7 +235,7 @@ func standingOf(ctx context.Context, p *Plan) (*standing, error) {
 					deleted[a] = append(deleted[a], object)
 				}
 			case op.Do == Settle && !op.Acted && p.Waits(i) && p.Finished(i) > 0:
-				s.have(i, 0) // it is waited for until it is complete
+				s.have(i, 0) // the plan waits until the Job is complete
 			}
 		}
 		if op.Do == Gone {
@@ -257,14 +258,14 @@ func (s *standing) add(kind, space string, n int) {
 
 func (s *standing) made(i int) {
 	s.there[i] = true
-	if kind := s.p.Kind(i).Kind; kind != "Pod" { // which is its own pod
+	if kind := s.p.Kind(i).Kind; kind != "Pod" { // a Pod is counted as itself
 		s.add(kind, s.p.Namespace(i), 1)
 	}
 	n, _ := s.p.Pods(i)
 	s.have(i, n)
 }
 
-// have sets the number of pods of an object.
+// have sets an object's number of pods.
 func (s *standing) have(i, n int) {
 	if n != s.pods[i] && s.there[i] {
 		s.add("Pod", s.p.Namespace(i), n-s.pods[i])
@@ -272,7 +273,7 @@ func (s *standing) have(i, n int) {
 	}
 }
 
-// remove removes objects, and the content of those that are namespaces.
+// remove removes objects, and the contents of those that are namespaces.
 func (s *standing) remove(objects []int) {
 	spaces := map[string]bool{}
 	take := func(i int) {

@@ -21,8 +21,8 @@ func (g *group) documents() int {
 	return 0
 }
 
-// needsSpaces reports whether the stage creates namespaces: a kube-burner job does only if an
-// object needs one and does not name it.
+// needsSpaces reports whether a stage creates namespaces. A kube-burner job does so only if an
+// object needs a namespace and does not name one.
 func (st *stage) needsSpaces(c *compiler) (bool, error) {
 	if !st.of.Burner {
 		return true, nil
@@ -43,7 +43,7 @@ func (st *stage) needsSpaces(c *compiler) (bool, error) {
 	return false, nil
 }
 
-// spaces computes the namespaces of a stage.
+// spaces compiles the namespaces of a stage.
 func (st *stage) spaces(c *compiler) error {
 	s := st.of
 	for i := range s.Namespaces() {
@@ -77,8 +77,8 @@ func (st *stage) spaces(c *compiler) error {
 	return nil
 }
 
-// burnerLabels returns the labels that kube-burner gives each object of a job
-// (pkg/burner/create.go of 2.7); an object's own labels take precedence.
+// burnerLabels returns the labels that kube-burner gives a job's objects (2.7,
+// pkg/burner/create.go); an object's own labels take precedence.
 func (c *compiler) burnerLabels(job, index string, values []string) map[string]string {
 	const prefix = "kube-burner.io/"
 	return map[string]string{
@@ -87,7 +87,7 @@ func (c *compiler) burnerLabels(job, index string, values []string) map[string]s
 	}
 }
 
-// addLabels adds the labels that an object lacks.
+// addLabels adds the labels that an object does not have yet.
 func addLabels(meta map[string]any, labels map[string]string) {
 	have, _ := meta["labels"].(map[string]any)
 	for name, value := range labels {
@@ -97,15 +97,15 @@ func addLabels(meta map[string]any, labels map[string]string) {
 	}
 }
 
-// spaceLabels returns the labels that kube-burner gives the namespaces of a job.
+// spaceLabels returns the labels that kube-burner gives a job's namespaces.
 func (c *compiler) spaceLabels(job string, own map[string]string) map[string]string {
 	all := map[string]string{"kube-burner.io/job": job, "kube-burner.io/uuid": cmp.Or(c.load.UUID, c.run), "kube-burner.io/runid": c.run}
 	maps.Copy(all, own)
 	return all
 }
 
-// renamed returns a hint for a selector with labels of kube-burner 1 (kube-burner-job and the
-// like), which version 2 no longer sets; "" without such labels.
+// renamed returns a hint if a selector uses labels of kube-burner 1, such as kube-burner-job, which
+// version 2 does not set; otherwise "".
 func renamed(selector map[string]string) string {
 	for _, name := range slices.Sorted(maps.Keys(selector)) {
 		if rest, ok := strings.CutPrefix(name, "kube-burner-"); ok {
