@@ -22,8 +22,8 @@ func Lacks(missing []plan.Missing) string {
 	return strings.Join(all, ", ")
 }
 
-// preflight looks for existing namespaces before anything is created, and removes those of
-// earlier runs if the load requests it.
+// preflight checks for existing namespaces before anything is created. If the load requests it,
+// preflight deletes those of earlier runs.
 func (c *Cluster) preflight(ctx context.Context, p *plan.Plan, cluster string) error {
 	want := map[string]string{}
 	for i := range p.Len() {
@@ -39,7 +39,7 @@ func (c *Cluster) preflight(ctx context.Context, p *plan.Plan, cluster string) e
 		return err
 	}
 	uids := map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(want)) { // of several the first is told
+	for _, name := range slices.Sorted(maps.Keys(want)) { // report the first of several
 		how := want[name]
 		uid, is := there[name]
 		if is && how == plan.Fail {
@@ -90,7 +90,7 @@ func (c *Cluster) namespaces(ctx context.Context) (map[string]string, error) {
 	if err := c.Server.GetMetadata(ctx, "/api/v1/namespaces", &page); err != nil {
 		var e *cluster.Error
 		if errors.As(err, &e) && e.Status == http.StatusForbidden {
-			return map[string]string{}, nil // each is told of when it is made
+			return map[string]string{}, nil // each is reported when the run creates it
 		}
 		return nil, err
 	}

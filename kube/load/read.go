@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// ReadOptions are the options for kube-burner's configurations.
+// ReadOptions are the options for kube-burner configurations.
 type ReadOptions struct {
 	// UUID is the benchmark's UUID; "" for a new one. UserData is a file of variables, Set has
 	// KEY=VALUE pairs, and AllowMissing makes missing variables empty.
@@ -23,8 +23,8 @@ type ReadOptions struct {
 	AllowMissing bool
 }
 
-// Read reads the file of a load, Cluster Loader's or kube-burner's; "" is the built-in load.
-// Errors have file and line.
+// Read reads a load file of Cluster Loader or kube-burner; "" means the built-in load. Errors name
+// file and line.
 func Read(file string, o ReadOptions) (*plan.Load, error) {
 	if file == "" {
 		return format.BuiltIn()
@@ -36,8 +36,8 @@ func Read(file string, o ReadOptions) (*plan.Load, error) {
 	return ReadText(file, text, o)
 }
 
-// ReadText is Read for a text, which file names in messages. Files that it names are searched
-// in the working directory, and next to file.
+// ReadText is Read for a text; file is its name in messages. Named files are searched in the
+// working directory, then next to file.
 func ReadText(file string, text []byte, o ReadOptions) (*plan.Load, error) {
 	if otherLoader(text) {
 		return nil, fmt.Errorf("%s: ClusterLoader2 (kubernetes/perf-tests) is not supported; use OpenShift's ClusterLoader (with projects) or kube-burner jobs, or write a load like a cluster with kubectl fettle load mirror --write DIR", file)
@@ -66,7 +66,7 @@ func ReadText(file string, text []byte, o ReadOptions) (*plan.Load, error) {
 	return nil, fmt.Errorf("%s: want the top-level key ClusterLoader (with projects) or jobs (kube-burner)%s", r.At(docs[0]), found)
 }
 
-// These match the fields that identify a file's format, before {{ }} is replaced.
+// Patterns for fields that identify a file's format before {{ }} is replaced.
 var (
 	loaderForm   = regexp.MustCompile(`(?mi)^\s*["']?ClusterLoader["']?\s*:`)
 	projectsForm = regexp.MustCompile(`(?m)^["']?projects["']?\s*:`)
@@ -75,8 +75,8 @@ var (
 	callForm     = regexp.MustCompile(`\{\{([^}]*[^.\w}])?(DefaultParam|MultiplyInt|MultiplyFloat|AddInt|AddFloat|SubtractInt|SubtractFloat|DivideInt|DivideFloat|MaxInt|MaxFloat|MinInt|MinFloat|RandInt|RandSeed|StructuralMerge|IncludeFile|IncludeEmbeddedFile|YamlQuote)\b`)
 )
 
-// otherLoader reports whether a text is a configuration of ClusterLoader2, which has steps
-// (clusterloader2/api/types.go), or calls one of its functions (pkg/config).
+// otherLoader reports whether a text is a ClusterLoader2 configuration: it has steps
+// (clusterloader2/api/types.go), or calls that program's functions (pkg/config).
 func otherLoader(text []byte) bool {
 	return !loaderForm.Match(text) && !jobsForm.Match(text) && (stepsForm.Match(text) || callForm.Match(text))
 }

@@ -16,16 +16,16 @@ import (
 	"fettle.dev/fettle/kube/load/run"
 )
 
-// Kind is the kind of the evidence.
+// Kind is the kind of a load's evidence record.
 const Kind = "cluster-load"
 
-// Shape identifies a load independent of its file: two runs of one shape make the same requests
-// to a cluster.
+// Shape describes a load independent of its file. Runs of equal shapes send the same requests to a
+// cluster.
 type Shape struct {
 	Kinds    []Count `json:"kinds"`
 	InFlight int     `json:"in_flight"`
 	RatePerS float64 `json:"rate_per_s,omitempty"`
-	// Waits is how often it waits for objects, or pauses.
+	// Waits is how often the load waits for objects or pauses.
 	Waits int `json:"waits"`
 	// Actions is the number of patches, deletions and reads.
 	Actions int `json:"actions,omitempty"`
@@ -78,27 +78,27 @@ func (s Shape) String() string {
 	return strings.Join(append(words, fmt.Sprintf("%d waits", s.Waits)), ", ")
 }
 
-// Body is the body of the evidence.
+// Body is the content of a load's evidence record.
 type Body struct {
 	Cluster string `json:"cluster"` // uid of its namespace kube-system
 	Run     string `json:"run"`
 	Shape   Shape  `json:"shape"`
-	// Cut records that not everything was created, or not by one process.
+	// Cut records that the run is incomplete, or that several processes carried it out.
 	Cut    *evidence.Interruption `json:"cut,omitempty"`
 	Series []evidence.Series      `json:"series"`
 	// Result is the printed result of the run.
 	Result json.RawMessage `json:"result"`
 }
 
-// Facts are what is known of a cluster in addition to its name.
+// Facts describe a cluster beyond its name.
 type Facts struct {
 	Server, Cluster, Version string
 	Settings                 map[string]string
 }
 
-// Run is a run to be recorded.
+// Run is the input of Keep: a run and its measurements.
 type Run struct {
-	Command, Version string // how fettle was called, and which
+	Command, Version string // fettle's command line and version
 	Began, Ended     time.Time
 	Verdict          string
 	Facts            Facts
@@ -143,8 +143,8 @@ type RecordRefused struct{ Err error }
 func (r *RecordRefused) Error() string { return r.Err.Error() }
 func (r *RecordRefused) Unwrap() error { return r.Err }
 
-// Compare compares run b with run a. It refuses runs of different shapes, and of different
-// clusters, unless force is set.
+// Compare compares run b with run a. It returns an error for runs of different shapes or clusters,
+// unless force is set.
 func Compare(a, b *evidence.Run, margin float64, force bool) (*prove.Comparison, error) {
 	var of [2]Body
 	for i, r := range []*evidence.Run{a, b} {
@@ -169,7 +169,7 @@ func Compare(a, b *evidence.Run, margin float64, force bool) (*prove.Comparison,
 		return nil, err
 	}
 	for i := range c.Differing {
-		if d := &c.Differing[i]; d.Name == "hardware" { // a cluster is known by its uid
+		if d := &c.Differing[i]; d.Name == "hardware" { // the UID identifies a cluster
 			*d = prove.Difference{Name: "cluster", A: first.Cluster, B: second.Cluster}
 		}
 	}
@@ -182,7 +182,7 @@ func Compare(a, b *evidence.Run, margin float64, force bool) (*prove.Comparison,
 	return c, nil
 }
 
-// ErrNone means that a run has no record.
+// ErrNone means that a run has no evidence record.
 var ErrNone = errors.New("no record: the run has not ended, or was made by an older version")
 
 // Last returns the latest record of a run.

@@ -10,16 +10,16 @@ const Schema = "fettle/cluster-load/v1"
 
 // What to do with an existing namespace of the load.
 const (
-	Fail   = "fail"   // the run ends before anything is made
-	Reuse  = "reuse"  // it is used, and left
-	Delete = "delete" // it is deleted and made anew, if a run of fettle's has made it
+	Fail   = "fail"   // the run ends before it creates anything
+	Reuse  = "reuse"  // the namespace is used, and stays after the run
+	Delete = "delete" // the namespace is deleted and recreated, if a run of fettle created it
 )
 
-// MostInFlight is the maximum number of concurrent requests of one process.
+// MostInFlight limits the concurrent requests of one process.
 const MostInFlight = 5000
 
-// Load is a cluster load as a plain value: readers of files produce it, and a plan is compiled
-// from it. It contains every named file, so that a run can be resumed after these have changed.
+// Load is a cluster load as a plain value. Readers of files produce it, and Compile turns it into a
+// Plan. It contains every named file, so that a resume does not depend on later changes.
 type Load struct {
 	Schema string `json:"schema"`
 	// File is the file it was read from, Format its format: cluster-loader, kube-burner or
@@ -29,7 +29,7 @@ type Load struct {
 	// Cleanup removes the run's objects at its end.
 	Cleanup bool    `json:"cleanup,omitempty"`
 	Stages  []Stage `json:"stages"`
-	// Sync is waited for at the end of all stages.
+	// Sync is the synchronization after all stages, or nil.
 	Sync *SyncPoint `json:"sync,omitempty"`
 	// Rate is the maximum number of objects started per second; 0 for no limit.
 	Rate float64 `json:"rate_per_s,omitempty"`
@@ -39,15 +39,15 @@ type Load struct {
 	Seed uint64 `json:"seed"`
 	// Wait is the time limit for everything to become ready at the end; 0 does not wait.
 	Wait time.Duration `json:"wait_ns"`
-	// Gates are thresholds of the run ("ready p99 < 5s"), each with its place in the file.
+	// Gates are thresholds of the run ("ready p99 < 5s"), each with its position in the file.
 	Gates []Gate `json:"gates,omitempty"`
-	// Notes are remarks about the file that are not mistakes.
+	// Notes are remarks about the file that are not errors.
 	Notes []string `json:"notes,omitempty"`
-	// Unread are fields of the file that would change the load and are not supported: it is
-	// refused unless the user ignores them.
+	// Unread are unsupported fields that would change the load. Such a load is rejected unless the
+	// user ignores these fields.
 	Unread []Unread `json:"unread,omitempty"`
 
-	// UUID is the benchmark's UUID for templates; "" for the name of the run.
+	// UUID is the benchmark's UUID for templates; "" means the run's ID.
 	UUID string `json:"uuid,omitempty"`
 	// ReadAt is when the file was read, which is the time in templates.
 	ReadAt time.Time `json:"read_at,omitzero"`
@@ -58,11 +58,11 @@ type Load struct {
 	Files   map[string]string `json:"files,omitempty"`
 }
 
-// Unread is an unsupported field.
+// Unread is an unsupported field that would change the load.
 type Unread struct {
 	At    string `json:"at"`
 	Field string `json:"field"`
-	What  string `json:"what"` // what the load does without it
+	What  string `json:"what"` // effect of ignoring the field
 }
 
 // Gate is a threshold.
@@ -71,15 +71,15 @@ type Gate struct {
 	Text string `json:"text"`
 }
 
-// Stage is a part of a load that begins after the previous one: a project of Cluster Loader, a
-// job of kube-burner.
+// Stage is one part of a load, such as a Cluster Loader project or a kube-burner job. Stages run in
+// order.
 type Stage struct {
 	At   string `json:"at"`
 	Name string `json:"name"`
 	// Namespaces are named Prefix0, Prefix1 and so on, or Prefix alone if Single.
 	Prefix string `json:"prefix"`
 	Single bool   `json:"single,omitempty"`
-	// Iterations is how often the groups are created; PerNamespace of them, 1 or more, share a
+	// Iterations is how often the groups are created. PerNamespace iterations, 1 or more, share a
 	// namespace.
 	Iterations   int               `json:"iterations"`
 	PerNamespace int               `json:"per_namespace"`
@@ -89,19 +89,18 @@ type Stage struct {
 	Groups       []Group           `json:"groups"`
 	// Rate is the maximum number of objects started per second; 0 for no limit.
 	Rate float64 `json:"rate_per_s,omitempty"`
-	// Between is the pause after each iteration, After the one after the stage.
+	// Between is the pause after each iteration, After the pause after the stage.
 	Between time.Duration `json:"between_ns,omitempty"`
 	After   time.Duration `json:"after_ns,omitempty"`
-	// WaitEach and Wait are the time limits for objects to become ready, after each iteration and
-	// after the stage; 0 does not wait.
+	// WaitEach and Wait limit the wait for ready objects, after each iteration and after the stage;
+	// 0 means no wait.
 	WaitEach time.Duration `json:"wait_each_ns,omitempty"`
 	Wait     time.Duration `json:"wait_ns,omitempty"`
-	// Burner reports whether it is a job of kube-burner: replicas are numbered from 1, objects
-	// have kube-burner's labels, and namespaces are created only if an object of the stage needs
-	// one and names none. Prefix may then be "".
+	// Burner marks a kube-burner job: replicas count from 1, objects get kube-burner's labels, and
+	// namespaces are created only if an object needs one and names none. Prefix may then be "".
 	Burner bool `json:"burner,omitempty"`
-	// Actions make this a stage that creates nothing: it acts Iterations times on objects of
-	// earlier stages. Parallel starts the actions of all iterations at once.
+	// Actions, if not empty, make the stage act Iterations times on objects of earlier stages
+	// instead of creating objects. Parallel starts the actions of all iterations at once.
 	Actions  []Action `json:"actions,omitempty"`
 	Parallel bool     `json:"parallel,omitempty"`
 }
@@ -113,22 +112,22 @@ const (
 	Get    = "read"
 )
 
-// Action is an operation on each object of the run that has a kind and labels.
+// Action is an operation on every object of the run with a kind and labels.
 type Action struct {
 	At         string            `json:"at"`
 	Do         string            `json:"do"` // Patch, Remove or Get
 	APIVersion string            `json:"api_version"`
 	Kind       string            `json:"kind"`
 	Labels     map[string]string `json:"labels"`
-	// PatchType is the media type of a patch, Text its template in JSON or YAML, and File the file
-	// of that.
+	// PatchType is a patch's media type, Text its template in JSON or YAML, File the template's
+	// file.
 	PatchType   string          `json:"patch_type,omitempty"`
 	Text        string          `json:"text,omitempty"`
 	JSON        bool            `json:"json,omitempty"`
 	File        string          `json:"file,omitempty"`
 	Variables   json.RawMessage `json:"variables,omitempty"`
 	MissingZero bool            `json:"missing_zero,omitempty"`
-	// Gone is the time limit for the objects to be gone; 0 does not wait. After is the pause after
+	// Gone limits the wait until the objects are gone; 0 means no wait. After is the pause after
 	// the action.
 	Gone   time.Duration `json:"gone_ns,omitempty"`
 	After  time.Duration `json:"after_ns,omitempty"`
@@ -143,10 +142,10 @@ func (s *Stage) Namespaces() int {
 	return over(s.Iterations, s.PerNamespace)
 }
 
-// Times returns in how many iterations a group of the stage is created.
+// Times returns the number of iterations in which the stage creates a group.
 func (s *Stage) Times(g *Group) int { return over(s.Iterations, max(1, g.Every)) }
 
-// over returns n / by rounded up without overflow; 0 for n below 1.
+// over returns n / by, rounded up without overflow; 0 for n below 1.
 func over(n, by int) int {
 	if n < 1 {
 		return 0
@@ -154,47 +153,47 @@ func over(n, by int) int {
 	return (n-1)/by + 1
 }
 
-// Group is a number of equal objects in each iteration, defined by one of Pod, Manifest,
-// Template and Text.
+// Group is a number of equal objects per iteration, defined by one of Pod, Manifest, Template and
+// Text.
 type Group struct {
 	At    string `json:"at"`
 	Count int    `json:"count"`
-	// Name is the prefix of pod names, NAME-pod-0 and so on, or the job's name for a Text.
+	// Name is the prefix of pod names (NAME-pod-0), or a Text's job name.
 	Name string `json:"name,omitempty"`
 
 	// Pod is the spec of a pod.
 	Pod json.RawMessage `json:"pod,omitempty"`
 	// Manifest is an object without variables.
 	Manifest json.RawMessage `json:"manifest,omitempty"`
-	// Template is an OpenShift template, with its Parameters; an unknown parameter is a mistake,
-	// except IDENTIFIER, the number of the replica, which is set if the template has it.
+	// Template is an OpenShift template with its Parameters. Unknown parameters are errors, except
+	// IDENTIFIER, the replica's number.
 	Template json.RawMessage `json:"template,omitempty"`
-	// Text is a template of kube-burner, in Go's language, with Variables.
+	// Text is a kube-burner template in Go's template language, with its Variables.
 	Text       string            `json:"text,omitempty"`
 	Variables  json.RawMessage   `json:"variables,omitempty"`
 	Parameters map[string]string `json:"parameters,omitempty"`
-	// File is the file that it comes from.
+	// File is the file that defines the group.
 	File string `json:"file,omitempty"`
 	// MissingZero reports whether a missing variable of a Text is empty.
 	MissingZero bool `json:"missing_zero,omitempty"`
 
-	// Every creates it only in each Every-th iteration, and numbers its iterations by that; 0 and
-	// 1 are all.
+	// Every creates the group only in every Every-th iteration, and numbers these consecutively; 0
+	// and 1 mean all.
 	Every int `json:"every,omitempty"`
-	// NoWait reports whether the run does not wait until it is ready.
+	// NoWait excludes the group from waits for ready objects.
 	NoWait bool `json:"no_wait,omitempty"`
 
 	Pace *Pace      `json:"pace,omitempty"`
 	Sync *SyncPoint `json:"sync,omitempty"`
 }
 
-// Made reports whether it is created in an iteration.
+// Made reports whether an iteration creates the group.
 func (g *Group) Made(iteration int) bool { return g.Every <= 1 || iteration%g.Every == 0 }
 
-// Pace is one half of a tuning set.
+// Pace is one half of a Cluster Loader tuning set, for pods or templates.
 type Pace struct {
-	// Step is how many are created before a wait of at most Timeout for them, and then for Pause;
-	// 0 for no steps.
+	// Step is the number of objects created before a wait of at most Timeout for them, followed by
+	// Pause; 0 means no steps.
 	Step    int           `json:"step,omitempty"`
 	Pause   time.Duration `json:"pause_ns,omitempty"`
 	Timeout time.Duration `json:"timeout_ns,omitempty"`
@@ -205,8 +204,9 @@ type Pace struct {
 // SyncPoint is a point at which the run waits for pods.
 type SyncPoint struct {
 	At string `json:"at"`
-	// Server waits for the pods' requests to Port: /start is answered once all pods have sent it,
-	// and the run continues once all have sent /stop. Address "" means all addresses.
+	// Server makes the run wait for the pods' requests to Port: /start is answered once all pods
+	// have requested it, and the run continues once all have requested /stop. Address "" means all
+	// addresses.
 	Server  bool   `json:"server,omitempty"`
 	Address string `json:"address,omitempty"`
 	Port    int    `json:"port,omitempty"`

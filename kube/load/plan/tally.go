@@ -14,24 +14,24 @@ type Cluster struct {
 	Known bool `json:"known"`
 	// OpenShift is the OpenShift version; "" for another Kubernetes.
 	OpenShift string `json:"openshift,omitempty"`
-	// Nodes is the number of nodes; Room is how many pods they can take together.
+	// Nodes is the number of nodes; Room is the number of pods that they can run together.
 	Nodes int `json:"nodes"`
 	Room  int `json:"pods_allocatable"`
-	// Have is the number of existing objects by kind: pods, finished pods, namespaces, services.
+	// Have counts existing objects by kind: pods, finished pods, namespaces, services.
 	Have map[string]int `json:"have,omitempty"`
-	// EtcdBytes is the size of etcd's database, EtcdQuotaBytes its quota by EtcdQuotaSource;
-	// 0 is unknown, and below 0 means no quota.
+	// EtcdBytes is the size of etcd's database; 0 means unknown. EtcdQuotaBytes is its quota from
+	// EtcdQuotaSource; 0 means unknown, below 0 means no quota.
 	EtcdBytes       int64  `json:"etcd_bytes,omitempty"`
 	EtcdQuotaBytes  int64  `json:"etcd_quota_bytes,omitempty"`
 	EtcdQuotaSource string `json:"etcd_quota_source,omitempty"`
-	// NotSeen are nodes, pods, namespaces and services that this user may not list. The figures
-	// above count none of these, and what depends on them is not judged.
+	// NotSeen are the kinds (nodes, pods, namespaces, services) that the user may not list. The
+	// figures above exclude them, and limits that depend on them are not judged.
 	NotSeen []NotSeen `json:"not_seen,omitempty"`
-	// Notes name further things that could not be seen.
+	// Notes name other unreadable data.
 	Notes []string `json:"-"`
 }
 
-// NotSeen is a part of a cluster that cannot be seen.
+// NotSeen is an unreadable part of a cluster, with the reason.
 type NotSeen struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
@@ -42,7 +42,7 @@ func (c *Cluster) Sees(what string) bool {
 	return !slices.ContainsFunc(c.NotSeen, func(n NotSeen) bool { return n.What == what })
 }
 
-// blind returns notes on what is not judged, or only for the load alone.
+// blind returns notes about limits that are not judged, or are judged for the load alone.
 func (c *Cluster) blind() []string {
 	var all []string
 	for _, n := range c.NotSeen {
@@ -58,12 +58,11 @@ func (c *Cluster) blind() []string {
 // DefaultQuota is etcd's default, in bytes (etcd --quota-backend-bytes=0).
 const DefaultQuota = 2 << 30
 
-// Quota returns the size at which etcd stops accepting writes, in bytes, and its source; below
-// 0 there is no limit. If it is unknown, it is etcd's own default, and on OpenShift that of the
-// object Etcd (operator.openshift.io/v1), whose spec.backendQuotaGiB is 8 by default
-// (openshift/api, operator/v1/types_etcd.go). Clusters without the field, behind the feature
-// gate EtcdBackendQuota, have the same 8 GiB from the operator of etcd:
-// ETCD_QUOTA_BACKEND_BYTES=8589934592 in cluster-etcd-operator, pkg/etcdenvvar/etcd_env.go.
+// Quota returns the database size in bytes at which etcd rejects writes, and its source; below 0
+// means no limit. If unknown, it returns etcd's default, or on OpenShift 8 GiB: the default of the
+// Etcd object's spec.backendQuotaGiB (openshift/api, operator/v1/types_etcd.go), and of clusters
+// without that field (cluster-etcd-operator, pkg/etcdenvvar/etcd_env.go,
+// ETCD_QUOTA_BACKEND_BYTES=8589934592).
 func (c *Cluster) Quota() (bytes int64, source string) {
 	switch {
 	case c != nil && c.EtcdQuotaBytes != 0:
@@ -74,21 +73,21 @@ func (c *Cluster) Quota() (bytes int64, source string) {
 	return DefaultQuota, "etcd --quota-backend-bytes where nothing is said"
 }
 
-// Tally sums up a plan, compared with the tested maximums of the cluster.
+// Tally is a plan's totals compared with the cluster's tested maximums.
 type Tally struct {
 	Objects    int     `json:"objects"`
 	Kinds      []Count `json:"kinds"`
 	Namespaces int     `json:"namespaces"`
-	// Pods is the maximum number at one time, including controllers' pods; PodsFinished is the
-	// number of Jobs' pods that have ended and stay until their Job is deleted.
+	// Pods is the maximum number of concurrent pods, including controllers' pods. PodsFinished
+	// counts ended pods of Jobs, which stay until their Job is deleted.
 	Pods         int       `json:"pods"`
 	PodsFinished int       `json:"pods_finished,omitempty"`
 	PerNode      int       `json:"pods_for_each_node,omitempty"`
 	EtcdBytes    int64     `json:"etcd_bytes"`
 	Missing      []Missing `json:"missing,omitempty"`
 	Steps        int       `json:"steps"`
-	// PodsPerNode is the resulting number on each node, including existing pods; 0 if no nodes are
-	// known.
+	// PodsPerNode is the resulting number of pods per node, including existing pods; 0 if no nodes
+	// are known.
 	PodsPerNode float64  `json:"pods_per_node,omitempty"`
 	Limits      []Limit  `json:"limits"`
 	Cluster     *Cluster `json:"cluster,omitempty"`
@@ -107,26 +106,25 @@ type Count struct {
 // Limit is a figure with its maximum.
 type Limit struct {
 	What    string `json:"what"`
-	Value   int    `json:"value"` // what there will be
+	Value   int    `json:"value"` // value after the load
 	Of      string `json:"of,omitempty"`
 	Maximum int    `json:"maximum"`
 	Over    bool   `json:"over"`
 	Source  string `json:"source"`
 }
 
-// FinishedPods are the pods of Cluster.Have that have ended.
+// FinishedPods is the key in Cluster.Have for ended pods.
 const FinishedPods = "pods_finished"
 
-// BytesInEtcd is the What of the limit whose figures are bytes.
+// BytesInEtcd is the What of the only limit in bytes.
 const BytesInEtcd = "bytes in etcd"
 
-// overhead is the size of an object in etcd's database beyond its JSON, in bytes: its key, what
-// the server adds (uid, time, managed fields), and the free room in the pages. With 20,000
-// ConfigMaps of 1 kB (1,177 bytes of JSON, Kubernetes 1.34.4) the database grew by 2,068 bytes
-// for each.
+// overhead is an object's size in etcd's database beyond its JSON, in bytes: key, server fields
+// (uid, time, managed fields), and free space in pages. With 20,000 ConfigMaps of 1 kB (1,177 bytes
+// of JSON, Kubernetes 1.34.4) the database grew by 2,068 bytes for each.
 const overhead = 900
 
-// Of sums up a plan. A large plan takes seconds; ctx cancels it.
+// Of returns the totals of a plan. A large plan takes seconds; ctx cancels it.
 func Of(ctx context.Context, p *Plan, figures sizing.Figures, c *Cluster) (*Tally, error) {
 	t := &Tally{Objects: p.Len(), Kinds: []Count{}, Limits: []Limit{}, Missing: p.Missing, Cluster: c}
 	at := map[Kind]int{}
@@ -177,13 +175,13 @@ func Of(ctx context.Context, p *Plan, figures sizing.Figures, c *Cluster) (*Tall
 	return t, t.limits(figures, c, s)
 }
 
-// limits compares the sums with the maximums.
+// limits compares the totals with the maximums.
 func (t *Tally) limits(figures sizing.Figures, c *Cluster, s *standing) error {
 	have := func(string) int { return 0 }
 	pods := t.Pods
 	if c != nil {
 		have = func(resource string) int {
-			if resource == "pods" { // those that have ended take no room
+			if resource == "pods" { // ended pods need no capacity
 				return c.Have[resource] - c.Have[FinishedPods]
 			}
 			return c.Have[resource]
@@ -239,8 +237,8 @@ func (t *Tally) limits(figures sizing.Figures, c *Cluster, s *standing) error {
 	return nil
 }
 
-// maximums returns the maximums of the OpenShift version, or Kubernetes' own. by names the
-// versions they are for, if the catalog lacks this one.
+// maximums returns a lookup of the maximums of the OpenShift version, or of Kubernetes. by names
+// the versions whose maximums apply if the catalog lacks this one.
 func maximums(figures sizing.Figures, c *Cluster) (maximum func(what string) (int, bool), source, by string, err error) {
 	table, version, of := "kubernetes-maximums", "", "Kubernetes"
 	if c != nil && c.OpenShift != "" {

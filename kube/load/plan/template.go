@@ -16,9 +16,9 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// ObjectTemplate is a Template of OpenShift. Process turns it into its objects as oc process
-// does, but without a server: parameters with values, generated parameters, and the labels of
-// the template (OpenShift documentation, Images, Using templates).
+// ObjectTemplate is a Template of OpenShift. Process creates its objects like oc process, but
+// without a server: parameters with values, generated parameters, and the labels of the template
+// (OpenShift documentation, Images, Using templates).
 type ObjectTemplate struct {
 	Parameters []Parameter
 	Labels     map[string]string
@@ -142,8 +142,8 @@ func (t *ObjectTemplate) Check(given map[string]string) error {
 	return errors.Join(all...)
 }
 
-// Values returns the values of all parameters: the given ones, the template's own, and
-// generated ones, for which number returns a source of 64 random bits.
+// Values returns the values of all parameters: given, the template's own, or generated. number
+// returns a parameter's source of 64 random bits.
 func (t *ObjectTemplate) Values(given map[string]string, number func(parameter string) func() uint64) map[string]string {
 	all := make(map[string]string, len(t.Parameters))
 	for _, p := range t.Parameters {
@@ -153,7 +153,7 @@ func (t *ObjectTemplate) Values(given map[string]string, number func(parameter s
 		case p.Value != "" || p.From == "":
 			value = p.Value
 		default:
-			e, _ := parseExpression(p.From) // Parse has seen it
+			e, _ := parseExpression(p.From) // Parse has validated it
 			value = e.generate(number(p.Name))
 		}
 		all[p.Name] = value
@@ -172,8 +172,8 @@ func (t *ObjectTemplate) Generated(given map[string]string) []string {
 	return names
 }
 
-// Process returns the objects of the template with all values substituted. Their namespaces
-// are dropped unless a parameter sets them: objects belong where they are made.
+// Process returns the template's objects with all values substituted. It drops namespaces unless a
+// parameter sets them, because the caller decides the namespace.
 func (t *ObjectTemplate) Process(values map[string]string) []map[string]any {
 	out := make([]map[string]any, 0, len(t.Objects))
 	for _, o := range t.Objects {
@@ -193,8 +193,8 @@ func (t *ObjectTemplate) Process(values map[string]string) []map[string]any {
 }
 
 var (
-	// A ${NAME} is replaced within a text; a text that is ${{NAME}} becomes the number, boolean or
-	// list that its value is.
+	// ${NAME} is replaced within a text. A text that is exactly ${{NAME}} becomes the value's
+	// number, boolean or list.
 	stringForm = regexp.MustCompile(`\$\{([a-zA-Z0-9_]+)\}`)
 	valueForm  = regexp.MustCompile(`^\$\{\{([a-zA-Z0-9_]+)\}\}$`)
 )

@@ -17,10 +17,10 @@ const (
 	symbols = "~!@#$%^&*()-_+={}[]\\|<,>.?/\"';:`"
 )
 
-// classes are the abbreviations within brackets.
+// classes are the abbreviations allowed within brackets.
 var classes = map[byte]string{'w': letters + digits + "_", 'd': digits, 'a': letters + digits, 'A': symbols}
 
-// expression is a text with generators in it: admin[0-9]{2}[A-Z]{2}.
+// expression is a text with generators, such as admin[0-9]{2}[A-Z]{2}.
 type expression []part
 
 // part is a text, or a number of characters from a set.

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// text sets the function that makes the objects of a group with a Text.
+// text returns a group whose make function renders its Text.
 func (c *compiler) text(s *Stage, g *Group, out *group) error {
 	t, err := ParseText(g.File, g.Text, Inputs(c.load, g.MissingZero))
 	if err != nil {
@@ -43,8 +43,8 @@ func Inputs(l *Load, missingZero bool) TextInputs {
 	return TextInputs{Helpers: l.Helpers, MissingZero: missingZero, Env: kept("the variable", l.Env), File: kept("the file", l.Files), Now: l.ReadAt}
 }
 
-// Variables returns a function that returns the variables of a text. Each call returns a copy,
-// which the text may change; whole numbers are int, as in kube-burner.
+// Variables returns a function for a text's variables. Each call returns a new copy, which the text
+// may change. Whole numbers are int, as in kube-burner.
 func Variables(text json.RawMessage) (func() map[string]any, error) {
 	var all map[string]any
 	if len(text) > 0 {
@@ -61,7 +61,7 @@ func Variables(text json.RawMessage) (func() map[string]any, error) {
 	}, nil
 }
 
-// typed returns a copy of a value, with numbers as kube-burner's YAML reader has them.
+// typed returns a copy of a value with the number types of kube-burner's YAML reader.
 func typed(value any) any {
 	switch v := value.(type) {
 	case json.Number:
@@ -86,8 +86,8 @@ func typed(value any) any {
 	return value
 }
 
-// textValues returns the values for a text of a job. Its own variables override the others, but
-// not its numbers.
+// textValues returns the values for a job's text. A text's own variables override others, except
+// the numbers of iteration and replica.
 func textValues(l *Load, run, job string, iteration, replica int, variables map[string]any) map[string]any {
 	all := map[string]any{"UUID": cmp.Or(l.UUID, run), "RunID": run, "JobName": job}
 	maps.Copy(all, variables)
@@ -95,7 +95,7 @@ func textValues(l *Load, run, job string, iteration, replica int, variables map[
 	return all
 }
 
-// seedOf returns the seed of one rendering, which is the same in each run of a load.
+// seedOf returns the seed for one rendering; it is the same in every run of a load.
 func seedOf(seed uint64, of ...string) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d", seed)
@@ -172,8 +172,8 @@ func render(t *TextTemplate, l *Load, of, at, job string, raw json.RawMessage, a
 	})
 }
 
-// withoutVariable adds to the error of a text for a missing variable how to set it: as in
-// kube-burner, --user-data is for the configuration alone.
+// withoutVariable adds a hint how to set the variable to an error about a missing one. As in
+// kube-burner, --user-data applies only to the configuration.
 func withoutVariable(err error) error {
 	if name := MissingKey(err); name != "" {
 		return fmt.Errorf("%w: add %s to the object's inputVars (%s: VALUE), or set defaultMissingKeysWithZero: true in its job", err, name, name)

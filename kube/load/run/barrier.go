@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Server is the server of Cluster Loader's sync: it answers the pods' requests for /start once
-// all expected pods have sent one, and is done when as many have requested /stop.
+// Server implements Cluster Loader's sync: it answers the pods' requests for /start once all
+// expected pods have sent one. It is done when all have requested /stop.
 type Server struct {
 	want int
 	http *http.Server
@@ -22,8 +22,8 @@ type Server struct {
 	open, finished chan struct{}
 }
 
-// Listen listens on an address ("" for all) and port, before there are pods: requests wait
-// until Expect has set the number of pods, and as many have come.
+// Listen listens on an address ("" means all) and port before pods exist. Requests wait until
+// Expect has set the number of pods and that many have arrived.
 func Listen(address string, port int) (*Server, error) {
 	s := &Server{want: -1, open: make(chan struct{}), finished: make(chan struct{})}
 	l, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
@@ -72,7 +72,7 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 	case <-s.open:
 		fmt.Fprintln(w, "start")
 	case <-r.Context().Done():
-		// A client that gives up will ask again, and counts once.
+		// A client that repeats its request counts once.
 		s.mu.Lock()
 		select {
 		case <-s.open:

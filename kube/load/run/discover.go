@@ -25,8 +25,8 @@ func Kinds(ctx context.Context, s *cluster.Server, versions []string) (plan.Kind
 	return all, nil
 }
 
-// resources calls see for each kind of a version, with whether it can be listed. It calls
-// nothing for a version that the server lacks.
+// resources calls see for each kind of an API version, and says whether it can be listed. It makes
+// no calls for a version that the server lacks.
 func resources(ctx context.Context, s *cluster.Server, version string, see func(k plan.Kind, listable bool)) error {
 	path := "/apis/" + version
 	if !strings.Contains(version, "/") {
@@ -50,9 +50,9 @@ func resources(ctx context.Context, s *cluster.Server, version string, see func(
 	return nil
 }
 
-// listable returns the resources that can be listed, of every group, each in the server's
-// preferred version that has it; namespaced ones only, unless everything is set. blind has the
-// versions, with errors, of groups whose own server does not answer.
+// listable returns the resources of all groups that can be listed, each in the preferred version
+// that has it. Unless everything is set, it omits cluster-wide ones. blind has the versions, with
+// errors, of groups whose API service does not answer.
 func listable(ctx context.Context, s *cluster.Server, everything bool) (all []plan.Kind, blind map[string]string, err error) {
 	var groups struct {
 		Groups []struct {
@@ -95,13 +95,13 @@ func listable(ctx context.Context, s *cluster.Server, everything bool) (all []pl
 	return all, blind, nil
 }
 
-// Cluster reads what a plan is compared with: version, nodes, and existing objects. What this
-// user may not see is not an error: it is in NotSeen and in Notes.
+// Cluster reads the data that a plan is compared with: version, nodes and existing objects. Data
+// that the user may not read is recorded in NotSeen and Notes, and is not an error.
 func Cluster(ctx context.Context, s *cluster.Server) (*plan.Cluster, error) {
 	c := &plan.Cluster{Known: true, Have: map[string]int{}}
 	var err error
 	switch c.OpenShift, err = s.OpenShift(ctx); {
-	case cluster.IsStatus(err, http.StatusForbidden): // also where there is no such kind
+	case cluster.IsStatus(err, http.StatusForbidden): // also if the kind does not exist
 		c.Notes = append(c.Notes, "unknown whether this is OpenShift; using the maximums of Kubernetes: "+err.Error())
 	case err != nil:
 		return nil, fmt.Errorf("cannot read the version of OpenShift: %w", err)

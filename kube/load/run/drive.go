@@ -1,5 +1,5 @@
-// Package run carries out a cluster load: it creates the objects, follows and measures them,
-// observes the control plane, keeps a journal, and undoes the run.
+// Package run carries out a plan on a cluster: it creates the objects, measures them, watches the
+// control plane, keeps a journal, and undoes the run. Package load uses it.
 package run
 
 import (
@@ -23,8 +23,8 @@ type DriveOptions struct {
 	InFlight int
 	// Rate is the maximum number of objects started per second; 0 for no limit.
 	Rate float64
-	// Patience is the time limit for an object while the server does not answer, or throttles; 0
-	// means a minute.
+	// Patience limits the retries for one object while the server does not answer or throttles; 0
+	// means one minute.
 	Patience time.Duration
 	// On is called with each answer, Throttle each time the server throttles; both from many
 	// goroutines.
@@ -32,7 +32,7 @@ type DriveOptions struct {
 	Throttle func()
 	// OnAct is called with each completed action, from many goroutines; it may be nil.
 	OnAct func(Acted)
-	// Pause, if not nil, is called before each object; its error ends the run (a brake).
+	// Pause is called before each object; its error ends the run (the brake). It may be nil.
 	Pause func() error
 }
 
@@ -42,10 +42,10 @@ type Answer struct {
 	// Due is when the request was due, Sent when it was last sent, End when the answer arrived.
 	Due, Sent, End time.Time
 	Was            Was
-	// Asked is the time of the first request for an object that was created without an answer, so
-	// that it is unknown which request created it; zero for others.
+	// Asked is when the first request was sent, for an object whose creating request is unknown
+	// because an answer was lost; zero for others.
 	Asked time.Time
-	// Found reports whether an earlier process had created it.
+	// Found reports whether an earlier process created the object.
 	Found bool
 }
 
@@ -55,9 +55,9 @@ type Run struct {
 	Plan    *plan.Plan
 	Server  *cluster.Server
 	Journal *Journal
-	// State is the state of the journal when the run began.
+	// State is the journal's state when the run began.
 	State *State
-	// Follower watches the objects; it may be nil if nothing is waited for.
+	// Follower watches the objects; it may be nil if the plan does not wait for any.
 	Follower *Follower
 	DriveOptions
 }
@@ -65,44 +65,43 @@ type Run struct {
 // DriveOutcome is the result of a run.
 type DriveOutcome struct {
 	Created, Reused, Failed int
-	// Adopted counts those of Created that were created without an answer, Found those of Adopted
-	// that an earlier process had created without a record.
+	// Adopted counts objects of Created whose answer was lost. Found counts those of Adopted that
+	// an earlier process created without a journal line.
 	Adopted, Found int
-	// Before counts the objects created before this process continued.
+	// Before counts the objects that earlier processes created.
 	Before int
 	// Throttled is how often the server throttled a request (429), Retried how often a request was
 	// sent again for any reason.
 	Throttled, Retried int64
-	// Late counts objects that were started more than a millisecond after they were due, because
-	// all allowed requests were pending.
+	// Late counts objects that started more than 1 ms late because the maximum number of requests
+	// was running.
 	Late int64
 	// First and Last are when the first and the last object were started.
 	First, Last time.Time
-	// Started counts the objects started in that time, both included.
+	// Started counts the objects started from First to Last.
 	Started int
 	// Widest is the maximum number of concurrent requests reached.
 	Widest int
-	// NotReady counts objects that were not ready at the end; Example is the first, with why.
+	// NotReady counts objects that were not ready in time. Example is the first of them, with the
+	// reason.
 	NotReady int
 	Example  string
-	// Errors counts the failures to create objects, and of actions, by reason; beyond twenty
-	// reasons the rest is under OtherReasons.
+	// Errors counts failed creations and actions by reason. After twenty reasons, further ones
+	// count as OtherReasons.
 	Errors map[string]int
-	// Acted counts the completed actions by operation (spec.Patch and the like), ActedBefore those
-	// of an earlier process. Skipped counts those whose object did not exist: it could not be
-	// created, or was deleted.
+	// Acted counts completed actions by operation (plan.Patch etc.), ActedBefore those of earlier
+	// processes. Skipped counts actions whose object does not exist, because its creation failed or
+	// it was deleted.
 	Acted                           map[string]int
 	ActFailed, ActedBefore, Skipped int
-	// Others name the actions whose labels match objects that are not the run's; these were left
-	// alone.
+	// Others name actions whose labels also match objects of others, which stay untouched.
 	Others []string
 }
 
-// OtherReasons is the key in DriveOutcome.Errors for reasons that are not distinguished.
+// OtherReasons is the key in DriveOutcome.Errors for further reasons.
 const OtherReasons = "others"
 
-// Rate returns the number of objects started per second, without existing ones; 0 if it cannot
-// be determined.
+// Rate returns the started objects per second, without existing ones; 0 if unknown.
 func (o *DriveOutcome) Rate() float64 {
 	started := o.Started - o.Found
 	if d := o.Last.Sub(o.First).Seconds(); started > 1 && d > 0 {
@@ -122,31 +121,30 @@ type running struct {
 	jobs     chan job
 	workers  int
 	underWay sync.WaitGroup
-	mu       sync.Mutex // of out, where workers write to it
-	// quit ends with the context, an error of the journal, or too many failures.
+	mu       sync.Mutex // protects out where workers write to it
+	// quit ends with the caller's context, a journal error, or too many failures.
 	quit  context.Context
 	end   context.CancelCauseFunc
 	total clock
 	pace  clock
-	fresh bool // something has been made by this process
-	// opened are the servers of later synchronizations: that of the whole load may be open
-	// together with one for some pods.
+	fresh bool // this process has created something
+	// opened are the servers for later synchronizations; several may be open at once.
 	opened map[*plan.SyncPoint]*Server
-	// looked are the actions that others has checked.
+	// looked are the actions for which others has run.
 	looked map[*plan.Action]bool
 
 	throttled, retried, late atomic.Int64
 }
 
-// job is the index of an object to create or, with act, of an action.
+// job is the index of an object to create, or of an action if act is set.
 type job struct {
 	number int
 	due    time.Time
 	act    bool
 }
 
-// Do carries the plan out. When ctx ends it begins nothing new, and returns once the answers to
-// pending requests are in the journal. It returns the outcome with an error too.
+// Do carries out the plan and returns the outcome, also with an error. When ctx ends, it starts
+// nothing new, and returns once the answers to pending requests are in the journal.
 func (r *Run) Do(ctx context.Context) (*DriveOutcome, error) {
 	if r.InFlight <= 0 {
 		r.InFlight = DefaultInFlight
@@ -193,7 +191,7 @@ func (x *running) do(i int) error {
 			return err
 		}
 		if op.Must && !x.fresh {
-			return nil // what was waited for before
+			return nil // the error of an earlier wait
 		}
 		return x.settle(op)
 	case plan.Pause:
@@ -257,8 +255,7 @@ func (x *running) was(i int) Was {
 	return x.State.Objects[i].Was
 }
 
-// start passes a job to a worker when it is due. paced reports whether it counts for the pace
-// of the operation.
+// start gives a job to a worker when it is due. paced says whether the operation's pace applies.
 func (x *running) start(j job, op *plan.Op, paced bool) error {
 	if x.Pause != nil {
 		if err := x.Pause(); err != nil {
@@ -303,7 +300,8 @@ func (x *running) start(j job, op *plan.Op, paced bool) error {
 	return nil
 }
 
-// hand passes a job to a worker, a new one if all are busy and more are allowed.
+// hand gives a job to a free worker. If all are busy it starts another one, or waits if the limit
+// is reached.
 func (x *running) hand(j job) error {
 	if err := x.quit.Err(); err != nil {
 		return context.Cause(x.quit)

@@ -21,7 +21,7 @@ type Acted struct {
 	Sent, End time.Time
 }
 
-// act starts the actions of an operation.
+// act starts an operation's actions.
 func (x *running) act(op *plan.Op) error {
 	if err := x.others(op.Action); err != nil {
 		return err
@@ -32,7 +32,7 @@ func (x *running) act(op *plan.Op) error {
 			continue
 		}
 		if _, object := x.Plan.Action(i); x.was(object) != Created {
-			x.out.Skipped++ // it could not be made, or is there no longer
+			x.out.Skipped++ // the object was not created, or no longer exists
 			continue
 		}
 		if err := x.start(job{number: i, act: true}, op, true); err != nil {
@@ -42,8 +42,8 @@ func (x *running) act(op *plan.Op) error {
 	return nil
 }
 
-// others records, once for each action, whether objects of other runs or clients match its
-// labels too: they are left alone. Without the right to list them nothing is recorded.
+// others records, once per action, whether its labels also match objects of other runs or clients,
+// which stay untouched. Without the right to list objects it records nothing.
 func (x *running) others(a *plan.Action) error {
 	k, known := x.Plan.KindOf(a)
 	if x.looked[a] || !known {
@@ -66,8 +66,8 @@ type list struct {
 	Items []struct{ Metadata cluster.Metadata }
 }
 
-// gone waits until no object of the run that an action selects is left: those it has deleted,
-// and those that controllers have created from other objects of the run.
+// gone waits until no object of the run that an action selects exists. This includes objects that
+// controllers created from the run's objects.
 func (x *running) gone(op *plan.Op) error {
 	k, known := x.Plan.KindOf(op.Action)
 	if !known {
@@ -97,7 +97,7 @@ func (x *running) gone(op *plan.Op) error {
 	}
 }
 
-// act carries out one action, and completes it even if the run ends in the meantime.
+// act carries out one action. It completes a started action even if the run ends.
 func (w *worker) act(i int) {
 	a, object := w.Plan.Action(i)
 	w.mu.Lock()
@@ -106,7 +106,7 @@ func (w *worker) act(i int) {
 	done := Acted{Kind: w.Plan.Kind(object), Do: a.Do}
 	answer, err := w.ask(i, a, object, uid, &done)
 	if errors.Is(err, errCut) {
-		return // resume does it
+		return // left to resume
 	}
 	// A missing object needs no deletion.
 	if err == nil && answer.Status >= 300 && !(a.Do == plan.Remove && answer.Status == http.StatusNotFound) {
@@ -149,7 +149,7 @@ func (w *worker) act(i int) {
 
 var errTooManyActs = errors.New("too many actions failed")
 
-// ask sends the request of an action until the server answers it.
+// ask repeats an action's request until the server answers.
 func (w *worker) ask(i int, a *plan.Action, object int, uid string, done *Acted) (cluster.Answer, error) {
 	path := done.Kind.Path(w.Plan.Namespace(object)) + "/" + w.Plan.Name(object)
 	ctx, lane := context.WithoutCancel(w.quit), w.lane/cluster.PerLane
@@ -181,7 +181,7 @@ func (w *worker) ask(i int, a *plan.Action, object int, uid string, done *Acted)
 		case answer.Status == http.StatusConflict && a.Do == plan.Remove:
 			m, err := w.Server.Metadata(ctx, lane, path)
 			if cluster.IsStatus(err, http.StatusNotFound) || err == nil && m.UID != uid {
-				return cluster.Answer{Status: http.StatusNotFound}, nil // another one has the name by now
+				return cluster.Answer{Status: http.StatusNotFound}, nil // another object has taken the name
 			}
 		case answer.Status == http.StatusTooManyRequests:
 			w.throttled.Add(1)

@@ -38,8 +38,8 @@ func (x *running) settle(op *plan.Op) error {
 	return nil
 }
 
-// keys returns the objects of an operation that take time to become ready, except those that
-// could not be created, or were deleted.
+// keys returns an operation's objects that take time to become ready. It omits those that were not
+// created or are deleted.
 func (x *running) keys(op *plan.Op) []Key {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -77,7 +77,7 @@ func (x *running) sync(op *plan.Op) error {
 	b := x.opened[s]
 	delete(x.opened, s)
 	if !x.fresh {
-		if b != nil { // its port may be wanted again
+		if b != nil { // free the port for other uses
 			return b.Close()
 		}
 		return nil
@@ -104,7 +104,7 @@ func (x *running) sync(op *plan.Op) error {
 		}
 	}
 	if s.Running {
-		// A pod that has succeeded has run.
+		// A succeeded pod was running before.
 		if err := x.Follower.Phase(x.quit, spaces, pods, s.Selectors, s.Timeout, "Running", "Succeeded"); err != nil {
 			return fail(err)
 		}
@@ -115,15 +115,14 @@ func (x *running) sync(op *plan.Op) error {
 	return nil
 }
 
-// clock computes when each of a sequence is due, at a steady pace: a late one does not delay
-// the others.
+// clock computes due times at a steady pace; one late start does not delay the following ones.
 type clock struct{ next time.Time }
 
-// behind is how far a clock may lag before it is reset: a longer lag is not made up for by a
-// burst.
+// behind limits a clock's lag. Beyond it the clock restarts, because a burst would not keep the
+// pace.
 const behind = time.Second
 
-// due returns when the next one is to start; the one after it is due every later.
+// due returns the next start time; the following one is every later.
 func (c *clock) due(every time.Duration) time.Time {
 	if now := time.Now(); now.Sub(c.next) > behind {
 		c.next = now
@@ -133,23 +132,23 @@ func (c *clock) due(every time.Duration) time.Time {
 	return at
 }
 
-// block is the number of objects reserved at a time.
+// block is the number of objects per journal reservation.
 const block = 512
 
-// reserver ensures that the journal covers an object before it is requested, and writes ahead,
-// so that no worker waits for the disk.
+// reserver ensures that the journal covers an object before it is requested. It reserves ahead, so
+// no worker waits for the disk.
 type reserver struct {
 	journal *Journal
 	most    int
 
 	mu   sync.Mutex
-	upTo int // on the disk
-	// going is closed when the reservation being written is on the disk.
+	upTo int // objects below are reserved on disk
+	// going is closed when the pending reservation is on disk.
 	going chan struct{}
 	err   error
 }
 
-// cover returns when the object may be requested.
+// cover waits until object i is reserved and may be requested.
 func (r *reserver) cover(i int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,7 +180,7 @@ func (r *reserver) cover(i int) error {
 	}
 }
 
-// wait returns when no write is pending.
+// wait waits for a pending reservation.
 func (r *reserver) wait() {
 	r.mu.Lock()
 	going := r.going
@@ -196,8 +195,8 @@ var errNoUID = errors.New("the server's answer has no uid")
 // uidOf returns metadata.uid of an object. It scans by hand: encoding/json would permanently
 // grow the stacks of thousands of workers.
 func uidOf(object []byte) (string, error) {
-	depth, meta := 0, false // meta: within metadata, at depth 2
-	key := ""               // the last text at this depth, where a colon follows
+	depth, meta := 0, false // meta: inside metadata, at depth 2
+	key := ""               // last string at this depth, which is a key if a colon follows
 	for i := 0; i < len(object); i++ {
 		switch object[i] {
 		case '{', '[':
@@ -228,7 +227,7 @@ func uidOf(object []byte) (string, error) {
 			case depth == 2 && meta && key == "uid" && len(text) > 0:
 				return string(text), nil
 			case depth == 1 && string(text) == "metadata", depth == 2 && meta && string(text) == "uid":
-				if key == "" { // it is not a value
+				if key == "" { // the string is a key, not a value
 					key = string(text)
 					continue
 				}

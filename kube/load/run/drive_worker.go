@@ -25,8 +25,8 @@ func (w *worker) work(first job) {
 	}
 }
 
-// one creates an object. A request that was begun is completed even if the run ends in the
-// meantime, so that the journal records it.
+// one creates one object. It completes a started request even if the run ends, so that the journal
+// has the result.
 func (w *worker) one(j job) {
 	defer w.underWay.Done()
 	if j.act {
@@ -47,7 +47,7 @@ func (w *worker) one(j job) {
 			w.Journal.Created(j.number, uid)
 		}
 	case w.quit.Err() != nil && errors.Is(err, errCut):
-		return // nothing is known of it: the journal has it as reserved
+		return // the result is unknown; the journal has a reservation
 	default:
 		a.Was = Failed
 		if refused := (*refused)(nil); errors.As(err, &refused) {
@@ -65,10 +65,10 @@ func (w *worker) one(j job) {
 	}
 }
 
-// errCut means that an object was given up because the run ended.
+// errCut means that the run ended before the object was created.
 var errCut = errors.New("the run ended")
 
-// Too many failures end a run: this share of all attempts, and at least this number.
+// A run ends if failures exceed this share of all attempts and this number.
 const (
 	tooMany      = 50
 	tooManyShare = 0.1
@@ -80,7 +80,7 @@ func (w *worker) count(a *Answer, uid string, err error) {
 	i := a.Object
 	w.State.Objects[i].Was = a.Was
 	if w.Plan.Actions() > 0 {
-		w.State.Objects[i].UID = uid // what is done with it is done on this condition
+		w.State.Objects[i].UID = uid // later actions apply only to this UID
 	}
 	o := &w.out
 	switch a.Was {
@@ -107,7 +107,7 @@ func (w *worker) count(a *Answer, uid string, err error) {
 	}
 }
 
-// reason counts a reason for a failure.
+// reason counts one failure by its reason.
 func (o *DriveOutcome) reason(text string) {
 	if _, known := o.Errors[text]; known || len(o.Errors) < 20 {
 		o.Errors[text]++
@@ -116,12 +116,12 @@ func (o *DriveOutcome) reason(text string) {
 	}
 }
 
-// refused is the error of an object that was certainly not created.
+// refused is an error after which the object certainly does not exist.
 type refused struct{ error }
 
 func (r *refused) Unwrap() error { return r.error }
 
-// doubtful reports whether an earlier process may have created an object.
+// doubtful reports whether an earlier process may have created an object without recording it.
 func (w *worker) doubtful(i int) bool {
 	w.mu.Lock()
 	o := w.State.Objects[i]
@@ -129,12 +129,12 @@ func (w *worker) doubtful(i int) bool {
 	return i < w.State.Reserved && !(o.Was == Failed && o.Refused)
 }
 
-// definite reports whether a failure status means that nothing was created.
+// definite reports whether an error status means that nothing was created.
 func definite(status int) bool {
 	return status >= 400 && status < 500 && status != http.StatusConflict && status != http.StatusRequestTimeout
 }
 
-// make sends the object until it exists, or cannot be created.
+// make repeats the request until the object exists or cannot be created.
 func (w *worker) make(i int, a *Answer) (uid string, adopted bool, err error) {
 	kind := w.Plan.Kind(i)
 	space := w.Plan.Namespace(i)
@@ -148,7 +148,7 @@ func (w *worker) make(i int, a *Answer) (uid string, adopted bool, err error) {
 		}
 		return &refused{err}
 	}
-	// The request is not canceled with the run: the server may have executed it anyway.
+	// The end of the run does not cancel the request: the server may execute it anyway.
 	ctx := context.WithoutCancel(w.quit)
 	for {
 		a.Sent = time.Now()
@@ -195,9 +195,8 @@ func (w *worker) make(i int, a *Answer) (uid string, adopted bool, err error) {
 	}
 }
 
-// notYet reports whether an object depends on another one of the load that does not exist yet:
-// a pod on its service account, which a controller creates for each new namespace, and anything
-// on its namespace.
+// notYet reports whether an object was rejected only because an object it needs does not exist yet:
+// its namespace, or a pod's service account, which a controller creates for each namespace.
 func notYet(a cluster.Answer) bool {
 	if a.Status != http.StatusForbidden && a.Status != http.StatusNotFound {
 		return false
@@ -207,15 +206,15 @@ func notYet(a cluster.Answer) bool {
 		a.Status == http.StatusNotFound && strings.Contains(text, `namespaces \"`)
 }
 
-// there reads the object whose name is taken: by this run before it was killed, by another
-// client, or by an object being deleted.
+// there reads the object that has the name already. It may belong to this run before a crash or to
+// another client, or be in deletion.
 func (w *worker) there(ctx context.Context, i int, path string) (uid string, was Was, again bool, err error) {
 	m, err := w.Server.Metadata(ctx, w.lane/cluster.PerLane, path+"/"+w.Plan.Name(i))
 	switch ifExists, space := w.Plan.StageSpace(i); {
 	case cluster.IsStatus(err, http.StatusNotFound):
 		return "", Failed, true, nil
 	case err != nil:
-		return "", Failed, true, nil // asked again with the next conflict
+		return "", Failed, true, nil // the next conflict repeats the check
 	case m.DeletionTimestamp != "":
 		return "", Failed, true, nil
 	case Ours(w.Plan, i, m):
@@ -226,7 +225,7 @@ func (w *worker) there(ctx context.Context, i int, path string) (uid string, was
 	return "", Failed, false, fmt.Errorf("%s already exists and does not belong to this run", w.Plan.Kind(i).Kind)
 }
 
-// Ours reports whether an object was made by the run of a plan, as its object i.
+// Ours reports whether a plan's run created the object with metadata m as its object i.
 func Ours(p *plan.Plan, i int, m cluster.Metadata) bool {
 	return m.Labels[plan.RunLabel] == p.Run && m.Annotations[plan.ObjectNote] == fmt.Sprint(i) && m.Name == p.Name(i)
 }

@@ -17,7 +17,7 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// Key names an object.
+// Key identifies an object by name.
 type Key struct{ Kind, Namespace, Name string }
 
 func (k Key) String() string {
@@ -31,20 +31,20 @@ func (k Key) String() string {
 type Pod struct {
 	Phase  string
 	Labels map[string]string
-	// Scheduled and Ready are when that state was first seen here; zero if not yet.
+	// Scheduled and Ready are when fettle first saw that state; zero before.
 	Scheduled, Ready time.Time
-	Why              string // why it is not scheduled
+	Why              string // why the pod is not scheduled
 }
 
 // FollowOptions of a follower.
 type FollowOptions struct {
 	// Labels keeps the labels of pods, which Phase needs.
 	Labels bool
-	// On is called when a state of a pod is first seen.
+	// On receives the first occurrence of each pod state.
 	On func(Seen)
 }
 
-// Seen is the event that a pod was first seen to be scheduled or ready.
+// Seen is the first observation of a pod as scheduled or ready.
 type Seen struct {
 	Key
 	What string // "scheduled" or "ready"
@@ -55,20 +55,19 @@ type Seen struct {
 	Took  time.Duration
 }
 
-// Follower watches the objects of one run: which pods are scheduled and run, which
-// deployments are ready.
+// Follower watches a run's objects: the state of pods, and the readiness of other objects.
 type Follower struct {
 	server *cluster.Server
 	run    string
 	opts   FollowOptions
 
 	mu      sync.Mutex
-	ready   map[Key]int64 // the generation that was ready last, plus one
-	need    map[Key]int64 // the generation that is waited for, plus one
+	ready   map[Key]int64 // last ready generation plus one
+	need    map[Key]int64 // required generation plus one
 	pods    map[Key]*Pod
 	waiters map[*waiter]bool
-	changed chan struct{} // closed and made anew at every change of a pod
-	lost    error         // the last reason why a watch ended
+	changed chan struct{} // closed and replaced when a pod changes
+	lost    error         // why the last watch ended
 	work    sync.WaitGroup
 }
 
@@ -77,7 +76,7 @@ type waiter struct {
 	done chan struct{}
 }
 
-// New returns a follower of the objects with a run's label.
+// New returns a follower for the objects with a run's label.
 func New(server *cluster.Server, run string, o FollowOptions) *Follower {
 	return &Follower{server: server, run: run, opts: o, ready: map[Key]int64{}, need: map[Key]int64{}, pods: map[Key]*Pod{}, waiters: map[*waiter]bool{}, changed: make(chan struct{})}
 }
@@ -134,7 +133,7 @@ func (f *Follower) watch(ctx context.Context, k plan.Kind, version string) {
 		f.mu.Lock()
 		f.lost = err
 		f.mu.Unlock()
-		if cluster.IsStatus(err, http.StatusGone) { // too old: what is there now
+		if cluster.IsStatus(err, http.StatusGone) { // version too old: list again
 			if now, err := f.list(ctx, k); err == nil {
 				version = now
 			}
@@ -187,7 +186,7 @@ func (f *Follower) stream(ctx context.Context, k plan.Kind, version string) (str
 	}
 }
 
-// see records an object.
+// see records an object's state.
 func (f *Follower) see(kind string, o *object, deleted bool) {
 	now := time.Now()
 	key := Key{kind, o.Metadata.Namespace, o.Metadata.Name}
@@ -203,7 +202,7 @@ func (f *Follower) see(kind string, o *object, deleted bool) {
 		delete(f.ready, key)
 	case ready != nil && ready(o):
 		if f.ready[key] = o.Metadata.Generation + 1; f.ready[key] < f.need[key] {
-			break // not yet as it was patched
+			break // the status does not reflect the patch yet
 		}
 		for w := range f.waiters {
 			if delete(w.left, key); len(w.left) == 0 {
@@ -220,10 +219,10 @@ func (f *Follower) see(kind string, o *object, deleted bool) {
 	}
 }
 
-// conditions are the pod conditions that Seen events come from.
+// conditions maps Seen.What to pod conditions.
 var conditions = map[string]string{"scheduled": "PodScheduled", "ready": "Ready"}
 
-// CatchUp reads the pods of the run once more, to include what the watch has not shown yet.
+// CatchUp lists the run's pods once more, to include changes that the watch has not delivered.
 func (f *Follower) CatchUp(ctx context.Context) error {
 	_, err := f.list(ctx, plan.Kind{APIVersion: "v1", Kind: "Pod", Resource: "pods", Namespaced: true})
 	return err
@@ -256,15 +255,15 @@ func (f *Follower) pod(key Key, o *object, deleted bool, now time.Time) (news []
 	return news
 }
 
-// Expect records that an object was changed: it is ready only with this generation.
+// Expect records a patch: from now on the object is ready only with this generation.
 func (f *Follower) Expect(k Key, generation int64) {
 	f.mu.Lock()
 	f.need[k] = max(f.need[k], generation+1)
 	f.mu.Unlock()
 }
 
-// Until waits until objects of kinds in Takes are ready. It returns those that are not when the
-// time is over, or ctx ends.
+// Until waits until the objects of kinds that take time are ready. It returns those that are not
+// ready after within, or when ctx ends.
 func (f *Follower) Until(ctx context.Context, keys []Key, within time.Duration) []Key {
 	w := &waiter{left: make(map[Key]bool, len(keys)), done: make(chan struct{})}
 	f.mu.Lock()
@@ -299,7 +298,7 @@ func (f *Follower) Until(ctx context.Context, keys []Key, within time.Duration) 
 	return left
 }
 
-// Why returns why a pod is not scheduled, if known, or else its phase.
+// Why returns why a pod is not scheduled, or else its phase.
 func (f *Follower) Why(k Key) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -317,8 +316,8 @@ func (f *Follower) Why(k Key) string {
 	return "phase " + p.Phase
 }
 
-// Phase waits until at least atLeast pods are in the namespaces, and all pods with the labels,
-// at least one, are in one of the phases.
+// Phase waits until the namespaces have at least atLeast pods, and all pods with the labels (at
+// least one) are in one of the phases.
 func (f *Follower) Phase(ctx context.Context, namespaces map[string]bool, atLeast int, labels map[string]string, within time.Duration, phases ...string) error {
 	timer := time.NewTimer(within)
 	defer timer.Stop()

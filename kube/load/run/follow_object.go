@@ -23,7 +23,7 @@ type object struct {
 	}
 	Status struct {
 		Phase                  string
-		ObservedGeneration     json.RawMessage // a text in objects of OpenShift's early versions
+		ObservedGeneration     json.RawMessage // a string in early OpenShift versions
 		ReadyReplicas          int64
 		UpdatedReplicas        int64
 		NumberReady            int64
@@ -36,11 +36,10 @@ type object struct {
 	}
 }
 
-// readiness has a function for each kind that takes time to become ready, which reports whether
-// an object is.
+// readiness maps kinds that take time to become ready to a test of an object's readiness.
 var readiness = map[string]func(*object) bool{
 	"Pod": func(o *object) bool { return o.Status.Phase == "Running" || o.Status.Phase == "Succeeded" },
-	// After a patch the new pods count.
+	// After a patch, the new pods must be ready.
 	"Deployment": func(o *object) bool {
 		return replicasReady(o) && (o.Spec.Replicas == nil || o.Status.UpdatedReplicas >= *o.Spec.Replicas)
 	},
@@ -69,7 +68,7 @@ func replicasReady(o *object) bool {
 	return o.observed() && o.Status.ReadyReplicas >= want
 }
 
-// observed reports whether the status belongs to the present spec.
+// observed reports whether the status reflects the present spec.
 func (o *object) observed() bool {
 	var seen int64
 	if err := json.Unmarshal(o.Status.ObservedGeneration, &seen); err != nil {
@@ -90,14 +89,13 @@ func (o *object) condition(name string) (status, why string) {
 	return "", ""
 }
 
-// owned reports whether a controller has made the object.
+// owned reports whether a controller created the object.
 func (o *object) owned() bool {
 	return slices.ContainsFunc(o.Metadata.OwnerReferences, func(r struct{ Controller bool }) bool { return r.Controller })
 }
 
-// took returns the time from the creation of an object until a condition became true, by the
-// API's timestamps in whole seconds; negative if unknown. If a node's clock is behind the API
-// server's, it returns 0.
+// took returns the time from an object's creation to a condition, from the API's whole-second
+// timestamps; negative if unknown. It returns 0 if a node's slow clock makes it negative.
 func (o *object) took(condition string) time.Duration {
 	for _, c := range o.Status.Conditions {
 		if c.Type == condition && c.Status == "True" && !c.LastTransitionTime.IsZero() && !o.Metadata.CreationTimestamp.IsZero() {

@@ -20,19 +20,19 @@ import (
 const (
 	version = 1
 	name    = "journal"
-	// maxObjects is the maximum of a plan too.
+	// maxObjects equals a plan's maximum.
 	maxObjects = 2_000_000
-	// flushEvery is the longest time for which a line is buffered unless Sync is called.
+	// flushEvery limits how long a line stays buffered without Sync.
 	flushEvery = 50 * time.Millisecond
 	// flushAt is the maximum number of buffered bytes.
 	flushAt = 64 << 10
 )
 
-// ErrBusy means that another process holds the run.
+// ErrBusy means that another process holds the run's lock.
 var ErrBusy = errors.New("another process is working on this run")
 
-// JournalDamaged is the error of a journal that cannot be read, or is missing: it cannot tell
-// what the run has created.
+// JournalDamaged is the error of a missing or unreadable journal: what the run created is then
+// unknown.
 type JournalDamaged struct{ Err error }
 
 func (d *JournalDamaged) Error() string { return d.Err.Error() }
@@ -70,7 +70,7 @@ type Was uint8
 
 // States of an object.
 const (
-	Nothing Was = iota // not known: not made, unless it is before State.Reserved
+	Nothing Was = iota // unknown: not created, unless the index is below State.Reserved
 	Created
 	Reused
 	Failed
@@ -82,9 +82,9 @@ const (
 type Object struct {
 	Was Was
 	UID string
-	Why string // of Failed and Kept
-	// Refused reports whether a Failed object was certainly not created: the server refused each
-	// request for it. It applies until the run continues.
+	Why string // for Failed and Kept
+	// Refused means that a Failed object was certainly not created, because the server rejected
+	// every request for it. It is cleared when the run continues.
 	Refused bool
 }
 
@@ -104,15 +104,14 @@ type State struct {
 	Header   Header
 	Reserved int
 	Objects  []Object
-	Acted    map[int]bool // the actions of the plan that are done
+	Acted    map[int]bool // completed actions of the plan
 	Phase    Phase
 	PhaseAt  time.Time
-	// Held reports whether another process holds the run; only Read sets it.
+	// Held reports whether another process holds the run's lock; only Read sets it.
 	Held bool
 }
 
-// Unsure reports whether an object that the journal covers may have been created without a line
-// of its own.
+// Unsure reports whether object i may exist without a journal line of its own.
 func (s *State) Unsure(i int) bool {
 	o := s.Objects[i]
 	return i < s.Reserved && (o.Was == Nothing || o.Was == Failed && !o.Refused)
@@ -129,16 +128,16 @@ func (s *State) Count(was Was) int {
 	return n
 }
 
-// Journal records what a run has created, so that the run can be resumed and undone after any
-// crash: a file of lines that is only appended to. Before an object is requested, a line that
-// covers its number is on the disk (Reserve), so that only a few objects can exist without a
-// line of their own, and these can be looked up.
+// Journal is an append-only file that records what a run created, so that the run can be resumed
+// and undone after any crash. Before an object is requested, a line that covers its number is on
+// disk (Reserve). Only a few objects can therefore exist without their own line, and Undo looks
+// these up.
 type Journal struct {
 	file *os.File
 
 	mu      sync.Mutex
 	pending []byte
-	err     error // the first one: nothing is written after it
+	err     error // first error; nothing is written after it
 	// flushing is held by the goroutine that writes.
 	flushing sync.Mutex
 	wake     chan struct{}
@@ -228,7 +227,7 @@ func (j *Journal) flusher() {
 		case <-j.wake:
 		case <-tick.C:
 		}
-		_ = j.Sync() // who asks next is told
+		_ = j.Sync() // the next caller gets the error
 	}
 }
 
@@ -245,8 +244,8 @@ func (j *Journal) add(letter byte, rest string) {
 	}
 }
 
-// Sync returns when everything added before is on the disk. It returns the error of the first
-// failed write: nothing is written after that.
+// Sync waits until all added lines are on disk. It returns the error of the first failed write,
+// after which nothing is written.
 func (j *Journal) Sync() error {
 	j.flushing.Lock()
 	defer j.flushing.Unlock()
@@ -277,7 +276,7 @@ func (j *Journal) Err() error {
 	return j.err
 }
 
-// Reserve returns once it is on the disk that the objects before n may be requested.
+// Reserve records that the objects below n may be requested, and waits until that is on disk.
 func (j *Journal) Reserve(n int) error {
 	j.add(letterReserved, strconv.Itoa(n))
 	return j.Sync()
@@ -305,12 +304,12 @@ func (j *Journal) Gone(i int) { j.add(letterGone, strconv.Itoa(i)) }
 // Acted records that an action of the plan is done.
 func (j *Journal) Acted(i int) { j.add(letterActed, strconv.Itoa(i)) }
 
-// Kept records that the undo keeps an object.
+// Kept records that the undo leaves an object, and why.
 func (j *Journal) Kept(i int, why string) {
 	j.add(letterKept, strconv.Itoa(i)+" "+strconv.Quote(why))
 }
 
-// Begin records a phase; it is on the disk when Begin returns.
+// Begin records a phase, and waits until that is on disk.
 func (j *Journal) Begin(p Phase) error {
 	j.add(letterPhase, string(p)+" "+time.Now().UTC().Format(time.RFC3339Nano))
 	return j.Sync()

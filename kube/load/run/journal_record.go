@@ -60,11 +60,11 @@ func parse(text []byte) (s *State, whole int, err error) {
 		rest := text[whole:]
 		end := bytes.IndexByte(rest, '\n')
 		if end < 0 {
-			return s, whole, nil // the last one, cut off
+			return s, whole, nil // an incomplete last line
 		}
 		if err := s.line(rest[:end], line); err != nil {
 			if len(bytes.TrimRight(rest[end+1:], "\x00")) == 0 {
-				return s, whole, nil // after a power cut the end may be anything
+				return s, whole, nil // after a power failure, the end may be arbitrary
 			}
 			return nil, 0, fmt.Errorf("line %d: %w", line, err)
 		}
@@ -104,7 +104,7 @@ func (s *State) line(text []byte, number int) error {
 			return err
 		}
 		if s.Phase, s.PhaseAt = Phase(word), at; s.Phase == Running {
-			// A refused object may be requested again, and that be interrupted.
+			// A refused object may be requested again, and that request interrupted.
 			for i := range s.Objects {
 				s.Objects[i].Refused = false
 			}
