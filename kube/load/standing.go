@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/kube/load/run"
 )
 
-// unread returns the error of a run whose journal cannot be read, with the objects in the
-// cluster that have the run's label.
+// unread returns the error for a run with an unreadable journal, with the cluster's objects that
+// have the run's label.
 func (c *Cluster) unread(ctx context.Context, r *run.StoredRun, why *run.JournalDamaged) error {
 	seen, err := c.look(ctx, r)
 	if err != nil {
@@ -28,17 +28,17 @@ func (c *Cluster) unread(ctx context.Context, r *run.StoredRun, why *run.Journal
 	return fmt.Errorf("%w; no object in cluster %s has the label %s=%s", why, c.Server.Base(), plan.RunLabel, r.ID)
 }
 
-// unplanned returns the error for a readable load that does not give the run's plan.
+// unplanned returns the error for a readable load that does not produce the run's plan.
 func unplanned(h run.Header) error {
-	why := "made by another version of this program" // the load is as it was
+	why := "made by another version of this program" // the load is unchanged
 	if h.Load == "" {
 		why = "load.json was edited, or made by another version of this program"
 	}
 	return fmt.Errorf("cannot rebuild the plan of run %s: %s; its objects have the label %s=%s", h.Run, why, plan.RunLabel, h.Run)
 }
 
-// Unloaded returns the error of a run whose load is unknown, and why, with the objects in the
-// cluster that have the run's label.
+// Unloaded returns the error for a run whose load is unknown for the reason why, with the cluster's
+// objects that have the run's label.
 func (c *Cluster) Unloaded(ctx context.Context, id string, why error) error {
 	if h, err := run.Head(filepath.Join(c.Store.Dir, id)); err == nil {
 		cluster, err := c.Server.Cluster(ctx)
@@ -71,9 +71,8 @@ func (c *Cluster) look(ctx context.Context, r *run.StoredRun) (*run.Labelled, er
 	return run.Look(ctx, c.Server, p)
 }
 
-// Doubtful reports whether a run may have created objects missing in its journal: the journal
-// cannot be read, does not cover all objects of the load, as after a crash, or lacks results
-// for objects that it covers.
+// Doubtful reports whether a run may have created objects that its journal lacks: the journal is
+// unreadable, does not cover all objects, as after a crash, or lacks results.
 func Doubtful(k run.StoreKept) bool {
 	var damaged *run.JournalDamaged
 	if k.Err != nil {
@@ -91,14 +90,14 @@ func Doubtful(k run.StoreKept) bool {
 	return s.Reserved < s.Header.Objects
 }
 
-// Standing is what a cluster has of a run in addition to its journal's records.
+// Standing is what a cluster contains of a run beyond its journal's records.
 type Standing struct {
-	// Unknown are objects that are not in the journal or, if the load is damaged, all objects of
-	// the run; nil for none.
+	// Unknown are the objects that the journal lacks, or all objects of the run if the load is
+	// damaged; nil if there are none.
 	Unknown *run.Unknown
 	// Unnoted is the number of objects without a result in the journal: undo removes them.
 	Unnoted int
-	// Unseen is why some cannot be seen; "" if all can.
+	// Unseen is why some objects are invisible, or "".
 	Unseen string
 }
 

@@ -1,5 +1,5 @@
-// around reads what else acts on the machines of a cluster: other controllers that remedy them,
-// and what remediation waits for. It only reads.
+// around reads what else acts on a cluster's machines: other controllers that remediate them, and
+// reasons for remediation to wait. It only reads.
 
 package machine
 
@@ -32,45 +32,44 @@ var (
 	aroundClusterMachine = schema.GroupKind{Group: "cluster.x-k8s.io", Kind: "Machine"}
 )
 
-// OpenShift's own controller of checks is a container of this Deployment (openshift/
-// machine-api-operator, pkg/operator/sync.go).
+// OpenShift's own controller of health checks is a container of this Deployment
+// (openshift/machine-api-operator, pkg/operator/sync.go).
 const (
 	rivalDeployment = "machine-api-controllers"
 	rivalContainer  = "machine-healthcheck-controller"
 )
 
-// Reader reads from a cluster. API has to read from the API server without a cache, and to
-// support kinds that are in no scheme.
+// Reader reads from a cluster. API must read without a cache, and support unstructured objects.
 type Reader struct {
 	API    client.Reader
 	Mapper meta.RESTMapper
 	// Namespaces are the namespaces of the machines.
 	Namespaces []string
-	// Once is for a single read, which cannot observe whether a lease is renewed: the renew time
-	// written by its holder is then used.
+	// Once is for a single read, which cannot observe whether a lease is renewed. It then trusts
+	// the renew time that the holder wrote.
 	Once bool
 
 	leases map[string]LeaseSeen // by namespace
 }
 
-// Explained is a check of Cluster API, which is only explained.
+// Explained is a health check of Cluster API, which fettle only explains.
 type Explained struct {
 	Namespace, Name string
-	// Words explain when it remediates.
+	// Words explain when the check remediates.
 	Words string
 }
 
-// Found is what else acts on the machines.
+// Found is what else acts on the machines, the result of Read.
 type Found struct {
-	// Rivals are OpenShift's running controllers of checks, by namespace.
+	// Rivals are OpenShift's running controllers of health checks, by namespace.
 	Rivals map[string]string
-	// Others are controllers that remedy nodes of their own choice.
+	// Others are controllers that select and remediate nodes themselves.
 	Others []Other
 	// Pauses are the reasons for remediation to wait.
 	Pauses []string
 	// ClusterAPI are the checks of Cluster API.
 	ClusterAPI []Explained
-	// Until is when a pause ends without an event; zero for none.
+	// Until is when a pause ends without an event, or zero.
 	Until time.Time
 
 	inputs []string
@@ -81,8 +80,8 @@ func (f *Found) Same(g *Found) bool {
 	return f != nil && g != nil && maps.Equal(f.Rivals, g.Rivals) && slices.Equal(f.Pauses, g.Pauses) && slices.Equal(f.inputs, g.inputs)
 }
 
-// Read reads everything. A missing right to read something is a pause: another program may be
-// working on the machines.
+// Read reads everything. A missing right counts as a pause, because another program may be working
+// on the machines.
 func (r *Reader) Read(ctx context.Context, now time.Time) (*Found, error) {
 	f := &Found{Rivals: map[string]string{}}
 	for _, look := range []func(context.Context, *Found, time.Time) error{r.rivals, r.nodeChecks, r.clusterChecks, r.pools, r.upgrade, r.scale} {
@@ -205,7 +204,7 @@ func (r *Reader) clusterChecks(ctx context.Context, f *Found, _ time.Time) error
 	return nil
 }
 
-// input identifies the parts of an object that decisions depend on, except its status.
+// input identifies the parts of an object that decisions use, which excludes its status.
 func input(o *unstructured.Unstructured) string {
 	labels, _ := json.Marshal(o.GetLabels())
 	return fmt.Sprint(o.GetUID(), " ", o.GetGeneration(), " ", string(labels))
@@ -307,7 +306,7 @@ func Machines(ctx context.Context, api client.Reader, namespaces []string) (out 
 	return out, nil
 }
 
-// Cluster returns the input for decisions about checks, without the options of who acts.
+// Cluster returns the input of Decide. The caller sets the options for acting.
 func (f *Found) Cluster(checks []HealthCheck, machines []Machine, nodes []core.Node, now time.Time) Cluster {
 	return Cluster{Now: now, Checks: checks, Machines: machines, Nodes: nodes, Others: f.Others, Pauses: f.Pauses, Rivals: f.Rivals}
 }

@@ -17,7 +17,7 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// Cluster is the input for decisions about the checks of a cluster, in all namespaces.
+// Cluster is the input for deciding about all checks of a cluster.
 type Cluster struct {
 	Now      time.Time
 	Checks   []HealthCheck
@@ -25,7 +25,7 @@ type Cluster struct {
 	Nodes    []core.Node
 	Others   []Other
 	Pauses   []string
-	// Rivals maps namespaces to the other controllers of their checks; nothing is done there.
+	// Rivals maps namespaces to other controllers of their checks; fettle does nothing there.
 	Rivals map[string]string
 	// Adopt, ControlPlane and External are the fields of Input.
 	Adopt, ControlPlane bool
@@ -35,13 +35,13 @@ type Cluster struct {
 // Answer is the decision about a check.
 type Answer struct {
 	Check *HealthCheck
-	// Decision is nil if the check cannot be read; Err has the reason.
+	// Decision is nil for an unreadable check; Err has the reason.
 	*Decision
 	Err error
 }
 
-// Decide decides about all checks, ordered by namespace and name. Over all checks one machine
-// is remedied at a time: the Waits of the others name it.
+// Decide decides about all checks, ordered by namespace and name. It remediates only one machine at
+// a time over all checks; the Waits of other checks name it.
 func (c Cluster) Decide() []Answer {
 	k := knownOf(c.Nodes, c.Checks)
 	all := make([]Answer, len(c.Checks))
@@ -60,7 +60,7 @@ func (c Cluster) Decide() []Answer {
 	return all
 }
 
-// Turn returns the answer with the machine to remedy now, or nil.
+// Turn returns the answer with the machine to remediate now, or nil.
 func Turn(all []Answer) *Answer {
 	for i := range all {
 		if all[i].Decision != nil && len(all[i].Remediate) > 0 {
@@ -70,7 +70,7 @@ func Turn(all []Answer) *Answer {
 	return nil
 }
 
-// candidate is a machine of a check.
+// candidate is an unhealthy machine of a check.
 type candidate struct {
 	*Judged
 	of *HealthCheck
@@ -81,9 +81,9 @@ func (a candidate) before(b candidate) bool {
 	return b.Judged == nil || cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.of.Namespace, b.of.Namespace), strings.Compare(a.Machine.Name, b.Machine.Name)) < 0
 }
 
-// takeTurns leaves one machine to be remedied over all checks: none while a machine of any
-// check is leaving, else the one that has been unhealthy the longest. The order thus does not
-// depend on the order of the checks, and no check can block the others for all of its machines.
+// takeTurns keeps at most one machine to remediate over all checks: none while a machine of any
+// check is leaving, otherwise the one unhealthy the longest. The result does not depend on the
+// order of checks, and no check can block the others.
 func takeTurns(all []Answer) {
 	var away, next candidate
 	for _, a := range all {
@@ -127,8 +127,8 @@ func (a candidate) seenFrom(other *HealthCheck) string {
 	return a.of.Namespace + "/" + a.of.Name
 }
 
-// Reasons not to remediate an unhealthy machine, in addition to the conditions'
-// TooManyUnhealthy, OtherController, Waiting, BadCheck.
+// Reasons not to remediate an unhealthy machine. The conditions' reasons TooManyUnhealthy,
+// OtherController, Waiting and BadCheck apply too.
 const (
 	ControlPlane     = "ControlPlane"
 	ExternalStrategy = "ExternalStrategy"
@@ -137,8 +137,8 @@ const (
 	AnotherRemedy    = "AnotherRemedy"
 )
 
-// Refused returns the unhealthy machines that are not remediated, each with the reason.
-// Machines that only wait for their turn are left out.
+// Refused returns the unhealthy machines that are not remediated, with the reasons. It omits
+// machines that only wait for their turn.
 func (a *Answer) Refused() map[*Machine]string {
 	if a.Decision == nil {
 		return nil
@@ -167,11 +167,10 @@ func (a *Answer) Refused() map[*Machine]string {
 	return out
 }
 
-// RollOut parses a KubeletPool (fettle.dev/v1alpha1), and returns why remediation waits for it:
-// its nodes change, and are not Ready meanwhile. It returns "" if no rollout runs, or if the
-// rollout itself waits, because it is paused, stopped by a failure, or waiting for unavailable
-// nodes: these may be the ones to remedy, and both would wait for ever. A node silent for too
-// long (Degraded, Stuck) does not count either.
+// RollOut parses a KubeletPool (fettle.dev/v1alpha1), and returns why remediation waits for its
+// rollout, whose nodes are temporarily not Ready. It returns "" without a rollout, or if the
+// rollout is paused, has failed, or waits for unavailable nodes: these may need remediation, and
+// both would wait forever. A rollout stuck at a silent node does not count either.
 func RollOut(pool []byte) (why string, err error) {
 	var p struct {
 		Metadata meta.ObjectMeta `json:"metadata"`
@@ -206,8 +205,8 @@ func ifOne(n int, one, more string) string {
 	return more
 }
 
-// Upgrade parses OpenShift's ClusterVersion (config.openshift.io/v1), and returns why
-// remediation waits for it; "" if no upgrade runs.
+// Upgrade parses OpenShift's ClusterVersion (config.openshift.io/v1), and returns why remediation
+// waits for an upgrade; "" if none runs.
 func Upgrade(version []byte) (why string, err error) {
 	var v struct {
 		Status struct {
@@ -233,7 +232,7 @@ func Upgrade(version []byte) (why string, err error) {
 	return "", nil
 }
 
-// LeaseSeen is the last version seen of a lease, and when it was first seen.
+// LeaseSeen is the last observed version of a lease, and when it was first observed.
 type LeaseSeen struct {
 	Version string
 	At      time.Time
@@ -242,10 +241,10 @@ type LeaseSeen struct {
 // leaseTime is the default duration of a lease.
 const leaseTime = time.Minute
 
-// Scaling returns why remediation waits for a scale that holds the lease machine.ScaleLease; ""
-// if none runs. l is nil without a lease. A lease that has not changed for its duration is left
-// over from a killed program. The time counts from when a version was first seen here, not by
-// its holder's clock; until is when it ends unless it is renewed.
+// Scaling returns why remediation waits for a scale that holds the lease machine.ScaleLease, or "".
+// l is nil without a lease. A lease unchanged for its duration belongs to a killed program. The
+// duration counts from the first observation here, not by the holder's clock. until is when the
+// lease ends unless renewed.
 func Scaling(l *coordination.Lease, last LeaseSeen, now time.Time) (why string, seen LeaseSeen, until time.Time) {
 	if l == nil {
 		return "", LeaseSeen{}, time.Time{}

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Input is the input of a decision.
+// Input is the input for deciding about one check.
 type Input struct {
 	Now      time.Time
 	Check    *HealthCheck
@@ -24,19 +24,19 @@ type Input struct {
 	Nodes []core.Node
 	// Checks are all MachineHealthChecks of the cluster, this one included.
 	Checks []HealthCheck
-	// Others are controllers of another kind that remedy nodes.
+	// Others are controllers of other kinds that remediate nodes.
 	Others []Other
 	// Pauses are the reasons for remediation to wait, as sentences: a rollout of the kubelet's
 	// settings, a scale, an upgrade of the cluster.
 	Pauses []string
-	// ReportOnly names another controller of the checks, because of which nothing is done here; ""
-	// for none.
+	// ReportOnly names another controller of the checks, for which fettle only reports; "" if there
+	// is none.
 	ReportOnly string
-	// Adopt remedies machines even if Others look after their nodes; these are still named.
+	// Adopt remediates machines even if Others handle their nodes; the result still names these.
 	Adopt bool
 	// ControlPlane allows remediation of control plane machines.
 	ControlPlane bool
-	// External is when machine.ExternalAnnotation was first seen on a machine, by its UID.
+	// External is when machine.ExternalAnnotation was first seen on each machine, by UID.
 	External map[types.UID]time.Time
 
 	known *known
@@ -44,36 +44,34 @@ type Input struct {
 
 // Other is a controller that remediates nodes itself.
 type Other struct {
-	// Who is its kind and name: NodeHealthCheck workers.
+	// Who is the controller's kind and name, such as NodeHealthCheck workers.
 	Who string
-	// Selects reports whether it looks after a node.
+	// Selects reports whether the controller handles a node.
 	Selects func(*core.Node) bool
 }
 
-// Skipped is an unhealthy machine that is left alone. Reason is a reason of Refused.
+// Skipped is an unhealthy machine that is not remediated. Reason is one of Refused's reasons.
 type Skipped struct{ Machine, Reason, Why string }
 
 // Decision is the result of a check for its machines.
 type Decision struct {
 	// Machines are the machines that the check selects, by name.
 	Machines []Judged
-	// Expected is the number of machines, Healthy that of healthy ones, Unhealthy the rest,
+	// Expected is the number of machines, Healthy of healthy ones, Unhealthy of all others,
 	// including pending and leaving ones.
 	Expected, Healthy, Unhealthy int
-	// Allowed is how many more may become unhealthy before remediation stops.
+	// Allowed is how many more machines may become unhealthy before remediation stops.
 	Allowed int
 	Limit   Limit
 	// Sentence shows the arithmetic of the limit.
 	Sentence string
-	// Waits are the reasons not to remediate now although the limit allows it; empty if there are
-	// none.
+	// Waits are reasons to wait although the limit allows remediation.
 	Waits []string
-	// ReportOnly names the controller that prevents any action; "" for none.
+	// ReportOnly names the controller for which fettle only reports, or "".
 	ReportOnly string
 	// Leaving are machines that are being deleted, or remediated by the bare-metal provider.
 	Leaving []Judged
-	// Remediate is the machine to replace now, the one unhealthy the longest; empty if there is
-	// none.
+	// Remediate is the machine to replace now, the one unhealthy the longest; at most one.
 	Remediate []Judged
 	// Queued are the machines to replace later.
 	Queued []Judged
@@ -81,14 +79,14 @@ type Decision struct {
 	Skipped []Skipped
 	// Overlaps are sentences about machines that other checks select too.
 	Overlaps []string
-	// Next is when to repeat the check even if nothing changes; zero for never.
+	// Next is when to decide again even without a change; zero means never.
 	Next time.Time
 
-	// behind reports whether it waits only for a machine of another check.
+	// behind reports whether the check waits only for another check's machine.
 	behind bool
 }
 
-// known is shared by the decisions about all checks.
+// known is data shared by the decisions about all checks.
 type known struct {
 	nodes map[string]*core.Node
 	// checks are the checks that can be read.
@@ -113,9 +111,8 @@ func knownOf(nodes []core.Node, checks []HealthCheck) *known {
 	return k
 }
 
-// Decide judges the machines of a check and chooses the one to replace now, as far as this
-// check alone is concerned: Cluster decides about several. It returns an error if the check
-// cannot be read.
+// Decide judges a check's machines and chooses the one to replace now, for this check alone;
+// Cluster decides about several. It returns an error if the check is invalid.
 func Decide(in Input) (*Decision, error) {
 	if in.Check.Unread != "" {
 		return nil, fmt.Errorf("MachineHealthCheck %s: %s", in.Check.Name, in.Check.Unread)
@@ -168,7 +165,7 @@ func (d *Decision) Stuck() (n int) {
 	return n
 }
 
-// waits collects why nothing is remediated for now.
+// waits sets the reasons for remediating nothing now.
 func (d *Decision) waits(in Input) {
 	if _, ok := in.Check.Annotations[PausedAnnotation]; ok {
 		d.Waits = append(d.Waits, "the check is paused ("+PausedAnnotation+")")
@@ -207,7 +204,7 @@ func (d *Decision) choose(in Input, ill []Judged) {
 	}
 }
 
-// leave returns why an unhealthy machine is left alone, or "".
+// leave returns why an unhealthy machine is not remediated, or "".
 func (in *Input) leave(j *Judged) (reason, why string) {
 	m := j.Machine
 	if m.ControlPlane(j.Node) && !in.ControlPlane {
@@ -243,7 +240,8 @@ func (in *Input) alsoBy(m *Machine) (names []string) {
 	return names
 }
 
-// overlaps returns sentences about machines, also healthy ones, that others look after too.
+// overlaps returns sentences about machines, healthy or not, that other checks or controllers
+// handle too.
 func overlaps(in Input, machines []Judged) (out []string) {
 	by := map[string][]string{}
 	add := func(who, machine string) { by[who] = append(by[who], machine) }
@@ -274,7 +272,7 @@ func overlaps(in Input, machines []Judged) (out []string) {
 // shown is the maximum number of machines listed per state.
 const shown = 5
 
-// Words describe the decision in a few sentences for a status; they are constant while nothing
+// Words describe the decision in a few sentences for a status. They stay constant while nothing
 // changes.
 func (d *Decision) Words() []string {
 	out := []string{d.Sentence}
@@ -303,7 +301,7 @@ func (d *Decision) Words() []string {
 	return append(out, d.Overlaps...)
 }
 
-// some adds the first few of n sentences, and how many more there are.
+// some adds the first of n sentences, and the number of further ones.
 func some(n int, what string, add func(string, ...any), sentence func(int) string) {
 	for i := range min(n, shown) {
 		add("%s", sentence(i))

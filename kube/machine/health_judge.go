@@ -13,20 +13,20 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// health evaluates MachineHealthChecks: which machines are unhealthy or will be and when,
-// whether remediation is open, and which machines are to be replaced. It computes on values and
-// changes nothing: the operator acts, and only if it is configured to.
+// health evaluates MachineHealthChecks: which machines are or become unhealthy, whether remediation
+// is open, and which machines to replace. It is pure computation; the operator acts on the result,
+// if configured.
 
 // States of a machine.
 const (
 	// Healthy has joined, and matches no condition of the check.
 	Healthy = "healthy"
-	// Pending has not joined yet, or has matched a condition for less than its timeout. It counts
-	// as unhealthy for the limit.
+	// Pending machines have not joined yet, or match a condition for less than its timeout. They
+	// count as unhealthy for the limit.
 	Pending = "pending"
 	// Unhealthy is to be replaced.
 	Unhealthy = "unhealthy"
-	// Leaving is being deleted, or remediated by the bare-metal provider.
+	// Leaving machines are being deleted, or remediated by the bare-metal provider.
 	Leaving = "leaving"
 )
 

@@ -14,29 +14,30 @@ import (
 // ErrBrake means that the run was ended because the cluster is overloaded.
 var ErrBrake = errors.New("the brake")
 
-// QuotaShare is the used share of etcd's quota at which the brake acts.
+// QuotaShare is the used part of etcd's quota, from 0 to 1, at which the brake ends a run.
 const QuotaShare = 0.8
 
 // Conditions under which the brake acts.
 const (
 	brakeEvery = 5 * time.Second
-	// throttledShare of the answers between two looks are 429, and at least throttledLeast.
+	// throttledShare is the part of the answers between two looks that are 429; at least
+	// throttledLeast of them trigger the brake.
 	throttledShare = 0.2
 	throttledLeast = 50
 	// etcdLimitS is the 99th percentile of the API server's calls to etcd, over two looks.
 	etcdLimitS = 1.0
 	etcdLeast  = 100
-	// fsyncLimitS is the 99th percentile of writes to etcd's log, over two looks: half of the
-	// default time after which its members elect another leader (--election-timeout, 1 s).
+	// fsyncLimitS limits the 99th percentile of writes to etcd's log over two looks: half of the
+	// default election timeout (--election-timeout, 1 s).
 	fsyncLimitS = 0.5
-	// nodesShare of the nodes that were Ready no longer are, at least one.
+	// nodesShare is the part of the nodes, at least one, that may lose Ready during the run.
 	nodesShare = 0.01
 )
 
-// Brake watches a cluster during a run.
+// Brake watches a cluster during a run, and ends the run if the cluster is overloaded.
 type Brake struct {
 	Server *cluster.Server
-	// QuotaBytes is etcd's quota if its members do not report it: 0 is unknown, below 0 is no
+	// QuotaBytes is etcd's quota if members do not report it; 0 means unknown, below 0 means no
 	// quota.
 	QuotaBytes int64
 	// Members are the etcd members whose own metrics are read.
@@ -46,8 +47,8 @@ type Brake struct {
 
 	mu   sync.Mutex
 	trip error
-	etcd []Etcd // what the members say of the run so far
-	// blind is what could not be read.
+	etcd []Etcd // the members' reports on the run so far
+	// blind describes what could not be read.
 	blind string
 }
 
@@ -58,14 +59,14 @@ func (b *Brake) Check() error {
 	return b.trip
 }
 
-// Blind returns what could not be read, and why; "" if all could.
+// Blind returns what could not be read and why, or "".
 func (b *Brake) Blind() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.blind
 }
 
-// Etcd returns the members' reports on the time from the start of Watch until the last look.
+// Etcd returns the members' reports from the start of Watch until the last look.
 func (b *Brake) Etcd() []Etcd {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,7 +89,8 @@ func (b *Brake) cannot(what string, err error) {
 	}
 }
 
-// Watch looks until ctx ends. before is the initial sample; nil if the metrics cannot be read.
+// Watch checks the cluster at intervals until ctx ends. before is the first sample; nil if the
+// metrics are unreadable.
 func (b *Brake) Watch(ctx context.Context, before *Sample) {
 	tick := time.NewTicker(brakeEvery)
 	defer tick.Stop()
@@ -116,20 +118,20 @@ func (b *Brake) Watch(ctx context.Context, before *Sample) {
 	}
 }
 
-// looking is the state that looks share.
+// looking is the state carried from one look to the next.
 type looking struct {
 	last                *Sample
 	ready               map[string]bool
 	err                 error
 	throttled, answered int64
-	slow                int // looks in which etcd was slow
+	slow                int // successive looks in which etcd was slow
 	members             []observeSeen
 }
 
-// observeSeen is the state of a member; empty if it could not be queried.
+// observeSeen is the state of one etcd member; zero if it could not be queried.
 type observeSeen struct {
 	first, last *page
-	slow        int // looks in which its disk was slow
+	slow        int // successive looks in which the member's disk was slow
 }
 
 func (b *Brake) look(ctx context.Context, l *looking) {
@@ -218,7 +220,7 @@ func (b *Brake) lookAtMetrics(ctx context.Context, l *looking) {
 func (b *Brake) lookAtNodes(ctx context.Context, l *looking) {
 	now, err := b.ready(ctx)
 	if err != nil {
-		return // asked again with the next look
+		return // the next look tries again
 	}
 	lost, example := 0, ""
 	for name := range l.ready {

@@ -21,9 +21,9 @@ const (
 	leaderChanges = "etcd_server_leader_changes_seen_total"
 )
 
-// Member is an etcd member whose metrics can be read.
+// Member is an etcd member with readable metrics.
 type Member struct {
-	// Name is its address, or its pod.
+	// Name is the member's address or its pod.
 	Name string
 	// read reads its metrics page, within Patience.
 	read func(context.Context) (string, error)
@@ -32,20 +32,20 @@ type Member struct {
 // Patience is the time limit for a page of metrics.
 const Patience = 5 * time.Second
 
-// MemberOf returns a member whose page the caller's function reads, within Patience. The errors
-// of read name the member.
+// MemberOf returns a member whose metrics the function read returns within Patience; errors of read
+// must name the member.
 func MemberOf(name string, read func(context.Context) (string, error)) *Member {
 	return &Member{name, read}
 }
 
-// Check reads a member's metrics once, and returns the reason that it cannot be watched.
+// Check reads a member's metrics once. It returns an error if the brake cannot watch the member.
 func (m *Member) Check(ctx context.Context) error {
 	_, err := m.look(ctx)
 	return err
 }
 
-// Members finds the members that run as pods and serve their metrics to other machines without
-// a certificate, through the API server. There may be none.
+// Members returns the members that run as pods and serve metrics without a certificate, read
+// through the API server. There may be none.
 func Members(ctx context.Context, s *cluster.Server) []*Member {
 	var all []*Member
 	for _, where := range []etcd.Place{etcd.KubeSystem, etcd.OpenShift} {
@@ -73,7 +73,8 @@ func Members(ctx context.Context, s *cluster.Server) []*Member {
 	return all
 }
 
-// openPort returns the port of the first URL that serves metrics to other machines over HTTP.
+// openPort returns the port of the first URL that serves metrics over HTTP to other machines, or
+// "".
 func openPort(urls string) string {
 	for text := range strings.SplitSeq(urls, ",") {
 		u, err := url.Parse(strings.TrimSpace(text))
@@ -107,9 +108,8 @@ func (m *Member) look(ctx context.Context) (*page, error) {
 	}, nil
 }
 
-// Database returns the size of etcd's database in bytes, the largest of the members or as the
-// API server reports it, and the smallest quota of the members: below 0 if none has a quota. 0
-// is unknown.
+// Database returns the size of etcd's database in bytes (the largest member's, or the API server's
+// figure) and the members' smallest quota. 0 means unknown; a quota below 0 means none.
 func Database(ctx context.Context, s *cluster.Server, members []*Member) (size, quota int64) {
 	for _, m := range members {
 		p, err := m.look(ctx)
@@ -129,19 +129,19 @@ func Database(ctx context.Context, s *cluster.Server, members []*Member) (size, 
 	return size, quota
 }
 
-// Etcd is a member's report on a run.
+// Etcd is one member's report on a run.
 type Etcd struct {
 	Member    string  `json:"member"`
 	FsyncN    int     `json:"fsync_n"`
 	FsyncP99S float64 `json:"fsync_p99_s"`
-	// DatabaseBytes is the size at the end. QuotaBytes is the largest size that the member
-	// allows: 0 is unknown, below 0 means no quota.
+	// DatabaseBytes is the size at the run's end. QuotaBytes is the member's quota; 0 means
+	// unknown, below 0 means no quota.
 	DatabaseBytes int64 `json:"database_bytes"`
 	QuotaBytes    int64 `json:"quota_bytes,omitempty"`
 	LeaderChanges int   `json:"leader_changes"`
 }
 
-// etcdBetween returns the changes between two looks.
+// etcdBetween returns a member's report for the time between two pages.
 func (m *Member) etcdBetween(before, after *page) Etcd {
 	p99, n, _ := quantile(minus(after.fsync, before.fsync), 0.99)
 	return Etcd{

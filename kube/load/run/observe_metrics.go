@@ -22,17 +22,17 @@ const (
 	size        = "apiserver_storage_size_bytes"
 )
 
-// Series identifies one histogram.
+// Series identifies one histogram of API calls.
 type Series struct {
 	Verb     string `json:"verb"`
 	Resource string `json:"resource"`
-	Scope    string `json:"scope"` // resource, namespace, cluster
+	Scope    string `json:"scope"` // scope of the calls: resource, namespace or cluster
 }
 
-// Sample is a snapshot of the metrics: counters since each server began.
+// Sample is a snapshot of the API server's metrics: counters since its start.
 type Sample struct {
-	// Requests are the bucket counts of API calls, by upper bound in seconds, and Etcd
-	// those of the API server's calls to etcd.
+	// Requests are bucket counts of API calls, by upper bound in seconds. Etcd are those of the API
+	// server's calls to etcd.
 	Requests map[Series]map[float64]float64
 	Etcd     map[float64]float64
 	// Rejected counts requests that priority and fairness rejected.
@@ -41,7 +41,7 @@ type Sample struct {
 	DatabaseBytes float64
 }
 
-// maxLine caps a line of metrics, in bytes.
+// maxLine limits a line of metrics, in bytes.
 const maxLine = 64 << 10
 
 // Scrape reads the metrics of the API server.
@@ -56,7 +56,7 @@ func Scrape(ctx context.Context, s *cluster.Server) (*Sample, error) {
 	return Parse(body)
 }
 
-// Parse parses the text form of Prometheus. It skips other metrics.
+// Parse parses Prometheus' text format, and skips metrics that the sample does not need.
 func Parse(text io.Reader) (*Sample, error) {
 	x := &Sample{Requests: map[Series]map[float64]float64{}, Etcd: map[float64]float64{}}
 	lines := bufio.NewScanner(text)
@@ -99,7 +99,8 @@ func Parse(text io.Reader) (*Sample, error) {
 	return x, nil
 }
 
-// skipped reports whether calls are long-running, and not part of Kubernetes' objectives.
+// skipped reports whether calls with these labels are long-running, to which Kubernetes' objectives
+// do not apply.
 func skipped(labels map[string]string) bool {
 	switch labels["verb"] {
 	case "WATCH", "CONNECT", "WATCHLIST":
@@ -157,14 +158,14 @@ func split(line string) (labels map[string]string, value float64, ok bool) {
 func minus(now, before map[float64]float64) map[float64]float64 {
 	d := make(map[float64]float64, len(now))
 	for le, n := range now {
-		d[le] = max(0, n-before[le]) // a server that began anew counts from 0
+		d[le] = max(0, n-before[le]) // a restarted server counts from 0
 	}
 	return d
 }
 
-// quantile returns a quantile of the calls, in seconds, interpolated in its bucket; over
-// reports that it is in the last bucket, and the value is the lower bound of that. n is the
-// number of calls.
+// quantile returns a quantile of the calls in seconds, interpolated within its bucket, and the
+// number n of calls. over means that it is in the last bucket; the value is then the bucket's lower
+// bound.
 func quantile(buckets map[float64]float64, q float64) (value float64, n float64, over bool) {
 	var bounds []float64
 	for le := range buckets {
@@ -190,31 +191,31 @@ func quantile(buckets map[float64]float64, q float64) (value float64, n float64,
 	return lower, n, true
 }
 
-// Kubernetes' objectives for API calls at the 99th percentile, in seconds: of one object,
-// and of lists of a namespace or the cluster (kubernetes/community, sig-scalability/slos;
-// ClusterLoader2 enforces them so).
+// Kubernetes' objectives for the 99th percentile of API calls, in seconds: for one object, and for
+// lists of a namespace or of the cluster (kubernetes/community, sig-scalability/slos, as in
+// ClusterLoader2).
 const (
 	objectLimitS = 1
 	listLimitS   = 30
 )
 
-// leastCalls is the number of calls needed for a 99th percentile: if none of 300 is above a
-// limit, at most one in a hundred of all is, with 95 % confidence.
+// leastCalls is the minimum number of calls for a 99th percentile: if none of 300 exceeds a limit,
+// at most 1 % of all calls do, with 95 % confidence.
 const leastCalls = 300
 
-// Calls is the servers' report on one kind of call by all clients during the run.
+// Calls summarizes one kind of call by all clients during the run, from the API server's metrics.
 type Calls struct {
 	Series
 	N      int     `json:"n"`
 	P50S   float64 `json:"p50_s"`
 	P99S   float64 `json:"p99_s"`
 	LimitS float64 `json:"limit_s"`
-	// Verdict is met, missed, or cannot tell if there are too few calls.
+	// Verdict is met, missed, or, with too few calls, cannot tell.
 	Verdict string `json:"verdict"`
 }
 
-// Servers are the API server's metrics for a run. If there are several API servers, they are
-// those of the one that answered.
+// Servers are the API server's metrics for a run. With several API servers, they are those of the
+// one that answered.
 type Servers struct {
 	Calls    []Calls `json:"calls"`
 	EtcdP99S float64 `json:"etcd_p99_s"`

@@ -19,8 +19,8 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// Store keeps runs of cluster loads below a directory, one directory for each: the load with
-// the content of all files that it names, the kinds of the server, and the journal.
+// Store keeps the runs of cluster loads in one directory each: the load with the content of all
+// named files, the server's kinds, and the journal.
 type Store struct{ Dir string }
 
 // Default returns the directory of this user's runs.
@@ -35,7 +35,7 @@ func Default() (string, error) {
 	return filepath.Join(home, ".local", "state", "fettle", "load"), nil
 }
 
-// StoredRun is the stored part of a run that resuming needs in addition to its journal.
+// StoredRun is what a resume needs of a run, in addition to its journal.
 type StoredRun struct {
 	ID    string     `json:"-"`
 	Load  *plan.Load `json:"load"`
@@ -43,22 +43,22 @@ type StoredRun struct {
 	// InFlight and Rate are the values from the command line.
 	InFlight int     `json:"in_flight,omitempty"`
 	Rate     float64 `json:"rate_per_s,omitempty"`
-	// Visit reports whether it is a phase of an experiment, which removes its objects itself.
+	// Visit marks a phase of an experiment, which removes its objects itself.
 	Visit bool `json:"visit,omitempty"`
 }
 
 const loadFile = "load.json"
 
-// maxLoad caps the size of a run's load, in bytes. The files that a load names have at most 16
-// MiB each, and a plan at most 2 million objects, of few kinds.
+// maxLoad limits a stored load, in bytes. Files named in a load have at most 16 MiB each, and a
+// plan at most 2 million objects of few kinds.
 const maxLoad = 256 << 20
 
-// NewID returns the name of a run that begins now.
+// NewID returns the ID of a run that starts now.
 func NewID(now time.Time) string {
 	return strings.ReplaceAll(now.UTC().Format("20060102-150405.000"), ".", "-")
 }
 
-// isID reports whether a name has the form of NewID: other directories are not runs.
+// isID reports whether a directory name has the form of NewID and is therefore a run.
 func isID(name string) bool {
 	at := strings.LastIndexByte(name, '-')
 	if at < 0 {
@@ -68,7 +68,7 @@ func isID(name string) bool {
 	return err == nil
 }
 
-// prepare creates the directory, or refuses one that others may write to.
+// prepare creates the store's directory. It returns an error if other users may write to it.
 func (s Store) prepare() error {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return err
@@ -169,8 +169,8 @@ func sumOf(text []byte) string {
 
 var errGone = errors.New("file missing")
 
-// Damaged is the error of a run whose load is missing, unreadable or changed: only the UIDs of
-// its objects are known.
+// Damaged is the error of a run whose load is missing, unreadable or changed. Only the UIDs of its
+// objects are known.
 type Damaged struct {
 	Run  string
 	file string
@@ -216,7 +216,7 @@ func (s Store) Records(id string) evidence.Store {
 	return evidence.Store{Dir: filepath.Join(s.Dir, id, "records")}
 }
 
-// Remove removes a run that has been undone, and refuses any other.
+// Remove removes the record of an undone run, and returns an error for any other run.
 func (s Store) Remove(id string) error {
 	r, j, state, err := s.Open(id)
 	if err != nil {
@@ -228,7 +228,7 @@ func (s Store) Remove(id string) error {
 	return errors.Join(os.RemoveAll(filepath.Join(s.Dir, r.ID)), j.Close())
 }
 
-// StoreKept is a run with its state, without continuing it.
+// StoreKept is a stored run with its journal's state, read without opening it for writing.
 type StoreKept struct {
 	ID    string
 	State *State
@@ -264,7 +264,7 @@ func (s Store) Last() (string, error) {
 	return all[0].ID, nil
 }
 
-// Owns finds the run that has made an object of a cluster, by its uid.
+// Owns returns, for UIDs of objects in a cluster, the runs that created them.
 func (s Store) Owns(cluster string, uids map[string]bool) (map[string]string, error) {
 	all, err := s.List()
 	if err != nil {

@@ -12,18 +12,18 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// Undo removes the objects that a run has created, by UID, and nothing else.
+// Undo removes the objects that a run created, identified by UID, and nothing else.
 type Undo struct {
 	Plan    *plan.Plan
 	Server  *cluster.Server
 	Journal *Journal
 	// State is the content of the journal.
 	State *State
-	// AtOnce is the maximum number of requests under way; 0 for DefaultInFlight.
+	// AtOnce limits concurrent requests; 0 means DefaultInFlight.
 	AtOnce int
-	// Within is the time limit for namespaces to go; 0 means ten minutes.
+	// Within limits the wait for deleted namespaces; 0 means ten minutes.
 	Within time.Duration
-	// On, if not nil, is called with the progress.
+	// On receives the progress; it may be nil.
 	On func(done, all int)
 
 	labelled *Labelled
@@ -31,26 +31,25 @@ type Undo struct {
 
 // UndoOutcome is the result of Undo.Do.
 type UndoOutcome struct {
-	// Removed counts objects that were removed, Absent those that were gone before.
+	// Removed counts removed objects, Absent those that were gone before.
 	Removed, Absent int
-	// Kept are the objects that were left, with the reason.
+	// Kept are the objects that the undo left, with the reasons.
 	Kept []Left
 	// Waiting are namespaces that the server has not finished removing.
 	Waiting []string
-	// Unknown are objects in the cluster with the run's label that its journal lacks; nil for
-	// none. Unseen is why it is unknown whether there are such objects.
+	// Unknown are objects with the run's label that its journal lacks, or nil. Unseen is why it is
+	// unknown whether such objects exist.
 	Unknown *Unknown
 	Unseen  string
 }
 
-// Left is an object that was left.
+// Left is an object that the undo left, and the reason.
 type Left struct{ Object, Why string }
 
-// ErrIncomplete means that objects of the run are left.
+// ErrIncomplete means that objects of the run remain.
 var ErrIncomplete = errors.New("some objects of the run could not be removed")
 
-// Do removes the objects of the run. It can be called again after a crash, and then
-// continues.
+// Do removes the run's objects. After a crash, another call continues.
 func (u *Undo) Do(ctx context.Context) (*UndoOutcome, error) {
 	if u.AtOnce <= 0 {
 		u.AtOnce = DefaultInFlight
@@ -93,7 +92,7 @@ func (u *Undo) Do(ctx context.Context) (*UndoOutcome, error) {
 	return out, u.Journal.Begin(Undone)
 }
 
-// ended returns the namespaces of the run that are gone, or being deleted.
+// ended returns the run's namespaces that are gone or being deleted.
 func (u *Undo) ended(out *UndoOutcome) map[string]bool {
 	all := map[string]bool{}
 	for i := range u.Plan.Len() {
@@ -107,7 +106,7 @@ func (u *Undo) ended(out *UndoOutcome) map[string]bool {
 	return all
 }
 
-// objects returns the run's objects in the selected namespaces, latest first; "" stands for
+// objects returns the run's objects in the selected namespaces, latest first; namespace "" means
 // cluster-wide objects.
 func (u *Undo) objects(in func(namespace string) bool) (all []int) {
 	for i := u.Plan.Len() - 1; i >= 0; i-- {
@@ -119,13 +118,13 @@ func (u *Undo) objects(in func(namespace string) bool) (all []int) {
 	return all
 }
 
-// each calls do for objects, AtOnce at a time, until the first error, which it returns.
+// each calls do for objects, at most AtOnce at a time. It stops at the first error and returns it.
 func (u *Undo) each(ctx context.Context, objects []int, do func(ctx context.Context, lane, i int) error) error {
 	return inParallel(ctx, u.AtOnce, len(objects), u.On, func(ctx context.Context, lane, n int) error { return do(ctx, lane, objects[n]) })
 }
 
-// inParallel calls do for the numbers below count, atOnce at a time, until the first error,
-// which it returns. on, if not nil, is called with the progress.
+// inParallel calls do for the numbers below count, at most atOnce at a time. It stops at the first
+// error and returns it. on receives the progress; it may be nil.
 func inParallel(ctx context.Context, atOnce, count int, on func(done, all int), do func(ctx context.Context, lane, n int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -154,9 +153,9 @@ func inParallel(ctx context.Context, atOnce, count int, on func(done, all int), 
 	return context.Cause(ctx)
 }
 
-// lookUp looks up objects that may exist without a line in the journal: those requested when
-// the run was killed, or without an answer. Objects that this user may not see are reported,
-// and looked up again by the next undo.
+// lookUp searches for objects that may exist without a journal line: their request was pending when
+// the run was killed, or its answer was lost. Objects that the user may not see are reported, and
+// searched again by the next undo.
 func (u *Undo) lookUp(ctx context.Context, out *UndoOutcome) error {
 	var unknown []int
 	for i := range u.State.Reserved {
@@ -229,8 +228,8 @@ func deleteOptions(uid string) []byte {
 	return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Background","preconditions":{"uid":%q}}`, uid)
 }
 
-// delete deletes the object with the uid of the journal. gone reports whether it did not
-// exist any more; why, if not empty, is why it is kept.
+// delete deletes an object if it has the journal's UID. gone means that it did not exist any more;
+// a nonempty why says why it is kept.
 func (u *Undo) delete(ctx context.Context, lane, i int) (gone bool, why string, err error) {
 	body := deleteOptions(u.State.Objects[i].UID)
 	began, pause := time.Now(), 50*time.Millisecond
@@ -249,7 +248,7 @@ func (u *Undo) delete(ctx context.Context, lane, i int) (gone bool, why string, 
 			case cluster.IsStatus(err, http.StatusNotFound):
 				return true, "", nil
 			case err == nil && m.UID != u.State.Objects[i].UID:
-				return true, "", nil // ours was deleted, and another one has its name
+				return true, "", nil // the run's object is gone; another one has its name
 			case err == nil && m.DeletionTimestamp != "":
 				return false, "", nil
 			}

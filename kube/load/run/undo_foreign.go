@@ -11,10 +11,10 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// derived are resources that no client creates: servers derive them from other objects in the
-// namespace. A group alone includes all its resources.
+// derived are resources that servers derive from a namespace's other objects; no client creates
+// them. An entry with only a group covers all of its resources.
 var derived = map[string]bool{
-	"events": true, "events.k8s.io/events": true, // of what happened to the others
+	"events": true, "events.k8s.io/events": true, // about events of other objects
 	"metrics.k8s.io":                                  true, // of pods that run
 	"custom.metrics.k8s.io":                           true,
 	"external.metrics.k8s.io":                         true,
@@ -33,22 +33,22 @@ func isDerived(k plan.Kind) bool {
 	return derived[group] || derived[group+"/"+k.Resource]
 }
 
-// perSpace is the maximum number of namespaces that are queried individually; for more the
-// whole cluster is queried once for each kind.
+// perSpace is the maximum number of namespaces that are listed individually; for more, one list per
+// kind covers the whole cluster.
 const perSpace = 20
 
-// atOnce is the number of concurrent list requests: the server keeps each list in memory.
+// atOnce limits concurrent list requests, because the server keeps each list in memory.
 const atOnce = 16
 
-// query is a list to request: of a kind in a namespace, or cluster-wide if that is "".
+// query is one list request: a kind in a namespace, or cluster-wide if namespace is "".
 type query struct {
 	plan.Kind
 	namespace string
 }
 
-// queries returns the lists that cover the content of the namespaces, for each kind of the
-// server. All are needed, because a namespace is deleted with its content. blind has the reason
-// for groups whose kinds are unknown.
+// queries returns the list requests for all content of the namespaces, of every kind that the
+// server has, because deleting a namespace deletes its content. blind has the errors of groups with
+// unknown kinds.
 func (u *Undo) queries(ctx context.Context, spaces map[string]int) (all []query, blind map[string]string, err error) {
 	kinds, blind, err := listable(ctx, u.Server, false)
 	if err != nil {
@@ -73,9 +73,8 @@ func (u *Undo) queries(ctx context.Context, spaces map[string]int) (all []query,
 	return all, blind, nil
 }
 
-// foreign returns the namespaces that contain objects of others, with an example, or whose
-// content cannot be seen. The UID decides whether an object is the run's, not its label: labels
-// can be copied.
+// foreign returns the namespaces that contain objects of others, with an example, or whose content
+// is not visible. UIDs identify the run's objects, because labels can be copied.
 func (u *Undo) foreign(ctx context.Context, spaces map[string]int) (map[string]string, error) {
 	spaces = u.standing(spaces)
 	if len(spaces) == 0 {
@@ -88,8 +87,8 @@ func (u *Undo) foreign(ctx context.Context, spaces map[string]int) (map[string]s
 	if u.Plan.Actions() == 0 {
 		return f.verdicts(), nil
 	}
-	// Controllers' objects remain after the run has deleted their owners, until the garbage
-	// collector has removed them. Wait for that, and keep what stays.
+	// Objects of controllers whose owners the run deleted stay until the garbage collector removes
+	// them. Wait for that, and keep the rest.
 	for end, pause := time.Now().Add(collected), 100*time.Millisecond; f.orphans() && time.Now().Before(end); pause = min(2*pause, 2*time.Second) {
 		select {
 		case <-time.After(pause):
@@ -103,7 +102,7 @@ func (u *Undo) foreign(ctx context.Context, spaces map[string]int) (map[string]s
 	return f.verdicts(), nil
 }
 
-// collected is the time limit for the garbage collector.
+// collected limits the wait for the garbage collector.
 const collected = time.Minute
 
 // look reads the content of the namespaces.
@@ -127,8 +126,8 @@ func (u *Undo) look(ctx context.Context, spaces map[string]int) (*found, error) 
 	return f, nil
 }
 
-// standing returns the namespaces that are not being deleted: in the others nothing can be kept
-// any more.
+// standing returns the namespaces that are not being deleted; in those being deleted nothing can be
+// kept.
 func (u *Undo) standing(spaces map[string]int) map[string]int {
 	all := map[string]int{}
 	for name, n := range spaces {
@@ -144,7 +143,7 @@ func (u *Undo) askAll(ctx context.Context, queries []query, f *found) error {
 	return inParallel(ctx, atOnce, len(queries), nil, func(ctx context.Context, _, i int) error {
 		err := u.ask(ctx, queries[i], f)
 		if queries[i].namespace == "" && cluster.IsStatus(err, http.StatusForbidden) {
-			// A user who may not list cluster-wide may have rights in the namespaces.
+			// A user without cluster-wide rights may have rights in the namespaces.
 			for name := range f.spaces {
 				if err = u.ask(ctx, query{queries[i].Kind, name}, f); err != nil {
 					break
@@ -155,12 +154,12 @@ func (u *Undo) askAll(ctx context.Context, queries []query, f *found) error {
 	})
 }
 
-// ask requests a list. A missing right is an error only cluster-wide; for a namespace it is
+// ask requests one list. A missing right is an error for cluster-wide lists; for a namespace it is
 // recorded.
 func (u *Undo) ask(ctx context.Context, q query, f *found) error {
 	get := u.Server.GetMetadata
 	if q.APIVersion == "v1" && q.Resource == "serviceaccounts" {
-		get = u.Server.Get // which secrets are theirs is in no metadata
+		get = u.Server.Get // metadata does not show a secret's origin
 	}
 	err := pages(ctx, get, q.Path(q.namespace), "", func(m item) { f.see(q.Kind, m) })
 	switch {

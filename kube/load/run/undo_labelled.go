@@ -15,8 +15,8 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// Labelled is the part of a run's plan that exists in a cluster by the run's label, independent
-// of its journal.
+// Labelled is what a cluster contains of a run's plan according to the run's label, without its
+// journal.
 type Labelled struct {
 	plan *plan.Plan
 	mu   sync.Mutex
@@ -35,9 +35,9 @@ const (
 	there
 )
 
-// Look finds the objects of a run by its label, in the lists of the plan's kinds. Kinds that
-// may not be listed cluster-wide are searched in the plan's namespaces. What cannot be seen is
-// not an error: see Unseen.
+// Look returns the objects of a run by its label, from lists of the plan's kinds. Kinds that the
+// user may not list cluster-wide are listed in the plan's namespaces. Invisible parts are not an
+// error, see Unseen.
 func Look(ctx context.Context, s *cluster.Server, p *plan.Plan) (*Labelled, error) {
 	l := &Labelled{plan: p, seen: make([]sight, p.Len()), unseen: map[query]string{}}
 	return l, inParallel(ctx, atOnce, len(p.Kinds), nil, func(ctx context.Context, _, i int) error {
@@ -56,7 +56,7 @@ func Look(ctx context.Context, s *cluster.Server, p *plan.Plan) (*Labelled, erro
 	})
 }
 
-// note records why a list could not be read; it returns only the error of an ended context.
+// note records why a list could not be read. It returns an error only if ctx has ended.
 func (l *Labelled) note(ctx context.Context, q query, err error) error {
 	switch {
 	case err == nil, cluster.IsStatus(err, http.StatusNotFound): // a kind that is gone has no objects
@@ -87,7 +87,7 @@ func (l *Labelled) spaces(k plan.Kind) []string {
 
 func (l *Labelled) list(ctx context.Context, s *cluster.Server, q query) error {
 	return pages(ctx, s.GetMetadata, q.Path(q.namespace), ofRun(l.plan.Run), func(m item) {
-		// A copy has the label too, but another name or namespace.
+		// A copied object also has the label, but another name or namespace.
 		i, err := strconv.Atoi(m.Annotations[plan.ObjectNote])
 		if err != nil || i < 0 || i >= l.plan.Len() || l.plan.Kind(i) != q.Kind || l.plan.Namespace(i) != m.Namespace || !Ours(l.plan, i, m.Metadata) {
 			return
@@ -106,7 +106,7 @@ func (l *Labelled) gone(i int) bool {
 	return l.seen[i] == absent && l.unseen[query{k, ""}] == "" && l.unseen[query{k, space}] == ""
 }
 
-// Unseen returns why parts could not be read, the first by its text; "" if all were.
+// Unseen returns why parts could not be read, the alphabetically first reason; "" if all were.
 func (l *Labelled) Unseen() string {
 	first := ""
 	for q, why := range l.unseen {
@@ -117,8 +117,8 @@ func (l *Labelled) Unseen() string {
 	return first
 }
 
-// Beyond returns the existing objects from number covered on, which the journal does not cover;
-// nil for none. Objects in namespaces being deleted do not count.
+// Beyond returns the existing objects with numbers from covered on, which the journal does not
+// cover, or nil. It ignores objects in namespaces being deleted.
 func (l *Labelled) Beyond(covered int, s *cluster.Server, out map[string]bool) *Unknown {
 	x := &Unknown{Run: l.plan.Run, Server: s.Base()}
 	for i := covered; i < l.plan.Len(); i++ {
@@ -142,15 +142,15 @@ func (o *UndoOutcome) incomplete() error {
 	return nil
 }
 
-// Unknown is the error for objects in a cluster that have a run's label but are not in its
-// journal. They are not deleted: any client can write such a label.
+// Unknown is an error that lists objects with a run's label that are not in its journal. They are
+// not deleted, because any client can set the label.
 type Unknown struct {
 	Run, Server string
 	Objects     int
 	// Resources are their kinds, as kubectl names them.
 	Resources []string
-	// Journal is why the journal cannot be read; nil if it can. Load is why the run's load is
-	// unknown; nil if it is known.
+	// Journal is why the journal is unreadable, or nil. Load is why the run's load is unknown, or
+	// nil.
 	Journal, Load error
 }
 
@@ -161,7 +161,7 @@ func (x *Unknown) Error() string {
 	return x.Standing()
 }
 
-// Standing describes how many there are, without the reasons.
+// Standing describes the number of objects, without reasons.
 func (x *Unknown) Standing() string {
 	what := fmt.Sprintf("%d objects with the label %s exist in cluster %s", x.Objects, x.Label(), x.Server)
 	if x.Objects == 1 {
@@ -195,7 +195,7 @@ func (x *Unknown) add(k plan.Kind) {
 	}
 }
 
-// orNone returns nil if there are no objects.
+// orNone returns x, or nil if x has no objects.
 func (x *Unknown) orNone() *Unknown {
 	if x.Objects == 0 {
 		return nil
@@ -204,16 +204,16 @@ func (x *Unknown) orNone() *Unknown {
 	return x
 }
 
-// Label returns the label by which they are found.
+// Label returns the label selector that finds the objects.
 func (x *Unknown) Label() string { return plan.RunLabel + "=" + x.Run }
 
-// Command returns the kubectl command that deletes everything with the label.
+// Command returns the kubectl command that deletes all objects with the label.
 func (x *Unknown) Command() string {
 	return fmt.Sprintf("kubectl delete %s --all-namespaces -l %s", strings.Join(x.Resources, ","), x.Label())
 }
 
-// Unnoted returns the number of existing objects that the journal covers without a result: an
-// undo removes them, too.
+// Unnoted returns the number of existing objects that the journal covers without a result; an undo
+// removes them.
 func (l *Labelled) Unnoted(s *State) int {
 	n := 0
 	for i := range s.Reserved {
@@ -224,9 +224,9 @@ func (l *Labelled) Unnoted(s *State) int {
 	return n
 }
 
-// Everywhere finds objects of a run by its label in all lists of the server, for a run whose
-// plan is unknown. It returns nil for none; unseen is why some cannot be seen, the first by its
-// text.
+// Everywhere searches all lists of the server for objects with a run's label, for a run without a
+// known plan. x is nil if there are none. unseen is the alphabetically first reason that parts are
+// invisible, or "".
 func Everywhere(ctx context.Context, s *cluster.Server, run string) (x *Unknown, unseen string, err error) {
 	kinds, blind, err := listable(ctx, s, true)
 	if err != nil {
@@ -281,8 +281,8 @@ func ofRun(run string) string {
 	return "labelSelector=" + url.QueryEscape(plan.RunLabel+"="+run)
 }
 
-// pages calls see for each object of a list, and keeps only one page in memory. selector is the
-// part of the query that selects objects; "" selects all.
+// pages calls see for each object of a list, and holds only one page in memory. selector is the
+// query for objects; "" means all.
 func pages(ctx context.Context, get func(ctx context.Context, path string, into any) error, path, selector string, see func(item)) error {
 	next := ""
 	for {

@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/kube/cluster"
 )
 
-// spaces returns the namespaces that the run created and that contain nothing of other clients,
-// each with the number of its object plus one. The others are kept.
+// spaces returns the namespaces that the run created and that contain no objects of other clients,
+// each with its object's number plus one. It records the others as kept.
 func (u *Undo) spaces(ctx context.Context, out *UndoOutcome) (map[string]int, error) {
 	spaces := map[string]int{}
 	for i := range u.Plan.Len() {
@@ -33,15 +33,15 @@ func (u *Undo) spaces(ctx context.Context, out *UndoOutcome) (map[string]int, er
 	return spaces, nil
 }
 
-// removeSpaces deletes namespaces with their content, and waits until they are gone. The
-// outcome always has those that are gone, and those being removed.
+// removeSpaces deletes namespaces with their content, and waits until they are gone. Even with an
+// error, the outcome has those that are gone or being removed.
 func (u *Undo) removeSpaces(ctx context.Context, spaces map[string]int, out *UndoOutcome) error {
 	var list []int
 	for _, n := range spaces {
 		list = append(list, n-1)
 	}
 	gone, kept, asked, err := u.eachSpace(ctx, list, out)
-	before := maps.Clone(gone) // others have deleted these, with what was in them
+	before := maps.Clone(gone) // namespaces that others deleted with their content
 	defer func() {
 		u.count(gone, before, out)
 		for name := range asked {
@@ -54,7 +54,7 @@ func (u *Undo) removeSpaces(ctx context.Context, spaces map[string]int, out *Und
 	if err != nil {
 		return err
 	}
-	// A namespace that stays does not remove its objects.
+	// A kept namespace does not remove its objects.
 	if err := u.remove(ctx, u.objects(func(in string) bool { return kept[in] }), out); err != nil {
 		return err
 	}
@@ -91,7 +91,8 @@ func (u *Undo) removeSpaces(ctx context.Context, spaces map[string]int, out *Und
 	}
 }
 
-// count records the objects that went with their namespaces. Those in before were gone already.
+// count records the objects that were deleted with their namespaces; those of namespaces in before
+// were gone already.
 func (u *Undo) count(gone, before map[string]bool, out *UndoOutcome) {
 	for i := range u.Plan.Len() {
 		in := u.Plan.Namespace(i)
@@ -111,8 +112,8 @@ func (u *Undo) count(gone, before map[string]bool, out *UndoOutcome) {
 	}
 }
 
-// eachSpace deletes namespaces. gone did not exist any more; kept are refused by the server;
-// asked have accepted deletions.
+// eachSpace deletes namespaces. gone are those that did not exist any more, kept those that the
+// server refused to delete, asked those with accepted deletions.
 func (u *Undo) eachSpace(ctx context.Context, list []int, out *UndoOutcome) (gone, kept, asked map[string]bool, err error) {
 	gone, kept, asked = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	var mu sync.Mutex
@@ -137,8 +138,8 @@ func (u *Undo) eachSpace(ctx context.Context, list []int, out *UndoOutcome) (gon
 	})
 }
 
-// still returns the namespaces that still exist with the journal's UID. A user who may not list
-// namespaces may read each; unseen has those that cannot be read, and why.
+// still returns the namespaces that still exist with the journal's UID. Without the right to list
+// namespaces it reads each one; unseen has the errors of unreadable ones.
 func (u *Undo) still(ctx context.Context, spaces map[string]int, gone, kept map[string]bool) (left map[string]bool, unseen map[string]string, err error) {
 	left, unseen = map[string]bool{}, map[string]string{}
 	var asked []int

@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// key identifies an object in a cluster: 128 bits of a hash, so that the keys of many objects
-// take little memory.
+// key is a 128-bit hash that identifies an object in a cluster, so that many keys need little
+// memory.
 type key [16]byte
 
 func keyOf(parts ...string) key {
@@ -19,8 +19,8 @@ func keyOf(parts ...string) key {
 	return key(sum[:16])
 }
 
-// Kinds of keys: an object by its UID; a service in a namespace; a secret that an account
-// lists; the claims of a stateful set, without their numbers.
+// Kinds of keys: an object by UID; a service in a namespace; a secret that an account lists; a
+// stateful set's claims without their numbers.
 func objectKey(uid string) key                      { return keyOf("object", uid) }
 func serviceKey(namespace, name string) key         { return keyOf("service", namespace, name) }
 func listedKey(namespace, account, name string) key { return keyOf("listed", namespace, account, name) }
@@ -34,20 +34,21 @@ const (
 	versions     = "clusterserviceversions"         // of operators.coreos.com
 )
 
-// pending is an object that belongs to the run, or to a controller, if its owners do.
+// pending is an object that belongs to the run or to a controller, depending on its owners, which
+// are not known yet.
 type pending struct {
 	resource, namespace, name string
-	// The object does if any of these keys is known, or all of its owners are.
+	// It belongs if any of these keys is known, or all of its owners are.
 	any    []key
 	owners []owner
-	// gives are the keys that are then known.
+	// gives are the keys that become known with it.
 	gives []key
-	// going reports whether it is being deleted, labelled whether it has the run's label.
+	// going means that the object is being deleted, labelled that it has the run's label.
 	going, labelled bool
 }
 
-// owner is the owner of an object. kind is nil for a cluster-wide kind, and for one that the
-// server cannot list.
+// owner is an object's owner. kind is nil for cluster-wide kinds and kinds that the server cannot
+// list.
 type owner struct {
 	key
 	kind *plan.Kind
@@ -56,12 +57,12 @@ type owner struct {
 // settleAt is the minimum number of pending objects before they are checked again.
 const settleAt = 4096
 
-// lookedAgain is how often missing owners are looked up again: an object that a controller
-// creates while lists are read may be seen without its owner.
+// lookedAgain limits repeated searches for missing owners: an object created while lists are read
+// may be seen without its owner.
 const lookedAgain = 3
 
-// found is the content of the run's namespaces that is not the run's, and what of it cannot be
-// seen; of each the first by its text, so that a repeated look gives the same.
+// found collects the content of the run's namespaces that is not the run's, and what is not
+// visible. It keeps the alphabetically first of each, so that repeated calls give equal results.
 type found struct {
 	spaces    map[string]int
 	kinds     map[string]*plan.Kind // by group and kind
@@ -69,13 +70,13 @@ type found struct {
 	run       string
 
 	mu            sync.Mutex
-	known         map[key]struct{} // what is the run's, or controllers'
+	known         map[key]struct{} // keys of objects of the run or of controllers
 	pending       []pending
-	settle        int // with how many pending ones to look
+	settle        int // number of pending objects that triggers a check
 	holds, unseen map[string]string
 }
 
-// found returns the state before any list is read: the run's own objects.
+// found returns the initial state, before any list is read: only the run's own objects are known.
 func (u *Undo) found(spaces map[string]int, queries []query) *found {
 	f := &found{run: u.Plan.Run, spaces: spaces, kinds: map[string]*plan.Kind{}, settle: settleAt, holds: map[string]string{}, unseen: map[string]string{}}
 	for _, q := range queries {
@@ -122,7 +123,7 @@ func claims(body []byte, name string) (all []string) {
 	return all
 }
 
-// blind records what cannot be seen in a namespace, or in all of them if that is "".
+// blind records what is not visible in a namespace; "" means in all of them.
 func (f *found) blind(namespace, what, why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -133,8 +134,8 @@ func (f *found) blind(namespace, what, why string) {
 	}
 }
 
-// see classifies an object in a namespace of the run: the run's, a controller's, another
-// client's, or not known yet.
+// see classifies an object in the run's namespaces as the run's, a controller's, another client's,
+// or pending.
 func (f *found) see(k plan.Kind, m item) {
 	if f.spaces[m.Namespace] == 0 {
 		return
@@ -163,7 +164,7 @@ func (f *found) see(k plan.Kind, m item) {
 	}
 	switch {
 	case len(p.any) > 0 || len(p.owners) > 0:
-	case p.going: // it cannot be kept
+	case p.going: // deletion has begun, so it cannot be kept
 		return
 	default:
 		f.hold(p)
@@ -180,7 +181,7 @@ func (f *found) see(k plan.Kind, m item) {
 	}
 }
 
-// given reports whether a controller creates such an object in each namespace.
+// given reports whether a controller creates an object like this in every namespace.
 func (f *found) given(k plan.Kind, m item) bool {
 	if k.Resource == versions {
 		return m.Labels[copiedLabel] != ""
@@ -188,7 +189,7 @@ func (f *found) given(k plan.Kind, m item) bool {
 	return plan.ToAll(k.Resource, m.Name, nil) && (f.openShift || !plan.ByOpenShift(k.Resource, m.Name))
 }
 
-// of returns the keys of objects that may have made this one without an owner reference.
+// of returns the keys of objects that may have created this one without an owner reference.
 func of(k plan.Kind, m item) []key {
 	switch k.Resource {
 	case "endpoints":
@@ -209,7 +210,7 @@ func of(k plan.Kind, m item) []key {
 	return nil
 }
 
-// settleAll removes pending objects that are now known.
+// settleAll resolves pending objects whose owners are known by now.
 func (f *found) settleAll() {
 	for n := -1; n != len(f.pending); {
 		n = len(f.pending)
@@ -230,8 +231,8 @@ func (f *found) accept(p pending) bool {
 	return true
 }
 
-// again returns the lists that may contain the missing owners of objects in namespaces that
-// nothing else keeps.
+// again returns the lists that may contain missing owners, for namespaces that no other object
+// keeps.
 func (f *found) again() []query {
 	f.settleAll()
 	asked := map[query]bool{}
@@ -256,8 +257,8 @@ func (f *found) again() []query {
 	return all
 }
 
-// orphans reports whether labelled objects remain whose owners are gone; the garbage collector
-// removes these.
+// orphans reports whether labelled objects remain whose owners are gone; the garbage collector will
+// remove them.
 func (f *found) orphans() bool {
 	f.settleAll()
 	there := map[key]bool{}
@@ -274,7 +275,8 @@ func (f *found) orphans() bool {
 	})
 }
 
-// verdicts returns the namespaces to keep, and why; what is seen takes precedence.
+// verdicts returns the namespaces to keep with the reasons. A visible object takes precedence over
+// invisible parts.
 func (f *found) verdicts() map[string]string {
 	f.settleAll()
 	sure := make(map[string]bool, len(f.holds))
@@ -282,7 +284,8 @@ func (f *found) verdicts() map[string]string {
 		sure[name] = true
 	}
 	for _, p := range f.pending {
-		// Objects owned by another client's object are in the same namespace, and need not be named.
+		// An object owned by another client's object need not be named: its owner is in the same
+		// namespace.
 		if !p.going && !sure[p.namespace] {
 			f.hold(p)
 		}
