@@ -33,41 +33,39 @@ const (
 // startupTimeout is the default of nodeStartupTimeout.
 const startupTimeout = 10 * time.Minute
 
-// StuckAfter is the time after which the deletion or the external remediation of a machine
-// counts as stuck; a working drain and a responding provider need less. A stuck deletion is
-// reported, not worked around: what blocks it may protect the last copy of data. A stuck
-// external remediation is reported too, and no longer blocks other machines: the annotation may
-// be a left-over.
+// StuckAfter is when a machine's deletion or external remediation counts as stuck; normally both
+// need less time. A stuck deletion is only reported: what blocks it may protect the last copy of
+// data. A stuck external remediation is reported and no longer blocks other machines, because its
+// annotation may be stale.
 const StuckAfter = 30 * time.Minute
 
-// Judged is a machine and its state.
+// Judged is a machine and its state according to a check.
 type Judged struct {
 	Machine *Machine
 	Node    *core.Node
 	State   string
 	Why     string
-	// Cause is Why without the parts that change constantly.
+	// Cause is Why without constantly changing parts, such as durations.
 	Cause string
 	// Since is when the problem began; zero if unknown.
 	Since time.Time
-	// Due is when a pending machine becomes unhealthy, and a leaving one stuck, if nothing
-	// changes; zero for others.
+	// Due is when a pending machine becomes unhealthy, or a leaving one stuck; zero for others.
 	Due time.Time
-	// External reports whether the bare-metal provider works on it, by the annotation.
+	// External reports whether the machine's annotation shows remediation by the bare-metal
+	// provider.
 	External bool
-	// Stuck reports whether it has been leaving for longer than StuckAfter.
+	// Stuck reports whether the machine has been leaving for longer than StuckAfter.
 	Stuck bool
 }
 
-// holds reports whether other machines have to wait until this one has left.
+// holds reports whether other machines must wait until this one has left.
 func (j *Judged) holds() bool { return j.State == Leaving && !(j.External && j.Stuck) }
 
-// Judge applies a check to one machine. node is the machine's node, nil if it does not exist.
-// seen is when ExternalAnnotation was first seen on it; zero if it was not. Source:
-// openshift/machine-api-operator at 9511961, pkg/controller/machinehealthcheck,
-// needsRemediation and healthCheckTargets: a healthy machine has a node, no deletion, no
-// pending condition and no ExternalAnnotation; phase Failed is unhealthy despite the
-// annotation.
+// Judge applies a check to one machine. node is the machine's node, or nil. seen is when
+// ExternalAnnotation was first seen on the machine, or zero. Source: openshift/machine-api-operator
+// at 9511961, pkg/controller/machinehealthcheck, needsRemediation and healthCheckTargets: a healthy
+// machine has a node, no deletion, no pending condition and no ExternalAnnotation; phase Failed is
+// unhealthy despite the annotation.
 func Judge(c *HealthCheck, m *Machine, node *core.Node, seen, now time.Time) Judged {
 	j := judge(c, m, node, seen, now)
 	j.Cause = cmp.Or(j.Cause, j.Why)
@@ -107,9 +105,9 @@ func (j *Judged) deleted(now time.Time) {
 		fmt.Sprintf("for the cause see kubectl -n %s describe machines.machine.openshift.io %s", m.Namespace, m.Name))
 }
 
-// external judges a machine that the bare-metal provider remedies. seen is when its annotation
-// was first seen; the managed fields may have an earlier time. Without either time the duration
-// is unknown, and the machine does not count as stuck.
+// external judges a machine that the bare-metal provider remediates. seen is when its annotation
+// was first seen; managed fields may have an earlier time. Without a time, the machine does not
+// count as stuck.
 func (j *Judged) external(seen, now time.Time) {
 	m := j.Machine
 	if f := m.ExternalMark(); f != nil && (seen.IsZero() || f.Time.Time.Before(seen)) {
@@ -120,7 +118,7 @@ func (j *Judged) external(seen, now time.Time) {
 		fmt.Sprintf("if the provider does not act, remove the mark: kubectl -n %s annotate machines.machine.openshift.io %s %s-", m.Namespace, m.Name, ExternalAnnotation))
 }
 
-// leaving sets since when a machine leaves, and what to do after StuckAfter.
+// leaving sets when the machine began to leave, and the advice after StuckAfter.
 func (j *Judged) leaving(what string, since, now time.Time, advice string) {
 	j.State, j.Why, j.Since = Leaving, what, since
 	if since.IsZero() {
@@ -137,26 +135,27 @@ func (j *Judged) leaving(what string, since, now time.Time, advice string) {
 	j.Why, j.Cause = j.Why+more, j.Cause+more
 }
 
-// starting judges a machine that has not joined.
+// starting judges a machine whose node has not joined.
 func (j *Judged) starting(c *HealthCheck, now time.Time) {
 	timeout := startupTimeout
 	if t := c.Spec.NodeStartupTimeout; t != nil {
 		timeout = t.Duration
 	}
-	// OpenShift's controller waits without end for a machine that has no lastUpdated.
+	// OpenShift's controller waits forever for a machine without lastUpdated.
 	j.Since = j.Machine.CreationTimestamp.Time
 	if t := j.Machine.Status.LastUpdated; t != nil {
 		j.Since = t.Time
 	}
 	if timeout == 0 {
-		// Never unhealthy, and not healthy either: it counts against maxUnhealthy.
+		// Never unhealthy, but not healthy either, so it counts against maxUnhealthy.
 		j.State, j.Why = Pending, "it has no node, and no time limit for that (nodeStartupTimeout 0)"
 		return
 	}
 	j.over(timeout, now, "it has no node", "nodeStartupTimeout")
 }
 
-// over marks the machine unhealthy if the problem has lasted longer than timeout, else pending.
+// over marks the machine unhealthy if the problem has lasted longer than timeout, otherwise
+// pending.
 func (j *Judged) over(timeout time.Duration, now time.Time, what, name string) {
 	end := j.Since.Add(timeout)
 	lasts := now.Sub(j.Since).Truncate(time.Second)
@@ -170,8 +169,8 @@ func (j *Judged) over(timeout time.Duration, now time.Time, what, name string) {
 	j.Cause = fmt.Sprintf("%s; unhealthy at %s", what, end.UTC().Format(time.RFC3339))
 }
 
-// conditions judges a node by the conditions of the check: unhealthy by the first whose timeout
-// has passed, else pending until the first timeout.
+// conditions judges a node by the check's conditions: unhealthy by the first whose timeout has
+// passed, otherwise pending until the first timeout.
 func (j *Judged) conditions(c *HealthCheck, node *core.Node, now time.Time) {
 	var soonest *Judged
 	for _, u := range c.Spec.UnhealthyConditions {
@@ -196,20 +195,19 @@ func (j *Judged) conditions(c *HealthCheck, node *core.Node, now time.Time) {
 	}
 }
 
-// Limit is the maximum number of unhealthy machines of a check: above it nothing is remediated.
+// Limit is a check's maximum number of unhealthy machines; above it nothing is remediated.
 type Limit struct {
-	// Machines is the number; -1 if it cannot be parsed, and nothing is remediated.
+	// Machines is the number; -1 if it is invalid, which allows no remediation.
 	Machines int
-	// Words explain the number: "40 % of 6 machines is 2 (2.4 rounded down)".
+	// Words explain the number, such as "40 % of 6 machines is 2 (2.4 rounded down)".
 	Words string
 }
 
-// LimitOf returns the limit by maxUnhealthy for a number of machines. A number may be a string.
-// Negative counts as zero; anything that is neither a number nor a percentage allows nothing,
-// nor does a percentage over 100. OpenShift's API server accepts none of these (the pattern of
-// spec.maxUnhealthy in openshift/api, machine/v1beta1). With a stored value its controller
-// would multiply, 400 % of 10 machines being 40, and never stop, although 100 % already means
-// no limit.
+// LimitOf returns the limit that maxUnhealthy gives for a number of machines. A number may be a
+// string. Negative numbers count as zero; other texts and percentages over 100 allow nothing.
+// OpenShift's API server rejects all of these (openshift/api, machine/v1beta1, pattern of
+// spec.maxUnhealthy). If one is stored, its controller multiplies: 400 % of 10 machines is 40,
+// which never stops remediation.
 func LimitOf(max *intstr.IntOrString, machines int) Limit {
 	if max == nil {
 		return Limit{machines, fmt.Sprintf("maxUnhealthy is not set (100 %%): all of %s", text.Count(machines, "machine"))}
@@ -239,7 +237,7 @@ func percentage(max *intstr.IntOrString) (percent int, ok bool) {
 	return percent, err == nil
 }
 
-// Unread reports whether the limit cannot be read.
+// Unread reports whether maxUnhealthy is invalid.
 func (l Limit) Unread() bool { return l.Machines < 0 }
 
 func number(n int) Limit {
@@ -259,10 +257,10 @@ func share(percent, machines int) Limit {
 	return Limit{product / 100, words}
 }
 
-// Open reports whether machines are remediated at this number of unhealthy ones.
+// Open reports whether this number of unhealthy machines allows remediation.
 func (l Limit) Open(unhealthy int) bool { return unhealthy <= l.Machines }
 
-// Sentence returns the arithmetic: "40 % of 25 machines is 10; 11 are unhealthy: nothing is
+// Sentence explains the limit, such as "40 % of 25 machines is 10; 11 are unhealthy: nothing is
 // remediated".
 func (l Limit) Sentence(unhealthy int) string {
 	are := fmt.Sprintf("%d are unhealthy", unhealthy)

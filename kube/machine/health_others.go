@@ -16,9 +16,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// NodeHealthCheck parses medik8s' NodeHealthCheck (remediation.medik8s.io/v1alpha1): its name
-// and its selector of nodes. A paused one (spec.pauseRequests) still looks after its nodes; its
-// name then includes that.
+// NodeHealthCheck parses medik8s' NodeHealthCheck (remediation.medik8s.io/v1alpha1): name and node
+// selector. A paused check (spec.pauseRequests) still handles its nodes; its name then says so.
 func NodeHealthCheck(object []byte) (Other, error) {
 	var c struct {
 		Metadata meta.ObjectMeta `json:"metadata"`
@@ -74,9 +73,9 @@ type healthClusterMachine struct {
 	} `json:"status"`
 }
 
-// ClusterAPI parses a check of Cluster API and its machines. The check looks after the nodes of
-// the machines that it selects; its selector may not be empty. words explain its limit for the
-// present machines.
+// ClusterAPI parses a Cluster API check and its machines. The check handles the nodes of the
+// machines that it selects; an empty selector is invalid. words explain its limit for the present
+// machines.
 func ClusterAPI(check []byte, machines [][]byte) (o Other, words string, err error) {
 	var c healthClusterCheck
 	if err := json.Unmarshal(check, &c); err != nil {
@@ -87,7 +86,7 @@ func ClusterAPI(check []byte, machines [][]byte) (o Other, words string, err err
 		return o, "", fmt.Errorf("MachineHealthCheck %s of Cluster API: spec.selector: %w", c.Metadata.Name, err)
 	}
 	if s.Empty() {
-		s = labels.Nothing() // the original refuses it
+		s = labels.Nothing() // Cluster API rejects it
 	}
 	var nodes []string
 	expected := 0
@@ -111,7 +110,7 @@ func ClusterAPI(check []byte, machines [][]byte) (o Other, words string, err err
 // interval matches a range such as "[3-5]".
 var interval = regexp.MustCompile(`^\[([0-9]+)-([0-9]+)\]$`)
 
-// words explains when it remediates.
+// words explains when the check remediates.
 func (c *healthClusterCheck) words(machines int) string {
 	inRange, atMost := c.Spec.Remediation.TriggerIf.InRange, c.Spec.Remediation.TriggerIf.AtMost
 	if c.Spec.UnhealthyRange != nil {
@@ -137,7 +136,7 @@ func (c *healthClusterCheck) words(machines int) string {
 		return fmt.Sprintf("the limit %q is a string without %%: nothing is remediated", atMost.StrVal)
 	}
 	if atMost != nil {
-		// Its API accepts more than 100 %, and its controller multiplies.
+		// Cluster API accepts more than 100 %, and its controller multiplies.
 		if p, ok := percentage(atMost); ok && p > 100 {
 			return fmt.Sprintf("the limit %q is more than all of %s: it remediates however many are unhealthy", atMost.StrVal, text.Count(machines, "machine"))
 		}

@@ -12,12 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Conditions of a check. The first is that of OpenShift's controller, with its reason; the
-// second is fettle's own.
+// Conditions of a check: OpenShift's own, with its reasons, and fettle's.
 const (
 	// RemediationAllowed is True if maxUnhealthy allows it; the message has the arithmetic.
 	RemediationAllowed = "RemediationAllowed"
-	// Remediating is True while a machine is being replaced; if not, it has the reason.
+	// Remediating is True while a machine is being replaced; otherwise its reason says why none is.
 	Remediating = "Remediating"
 )
 
@@ -34,12 +33,12 @@ const (
 	BadCheck         = "BadCheck"
 )
 
-// maxMessage bounds the message of a condition, in bytes.
+// maxMessage limits a condition's message, in bytes.
 const maxMessage = 4 << 10
 
-// Status returns the new status of a check, based on its present one. If another controller
-// owns the check, fettle writes only the condition that names it. The status is constant while
-// the decision is.
+// Status returns a check's new status, based on the present one. If another controller owns the
+// check, fettle only sets the condition that names this controller. Equal decisions give equal
+// statuses.
 func (d *Decision) Status(has HealthCheckStatus, now time.Time) HealthCheckStatus {
 	want := *has.DeepCopy()
 	c := Condition{Type: Remediating, Status: core.ConditionFalse, Severity: "Info", Message: strings.Join(d.Words()[1:], ". ")}
@@ -63,7 +62,7 @@ func (d *Decision) Status(has HealthCheckStatus, now time.Time) HealthCheckStatu
 		c.Reason = NothingToDo
 	}
 	if want.RemediationsAllowed == nil {
-		want.RemediationsAllowed = new(int32) // a status has to have it
+		want.RemediationsAllowed = new(int32) // the field is required
 	}
 	if d.ReportOnly == "" {
 		left := int32(d.Allowed)
@@ -81,7 +80,7 @@ func (d *Decision) Status(has HealthCheckStatus, now time.Time) HealthCheckStatu
 	return want
 }
 
-// Unreadable returns the status of a check that cannot be read.
+// Unreadable returns the status of a check whose spec is invalid.
 func Unreadable(has HealthCheckStatus, err error, now time.Time) HealthCheckStatus {
 	want := *has.DeepCopy()
 	if want.RemediationsAllowed == nil {
@@ -91,7 +90,7 @@ func Unreadable(has HealthCheckStatus, err error, now time.Time) HealthCheckStat
 	return want
 }
 
-// set sets a condition in a list. Its time is that of the last change of its status.
+// set sets a condition in a list. Its transition time changes only with its status.
 func set(all []Condition, c Condition, now time.Time) []Condition {
 	if len(c.Message) > maxMessage {
 		c.Message = strings.ToValidUTF8(c.Message[:maxMessage], "") + "..."
@@ -108,8 +107,8 @@ func set(all []Condition, c Condition, now time.Time) []Condition {
 	return all
 }
 
-// UnmarshalJSON decodes a check. If its spec cannot be decoded, Unread has the reason, and the
-// result is nil: an API server does not validate values in strings, such as durations.
+// UnmarshalJSON decodes a check. For an invalid spec it sets Unread and returns nil, because API
+// servers do not validate strings such as durations, and one check must not invalidate a list.
 func (c *HealthCheck) UnmarshalJSON(text []byte) error {
 	type plain HealthCheck
 	var all plain
@@ -131,7 +130,7 @@ func (c *HealthCheck) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// unreadSpec returns which field of a spec cannot be decoded; err is the error for the whole.
+// unreadSpec names the invalid field of a spec; err is the error for the whole spec.
 func unreadSpec(text []byte, err error) string {
 	var spec struct {
 		Selector            json.RawMessage `json:"selector"`

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// APIVersion is the API version of all objects here.
+// APIVersion is the API version of all objects in this package.
 const APIVersion = "machine.openshift.io/v1beta1"
 
 // Namespace is OpenShift's namespace of machines.
@@ -20,33 +20,32 @@ const Namespace = "openshift-machine-api"
 
 // Labels and annotations that affect decisions.
 const (
-	// RoleLabel is the role of a machine: worker, master.
+	// RoleLabel is a machine's role, such as worker or master.
 	RoleLabel = "machine.openshift.io/cluster-api-machine-role"
-	// SetLabel is the name of its machine set.
+	// SetLabel is the name of a machine's machine set.
 	SetLabel = "machine.openshift.io/cluster-api-machineset"
-	// ZoneLabel is the zone that the provider put it in.
+	// ZoneLabel is the provider's zone of a machine.
 	ZoneLabel = "machine.openshift.io/zone"
-	// DeleteAnnotation marks the machine that goes first when its set shrinks.
+	// DeleteAnnotation marks the machine to remove first when its set shrinks.
 	DeleteAnnotation = "machine.openshift.io/delete-machine"
-	// OldDeleteAnnotation is its name before OpenShift 4.11.
+	// OldDeleteAnnotation is the name of DeleteAnnotation before OpenShift 4.11.
 	OldDeleteAnnotation = "machine.openshift.io/cluster-api-delete-machine"
 	// PausedAnnotation on a check pauses it.
 	PausedAnnotation = "cluster.x-k8s.io/paused"
-	// ExternalAnnotation on a machine asks the bare-metal provider to power-cycle its host;
-	// the provider removes it when it is done.
+	// ExternalAnnotation on a machine requests a power cycle of its host from the bare-metal
+	// provider, which then removes the annotation.
 	ExternalAnnotation = "host.metal3.io/external-remediation"
-	// StrategyAnnotation on a check selects the remediation: with StrategyExternal OpenShift's
-	// controller sets ExternalAnnotation on a machine instead of deleting it. It ignores every
-	// other value.
+	// StrategyAnnotation on a check selects the remediation. With StrategyExternal, OpenShift's
+	// controller sets ExternalAnnotation instead of deleting the machine; it ignores other values.
 	StrategyAnnotation = "machine.openshift.io/remediation-strategy"
 	StrategyExternal   = "external-baremetal"
-	// RollAnnotation on a machine set lists its machines that are being replaced, so that a later
-	// call can continue the roll.
+	// RollAnnotation on a machine set records a rollout in progress, with the machines to replace,
+	// so that a later call can continue.
 	RollAnnotation = "fettle.dev/roll"
 )
 
-// ScaleLease is the name of the Lease that is held while machine sets are scaled, in the
-// namespace of the machines. ScaleAnnotation on it describes the scale.
+// ScaleLease is the name of the Lease, in the machines' namespace, that is held while machine sets
+// are scaled. ScaleAnnotation on the lease describes the scale.
 const (
 	ScaleLease      = "fettle-scale"
 	ScaleAnnotation = "fettle.dev/scale"
@@ -71,13 +70,13 @@ type Machine struct {
 //
 // +kubebuilder:object:generate=true
 type Status struct {
-	// NodeRef is its node; nil until it has joined.
+	// NodeRef is the machine's node; nil until it has joined.
 	NodeRef     *core.ObjectReference `json:"nodeRef"`
 	LastUpdated *meta.Time            `json:"lastUpdated"`
 	Phase       *string               `json:"phase"`
 }
 
-// Phase returns the machine's phase, "" if it has none yet.
+// Phase returns the machine's phase, or "".
 func (m *Machine) Phase() string {
 	if m.Status.Phase == nil {
 		return ""
@@ -85,7 +84,7 @@ func (m *Machine) Phase() string {
 	return *m.Status.Phase
 }
 
-// Node returns the name of the machine's node; "" until it has joined.
+// Node returns the name of the machine's node; "" until the node has joined.
 func (m *Machine) Node() string {
 	if m.Status.NodeRef == nil {
 		return ""
@@ -93,8 +92,8 @@ func (m *Machine) Node() string {
 	return m.Status.NodeRef.Name
 }
 
-// Controller returns the kind and the name of the object that would replace the machine, such
-// as "MachineSet workers-a" or "ControlPlaneMachineSet cluster"; "" if none owns the machine.
+// Controller returns the kind and name of the object that would replace the machine, such as
+// "MachineSet workers-a"; "" if there is none.
 func (m *Machine) Controller() string {
 	o := meta.GetControllerOfNoCopy(m)
 	if o == nil {
@@ -103,9 +102,8 @@ func (m *Machine) Controller() string {
 	return o.Kind + " " + o.Name
 }
 
-// ExternalMark returns the entry of the machine's managed fields with ExternalAnnotation,
-// reduced to that field, or nil. Its time is the earliest at which the annotation is known to
-// have existed. The API server keeps these entries, so the time survives a restart of the
+// ExternalMark returns the managed-fields entry with ExternalAnnotation, reduced to that field, or
+// nil. Its time is the earliest known time of the annotation, which survives a restart of the
 // reader.
 func (m *Machine) ExternalMark() *meta.ManagedFieldsEntry {
 	var first *meta.ManagedFieldsEntry
@@ -135,7 +133,7 @@ func (m *Machine) ExternalMark() *meta.ManagedFieldsEntry {
 // externalField is the field of ExternalAnnotation in managed fields.
 const externalField = `{"f:metadata":{"f:annotations":{"f:` + ExternalAnnotation + `":{}}}}`
 
-// Set returns the name of the machine set that would replace the machine; "" if none exists.
+// Set returns the name of the machine set that would replace the machine, or "".
 func (m *Machine) Set() string {
 	if o := meta.GetControllerOf(m); o != nil && o.Kind == "MachineSet" {
 		return o.Name
@@ -207,8 +205,8 @@ type HealthCheck struct {
 	meta.ObjectMeta `json:"metadata"`
 	Spec            HealthCheckSpec   `json:"spec"`
 	Status          HealthCheckStatus `json:"status,omitzero"`
-	// Unread is the reason that its spec cannot be decoded and is empty, which does not affect the
-	// other checks in a list; "" if it was decoded.
+	// Unread is why the spec is invalid and left empty, or "". Other checks in a list are not
+	// affected.
 	Unread string `json:"-"`
 }
 
@@ -216,20 +214,19 @@ type HealthCheck struct {
 //
 // +kubebuilder:object:generate=true
 type HealthCheckSpec struct {
-	// Selector selects machines; an empty one selects all.
+	// Selector selects machines by labels; an empty selector selects all.
 	Selector            meta.LabelSelector   `json:"selector,omitzero"`
 	UnhealthyConditions []UnhealthyCondition `json:"unhealthyConditions"`
 	// MaxUnhealthy is a number or a percentage; the default is 100%.
 	MaxUnhealthy *intstr.IntOrString `json:"maxUnhealthy,omitempty"`
-	// NodeStartupTimeout is the time limit for a machine to join: 10 minutes by default, 0 for no
-	// limit.
+	// NodeStartupTimeout limits the time until a machine's node joins; the default is 10 minutes, 0
+	// means no limit.
 	NodeStartupTimeout *meta.Duration `json:"nodeStartupTimeout,omitempty"`
-	// RemediationTemplate is the template of an object with which another controller remedies a
-	// machine.
+	// RemediationTemplate is a template with which another controller remediates a machine.
 	RemediationTemplate *core.ObjectReference `json:"remediationTemplate,omitempty"`
 }
 
-// UnhealthyCondition is a node condition that makes it unhealthy after a timeout.
+// UnhealthyCondition is a node condition that makes a machine unhealthy after a timeout.
 //
 // +kubebuilder:object:generate=true
 type UnhealthyCondition struct {
@@ -291,8 +288,8 @@ type HealthCheckList struct {
 // GroupVersion is the version of the API.
 var GroupVersion = schema.GroupVersion{Group: "machine.openshift.io", Version: "v1beta1"}
 
-// AddToScheme registers the types in a scheme. They lack fields of the objects, which must not
-// be overwritten: change objects with patches.
+// AddToScheme registers the types in a scheme. The types lack some fields of the objects, so change
+// objects only with patches.
 func AddToScheme(s *runtime.Scheme) error {
 	for kind, o := range map[string]runtime.Object{
 		"Machine": &Machine{}, "MachineList": &MachineList{}, "MachineSet": &Set{}, "MachineSetList": &SetList{},

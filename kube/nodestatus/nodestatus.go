@@ -1,6 +1,6 @@
-// Package nodestatus derives, from the objects of the cluster, each node's requested and
-// applied profile, the rule that chose it, and the values that are not in force. It sends no
-// requests.
+// Package nodestatus derives each node's status from the cluster's objects: requested and applied
+// profile, the deciding rule, and values not in force. It sends no requests; kubectl fettle status
+// prints the result.
 package nodestatus
 
 import (
@@ -45,40 +45,39 @@ type Standing string
 // Values of Standing.
 const (
 	OK       Standing = "ok"       // the profile is in force
-	Degraded Standing = "degraded" // it is in force, but for some values, or something is wrong
-	Deferred Standing = "deferred" // it waits for the next boot
-	Failed   Standing = "failed"   // it could not be applied
-	Pending  Standing = "pending"  // the agent has not said yet what became of it
-	NoAgent  Standing = "no-agent" // no agent runs there: all that is known is what it said last
+	Degraded Standing = "degraded" // in force, but with wrong values or another problem
+	Deferred Standing = "deferred" // waits for the next boot
+	Failed   Standing = "failed"   // could not be applied
+	Pending  Standing = "pending"  // the agent has not reported the result yet
+	NoAgent  Standing = "no-agent" // no agent runs on the node; only its last report is known
 	None     Standing = "none"     // the node has no Profile
 )
 
-// Standings lists them, the most harmful first.
+// Standings lists all standings, most harmful first.
 var Standings = []Standing{Failed, Degraded, NoAgent, None, Pending, Deferred, OK}
 
 // Node is the status of one node.
 type Node struct {
 	Node     string   `json:"node"`
 	Standing Standing `json:"standing"`
-	// Wanted is the profile of the node's Profile object, Applied the profile that its agent
+	// Wanted is the profile in the node's Profile object, Applied the profile that the agent
 	// reports.
 	Wanted  string `json:"wanted,omitempty"`
 	Applied string `json:"applied,omitempty"`
-	// Rule explains the decision: the operator's own sentence or, if it has left none, the present
-	// result of the rules (Computed).
+	// Rule explains the decision with the operator's sentence, or, without one, with the rules'
+	// present result (Computed).
 	Rule     string `json:"rule"`
 	Computed bool   `json:"rule_computed"`
 	// Deferred is when changes take effect: always or update; omitted for immediately.
 	Deferred tuned.DeferMode `json:"deferred,omitempty"`
-	// Agent is the state of the node's agent; omitted if unknown, or if another agent than
-	// fettle's reports the status.
+	// Agent is the state of the node's agent; nil if unknown, or if another program than fettle's
+	// agent writes the status.
 	Agent *Agent `json:"agent,omitempty"`
 	// Conditions are the conditions that the agent reports.
 	Conditions []Condition `json:"conditions"`
 	// Values are the values that are not in force.
 	Values []Value `json:"values"`
-	// History are the last switches of the node, newest last, as its agent has read them from the
-	// node's journal.
+	// History are the node's last profile switches from its journal, newest last.
 	History []Switch `json:"history"`
 	// Decision is the present decision of the rules.
 	Decision tuned.Decision `json:"decision"`
@@ -88,12 +87,12 @@ type Node struct {
 type Condition struct {
 	Type    tuned.ConditionType `json:"type"`   // Applied or Degraded
 	Status  string              `json:"status"` // True, False or Unknown
-	Since   time.Time           `json:"since"`  // when the status last became another one
+	Since   time.Time           `json:"since"`  // last change of the status
 	Reason  string              `json:"reason,omitempty"`
 	Message string              `json:"message,omitempty"`
 }
 
-// Value is a value of a node that differs from its profile.
+// Value is a value on a node that differs from the node's profile.
 type Value struct {
 	Setting string `json:"setting"` // sysctl:vm.swappiness
 	Verdict string `json:"verdict"`
@@ -107,13 +106,13 @@ type Switch struct {
 	Time time.Time `json:"time"`
 	From string    `json:"from,omitempty"` // "" for no profile
 	To   string    `json:"to,omitempty"`
-	// Transaction is its number in the node's journal, By its user, Why its reason.
+	// Transaction is the number in the node's journal, By the user, Why the recorded reason.
 	Transaction int    `json:"transaction"`
 	By          string `json:"by"`
 	Why         string `json:"why"`
 }
 
-// Annotations of a Profile object: the operator's rule, the agent's verdict for each value
+// Annotations of a Profile object: the operator's rule, the verdict of each value
 // (fettle/node-values/v1), and the switches (fettle/node-history/v1).
 const (
 	ruleAnnotation    = "fettle.dev/rule"
@@ -129,8 +128,7 @@ type Cluster struct {
 	Nodes     []tuned.RecommendedNode
 	Pools     []tuned.Pool
 	Options   tuned.Options
-	// Agents are the agents by node; nil if they may not be listed, with the reason in
-	// AgentsUnknown.
+	// Agents are the agents by node. If it is nil, AgentsUnknown has the reason.
 	Agents        map[string]Agent
 	AgentsUnknown string
 }
@@ -188,8 +186,8 @@ func look(decision tuned.Decision, p *tuned.Profile) Node {
 	return n
 }
 
-// standing derives the status from the conditions. Conditions of an agent that does not set a
-// generation count if they are about the requested profile.
+// standing derives the standing from the conditions. Conditions without an observed generation
+// count if they are about the requested profile.
 func standing(p *tuned.Profile) Standing {
 	applied, degraded := condition(p, tuned.Applied), condition(p, tuned.Degraded)
 	old := p.Status.ObservedGeneration != 0 && p.Status.ObservedGeneration < p.Generation
@@ -216,8 +214,8 @@ func condition(p *tuned.Profile, kind tuned.ConditionType) *tuned.StatusConditio
 	return &p.Status.Conditions[i]
 }
 
-// values returns the values of the agent's annotation that are not in force. An unreadable
-// annotation gives none: the conditions still report the problem.
+// values returns the values in the agent's annotation that are not in force. For an unreadable
+// annotation it returns nil; the conditions still report the problem.
 func values(text string) []Value {
 	out := []Value{}
 	var said struct {
@@ -234,7 +232,7 @@ func values(text string) []Value {
 	return out
 }
 
-// maxSwitches is the number of switches read from an annotation; an agent writes no more.
+// maxSwitches limits the switches read from an annotation; agents write no more.
 const maxSwitches = 20
 
 // history returns the switches in the agent's annotation; none if it cannot be read.
@@ -262,8 +260,8 @@ type Agent struct {
 	Why string `json:"why,omitempty"`
 }
 
-// Agents returns the agents by node. Of several pods on one node it takes the Ready one, else
-// the newest.
+// Agents returns the agents by node. Of several pods on a node, it takes the Ready one, or else the
+// newest.
 func Agents(pods []core.Pod) map[string]Agent {
 	out := map[string]Agent{}
 	made := map[string]time.Time{}
@@ -295,7 +293,7 @@ func agentOf(p *core.Pod) Agent {
 		a.Why = ""
 		return a
 	}
-	// The reason that a container waits explains more than the condition Ready.
+	// A waiting container's reason explains more than the condition Ready.
 	for _, c := range p.Status.ContainerStatuses {
 		if w := c.State.Waiting; w != nil && w.Reason != "" {
 			a.Why = w.Reason
@@ -308,8 +306,8 @@ func agentOf(p *core.Pod) Agent {
 	return a
 }
 
-// attend sets the state of a node's agent, but only if fettle's agent has reported or nothing
-// has reported yet: elsewhere another program writes the status.
+// attend sets the state of a node's agent, unless another program than fettle's agent has written
+// the status.
 func (n *Node) attend(c *Cluster, p *tuned.Profile) {
 	spoke := p != nil && p.Annotations[valuesAnnotation] != ""
 	if c.Agents == nil || p == nil || !spoke && len(p.Status.Conditions) > 0 {
@@ -322,8 +320,8 @@ func (n *Node) attend(c *Cluster, p *tuned.Profile) {
 	}
 }
 
-// Absent returns a sentence, without the node's name, that its agent does not run; "" if it
-// does, or if that is unknown.
+// Absent returns a sentence, without the node's name, if the node's agent does not run; otherwise
+// "".
 func (n *Node) Absent() string {
 	a := n.Agent
 	switch {

@@ -1,9 +1,9 @@
-// Package operator keeps one Profile object for each node of a cluster as the Tuned objects
-// request it. kube/tuned decides; this package has the watches and the writes.
+// Package operator keeps each node's Profile object as the Tuned objects request. kube/tuned
+// decides; this package watches and writes. It also runs the controllers for kubelet settings and
+// machine health.
 //
-// Two queues do the work. One has a single item, "the objects": it makes the rules of all Tuned
-// objects and pools, detects other controllers, writes whether each object is valid, and keeps
-// the object default. The other has the nodes: each is decided by the rules in force and
-// compared with its Profile. An event adds a name to a queue, and a name is in it once: a
-// thousand events of a node cause one decision.
+// Two queues do the work. The first has a single item, "objects": it compiles the rules from all
+// Tuned objects and pools, detects other controllers, writes each object's validity, and maintains
+// the object default. The second has the nodes: each node is decided by the rules and compared with
+// its Profile. A queue has each name only once, so a thousand events of a node cause one decision.
 package operator

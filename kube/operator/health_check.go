@@ -20,11 +20,11 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// minimum is the shortest time until the checks are decided again without an event.
+// minimum is the shortest delay of a repeated decision without an event.
 const minimum = time.Second
 
-// checks decides about all checks from the caches, writes their status, and remedies the
-// machine whose turn it is.
+// checks decides about all checks from the caches, writes their status, and remediates the machine
+// whose turn it is.
 func (c *healthController) checks(ctx context.Context) (reconcile.Result, error) {
 	if c.found == nil {
 		return reconcile.Result{}, nil // the first look decides about all of them
@@ -65,8 +65,8 @@ func (c *healthController) decide(f *machine.Found, checks []machine.HealthCheck
 	return in.Decide()
 }
 
-// external returns when machine.ExternalAnnotation was first seen on each machine. It is needed
-// if the API server keeps no managed fields of them.
+// external returns when machine.ExternalAnnotation was first seen on each machine, for API servers
+// that keep no managed fields of machines.
 func (c *healthController) external(machines []machine.Machine) map[types.UID]time.Time {
 	seen := map[types.UID]time.Time{}
 	for i := range machines {
@@ -79,11 +79,10 @@ func (c *healthController) external(machines []machine.Machine) map[types.UID]ti
 	return seen
 }
 
-// remediate decides once more from the API server's present data, and deletes the machine to
-// remedy.
+// remediate decides again from the API server's present data, and deletes the machine to remediate.
 func (c *healthController) remediate(ctx context.Context) (reconcile.Result, error) {
 	defer c.worked() // to read all this takes memory
-	// The checks first: a later writer of their status then conflicts and has to read again.
+	// Read the checks first: a concurrent writer of their status then gets a conflict.
 	checks, err := machine.Checks(ctx, c.api, c.Namespaces)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -119,7 +118,7 @@ func (c *healthController) remediate(ctx context.Context) (reconcile.Result, err
 	return c.later(all), nil
 }
 
-// remove deletes a machine, if it is unchanged since it was judged.
+// remove deletes a machine, if it is unchanged since the decision.
 func (c *healthController) remove(ctx context.Context, check *machine.HealthCheck, j *machine.Judged) error {
 	m := j.Machine
 	err := c.client.Delete(ctx, m, client.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion})
@@ -137,7 +136,7 @@ func (c *healthController) remove(ctx context.Context, check *machine.HealthChec
 	return nil
 }
 
-// later returns when the checks have to be decided again even if nothing changes.
+// later returns when to decide again even without a change.
 func (c *healthController) later(all []machine.Answer) (r reconcile.Result) {
 	var next time.Time
 	for _, a := range all {
@@ -151,8 +150,8 @@ func (c *healthController) later(all []machine.Answer) (r reconcile.Result) {
 	return r
 }
 
-// say writes the status of all checks, last that of the check whose machine is remedied. With
-// locked it returns an error at the first that was changed since it was read.
+// say writes the status of all checks; that of the check whose machine is remediated comes last.
+// With locked, a check that was changed since it was read is an error.
 func (c *healthController) say(ctx context.Context, all []machine.Answer, locked bool) error {
 	turn := machine.Turn(all)
 	isTurn := func(a *machine.Answer) int {

@@ -28,22 +28,21 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// control is the controller of MachineHealthChecks in the operator: it writes the decisions of
-// kube/machine into their status, and deletes the machine to be replaced.
+// control is the operator's controller of MachineHealthChecks. It writes the decisions of
+// kube/machine into their status, and deletes the machine to replace.
 //
-// All checks are decided together, because over all of them one machine is remedied at a time.
-// No decision to delete depends on memory. Work in progress is seen from the objects: a machine
-// being deleted counts, whoever has deleted it, so that a restarted operator deletes no more
-// machines than one that kept running. Decisions are made from caches; before a machine is
-// deleted the decision is repeated from the API server's data, and written into the status of
-// the checks as read before: first of those that wait, then of the check of the machine. If two
-// operators believe each other gone, one fails at that, and deletes nothing.
+// All checks are decided together, because only one machine is remediated at a time. No decision to
+// delete depends on memory: any machine in deletion counts, so a restarted operator deletes no more
+// machines than a continuously running one. Decisions use caches. Before a deletion, the decision
+// is repeated with the API server's data, and written into the status of the checks that were read:
+// first the waiting ones, then that of the machine. If two operators act at once, one gets a
+// conflict and deletes nothing.
 
 // HealthOptions configure the controller.
 type HealthOptions struct {
 	// Namespaces are the namespaces of the machines and their checks.
 	Namespaces []string
-	// Adopt acts even if another controller works on the same machines.
+	// Adopt acts even if another controller handles the same machines.
 	Adopt bool
 	// ControlPlane allows remediation of control plane machines.
 	ControlPlane bool
@@ -54,8 +53,8 @@ const (
 	// HealthName is the controller's name in events and as field manager.
 	HealthName = "fettle-operator"
 
-	// healthRecheck is the interval of looking for other controllers and pauses: they begin and
-	// end without an event here. Before a machine is deleted this is repeated.
+	// healthRecheck is the interval of checks for other controllers and pauses, which change
+	// without an event here. They are also checked before each deletion.
 	healthRecheck = time.Minute
 )
 
@@ -73,8 +72,8 @@ type healthController struct {
 	client client.Client
 	// api reads from the API server without a cache.
 	api client.Reader
-	// machines reads machines and checks from the cache kept, which start creates once the kinds
-	// exist; nil until they are watched. Objects of caches are shared: copy before you change one.
+	// machines reads machines and checks from a cache that start creates once the kinds exist; nil
+	// before. Copy cached objects before changes.
 	machines client.Reader
 	start    func() (cache.Cache, error)
 	kept     cache.Cache
@@ -87,20 +86,19 @@ type healthController struct {
 
 	queue  ctrl.TypedController[string]
 	items  workqueue.TypedRateLimitingInterface[string]
-	told   string            // why nothing is watched, as it was last logged
-	taken  map[string]string // from whom checks were taken over at the last look
+	told   string            // last logged reason for watching nothing
+	taken  map[string]string // rivals whose checks were taken over at the last look
 	found  *machine.Found
-	spread *machine.Found          // what all checks have been decided with
+	spread *machine.Found          // input of the last decision about all checks
 	marked map[types.UID]time.Time // when machine.ExternalAnnotation was first seen
 }
 
 // HealthScheme returns a scheme with the kinds that are read and written.
 func HealthScheme() *runtime.Scheme { return cluster.Scheme(core.AddToScheme, machine.AddToScheme) }
 
-// AddHealth adds the controller to a manager whose scheme has the kinds of machine. It reads
-// nodes from the manager's cache. In a cluster without OpenShift's machines, or without the
-// right to read them, it does nothing at almost no cost. worked is called after each piece of
-// work.
+// AddHealth adds the controller to a manager whose scheme has the kinds of package machine. It
+// reads nodes from the manager's cache. Without OpenShift's machines, or the right to read them, it
+// does almost nothing. It calls worked after each piece of work.
 func AddHealth(m manager.Manager, worked func(), o HealthOptions) error {
 	c := &healthController{
 		HealthOptions: o, client: m.GetClient(), api: m.GetAPIReader(), nodes: m.GetCache(), events: m.GetEventRecorderFor(HealthName), now: time.Now, //nolint:staticcheck // as the operator
@@ -183,7 +181,7 @@ func (c *healthController) watch(ctx context.Context) (why string, err error) {
 	case err != nil:
 		return "", err
 	}
-	// An informer whose account may not list logs that repeatedly.
+	// An informer without the right to list would log errors repeatedly.
 	for _, namespace := range c.Namespaces {
 		for _, l := range []client.ObjectList{&machine.HealthCheckList{}, &machine.MachineList{}} {
 			err := c.api.List(ctx, l, client.InNamespace(namespace), client.Limit(1))
@@ -231,9 +229,9 @@ func nodeChanged(old, now *core.Node) bool {
 	return old.UID != now.UID || !maps.Equal(old.Labels, now.Labels) || !equality.Semantic.DeepEqual(old.Status.Conditions, now.Status.Conditions)
 }
 
-// startCache creates the cache of machines and checks, which the manager runs. It is separate
-// from the manager's cache, because a manager does not start in a cluster that lacks a kind. It
-// shares the manager's connection, types, and REST mapper.
+// startCache creates the cache of machines and checks, which the manager runs. It is separate from
+// the manager's cache, because a manager does not start if a cluster lacks a kind. It shares the
+// manager's connection, types and REST mapper.
 func startCache(m manager.Manager, namespaces []string) (cache.Cache, error) {
 	shared, here := true, map[string]cache.Config{}
 	for _, namespace := range namespaces {
@@ -253,8 +251,8 @@ func startCache(m manager.Manager, namespaces []string) (cache.Cache, error) {
 	return c, m.Add(c)
 }
 
-// keep reduces an object from the API server to what is cached. A machine keeps what decisions
-// use; metadata alone is not enough, because the node's name and the phase are in the status.
+// keep reduces an object to its cached part. Metadata alone is not enough, because a machine's node
+// and phase are in its status.
 func keep(in any) (any, error) {
 	switch o := in.(type) {
 	case *machine.Machine:

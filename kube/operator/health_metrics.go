@@ -36,8 +36,8 @@ var (
 	}
 )
 
-// healthTally is what the metrics report, collected on each scrape: the last decision in the
-// status of the checks, and what was done since the process began.
+// healthTally holds the values of the metrics, collected on each scrape: the last decision, and
+// counts since the process started.
 type healthTally struct {
 	cluster.Described
 
@@ -46,7 +46,7 @@ type healthTally struct {
 	machines           map[string]map[string]int // by check and state
 	closed             map[string]bool           // by check
 	stuck              map[string]int            // by check
-	begun              map[types.UID]bool        // machines that were deleted and are not gone
+	begun              map[types.UID]bool        // deleted machines that still exist
 	startedN, finished int
 	refusedN           map[string]int
 	now                map[refusal]bool // nil before the first decision
@@ -63,8 +63,8 @@ func healthNewTally() *healthTally {
 	return &healthTally{Described: cluster.Descriptions(HealthMetrics), begun: map[types.UID]bool{}, refusedN: map[string]int{}}
 }
 
-// decided records the decision about all checks, for all machines. Machines already refused
-// when the process began do not count as new.
+// decided records the decision about all checks. Machines already refused at the first decision do
+// not count as new.
 func (t *healthTally) decided(all []machine.Answer, machines []machine.Machine, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,7 +95,7 @@ func (t *healthTally) decided(all []machine.Answer, machines []machine.Machine, 
 	t.gone(machines)
 }
 
-// gone records which of the deleted machines no longer exist.
+// gone records which deleted machines no longer exist.
 func (t *healthTally) gone(machines []machine.Machine) {
 	if len(t.begun) == 0 {
 		return

@@ -35,9 +35,8 @@ const (
 	// ManagedBy is its value.
 	ManagedBy = "fettle"
 
-	// kubeletRecheck is the interval of checks whether the kinds or another controller have
-	// appeared, and whether a node is stuck; hearAgain is the delay before a node with a silent
-	// kubelet is checked again.
+	// kubeletRecheck is the interval of checks for missing kinds, another controller, and stuck
+	// nodes. hearAgain is the delay before a node with a silent kubelet is checked again.
 	kubeletRecheck = time.Minute
 	hearAgain      = 10 * time.Second
 )
@@ -55,8 +54,8 @@ const theItem = "kubelets"
 // roller is the controller.
 type roller struct {
 	KubeletOptions
-	client client.Client // reads from the caches, whose objects are shared
-	api    client.Reader // asks the API server
+	client client.Client // reads from caches, whose objects are shared
+	api    client.Reader // reads from the API server
 	cache  cache.Cache
 	mapper meta.RESTMapper
 	queue  controller.TypedController[string]
@@ -66,10 +65,11 @@ type roller struct {
 
 	// For the one goroutine of the queue:
 	watching bool
-	// told has the turns that this process has given, and those that existed when it began: a
-	// cache may lack them, and an unseen slot would be given twice.
+	// told has the turns that this process gave, and those from before its start. A cache may lack
+	// them, and then a slot would be given twice.
 	told map[string]turn
-	// other is the controller that acts instead, as found at askedAt; former is the previous one.
+	// other is the controller that acts instead of fettle, as found at askedAt; former is the
+	// previous one.
 	other, former string
 	askedAt       time.Time
 }
@@ -79,9 +79,9 @@ type turn struct {
 	number int64
 }
 
-// AddKubelet adds the controller to the operator's process, whose scheme has the kinds of
-// kubeletconfig. It waits until the cluster has these kinds. worked is called after each piece
-// of work.
+// AddKubelet adds the controller to the operator's manager, whose scheme must have the kinds of
+// package kubelet. It waits until the cluster has these kinds. It calls worked after each piece of
+// work.
 func AddKubelet(m manager.Manager, worked func(), o KubeletOptions) error {
 	r := &roller{
 		KubeletOptions: o, client: m.GetClient(), api: m.GetAPIReader(), cache: m.GetCache(), mapper: m.GetRESTMapper(), now: time.Now,
@@ -155,7 +155,7 @@ func conditions(n *core.Node) map[core.NodeConditionType]core.ConditionStatus {
 // kubeletSoon collects events before a look at all kubelets.
 var kubeletSoon = cluster.Into{Item: theItem, Delay: 100 * time.Millisecond}
 
-// look decides once and writes the result.
+// look makes one decision and writes the result.
 func (r *roller) look(ctx context.Context) (reconcile.Result, error) {
 	ready, err := r.served()
 	if err != nil || !ready {
@@ -217,8 +217,8 @@ func (r *roller) read(ctx context.Context) (Cluster, error) {
 	return c, nil
 }
 
-// rival returns which other controller acts on KubeletConfig objects. It checks the objects
-// each time, the cluster at intervals.
+// rival returns the other controller that acts on KubeletConfig objects, or "". It checks the
+// objects each time, and the cluster at intervals.
 func (r *roller) rival(ctx context.Context, configs []kubelet.KubeletConfig) (string, error) {
 	if now := r.now(); r.askedAt.IsZero() || now.Sub(r.askedAt) >= kubeletRecheck/2 {
 		who, err := machineConfigOperator(ctx, r.api)
@@ -238,7 +238,7 @@ func (r *roller) rival(ctx context.Context, configs []kubelet.KubeletConfig) (st
 	return "", nil
 }
 
-// withTold adds turns that the cache may not have yet to its objects.
+// withTold adds turns that the cache may lack to its objects.
 func (r *roller) withTold(ctx context.Context, kubelets []kubelet.NodeKubelet) error {
 	if r.told == nil {
 		// An earlier process may have given turns a moment ago.
@@ -265,8 +265,8 @@ func (r *roller) withTold(ctx context.Context, kubelets []kubelet.NodeKubelet) e
 	return nil
 }
 
-// silent returns the nodes to begin whose leases have expired: a node stays Ready for a while
-// after its kubelet has ended. A cluster without node leases has only the condition Ready.
+// silent returns the nodes to begin whose leases have expired, because a node stays Ready for a
+// while after its kubelet ended. In a cluster without node leases it returns none.
 func (r *roller) silent(ctx context.Context, p Plan) (map[string]bool, error) {
 	ages, lasts := make([]time.Duration, len(p.Begin)), make([]time.Duration, len(p.Begin))
 	now := r.now()
@@ -291,8 +291,8 @@ func (r *roller) silent(ctx context.Context, p Plan) (map[string]bool, error) {
 // (nodeLeaseDurationSeconds).
 const leaseLasts = 40 * time.Second
 
-// leaseOf returns the age of a node's lease, and its duration. A node without one has an age of
-// 0.
+// leaseOf returns the age of a node's lease, and its duration. The age is 0 for a node without a
+// lease.
 func leaseOf(ctx context.Context, api client.Reader, node string, now time.Time) (age, lasts time.Duration, err error) {
 	var l coordination.Lease
 	err = api.Get(ctx, client.ObjectKey{Namespace: core.NamespaceNodeLease, Name: node}, &l)
@@ -309,10 +309,10 @@ func leaseOf(ctx context.Context, api client.Reader, node string, now time.Time)
 	return now.Sub(l.Spec.RenewTime.Time), lasts, nil
 }
 
-// kubeletoperator brings the settings of KubeletConfig objects to the nodes of KubeletPools: it
-// writes into each node's NodeKubelet what its kubelet is to run with, for as many nodes at a
-// time as a pool allows to be unavailable, and the progress into the pools' status.
+// kubeletoperator rolls out the settings of KubeletConfig objects to the nodes of KubeletPools. It
+// writes each node's settings into its NodeKubelet object, for as many nodes at a time as the pool
+// allows to be unavailable. It writes the progress into the pools' status.
 //
-// Of decides from plain values (kubeletconfig.WantOf, rollout.Members and rollout.Decide); Add
-// adds the watches and the writes to the operator's process. All of it is one item of one
-// queue: one goroutine counts the slots.
+// Of decides from plain values (kubelet.WantOfConfig, kubelet.Members and kubelet.Decide).
+// AddKubelet adds the watches and the writes to the operator's process. Everything is one item of
+// one queue, so a single goroutine counts the slots.

@@ -14,40 +14,40 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// Cluster is the input of a decision, which does not change it.
+// Cluster is the input of Of, which does not change it.
 type Cluster struct {
 	Configs  []kubelet.KubeletConfig
 	Pools    []kubelet.KubeletPool
 	Nodes    []core.Node
 	Kubelets []kubelet.NodeKubelet
-	// Silent are nodes whose kubelets have not reported for too long, whatever their Node objects
-	// say.
+	// Silent are nodes whose kubelets have not reported in time, whatever their Node objects say.
 	Silent map[string]bool
-	// ReportOnly names another controller that acts on KubeletConfig objects; "" for none.
+	// ReportOnly names another controller that acts on KubeletConfig objects, for which fettle only
+	// reports; "" if there is none.
 	ReportOnly string
 	Now        time.Time
 }
 
 // Plan lists the objects to write.
 type Plan struct {
-	// Make are new objects, Move have a new pool, Remove belong to nodes that are gone or that
-	// nothing is requested for any more.
+	// Make are new objects. Move are objects with a new pool. Remove are objects whose node is gone
+	// or has no request any more.
 	Make, Move, Remove []kubelet.NodeKubelet
-	// Begin are the nodes that are told to change now.
+	// Begin are the objects of nodes that start a change now.
 	Begin []kubelet.NodeKubelet
-	// Pools and Configs have their new status.
+	// Pools and Configs are the objects with their new status.
 	Pools   []kubelet.KubeletPool
 	Configs []kubelet.KubeletConfig
 	// Nodes counts the nodes of each pool by phase, for the metrics.
 	Nodes map[string]map[string]int
 }
 
-// group is the nodes that share slots: those of one pool, or those of no pool.
+// group is the nodes that share slots: the nodes of one pool, or all nodes without a pool.
 type group struct {
-	pool  *kubelet.KubeletPool // nil: of no pool
+	pool  *kubelet.KubeletPool // nil for nodes without a pool
 	want  kubelet.Want
-	wrong error // why nothing is wanted for certain: nodes keep what they have
-	blind bool  // its nodes are not known: those that it had are still its own
+	wrong error // why the request is uncertain; nodes keep their settings
+	blind bool  // the pool's selector is invalid, so nodes that it had stay its own
 	nodes []kubelet.Node
 	kubelet.Decision
 }
@@ -100,7 +100,7 @@ func Of(c Cluster) Plan {
 	return p
 }
 
-// groups returns the groups of the pools by name, and under "" the group of no pool.
+// groups returns the groups by pool name; "" is the group without a pool.
 func (c Cluster) groups() (map[string]*group, map[string]kubelet.Member) {
 	labels := map[string]map[string]string{}
 	for _, n := range c.Nodes {
@@ -142,8 +142,7 @@ func (c Cluster) settings() map[string]string {
 	return out
 }
 
-// kubeletsWithout returns the nodes of a pool that do not run with the settings of a digest, by
-// the version of their kubelet.
+// kubeletsWithout returns a pool's nodes that lack the settings of a digest, by kubelet version.
 func (c Cluster) kubeletsWithout(digest, pool string, members map[string]kubelet.Member, runs map[string]string) map[string][]string {
 	out := map[string][]string{}
 	for i := range c.Nodes {
@@ -156,7 +155,7 @@ func (c Cluster) kubeletsWithout(digest, pool string, members map[string]kubelet
 	return out
 }
 
-// place adds a node to its groups, and plans the changes of its object.
+// place adds a node to its group, and plans the changes of its object.
 func (c Cluster) place(p *Plan, groups map[string]*group, m kubelet.Member, n *core.Node, k *kubelet.NodeKubelet) {
 	for _, name := range m.Selected {
 		g := groups[name]
@@ -171,8 +170,8 @@ func (c Cluster) place(p *Plan, groups map[string]*group, m kubelet.Member, n *c
 			Spec:       kubelet.NodeKubeletSpec{Pool: m.Pool},
 		})
 	case k == nil && m.Conflict == "" && n.Annotations[kubelet.SettingsAnnotation] != "" && !anyBlind(groups):
-		// Its object was deleted before its settings: in a new one its agent reports its settings,
-		// and is told to restore the node's own.
+		// The NodeKubelet object was deleted although the node still has settings. In a new object
+		// the agent reports them, and is then asked to restore the node's own.
 		p.Make = append(p.Make, kubelet.NodeKubelet{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{ManagedByLabel: ManagedBy}}})
 	case k == nil, m.Conflict != "":
 	case m.Pool == "" && groups[k.Spec.Pool] != nil && groups[k.Spec.Pool].blind:

@@ -17,22 +17,22 @@ import (
 // Reasons of a pool's conditions.
 const (
 	AllUpdated     = "AllUpdated"  // Updated is True
-	NotAll         = "NotAll"      // Updated is False; it is Unknown where the settings are Refused
+	NotAll         = "NotAll"      // Updated is False; Unknown if the settings are Refused
 	RollingOut     = "RollingOut"  // Updating is True
 	NothingDue     = "NothingDue"  // Updating is False: all nodes have the settings
 	Paused         = "Paused"      // Updating is False
-	KubeletStopped = "Stopped"     // Updating is False: Degraded says why
-	KubeletWaiting = "Waiting"     // Updating is False: no node that is left can begin
+	KubeletStopped = "Stopped"     // Updating is False; see Degraded
+	KubeletWaiting = "Waiting"     // Updating is False: no remaining node can start
 	ReportOnly     = "ReportOnly"  // Updating is False: another controller acts
 	AsExpected     = "AsExpected"  // Degraded is False
-	Refused        = "Refused"     // Degraded is True: an object asks for what may not be, or cannot be read
+	Refused        = "Refused"     // Degraded is True: an object is invalid or unreadable
 	NodeFailed     = "NodeFailed"  // Degraded is True
-	Conflict       = "Conflict"    // Degraded is True: nodes are in another pool too
-	Stuck          = kubelet.Stuck // Degraded is True: a node does not say how its change ended
+	Conflict       = "Conflict"    // Degraded is True: nodes are in several pools
+	Stuck          = kubelet.Stuck // Degraded is True: a node does not report its result
 )
 
-// stuckAfter is the time limit for a node's change: ten minutes for its pods to go, and two for
-// its kubelet each way.
+// stuckAfter limits a node's change: ten minutes for its pods to leave, and two for its kubelet in
+// each direction.
 const stuckAfter = 20 * time.Minute
 
 // maxMessage is the maximum length of a message, in bytes, and maxNamed its number of nodes.
@@ -71,7 +71,7 @@ func (g *group) updated() metav1.Condition {
 	if g.pool.Spec.ManagementState == kubelet.Removed {
 		of = fmt.Sprintf("%d of %d nodes restored", g.Done, g.Total)
 	}
-	if g.wrong != nil { // what is counted is what was wanted before
+	if g.wrong != nil { // the counts are those of the former request
 		return metav1.Condition{Type: kubelet.Updated, Status: metav1.ConditionUnknown, Reason: Refused, Message: "not known, since what is wanted is refused: Degraded says why"}
 	}
 	if g.Done == g.Total {

@@ -14,8 +14,8 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// write writes the plan. Slots come last: a pool's status shows the rollout before its first
-// node begins.
+// write writes the plan. Turns come last, so that a pool's status shows the rollout before its
+// first node starts.
 func (r *roller) write(ctx context.Context, c Cluster, p Plan) error {
 	if len(p.Remove)+len(p.Make)+len(p.Move)+len(p.Begin) > 0 {
 		r.worked()
@@ -57,7 +57,7 @@ func (r *roller) begin(ctx context.Context, all []kubelet.NodeKubelet, had map[s
 		}
 	}
 	if len(wrong) > 0 {
-		r.told = nil // whether these were written is not known: all are read anew
+		r.told = nil // the result is unknown, so all objects are read again
 	}
 	return errors.Join(wrong...)
 }
@@ -67,8 +67,8 @@ func (r *roller) patch(ctx context.Context, from, to *kubelet.NodeKubelet) error
 	return r.client.Patch(ctx, to, client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldManager))
 }
 
-// each calls do for all objects. A conflict is not a failure: there is a newer version, which
-// causes another look.
+// each calls do for all objects. A conflict is not a failure, because the newer version causes
+// another look.
 func each(all []kubelet.NodeKubelet, verb string, do func(*kubelet.NodeKubelet) error) error {
 	var wrong []error
 	for i, err := range atOnce(len(all), func(i int) error { return do(&all[i]) }) {
@@ -98,8 +98,8 @@ func atOnce(count int, do func(i int) error) []error {
 	return out
 }
 
-// writeStatus writes the status of objects whose status has changed. It leaves KubeletConfig
-// objects alone if another controller writes them.
+// writeStatus writes changed statuses. It skips KubeletConfig objects that another controller
+// writes.
 func (r *roller) writeStatus(ctx context.Context, c Cluster, p Plan) error {
 	var wrong []error
 	for i := range p.Pools {

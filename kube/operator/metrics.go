@@ -44,7 +44,7 @@ type tally struct {
 	decisions prometheus.Histogram
 
 	mu         sync.Mutex
-	waiting    map[string]time.Time // nodes that are to be decided, and since when
+	waiting    map[string]time.Time // nodes waiting for a decision, and since when
 	nodes      map[string]tuned.State
 	objects    map[bool]int
 	managed    tuned.ManagementState
@@ -75,8 +75,8 @@ func (t *tally) heard(node string, at time.Time) {
 	}
 }
 
-// begun returns since when a node that is decided now has waited; zero if no change was
-// noticed. Later changes count separately.
+// begun returns since when the node being decided has waited, or zero. Later changes count
+// separately.
 func (t *tally) begun(node string) (since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

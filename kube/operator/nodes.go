@@ -19,7 +19,7 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// decideNode decides a node and writes its Profile, if it has changed.
+// decideNode decides a node, and writes its Profile if it changed.
 func (o *operator) decideNode(ctx context.Context, name string) error {
 	s := o.inForce.Load()
 	if s == nil {
@@ -74,7 +74,7 @@ func (o *operator) decideBy(ctx context.Context, s *situation, name string) (wro
 	return true, nil
 }
 
-// wish returns the decision for a node.
+// wish returns the decision for a node with its profile texts.
 func (o *operator) wish(ctx context.Context, s *situation, name string) (wish, error) {
 	var node corev1.Node
 	err := o.client.Get(ctx, client.ObjectKey{Name: name}, &node)
@@ -104,7 +104,7 @@ func (o *operator) wish(ctx context.Context, s *situation, name string) (wish, e
 	}, nil
 }
 
-// tellHeld creates an event when a node begins to be held, on the object whose rule holds it.
+// tellHeld creates an event when a node becomes held, on the Tuned object whose rule holds it.
 func (o *operator) tellHeld(ctx context.Context, w wish) {
 	if w.State == "" {
 		return
@@ -120,7 +120,7 @@ func (o *operator) tellHeld(ctx context.Context, w wish) {
 	}
 }
 
-// write carries out an action. Only differences are sent: the status is the agent's.
+// write carries out an action. It sends only differences, because the agent owns the status.
 func (o *operator) write(ctx context.Context, do action, present, profile *tuned.Profile) error {
 	switch do {
 	case create:
@@ -136,7 +136,7 @@ func (o *operator) write(ctx context.Context, do action, present, profile *tuned
 // RuleAnnotation of a Profile explains the decision in a sentence.
 const RuleAnnotation = "fettle.dev/rule"
 
-// action is what to do with the Profile of a node.
+// action is what to do with a node's Profile.
 type action string
 
 const (
@@ -154,12 +154,12 @@ type wish struct {
 	tuned.Decision
 	texts        []tuned.TunedProfile
 	providerName string
-	// gone reports whether the node is gone, or all nodes are to get their former values back.
+	// gone reports whether the node is gone, or all nodes must get their former values back.
 	gone bool
 }
 
-// step compares a wish with the node's Profile, which may be nil, and returns what to do;
-// profile is the object to write. It does not change present.
+// step compares a wish with the node's present Profile, which may be nil. It returns the action and
+// the object to write, without changing present.
 func step(namespace string, present *tuned.Profile, w wish) (do action, profile *tuned.Profile) {
 	var want *tuned.Profile
 	switch {
@@ -195,8 +195,8 @@ func step(namespace string, present *tuned.Profile, w wish) (do action, profile 
 	return update, want
 }
 
-// fresh returns a copy of a node's Profile, or a new one, with the marks of this operator and
-// the reason for the decision.
+// fresh returns a copy of a node's Profile, or a new one, with this operator's labels and the
+// decision's reason.
 func fresh(namespace string, present *tuned.Profile, w wish) *tuned.Profile {
 	p := &tuned.Profile{ObjectMeta: metav1.ObjectMeta{Name: w.Node, Namespace: namespace}}
 	if present != nil {
@@ -222,8 +222,8 @@ func providerName(id string) string {
 	return name
 }
 
-// foreign returns the writer of a Profile that is not ours, and whether that is a controller,
-// which would write it again.
+// foreign returns the writer of a Profile that is not fettle's. controller reports whether the
+// writer is a controller, which would write again.
 func foreign(p *tuned.Profile) (who string, controller bool) {
 	if p.Ours() {
 		return "", false

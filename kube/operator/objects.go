@@ -19,8 +19,8 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// readObjects makes the rules of all objects, and writes to each whether it is valid. While it
-// fails, the last rules stay in force.
+// readObjects compiles the rules from all objects, and writes each object's validity. If it fails,
+// the previous rules stay in force.
 func (o *operator) readObjects(ctx context.Context) (reconcile.Result, error) {
 	var tuneds tuned.TunedList
 	var profiles tuned.ProfileList
@@ -47,7 +47,7 @@ func (o *operator) readObjects(ctx context.Context) (reconcile.Result, error) {
 			return reconcile.Result{}, err
 		}
 		if !ready {
-			// Without the object default nodes would lose their profiles for a moment. Its creation
+			// Without the object default, nodes would briefly lose their profiles. Its creation
 			// causes an event.
 			return reconcile.Result{RequeueAfter: recheck}, nil
 		}
@@ -70,14 +70,14 @@ func (o *operator) readObjects(ctx context.Context) (reconcile.Result, error) {
 	}
 	if changed {
 		if e := o.putAllNodes(ctx, profiles.Items); e != nil {
-			s.inputs = "" // so that they are put there when this is tried again
+			s.inputs = "" // so that the retry queues all nodes
 			err = errors.Join(err, e)
 		}
 	}
 	return reconcile.Result{RequeueAfter: recheck}, err
 }
 
-// inputs identifies all input of the rules.
+// inputs identifies the whole input of the rules.
 func inputs(all []*tuned.Tuned, pools []tuned.Pool, reportOnly string) string {
 	var parts []string
 	for _, t := range all {
@@ -90,7 +90,7 @@ func inputs(all []*tuned.Tuned, pools []tuned.Pool, reportOnly string) string {
 	return strings.Join(append(parts, reportOnly), "\x00")
 }
 
-// objectInput identifies the parts of a Tuned object that rules depend on.
+// objectInput identifies the parts of a Tuned object that the rules use.
 func objectInput(t *tuned.Tuned) string {
 	return fmt.Sprintf("%s\x00%s\x00%d\x00%q", t.Name, t.UID, t.Generation, t.Annotations[tuned.DeferredAnnotation])
 }
@@ -127,7 +127,7 @@ func (o *operator) putAllNodes(ctx context.Context, profiles []tuned.Profile) er
 	q := o.nodes
 	o.mu.Unlock()
 	if q == nil {
-		return nil // the queue begins with all of them
+		return nil // the queue starts with all of them
 	}
 	var nodes corev1.NodeList
 	if err := o.client.List(ctx, &nodes); err != nil {
@@ -144,8 +144,8 @@ func (o *operator) putAllNodes(ctx context.Context, profiles []tuned.Profile) er
 	return nil
 }
 
-// keepDefault creates the object default, or restores it, and puts it into all. ready is false
-// if it is not in all yet.
+// keepDefault creates or restores the object default, and adds it to all. ready is false while it
+// is missing there.
 func (o *operator) keepDefault(ctx context.Context, all []*tuned.Tuned) (ready bool, err error) {
 	i := slices.IndexFunc(all, func(t *tuned.Tuned) bool { return t.Name == tuned.DefaultName })
 	if i < 0 {

@@ -36,16 +36,16 @@ type Options struct {
 	// Namespace is the namespace of the Tuned and Profile objects, and of the lease.
 	Namespace string
 	Recommend tuned.Options
-	// Default is the operator's own Tuned object. It is created if missing, and others' changes to
-	// it are reverted, except managementState.
+	// Default is the operator's own Tuned object. It is created if missing. Changes by others are
+	// reverted, except managementState.
 	Default *tuned.Tuned
 	// Adopt takes over objects that another controller owns.
 	Adopt   bool
 	Metrics cluster.Options
 	// HealthAddress is host:port; "0" for none.
 	HealthAddress string
-	// Elect lets only one of several operators act at a time. Lease is how long the
-	// others wait for an unresponsive leader; DefaultLease if 0.
+	// Elect makes only one of several operators act at a time. Lease is how long the others wait
+	// for an unresponsive leader; 0 means DefaultLease.
 	Elect bool
 	Lease time.Duration
 	Log   logr.Logger
@@ -53,37 +53,34 @@ type Options struct {
 	Parts []Part
 }
 
-// Part is a controller in addition to those of the Tuned objects. It shares the lease and the
-// caches, above all that of the nodes (kube/cluster).
+// Part is a further controller. It shares the lease and the caches, above all the node cache
+// (kube/cluster).
 type Part struct {
 	AddToScheme func(*runtime.Scheme) error
-	// Add adds it to the process. It calls worked after each piece of work that takes memory: the
-	// process releases memory after a while without work.
+	// Add adds the part to the manager. The part calls worked after each piece of work that uses
+	// memory; the process releases memory when idle.
 	Add func(m manager.Manager, worked func()) error
 }
 
 const (
 	// Name is the operator's field manager, source of events and holder of the lease.
 	Name = "fettle-operator"
-	// DefaultLease is longer than an API server takes to restart: an operator that lost its lease
-	// then would restart for nothing. A takeover after this time does no harm, because nodes keep
-	// what they have.
+	// DefaultLease is longer than an API server's restart, which would otherwise restart the
+	// operator. A late takeover is harmless, because nodes keep their settings.
 	DefaultLease = 90 * time.Second
 
-	// A change of labels on all nodes, or of a rule, is one write for each node that gets another
-	// profile. The client's usual limit, 20 a second, would take half a minute for 500 nodes. It
-	// protects the API server, which now protects itself (API priority and fairness) and rejects
-	// excess requests; so there is no limit here. The constant writers bounds the number of
-	// concurrent requests.
+	// A changed rule or label can mean one write per node. The client's default limit, 20 per
+	// second, would take half a minute for 500 nodes. API servers protect themselves (API priority
+	// and fairness), so there is no rate limit here. The constant writers limits concurrent
+	// requests.
 	noLimit = -1 // of requests a second
 	writers = 16
 
-	// recheck is the interval of checks whether another controller, or OpenShift's pools, have
-	// appeared.
+	// recheck is the interval of checks for another controller and for OpenShift's pools.
 	recheck = time.Minute
 
-	// The operator releases memory when it has written nothing for the time quiet, and has not
-	// done so for the time seldom.
+	// quiet and seldom decide when the operator releases memory: after an idle time of quiet, at
+	// most once per seldom.
 	quiet, seldom = 5 * time.Second, 2 * time.Minute
 )
 
@@ -109,9 +106,9 @@ type operator struct {
 // situation is the state that applies to all nodes.
 type situation struct {
 	rules *tuned.Rules
-	// inputs identifies the input of the rules and of reportOnly.
+	// inputs identifies the input of the rules and reportOnly.
 	inputs string
-	// reportOnly names the controller that prevents writes; "" for none.
+	// reportOnly names the controller for which the operator only reports, or "".
 	reportOnly string
 }
 
@@ -147,7 +144,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		LeaderElection:                o.Elect,
 		LeaderElectionID:              Name,
 		LeaderElectionNamespace:       o.Namespace,
-		LeaderElectionReleaseOnCancel: true, // the program ends then
+		LeaderElectionReleaseOnCancel: true, // the program ends afterwards
 		LeaseDuration:                 &o.Lease,
 		RenewDeadline:                 &renew,
 		RetryPeriod:                   &retry,
@@ -190,7 +187,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 			return err
 		}
 	}
-	op.sleeper.Worked() // what the start took goes back, of one that waits for the lease too
+	op.sleeper.Worked() // release the memory that the start used, also while waiting for the lease
 	go op.sleeper.Run(ctx, quiet, seldom)
 	o.Log.Info("the operator starts", "namespace", o.Namespace, "adopt", o.Adopt, "pod labels", o.Recommend.PodLabels, "lease", o.Lease)
 	return m.Start(ctx)

@@ -1,7 +1,6 @@
-// removal restores on all nodes of a cluster what they had before fettle. It requests that in
-// the objects that the operator follows, and waits until the nodes report it: operator and
-// agents do the work, with slots and drains as usual, so this has to be done before they are
-// deleted.
+// removal restores all nodes' values from before fettle. It requests the removal in the objects
+// that the operator follows, and waits for the nodes' reports. Operator and agents do the work with
+// the usual limits and drains, so the removal must come before their deletion.
 
 package operator
 
@@ -26,9 +25,9 @@ import (
 
 // States of a removal.
 const (
-	Done           = "done"    // no node has anything of fettle's any more
-	RemovalWaiting = "waiting" // nodes have something still
-	RemovalStopped = "stopped" // it has stopped until an administrator acts
+	Done           = "done"    // no node has settings of fettle any more
+	RemovalWaiting = "waiting" // nodes still have settings
+	RemovalStopped = "stopped" // waits for an administrator
 )
 
 // Document is the progress of a removal.
@@ -39,16 +38,15 @@ type Document struct {
 	State    string      `json:"state"`
 	// Asked reports whether the objects already request the removal.
 	Asked bool `json:"asked"`
-	// Profiles are the nodes with a Profile object, Kubelets those whose kubelets have settings of
-	// fettle.
+	// Profiles are the nodes with a Profile object, Kubelets those with kubelet settings of fettle.
 	Profiles []string  `json:"profiles"`
 	Kubelets []Kubelet `json:"kubelets"`
 	// Pools are the pools of these nodes.
 	Pools []Pool `json:"pools"`
-	// Unseen are pools whose change the operator has not seen yet: it may still start nodes with
-	// the former request.
+	// Unseen are pools whose change the operator has not processed yet, so it may still start nodes
+	// with the former request.
 	Unseen []string `json:"unseen"`
-	// Stopped are the reasons that nodes cannot be restored, and what to do about them.
+	// Stopped are the reasons that nodes cannot be restored, with advice.
 	Stopped []string `json:"stopped"`
 }
 
@@ -60,7 +58,7 @@ type Kubelet struct {
 	Has      string `json:"has,omitempty"`
 	Phase    string `json:"phase,omitempty"`
 	Changing bool   `json:"changing"`
-	// Why is its agent's reason for not continuing.
+	// Why is the agent's reason for not continuing, or "".
 	Why string `json:"why,omitempty"`
 }
 
@@ -79,8 +77,7 @@ type Removal struct {
 	API client.Client
 	// Namespace is the namespace of the Tuned and Profile objects.
 	Namespace string
-	// Interval is the time between two looks, Quiet the time after which a lack of changes is
-	// reported.
+	// Interval is the time between two looks. Quiet is when a lack of progress is reported.
 	Interval, Quiet time.Duration
 	// Say is called with progress messages.
 	Say func(format string, args ...any)
@@ -88,17 +85,17 @@ type Removal struct {
 
 // objects are the objects that were read.
 type objects struct {
-	managed  *tuned.Tuned // the object default; nil without one
+	managed  *tuned.Tuned // object default, or nil
 	profiles []string
 	pools    []kubelet.KubeletPool
 	kubelets []kubelet.NodeKubelet
-	marked   map[string]string // what nodes are noted to have, by their names
+	marked   map[string]string // settings annotation by node name
 }
 
 // removalNode is the kind of nodes, of which only the metadata is read.
 var removalNode = schema.GroupVersionKind{Version: "v1", Kind: "NodeList"}
 
-// Look returns the progress.
+// Look reads the objects and returns the progress.
 func (r *Removal) Look(ctx context.Context) (*Document, error) {
 	o, err := r.read(ctx)
 	if err != nil {
@@ -214,7 +211,7 @@ func (d *Document) pool(p *kubelet.KubeletPool) {
 		stop("does not belong to the operator: %s", c.Message)
 	}
 	if kept(*p) || p.Status.ObservedGeneration != p.Generation {
-		return // what it says is of what was wanted before
+		return // its status is about the former request
 	}
 	// A node that has been silent for long may report again.
 	if c := meta.FindStatusCondition(p.Status.Conditions, kubelet.Degraded); c != nil && c.Status == metav1.ConditionTrue && c.Reason != kubelet.Stuck {
@@ -222,7 +219,7 @@ func (d *Document) pool(p *kubelet.KubeletPool) {
 	}
 }
 
-// Ask changes the objects to request the removal.
+// Ask changes the objects so that they request the removal.
 func (r *Removal) Ask(ctx context.Context) error {
 	o, err := r.read(ctx)
 	if err != nil {
@@ -249,8 +246,8 @@ func (r *Removal) Ask(ctx context.Context) error {
 	return nil
 }
 
-// Wait waits until the removal is done or stopped. It returns the error of ctx; requests that
-// fail are retried.
+// Wait waits until the removal is done or stopped. It retries failed requests, and returns the
+// error of ctx.
 func (r *Removal) Wait(ctx context.Context) (*Document, error) {
 	var last *Document
 	said, since, quiet := "", time.Now(), false
@@ -284,7 +281,7 @@ func (r *Removal) Wait(ctx context.Context) (*Document, error) {
 // named is the maximum number of nodes in a sentence.
 const named = 5
 
-// Words describe in a sentence what is left.
+// Words describe the remaining work in one sentence.
 func (d *Document) Words() string {
 	var parts, changing, why []string
 	for _, k := range d.Kubelets {

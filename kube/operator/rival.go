@@ -27,8 +27,7 @@ const (
 	rivalDeployment      = "cluster-node-tuning-operator"
 )
 
-// rival returns which other controller owns the Tuned and Profile objects of this cluster; ""
-// if none exists.
+// rival returns the other controller that owns the cluster's Tuned and Profile objects, or "".
 func rival(ctx context.Context, api client.Reader, namespace string, profiles []tuned.Profile) (string, error) {
 	for i := range profiles {
 		if who, controller := foreign(&profiles[i]); controller {
@@ -74,7 +73,7 @@ var kubeletClusterOperator = schema.GroupVersionKind{Group: "config.openshift.io
 
 const kubeletRivalClusterOperator = "machine-config"
 
-// machineConfigOperator returns the sign of that operator in this cluster; "" if none exists.
+// machineConfigOperator returns the evidence of that operator in this cluster, or "".
 func machineConfigOperator(ctx context.Context, api client.Reader) (string, error) {
 	unknown := func(what string, err error) (string, error) {
 		return "", fmt.Errorf("cannot check for other controllers of KubeletConfig objects: %s: %w", what, err)
@@ -100,8 +99,8 @@ func machineConfigOperator(ctx context.Context, api client.Reader) (string, erro
 	return "", nil
 }
 
-// actsOn returns which other controller has left marks on an object: a status, or a finalizer.
-// Manual writes, or those from a repository, leave neither.
+// actsOn returns the other controller that has written an object's status or finalizer, or "".
+// Users and repositories write neither.
 func actsOn(k *kubelet.KubeletConfig) string {
 	for _, f := range k.ManagedFields {
 		if f.Subresource == "status" && f.Manager != FieldManager && f.Manager != "" && !strings.HasPrefix(f.Manager, "kubectl") {

@@ -58,7 +58,7 @@ func (o *operator) watch(m manager.Manager) error {
 		// Without any object the object default has to be created.
 		cluster.Start(func(q workqueue.TypedRateLimitingInterface[string]) { q.Add(theObjects) }),
 		kind(o, &tuned.Tuned{}, one, func(old, now *tuned.Tuned) bool { return objectInput(old) != objectInput(now) }),
-		// The objects depend only on the writer of the Profiles.
+		// The objects depend only on who writes the Profiles.
 		kind(o, &tuned.Profile{}, one, func(old, now *tuned.Profile) bool {
 			before, _ := foreign(old)
 			after, _ := foreign(now)
@@ -78,7 +78,7 @@ func (o *operator) watch(m manager.Manager) error {
 		kind(o, &corev1.Node{}, func(n client.Object) string { return heard(n.GetName()) }, func(old, now *corev1.Node) bool {
 			return old.UID != now.UID || old.Spec.ProviderID != now.Spec.ProviderID || !maps.Equal(old.Labels, now.Labels)
 		}),
-		// Not the agents' reports, in the status and in their annotation, which the cache does not
+		// Ignore the agents' reports in the status and in annotations, which the cache does not
 		// keep.
 		kind(o, &tuned.Profile{}, own, func(old, now *tuned.Profile) bool {
 			return old.UID != now.UID || old.Generation != now.Generation || !maps.Equal(old.Labels, now.Labels) || !maps.Equal(old.Annotations, now.Annotations)
@@ -111,8 +111,8 @@ func (o *operator) watchPools() error {
 		func(old, now *unstructured.Unstructured) bool { return old.GetGeneration() != now.GetGeneration() }))
 }
 
-// kind watches a kind of object: each event adds a name to the queue, an update only if
-// changed returns true; "" adds nothing.
+// kind watches a kind of object. Each event adds a name to the queue, unless the name is ""; an
+// update does so only if changed returns true.
 func kind[T client.Object](o *operator, of T, name func(client.Object) string, changed func(old, now T) bool) source.TypedSyncingSource[string] {
 	return source.TypedKind(o.cache, of,
 		handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, of T) []string {
@@ -124,9 +124,9 @@ func kind[T client.Object](o *operator, of T, name func(client.Object) string, c
 		predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return changed(e.ObjectOld, e.ObjectNew) }})
 }
 
-// What the caches keep of objects, except nodes, which kube/cluster caches.
+// The cached parts of objects other than nodes, which kube/cluster caches.
 
-// lean reduces an object from the API server to what is cached.
+// lean reduces an object to its cached part.
 func lean(in any) (any, error) {
 	switch o := in.(type) {
 	case *corev1.Pod:
@@ -137,10 +137,10 @@ func lean(in any) (any, error) {
 		}, nil
 	case *tuned.Profile:
 		o.ManagedFields = leanManagers(o.ManagedFields)
-		// Agents' annotations have the result of each value: up to 32 KiB.
+		// Agents' annotations have up to 32 KiB of results.
 		maps.DeleteFunc(o.Annotations, func(name, _ string) bool { return name != RuleAnnotation && name != tuned.DeferredAnnotation })
 		for i := range o.Spec.Profile {
-			p := &o.Spec.Profile[i] // the same few texts on all nodes
+			p := &o.Spec.Profile[i] // these texts repeat on all nodes
 			p.Name, p.Data = unique.Make(p.Name).Value(), unique.Make(p.Data).Value()
 		}
 	case *tuned.Tuned:

@@ -13,39 +13,38 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// Cluster is the access of a scale to a cluster.
+// Cluster provides access to a cluster for a scale; Live implements it.
 type Cluster interface {
-	// Read reads the named sets and the other input of a plan; pods and disruption budgets only on
-	// request, since a cluster has many.
+	// Read reads the named sets and the other input of a plan. It reads pods and disruption budgets
+	// only if pods is set, because a cluster has many.
 	Read(ctx context.Context, pods bool) (*Input, error)
-	// Resize sets the replicas of a set, if they are unchanged since it was read.
+	// Resize sets a set's replicas, if these are unchanged since the set was read.
 	Resize(ctx context.Context, s *machine.Set, replicas int) error
-	// Annotate sets an annotation of a set; "" removes it.
+	// Annotate sets an annotation of a set, or removes it if value is "".
 	Annotate(ctx context.Context, s *machine.Set, name, value string) error
-	// Mark marks a machine to be removed first when its set shrinks, or removes that mark.
-	// Removing the mark of a machine that is gone is not an error.
+	// Mark marks a machine to be removed first when its set shrinks, or removes the mark if goes is
+	// false. Removing the mark of a deleted machine is not an error.
 	Mark(ctx context.Context, m *machine.Machine, goes bool) error
-	// Cordon makes a node unschedulable, and Uncordon reverts a cordon by Cordon. A node that is
-	// gone is not an error.
+	// Cordon makes a node unschedulable; Uncordon reverts that. A missing node is not an error.
 	Cordon(ctx context.Context, node, why string) error
 	Uncordon(ctx context.Context, node string) error
-	// Drain moves the pods off a node, within a time limit.
+	// Drain evicts the pods of a node, within a time limit.
 	Drain(ctx context.Context, node string, patience time.Duration) error
 }
 
-// Mine is the value of the annotations that mark a machine here.
+// Mine is the value by which fettle recognizes its own marks on machines.
 const Mine = "fettle"
 
-// CordonReason begins the reason in the cordon annotation of a node.
+// CordonReason is the beginning of the reason in a node's cordon annotation.
 const CordonReason = "kubectl fettle scale"
 
 // Goal is the target of a scale.
 type Goal struct {
-	// Machines is the number of machines that the sets are to have together; with Roll all
-	// machines are replaced instead.
+	// Machines is the total number of machines that the sets should have. With Roll, all machines
+	// are replaced instead.
 	Machines int
 	Roll     bool
-	// Afresh restarts a roll that has begun.
+	// Afresh restarts a rollout that has begun.
 	Afresh bool
 }
 
@@ -54,65 +53,64 @@ type Options struct {
 	Goal
 	// Batch, QPS and Burst are the fields of scale.Input.
 	Batch, QPS, Burst int
-	// Patience is the extra time for the drain of a step beyond its minimum, and the time for
-	// machines to go and for sets to settle; 0 means DefaultPatience.
+	// Patience is the extra time for a step's drain beyond its minimum, and the time limit for
+	// machines to disappear and sets to settle; 0 means DefaultPatience.
 	Patience time.Duration
-	// Force also evicts pods that no controller would create again.
+	// Force also evicts pods that no controller would recreate.
 	Force bool
-	// JoinTimeout is the time limit for the machines of a batch to join; 0 means the
-	// nodeStartupTimeout of their check, or ten minutes.
+	// JoinTimeout limits the wait for a batch's machines to join; 0 means the nodeStartupTimeout of
+	// their check, or ten minutes.
 	JoinTimeout time.Duration
-	// Interval is the time between two looks; 0 means DefaultInterval.
+	// Interval is the time between two reads of the cluster; 0 means DefaultInterval.
 	Interval time.Duration
-	// Say is called with progress messages.
+	// Say receives progress messages.
 	Say func(format string, args ...any)
 }
 
 // DefaultInterval is the default of Options.Interval.
 const DefaultInterval = 5 * time.Second
 
-// Done is an executed step.
+// Done is a completed step and its duration.
 type Done struct {
 	Sets   []Resize `json:"sets"`
 	Remove []string `json:"removed"`
 	TookS  float64  `json:"took_s"`
 }
 
-// ShutNode is a node that a scale has cordoned.
+// ShutNode is a node that a scale cordoned.
 type ShutNode struct {
 	Name string
-	// Goes reports whether it stays unschedulable: its machine is being deleted, or is gone.
-	// Otherwise the next call uncordons it.
+	// Goes reports whether the node stays unschedulable because its machine is being deleted or is
+	// gone. The next call uncordons other nodes.
 	Goes bool
 }
 
-// Run executes a plan of machine sets: a step, a wait until it is done, and the next step,
-// planned again from the state then. All state is in the objects: the replicas of the sets, the
-// machines, and for a roll an annotation of the set. So the same call continues after one that
-// was killed.
+// Run executes a plan step by step: it waits for each step, then plans again from the new state.
+// All state is in the cluster: replicas, machines, and for a rollout an annotation of the set. The
+// same call therefore continues after one that was killed.
 type Run struct {
 	Cluster
 	Options
 	// Steps are the completed steps.
 	Steps []Done
-	// Changed reports whether a lasting change has been made.
+	// Changed reports whether the run made a lasting change.
 	Changed bool
-	// Asked are the resizes that were requested.
+	// Asked are the requested resizes.
 	Asked []Resize
 
-	// Shut are the nodes that earlier calls have cordoned, as last seen.
+	// Shut are the nodes that earlier calls cordoned, as last read.
 	Shut []ShutNode
 
-	// falling reports whether the sets shrink: then no machine is waited for.
+	// falling means that the sets shrink, so joining machines are not awaited.
 	falling bool
-	// since is when it first read the sets.
+	// since is when the run first read the sets.
 	since time.Time
 
 	now   func() time.Time
 	sleep func(context.Context, time.Duration) error
 }
 
-// New returns a scale of a cluster that has not begun.
+// New returns a run that has not started.
 func New(c Cluster, o Options) *Run {
 	if o.Patience == 0 {
 		o.Patience = DefaultPatience
@@ -136,13 +134,13 @@ func New(c Cluster, o Options) *Run {
 var (
 	// ErrBlocked means that the plan is blocked in the present state.
 	ErrBlocked = errors.New("the plan cannot be executed now")
-	// ErrBegun means that a roll has begun and is not complete.
+	// ErrBegun means that a rollout has started and is incomplete.
 	ErrBegun = errors.New("a roll is not finished")
-	// ErrLeft means that something could not be restored.
+	// ErrLeft means that the run could not revert a temporary change.
 	ErrLeft = errors.New("it could not be restored")
 )
 
-// Plan returns what is to be done from the present state.
+// Plan returns the remaining steps from the present state.
 func (r *Run) Plan(ctx context.Context) (*Plan, error) {
 	_, p, err := r.plan(ctx)
 	return p, err
@@ -172,8 +170,8 @@ func (r *Run) fill(in *Input) {
 	in.JoinTimeout, in.Patience = r.JoinTimeout, r.Patience
 }
 
-// Go executes the plan. Changes made before it fails, or ctx ends, stay, except for cordons
-// of nodes whose machines do not go.
+// Go executes the plan. Changes before a failure or the end of ctx stay, except cordons of nodes
+// whose machines stay.
 func (r *Run) Go(ctx context.Context) error {
 	if err := r.Settle(ctx); err != nil {
 		return err
@@ -214,8 +212,8 @@ func (r *Run) Go(ctx context.Context) error {
 	}
 }
 
-// open plans until nothing blocks the plan: after a step a disruption budget may allow nothing
-// until pods are ready elsewhere. Before the first step it does not wait.
+// open plans again until nothing blocks the plan: after a step, a disruption budget may allow no
+// eviction until pods are ready elsewhere. Before the first step it does not wait.
 func (r *Run) open(ctx context.Context) (*Input, *Plan, error) {
 	for w := r.waiting(r.Patience); ; {
 		in, p, err := r.plan(ctx)
@@ -243,8 +241,8 @@ func (r *Run) step(ctx context.Context, in *Input, s *Step) error {
 	return r.shrink(ctx, in, s)
 }
 
-// finish removes the annotations of a roll, and reports the machines that are not Ready:
-// those of a batch that failed in another run, or that were so before.
+// finish removes a rollout's annotations, and reports machines that are not Ready, whether their
+// batch failed or they were so before.
 func (r *Run) finish(ctx context.Context, in *Input) error {
 	for _, m := range members(in) {
 		if !corestate.Ready(nodeOf(in, m)) {
@@ -261,8 +259,7 @@ func (r *Run) finish(ctx context.Context, in *Input) error {
 	return nil
 }
 
-// tidy reverts what a killed run has left: cordons of nodes, and marks of machines, that do
-// not go.
+// tidy reverts what a killed run left: cordons and marks of machines that stay.
 func (r *Run) tidy(ctx context.Context) error {
 	in, err := r.Read(ctx, false)
 	if err != nil {
@@ -287,7 +284,7 @@ func (r *Run) tidy(ctx context.Context) error {
 	return nil
 }
 
-// shut returns the nodes of the cluster that a scale has cordoned, for any sets.
+// shut returns the cluster's nodes that any scale cordoned.
 func shut(in *Input) (out []ShutNode) {
 	for i := range in.Nodes {
 		n := &in.Nodes[i]
@@ -300,7 +297,7 @@ func shut(in *Input) (out []ShutNode) {
 	return out
 }
 
-// words describes a step briefly.
+// words briefly describes a step.
 func words(s *Step) string {
 	var out []string
 	for _, x := range s.Sets {

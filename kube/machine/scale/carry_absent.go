@@ -18,19 +18,19 @@ import (
 // errMoved means that a step is outdated because the machines have changed.
 var errMoved = errors.New("the machines have changed")
 
-// NotCome lists the machines of a batch that have not joined.
+// NotCome is the error for machines of a batch that have not joined.
 type NotCome struct {
 	Namespace string
-	// Machines are the existing ones; Unmade names sets that have created fewer machines than
-	// requested.
+	// Machines are the existing machines that have not joined. Unmade names sets that created fewer
+	// machines than requested.
 	Machines []Absent
 	Unmade   []string
 	// Counts describes how many have joined.
 	Counts string
-	// Back is the number of machines of the sets without those that have not joined.
+	// Back is the number of the sets' machines without those that have not joined.
 	Back   int
 	unmade int
-	// Late is the time after which this was still so; 0 if it was not waited for.
+	// Late is how long the run waited for them; 0 if it did not wait.
 	Late time.Duration
 }
 
@@ -55,7 +55,7 @@ func (n *NotCome) Error() string {
 	return text
 }
 
-// failed returns the machines that never will join; nil if there are none.
+// failed returns the machines that will never join, or nil.
 func (n *NotCome) failed() *NotCome {
 	f := &NotCome{Namespace: n.Namespace, Back: n.Back + len(n.Machines) + n.unmade}
 	for _, m := range n.Machines {
@@ -70,7 +70,7 @@ func (n *NotCome) failed() *NotCome {
 	return f
 }
 
-// What returns what to look at.
+// What returns advice on where to look for the cause.
 func (n *NotCome) What() string {
 	if len(n.Machines) == 0 {
 		return fmt.Sprintf("see kubectl -n %s describe machinesets.machine.openshift.io, and the log of Deployment machine-api-controllers, for why no machine was created", n.Namespace)
@@ -95,7 +95,7 @@ func absent(in *Input, m *machine.Machine, within string) Absent {
 	return a
 }
 
-// arrived returns the machines of a step that have not joined; nil if all have.
+// arrived returns a step's machines that have not joined, or nil.
 func arrived(in *Input, s *Step, known map[types.UID]bool) *NotCome {
 	var counts []string
 	n := &NotCome{}
@@ -143,7 +143,7 @@ func some(names []string) string {
 	return text
 }
 
-// begun returns the rolls that have begun on the sets, to continue them.
+// begun returns the rollouts in progress on the sets.
 func (r *Run) begun(in *Input) (map[string]Begun, error) {
 	all := map[string]Begun{}
 	for i := range in.Sets {
@@ -165,7 +165,7 @@ func (r *Run) begun(in *Input) (map[string]Begun, error) {
 	return all, nil
 }
 
-// begin records on the sets which of their machines are to be replaced.
+// begin records the machines to replace on each set.
 func (r *Run) begin(ctx context.Context) error {
 	in, err := r.Read(ctx, false)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // Live implements Cluster with an API server.
 type Live struct {
 	API kubernetes.Interface
-	// Evicting is the client that drains nodes, with its own rate limits.
+	// Evicting is the client for drains, with its own rate limits.
 	Evicting  kubernetes.Interface
 	Namespace string
 	// Sets are the names of the machine sets.
@@ -102,8 +102,8 @@ func (l *Live) Read(ctx context.Context, pods bool) (*Input, error) {
 	return in, nil
 }
 
-// refusal returns the API server's error message for a raw request, which client-go does not
-// parse and reports as "unknown".
+// refusal returns the API server's error message for a raw request; client-go only reports
+// "unknown".
 func refusal(answer []byte, err error) error {
 	var status meta.Status
 	if json.Unmarshal(answer, &status) != nil || status.Message == "" {
@@ -204,22 +204,20 @@ func (l *Live) Drain(ctx context.Context, node string, patience time.Duration) e
 	return (&cluster.Node{Client: l.Evicting, Name: node, Patience: patience, Force: l.Force}).Drain(ctx)
 }
 
-// LeaseTime is the time for which the lease of a killed scale still blocks others, and
-// remediation.
+// LeaseTime is how long a killed scale's lease blocks other scales and remediation.
 const LeaseTime = time.Minute
 
 var (
-	// ErrBusy means that another process scales.
+	// ErrBusy means that another process is scaling machine sets.
 	ErrBusy = errors.New("machine sets are already being scaled")
-	// ErrLease means that the lease is not a scale's, or is damaged.
+	// ErrLease means that the lease does not belong to a scale, or is damaged.
 	ErrLease = errors.New("invalid lease")
 	// ErrLost means that another process has taken the lease.
 	ErrLost = errors.New("this process has lost its lease")
 )
 
-// Hold acquires the lease machine.ScaleLease, which blocks other scales and remediation, and
-// renews it until release is called. The returned context ends with ErrLost if the lease cannot
-// be kept.
+// Hold acquires the lease machine.ScaleLease, which blocks other scales and remediation, and renews
+// it until the caller runs release. The returned context ends with ErrLost if the lease is lost.
 func Hold(ctx context.Context, api kubernetes.Interface, namespace, who, what string) (held context.Context, release func() error, err error) {
 	leases := api.CoordinationV1().Leases(namespace)
 	seconds := int32(LeaseTime / time.Second)
@@ -289,7 +287,8 @@ func Hold(ctx context.Context, api kubernetes.Interface, namespace, who, what st
 	}, nil
 }
 
-// Free returns ErrBusy if another process scales. Hold reports a lease that cannot be read.
+// Free returns ErrBusy if another process is scaling. It ignores an unreadable lease, which Hold
+// reports.
 func Free(ctx context.Context, api kubernetes.Interface, namespace string) error {
 	l, err := api.CoordinationV1().Leases(namespace).Get(ctx, machine.ScaleLease, meta.GetOptions{})
 	if err != nil {
@@ -298,9 +297,8 @@ func Free(ctx context.Context, api kubernetes.Interface, namespace string) error
 	return busy(l)
 }
 
-// busy returns an error that names the holder of a lease, nil if it is free. A lease with a
-// holder and without an end, or with an end later than any scale's, is ErrLease: it is unknown
-// whether it is held.
+// busy returns an error that names a lease's holder, or nil if the lease is free. It returns
+// ErrLease if the lease has a holder but no end or an implausibly late one.
 func busy(l *coordination.Lease) error {
 	if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" {
 		return nil
@@ -326,5 +324,5 @@ func busy(l *coordination.Lease) error {
 	return fmt.Errorf("%w, by %s (%s); if it was killed, its lease ends at %s", ErrBusy, by, what, until.Local().Format(time.TimeOnly))
 }
 
-// most is the maximum remaining time of a scale's lease, with clocks that differ.
+// most is the maximum remaining time of a valid lease, which allows for differing clocks.
 const most = 10 * LeaseTime

@@ -18,7 +18,7 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// settling is the time limit for restoring changes after the run has been interrupted.
+// settling limits the time for reverting changes after an interruption.
 const settling = 30 * time.Second
 
 // grow gives sets more replicas and waits until their machines have joined.
@@ -49,8 +49,8 @@ func (r *Run) grow(ctx context.Context, in *Input, s *Step) error {
 	return err
 }
 
-// shrink drains the machines to remove, reduces the replicas of their sets, and waits until
-// they are gone. If the drain fails, it does nothing else, and uncordons the nodes.
+// shrink drains the machines to remove, reduces their sets' replicas, and waits until the machines
+// are gone. If the drain fails, it uncordons the nodes and changes nothing else.
 func (r *Run) shrink(ctx context.Context, in *Input, s *Step) (err error) {
 	var leave []*machine.Machine
 	var nodes, drained []string
@@ -62,7 +62,7 @@ func (r *Run) shrink(ctx context.Context, in *Input, s *Step) (err error) {
 		if n := nodeOf(in, m); n != nil {
 			nodes = append(nodes, n.Name)
 			if !corestate.Ready(n) {
-				continue // no kubelet there would end an evicted pod
+				continue // without a kubelet, an evicted pod would never end
 			}
 			if err := r.movable(in, n.Name); err != nil {
 				return err
@@ -93,7 +93,7 @@ func (r *Run) shrink(ctx context.Context, in *Input, s *Step) (err error) {
 		}
 	}()
 	for _, name := range nodes {
-		shut = append(shut, name) // it may be cordoned though the answer is lost
+		shut = append(shut, name) // the node may be cordoned even if the answer was lost
 		if err := r.Cordon(ctx, name, CordonReason+": its machine is removed"); err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (r *Run) shrink(ctx context.Context, in *Input, s *Step) (err error) {
 	return r.gone(ctx, in, leave)
 }
 
-// left adds to an error what could not be restored.
+// left adds a failed reversal to an error.
 func left(err error, what string, failed error) error {
 	if failed == nil {
 		return err
@@ -126,7 +126,7 @@ func left(err error, what string, failed error) error {
 	return errors.Join(err, fmt.Errorf("%s: %w: %w", what, ErrLeft, failed))
 }
 
-// gone waits until machines do not exist any more.
+// gone waits until the machines no longer exist.
 func (r *Run) gone(ctx context.Context, in *Input, leave []*machine.Machine) error {
 	var there []string
 	err := r.wait(ctx, r.Patience, func(in *Input) (string, error) {
@@ -148,9 +148,9 @@ func (r *Run) gone(ctx context.Context, in *Input, leave []*machine.Machine) err
 	return err
 }
 
-// moved returns errMoved if the sets have other machines than were read. A machine that a set
-// has not created yet goes without a mark: had the set created it since, another machine would
-// go.
+// moved returns errMoved if the sets' machines have changed since they were read. A machine that
+// does not exist yet cannot be marked: if its set created it in the meantime, the resize would
+// remove a different machine.
 func (r *Run) moved(ctx context.Context, in *Input) error {
 	now, err := r.Read(ctx, false)
 	if err != nil {
@@ -171,7 +171,7 @@ func (r *Run) moved(ctx context.Context, in *Input) error {
 	return nil
 }
 
-// movable returns an error if pods of a node would be lost.
+// movable returns an error if a drain of a node would lose pods.
 func (r *Run) movable(in *Input, node string) error {
 	if r.Force {
 		return nil
@@ -227,7 +227,7 @@ func (r *Run) drain(ctx context.Context, nodes []string, patience time.Duration)
 	}
 }
 
-// resize sets the replicas of the sets of a step; taken is set to true with the first.
+// resize sets the replicas of a step's sets; it sets taken at the first success.
 func (r *Run) resize(ctx context.Context, in *Input, s *Step, taken *bool) error {
 	for _, x := range s.Sets {
 		i := slices.IndexFunc(in.Sets, func(s machine.Set) bool { return s.Name == x.Set })

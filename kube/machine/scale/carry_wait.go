@@ -14,8 +14,8 @@ import (
 // remind is the interval at which an unchanged wait is reported again.
 const remind = 30 * time.Second
 
-// making is the time limit for a shrinking set to create machines requested before: its
-// controller needs seconds. Machines not created by then are cancelled.
+// making is how long a shrinking set may take to create requested machines, which normally takes
+// seconds. Machines not created by then are canceled.
 const making = 30 * time.Second
 
 // late is the error of a wait that took too long.
@@ -26,7 +26,7 @@ type late struct {
 
 func (l *late) Error() string { return fmt.Sprintf("after %s: %s", l.within, l.what) }
 
-// waiting is a wait with a deadline, and what it last reported.
+// waiting is a wait with a deadline and its last report.
 type waiting struct {
 	r          *Run
 	began, end time.Time
@@ -41,7 +41,7 @@ func (r *Run) waiting(within time.Duration) *waiting {
 
 func (w *waiting) over() bool { return w.r.now().After(w.end) }
 
-// say reports what is waited for and until when: at once, when it changes, and every remind.
+// say reports the object and the deadline of a wait: at once, after changes, and every remind.
 func (w *waiting) say(what string) {
 	now := w.r.now()
 	if what == w.said && now.Sub(w.at) < remind {
@@ -51,7 +51,7 @@ func (w *waiting) say(what string) {
 	w.r.Say("waiting until at most %s (%s of %s): %s", w.end.Local().Format(time.TimeOnly), now.Sub(w.began).Round(time.Second), w.end.Sub(w.began), what)
 }
 
-// wait waits until missing returns "". After the time limit it returns a late error.
+// wait polls until missing returns "". After the time limit it returns a late error.
 func (r *Run) wait(ctx context.Context, within time.Duration, missing func(*Input) (string, error)) error {
 	for w := r.waiting(within); ; {
 		in, err := r.Read(ctx, false)
@@ -72,9 +72,9 @@ func (r *Run) wait(ctx context.Context, within time.Duration, missing func(*Inpu
 	}
 }
 
-// Settle waits until the sets have their machines, and none is being removed or, if the sets do
-// not shrink, joining. It does not wait for machines whose time to join has passed: they are an
-// error or, if the sets shrink, the first to go.
+// Settle waits until the sets have all their machines and none is being removed. Unless the sets
+// shrink, none may be joining either. It does not wait for machines whose join time has passed:
+// they are an error or, if the sets shrink, removed first.
 func (r *Run) Settle(ctx context.Context) error {
 	in, err := r.Read(ctx, false)
 	if err != nil {
@@ -116,8 +116,8 @@ func (r *Run) Settle(ctx context.Context) error {
 	return err
 }
 
-// settles returns the time limit for sets to settle: the time for machines to join, and to go.
-// If machines only join, it is the time to create them and to join.
+// settles returns the time limit for Settle: the times to join and to disappear. If machines only
+// join, it is the time to create and join.
 func (r *Run) settles(in *Input, joins map[string]time.Duration) time.Duration {
 	longest := time.Duration(0)
 	for _, t := range joins {
@@ -138,8 +138,8 @@ func (r *Run) settles(in *Input, joins map[string]time.Duration) time.Duration {
 	return max(longest, min(r.Patience, longest+making))
 }
 
-// unsettled returns which machines are joining or leaving, and which have exceeded their time:
-// machines that have not joined, or were never created.
+// unsettled returns which machines are joining or leaving. not lists those that have exceeded their
+// time to join or to be created.
 func (r *Run) unsettled(in *Input, joins map[string]time.Duration) (not *NotCome, out []string) {
 	not = &NotCome{Namespace: in.Sets[0].Namespace}
 	for i := range in.Sets {
@@ -184,8 +184,8 @@ func (r *Run) unsettled(in *Input, joins map[string]time.Duration) (not *NotCome
 	return not, out
 }
 
-// takesBack reports whether machines that a set has not created by now are not waited for,
-// because they are the first to go: in a set that is to shrink, also in a roll.
+// takesBack reports whether a set shrinks, also within a rollout, so that machines it has not
+// created yet are removed first instead of awaited.
 func (r *Run) takesBack(s *machine.Set) bool {
 	if r.now().Sub(r.since) <= making {
 		return false

@@ -21,7 +21,7 @@ import (
 // routerLabel is a label of the pods of OpenShift's routers.
 const routerLabel = "ingresscontroller.operator.openshift.io/deployment-ingresscontroller"
 
-// leaver is a machine to remove, and the pods that have to leave it first.
+// leaver is a machine to remove, and the pods that must leave it first.
 type leaver struct {
 	m    *machine.Machine
 	node *core.Node
@@ -29,23 +29,23 @@ type leaver struct {
 	rank int
 }
 
-// The order in which machines go. Failed and unjoined machines are in the order of the machine
-// sets' controller, to which the former count as marked too (openshift/machine-api-operator,
+// Ranks of machines, in removal order. Failed and unjoined machines keep the order of the machine
+// sets' controller, to which failed ones count as marked too (openshift/machine-api-operator,
 // pkg/controller/machineset/delete_policy.go).
 const (
-	unmade    = iota // they have been asked for, and do not exist
-	failed           // no pod runs there
-	unjoined         // they have no node
-	marked           // an annotation names them
-	notReady         // their pods are elsewhere, or will be
+	unmade    = iota // requested, not created yet
+	failed           // no pod runs on it
+	unjoined         // no node
+	marked           // marked by an annotation
+	notReady         // its pods are moved anyway
 	unwilling        // cordoned
 	serving
 )
 
-// idle reports whether no pods have to be moved before it goes.
+// idle reports whether the machine can be removed without moving pods.
 func (l *leaver) idle() bool { return l.rank <= unjoined && len(l.pods) == 0 }
 
-// down removes machines, first those without pods, in steps of their own that do not wait for a
+// down plans the removal of machines. Machines without pods go first, in separate steps without a
 // drain.
 func (p *planner) down(fewer int) {
 	ready := p.leavers()
@@ -69,8 +69,8 @@ func (p *planner) down(fewer int) {
 	p.rivals(ready)
 }
 
-// rivals notes machines that are marked for deletion but stay by this plan, in sets that
-// shrink: their controller may remove them instead.
+// rivals notes machines that are marked for deletion but stay in this plan: the controller of their
+// shrinking set may remove them instead.
 func (p *planner) rivals(ready map[*pool][]*leaver) {
 	shrinks := map[string]bool{}
 	for _, s := range p.plan.Steps {
@@ -87,8 +87,7 @@ func (p *planner) rivals(ready map[*pool][]*leaver) {
 	}
 }
 
-// leavers returns the machines of each set in the order in which they go, at least as many as
-// it has replicas.
+// leavers returns each set's machines in removal order, including machines not created yet.
 func (p *planner) leavers() map[*pool][]*leaver {
 	evictable := p.evictable()
 	ready := map[*pool][]*leaver{}
@@ -111,7 +110,7 @@ func (p *planner) leavers() map[*pool][]*leaver {
 	return ready
 }
 
-// leaver returns a machine with its rank and the pods on it.
+// leaver returns a machine with its rank and its evictable pods.
 func (p *planner) leaver(m *machine.Machine, evictable map[string][]*core.Pod) *leaver {
 	l := &leaver{m: m, node: p.nodes[m.Node()], rank: serving}
 	if l.node != nil {
@@ -135,8 +134,7 @@ func (p *planner) leaver(m *machine.Machine, evictable map[string][]*core.Pod) *
 	return l
 }
 
-// evictable returns the pods by node that a drain has to evict: not those of DaemonSets, static
-// pods, or pods that have ended.
+// evictable returns the pods to evict by node, without DaemonSet pods, static pods and ended pods.
 func (p *planner) evictable() map[string][]*core.Pod {
 	out := map[string][]*core.Pod{}
 	for i := range p.Pods {
@@ -149,8 +147,8 @@ func (p *planner) evictable() map[string][]*core.Pod {
 	return out
 }
 
-// fullest returns the set from which the next machine goes: a set with idle machines, first
-// with machines never created; among equals the largest set in the zone with the most machines.
+// fullest returns the set that loses the next machine: a set with idle machines, those never
+// created first; otherwise the largest set in the zone with the most machines.
 func (p *planner) fullest(ready map[*pool][]*leaver) *pool {
 	zones := p.byZone()
 	class := func(x *pool) int {
@@ -171,7 +169,7 @@ func (p *planner) fullest(ready map[*pool][]*leaver) *pool {
 	return best
 }
 
-// drain returns the step that removes a batch.
+// drain returns the step that drains and removes a batch.
 func (p *planner) drain(batch []*leaver, sets []Resize) Step {
 	s := Step{Sets: sets, Remove: []string{}, Remediation: []string{}, Until: "the machines are gone; if a drain stalls, stop here"}
 	p.leaving(batch, &s)
@@ -201,7 +199,7 @@ func (p *planner) drain(batch []*leaver, sets []Resize) Step {
 			p.note("PodDisruptionBudget %s/%s allows %s at once, %s to move; the drain waits until replacements are Ready", b.Namespace, b.Name, text.Count(allowed, "disruption"), have)
 		}
 	}
-	// An eviction is a request, and to see that the pod is gone takes at least one more.
+	// Each pod takes at least two requests: the eviction, and a check that it is gone.
 	s.AtLeastS = throttled(2*s.Evictions, p.QPS, p.Burst)
 	if s.Evictions > 0 {
 		s.AtLeastS += grace.Seconds()
@@ -216,13 +214,13 @@ func (p *planner) drain(batch []*leaver, sets []Resize) Step {
 	return s
 }
 
-// Drained returns the time limit for the drain of a step.
+// Drained returns the time limit for a step's drain.
 func (s *Step) Drained(patience time.Duration) time.Duration {
 	return patience + 2*time.Duration(s.AtLeastS*float64(time.Second))
 }
 
-// leaving adds the machines of a batch to a step, and the effect on the checks: a machine being
-// deleted counts as unhealthy.
+// leaving adds a batch's machines to a step, and to the checks, for which a machine in deletion is
+// unhealthy.
 func (p *planner) leaving(batch []*leaver, s *Step) {
 	for _, l := range batch {
 		if l.m != nil {
@@ -245,7 +243,7 @@ func (p *planner) leaving(batch []*leaver, s *Step) {
 	}
 }
 
-// idlers notes which machines of a step have nothing to drain, and why.
+// idlers notes a step's machines that need no drain, and why.
 func (p *planner) idlers(batch []*leaver, s *Step) {
 	never := 0
 	var nodeless []string
@@ -273,12 +271,13 @@ func (p *planner) idlers(batch []*leaver, s *Step) {
 
 func step(done int) string { return fmt.Sprintf("step %d", done+1) }
 
-// throttled returns the time a client takes for a number of requests, in seconds.
+// throttled returns how long a rate-limited client takes for a number of requests, in seconds.
 func throttled(requests, qps, burst int) float64 {
 	return float64(max(requests-burst, 0)) / float64(qps)
 }
 
-// budgets counts a pod in its budget. A pod with two budgets cannot be evicted at all.
+// budgets subtracts a pod from its disruption budget. The eviction API rejects pods with two
+// budgets.
 func (p *planner) budgets(pod *core.Pod, moved map[*policy.PodDisruptionBudget]int) {
 	var mine []*policy.PodDisruptionBudget
 	for i := range p.Budgets {
@@ -296,7 +295,7 @@ func (p *planner) budgets(pod *core.Pod, moved map[*policy.PodDisruptionBudget]i
 	}
 }
 
-// routers blocks a plan that would leave routers without a machine to run on.
+// routers blocks a plan that would leave OpenShift's routers without a node.
 func (p *planner) routers() {
 	gone := map[string]bool{}
 	for _, s := range p.plan.Steps {
@@ -304,14 +303,14 @@ func (p *planner) routers() {
 			gone[name] = true
 		}
 	}
-	away := map[string]bool{} // nodes that go, or are the control plane's
+	away := map[string]bool{} // nodes to remove, and control-plane nodes
 	for i := range p.Machines {
 		m := &p.Machines[i]
 		if n := p.nodes[m.Node()]; n != nil && (gone[m.Name] || m.ControlPlane(n)) {
 			away[n.Name] = true
 		}
 	}
-	left := 0 // nodes that stay, and take pods; they need not have a machine
+	left := 0 // other nodes that accept pods, with or without a machine
 	for name, n := range p.nodes {
 		if !away[name] && !(&machine.Machine{}).ControlPlane(n) && !n.Spec.Unschedulable && corestate.Ready(n) {
 			left++
@@ -338,8 +337,7 @@ func (p *planner) routers() {
 	}
 }
 
-// together notes that the machines are removed by shrinking their set, not by deleting them by
-// name.
+// together notes that machines are removed by shrinking their set rather than by name.
 func (p *planner) together() {
 	if slices.ContainsFunc(p.plan.Steps, func(s Step) bool { return len(s.Remove) > 0 }) {
 		p.note("before a set shrinks, the machines to remove get the annotation %s, so that the set removes these first", machine.DeleteAnnotation)

@@ -12,21 +12,21 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// Begun is the record of a roll that has begun: the replicas that the set had, and the machines
-// to replace. It is kept on the set (machine.RollAnnotation), so that a later call can tell old
-// machines from new ones.
+// Begun is the record of a rollout in progress: the set's original replicas, and the machines to
+// replace. It is stored on the set (machine.RollAnnotation), so that a later call can distinguish
+// old machines from new ones.
 type Begun struct {
 	Replicas int      `json:"replicas"`
 	Machines []string `json:"machines"`
-	// Set is the UID of the set: a record that was copied with a set is not the copy's.
+	// Set is the set's UID, which shows whether the record was copied from another set.
 	Set types.UID `json:"machine_set_uid"`
 }
 
 // ErrRecord means that the record of a roll is damaged, or belongs to another set.
 var ErrRecord = errors.New("invalid record of a roll")
 
-// BegunOn returns the record of the roll that has begun on a set; false without one. An invalid
-// record is ErrRecord: a roll based on it would remove serving machines.
+// BegunOn returns the record of the rollout in progress on a set; ok is false if there is none. It
+// returns ErrRecord for an invalid record, with which a rollout would remove serving machines.
 func BegunOn(s *machine.Set) (b Begun, ok bool, err error) {
 	text, ok := s.Annotations[machine.RollAnnotation]
 	if !ok {
@@ -39,7 +39,7 @@ func BegunOn(s *machine.Set) (b Begun, ok bool, err error) {
 	return b, true, nil
 }
 
-// read parses a record of a set, and returns what is wrong with it.
+// read parses a set's record, and returns why it is invalid, or "".
 func (b *Begun) read(text string, s *machine.Set) (why string) {
 	var has struct {
 		Replicas *int       `json:"replicas"`
@@ -64,9 +64,9 @@ func (b *Begun) read(text string, s *machine.Set) (why string) {
 	return ""
 }
 
-// impossible returns why no roll of the set can have written a record: it would shrink the set,
-// or empty it. A restarted roll lists the new machines that it found too, of which a roll has
-// at most as many as old ones.
+// impossible returns why no rollout of the set can have written a record, or "": it would shrink or
+// empty the set. A restarted rollout also lists the new machines that it found, at most as many as
+// old ones.
 func (b *Begun) impossible(s *machine.Set) string {
 	switch most := 2 * b.Replicas; {
 	case b.Replicas == 0 && len(b.Machines) > 0:
@@ -86,7 +86,7 @@ func replicas(s *machine.Set) int {
 	return int(*s.Spec.Replicas)
 }
 
-// Begin returns the record of a roll that begins with the present state of a set.
+// Begin returns the record for a rollout that starts with a set's present state.
 func Begin(in Input, s *machine.Set) Begun {
 	b := Begun{Replicas: replicas(s), Machines: []string{}, Set: s.UID}
 	for i := range in.Machines {
@@ -98,19 +98,18 @@ func Begin(in Input, s *machine.Set) Begun {
 	return b
 }
 
-// Again returns the record of a restarted roll: all present machines, and the replicas from
-// before the interrupted roll, if possible.
+// Again returns the record for a restarted rollout: all present machines, and if possible the
+// replicas from before the interrupted rollout.
 func Again(in Input, s *machine.Set, b Begun) Begun {
 	n := Begin(in, s)
 	if kept := (Begun{b.Replicas, n.Machines, n.Set}); kept.impossible(s) == "" {
 		return kept
 	}
-	return n // the set has been given other machines by hand
+	return n // an administrator has resized the set
 }
 
-// Roll plans the replacement of every machine of the sets, as changes of a machine set that
-// concern existing machines need it: new machines first, then as many old ones go. For a roll
-// that has begun it plans the rest.
+// Roll plans the replacement of all machines of the sets: new machines join first, then as many old
+// ones are removed. For a rollout in progress it plans the rest.
 func Roll(in Input) (*Plan, error) {
 	p, err := newPlanner(in)
 	if err != nil {
@@ -139,9 +138,8 @@ func Roll(in Input) (*Plan, error) {
 	return p.plan, nil
 }
 
-// rest returns the old machines that remain in a set's roll, in the order in which they go. If
-// it was interrupted with extra new machines, as many go first: new ones that have not joined,
-// since they replace nothing yet, then old ones.
+// rest returns a rollout's remaining old machines in removal order. Extra new machines from an
+// interruption are balanced first: by new ones that have not joined, then by old ones.
 func (p *planner) rest(x *pool, ready []*leaver) []*leaver {
 	b, ok := p.Begun[x.set.Name]
 	if !ok {
@@ -160,7 +158,7 @@ func (p *planner) rest(x *pool, ready []*leaver) []*leaver {
 	}
 	p.note("continuing the roll of machine set %s: %d of %d old machines left", x.set.Name, len(old), len(b.Machines))
 	for x.replicas > b.Replicas {
-		// Old machines may have been removed meanwhile: then there are too many new ones.
+		// If old machines were removed in the meantime, there are too many new ones.
 		from := &old
 		switch {
 		case len(never) > 0:
@@ -179,9 +177,9 @@ func (p *planner) rest(x *pool, ready []*leaver) []*leaver {
 	return old
 }
 
-// exchange adds as many machines to a set as remediation allows, removes as many of its old
-// ones in order, and returns their number. The check counts the same for n joining machines and
-// then n leaving ones: n of machines + n.
+// exchange adds as many machines to a set as open remediation allows, removes as many old ones in
+// order, and returns their number. For the check, n joining and later n leaving machines count the
+// same.
 func (p *planner) exchange(x *pool, old []*leaver) int {
 	on := map[*watch]int{}
 	n := 0
@@ -203,7 +201,7 @@ func (p *planner) exchange(x *pool, old []*leaver) int {
 	return n
 }
 
-// shrink adds the step in which machines of a set go.
+// shrink adds the step that removes machines from a set.
 func (p *planner) shrink(x *pool, leave []*leaver) {
 	before := p.replicas()
 	x.replicas -= len(leave)

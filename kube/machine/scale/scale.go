@@ -1,5 +1,5 @@
-// Package scale plans changes of machine sets: up in batches that keep remediation open and
-// zones balanced, down in the least disruptive order. It computes on values only.
+// Package scale plans and executes changes of machine sets: up in batches that keep remediation
+// open and zones balanced, down in the least disruptive order. kubectl fettle scale uses it.
 package scale
 
 import (
@@ -19,32 +19,32 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// MaxBatch is the maximum number of machines requested from a provider at once: OpenShift 4.4 Scalability and Performance,
-// section 3.1, and its authors' measurements.
+// MaxBatch is the maximum number of machines requested from a provider at once (OpenShift 4.4
+// Scalability and Performance, section 3.1, and its authors' measurements).
 const MaxBatch = 50
 
-// MaxMachines is the maximum size of a plan: the number of nodes that Kubernetes supports
-// (kubernetes/community, sig-scalability, thresholds.md). OpenShift is tested with 2,000
-// (OpenShift 4.4 Scalability and Performance, section 9.1).
+// MaxMachines is the maximum number of machines in a plan: Kubernetes' maximum number of nodes
+// (kubernetes/community, sig-scalability, thresholds.md). OpenShift is tested with 2,000 (OpenShift
+// 4.4 Scalability and Performance, section 9.1).
 const MaxMachines = 5000
 
-// ErrTooMany means that a plan would lead to more than MaxMachines.
+// ErrTooMany means that a plan would exceed MaxMachines.
 var ErrTooMany = fmt.Errorf("want at most %d, the nodes that Kubernetes supports (OpenShift is tested with 2000)", MaxMachines)
 
-// joinTimeout is the time limit for machines to join without a check.
+// joinTimeout limits the time to join for machines without a health check.
 const joinTimeout = 10 * time.Minute
 
 // DefaultPatience is the default of Input.Patience.
 const DefaultPatience = 10 * time.Minute
 
-// ErrNoMachines means that sets have replicas but no Machine objects, so that it is unknown
-// which machines would go.
+// ErrNoMachines means that sets have replicas but no Machine objects, so the machines to remove are
+// unknown.
 var ErrNoMachines = errors.New("no Machine objects found")
 
 // Input is the input of a plan.
 type Input struct {
 	Now time.Time
-	// Sets are the sets to change, Machines and Nodes all of the cluster.
+	// Sets are the sets to change, Machines and Nodes those of the whole cluster.
 	Sets     []machine.Set
 	Machines []machine.Machine
 	Nodes    []core.Node
@@ -54,16 +54,16 @@ type Input struct {
 	Checks  []machine.HealthCheck
 	// Batch is the maximum number of machines at once; 0 means MaxBatch.
 	Batch int
-	// QPS and Burst are the rate limits of the client that drains; 0 means 5 and 10, which cannot
-	// be changed on OpenShift.
+	// QPS and Burst are the rate limits of the draining client; 0 means 5 and 10, which are fixed
+	// on OpenShift.
 	QPS, Burst int
-	// JoinTimeout is the time limit for the machines of a batch to join; 0 means the
-	// nodeStartupTimeout of their check, or ten minutes without one.
+	// JoinTimeout limits the wait for a batch's machines to join; 0 means their check's
+	// nodeStartupTimeout, or ten minutes without a check.
 	JoinTimeout time.Duration
-	// Patience is the extra time for the drain of a batch beyond its minimum, and the time for its
-	// machines to go; 0 means DefaultPatience.
+	// Patience is the extra time for a batch's drain beyond its minimum, and the time limit for its
+	// machines to disappear; 0 means DefaultPatience.
 	Patience time.Duration
-	// Begun are the rolls to continue, by machine set.
+	// Begun are the rollouts to continue, by machine set.
 	Begun map[string]Begun
 }
 
@@ -71,12 +71,12 @@ type Input struct {
 type Step struct {
 	// Sets are the new replicas by machine set, ordered by name.
 	Sets []Resize `json:"sets"`
-	// Remove are the machines that are marked to go.
+	// Remove are the machines to remove, which are marked first.
 	Remove []string `json:"remove"`
 	// Until is the condition to wait for, and TimeoutS the time limit.
 	Until    string  `json:"until"`
 	TimeoutS float64 `json:"timeout_s"`
-	// Remediation is the arithmetic of the checks while this step runs.
+	// Remediation explains the checks' limits during the step.
 	Remediation []string `json:"remediation"`
 	// AtLeastS is the minimum duration of the step, from the rate limits of the evicting client
 	// and the pods' grace periods.
@@ -99,7 +99,7 @@ type Plan struct {
 	From  int    `json:"machines_before"`
 	To    int    `json:"machines_after"`
 	Steps []Step `json:"steps"`
-	// Blocked are the reasons that the plan cannot be carried out in the present state.
+	// Blocked are the reasons that the plan cannot be executed now.
 	Blocked []string `json:"blocked"`
 	// Notes are warnings.
 	Notes []string `json:"notes"`
@@ -199,8 +199,8 @@ func (w *watch) selects(m *machine.Machine) bool {
 	return w.check.Namespace == m.Namespace && w.selector.Matches(labels.Set(m.Labels))
 }
 
-// covers reports whether the check selects the machines of a set, from its machines' labels or,
-// without machines, from the set's selector.
+// covers reports whether the check selects a set's machines, by their labels or, without machines,
+// the set's selector.
 func (w *watch) covers(x *pool) bool {
 	if w.check.Namespace != x.set.Namespace {
 		return false
@@ -211,8 +211,8 @@ func (w *watch) covers(x *pool) bool {
 	return w.selector.Matches(labels.Set(x.set.Spec.Selector.MatchLabels))
 }
 
-// known returns ErrNoMachines if sets have replicas but none has machines, and their controller
-// has not processed them: then it is unknown which machines would go.
+// known returns ErrNoMachines if sets have replicas, no machines, and an inactive controller,
+// because the machines to remove are then unknown.
 func (p *planner) known() error {
 	var names []string
 	for _, x := range p.pools {
@@ -257,8 +257,8 @@ func (p *planner) block(format string, args ...any) {
 	}
 }
 
-// To plans a change to a total number of machines over all sets. More than MaxMachines is
-// ErrTooMany, except when scaling down.
+// To plans a change to a total number of machines over all sets. It returns ErrTooMany above
+// MaxMachines, except when scaling down.
 func To(in Input, machines int) (*Plan, error) {
 	if machines < 0 {
 		return nil, fmt.Errorf("%s: want at least 0", internaltext.Count(machines, "machine"))
@@ -286,8 +286,7 @@ func To(in Input, machines int) (*Plan, error) {
 	return p.plan, nil
 }
 
-// coming returns which machines of the sets have not joined or were never created; "" if all
-// have joined.
+// coming names the sets' machines that have not joined or were never created, or returns "".
 func (p *planner) coming() (text string) {
 	var names []string
 	unmade := 0

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// up adds machines, batch after batch. Each batch begins after the previous one has joined.
+// up plans additional machines in batches. Each batch starts after the previous one has joined.
 func (p *planner) up(more int) {
 	for _, x := range p.pools {
 		if has := len(x.machines); has < x.replicas {
@@ -47,8 +47,7 @@ func (p *planner) up(more int) {
 	}
 }
 
-// join returns the step in which machines are created and join; added has their number by
-// check.
+// join returns the step in which a batch is created and joins; added counts new machines by check.
 func (p *planner) join(size int, added map[*watch]int, sets []Resize) Step {
 	s := Step{Sets: sets, Remove: []string{}, Remediation: []string{}, Until: joined(size) + "; if not, stop here"}
 	for _, w := range p.watched {
@@ -70,8 +69,8 @@ func (p *planner) join(size int, added map[*watch]int, sets []Resize) Step {
 	return s
 }
 
-// joins returns the time limit for the machines of a set to join: from the options, or the
-// longest of its checks.
+// joins returns the time limit for a set's machines to join: from the options, or the longest of
+// its checks.
 func (p *planner) joins(x *pool) time.Duration {
 	if p.JoinTimeout > 0 {
 		return p.JoinTimeout
@@ -110,8 +109,8 @@ func joined(n int) string {
 	return fmt.Sprintf("%d machines have joined and are Ready", n)
 }
 
-// emptiest returns the set that gets the next machine: the smallest set in the zone with the
-// fewest machines whose checks stay open with one more.
+// emptiest returns the set that gets the next machine: the smallest set in the zone with the fewest
+// machines, among sets whose checks stay open.
 func (p *planner) emptiest(added map[*watch]int) *pool {
 	zones := p.byZone()
 	var best *pool
@@ -126,7 +125,7 @@ func (p *planner) emptiest(added map[*watch]int) *pool {
 	return best
 }
 
-// open reports whether remediation of a set stays open with one more joining machine.
+// open reports whether a set's remediation stays open with one more joining machine.
 func (p *planner) open(x *pool, added map[*watch]int) bool {
 	for _, w := range p.watched {
 		n := added[w] + 1
@@ -137,7 +136,7 @@ func (p *planner) open(x *pool, added map[*watch]int) bool {
 	return true
 }
 
-// closed notes why no machine can be added while remediation is to stay open.
+// closed notes why no machine can be added without closing remediation.
 func (p *planner) closed(more int) {
 	var reasons []string
 	for _, w := range p.watched {
@@ -155,8 +154,7 @@ func (p *planner) closed(more int) {
 // zoneLabel is the zone label of a node.
 const zoneLabel = "topology.kubernetes.io/zone"
 
-// zoneOf returns the zone of a set from its machines, their nodes, or its template; "" if
-// unknown.
+// zoneOf returns a set's zone from its machines, their nodes, or its template; "" if unknown.
 func (p *planner) zoneOf(x *pool) string {
 	for _, m := range x.machines {
 		if zone := m.Labels[machine.ZoneLabel]; zone != "" {
@@ -169,7 +167,7 @@ func (p *planner) zoneOf(x *pool) string {
 	return x.set.Spec.Template.Labels[machine.ZoneLabel]
 }
 
-// unzoned notes the sets whose zone is unknown, if there is anything to balance.
+// unzoned notes the sets with unknown zones, if there are several sets to balance.
 func (p *planner) unzoned() {
 	if p.zoned || len(p.pools) < 2 {
 		return
@@ -183,8 +181,8 @@ func (p *planner) unzoned() {
 	p.note("zone of %s unknown (no label %s on machines, none %s on nodes); machines are balanced over sets, not zones", strings.Join(names, ", "), machine.ZoneLabel, zoneLabel)
 }
 
-// byZone returns the number of machines by zone; nothing if a zone is unknown: then only the
-// sets are balanced.
+// byZone returns the number of machines by zone, or nil if a set's zone is unknown: then only sets
+// are balanced.
 func (p *planner) byZone() map[string]int {
 	zones := map[string]int{}
 	if !p.zoned {
